@@ -1,0 +1,25 @@
+// What the code needs to know of the processor it runs on.
+#pragma once
+
+#include <cstddef>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace dlsm::port {
+
+// Two threads that write within one such unit slow each other down.
+inline constexpr size_t kCacheLineBytes = 64;
+
+inline void CpuRelax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+inline void PrefetchRead(const void* address) { __builtin_prefetch(address, 0, 3); }
+
+}  // namespace dlsm::port

@@ -1,0 +1,119 @@
+// dlsm_tool: moves real data into and out of a database from the command line.
+#include <fmt/format.h>
+#include <gflags/gflags.h>
+
+#include <csignal>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "script/tool/tool.h"
+#include "util/status_macros.h"
+
+DEFINE_string(db, "default", "name of the database");
+DEFINE_string(config, "", "path of a connection.conf that names the memory nodes");
+DEFINE_string(memory_nodes, "", "memory nodes as host[:port], separated by commas");
+DEFINE_uint32(compute_node_id, 0, "which of the config's compute nodes this is");
+DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory nodes");
+DEFINE_string(secret_file, "", "file with the secret of the cluster");
+DEFINE_string(format, "tsv", "of entries on standard input and output: tsv or binary");
+DEFINE_string(key, "", "get, put, delete: the key, escaped as in tsv");
+DEFINE_string(value, "", "put: the value, escaped as in tsv");
+DEFINE_string(from, "", "scan: the first key, escaped as in tsv");
+DEFINE_string(to, "", "scan: the key to stop before, escaped as in tsv");
+DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
+
+namespace dlsm::tool {
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+constexpr const char* kUsageText =
+    "dlsm_tool [flags] VERB[,VERB...]\n"
+    "\n"
+    "  load     writes the entries on standard input into the database, made if it is missing\n"
+    "  dump     writes all entries to standard output, in key order\n"
+    "  scan     the same for --from, --to and --limit\n"
+    "  get      writes the value of --key\n"
+    "  put      sets --key to --value; the database is made if it is missing\n"
+    "  delete   deletes --key\n"
+    "  verify   reads everything back: order, checksums, and what this command has written\n"
+    "  stats    writes the properties of the database\n"
+    "  compact  merges all tables down\n"
+    "  destroy  deletes the database\n"
+    "\n"
+    "With neither --memory_nodes nor --config the database lives in this process and ends with "
+    "it,\n"
+    "so verbs are chained: dlsm_tool load,verify,dump < entries.tsv";
+
+// The flag's value as bytes; none if it was not given. Empty and absent are different keys.
+Status BytesOfFlag(const char* name, std::optional<std::string>* bytes) {
+  const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name);
+  if (info.is_default) return Status::OK();
+  std::string unescaped;
+  const Status status = Unescape(info.current_value, &unescaped);
+  if (!status.ok()) {
+    return Status::InvalidArgument(fmt::format("--{}", name), status.message());
+  }
+  *bytes = std::move(unescaped);
+  return Status::OK();
+}
+
+Status OptionsFromFlags(ToolOptions* options) {
+  options->name = FLAGS_db;
+  options->database.config = FLAGS_config;
+  options->database.memory_nodes = FLAGS_memory_nodes;
+  options->database.compute_node_id = FLAGS_compute_node_id;
+  options->database.fabric = FLAGS_fabric;
+  options->database.secret_file = FLAGS_secret_file;
+  options->limit = FLAGS_limit;
+  if (!EntryFormatFromName(FLAGS_format, &options->format)) {
+    return Status::InvalidArgument(
+        fmt::format("--format={}: there are tsv and binary", FLAGS_format));
+  }
+  DLSM_RETURN_IF_ERROR(BytesOfFlag("key", &options->key));
+  DLSM_RETURN_IF_ERROR(BytesOfFlag("value", &options->value));
+  DLSM_RETURN_IF_ERROR(BytesOfFlag("from", &options->from));
+  return BytesOfFlag("to", &options->to);
+}
+
+Status ParseCommand(int argc, char** argv, std::vector<Verb>* verbs, ToolOptions* options) {
+  if (argc != 2) {
+    return Status::InvalidArgument(
+        argc < 2 ? "no verb given; dlsm_tool --help lists them"
+                 : fmt::format("'{}': verbs are separated by commas, without blanks", argv[2]));
+  }
+  DLSM_RETURN_IF_ERROR(ParseVerbs(argv[1], verbs));
+  DLSM_RETURN_IF_ERROR(OptionsFromFlags(options));
+  return CheckVerbs(*verbs, *options);
+}
+
+int Main(int argc, char** argv) {
+  gflags::SetUsageMessage(kUsageText);
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  // A reader that went away is an error of the write, not the end of this process: the database is
+  // still to be closed.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::ios::sync_with_stdio(false);
+  std::cin.tie(nullptr);
+
+  std::vector<Verb> verbs;
+  ToolOptions options;
+  Status status = ParseCommand(argc, argv, &verbs, &options);
+  int failure = kUsage;
+  if (status.ok()) {
+    failure = kFailed;
+    status = Tool(options, &std::cin, &std::cout, &std::cerr).Run(verbs);
+  }
+  if (status.ok()) return 0;
+  std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+  return failure;
+}
+
+}  // namespace
+
+}  // namespace dlsm::tool
+
+int main(int argc, char** argv) { return dlsm::tool::Main(argc, argv); }

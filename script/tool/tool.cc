@@ -1,0 +1,335 @@
+#include "script/tool/tool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <system_error>
+
+#include "dLSM/iterator.h"
+#include "dLSM/write_batch.h"
+#include "util/status_macros.h"
+
+namespace dlsm::tool {
+
+namespace {
+
+struct VerbName {
+  std::string_view name;
+  Verb verb;
+};
+constexpr std::array kVerbNames = {
+    VerbName{"load", Verb::kLoad},       VerbName{"dump", Verb::kDump},
+    VerbName{"get", Verb::kGet},         VerbName{"put", Verb::kPut},
+    VerbName{"scan", Verb::kScan},       VerbName{"delete", Verb::kDelete},
+    VerbName{"stats", Verb::kStats},     VerbName{"verify", Verb::kVerify},
+    VerbName{"compact", Verb::kCompact}, VerbName{"destroy", Verb::kDestroy},
+};
+
+// A batch of `load`: large enough that its fixed cost does not matter, small beside a memtable.
+constexpr uint32_t kBatchEntriesMax = 1000;
+constexpr size_t kBatchBytesMax = size_t{1} << 20;
+
+// `verify` also looks up every so many-th key by itself, which takes another way than the scan.
+constexpr uint64_t kLookupInterval = 64;
+
+Status UnknownVerb(const std::string& name) {
+  std::string known;
+  for (const VerbName& verb : kVerbNames) known += fmt::format(" {}", verb.name);
+  return Status::InvalidArgument(fmt::format("unknown verb '{}'; there are:{}", name, known));
+}
+
+Status ParseVerb(const std::string& name, Verb* verb) {
+  for (const VerbName& known : kVerbNames) {
+    if (known.name == name) {
+      *verb = known.verb;
+      return Status::OK();
+    }
+  }
+  return UnknownVerb(name);
+}
+
+bool Has(const std::vector<Verb>& verbs, Verb verb) {
+  return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
+}
+
+// Reads of a tool check everything, and leave no trace in the cache.
+ReadOptions CheckedRead() {
+  ReadOptions read;
+  read.verify_checksums = true;
+  read.fill_cache = false;
+  return read;
+}
+
+std::string Shown(const Slice& key) {
+  std::string escaped;
+  AppendEscaped(&escaped, Slice(key.data(), std::min<size_t>(key.size(), 100)));
+  return escaped;
+}
+
+Status WithContext(const Status& status, const std::string& context) {
+  return Status::FromCode(status.code(),
+                          fmt::format("{}: {}", context, status.message().ToStringView()));
+}
+
+}  // namespace
+
+Status ParseVerbs(const std::string& list, std::vector<Verb>* verbs) {
+  verbs->clear();
+  size_t start = 0;
+  while (true) {
+    const size_t comma = list.find(',', start);
+    Verb verb = Verb::kLoad;
+    DLSM_RETURN_IF_ERROR(ParseVerb(list.substr(start, comma - start), &verb));
+    verbs->push_back(verb);
+    if (comma == std::string::npos) return Status::OK();
+    start = comma + 1;
+  }
+}
+
+Status CheckVerbs(const std::vector<Verb>& verbs, const ToolOptions& options) {
+  if (std::count(verbs.begin(), verbs.end(), Verb::kLoad) > 1) {
+    return Status::InvalidArgument("load reads all of the standard input, so it can run once only");
+  }
+  for (const Verb verb : verbs) {
+    const bool needs_key = verb == Verb::kGet || verb == Verb::kPut || verb == Verb::kDelete;
+    if (needs_key && !options.key.has_value()) {
+      return Status::InvalidArgument("get, put and delete need --key=KEY");
+    }
+    if (verb == Verb::kPut && !options.value.has_value()) {
+      return Status::InvalidArgument("put needs --value=VALUE");
+    }
+  }
+  const bool bounded = options.from.has_value() || options.to.has_value() || options.limit != 0;
+  if (bounded && !Has(verbs, Verb::kScan)) {
+    return Status::InvalidArgument("--from, --to and --limit are for scan only");
+  }
+  return Status::OK();
+}
+
+Tool::Tool(const ToolOptions& options, std::istream* in, std::ostream* out, std::ostream* messages)
+    : options_(options), in_(in), out_(out), messages_(messages) {}
+
+Status Tool::Run(const std::vector<Verb>& verbs) {
+  creates_ = Has(verbs, Verb::kLoad) || Has(verbs, Verb::kPut);
+  keeps_ledger_ = Has(verbs, Verb::kVerify);
+  const Status status = RunAll(verbs);
+  const Status closed = CloseDatabase();
+  return status.ok() ? closed : status;
+}
+
+Status Tool::RunAll(const std::vector<Verb>& verbs) {
+  for (const Verb verb : verbs) {
+    if (verb != Verb::kDestroy) DLSM_RETURN_IF_ERROR(EnsureOpen());
+    DLSM_RETURN_IF_ERROR(RunOne(verb));
+  }
+  return Status::OK();
+}
+
+Status Tool::RunOne(Verb verb) {
+  switch (verb) {
+    case Verb::kLoad:
+      return Load();
+    case Verb::kDump:
+      return Dump();
+    case Verb::kGet:
+      return Get();
+    case Verb::kPut:
+      return Put();
+    case Verb::kScan:
+      return Scan();
+    case Verb::kDelete:
+      return Delete();
+    case Verb::kStats:
+      return Stats();
+    case Verb::kVerify:
+      return Verify();
+    case Verb::kCompact:
+      return Compact();
+    case Verb::kDestroy:
+      return Destroy();
+  }
+  return Status::InvalidArgument("no such verb");
+}
+
+Status Tool::EnsureOpen() {
+  if (db_ != nullptr) return Status::OK();
+  Options options = options_.database;
+  options.create_if_missing = creates_;
+  const Status status = DB::Open(options, options_.name, &db_);
+  const bool embedded = options.config.empty() && options.memory_nodes.empty();
+  if (!status.ok() && embedded && !creates_) {
+    return WithContext(status,
+                       "without --memory_nodes and --config a database lives only as long as the "
+                       "command: begin with load");
+  }
+  return status;
+}
+
+Status Tool::CloseDatabase() {
+  if (db_ == nullptr) return Status::OK();
+  const Status status = db_->Close();
+  db_.reset();
+  return status;
+}
+
+Status Tool::Load() {
+  const auto start = std::chrono::steady_clock::now();
+  const auto reader = NewEntryReader(options_.format, in_);
+  uint64_t entries = 0;
+  uint64_t bytes = 0;
+  WriteBatch batch;
+  bool end = false;
+  while (!end) {
+    Slice key;
+    Slice value;
+    DLSM_RETURN_IF_ERROR(reader->Next(&key, &value, &end));
+    if (!end) {
+      batch.Put(key, value);
+      if (keeps_ledger_) ledger_.Put(key, value);
+      ++entries;
+      bytes += key.size() + value.size();
+    }
+    const bool full =
+        batch.Count() >= kBatchEntriesMax || batch.ApproximateSize() >= kBatchBytesMax;
+    if (batch.Count() > 0 && (end || full)) {
+      const Status status = db_->Write(WriteOptions(), &batch);
+      if (!status.ok()) {
+        return WithContext(status,
+                           fmt::format("entries {} to {}", entries - batch.Count() + 1, entries));
+      }
+      batch.Clear();
+    }
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  *messages_ << fmt::format("load: {} entries, {:.1f} MB in {:.2f} s\n", entries,
+                            static_cast<double>(bytes) / 1e6, seconds.count());
+  return Status::OK();
+}
+
+Status Tool::WriteEntries(const ReadOptions& read, const Slice* first, uint64_t limit) {
+  const auto writer = NewEntryWriter(options_.format, out_);
+  const std::unique_ptr<Iterator> it(db_->NewIterator(read));
+  uint64_t entries = 0;
+  if (first == nullptr) {
+    it->SeekToFirst();
+  } else {
+    it->Seek(*first);
+  }
+  for (; it->Valid() && (limit == 0 || entries < limit); it->Next()) {
+    DLSM_RETURN_IF_ERROR(writer->Write(it->key(), it->value()));
+    ++entries;
+  }
+  DLSM_RETURN_IF_ERROR(it->status());
+  return writer->Flush();
+}
+
+Status Tool::Dump() { return WriteEntries(CheckedRead(), nullptr, 0); }
+
+Status Tool::Scan() {
+  ReadOptions read = CheckedRead();
+  const Slice from = options_.from.has_value() ? Slice(*options_.from) : Slice();
+  const Slice to = options_.to.has_value() ? Slice(*options_.to) : Slice();
+  if (options_.to.has_value()) read.iterate_upper_bound = &to;
+  return WriteEntries(read, options_.from.has_value() ? &from : nullptr, options_.limit);
+}
+
+Status Tool::Emit(const std::string& text) {
+  out_->write(text.data(), static_cast<std::streamsize>(text.size()));
+  out_->flush();
+  return out_->good()
+             ? Status::OK()
+             : Status::IOError("cannot write the output", std::generic_category().message(errno));
+}
+
+// The value alone: as a field and a newline, or in binary its bytes and nothing else.
+Status Tool::Get() {
+  std::string value;
+  const Status status = db_->Get(CheckedRead(), *options_.key, &value);
+  if (status.IsNotFound()) {
+    return Status::NotFound(fmt::format("no key '{}'", Shown(*options_.key)));
+  }
+  DLSM_RETURN_IF_ERROR(status);
+  std::string text;
+  if (options_.format == EntryFormat::kTsv) {
+    AppendEscaped(&text, value);
+    text.push_back('\n');
+  } else {
+    text = std::move(value);
+  }
+  return Emit(text);
+}
+
+Status Tool::Put() {
+  if (keeps_ledger_) ledger_.Put(*options_.key, *options_.value);
+  return db_->Put(WriteOptions(), *options_.key, *options_.value);
+}
+
+Status Tool::Delete() {
+  if (keeps_ledger_) ledger_.Delete(*options_.key);
+  return db_->Delete(WriteOptions(), *options_.key);
+}
+
+Status Tool::Stats() {
+  std::string all;
+  for (const char* property : {"dlsm.fabric", "dlsm.levels", "dlsm.entries", "dlsm.metadata-bytes",
+                               "dlsm.memory", "dlsm.wire", "dlsm.stats"}) {
+    std::string text;
+    if (!db_->GetProperty(property, &text)) continue;
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const bool several_lines = text.find('\n') != std::string::npos;
+    all += fmt::format("{}{}{}\n", property, several_lines ? "\n" : " ", text);
+  }
+  return Emit(all);
+}
+
+Status Tool::Verify() {
+  const auto start = std::chrono::steady_clock::now();
+  const ReadOptions read = CheckedRead();
+  const std::unique_ptr<Iterator> it(db_->NewIterator(read));
+  ledger_.Begin();
+  uint64_t entries = 0;
+  std::string previous;
+  std::string looked_up;
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    const Slice key = it->key();
+    if (entries > 0 && key.compare(previous) <= 0) {
+      return Status::Corruption(
+          fmt::format("key '{}' follows '{}': not in order", Shown(key), Shown(previous)));
+    }
+    DLSM_RETURN_IF_ERROR(ledger_.See(key, it->value()));
+    if (entries % kLookupInterval == 0) {
+      const Status status = db_->Get(read, key, &looked_up);
+      if (!status.ok()) return WithContext(status, fmt::format("get of '{}'", Shown(key)));
+      if (Slice(looked_up) != it->value()) {
+        return Status::Corruption(
+            fmt::format("get of '{}' gives another value than the scan", Shown(key)));
+      }
+    }
+    previous.assign(key.data(), key.size());
+    ++entries;
+  }
+  DLSM_RETURN_IF_ERROR(it->status());
+  DLSM_RETURN_IF_ERROR(ledger_.Finish());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  *messages_ << fmt::format(
+      "verify: {} entries in order, checksums good, {} of them written by this command, {:.2f} s\n",
+      entries, ledger_.keys(), seconds.count());
+  return Status::OK();
+}
+
+Status Tool::Compact() {
+  db_->CompactRange(nullptr, nullptr);
+  return db_->WaitForBackgroundWork();
+}
+
+Status Tool::Destroy() {
+  DLSM_RETURN_IF_ERROR(CloseDatabase());
+  ledger_.Clear();
+  return DestroyDB(options_.name, options_.database);
+}
+
+}  // namespace dlsm::tool

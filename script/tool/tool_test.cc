@@ -1,0 +1,125 @@
+#include "script/tool/tool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace dlsm::tool {
+
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// What one command did.
+struct Outcome {
+  Status status;
+  std::string out;
+  std::string messages;
+};
+
+Outcome RunCommand(const std::string& verbs, const ToolOptions& options,
+                   const std::string& in = "") {
+  std::istringstream input(in);
+  std::ostringstream output;
+  std::ostringstream messages;
+  std::vector<Verb> parsed;
+  Status status = ParseVerbs(verbs, &parsed);
+  if (status.ok()) status = CheckVerbs(parsed, options);
+  if (status.ok()) status = Tool(options, &input, &output, &messages).Run(parsed);
+  return Outcome{status, output.str(), messages.str()};
+}
+
+// Every test has a database of its own on the memory node inside this process.
+ToolOptions Fresh() {
+  static int number = 0;
+  ToolOptions options;
+  options.name = "tool_test_" + std::to_string(++number);
+  options.database.embedded_memory_bytes = uint64_t{1} << 30;
+  return options;
+}
+
+TEST(Tool, LoadVerifyDumpGivesSortedEntries) {
+  const Outcome outcome = RunCommand("load,verify,dump", Fresh(), "b\t2\na\t1\nc\t\\t\nb\t3\n");
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+  EXPECT_EQ(outcome.out, "a\t1\nb\t3\nc\t\\t\n");
+  EXPECT_THAT(outcome.messages, StartsWith("load: 4 entries"));
+  EXPECT_THAT(outcome.messages, HasSubstr("verify: 3 entries in order, checksums good, 3 of them"));
+}
+
+TEST(Tool, DatabaseStaysBetweenCommands) {
+  ToolOptions options = Fresh();
+  ASSERT_TRUE(RunCommand("load", options, "a\t1\nb\t2\nc\t3\nd\t4\n").status.ok());
+  options.key = "b";
+  EXPECT_EQ(RunCommand("get", options).out, "2\n");
+  EXPECT_TRUE(RunCommand("delete,verify", options).status.ok());
+  EXPECT_TRUE(RunCommand("get", options).status.IsNotFound());
+  options.key = "e";
+  options.value = "\\";
+  EXPECT_TRUE(RunCommand("put,compact,verify", options).status.ok());
+  EXPECT_EQ(RunCommand("get,dump", options).out, "\\\\\na\t1\nc\t3\nd\t4\ne\t\\\\\n");
+}
+
+TEST(Tool, ScanKeepsItsBounds) {
+  ToolOptions options = Fresh();
+  ASSERT_TRUE(RunCommand("load", options, "a\t1\nb\t2\nc\t3\nd\t4\n").status.ok());
+  options.from = "b";
+  EXPECT_EQ(RunCommand("scan", options).out, "b\t2\nc\t3\nd\t4\n");
+  options.to = "d";
+  EXPECT_EQ(RunCommand("scan", options).out, "b\t2\nc\t3\n");
+  options.limit = 1;
+  EXPECT_EQ(RunCommand("scan", options).out, "b\t2\n");
+  options.to = "";  // Not the same as no end: nothing is before the empty key.
+  EXPECT_EQ(RunCommand("scan", options).out, "");
+}
+
+TEST(Tool, BinaryGoesInAndOut) {
+  ToolOptions options = Fresh();
+  options.format = EntryFormat::kBinary;
+  const std::string entry("\x01\0\0\0\x02\0\0\0k\0\n", 11);
+  options.key = "k";
+  const Outcome outcome = RunCommand("load,get,dump", options, entry);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+  EXPECT_EQ(outcome.out, std::string("\0\n", 2) + entry);
+}
+
+TEST(Tool, DestroyedDatabaseIsGone) {
+  const ToolOptions options = Fresh();
+  ASSERT_TRUE(RunCommand("load,destroy", options, "a\t1\n").status.ok());
+  const Outcome outcome = RunCommand("dump", options);
+  EXPECT_FALSE(outcome.status.ok());
+  EXPECT_THAT(outcome.status.ToString(), HasSubstr("begin with load"));
+  EXPECT_TRUE(RunCommand("destroy,load,verify", options, "b\t1\n").status.ok());
+}
+
+TEST(Tool, StatsShowsTheProperties) {
+  const Outcome outcome = RunCommand("load,stats", Fresh(), "a\t1\n");
+  ASSERT_TRUE(outcome.status.ok());
+  EXPECT_THAT(outcome.out, HasSubstr("dlsm."));
+}
+
+TEST(Tool, MalformedInputIsNamedAndNothingElseRuns) {
+  const Outcome outcome = RunCommand("load,dump", Fresh(), "a\t1\nnothing\n");
+  EXPECT_TRUE(outcome.status.IsInvalidArgument());
+  EXPECT_THAT(outcome.status.ToString(), HasSubstr("line 2: no tab"));
+  EXPECT_EQ(outcome.out, "");
+}
+
+// Fails if a mistake in the command is found only after work has been done.
+TEST(Tool, WrongCommandsAreRefusedBeforehand) {
+  ToolOptions options = Fresh();
+  EXPECT_THAT(RunCommand("load,dmup", options).status.ToString(), HasSubstr("unknown verb 'dmup'"));
+  EXPECT_THAT(RunCommand("", options).status.ToString(), HasSubstr("unknown verb ''"));
+  EXPECT_THAT(RunCommand("load,", options).status.ToString(), HasSubstr("unknown verb ''"));
+  EXPECT_THAT(RunCommand("load,load", options).status.ToString(), HasSubstr("once only"));
+  EXPECT_THAT(RunCommand("get", options).status.ToString(), HasSubstr("--key"));
+  options.key = "k";
+  EXPECT_THAT(RunCommand("put", options).status.ToString(), HasSubstr("--value"));
+  options.limit = 1;
+  EXPECT_THAT(RunCommand("dump", options).status.ToString(), HasSubstr("scan only"));
+}
+
+}  // namespace
+
+}  // namespace dlsm::tool

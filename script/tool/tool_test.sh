@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# Moves the Debian package index through dlsm_tool, embedded and over every fabric, and compares what
+# comes out byte for byte with what must come out. Then gives the tool what it must refuse.
+#
+#   tool_test.sh DLSM_TOOL SERVER
+set -euo pipefail
+tool=$1
+server=$2
+here=$(cd "$(dirname "$0")" && pwd)
+
+work=$(mktemp -d)
+server_pid=
+stop_server() {
+  local status=0
+  if [[ -n $server_pid ]]; then
+    kill -TERM "$server_pid" 2>/dev/null || true
+    wait "$server_pid" || status=$?
+    server_pid=
+  fi
+  return "$status"
+}
+cleanup() {
+  stop_server || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+fail() {
+  echo "tool_test: FAILED: $*" >&2
+  tail -n 20 "$work"/*.log >&2 2>/dev/null || true
+  exit 1
+}
+
+# start_server ARGUMENT...: on a free port, which is then in $node.
+start_server() {
+  "$server" "$@" 0 1 1 >"$work/server.log" 2>&1 &
+  server_pid=$!
+  local try
+  for ((try = 0; try < 600; ++try)); do
+    node=$(sed -n 's/.*ready on \([^ ]*:[0-9][0-9]*\).*/\1/p' "$work/server.log" | head -n 1)
+    [[ -n $node ]] && return
+    kill -0 "$server_pid" 2>/dev/null || fail "the Server ended before it was ready"
+    sleep 0.1
+  done
+  fail "the Server was not ready within a minute"
+}
+
+# refused PATTERN COMMAND...: it must fail, say something that matches, and write no entries.
+refused() {
+  local pattern=$1 status=0
+  shift
+  "$@" >"$work/refused.out" 2>"$work/refused.log" </dev/null || status=$?
+  ((status != 0)) || fail "was not refused: $*"
+  ((status < 126)) || fail "died with status $status: $*"
+  grep -qiE -e "$pattern" "$work/refused.log" || fail "no '$pattern' in the message of: $*"
+  [[ ! -s $work/refused.out ]] || fail "wrote to standard output: $*"
+}
+
+same() {
+  cmp "$1" "$2" || fail "$3: the dump differs from the sorted input"
+}
+
+# -------- The data: keys package:version:architecture, values whole stanzas.
+if ! apt-cache dumpavail >"$work/stanzas" 2>/dev/null || [[ ! -s $work/stanzas ]]; then
+  echo "tool_test: no apt lists here (apt-get update makes them): using /var/lib/dpkg/status"
+  if ! cp /var/lib/dpkg/status "$work/stanzas"; then
+    echo "tool_test: SKIPPED: no package index on this machine"
+    exit 77
+  fi
+fi
+"$here/packages_to_tsv" <"$work/stanzas" >"$work/index.tsv"
+# Again, the first thousand keys: what is written last must win. So they go in first, spoiled.
+{
+  head -n 1000 "$work/index.tsv" | sed 's/$/ spoiled/'
+  cat "$work/index.tsv"
+} >"$work/entries.tsv"
+"$here/packages_to_tsv" --sorted <"$work/stanzas" >"$work/sorted.tsv"
+"$here/packages_to_tsv" --binary <"$work/stanzas" >"$work/entries.binary"
+"$here/packages_to_tsv" --binary --sorted <"$work/stanzas" >"$work/sorted.binary"
+count=$(wc -l <"$work/sorted.tsv")
+echo "tool_test: $count packages, $(wc -c <"$work/entries.tsv") bytes"
+
+# -------- Embedded: one command, one process.
+"$tool" load,verify,dump <"$work/entries.tsv" >"$work/out.tsv" 2>"$work/embedded.log" ||
+  fail "embedded load,verify,dump"
+same "$work/out.tsv" "$work/sorted.tsv" "embedded, tsv"
+grep -q "verify: $count entries" "$work/embedded.log" || fail "verify did not count $count entries"
+"$tool" --format=binary load,compact,verify,dump <"$work/entries.binary" >"$work/out.binary" \
+        2>"$work/embedded.log" || fail "embedded load,compact,verify,dump"
+same "$work/out.binary" "$work/sorted.binary" "embedded, binary"
+echo "tool_test: embedded: good"
+
+# -------- Over each fabric: every verb is a process of its own.
+head -c 32 /dev/urandom | base64 >"$work/secret"
+head -c 32 /dev/urandom | base64 >"$work/other_secret"
+chmod 600 "$work/secret" "$work/other_secret"
+first_key=$(head -n 1 "$work/sorted.tsv" | cut -f 1)
+middle_key=$(sed -n "$((count / 2))p" "$work/sorted.tsv" | cut -f 1)
+
+for fabric in shm tcp; do
+  start_server --fabric="$fabric" --secret_file="$work/secret"
+  remote=("$tool" --fabric="$fabric" --memory_nodes="$node" --secret_file="$work/secret"
+          --db=packages)
+  "${remote[@]}" load <"$work/entries.tsv" 2>"$work/load.log" || fail "$fabric: load"
+  "${remote[@]}" dump >"$work/out.tsv" 2>"$work/dump.log" || fail "$fabric: dump"
+  same "$work/out.tsv" "$work/sorted.tsv" "$fabric"
+  "${remote[@]}" verify 2>"$work/verify.log" || fail "$fabric: verify"
+  grep -q "verify: $count entries" "$work/verify.log" || fail "$fabric: verify did not count $count"
+
+  "${remote[@]}" get --key="$middle_key" >"$work/out.tsv" || fail "$fabric: get"
+  sed -n "$((count / 2))p" "$work/sorted.tsv" | cut -f 2 | cmp - "$work/out.tsv" ||
+    fail "$fabric: get gave another value"
+  "${remote[@]}" scan --from="$middle_key" --limit=100 >"$work/out.tsv" || fail "$fabric: scan"
+  sed -n "$((count / 2)),$((count / 2 + 99))p" "$work/sorted.tsv" | cmp - "$work/out.tsv" ||
+    fail "$fabric: scan gave other entries"
+  "${remote[@]}" stats >"$work/out.txt" || fail "$fabric: stats"
+  grep -q '^dlsm\.' "$work/out.txt" || fail "$fabric: stats shows no property"
+  "${remote[@]}" delete --key="$first_key" || fail "$fabric: delete"
+  "${remote[@]}" put --key='a\tb' --value='' || fail "$fabric: put"
+  "${remote[@]}" delete --key='a\tb' || fail "$fabric: delete"
+  "${remote[@]}" dump >"$work/out.tsv" || fail "$fabric: dump after delete"
+  tail -n +2 "$work/sorted.tsv" | cmp - "$work/out.tsv" || fail "$fabric: dump after delete"
+  refused "no key" "${remote[@]}" get --key="$first_key"
+
+  # What a cluster must not let in, and what is not there.
+  refused "secret" "$tool" --fabric="$fabric" --memory_nodes="$node" --db=packages \
+    --secret_file="$work/other_secret" dump
+  refused "secret" "$tool" --fabric="$fabric" --memory_nodes="$node" --db=packages dump
+  refused "no_such_db" "$tool" --fabric="$fabric" --memory_nodes="$node" \
+    --secret_file="$work/secret" --db=no_such_db dump
+
+  # By a connection.conf instead of a flag.
+  printf '# A cluster of one.\n127.0.0.1\n%s\n' "$node" >"$work/connection.conf"
+  "$tool" --config="$work/connection.conf" --secret_file="$work/secret" --db=packages verify \
+    2>"$work/verify.log" || fail "$fabric: verify by connection.conf"
+  "${remote[@]}" destroy || fail "$fabric: destroy"
+  refused "packages" "${remote[@]}" dump
+  stop_server || fail "$fabric: the Server did not end cleanly on SIGTERM"
+  echo "tool_test: $fabric: good"
+done
+
+# -------- Nobody answers there any more.
+refused "$node" "$tool" --memory_nodes="$node" --secret_file="$work/secret" dump
+
+# -------- Wrong words.
+refused "unknown verb 'dmup'" "$tool" load,dmup
+refused "no verb" "$tool"
+refused "separated by commas" "$tool" load dump
+refused "unknown command line flag" "$tool" --no_such_flag dump
+refused "tsv and binary" "$tool" --format=xml dump
+refused "limit" "$tool" --limit=many scan
+refused "key" "$tool" get
+refused "value" "$tool" --key=k put
+refused "escape" "$tool" --key='\x' get
+refused "no_such_fabric" "$tool" --fabric=no_such_fabric --memory_nodes=127.0.0.1:1 dump
+refused "no_such_file" "$tool" --config="$work/no_such_file" dump
+refused "begin with load" "$tool" dump
+: >"$work/empty.conf"
+refused "empty.conf" "$tool" --config="$work/empty.conf" dump
+printf '127.0.0.1\n127.0.0.1:port\n' >"$work/malformed.conf"
+refused "malformed.conf" "$tool" --config="$work/malformed.conf" dump
+chmod 644 "$work/other_secret"
+refused "other_secret" "$tool" --memory_nodes=127.0.0.1:1 --secret_file="$work/other_secret" dump
+
+# -------- Wrong entries: the place is named. (refused() gives no input, so a shell does.)
+printf 'a\t1\nb\n' >"$work/malformed.tsv"
+refused "line 2: no tab" sh -c "'$tool' load,dump <'$work/malformed.tsv'"
+printf 'a\t1\nb\t\\q\n' >"$work/malformed.tsv"
+refused "line 2: unknown escape" sh -c "'$tool' load,dump <'$work/malformed.tsv'"
+head -c 100 "$work/entries.binary" >"$work/malformed.binary"
+refused "entry 1.*the input ends" sh -c "'$tool' --format=binary load,dump <'$work/malformed.binary'"
+head -c 64 /dev/zero | tr '\0' '\377' >"$work/malformed.binary"
+refused "larger than a database takes" \
+  sh -c "'$tool' --format=binary load,dump <'$work/malformed.binary'"
+refused "cannot read" sh -c "'$tool' load <'$work'"
+# What cannot be written is an error, not a short dump.
+if [[ -w /dev/full ]]; then
+  refused "cannot write" sh -c "'$tool' load,dump <'$work/entries.tsv' >/dev/full"
+fi
+echo "tool_test: bad input: good"
