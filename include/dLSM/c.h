@@ -1,0 +1,200 @@
+/*
+The C interface. Names and meanings are those of LevelDB's C interface with the prefix dlsm_, but
+for what concerns files (env, logger, repair), which does not exist here. See db.h for what the
+calls do.
+
+  - Types are opaque. What was made by a _create, _open or similar function is given back to the
+    function of its name: _destroy, _close, _release.
+  - Keys and values are a pointer and a length, any bytes; the pointer may be NULL if the length
+    is 0.
+  - char** errptr: *errptr is NULL, or a string from malloc(). A call that fails frees it and sets
+    it to a message from malloc(); a call that succeeds leaves it alone.
+  - What is returned "by malloc()" is given to dlsm_free().
+  - uint8_t is a truth value.
+*/
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dlsm_t dlsm_t;
+typedef struct dlsm_cache_t dlsm_cache_t;
+typedef struct dlsm_comparator_t dlsm_comparator_t;
+typedef struct dlsm_filterpolicy_t dlsm_filterpolicy_t;
+typedef struct dlsm_iterator_t dlsm_iterator_t;
+typedef struct dlsm_options_t dlsm_options_t;
+typedef struct dlsm_readoptions_t dlsm_readoptions_t;
+typedef struct dlsm_snapshot_t dlsm_snapshot_t;
+typedef struct dlsm_writebatch_t dlsm_writebatch_t;
+typedef struct dlsm_writeoptions_t dlsm_writeoptions_t;
+
+/* -------- Databases */
+
+/* NULL on error. */
+dlsm_t* dlsm_open(const dlsm_options_t* options, const char* name, char** errptr);
+/* What fails is only logged. */
+void dlsm_close(dlsm_t* db);
+/* The same, and tells what failed. `db` is gone in any case. */
+void dlsm_close_checked(dlsm_t* db, char** errptr);
+void dlsm_destroy_db(const dlsm_options_t* options, const char* name, char** errptr);
+
+void dlsm_put(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key, size_t keylen,
+              const char* val, size_t vallen, char** errptr);
+void dlsm_delete(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key, size_t keylen,
+                 char** errptr);
+void dlsm_write(dlsm_t* db, const dlsm_writeoptions_t* options, dlsm_writebatch_t* batch,
+                char** errptr);
+
+/* By malloc(); NULL if there is no such key, or on error. */
+char* dlsm_get(dlsm_t* db, const dlsm_readoptions_t* options, const char* key, size_t keylen,
+               size_t* vallen, char** errptr);
+/* values[i], by malloc(), values_sizes[i] and errs[i] as from dlsm_get, for each i < num_keys. The
+   caller provides the arrays; what they hold before is ignored. */
+void dlsm_multi_get(dlsm_t* db, const dlsm_readoptions_t* options, size_t num_keys,
+                    const char* const* keys_list, const size_t* keys_list_sizes, char** values_list,
+                    size_t* values_list_sizes, char** errs);
+
+dlsm_iterator_t* dlsm_create_iterator(dlsm_t* db, const dlsm_readoptions_t* options);
+
+const dlsm_snapshot_t* dlsm_create_snapshot(dlsm_t* db);
+void dlsm_release_snapshot(dlsm_t* db, const dlsm_snapshot_t* snapshot);
+
+/* By malloc(), with a 0 behind it; NULL if there is no such property. */
+char* dlsm_property_value(dlsm_t* db, const char* propname);
+void dlsm_approximate_sizes(dlsm_t* db, int num_ranges, const char* const* range_start_key,
+                            const size_t* range_start_key_len, const char* const* range_limit_key,
+                            const size_t* range_limit_key_len, uint64_t* sizes);
+/* NULL for start_key or limit_key: from the first, to the last key. */
+void dlsm_compact_range(dlsm_t* db, const char* start_key, size_t start_key_len,
+                        const char* limit_key, size_t limit_key_len);
+void dlsm_flush(dlsm_t* db, char** errptr);
+void dlsm_wait_for_background_work(dlsm_t* db, char** errptr);
+
+/* -------- Iterators */
+
+void dlsm_iter_destroy(dlsm_iterator_t* iterator);
+uint8_t dlsm_iter_valid(const dlsm_iterator_t* iterator);
+void dlsm_iter_seek_to_first(dlsm_iterator_t* iterator);
+void dlsm_iter_seek_to_last(dlsm_iterator_t* iterator);
+void dlsm_iter_seek(dlsm_iterator_t* iterator, const char* key, size_t keylen);
+void dlsm_iter_seek_for_prev(dlsm_iterator_t* iterator, const char* key, size_t keylen);
+void dlsm_iter_next(dlsm_iterator_t* iterator);
+void dlsm_iter_prev(dlsm_iterator_t* iterator);
+/* The bytes stay until the iterator moves. */
+const char* dlsm_iter_key(const dlsm_iterator_t* iterator, size_t* keylen);
+const char* dlsm_iter_value(const dlsm_iterator_t* iterator, size_t* vallen);
+void dlsm_iter_get_error(const dlsm_iterator_t* iterator, char** errptr);
+
+/* -------- Batches */
+
+dlsm_writebatch_t* dlsm_writebatch_create(void);
+void dlsm_writebatch_destroy(dlsm_writebatch_t* batch);
+void dlsm_writebatch_clear(dlsm_writebatch_t* batch);
+void dlsm_writebatch_put(dlsm_writebatch_t* batch, const char* key, size_t keylen, const char* val,
+                         size_t vallen);
+void dlsm_writebatch_delete(dlsm_writebatch_t* batch, const char* key, size_t keylen);
+void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,
+                             void (*put)(void* state, const char* key, size_t keylen,
+                                         const char* val, size_t vallen),
+                             void (*deleted)(void* state, const char* key, size_t keylen));
+void dlsm_writebatch_append(dlsm_writebatch_t* destination, const dlsm_writebatch_t* source);
+
+/* -------- Options. Strings are copied. Comparators, filter policies and caches are not: they
+   outlive every database that was opened with them. */
+
+dlsm_options_t* dlsm_options_create(void);
+void dlsm_options_destroy(dlsm_options_t* options);
+void dlsm_options_set_comparator(dlsm_options_t* options, dlsm_comparator_t* comparator);
+/* NULL: the default one. */
+void dlsm_options_set_filter_policy(dlsm_options_t* options, dlsm_filterpolicy_t* policy);
+void dlsm_options_set_create_if_missing(dlsm_options_t* options, uint8_t value);
+void dlsm_options_set_error_if_exists(dlsm_options_t* options, uint8_t value);
+void dlsm_options_set_paranoid_checks(dlsm_options_t* options, uint8_t value);
+void dlsm_options_set_write_buffer_size(dlsm_options_t* options, size_t bytes);
+void dlsm_options_set_max_open_files(dlsm_options_t* options, int value); /* Without effect. */
+void dlsm_options_set_cache(dlsm_options_t* options, dlsm_cache_t* cache);
+void dlsm_options_set_block_size(dlsm_options_t* options, size_t bytes);
+void dlsm_options_set_block_restart_interval(dlsm_options_t* options, int value);
+void dlsm_options_set_max_file_size(dlsm_options_t* options, size_t bytes);
+
+enum { dlsm_no_compression = 0, dlsm_snappy_compression = 1 };
+void dlsm_options_set_compression(dlsm_options_t* options, int value);
+
+/* What LevelDB does not have; see options.h. */
+void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes);
+void dlsm_options_set_config(dlsm_options_t* options, const char* path);
+void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id);
+void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric);
+void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path);
+void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes);
+void dlsm_options_set_open_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
+void dlsm_options_set_operation_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
+void dlsm_options_set_max_write_buffer_number(dlsm_options_t* options, int value);
+void dlsm_options_set_max_background_flushes(dlsm_options_t* options, int value);
+void dlsm_options_set_max_background_compactions(dlsm_options_t* options, int value);
+void dlsm_options_set_max_subcompactions(dlsm_options_t* options, int value);
+
+enum { dlsm_byte_addressable = 0, dlsm_block_based = 1 };
+void dlsm_options_set_table_format(dlsm_options_t* options, int value);
+
+enum { dlsm_memory_node = 0, dlsm_compute_node = 1 };
+void dlsm_options_set_compaction_place(dlsm_options_t* options, int value);
+
+/* -------- Comparators */
+
+dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void* state),
+                                          int (*compare)(void* state, const char* a, size_t alen,
+                                                         const char* b, size_t blen),
+                                          const char* (*name)(void* state));
+void dlsm_comparator_destroy(dlsm_comparator_t* comparator);
+
+/* -------- Filter policies */
+
+/* create_filter returns the filter by malloc(). */
+dlsm_filterpolicy_t* dlsm_filterpolicy_create(
+    void* state, void (*destructor)(void* state),
+    char* (*create_filter)(void* state, const char* const* key_array,
+                           const size_t* key_length_array, int num_keys, size_t* filter_length),
+    uint8_t (*key_may_match)(void* state, const char* key, size_t length, const char* filter,
+                             size_t filter_length),
+    const char* (*name)(void* state));
+dlsm_filterpolicy_t* dlsm_filterpolicy_create_bloom(int bits_per_key);
+void dlsm_filterpolicy_destroy(dlsm_filterpolicy_t* policy);
+
+/* -------- Options of calls */
+
+dlsm_readoptions_t* dlsm_readoptions_create(void);
+void dlsm_readoptions_destroy(dlsm_readoptions_t* options);
+void dlsm_readoptions_set_verify_checksums(dlsm_readoptions_t* options, uint8_t value);
+void dlsm_readoptions_set_fill_cache(dlsm_readoptions_t* options, uint8_t value);
+/* NULL: none. */
+void dlsm_readoptions_set_snapshot(dlsm_readoptions_t* options, const dlsm_snapshot_t* snapshot);
+/* Bounds of iterators: [lower, upper). Copied; the options outlive the iterators made with them.
+   NULL: none. */
+void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const char* key,
+                                              size_t keylen);
+void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
+                                              size_t keylen);
+
+dlsm_writeoptions_t* dlsm_writeoptions_create(void);
+void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options);
+void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value); /* Without effect. */
+
+/* -------- Caches and the rest */
+
+dlsm_cache_t* dlsm_cache_create_lru(size_t capacity);
+void dlsm_cache_destroy(dlsm_cache_t* cache);
+
+/* Calls free(). */
+void dlsm_free(void* pointer);
+
+int dlsm_major_version(void);
+int dlsm_minor_version(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,33 @@
+// The order of keys. Implementations are thread-safe.
+#pragma once
+
+#include <string>
+
+#include "dLSM/slice.h"
+
+namespace dlsm {
+
+class Comparator {
+ public:
+  virtual ~Comparator() = default;
+
+  // < 0, 0, > 0 as a is before, equal to or after b. A total order. Keys that are equal must be
+  // equal bytewise too, or the database needs a FilterPolicy that treats them alike.
+  virtual int Compare(const Slice& a, const Slice& b) const = 0;
+
+  // Stored with the database: opening it with a comparator of another name is an error. Names that
+  // start with "dlsm." are reserved.
+  virtual const char* Name() const = 0;
+
+  // If *start < limit, may change *start to a shorter key in [start, limit). May do nothing.
+  virtual void FindShortestSeparator(std::string* start, const Slice& limit) const = 0;
+  // May change *key to a shorter key >= *key. May do nothing.
+  virtual void FindShortSuccessor(std::string* key) const = 0;
+};
+
+// Lexicographic by unsigned bytes. The library's, never to be deleted.
+const Comparator* BytewiseComparator();
+// The opposite order.
+const Comparator* ReverseBytewiseComparator();
+
+}  // namespace dlsm

@@ -1,0 +1,108 @@
+// A database: an ordered map from keys to values, whose tables live in the memory of memory nodes.
+// Keys and values are arbitrary bytes, empty ones included; a key and its value together have at
+// most kEntryBytesMax bytes.
+//
+// All methods are thread-safe. Sources: dLSM (Wang et al., ICDE 2023) for the system, LevelDB and
+// RocksDB for the interface.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/iterator.h"
+#include "dLSM/options.h"
+#include "dLSM/slice.h"
+#include "dLSM/status.h"
+
+namespace dlsm {
+
+inline constexpr int kMajorVersion = 0;
+inline constexpr int kMinorVersion = 1;
+
+// Values of up to 64 MiB work, with keys of up to 1 MiB.
+inline constexpr size_t kValueBytesMax = size_t{64} << 20;
+inline constexpr size_t kKeyBytesMax = size_t{1} << 20;
+
+class PinnableSlice;
+class Statistics;
+class WriteBatch;
+
+// The state of a database at one moment. Made and released by a DB.
+class Snapshot {
+ protected:
+  virtual ~Snapshot() = default;
+};
+
+// Keys in [start, limit).
+struct Range {
+  Range() = default;
+  Range(const Slice& first, const Slice& end) : start(first), limit(end) {}
+  Slice start;
+  Slice limit;
+};
+
+class DB {
+ public:
+  // Opens the database `name` on the memory nodes that `options` name, or on the memory node inside
+  // this process if they name none. On success *db is the caller's to delete.
+  static Status Open(const Options& options, const std::string& name, DB** db);
+  static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
+
+  DB() = default;
+  DB(const DB&) = delete;
+  DB& operator=(const DB&) = delete;
+  // Closes if Close() was not called; what fails then is only logged.
+  virtual ~DB() = default;
+
+  // Flushes all memtables and leaves the database at its memory nodes, to be opened again from any
+  // process. No other call may be under way; iterators and snapshots are released before. Every
+  // later call fails. The database is closed even if an error is returned.
+  virtual Status Close() = 0;
+
+  virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
+  // Not an error if the key does not exist.
+  virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
+  // All of the batch becomes visible at once, or none.
+  virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
+
+  // NotFound if the key does not exist.
+  virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;
+  // Without a copy where the fabric allows it: the bytes stay where they are until *value is reset.
+  virtual Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) = 0;
+  // As of one moment; the reads of all keys are on the wire together. (*values)[i] and the i-th
+  // Status belong to keys[i].
+  virtual std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
+                                       std::vector<std::string>* values) = 0;
+
+  // As of this call, or of options.snapshot. Not positioned; the caller deletes it before the
+  // database.
+  virtual Iterator* NewIterator(const ReadOptions& options) = 0;
+
+  virtual const Snapshot* GetSnapshot() = 0;
+  virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
+
+  // False if there is no such property. README lists them: "dlsm.stats", "dlsm.levels", ...
+  virtual bool GetProperty(const Slice& property, std::string* value) = 0;
+
+  // sizes[i] gets about how many bytes of remote memory the keys of range[i] take; what is still in
+  // memtables is not counted.
+  virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
+
+  // Merges all tables that overlap [*begin, *end] down to one level, dropping what no one can see
+  // any more. Null: before the first, after the last key.
+  virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
+
+  // Writes the memtables out to tables.
+  virtual Status Flush(const FlushOptions& options) = 0;
+  // Returns when no flush and no merge is running or due; or the error that keeps them from it.
+  virtual Status WaitForBackgroundWork() = 0;
+
+  virtual std::shared_ptr<Statistics> GetStatistics() const = 0;
+};
+
+// Deletes the database and gives its memory back. OK if there is none. Busy while it is open.
+Status DestroyDB(const std::string& name, const Options& options);
+
+}  // namespace dlsm

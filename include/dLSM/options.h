@@ -1,0 +1,125 @@
+// Options of a database and of its calls. Names and meanings are LevelDB's where it has them; those
+// that concern files are accepted and ignored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dLSM/comparator.h"
+#include "dLSM/slice.h"
+
+namespace dlsm {
+
+class Cache;
+class FaultInjector;
+class FilterPolicy;
+class Snapshot;
+class Statistics;
+
+enum CompressionType : unsigned char { kNoCompression = 0, kSnappyCompression = 1 };
+
+enum class TableFormat : unsigned char {
+  kByteAddressable = 0,  // No blocks: a point lookup fetches exactly one record.
+  kBlockBased = 1,       // Blocks of block_size bytes; needed for compression.
+};
+
+enum class CompactionPlace : unsigned char {
+  kMemoryNode = 0,   // Next to the data; only requests and indexes cross the network.
+  kComputeNode = 1,  // All data crosses the network, twice.
+};
+
+struct Options {
+  // -------- What the database is. Stored with it; must be the same at every open.
+  const Comparator* comparator = BytewiseComparator();
+
+  // -------- How to open.
+  bool create_if_missing = false;
+  bool error_if_exists = false;
+  // How long Open() waits for memory nodes, and for the lease of a handle whose process died.
+  uint64_t open_timeout_ms = 10000;
+
+  // -------- Where the tables live.
+  // "": embedded if neither `config` nor `memory_nodes` is set, otherwise "shm" where the memory
+  // node is on this host and serves it, else "tcp". Or "local", "shm", "tcp", "verbs": that one or
+  // an error.
+  std::string fabric;
+  // The path of a connection.conf (see README); empty: none.
+  std::string config;
+  // Instead of `config`: "host[:port]" of each memory node, separated by commas.
+  std::string memory_nodes;
+  // Which of the config's compute nodes this process is, from 0.
+  uint32_t compute_node_id = 0;
+  // A file with the secret that all nodes of the cluster share; empty: no secret.
+  std::string secret_file;
+  // The size of the embedded memory node when this process first starts it; 0: three quarters of
+  // the machine's memory (taken only as it is used).
+  uint64_t embedded_memory_bytes = 0;
+  // How long one operation waits for a memory node before it is TimedOut.
+  uint64_t operation_timeout_ms = 10000;
+
+  // -------- Memory and tables.
+  size_t write_buffer_size = size_t{64} << 20;  // Of one memtable.
+  int max_write_buffer_number = 4;              // Memtables, the active one included.
+  size_t max_file_size = size_t{64} << 20;      // Of one table made by a merge.
+  TableFormat table_format = TableFormat::kByteAddressable;
+  size_t block_size = 8192;
+  int block_restart_interval = 16;
+  CompressionType compression = kNoCompression;
+  Cache* block_cache = nullptr;  // Block-based tables; null: one of 8 MB is made.
+  // Null: 10 bits for each key by NewBloomFilterPolicy; kNoFilter for none.
+  const FilterPolicy* filter_policy = nullptr;
+  static const FilterPolicy* const kNoFilter;
+  // Verify every checksum on every read, whatever ReadOptions say.
+  bool paranoid_checks = false;
+
+  // -------- Merges.
+  CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
+  int max_background_flushes = 2;
+  int max_background_compactions = 2;
+  int max_subcompactions = 2;
+  int level0_file_num_compaction_trigger = 4;
+  int level0_stop_writes_trigger = 24;
+  uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
+  double max_bytes_for_level_multiplier = 10;
+  int num_levels = 7;
+  // Writers that wait for memory this long without any progress of flushes get Busy.
+  uint64_t write_stall_timeout_ms = 30000;
+
+  // -------- Counters; null: the database makes its own, see DB::GetStatistics.
+  std::shared_ptr<Statistics> statistics;
+
+  // -------- For tests and measurements: a network that this machine does not have.
+  uint64_t simulated_rtt_ns = 0;
+  double simulated_gbit_per_second = 0;
+  // Decides which transfers fail; see util/fabric/fault_injector.h. Null: none.
+  std::shared_ptr<FaultInjector> fault_injector;
+
+  // -------- Accepted for source compatibility, without effect: there are no files.
+  int max_open_files = 1000;
+  bool reuse_logs = false;
+};
+
+struct ReadOptions {
+  bool verify_checksums = false;
+  // Block-based tables: whether what is read enters the block cache.
+  bool fill_cache = true;
+  // Read as of this snapshot, which must be live; null: as of the call.
+  const Snapshot* snapshot = nullptr;
+  // Bounds of an iterator: [lower, upper). The slices outlive the iterator.
+  const Slice* iterate_lower_bound = nullptr;
+  const Slice* iterate_upper_bound = nullptr;
+};
+
+struct WriteOptions {
+  // Accepted for source compatibility. Data is as safe as the memory of compute and memory node:
+  // see README, "Limits".
+  bool sync = false;
+};
+
+struct FlushOptions {
+  bool wait = true;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,76 @@
+// Counters of a database: always on, monotonic, cheap enough not to matter.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace dlsm {
+
+enum class Ticker : uint32_t {
+  kKeysWritten = 0,  // Entries of batches; a Put or Delete is one.
+  kBytesWritten,     // Keys and values.
+  kKeysRead,         // Get, and each key of MultiGet.
+  kKeysFound,
+  kBytesRead,           // Values returned by point reads.
+  kMemtableHits,        // Point reads answered by a memtable.
+  kFilterUseful,        // Tables that the resident part excluded.
+  kTableProbes,         // Records or blocks fetched by point reads.
+  kTableProbesUseless,  // Of these, the ones that did not hold the key.
+  kBlockCacheHits,
+  kBlockCacheMisses,
+  kIteratorsCreated,
+  kSeeks,
+  kIteratorSteps,  // Next and Prev.
+  kFlushes,
+  kFlushBytes,  // Images written by flushes.
+  kFlushMicros,
+  kMergesRemote,  // Done by memory nodes.
+  kMergesLocal,   // Done by the compute node.
+  kTrivialMoves,  // Tables that went a level down untouched.
+  kMergeBytesRead,
+  kMergeBytesWritten,
+  kMergeMicros,
+  kStallMicrosMemtables,  // Writers waited for a flush.
+  kStallMicrosLevel0,     // Writers waited for merges out of level 0.
+  kStallMicrosMemory,     // Writers waited for room on a memory node.
+  kStalls,
+  kGrants,
+  kFreedBytes,
+  kRetries,  // Flushes and merges that were tried again after a fault.
+  kTickerCount,
+};
+
+const char* TickerName(Ticker ticker);
+
+// Thread-safe. Each thread adds to one of several stripes, so writers rarely share a cache line.
+class Statistics {
+ public:
+  Statistics();
+  ~Statistics();
+
+  void Add(Ticker ticker, uint64_t count = 1) {
+    Stripe().counts[static_cast<size_t>(ticker)].fetch_add(count, std::memory_order_relaxed);
+  }
+  uint64_t Get(Ticker ticker) const;
+  void Reset();
+  // One line for each counter that is not zero.
+  std::string ToString() const;
+
+ private:
+  static constexpr size_t kStripes = 16;
+  static constexpr size_t kCount = static_cast<size_t>(Ticker::kTickerCount);
+  struct alignas(64) Counts {
+    std::array<std::atomic<uint64_t>, kCount> counts{};
+  };
+  Counts& Stripe();
+
+  std::array<Counts, kStripes> stripes_;
+};
+
+std::shared_ptr<Statistics> CreateStatistics();
+
+}  // namespace dlsm

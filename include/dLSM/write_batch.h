@@ -1,0 +1,43 @@
+// A list of updates that Write() applies as one. Later updates of one key win. Const methods are
+// thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "dLSM/slice.h"
+#include "dLSM/status.h"
+
+namespace dlsm {
+
+class WriteBatch {
+ public:
+  class Handler {
+   public:
+    virtual ~Handler() = default;
+    virtual void Put(const Slice& key, const Slice& value) = 0;
+    virtual void Delete(const Slice& key) = 0;
+  };
+
+  WriteBatch();
+
+  void Put(const Slice& key, const Slice& value);
+  void Delete(const Slice& key);
+  void Clear();
+  // Bytes of memory that the updates take.
+  size_t ApproximateSize() const;
+  void Append(const WriteBatch& source);
+  // Calls the handler for each update in order. Corruption if the bytes are damaged.
+  Status Iterate(Handler* handler) const;
+  // The number of updates.
+  uint32_t Count() const;
+
+ private:
+  friend class WriteBatchReader;
+  // count (4 bytes) | update*; update = type (1 byte) | key | value unless a deletion; strings are
+  // prefixed with their length as varint32.
+  std::string rep_;
+};
+
+}  // namespace dlsm
