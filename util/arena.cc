@@ -1,0 +1,96 @@
+#include "util/arena.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <memory>
+#include <utility>
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kChunkBytesMin = 512;
+constexpr size_t kChunkBytesMax = 16384;
+// A thread's chunk is at most this part of all that was handed out before it.
+constexpr size_t kChunksMin = 128;
+// What is larger than this part of a chunk (or block) does not come out of it, so that what is left
+// at its end, and lost, is small.
+constexpr size_t kLargePart = 4;
+
+// Enough for four memtables of the default size.
+constexpr size_t kKeptBytesMax = size_t{256} << 20;
+
+// Never destroyed: arenas may die after static destruction began.
+HugeMemoryPool& SharedPool() {
+  static HugeMemoryPool& pool =
+      *std::make_unique<HugeMemoryPool>(Arena::kBlockBytes, kKeptBytesMax).release();
+  return pool;
+}
+
+size_t ChunkBytes(size_t handed_out) {
+  return std::clamp(std::bit_floor(handed_out / kChunksMin), kChunkBytesMin, kChunkBytesMax);
+}
+
+size_t RoundUpToAlignment(size_t bytes) {
+  return (bytes + Arena::kAlignmentMax - 1) / Arena::kAlignmentMax * Arena::kAlignmentMax;
+}
+
+}  // namespace
+
+Arena::Arena() : Arena(&SharedPool()) {}
+
+Arena::~Arena() {
+  port::MutexLock lock(mutex_);
+  for (Block& block : blocks_) pool_->Give(std::move(block.memory));
+}
+
+char* Arena::AllocateSlow(Chunk* chunk, size_t bytes, size_t alignment) {
+  assert(std::has_single_bit(alignment));
+  assert(alignment <= kAlignmentMax);
+  const size_t chunk_bytes = ChunkBytes(MemoryUsage());
+  if (bytes > chunk_bytes / kLargePart) return Take(bytes);
+  chunk->at = Take(chunk_bytes);
+  chunk->left = chunk_bytes;
+  return Cut(chunk, bytes, alignment);
+}
+
+// What it returns is aligned to kAlignmentMax, because all sizes taken from blocks are multiples.
+char* Arena::Take(size_t bytes) {
+  if (bytes > kBlockBytes / kLargePart) return TakeOwn(bytes);
+  bytes = RoundUpToAlignment(bytes);
+  handed_out_.fetch_add(bytes, std::memory_order_relaxed);
+  // Pairs with the release in TakeAfter: publishes the block's construction.
+  Block* const block = current_.load(std::memory_order_acquire);
+  char* const piece = block == nullptr ? nullptr : TakeFrom(block, bytes);
+  return piece != nullptr ? piece : TakeAfter(block, bytes);
+}
+
+char* Arena::TakeFrom(Block* block, size_t bytes) {
+  // Relaxed: the pieces are disjoint, and the block was published before.
+  const size_t offset = block->taken.fetch_add(bytes, std::memory_order_relaxed);
+  return offset <= kBlockBytes - bytes ? block->memory.data() + offset : nullptr;
+}
+
+char* Arena::TakeAfter(const Block* used_up, size_t bytes) {
+  port::MutexLock lock(mutex_);
+  Block* const block = current_.load(std::memory_order_relaxed);
+  if (block != used_up) {  // Another thread has brought one meanwhile.
+    char* const piece = TakeFrom(block, bytes);
+    if (piece != nullptr) return piece;
+  }
+  Block& fresh = blocks_.emplace_back(pool_->Take());
+  char* const piece = TakeFrom(&fresh, bytes);
+  current_.store(&fresh, std::memory_order_release);
+  return piece;
+}
+
+char* Arena::TakeOwn(size_t bytes) {
+  HugeMemory memory(bytes);
+  char* const piece = memory.data();
+  handed_out_.fetch_add(memory.size(), std::memory_order_relaxed);
+  port::MutexLock lock(mutex_);
+  large_.push_back(std::move(memory));
+  return piece;
+}
+
+}  // namespace dlsm

@@ -1,0 +1,94 @@
+// Memory for a memtable: handed out piece by piece by any number of threads, given back as a whole.
+//
+//   pool of blocks ──Take──> block  | chunk of thread 1 | chunk of thread 2 | large piece | free |
+//                                     └ piece, piece, ...
+//
+//   1. A thread cuts pieces from its own chunk: no atomic instruction.
+//   2. A thread takes a chunk, or a piece that is large for a chunk, from the current block with
+//   one
+//      fetch-add.
+//   3. Only the thread that finds the block used up takes a lock, and brings the next block. A
+//   piece
+//      that is large for a block gets memory of its own.
+//
+// Chunks grow with the arena, so that a small memtable is not full of chunks that are empty.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "port/mutex.h"
+#include "util/huge_memory.h"
+#include "util/thread_number.h"
+
+namespace dlsm {
+
+class Arena {
+ public:
+  static constexpr size_t kAlignmentMax = 64;
+  static constexpr size_t kBlockBytes = 4 * kHugePageBytes;
+
+  // From a pool that all arenas of the process share.
+  Arena();
+  // `pool` has blocks of kBlockBytes and outlives the arena.
+  explicit Arena(HugeMemoryPool* pool) : pool_(pool) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  // Everything that was handed out is gone.
+  ~Arena();
+
+  // Thread-safe. The bytes are arbitrary. Throw std::bad_alloc when the machine has no more.
+  char* Allocate(size_t bytes) { return AllocateAligned(bytes, 1); }
+  char* AllocateAligned(size_t bytes, size_t alignment = alignof(uint64_t)) {
+    Chunk& chunk = chunks_.Local();
+    char* const piece = Cut(&chunk, bytes, alignment);
+    return piece != nullptr ? piece : AllocateSlow(&chunk, bytes, alignment);
+  }
+
+  // The bytes of chunks and large pieces handed out: more than their pieces' by what threads have
+  // left in their chunks, which is little beside the sum. Cheap.
+  size_t MemoryUsage() const { return handed_out_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Chunk {
+    char* at = nullptr;
+    size_t left = 0;
+  };
+  struct Block {
+    explicit Block(HugeMemory from) : memory(std::move(from)) {}
+    HugeMemory memory;
+    std::atomic<size_t> taken{0};  // May run past the block: then it is used up.
+  };
+
+  static char* Cut(Chunk* chunk, size_t bytes, size_t alignment) {
+    const size_t padding = -reinterpret_cast<uintptr_t>(chunk->at) & (alignment - 1);
+    if (chunk->left < padding || chunk->left - padding < bytes || chunk->at == nullptr) {
+      return nullptr;
+    }
+    char* const piece = chunk->at + padding;
+    chunk->at = piece + bytes;
+    chunk->left -= padding + bytes;
+    return piece;
+  }
+
+  static char* TakeFrom(Block* block, size_t bytes);
+  char* AllocateSlow(Chunk* chunk, size_t bytes, size_t alignment);
+  char* Take(size_t bytes) LOCKS_EXCLUDED(mutex_);
+  char* TakeAfter(const Block* used_up, size_t bytes) LOCKS_EXCLUDED(mutex_);
+  char* TakeOwn(size_t bytes) LOCKS_EXCLUDED(mutex_);
+
+  HugeMemoryPool* const pool_;
+
+  PerThread<Chunk> chunks_;
+  std::atomic<size_t> handed_out_{0};
+  std::atomic<Block*> current_{nullptr};
+
+  port::Mutex mutex_;
+  std::deque<Block> blocks_ GUARDED_BY(mutex_);
+  std::vector<HugeMemory> large_ GUARDED_BY(mutex_);
+};
+
+}  // namespace dlsm

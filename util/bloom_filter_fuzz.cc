@@ -1,0 +1,18 @@
+// Asks arbitrary bytes, taken for a filter, for keys; and filters of arbitrary keys for these keys.
+#include <cstdlib>
+#include <string>
+
+#include "util/bloom_filter.h"
+#include "util/hash.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const dlsm::Slice bytes(reinterpret_cast<const char*>(data), size);
+  const uint64_t hash = dlsm::Hash64(bytes);
+  dlsm::BloomMayMatch(hash, bytes);
+  dlsm::PrefetchBloomLine(hash, bytes);
+  const int bits_per_key = size == 0 ? 0 : data[0];
+  std::string filter;
+  dlsm::BuildBloomFilter(&hash, 1, bits_per_key, &filter);
+  if (!dlsm::BloomMayMatch(hash, filter)) std::abort();
+  return 0;
+}

@@ -1,0 +1,127 @@
+#include "util/bloom_filter.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/options.h"
+#include "util/coding.h"
+#include "util/hash.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+std::string Key(uint64_t number) {
+  std::string key;
+  PutFixed64(&key, number);
+  return key;
+}
+
+std::string FilterOf(uint64_t keys, int bits_per_key) {
+  std::vector<uint64_t> hashes;
+  for (uint64_t i = 0; i < keys; ++i) hashes.push_back(Hash64(Key(i)));
+  std::string filter;
+  BuildBloomFilter(hashes.data(), hashes.size(), bits_per_key, &filter);
+  return filter;
+}
+
+double FalsePositives(uint64_t keys, const std::string& filter) {
+  constexpr int kProbes = 100000;
+  int hits = 0;
+  for (uint64_t i = 0; i < kProbes; ++i) hits += BloomMayMatch(Hash64(Key(keys + i)), filter);
+  return static_cast<double>(hits) / kProbes;
+}
+
+// Fails if a key is ever denied: lookups would lose data.
+TEST(BloomFilterTest, NoFalseNegatives) {
+  for (const int bits : {-1, 1, 2, 5, 10, 16, 40, 1000}) {
+    for (const uint64_t keys : {1, 2, 10, 51, 52, 1000, 20000}) {
+      const std::string filter = FilterOf(keys, bits);
+      for (uint64_t i = 0; i < keys; ++i) {
+        ASSERT_TRUE(BloomMayMatch(Hash64(Key(i)), filter)) << bits << " bits, key " << i;
+      }
+    }
+  }
+}
+
+// Fails if the probes depend on each other or on the choice of the line.
+TEST(BloomFilterTest, FalsePositivesAreAsFewAsPromised) {
+  const std::vector<std::pair<int, double>> promised = {{2, 0.42},   {5, 0.11},    {8, 0.026},
+                                                        {10, 0.012}, {16, 0.0015}, {20, 0.0005}};
+  for (const auto& [bits, most] : promised) {
+    for (const uint64_t keys : {1000, 150000}) {
+      const double rate = FalsePositives(keys, FilterOf(keys, bits));
+      // A filter of few lines varies with its luck.
+      EXPECT_LE(rate, keys == 1000 ? most * 1.3 : most) << bits << " bits, " << keys << " keys";
+    }
+  }
+}
+
+TEST(BloomFilterTest, TakesAsManyBitsAsAsked) {
+  EXPECT_LE(FilterOf(10000, 10).size(), 10000 * 10 / 8 + 65u);
+  EXPECT_LE(FilterOf(1, 10).size(), 65u);
+}
+
+TEST(BloomFilterTest, NoKeysMatchNothing) {
+  const std::string filter = FilterOf(0, 10);
+  EXPECT_FALSE(BloomMayMatch(Hash64("key"), filter));
+}
+
+TEST(BloomFilterTest, Appends) {
+  const uint64_t hash = Hash64("key");
+  std::string filter = "what was there";
+  BuildBloomFilter(&hash, 1, 10, &filter);
+  ASSERT_EQ(filter.substr(0, 14), "what was there");
+  EXPECT_TRUE(BloomMayMatch(hash, Slice(filter.data() + 14, filter.size() - 14)));
+}
+
+// Fails if bytes that are no filter are read out of bounds. (Each lies in a block of its own size.)
+TEST(BloomFilterTest, HostileBytesAreSafe) {
+  const std::string good = FilterOf(100, 10);
+  for (size_t length = 0; length < good.size(); ++length) {
+    const std::vector<char> cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(length));
+    for (uint64_t i = 0; i < 100; ++i) {
+      const Slice filter(cut.data(), cut.size());
+      BloomMayMatch(Hash64(Key(i)), filter);
+      PrefetchBloomLine(Hash64(Key(i)), filter);
+    }
+  }
+  Random random(5);
+  for (int round = 0; round < 20000; ++round) {
+    const std::string bytes = random.Bytes(random.Uniform(200));
+    BloomMayMatch(random.Next(), bytes);
+  }
+  for (const int probes : {0, 17, 255}) {
+    const std::string bytes = std::string(64, '\0') + static_cast<char>(probes);
+    EXPECT_TRUE(BloomMayMatch(1, bytes)) << "an unknown encoding must not deny keys";
+  }
+}
+
+// Fails if the policy and the functions on hashes disagree: builders use one, users the other.
+TEST(BloomFilterTest, PolicyIsTheSameFilter) {
+  const std::unique_ptr<const FilterPolicy> policy(NewBloomFilterPolicy(10));
+  EXPECT_STREQ(policy->Name(), "dlsm.BlockedBloomFilter");
+  const std::vector<Slice> keys = {"one", "two", "", "two"};
+  std::string filter;
+  policy->CreateFilter(keys.data(), static_cast<int>(keys.size()), &filter);
+  for (const Slice& key : keys) {
+    EXPECT_TRUE(policy->KeyMayMatch(key, filter));
+    EXPECT_TRUE(BloomMayMatch(Hash64(key), filter));
+  }
+  EXPECT_FALSE(policy->KeyMayMatch("three", filter));
+}
+
+TEST(BloomFilterTest, BuiltInIsToldFromUsers) {
+  const std::unique_ptr<const FilterPolicy> policy(NewBloomFilterPolicy(12));
+  ASSERT_NE(AsBuiltIn(policy.get()), nullptr);
+  EXPECT_EQ(AsBuiltIn(policy.get())->bits_per_key(), 12);
+  EXPECT_EQ(AsBuiltIn(nullptr), nullptr);
+  EXPECT_EQ(AsBuiltIn(Options::kNoFilter), nullptr);
+  EXPECT_TRUE(Options::kNoFilter->KeyMayMatch("key", Slice()));
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,47 @@
+#include "util/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace dlsm {
+namespace {
+
+constexpr const char* kName = "dlsm";
+constexpr const char* kLevelVariable = "DLSM_LOG";
+
+void SetLevel(spdlog::logger* logger) {
+  logger->set_level(spdlog::level::warn);
+  const char* wanted = std::getenv(kLevelVariable);  // NOLINT(concurrency-mt-unsafe): once.
+  if (wanted == nullptr || *wanted == '\0') return;
+  const auto level = spdlog::level::from_str(wanted);
+  // Names that it does not know also come back as "off".
+  if (level == spdlog::level::off && std::string(wanted) != "off") {
+    logger->warn("{}={} is no level; use trace, debug, info, warn, error, critical or off",
+                 kLevelVariable, wanted);
+    return;
+  }
+  logger->set_level(level);
+}
+
+std::shared_ptr<spdlog::logger> MakeLogger() {
+  if (auto registered = spdlog::get(kName)) return registered;
+  auto logger =
+      std::make_shared<spdlog::logger>(kName, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  SetLevel(logger.get());
+  return logger;
+}
+
+}  // namespace
+
+spdlog::logger& Log() {
+  // Never destroyed: threads may log after static destruction began.
+  static const auto& logger =
+      *std::make_unique<std::shared_ptr<spdlog::logger>>(MakeLogger()).release();
+  return *logger;
+}
+
+}  // namespace dlsm

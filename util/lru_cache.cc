@@ -1,0 +1,214 @@
+// A hash table and a list of what is not in use, in 16 shards, each under a lock of its own.
+//
+// An entry is counted: one reference for the table, one for each handle. While only the table has
+// one, the entry is in the list, and may be evicted. Whoever drops the last reference deletes the
+// entry, after the lock is gone: deleters are the caller's code.
+#include <array>
+#include <cassert>
+#include <memory>
+#include <unordered_map>
+
+#include "dLSM/cache.h"
+#include "port/mutex.h"
+#include "util/hash.h"
+
+namespace dlsm {
+namespace {
+
+struct Links {
+  Links* previous = this;
+  Links* next = this;
+
+  void Unlink() {
+    previous->next = next;
+    next->previous = previous;
+    previous = next = this;
+  }
+  void LinkBefore(Links* other) {
+    previous = other->previous;
+    next = other;
+    previous->next = this;
+    next->previous = this;
+  }
+};
+
+struct Entry final : Links, Cache::Handle {
+  using Deleter = void (*)(const Slice& key, void* value);
+
+  Entry(const Slice& from_key, void* from_value, size_t from_charge, Deleter from_deleter)
+      : key(from_key.data(), from_key.size()),
+        value(from_value),
+        charge(from_charge),
+        deleter(from_deleter) {}
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  ~Entry() {
+    if (deleter != nullptr) deleter(key, value);
+  }
+
+  const std::string key;
+  void* const value;
+  const size_t charge;
+  const Deleter deleter;
+  uint32_t references = 0;  // Under the shard's mutex.
+};
+
+// Entries without references, on their way out. Destroyed where no lock is held.
+class Doomed {
+ public:
+  Doomed() = default;
+  Doomed(const Doomed&) = delete;
+  Doomed& operator=(const Doomed&) = delete;
+  ~Doomed() {
+    while (list_.next != &list_) {
+      const std::unique_ptr<Entry> entry(static_cast<Entry*>(list_.next));
+      entry->Unlink();
+    }
+  }
+  void Add(Entry* entry) { entry->LinkBefore(&list_); }
+
+ private:
+  Links list_;
+};
+
+class Shard {
+ public:
+  void SetCapacity(size_t capacity) { capacity_ = capacity; }
+
+  ~Shard() {
+    Prune();
+    assert(table_.empty() && "a handle is still in use");
+  }
+
+  Entry* Insert(std::unique_ptr<Entry> entry) LOCKS_EXCLUDED(mutex_) {
+    Doomed doomed;  // Outlives the lock.
+    port::MutexLock lock(mutex_);
+    Entry* const inserted = entry.release();
+    inserted->references = 1;
+    if (capacity_ == 0) return inserted;  // Nothing is cached: the handle is the only reference.
+    RemoveLocked(inserted->key, &doomed);
+    table_.emplace(Slice(inserted->key), inserted);
+    ++inserted->references;
+    charge_ += inserted->charge;
+    EvictLocked(capacity_, &doomed);
+    return inserted;
+  }
+
+  Entry* Lookup(const Slice& key) LOCKS_EXCLUDED(mutex_) {
+    port::MutexLock lock(mutex_);
+    const auto found = table_.find(key);
+    if (found == table_.end()) return nullptr;
+    Entry* const entry = found->second;
+    ++entry->references;
+    entry->Unlink();
+    return entry;
+  }
+
+  void Release(Entry* entry) LOCKS_EXCLUDED(mutex_) {
+    Doomed doomed;
+    port::MutexLock lock(mutex_);
+    assert(entry->references > 0);
+    --entry->references;
+    if (entry->references == 0) {
+      doomed.Add(entry);
+    } else if (entry->references == 1 && IsInTableLocked(entry)) {
+      entry->LinkBefore(&unused_);  // The list's end: used most recently.
+      EvictLocked(capacity_, &doomed);
+    }
+  }
+
+  void Erase(const Slice& key) LOCKS_EXCLUDED(mutex_) {
+    Doomed doomed;
+    port::MutexLock lock(mutex_);
+    RemoveLocked(key, &doomed);
+  }
+
+  void Prune() LOCKS_EXCLUDED(mutex_) {
+    Doomed doomed;
+    port::MutexLock lock(mutex_);
+    while (unused_.next != &unused_) {
+      RemoveLocked(static_cast<Entry*>(unused_.next)->key, &doomed);
+    }
+  }
+
+  size_t TotalCharge() const LOCKS_EXCLUDED(mutex_) {
+    port::MutexLock lock(mutex_);
+    return charge_;
+  }
+
+ private:
+  struct KeyHash {
+    size_t operator()(const Slice& key) const { return Hash64(key); }
+  };
+
+  bool IsInTableLocked(const Entry* entry) const EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto found = table_.find(entry->key);
+    return found != table_.end() && found->second == entry;
+  }
+
+  void RemoveLocked(const Slice& key, Doomed* doomed) EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto found = table_.find(key);
+    if (found == table_.end()) return;
+    Entry* const entry = found->second;
+    table_.erase(found);
+    charge_ -= entry->charge;
+    entry->Unlink();
+    if (--entry->references == 0) doomed->Add(entry);
+  }
+
+  void EvictLocked(size_t capacity, Doomed* doomed) EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (charge_ > capacity && unused_.next != &unused_) {
+      RemoveLocked(static_cast<Entry*>(unused_.next)->key, doomed);
+    }
+  }
+
+  size_t capacity_ = 0;  // Constant after SetCapacity.
+
+  mutable port::Mutex mutex_;
+  std::unordered_map<Slice, Entry*, KeyHash> table_ GUARDED_BY(mutex_);  // Keys lie in the entries.
+  Links unused_ GUARDED_BY(mutex_);  // In the table only; the longest unused first.
+  size_t charge_ GUARDED_BY(mutex_) = 0;
+};
+
+class LruCache final : public Cache {
+ public:
+  explicit LruCache(size_t capacity) {
+    for (Shard& shard : shards_) shard.SetCapacity((capacity + kShards - 1) / kShards);
+  }
+
+  Handle* Insert(const Slice& key, void* value, size_t charge,
+                 void (*deleter)(const Slice& key, void* value)) override {
+    return ShardOf(key).Insert(std::make_unique<Entry>(key, value, charge, deleter));
+  }
+  Handle* Lookup(const Slice& key) override { return ShardOf(key).Lookup(key); }
+  void Release(Handle* handle) override {
+    auto* entry = static_cast<Entry*>(handle);
+    ShardOf(entry->key).Release(entry);
+  }
+  void* Value(Handle* handle) override { return static_cast<Entry*>(handle)->value; }
+  void Erase(const Slice& key) override { ShardOf(key).Erase(key); }
+  uint64_t NewId() override { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  void Prune() override {
+    for (Shard& shard : shards_) shard.Prune();
+  }
+  size_t TotalCharge() const override {
+    size_t sum = 0;
+    for (const Shard& shard : shards_) sum += shard.TotalCharge();
+    return sum;
+  }
+
+ private:
+  static constexpr size_t kShards = 16;
+
+  // By the upper bits; the tables use the lower ones.
+  Shard& ShardOf(const Slice& key) { return shards_[Hash64(key) >> 60]; }
+
+  std::array<Shard, kShards> shards_;
+  std::atomic<uint64_t> last_id_{0};
+};
+
+}  // namespace
+
+Cache* NewLRUCache(size_t capacity) { return std::make_unique<LruCache>(capacity).release(); }
+
+}  // namespace dlsm

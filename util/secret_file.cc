@@ -1,0 +1,38 @@
+#include "util/secret_file.h"
+
+#include <fmt/format.h>
+
+#include "util/small_file.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kSecretBytesMax = 4096;  // No one types more; a larger file is the wrong one.
+constexpr mode_t kOthers = 077;
+constexpr const char* kWhiteSpace = " \t\r\n";
+
+}  // namespace
+
+Status ReadSecretFile(const std::string& path, std::string* secret) {
+  SmallFile file;
+  DLSM_RETURN_IF_ERROR(ReadSmallFile("secret file", path, kSecretBytesMax, &file));
+  if ((file.mode & kOthers) != 0) {
+    return Status::InvalidArgument(
+        fmt::format("the secret file {0} is open to others than its owner (mode {1:04o}); "
+                    "run: chmod 600 {0}",
+                    path, file.mode));
+  }
+  const size_t first = file.contents.find_first_not_of(kWhiteSpace);
+  if (first == std::string::npos) {
+    return Status::InvalidArgument(
+        fmt::format("the secret file {0} is empty; make one with: "
+                    "(umask 077; openssl rand -hex 32 > {0})",
+                    path));
+  }
+  const size_t last = file.contents.find_last_not_of(kWhiteSpace);
+  *secret = file.contents.substr(first, last - first + 1);
+  return Status::OK();
+}
+
+}  // namespace dlsm

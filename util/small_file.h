@@ -1,0 +1,23 @@
+// Reading of files that people write: configurations and secrets.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+
+#include "dLSM/status.h"
+
+namespace dlsm {
+
+struct SmallFile {
+  std::string contents;
+  mode_t mode = 0;  // Permissions at the moment of reading.
+};
+
+// InvalidArgument, with the reason, if there is no such regular file, or it has more than
+// `bytes_max`; `what` names it in messages ("secret file").
+Status ReadSmallFile(const std::string& what, const std::string& path, size_t bytes_max,
+                     SmallFile* file);
+
+}  // namespace dlsm

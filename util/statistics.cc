@@ -1,0 +1,79 @@
+#include "dLSM/statistics.h"
+
+#include <fmt/format.h>
+
+#include "util/thread_number.h"
+
+namespace dlsm {
+namespace {
+
+constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNames = {
+    "dlsm.keys.written",
+    "dlsm.bytes.written",
+    "dlsm.keys.read",
+    "dlsm.keys.found",
+    "dlsm.bytes.read",
+    "dlsm.memtable.hits",
+    "dlsm.filter.useful",
+    "dlsm.table.probes",
+    "dlsm.table.probes.useless",
+    "dlsm.block.cache.hits",
+    "dlsm.block.cache.misses",
+    "dlsm.iterators.created",
+    "dlsm.seeks",
+    "dlsm.iterator.steps",
+    "dlsm.flushes",
+    "dlsm.flush.bytes",
+    "dlsm.flush.micros",
+    "dlsm.merges.remote",
+    "dlsm.merges.local",
+    "dlsm.trivial.moves",
+    "dlsm.merge.bytes.read",
+    "dlsm.merge.bytes.written",
+    "dlsm.merge.micros",
+    "dlsm.stall.micros.memtables",
+    "dlsm.stall.micros.level0",
+    "dlsm.stall.micros.memory",
+    "dlsm.stalls",
+    "dlsm.grants",
+    "dlsm.freed.bytes",
+    "dlsm.retries",
+};
+static_assert(kNames.back() != nullptr, "every ticker has a name");
+
+}  // namespace
+
+const char* TickerName(Ticker ticker) { return kNames[static_cast<size_t>(ticker)]; }
+
+Statistics::Statistics() = default;
+Statistics::~Statistics() = default;
+
+Statistics::Counts& Statistics::Stripe() { return stripes_[ThreadNumber::Current() % kStripes]; }
+
+uint64_t Statistics::Get(Ticker ticker) const {
+  uint64_t sum = 0;
+  for (const Counts& stripe : stripes_) {
+    sum += stripe.counts[static_cast<size_t>(ticker)].load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+void Statistics::Reset() {
+  for (Counts& stripe : stripes_) {
+    for (auto& count : stripe.counts) count.store(0, std::memory_order_relaxed);
+  }
+}
+
+std::string Statistics::ToString() const {
+  std::string text;
+  for (size_t i = 0; i < kCount; ++i) {
+    const auto ticker = static_cast<Ticker>(i);
+    const uint64_t count = Get(ticker);
+    if (count != 0) text += fmt::format("{:<32}{}\n", TickerName(ticker), count);
+  }
+  return text;
+}
+
+std::shared_ptr<Statistics> CreateStatistics() { return std::make_shared<Statistics>(); }
+
+}  // namespace dlsm

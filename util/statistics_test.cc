@@ -1,0 +1,50 @@
+#include "dLSM/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace dlsm {
+namespace {
+
+// Fails if a ticker was added without a name, or two share one.
+TEST(StatisticsTest, EveryTickerHasANameOfItsOwn) {
+  std::set<std::string> names;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(Ticker::kTickerCount); ++i) {
+    const std::string name = TickerName(static_cast<Ticker>(i));
+    EXPECT_EQ(name.find("dlsm."), 0u) << name;
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_STREQ(TickerName(Ticker::kKeysWritten), "dlsm.keys.written");
+  EXPECT_STREQ(TickerName(Ticker::kBlockCacheHits), "dlsm.block.cache.hits");
+  EXPECT_STREQ(TickerName(Ticker::kMergeMicros), "dlsm.merge.micros");
+  EXPECT_STREQ(TickerName(Ticker::kRetries), "dlsm.retries");
+}
+
+// Fails if concurrent additions get lost.
+TEST(StatisticsTest, ThreadsAddUp) {
+  const std::shared_ptr<Statistics> statistics = CreateStatistics();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 10000; ++n) statistics->Add(Ticker::kKeysRead);
+      statistics->Add(Ticker::kBytesRead, 100);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(statistics->Get(Ticker::kKeysRead), 80000u);
+  EXPECT_EQ(statistics->Get(Ticker::kBytesRead), 800u);
+  EXPECT_EQ(statistics->Get(Ticker::kSeeks), 0u);
+  const std::string text = statistics->ToString();
+  EXPECT_NE(text.find("dlsm.keys.read"), std::string::npos);
+  EXPECT_NE(text.find("80000\n"), std::string::npos);
+  EXPECT_EQ(text.find("dlsm.seeks"), std::string::npos);
+  statistics->Reset();
+  EXPECT_EQ(statistics->ToString(), "");
+}
+
+}  // namespace
+}  // namespace dlsm

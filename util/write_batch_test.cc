@@ -1,0 +1,172 @@
+#include "dLSM/write_batch.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "util/random.h"
+#include "util/status_testing.h"
+#include "util/write_batch_reader.h"
+
+namespace dlsm {
+namespace {
+
+class Printer final : public WriteBatch::Handler {
+ public:
+  void Put(const Slice& key, const Slice& value) override {
+    text += "Put(" + key.ToString() + "," + value.ToString() + ")";
+  }
+  void Delete(const Slice& key) override { text += "Delete(" + key.ToString() + ")"; }
+  std::string text;
+};
+
+std::string Print(const WriteBatch& batch) {
+  Printer printer;
+  const Status status = batch.Iterate(&printer);
+  return printer.text + (status.ok() ? "" : status.ToString());
+}
+
+TEST(WriteBatchTest, IteratesInOrder) {
+  WriteBatch batch;
+  EXPECT_EQ(batch.Count(), 0u);
+  EXPECT_EQ(Print(batch), "");
+  batch.Put("a", "1");
+  batch.Delete("b");
+  batch.Put("", "");
+  batch.Put("a", std::string(3, '\0'));
+  EXPECT_EQ(batch.Count(), 4u);
+  EXPECT_EQ(Print(batch), "Put(a,1)Delete(b)Put(,)Put(a," + std::string(3, '\0') + ")");
+  batch.Clear();
+  EXPECT_EQ(batch.Count(), 0u);
+  EXPECT_EQ(Print(batch), "");
+}
+
+TEST(WriteBatchTest, Appends) {
+  WriteBatch first;
+  WriteBatch second;
+  first.Append(second);
+  EXPECT_EQ(first.Count(), 0u);
+  second.Put("a", "1");
+  first.Append(second);
+  first.Delete("b");
+  first.Append(first);  // Itself.
+  EXPECT_EQ(first.Count(), 4u);
+  EXPECT_EQ(Print(first), "Put(a,1)Delete(b)Put(a,1)Delete(b)");
+  EXPECT_EQ(Print(second), "Put(a,1)");
+}
+
+TEST(WriteBatchTest, CopiesAreIndependent) {
+  WriteBatch batch;
+  batch.Put("a", "1");
+  WriteBatch copy = batch;
+  batch.Delete("a");
+  EXPECT_EQ(Print(copy), "Put(a,1)");
+}
+
+TEST(WriteBatchTest, ApproximateSizeGrows) {
+  WriteBatch batch;
+  const size_t empty = batch.ApproximateSize();
+  batch.Put("key", "value");
+  const size_t one = batch.ApproximateSize();
+  EXPECT_GE(one, empty + 8);
+  batch.Delete("key");
+  EXPECT_GT(batch.ApproximateSize(), one);
+}
+
+// Fails if a length of more than 32 bits is cut: the batch would hold another value. The bytes are
+// mapped, but never touched.
+TEST(WriteBatchTest, WhatIsTooLargeIsAnErrorLater) {
+  const size_t bytes = size_t{std::numeric_limits<uint32_t>::max()} + 1;
+  void* mapped =
+      mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) GTEST_SKIP() << "no address space";
+  const Slice large(static_cast<const char*>(mapped), bytes);
+  WriteBatch batch;
+  batch.Put("a", "1");
+  batch.Put("b", large);
+  batch.Delete("c");
+  Printer printer;
+  EXPECT_TRUE(batch.Iterate(&printer).IsInvalidArgument());
+  EXPECT_EQ(printer.text, "Put(a,1)");
+  WriteBatch deletion;
+  deletion.Delete(large);
+  EXPECT_TRUE(deletion.Iterate(&printer).IsInvalidArgument());
+  munmap(mapped, bytes);
+}
+
+TEST(WriteBatchReaderTest, ReadsWithoutHandler) {
+  WriteBatch batch;
+  batch.Put("key", "value");
+  batch.Delete("gone");
+  WriteBatchReader reader(batch);
+  EXPECT_EQ(reader.count(), 2u);
+  EXPECT_EQ(reader.payload_bytes(), 1 + 4 + 6 + 1 + 5u);
+  UpdateType type;
+  Slice key;
+  Slice value;
+  ASSERT_TRUE(reader.Next(&type, &key, &value));
+  EXPECT_EQ(type, UpdateType::kPut);
+  EXPECT_EQ(key, Slice("key"));
+  EXPECT_EQ(value, Slice("value"));
+  ASSERT_TRUE(reader.Next(&type, &key, &value));
+  EXPECT_EQ(type, UpdateType::kDelete);
+  EXPECT_EQ(key, Slice("gone"));
+  EXPECT_TRUE(value.empty());
+  EXPECT_FALSE(reader.Next(&type, &key, &value));
+  EXPECT_OK(reader.status());
+}
+
+Status ReadAll(const Slice& contents) {
+  WriteBatchReader reader(contents);
+  UpdateType type;
+  Slice key;
+  Slice value;
+  while (reader.Next(&type, &key, &value)) {
+    EXPECT_GE(key.data(), contents.data());
+    EXPECT_LE(key.data() + key.size(), contents.data() + contents.size());
+  }
+  EXPECT_FALSE(reader.Next(&type, &key, &value)) << "the end must stay the end";
+  return reader.status();
+}
+
+std::string Sample() {
+  WriteBatch batch;
+  batch.Put("first", std::string(200, 'v'));
+  batch.Delete("second");
+  batch.Put("", "");
+  return WriteBatchReader::Contents(batch).ToString();
+}
+
+// Fails if a batch that lost its end is applied in part without an error.
+TEST(WriteBatchReaderTest, TruncationIsNoticedAtEveryLength) {
+  const std::string whole = Sample();
+  ASSERT_OK(ReadAll(whole));
+  for (size_t length = 0; length < whole.size(); ++length) {
+    const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length));
+    EXPECT_TRUE(ReadAll(Slice(cut.data(), cut.size())).IsCorruption()) << length;
+  }
+}
+
+TEST(WriteBatchReaderTest, FlippedBitsAreSafe) {
+  std::string bytes = Sample();
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+    const std::vector<char> exact(bytes.begin(), bytes.end());
+    const Status status = ReadAll(Slice(exact.data(), exact.size()));
+    if (bit < 32) {
+      EXPECT_FALSE(status.ok()) << "the count must be checked";
+    }
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+  }
+}
+
+TEST(WriteBatchReaderTest, TrailingBytesAreNoticed) {
+  EXPECT_TRUE(ReadAll(Sample() + '\x02').IsCorruption());
+  EXPECT_TRUE(ReadAll(Sample() + '\x00').IsCorruption());
+}
+
+}  // namespace
+}  // namespace dlsm
