@@ -1,0 +1,27 @@
+// Memory for RegisteredBuffers on fabrics that need no registration. Page-aligned, in sizes of
+// powers of two; what comes back is kept for the next buffer of its size, up to a bound.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "port/mutex.h"
+#include "util/fabric/fabric.h"
+
+namespace dlsm {
+
+// Thread-safe. Buffers keep what they need of the pool alive, so they may outlive it.
+class BufferPool {
+ public:
+  BufferPool();
+  Status NewBuffer(size_t bytes, RegisteredBuffer* buffer);
+
+ private:
+  class Shelves;
+  std::shared_ptr<Shelves> shelves_;
+};
+
+}  // namespace dlsm

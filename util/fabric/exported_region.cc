@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "util/fabric/fabric_server.h"
+#include "util/fabric/memory_mapping.h"
+#include "util/fabric/shm_file.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+class MappedExport : public ExportedRegion {
+ public:
+  MappedExport(ShmFile file, MemoryMapping mapping, RegionInfo info, std::string note)
+      : file_(std::move(file)),
+        mapping_(std::move(mapping)),
+        info_(std::move(info)),
+        note_(std::move(note)) {}
+
+  char* data() const override { return mapping_.data(); }
+  const RegionInfo& info() const override { return info_; }
+  const std::string& note() const override { return note_; }
+
+ private:
+  const ShmFile file_;  // Not valid for anonymous memory.
+  const MemoryMapping mapping_;
+  const RegionInfo info_;
+  const std::string note_;
+};
+
+// Pages are taken when first written, so the kernel would let any size pass and kill the process
+// later.
+Status CheckFitsMachine(uint64_t bytes) {
+  const uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                          static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes <= memory) return Status::OK();
+  return Status::IOError(fmt::format(
+      "{} bytes of memory were asked for, but this machine has {}; ask for less", bytes, memory));
+}
+
+Status MapMemory(const RegionOptions& options, ShmFile* file, MemoryMapping* mapping) {
+  DLSM_RETURN_IF_ERROR(CheckFitsMachine(options.bytes));
+  if (options.kind != FabricKind::kShm) return MemoryMapping::Anonymous(options.bytes, mapping);
+  RemoveStaleShmFiles();
+  DLSM_RETURN_IF_ERROR(ShmFile::Create(options.name, options.bytes, file));
+  return MemoryMapping::File(file->descriptor(), options.bytes, mapping);
+}
+
+}  // namespace
+
+Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion>* region) {
+  if (options.bytes == 0) return Status::InvalidArgument("a memory region needs at least a byte");
+  if (options.kind == FabricKind::kVerbs) {
+    return Status::NotSupported("this build has no verbs fabric; use shm or tcp");
+  }
+  ShmFile file;
+  MemoryMapping mapping;
+  DLSM_RETURN_IF_ERROR(MapMemory(options, &file, &mapping));
+  std::string note = options.huge_pages ? AdviseHugePages(mapping, options.kind == FabricKind::kShm)
+                                        : "no huge pages: not asked for";
+  if (options.numa_node >= 0) {
+    std::string place;
+    DLSM_RETURN_IF_ERROR(BindToNumaNode(mapping, options.numa_node, &place));
+    note += "; " + place;
+  }
+  RegionInfo info{options.id, options.bytes, file.path()};
+  *region = std::make_unique<MappedExport>(std::move(file), std::move(mapping), std::move(info),
+                                           std::move(note));
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,56 @@
+#include "util/fabric/fabric_factory.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "util/fabric/faulty_fabric.h"
+#include "util/fabric/local_fabric.h"
+#include "util/fabric/shm_fabric.h"
+#include "util/fabric/simulated_fabric.h"
+#include "util/fabric/tcp_connect.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// No fabric needs the deadline yet: all resolve or map here, and tcp connects with the first queue
+// pair.
+Status ConnectPlain(FabricKind kind, const FabricPeer& peer, Deadline /*deadline*/,
+                    std::unique_ptr<FabricConnection>* connection) {
+  switch (kind) {
+    case FabricKind::kLocal:
+      return ConnectLocal(peer, connection);
+    case FabricKind::kShm:
+      return ConnectShm(peer, connection);
+    case FabricKind::kTcp:
+      return TcpConnection::Connect(peer, connection);
+    case FabricKind::kVerbs:
+      return Status::NotSupported("this build has no verbs fabric; use shm or tcp");
+  }
+  return Status::InvalidArgument(
+      fmt::format("there is no fabric number {}", static_cast<int>(kind)));
+}
+
+bool IsSimulated(const FabricOptions& options) {
+  return options.simulated_rtt_ns > 0 || options.simulated_gbit_per_second > 0;
+}
+
+}  // namespace
+
+Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
+                     std::unique_ptr<FabricConnection>* connection) {
+  std::unique_ptr<FabricConnection> made;
+  DLSM_RETURN_IF_ERROR(ConnectPlain(options.kind, peer, deadline, &made));
+  if (IsSimulated(options)) {
+    made = SimulateNetwork(
+        SimulatedNetwork{options.simulated_rtt_ns, options.simulated_gbit_per_second},
+        std::move(made));
+  }
+  // Outermost, so that a fault also costs what the network costs.
+  if (options.faults != nullptr) made = InjectFaults(options.faults, std::move(made));
+  *connection = std::move(made);
+  return Status::OK();
+}
+
+}  // namespace dlsm

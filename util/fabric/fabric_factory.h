@@ -1,0 +1,29 @@
+// Makes the connection that the options ask for, decorators included.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "util/fabric/fabric.h"
+
+namespace dlsm {
+
+class FaultInjector;
+
+struct FabricOptions {
+  FabricKind kind = FabricKind::kLocal;
+
+  // A network that this machine does not have: every Wait() lasts at least `simulated_rtt_ns` from
+  // the doorbell plus the bytes' time at `simulated_gbit_per_second`. 0: not simulated.
+  uint64_t simulated_rtt_ns = 0;
+  double simulated_gbit_per_second = 0;
+
+  // Decides about every post and wait; null: no faults. Shared by all queue pairs.
+  std::shared_ptr<FaultInjector> faults;
+};
+
+Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
+                     std::unique_ptr<FabricConnection>* connection);
+
+}  // namespace dlsm

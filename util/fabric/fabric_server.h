@@ -1,0 +1,70 @@
+// The memory node's half of the fabrics: registered memory, and for tcp the threads that answer
+// one-sided requests (never the RPC workers).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/fabric/fabric.h"
+
+namespace dlsm {
+
+// A range of this process's memory that peers reach one-sided. Owns the mapping.
+class ExportedRegion {
+ public:
+  virtual ~ExportedRegion() = default;
+  virtual char* data() const = 0;
+  virtual const RegionInfo& info() const = 0;
+  // What a person should know of this memory: "huge pages", "no huge pages: <why and remedy>".
+  virtual const std::string& note() const = 0;
+};
+
+struct RegionOptions {
+  RegionId id{};
+  uint64_t bytes = 0;
+  FabricKind kind = FabricKind::kLocal;  // kShm: a file in /dev/shm; kLocal, kTcp: anonymous.
+  bool huge_pages = true;                // Asked for; a refusal is noted, not an error.
+  int numa_node = -1;                    // -1: wherever the kernel puts it.
+  std::string name;                      // Part of the shm file's name.
+};
+
+// Maps memory; fails with a Status that names the remedy when there is not enough of it. Files that
+// servers killed earlier have left in /dev/shm (nobody holds their lock) are removed first.
+Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion>* region);
+
+// Regions of memory nodes that live in this process, for the local fabric. Keyed by (node, epoch).
+// Thread-safe.
+class LocalRegions {
+ public:
+  static LocalRegions& Instance();
+  void Add(NodeId node, uint64_t epoch, RegionId region, char* data, uint64_t bytes);
+  void Remove(NodeId node, uint64_t epoch);
+  // nullptr when there is no such region.
+  char* Find(NodeId node, uint64_t epoch, RegionId region, uint64_t* bytes) const;
+
+ private:
+  LocalRegions();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Answers one-sided requests that arrive on TCP data connections. Its own threads only.
+class TcpFabricServer {
+ public:
+  // `regions` outlive the server. Tokens: see AllowToken.
+  static Status Start(std::vector<ExportedRegion*> regions, int threads,
+                      std::unique_ptr<TcpFabricServer>* server);
+  virtual ~TcpFabricServer() = default;
+
+  // Takes over a connected socket whose peer has sent the data preamble. The peer's next bytes must
+  // be a token that was allowed; otherwise the connection is closed and that is logged.
+  virtual void Adopt(int socket) = 0;
+  virtual void AllowToken(const std::string& token) = 0;
+  // Also closes the data connections that used it.
+  virtual void RevokeToken(const std::string& token) = 0;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,136 @@
+#include "util/fabric/fabric_testing.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <utility>
+
+#include "util/fabric/tcp_frame.h"
+
+namespace dlsm {
+namespace {
+
+sockaddr_in Loopback(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+uint64_t NextEpoch() {
+  static std::atomic<uint64_t> epoch{100};
+  return ++epoch;
+}
+
+}  // namespace
+
+FileDescriptor ListenOnLoopback(uint16_t* port) {
+  FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = Loopback(0);
+  socklen_t bytes = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(::bind(listener.get(), generic, bytes), 0);
+  EXPECT_EQ(::listen(listener.get(), 64), 0);
+  EXPECT_EQ(::getsockname(listener.get(), generic, &bytes), 0);
+  *port = ntohs(address.sin_port);
+  return listener;
+}
+
+FileDescriptor DialLoopback(uint16_t port) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = Loopback(port);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+            0);
+  return socket;
+}
+
+void SendAll(int socket, const std::string& bytes) {
+  size_t sent = 0;
+  while (sent < bytes.size()) {
+    const ssize_t n = ::send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) return;  // The server may have closed the connection: the caller's subject.
+    sent += static_cast<size_t>(n);
+  }
+}
+
+std::string ReceiveUpTo(int socket, size_t bytes) {
+  constexpr int kPatienceMs = 10'000;
+  std::string received;
+  while (received.size() < bytes) {
+    pollfd entry{socket, POLLIN, 0};
+    if (::poll(&entry, 1, kPatienceMs) <= 0) {
+      ADD_FAILURE() << "nothing came and nobody closed";
+      break;
+    }
+    std::array<char, 4096> part;
+    const ssize_t n =
+        ::recv(socket, part.data(), std::min(part.size(), bytes - received.size()), 0);
+    if (n <= 0) break;
+    received.append(part.data(), static_cast<size_t>(n));
+  }
+  return received;
+}
+
+TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes)
+    : kind_(kind), epoch_(NextEpoch()), token_(kTcpTokenBytes, 't') {
+  RegionOptions options;
+  options.id = kTestRegion;
+  options.bytes = bytes;
+  options.kind = kind;
+  options.name = "test";
+  const Status status = CreateRegion(options, &region_);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  LocalRegions::Instance().Add(kTestNode, epoch_, kTestRegion, data(), bytes);
+  if (kind == FabricKind::kTcp) Listen();
+}
+
+TestMemoryNode::~TestMemoryNode() {
+  Die();
+  LocalRegions::Instance().Remove(kTestNode, epoch_);
+}
+
+void TestMemoryNode::Listen() {
+  const Status status = TcpFabricServer::Start({region_.get()}, 2, &tcp_);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  tcp_->AllowToken(token_);
+  listener_ = ListenOnLoopback(&port_);
+  acceptor_ = std::thread([this] { AcceptLoop(); });
+}
+
+void TestMemoryNode::AcceptLoop() {
+  while (!stopping_) {
+    FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket.valid()) return;
+    std::string preamble(kTcpPreamble.size(), '\0');
+    const ssize_t n = ::recv(socket.get(), preamble.data(), preamble.size(), MSG_WAITALL);
+    if (n != static_cast<ssize_t>(preamble.size()) || preamble != kTcpPreamble) continue;
+    tcp_->Adopt(socket.Release());
+  }
+}
+
+void TestMemoryNode::Die() {
+  if (acceptor_.joinable()) {
+    stopping_ = true;
+    (void)::shutdown(listener_.get(), SHUT_RDWR);
+    acceptor_.join();
+    listener_.Close();
+  }
+  tcp_.reset();
+}
+
+FabricPeer TestMemoryNode::Peer() const {
+  FabricPeer peer;
+  peer.node = kTestNode;
+  peer.epoch = epoch_;
+  peer.host = "127.0.0.1";
+  peer.port = port_;
+  peer.data_token = token_;
+  peer.regions = {region_->info()};
+  return peer;
+}
+
+}  // namespace dlsm

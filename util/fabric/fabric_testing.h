@@ -1,0 +1,63 @@
+// A memory node's half of a fabric, in the test's process: a region and, for tcp, the server behind
+// an acceptor that knows data connections only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "util/fabric/fabric.h"
+#include "util/fabric/fabric_factory.h"
+#include "util/fabric/fabric_server.h"
+#include "util/fabric/file_descriptor.h"
+
+namespace dlsm {
+
+inline constexpr NodeId kTestNode{7};
+inline constexpr RegionId kTestRegion{3};
+
+class TestMemoryNode {
+ public:
+  TestMemoryNode(FabricKind kind, uint64_t bytes);
+  ~TestMemoryNode();
+
+  char* data() { return region_->data(); }
+  uint64_t bytes() const { return region_->info().bytes; }
+  uint16_t port() const { return port_; }
+  const std::string& token() const { return token_; }
+  TcpFabricServer& tcp() { return *tcp_; }
+  FabricPeer Peer() const;
+  RemoteSpan Span(uint64_t offset, uint64_t span_bytes) const {
+    return RemoteSpan{kTestNode, kTestRegion, offset, span_bytes};
+  }
+
+  // Ends the tcp server and its connections, as a killed memory node would.
+  void Die();
+
+ private:
+  void Listen();
+  void AcceptLoop();
+
+  const FabricKind kind_;
+  const uint64_t epoch_;
+  const std::string token_;
+  std::unique_ptr<ExportedRegion> region_;
+  std::unique_ptr<TcpFabricServer> tcp_;
+  FileDescriptor listener_;
+  uint16_t port_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::thread acceptor_;
+};
+
+// A socket bound to a free port of the loopback interface; *port is set.
+FileDescriptor ListenOnLoopback(uint16_t* port);
+// A plain blocking connection to it.
+FileDescriptor DialLoopback(uint16_t port);
+void SendAll(int socket, const std::string& bytes);
+// Until the peer closes or `bytes` have come; gives up after some seconds.
+std::string ReceiveUpTo(int socket, size_t bytes);
+
+}  // namespace dlsm

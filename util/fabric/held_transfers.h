@@ -1,0 +1,66 @@
+// Transfers that outlive the call that posted them: read-ahead, write-behind.
+//
+// Who posts such a transfer may be gone, or on another thread, before it completes. So the memory
+// that it uses is shared: by its user, and by the queue pair until the transfer has completed or
+// the queue pair is destroyed. A user that loses interest just drops its share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace dlsm {
+
+enum class Ticket : uint64_t;
+
+// To be derived from, with the buffer as a member.
+class Transfer {
+ public:
+  Transfer() = default;
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  virtual ~Transfer() = default;
+
+  // True once the bytes have arrived. Pairs with the store in HeldTransfers::Complete(), which
+  // publishes them: any thread may ask.
+  bool complete() const { return complete_.load(std::memory_order_acquire); }
+
+  // Before it is posted again; by its only user.
+  void Reset() { complete_.store(false, std::memory_order_relaxed); }
+
+ private:
+  friend class HeldTransfers;
+  std::atomic<bool> complete_{false};
+};
+
+// A queue pair's share of its transfers; called by the queue pair's thread only.
+class HeldTransfers {
+ public:
+  // `transfer` was posted with `ticket`; tickets ascend.
+  void Hold(Ticket ticket, std::shared_ptr<Transfer> transfer) {
+    held_.emplace_back(ticket, std::move(transfer));
+  }
+
+  bool Holds(const Transfer& transfer) const {
+    for (const auto& held : held_) {
+      if (held.second.get() == &transfer) return true;
+    }
+    return false;
+  }
+
+  // Lets go of all transfers up to `ticket`, for which Wait() has returned OK.
+  void Complete(Ticket ticket) {
+    size_t done = 0;
+    while (done < held_.size() && held_[done].first <= ticket) {
+      held_[done++].second->complete_.store(true, std::memory_order_release);
+    }
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(done));
+  }
+
+ private:
+  std::vector<std::pair<Ticket, std::shared_ptr<Transfer>>> held_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,48 @@
+#include <map>
+#include <utility>
+
+#include "port/mutex.h"
+#include "util/fabric/fabric_server.h"
+
+namespace dlsm {
+
+struct LocalRegions::State {
+  struct Memory {
+    char* data = nullptr;
+    uint64_t bytes = 0;
+  };
+  using Key = std::pair<NodeId, uint64_t>;  // The memory node and its epoch.
+
+  mutable port::Mutex mutex;
+  std::map<Key, std::map<RegionId, Memory>> nodes GUARDED_BY(mutex);
+};
+
+LocalRegions::LocalRegions() : state_(std::make_unique<State>()) {}
+
+LocalRegions& LocalRegions::Instance() {
+  // Never destroyed: an embedded memory node may end after static destruction began.
+  static LocalRegions& regions = *std::unique_ptr<LocalRegions>(new LocalRegions).release();
+  return regions;
+}
+
+void LocalRegions::Add(NodeId node, uint64_t epoch, RegionId region, char* data, uint64_t bytes) {
+  port::MutexLock lock(state_->mutex);
+  state_->nodes[{node, epoch}][region] = State::Memory{data, bytes};
+}
+
+void LocalRegions::Remove(NodeId node, uint64_t epoch) {
+  port::MutexLock lock(state_->mutex);
+  state_->nodes.erase({node, epoch});
+}
+
+char* LocalRegions::Find(NodeId node, uint64_t epoch, RegionId region, uint64_t* bytes) const {
+  port::MutexLock lock(state_->mutex);
+  const auto regions = state_->nodes.find({node, epoch});
+  if (regions == state_->nodes.end()) return nullptr;
+  const auto memory = regions->second.find(region);
+  if (memory == regions->second.end()) return nullptr;
+  *bytes = memory->second.bytes;
+  return memory->second.data;
+}
+
+}  // namespace dlsm

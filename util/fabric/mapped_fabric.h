@@ -1,0 +1,36 @@
+// The data path of the fabrics whose regions this process can address (local and shm): a transfer
+// is a copy, done when it is posted, so nothing is ever in flight.
+#pragma once
+
+#include <memory>
+
+#include "util/fabric/buffer_pool.h"
+#include "util/fabric/fabric.h"
+#include "util/fabric/queue_pair_ledger.h"
+#include "util/fabric/region_table.h"
+
+namespace dlsm {
+
+class MappedConnection : public FabricConnection {
+ public:
+  // `owner` keeps the regions of the table mapped; may be null if something else does.
+  MappedConnection(FabricKind kind, NodeId node, RegionTable regions,
+                   std::shared_ptr<const void> owner);
+
+  FabricKind kind() const override { return kind_; }
+  Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;
+  Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
+    return buffers_.NewBuffer(bytes, buffer);
+  }
+  WireTotals Totals() const override { return costs_.Totals(); }
+
+ private:
+  const FabricKind kind_;
+  const NodeId node_;
+  const std::shared_ptr<const void> owner_;
+  const RegionTable regions_;
+  BufferPool buffers_;
+  WireCostRegistry costs_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,135 @@
+#include "util/fabric/memory_mapping.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+const char* SwitchFile(bool shared) {
+  return shared ? "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+                : "/sys/kernel/mm/transparent_hugepage/enabled";
+}
+
+// The kernel marks the chosen word: "always [madvise] never".
+std::string ChosenWord(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const size_t open = line.find('[');
+  const size_t close = line.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return "";
+  return line.substr(open + 1, close - open - 1);
+}
+
+}  // namespace
+
+MemoryMapping::MemoryMapping(MemoryMapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+MemoryMapping& MemoryMapping::operator=(MemoryMapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MemoryMapping::~MemoryMapping() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Status MemoryMapping::Anonymous(size_t bytes, MemoryMapping* mapping) {
+  return Map(-1, MAP_PRIVATE | MAP_ANONYMOUS, bytes, mapping);
+}
+
+Status MemoryMapping::File(int file, size_t bytes, MemoryMapping* mapping) {
+  return Map(file, MAP_SHARED, bytes, mapping);
+}
+
+// Reserves addresses with a huge page to spare, maps over an aligned part of them, and gives the
+// rest back: mmap() alone aligns to small pages.
+Status MemoryMapping::Map(int file, int flags, size_t bytes, MemoryMapping* mapping) {
+  assert(bytes > 0);
+  const auto failed = [bytes] {
+    return Status::IOError(fmt::format("cannot map {} bytes of memory: {}; ask for less", bytes,
+                                       std::strerror(errno)));
+  };
+  if (bytes > SIZE_MAX / 2) {
+    errno = ENOMEM;
+    return failed();
+  }
+  const size_t reserved_bytes = bytes + kHugePageBytes;
+  void* reserved = ::mmap(nullptr, reserved_bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return failed();
+  const auto start = reinterpret_cast<uintptr_t>(reserved);
+  const uintptr_t aligned = (start + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  void* data = ::mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE,
+                      flags | MAP_FIXED | MAP_NORESERVE, file, 0);
+  if (data == MAP_FAILED) {
+    const Status status = failed();
+    ::munmap(reserved, reserved_bytes);
+    return status;
+  }
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t end = aligned + (bytes + page - 1) / page * page;
+  if (aligned > start) ::munmap(reserved, aligned - start);
+  if (start + reserved_bytes > end) {
+    ::munmap(reinterpret_cast<void*>(end), start + reserved_bytes - end);
+  }
+  MemoryMapping made;
+  made.data_ = static_cast<char*>(data);
+  made.bytes_ = bytes;
+  *mapping = std::move(made);
+  return Status::OK();
+}
+
+std::string AdviseHugePages(const MemoryMapping& mapping, bool shared) {
+  if (::madvise(mapping.data(), mapping.bytes(), MADV_HUGEPAGE) != 0) {
+    return fmt::format("no huge pages: the kernel refuses them ({})", std::strerror(errno));
+  }
+  const std::string chosen = ChosenWord(SwitchFile(shared));
+  if (chosen == "never" || chosen == "deny" || chosen.empty()) {
+    return fmt::format("no huge pages: {} says \"{}\"; as root: echo {} > {}", SwitchFile(shared),
+                       chosen, shared ? "advise" : "madvise", SwitchFile(shared));
+  }
+  return "huge pages";
+}
+
+Status BindToNumaNode(const MemoryMapping& mapping, int numa_node, std::string* note) {
+  constexpr size_t kNodesMax = 1024;
+  constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
+  constexpr int kBind = 2;  // MPOL_BIND of <linux/mempolicy.h>
+  const auto no_such_node = [numa_node] {
+    return Status::InvalidArgument(
+        fmt::format("this machine has no NUMA node {}; see /sys/devices/system/node", numa_node));
+  };
+  if (numa_node < 0 || static_cast<size_t>(numa_node) >= kNodesMax) return no_such_node();
+  const auto node = static_cast<size_t>(numa_node);
+  std::array<unsigned long, kNodesMax / kWordBits> nodes{};
+  nodes[node / kWordBits] = 1ul << (node % kWordBits);
+  // The kernel takes one bit less than it is told.
+  const long result =
+      ::syscall(SYS_mbind, mapping.data(), mapping.bytes(), kBind, nodes.data(), kNodesMax + 1, 0);
+  if (result == 0) {
+    *note = fmt::format("on NUMA node {}", numa_node);
+    return Status::OK();
+  }
+  if (errno == EINVAL) return no_such_node();
+  *note = fmt::format("not bound to NUMA node {}: {}", numa_node, std::strerror(errno));
+  return Status::OK();
+}
+
+}  // namespace dlsm

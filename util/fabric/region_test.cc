@@ -1,0 +1,152 @@
+// Regions: their memory, their files, and what becomes of files whose owner was killed.
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "util/fabric/fabric_factory.h"
+#include "util/fabric/fabric_server.h"
+#include "util/fabric/shm_file.h"
+
+namespace dlsm {
+namespace {
+
+RegionOptions Options(FabricKind kind, uint64_t bytes) {
+  RegionOptions options;
+  options.id = RegionId{1};
+  options.kind = kind;
+  options.bytes = bytes;
+  options.name = "region/test";
+  return options;
+}
+
+TEST(RegionTest, IsZeroedWritableMemoryWithANote) {
+  for (const FabricKind kind : {FabricKind::kLocal, FabricKind::kShm, FabricKind::kTcp}) {
+    std::unique_ptr<ExportedRegion> region;
+    const Status status = CreateRegion(Options(kind, 5'000'001), &region);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(region->info().bytes, 5'000'001u);
+    EXPECT_EQ(region->data()[5'000'000], 0);
+    region->data()[5'000'000] = 1;
+    EXPECT_NE(region->note().find("huge pages"), std::string::npos) << region->note();
+    EXPECT_EQ(region->info().shm_path.empty(), kind != FabricKind::kShm);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(region->data()) % (2u << 20), 0u);
+  }
+}
+
+TEST(RegionTest, ItsFileIsPrivateAndGoesWithIt) {
+  std::unique_ptr<ExportedRegion> region;
+  ASSERT_TRUE(CreateRegion(Options(FabricKind::kShm, 1 << 20), &region).ok());
+  const std::string path = region->info().shm_path;
+  EXPECT_TRUE(path.starts_with("/dev/shm/dlsm-region_test-")) << path;
+  struct stat attributes {};
+  ASSERT_EQ(::stat(path.c_str(), &attributes), 0);
+  EXPECT_EQ(attributes.st_mode & 0777, 0600u);
+  EXPECT_EQ(attributes.st_blocks, 0) << "memory is taken when it is written, not before";
+  region.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(RegionTest, RefusesWhatDoesNotFitAndSaysWhatToDo) {
+  std::unique_ptr<ExportedRegion> region;
+  for (const FabricKind kind : {FabricKind::kLocal, FabricKind::kShm}) {
+    const Status status = CreateRegion(Options(kind, uint64_t{1} << 50), &region);
+    EXPECT_TRUE(status.IsIOError());
+    EXPECT_NE(status.ToString().find("ask for less"), std::string::npos) << status.ToString();
+  }
+  ShmFile file;
+  const Status status = ShmFile::Create("test", uint64_t{1} << 50, &file);
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_NE(status.ToString().find("remount"), std::string::npos) << status.ToString();
+  EXPECT_TRUE(CreateRegion(Options(FabricKind::kLocal, 0), &region).IsInvalidArgument());
+  EXPECT_TRUE(CreateRegion(Options(FabricKind::kVerbs, 1), &region).IsNotSupported());
+  EXPECT_EQ(region, nullptr);
+}
+
+TEST(RegionTest, RefusesANumaNodeThatIsNotThere) {
+  std::unique_ptr<ExportedRegion> region;
+  RegionOptions options = Options(FabricKind::kLocal, 1 << 20);
+  options.numa_node = 5000;
+  EXPECT_TRUE(CreateRegion(options, &region).IsInvalidArgument());
+  options.numa_node = 0;
+  const Status status = CreateRegion(options, &region);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_NE(region->note().find("NUMA node 0"), std::string::npos) << region->note();
+}
+
+// Fails if a killed owner's file stays for good, or if a living owner's, or somebody else's, goes.
+TEST(RegionTest, RemovesOnlyFilesThatNobodyHolds) {
+  const std::string stale = "/dev/shm/dlsm-stale-1-0123456789abcdef";
+  const std::string foreign = "/dev/shm/other-stale-1-0123456789abcdef";
+  std::ofstream(stale) << "left";
+  std::ofstream(foreign) << "not ours";
+  std::unique_ptr<ExportedRegion> alive;
+  ASSERT_TRUE(CreateRegion(Options(FabricKind::kShm, 4096), &alive).ok());
+  EXPECT_FALSE(std::filesystem::exists(stale));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+  std::filesystem::remove(foreign);
+
+  std::unique_ptr<ExportedRegion> second;
+  ASSERT_TRUE(CreateRegion(Options(FabricKind::kShm, 4096), &second).ok());
+  EXPECT_TRUE(std::filesystem::exists(alive->info().shm_path));
+}
+
+// Fails if the lock does not end with its owner, or a peer connects to a dead owner's memory.
+TEST(RegionTest, AKilledOwnersFileIsStale) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    auto file = std::make_unique<ShmFile>();
+    std::string path = "?";
+    if (ShmFile::Create("killed", 4096, file.get()).ok()) path = file->path();
+    (void)!::write(ready[1], path.data(), path.size());
+    while (true) ::pause();
+  }
+  std::string path(200, '\0');
+  path.resize(
+      static_cast<size_t>(std::max<ssize_t>(0, ::read(ready[0], path.data(), path.size()))));
+  ::close(ready[0]);
+  ::close(ready[1]);
+  FileDescriptor opened;
+  EXPECT_TRUE(OpenShmFile(path, 4096, &opened).ok());
+  ::kill(owner, SIGKILL);
+  ASSERT_EQ(::waitpid(owner, nullptr, 0), owner);
+
+  const Status status = OpenShmFile(path, 4096, &opened);
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_NE(status.ToString().find("gone"), std::string::npos) << status.ToString();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_GE(RemoveStaleShmFiles(), 1);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// Fails if a peer can make this process open a file of its choice, or map past a file's end.
+TEST(RegionTest, OpensOnlyMemoryNodesFiles) {
+  std::unique_ptr<ExportedRegion> region;
+  ASSERT_TRUE(CreateRegion(Options(FabricKind::kShm, 4096), &region).ok());
+  const std::string path = region->info().shm_path;
+  FileDescriptor file;
+  EXPECT_TRUE(OpenShmFile(path, 4096, &file).ok());
+  EXPECT_TRUE(OpenShmFile(path, 4097, &file).IsIOError());
+  EXPECT_TRUE(OpenShmFile(path + "x", 1, &file).IsIOError());
+  EXPECT_TRUE(OpenShmFile("/etc/passwd", 1, &file).IsInvalidArgument());
+  EXPECT_TRUE(OpenShmFile("/dev/shm/dlsm-x/../../../etc/passwd", 1, &file).IsInvalidArgument());
+  EXPECT_TRUE(OpenShmFile("", 1, &file).IsInvalidArgument());
+  const std::string link = "/dev/shm/dlsm-link-test";
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink("/etc/passwd", link);
+  EXPECT_TRUE(OpenShmFile(link, 1, &file).IsIOError());
+  std::filesystem::remove(link);
+}
+
+}  // namespace
+}  // namespace dlsm

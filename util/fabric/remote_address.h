@@ -1,0 +1,42 @@
+// Where bytes lie in a memory node. Addresses are relative (node, region, offset): virtual
+// addresses and keys are looked up by the fabric, so metadata that holds these survives a restart
+// of either side and can be shipped to others.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+
+namespace dlsm {
+
+enum class NodeId : uint32_t {};
+enum class RegionId : uint32_t {};
+
+struct RemoteSpan {
+  NodeId node{};
+  RegionId region{};
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+
+  // `count` bytes of this span, from `start` on.
+  RemoteSpan Sub(uint64_t start, uint64_t count) const {
+    assert(start <= bytes && count <= bytes - start);
+    return RemoteSpan{node, region, offset + start, count};
+  }
+  friend bool operator==(const RemoteSpan&, const RemoteSpan&) = default;
+};
+
+// Local memory that takes part in a transfer. `local_key` is 0 on fabrics that need no
+// registration.
+struct LocalSpan {
+  char* data = nullptr;
+  size_t bytes = 0;
+  uint32_t local_key = 0;
+
+  LocalSpan Sub(size_t start, size_t count) const {
+    assert(start <= bytes && count <= bytes - start);
+    return LocalSpan{data + start, count, local_key};
+  }
+};
+
+}  // namespace dlsm

@@ -1,0 +1,160 @@
+#include "util/fabric/shm_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr const char* kFolder = "/dev/shm";
+constexpr std::string_view kPrefix = "dlsm-";
+constexpr size_t kNameBytesMax = 64;
+constexpr int kAttemptsMax = 16;  // Each is lost only to a sweeper that came within microseconds.
+
+bool IsPlain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.';
+}
+
+std::string NewPath(const std::string& name) {
+  std::string plain = name.substr(0, kNameBytesMax);
+  for (char& c : plain) {
+    if (!IsPlain(c)) c = '_';
+  }
+  std::random_device random;
+  const uint64_t draw = (uint64_t{random()} << 32) | random();
+  return fmt::format("{}/{}{}-{}-{:016x}", kFolder, kPrefix, plain, ::getpid(), draw);
+}
+
+Status CheckRoom(uint64_t bytes) {
+  struct statvfs space {};
+  if (::statvfs(kFolder, &space) != 0) {
+    return Status::IOError(
+        fmt::format("{} is not usable ({}); mount a tmpfs there or use the tcp "
+                    "fabric",
+                    kFolder, std::strerror(errno)));
+  }
+  const uint64_t room = uint64_t{space.f_bavail} * space.f_frsize;
+  if (bytes <= room) return Status::OK();
+  return Status::IOError(
+      fmt::format("{} has room for {} bytes, not for {}; ask for less, remove files there, or as "
+                  "root: mount -o remount,size=<larger> {}",
+                  kFolder, room, bytes, kFolder));
+}
+
+// False when a sweeper was faster: it held the lock or has removed the name.
+bool LockAsOwner(int file) {
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) return false;
+  struct stat attributes {};
+  return ::fstat(file, &attributes) == 0 && attributes.st_nlink > 0;
+}
+
+bool RemoveIfStale(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat attributes {};
+  if (!file.valid() || ::fstat(file.get(), &attributes) != 0) return false;
+  if (!S_ISREG(attributes.st_mode) || attributes.st_uid != ::geteuid()) return false;
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  return ::unlink(path.c_str()) == 0;  // Still under the lock, see above.
+}
+
+// Peers tell paths: only names that a memory node would have made are opened.
+bool IsOurs(const std::string& path) {
+  const std::string start = fmt::format("{}/{}", kFolder, kPrefix);
+  return path.starts_with(start) && path.find('/', start.size()) == std::string::npos;
+}
+
+}  // namespace
+
+ShmFile::~ShmFile() {
+  if (!file_.valid()) return;
+  if (::unlink(path_.c_str()) != 0) {
+    Log().warn("cannot remove {}: {}", path_, std::strerror(errno));
+  }
+}
+
+Status ShmFile::Create(const std::string& name, uint64_t bytes, ShmFile* file) {
+  DLSM_RETURN_IF_ERROR(CheckRoom(bytes));
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    ShmFile made;
+    made.path_ = NewPath(name);
+    made.file_ = FileDescriptor(
+        ::open(made.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!made.file_.valid()) {
+      if (errno == EEXIST) continue;
+      return Status::IOError(fmt::format("cannot create {}: {}", made.path_, std::strerror(errno)));
+    }
+    if (!LockAsOwner(made.descriptor())) {
+      made.file_.Close();  // The name is the sweeper's now.
+      continue;
+    }
+    if (::ftruncate(made.descriptor(), static_cast<off_t>(bytes)) != 0) {
+      return Status::IOError(fmt::format("cannot give {} {} bytes: {}; ask for less", made.path_,
+                                         bytes, std::strerror(errno)));
+    }
+    *file = std::move(made);
+    return Status::OK();
+  }
+  return Status::IOError(
+      fmt::format("cannot create a file in {}: its names keep vanishing; what "
+                  "else removes files there?",
+                  kFolder));
+}
+
+int RemoveStaleShmFiles() {
+  int removed = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(kFolder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (!IsOurs(path) || !RemoveIfStale(path)) continue;
+    Log().info("removed {}, which a killed memory node left", path);
+    ++removed;
+  }
+  return removed;
+}
+
+Status OpenShmFile(const std::string& path, uint64_t bytes, FileDescriptor* file) {
+  if (!IsOurs(path)) {
+    return Status::InvalidArgument(
+        fmt::format("\"{}\" is no memory node's file ({}/{}*)", path, kFolder, kPrefix));
+  }
+  FileDescriptor opened(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!opened.valid() && errno == ENOENT) {
+    return Status::IOError(fmt::format(
+        "{} is not on this machine: if the Server runs on another one, use the tcp fabric", path));
+  }
+  if (!opened.valid()) {
+    return Status::IOError(
+        fmt::format("cannot open {}: {}; run as the Server's user, or use the tcp fabric", path,
+                    std::strerror(errno)));
+  }
+  struct stat attributes {};
+  if (::fstat(opened.get(), &attributes) != 0 || !S_ISREG(attributes.st_mode) ||
+      static_cast<uint64_t>(attributes.st_size) < bytes) {
+    return Status::IOError(
+        fmt::format("{} does not hold the {} bytes that its memory node told of", path, bytes));
+  }
+  if (::flock(opened.get(), LOCK_SH | LOCK_NB) == 0) {
+    return Status::IOError(fmt::format("the Server that made {} is gone; start one", path));
+  }
+  *file = std::move(opened);
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,28 @@
+// A network that this machine does not have, around any fabric.
+//
+// A chain of requests with `bytes` in both directions together, whose doorbell rings at time t,
+// completes at
+//
+//   max(t, link_free) + bytes / bandwidth + round-trip time
+//
+// where link_free is when the bytes of all chains before have passed; all queue pairs of a
+// connection share the link. Wait() returns no sooner than that. Transfers cannot be made through
+// Direct(), because those would cost nothing; counts are those of the fabric inside.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "util/fabric/fabric.h"
+
+namespace dlsm {
+
+struct SimulatedNetwork {
+  uint64_t rtt_ns = 0;
+  double gbit_per_second = 0;  // 0: without limit.
+};
+
+std::unique_ptr<FabricConnection> SimulateNetwork(const SimulatedNetwork& network,
+                                                  std::unique_ptr<FabricConnection> inner);
+
+}  // namespace dlsm

@@ -1,0 +1,59 @@
+// The set-up of TCP data connections; the data path is in tcp_datapath.h.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/fabric/buffer_pool.h"
+#include "util/fabric/fabric.h"
+#include "util/fabric/file_descriptor.h"
+#include "util/fabric/queue_pair_ledger.h"
+#include "util/fabric/region_table.h"
+
+namespace dlsm {
+
+// Whom a queue pair talks to. Constant, and shared by the queue pairs of a connection.
+struct TcpPeer {
+  NodeId node{};
+  std::string name;     // "memory node 1 at host:port", for messages.
+  RegionTable regions;  // Without addresses.
+};
+
+class TcpConnection : public FabricConnection {
+ public:
+  // Resolves the host; connects at the first queue pair.
+  static Status Connect(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection);
+
+  FabricKind kind() const override { return FabricKind::kTcp; }
+  Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;
+  Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
+    return buffers_.NewBuffer(bytes, buffer);
+  }
+  WireTotals Totals() const override { return costs_.Totals(); }
+
+ private:
+  struct Address {
+    sockaddr_storage storage{};
+    socklen_t bytes = 0;
+  };
+  TcpConnection(const FabricPeer& peer, std::vector<Address> addresses);
+  static Status Resolve(const FabricPeer& peer, std::vector<Address>* addresses);
+  // To the first address that answers.
+  Status Dial(Deadline deadline, FileDescriptor* socket) const;
+  Status DialAddress(const Address& address, Deadline deadline, FileDescriptor* socket) const;
+  // Shows the token and checks that the server speaks this version.
+  Status SayHello(int socket, Deadline deadline) const;
+
+  const std::vector<Address> addresses_;
+  const std::string token_;
+  const std::shared_ptr<const TcpPeer> peer_;
+  BufferPool buffers_;
+  WireCostRegistry costs_;
+};
+
+}  // namespace dlsm

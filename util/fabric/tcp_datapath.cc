@@ -1,0 +1,298 @@
+#include "util/fabric/tcp_datapath.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "port/cpu.h"
+#include "util/fabric/tcp_socket.h"
+#include "util/fabric/tcp_wait.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr size_t kPartsMax = 256;  // Of one sendmsg(): some 100 writes of a few hundred bytes.
+// A bound against callers that post and never wait.
+constexpr size_t kOutstandingMax = size_t{1} << 20;
+// Longer than a round trip over loopback or a fast network, shorter than what a sleep costs.
+constexpr microseconds kSpin{20};
+// A server that is alive needs microseconds; one that hangs must not hold its client for long.
+constexpr milliseconds kDrain{100};
+
+}  // namespace
+
+TcpQueuePair::TcpQueuePair(FileDescriptor socket, std::shared_ptr<const TcpPeer> peer,
+                           WireCostRegistry& costs)
+    : peer_(std::move(peer)),
+      check_(peer_->node, peer_->regions),
+      socket_(std::move(socket)),
+      ledger_(costs) {}
+
+TcpQueuePair::~TcpQueuePair() {
+  if (!closed() && !outstanding_.empty()) Drain();
+}
+
+Status TcpQueuePair::CheckRoom() {
+  if (outstanding_.size() < kOutstandingMax) [[likely]]
+    return Status::OK();
+  return Close(Status::InvalidArgument(
+      fmt::format("{} requests were posted and not waited for", kOutstandingMax)));
+}
+
+void TcpQueuePair::Append(const TcpRequest& request, const Outstanding& outstanding) {
+  request.Encode(sending_.AddHeader(TcpRequest::kBytes));
+  outstanding_.push_back(outstanding);
+}
+
+Status TcpQueuePair::PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
+                              Ticket* ticket) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const MappedRegion* region = nullptr;
+  Status status = check_.Transfer(from, to, &region);
+  if (!status.ok()) [[unlikely]]
+    return Close(std::move(status));
+  DLSM_RETURN_IF_ERROR(CheckRoom());
+  *ticket = ledger_.PostRead(from.bytes, purpose);
+  const auto sequence = static_cast<uint32_t>(*ticket);
+  Append(TcpRequest{TcpOpcode::kRead, sequence, from.region, from.offset, from.bytes, 0},
+         Outstanding{TcpOpcode::kRead, to.data, to.bytes, nullptr});
+  return Status::OK();
+}
+
+Status TcpQueuePair::PostWrite(const LocalSpan& from, const RemoteSpan& to, Purpose purpose,
+                               Ticket* ticket) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const MappedRegion* region = nullptr;
+  Status status = check_.Transfer(to, from, &region);
+  if (!status.ok()) [[unlikely]]
+    return Close(std::move(status));
+  DLSM_RETURN_IF_ERROR(CheckRoom());
+  *ticket = ledger_.PostWrite(to.bytes, purpose);
+  const auto sequence = static_cast<uint32_t>(*ticket);
+  Append(TcpRequest{TcpOpcode::kWrite, sequence, to.region, to.offset, to.bytes, 0},
+         Outstanding{TcpOpcode::kWrite, nullptr, from.bytes, nullptr});
+  sending_.AddPayload(from.data, from.bytes);
+  return Status::OK();
+}
+
+Status TcpQueuePair::PostCompareAndSwap(const RemoteSpan& word, uint64_t expected, uint64_t desired,
+                                        uint64_t* prior, Purpose purpose, Ticket* ticket) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const MappedRegion* region = nullptr;
+  Status status = check_.Atomic(word, &region);
+  if (!status.ok()) [[unlikely]]
+    return Close(std::move(status));
+  DLSM_RETURN_IF_ERROR(CheckRoom());
+  *ticket = ledger_.PostAtomic(purpose);
+  const auto sequence = static_cast<uint32_t>(*ticket);
+  Append(
+      TcpRequest{TcpOpcode::kCompareAndSwap, sequence, word.region, word.offset, expected, desired},
+      Outstanding{TcpOpcode::kCompareAndSwap, nullptr, 0, prior});
+  return Status::OK();
+}
+
+Status TcpQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint64_t* prior,
+                                  Purpose purpose, Ticket* ticket) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const MappedRegion* region = nullptr;
+  Status status = check_.Atomic(word, &region);
+  if (!status.ok()) [[unlikely]]
+    return Close(std::move(status));
+  DLSM_RETURN_IF_ERROR(CheckRoom());
+  *ticket = ledger_.PostAtomic(purpose);
+  const auto sequence = static_cast<uint32_t>(*ticket);
+  Append(TcpRequest{TcpOpcode::kFetchAdd, sequence, word.region, word.offset, addend, 0},
+         Outstanding{TcpOpcode::kFetchAdd, nullptr, 0, prior});
+  return Status::OK();
+}
+
+Status TcpQueuePair::Ring() {
+  DLSM_RETURN_IF_ERROR(error_);
+  ledger_.Ring();
+  sending_.Ring();
+  bool progress = false;
+  return SendSome(&progress);
+}
+
+Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
+  DLSM_RETURN_IF_ERROR(Ring());
+  ledger_.Wait(ticket);
+  const auto until = static_cast<uint64_t>(ticket);
+  auto sleep_at = Deadline::Clock::now() + kSpin;
+  while (completed_ < until) {
+    bool progress = false;
+    DLSM_RETURN_IF_ERROR(SendSome(&progress));
+    DLSM_RETURN_IF_ERROR(ReceiveSome(&progress));
+    if (completed_ >= until) break;
+    const auto now = Deadline::Clock::now();
+    if (now >= deadline.time_point()) {
+      return Close(Status::TimedOut(fmt::format(
+          "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
+    }
+    if (progress) {
+      sleep_at = now + kSpin;
+    } else if (now < sleep_at) {
+      port::CpuRelax();
+    } else {
+      const int events = sending_.drained() ? POLLIN : POLLIN | POLLOUT;
+      PollSocket(socket_.get(), static_cast<short>(events), deadline);
+    }
+  }
+  return Status::OK();
+}
+
+Status TcpQueuePair::SendSome(bool* progress) {
+  iovec parts[kPartsMax];
+  while (!sending_.drained()) {
+    const size_t count = sending_.Gather(parts, kPartsMax);
+    size_t moved = 0;
+    const SocketOutcome outcome = SocketSend(socket_.get(), parts, count, &moved);
+    if (outcome == SocketOutcome::kBlocked) break;
+    if (outcome != SocketOutcome::kMoved) {
+      const int error = errno;
+      // The server's last words say more than a broken pipe.
+      DLSM_RETURN_IF_ERROR(ReceiveSome(progress));
+      return Close(Lost(std::strerror(error)));
+    }
+    sending_.Consume(moved);
+    *progress = true;
+  }
+  return Status::OK();
+}
+
+Status TcpQueuePair::ReceiveSome(bool* progress) {
+  iovec parts[2 * kRepliesPerCall];
+  while (!outstanding_.empty()) {
+    size_t wanted = 0;
+    const size_t count = GatherReplies(parts, &wanted);
+    size_t moved = 0;
+    switch (SocketReceive(socket_.get(), parts, count, &moved)) {
+      case SocketOutcome::kMoved:
+        break;
+      case SocketOutcome::kBlocked:
+        return Status::OK();
+      case SocketOutcome::kEnded:
+        return Close(Lost("it closed the connection"));
+      case SocketOutcome::kFailed:
+        return Close(Lost(std::strerror(errno)));
+    }
+    *progress = true;
+    DLSM_RETURN_IF_ERROR(ConsumeReplies(moved));
+    if (moved < wanted) break;
+  }
+  return Status::OK();
+}
+
+size_t TcpQueuePair::GatherReplies(iovec* parts, size_t* bytes) {
+  size_t count = 0;
+  size_t skip = front_received_;
+  const auto add = [&](char* data, size_t size) {
+    const size_t skipped = std::min(skip, size);
+    skip -= skipped;
+    if (skipped == size) return;
+    parts[count++] = iovec{data + skipped, size - skipped};
+    *bytes += size - skipped;
+  };
+  const size_t replies = std::min(outstanding_.size(), kRepliesPerCall);
+  for (size_t i = 0; i < replies; ++i) {
+    const Outstanding& request = outstanding_[i];
+    add(Header(completed_ + 1 + i), TcpReply::kBytes);
+    if (request.payload() > 0) add(request.data, request.payload());
+  }
+  return count;
+}
+
+Status TcpQueuePair::ConsumeReplies(size_t bytes) {
+  while (bytes > 0) {
+    const Outstanding& request = outstanding_.front();
+    const size_t reply_bytes = TcpReply::kBytes + request.payload();
+    const size_t before = front_received_;
+    const size_t taken = std::min(bytes, reply_bytes - before);
+    front_received_ += taken;
+    bytes -= taken;
+    // As soon as the header is whole: after a refusal no payload comes.
+    if (before < TcpReply::kBytes && front_received_ >= TcpReply::kBytes) {
+      DLSM_RETURN_IF_ERROR(CheckReply(request, Header(completed_ + 1)));
+    }
+    if (front_received_ < reply_bytes) break;
+    front_received_ = 0;
+    ++completed_;
+    outstanding_.pop_front();
+  }
+  return Status::OK();
+}
+
+Status TcpQueuePair::CheckReply(const Outstanding& request, const char* header) {
+  TcpReply reply;
+  const auto sequence = static_cast<uint32_t>(completed_ + 1);
+  if (reply.Decode(header) != TcpCode::kOk || reply.sequence != sequence) [[unlikely]] {
+    return Close(Status::Corruption(peer_->name + " sent a malformed reply on a data connection"));
+  }
+  if (reply.code != TcpCode::kOk) [[unlikely]]
+    return Close(Refused(request, reply));
+  const bool is_atomic = request.prior != nullptr;
+  if (reply.opcode != request.opcode || (!is_atomic && reply.value != request.bytes)) [[unlikely]] {
+    return Close(Status::Corruption(peer_->name + " answered another request than was posted"));
+  }
+  if (is_atomic) *request.prior = reply.value;
+  return Status::OK();
+}
+
+Status TcpQueuePair::Refused(const Outstanding& request, const TcpReply& reply) const {
+  if (reply.code == TcpCode::kOutOfBounds) {
+    return Status::InvalidArgument(
+        fmt::format("{} refused a transfer of {} bytes: it is not inside one of its regions; has "
+                    "it restarted?",
+                    peer_->name, request.bytes));
+  }
+  return Status::Corruption(
+      fmt::format("{} received a damaged request; check the network between", peer_->name));
+}
+
+Status TcpQueuePair::Lost(const char* why) const {
+  return Status::IOError(
+      fmt::format("the data connection to {} is lost ({}): is its Server still "
+                  "running?",
+                  peer_->name, why));
+}
+
+Status TcpQueuePair::Close(Status why) {
+  if (!outstanding_.empty()) Drain();
+  socket_.Close();
+  outstanding_.clear();
+  sending_.Clear();
+  error_ = std::move(why);
+  Log().info("queue pair closed: {}", error_.ToString());
+  return error_;
+}
+
+// Nothing may land at either end once the owner has its buffers back. Here nothing can, because
+// only this thread receives. There, the server closes its end when it has carried out all that it
+// had received, and that is waited for; a server that hangs gets a reset, and drops what it has
+// received when it sees that.
+void TcpQueuePair::Drain() {
+  (void)::shutdown(socket_.get(), SHUT_WR);
+  const Deadline deadline = Deadline::In(kDrain);
+  char discarded[4096];
+  while (!deadline.Passed()) {
+    iovec part{discarded, sizeof(discarded)};
+    size_t moved = 0;
+    const SocketOutcome outcome = SocketReceive(socket_.get(), &part, 1, &moved);
+    if (outcome == SocketOutcome::kEnded || outcome == SocketOutcome::kFailed) return;
+    if (outcome == SocketOutcome::kBlocked) PollSocket(socket_.get(), POLLIN, deadline);
+  }
+  const linger reset{1, 0};
+  (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
+}  // namespace dlsm

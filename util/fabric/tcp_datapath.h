@@ -1,0 +1,96 @@
+// One thread's TCP data connection to a memory node.
+//
+// Posts build a chain; Ring() hands it to the socket with one system call, and what the socket does
+// not take at once goes out during later calls. Replies come in the order of requests and are read
+// straight into the posters' memory, many with one system call. While sending blocks, replies are
+// still read: so the two sides can never wait for each other.
+//
+// A read and a later write of the same remote bytes are not ordered until the read was waited for,
+// as on RDMA devices; everything else takes effect in the order in which it was posted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "dLSM/status.h"
+#include "util/fabric/fabric.h"
+#include "util/fabric/file_descriptor.h"
+#include "util/fabric/queue_pair_ledger.h"
+#include "util/fabric/ring_queue.h"
+#include "util/fabric/span_check.h"
+#include "util/fabric/tcp_connect.h"
+#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_send_queue.h"
+
+namespace dlsm {
+
+class TcpQueuePair : public QueuePair {
+ public:
+  // `socket` has said its hello.
+  TcpQueuePair(FileDescriptor socket, std::shared_ptr<const TcpPeer> peer, WireCostRegistry& costs);
+  ~TcpQueuePair() override;
+
+  Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
+                  Ticket* ticket) override;
+  Status PostWrite(const LocalSpan& from, const RemoteSpan& to, Purpose purpose,
+                   Ticket* ticket) override;
+  Status PostCompareAndSwap(const RemoteSpan& word, uint64_t expected, uint64_t desired,
+                            uint64_t* prior, Purpose purpose, Ticket* ticket) override;
+  Status PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint64_t* prior, Purpose purpose,
+                      Ticket* ticket) override;
+  Status Ring() override;
+  Status Wait(Ticket ticket, Deadline deadline) override;
+  char* Direct(const RemoteSpan& /*span*/) override { return nullptr; }
+  void CountDirectRead(uint64_t bytes, Purpose purpose) override {
+    ledger_.DirectRead(bytes, purpose);
+  }
+  void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
+    ledger_.DirectWrite(bytes, purpose);
+  }
+  bool closed() const override { return !error_.ok(); }
+
+ private:
+  // A request whose reply has not come yet.
+  struct Outstanding {
+    TcpOpcode opcode = TcpOpcode::kHello;
+    char* data = nullptr;       // Where a read's payload goes.
+    uint64_t bytes = 0;         // Of a read's or write's payload.
+    uint64_t* prior = nullptr;  // Where an atomic's result goes.
+
+    size_t payload() const { return opcode == TcpOpcode::kRead ? bytes : 0; }
+  };
+  static constexpr size_t kRepliesPerCall = 64;  // Read by one system call, at most.
+
+  Status CheckRoom();
+  void Append(const TcpRequest& request, const Outstanding& outstanding);
+
+  // Move what can be moved without blocking; *progress is set if that was anything.
+  Status SendSome(bool* progress);
+  Status ReceiveSome(bool* progress);
+  size_t GatherReplies(iovec* parts, size_t* bytes);
+  // Completes the requests that the next `bytes` of the reply stream are for.
+  Status ConsumeReplies(size_t bytes);
+  Status CheckReply(const Outstanding& request, const char* header);
+  Status Refused(const Outstanding& request, const TcpReply& reply) const;
+  Status Lost(const char* why) const;
+
+  char* Header(uint64_t number) { return headers_[number % kRepliesPerCall].data(); }
+  Status Close(Status why);
+  // Waits a moment for the server to finish what it has received of this connection.
+  void Drain();
+
+  const std::shared_ptr<const TcpPeer> peer_;
+  const SpanCheck check_;
+  FileDescriptor socket_;
+  QueuePairLedger ledger_;
+  Status error_;  // Not OK: closed, and why.
+
+  TcpSendQueue sending_;
+  RingQueue<Outstanding> outstanding_;  // The front is request number completed_ + 1.
+  uint64_t completed_ = 0;
+  size_t front_received_ = 0;  // Bytes of the front's reply, header included.
+  std::array<TcpReply::Encoded, kRepliesPerCall> headers_;
+};
+
+}  // namespace dlsm

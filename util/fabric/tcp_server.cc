@@ -1,0 +1,88 @@
+// The memory node's end of TCP data connections: wiring. A connection's thread never changes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "util/fabric/fabric_server.h"
+#include "util/fabric/region_table.h"
+#include "util/fabric/tcp_server_thread.h"
+#include "util/fabric/tcp_socket.h"
+#include "util/fabric/tcp_tokens.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Each takes a socket and 50 KB: a bound on what peers that passed the hello can make this process
+// hold.
+constexpr size_t kConnectionsMax = 4096;
+constexpr int kThreadsMax = 256;
+
+class TcpFabricServerImpl : public TcpFabricServer {
+ public:
+  explicit TcpFabricServerImpl(const std::vector<ExportedRegion*>& regions) {
+    for (const ExportedRegion* region : regions) {
+      regions_.Add(MappedRegion{region->info().id, region->data(), region->info().bytes});
+    }
+  }
+
+  Status StartThreads(int count) {
+    for (int i = 0; i < count; ++i) {
+      std::unique_ptr<TcpServerThread> thread;
+      DLSM_RETURN_IF_ERROR(TcpServerThread::Start(regions_, tokens_, &thread));
+      threads_.push_back(std::move(thread));
+    }
+    return Status::OK();
+  }
+
+  void Adopt(int socket) override {
+    FileDescriptor owned(socket);
+    size_t connections = 0;
+    for (const auto& thread : threads_) connections += thread->connections();
+    if (connections >= kConnectionsMax) {
+      Log().warn("data connection of {} refused: there are {} already", SocketPeerName(socket),
+                 connections);
+      return;
+    }
+    LeastBusy().Adopt(std::move(owned));
+  }
+
+  void AllowToken(const std::string& token) override { tokens_.Allow(token); }
+
+  void RevokeToken(const std::string& token) override {
+    // First, so that a connection that is showing it just now is either refused or closed below.
+    tokens_.Revoke(token);
+    for (const auto& thread : threads_) thread->CloseAll(token);
+  }
+
+ private:
+  TcpServerThread& LeastBusy() {
+    return **std::min_element(threads_.begin(), threads_.end(), [](const auto& a, const auto& b) {
+      return a->connections() < b->connections();
+    });
+  }
+
+  RegionTable regions_;
+  TcpTokens tokens_;
+  std::vector<std::unique_ptr<TcpServerThread>> threads_;  // Ended before what they use is.
+};
+
+}  // namespace
+
+Status TcpFabricServer::Start(std::vector<ExportedRegion*> regions, int threads,
+                              std::unique_ptr<TcpFabricServer>* server) {
+  if (threads < 1 || threads > kThreadsMax) {
+    return Status::InvalidArgument(
+        fmt::format("{} fabric threads; ask for 1 to {}", threads, kThreadsMax));
+  }
+  auto started = std::make_unique<TcpFabricServerImpl>(regions);
+  DLSM_RETURN_IF_ERROR(started->StartThreads(threads));
+  *server = std::move(started);
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,226 @@
+#include "util/fabric/tcp_server_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "util/fabric/tcp_socket.h"
+#include "util/log.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kPartsMax = 256;
+// Receives in a row before other connections get their turn.
+constexpr int kRoundsMax = 32;
+static_assert(kTcpTokenBytes <= TcpRequest::kBytes);
+
+}  // namespace
+
+TcpServerConnection::TcpServerConnection(FileDescriptor socket, const RegionTable& regions,
+                                         const TcpTokens& tokens, Deadline hello_by)
+    : regions_(regions),
+      tokens_(tokens),
+      hello_by_(hello_by),
+      socket_(std::move(socket)),
+      peer_(SocketPeerName(socket_.get())),
+      replies_(std::make_unique<std::array<Reply, kRepliesMax>>()) {}
+
+bool TcpServerConnection::Serve(Scratch& scratch) {
+  bool drained = false;
+  for (int round = 0; round < kRoundsMax && !drained; ++round) {
+    if (!wants_to_receive()) break;
+    if (!Receive(scratch, &drained) || !Send()) return false;
+  }
+  if (!Send()) return false;
+  return !rejected_ || wants_to_send();
+}
+
+bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
+  // The rest of a write goes where it belongs, what follows it into the scratch.
+  iovec parts[2];
+  size_t count = 0;
+  if (write_left_ > 0) parts[count++] = iovec{write_to_, write_left_};
+  parts[count++] = iovec{scratch.data(), scratch.size()};
+  size_t moved = 0;
+  switch (SocketReceive(socket_.get(), parts, count, &moved)) {
+    case SocketOutcome::kMoved:
+      break;
+    case SocketOutcome::kBlocked:
+      *drained = true;
+      return true;
+    case SocketOutcome::kEnded:
+      return false;
+    case SocketOutcome::kFailed:
+      Log().info("data connection of {} lost: {}", peer_, std::strerror(errno));
+      return false;
+  }
+  *drained = moved < write_left_ + scratch.size();
+  const size_t written = std::min<uint64_t>(moved, write_left_);
+  if (written > 0) {
+    write_to_ += written;
+    write_left_ -= written;
+    if (write_left_ == 0) Push(write_, TcpCode::kOk, write_.operand, nullptr, 0);
+  }
+  return Consume(scratch.data(), moved - written);
+}
+
+bool TcpServerConnection::Consume(const char* from, size_t bytes) {
+  const char* end = from + bytes;
+  if (token_.empty() && !ConsumeToken(&from, end)) return false;
+  while (from < end && !rejected_) {
+    const auto available = static_cast<size_t>(end - from);
+    if (write_left_ > 0) {
+      const size_t taken = std::min<uint64_t>(available, write_left_);
+      std::memcpy(write_to_, from, taken);
+      from += taken;
+      write_to_ += taken;
+      write_left_ -= taken;
+      if (write_left_ == 0) Push(write_, TcpCode::kOk, write_.operand, nullptr, 0);
+    } else if (partial_bytes_ == 0 && available >= TcpRequest::kBytes) {
+      CarryOut(from);
+      from += TcpRequest::kBytes;
+    } else {
+      const size_t taken = std::min(available, TcpRequest::kBytes - partial_bytes_);
+      std::memcpy(partial_.data() + partial_bytes_, from, taken);
+      from += taken;
+      partial_bytes_ += taken;
+      if (partial_bytes_ < TcpRequest::kBytes) break;
+      partial_bytes_ = 0;
+      CarryOut(partial_.data());
+    }
+  }
+  return true;
+}
+
+bool TcpServerConnection::ConsumeToken(const char** from, const char* end) {
+  const size_t taken = std::min(static_cast<size_t>(end - *from), kTcpTokenBytes - partial_bytes_);
+  std::memcpy(partial_.data() + partial_bytes_, *from, taken);
+  *from += taken;
+  partial_bytes_ += taken;
+  if (partial_bytes_ < kTcpTokenBytes) return true;
+  partial_bytes_ = 0;
+  std::string shown(partial_.data(), kTcpTokenBytes);
+  if (!tokens_.Allowed(shown)) {
+    Log().warn("data connection of {} refused: it shows no token that this memory node gave out",
+               peer_);
+    return false;
+  }
+  token_ = std::move(shown);
+  return true;
+}
+
+void TcpServerConnection::CarryOut(const char* header) {
+  TcpRequest request;
+  const TcpCode code = request.Decode(header);
+  if (code == TcpCode::kOtherVersion) {
+    return Reject(request, code,
+                  fmt::format("speaks version {} of the data protocol, not {}",
+                              static_cast<uint8_t>(header[0]), kTcpVersion));
+  }
+  if (code != TcpCode::kOk) return Reject(request, code, "sent a malformed request");
+  switch (request.opcode) {
+    case TcpOpcode::kHello:
+      return Push(request, TcpCode::kOk, 0, nullptr, 0);
+    case TcpOpcode::kRead: {
+      const MappedRegion* region = regions_.Find(request.region, request.offset, request.operand);
+      if (region == nullptr) return Reject(request, TcpCode::kOutOfBounds, "read out of bounds");
+      return Push(request, TcpCode::kOk, request.operand, region->data + request.offset,
+                  request.operand);
+    }
+    case TcpOpcode::kWrite:
+      return StartWrite(request);
+    case TcpOpcode::kCompareAndSwap:
+    case TcpOpcode::kFetchAdd:
+      return DoAtomic(request);
+  }
+}
+
+void TcpServerConnection::StartWrite(const TcpRequest& request) {
+  const MappedRegion* region = regions_.Find(request.region, request.offset, request.operand);
+  if (region == nullptr) return Reject(request, TcpCode::kOutOfBounds, "wrote out of bounds");
+  if (request.operand == 0) return Push(request, TcpCode::kOk, 0, nullptr, 0);
+  write_ = request;
+  write_to_ = region->data + request.offset;
+  write_left_ = request.operand;
+}
+
+void TcpServerConnection::DoAtomic(const TcpRequest& request) {
+  const MappedRegion* region = regions_.Find(request.region, request.offset, kAtomicWordBytes);
+  if (region == nullptr || !IsAtomicWord(request.offset)) {
+    return Reject(request, TcpCode::kOutOfBounds, "sent an atomic out of bounds or not aligned");
+  }
+  auto& bytes = *reinterpret_cast<uint64_t*>(region->data + request.offset);
+  const std::atomic_ref<uint64_t> word(bytes);
+  uint64_t prior = request.operand;
+  if (request.opcode == TcpOpcode::kFetchAdd) {
+    prior = word.fetch_add(request.operand);
+  } else {
+    word.compare_exchange_strong(prior, request.desired);  // Leaves the word before in `prior`.
+  }
+  Push(request, TcpCode::kOk, prior, nullptr, 0);
+}
+
+void TcpServerConnection::Push(const TcpRequest& request, TcpCode code, uint64_t value,
+                               const char* payload, uint64_t payload_bytes) {
+  assert(reply_count_ < kRepliesMax);
+  Reply& reply = (*replies_)[(reply_first_ + reply_count_++) % kRepliesMax];
+  TcpReply{request.opcode, code, request.sequence, value}.Encode(reply.header.data());
+  reply.payload = payload;
+  reply.payload_bytes = payload_bytes;
+}
+
+void TcpServerConnection::Reject(const TcpRequest& request, TcpCode code, const std::string& why) {
+  Log().warn("data connection of {} closed: it {} (region {}, offset {}, operand {})", peer_, why,
+             static_cast<uint32_t>(request.region), request.offset, request.operand);
+  Push(request, code, 0, nullptr, 0);
+  rejected_ = true;
+}
+
+bool TcpServerConnection::Send() {
+  iovec parts[kPartsMax];
+  while (reply_count_ > 0) {
+    size_t count = 0;
+    size_t skip = reply_sent_;
+    const auto add = [&](const char* data, uint64_t bytes) {
+      const size_t skipped = std::min<uint64_t>(skip, bytes);
+      skip -= skipped;
+      // sendmsg() does not write there.
+      if (skipped < bytes)
+        parts[count++] = iovec{const_cast<char*>(data) + skipped, bytes - skipped};
+    };
+    for (size_t i = 0; i < reply_count_ && count + 2 <= kPartsMax; ++i) {
+      const Reply& reply = (*replies_)[(reply_first_ + i) % kRepliesMax];
+      add(reply.header.data(), reply.header.size());
+      add(reply.payload, reply.payload_bytes);
+    }
+    size_t moved = 0;
+    const SocketOutcome outcome = SocketSend(socket_.get(), parts, count, &moved);
+    if (outcome == SocketOutcome::kBlocked) return true;
+    if (outcome != SocketOutcome::kMoved) {
+      Log().info("data connection of {} lost: {}", peer_, std::strerror(errno));
+      return false;
+    }
+    ConsumeReplies(moved);
+  }
+  return true;
+}
+
+void TcpServerConnection::ConsumeReplies(size_t bytes) {
+  reply_sent_ += bytes;
+  while (reply_count_ > 0) {
+    const Reply& reply = (*replies_)[reply_first_];
+    const size_t reply_bytes = reply.header.size() + reply.payload_bytes;
+    if (reply_sent_ < reply_bytes) break;
+    reply_sent_ -= reply_bytes;
+    reply_first_ = (reply_first_ + 1) % kRepliesMax;
+    --reply_count_;
+  }
+}
+
+}  // namespace dlsm

@@ -1,0 +1,97 @@
+// One data connection as the memory node sees it. Belongs to one fabric thread; never blocks.
+//
+// Replies of reads point into the region, so a queued reply costs its header only. No more is
+// received than can be answered: the replies to all requests that one receive can bring fit into
+// the queue, and while the queue has less room than that, nothing is received. So the peer's
+// requests wait in its socket, and memory here is bounded whatever the peer does.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "util/deadline.h"
+#include "util/fabric/file_descriptor.h"
+#include "util/fabric/region_table.h"
+#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_tokens.h"
+
+namespace dlsm {
+
+class TcpServerConnection {
+ public:
+  // What a thread lends to the connection it is serving.
+  static constexpr size_t kScratchBytes = size_t{16} << 10;
+  using Scratch = std::array<char, kScratchBytes>;
+
+  TcpServerConnection(FileDescriptor socket, const RegionTable& regions, const TcpTokens& tokens,
+                      Deadline hello_by);
+  TcpServerConnection(const TcpServerConnection&) = delete;
+  TcpServerConnection& operator=(const TcpServerConnection&) = delete;
+
+  // Moves and carries out what it can, within a bound that leaves other connections their turn.
+  // False: the connection is to be closed (and why is logged, if anything was wrong).
+  bool Serve(Scratch& scratch);
+
+  int socket() const { return socket_.get(); }
+  const std::string& peer() const { return peer_; }
+  // Empty until it was shown and found allowed.
+  const std::string& token() const { return token_; }
+  bool wants_to_send() const { return reply_count_ > 0; }
+  bool wants_to_receive() const { return HasRoom() && !rejected_; }
+  // A peer that has not shown a token by then is closed.
+  bool IsLate() const { return token_.empty() && hello_by_.Passed(); }
+
+  // The events that the thread's epoll instance watches for this connection.
+  uint32_t watched_events = 0;
+
+ private:
+  struct Reply {
+    TcpReply::Encoded header;
+    const char* payload = nullptr;
+    uint64_t payload_bytes = 0;
+  };
+  static constexpr size_t kRepliesMax = 1024;
+  // A receive brings at most: the end of a write, a request begun before, and whole requests.
+  static constexpr size_t kRepliesPerReceive = kScratchBytes / TcpRequest::kBytes + 2;
+  static_assert(kRepliesPerReceive <= kRepliesMax / 2);
+
+  bool HasRoom() const { return reply_count_ + kRepliesPerReceive <= kRepliesMax; }
+  bool Send();
+  bool Receive(Scratch& scratch, bool* drained);
+  bool Consume(const char* from, size_t bytes);
+  bool ConsumeToken(const char** from, const char* end);
+  void CarryOut(const char* header);
+  void StartWrite(const TcpRequest& request);
+  void DoAtomic(const TcpRequest& request);
+  void Push(const TcpRequest& request, TcpCode code, uint64_t value, const char* payload,
+            uint64_t payload_bytes);
+  void Reject(const TcpRequest& request, TcpCode code, const std::string& why);
+  void ConsumeReplies(size_t bytes);
+
+  const RegionTable& regions_;
+  const TcpTokens& tokens_;
+  const Deadline hello_by_;
+  FileDescriptor socket_;
+  const std::string peer_;
+
+  std::string token_;
+  // The beginning of a token or of a request that has not arrived whole.
+  std::array<char, TcpRequest::kBytes> partial_;
+  size_t partial_bytes_ = 0;
+  // The write whose payload is arriving.
+  TcpRequest write_;
+  char* write_to_ = nullptr;
+  uint64_t write_left_ = 0;
+
+  // A ring of replies not yet sent, the first of them sent in part.
+  std::unique_ptr<std::array<Reply, kRepliesMax>> replies_;
+  size_t reply_first_ = 0;
+  size_t reply_count_ = 0;
+  size_t reply_sent_ = 0;
+  bool rejected_ = false;  // Nothing more is received; ends when the replies are sent.
+};
+
+}  // namespace dlsm

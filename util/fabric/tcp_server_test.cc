@@ -1,0 +1,406 @@
+// The tcp fabric among strangers and misfortunes: peers that send rubbish, stop reading, die or are
+// expelled, on either side.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "util/fabric/fabric_factory.h"
+#include "util/fabric/fabric_testing.h"
+#include "util/fabric/tcp_frame.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Deadline Soon() { return Deadline::In(seconds(60)); }
+LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(), 0}; }
+
+std::string Encoded(const TcpRequest& request) {
+  TcpRequest::Encoded bytes;
+  request.Encode(bytes.data());
+  return std::string(bytes.data(), bytes.size());
+}
+
+std::string Encoded(const TcpReply& reply) {
+  TcpReply::Encoded bytes;
+  reply.Encode(bytes.data());
+  return std::string(bytes.data(), bytes.size());
+}
+
+class TcpServerTest : public testing::Test {
+ protected:
+  TcpServerTest() : node_(FabricKind::kTcp, 8 << 20) {
+    options_.kind = FabricKind::kTcp;
+    const Status status = ConnectFabric(options_, node_.Peer(), Soon(), &connection_);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    queue_pair_ = NewQueuePair();
+  }
+
+  std::unique_ptr<QueuePair> NewQueuePair() {
+    std::unique_ptr<QueuePair> made;
+    const Status status = connection_->NewQueuePair(Soon(), &made);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return made;
+  }
+  QueuePair& qp() { return *queue_pair_; }
+
+  // A stranger's connection that has shown `token`.
+  FileDescriptor DialRaw(const std::string& token) {
+    FileDescriptor socket = DialLoopback(node_.port());
+    SendAll(socket.get(), std::string(kTcpPreamble) + token);
+    return socket;
+  }
+
+  void ExpectOthersAreServed() {
+    std::string got(8, '?');
+    Ticket ticket{};
+    ASSERT_TRUE(qp().PostRead(node_.Span(0, 8), Local(got), Purpose::kRead, &ticket).ok());
+    const Status status = qp().Wait(ticket, Soon());
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+
+  TestMemoryNode node_;
+  FabricOptions options_;
+  std::unique_ptr<FabricConnection> connection_;
+  std::unique_ptr<QueuePair> queue_pair_;
+};
+
+TEST_F(TcpServerTest, AnswersFramesByTheBook) {
+  const FileDescriptor socket = DialRaw(node_.token());
+  std::memcpy(node_.data() + 16, "abc", 3);
+  SendAll(socket.get(), Encoded(TcpRequest{TcpOpcode::kHello, 5, RegionId{}, 0, 0, 0}) +
+                            Encoded(TcpRequest{TcpOpcode::kRead, 6, kTestRegion, 16, 3, 0}));
+  const std::string expected = Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 5, 0}) +
+                               Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 6, 3}) + "abc";
+  EXPECT_EQ(ReceiveUpTo(socket.get(), expected.size()), expected);
+}
+
+// Fails if a wrong, short or missing token learns or changes anything.
+TEST_F(TcpServerTest, RefusesWrongTokens) {
+  const std::string hello = Encoded(TcpRequest{});
+  for (const std::string& token :
+       {std::string(kTcpTokenBytes, 'x'), node_.token().substr(1) + "x", std::string(40, '\0')}) {
+    const FileDescriptor socket = DialRaw(token + hello);
+    EXPECT_EQ(ReceiveUpTo(socket.get(), 1), "");
+  }
+  FabricPeer peer = node_.Peer();
+  peer.data_token = std::string(kTcpTokenBytes, 'x');
+  std::unique_ptr<FabricConnection> connection;
+  ASSERT_TRUE(ConnectFabric(options_, peer, Soon(), &connection).ok());
+  std::unique_ptr<QueuePair> refused;
+  const Status status = connection->NewQueuePair(Soon(), &refused);
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  ExpectOthersAreServed();
+}
+
+TEST_F(TcpServerTest, ClosesConnectionsThatShowNoToken) {
+  const FileDescriptor silent = DialRaw("");
+  const FileDescriptor half = DialRaw(node_.token().substr(0, 31));
+  EXPECT_EQ(ReceiveUpTo(silent.get(), 1), "");
+  EXPECT_EQ(ReceiveUpTo(half.get(), 1), "");
+  ExpectOthersAreServed();  // Ours has been silent as long, but has shown one.
+}
+
+// Fails if the server trusts a client's bounds: these requests come from one that checks nothing.
+TEST_F(TcpServerTest, RefusesRequestsOutOfBounds) {
+  const uint64_t end = node_.bytes();
+  const TcpRequest bad[] = {
+      {TcpOpcode::kRead, 1, kTestRegion, end, 1, 0},
+      {TcpOpcode::kRead, 1, kTestRegion, 1, ~uint64_t{0}, 0},
+      {TcpOpcode::kWrite, 1, kTestRegion, end - 1, 2, 0},
+      {TcpOpcode::kWrite, 1, kTestRegion, ~uint64_t{0}, 2, 0},
+      {TcpOpcode::kWrite, 1, RegionId{99}, 0, 2, 0},
+      {TcpOpcode::kFetchAdd, 1, kTestRegion, 4, 1, 0},
+      {TcpOpcode::kCompareAndSwap, 1, kTestRegion, end - 7, 1, 0},
+      {TcpOpcode::kFetchAdd, 1, kTestRegion, ~uint64_t{7}, 1, 0},
+  };
+  for (const TcpRequest& request : bad) {
+    const FileDescriptor socket = DialRaw(node_.token());
+    SendAll(socket.get(), Encoded(request));
+    const std::string expected =
+        Encoded(TcpReply{request.opcode, TcpCode::kOutOfBounds, request.sequence, 0});
+    EXPECT_EQ(ReceiveUpTo(socket.get(), 100), expected) << "and then the end";
+  }
+  ExpectOthersAreServed();
+}
+
+TEST_F(TcpServerTest, TellsItsVersionToPeersOfAnother) {
+  const FileDescriptor socket = DialRaw(node_.token());
+  std::string request = Encoded(TcpRequest{});
+  request[0] = 9;
+  SendAll(socket.get(), request);
+  const std::string got = ReceiveUpTo(socket.get(), 100);
+  ASSERT_EQ(got.size(), TcpReply::kBytes);
+  TcpReply reply;
+  ASSERT_EQ(reply.Decode(got.data()), TcpCode::kOk);
+  EXPECT_EQ(reply.code, TcpCode::kOtherVersion);
+}
+
+// Fails if rubbish, a request cut at any byte, or a flipped bit crashes the server, changes memory
+// or disturbs others.
+TEST_F(TcpServerTest, SurvivesMalformedFrames) {
+  Random random(5);
+  // Each to bytes of its own: two connections' writes to the same bytes would be a race by
+  // themselves.
+  for (size_t cut = 0; cut < TcpRequest::kBytes + 16; ++cut) {
+    const TcpRequest write{TcpOpcode::kWrite, 1, kTestRegion, 8192 + 16 * cut, 16, 0};
+    const FileDescriptor socket = DialRaw(node_.token());
+    SendAll(socket.get(), (Encoded(write) + std::string(16, '\0')).substr(0, cut));
+  }
+  for (size_t bit = 0; bit < 8 * TcpRequest::kBytes; ++bit) {
+    std::string flipped =
+        Encoded(TcpRequest{TcpOpcode::kWrite, 1, kTestRegion, 4096, 4, 0}) + "evil";
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    const FileDescriptor socket = DialRaw(node_.token());
+    SendAll(socket.get(), flipped);
+    const std::string got = ReceiveUpTo(socket.get(), 100);
+    TcpReply reply;
+    ASSERT_EQ(got.size(), TcpReply::kBytes);
+    ASSERT_EQ(reply.Decode(got.data()), TcpCode::kOk);
+    EXPECT_NE(reply.code, TcpCode::kOk);
+  }
+  for (int i = 0; i < 100; ++i) {
+    const FileDescriptor socket = DialRaw(node_.token());
+    SendAll(socket.get(), random.Bytes(random.Uniform(5000)));
+  }
+  ExpectOthersAreServed();
+  EXPECT_EQ(std::string(node_.data() + 4096, 16), std::string(16, '\0'));
+}
+
+// Fails if requests depend on how the network cuts them.
+TEST_F(TcpServerTest, AcceptsRequestsByteByByte) {
+  const FileDescriptor socket = DialRaw("");
+  std::string bytes = node_.token();
+  for (uint32_t i = 0; i < 3; ++i) {
+    bytes += Encoded(TcpRequest{TcpOpcode::kWrite, i, kTestRegion, 100 + 3 * i, 3, 0}) + "xyz";
+  }
+  bytes += Encoded(TcpRequest{TcpOpcode::kRead, 3, kTestRegion, 100, 9, 0});
+  for (const char c : bytes) {
+    SendAll(socket.get(), std::string(1, c));
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  const std::string got = ReceiveUpTo(socket.get(), 4 * TcpReply::kBytes + 9);
+  ASSERT_EQ(got.size(), 4 * TcpReply::kBytes + 9);
+  EXPECT_EQ(got.substr(4 * TcpReply::kBytes), "xyzxyzxyz");
+}
+
+// Fails if a peer that asks and never reads makes the server hold its requests, or stops others.
+// Its requests must come to rest in its own socket.
+TEST_F(TcpServerTest, APeerThatNeverReadsHurtsOnlyItself) {
+  const FileDescriptor socket = DialRaw(node_.token());
+  std::string requests;
+  for (uint32_t i = 0; i < 1000; ++i) {
+    requests += Encoded(TcpRequest{TcpOpcode::kRead, i, kTestRegion, 0, 1 << 20, 0});
+  }
+  timeval patience{0, 300'000};
+  ASSERT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)), 0);
+  size_t taken = 0;
+  while (taken < (size_t{256} << 20)) {
+    const ssize_t n = ::send(socket.get(), requests.data(), requests.size(), MSG_NOSIGNAL);
+    if (n < static_cast<ssize_t>(requests.size())) break;
+    taken += static_cast<size_t>(n);
+  }
+  EXPECT_LT(taken, size_t{64} << 20) << "the server kept receiving";
+  ExpectOthersAreServed();
+}
+
+// Fails if a revoked token still opens connections, or the old ones stay open.
+TEST_F(TcpServerTest, ARevokedTokenEndsItsConnections) {
+  const std::string mine(kTcpTokenBytes, 'm');
+  node_.tcp().AllowToken(mine);
+  const FileDescriptor expelled = DialRaw(mine);
+  SendAll(expelled.get(), Encoded(TcpRequest{}));
+  EXPECT_EQ(ReceiveUpTo(expelled.get(), TcpReply::kBytes).size(), TcpReply::kBytes);
+  node_.tcp().RevokeToken(mine);
+  EXPECT_EQ(ReceiveUpTo(expelled.get(), 1), "");
+  EXPECT_EQ(ReceiveUpTo(DialRaw(mine).get(), 1), "");
+  ExpectOthersAreServed();
+}
+
+// Fails if a wait outlasts its memory node by more than the moment it takes to notice.
+TEST_F(TcpServerTest, AMemoryNodesDeathEndsWaits) {
+  std::thread killer([this] {
+    std::this_thread::sleep_for(milliseconds(100));
+    node_.Die();
+  });
+  std::string got(4 << 20, '?');
+  Status status;
+  const auto start = Deadline::Clock::now();
+  while (status.ok()) {
+    Ticket ticket{};
+    status = qp().PostRead(node_.Span(0, got.size()), Local(got), Purpose::kRead, &ticket);
+    if (status.ok()) status = qp().Wait(ticket, Soon());
+  }
+  EXPECT_LT(Deadline::Clock::now() - start, seconds(20));
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_NE(status.ToString().find("memory node 7 at 127.0.0.1:"), std::string::npos)
+      << status.ToString();
+  EXPECT_TRUE(qp().closed());
+  killer.join();
+  std::unique_ptr<QueuePair> none;
+  EXPECT_TRUE(connection_->NewQueuePair(Soon(), &none).IsIOError());
+}
+
+// An idle connection must not keep a processor busy.
+TEST_F(TcpServerTest, IdleConnectionsCostNoTime) {
+  std::vector<std::unique_ptr<QueuePair>> idle;
+  for (int i = 0; i < 16; ++i) idle.push_back(NewQueuePair());
+  const auto cpu_ms = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+  };
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto before = cpu_ms();
+  std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_LT(cpu_ms() - before, 100);
+}
+
+TEST(TcpServerStartTest, RefusesSillyThreadCounts) {
+  std::unique_ptr<TcpFabricServer> server;
+  EXPECT_TRUE(TcpFabricServer::Start({}, 0, &server).IsInvalidArgument());
+  EXPECT_TRUE(TcpFabricServer::Start({}, 100'000, &server).IsInvalidArgument());
+}
+
+// A memory node that a test plays itself: it takes one connection, answers the hello, then does as
+// it is told.
+class TcpClientTest : public testing::Test {
+ protected:
+  TcpClientTest() : listener_(ListenOnLoopback(&port_)) {}
+
+  template <typename Serve>
+  void Play(Serve serve) {
+    server_ = std::thread([this, serve] {
+      const FileDescriptor socket(::accept(listener_.get(), nullptr, nullptr));
+      ReceiveUpTo(socket.get(), kTcpPreamble.size() + kTcpTokenBytes + TcpRequest::kBytes);
+      serve(socket.get());
+    });
+  }
+  Status Connect(Deadline deadline) {
+    FabricPeer peer;
+    peer.node = kTestNode;
+    peer.host = "127.0.0.1";
+    peer.port = port_;
+    peer.data_token = std::string(kTcpTokenBytes, 't');
+    peer.regions = {RegionInfo{kTestRegion, 1 << 20, ""}};
+    FabricOptions options;
+    options.kind = FabricKind::kTcp;
+    queue_pair_.reset();  // Before its connection.
+    const Status status = ConnectFabric(options, peer, deadline, &connection_);
+    return status.ok() ? connection_->NewQueuePair(deadline, &queue_pair_) : status;
+  }
+  Status ReadSomething(Deadline deadline) {
+    Ticket ticket{};
+    const RemoteSpan from{kTestNode, kTestRegion, 0, got_.size()};
+    const Status status = queue_pair_->PostRead(from, Local(got_), Purpose::kRead, &ticket);
+    return status.ok() ? queue_pair_->Wait(ticket, deadline) : status;
+  }
+  // The server's answers to the hello and to a read, which it awaits first.
+  static void AnswerHello(int socket) {
+    SendAll(socket, Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 0, 0}));
+  }
+  void TearDown() override {
+    queue_pair_.reset();
+    if (server_.joinable()) server_.join();
+  }
+
+  uint16_t port_ = 0;
+  FileDescriptor listener_;
+  std::thread server_;
+  std::string got_ = std::string(10, '?');
+  std::unique_ptr<FabricConnection> connection_;
+  std::unique_ptr<QueuePair> queue_pair_;
+};
+
+// Fails if a wait ignores its deadline, or leaves the queue pair open to a late reply.
+TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
+  Play([](int socket) {
+    AnswerHello(socket);
+    ReceiveUpTo(socket, TcpRequest::kBytes);
+    EXPECT_EQ(ReceiveUpTo(socket, 1), "");  // The client has ended its side.
+    SendAll(socket, Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + "late bytes");
+  });
+  ASSERT_TRUE(Connect(Soon()).ok());
+  const auto start = Deadline::Clock::now();
+  const Status status = ReadSomething(Deadline::In(milliseconds(50)));
+  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+  EXPECT_LT(Deadline::Clock::now() - start, seconds(10));
+  EXPECT_TRUE(queue_pair_->closed());
+  EXPECT_TRUE(ReadSomething(Soon()).IsTimedOut());
+  server_.join();
+  EXPECT_EQ(got_, std::string(10, '?'));
+}
+
+TEST_F(TcpClientTest, AServerThatHangsAtTheHelloTimesOut) {
+  Play([](int socket) { ReceiveUpTo(socket, 1); });
+  const Status status = Connect(Deadline::In(milliseconds(50)));
+  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+}
+
+TEST_F(TcpClientTest, SaysWhenTheServerSpeaksAnotherVersion) {
+  Play([](int socket) {
+    std::string reply = Encoded(TcpReply{});
+    reply[0] = 9;
+    SendAll(socket, reply);
+  });
+  const Status status = Connect(Soon());
+  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  EXPECT_NE(status.ToString().find("version 9"), std::string::npos) << status.ToString();
+}
+
+// Fails if a client believes a reply that is damaged, is for another request or claims other sizes.
+TEST_F(TcpClientTest, RefusesWrongReplies) {
+  const TcpReply right{TcpOpcode::kRead, TcpCode::kOk, 1, 10};
+  std::vector<std::string> replies;
+  for (size_t bit = 0; bit < 8 * TcpReply::kBytes; bit += 5) {
+    replies.push_back(Encoded(right));
+    replies.back()[bit / 8] = static_cast<char>(replies.back()[bit / 8] ^ (1 << (bit % 8)));
+  }
+  replies.push_back(Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 2, 10}));
+  replies.push_back(Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 11}));
+  replies.push_back(Encoded(TcpReply{TcpOpcode::kWrite, TcpCode::kOk, 1, 10}));
+  replies.push_back(Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kMalformed, 1, 0}));
+  for (const std::string& reply : replies) {
+    Play([reply](int socket) {
+      AnswerHello(socket);
+      ReceiveUpTo(socket, TcpRequest::kBytes);
+      SendAll(socket, reply);
+    });
+    ASSERT_TRUE(Connect(Soon()).ok());
+    const Status status = ReadSomething(Soon());
+    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    EXPECT_TRUE(queue_pair_->closed());
+    server_.join();
+  }
+}
+
+// A reply cut at every byte.
+TEST_F(TcpClientTest, ATruncatedReplyIsALostConnection) {
+  const std::string reply =
+      Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + std::string(10, 'x');
+  for (size_t cut = 0; cut < reply.size(); ++cut) {
+    Play([&reply, cut](int socket) {
+      AnswerHello(socket);
+      ReceiveUpTo(socket, TcpRequest::kBytes);
+      SendAll(socket, reply.substr(0, cut));
+    });
+    ASSERT_TRUE(Connect(Soon()).ok());
+    const Status status = ReadSomething(Soon());
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    server_.join();
+  }
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,213 @@
+#include "util/fabric/tcp_server_thread.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "util/fabric/tcp_socket.h"
+#include "util/log.h"
+
+namespace dlsm {
+namespace {
+
+using Clock = Deadline::Clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr int kEventsMax = 64;
+// A client that polls sends again within a round trip or two.
+constexpr microseconds kSpin{50};
+// How long a connection may hold a socket without a token, and how often that is looked at.
+constexpr milliseconds kHelloWait{5000};
+constexpr int kLateCheckMs = 1000;
+// The thread never blocks, so it obeys within one round of its loop; this only bounds a bug.
+constexpr milliseconds kObeyWait{10'000};
+
+}  // namespace
+
+Status TcpServerThread::Start(const RegionTable& regions, const TcpTokens& tokens,
+                              std::unique_ptr<TcpServerThread>* thread) {
+  FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll.valid() || !wake.valid()) {
+    return Status::IOError(
+        fmt::format("cannot start a fabric thread: {}; raise the limit of open "
+                    "files (ulimit -n)",
+                    std::strerror(errno)));
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wake.get();
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) {
+    return Status::IOError(fmt::format("cannot start a fabric thread: {}", std::strerror(errno)));
+  }
+  thread->reset(new TcpServerThread(regions, tokens, std::move(epoll), std::move(wake)));
+  return Status::OK();
+}
+
+TcpServerThread::TcpServerThread(const RegionTable& regions, const TcpTokens& tokens,
+                                 FileDescriptor epoll, FileDescriptor wake)
+    : regions_(regions),
+      tokens_(tokens),
+      epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
+      thread_([this] { Run(); }) {}
+
+TcpServerThread::~TcpServerThread() {
+  {
+    port::MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  thread_.join();
+}
+
+void TcpServerThread::Adopt(FileDescriptor socket) {
+  connection_count_.fetch_add(1, std::memory_order_relaxed);
+  {
+    port::MutexLock lock(mutex_);
+    adopted_.push_back(std::move(socket));
+  }
+  Wake();
+}
+
+void TcpServerThread::CloseAll(const std::string& token) {
+  port::MutexLock lock(mutex_);
+  revoked_.push_back(token);
+  const uint64_t order = ++orders_given_;
+  Wake();
+  const auto until = Clock::now() + kObeyWait;
+  while (orders_obeyed_ < order && !stopping_) {
+    if (!obeyed_.WaitUntil(until) && orders_obeyed_ < order) {
+      Log().error("a fabric thread did not close the connections of a revoked token in time");
+      return;
+    }
+  }
+}
+
+void TcpServerThread::Wake() {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then the thread is awake anyway.
+  (void)!::write(wake_.get(), &one, sizeof(one));
+}
+
+void TcpServerThread::Run() {
+  std::array<epoll_event, kEventsMax> events;
+  auto spin_until = Clock::now();
+  auto late_check = Clock::now();
+  while (true) {
+    const auto now = Clock::now();
+    const int sleep_ms = tokens_awaited_ ? kLateCheckMs : -1;
+    const int timeout_ms = now < spin_until ? 0 : sleep_ms;
+    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout_ms);
+    if (count < 0 && errno != EINTR) {
+      Log().critical("a fabric thread ends: epoll_wait: {}", std::strerror(errno));
+      return;
+    }
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<size_t>(i)];
+      if (event.data.fd != wake_.get()) {
+        Handle(event);
+      } else if (!ObeyOrders()) {
+        return;
+      }
+    }
+    if (count > 0) spin_until = Clock::now() + kSpin;
+    if (tokens_awaited_ && now >= late_check) {
+      CloseLateConnections();
+      late_check = now + milliseconds(kLateCheckMs);
+    }
+  }
+}
+
+bool TcpServerThread::ObeyOrders() {
+  uint64_t count = 0;
+  (void)!::read(wake_.get(), &count, sizeof(count));
+  std::vector<FileDescriptor> adopted;
+  std::vector<std::string> revoked;
+  uint64_t obeyed = 0;
+  {
+    port::MutexLock lock(mutex_);
+    if (stopping_) return false;
+    adopted.swap(adopted_);
+    revoked.swap(revoked_);
+    obeyed = orders_given_;
+  }
+  for (FileDescriptor& socket : adopted) Register(std::move(socket));
+  for (const std::string& token : revoked) {
+    CloseWhere([&](const TcpServerConnection& each) { return each.token() == token; });
+  }
+  port::MutexLock lock(mutex_);
+  orders_obeyed_ = obeyed;
+  obeyed_.SignalAll();
+  return true;
+}
+
+void TcpServerThread::Register(FileDescriptor socket) {
+  PrepareDataSocket(socket.get());
+  auto connection = std::make_unique<TcpServerConnection>(std::move(socket), regions_, tokens_,
+                                                          Deadline::In(kHelloWait));
+  TcpServerConnection* const borrowed = connection.get();
+  connections_[borrowed->socket()] = std::move(connection);
+  tokens_awaited_ = true;
+  Watch(borrowed, EPOLL_CTL_ADD);
+}
+
+void TcpServerThread::Handle(const epoll_event& event) {
+  const auto found = connections_.find(event.data.fd);
+  // An order earlier in this round may have closed it.
+  if (found == connections_.end()) return;
+  TcpServerConnection* const connection = found->second.get();
+  // A reset says that the peer has given up on what it sent: none of it may take effect any more.
+  const bool reset = (event.events & (EPOLLERR | EPOLLHUP)) != 0;
+  if (reset || !connection->Serve(scratch_)) {
+    Close(event.data.fd);
+  } else {
+    Watch(connection, EPOLL_CTL_MOD);
+  }
+}
+
+void TcpServerThread::Watch(TcpServerConnection* connection, int operation) {
+  epoll_event event{};
+  event.data.fd = connection->socket();
+  if (connection->wants_to_receive()) event.events |= EPOLLIN;
+  if (connection->wants_to_send()) event.events |= EPOLLOUT;
+  if (operation == EPOLL_CTL_MOD && event.events == connection->watched_events) return;
+  connection->watched_events = event.events;
+  if (::epoll_ctl(epoll_.get(), operation, connection->socket(), &event) == 0) return;
+  Log().error("data connection of {} closed: epoll_ctl: {}", connection->peer(),
+              std::strerror(errno));
+  Close(connection->socket());
+}
+
+void TcpServerThread::Close(int socket) {
+  const size_t closed = connections_.erase(socket);
+  connection_count_.fetch_sub(closed, std::memory_order_relaxed);
+}
+
+template <typename Condition>
+void TcpServerThread::CloseWhere(Condition condition) {
+  const size_t closed = std::erase_if(
+      connections_, [&](const auto& each) { return condition(std::as_const(*each.second)); });
+  connection_count_.fetch_sub(closed, std::memory_order_relaxed);
+}
+
+void TcpServerThread::CloseLateConnections() {
+  tokens_awaited_ = false;
+  CloseWhere([this](const TcpServerConnection& each) {
+    if (!each.IsLate()) {
+      tokens_awaited_ = tokens_awaited_ || each.token().empty();
+      return false;
+    }
+    Log().warn("data connection of {} closed: it showed no token within {} s", each.peer(),
+               kHelloWait.count() / 1000);
+    return true;
+  });
+}
+
+}  // namespace dlsm

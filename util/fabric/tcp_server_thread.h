@@ -1,0 +1,74 @@
+// A thread of the memory node that serves TCP data connections, woken by epoll.
+//
+// After serving somebody it polls for a moment before it sleeps, because a client that waits for
+// one reply at a time sends its next request within microseconds. An idle thread sleeps for good.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "port/mutex.h"
+#include "util/fabric/file_descriptor.h"
+#include "util/fabric/tcp_server_connection.h"
+
+namespace dlsm {
+
+class TcpServerThread {
+ public:
+  static Status Start(const RegionTable& regions, const TcpTokens& tokens,
+                      std::unique_ptr<TcpServerThread>* thread);
+  ~TcpServerThread();  // Closes its connections.
+
+  void Adopt(FileDescriptor socket) LOCKS_EXCLUDED(mutex_);
+  // Closes the connections that showed `token`. When it returns, nothing that they sent can take
+  // effect any more.
+  void CloseAll(const std::string& token) LOCKS_EXCLUDED(mutex_);
+  // Those that it is about to register included.
+  size_t connections() const { return connection_count_.load(std::memory_order_relaxed); }
+
+ private:
+  TcpServerThread(const RegionTable& regions, const TcpTokens& tokens, FileDescriptor epoll,
+                  FileDescriptor wake);
+  void Wake();
+  void Run() LOCKS_EXCLUDED(mutex_);
+  // Returns false when the thread is to end.
+  bool ObeyOrders() LOCKS_EXCLUDED(mutex_);
+  void Register(FileDescriptor socket);
+  void Handle(const epoll_event& event);
+  void Watch(TcpServerConnection* connection, int operation);
+  void Close(int socket);
+  template <typename Condition>
+  void CloseWhere(Condition condition);
+  void CloseLateConnections();
+
+  const RegionTable& regions_;
+  const TcpTokens& tokens_;
+  const FileDescriptor epoll_;
+  const FileDescriptor wake_;  // An eventfd: there are orders.
+  std::atomic<size_t> connection_count_{0};
+
+  // Protects what other threads order.
+  port::Mutex mutex_;
+  port::CondVar obeyed_{mutex_};
+  std::vector<FileDescriptor> adopted_ GUARDED_BY(mutex_);
+  std::vector<std::string> revoked_ GUARDED_BY(mutex_);
+  uint64_t orders_given_ GUARDED_BY(mutex_) = 0;
+  uint64_t orders_obeyed_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+
+  // The thread's own.
+  std::unordered_map<int, std::unique_ptr<TcpServerConnection>> connections_;
+  TcpServerConnection::Scratch scratch_;
+  bool tokens_awaited_ = false;  // Some connection may not have shown its token yet.
+
+  std::thread thread_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,28 @@
+// What the client and the server of TCP data connections do to sockets in the same way.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <string>
+
+namespace dlsm {
+
+enum class SocketOutcome {
+  kMoved,    // *moved bytes, at least one.
+  kBlocked,  // Nothing can be moved now.
+  kEnded,    // The peer has closed its side (receiving only).
+  kFailed,   // errno says why.
+};
+
+// Neither blocks nor raises SIGPIPE.
+SocketOutcome SocketSend(int socket, iovec* parts, size_t count, size_t* moved);
+SocketOutcome SocketReceive(int socket, iovec* parts, size_t count, size_t* moved);
+
+// Not blocking, no delay for small frames, and a peer that has vanished is noticed.
+void PrepareDataSocket(int socket);
+
+// "address:port" of the other end, for messages.
+std::string SocketPeerName(int socket);
+
+}  // namespace dlsm
