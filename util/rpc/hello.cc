@@ -1,0 +1,196 @@
+#include "util/rpc/hello.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "util/checksum.h"
+#include "util/coding.h"
+#include "util/log.h"
+#include "util/rpc/secret_proof.h"
+#include "util/rpc/socket.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// A refused client waits this long for the refusal, so that guessing secrets is slow.
+constexpr auto kRefusalDelay = std::chrono::milliseconds(200);
+
+Status SendMessage(int socket, const Slice& body, Deadline deadline) {
+  return SendAll(socket, EncodeHelloMessage(body), deadline);
+}
+
+Status ReceiveMessage(int socket, Deadline deadline, std::string* body) {
+  char header[kHelloHeaderBytes];
+  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, header, sizeof(header), deadline));
+  uint32_t bytes = 0;
+  uint32_t checksum = 0;
+  DLSM_RETURN_IF_ERROR(DecodeHelloHeader(Slice(header, sizeof(header)), &bytes, &checksum));
+  body->resize(bytes);
+  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, body->data(), bytes, deadline));
+  if (Crc32c(*body) != checksum) return Status::Corruption("hello has a wrong checksum");
+  return Status::OK();
+}
+
+template <typename Message>
+Status Receive(int socket, Deadline deadline, Message* message) {
+  std::string body;
+  DLSM_RETURN_IF_ERROR(ReceiveMessage(socket, deadline, &body));
+  return message->Decode(body);
+}
+
+std::string SaidByClient(const std::string& name, const ClientProof& proof) {
+  std::string said;
+  PutLengthPrefixed(&said, name);
+  PutFixed64(&said, proof.epoch);
+  PutLengthPrefixed(&said, proof.data_token);
+  return said;
+}
+
+Status VersionMismatch(const std::string& who, uint32_t theirs, uint32_t ours) {
+  return Status::InvalidArgument(
+      fmt::format("{} speaks protocol version {}, this side speaks version {}; use the same "
+                  "release of dLSM on both sides",
+                  who, theirs, ours));
+}
+
+Status CheckNodeVersion(int socket, const std::string& who, uint32_t ours, Deadline deadline) {
+  char greeting[kGreetingBytes];
+  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, greeting, sizeof(greeting), deadline));
+  uint32_t theirs = 0;
+  DLSM_RETURN_IF_ERROR(DecodeGreeting(Slice(greeting, sizeof(greeting)), &theirs));
+  return theirs == ours ? Status::OK() : VersionMismatch(who, theirs, ours);
+}
+
+// The preamble of this greeting has been read already.
+Status CheckClientVersion(int socket, uint32_t ours, Deadline deadline) {
+  char version[kGreetingBytes - kPreambleBytes];
+  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, version, sizeof(version), deadline));
+  const uint32_t theirs = DecodeFixed32(version);
+  return theirs == ours ? Status::OK() : VersionMismatch("the client", theirs, ours);
+}
+
+Status SecretRefused(const std::string& who, bool had_secret) {
+  if (!had_secret) {
+    return Status::InvalidArgument(
+        fmt::format("{} wants the cluster's secret, and this client gave none; set "
+                    "Options::secret_file (--secret_file) to the file that Server was started with",
+                    who));
+  }
+  return Status::InvalidArgument(
+      fmt::format("{} refused the secret of this client: it has another one, or none; use the same "
+                  "secret file on both sides",
+                  who));
+}
+
+Status NodeUnproven(const std::string& who) {
+  return Status::InvalidArgument(
+      fmt::format("{} did not prove that it knows the cluster's secret; check that the address is "
+                  "right and that both sides use the same secret file",
+                  who));
+}
+
+// Adds where it happened to an error of the transport; those that already say so pass.
+Status AtNode(const std::string& who, const Status& status) {
+  if (status.ok() || status.IsInvalidArgument() || status.IsBusy()) return status;
+  return Status::FromCode(
+      status.code(), fmt::format("hello with {} failed: {}", who, status.message().ToStringView()));
+}
+
+Status TalkToNode(int socket, const std::string& who, const ClientIdentity& identity,
+                  Deadline deadline, NodeInfo* info) {
+  ClientOpening opening;
+  opening.name = identity.name.substr(0, kClientNameBytesMax);
+  DLSM_RETURN_IF_ERROR(RandomBytes(kNonceBytes, &opening.nonce));
+  DLSM_RETURN_IF_ERROR(SendAll(socket, EncodeGreeting(identity.version), deadline));
+  DLSM_RETURN_IF_ERROR(CheckNodeVersion(socket, who, identity.version, deadline));
+  DLSM_RETURN_IF_ERROR(SendMessage(socket, opening.Encode(), deadline));
+
+  NodeChallenge challenge;
+  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &challenge));
+  if (challenge.verdict != Verdict::kGoOn) {
+    return Status::Busy(fmt::format("{} refused the connection: {}", who, challenge.reason));
+  }
+  ClientProof proof;
+  proof.epoch = identity.epoch;
+  proof.data_token = identity.data_token;
+  proof.proof = SecretProof(identity.secret, ProofRole::kClient, opening.nonce, challenge.nonce,
+                            SaidByClient(opening.name, proof));
+  DLSM_RETURN_IF_ERROR(SendMessage(socket, proof.Encode(), deadline));
+
+  NodeWelcome welcome;
+  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &welcome));
+  if (welcome.verdict != Verdict::kGoOn) return SecretRefused(who, !identity.secret.empty());
+  const std::string expected = SecretProof(identity.secret, ProofRole::kMemoryNode, opening.nonce,
+                                           challenge.nonce, welcome.info);
+  if (!ProofsEqual(welcome.proof, expected)) return NodeUnproven(who);
+  return info->Decode(welcome.info);
+}
+
+Status SendRefusal(int socket, Deadline deadline) {
+  std::this_thread::sleep_for(kRefusalDelay);
+  NodeWelcome refusal;
+  refusal.verdict = Verdict::kSecretRefused;
+  return SendMessage(socket, refusal.Encode(), deadline);
+}
+
+}  // namespace
+
+Status ClientHello(int socket, const std::string& where, const ClientIdentity& identity,
+                   Deadline deadline, NodeInfo* info) {
+  const std::string who = fmt::format("memory node {}", where);
+  return AtNode(who, TalkToNode(socket, who, identity, deadline, info));
+}
+
+Status NodeHello(int socket, const NodeIdentity& identity, Deadline deadline,
+                 const std::function<void(const std::string& token)>& allow_token,
+                 AuthenticatedClient* client) {
+  // The greeting goes out first, whatever the client's version: so both sides can name both.
+  DLSM_RETURN_IF_ERROR(SendAll(socket, EncodeGreeting(identity.version), deadline));
+  DLSM_RETURN_IF_ERROR(CheckClientVersion(socket, identity.version, deadline));
+  ClientOpening opening;
+  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &opening));
+
+  NodeChallenge challenge;
+  DLSM_RETURN_IF_ERROR(RandomBytes(kNonceBytes, &challenge.nonce));
+  DLSM_RETURN_IF_ERROR(SendMessage(socket, challenge.Encode(), deadline));
+
+  ClientProof proof;
+  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &proof));
+  const std::string expected = SecretProof(identity.secret, ProofRole::kClient, opening.nonce,
+                                           challenge.nonce, SaidByClient(opening.name, proof));
+  if (!ProofsEqual(proof.proof, expected)) {
+    const Status sent = SendRefusal(socket, deadline);
+    if (!sent.ok()) Log().debug("a refusal did not reach its client: {}", sent.ToString());
+    return Status::InvalidArgument("the client does not know the secret");
+  }
+
+  NodeInfo info = identity.info;
+  info.data_token = proof.data_token;
+  if (info.data_token.empty() || proof.epoch != info.epoch) {
+    DLSM_RETURN_IF_ERROR(RandomBytes(kDataTokenBytes, &info.data_token));
+  }
+  client->name = opening.name;
+  client->data_token = info.data_token;
+  allow_token(info.data_token);
+  NodeWelcome welcome;
+  welcome.info = info.Encode();
+  welcome.proof = SecretProof(identity.secret, ProofRole::kMemoryNode, opening.nonce,
+                              challenge.nonce, welcome.info);
+  return SendMessage(socket, welcome.Encode(), deadline);
+}
+
+Status RefuseHello(int socket, const std::string& reason, Deadline deadline) {
+  DLSM_RETURN_IF_ERROR(SendAll(socket, EncodeGreeting(kProtocolVersion), deadline));
+  DLSM_RETURN_IF_ERROR(CheckClientVersion(socket, kProtocolVersion, deadline));
+  ClientOpening opening;
+  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &opening));
+  NodeChallenge refusal;
+  refusal.verdict = Verdict::kBusy;
+  refusal.reason = reason;
+  return SendMessage(socket, refusal.Encode(), deadline);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,315 @@
+#include "util/rpc/hello.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "util/random.h"
+#include "util/rpc/secret_proof.h"
+#include "util/rpc/socket.h"
+
+namespace dlsm {
+namespace {
+
+using testing::HasSubstr;
+
+Deadline Soon() { return Deadline::In(std::chrono::seconds(10)); }
+
+struct Connected {
+  Connected() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    client = Socket(ends[0]);
+    node = Socket(ends[1]);
+  }
+  Socket client;
+  Socket node;
+};
+
+struct Outcome {
+  Status client;
+  Status node;
+  NodeInfo info;
+  AuthenticatedClient authenticated;
+  std::string allowed;  // The token, if one was allowed.
+};
+
+NodeIdentity Node(const std::string& secret) {
+  NodeIdentity identity;
+  identity.secret = secret;
+  identity.info.node = NodeId{7};
+  identity.info.epoch = 12345;
+  identity.info.fabric = FabricKind::kShm;
+  identity.info.regions = {{RegionId{0}, 4096, "/dev/shm/dlsm-x"}, {RegionId{1}, 64, ""}};
+  return identity;
+}
+
+ClientIdentity Client(const std::string& secret) {
+  ClientIdentity identity;
+  identity.secret = secret;
+  identity.name = "tester";
+  return identity;
+}
+
+Status ServeHello(int socket, const NodeIdentity& identity, Deadline deadline, Outcome* outcome) {
+  std::string preamble(kPreambleBytes, '\0');
+  const Status status = ReceiveAll(socket, preamble.data(), preamble.size(), deadline);
+  if (!status.ok()) return status;
+  EXPECT_EQ(preamble, kControlPreamble);
+  return NodeHello(
+      socket, identity, deadline, [&](const std::string& token) { outcome->allowed = token; },
+      &outcome->authenticated);
+}
+
+Outcome Converse(const NodeIdentity& node, const ClientIdentity& client) {
+  Connected ends;
+  Outcome outcome;
+  std::thread server([&] {
+    outcome.node = ServeHello(ends.node.get(), node, Soon(), &outcome);
+    ends.node.Shutdown();
+  });
+  outcome.client = ClientHello(ends.client.get(), "host:1", client, Soon(), &outcome.info);
+  ends.client.Shutdown();
+  server.join();
+  return outcome;
+}
+
+// Fails if either side does not learn what it must.
+TEST(HelloTest, BothSidesAgree) {
+  for (const std::string secret : {"", "the secret"}) {
+    const Outcome outcome = Converse(Node(secret), Client(secret));
+    ASSERT_TRUE(outcome.client.ok()) << outcome.client.ToString();
+    ASSERT_TRUE(outcome.node.ok()) << outcome.node.ToString();
+    EXPECT_EQ(outcome.info.node, NodeId{7});
+    EXPECT_EQ(outcome.info.epoch, 12345u);
+    EXPECT_EQ(outcome.info.fabric, FabricKind::kShm);
+    ASSERT_EQ(outcome.info.regions.size(), 2u);
+    EXPECT_EQ(outcome.info.regions[0].shm_path, "/dev/shm/dlsm-x");
+    EXPECT_EQ(outcome.info.regions[1].bytes, 64u);
+    EXPECT_EQ(outcome.authenticated.name, "tester");
+    EXPECT_EQ(outcome.info.data_token.size(), kDataTokenBytes);
+    EXPECT_EQ(outcome.info.data_token, outcome.authenticated.data_token);
+    EXPECT_EQ(outcome.info.data_token, outcome.allowed);
+  }
+}
+
+// Fails if a client that comes back would lose its data connections.
+TEST(HelloTest, TokenIsKept) {
+  ClientIdentity client = Client("s");
+  client.data_token = std::string(kDataTokenBytes, 't');
+  client.epoch = Node("s").info.epoch;
+  Outcome outcome = Converse(Node("s"), client);
+  ASSERT_TRUE(outcome.client.ok());
+  EXPECT_EQ(outcome.info.data_token, client.data_token);
+  EXPECT_EQ(outcome.allowed, client.data_token);
+  // But not across a restart: what it refers to is gone.
+  client.epoch += 1;
+  outcome = Converse(Node("s"), client);
+  ASSERT_TRUE(outcome.client.ok());
+  EXPECT_NE(outcome.allowed, client.data_token);
+  EXPECT_NE(Converse(Node("s"), Client("s")).allowed, Converse(Node("s"), Client("s")).allowed);
+}
+
+void ExpectRefused(const Outcome& outcome, const char* remedy) {
+  EXPECT_TRUE(outcome.client.IsInvalidArgument()) << outcome.client.ToString();
+  EXPECT_THAT(outcome.client.ToString(), HasSubstr("host:1"));
+  EXPECT_THAT(outcome.client.ToString(), HasSubstr("secret"));
+  EXPECT_THAT(outcome.client.ToString(), HasSubstr(remedy));
+  EXPECT_TRUE(outcome.node.IsInvalidArgument()) << outcome.node.ToString();
+  // It learned nothing.
+  EXPECT_EQ(outcome.info.epoch, 0u);
+  EXPECT_TRUE(outcome.info.regions.empty());
+  EXPECT_TRUE(outcome.info.data_token.empty());
+  EXPECT_TRUE(outcome.allowed.empty());
+}
+
+// Fails if who does not know the secret is let in, or told anything but how to mend it.
+TEST(HelloTest, WrongSecretIsRefused) {
+  ExpectRefused(Converse(Node("right"), Client("wrong")), "same secret file");
+}
+TEST(HelloTest, MissingSecretIsRefused) {
+  ExpectRefused(Converse(Node("right"), Client("")), "secret_file");
+}
+TEST(HelloTest, NeedlessSecretIsRefused) {
+  ExpectRefused(Converse(Node(""), Client("mine")), "same secret file");
+}
+
+// Fails if one of the two sides cannot tell which two versions met.
+TEST(HelloTest, VersionMismatchIsNamedOnBothSides) {
+  ClientIdentity client = Client("s");
+  client.version = 41;
+  NodeIdentity node = Node("s");
+  node.version = 42;
+  const Outcome outcome = Converse(node, client);
+  for (const Status& status : {outcome.client, outcome.node}) {
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("version 41"));
+    EXPECT_THAT(status.ToString(), HasSubstr("version 42"));
+    EXPECT_THAT(status.ToString(), HasSubstr("same release"));
+  }
+}
+
+// Fails if a client believes a memory node that accepts everybody but knows no secret.
+TEST(HelloTest, ImpostorIsFoundOut) {
+  Connected ends;
+  std::thread impostor([&] {
+    const auto receive = [&] {
+      std::string header(kHelloHeaderBytes, '\0');
+      ASSERT_TRUE(ReceiveAll(ends.node.get(), header.data(), header.size(), Soon()).ok());
+      uint32_t bytes = 0;
+      uint32_t checksum = 0;
+      ASSERT_TRUE(DecodeHelloHeader(header, &bytes, &checksum).ok());
+      std::string body(bytes, '\0');
+      ASSERT_TRUE(ReceiveAll(ends.node.get(), body.data(), bytes, Soon()).ok());
+    };
+    const auto send = [&](const std::string& bytes) {
+      ASSERT_TRUE(SendAll(ends.node.get(), bytes, Soon()).ok());
+    };
+    std::string greeting(kGreetingBytes, '\0');
+    ASSERT_TRUE(ReceiveAll(ends.node.get(), greeting.data(), greeting.size(), Soon()).ok());
+    send(greeting);
+    receive();
+    NodeChallenge challenge;
+    challenge.nonce = std::string(kNonceBytes, 'n');
+    send(EncodeHelloMessage(challenge.Encode()));
+    receive();
+    NodeInfo info;
+    info.data_token = std::string(kDataTokenBytes, 't');
+    NodeWelcome welcome;
+    welcome.info = info.Encode();
+    welcome.proof = std::string(kProofBytes, 'p');
+    send(EncodeHelloMessage(welcome.Encode()));
+  });
+  NodeInfo info;
+  const Status status = ClientHello(ends.client.get(), "host:1", Client("s"), Soon(), &info);
+  impostor.join();
+  EXPECT_TRUE(status.IsInvalidArgument());
+  EXPECT_THAT(status.ToString(), HasSubstr("did not prove"));
+}
+
+// Fails if one side's proof is good as the other's, or if a proof does not cover all it should.
+TEST(HelloTest, ProofsDependOnEverything) {
+  const std::string proof = SecretProof("s", ProofRole::kClient, "c", "n", "said");
+  EXPECT_EQ(proof, SecretProof("s", ProofRole::kClient, "c", "n", "said"));
+  EXPECT_NE(proof, SecretProof("t", ProofRole::kClient, "c", "n", "said"));
+  EXPECT_NE(proof, SecretProof("s", ProofRole::kMemoryNode, "c", "n", "said"));
+  EXPECT_NE(proof, SecretProof("s", ProofRole::kClient, "d", "n", "said"));
+  EXPECT_NE(proof, SecretProof("s", ProofRole::kClient, "c", "o", "said"));
+  EXPECT_NE(proof, SecretProof("s", ProofRole::kClient, "c", "n", "Said"));
+  EXPECT_NE(proof, SecretProof("s", ProofRole::kClient, "cn", "", "said"));
+  EXPECT_TRUE(ProofsEqual(proof, proof));
+  EXPECT_FALSE(ProofsEqual(proof, proof.substr(1)));
+}
+
+// Fails if garbage is taken for a hello, or ends in anything but an error in time.
+TEST(HelloTest, GarbageIsAnErrorOnEitherSide) {
+  Random random(3);
+  for (int i = 0; i < 100; ++i) {
+    std::string garbage = random.Bytes(1 + random.Uniform(300));
+    if (i % 2 == 0) garbage = EncodeGreeting(kProtocolVersion) + garbage;
+    {
+      Connected ends;
+      ASSERT_TRUE(SendAll(ends.node.get(), garbage, Soon()).ok());
+      ends.node.Shutdown();
+      NodeInfo info;
+      const Status status = ClientHello(ends.client.get(), "host:1", Client("s"), Soon(), &info);
+      EXPECT_FALSE(status.ok());
+    }
+    {
+      Connected ends;
+      ASSERT_TRUE(SendAll(ends.client.get(), garbage, Soon()).ok());
+      ends.client.Shutdown();
+      AuthenticatedClient client;
+      EXPECT_FALSE(NodeHello(
+                       ends.node.get(), Node("s"), Soon(),
+                       [](const std::string&) { FAIL() << "a stranger got a token"; }, &client)
+                       .ok());
+    }
+  }
+}
+
+// Fails if a peer that says nothing holds the other side longer than its deadline.
+TEST(HelloTest, SilenceEndsAtTheDeadline) {
+  Connected ends;
+  const Deadline deadline = Deadline::In(std::chrono::milliseconds(50));
+  NodeInfo info;
+  EXPECT_TRUE(ClientHello(ends.client.get(), "host:1", Client("s"), deadline, &info).IsTimedOut());
+  Connected others;
+  AuthenticatedClient client;
+  EXPECT_TRUE(NodeHello(
+                  others.node.get(), Node("s"), Deadline::In(std::chrono::milliseconds(50)),
+                  [](const std::string&) {}, &client)
+                  .IsTimedOut());
+}
+
+TEST(HelloTest, BusyNodeSaysSo) {
+  Connected ends;
+  std::thread server([&] {
+    std::string preamble(kPreambleBytes, '\0');
+    ASSERT_TRUE(ReceiveAll(ends.node.get(), preamble.data(), preamble.size(), Soon()).ok());
+    ASSERT_TRUE(RefuseHello(ends.node.get(), "too many friends", Soon()).ok());
+  });
+  NodeInfo info;
+  const Status status = ClientHello(ends.client.get(), "host:1", Client("s"), Soon(), &info);
+  server.join();
+  EXPECT_TRUE(status.IsBusy());
+  EXPECT_THAT(status.ToString(), HasSubstr("too many friends"));
+}
+
+template <typename Message>
+void CheckBody(const Message& message) {
+  const std::string body = message.Encode();
+  Message decoded;
+  ASSERT_TRUE(decoded.Decode(body).ok());
+  EXPECT_EQ(decoded.Encode(), body);
+  for (size_t length = 0; length < body.size(); ++length) {
+    ASSERT_TRUE(Message().Decode(body.substr(0, length)).IsCorruption()) << length;
+  }
+  EXPECT_TRUE(Message().Decode(body + '\0').IsCorruption());
+  for (size_t bit = 0; bit < body.size() * 8; ++bit) {
+    std::string flipped = body;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    Message changed;
+    if (changed.Decode(flipped).ok()) {
+      ASSERT_EQ(changed.Encode(), flipped);
+    }
+  }
+}
+
+// Fails if a field is lost or a bound is missing.
+TEST(HelloMessagesTest, SurviveTheWireAndNothingElseDoes) {
+  ClientOpening opening;
+  opening.nonce = std::string(kNonceBytes, 'n');
+  opening.name = "me";
+  CheckBody(opening);
+  NodeChallenge challenge;
+  challenge.nonce = std::string(kNonceBytes, 'n');
+  CheckBody(challenge);
+  ClientProof proof;
+  proof.proof = std::string(kProofBytes, 'p');
+  CheckBody(proof);
+  proof.data_token = std::string(kDataTokenBytes, 't');
+  CheckBody(proof);
+  NodeInfo info = Node("").info;
+  info.data_token = std::string(kDataTokenBytes, 't');
+  CheckBody(info);
+  NodeWelcome welcome;
+  welcome.proof = std::string(kProofBytes, 'p');
+  welcome.info = info.Encode();
+  CheckBody(welcome);
+  // The bounds of what strangers send.
+  opening.name = std::string(kClientNameBytesMax + 1, 'n');
+  EXPECT_TRUE(ClientOpening().Decode(opening.Encode()).IsCorruption());
+  std::string header = EncodeHelloMessage("").substr(0, kHelloHeaderBytes);
+  header[2] = 1;
+  uint32_t bytes = 0;
+  uint32_t checksum = 0;
+  EXPECT_TRUE(DecodeHelloHeader(header, &bytes, &checksum).IsCorruption());
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,263 @@
+#include "util/rpc/messages.h"
+
+#include <limits>
+
+#include "util/coding.h"
+
+namespace dlsm {
+namespace {
+
+//   bool     1 byte, 0 or 1
+//   integer  4 or 8 bytes, little-endian
+//   string   varint32 length, bytes
+//   span     node 4, region 4, offset 8, bytes 8
+//   list     count 4, elements
+constexpr size_t kSpanBytes = 24;
+
+void PutBool(std::string* to, bool value) { to->push_back(value ? '\1' : '\0'); }
+
+void PutSpan(std::string* to, const RemoteSpan& span) {
+  PutFixed32(to, static_cast<uint32_t>(span.node));
+  PutFixed32(to, static_cast<uint32_t>(span.region));
+  PutFixed64(to, span.offset);
+  PutFixed64(to, span.bytes);
+}
+
+void PutSpans(std::string* to, const std::vector<RemoteSpan>& spans) {
+  PutFixed32(to, static_cast<uint32_t>(spans.size()));
+  for (const RemoteSpan& span : spans) PutSpan(to, span);
+}
+
+void PutSession(std::string* to, SessionId session) {
+  PutFixed64(to, static_cast<uint64_t>(session));
+}
+
+// Takes fields off a message one after the other; the first that is missing or wrong spoils it.
+class Fields {
+ public:
+  explicit Fields(const Slice& bytes) : rest_(bytes) {}
+
+  Fields& Fixed32(uint32_t* value) { return Require(ok_ && GetFixed32(&rest_, value)); }
+  Fields& Fixed64(uint64_t* value) { return Require(ok_ && GetFixed64(&rest_, value)); }
+  Fields& Bool(bool* value) {
+    uint8_t byte = 0;
+    Require(ok_ && GetFixed8(&rest_, &byte) && byte <= 1);
+    *value = byte != 0;
+    return *this;
+  }
+  Fields& String(std::string* value) {
+    Slice bytes;
+    if (Require(ok_ && GetLengthPrefixed(&rest_, &bytes)).ok_) {
+      value->assign(bytes.data(), bytes.size());
+    }
+    return *this;
+  }
+  Fields& Session(SessionId* session) {
+    uint64_t value = 0;
+    Fixed64(&value);
+    *session = SessionId{value};
+    return *this;
+  }
+  Fields& Span(RemoteSpan* span) {
+    uint32_t node = 0;
+    uint32_t region = 0;
+    Fixed32(&node).Fixed32(&region).Fixed64(&span->offset).Fixed64(&span->bytes);
+    span->node = NodeId{node};
+    span->region = RegionId{region};
+    return Require(ok_ && span->bytes <= std::numeric_limits<uint64_t>::max() - span->offset);
+  }
+  // The count of a list whose elements have at least `element_bytes` each: so a list is never made
+  // larger than what has arrived.
+  Fields& Count(size_t element_bytes, uint32_t* count) {
+    Fixed32(count);
+    return Require(ok_ && *count <= rest_.size() / element_bytes);
+  }
+  Fields& Spans(std::vector<RemoteSpan>* spans) {
+    uint32_t count = 0;
+    spans->clear();
+    if (!Count(kSpanBytes, &count).ok_) return *this;
+    spans->resize(count);
+    for (RemoteSpan& span : *spans) Span(&span);
+    return *this;
+  }
+
+  bool ok() const { return ok_; }
+  Status Finish(const char* message) const {
+    if (ok_ && rest_.empty()) return Status::OK();
+    return Status::Corruption(message, ok_ ? "trailing bytes" : "cut short or malformed");
+  }
+
+ private:
+  Fields& Require(bool condition) {
+    ok_ = condition;
+    return *this;
+  }
+
+  Slice rest_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+std::string OpenDatabaseRequest::Encode() const {
+  std::string bytes;
+  PutLengthPrefixed(&bytes, name);
+  PutBool(&bytes, create_if_missing);
+  PutBool(&bytes, error_if_exists);
+  return bytes;
+}
+
+Status OpenDatabaseRequest::Decode(const Slice& bytes) {
+  return Fields(bytes)
+      .String(&name)
+      .Bool(&create_if_missing)
+      .Bool(&error_if_exists)
+      .Finish("request to open a database");
+}
+
+std::string OpenDatabaseReply::Encode() const {
+  std::string bytes;
+  PutSession(&bytes, session);
+  PutBool(&bytes, existed);
+  PutFixed64(&bytes, lease_ms);
+  PutFixed64(&bytes, manifest_version);
+  PutLengthPrefixed(&bytes, manifest);
+  return bytes;
+}
+
+Status OpenDatabaseReply::Decode(const Slice& bytes) {
+  return Fields(bytes)
+      .Session(&session)
+      .Bool(&existed)
+      .Fixed64(&lease_ms)
+      .Fixed64(&manifest_version)
+      .String(&manifest)
+      .Finish("reply to open a database");
+}
+
+std::string HeartbeatRequest::Encode() const {
+  std::string bytes;
+  PutSession(&bytes, session);
+  return bytes;
+}
+
+Status HeartbeatRequest::Decode(const Slice& bytes) {
+  return Fields(bytes).Session(&session).Finish("heartbeat");
+}
+
+std::string GrantRequest::Encode() const {
+  std::string to;
+  PutSession(&to, session);
+  PutFixed64(&to, bytes);
+  PutFixed64(&to, bytes_min);
+  return to;
+}
+
+Status GrantRequest::Decode(const Slice& from) {
+  return Fields(from)
+      .Session(&session)
+      .Fixed64(&bytes)
+      .Fixed64(&bytes_min)
+      .Finish("request for a grant");
+}
+
+std::string GrantReply::Encode() const {
+  std::string bytes;
+  PutSpan(&bytes, extent);
+  return bytes;
+}
+
+Status GrantReply::Decode(const Slice& bytes) {
+  return Fields(bytes).Span(&extent).Finish("reply with a grant");
+}
+
+std::string FreeRequest::Encode() const {
+  std::string bytes;
+  PutSession(&bytes, session);
+  PutSpans(&bytes, spans);
+  return bytes;
+}
+
+Status FreeRequest::Decode(const Slice& bytes) {
+  return Fields(bytes).Session(&session).Spans(&spans).Finish("request to free");
+}
+
+std::string PutManifestRequest::Encode() const {
+  std::string bytes;
+  PutSession(&bytes, session);
+  PutFixed64(&bytes, version);
+  PutLengthPrefixed(&bytes, manifest);
+  PutSpans(&bytes, live);
+  return bytes;
+}
+
+Status PutManifestRequest::Decode(const Slice& bytes) {
+  return Fields(bytes).Session(&session).Fixed64(&version).String(&manifest).Spans(&live).Finish(
+      "request to put a manifest");
+}
+
+std::string CloseDatabaseRequest::Encode() const {
+  std::string bytes;
+  PutSession(&bytes, session);
+  return bytes;
+}
+
+Status CloseDatabaseRequest::Decode(const Slice& bytes) {
+  return Fields(bytes).Session(&session).Finish("request to close a database");
+}
+
+std::string DestroyDatabaseRequest::Encode() const {
+  std::string bytes;
+  PutLengthPrefixed(&bytes, name);
+  return bytes;
+}
+
+Status DestroyDatabaseRequest::Decode(const Slice& bytes) {
+  return Fields(bytes).String(&name).Finish("request to destroy a database");
+}
+
+std::string ListDatabasesReply::Encode() const {
+  std::string to;
+  PutFixed32(&to, static_cast<uint32_t>(databases.size()));
+  for (const Entry& entry : databases) {
+    PutLengthPrefixed(&to, entry.name);
+    PutFixed64(&to, entry.bytes);
+    PutBool(&to, entry.open);
+  }
+  return to;
+}
+
+Status ListDatabasesReply::Decode(const Slice& bytes) {
+  constexpr size_t kEntryBytesMin = 10;
+  Fields fields(bytes);
+  uint32_t count = 0;
+  fields.Count(kEntryBytesMin, &count);
+  databases.clear();
+  for (uint32_t i = 0; fields.ok() && i < count; ++i) {
+    Entry& entry = databases.emplace_back();
+    fields.String(&entry.name).Fixed64(&entry.bytes).Bool(&entry.open);
+  }
+  return fields.Finish("list of databases");
+}
+
+std::string NodeStatisticsReply::Encode() const {
+  std::string bytes;
+  for (const uint64_t value : {capacity_bytes, used_bytes, largest_free_bytes, databases, sessions,
+                               merges_done, merges_running, merge_bytes_read, merge_bytes_written,
+                               merge_micros, cpu_micros, peak_rss_bytes}) {
+    PutFixed64(&bytes, value);
+  }
+  return bytes;
+}
+
+Status NodeStatisticsReply::Decode(const Slice& bytes) {
+  Fields fields(bytes);
+  for (uint64_t* value : {&capacity_bytes, &used_bytes, &largest_free_bytes, &databases, &sessions,
+                          &merges_done, &merges_running, &merge_bytes_read, &merge_bytes_written,
+                          &merge_micros, &cpu_micros, &peak_rss_bytes}) {
+    fields.Fixed64(value);
+  }
+  return fields.Finish("statistics of a memory node");
+}
+
+}  // namespace dlsm

@@ -1,0 +1,134 @@
+// Every request and reply but those of a merge (table/merge_messages.h). All fields are fixed-width
+// little-endian integers or length-prefixed strings; see Encode for each layout. Decode checks
+// every bound, refuses trailing bytes, and leaves *this unspecified unless it returns OK.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/fabric/remote_address.h"
+
+namespace dlsm {
+
+// One open handle of one database. A memory node gives it out at open; it ends at close, or when
+// its lease ends after its process fell silent.
+enum class SessionId : uint64_t {};
+
+struct OpenDatabaseRequest {
+  std::string name;
+  bool create_if_missing = false;
+  bool error_if_exists = false;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct OpenDatabaseReply {
+  SessionId session{};
+  bool existed = false;
+  uint64_t lease_ms = 0;          // Any call with the session renews it.
+  uint64_t manifest_version = 0;  // 0: none was ever put.
+  std::string manifest;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct HeartbeatRequest {
+  SessionId session{};
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+// Asks for one contiguous extent of `bytes`, or of at least `bytes_min` when that is not to be had.
+// Refused with Busy naming the cause when the memory node is full; part of its memory is kept for
+// merges, which make room.
+struct GrantRequest {
+  SessionId session{};
+  uint64_t bytes = 0;
+  uint64_t bytes_min = 0;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct GrantReply {
+  RemoteSpan extent;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+// Gives spans back, whoever allocated them: parts of grants or outputs of merges. Spans start at
+// multiples of kExtentAlignment (util/extent_allocator.h), and their ends are rounded up to one.
+// InvalidArgument, and nothing is freed, if the session does not hold all of them. What the last
+// manifest refers to is kept until a manifest no longer does.
+struct FreeRequest {
+  SessionId session{};
+  std::vector<RemoteSpan> spans;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+// Replaces the database's manifest, atomically. `live` are the spans that the manifest refers to:
+// they outlive the session; what else the session holds is freed when it ends. InvalidArgument if
+// the session does not hold them.
+struct PutManifestRequest {
+  SessionId session{};
+  uint64_t version = 0;  // Larger than the version before, else Aborted.
+  std::string manifest;
+  std::vector<RemoteSpan> live;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct CloseDatabaseRequest {
+  SessionId session{};
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct DestroyDatabaseRequest {
+  std::string name;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct ListDatabasesReply {
+  struct Entry {
+    std::string name;
+    uint64_t bytes = 0;
+    bool open = false;
+  };
+  std::vector<Entry> databases;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct NodeStatisticsReply {
+  uint64_t capacity_bytes = 0;
+  uint64_t used_bytes = 0;  // Granted, merged into or kept by manifests.
+  uint64_t largest_free_bytes = 0;
+  uint64_t databases = 0;
+  uint64_t sessions = 0;
+  uint64_t merges_done = 0;
+  uint64_t merges_running = 0;
+  uint64_t merge_bytes_read = 0;
+  uint64_t merge_bytes_written = 0;
+  uint64_t merge_micros = 0;
+  uint64_t cpu_micros = 0;  // Of the memory node's process.
+  uint64_t peak_rss_bytes = 0;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+}  // namespace dlsm

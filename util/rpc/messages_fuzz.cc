@@ -1,0 +1,59 @@
+// Decodes arbitrary bytes as every request and reply. What is accepted survives another round.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "util/rpc/messages.h"
+
+namespace {
+
+template <typename Message>
+void Check(const dlsm::Slice& bytes) {
+  Message message;
+  if (!message.Decode(bytes).ok()) return;
+  const std::string encoded = message.Encode();
+  Message again;
+  if (!again.Decode(encoded).ok() || again.Encode() != encoded) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const dlsm::Slice bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 11) {
+    case 0:
+      Check<dlsm::OpenDatabaseRequest>(bytes);
+      break;
+    case 1:
+      Check<dlsm::OpenDatabaseReply>(bytes);
+      break;
+    case 2:
+      Check<dlsm::HeartbeatRequest>(bytes);
+      break;
+    case 3:
+      Check<dlsm::GrantRequest>(bytes);
+      break;
+    case 4:
+      Check<dlsm::GrantReply>(bytes);
+      break;
+    case 5:
+      Check<dlsm::FreeRequest>(bytes);
+      break;
+    case 6:
+      Check<dlsm::PutManifestRequest>(bytes);
+      break;
+    case 7:
+      Check<dlsm::CloseDatabaseRequest>(bytes);
+      break;
+    case 8:
+      Check<dlsm::DestroyDatabaseRequest>(bytes);
+      break;
+    case 9:
+      Check<dlsm::ListDatabasesReply>(bytes);
+      break;
+    default:
+      Check<dlsm::NodeStatisticsReply>(bytes);
+  }
+  return 0;
+}

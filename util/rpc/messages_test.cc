@@ -1,0 +1,123 @@
+#include "util/rpc/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "util/coding.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+RemoteSpan Span(uint64_t offset, uint64_t bytes) {
+  return RemoteSpan{NodeId{3}, RegionId{1}, offset, bytes};
+}
+
+// Each message once, with every field set, as its bytes; and how to decode it and encode it again.
+template <typename Message>
+void CheckMessage(const Message& message) {
+  const std::string bytes = message.Encode();
+  Message decoded;
+  ASSERT_TRUE(decoded.Decode(bytes).ok());
+  EXPECT_EQ(decoded.Encode(), bytes);
+  // Cut at every length, and with a byte too many.
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    Message cut;
+    ASSERT_TRUE(cut.Decode(bytes.substr(0, length)).IsCorruption()) << length;
+  }
+  Message longer;
+  EXPECT_TRUE(longer.Decode(bytes + '\0').IsCorruption());
+  // Whatever is accepted after a change says what it was given.
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string flipped = bytes;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    Message changed;
+    if (changed.Decode(flipped).ok()) {
+      ASSERT_EQ(changed.Encode(), flipped) << bit;
+    }
+  }
+}
+
+// Fails if a field is lost, a bound is missing, or trailing bytes pass.
+TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
+  OpenDatabaseRequest open;
+  open.name = std::string("a\0b", 3);
+  open.create_if_missing = true;
+  CheckMessage(open);
+  open.error_if_exists = true;
+  CheckMessage(open);
+  OpenDatabaseReply opened;
+  opened.session = SessionId{0x1122334455667788};
+  opened.existed = true;
+  opened.lease_ms = 10000;
+  opened.manifest_version = 7;
+  opened.manifest = "manifest";
+  CheckMessage(opened);
+  HeartbeatRequest beat;
+  beat.session = SessionId{5};
+  CheckMessage(beat);
+  GrantRequest grant;
+  grant.session = SessionId{5};
+  grant.bytes = 1 << 20;
+  grant.bytes_min = 1 << 10;
+  CheckMessage(grant);
+  GrantReply granted;
+  granted.extent = Span(64, 128);
+  CheckMessage(granted);
+  FreeRequest free;
+  free.session = SessionId{5};
+  CheckMessage(free);
+  free.spans = {Span(0, 64), Span(640, 1)};
+  CheckMessage(free);
+  PutManifestRequest put;
+  put.session = SessionId{5};
+  put.version = 9;
+  put.manifest = "manifest";
+  put.live = {Span(0, 64)};
+  CheckMessage(put);
+  CloseDatabaseRequest close;
+  close.session = SessionId{5};
+  CheckMessage(close);
+  DestroyDatabaseRequest destroy;
+  destroy.name = "gone";
+  CheckMessage(destroy);
+  ListDatabasesReply list;
+  list.databases = {{"a", 1, true}, {"", 2, false}};
+  CheckMessage(list);
+  NodeStatisticsReply statistics;
+  statistics.capacity_bytes = 1;
+  statistics.peak_rss_bytes = 12;
+  CheckMessage(statistics);
+}
+
+// Fails if a list is made as long as it claims to be.
+TEST(MessagesTest, ListsAreNoLongerThanTheirBytes) {
+  std::string bytes;
+  PutFixed64(&bytes, 5);
+  PutFixed32(&bytes, 0xffffffff);
+  bytes.append(24, 'x');
+  FreeRequest free;
+  EXPECT_TRUE(free.Decode(bytes).IsCorruption());
+  EXPECT_LE(free.spans.capacity(), 1u);
+}
+
+// Fails if a span's end overflows later.
+TEST(MessagesTest, SpansThatOverflowAreCorruption) {
+  GrantReply reply;
+  reply.extent = Span(~uint64_t{0} - 3, 4);
+  EXPECT_TRUE(GrantReply().Decode(reply.Encode()).IsCorruption());
+}
+
+TEST(MessagesTest, RandomBytesDoNoHarm) {
+  Random random(7);
+  for (int i = 0; i < 20000; ++i) {
+    const std::string bytes = random.Bytes(random.Uniform(80));
+    static_cast<void>(OpenDatabaseReply().Decode(bytes).ok());
+    static_cast<void>(PutManifestRequest().Decode(bytes).ok());
+    static_cast<void>(ListDatabasesReply().Decode(bytes).ok());
+  }
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,115 @@
+#include "util/rpc/node_connection.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "util/log.h"
+#include "util/rpc/rpc_client.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+class TcpNodeConnection final : public NodeConnection {
+ public:
+  TcpNodeConnection(std::unique_ptr<RpcClient> rpc, FabricPeer peer,
+                    std::unique_ptr<FabricConnection> fabric)
+      : rpc_(std::move(rpc)), peer_(std::move(peer)), fabric_(std::move(fabric)) {}
+
+  RpcClient& rpc() override { return *rpc_; }
+  FabricConnection& fabric() override { return *fabric_; }
+  const FabricPeer& peer() const override { return peer_; }
+
+ private:
+  // The data connections (fabric) end before the control connection that vouches for them.
+  std::unique_ptr<RpcClient> rpc_;
+  const FabricPeer peer_;
+  std::unique_ptr<FabricConnection> fabric_;
+};
+
+// A memory node that has passed the hello.
+struct Reached {
+  std::unique_ptr<TcpRpcClient> rpc;
+  FabricPeer peer;
+  std::string where;
+};
+
+Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, Deadline deadline,
+             Reached* reached) {
+  NodeInfo info;
+  DLSM_RETURN_IF_ERROR(TcpRpcClient::Connect(address, options.secret, options.client_name, deadline,
+                                             &info, &reached->rpc));
+  reached->where = fmt::format("{}:{}", address.host, address.port);
+  reached->peer.node = info.node;
+  reached->peer.epoch = info.epoch;
+  reached->peer.host = address.host;
+  reached->peer.port = address.port;
+  reached->peer.data_token = std::move(info.data_token);
+  reached->peer.regions = std::move(info.regions);
+  return Status::OK();
+}
+
+// Whether this process can map the memory node's regions.
+Status CheckShm(const Reached& reached) {
+  for (const RegionInfo& region : reached.peer.regions) {
+    if (region.shm_path.empty()) {
+      return Status::InvalidArgument(
+          fmt::format("memory node {} does not serve the shm fabric; start Server with "
+                      "--fabric=shm, or use the tcp fabric",
+                      reached.where));
+    }
+    if (access(region.shm_path.c_str(), F_OK) != 0) {
+      return Status::InvalidArgument(
+          fmt::format("memory node {} is not on this host ({} does not exist here); use the tcp "
+                      "fabric",
+                      reached.where, region.shm_path));
+    }
+    if (access(region.shm_path.c_str(), R_OK | W_OK) != 0) {
+      return Status::InvalidArgument(
+          fmt::format("no permission to map {} of memory node {}; run as the user of its Server, "
+                      "or use the tcp fabric",
+                      region.shm_path, reached.where));
+    }
+  }
+  return Status::OK();
+}
+
+Status JoinFabric(Reached reached, const FabricOptions& options, Deadline deadline,
+                  std::unique_ptr<NodeConnection>* connection) {
+  std::unique_ptr<FabricConnection> fabric;
+  DLSM_RETURN_IF_ERROR(ConnectFabric(options, reached.peer, deadline, &fabric));
+  *connection = std::make_unique<TcpNodeConnection>(std::move(reached.rpc), std::move(reached.peer),
+                                                    std::move(fabric));
+  return Status::OK();
+}
+
+}  // namespace
+
+Status ConnectNode(const NodeAddress& address, const NodeConnectionOptions& options,
+                   Deadline deadline, std::unique_ptr<NodeConnection>* connection) {
+  if (options.fabric.kind == FabricKind::kLocal) {
+    return Status::InvalidArgument(
+        fmt::format("the local fabric reaches only this process's embedded memory node, not {}:{}; "
+                    "use shm or tcp",
+                    address.host, address.port));
+  }
+  Reached reached;
+  DLSM_RETURN_IF_ERROR(Reach(address, options, deadline, &reached));
+  if (options.fabric.kind == FabricKind::kShm) DLSM_RETURN_IF_ERROR(CheckShm(reached));
+  return JoinFabric(std::move(reached), options.fabric, deadline, connection);
+}
+
+Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& options,
+                       Deadline deadline, std::unique_ptr<NodeConnection>* connection) {
+  Reached reached;
+  DLSM_RETURN_IF_ERROR(Reach(address, options, deadline, &reached));
+  const Status shm = CheckShm(reached);
+  FabricOptions fabric = options.fabric;
+  fabric.kind = shm.ok() ? FabricKind::kShm : FabricKind::kTcp;
+  if (!shm.ok()) Log().info("using the tcp fabric: {}", shm.message().ToStringView());
+  return JoinFabric(std::move(reached), fabric, deadline, connection);
+}
+
+}  // namespace dlsm

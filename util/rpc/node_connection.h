@@ -1,0 +1,57 @@
+// A compute node's connection to one memory node: control (RPC) and data (fabric) together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dLSM/status.h"
+#include "util/deadline.h"
+#include "util/fabric/fabric.h"
+#include "util/fabric/fabric_factory.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class NodeConnection {
+ public:
+  virtual ~NodeConnection() = default;
+  virtual RpcClient& rpc() = 0;
+  virtual FabricConnection& fabric() = 0;
+  virtual const FabricPeer& peer() const = 0;
+};
+
+struct NodeAddress {
+  std::string host;
+  uint16_t port = 0;
+};
+
+struct NodeConnectionOptions {
+  FabricOptions fabric;
+  std::string secret;       // Shared by all nodes of a cluster; may be empty on both sides.
+  std::string client_name;  // For the memory node's logs and messages.
+};
+
+// Says the hello over TCP: versions are compared, both sides prove that they know the secret, and
+// the memory node tells its id, epoch and regions. kind kLocal is an InvalidArgument here.
+Status ConnectNode(const NodeAddress& address, const NodeConnectionOptions& options,
+                   Deadline deadline, std::unique_ptr<NodeConnection>* connection);
+
+// The same with the best fabric there is, whatever options.fabric.kind says: shm if the memory
+// node serves it and is on this host, otherwise tcp.
+Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& options,
+                       Deadline deadline, std::unique_ptr<NodeConnection>* connection);
+
+struct EmbeddedNodeOptions {
+  uint64_t bytes = 0;  // 0: most of what the machine has; pages are taken when first written.
+  int merge_threads = 2;
+};
+
+// Connects to the memory node inside this process, which the first call starts and which lives as
+// long as the process; later calls ignore `node`. Implemented in memory_node/, which this floor
+// does not know.
+Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node, const FabricOptions& fabric,
+                           std::unique_ptr<NodeConnection>* connection);
+
+}  // namespace dlsm

@@ -1,0 +1,65 @@
+// Calls from a compute node to a memory node. Calls are rare (grants, merges, manifests), so they
+// go over the control connection of every fabric; data never does.
+//
+// On a memory node a handler may answer later and from another thread; a compute node's thread
+// sleeps meanwhile. Many calls of one client may be under way at once, each with its own id.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "dLSM/status.h"
+#include "util/deadline.h"
+
+namespace dlsm {
+
+enum class Method : uint8_t {
+  kOpenDatabase = 1,
+  kHeartbeat,
+  kGrant,
+  kFree,
+  kMerge,
+  kPutManifest,
+  kCloseDatabase,
+  kDestroyDatabase,
+  kListDatabases,
+  kNodeStatistics,
+};
+
+// The largest frame either side accepts; what claims to be larger ends the connection.
+inline constexpr size_t kFrameBytesMax = size_t{64} << 20;
+
+// One per process and memory node. Thread-safe.
+class RpcClient {
+ public:
+  virtual ~RpcClient() = default;
+
+  // Sends `request` and waits for the answer. The Status is the handler's, or says why there is no
+  // answer: TimedOut, or IOError when the connection failed. A lost connection is made again at the
+  // next call; a memory node that has another epoch by then has lost its memory, and every call
+  // fails saying so.
+  virtual Status Call(Method method, const Slice& request, std::string* reply,
+                      Deadline deadline) = 0;
+};
+
+// Who calls, as far as the memory node has made sure of it.
+struct RpcPeer {
+  uint64_t connection = 0;  // Unique during the life of the memory node.
+  std::string name;         // For logs and messages: what the client calls itself, and its address.
+};
+
+using RpcDone = std::function<void(const Status& status, std::string reply)>;
+
+// A memory node's side. Called by several threads at once.
+class RpcHandler {
+ public:
+  virtual ~RpcHandler() = default;
+  // Calls `done` exactly once, now or later, from any thread. `request` is gone after the return.
+  virtual void Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) = 0;
+  // No further call will come from this connection; answers to earlier ones are dropped.
+  virtual void Disconnected(const RpcPeer& peer) = 0;
+};
+
+}  // namespace dlsm

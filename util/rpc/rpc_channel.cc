@@ -1,0 +1,147 @@
+#include "util/rpc/rpc_channel.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+RpcChannel::RpcChannel(Socket socket, std::string where)
+    : where_(std::move(where)), socket_(std::move(socket)), reader_([this] { ReadReplies(); }) {}
+
+RpcChannel::~RpcChannel() {
+  socket_.Shutdown();
+  reader_.join();
+  const port::MutexLock lock(mutex_);
+  assert(waiters_.empty());
+}
+
+bool RpcChannel::failed() const {
+  const port::MutexLock lock(mutex_);
+  return !failure_.ok();
+}
+
+Status RpcChannel::Call(Method method, const Slice& request, std::string* reply,
+                        Deadline deadline) {
+  Waiter waiter(mutex_);
+  uint64_t call = 0;
+  {
+    const port::MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    call = next_call_++;
+    waiters_.emplace(call, &waiter);
+  }
+  std::string frame;
+  Status status = MakeFrame(FrameType::kRequest, method, Status::Code::kOk, call, request, &frame);
+  if (status.ok()) status = Send(frame, deadline);
+
+  const port::MutexLock lock(mutex_);
+  if (status.ok()) status = AwaitReply(&waiter, deadline);
+  waiters_.erase(call);
+  if (status.ok()) *reply = std::move(waiter.reply);
+  return status;
+}
+
+Status RpcChannel::AwaitTurn(Deadline deadline) {
+  while (sending_ && failure_.ok()) {
+    if (!turn_.WaitUntil(deadline.time_point()) && sending_) {
+      return Status::TimedOut(fmt::format("memory node {} takes no more requests", where_));
+    }
+  }
+  return failure_;
+}
+
+Status RpcChannel::Send(const Slice& frame, Deadline deadline) {
+  {
+    const port::MutexLock lock(mutex_);
+    DLSM_RETURN_IF_ERROR(AwaitTurn(deadline));
+    sending_ = true;
+  }
+  const Status sent = SendAll(socket_.get(), frame, deadline);
+  if (!sent.ok()) {
+    // Part of a frame may be under way: nothing can follow it.
+    Fail(sent);
+    socket_.Shutdown();
+  }
+  const port::MutexLock lock(mutex_);
+  sending_ = false;
+  turn_.Signal();
+  return sent.IsTimedOut() ? sent : failure_;
+}
+
+Status RpcChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
+  while (!waiter->done) {
+    if (!waiter->wakeup.WaitUntil(deadline.time_point()) && !waiter->done) {
+      return Status::TimedOut(fmt::format(
+          "memory node {} did not answer in time; it may be overloaded or unreachable", where_));
+    }
+  }
+  return waiter->status;
+}
+
+void RpcChannel::ReadReplies() {
+  FrameAssembler assembler;
+  Status status;
+  while (status.ok()) status = ReadFrame(&assembler);
+  Fail(status);
+}
+
+Status RpcChannel::ReadFrame(FrameAssembler* assembler) {
+  while (!assembler->complete()) {
+    size_t bytes = 0;
+    char* to = assembler->Space(&bytes);
+    const ssize_t received = recv(socket_.get(), to, bytes, MSG_DONTWAIT);
+    if (received > 0) {
+      DLSM_RETURN_IF_ERROR(assembler->Filled(static_cast<size_t>(received)));
+    } else if (received == 0) {
+      return Status::IOError("it closed the connection; is Server still running there?");
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      // No deadline: the callers have theirs, and the destructor's Shutdown() ends this wait.
+      pollfd waited{socket_.get(), POLLIN, 0};
+      static_cast<void>(poll(&waited, 1, -1));
+    } else if (errno != EINTR) {
+      return Status::IOError(ErrorText(errno));
+    }
+  }
+  if (assembler->header().type != FrameType::kReply) {
+    return Status::Corruption("it sent a request where a reply belongs");
+  }
+  const FrameHeader header = assembler->header();
+  Deliver(header, assembler->TakePayload());
+  return Status::OK();
+}
+
+void RpcChannel::Deliver(const FrameHeader& header, std::string payload) {
+  const port::MutexLock lock(mutex_);
+  const auto found = waiters_.find(header.call);
+  if (found == waiters_.end()) return;  // Its caller gave up.
+  Waiter& waiter = *found->second;
+  waiter.done = true;
+  waiter.status = Status::FromCode(header.code, payload);
+  waiter.reply = std::move(payload);
+  waiter.wakeup.Signal();
+}
+
+void RpcChannel::Fail(const Status& why) {
+  const port::MutexLock lock(mutex_);
+  if (!failure_.ok()) return;
+  failure_ = Status::IOError(
+      fmt::format("connection to memory node {} failed: {}", where_, why.message().ToStringView()));
+  Log().debug("{}", failure_.ToString());
+  for (const auto& [call, waiter] : waiters_) {
+    if (waiter->done) continue;
+    waiter->done = true;
+    waiter->status = failure_;
+    waiter->wakeup.Signal();
+  }
+  turn_.SignalAll();
+}
+
+}  // namespace dlsm

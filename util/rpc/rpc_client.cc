@@ -1,0 +1,122 @@
+#include "util/rpc/rpc_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "util/log.h"
+#include "util/rpc/rpc_channel.h"
+#include "util/rpc/socket.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Between two tries while nobody listens: doubled from the first to the last.
+constexpr auto kRetryDelayMin = std::chrono::milliseconds(10);
+constexpr auto kRetryDelayMax = std::chrono::milliseconds(200);
+
+Status CannotReach(const std::string& where, const Status& why) {
+  return Status::IOError(fmt::format("cannot reach memory node {}: {}; is Server running there?",
+                                     where, why.message().ToStringView()));
+}
+
+// `patient`: whether to try again while the connection is refused.
+Status ConnectAndHello(const NodeAddress& address, const std::string& where,
+                       const ClientIdentity& identity, bool patient, Deadline deadline,
+                       Socket* socket, NodeInfo* info) {
+  std::chrono::nanoseconds delay = kRetryDelayMin;
+  for (;;) {
+    bool refused = false;
+    const Status status = ConnectSocket(address.host, address.port, deadline, socket, &refused);
+    if (status.ok()) break;
+    if (!patient || !refused || deadline.Passed()) return CannotReach(where, status);
+    std::this_thread::sleep_for(std::min(delay, deadline.Remaining()));
+    delay = std::min<std::chrono::nanoseconds>(delay * 2, kRetryDelayMax);
+  }
+  return ClientHello(socket->get(), where, identity, deadline, info);
+}
+
+}  // namespace
+
+Status TcpRpcClient::Connect(const NodeAddress& address, const std::string& secret,
+                             const std::string& client_name, Deadline deadline, NodeInfo* info,
+                             std::unique_ptr<TcpRpcClient>* client) {
+  ClientIdentity identity;
+  identity.secret = secret;
+  identity.name = client_name;
+  std::unique_ptr<TcpRpcClient> made(new TcpRpcClient(address, std::move(identity)));
+  Socket socket;
+  DLSM_RETURN_IF_ERROR(ConnectAndHello(address, made->where_, made->identity_, /*patient=*/true,
+                                       deadline, &socket, info));
+  made->identity_.data_token = info->data_token;
+  made->identity_.epoch = info->epoch;
+  {
+    const port::MutexLock lock(made->mutex_);
+    made->channel_ = std::make_shared<RpcChannel>(std::move(socket), made->where_);
+  }
+  *client = std::move(made);
+  return Status::OK();
+}
+
+TcpRpcClient::TcpRpcClient(const NodeAddress& address, ClientIdentity identity)
+    : address_(address),
+      where_(fmt::format("{}:{}", address.host, address.port)),
+      identity_(std::move(identity)) {}
+
+TcpRpcClient::~TcpRpcClient() = default;
+
+Status TcpRpcClient::Call(Method method, const Slice& request, std::string* reply,
+                          Deadline deadline) {
+  std::shared_ptr<RpcChannel> channel;
+  DLSM_RETURN_IF_ERROR(WorkingChannel(deadline, &channel));
+  return channel->Call(method, request, reply, deadline);
+}
+
+Status TcpRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
+  {
+    const port::MutexLock lock(mutex_);
+    while (connecting_) {
+      if (!connected_.WaitUntil(deadline.time_point()) && connecting_) {
+        return Status::TimedOut(fmt::format("memory node {} cannot be reached", where_));
+      }
+    }
+    if (!lost_.ok()) return lost_;
+    if (!channel_->failed()) {
+      *channel = channel_;
+      return Status::OK();
+    }
+    connecting_ = true;
+  }
+  const Status status = Reconnect(deadline, channel);
+  const port::MutexLock lock(mutex_);
+  if (status.ok()) channel_ = *channel;
+  connecting_ = false;
+  connected_.SignalAll();
+  return lost_.ok() ? status : lost_;
+}
+
+Status TcpRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
+  Socket socket;
+  NodeInfo info;
+  // One try: a memory node that has to be started again has lost its memory anyway.
+  DLSM_RETURN_IF_ERROR(
+      ConnectAndHello(address_, where_, identity_, /*patient=*/false, deadline, &socket, &info));
+  if (info.epoch != identity_.epoch) {
+    const port::MutexLock lock(mutex_);
+    lost_ = Status::IOError(
+        fmt::format("memory node {} at {} was restarted and its memory is lost; open the database "
+                    "again",
+                    static_cast<uint32_t>(info.node), where_));
+    Log().error("{}", lost_.ToString());
+    return lost_;
+  }
+  Log().info("connected to memory node {} again", where_);
+  *channel = std::make_shared<RpcChannel>(std::move(socket), where_);
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,55 @@
+// A client of a memory node's RpcServer over TCP.
+//
+//   caller: Call() -> Channel (one socket): sends a frame, sleeps
+//   reader thread of the channel: receives replies, hands each to the sleeper with its call id
+//
+// A channel that has failed stays failed; the next Call() makes another one. So a call that was
+// sent when its channel failed is answered by IOError, and whether it took effect is not known.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dLSM/status.h"
+#include "port/mutex.h"
+#include "util/deadline.h"
+#include "util/rpc/hello.h"
+#include "util/rpc/node_connection.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+class RpcChannel;
+
+class TcpRpcClient final : public RpcClient {
+ public:
+  // Connects and says the hello. While nobody listens at `address` it tries again until
+  // `deadline`. *info is what the memory node told of itself.
+  static Status Connect(const NodeAddress& address, const std::string& secret,
+                        const std::string& client_name, Deadline deadline, NodeInfo* info,
+                        std::unique_ptr<TcpRpcClient>* client);
+  ~TcpRpcClient() override;
+
+  Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
+
+ private:
+  TcpRpcClient(const NodeAddress& address, ClientIdentity identity);
+
+  // The channel that works; made again if the last one has failed.
+  Status WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel);
+  Status Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* channel);
+
+  const NodeAddress address_;
+  const std::string where_;
+  // Constant once Connect() has set its data token and epoch, which the first hello told.
+  ClientIdentity identity_;
+
+  port::Mutex mutex_;  // Protects what follows; not held while the network is waited for.
+  port::CondVar connected_{mutex_};
+  bool connecting_ GUARDED_BY(mutex_) = false;  // One caller at a time makes a channel.
+  std::shared_ptr<RpcChannel> channel_ GUARDED_BY(mutex_);
+  Status lost_ GUARDED_BY(mutex_);  // Not OK: the memory node has another epoch.
+};
+
+}  // namespace dlsm

@@ -1,0 +1,42 @@
+// Accepts control and data connections on one TCP port. Each control connection passes the hello
+// (version, secret) before a single frame of it reaches the handler; data connections are handed to
+// the fabric.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/fabric/fabric.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+struct RpcServerOptions {
+  std::string bind_address = "127.0.0.1";
+  uint16_t port = 0;  // 0: any free one, see RpcServer::port().
+  std::string secret;
+  NodeId node{};
+  uint64_t epoch = 0;
+  FabricKind fabric = FabricKind::kTcp;  // The one this memory node serves besides tcp.
+  std::vector<RegionInfo> regions;       // Told to peers that have passed the hello.
+  int connections_max = 1024;
+
+  std::function<void(int socket)> on_data_connection;  // Takes over the socket.
+  std::function<void(const std::string& token)> on_token_allowed;
+  std::function<void(const std::string& token)> on_token_revoked;
+};
+
+class RpcServer {
+ public:
+  // `handler` outlives the server.
+  static Status Start(const RpcServerOptions& options, RpcHandler* handler,
+                      std::unique_ptr<RpcServer>* server);
+  virtual ~RpcServer() = default;  // Closes all connections and joins all threads.
+  virtual uint16_t port() const = 0;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,43 @@
+#include "util/rpc/secret_proof.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <cassert>
+
+#include "util/coding.h"
+
+namespace dlsm {
+
+Status RandomBytes(size_t bytes, std::string* random) {
+  random->resize(bytes);
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(random->data()), static_cast<int>(bytes)) != 1) {
+    return Status::IOError("the system's source of random numbers failed");
+  }
+  return Status::OK();
+}
+
+std::string SecretProof(const Slice& secret, ProofRole role, const Slice& client_nonce,
+                        const Slice& node_nonce, const Slice& said) {
+  std::string input;
+  PutLengthPrefixed(&input, role == ProofRole::kClient ? "dLSM client" : "dLSM memory node");
+  PutLengthPrefixed(&input, client_nonce);
+  PutLengthPrefixed(&input, node_nonce);
+  PutLengthPrefixed(&input, said);
+  unsigned char proof[EVP_MAX_MD_SIZE];
+  unsigned int proof_bytes = 0;
+  // A null key would mean "the key of the call before"; Slice's data is never null.
+  [[maybe_unused]] const unsigned char* made =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(input.data()), input.size(), proof, &proof_bytes);
+  assert(made != nullptr && proof_bytes == kProofBytes);
+  return std::string(reinterpret_cast<const char*>(proof), kProofBytes);
+}
+
+bool ProofsEqual(const Slice& a, const Slice& b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace dlsm

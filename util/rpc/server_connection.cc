@@ -1,0 +1,180 @@
+#include "util/rpc/server_connection.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// A frame that has begun, or a reply that has begun to go out, is not waited for longer without
+// any progress.
+constexpr auto kProgressTimeout = std::chrono::seconds(10);
+
+// Replies that a peer has not taken. One that leaves more is cut off.
+constexpr size_t kOutputBytesMax = 2 * kFrameBytesMax;
+
+// Calls of one connection without an answer. Merges are the slow ones, and they have a queue of
+// their own that is far shorter.
+constexpr size_t kCallsMax = 1024;
+
+}  // namespace
+
+ServerConnection::ServerConnection(Socket socket)
+    : socket_(std::move(socket)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+Status ServerConnection::Serve(const RpcPeer& peer, RpcHandler* handler) {
+  Status status;
+  if (!wakeup_.valid()) status = Status::IOError("no event descriptor", ErrorText(errno));
+  Patience patience{Deadline::In(kProgressTimeout), Deadline::In(kProgressTimeout)};
+  while (status.ok()) {
+    bool readable = false;
+    bool writable = false;
+    status = AwaitEvents(patience, &readable, &writable);
+    if (status.ok() && readable) status = ReceiveRequests(peer, handler, &patience);
+    if (status.ok() && writable) status = SendOutput(&patience);
+  }
+  const port::MutexLock lock(mutex_);
+  ended_ = true;
+  output_ = std::string();
+  return status;
+}
+
+Status ServerConnection::AwaitEvents(const Patience& patience, bool* readable, bool* writable) {
+  bool has_output = false;
+  {
+    const port::MutexLock lock(mutex_);
+    if (output_.size() - output_sent_ > kOutputBytesMax) {
+      return Status::Busy("the client does not take its replies");
+    }
+    has_output = output_sent_ < output_.size();
+  }
+  int timeout = -1;
+  if (assembler_.started()) timeout = PollTimeout(patience.frame);
+  if (has_output) {
+    const int left = PollTimeout(patience.output);
+    timeout = timeout < 0 ? left : std::min(timeout, left);
+  }
+  const short events = static_cast<short>(has_output ? POLLIN | POLLOUT : POLLIN);
+  pollfd waited[2] = {{socket_.get(), events, 0}, {wakeup_.get(), POLLIN, 0}};
+  if (poll(waited, 2, timeout) < 0 && errno != EINTR) {
+    return Status::IOError("poll", ErrorText(errno));
+  }
+  *readable = (waited[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+  *writable = (waited[0].revents & POLLOUT) != 0;
+  if (waited[1].revents != 0) {
+    // What it counts does not matter, only that it can be waited for again.
+    uint64_t count = 0;
+    static_cast<void>(!read(wakeup_.get(), &count, sizeof(count)));
+  }
+  if (!*readable && assembler_.started() && patience.frame.Passed()) {
+    return Status::TimedOut("the rest of a request did not come in time");
+  }
+  if (!*writable && has_output && patience.output.Passed()) {
+    return Status::TimedOut("the client does not take its replies");
+  }
+  return Status::OK();
+}
+
+Status ServerConnection::ReceiveRequests(const RpcPeer& peer, RpcHandler* handler,
+                                         Patience* patience) {
+  size_t bytes = 0;
+  char* to = assembler_.Space(&bytes);
+  const ssize_t received = recv(socket_.get(), to, bytes, MSG_DONTWAIT);
+  if (received == 0) return Status::IOError("closed by the client");
+  if (received < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return Status::OK();
+    return Status::IOError(ErrorText(errno));
+  }
+  patience->frame = Deadline::In(kProgressTimeout);
+  DLSM_RETURN_IF_ERROR(assembler_.Filled(static_cast<size_t>(received)));
+  if (!assembler_.complete()) return Status::OK();
+  if (assembler_.header().type != FrameType::kRequest) {
+    return Status::Corruption("the client sent a reply where a request belongs");
+  }
+  HandleRequest(peer, handler);
+  return Status::OK();
+}
+
+void ServerConnection::HandleRequest(const RpcPeer& peer, RpcHandler* handler) {
+  const FrameHeader header = assembler_.header();
+  const std::string request = assembler_.TakePayload();
+  bool too_many = false;
+  {
+    const port::MutexLock lock(mutex_);
+    too_many = ++calls_ > kCallsMax;
+  }
+  RpcDone done = [self = shared_from_this(), header](const Status& status,
+                                                     const std::string& reply) {
+    self->Reply(header.method, header.call, status, reply);
+  };
+  if (too_many) {
+    done(Status::Busy("too many calls without an answer on this connection"), std::string());
+  } else {
+    handler->Handle(peer, header.method, request, std::move(done));
+  }
+}
+
+void ServerConnection::Reply(Method method, uint64_t call, const Status& status,
+                             const std::string& reply) {
+  std::string frame;
+  Status made = MakeFrame(FrameType::kReply, method, status.code(), call,
+                          status.ok() ? Slice(reply) : status.message(), &frame);
+  if (!made.ok()) {
+    // An error's message always fits.
+    made = MakeFrame(FrameType::kReply, method, made.code(), call, made.message(), &frame);
+  }
+  const port::MutexLock lock(mutex_);
+  --calls_;
+  if (ended_) return;
+  Slice rest(frame);
+  if (output_sent_ == output_.size()) {
+    const Status sent = SendSome(&rest);
+    if (!sent.ok() || rest.empty()) return;  // A broken connection is noticed by Serve().
+    output_.clear();
+    output_sent_ = 0;
+  }
+  output_.append(rest.data(), rest.size());
+  const uint64_t one = 1;
+  static_cast<void>(!write(wakeup_.get(), &one, sizeof(one)));
+}
+
+Status ServerConnection::SendOutput(Patience* patience) {
+  const port::MutexLock lock(mutex_);
+  Slice rest(output_.data() + output_sent_, output_.size() - output_sent_);
+  const size_t before = rest.size();
+  DLSM_RETURN_IF_ERROR(SendSome(&rest));
+  output_sent_ = output_.size() - rest.size();
+  if (rest.size() < before) patience->output = Deadline::In(kProgressTimeout);
+  if (rest.empty()) {
+    output_ = std::string();
+    output_sent_ = 0;
+  }
+  return Status::OK();
+}
+
+Status ServerConnection::SendSome(Slice* bytes) {
+  while (!bytes->empty()) {
+    const ssize_t sent =
+        send(socket_.get(), bytes->data(), bytes->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      bytes->remove_prefix(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return Status::OK();
+    } else if (errno != EINTR) {
+      return Status::IOError(ErrorText(errno));
+    }
+  }
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,61 @@
+// One accepted control connection of a memory node, after its hello: reads requests, hands them to
+// the handler, sends replies.
+//
+//   the connection's own thread: Serve(): receives; sends what Reply() could not
+//   any thread:                  Reply(): sends what the socket takes at once, leaves the rest
+//
+// So a peer that does not read its replies never blocks the thread that answers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dLSM/status.h"
+#include "port/mutex.h"
+#include "util/rpc/frame.h"
+#include "util/rpc/rpc.h"
+#include "util/rpc/socket.h"
+
+namespace dlsm {
+
+class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
+ public:
+  explicit ServerConnection(Socket socket);
+
+  int socket() const { return socket_.get(); }
+
+  // Serves requests until the connection ends; returns why. The handler's answers may come later
+  // than that: they are dropped.
+  Status Serve(const RpcPeer& peer, RpcHandler* handler);
+
+  // Makes Serve(), and whatever else waits on the socket, return soon. From any thread.
+  void Stop() { socket_.Shutdown(); }
+
+ private:
+  // What has to be in time: the rest of a frame that has begun, progress in sending.
+  struct Patience {
+    Deadline frame;
+    Deadline output;
+  };
+
+  Status AwaitEvents(const Patience& patience, bool* readable, bool* writable);
+  Status ReceiveRequests(const RpcPeer& peer, RpcHandler* handler, Patience* patience);
+  void HandleRequest(const RpcPeer& peer, RpcHandler* handler);
+  void Reply(Method method, uint64_t call, const Status& status, const std::string& reply)
+      LOCKS_EXCLUDED(mutex_);
+  Status SendOutput(Patience* patience) LOCKS_EXCLUDED(mutex_);
+  Status SendSome(Slice* bytes);
+
+  Socket socket_;             // The descriptor stays open as long as this object lives.
+  Socket wakeup_;             // An eventfd: Reply() has left something to send.
+  FrameAssembler assembler_;  // Of the own thread.
+
+  port::Mutex mutex_;  // Protects what follows; held while sending without waiting.
+  bool ended_ GUARDED_BY(mutex_) = false;
+  std::string output_ GUARDED_BY(mutex_);
+  size_t output_sent_ GUARDED_BY(mutex_) = 0;  // Of output_.
+  size_t calls_ GUARDED_BY(mutex_) = 0;        // Not answered yet.
+};
+
+}  // namespace dlsm

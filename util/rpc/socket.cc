@@ -1,0 +1,217 @@
+#include "util/rpc/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <system_error>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// A peer whose host or network is gone is noticed after so long, sending or idle.
+constexpr unsigned kUserTimeoutMs = 10000;
+constexpr int kKeepAliveIdleSeconds = 5;
+constexpr int kKeepAliveIntervalSeconds = 2;
+constexpr int kKeepAliveProbes = 3;
+
+constexpr int kListenBacklog = 256;
+
+struct AddressListDeleter {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+
+Status Resolve(const std::string& host, uint16_t port, int flags, AddressList* list) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) {
+    return Status::IOError(
+        fmt::format("cannot resolve host '{}': {}", host,
+                    error == EAI_SYSTEM ? ErrorText(errno) : std::string(gai_strerror(error))));
+  }
+  list->reset(found);
+  return Status::OK();
+}
+
+// Waits until `socket` is ready for `events`. Also true when it has failed: the next call says how.
+Status WaitReady(int socket, short events, Deadline deadline) {
+  for (;;) {
+    pollfd waited{socket, events, 0};
+    const int ready = poll(&waited, 1, PollTimeout(deadline));
+    if (ready > 0) return Status::OK();
+    if (ready < 0 && errno != EINTR) return Status::IOError("poll", ErrorText(errno));
+    if (deadline.Passed()) return Status::TimedOut("no answer in time");
+  }
+}
+
+Status FinishConnect(int socket, Deadline deadline, int* error) {
+  DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLOUT, deadline));
+  socklen_t bytes = sizeof(*error);
+  if (getsockopt(socket, SOL_SOCKET, SO_ERROR, error, &bytes) != 0) *error = errno;
+  return Status::OK();
+}
+
+Status ConnectAddress(const addrinfo& address, Deadline deadline, Socket* socket, bool* refused) {
+  Socket made(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.valid()) return Status::IOError("cannot make a socket", ErrorText(errno));
+  int error = 0;
+  if (connect(made.get(), address.ai_addr, address.ai_addrlen) != 0) error = errno;
+  if (error == EINPROGRESS) DLSM_RETURN_IF_ERROR(FinishConnect(made.get(), deadline, &error));
+  *refused = error == ECONNREFUSED;
+  if (error != 0) return Status::IOError(ErrorText(error));
+  PrepareSocket(made.get());
+  *socket = std::move(made);
+  return Status::OK();
+}
+
+uint16_t BoundPort(int socket) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof(address);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return 0;
+  if (address.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
+  }
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+void SetOption(int socket, int level, int name, int value) {
+  // These only tune; a kernel without one of them still works.
+  static_cast<void>(setsockopt(socket, level, name, &value, sizeof(value)));
+}
+
+bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+}  // namespace
+
+void Socket::Close() {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+}
+
+void Socket::Shutdown() {
+  if (descriptor_ >= 0) static_cast<void>(shutdown(descriptor_, SHUT_RDWR));
+}
+
+Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, Socket* socket,
+                     bool* refused) {
+  *refused = false;
+  AddressList addresses;
+  DLSM_RETURN_IF_ERROR(Resolve(host, port, 0, &addresses));
+  Status status = Status::IOError("the host has no address");
+  bool any_refused = false;
+  for (const addrinfo* next = addresses.get(); next != nullptr; next = next->ai_next) {
+    status = ConnectAddress(*next, deadline, socket, refused);
+    if (status.ok()) return status;
+    any_refused |= *refused;
+  }
+  *refused = any_refused;
+  return status;
+}
+
+Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* socket,
+                    uint16_t* bound_port) {
+  AddressList addresses;
+  if (!Resolve(bind_address, port, AI_PASSIVE | AI_NUMERICHOST, &addresses).ok()) {
+    return Status::InvalidArgument(fmt::format(
+        "'{}' is not an address to bind to; give a numeric one, such as 127.0.0.1 or 0.0.0.0",
+        bind_address));
+  }
+  Socket made(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!made.valid()) return Status::IOError("cannot make a socket", ErrorText(errno));
+  // Takes a port that a former server's dying connections still hold, never one in use.
+  SetOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (bind(made.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
+      listen(made.get(), kListenBacklog) != 0) {
+    const int error = errno;
+    if (error == EADDRINUSE) {
+      return Status::IOError(fmt::format(
+          "port {} of {} is in use; stop the process that has it, or choose another port", port,
+          bind_address));
+    }
+    return Status::IOError(
+        fmt::format("cannot listen on {}:{}: {}", bind_address, port, ErrorText(error)));
+  }
+  *bound_port = BoundPort(made.get());
+  *socket = std::move(made);
+  return Status::OK();
+}
+
+void PrepareSocket(int socket) {
+  SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleSeconds);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveIntervalSeconds);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);
+  SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(kUserTimeoutMs));
+}
+
+std::string PeerAddress(int socket) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof(address);
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
+      getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof(host), port,
+                  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "a peer";
+  }
+  return fmt::format("{}:{}", host, port);
+}
+
+Status SendAll(int socket, const Slice& bytes, Deadline deadline) {
+  Slice rest = bytes;
+  while (!rest.empty()) {
+    const ssize_t sent = send(socket, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      rest.remove_prefix(static_cast<size_t>(sent));
+    } else if (WouldBlock(errno)) {
+      DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLOUT, deadline));
+    } else if (errno != EINTR) {
+      return Status::IOError("the connection failed", ErrorText(errno));
+    }
+  }
+  return Status::OK();
+}
+
+Status ReceiveAll(int socket, char* to, size_t bytes, Deadline deadline) {
+  while (bytes > 0) {
+    const ssize_t received = recv(socket, to, bytes, MSG_DONTWAIT);
+    if (received > 0) {
+      to += received;
+      bytes -= static_cast<size_t>(received);
+    } else if (received == 0) {
+      return Status::IOError("the peer closed the connection");
+    } else if (WouldBlock(errno)) {
+      DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLIN, deadline));
+    } else if (errno != EINTR) {
+      return Status::IOError("the connection failed", ErrorText(errno));
+    }
+  }
+  return Status::OK();
+}
+
+int PollTimeout(Deadline deadline) {
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::ceil<milliseconds>(deadline.Remaining());
+  return static_cast<int>(std::min(left, milliseconds(3'600'000)).count());
+}
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+}  // namespace dlsm

@@ -1,0 +1,70 @@
+// TCP sockets with deadlines: what control connections of both sides are made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "dLSM/slice.h"
+#include "dLSM/status.h"
+#include "util/deadline.h"
+
+namespace dlsm {
+
+// Owns a file descriptor. -1: none.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    if (this != &other) {
+      Close();
+      descriptor_ = std::exchange(other.descriptor_, -1);
+    }
+    return *this;
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket() { Close(); }
+
+  int get() const { return descriptor_; }
+  bool valid() const { return descriptor_ >= 0; }
+  int Release() { return std::exchange(descriptor_, -1); }
+  void Close();
+  // Ends both directions: whoever waits on this socket, in any thread, wakes up and finds its end.
+  void Shutdown();
+
+ private:
+  int descriptor_ = -1;
+};
+
+// Resolves `host` and connects. *refused (never null) tells whether nobody listened there, which
+// may change soon; every other error is not worth another try.
+Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, Socket* socket,
+                     bool* refused);
+
+// Listens on the numeric address `bind_address`; port 0: any free one. *bound_port gets the port.
+Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* socket,
+                    uint16_t* bound_port);
+
+// What every control connection wants: no delay of small packets, and notice within seconds when
+// the peer's host has gone silently.
+void PrepareSocket(int socket);
+
+// "127.0.0.1:40312"; "a peer" when it is unknown.
+std::string PeerAddress(int socket);
+
+// Wait until all bytes are sent or received, the peer is gone, or the deadline has passed. For
+// blocking and non-blocking sockets alike.
+Status SendAll(int socket, const Slice& bytes, Deadline deadline);
+Status ReceiveAll(int socket, char* to, size_t bytes, Deadline deadline);
+
+// poll(2)'s timeout until then: rounded up, so that a wait never ends early and spins.
+int PollTimeout(Deadline deadline);
+
+// strerror, thread-safe.
+std::string ErrorText(int error);
+
+}  // namespace dlsm
