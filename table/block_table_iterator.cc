@@ -1,0 +1,113 @@
+#include "table/block_table_iterator.h"
+
+#include <cassert>
+
+#include "table/block_table_reader.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+BlockTableIterator::BlockTableIterator(const InternalKeyComparator& comparator,
+                                       const BlockTableIndex& index, const CachedBlocks& cached,
+                                       const RemoteSpan& data, const DataCuts* cuts,
+                                       const TableReadOptions& options, QueuePairs* queue_pairs)
+    : index_(index),
+      cached_(cached),
+      verify_checksums_(options.verify_checksums),
+      fill_cache_(options.fill_cache),
+      window_(data, cuts, options, queue_pairs),
+      cursor_(comparator) {}
+
+void BlockTableIterator::SeekToFirst() {
+  status_ = Status::OK();
+  if (!OpenBlock(0, Direction::kForward)) return;
+  cursor_.SeekToFirst();
+  Show();
+}
+
+void BlockTableIterator::SeekToLast() {
+  status_ = Status::OK();
+  if (!OpenBlock(index_.blocks() - 1, Direction::kBackward)) return;
+  cursor_.SeekToLast();
+  Show();
+}
+
+void BlockTableIterator::Seek(const Slice& target) {
+  status_ = Status::OK();
+  const uint32_t block = index_.BlockFor(target);
+  if (block == index_.blocks()) return Invalidate();
+  if (!OpenBlock(block, Direction::kForward)) return;
+  cursor_.Seek(target);
+  // The block's separator is after `target`, but its last key may be before.
+  if (!cursor_.valid() && !cursor_.malformed()) {
+    if (block + 1 == index_.blocks()) return Invalidate();
+    if (!OpenBlock(block + 1, Direction::kForward)) return;
+    cursor_.SeekToFirst();
+  }
+  Show();
+}
+
+void BlockTableIterator::Next() {
+  assert(valid_);
+  cursor_.Next();
+  if (!cursor_.valid() && !cursor_.malformed()) {
+    if (block_ + 1 == index_.blocks()) return Invalidate();
+    if (!OpenBlock(block_ + 1, Direction::kForward)) return;
+    cursor_.SeekToFirst();
+  }
+  Show();
+}
+
+void BlockTableIterator::Prev() {
+  assert(valid_);
+  cursor_.Prev();
+  if (!cursor_.valid() && !cursor_.malformed()) {
+    if (block_ == 0) return Invalidate();
+    if (!OpenBlock(block_ - 1, Direction::kBackward)) return;
+    cursor_.SeekToLast();
+  }
+  Show();
+}
+
+void BlockTableIterator::Show() {
+  if (cursor_.malformed()) return Fail(Status::Corruption("a block is malformed"));
+  valid_ = cursor_.valid();
+  if (!valid_) return;
+  key_ = cursor_.key();
+  value_ = cursor_.value();
+}
+
+bool BlockTableIterator::OpenBlock(uint32_t block, Direction direction) {
+  if (block >= index_.blocks()) {  // Only if there are none.
+    Invalidate();
+    return false;
+  }
+  payload_ = cached_.Lookup(index_.BlockBegin(block));
+  if (payload_ == nullptr) {
+    Status status = FetchBlock(block, direction);
+    if (!status.ok()) {
+      Fail(std::move(status));
+      return false;
+    }
+  }
+  block_ = block;
+  cursor_.Open(payload_->bytes());
+  return true;
+}
+
+Status BlockTableIterator::FetchBlock(uint32_t block, Direction direction) {
+  const uint64_t begin = index_.BlockBegin(block);
+  const uint64_t end = index_.BlockEnd(block);
+  DLSM_RETURN_IF_ERROR(direction == Direction::kForward ? window_.Forward(begin)
+                                                        : window_.Backward(end));
+  auto payload = std::make_shared<BlockPayload>();
+  DLSM_RETURN_IF_ERROR(payload->Open(Slice(window_.At(begin), end - begin), verify_checksums_));
+  if (fill_cache_ && cached_.enabled()) {
+    payload->Own();
+    cached_.Insert(begin, payload);
+  }
+  payload_ = std::move(payload);
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,135 @@
+#include "table/block_table_reader.h"
+
+#include <algorithm>
+
+#include "table/block_table_iterator.h"
+#include "util/coding.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+using BlockRef = std::shared_ptr<const BlockPayload>;
+
+class CacheKey {
+ public:
+  CacheKey(uint64_t id, uint64_t offset) {
+    EncodeFixed64(bytes_, id);
+    EncodeFixed64(bytes_ + sizeof(id), offset);
+  }
+  Slice slice() const { return Slice(bytes_, sizeof(bytes_)); }
+
+ private:
+  char bytes_[16];
+};
+
+void DeleteBlockRef(const Slice&, void* value) { delete static_cast<BlockRef*>(value); }
+
+}  // namespace
+
+BlockRef CachedBlocks::Lookup(uint64_t offset) const {
+  if (cache_ == nullptr) return nullptr;
+  Cache::Handle* const handle = cache_->Lookup(CacheKey(id_, offset).slice());
+  if (handle == nullptr) return nullptr;
+  BlockRef block = *static_cast<BlockRef*>(cache_->Value(handle));
+  cache_->Release(handle);
+  return block;
+}
+
+void CachedBlocks::Insert(uint64_t offset, BlockRef block) const {
+  if (cache_ == nullptr) return;
+  const size_t charge = block->bytes().size() + sizeof(BlockPayload);
+  auto value = std::make_unique<BlockRef>(std::move(block));
+  cache_->Release(
+      cache_->Insert(CacheKey(id_, offset).slice(), value.release(), charge, DeleteBlockRef));
+}
+
+Status BlockTableReader::Open(const TableOptions& options, const TableMeta& meta,
+                              const Slice& resident, std::shared_ptr<const void> owner,
+                              Cache* block_cache, std::unique_ptr<TableReader>* reader) {
+  std::unique_ptr<BlockTableReader> opened(
+      new BlockTableReader(options, meta, std::move(owner), block_cache));
+  const Slice index(resident.data(), meta.index_bytes);
+  const Slice filter(resident.data() + meta.index_bytes, meta.filter_bytes);
+  DLSM_RETURN_IF_ERROR(opened->index_.Open(index, meta.data_bytes));
+  DLSM_RETURN_IF_ERROR(opened->filter_.Open(options.filter_policy, filter));
+  *reader = std::move(opened);
+  return Status::OK();
+}
+
+bool BlockTableReader::Find(const LookupKey& key, TableProbe* probe) const {
+  if (!filter_.MayMatch(key.user_key())) return false;
+  const uint32_t block = index_.BlockFor(key.internal_key());
+  if (block == index_.blocks()) return false;
+  const uint64_t begin = index_.BlockBegin(block);
+  probe->span = meta().data_span().Sub(begin, index_.BlockEnd(block) - begin);
+  probe->cached = blocks_.Lookup(begin);
+  return true;
+}
+
+Status BlockTableReader::Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
+                                const TableReadOptions& options, LookupResult* result) const {
+  if (probe.cached != nullptr) {
+    result->holder = probe.cached;
+    return LookUpIn(static_cast<const BlockPayload*>(probe.cached.get())->bytes(), key, result);
+  }
+  auto block = std::make_shared<BlockPayload>();
+  DLSM_RETURN_IF_ERROR(block->Open(fetched, options.verify_checksums));
+  if (blocks_.enabled() && options.fill_cache) {
+    block->Own();
+    blocks_.Insert(probe.span.offset - meta().image.offset, block);
+  }
+  if (!block->in_place()) result->holder = block;
+  return LookUpIn(block->bytes(), key, result);
+}
+
+Status BlockTableReader::LookUpIn(const Slice& payload, const LookupKey& key,
+                                  LookupResult* result) const {
+  result->state = LookupState::kAbsent;
+  BlockCursor cursor(comparator_);
+  cursor.Open(payload);
+  cursor.Seek(key.internal_key());
+  if (cursor.malformed()) return Status::Corruption("a block is malformed");
+  if (!cursor.valid() ||
+      comparator_.CompareUserKeys(ExtractUserKey(cursor.key()), key.user_key()) != 0) {
+    return Status::OK();
+  }
+  const uint64_t trailer = ExtractTrailer(cursor.key());
+  const bool deleted = TrailerType(trailer) == ValueType::kDeletion;
+  result->state = deleted ? LookupState::kDeleted : LookupState::kFound;
+  result->sequence = TrailerSequence(trailer);
+  result->value = cursor.value();
+  return Status::OK();
+}
+
+std::unique_ptr<TableIterator> BlockTableReader::NewIterator(const TableReadOptions& options,
+                                                             QueuePairs* queue_pairs) const {
+  const DataCuts* const cuts = this;
+  return std::make_unique<BlockTableIterator>(comparator_, index_, blocks_, meta().data_span(),
+                                              cuts, options, queue_pairs);
+}
+
+uint64_t BlockTableReader::ApproximateOffsetOf(const Slice& internal_key) const {
+  const uint32_t block = index_.BlockFor(internal_key);
+  return block == index_.blocks() ? meta().data_bytes : index_.BlockBegin(block);
+}
+
+size_t BlockTableReader::resident_bytes() const {
+  return meta().index_bytes + meta().filter_bytes + sizeof(*this);
+}
+
+uint64_t BlockTableReader::CutAfter(uint64_t begin, uint64_t bytes) const {
+  const uint64_t wanted = begin + std::min(bytes, meta().data_bytes - begin);
+  if (wanted == meta().data_bytes) return wanted;
+  const uint64_t cut = index_.BlockBegin(index_.BlockAt(wanted));
+  return cut > begin ? cut : index_.BlockEnd(index_.BlockAt(begin));
+}
+
+uint64_t BlockTableReader::CutBefore(uint64_t end, uint64_t bytes) const {
+  const uint64_t wanted = end - std::min(bytes, end);
+  if (wanted == 0) return 0;
+  const uint64_t cut = index_.BlockEnd(index_.BlockAt(wanted - 1));
+  return cut < end ? cut : index_.BlockBegin(index_.BlockAt(end - 1));
+}
+
+}  // namespace dlsm

@@ -1,0 +1,67 @@
+// Reads block-based tables. A point lookup fetches one block, or none where the cache has it.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "dLSM/cache.h"
+#include "table/block.h"
+#include "table/block_table_index.h"
+#include "table/read_ahead.h"
+#include "table/table_filter.h"
+#include "table/table_reader.h"
+
+namespace dlsm {
+
+// The blocks of one table in a cache that many tables share. Thread-safe.
+class CachedBlocks {
+ public:
+  // `cache` may be null: nothing is kept.
+  explicit CachedBlocks(Cache* cache) : cache_(cache), id_(cache == nullptr ? 0 : cache->NewId()) {}
+
+  bool enabled() const { return cache_ != nullptr; }
+  // By the block's offset; null if absent.
+  std::shared_ptr<const BlockPayload> Lookup(uint64_t offset) const;
+  // `block` owns its bytes.
+  void Insert(uint64_t offset, std::shared_ptr<const BlockPayload> block) const;
+
+ private:
+  Cache* const cache_;
+  const uint64_t id_;
+};
+
+class BlockTableReader final : public TableReader, private DataCuts {
+ public:
+  static Status Open(const TableOptions& options, const TableMeta& meta, const Slice& resident,
+                     std::shared_ptr<const void> owner, Cache* block_cache,
+                     std::unique_ptr<TableReader>* reader);
+
+  bool Find(const LookupKey& key, TableProbe* probe) const override;
+  Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
+                const TableReadOptions& options, LookupResult* result) const override;
+  std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,
+                                             QueuePairs* queue_pairs) const override;
+  uint64_t ApproximateOffsetOf(const Slice& internal_key) const override;
+  size_t resident_bytes() const override;
+
+ private:
+  BlockTableReader(const TableOptions& options, const TableMeta& meta,
+                   std::shared_ptr<const void> owner, Cache* block_cache)
+      : TableReader(meta),
+        comparator_(options.comparator),
+        owner_(std::move(owner)),
+        blocks_(block_cache),
+        index_(comparator_) {}
+
+  uint64_t CutAfter(uint64_t begin, uint64_t bytes) const override;
+  uint64_t CutBefore(uint64_t end, uint64_t bytes) const override;
+  Status LookUpIn(const Slice& payload, const LookupKey& key, LookupResult* result) const;
+
+  const InternalKeyComparator comparator_;
+  const std::shared_ptr<const void> owner_;
+  const CachedBlocks blocks_;
+  BlockTableIndex index_;
+  TableFilter filter_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,78 @@
+#include "table/byte_table_builder.h"
+
+#include <algorithm>
+
+#include "table/record.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+ByteTableBuilder::ByteTableBuilder(const TableOptions& options, TableSink* sink)
+    : sink_(sink),
+      summary_(options.comparator),
+      index_(InternalKeyComparator(options.comparator)),
+      filter_(options.filter_policy) {}
+
+Status ByteTableBuilder::CheckSize(uint64_t record_bytes) const {
+  if (record_bytes <= kByteTableDataBytesMax - std::min(kByteTableDataBytesMax, sink_->appended()))
+      [[likely]] {
+    return Status::OK();
+  }
+  return Status::InvalidArgument("a byte-addressable table holds at most 4 GiB",
+                                 "choose a smaller write_buffer_size or max_file_size");
+}
+
+void ByteTableBuilder::Enter(const Slice& internal_key, uint64_t offset, uint64_t record_bytes) {
+  const bool same = summary_.Add(internal_key);
+  if (!same) filter_.AddKey(ExtractUserKey(internal_key));
+  index_.Add(internal_key, same, offset, static_cast<uint32_t>(record_bytes));
+}
+
+Status ByteTableBuilder::Add(const Slice& internal_key, const Slice& value) {
+  const uint64_t offset = sink_->appended();
+  DLSM_RETURN_IF_ERROR(CheckSize(RecordBytes(internal_key.size(), value.size())));
+  DLSM_RETURN_IF_ERROR(AppendRecord(internal_key, value, sink_));
+  Enter(internal_key, offset, sink_->appended() - offset);
+  return Status::OK();
+}
+
+Status ByteTableBuilder::AddEncoded(const Slice& encoded, const Slice& internal_key,
+                                    const Slice& value) {
+  // A record of a block table has no encoding, and a peer may have chosen longer varints than need
+  // be, which RecordBytesBound() does not foresee.
+  if (encoded.size() != RecordBytes(internal_key.size(), value.size())) [[unlikely]] {
+    return Add(internal_key, value);
+  }
+  const uint64_t offset = sink_->appended();
+  DLSM_RETURN_IF_ERROR(CheckSize(encoded.size()));
+  DLSM_RETURN_IF_ERROR(sink_->Append(encoded));
+  Enter(internal_key, offset, encoded.size());
+  return Status::OK();
+}
+
+uint64_t ByteTableBuilder::ImageBytesBound() const {
+  const uint64_t data_bytes = sink_ == nullptr ? 0 : sink_->appended();
+  return data_bytes + index_.BytesBound() + filter_.BytesBound();
+}
+
+uint64_t ByteTableBuilder::RecordBytesBound(size_t internal_key_bytes, size_t value_bytes) const {
+  // The index may hold the key twice: the first key of the table's is part of a bound, too.
+  return RecordBytes(internal_key_bytes, value_bytes) +
+         2 * ByteTableIndexBuilder::KeyBytesBound(internal_key_bytes) + filter_.KeyBytesBound();
+}
+
+Status ByteTableBuilder::Finish(TableMeta* meta, std::string* resident) {
+  meta->format = TableFormat::kByteAddressable;
+  summary_.Finish(meta);
+  meta->data_bytes = sink_->appended();
+  resident->clear();
+  index_.Finish(meta->data_bytes, resident);
+  meta->index_bytes = resident->size();
+  filter_.Finish(resident);
+  meta->filter_bytes = resident->size() - meta->index_bytes;
+  DLSM_RETURN_IF_ERROR(sink_->Append(*resident));
+  meta->image.bytes = sink_->appended();
+  return sink_->Finish();
+}
+
+}  // namespace dlsm

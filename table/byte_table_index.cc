@@ -1,0 +1,349 @@
+#include "table/byte_table_index.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "table/byte_table_index_format.h"
+#include "table/key_prefix.h"
+#include "util/checksum.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+using namespace byte_table_index;  // NOLINT: the constants of this format.
+
+namespace {
+
+Status Malformed(const char* what) {
+  return Status::Corruption("index of a byte-addressable table", what);
+}
+
+}  // namespace
+
+Status ByteTableIndex::Open(const Slice& bytes, uint64_t data_bytes, uint64_t entries) {
+  if (bytes.size() < kHeaderBytes + kCrcBytes) return Malformed("too short");
+  const size_t covered = bytes.size() - kCrcBytes;
+  if (Crc32c(bytes.data(), covered) != DecodeFixed32(bytes.data() + covered)) {
+    return Malformed("wrong checksum");
+  }
+  DLSM_RETURN_IF_ERROR(Layout(bytes, entries));
+  return CheckArrays(data_bytes);
+}
+
+Status ByteTableIndex::Layout(const Slice& bytes, uint64_t entries) {
+  const char* at = bytes.data();
+  if (At32(at, 0) != kVersion) return Malformed("unknown version: written by another release");
+  whole_keys_ = (At32(at, 1) & kWholeKeys) != 0;
+  if (whole_keys_ == comparator_.bytewise()) return Malformed("made with another comparator");
+  groups_ = At32(at, 2);
+  const uint64_t prefix_bytes = At32(at, 3);
+  const uint64_t entry_bytes = At32(at, 4);
+  const uint64_t digest_bytes = whole_keys_ ? 0 : uint64_t{groups_} * sizeof(uint64_t);
+  const uint64_t offset_bytes = (uint64_t{groups_} + 1) * sizeof(uint32_t);
+  const uint64_t size =
+      kHeaderBytes + digest_bytes + 2 * offset_bytes + prefix_bytes + entry_bytes + kCrcBytes;
+  if (RoundUp(size) != bytes.size()) return Malformed("its parts do not add up");
+  if ((entries + kGroupRecords - 1) / kGroupRecords != groups_) {
+    return Malformed("another number of records");
+  }
+  last_group_records_ = static_cast<uint32_t>((entries - 1) % kGroupRecords + 1);
+  digests_ = at + kHeaderBytes;
+  data_offsets_ = digests_ + digest_bytes;
+  entry_offsets_ = data_offsets_ + offset_bytes;
+  prefix_ = Slice(entry_offsets_ + offset_bytes, prefix_bytes);
+  entries_ = prefix_.data() + prefix_bytes;
+  if (At32(entry_offsets_, groups_) != entry_bytes) return Malformed("entries out of bounds");
+  return Status::OK();
+}
+
+Status ByteTableIndex::CheckArrays(uint64_t data_bytes) const {
+  if (At32(data_offsets_, 0) != 0 || At32(entry_offsets_, 0) != 0) return Malformed("a gap");
+  if (At32(data_offsets_, groups_) != data_bytes) return Malformed("data out of bounds");
+  for (uint32_t group = 0; group < groups_; ++group) {
+    if (At32(data_offsets_, group) >= At32(data_offsets_, group + 1) ||
+        At32(entry_offsets_, group) >= At32(entry_offsets_, group + 1)) {
+      return Malformed("offsets out of order");
+    }
+    if (!whole_keys_ && group != 0 && DigestAt(group - 1) > DigestAt(group)) {
+      return Malformed("digests out of order");
+    }
+  }
+  return Status::OK();
+}
+
+bool ByteTableIndex::ReadFirst(uint32_t group, FirstEntry* first) const {
+  const char* at = entries_ + At32(entry_offsets_, group);
+  const char* const limit = EntriesEnd(group);
+  first->same = (static_cast<uint8_t>(*at++) & kSame) != 0;  // No group is empty.
+  at = DecodeVarint32(at, limit, &first->tail_bytes);
+  if (at == nullptr) return false;
+  at = DecodeVarint32(at, limit, &first->record_bytes);
+  if (at == nullptr) return false;
+  if (first->same) {
+    if (static_cast<size_t>(limit - at) < sizeof(uint64_t)) return false;
+    first->trailer = DecodeFixed64(at);
+    at += sizeof(uint64_t);
+  }
+  const size_t elsewhere = whole_keys_ ? 0 : kDigestBytes;
+  const size_t rest = first->tail_bytes > elsewhere ? first->tail_bytes - elsewhere : 0;
+  if (static_cast<size_t>(limit - at) < rest) return false;
+  first->rest = Slice(at, rest);
+  first->at = at + rest;
+  return true;
+}
+
+const char* ByteTableIndex::ReadEntry(const char* at, const char* limit, Entry* entry) const {
+  if (at >= limit) return nullptr;
+  const auto control = static_cast<uint8_t>(*at++);
+  entry->same = (control & kSame) != 0;
+  uint32_t add = 0;
+  if (!entry->same) {
+    entry->drop = control & kInVarint;
+    const uint8_t add_field = (control >> kAddShift) & kInVarint;
+    add = whole_keys_ ? add_field : add_field + 1U;
+    if (entry->drop == kInVarint) [[unlikely]] {
+      at = DecodeVarint32(at, limit, &entry->drop);
+      if (at == nullptr) return nullptr;
+    }
+    if (add_field == kInVarint) [[unlikely]] {
+      at = DecodeVarint32(at, limit, &add);
+      if (at == nullptr) return nullptr;
+    }
+  }
+  if ((control & kLength) != 0) {
+    at = DecodeVarint32(at, limit, &entry->record_bytes);
+    if (at == nullptr) return nullptr;
+  }
+  const size_t needed = entry->same ? sizeof(uint64_t) : add;
+  if (static_cast<size_t>(limit - at) < needed) return nullptr;
+  if (entry->same) {
+    entry->trailer = DecodeFixed64(at);
+  } else {
+    entry->added = Slice(at, add);
+  }
+  return at + needed;
+}
+
+// The group's first separator against the target, as far as a memcmp tells. Bytewise, the caller
+// has found that the digests are equal.
+int ByteTableIndex::CompareTails(uint32_t group, const FirstEntry& first,
+                                 const Target& target) const {
+  if (whole_keys_) return comparator_.CompareUserKeys(first.rest, target.tail);
+  assert(DigestAt(group) == target.digest);
+  (void)group;
+  if (first.tail_bytes > kDigestBytes && target.tail.size() > kDigestBytes) {
+    return first.rest.compare(After(target.tail, kDigestBytes));
+  }
+  // One is a prefix of the other, zeros included.
+  return first.tail_bytes < target.tail.size() ? -1 : first.tail_bytes > target.tail.size();
+}
+
+// Whether the target's record is in this group or later.
+bool ByteTableIndex::AtOrBefore(uint32_t group, const Target& target, bool* malformed) const {
+  FirstEntry first;
+  if (!ReadFirst(group, &first)) {
+    *malformed = true;
+    return false;
+  }
+  const int order = CompareTails(group, first, target);
+  if (order != 0) return order < 0;
+  // Further versions of the target's key: it is here unless the version before suits already.
+  return !first.same || first.trailer > target.trailer;
+}
+
+// The number of digests below `digest`, or not above it.
+uint32_t ByteTableIndex::DigestsBelow(uint64_t digest, bool or_equal) const {
+  // Written so that it compiles to conditional moves: which way to go is a coin toss.
+  uint32_t low = 0;
+  uint32_t left = groups_;
+  while (left > 0) {
+    const uint32_t half = (left + 1) / 2;
+    const uint64_t middle = DigestAt(low + half - 1);
+    const bool below = middle < digest || (or_equal && middle == digest);
+    low = below ? low + half : low;
+    left = below ? left - half : half - 1;
+  }
+  return low;
+}
+
+// Of the groups in [low, high), how many are at or before the target, plus `low`.
+uint32_t ByteTableIndex::CountAtOrBefore(uint32_t low, uint32_t high, const Target& target,
+                                         bool* malformed) const {
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (AtOrBefore(middle, target, malformed)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+uint32_t ByteTableIndex::GroupsAtOrBefore(const Target& target, bool* malformed) const {
+  if (whole_keys_) return CountAtOrBefore(0, groups_, target, malformed);
+  const uint32_t high = DigestsBelow(target.digest, true);
+  if (high == 0 || DigestAt(high - 1) != target.digest) return high;
+  if (high == 1 || DigestAt(high - 2) != target.digest) {
+    return AtOrBefore(high - 1, target, malformed) ? high : high - 1;
+  }
+  return CountAtOrBefore(DigestsBelow(target.digest, false), high, target, malformed);
+}
+
+ByteTableIndex::Outcome ByteTableIndex::Locate(const Slice& user_key, uint64_t trailer,
+                                               Place* place) const {
+  if (groups_ == 0) return Outcome::kBeforeAll;
+  if (!user_key.starts_with(prefix_)) {
+    return user_key.compare(prefix_) < 0 ? Outcome::kBeforeAll : PlaceLast(place);
+  }
+  Target target;
+  target.tail = After(user_key, prefix_.size());
+  target.digest = whole_keys_ ? 0 : Digest(target.tail);
+  target.trailer = trailer;
+  bool malformed = false;
+  const uint32_t groups = GroupsAtOrBefore(target, &malformed);
+  if (malformed) return Outcome::kMalformed;
+  return groups == 0 ? Outcome::kBeforeAll : LocateInGroup(groups - 1, target, place);
+}
+
+namespace {
+
+// Follows separators without putting them together: all it keeps of the last one that was at or
+// before the target is its length and how much of it the target shares.
+class SeparatorCursor {
+ public:
+  enum class Order { kAtOrBefore, kAfter, kMalformed };
+
+  SeparatorCursor(const Slice& target, size_t separator_bytes, size_t shared)
+      : target_(target), separator_bytes_(separator_bytes), match_(shared) {}
+
+  // The next separator, greater than the last one, drops and adds that much.
+  Order Next(size_t drop, const Slice& added) {
+    if (drop > separator_bytes_) return Order::kMalformed;
+    const size_t kept = separator_bytes_ - drop;
+    separator_bytes_ = kept + added.size();
+    // It parts from the target where the last one did, and that one was before it.
+    if (kept > match_) return Order::kAtOrBefore;
+    // It parts from the last one where that one equals the target, upwards.
+    if (kept < match_) return Order::kAfter;
+    const size_t comparable = std::min(added.size(), target_.size() - match_);
+    const size_t same = CommonPrefix(added.data(), target_.data() + match_, comparable);
+    const bool whole = same == added.size();  // All of the separator is a prefix of the target.
+    if (!whole && (same == comparable || Byte(added, same) > Byte(target_, match_ + same))) {
+      return Order::kAfter;
+    }
+    match_ += same;
+    return Order::kAtOrBefore;
+  }
+
+  // Whether the target begins with the last separator that was not after it.
+  bool TargetBeginsWithIt() const { return match_ == separator_bytes_; }
+
+ private:
+  static unsigned char Byte(const Slice& bytes, size_t i) {
+    return static_cast<unsigned char>(bytes[i]);
+  }
+
+  const Slice target_;
+  size_t separator_bytes_;
+  size_t match_;
+};
+
+// How much of the target the first separator of a group shares, which is at or before it.
+size_t SharedWithFirst(uint64_t digest, uint64_t target_digest, size_t tail_bytes,
+                       const Slice& rest, const Slice& target) {
+  const uint64_t differ = digest ^ target_digest;
+  const size_t shorter = std::min(tail_bytes, target.size());
+  if (differ != 0) return std::min(static_cast<size_t>(std::countl_zero(differ)) / 8, shorter);
+  if (shorter <= kDigestBytes) return shorter;
+  return kDigestBytes + CommonPrefix(rest, After(target, kDigestBytes));
+}
+
+}  // namespace
+
+// Steps over the group's entries as long as they are at or before the target.
+ByteTableIndex::Outcome ByteTableIndex::LocateInGroup(uint32_t group, const Target& target,
+                                                      Place* place) const {
+  FirstEntry first;
+  if (!ReadFirst(group, &first)) return Outcome::kMalformed;
+  const size_t shared = whole_keys_ ? 0
+                                    : SharedWithFirst(DigestAt(group), target.digest,
+                                                      first.tail_bytes, first.rest, target.tail);
+  SeparatorCursor cursor(target.tail, first.tail_bytes, shared);
+  const char* at = first.at;
+  const char* const limit = EntriesEnd(group);
+  const uint32_t records = RecordsIn(group);
+  uint64_t offset = DataOffset(group);
+  Entry entry;
+  entry.record_bytes = first.record_bytes;
+  bool may_hold = whole_keys_ || cursor.TargetBeginsWithIt();
+  *place = Place{group, 0, offset, first.record_bytes, may_hold};
+  bool decided = false;  // The candidate is the version to take, if it has the target's key.
+  for (uint32_t ordinal = 1; ordinal < records; ++ordinal) {
+    offset += entry.record_bytes;
+    at = ReadEntry(at, limit, &entry);
+    if (at == nullptr) return Outcome::kMalformed;
+    if (entry.same) {
+      decided = decided || entry.trailer <= target.trailer;
+      if (decided) continue;
+    } else if (whole_keys_) {
+      if (comparator_.CompareUserKeys(entry.added, target.tail) > 0) break;
+      decided = false;
+    } else {
+      const auto order = cursor.Next(entry.drop, entry.added);
+      if (order == SeparatorCursor::Order::kMalformed) return Outcome::kMalformed;
+      if (order == SeparatorCursor::Order::kAfter) break;
+      decided = false;
+      may_hold = cursor.TargetBeginsWithIt();
+    }
+    *place = Place{group, ordinal, offset, entry.record_bytes, may_hold};
+  }
+  const bool inside = place->offset + place->bytes <= DataOffset(group + 1);
+  return inside ? Outcome::kPlaced : Outcome::kMalformed;
+}
+
+ByteTableIndex::Outcome ByteTableIndex::PlaceLast(Place* place) const {
+  GroupOffsets offsets;
+  const uint32_t group = groups_ - 1;
+  if (!Offsets(group, &offsets)) return Outcome::kMalformed;
+  const uint32_t last = offsets.records - 1;
+  *place = Place{group, last, offsets.offsets[last],
+                 offsets.offsets[last + 1] - offsets.offsets[last], /*may_hold=*/false};
+  return Outcome::kPlaced;
+}
+
+bool ByteTableIndex::Offsets(uint32_t group, GroupOffsets* offsets) const {
+  assert(group < groups_);
+  FirstEntry first;
+  if (!ReadFirst(group, &first)) return false;
+  Entry entry;
+  entry.record_bytes = first.record_bytes;
+  const char* at = first.at;
+  offsets->records = RecordsIn(group);
+  offsets->offsets[0] = DataOffset(group);
+  for (uint32_t i = 1; i < offsets->records; ++i) {
+    offsets->offsets[i] = offsets->offsets[i - 1] + entry.record_bytes;
+    if (entry.record_bytes == 0) return false;
+    at = ReadEntry(at, EntriesEnd(group), &entry);
+    if (at == nullptr) return false;
+  }
+  if (entry.record_bytes == 0) return false;
+  offsets->offsets[offsets->records] = offsets->offsets[offsets->records - 1] + entry.record_bytes;
+  return offsets->offsets[offsets->records] == DataOffset(group + 1);
+}
+
+uint32_t ByteTableIndex::GroupAt(uint64_t offset) const {
+  uint32_t low = 0;
+  uint32_t high = groups_;  // The group is in [low, high).
+  while (high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (DataOffset(middle) <= offset) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace dlsm

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <cassert>
+
+#include "table/byte_table_index.h"
+#include "table/byte_table_index_format.h"
+#include "table/key_prefix.h"
+#include "util/checksum.h"
+#include "util/coding.h"
+
+namespace dlsm {
+
+using namespace byte_table_index;  // NOLINT: the constants of this format.
+
+void ByteTableIndexBuilder::Add(const Slice& internal_key, bool same, uint64_t offset,
+                                uint32_t record_bytes) {
+  assert(offset <= kByteTableDataBytesMax);
+  const Slice user_key = ExtractUserKey(internal_key);
+  const bool first = entries_ == 0;
+  assert(!first || !same);
+  const size_t shared = same || whole_keys_ ? 0 : CommonPrefix(last_key_, user_key);
+  const bool whole = first || same || whole_keys_;
+  // Bytewise, a greater key has a byte where it first differs from the one before.
+  assert(whole || shared < user_key.size());
+  const size_t separator_bytes = whole ? user_key.size() : shared + 1;
+  if (entries_ % kGroupRecords == 0) {
+    StartGroup(user_key, separator_bytes, same, offset, record_bytes);
+    last_separator_bytes_ = separator_bytes;
+  } else if (same) {
+    AddSame(record_bytes);
+  } else {
+    AddSeparator(user_key, shared, separator_bytes, record_bytes);
+    last_separator_bytes_ = separator_bytes;
+  }
+  groups_.back().rest_end = rest_.size();
+  if (first) first_key_.assign(user_key.data(), user_key.size());
+  if (!same) last_key_.assign(user_key.data(), user_key.size());
+  last_trailer_ = ExtractTrailer(internal_key);
+  last_record_bytes_ = record_bytes;
+  ++entries_;
+}
+
+void ByteTableIndexBuilder::StartGroup(const Slice& user_key, size_t separator_bytes, bool same,
+                                       uint64_t offset, uint32_t record_bytes) {
+  separators_.append(user_key.data(), separator_bytes);
+  groups_.push_back(Group{static_cast<uint32_t>(offset), record_bytes, last_trailer_, same,
+                          separators_.size(), rest_.size()});
+}
+
+void ByteTableIndexBuilder::PutLength(uint32_t record_bytes, char control_so_far) {
+  const bool differs = record_bytes != last_record_bytes_;
+  rest_.push_back(static_cast<char>(control_so_far | (differs ? kLength : 0)));
+}
+
+void ByteTableIndexBuilder::AddSame(uint32_t record_bytes) {
+  PutLength(record_bytes, static_cast<char>(kSame));
+  if (record_bytes != last_record_bytes_) PutVarint32(&rest_, record_bytes);
+  PutFixed64(&rest_, last_trailer_);
+}
+
+void ByteTableIndexBuilder::AddSeparator(const Slice& user_key, size_t shared,
+                                         size_t separator_bytes, uint32_t record_bytes) {
+  const size_t kept = std::min(shared, last_separator_bytes_);
+  const size_t drop = whole_keys_ ? 0 : last_separator_bytes_ - kept;
+  const size_t add = separator_bytes - kept;
+  const size_t add_field = whole_keys_ ? add : add - 1;
+  const size_t drop_bits = std::min(drop, size_t{kInVarint});
+  const size_t add_bits = std::min(add_field, size_t{kInVarint});
+  PutLength(record_bytes, static_cast<char>(drop_bits | add_bits << kAddShift));
+  if (drop_bits == kInVarint) PutVarint32(&rest_, static_cast<uint32_t>(drop));
+  if (add_bits == kInVarint) PutVarint32(&rest_, static_cast<uint32_t>(add));
+  if (record_bytes != last_record_bytes_) PutVarint32(&rest_, record_bytes);
+  rest_.append(user_key.data() + kept, add);
+}
+
+uint64_t ByteTableIndexBuilder::BytesBound() const {
+  const uint64_t for_groups = (groups_.size() + 1) * kEntryBytesMax;
+  return kHeaderBytes + for_groups + first_key_.size() + separators_.size() + rest_.size() +
+         kAlignment + kCrcBytes;
+}
+
+size_t ByteTableIndexBuilder::PrefixBytes() const {
+  return whole_keys_ ? 0 : CommonPrefix(first_key_, last_key_);
+}
+
+Slice ByteTableIndexBuilder::Separator(size_t group) const {
+  const size_t start = group == 0 ? 0 : groups_[group - 1].separator_end;
+  return Slice(separators_.data() + start, groups_[group].separator_end - start);
+}
+
+void ByteTableIndexBuilder::PutFirstEntry(size_t group, size_t prefix_bytes,
+                                          std::string* to) const {
+  const Group& from = groups_[group];
+  const Slice tail = After(Separator(group), prefix_bytes);
+  to->push_back(static_cast<char>(from.same ? kSame : 0));
+  PutVarint32(to, static_cast<uint32_t>(tail.size()));
+  PutVarint32(to, from.record_bytes);
+  if (from.same) PutFixed64(to, from.trailer);
+  const Slice rest = After(tail, whole_keys_ ? 0 : kDigestBytes);
+  to->append(rest.data(), rest.size());
+}
+
+void ByteTableIndexBuilder::Finish(uint64_t data_bytes, std::string* to) const {
+  const size_t prefix_bytes = PrefixBytes();
+  std::string entries;
+  std::string entry_offsets;
+  entries.reserve(rest_.size() + groups_.size() * 16);
+  size_t rest_start = 0;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    PutFixed32(&entry_offsets, static_cast<uint32_t>(entries.size()));
+    PutFirstEntry(group, prefix_bytes, &entries);
+    entries.append(rest_, rest_start, groups_[group].rest_end - rest_start);
+    rest_start = groups_[group].rest_end;
+  }
+  PutFixed32(&entry_offsets, static_cast<uint32_t>(entries.size()));
+
+  const size_t start = to->size();
+  for (const size_t field : {size_t{kVersion}, size_t{whole_keys_ ? kWholeKeys : 0}, groups_.size(),
+                             prefix_bytes, entries.size()}) {
+    PutFixed32(to, static_cast<uint32_t>(field));
+  }
+  for (size_t group = 0; group < groups_.size() && !whole_keys_; ++group) {
+    PutFixed64(to, Digest(After(Separator(group), prefix_bytes)));
+  }
+  for (const Group& group : groups_) PutFixed32(to, group.data_offset);
+  PutFixed32(to, static_cast<uint32_t>(data_bytes));
+  to->append(entry_offsets);
+  to->append(first_key_, 0, prefix_bytes);
+  to->append(entries);
+  to->resize(start + RoundUp(to->size() - start + kCrcBytes) - kCrcBytes);
+  PutFixed32(to, Crc32c(to->data() + start, to->size() - start));
+}
+
+}  // namespace dlsm

@@ -1,0 +1,24 @@
+// Constants that builder and reader of the index share; the layout is in byte_table_index.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlsm::byte_table_index {
+
+inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kWholeKeys = 1;
+inline constexpr size_t kHeaderBytes = 20;
+inline constexpr size_t kAlignment = 64;
+inline constexpr size_t kCrcBytes = 4;
+
+inline constexpr uint8_t kInVarint = 7;  // Of the three-bit fields.
+inline constexpr int kAddShift = 3;
+inline constexpr uint8_t kLength = 0x40;
+inline constexpr uint8_t kSame = 0x80;
+
+inline constexpr uint64_t RoundUp(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace dlsm::byte_table_index

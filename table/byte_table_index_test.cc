@@ -1,0 +1,128 @@
+// The index by itself: what it costs, and what it does with bytes that are no index.
+#include "table/byte_table_index.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "dLSM/filter_policy.h"
+#include "table/table_testing.h"
+#include "util/checksum.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint32_t kRecordBytes = 435;
+
+std::string BuildIndex(const std::vector<std::string>& internal_keys) {
+  ByteTableIndexBuilder builder{InternalKeyComparator(BytewiseComparator())};
+  uint64_t offset = 0;
+  const std::string* last = nullptr;
+  for (const std::string& key : internal_keys) {
+    const bool same = last != nullptr && ExtractUserKey(*last) == ExtractUserKey(key);
+    builder.Add(key, same, offset, kRecordBytes);
+    offset += kRecordBytes;
+    last = &key;
+  }
+  std::string bytes;
+  builder.Finish(offset, &bytes);
+  EXPECT_LE(bytes.size(), builder.BytesBound());
+  return bytes;
+}
+
+std::vector<std::string> DecimalKeys(size_t count) {
+  Random random(17);
+  std::set<std::string> user_keys;
+  while (user_keys.size() < count) {
+    user_keys.insert(fmt::format("{:020}", random.Next()));
+  }
+  std::vector<std::string> keys;
+  for (const std::string& key : user_keys) keys.push_back(MakeInternalKey(key, 5));
+  return keys;
+}
+
+// A table of the usual size must cost at most 6.5 bytes of local memory for each key.
+TEST(ByteTableIndexTest, CostsFewBytesAKey) {
+  constexpr size_t kKeys = 150000;
+  TestMemory memory;
+  MemoryQueuePairs queue_pairs(&memory);
+  const std::unique_ptr<const FilterPolicy> bloom(NewBloomFilterPolicy(10));
+  TableOptions options;
+  options.filter_policy = bloom.get();
+  TestRecords records;
+  for (const std::string& key : DecimalKeys(kKeys)) {
+    records.emplace_back(key, std::string(8, 'v'));
+  }
+  TestTable table;
+  ASSERT_NO_FATAL_FAILURE(BuildTestTable(options, records, &memory, &queue_pairs, &table));
+  const double index = static_cast<double>(table.meta.index_bytes) / kKeys;
+  const double filter = static_cast<double>(table.meta.filter_bytes) / kKeys;
+  RecordProperty("index_bytes_per_key", fmt::format("{:.2f}", index));
+  RecordProperty("filter_bytes_per_key", fmt::format("{:.2f}", filter));
+  fmt::print("index {:.2f} and filter {:.2f} bytes a key\n", index, filter);
+  EXPECT_LE(index + filter, 6.5);
+}
+
+TEST(ByteTableIndexTest, StartsFilterAtACacheLine) {
+  for (size_t keys = 1; keys < 40; ++keys) {
+    EXPECT_EQ(BuildIndex(DecimalKeys(keys)).size() % 64, 0);
+  }
+}
+
+// Whatever the bytes are, if only their checksum is right: no call may crash, hang or leave them.
+TEST(ByteTableIndexTest, SurvivesAnyBytes) {
+  const size_t kKeys = 50;
+  std::vector<std::string> keys = DecimalKeys(kKeys - 20);
+  for (SequenceNumber sequence = 30; sequence > 10; --sequence) {
+    keys.push_back(MakeInternalKey("~", sequence));
+  }
+  const std::string good = BuildIndex(keys);
+  const InternalKeyComparator comparator(BytewiseComparator());
+  Random random(3);
+  int opened = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = good;
+    for (uint64_t flips = 1 + random.Uniform(3); flips > 0; --flips) {
+      bytes[random.Uniform(bytes.size() - 4)] = static_cast<char>(random.Next());
+    }
+    EncodeFixed32(bytes.data() + bytes.size() - 4, Crc32c(bytes.data(), bytes.size() - 4));
+    const auto exact = std::make_unique<char[]>(bytes.size());  // Its bounds are watched.
+    std::memcpy(exact.get(), bytes.data(), bytes.size());
+    ByteTableIndex index(comparator);
+    if (!index.Open(Slice(exact.get(), bytes.size()), keys.size() * kRecordBytes, kKeys).ok()) {
+      continue;
+    }
+    ++opened;
+    for (const uint64_t trailer : {ByteTableIndex::kNewest, uint64_t{20} << 8, uint64_t{0}}) {
+      ByteTableIndex::Place place;
+      (void)index.Locate(ExtractUserKey(keys[random.Uniform(kKeys)]), trailer, &place);
+      (void)index.Locate(random.Bytes(random.Uniform(30)), trailer, &place);
+    }
+    ByteTableIndex::GroupOffsets offsets;
+    for (uint32_t group = 0; group < index.groups(); ++group) (void)index.Offsets(group, &offsets);
+  }
+  EXPECT_GT(opened, 1000);
+}
+
+TEST(ByteTableIndexTest, RefusesTruncation) {
+  const std::string good = BuildIndex(DecimalKeys(40));
+  for (size_t bytes = 0; bytes < good.size(); ++bytes) {
+    ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
+    EXPECT_TRUE(index.Open(Slice(good.data(), bytes), 40 * kRecordBytes, 40).IsCorruption());
+  }
+}
+
+TEST(ByteTableIndexTest, RefusesAnotherTable) {
+  const std::string good = BuildIndex(DecimalKeys(40));
+  ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
+  EXPECT_TRUE(index.Open(good, 41 * kRecordBytes, 40).IsCorruption());
+  EXPECT_TRUE(index.Open(good, 40 * kRecordBytes, 80).IsCorruption());
+  ByteTableIndex reverse{InternalKeyComparator(ReverseBytewiseComparator())};
+  EXPECT_TRUE(reverse.Open(good, 40 * kRecordBytes, 40).IsCorruption());
+  EXPECT_TRUE(index.Open(good, 40 * kRecordBytes, 40).ok());
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,46 @@
+// Walks the records of a byte-addressable table: forward by parsing them one after the other,
+// backward by the offsets in the index.
+#pragma once
+
+#include "table/byte_table_index.h"
+#include "table/read_ahead.h"
+#include "table/table_iterator.h"
+
+namespace dlsm {
+
+class ByteTableIterator final : public TableIterator {
+ public:
+  // `index`, `cuts` and `queue_pairs` outlive the iterator.
+  ByteTableIterator(const InternalKeyComparator& comparator, const ByteTableIndex& index,
+                    const RemoteSpan& data, const DataCuts* cuts, const TableReadOptions& options,
+                    QueuePairs* queue_pairs);
+
+  void SeekToFirst() override;
+  void SeekToLast() override;
+  void Seek(const Slice& target) override;
+  void Next() override;
+  void Prev() override;
+
+ private:
+  bool ToPlace(const Slice& user_key, uint64_t trailer);
+  void ReadForward(uint64_t offset);
+  void ReadBackward(uint64_t offset, uint64_t end);
+  void Parse(uint64_t offset);
+  bool LoadGroup(uint32_t group);
+  void ToRecord(uint32_t group, uint32_t ordinal);
+
+  const InternalKeyComparator comparator_;
+  const ByteTableIndex& index_;
+  const uint64_t data_bytes_;
+  const bool verify_checksums_;
+  ReadAhead window_;
+
+  uint64_t offset_ = 0;  // Of the current record.
+
+  // For Prev(): the offsets of the last group that was needed.
+  static constexpr uint32_t kNoGroup = UINT32_MAX;
+  uint32_t group_ = kNoGroup;
+  ByteTableIndex::GroupOffsets group_offsets_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,243 @@
+#include "table/merge_messages.h"
+
+#include "util/bloom_filter.h"
+#include "util/coding.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+
+// More snapshots, ranges, cut points or tables than any merge has; and a bound on what a hostile
+// message can make its receiver allocate.
+constexpr uint32_t kListItemsMax = uint32_t{1} << 20;
+
+Status Malformed(const char* what) { return Status::Corruption("merge message", what); }
+
+bool GetString(Slice* from, std::string* value) {
+  Slice bytes;
+  if (!GetLengthPrefixed(from, &bytes)) return false;
+  *value = bytes.ToString();
+  return true;
+}
+
+bool GetCount(Slice* from, uint32_t* count) {
+  return GetFixed32(from, count) && *count <= kListItemsMax && *count <= from->size();
+}
+
+bool GetFlag(Slice* from, bool* flag) {
+  uint8_t byte = 0;
+  if (!GetFixed8(from, &byte) || byte > 1) return false;
+  *flag = byte == 1;
+  return true;
+}
+
+void PutFlag(std::string* to, bool flag) { to->push_back(flag ? 1 : 0); }
+
+void PutCount(std::string* to, size_t count) { PutFixed32(to, static_cast<uint32_t>(count)); }
+
+// | format: 1 | block bytes: 4 | restart interval: 4 | compression: 1 |
+// | comparator's name: length-prefixed | bits per key of the Bloom filter: 4, 0 for none |
+void PutTableOptions(std::string* to, const TableOptions& options) {
+  const BloomFilterPolicy* const bloom = AsBuiltIn(options.filter_policy);
+  to->push_back(static_cast<char>(options.format));
+  PutFixed32(to, static_cast<uint32_t>(options.block_bytes));
+  PutFixed32(to, static_cast<uint32_t>(options.restart_interval));
+  to->push_back(static_cast<char>(options.compression));
+  PutLengthPrefixed(to, options.comparator->Name());
+  PutFixed32(to, bloom == nullptr ? 0 : static_cast<uint32_t>(bloom->bits_per_key()));
+}
+
+const Comparator* BuiltInComparator(const Slice& name) {
+  for (const Comparator* comparator : {BytewiseComparator(), ReverseBytewiseComparator()}) {
+    if (name == Slice(comparator->Name())) return comparator;
+  }
+  return nullptr;
+}
+
+Status GetTableOptions(Slice* from, TableOptions* options,
+                       std::shared_ptr<const FilterPolicy>* owner) {
+  constexpr uint32_t kBlockBytesMax = uint32_t{1} << 30;
+  constexpr uint32_t kBitsPerKeyMax = 64;
+  uint8_t format = 0;
+  uint8_t compression = 0;
+  uint32_t block_bytes = 0;
+  uint32_t restart_interval = 0;
+  uint32_t bits_per_key = 0;
+  Slice name;
+  if (!GetFixed8(from, &format) || !GetFixed32(from, &block_bytes) ||
+      !GetFixed32(from, &restart_interval) || !GetFixed8(from, &compression) ||
+      !GetLengthPrefixed(from, &name) || !GetFixed32(from, &bits_per_key)) {
+    return Malformed("table options are too short");
+  }
+  if (format > static_cast<uint8_t>(TableFormat::kBlockBased) || compression > kSnappyCompression ||
+      block_bytes > kBlockBytesMax || restart_interval > kBlockBytesMax ||
+      bits_per_key > kBitsPerKeyMax) {
+    return Malformed("table options out of range");
+  }
+  options->comparator = BuiltInComparator(name);
+  if (options->comparator == nullptr) return Malformed("unknown comparator");
+  options->format = static_cast<TableFormat>(format);
+  options->block_bytes = block_bytes;
+  options->restart_interval = static_cast<int>(restart_interval);
+  options->compression = static_cast<CompressionType>(compression);
+  owner->reset();
+  if (bits_per_key != 0) {
+    *owner = std::make_shared<BloomFilterPolicy>(static_cast<int>(bits_per_key));
+  }
+  options->filter_policy = owner->get();
+  return Status::OK();
+}
+
+// | snapshots: count, 8 each | older: count, two keys each | begin, end: flag and key each |
+// | table bytes max: 8 | cut points: count, keys |
+void PutMergeOptions(std::string* to, const MergeOptions& options) {
+  PutCount(to, options.snapshots.size());
+  for (const SequenceNumber snapshot : options.snapshots) PutFixed64(to, snapshot);
+  PutCount(to, options.older.size());
+  for (const KeyRange& range : options.older) {
+    PutLengthPrefixed(to, range.smallest);
+    PutLengthPrefixed(to, range.largest);
+  }
+  PutFlag(to, options.has_begin);
+  PutLengthPrefixed(to, options.begin);
+  PutFlag(to, options.has_end);
+  PutLengthPrefixed(to, options.end);
+  PutFixed64(to, options.table_bytes_max);
+  PutCount(to, options.cut_points.size());
+  for (const std::string& cut : options.cut_points) PutLengthPrefixed(to, cut);
+}
+
+bool GetSnapshots(Slice* from, std::vector<SequenceNumber>* snapshots) {
+  uint32_t count = 0;
+  if (!GetCount(from, &count) || count > from->size() / sizeof(SequenceNumber)) return false;
+  snapshots->resize(count);
+  for (SequenceNumber& snapshot : *snapshots) {
+    if (!GetFixed64(from, &snapshot)) return false;
+  }
+  return true;
+}
+
+bool GetOlder(Slice* from, std::vector<KeyRange>* older) {
+  uint32_t count = 0;
+  if (!GetCount(from, &count)) return false;
+  older->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    KeyRange& range = older->emplace_back();
+    if (!GetString(from, &range.smallest) || !GetString(from, &range.largest)) return false;
+  }
+  return true;
+}
+
+bool GetCutPoints(Slice* from, std::vector<std::string>* cut_points) {
+  uint32_t count = 0;
+  if (!GetCount(from, &count)) return false;
+  cut_points->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!GetString(from, &cut_points->emplace_back())) return false;
+  }
+  return true;
+}
+
+Status GetMergeOptions(Slice* from, MergeOptions* options) {
+  const bool parsed = GetSnapshots(from, &options->snapshots) && GetOlder(from, &options->older) &&
+                      GetFlag(from, &options->has_begin) && GetString(from, &options->begin) &&
+                      GetFlag(from, &options->has_end) && GetString(from, &options->end) &&
+                      GetFixed64(from, &options->table_bytes_max) &&
+                      GetCutPoints(from, &options->cut_points);
+  return parsed ? Status::OK() : Malformed("merge options are malformed");
+}
+
+void PutTables(std::string* to, const std::vector<TableMeta>& tables) {
+  PutCount(to, tables.size());
+  for (const TableMeta& table : tables) table.EncodeTo(to);
+}
+
+Status GetTables(Slice* from, std::vector<TableMeta>* tables) {
+  uint32_t count = 0;
+  if (!GetCount(from, &count)) return Malformed("a list of tables is too short");
+  tables->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    DLSM_RETURN_IF_ERROR(tables->emplace_back().DecodeFrom(from));
+  }
+  return Status::OK();
+}
+
+Status GetVersion(Slice* from) {
+  uint32_t version = 0;
+  if (!GetFixed32(from, &version)) return Malformed("too short");
+  return version == kVersion ? Status::OK()
+                             : Malformed("unknown version: both sides must be of one release");
+}
+
+Status ExpectEnd(const Slice& rest) {
+  return rest.empty() ? Status::OK() : Malformed("bytes beyond its end");
+}
+
+}  // namespace
+
+bool MergeRequest::CanShip(const TableOptions& options) {
+  const bool comparator = options.comparator == BytewiseComparator() ||
+                          options.comparator == ReverseBytewiseComparator();
+  return comparator &&
+         (options.filter_policy == nullptr || options.filter_policy == Options::kNoFilter ||
+          AsBuiltIn(options.filter_policy) != nullptr);
+}
+
+// | version: 4 | session: 8 | table options | merge options | runs: count, tables: count, meta each
+// |
+std::string MergeRequest::Encode() const {
+  std::string to;
+  PutFixed32(&to, kVersion);
+  PutFixed64(&to, static_cast<uint64_t>(session));
+  PutTableOptions(&to, options.table);
+  PutMergeOptions(&to, options);
+  PutCount(&to, runs.size());
+  for (const auto& run : runs) PutTables(&to, run);
+  return to;
+}
+
+Status MergeRequest::Decode(const Slice& bytes) {
+  Slice from = bytes;
+  uint64_t session_number = 0;
+  uint32_t run_count = 0;
+  DLSM_RETURN_IF_ERROR(GetVersion(&from));
+  if (!GetFixed64(&from, &session_number)) return Malformed("too short");
+  session = SessionId{session_number};
+  DLSM_RETURN_IF_ERROR(GetTableOptions(&from, &options.table, &filter_policy));
+  DLSM_RETURN_IF_ERROR(GetMergeOptions(&from, &options));
+  if (!GetCount(&from, &run_count)) return Malformed("too short");
+  runs.clear();
+  for (uint32_t i = 0; i < run_count; ++i) {
+    DLSM_RETURN_IF_ERROR(GetTables(&from, &runs.emplace_back()));
+  }
+  return ExpectEnd(from);
+}
+
+// | version: 4 | five counters of 8 | tables: count, meta each |
+std::string MergeReply::Encode() const {
+  std::string to;
+  PutFixed32(&to, kVersion);
+  for (const uint64_t counter :
+       {statistics.records_read, statistics.records_written, statistics.bytes_read,
+        statistics.bytes_written, statistics.micros}) {
+    PutFixed64(&to, counter);
+  }
+  PutTables(&to, outputs);
+  return to;
+}
+
+Status MergeReply::Decode(const Slice& bytes) {
+  Slice from = bytes;
+  DLSM_RETURN_IF_ERROR(GetVersion(&from));
+  for (uint64_t* counter :
+       {&statistics.records_read, &statistics.records_written, &statistics.bytes_read,
+        &statistics.bytes_written, &statistics.micros}) {
+    if (!GetFixed64(&from, counter)) return Malformed("too short");
+  }
+  DLSM_RETURN_IF_ERROR(GetTables(&from, &outputs));
+  return ExpectEnd(from);
+}
+
+}  // namespace dlsm

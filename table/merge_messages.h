@@ -1,0 +1,42 @@
+// The request for a merge on a memory node and its reply.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/filter_policy.h"
+#include "dLSM/status.h"
+#include "table/merge_tables.h"
+#include "table/table_meta.h"
+#include "util/rpc/messages.h"
+
+namespace dlsm {
+
+struct MergeRequest {
+  SessionId session{};
+  // In options.table, comparator and filter policy are shipped by name (and bits per key): only the
+  // built-in ones can be, see CanShip().
+  MergeOptions options;
+  std::vector<std::vector<TableMeta>> runs;
+  // What options.table.filter_policy points to after Decode().
+  std::shared_ptr<const FilterPolicy> filter_policy;
+
+  // Whether a memory node can do merges with these options: it has no user-defined comparator or
+  // filter policy.
+  static bool CanShip(const TableOptions& options);
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct MergeReply {
+  std::vector<TableMeta> outputs;  // Placed, not numbered; owned by the session.
+  MergeStatistics statistics;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+}  // namespace dlsm

@@ -1,0 +1,142 @@
+#include "table/merge_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "table/table_testing.h"
+#include "util/bloom_filter.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+TableMeta SomeTable(uint64_t number) {
+  TableMeta meta;
+  meta.number = number;
+  meta.image = RemoteSpan{kTestNode, RegionId{2}, number << 20, 100};
+  meta.data_bytes = 60;
+  meta.index_bytes = 30;
+  meta.filter_bytes = 10;
+  meta.entries = 5;
+  meta.smallest = MakeInternalKey("a", number);
+  meta.largest = MakeInternalKey("b", number);
+  return meta;
+}
+
+MergeRequest SomeRequest(const FilterPolicy* filter_policy) {
+  MergeRequest request;
+  request.session = SessionId{99};
+  request.options.table.format = TableFormat::kBlockBased;
+  request.options.table.comparator = ReverseBytewiseComparator();
+  request.options.table.filter_policy = filter_policy;
+  request.options.table.compression = kSnappyCompression;
+  request.options.snapshots = {3, 5, 8};
+  request.options.older = {{"z", "y"}, {"c", ""}};
+  request.options.has_begin = true;
+  request.options.begin = "q";
+  request.options.table_bytes_max = 12345;
+  request.options.cut_points = {"p", "k"};
+  request.runs = {{SomeTable(1), SomeTable(2)}, {}, {SomeTable(3)}};
+  return request;
+}
+
+MergeReply SomeReply() {
+  MergeReply reply;
+  reply.outputs = {SomeTable(7), SomeTable(8)};
+  reply.statistics.records_read = 1;
+  reply.statistics.records_written = 2;
+  reply.statistics.bytes_read = 3;
+  reply.statistics.bytes_written = 4;
+  reply.statistics.micros = 5;
+  return reply;
+}
+
+TEST(MergeMessagesTest, RequestComesBackAsItWas) {
+  const BloomFilterPolicy bloom(12);
+  const std::string bytes = SomeRequest(&bloom).Encode();
+  MergeRequest decoded;
+  ASSERT_OK(decoded.Decode(bytes));
+  EXPECT_EQ(decoded.Encode(), bytes);
+  EXPECT_EQ(decoded.session, SessionId{99});
+  EXPECT_EQ(decoded.options.table.comparator, ReverseBytewiseComparator());
+  ASSERT_NE(AsBuiltIn(decoded.options.table.filter_policy), nullptr);
+  EXPECT_EQ(AsBuiltIn(decoded.options.table.filter_policy)->bits_per_key(), 12);
+  EXPECT_EQ(decoded.options.older[1].smallest, "c");
+  EXPECT_TRUE(decoded.options.has_begin);
+  EXPECT_FALSE(decoded.options.has_end);
+  EXPECT_EQ(decoded.runs[0][1].image, SomeTable(2).image);
+  ASSERT_OK(decoded.Decode(SomeRequest(nullptr).Encode()));
+  EXPECT_EQ(decoded.options.table.filter_policy, nullptr);
+}
+
+TEST(MergeMessagesTest, ReplyComesBackAsItWas) {
+  const std::string bytes = SomeReply().Encode();
+  MergeReply decoded;
+  ASSERT_OK(decoded.Decode(bytes));
+  EXPECT_EQ(decoded.Encode(), bytes);
+  EXPECT_EQ(decoded.statistics.bytes_written, 4);
+  EXPECT_EQ(decoded.outputs.size(), 2);
+}
+
+template <typename Message>
+void ExpectHostileBytesAreRefused(const std::string& good) {
+  for (size_t bytes = 0; bytes < good.size(); ++bytes) {
+    EXPECT_TRUE(Message().Decode(Slice(good.data(), bytes)).IsCorruption()) << bytes;
+  }
+  EXPECT_TRUE(Message().Decode(good + "x").IsCorruption());
+  Random random(1);
+  for (int round = 0; round < 30000; ++round) {
+    std::string bad = good;
+    for (uint64_t changes = 1 + random.Uniform(4); changes > 0; --changes) {
+      bad[random.Uniform(bad.size())] = static_cast<char>(random.OneIn(3) ? 0xff : random.Next());
+    }
+    Message message;
+    if (message.Decode(bad).ok()) {  // Then it means something, and the same thing again.
+      Message again;
+      EXPECT_OK(again.Decode(message.Encode()));
+    }
+  }
+}
+
+TEST(MergeMessagesTest, HostileRequestsAreRefused) {
+  const BloomFilterPolicy bloom(12);
+  ExpectHostileBytesAreRefused<MergeRequest>(SomeRequest(&bloom).Encode());
+}
+
+TEST(MergeMessagesTest, HostileRepliesAreRefused) {
+  ExpectHostileBytesAreRefused<MergeReply>(SomeReply().Encode());
+}
+
+class UserComparator final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override { return a.compare(b); }
+  // The name alone must not make it a built-in one.
+  const char* Name() const override { return BytewiseComparator()->Name(); }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+class UserFilter final : public FilterPolicy {
+ public:
+  const char* Name() const override { return "user"; }
+  void CreateFilter(const Slice*, int, std::string*) const override {}
+  bool KeyMayMatch(const Slice&, const Slice&) const override { return true; }
+};
+
+TEST(MergeMessagesTest, OnlyWhatIsBuiltInCanBeShipped) {
+  const UserComparator comparator;
+  const UserFilter filter;
+  TableOptions options;
+  EXPECT_TRUE(MergeRequest::CanShip(options));
+  options.filter_policy = Options::kNoFilter;
+  EXPECT_TRUE(MergeRequest::CanShip(options));
+  options.filter_policy = &filter;
+  EXPECT_FALSE(MergeRequest::CanShip(options));
+  options.filter_policy = nullptr;
+  options.comparator = &comparator;
+  EXPECT_FALSE(MergeRequest::CanShip(options));
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,145 @@
+#include "table/merge_tables.h"
+
+#include <chrono>
+
+#include "table/merge_input.h"
+#include "table/merge_writer.h"
+#include "table/version_filter.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// How many records are merged between two looks at `cancelled`.
+constexpr uint64_t kRecordsPerBatch = 256;
+
+// The user key of the record before, which the next one is compared with.
+class LastKey {
+ public:
+  void Set(const TableIterator& record) {
+    key_ = record.key();
+    if (record.stable()) return;
+    copy_.assign(key_.data(), key_.size());
+    key_ = copy_;
+  }
+  const Slice& key() const { return key_; }
+
+ private:
+  Slice key_;
+  std::string copy_;
+};
+
+// More than the outputs are going to have, or 0 where that cannot be told from the inputs: a
+// compressed table says nothing of what it holds.
+uint64_t ImageBytesBound(const MergeOptions& options, const std::vector<TableRun>& runs) {
+  if (options.table.format != TableFormat::kByteAddressable) return 0;
+  uint64_t bytes = 0;
+  for (const TableRun& run : runs) {
+    for (const TableReader* table : run) {
+      if (table->meta().format != TableFormat::kByteAddressable) return 0;
+      bytes += table->meta().image.bytes;
+    }
+  }
+  return bytes + bytes / 4 + (uint64_t{64} << 10);
+}
+
+class Merge {
+ public:
+  Merge(const MergeOptions& options, const std::vector<TableRun>& runs,
+        const TableReadOptions& read_options, QueuePairs* queue_pairs,
+        const std::atomic<bool>& cancelled, MergeOutput* output, MergeStatistics* statistics)
+      : options_(options),
+        comparator_(options.table.comparator),
+        cancelled_(cancelled),
+        statistics_(statistics),
+        input_(options, runs, read_options, queue_pairs),
+        filter_(options),
+        writer_(options, ImageBytesBound(options, runs), output, statistics) {}
+
+  Status Run() {
+    while (input_.Valid()) {
+      // Pairs with nothing: a cancellation is seen a batch later at worst.
+      if (cancelled_.load(std::memory_order_relaxed)) {
+        return Status::Aborted("the merge was cancelled");
+      }
+      bool ended = false;
+      DLSM_RETURN_IF_ERROR(MergeBatch(&ended));
+      if (ended) return writer_.Finish();
+    }
+    DLSM_RETURN_IF_ERROR(input_.status());
+    return writer_.Finish();
+  }
+
+ private:
+  Status MergeBatch(bool* ended) {
+    for (uint64_t i = 0; i < kRecordsPerBatch && input_.Valid(); ++i) {
+      const TableIterator& record = input_.record();
+      const Slice user_key = ExtractUserKey(record.key());
+      if (options_.has_end && comparator_.CompareUserKeys(user_key, options_.end) >= 0) {
+        *ended = true;
+        return Status::OK();
+      }
+      bool same = false;
+      DLSM_RETURN_IF_ERROR(CheckOrder(record.key(), &same));
+      ++statistics_->records_read;
+      statistics_->bytes_read += record.encoded().empty()
+                                     ? record.key().size() + record.value().size()
+                                     : record.encoded().size();
+      if (filter_.Keep(record.key(), same)) {
+        DLSM_RETURN_IF_ERROR(writer_.Add(record, kept_ && same));
+        kept_ = true;
+      } else if (!same) {
+        kept_ = false;
+      }
+      last_.Set(record);
+      input_.Next();
+    }
+    return Status::OK();
+  }
+
+  // Builders rely on the order, and the inputs are only bytes that someone wrote.
+  Status CheckOrder(const Slice& key, bool* same) const {
+    if (statistics_->records_read == 0) return Status::OK();
+    const int order = comparator_.CompareUserKeys(ExtractUserKey(last_.key()), ExtractUserKey(key));
+    if (order > 0 || (order == 0 && ExtractTrailer(last_.key()) < ExtractTrailer(key))) {
+      return Status::Corruption("the records of a table are out of order");
+    }
+    *same = order == 0;
+    return Status::OK();
+  }
+
+  const MergeOptions& options_;
+  const InternalKeyComparator comparator_;
+  const std::atomic<bool>& cancelled_;
+  MergeStatistics* const statistics_;
+  MergeInput input_;
+  VersionFilter filter_;
+  MergeWriter writer_;
+  LastKey last_;
+  bool kept_ = false;  // A version of the last key was kept.
+};
+
+uint64_t MicrosSince(std::chrono::steady_clock::time_point start) {
+  const auto passed = std::chrono::steady_clock::now() - start;
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(passed).count());
+}
+
+}  // namespace
+
+Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& runs,
+                   const TableReadOptions& read_options, QueuePairs* queue_pairs,
+                   const std::atomic<bool>& cancelled, MergeOutput* output,
+                   MergeStatistics* statistics) {
+  const auto start = std::chrono::steady_clock::now();
+  *statistics = MergeStatistics();
+  TableReadOptions verified = read_options;
+  verified.verify_checksums = true;
+  verified.fill_cache = false;
+  const Status status =
+      Merge(options, runs, verified, queue_pairs, cancelled, output, statistics).Run();
+  statistics->micros = MicrosSince(start);
+  return status;
+}
+
+}  // namespace dlsm

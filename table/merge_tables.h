@@ -1,0 +1,72 @@
+// The one merge. A compute node and a memory node call this same function.
+//
+// Merges runs of tables into new tables, in internal key order:
+//   1. Of each user key, a version is dropped if a newer one is visible to every live snapshot that
+//      sees it (shadowed), or if it is a deletion that every snapshot sees and `older` shows that
+//      no older table can hold the key.
+//   2. The output is cut at cut points, and where a table would exceed its byte limit.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "table/table_builder.h"
+#include "table/table_reader.h"
+
+namespace dlsm {
+
+// User keys, both inclusive.
+struct KeyRange {
+  std::string smallest;
+  std::string largest;
+};
+
+struct MergeOptions {
+  TableOptions table;
+  std::vector<SequenceNumber> snapshots;  // Live ones, ascending.
+  // What tables older than all inputs may hold: sorted by `smallest`, disjoint.
+  std::vector<KeyRange> older;
+  // Only user keys in [begin, end) are merged; each bound may be absent.
+  bool has_begin = false;
+  bool has_end = false;
+  std::string begin;
+  std::string end;
+  uint64_t table_bytes_max = uint64_t{64}
+                             << 20;     // Of one output's image; a lone record may exceed it.
+  std::vector<std::string> cut_points;  // User keys, ascending; each starts a new table.
+};
+
+struct MergeStatistics {
+  uint64_t records_read = 0;
+  uint64_t records_written = 0;
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;  // Of images.
+  uint64_t micros = 0;
+};
+
+// Where outputs go.
+class MergeOutput {
+ public:
+  virtual ~MergeOutput() = default;
+  // A sink with a capacity of at least `bytes`.
+  virtual Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) = 0;
+  // The table of the last NewTable() is complete; *meta lacks place and number, which the callee
+  // sets.
+  virtual Status TableDone(TableMeta meta, std::string resident) = 0;
+};
+
+// A run: tables whose internal keys do not overlap, ascending.
+using TableRun = std::vector<const TableReader*>;
+
+// `runs` in any order. Every record's checksum is verified. Stops with Aborted at the next record
+// batch once *cancelled is true. On an error, outputs already done remain the callee's to drop.
+Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& runs,
+                   const TableReadOptions& read_options, QueuePairs* queue_pairs,
+                   const std::atomic<bool>& cancelled, MergeOutput* output,
+                   MergeStatistics* statistics);
+
+}  // namespace dlsm

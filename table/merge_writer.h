@@ -1,0 +1,72 @@
+// The output side of a merge: cuts the records that are kept into tables.
+//
+// The versions of one user key stay together in one table, so that a key has one table in each run:
+// they are gathered until the next key comes, and if they do not fit into the current table, a new
+// one is begun before them. Only versions that exceed a table by themselves are split.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "table/merge_tables.h"
+#include "table/table_iterator.h"
+
+namespace dlsm {
+
+class MergeWriter {
+ public:
+  // What the arguments point to outlives this. `image_bytes_bound`: more than all outputs together
+  // are going to have, as far as is known; 0 if nothing is known.
+  MergeWriter(const MergeOptions& options, uint64_t image_bytes_bound, MergeOutput* output,
+              MergeStatistics* statistics);
+
+  // In internal key order. `same`: the user key is that of the call before.
+  Status Add(const TableIterator& record, bool same);
+  // Ends the last table. To be called once, last.
+  Status Finish();
+
+ private:
+  // A record that waits for its user key to be complete.
+  struct Pending {
+    Slice encoded;
+    Slice internal_key;
+    Slice value;
+  };
+
+  uint64_t Bound(const Pending& record) const;
+  void Enqueue(const TableIterator& record);
+  Status WritePending();
+  Status Write(const Pending& record);
+  bool PassesCutPoint(const Slice& user_key);
+  bool Fits(uint64_t bytes) const { return builder_->ImageBytesBound() + bytes <= capacity_; }
+  Status OpenTable(const Pending& first);
+  Status CloseTable();
+
+  const MergeOptions& options_;
+  const InternalKeyComparator comparator_;
+  MergeOutput* const output_;
+  MergeStatistics* const statistics_;
+  // For bounds only: it is never given a record.
+  const std::unique_ptr<TableBuilder> empty_table_;
+  const uint64_t table_bytes_max_;
+  uint64_t image_bytes_left_;  // Of image_bytes_bound; 0 if nothing is known.
+
+  size_t cut_point_ = 0;  // The next of options_.cut_points.
+  std::unique_ptr<TableSink> sink_;
+  std::unique_ptr<TableBuilder> builder_;  // Null between tables. Goes before its sink.
+  uint64_t capacity_ = 0;                  // Of the current table's image.
+
+  std::vector<Pending> pending_;  // Versions of one user key.
+  // Of records whose bytes do not stay; some of them spare. A deque: pending records point into
+  // them, so they must not move.
+  std::deque<std::string> copies_;
+  size_t copies_used_ = 0;
+  uint64_t pending_bytes_bound_ = 0;
+  bool split_ = false;  // Versions of the current key have been written already.
+};
+
+}  // namespace dlsm

@@ -1,0 +1,140 @@
+#include "table/read_ahead.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+ReadAhead::ReadAhead(const RemoteSpan& data, const DataCuts* cuts, const TableReadOptions& options,
+                     QueuePairs* queue_pairs)
+    : data_(data),
+      cuts_(cuts),
+      options_(options),
+      queue_pairs_(queue_pairs),
+      next_bytes_(options.prefetch_bytes) {}
+
+Status ReadAhead::Forward(uint64_t begin) {
+  assert(begin < data_.bytes);
+  if (Holds(begin)) return Status::OK();
+  Grow(direction_ == Direction::kForward && begin == end_, Direction::kForward);
+  return Load(begin, cuts_->CutAfter(begin, next_bytes_));
+}
+
+Status ReadAhead::Backward(uint64_t end) {
+  assert(0 < end && end <= data_.bytes);
+  if (begin_ < end && end <= end_) return Status::OK();
+  Grow(direction_ == Direction::kBackward && end == begin_, Direction::kBackward);
+  return Load(cuts_->CutBefore(end, next_bytes_), end);
+}
+
+// A reader whose first window is the largest one has said that it will read on.
+void ReadAhead::Grow(bool sequential, Direction direction) {
+  next_bytes_ = sequential ? std::min<uint64_t>(next_bytes_ * 2, options_.prefetch_bytes_max)
+                           : options_.prefetch_bytes;
+  sequential_ = sequential || options_.prefetch_bytes >= options_.prefetch_bytes_max;
+  direction_ = direction;
+}
+
+Status ReadAhead::Load(uint64_t begin, uint64_t end) {
+  assert(begin < end && end <= data_.bytes);
+  begin_ = end_ = 0;  // No window, should an error come.
+  QueuePair* queue_pair = nullptr;
+  DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(data_.node, &queue_pair));
+  const RemoteSpan span = data_.Sub(begin, end - begin);
+  if (const char* bytes = queue_pair->Direct(span); bytes != nullptr) {
+    queue_pair->CountDirectRead(span.bytes, options_.purpose);
+    bytes_ = bytes;
+    begin_ = begin;
+    end_ = end;
+    direct_ = true;
+    return Status::OK();
+  }
+  direct_ = false;
+  const bool matches =
+      posted_ != nullptr &&
+      (direction_ == Direction::kForward ? posted_->begin == begin : posted_->end == end);
+  bool taken = false;
+  if (matches) DLSM_RETURN_IF_ERROR(TakePosted(queue_pair, &taken));
+  if (!taken) DLSM_RETURN_IF_ERROR(FetchNow(queue_pair, begin, end));
+  if (sequential_) PostNext(queue_pair);
+  return Status::OK();
+}
+
+Status ReadAhead::FetchNow(QueuePair* queue_pair, uint64_t begin, uint64_t end) {
+  posted_.reset();  // Not wanted any more.
+  std::shared_ptr<Window> window;
+  DLSM_RETURN_IF_ERROR(NewWindow(begin, end, &window));
+  DLSM_RETURN_IF_ERROR(queue_pair->PostRead(data_.Sub(begin, end - begin),
+                                            window->buffer.span().Sub(0, end - begin),
+                                            options_.purpose, &window->ticket));
+  // Held although this waits for it: a wait that fails must not free the buffer.
+  queue_pair->held().Hold(window->ticket, window);
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, Deadline::In(options_.timeout)));
+  queue_pair->held().Complete(window->ticket);
+  Use(std::move(window));
+  return Status::OK();
+}
+
+// *taken stays false if the read-ahead is another thread's, or was lost with its queue pair.
+Status ReadAhead::TakePosted(QueuePair* queue_pair, bool* taken) {
+  const std::shared_ptr<Window> window = std::move(posted_);
+  posted_ = nullptr;
+  if (!window->complete()) {
+    if (!queue_pair->held().Holds(*window)) return Status::OK();
+    DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, Deadline::In(options_.timeout)));
+    queue_pair->held().Complete(window->ticket);
+  }
+  Use(window);
+  *taken = true;
+  return Status::OK();
+}
+
+// An error here is not an error yet: who needs the window will read it and see.
+void ReadAhead::PostNext(QueuePair* queue_pair) {
+  const uint64_t bytes = std::min<uint64_t>(next_bytes_ * 2, options_.prefetch_bytes_max);
+  uint64_t begin = end_;
+  uint64_t end = begin_;
+  if (direction_ == Direction::kForward) {
+    if (begin == data_.bytes) return;
+    end = cuts_->CutAfter(begin, bytes);
+  } else {
+    if (end == 0) return;
+    begin = cuts_->CutBefore(end, bytes);
+  }
+  std::shared_ptr<Window> window;
+  if (!NewWindow(begin, end, &window).ok()) return;
+  const Status posted =
+      queue_pair->PostRead(data_.Sub(begin, end - begin), window->buffer.span().Sub(0, end - begin),
+                           options_.purpose, &window->ticket);
+  if (!posted.ok()) return;
+  queue_pair->held().Hold(window->ticket, window);
+  posted_ = std::move(window);
+  if (!queue_pair->Ring().ok()) posted_.reset();
+}
+
+Status ReadAhead::NewWindow(uint64_t begin, uint64_t end, std::shared_ptr<Window>* window) {
+  const uint64_t bytes = end - begin;
+  *window = std::move(spare_);
+  spare_ = nullptr;
+  if (*window == nullptr || (*window)->buffer.bytes() < bytes) {
+    *window = std::make_shared<Window>();
+    DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(data_.node, bytes, &(*window)->buffer));
+  }
+  (*window)->Reset();
+  (*window)->begin = begin;
+  (*window)->end = end;
+  return Status::OK();
+}
+
+void ReadAhead::Use(std::shared_ptr<Window> window) {
+  // The queue pair has let go of the old window before this read was waited for.
+  spare_ = std::move(current_);
+  current_ = std::move(window);
+  bytes_ = current_->buffer.data();
+  begin_ = current_->begin;
+  end_ = current_->end;
+}
+
+}  // namespace dlsm

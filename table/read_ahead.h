@@ -1,0 +1,94 @@
+// How an iterator gets at a table's data: through windows that grow with sequential use.
+//
+//   data   | r0 | r1 | r2 | r3 | r4 | r5 | r6 | r7 | r8 |      windows are cut between units
+//                 '-------------'    '--------------'           (records or blocks), so that
+//                  the window         posted already            none is ever in two of them
+//
+// Where the fabric lets this thread address the data, a window is the data in place and only
+// counted; elsewhere it is a registered buffer, and the next one is posted while the current one is
+// consumed, once the use has proved to be sequential.
+//
+// An iterator may be used by one thread after another. A read-ahead belongs to the queue pair of
+// the thread that posted it: another thread that finds it incomplete reads again for itself. The
+// buffer is shared with that queue pair (held_transfers.h), so it outlives a reader that goes away.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "dLSM/status.h"
+#include "table/table_reader.h"
+#include "util/fabric/fabric.h"
+
+namespace dlsm {
+
+// Where a table's data may be cut. Thread-safe.
+class DataCuts {
+ public:
+  virtual ~DataCuts() = default;
+  // The largest cut in (begin, begin + bytes], or the first one after `begin` if there is none.
+  // `begin` is a cut and not the end of the data.
+  virtual uint64_t CutAfter(uint64_t begin, uint64_t bytes) const = 0;
+  // The smallest cut in [end - bytes, end), or the last one before `end` if there is none. `end` is
+  // a cut and not 0.
+  virtual uint64_t CutBefore(uint64_t end, uint64_t bytes) const = 0;
+};
+
+class ReadAhead {
+ public:
+  // `cuts` and `queue_pairs` outlive this.
+  ReadAhead(const RemoteSpan& data, const DataCuts* cuts, const TableReadOptions& options,
+            QueuePairs* queue_pairs);
+
+  // Makes the window hold the unit that starts at the cut `begin`, and some after it.
+  Status Forward(uint64_t begin);
+  // Makes the window hold the unit that ends at the cut `end`, and some before it.
+  Status Backward(uint64_t end);
+
+  // The window: the data's bytes [begin(), end()). They stay until the next call that fails or
+  // moves it.
+  uint64_t begin() const { return begin_; }
+  uint64_t end() const { return end_; }
+  // Of the byte at `offset` of the data, which is in the window.
+  const char* At(uint64_t offset) const { return bytes_ + (offset - begin_); }
+  bool Holds(uint64_t offset) const { return begin_ <= offset && offset < end_; }
+  // The window is the table's own memory.
+  bool direct() const { return direct_; }
+
+ private:
+  enum class Direction { kNone, kForward, kBackward };
+
+  struct Window final : Transfer {
+    RegisteredBuffer buffer;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    Ticket ticket{};
+  };
+
+  void Grow(bool sequential, Direction direction);
+  Status Load(uint64_t begin, uint64_t end);
+  Status FetchNow(QueuePair* queue_pair, uint64_t begin, uint64_t end);
+  Status TakePosted(QueuePair* queue_pair, bool* taken);
+  void PostNext(QueuePair* queue_pair);
+  Status NewWindow(uint64_t begin, uint64_t end, std::shared_ptr<Window>* window);
+  void Use(std::shared_ptr<Window> window);
+
+  const RemoteSpan data_;
+  const DataCuts* const cuts_;
+  const TableReadOptions options_;
+  QueuePairs* const queue_pairs_;
+
+  Direction direction_ = Direction::kNone;
+  bool sequential_ = false;
+  uint64_t next_bytes_;  // Of the next window.
+
+  uint64_t begin_ = 0;
+  uint64_t end_ = 0;
+  const char* bytes_ = nullptr;
+  bool direct_ = false;
+  std::shared_ptr<Window> current_;  // Holds bytes_ unless direct_.
+  std::shared_ptr<Window> posted_;   // Read-ahead; null if there is none.
+  std::shared_ptr<Window> spare_;    // A buffer to use again; nobody else has it.
+};
+
+}  // namespace dlsm

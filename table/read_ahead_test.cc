@@ -1,0 +1,165 @@
+// Read-ahead over a fabric that transfers as late as it may: under the sanitizers, a buffer that is
+// freed, reused or read too early is an error.
+#include "table/read_ahead.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "table/table_testing.h"
+
+namespace dlsm {
+namespace {
+
+void OnAnotherThread(const std::function<void()>& work) { std::thread(work).join(); }
+
+class ReadAheadTest : public testing::TestWithParam<TableFormat> {
+ protected:
+  ReadAheadTest() : queue_pairs_(&memory_) {
+    options_.format = GetParam();
+    for (int i = 0; i < kRecords; ++i) {
+      records_.emplace_back(MakeInternalKey(fmt::format("{:06}", i), 1),
+                            fmt::format("{}{}", i, std::string(100, 'v')));
+    }
+  }
+
+  void SetUp() override {
+    BuildTestTable(options_, records_, &memory_, &queue_pairs_, &table_);
+    read_options_.prefetch_bytes = 1000;
+    read_options_.prefetch_bytes_max = 4000;
+  }
+
+  std::unique_ptr<TableIterator> NewIterator() {
+    return table_.reader->NewIterator(read_options_, &queue_pairs_);
+  }
+
+  static constexpr int kRecords = 2000;
+  TestMemory memory_;
+  MemoryQueuePairs queue_pairs_;
+  TableOptions options_;
+  TestRecords records_;
+  TestTable table_;
+  TableReadOptions read_options_;
+};
+
+// Every window is read once, and while one is consumed the next one is on its way.
+TEST_P(ReadAheadTest, ReadsAheadAndReadsNothingTwice) {
+  const auto iterator = NewIterator();
+  const WireCounts before = queue_pairs_.Counts();
+  bool overlapped = false;
+  int count = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    overlapped = overlapped || queue_pairs_.Mine()->outstanding() > 0;
+    ++count;
+  }
+  EXPECT_EQ(count, kRecords);
+  EXPECT_TRUE(overlapped);
+  const WireCounts cost = queue_pairs_.Counts() - before;
+  EXPECT_EQ(cost.read_bytes, table_.meta.data_bytes);
+  EXPECT_LE(cost.round_trips, table_.meta.data_bytes / 2000);
+}
+
+TEST_P(ReadAheadTest, ReadsAheadBackward) {
+  const auto iterator = NewIterator();
+  const WireCounts before = queue_pairs_.Counts();
+  int count = 0;
+  for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) ++count;
+  EXPECT_EQ(count, kRecords);
+  EXPECT_EQ((queue_pairs_.Counts() - before).read_bytes, table_.meta.data_bytes);
+}
+
+// A seek that is followed by few steps must not pay for windows that nobody asked for.
+TEST_P(ReadAheadTest, SeeksReadOneWindow) {
+  const auto iterator = NewIterator();
+  iterator->Seek(records_[1000].first);
+  ASSERT_TRUE(iterator->Valid());
+  const WireCounts cost = queue_pairs_.Counts();
+  EXPECT_EQ(cost.round_trips, 1);
+  EXPECT_LE(cost.read_bytes, std::max<uint64_t>(read_options_.prefetch_bytes, 9000));
+  EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0);
+}
+
+// Each step on another thread than the one before, with read-ahead outstanding in between: what one
+// thread posted must not be waited for, used or freed by another.
+TEST_P(ReadAheadTest, MayBeUsedByOneThreadAfterAnother) {
+  auto iterator = NewIterator();
+  iterator->SeekToFirst();
+  for (int i = 0; i < kRecords;) {
+    const auto several = [&] {
+      for (int steps = 0; steps < 37 && i < kRecords; ++steps, ++i) {
+        ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+        ASSERT_EQ(iterator->key(), Slice(records_[static_cast<size_t>(i)].first));
+        ASSERT_EQ(iterator->value(), Slice(records_[static_cast<size_t>(i)].second));
+        iterator->Next();
+      }
+    };
+    several();
+    OnAnotherThread(several);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_FALSE(iterator->Valid());
+  OnAnotherThread([&] { iterator.reset(); });
+}
+
+// Destroyed with read-ahead under way, by its thread and by another; the transfer then takes place.
+TEST_P(ReadAheadTest, MayBeDestroyedWithReadsUnderWay) {
+  for (const bool elsewhere : {false, true}) {
+    auto iterator = NewIterator();
+    iterator->SeekToFirst();
+    while (queue_pairs_.Mine()->outstanding() == 0) {
+      ASSERT_TRUE(iterator->Valid());
+      iterator->Next();
+    }
+    if (elsewhere) {
+      OnAnotherThread([&] { iterator.reset(); });
+    }
+    iterator.reset();
+    EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 1);
+    const auto other = NewIterator();  // Its wait completes the transfer that nobody wants.
+    other->SeekToFirst();
+    ASSERT_TRUE(other->Valid());
+    EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0);
+  }
+}
+
+// A queue pair that was replaced between two steps took the read-ahead with it.
+TEST_P(ReadAheadTest, ReadsAgainAfterItsQueuePairWasReplaced) {
+  const auto iterator = NewIterator();
+  int i = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++i) {
+    ASSERT_EQ(iterator->key(), Slice(records_[static_cast<size_t>(i)].first));
+    if (queue_pairs_.Mine()->outstanding() > 0) queue_pairs_.Mine()->Close();
+  }
+  ASSERT_TRUE(iterator->status().ok()) << iterator->status().ToString();
+  EXPECT_EQ(i, kRecords);
+}
+
+// Whichever transfer fails, the iterator says so and can be positioned again.
+TEST_P(ReadAheadTest, ReportsEveryFault) {
+  for (int64_t n = 0;; ++n) {
+    queue_pairs_.FailAfter(n);
+    const auto iterator = NewIterator();
+    int count = 0;
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++count;
+    const bool failed = queue_pairs_.failed();
+    queue_pairs_.FailNone();
+    EXPECT_EQ(iterator->status().ok(), count == kRecords);
+    if (!failed) break;
+    EXPECT_TRUE(iterator->status().IsIOError()) << "at transfer " << n;
+    iterator->Seek(records_[5].first);
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    EXPECT_EQ(iterator->key(), Slice(records_[5].first));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFormat, ReadAheadTest,
+                         testing::Values(TableFormat::kByteAddressable, TableFormat::kBlockBased),
+                         [](const auto& shape) {
+                           return shape.param == TableFormat::kBlockBased ? "Block" : "Byte";
+                         });
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,123 @@
+#include "table/run_iterator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace dlsm {
+namespace {
+
+class RunIterator final : public TableIterator {
+ public:
+  RunIterator(const InternalKeyComparator& comparator, TableRun run,
+              const TableReadOptions& options, QueuePairs* queue_pairs)
+      : comparator_(comparator),
+        run_(std::move(run)),
+        options_(options),
+        queue_pairs_(queue_pairs) {}
+
+  void SeekToFirst() override {
+    Open(0);
+    if (table_ != nullptr) table_->SeekToFirst();
+    SkipForward();
+  }
+
+  void SeekToLast() override {
+    Open(run_.size() - 1);
+    if (table_ != nullptr) table_->SeekToLast();
+    SkipBackward();
+  }
+
+  void Seek(const Slice& target) override {
+    const auto at = std::lower_bound(run_.begin(), run_.end(), target,
+                                     [this](const TableReader* table, const Slice& key) {
+                                       return comparator_.Compare(table->meta().largest, key) < 0;
+                                     });
+    Open(static_cast<size_t>(at - run_.begin()));
+    if (table_ != nullptr) table_->Seek(target);
+    SkipForward();
+  }
+
+  void Next() override {
+    assert(valid_);
+    table_->Next();
+    if (table_->Valid()) [[likely]] {
+      Show();
+    } else {
+      SkipForward();
+    }
+  }
+
+  void Prev() override {
+    assert(valid_);
+    table_->Prev();
+    if (table_->Valid()) [[likely]] {
+      Show();
+    } else {
+      SkipBackward();
+    }
+  }
+
+ private:
+  // An index beyond the run closes. (The one before 0 wraps around to beyond it.)
+  void Open(size_t index) {
+    if (index >= run_.size()) {
+      table_.reset();
+      open_ = nullptr;
+    } else if (open_ != run_[index]) {
+      // Every format's iterator is a TableIterator.
+      table_.reset(
+          static_cast<TableIterator*>(run_[index]->NewIterator(options_, queue_pairs_).release()));
+      open_ = run_[index];
+    }
+    index_ = index;
+  }
+
+  void SkipForward() {
+    while (table_ != nullptr && !table_->Valid() && table_->status().ok()) {
+      Open(index_ + 1);
+      if (table_ != nullptr) table_->SeekToFirst();
+    }
+    Show();
+  }
+
+  void SkipBackward() {
+    while (table_ != nullptr && !table_->Valid() && table_->status().ok()) {
+      Open(index_ - 1);
+      if (table_ != nullptr) table_->SeekToLast();
+    }
+    Show();
+  }
+
+  void Show() {
+    if (table_ == nullptr) {
+      status_ = Status::OK();
+      return Invalidate();
+    }
+    if (!table_->Valid()) return Fail(table_->status());
+    valid_ = true;
+    stable_ = table_->stable();
+    key_ = table_->key();
+    value_ = table_->value();
+    encoded_ = table_->encoded();
+  }
+
+  const InternalKeyComparator comparator_;
+  const TableRun run_;
+  const TableReadOptions options_;
+  QueuePairs* const queue_pairs_;
+
+  size_t index_ = 0;
+  const TableReader* open_ = nullptr;  // Whose iterator table_ is.
+  std::unique_ptr<TableIterator> table_;
+};
+
+}  // namespace
+
+std::unique_ptr<TableIterator> NewRunIterator(const InternalKeyComparator& comparator, TableRun run,
+                                              const TableReadOptions& options,
+                                              QueuePairs* queue_pairs) {
+  return std::make_unique<RunIterator>(comparator, std::move(run), options, queue_pairs);
+}
+
+}  // namespace dlsm

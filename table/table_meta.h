@@ -1,0 +1,41 @@
+// What a database knows of a table: where its image lies, what it holds.
+//
+//   image in remote memory, one contiguous span:  | data | index | filter |
+//
+// Index and filter together are the table's resident part: a compute node keeps a copy of it, the
+// memory node's copy lets anyone who knows this meta open the table.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "dLSM/options.h"
+#include "dLSM/status.h"
+#include "table/internal_key.h"
+#include "util/fabric/remote_address.h"
+
+namespace dlsm {
+
+struct TableMeta {
+  uint64_t number = 0;  // Unique within its database; 0 until the database has named it.
+  TableFormat format = TableFormat::kByteAddressable;
+  RemoteSpan image;  // Exactly the image's bytes.
+  uint64_t data_bytes = 0;
+  uint64_t index_bytes = 0;
+  uint64_t filter_bytes = 0;
+  uint64_t entries = 0;
+  uint64_t deletions = 0;
+  SequenceNumber sequence_min = 0;
+  SequenceNumber sequence_max = 0;
+  std::string smallest;  // Internal keys.
+  std::string largest;
+
+  RemoteSpan data_span() const { return image.Sub(0, data_bytes); }
+  RemoteSpan resident_span() const { return image.Sub(data_bytes, index_bytes + filter_bytes); }
+
+  void EncodeTo(std::string* to) const;
+  // Takes its bytes off *from. Checks that sizes add up to the image and that both keys are valid.
+  Status DecodeFrom(Slice* from);
+};
+
+}  // namespace dlsm

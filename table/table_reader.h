@@ -1,0 +1,94 @@
+// Reads one table. The resident part (index and filter) is in local memory; records and blocks are
+// fetched one-sided. Immutable after Open(): any number of threads may call it at once.
+//
+// A point lookup is three steps, so that MultiGet can post the reads of many keys together:
+//   Find()    uses only the resident part: the table cannot hold the key, or which bytes to fetch;
+//   (the caller fetches probe.span: exactly one record, or one block)
+//   Decode()  checks the fetched bytes and tells what they say of the key.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dLSM/status.h"
+#include "table/internal_key.h"
+#include "table/table_builder.h"
+#include "table/table_iterator.h"
+#include "table/table_meta.h"
+#include "util/fabric/fabric.h"
+
+namespace dlsm {
+
+class Cache;
+
+// Hands out the calling thread's queue pair to a memory node. Thread-safe.
+class QueuePairs {
+ public:
+  virtual ~QueuePairs() = default;
+  // *queue_pair stays the provider's, is open, and is to be used by this thread only and before it
+  // next calls ForThisThread(). A closed one is replaced.
+  virtual Status ForThisThread(NodeId node, QueuePair** queue_pair) = 0;
+  virtual Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) = 0;
+};
+
+// How to read.
+struct TableReadOptions {
+  bool verify_checksums = true;
+  bool fill_cache = true;
+  Purpose purpose = Purpose::kRead;
+  std::chrono::nanoseconds timeout = std::chrono::seconds(10);  // For each wait on the fabric.
+  // The first prefetch of an iterator; it doubles with sequential use up to the maximum.
+  size_t prefetch_bytes = size_t{16} << 10;
+  size_t prefetch_bytes_max = size_t{1} << 20;
+};
+
+struct TableProbe {
+  RemoteSpan span;                     // What to fetch.
+  std::shared_ptr<const void> cached;  // Block tables: the block, from the cache; fetch nothing.
+};
+
+enum class LookupState : uint8_t { kAbsent, kFound, kDeleted };
+
+struct LookupResult {
+  LookupState state = LookupState::kAbsent;
+  SequenceNumber sequence = 0;
+  Slice value;                         // Into the fetched bytes, or into *holder.
+  std::shared_ptr<const void> holder;  // Keeps `value` alive where that is not the fetched bytes.
+};
+
+class TableReader {
+ public:
+  // `resident` holds the index and filter of `meta`; its bytes stay alive as long as `owner` does
+  // (null: as long as the reader). Corruption if they do not fit `meta` or their checksums.
+  // `block_cache` may be null.
+  static Status Open(const TableOptions& options, const TableMeta& meta, const Slice& resident,
+                     std::shared_ptr<const void> owner, Cache* block_cache,
+                     std::unique_ptr<TableReader>* reader);
+  virtual ~TableReader() = default;
+
+  // False: the table holds no version of the key at or below its sequence number; nothing to fetch.
+  virtual bool Find(const LookupKey& key, TableProbe* probe) const = 0;
+  virtual Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
+                        const TableReadOptions& options, LookupResult* result) const = 0;
+
+  // Over internal keys. `queue_pairs` and this reader outlive the iterator. Where the fabric
+  // allows, key() and value() point into the table's own memory and stay valid as long as the table
+  // does.
+  virtual std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,
+                                                     QueuePairs* queue_pairs) const = 0;
+
+  // The bytes of data before `internal_key`, roughly.
+  virtual uint64_t ApproximateOffsetOf(const Slice& internal_key) const = 0;
+  // Index and filter, and what the reader adds to them.
+  virtual size_t resident_bytes() const = 0;
+  const TableMeta& meta() const { return meta_; }
+
+ protected:
+  explicit TableReader(const TableMeta& meta) : meta_(meta) {}
+
+ private:
+  const TableMeta meta_;
+};
+
+}  // namespace dlsm
