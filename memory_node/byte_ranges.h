@@ -1,0 +1,39 @@
+// A set of bytes of a region, kept as disjoint ranges.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+namespace dlsm {
+
+// [begin, end)
+struct ByteRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
+// One thread at a time: the caller locks. Adding and removing a range costs O(log n), and what it
+// swallows.
+class ByteRanges {
+ public:
+  using Map = std::map<uint64_t, uint64_t>;  // begin -> end; ranges neither overlap nor touch.
+
+  void Add(ByteRange range);
+  void Remove(ByteRange range);
+  void Add(const ByteRanges& others);
+  void Remove(const ByteRanges& others);
+
+  bool Contains(ByteRange range) const;
+  bool Overlaps(ByteRange range) const;
+  bool empty() const { return ranges_.empty(); }
+  uint64_t bytes() const { return bytes_; }
+  const Map& ranges() const { return ranges_; }
+
+ private:
+  Map ranges_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace dlsm

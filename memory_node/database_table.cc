@@ -1,0 +1,477 @@
+#include "memory_node/database_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "util/coding.h"
+#include "util/log.h"
+#include "util/rpc/secret_proof.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kNameBytesMax = 1024;
+
+// Each database costs some memory besides the region's.
+constexpr size_t kDatabasesMax = 10000;
+
+std::string Gigabytes(uint64_t bytes) {
+  return fmt::format("{:.1f} GB", static_cast<double>(bytes) / (uint64_t{1} << 30));
+}
+
+double Seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+uint64_t DefaultMergeReserve(uint64_t capacity_bytes) {
+  constexpr uint64_t kTwoTables = uint64_t{2 * 65} << 20;
+  return std::min(std::max(capacity_bytes / 8, kTwoTables), capacity_bytes / 4);
+}
+
+DatabaseTable::DatabaseTable(DatabaseTableOptions options)
+    : options_(std::move(options)), allocator_(options_.capacity_bytes) {}
+
+DatabaseTable::~DatabaseTable() {
+  const port::MutexLock lock(mutex_);
+  assert(merges_.empty());
+}
+
+// ---- Sessions
+
+Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& request,
+                           OpenDatabaseReply* reply) {
+  if (request.name.empty() || request.name.size() > kNameBytesMax) {
+    return Status::InvalidArgument(
+        fmt::format("a database's name has 1 to {} bytes", kNameBytesMax));
+  }
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+  DLSM_RETURN_IF_ERROR(CheckOpenableLocked(request));
+  SessionId id{};
+  DLSM_RETURN_IF_ERROR(NewSessionIdLocked(&id));
+  const auto [found, is_new] = databases_.try_emplace(request.name);
+  if (is_new) {
+    found->second = std::make_shared<Database>();
+    found->second->name = request.name;
+  }
+  Database& database = *found->second;
+  database.session = id;
+  database.held = database.live;
+  Session session;
+  session.database = found->second;
+  session.client = peer.name;
+  session.connection = peer.connection;
+  session.ends_at = options_.clock() + options_.lease;
+  sessions_.emplace(id, std::move(session));
+  reply->session = id;
+  reply->existed = !is_new;
+  reply->lease_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
+  reply->manifest_version = database.manifest_version;
+  reply->manifest = database.manifest;
+  Log().info("database '{}' is opened by {}", request.name, peer.name);
+  return Status::OK();
+}
+
+Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) const {
+  const auto found = databases_.find(request.name);
+  if (found == databases_.end()) {
+    if (!request.create_if_missing) {
+      return Status::InvalidArgument(
+          fmt::format("database '{}' does not exist on memory node {} (create_if_missing is false)",
+                      request.name, static_cast<uint32_t>(options_.node)));
+    }
+    if (databases_.size() >= kDatabasesMax) {
+      return Status::Busy(fmt::format("memory node {} has {} databases, its limit; destroy some",
+                                      static_cast<uint32_t>(options_.node), kDatabasesMax));
+    }
+    return Status::OK();
+  }
+  if (request.error_if_exists) {
+    return Status::InvalidArgument(
+        fmt::format("database '{}' exists (error_if_exists is true)", request.name));
+  }
+  const SessionId holder = found->second->session;
+  if (holder == SessionId{}) return Status::OK();
+  const Session& session = sessions_.at(holder);
+  if (session.connected) {
+    return Status::Busy(fmt::format("database '{}' is open by {}; close it there or wait",
+                                    request.name, session.client));
+  }
+  return Status::TimedOut(
+      fmt::format("database '{}' is open by {}, whose connection is lost; its lease ends within "
+                  "{:.1f} s",
+                  request.name, session.client, Seconds(options_.grace)));
+}
+
+Status DatabaseTable::NewSessionIdLocked(SessionId* id) const {
+  do {
+    // Not a counter: nobody hits another's session by chance.
+    std::string random;
+    DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
+    *id = SessionId{DecodeFixed64(random.data())};
+  } while (*id == SessionId{} || sessions_.contains(*id));
+  return Status::OK();
+}
+
+Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
+                                        SessionMap::iterator* session) {
+  EndExpiredSessionsLocked();
+  *session = sessions_.find(id);
+  if (*session == sessions_.end()) {
+    return Status::IOError(
+        fmt::format("this handle's session at memory node {} has ended (closed, or silent for more "
+                    "than {:.1f} s); open the database again",
+                    static_cast<uint32_t>(options_.node), Seconds(options_.lease)));
+  }
+  Session& found = (*session)->second;
+  found.connection = peer.connection;
+  found.connected = true;
+  found.ends_at = options_.clock() + options_.lease;
+  return Status::OK();
+}
+
+Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request) {
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  return FindSessionLocked(peer, request.session, &session);
+}
+
+Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& request) {
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  Log().info("database '{}' is closed", session->second.database->name);
+  EndSessionLocked(session);
+  return Status::OK();
+}
+
+void DatabaseTable::Disconnected(const RpcPeer& peer) {
+  const port::MutexLock lock(mutex_);
+  const Clock::time_point grace_end = options_.clock() + options_.grace;
+  for (auto& [id, session] : sessions_) {
+    if (session.connection != peer.connection) continue;
+    session.connected = false;
+    session.ends_at = std::min(session.ends_at, grace_end);
+  }
+  // Nobody is left to take the answer, and with it the outputs.
+  for (const auto& [key, merge] : merges_) {
+    if (merge->connection == peer.connection) {
+      merge->cancelled.store(true, std::memory_order_relaxed);
+    }
+  }
+}
+
+void DatabaseTable::EndExpiredSessions() {
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+}
+
+void DatabaseTable::EndExpiredSessionsLocked() {
+  const Clock::time_point now = options_.clock();
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    if (now < next->second.ends_at) {
+      ++next;
+      continue;
+    }
+    Log().warn("the session of {} with database '{}' has ended: {}", next->second.client,
+               next->second.database->name,
+               next->second.connected ? "its lease ran out" : "its connection is lost");
+    next = EndSessionLocked(next);
+  }
+}
+
+DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::iterator session) {
+  for (const auto& [key, merge] : merges_) {
+    if (merge->session == session->first) merge->cancelled.store(true, std::memory_order_relaxed);
+  }
+  Database& database = *session->second.database;
+  ReleaseLocked(database, std::exchange(database.held, ByteRanges()));
+  database.session = SessionId{};
+  if (database.manifest_version == 0) databases_.erase(database.name);
+  return sessions_.erase(session);
+}
+
+// ---- Memory
+
+uint64_t DatabaseTable::GrantableLocked() const {
+  const uint64_t free = allocator_.free_bytes();
+  return free > options_.merge_reserve_bytes ? free - options_.merge_reserve_bytes : 0;
+}
+
+Status DatabaseTable::FullLocked(uint64_t bytes, uint64_t usable) const {
+  const auto node = static_cast<uint32_t>(options_.node);
+  const std::string used = fmt::format("{} of {} used", Gigabytes(allocator_.used_bytes()),
+                                       Gigabytes(allocator_.capacity_bytes()));
+  if (usable >= bytes) {
+    return Status::Busy(
+        fmt::format("memory node {} has no {} bytes in one piece left: {}; delete data, or {}",
+                    node, bytes, used, options_.full_remedy));
+  }
+  const bool reserved = allocator_.free_bytes() > usable;
+  return Status::Busy(fmt::format("memory node {} is full: {}{}; delete data, or {}", node, used,
+                                  reserved ? ", and the rest is kept for merges" : "",
+                                  options_.full_remedy));
+}
+
+Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply) {
+  if (request.bytes == 0 || request.bytes_min > request.bytes) {
+    return Status::InvalidArgument("a grant has at least 1 byte, and bytes_min up to bytes");
+  }
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  const uint64_t usable = GrantableLocked() / kExtentAlignment * kExtentAlignment;
+  const uint64_t least = std::max<uint64_t>(request.bytes_min, 1);
+  if (least > usable) return FullLocked(least, usable);
+  // Both fit into the region from here on, so rounding up does not overflow.
+  uint64_t bytes = RoundUpToExtent(std::min(request.bytes, usable));
+  if (bytes > allocator_.largest_free_bytes()) bytes = allocator_.largest_free_bytes();
+  uint64_t offset = 0;
+  if (bytes < RoundUpToExtent(least) || !allocator_.Allocate(bytes, &offset)) {
+    return FullLocked(least, usable);
+  }
+  session->second.database->held.Add({offset, offset + bytes});
+  reply->extent = SpanOf(offset, bytes);
+  return Status::OK();
+}
+
+Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  Database& database = *session->second.database;
+  ByteRanges freed;
+  for (const RemoteSpan& span : request.spans) {
+    ByteRange range;
+    DLSM_RETURN_IF_ERROR(RangeOf(span, &range));
+    if (!database.held.Contains(range) || freed.Overlaps(range)) {
+      return Status::InvalidArgument(
+          fmt::format("database '{}' does not hold the {} bytes at offset {} that it gives back",
+                      database.name, span.bytes, span.offset));
+    }
+    freed.Add(range);
+  }
+  database.held.Remove(freed);
+  ReleaseLocked(database, std::move(freed));
+  return Status::OK();
+}
+
+Status DatabaseTable::PutManifest(const RpcPeer& peer, const PutManifestRequest& request) {
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  Database& database = *session->second.database;
+  if (request.version <= database.manifest_version) {
+    return Status::Aborted(fmt::format("manifest version {} is not newer than version {}",
+                                       request.version, database.manifest_version));
+  }
+  ByteRanges live;
+  for (const RemoteSpan& span : request.live) {
+    ByteRange range;
+    DLSM_RETURN_IF_ERROR(RangeOf(span, &range));
+    if (!database.held.Contains(range)) {
+      return Status::InvalidArgument(
+          fmt::format("database '{}' does not hold the {} bytes at offset {} that its manifest "
+                      "refers to",
+                      database.name, span.bytes, span.offset));
+    }
+    live.Add(range);
+  }
+  database.manifest_version = request.version;
+  database.manifest = request.manifest;
+  ReleaseLocked(database, std::exchange(database.live, std::move(live)));
+  return Status::OK();
+}
+
+Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+  const auto found = databases_.find(request.name);
+  if (found == databases_.end()) {
+    return Status::NotFound(fmt::format("memory node {} has no database '{}'",
+                                        static_cast<uint32_t>(options_.node), request.name));
+  }
+  OpenDatabaseRequest open;
+  open.name = request.name;
+  DLSM_RETURN_IF_ERROR(CheckOpenableLocked(open));
+  const std::shared_ptr<Database> database = found->second;
+  databases_.erase(found);
+  ReleaseLocked(*database, std::exchange(database->live, ByteRanges()));
+  Log().info("database '{}' is destroyed", request.name);
+  return Status::OK();
+}
+
+void DatabaseTable::ReleaseLocked(const Database& database, ByteRanges candidates) {
+  if (candidates.empty()) return;
+  candidates.Remove(database.held);
+  candidates.Remove(database.live);
+  for (const auto& [key, merge] : merges_) {
+    if (merge->database.get() == &database) candidates.Remove(merge->inputs);
+  }
+  FreeRangesLocked(candidates);
+}
+
+void DatabaseTable::FreeRangesLocked(const ByteRanges& ranges) {
+  for (const auto& [begin, end] : ranges.ranges()) {
+    const Status status = allocator_.Free(begin, end - begin);
+    if (status.ok()) continue;
+    assert(false && "a byte without an owner was owned");
+    Log().error("memory is lost until this memory node restarts: {}", status.ToString());
+  }
+}
+
+Status DatabaseTable::RangeOf(const RemoteSpan& span, ByteRange* range) const {
+  if (span.node != options_.node || span.region != options_.region ||
+      span.offset > options_.capacity_bytes || span.bytes > options_.capacity_bytes - span.offset ||
+      span.offset % kExtentAlignment != 0) {
+    return Status::InvalidArgument(
+        fmt::format("{} bytes at offset {} of region {} of node {} are no extent of memory node {}",
+                    span.bytes, span.offset, static_cast<uint32_t>(span.region),
+                    static_cast<uint32_t>(span.node), static_cast<uint32_t>(options_.node)));
+  }
+  *range = ByteRange{span.offset, span.offset + RoundUpToExtent(span.bytes)};
+  return Status::OK();
+}
+
+RemoteSpan DatabaseTable::SpanOf(uint64_t offset, uint64_t bytes) const {
+  return RemoteSpan{options_.node, options_.region, offset, bytes};
+}
+
+// ---- Merges
+
+Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
+                                 const std::vector<RemoteSpan>& inputs,
+                                 std::unique_ptr<MergeHold>* hold) {
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, session_id, &session));
+  auto merge = std::make_unique<Merge>();
+  merge->database = session->second.database;
+  merge->session = session_id;
+  merge->connection = peer.connection;
+  for (const RemoteSpan& span : inputs) {
+    ByteRange range;
+    DLSM_RETURN_IF_ERROR(RangeOf(span, &range));
+    if (!merge->database->held.Contains(range)) {
+      return Status::InvalidArgument(fmt::format(
+          "database '{}' does not hold the table of {} bytes at offset {} that it wants "
+          "merged",
+          merge->database->name, span.bytes, span.offset));
+    }
+    merge->inputs.Add(range);
+  }
+  Merge* const key = merge.get();
+  merges_.emplace(key, std::move(merge));
+  *hold = std::make_unique<MergeHold>(this, key);
+  return Status::OK();
+}
+
+void DatabaseTable::CancelMerges() {
+  const port::MutexLock lock(mutex_);
+  for (const auto& [key, merge] : merges_) merge->cancelled.store(true, std::memory_order_relaxed);
+}
+
+Status DatabaseTable::AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span) {
+  const port::MutexLock lock(mutex_);
+  uint64_t offset = 0;
+  if (!allocator_.Allocate(bytes, &offset)) return FullLocked(bytes, allocator_.free_bytes());
+  const uint64_t rounded = RoundUpToExtent(std::max<uint64_t>(bytes, 1));
+  merge->outputs.Add({offset, offset + rounded});
+  *span = SpanOf(offset, rounded);
+  return Status::OK();
+}
+
+void DatabaseTable::ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint64_t bytes) {
+  const port::MutexLock lock(mutex_);
+  const uint64_t kept = RoundUpToExtent(bytes);
+  assert(kept <= allocated.bytes);
+  ByteRanges rest;
+  rest.Add(ByteRange{allocated.offset + kept, allocated.offset + allocated.bytes});
+  merge->outputs.Remove(rest);
+  FreeRangesLocked(rest);
+}
+
+Status DatabaseTable::KeepOutputs(Merge* merge) {
+  const port::MutexLock lock(mutex_);
+  // Cancelled: the session has ended, or the connection that waits for the answer.
+  if (merge->cancelled.load(std::memory_order_relaxed)) {
+    return Status::Aborted("the client of this merge has gone");
+  }
+  assert(merge->database->session == merge->session);
+  merge->database->held.Add(std::exchange(merge->outputs, ByteRanges()));
+  return Status::OK();
+}
+
+void DatabaseTable::EndMerge(Merge* merge) {
+  const port::MutexLock lock(mutex_);
+  const auto found = merges_.find(merge);
+  assert(found != merges_.end());
+  const std::unique_ptr<Merge> ended = std::move(found->second);
+  merges_.erase(found);
+  FreeRangesLocked(ended->outputs);
+  ReleaseLocked(*ended->database, std::move(ended->inputs));
+}
+
+// ---- What there is
+
+ListDatabasesReply DatabaseTable::List() const {
+  const port::MutexLock lock(mutex_);
+  ListDatabasesReply reply;
+  for (const auto& [name, database] : databases_) {
+    ByteRanges kept = database->held;
+    kept.Add(database->live);
+    reply.databases.push_back({name, kept.bytes(), database->session != SessionId{}});
+  }
+  return reply;
+}
+
+void DatabaseTable::Describe(NodeStatisticsReply* statistics) const {
+  const port::MutexLock lock(mutex_);
+  statistics->capacity_bytes = allocator_.capacity_bytes();
+  statistics->used_bytes = allocator_.used_bytes();
+  statistics->largest_free_bytes = allocator_.largest_free_bytes();
+  statistics->databases = databases_.size();
+  statistics->sessions = sessions_.size();
+}
+
+Status DatabaseTable::CheckInvariants() const {
+  const port::MutexLock lock(mutex_);
+  DLSM_RETURN_IF_ERROR(allocator_.CheckInvariants());
+  std::map<const Database*, ByteRanges> owned;
+  for (const auto& [name, database] : databases_) {
+    ByteRanges& ranges = owned[database.get()];
+    ranges.Add(database->held);
+    ranges.Add(database->live);
+  }
+  uint64_t bytes = 0;
+  for (const auto& [key, merge] : merges_) {
+    ByteRanges& ranges = owned[merge->database.get()];
+    ranges.Add(merge->inputs);
+    for (const auto& [begin, end] : merge->outputs.ranges()) {
+      if (ranges.Overlaps({begin, end})) return Status::Corruption("an output has two owners");
+    }
+    ranges.Add(merge->outputs);
+  }
+  ByteRanges all;
+  for (const auto& [database, ranges] : owned) {
+    for (const auto& [begin, end] : ranges.ranges()) {
+      if (all.Overlaps({begin, end})) return Status::Corruption("two databases own one byte");
+    }
+    all.Add(ranges);
+    bytes += ranges.bytes();
+  }
+  if (bytes != allocator_.used_bytes()) {
+    return Status::Corruption(
+        fmt::format("{} bytes are allocated, {} have an owner", allocator_.used_bytes(), bytes));
+  }
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,190 @@
+// The databases of a memory node: who has which open, and who owns which bytes.
+//
+// Every byte that is allocated belongs to one database, for at least one of three reasons:
+//
+//   held     by its session: granted to it or merged for it, and not yet given back
+//   live     its manifest refers to it
+//   in use   a merge reads it, or writes its output there
+//
+// and is free again when the last reason is gone, whatever order they go in:
+//
+//   a session's free           ends `held` for these bytes; those that are live stay until a
+//   manifest
+//                              no longer names them: so a handle that dies leaves its last manifest
+//                              whole
+//   a new manifest             replaces `live`
+//   the end of a session       ends all of its `held`
+//   the end of a merge         ends `in use`; its outputs are held if its session still exists
+//
+// A session ends when it is closed, when its lease runs out, or when it has had no connection for
+// the grace period. The next session of a database starts by holding what is live.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "memory_node/byte_ranges.h"
+#include "port/mutex.h"
+#include "util/extent_allocator.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+// What grants leave free for merges, which make room, unless something else is asked for: an
+// eighth, but at least two tables of the default size where that is not more than a quarter.
+uint64_t DefaultMergeReserve(uint64_t capacity_bytes);
+
+struct DatabaseTableOptions {
+  using Clock = std::chrono::steady_clock;
+
+  NodeId node{};
+  RegionId region{};
+  uint64_t capacity_bytes = 0;
+  uint64_t merge_reserve_bytes = 0;
+  std::chrono::nanoseconds lease = std::chrono::seconds(10);
+  std::chrono::nanoseconds grace = std::chrono::seconds(2);
+  // What to do when it is full, besides deleting data; for messages.
+  std::string full_remedy = "start Server with more memory";
+  std::function<Clock::time_point()> clock = [] { return Clock::now(); };
+};
+
+class MergeHold;
+
+// Thread-safe.
+class DatabaseTable {
+ public:
+  explicit DatabaseTable(DatabaseTableOptions options);
+  // All MergeHolds are gone.
+  ~DatabaseTable();
+
+  // Busy if a session that has a connection has it open; TimedOut if one without has: that one will
+  // come back or end within the grace period.
+  Status Open(const RpcPeer& peer, const OpenDatabaseRequest& request, OpenDatabaseReply* reply);
+
+  // These renew the lease of the session and tie it to the peer's connection. IOError when there is
+  // no such session (any more).
+  Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request);
+  Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
+  Status Free(const RpcPeer& peer, const FreeRequest& request);
+  Status PutManifest(const RpcPeer& peer, const PutManifestRequest& request);
+  Status Close(const RpcPeer& peer, const CloseDatabaseRequest& request);
+
+  Status Destroy(const DestroyDatabaseRequest& request);
+  ListDatabasesReply List() const;
+
+  // A merge of `inputs`, which the session holds, begins. *hold ends it when it is destroyed.
+  Status BeginMerge(const RpcPeer& peer, SessionId session, const std::vector<RemoteSpan>& inputs,
+                    std::unique_ptr<MergeHold>* hold);
+  void CancelMerges();
+
+  void Disconnected(const RpcPeer& peer);
+  // To be called every now and then.
+  void EndExpiredSessions();
+
+  void Describe(NodeStatisticsReply* statistics) const;
+  // Corruption unless every allocated byte has exactly one owner.
+  Status CheckInvariants() const;
+
+ private:
+  friend class MergeHold;
+  using Clock = DatabaseTableOptions::Clock;
+
+  struct Database {
+    std::string name;
+    ByteRanges held;
+    ByteRanges live;
+    uint64_t manifest_version = 0;  // 0: none was ever put.
+    std::string manifest;
+    SessionId session{};  // 0: not open.
+  };
+
+  struct Session {
+    std::shared_ptr<Database> database;
+    std::string client;
+    uint64_t connection = 0;
+    bool connected = true;
+    Clock::time_point ends_at;
+  };
+
+  struct Merge {
+    std::shared_ptr<Database> database;
+    SessionId session{};
+    uint64_t connection = 0;
+    ByteRanges inputs;
+    ByteRanges outputs;
+    // Read by the merge's thread while others set it; orders nothing.
+    std::atomic<bool> cancelled{false};
+  };
+
+  using SessionMap = std::map<SessionId, Session>;
+
+  Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status CheckOpenableLocked(const OpenDatabaseRequest& request) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status NewSessionIdLocked(SessionId* id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SessionMap::iterator EndSessionLocked(SessionMap::iterator session)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Frees those of `candidates` that `database` has no reason left to keep.
+  void ReleaseLocked(const Database& database, ByteRanges candidates)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeRangesLocked(const ByteRanges& ranges) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t GrantableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status FullLocked(uint64_t bytes, uint64_t usable) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Status RangeOf(const RemoteSpan& span, ByteRange* range) const;
+  RemoteSpan SpanOf(uint64_t offset, uint64_t bytes) const;
+
+  // The calls of MergeHold.
+  Status AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span);
+  void ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint64_t bytes);
+  Status KeepOutputs(Merge* merge);
+  void EndMerge(Merge* merge);
+
+  const DatabaseTableOptions options_;
+
+  mutable port::Mutex mutex_;  // Protects what follows.
+  ExtentAllocator allocator_ GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
+  SessionMap sessions_ GUARDED_BY(mutex_);
+  std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
+};
+
+// What one merge holds: its inputs, so that they stay where they are until it has ended, and its
+// outputs, until they are kept by the session. One thread at a time.
+class MergeHold {
+ public:
+  MergeHold(DatabaseTable* table, DatabaseTable::Merge* merge) : table_(table), merge_(merge) {}
+  MergeHold(const MergeHold&) = delete;
+  MergeHold& operator=(const MergeHold&) = delete;
+  // Frees the outputs that were not kept, and the inputs that were given back meanwhile.
+  ~MergeHold() { table_->EndMerge(merge_); }
+
+  // Set when nobody wants the result any more.
+  const std::atomic<bool>& cancelled() const { return merge_->cancelled; }
+  Status AllocateOutput(uint64_t bytes, RemoteSpan* span) {
+    return table_->AllocateOutput(merge_, bytes, span);
+  }
+  // Keeps the first `bytes` of what AllocateOutput() gave; none: frees all of it.
+  void ShrinkOutput(const RemoteSpan& allocated, uint64_t bytes) {
+    table_->ShrinkOutput(merge_, allocated, bytes);
+  }
+  // Hands all outputs to the session. Aborted if it has ended.
+  Status KeepOutputs() { return table_->KeepOutputs(merge_); }
+
+ private:
+  DatabaseTable* const table_;
+  DatabaseTable::Merge* const merge_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,508 @@
+#include "memory_node/database_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "util/random.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr uint64_t kCapacity = uint64_t{1} << 20;
+constexpr uint64_t kUnit = 4096;
+
+class DatabaseTableTest : public testing::Test {
+ protected:
+  DatabaseTableTest() : table_(Options(0)) {}
+  ~DatabaseTableTest() override { EXPECT_OK(table_.CheckInvariants()); }
+
+  DatabaseTableOptions Options(uint64_t reserve) {
+    DatabaseTableOptions options;
+    options.node = NodeId{1};
+    options.capacity_bytes = kCapacity;
+    options.merge_reserve_bytes = reserve;
+    options.clock = [this] { return now_; };
+    return options;
+  }
+
+  static RpcPeer Peer(uint64_t connection) {
+    return RpcPeer{connection, "client " + std::to_string(connection)};
+  }
+
+  Status Open(const std::string& name, uint64_t connection, OpenDatabaseReply* reply) {
+    OpenDatabaseRequest request;
+    request.name = name;
+    request.create_if_missing = true;
+    return table_.Open(Peer(connection), request, reply);
+  }
+  SessionId OpenOk(const std::string& name, uint64_t connection = 1) {
+    OpenDatabaseReply reply;
+    EXPECT_OK(Open(name, connection, &reply));
+    return reply.session;
+  }
+  Status Grant(SessionId session, uint64_t bytes, uint64_t bytes_min, RemoteSpan* span,
+               uint64_t connection = 1) {
+    GrantRequest request;
+    request.session = session;
+    request.bytes = bytes;
+    request.bytes_min = bytes_min;
+    GrantReply reply;
+    const Status status = table_.Grant(Peer(connection), request, &reply);
+    *span = reply.extent;
+    return status;
+  }
+  RemoteSpan GrantOk(SessionId session, uint64_t bytes) {
+    RemoteSpan span;
+    EXPECT_OK(Grant(session, bytes, bytes, &span));
+    return span;
+  }
+  Status Free(SessionId session, std::vector<RemoteSpan> spans) {
+    FreeRequest request;
+    request.session = session;
+    request.spans = std::move(spans);
+    return table_.Free(Peer(1), request);
+  }
+  Status Put(SessionId session, uint64_t version, std::vector<RemoteSpan> live) {
+    PutManifestRequest request;
+    request.session = session;
+    request.version = version;
+    request.manifest = "manifest " + std::to_string(version);
+    request.live = std::move(live);
+    return table_.PutManifest(Peer(1), request);
+  }
+  Status Close(SessionId session) {
+    CloseDatabaseRequest request;
+    request.session = session;
+    return table_.Close(Peer(1), request);
+  }
+  Status Beat(SessionId session, uint64_t connection = 1) {
+    HeartbeatRequest request;
+    request.session = session;
+    return table_.Heartbeat(Peer(connection), request);
+  }
+  Status Destroy(const std::string& name) {
+    DestroyDatabaseRequest request;
+    request.name = name;
+    return table_.Destroy(request);
+  }
+  std::unique_ptr<MergeHold> Merge(SessionId session, std::vector<RemoteSpan> inputs) {
+    std::unique_ptr<MergeHold> hold;
+    EXPECT_OK(table_.BeginMerge(Peer(1), session, inputs, &hold));
+    return hold;
+  }
+  uint64_t used() {
+    NodeStatisticsReply reply;
+    table_.Describe(&reply);
+    return reply.used_bytes;
+  }
+
+  DatabaseTableOptions::Clock::time_point now_{};
+  DatabaseTable table_;
+};
+
+// Fails if options of opening are ignored, or a manifest is lost.
+TEST_F(DatabaseTableTest, OpensAsAsked) {
+  OpenDatabaseRequest request;
+  request.name = "a";
+  OpenDatabaseReply reply;
+  const Status missing = table_.Open(Peer(1), request, &reply);
+  EXPECT_TRUE(missing.IsInvalidArgument());
+  EXPECT_THAT(missing.ToString(), HasSubstr("'a' does not exist"));
+  request.create_if_missing = true;
+  ASSERT_OK(table_.Open(Peer(1), request, &reply));
+  EXPECT_FALSE(reply.existed);
+  EXPECT_EQ(reply.manifest_version, 0u);
+  EXPECT_EQ(reply.lease_ms, 10000u);
+  ASSERT_OK(Put(reply.session, 3, {}));
+  ASSERT_OK(Close(reply.session));
+  ASSERT_OK(table_.Open(Peer(1), request, &reply));
+  EXPECT_TRUE(reply.existed);
+  EXPECT_EQ(reply.manifest_version, 3u);
+  EXPECT_EQ(reply.manifest, "manifest 3");
+  ASSERT_OK(Close(reply.session));
+  request.error_if_exists = true;
+  EXPECT_TRUE(table_.Open(Peer(1), request, &reply).IsInvalidArgument());
+  request.name = "";
+  EXPECT_TRUE(table_.Open(Peer(1), request, &reply).IsInvalidArgument());
+  request.name = std::string(2000, 'n');
+  EXPECT_TRUE(table_.Open(Peer(1), request, &reply).IsInvalidArgument());
+}
+
+// Fails if two handles share a database, or the second is not told who has it.
+TEST_F(DatabaseTableTest, SecondHandleIsRefused) {
+  const SessionId first = OpenOk("a", 1);
+  OpenDatabaseReply reply;
+  const Status busy = Open("a", 2, &reply);
+  EXPECT_TRUE(busy.IsBusy());
+  EXPECT_THAT(busy.ToString(), HasSubstr("database 'a' is open by client 1; close it there"));
+  OpenOk("b", 2);
+  ASSERT_OK(Close(first));
+  EXPECT_OK(Open("a", 2, &reply));
+}
+
+// Fails if a silent handle blocks others for longer than its lease, or a live one loses it.
+TEST_F(DatabaseTableTest, LeasesRunOut) {
+  const SessionId session = OpenOk("a");
+  GrantOk(session, kUnit);
+  for (int i = 0; i < 5; ++i) {
+    now_ += seconds(9);
+    ASSERT_OK(Beat(session));
+  }
+  now_ += seconds(10);
+  EXPECT_TRUE(Beat(session).IsIOError());
+  EXPECT_THAT(Beat(session).ToString(), HasSubstr("open the database again"));
+  EXPECT_EQ(used(), 0u);
+  OpenOk("a", 2);
+}
+
+// Fails if a lost connection ends a session at once, or leaves it the full lease, or a client that
+// comes back in time finds it gone.
+TEST_F(DatabaseTableTest, LostConnectionsGetAGracePeriod) {
+  const SessionId session = OpenOk("a", 1);
+  OpenOk("b", 2);
+  table_.Disconnected(Peer(1));
+  OpenDatabaseReply reply;
+  const Status wait = Open("a", 3, &reply);
+  EXPECT_TRUE(wait.IsTimedOut()) << wait.ToString();
+  now_ += seconds(1);
+  ASSERT_OK(Beat(session, 4));   // Back, by another connection.
+  table_.Disconnected(Peer(1));  // Of the past: no longer its own.
+  now_ += seconds(5);
+  EXPECT_TRUE(Open("a", 3, &reply).IsBusy());
+  table_.Disconnected(Peer(4));
+  now_ += seconds(2);
+  EXPECT_OK(Open("a", 3, &reply));
+  EXPECT_TRUE(Open("b", 3, &reply).IsBusy());
+}
+
+// Fails if memory of a handle that dies is lost, or its manifest's is not kept.
+TEST_F(DatabaseTableTest, SessionEndFreesWhatIsNotLive) {
+  SessionId session = OpenOk("a");
+  const RemoteSpan first = GrantOk(session, 10 * kUnit);
+  const RemoteSpan live = first.Sub(2 * kUnit, kUnit + 1);  // Its end is rounded up.
+  ASSERT_OK(Put(session, 1, {live}));
+  GrantOk(session, 20 * kUnit);
+  EXPECT_EQ(used(), 30 * kUnit);
+  now_ += seconds(10);
+  table_.EndExpiredSessions();
+  EXPECT_EQ(used(), kUnit + 64);
+  EXPECT_TRUE(Free(session, {live}).IsIOError());
+  session = OpenOk("a");
+  ASSERT_OK(Free(session, {live}));  // Held again, by the new session...
+  EXPECT_EQ(used(), kUnit + 64);     // ... but the manifest still needs it.
+  ASSERT_OK(Put(session, 2, {}));
+  EXPECT_EQ(used(), 0u);
+}
+
+// Fails if a handle that dies takes with it what its last manifest refers to.
+TEST_F(DatabaseTableTest, FreedButLiveStaysUntilTheNextManifest) {
+  SessionId session = OpenOk("a");
+  const RemoteSpan a = GrantOk(session, kUnit);
+  const RemoteSpan b = GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {a, b}));
+  ASSERT_OK(Free(session, {a}));
+  EXPECT_TRUE(Free(session, {a}).IsInvalidArgument());  // Twice.
+  EXPECT_TRUE(Put(session, 2, {a, b}).IsInvalidArgument());
+  EXPECT_EQ(used(), 2 * kUnit);
+  ASSERT_OK(Put(session, 2, {b}));
+  EXPECT_EQ(used(), kUnit);
+  ASSERT_OK(Close(session));
+  EXPECT_EQ(used(), kUnit);
+}
+
+// Fails if versions can go back: a late message of a former writer would undo a newer manifest.
+TEST_F(DatabaseTableTest, ManifestVersionsGrow) {
+  const SessionId session = OpenOk("a");
+  ASSERT_OK(Put(session, 5, {}));
+  EXPECT_TRUE(Put(session, 5, {}).IsAborted());
+  EXPECT_TRUE(Put(session, 4, {}).IsAborted());
+  EXPECT_OK(Put(session, 6, {}));
+}
+
+// Fails if a database that never had a manifest outlives its session.
+TEST_F(DatabaseTableTest, DatabasesWithoutManifestVanish) {
+  ASSERT_OK(Close(OpenOk("a")));
+  EXPECT_TRUE(table_.List().databases.empty());
+}
+
+// Fails if a wrong free frees anything, or another database's memory can be touched.
+TEST_F(DatabaseTableTest, WrongFreesFreeNothing) {
+  const SessionId a = OpenOk("a");
+  const SessionId b = OpenOk("b");
+  const RemoteSpan of_a = GrantOk(a, 2 * kUnit);
+  const RemoteSpan of_b = GrantOk(b, 2 * kUnit);
+  RemoteSpan other_node = of_a;
+  other_node.node = NodeId{2};
+  RemoteSpan other_region = of_a;
+  other_region.region = RegionId{9};
+  const RemoteSpan outside{NodeId{1}, RegionId{0}, kCapacity, 64};
+  const RemoteSpan overflowing{NodeId{1}, RegionId{0}, 64, ~uint64_t{0} - 10};
+  for (const RemoteSpan& wrong :
+       {of_b, other_node, other_region, outside, overflowing, of_a.Sub(1, 64), of_a.Sub(0, 64)}) {
+    // With a good one before it, which must not be freed either; the last overlaps with it.
+    const Status status = Free(a, {of_a.Sub(0, kUnit), wrong});
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_TRUE(Put(a, 1, {of_b}).IsInvalidArgument());
+  }
+  EXPECT_TRUE(Free(SessionId{12345}, {of_a}).IsIOError());
+  EXPECT_EQ(used(), 4 * kUnit);
+  EXPECT_OK(Free(a, {}));
+  EXPECT_OK(Free(a, {of_a.Sub(0, 0)}));
+  EXPECT_OK(Free(a, {of_a.Sub(0, kUnit), of_a.Sub(kUnit, kUnit)}));
+  EXPECT_EQ(used(), 2 * kUnit);
+}
+
+// Fails if a full node does not say so, with the remedy, or does not recover.
+TEST_F(DatabaseTableTest, FullIsSaid) {
+  const SessionId session = OpenOk("a");
+  RemoteSpan span;
+  ASSERT_OK(Grant(session, 2 * kCapacity, kUnit, &span));  // What there is.
+  EXPECT_EQ(span.bytes, kCapacity);
+  RemoteSpan more;
+  Status full = Grant(session, kUnit, kUnit, &more);
+  EXPECT_TRUE(full.IsBusy());
+  EXPECT_THAT(full.ToString(), HasSubstr("memory node 1 is full: 0.0 GB of 0.0 GB used; delete "
+                                         "data, or start Server with more memory"));
+  ASSERT_OK(Free(session, {span.Sub(0, kUnit), span.Sub(2 * kUnit, kUnit)}));
+  full = Grant(session, 2 * kUnit, 2 * kUnit, &more);
+  EXPECT_TRUE(full.IsBusy());
+  EXPECT_THAT(full.ToString(), HasSubstr("in one piece"));
+  ASSERT_OK(Grant(session, 2 * kUnit, kUnit, &more));
+  EXPECT_EQ(more.bytes, kUnit);
+  EXPECT_TRUE(Grant(session, 0, 0, &more).IsInvalidArgument());
+  EXPECT_TRUE(Grant(session, kUnit, kUnit + 1, &more).IsInvalidArgument());
+  EXPECT_TRUE(Grant(session, ~uint64_t{0}, ~uint64_t{0}, &more).IsBusy());
+}
+
+// Fails if grants take what merges need to make room, or merges cannot have it.
+TEST_F(DatabaseTableTest, MergesHaveAReserve) {
+  EXPECT_EQ(DefaultMergeReserve(uint64_t{80} << 30), uint64_t{10} << 30);
+  EXPECT_EQ(DefaultMergeReserve(uint64_t{640} << 20), uint64_t{130} << 20);
+  EXPECT_EQ(DefaultMergeReserve(uint64_t{64} << 20), uint64_t{16} << 20);
+  DatabaseTable table(Options(kCapacity / 4));
+  OpenDatabaseRequest open;
+  open.name = "a";
+  open.create_if_missing = true;
+  OpenDatabaseReply opened;
+  ASSERT_OK(table.Open(Peer(1), open, &opened));
+  GrantRequest grant;
+  grant.session = opened.session;
+  grant.bytes = kCapacity;
+  grant.bytes_min = kUnit;
+  GrantReply granted;
+  ASSERT_OK(table.Grant(Peer(1), grant, &granted));
+  EXPECT_EQ(granted.extent.bytes, kCapacity / 4 * 3);
+  const Status full = table.Grant(Peer(1), grant, &granted);
+  EXPECT_TRUE(full.IsBusy());
+  EXPECT_THAT(full.ToString(), HasSubstr("kept for merges"));
+  std::unique_ptr<MergeHold> hold;
+  ASSERT_OK(table.BeginMerge(Peer(1), opened.session, {}, &hold));
+  RemoteSpan output;
+  ASSERT_OK(hold->AllocateOutput(kCapacity / 4, &output));
+  EXPECT_TRUE(hold->AllocateOutput(1, &output).IsBusy());
+  hold.reset();
+}
+
+// Fails if a span is reused while a merge reads it.
+TEST_F(DatabaseTableTest, FreesUnderAMergeWait) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan span = GrantOk(session, 4 * kUnit);
+  const RemoteSpan input = span.Sub(kUnit, 2 * kUnit);
+  auto first = Merge(session, {input});
+  auto second = Merge(session, {input.Sub(0, kUnit)});
+  ASSERT_OK(Free(session, {span}));
+  EXPECT_EQ(used(), 2 * kUnit);
+  first.reset();
+  EXPECT_EQ(used(), kUnit);
+  ASSERT_OK(table_.CheckInvariants());
+  second.reset();
+  EXPECT_EQ(used(), 0u);
+  std::unique_ptr<MergeHold> hold;
+  EXPECT_TRUE(table_.BeginMerge(Peer(1), session, {input}, &hold).IsInvalidArgument());
+}
+
+// Fails if outputs leak, whether they are kept or not.
+TEST_F(DatabaseTableTest, OutputsBelongToTheSessionOrNobody) {
+  const SessionId session = OpenOk("a");
+  RemoteSpan output;
+  auto merge = Merge(session, {});
+  ASSERT_OK(merge->AllocateOutput(3 * kUnit, &output));
+  merge->ShrinkOutput(output, kUnit + 1);
+  EXPECT_EQ(used(), kUnit + 64);
+  ASSERT_OK(merge->KeepOutputs());
+  merge.reset();
+  EXPECT_OK(Free(session, {output.Sub(0, kUnit + 1)}));
+  EXPECT_EQ(used(), 0u);
+
+  merge = Merge(session, {});
+  ASSERT_OK(merge->AllocateOutput(3 * kUnit, &output));
+  merge.reset();  // Failed.
+  EXPECT_EQ(used(), 0u);
+}
+
+// Fails if a merge runs on for nobody, or its outputs stay.
+TEST_F(DatabaseTableTest, MergesEndWithTheirClients) {
+  for (const bool by_connection : {true, false}) {
+    const SessionId session = OpenOk("a");
+    const RemoteSpan input = GrantOk(session, kUnit);
+    auto merge = Merge(session, {input});
+    RemoteSpan output;
+    ASSERT_OK(merge->AllocateOutput(kUnit, &output));
+    EXPECT_FALSE(merge->cancelled().load());
+    if (by_connection) {
+      table_.Disconnected(Peer(1));
+    } else {
+      ASSERT_OK(Close(session));
+    }
+    EXPECT_TRUE(merge->cancelled().load());
+    EXPECT_TRUE(merge->KeepOutputs().IsAborted());
+    now_ += seconds(3);
+    table_.EndExpiredSessions();
+    EXPECT_EQ(used(), 2 * kUnit);
+    ASSERT_OK(table_.CheckInvariants());
+    merge.reset();
+    EXPECT_EQ(used(), 0u);
+  }
+}
+
+// Fails if destroying leaves anything behind, or takes an open database from its handle.
+TEST_F(DatabaseTableTest, DestroysWhatIsClosed) {
+  EXPECT_TRUE(Destroy("a").IsNotFound());
+  const SessionId session = OpenOk("a");
+  const RemoteSpan span = GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {span}));
+  EXPECT_TRUE(Destroy("a").IsBusy());
+  auto merge = Merge(session, {span});
+  ASSERT_OK(Close(session));
+  ASSERT_EQ(table_.List().databases.size(), 1u);
+  EXPECT_EQ(table_.List().databases[0].name, "a");
+  EXPECT_EQ(table_.List().databases[0].bytes, kUnit);
+  EXPECT_FALSE(table_.List().databases[0].open);
+  ASSERT_OK(Destroy("a"));
+  EXPECT_EQ(used(), kUnit);  // Until its cancelled merge has let go.
+  const SessionId again = OpenOk("a");
+  merge.reset();
+  EXPECT_EQ(used(), 0u);
+  EXPECT_OK(Beat(again));
+}
+
+// Whatever happens in whatever order, every byte has one owner, and nothing is left when all
+// databases are gone.
+TEST_F(DatabaseTableTest, NothingLeaks) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    struct Handle {
+      SessionId session{};
+      uint64_t version = 0;
+      std::vector<RemoteSpan> spans;
+      std::vector<std::pair<std::unique_ptr<MergeHold>, std::vector<RemoteSpan>>> merges;
+    };
+    std::map<std::string, Handle> handles;
+    std::vector<std::unique_ptr<MergeHold>> orphans;
+    const auto drop = [&](Handle& handle) {
+      for (auto& [hold, outputs] : handle.merges) orphans.push_back(std::move(hold));
+      handle = Handle();
+    };
+    for (int step = 0; step < 600; ++step) {
+      const std::string name(1, static_cast<char>('a' + random.Uniform(3)));
+      Handle& handle = handles[name];
+      if (handle.session == SessionId{}) {
+        OpenDatabaseReply reply;
+        const Status status = Open(name, 1, &reply);
+        if (!status.ok()) continue;
+        handle.session = reply.session;
+        handle.version = reply.manifest_version;
+        continue;
+      }
+      switch (random.Uniform(9)) {
+        case 0:
+        case 1:
+        case 2: {
+          RemoteSpan span;
+          if (Grant(handle.session, kUnit * (1 + random.Uniform(20)), kUnit, &span).ok()) {
+            const uint64_t cut = span.bytes / 2 / 64 * 64;
+            handle.spans.push_back(span.Sub(0, cut));
+            handle.spans.push_back(span.Sub(cut, span.bytes - cut));
+          }
+          break;
+        }
+        case 3:
+          if (!handle.spans.empty()) {
+            ASSERT_OK(Free(handle.session, {handle.spans.back()}));
+            handle.spans.pop_back();
+          }
+          break;
+        case 4: {
+          std::vector<RemoteSpan> live;
+          for (const RemoteSpan& span : handle.spans) {
+            if (random.OneIn(2)) live.push_back(span);
+          }
+          ASSERT_OK(Put(handle.session, ++handle.version, live));
+          break;
+        }
+        case 5: {
+          std::vector<RemoteSpan> inputs;
+          for (const RemoteSpan& span : handle.spans) {
+            if (random.OneIn(3)) inputs.push_back(span);
+          }
+          auto hold = Merge(handle.session, inputs);
+          std::vector<RemoteSpan> outputs;
+          RemoteSpan output;
+          if (hold->AllocateOutput(kUnit * (1 + random.Uniform(10)), &output).ok()) {
+            hold->ShrinkOutput(output, kUnit / 2);
+            outputs.push_back(output.Sub(0, kUnit / 2));
+          }
+          handle.merges.emplace_back(std::move(hold), outputs);
+          break;
+        }
+        case 6:
+          if (!handle.merges.empty()) {
+            auto [hold, outputs] = std::move(handle.merges.back());
+            handle.merges.pop_back();
+            if (random.OneIn(2)) {
+              ASSERT_OK(hold->KeepOutputs());
+              handle.spans.insert(handle.spans.end(), outputs.begin(), outputs.end());
+            }
+          }
+          break;
+        case 7:
+          if (random.OneIn(4)) {
+            ASSERT_OK(Close(handle.session));
+            drop(handle);
+            if (random.OneIn(3)) {
+              const Status status = Destroy(name);
+              ASSERT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
+            }
+          }
+          break;
+        default:
+          if (random.OneIn(20)) {
+            now_ += seconds(11);
+            for (auto& [key, each] : handles) drop(each);
+          }
+          if (!orphans.empty() && random.OneIn(3)) orphans.pop_back();
+      }
+      ASSERT_OK(table_.CheckInvariants());
+    }
+    now_ += seconds(11);
+    for (auto& [key, each] : handles) drop(each);
+    orphans.clear();
+    for (const auto& [key, each] : handles) static_cast<void>(Destroy(key).ok());
+    ASSERT_EQ(used(), 0u);
+    ASSERT_OK(table_.CheckInvariants());
+  }
+}
+
+}  // namespace
+}  // namespace dlsm

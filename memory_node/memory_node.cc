@@ -1,0 +1,178 @@
+#include "memory_node/memory_node.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <utility>
+
+#include "util/coding.h"
+#include "util/rpc/secret_proof.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Ends sessions so much late, at most.
+constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(200);
+
+DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options,
+                                    const ExportedRegion& region) {
+  DatabaseTableOptions made;
+  made.node = options.node;
+  made.region = region.info().id;
+  made.capacity_bytes = region.info().bytes;
+  made.merge_reserve_bytes =
+      options.merge_reserve_bytes.value_or(DefaultMergeReserve(region.info().bytes));
+  made.lease = options.lease;
+  made.grace = options.grace;
+  made.full_remedy = options.full_remedy;
+  made.clock = options.clock;
+  return made;
+}
+
+uint64_t Micros(const timeval& time) {
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
+}
+
+// Decodes the request, calls `function(request, &reply_bytes)`, and answers.
+template <typename Request, typename Function>
+void Answer(const Slice& bytes, const RpcDone& done, Function function) {
+  Request request;
+  std::string reply;
+  Status status = request.Decode(bytes);
+  if (status.ok()) status = function(request, &reply);
+  done(status, status.ok() ? std::move(reply) : std::string());
+}
+
+}  // namespace
+
+const char* MethodName(Method method) {
+  switch (method) {
+    case Method::kOpenDatabase:
+      return "open_database";
+    case Method::kHeartbeat:
+      return "heartbeat";
+    case Method::kGrant:
+      return "grant";
+    case Method::kFree:
+      return "free";
+    case Method::kMerge:
+      return "merge";
+    case Method::kPutManifest:
+      return "put_manifest";
+    case Method::kCloseDatabase:
+      return "close_database";
+    case Method::kDestroyDatabase:
+      return "destroy_database";
+    case Method::kListDatabases:
+      return "list_databases";
+    case Method::kNodeStatistics:
+      return "node_statistics";
+  }
+  return "unknown";
+}
+
+Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<ExportedRegion> region,
+                         std::unique_ptr<MemoryNode>* node) {
+  std::string epoch;
+  DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &epoch));
+  node->reset(new MemoryNode(options, DecodeFixed64(epoch.data()), std::move(region)));
+  return Status::OK();
+}
+
+MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
+                       std::unique_ptr<ExportedRegion> region)
+    : options_(options),
+      epoch_(epoch),
+      region_(std::move(region)),
+      memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
+      databases_(TableOptionsOf(options, *region_)),
+      merges_(options.merge_threads, &databases_, &memory_),
+      housekeeper_([this] { KeepHouse(); }) {}
+
+MemoryNode::~MemoryNode() {
+  {
+    const port::MutexLock lock(mutex_);
+    stopping_ = true;
+    stop_.SignalAll();
+  }
+  housekeeper_.join();
+}
+
+void MemoryNode::KeepHouse() {
+  const port::MutexLock lock(mutex_);
+  while (!stopping_) {
+    static_cast<void>(stop_.WaitUntil(std::chrono::steady_clock::now() + kHousekeepingPeriod));
+    if (!stopping_) databases_.EndExpiredSessions();
+  }
+}
+
+void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) {
+  const auto number = static_cast<size_t>(method);
+  if (number < kMethodCount) calls_[number].fetch_add(1, std::memory_order_relaxed);
+  switch (method) {
+    case Method::kOpenDatabase:
+      return Answer<OpenDatabaseRequest>(request, done, [&](const auto& open, std::string* reply) {
+        OpenDatabaseReply opened;
+        DLSM_RETURN_IF_ERROR(databases_.Open(peer, open, &opened));
+        *reply = opened.Encode();
+        return Status::OK();
+      });
+    case Method::kHeartbeat:
+      return Answer<HeartbeatRequest>(request, done, [&](const auto& beat, std::string*) {
+        return databases_.Heartbeat(peer, beat);
+      });
+    case Method::kGrant:
+      return Answer<GrantRequest>(request, done, [&](const auto& grant, std::string* reply) {
+        GrantReply granted;
+        DLSM_RETURN_IF_ERROR(databases_.Grant(peer, grant, &granted));
+        *reply = granted.Encode();
+        return Status::OK();
+      });
+    case Method::kFree:
+      return Answer<FreeRequest>(request, done, [&](const auto& free, std::string*) {
+        return databases_.Free(peer, free);
+      });
+    case Method::kMerge:
+      return merges_.Submit(peer, request, std::move(done));
+    case Method::kPutManifest:
+      return Answer<PutManifestRequest>(request, done, [&](const auto& put, std::string*) {
+        return databases_.PutManifest(peer, put);
+      });
+    case Method::kCloseDatabase:
+      return Answer<CloseDatabaseRequest>(request, done, [&](const auto& close, std::string*) {
+        return databases_.Close(peer, close);
+      });
+    case Method::kDestroyDatabase:
+      return Answer<DestroyDatabaseRequest>(request, done, [&](const auto& destroy, std::string*) {
+        return databases_.Destroy(destroy);
+      });
+    case Method::kListDatabases:
+      return done(Status::OK(), databases_.List().Encode());
+    case Method::kNodeStatistics:
+      return done(Status::OK(), Statistics().Encode());
+  }
+  done(Status::NotSupported(fmt::format("memory node {} knows no method {}",
+                                        static_cast<uint32_t>(options_.node), number)),
+       std::string());
+}
+
+void MemoryNode::Disconnected(const RpcPeer& peer) { databases_.Disconnected(peer); }
+
+NodeStatisticsReply MemoryNode::Statistics() const {
+  NodeStatisticsReply statistics;
+  databases_.Describe(&statistics);
+  merges_.Describe(&statistics);
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) == 0) {
+    statistics.cpu_micros = Micros(usage.ru_utime) + Micros(usage.ru_stime);
+    statistics.peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+  }
+  return statistics;
+}
+
+uint64_t MemoryNode::calls(Method method) const {
+  return calls_[static_cast<size_t>(method)].load(std::memory_order_relaxed);
+}
+
+}  // namespace dlsm

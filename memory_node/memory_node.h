@@ -1,0 +1,82 @@
+// A memory node: one region of memory, the databases in it, and the merges that run next to them.
+// The Server process has one behind its RpcServer, an application that embeds one calls it through
+// a loopback.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "dLSM/status.h"
+#include "memory_node/database_table.h"
+#include "memory_node/merge_service.h"
+#include "memory_node/own_memory.h"
+#include "port/mutex.h"
+#include "util/fabric/fabric_server.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+struct MemoryNodeOptions {
+  NodeId node{};
+  int merge_threads = 2;
+  // See DatabaseTableOptions.
+  std::chrono::nanoseconds lease = std::chrono::seconds(10);
+  std::chrono::nanoseconds grace = std::chrono::seconds(2);
+  std::optional<uint64_t> merge_reserve_bytes;  // Empty: DefaultMergeReserve().
+  std::string full_remedy = "start Server with more memory";
+  std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
+};
+
+// Calls of each method so far, by its number.
+inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kNodeStatistics) + 1;
+const char* MethodName(Method method);
+
+// Thread-safe.
+class MemoryNode final : public RpcHandler {
+ public:
+  // Draws an epoch of its own.
+  static Status Start(const MemoryNodeOptions& options, std::unique_ptr<ExportedRegion> region,
+                      std::unique_ptr<MemoryNode>* node);
+  // No call is under way, but answers may be outstanding: they are given first.
+  ~MemoryNode() override;
+
+  void Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) override;
+  void Disconnected(const RpcPeer& peer) override;
+
+  NodeId id() const { return options_.node; }
+  uint64_t epoch() const { return epoch_; }
+  ExportedRegion& region() { return *region_; }
+  DatabaseTable& databases() { return databases_; }
+
+  NodeStatisticsReply Statistics() const;
+  uint64_t calls(Method method) const;
+
+ private:
+  MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
+             std::unique_ptr<ExportedRegion> region);
+
+  void KeepHouse();
+
+  const MemoryNodeOptions options_;
+  const uint64_t epoch_;
+  const std::unique_ptr<ExportedRegion> region_;
+  OwnMemory memory_;
+  DatabaseTable databases_;
+  MergeService merges_;
+  std::array<std::atomic<uint64_t>, kMethodCount> calls_{};  // Relaxed: counts order nothing.
+
+  port::Mutex mutex_;
+  port::CondVar stop_{mutex_};
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::thread housekeeper_;  // Last: it uses all of the above.
+};
+
+}  // namespace dlsm

@@ -1,0 +1,154 @@
+// Memory nodes for tests: a server in this process that can be killed and restarted, and a client
+// that speaks the messages.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory_node/node_server.h"
+#include "table/merge_messages.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/node_connection.h"
+#include "util/rpc/rpc.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+
+inline Deadline TestDeadline() { return Deadline::In(std::chrono::seconds(30)); }
+
+// On a port of its own, which it keeps when it is restarted.
+class TestServer {
+ public:
+  static NodeServerOptions SmallOptions() {
+    NodeServerOptions options;
+    options.bytes = uint64_t{64} << 20;
+    options.node.node = NodeId{1};
+    options.node.merge_reserve_bytes = 0;
+    return options;
+  }
+
+  explicit TestServer(NodeServerOptions options = SmallOptions()) : options_(std::move(options)) {
+    Restart();
+  }
+
+  // Drops connections, merges and memory, without a word.
+  void Kill() { server_.reset(); }
+  // With another epoch and empty memory.
+  void Restart() {
+    server_.reset();
+    EXPECT_OK(NodeServer::Start(options_, &server_));
+    if (server_ != nullptr) options_.port = server_->port();
+  }
+
+  NodeAddress address() const { return {options_.bind_address, options_.port}; }
+  MemoryNode& node() { return server_->node(); }
+  uint64_t used_bytes() { return node().Statistics().used_bytes; }
+
+ private:
+  NodeServerOptions options_;
+  std::unique_ptr<NodeServer> server_;
+};
+
+// One handle of one database. It does not close its session when it is destroyed.
+class TestClient {
+ public:
+  // `rpc` outlives this.
+  explicit TestClient(RpcClient* rpc) : rpc_(rpc) {}
+
+  Status Open(const std::string& name, bool create_if_missing = true,
+              bool error_if_exists = false) {
+    OpenDatabaseRequest request;
+    request.name = name;
+    request.create_if_missing = create_if_missing;
+    request.error_if_exists = error_if_exists;
+    return Call(Method::kOpenDatabase, request, &opened_);
+  }
+  Status Heartbeat() {
+    HeartbeatRequest request;
+    request.session = session();
+    return Call(Method::kHeartbeat, request);
+  }
+  Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {
+    GrantRequest request;
+    request.session = session();
+    request.bytes = bytes;
+    request.bytes_min = bytes_min;
+    GrantReply reply;
+    const Status status = Call(Method::kGrant, request, &reply);
+    *extent = reply.extent;
+    return status;
+  }
+  RemoteSpan Grant(uint64_t bytes) {
+    RemoteSpan extent;
+    EXPECT_OK(Grant(bytes, bytes, &extent));
+    return extent;
+  }
+  Status Free(std::vector<RemoteSpan> spans) {
+    FreeRequest request;
+    request.session = session();
+    request.spans = std::move(spans);
+    return Call(Method::kFree, request);
+  }
+  Status PutManifest(uint64_t version, const std::string& manifest, std::vector<RemoteSpan> live) {
+    PutManifestRequest request;
+    request.session = session();
+    request.version = version;
+    request.manifest = manifest;
+    request.live = std::move(live);
+    return Call(Method::kPutManifest, request);
+  }
+  Status Merge(MergeRequest request, MergeReply* reply) {
+    request.session = session();
+    return Call(Method::kMerge, request, reply);
+  }
+  Status Close() {
+    CloseDatabaseRequest request;
+    request.session = session();
+    return Call(Method::kCloseDatabase, request);
+  }
+  Status Destroy(const std::string& name) {
+    DestroyDatabaseRequest request;
+    request.name = name;
+    return Call(Method::kDestroyDatabase, request);
+  }
+  ListDatabasesReply List() {
+    ListDatabasesReply reply;
+    std::string bytes;
+    EXPECT_OK(rpc_->Call(Method::kListDatabases, Slice(), &bytes, TestDeadline()));
+    EXPECT_OK(reply.Decode(bytes));
+    return reply;
+  }
+  NodeStatisticsReply Statistics() {
+    NodeStatisticsReply reply;
+    std::string bytes;
+    EXPECT_OK(rpc_->Call(Method::kNodeStatistics, Slice(), &bytes, TestDeadline()));
+    EXPECT_OK(reply.Decode(bytes));
+    return reply;
+  }
+
+  SessionId session() const { return opened_.session; }
+  const OpenDatabaseReply& opened() const { return opened_; }
+
+ private:
+  template <typename Request>
+  Status Call(Method method, const Request& request) {
+    std::string bytes;
+    return rpc_->Call(method, request.Encode(), &bytes, TestDeadline());
+  }
+  template <typename Request, typename Reply>
+  Status Call(Method method, const Request& request, Reply* reply) {
+    std::string bytes;
+    const Status status = rpc_->Call(method, request.Encode(), &bytes, TestDeadline());
+    return status.ok() ? reply->Decode(bytes) : status;
+  }
+
+  RpcClient* const rpc_;
+  OpenDatabaseReply opened_;
+};
+
+}  // namespace dlsm

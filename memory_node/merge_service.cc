@@ -1,0 +1,207 @@
+#include "memory_node/merge_service.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <utility>
+
+#include "table/merge_tables.h"
+#include "table/table_reader.h"
+#include "table/table_sink.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Each entry is a caller that sleeps; more than this cannot be served in any useful time.
+constexpr size_t kQueuedMax = 256;
+
+std::vector<RemoteSpan> ImagesOf(const MergeRequest& request) {
+  std::vector<RemoteSpan> images;
+  for (const std::vector<TableMeta>& run : request.runs) {
+    for (const TableMeta& table : run) images.push_back(table.image);
+  }
+  return images;
+}
+
+// Puts outputs into memory of this node, in place.
+class OutputTables final : public MergeOutput {
+ public:
+  OutputTables(MergeHold* hold, OwnMemory* memory) : hold_(hold), memory_(memory) {}
+
+  Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) override {
+    DropUnfinished();
+    DLSM_RETURN_IF_ERROR(hold_->AllocateOutput(bytes, &current_));
+    *sink = std::make_unique<MemorySink>(memory_->At(current_), current_.bytes);
+    return Status::OK();
+  }
+
+  Status TableDone(TableMeta meta, std::string /*resident*/) override {
+    hold_->ShrinkOutput(current_, meta.image.bytes);
+    meta.image = current_.Sub(0, meta.image.bytes);
+    current_ = RemoteSpan{};
+    tables_.push_back(std::move(meta));
+    return Status::OK();
+  }
+
+  // Frees a table that was begun and will not be done.
+  void DropUnfinished() {
+    if (current_.bytes > 0) hold_->ShrinkOutput(current_, 0);
+    current_ = RemoteSpan{};
+  }
+
+  std::vector<TableMeta> TakeTables() { return std::move(tables_); }
+
+ private:
+  MergeHold* const hold_;
+  OwnMemory* const memory_;
+  RemoteSpan current_;  // Of the table that is being written; empty: none.
+  std::vector<TableMeta> tables_;
+};
+
+// The input tables of a merge, opened.
+class InputTables {
+ public:
+  Status Open(const MergeRequest& request, OwnMemory* memory) {
+    for (const std::vector<TableMeta>& run : request.runs) {
+      TableRun& opened = runs_.emplace_back();
+      for (const TableMeta& meta : run) {
+        DLSM_RETURN_IF_ERROR(OpenTable(request.options.table, meta, memory));
+        opened.push_back(readers_.back().get());
+      }
+    }
+    return Status::OK();
+  }
+
+  const std::vector<TableRun>& runs() const { return runs_; }
+
+ private:
+  Status OpenTable(const TableOptions& options, const TableMeta& meta, OwnMemory* memory) {
+    const RemoteSpan span = meta.resident_span();
+    const char* bytes = memory->At(span);
+    if (bytes == nullptr) return Status::InvalidArgument("a table to merge is outside the region");
+    // A copy: what has been checked must not change under the reader, and compute nodes can write
+    // to the original.
+    const auto resident = std::make_shared<const std::string>(bytes, span.bytes);
+    return TableReader::Open(options, meta, *resident, resident, /*block_cache=*/nullptr,
+                             &readers_.emplace_back());
+  }
+
+  std::vector<std::unique_ptr<TableReader>> readers_;
+  std::vector<TableRun> runs_;
+};
+
+}  // namespace
+
+MergeService::MergeService(int threads, DatabaseTable* databases, OwnMemory* memory)
+    : databases_(databases), memory_(memory) {
+  for (int i = 0; i < threads; ++i) {
+    workers_.emplace_back([this] { WorkLoop(); });
+    static_cast<void>(pthread_setname_np(workers_.back().native_handle(), "dlsm-merge"));
+  }
+}
+
+MergeService::~MergeService() {
+  std::deque<std::unique_ptr<Job>> dropped;
+  {
+    const port::MutexLock lock(mutex_);
+    stopping_ = true;
+    dropped.swap(queue_);
+    queued_.SignalAll();
+  }
+  databases_->CancelMerges();
+  for (const std::unique_ptr<Job>& job : dropped) {
+    job->done(Status::Aborted("the memory node is shutting down"), std::string());
+  }
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void MergeService::Submit(const RpcPeer& peer, const Slice& request, RpcDone done) {
+  const Status status = Enqueue(peer, request, &done);
+  if (!status.ok()) done(status, std::string());
+}
+
+Status MergeService::Enqueue(const RpcPeer& peer, const Slice& request, RpcDone* done) {
+  if (workers_.empty()) {
+    return Status::NotSupported(
+        "this memory node runs no merges; start Server with --merge_threads, or set "
+        "Options::compaction_place to kComputeNode");
+  }
+  auto job = std::make_unique<Job>();
+  DLSM_RETURN_IF_ERROR(job->request.Decode(request));
+  DLSM_RETURN_IF_ERROR(
+      databases_->BeginMerge(peer, job->request.session, ImagesOf(job->request), &job->hold));
+  const port::MutexLock lock(mutex_);
+  if (stopping_) return Status::Aborted("the memory node is shutting down");
+  if (queue_.size() >= kQueuedMax) {
+    return Status::Busy("too many merges wait at this memory node; try again later");
+  }
+  job->done = std::move(*done);
+  queue_.push_back(std::move(job));
+  queued_.Signal();
+  return Status::OK();
+}
+
+void MergeService::WorkLoop() {
+  while (std::unique_ptr<Job> job = NextJob()) Run(std::move(job));
+}
+
+std::unique_ptr<MergeService::Job> MergeService::NextJob() {
+  const port::MutexLock lock(mutex_);
+  while (queue_.empty() && !stopping_) queued_.Wait();
+  if (stopping_) return nullptr;
+  std::unique_ptr<Job> job = std::move(queue_.front());
+  queue_.pop_front();
+  ++running_;
+  return job;
+}
+
+void MergeService::Run(std::unique_ptr<Job> job) {
+  MergeReply reply;
+  const auto start = std::chrono::steady_clock::now();
+  const Status status = Merge(*job, &reply);
+  const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - start);
+  if (!status.ok() && !status.IsAborted()) Log().warn("a merge failed: {}", status.ToString());
+  // Before the answer: who has it may give back the inputs and look for their memory.
+  job->hold.reset();
+  {
+    const port::MutexLock lock(mutex_);
+    --running_;
+    ++totals_.merges;
+    totals_.bytes_read += reply.statistics.bytes_read;
+    totals_.bytes_written += reply.statistics.bytes_written;
+    totals_.micros += static_cast<uint64_t>(duration.count());
+  }
+  job->done(status, status.ok() ? reply.Encode() : std::string());
+}
+
+void MergeService::Describe(NodeStatisticsReply* statistics) const {
+  const port::MutexLock lock(mutex_);
+  statistics->merges_done = totals_.merges;
+  statistics->merges_running = running_;
+  statistics->merge_bytes_read = totals_.bytes_read;
+  statistics->merge_bytes_written = totals_.bytes_written;
+  statistics->merge_micros = totals_.micros;
+}
+
+Status MergeService::Merge(const Job& job, MergeReply* reply) {
+  if (job.hold->cancelled().load(std::memory_order_relaxed)) {
+    return Status::Aborted("the client of this merge has gone");
+  }
+  InputTables inputs;
+  DLSM_RETURN_IF_ERROR(inputs.Open(job.request, memory_));
+  OutputTables outputs(job.hold.get(), memory_);
+  TableReadOptions read_options;
+  read_options.purpose = Purpose::kCompaction;
+  read_options.fill_cache = false;
+  DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, memory_,
+                                   job.hold->cancelled(), &outputs, &reply->statistics));
+  outputs.DropUnfinished();
+  DLSM_RETURN_IF_ERROR(job.hold->KeepOutputs());
+  reply->outputs = outputs.TakeTables();
+  return Status::OK();
+}
+
+}  // namespace dlsm

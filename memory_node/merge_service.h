@@ -1,0 +1,73 @@
+// Runs merges next to the data: worker threads of a memory node that take requests from a bounded
+// queue, merge tables in place, and answer when they are done.
+//
+//   Submit: decode, check that the session holds the inputs, pin them, queue      (RPC thread)
+//   worker: open the inputs, MergeTables(), hand the outputs to the session, answer
+//
+// A merge whose session has ended or whose client has gone is cancelled, and its outputs are freed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "memory_node/database_table.h"
+#include "memory_node/own_memory.h"
+#include "port/mutex.h"
+#include "table/merge_messages.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class MergeService {
+ public:
+  // `databases` and `memory` outlive this. `threads` may be 0: then every merge is refused.
+  MergeService(int threads, DatabaseTable* databases, OwnMemory* memory);
+  // Cancels what runs and waits; what is queued is answered with Aborted.
+  ~MergeService();
+
+  // Calls `done` once, now or later. Busy when the queue is full.
+  void Submit(const RpcPeer& peer, const Slice& request, RpcDone done);
+
+  void Describe(NodeStatisticsReply* statistics) const;
+
+ private:
+  struct Job {
+    MergeRequest request;
+    std::unique_ptr<MergeHold> hold;
+    RpcDone done;
+  };
+  struct Totals {
+    uint64_t merges = 0;
+    uint64_t bytes_read = 0;
+    uint64_t bytes_written = 0;
+    uint64_t micros = 0;
+  };
+
+  Status Enqueue(const RpcPeer& peer, const Slice& request, RpcDone* done) LOCKS_EXCLUDED(mutex_);
+  void WorkLoop() LOCKS_EXCLUDED(mutex_);
+  // Null once it is time to stop.
+  std::unique_ptr<Job> NextJob() LOCKS_EXCLUDED(mutex_);
+  void Run(std::unique_ptr<Job> job) LOCKS_EXCLUDED(mutex_);
+  Status Merge(const Job& job, MergeReply* reply);
+
+  DatabaseTable* const databases_;
+  OwnMemory* const memory_;
+
+  mutable port::Mutex mutex_;  // Protects what follows; not held while merging or answering.
+  port::CondVar queued_{mutex_};
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::deque<std::unique_ptr<Job>> queue_ GUARDED_BY(mutex_);
+  uint64_t running_ GUARDED_BY(mutex_) = 0;
+  Totals totals_ GUARDED_BY(mutex_);
+
+  std::vector<std::thread> workers_;  // Last: they use all of the above.
+};
+
+}  // namespace dlsm

@@ -1,0 +1,63 @@
+#include "memory_node/node_server.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+Status MakeRegion(const NodeServerOptions& options, std::unique_ptr<ExportedRegion>* region) {
+  RegionOptions made;
+  made.bytes = options.bytes;
+  made.kind = options.fabric;
+  made.huge_pages = options.huge_pages;
+  made.numa_node = options.numa_node;
+  made.name = fmt::format("node{}", static_cast<uint32_t>(options.node.node));
+  return CreateRegion(made, region);
+}
+
+}  // namespace
+
+Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeServer>* server) {
+  if (options.fabric != FabricKind::kShm && options.fabric != FabricKind::kTcp) {
+    return Status::InvalidArgument(
+        fmt::format("a memory node serves shm or tcp, not {}", FabricKindName(options.fabric)));
+  }
+  std::unique_ptr<NodeServer> made(new NodeServer());
+  std::unique_ptr<ExportedRegion> region;
+  DLSM_RETURN_IF_ERROR(MakeRegion(options, &region));
+  DLSM_RETURN_IF_ERROR(MemoryNode::Start(options.node, std::move(region), &made->node_));
+  DLSM_RETURN_IF_ERROR(
+      TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads, &made->fabric_));
+  RpcServerOptions rpc;
+  rpc.bind_address = options.bind_address;
+  rpc.port = options.port;
+  rpc.secret = options.secret;
+  rpc.node = options.node.node;
+  rpc.epoch = made->node_->epoch();
+  rpc.fabric = options.fabric;
+  rpc.regions = {made->node_->region().info()};
+  rpc.connections_max = options.connections_max;
+  rpc.on_data_connection = [fabric = made->fabric_.get()](int socket) { fabric->Adopt(socket); };
+  rpc.on_token_allowed = [fabric = made->fabric_.get()](const std::string& token) {
+    fabric->AllowToken(token);
+  };
+  rpc.on_token_revoked = [fabric = made->fabric_.get()](const std::string& token) {
+    fabric->RevokeToken(token);
+  };
+  DLSM_RETURN_IF_ERROR(RpcServer::Start(rpc, made->node_.get(), &made->rpc_));
+  *server = std::move(made);
+  return Status::OK();
+}
+
+NodeServer::~NodeServer() {
+  // Nobody may write to the memory, or ask for it, when it goes.
+  rpc_.reset();
+  fabric_.reset();
+  node_.reset();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,256 @@
+// A memory node and its clients across process boundaries that are not there: sockets, shm, death.
+#include "memory_node/node_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "memory_node/memory_node_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+NodeConnectionOptions Connect(FabricKind kind) {
+  NodeConnectionOptions options;
+  options.fabric.kind = kind;
+  options.client_name = "tester";
+  return options;
+}
+
+std::unique_ptr<NodeConnection> ConnectOk(const TestServer& server, FabricKind kind) {
+  std::unique_ptr<NodeConnection> connection;
+  EXPECT_OK(ConnectNode(server.address(), Connect(kind), TestDeadline(), &connection));
+  return connection;
+}
+
+Status Transfer(FabricConnection& fabric, const RemoteSpan& remote, std::string* bytes,
+                bool write) {
+  std::unique_ptr<QueuePair> pair;
+  RegisteredBuffer buffer;
+  Status status = fabric.NewQueuePair(TestDeadline(), &pair);
+  if (status.ok()) status = fabric.NewBuffer(bytes->size(), &buffer);
+  if (!status.ok()) return status;
+  const LocalSpan local = buffer.span().Sub(0, bytes->size());
+  std::memcpy(buffer.data(), bytes->data(), bytes->size());
+  Ticket ticket{};
+  status = write ? pair->PostWrite(local, remote, Purpose::kFlush, &ticket)
+                 : pair->PostRead(remote, local, Purpose::kRead, &ticket);
+  if (status.ok()) status = pair->Wait(ticket, TestDeadline());
+  bytes->assign(buffer.data(), bytes->size());
+  return status;
+}
+
+// Waits for what happens within the grace period and a little housekeeping.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const Deadline deadline = TestDeadline();
+  while (!deadline.Passed()) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return false;
+}
+
+// Fails if what one fabric writes is not what the other reads, or the manifest's memory does not
+// survive its session.
+TEST(NodeServerTest, ServesShmAndTcpAtOnce) {
+  TestServer server;
+  const auto shm = ConnectOk(server, FabricKind::kShm);
+  EXPECT_EQ(shm->fabric().kind(), FabricKind::kShm);
+  TestClient writer(&shm->rpc());
+  ASSERT_OK(writer.Open("a"));
+  const RemoteSpan extent = writer.Grant(1000);
+  EXPECT_EQ(extent.node, NodeId{1});
+  EXPECT_EQ(extent.bytes, 1024u);
+  std::string bytes = "what the writer wrote";
+  const RemoteSpan span = extent.Sub(64, bytes.size());
+  ASSERT_OK(Transfer(shm->fabric(), span, &bytes, /*write=*/true));
+  ASSERT_OK(writer.PutManifest(1, "manifest", {span}));
+  ASSERT_OK(writer.Close());
+  EXPECT_EQ(server.used_bytes(), 64u);
+
+  const auto tcp = ConnectOk(server, FabricKind::kTcp);
+  EXPECT_EQ(tcp->fabric().kind(), FabricKind::kTcp);
+  TestClient reader(&tcp->rpc());
+  ASSERT_OK(reader.Open("a", /*create_if_missing=*/false));
+  EXPECT_EQ(reader.opened().manifest, "manifest");
+  std::string read(bytes.size(), '\0');
+  ASSERT_OK(Transfer(tcp->fabric(), span, &read, /*write=*/false));
+  EXPECT_EQ(read, bytes);
+  EXPECT_EQ(reader.List().databases.size(), 1u);
+}
+
+// Fails if memory of a client that dies is not given back, or its database stays locked.
+TEST(NodeServerTest, DeadClientsLeaveNothing) {
+  TestServer server;
+  auto connection = ConnectOk(server, FabricKind::kTcp);
+  {
+    TestClient client(&connection->rpc());
+    ASSERT_OK(client.Open("a"));
+    const RemoteSpan extent = client.Grant(1 << 20);
+    ASSERT_OK(client.PutManifest(1, "m", {extent.Sub(0, 4096)}));
+    client.Grant(1 << 20);
+  }
+  EXPECT_EQ(server.used_bytes(), uint64_t{2} << 20);
+  const auto other = ConnectOk(server, FabricKind::kTcp);
+  TestClient successor(&other->rpc());
+  EXPECT_TRUE(successor.Open("a").IsBusy());
+  connection.reset();
+  EXPECT_TRUE(Eventually([&] { return successor.Open("a").ok(); }));
+  EXPECT_EQ(server.used_bytes(), 4096u);
+  EXPECT_EQ(successor.opened().manifest, "m");
+  EXPECT_OK(server.node().databases().CheckInvariants());
+}
+
+// Fails if a restart is not noticed, by calls or by transfers.
+TEST(NodeServerTest, RestartIsAnotherEpoch) {
+  TestServer server;
+  const auto connection = ConnectOk(server, FabricKind::kTcp);
+  TestClient client(&connection->rpc());
+  ASSERT_OK(client.Open("a"));
+  const RemoteSpan extent = client.Grant(4096);
+  const uint64_t epoch = server.node().epoch();
+  server.Kill();
+  Status status = client.Heartbeat();
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  server.Restart();
+  EXPECT_NE(server.node().epoch(), epoch);
+  ASSERT_TRUE(Eventually([&] {
+    status = client.Heartbeat();
+    return status.ToString().find("memory is lost") != std::string::npos;
+  })) << status.ToString();
+  std::string bytes(64, 'x');
+  EXPECT_FALSE(Transfer(connection->fabric(), extent.Sub(0, 64), &bytes, /*write=*/true).ok());
+}
+
+// Fails if a killed memory node is not an error in time.
+TEST(NodeServerTest, KilledNodeIsAnError) {
+  TestServer server;
+  const auto connection = ConnectOk(server, FabricKind::kTcp);
+  TestClient client(&connection->rpc());
+  ASSERT_OK(client.Open("a"));
+  const RemoteSpan extent = client.Grant(4096);
+  server.Kill();
+  std::string bytes(64, 'x');
+  EXPECT_FALSE(Transfer(connection->fabric(), extent.Sub(0, 64), &bytes, /*write=*/false).ok());
+  for (int i = 0; i < 2; ++i) {
+    const Status status = client.Heartbeat();
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  }
+  std::unique_ptr<NodeConnection> again;
+  const Status status = ConnectNode(server.address(), Connect(FabricKind::kTcp),
+                                    Deadline::In(milliseconds(50)), &again);
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_THAT(status.ToString(), HasSubstr("cannot reach memory node 127.0.0.1:"));
+}
+
+// Fails if a fabric that is not to be had is not named, or the automatic choice takes it.
+TEST(NodeServerTest, FabricsAreChosen) {
+  NodeServerOptions options = TestServer::SmallOptions();
+  options.fabric = FabricKind::kTcp;
+  TestServer tcp_only(options);
+  std::unique_ptr<NodeConnection> connection;
+  Status status =
+      ConnectNode(tcp_only.address(), Connect(FabricKind::kShm), TestDeadline(), &connection);
+  EXPECT_TRUE(status.IsInvalidArgument());
+  EXPECT_THAT(status.ToString(), HasSubstr("does not serve the shm fabric"));
+  status =
+      ConnectNode(tcp_only.address(), Connect(FabricKind::kLocal), TestDeadline(), &connection);
+  EXPECT_TRUE(status.IsInvalidArgument());
+  EXPECT_THAT(status.ToString(), HasSubstr("embedded"));
+  status =
+      ConnectNode(tcp_only.address(), Connect(FabricKind::kVerbs), TestDeadline(), &connection);
+  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  ASSERT_OK(
+      ConnectNodeAuto(tcp_only.address(), Connect(FabricKind::kTcp), TestDeadline(), &connection));
+  EXPECT_EQ(connection->fabric().kind(), FabricKind::kTcp);
+
+  TestServer both;
+  ASSERT_OK(
+      ConnectNodeAuto(both.address(), Connect(FabricKind::kTcp), TestDeadline(), &connection));
+  EXPECT_EQ(connection->fabric().kind(), FabricKind::kShm);
+
+  options.fabric = FabricKind::kVerbs;
+  std::unique_ptr<NodeServer> server;
+  EXPECT_TRUE(NodeServer::Start(options, &server).IsInvalidArgument());
+}
+
+// Fails if data can be reached without the secret.
+TEST(NodeServerTest, SecretGuardsTheMemory) {
+  NodeServerOptions options = TestServer::SmallOptions();
+  options.secret = "right";
+  TestServer server(options);
+  std::unique_ptr<NodeConnection> connection;
+  NodeConnectionOptions client = Connect(FabricKind::kTcp);
+  client.secret = "wrong";
+  EXPECT_TRUE(
+      ConnectNode(server.address(), client, TestDeadline(), &connection).IsInvalidArgument());
+  client.secret = "right";
+  ASSERT_OK(ConnectNode(server.address(), client, TestDeadline(), &connection));
+  // A token that was never given out opens no data connection.
+  FabricPeer peer = connection->peer();
+  peer.data_token = std::string(peer.data_token.size(), 'x');
+  std::unique_ptr<FabricConnection> fabric;
+  const Status joined = ConnectFabric(client.fabric, peer, TestDeadline(), &fabric);
+  std::string bytes(64, '\0');
+  EXPECT_TRUE(!joined.ok() ||
+              !Transfer(*fabric, RemoteSpan{NodeId{1}, RegionId{0}, 0, 64}, &bytes, false).ok());
+}
+
+// Fails if a client without a control connection keeps its data connections.
+TEST(NodeServerTest, DataConnectionsEndWithTheirClient) {
+  TestServer server;
+  auto connection = ConnectOk(server, FabricKind::kTcp);
+  const FabricPeer peer = connection->peer();
+  std::unique_ptr<FabricConnection> fabric;
+  FabricOptions options;
+  options.kind = FabricKind::kTcp;
+  ASSERT_OK(ConnectFabric(options, peer, TestDeadline(), &fabric));
+  const RemoteSpan span{NodeId{1}, RegionId{0}, 0, 64};
+  std::string bytes(64, '\0');
+  ASSERT_OK(Transfer(*fabric, span, &bytes, /*write=*/false));
+  connection.reset();
+  EXPECT_TRUE(Eventually([&] { return !Transfer(*fabric, span, &bytes, /*write=*/false).ok(); }));
+}
+
+// Fails if the embedded node is not one for all, or forgets.
+TEST(EmbeddedNodeTest, LivesAsLongAsTheProcess) {
+  EmbeddedNodeOptions node;
+  node.bytes = uint64_t{64} << 20;
+  std::unique_ptr<NodeConnection> first;
+  ASSERT_OK(ConnectEmbeddedNode(node, FabricOptions(), &first));
+  EXPECT_EQ(first->fabric().kind(), FabricKind::kLocal);
+  TestClient client(&first->rpc());
+  ASSERT_OK(client.Open("embedded"));
+  const RemoteSpan span = client.Grant(64);
+  std::string bytes(64, 'e');
+  ASSERT_OK(Transfer(first->fabric(), span, &bytes, /*write=*/true));
+  ASSERT_OK(client.PutManifest(1, "kept", {span}));
+  std::unique_ptr<NodeConnection> second;
+  node.bytes = 1;  // No longer looked at.
+  ASSERT_OK(ConnectEmbeddedNode(node, FabricOptions(), &second));
+  EXPECT_EQ(second->peer().epoch, first->peer().epoch);
+  TestClient other(&second->rpc());
+  EXPECT_TRUE(other.Open("embedded").IsBusy());
+  ASSERT_OK(client.Close());
+  first.reset();
+  ASSERT_OK(other.Open("embedded", /*create_if_missing=*/false));
+  EXPECT_EQ(other.opened().manifest, "kept");
+  std::string read(64, '\0');
+  ASSERT_OK(Transfer(second->fabric(), span, &read, /*write=*/false));
+  EXPECT_EQ(read, bytes);
+  ASSERT_OK(other.Close());
+  ASSERT_OK(other.Destroy("embedded"));
+  EXPECT_EQ(other.Statistics().used_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace dlsm

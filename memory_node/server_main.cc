@@ -1,0 +1,243 @@
+// Server TCPIPPORT MEMORYSIZE NODEID: the process that makes a machine's memory a memory node.
+//
+// Exit codes: 0 after SIGTERM or SIGINT, 1 when it could not start, 2 for wrong arguments.
+#include <fmt/format.h>
+#include <gflags/gflags.h>
+#include <prometheus/exposer.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "memory_node/node_server.h"
+#include "memory_node/server_metrics.h"
+#include "util/secret_file.h"
+#include "util/status_macros.h"
+
+DEFINE_string(bind, "127.0.0.1", "numeric address to listen on");
+DEFINE_bool(insecure, false, "allow --bind to other machines without --secret_file");
+DEFINE_string(secret_file, "", "file with the cluster's secret; readable by its owner only");
+DEFINE_string(fabric, "shm",
+              "shm: compute nodes on this host map the memory, others use tcp; tcp: all use tcp");
+DEFINE_int32(merge_threads, 2, "threads that merge tables; 0: compute nodes merge for themselves");
+DEFINE_int32(fabric_threads, 1, "threads that answer one-sided requests over tcp");
+DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
+DEFINE_bool(huge_pages, true, "ask for huge pages; without them it works, more slowly");
+DEFINE_int32(metrics_port, 0, "port for Prometheus; 0: none");
+DEFINE_int32(status_seconds, 60, "print a status line every so often; 0: never");
+
+namespace dlsm {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+constexpr const char* kUsage =
+    "Server TCPIPPORT MEMORYSIZE NODEID [flags]\n"
+    "  TCPIPPORT   the port to listen on, 1 to 65535; 0: any free one\n"
+    "  MEMORYSIZE  memory to offer, in GB; may be a fraction, such as 0.5\n"
+    "  NODEID      the number of this memory node in its cluster\n"
+    "Server --help lists the flags.";
+
+constexpr double kGigabyte = static_cast<double>(uint64_t{1} << 30);
+
+double Gigabytes(uint64_t bytes) { return static_cast<double>(bytes) / kGigabyte; }
+
+bool ParseUnsigned(const char* text, uint64_t max, uint64_t* value) {
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long parsed = std::strtoull(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || parsed > max) return false;
+  *value = parsed;
+  return true;
+}
+
+bool ParseGigabytes(const char* text, uint64_t* bytes) {
+  // A page is the least that makes sense, a PB more than any machine has.
+  constexpr double kBytesMin = 4096;
+  constexpr double kBytesMax = kGigabyte * 1024 * 1024;
+  char* end = nullptr;
+  const double parsed = std::strtod(text, &end) * kGigabyte;
+  if (end == text || *end != '\0' || !(parsed >= kBytesMin && parsed <= kBytesMax)) return false;
+  *bytes = static_cast<uint64_t>(parsed) / 4096 * 4096;
+  return true;
+}
+
+Status ParsePositional(int count, char** arguments, NodeServerOptions* options) {
+  if (count != 4) return Status::InvalidArgument("three arguments are needed");
+  uint64_t port = 0;
+  uint64_t node = 0;
+  if (!ParseUnsigned(arguments[1], std::numeric_limits<uint16_t>::max(), &port)) {
+    return Status::InvalidArgument(fmt::format("TCPIPPORT '{}' is no port", arguments[1]));
+  }
+  if (!ParseGigabytes(arguments[2], &options->bytes)) {
+    return Status::InvalidArgument(
+        fmt::format("MEMORYSIZE '{}' is no number of GB above 0", arguments[2]));
+  }
+  if (!ParseUnsigned(arguments[3], std::numeric_limits<uint32_t>::max(), &node)) {
+    return Status::InvalidArgument(fmt::format("NODEID '{}' is no node number", arguments[3]));
+  }
+  options->port = static_cast<uint16_t>(port);
+  options->node.node = NodeId{static_cast<uint32_t>(node)};
+  return Status::OK();
+}
+
+Status CheckRange(const char* flag, int value, int min, int max) {
+  if (min <= value && value <= max) return Status::OK();
+  return Status::InvalidArgument(fmt::format("--{}={} is not in {} to {}", flag, value, min, max));
+}
+
+Status ParseFlags(NodeServerOptions* options) {
+  const std::optional<FabricKind> fabric = FabricKindFromName(FLAGS_fabric);
+  if (fabric != FabricKind::kShm && fabric != FabricKind::kTcp) {
+    return Status::InvalidArgument(
+        fmt::format("--fabric={} is not known; use shm or tcp", FLAGS_fabric));
+  }
+  DLSM_RETURN_IF_ERROR(CheckRange("merge_threads", FLAGS_merge_threads, 0, 1024));
+  DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 1, 1024));
+  DLSM_RETURN_IF_ERROR(CheckRange("numa_node", FLAGS_numa_node, -1, 1023));
+  DLSM_RETURN_IF_ERROR(CheckRange("metrics_port", FLAGS_metrics_port, 0, 65535));
+  DLSM_RETURN_IF_ERROR(CheckRange("status_seconds", FLAGS_status_seconds, 0, 1 << 20));
+  options->fabric = *fabric;
+  options->bind_address = FLAGS_bind;
+  options->node.merge_threads = FLAGS_merge_threads;
+  options->fabric_threads = FLAGS_fabric_threads;
+  options->numa_node = FLAGS_numa_node;
+  options->huge_pages = FLAGS_huge_pages;
+  return Status::OK();
+}
+
+bool IsLoopback(const std::string& address) {
+  return address.rfind("127.", 0) == 0 || address == "::1";
+}
+
+// Strangers must not get at the memory.
+Status CheckSecret(NodeServerOptions* options) {
+  if (!FLAGS_secret_file.empty()) return ReadSecretFile(FLAGS_secret_file, &options->secret);
+  if (IsLoopback(FLAGS_bind) || FLAGS_insecure) return Status::OK();
+  return Status::InvalidArgument(fmt::format(
+      "--bind={} lets other machines read and write this memory; give a --secret_file, or "
+      "--insecure if nobody else can reach that address",
+      FLAGS_bind));
+}
+
+// Pages are taken when first written: without this check a node that promises too much would be
+// killed much later, with all its data.
+Status CheckMemory(uint64_t bytes) {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string name;
+  std::string unit;
+  uint64_t kilobytes = 0;
+  while (meminfo >> name >> kilobytes) {
+    std::getline(meminfo, unit);
+    if (name != "MemAvailable:") continue;
+    if (bytes / 1024 <= kilobytes) return Status::OK();
+    return Status::IOError(fmt::format(
+        "not enough memory: {:.1f} GB asked for, {:.1f} GB available; ask for less, or stop other "
+        "programs",
+        Gigabytes(bytes), Gigabytes(kilobytes * 1024)));
+  }
+  return Status::OK();  // Not known here.
+}
+
+void PrintReady(NodeServer& server, const NodeServerOptions& options) {
+  ExportedRegion& region = server.node().region();
+  fmt::print("dLSM memory node {} ready on {}:{}: {:.1f} GB {} ({}), {} merge threads\n",
+             static_cast<uint32_t>(server.node().id()), options.bind_address, server.port(),
+             Gigabytes(region.info().bytes), FabricKindName(options.fabric), region.note(),
+             options.node.merge_threads);
+  std::fflush(stdout);
+}
+
+void PrintStatus(MemoryNode& node) {
+  const NodeStatisticsReply now = node.Statistics();
+  fmt::print(
+      "memory node {}: {:.1f} of {:.1f} GB used, {} databases, {} open, {} merges done, {} "
+      "running, "
+      "{:.1f} GB merged, {:.1f} s CPU\n",
+      static_cast<uint32_t>(node.id()), Gigabytes(now.used_bytes), Gigabytes(now.capacity_bytes),
+      now.databases, now.sessions, now.merges_done, now.merges_running,
+      Gigabytes(now.merge_bytes_written), static_cast<double>(now.cpu_micros) / 1e6);
+  std::fflush(stdout);
+}
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+void RunUntilStopped(MemoryNode& node) {
+  const sigset_t signals = StopSignals();
+  const timespec period{FLAGS_status_seconds > 0 ? FLAGS_status_seconds : 3600, 0};
+  while (sigtimedwait(&signals, nullptr, &period) < 0) {
+    if (errno == EAGAIN && FLAGS_status_seconds > 0) PrintStatus(node);
+  }
+}
+
+// The exporter's only way to report is an exception.
+Status StartMetrics(std::unique_ptr<prometheus::Exposer>* exposer) {
+  if (FLAGS_metrics_port == 0) return Status::OK();
+  const std::string address = fmt::format("{}:{}", FLAGS_bind, FLAGS_metrics_port);
+  try {
+    *exposer = std::make_unique<prometheus::Exposer>(address);
+  } catch (const std::exception& error) {
+    return Status::IOError(
+        fmt::format("cannot serve metrics on {}: {}; is the port in use?", address, error.what()));
+  }
+  return Status::OK();
+}
+
+int Fail(const Status& status, int code) {
+  fmt::print(stderr, "Server: {}\n", status.message().ToStringView());
+  if (code == kExitUsage) fmt::print(stderr, "usage: {}\n", kUsage);
+  return code;
+}
+
+int Run(int count, char** arguments) {
+  NodeServerOptions options;
+  Status status = ParsePositional(count, arguments, &options);
+  if (status.ok()) status = ParseFlags(&options);
+  if (!status.ok()) return Fail(status, kExitUsage);
+
+  status = CheckSecret(&options);
+  if (status.ok()) status = CheckMemory(options.bytes);
+  std::unique_ptr<NodeServer> server;
+  if (status.ok()) status = NodeServer::Start(options, &server);
+  if (!status.ok()) return Fail(status, kExitFailed);
+
+  const auto metrics = std::make_shared<ServerMetrics>(&server->node());
+  std::unique_ptr<prometheus::Exposer> exposer;
+  status = StartMetrics(&exposer);
+  if (!status.ok()) return Fail(status, kExitFailed);
+  if (exposer != nullptr) exposer->RegisterCollectable(metrics);
+
+  PrintReady(*server, options);
+  RunUntilStopped(server->node());
+  exposer.reset();
+  server.reset();
+  fmt::print("memory node {} stopped\n", static_cast<uint32_t>(options.node.node));
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlsm
+
+int main(int argc, char** argv) {
+  // All threads inherit this: the signals are for RunUntilStopped() alone.
+  const sigset_t signals = dlsm::StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  gflags::SetUsageMessage(dlsm::kUsage);
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  return dlsm::Run(argc, argv);
+}

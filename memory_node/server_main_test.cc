@@ -1,0 +1,212 @@
+// The Server program, as its users start it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "memory_node/memory_node_testing.h"
+#include "util/rpc/socket.h"
+
+namespace dlsm {
+namespace {
+
+using testing::HasSubstr;
+
+// Built beside this test.
+std::string ServerPath() {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "Server").string();
+}
+
+// A Server process. Its standard output and error are read together.
+class ServerProcess {
+ public:
+  explicit ServerProcess(std::vector<std::string> arguments) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    arguments.insert(arguments.begin(), ServerPath());
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    process_ = fork();
+    if (process_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      dup2(ends[1], STDERR_FILENO);
+      close(ends[0]);
+      execv(pointers[0], pointers.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    output_ = fdopen(ends[0], "r");
+  }
+  ~ServerProcess() {
+    if (process_ > 0) {
+      kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+    fclose(output_);
+  }
+
+  // The next line that it prints, without its end; empty when it has ended.
+  std::string Line() {
+    std::string line;
+    for (int c = fgetc(output_); c != EOF && c != '\n'; c = fgetc(output_)) {
+      line.push_back(static_cast<char>(c));
+    }
+    return line;
+  }
+  // Skips the log.
+  std::string LineWith(const std::string& text) {
+    std::string line;
+    do {
+      line = Line();
+    } while (!line.empty() && line.find(text) == std::string::npos);
+    return line;
+  }
+  std::string Rest() {
+    std::string rest;
+    for (int c = fgetc(output_); c != EOF; c = fgetc(output_)) {
+      rest.push_back(static_cast<char>(c));
+    }
+    return rest;
+  }
+  void Signal(int signal) { kill(process_, signal); }
+  // Waits for its end; -1 if it did not exit by itself.
+  int ExitCode() {
+    int status = 0;
+    waitpid(process_, &status, 0);
+    process_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t process_ = -1;
+  FILE* output_ = nullptr;
+};
+
+class ServerMainTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (access(ServerPath().c_str(), X_OK) != 0) GTEST_SKIP() << ServerPath() << " is not built";
+  }
+
+  static uint16_t PortOf(const std::string& ready) {
+    const size_t at = ready.find("127.0.0.1:");
+    if (at == std::string::npos) return 0;
+    return static_cast<uint16_t>(std::stoi(ready.substr(at + std::strlen("127.0.0.1:"))));
+  }
+
+  static void ExpectFailure(const std::vector<std::string>& arguments, int code,
+                            const std::string& message) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    ServerProcess server(arguments);
+    const std::string output = server.Rest();
+    EXPECT_THAT(output, HasSubstr(message));
+    EXPECT_EQ(server.ExitCode(), code) << output;
+  }
+};
+
+// Fails if a server does not say that it is ready, does not serve, or does not end cleanly.
+TEST_F(ServerMainTest, ServesUntilItIsToldToStop) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    ServerProcess process({"0", "0.0625", "3", "--merge_threads=1"});
+    const std::string ready = process.LineWith("ready");
+    EXPECT_THAT(ready, testing::MatchesRegex("dLSM memory node 3 ready on 127.0.0.1:[0-9]+: 0.1 GB "
+                                             "shm \\(.*\\), 1 merge threads"));
+    NodeConnectionOptions options;
+    options.fabric.kind = FabricKind::kShm;
+    std::unique_ptr<NodeConnection> connection;
+    ASSERT_OK(ConnectNode({"127.0.0.1", PortOf(ready)}, options, TestDeadline(), &connection));
+    const std::string shm_path = connection->peer().regions[0].shm_path;
+    EXPECT_EQ(access(shm_path.c_str(), F_OK), 0);
+    TestClient client(&connection->rpc());
+    ASSERT_OK(client.Open("a"));
+    EXPECT_EQ(client.Grant(4096).node, NodeId{3});
+    process.Signal(signal);
+    EXPECT_THAT(process.Rest(), HasSubstr("memory node 3 stopped"));
+    EXPECT_EQ(process.ExitCode(), 0);
+    EXPECT_NE(access(shm_path.c_str(), F_OK), 0) << "its memory file is left behind";
+  }
+}
+
+TEST_F(ServerMainTest, PortInUse) {
+  ServerProcess first({"0", "0.01", "1"});
+  const std::string port = std::to_string(PortOf(first.LineWith("ready")));
+  ExpectFailure({port, "0.01", "2"}, 1, "port " + port + " of 127.0.0.1 is in use");
+  ExpectFailure({"0", "0.01", "2", "--metrics_port=" + port}, 1, "cannot serve metrics");
+}
+
+TEST_F(ServerMainTest, WrongArguments) {
+  ExpectFailure({}, 2, "three arguments are needed");
+  ExpectFailure({"1", "1"}, 2, "usage: Server TCPIPPORT MEMORYSIZE NODEID");
+  ExpectFailure({"70000", "1", "1"}, 2, "'70000' is no port");
+  ExpectFailure({"12x", "1", "1"}, 2, "'12x' is no port");
+  ExpectFailure({"0", "zero", "1"}, 2, "MEMORYSIZE 'zero'");
+  ExpectFailure({"0", "0", "1"}, 2, "MEMORYSIZE '0'");
+  ExpectFailure({"0", "nan", "1"}, 2, "MEMORYSIZE 'nan'");
+  ExpectFailure({"0", "1", "one"}, 2, "NODEID 'one'");
+  ExpectFailure({"0", "1", "1", "--fabric=pigeon"}, 2, "--fabric=pigeon is not known");
+  ExpectFailure({"0", "1", "1", "--merge_threads=-2"}, 2, "--merge_threads=-2");
+  ExpectFailure({"0", "1", "1", "--fabric_threads=0"}, 2, "--fabric_threads=0");
+  ExpectFailure({"0", "1", "1", "--no_such_flag"}, 1, "no_such_flag");
+}
+
+TEST_F(ServerMainTest, TooMuchMemory) {
+  ExpectFailure({"0", "1000000", "1"}, 1, "not enough memory: 1000000.0 GB asked for");
+}
+
+TEST_F(ServerMainTest, SecretFileProblems) {
+  ExpectFailure({"0", "0.01", "1", "--secret_file=/no/such/file"}, 1, "/no/such/file");
+  ExpectFailure({"0", "0.01", "1", "--bind=0.0.0.0"}, 1, "--secret_file");
+  const std::string path = testing::TempDir() + fmt::format("/dlsm-secret-{}", getpid());
+  std::ofstream(path) << "a secret\n";
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  ExpectFailure({"0", "0.01", "1", "--secret_file=" + path}, 1, path);
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  ServerProcess process({"0", "0.01", "1", "--secret_file=" + path});
+  const NodeAddress address{"127.0.0.1", PortOf(process.LineWith("ready"))};
+  NodeConnectionOptions options;
+  options.fabric.kind = FabricKind::kTcp;
+  std::unique_ptr<NodeConnection> connection;
+  EXPECT_TRUE(ConnectNode(address, options, TestDeadline(), &connection).IsInvalidArgument());
+  options.secret = "a secret";
+  EXPECT_OK(ConnectNode(address, options, TestDeadline(), &connection));
+  unlink(path.c_str());
+}
+
+// Fails if the metrics are not there, or do not move.
+TEST_F(ServerMainTest, TellsMetricsAndStatus) {
+  // A port that was free a moment ago.
+  Socket probe;
+  uint16_t port = 0;
+  ASSERT_OK(ListenSocket("127.0.0.1", 0, &probe, &port));
+  probe.Close();
+  ServerProcess process({"0", "0.01", "1", fmt::format("--metrics_port={}", port),
+                         "--status_seconds=1", "--fabric=tcp"});
+  EXPECT_THAT(process.LineWith("ready"), HasSubstr("tcp"));
+  Socket socket;
+  bool refused = false;
+  ASSERT_OK(ConnectSocket("127.0.0.1", port, TestDeadline(), &socket, &refused));
+  ASSERT_OK(SendAll(socket.get(), "GET /metrics HTTP/1.0\r\n\r\n", TestDeadline()));
+  std::string page;
+  char byte;
+  while (ReceiveAll(socket.get(), &byte, 1, TestDeadline()).ok()) page.push_back(byte);
+  EXPECT_THAT(page, HasSubstr("dlsm_used_bytes 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_rpc_calls_total{method=\"merge\"} 0"));
+  EXPECT_THAT(process.LineWith("GB used"), HasSubstr("0 databases, 0 open, 0 merges done"));
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,75 @@
+// What a Server tells Prometheus. Part of the Server program, not of the library.
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory_node/memory_node.h"
+
+namespace dlsm {
+
+class ServerMetrics final : public prometheus::Collectable {
+ public:
+  // `node` outlives this.
+  explicit ServerMetrics(const MemoryNode* node) : node_(node) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    const NodeStatisticsReply now = node_->Statistics();
+    std::vector<prometheus::MetricFamily> families;
+    const auto add = [&](prometheus::MetricType type, const char* name, const char* help,
+                         uint64_t value) {
+      families.push_back({name, help, type, {Sample(type, value)}});
+    };
+    using prometheus::MetricType;
+    add(MetricType::Gauge, "dlsm_capacity_bytes", "Memory of this node", now.capacity_bytes);
+    add(MetricType::Gauge, "dlsm_used_bytes", "Memory that databases own", now.used_bytes);
+    add(MetricType::Gauge, "dlsm_largest_free_bytes", "The largest free piece of memory",
+        now.largest_free_bytes);
+    add(MetricType::Gauge, "dlsm_databases", "Databases on this node", now.databases);
+    add(MetricType::Gauge, "dlsm_sessions", "Databases that are open", now.sessions);
+    add(MetricType::Gauge, "dlsm_merges_running", "Merges under way", now.merges_running);
+    add(MetricType::Counter, "dlsm_merges_total", "Merges that have ended", now.merges_done);
+    add(MetricType::Counter, "dlsm_merge_read_bytes_total", "Bytes read by merges",
+        now.merge_bytes_read);
+    add(MetricType::Counter, "dlsm_merge_written_bytes_total", "Bytes written by merges",
+        now.merge_bytes_written);
+    add(MetricType::Counter, "dlsm_merge_microseconds_total", "Time spent in merges",
+        now.merge_micros);
+    add(MetricType::Counter, "dlsm_cpu_microseconds_total", "CPU time of this process",
+        now.cpu_micros);
+    families.push_back(Calls());
+    return families;
+  }
+
+ private:
+  static prometheus::ClientMetric Sample(prometheus::MetricType type, uint64_t value) {
+    prometheus::ClientMetric sample;
+    if (type == prometheus::MetricType::Counter) {
+      sample.counter.value = static_cast<double>(value);
+    } else {
+      sample.gauge.value = static_cast<double>(value);
+    }
+    return sample;
+  }
+
+  prometheus::MetricFamily Calls() const {
+    prometheus::MetricFamily family{
+        "dlsm_rpc_calls_total", "Calls by method", prometheus::MetricType::Counter, {}};
+    for (size_t number = 1; number < kMethodCount; ++number) {
+      const auto method = static_cast<Method>(number);
+      prometheus::ClientMetric sample =
+          Sample(prometheus::MetricType::Counter, node_->calls(method));
+      sample.label = {{"method", MethodName(method)}};
+      family.metric.push_back(std::move(sample));
+    }
+    return family;
+  }
+
+  const MemoryNode* const node_;
+};
+
+}  // namespace dlsm
