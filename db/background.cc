@@ -1,0 +1,397 @@
+#include "db/background.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "db/flush_job.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kHouseInterval = std::chrono::milliseconds(100);
+// Who waits for work that fails is told after this many failures in a row.
+constexpr int kFailuresTolerated = 3;
+
+uint64_t MicrosSince(Clock::time_point start) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
+}
+
+std::chrono::milliseconds PauseAfter(int failures) {
+  constexpr int kFirstMs = 50;
+  constexpr int kMostMs = 2000;
+  return std::chrono::milliseconds(std::min(kFirstMs << std::min(failures - 1, 6), kMostMs));
+}
+
+}  // namespace
+
+Background::Background(const Config& config, Tree* tree, const TableStore* store,
+                       std::unique_ptr<MergePolicy> policy, SnapshotList* snapshots,
+                       StallGate* gate, RpcClient* rpc, Statistics* statistics)
+    : config_(config),
+      tree_(tree),
+      store_(store),
+      snapshots_(snapshots),
+      gate_(gate),
+      rpc_(rpc),
+      statistics_(statistics),
+      new_table_number_([tree] { return tree->NewTableNumber(); }),
+      policy_(std::move(policy)) {
+  port::MutexLock lock(stop_mutex_);
+  for (int i = 0; i < config_.flush_threads; ++i) threads_.emplace_back([this] { FlushLoop(); });
+  for (int i = 0; i < config_.merge_threads; ++i) threads_.emplace_back([this] { MergeLoop(); });
+  threads_.emplace_back([this] { HouseLoop(); });
+}
+
+void Background::Stop() {
+  gate_->Shut();
+  stopping_.store(true, std::memory_order_release);
+  Wake();
+  port::MutexLock lock(stop_mutex_);
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void Background::Wake() {
+  port::MutexLock lock(mutex_);
+  changed_.SignalAll();
+}
+
+void Background::MemtableIsFull() {
+  UpdateGate();
+  Wake();
+}
+
+// Judged under one lock, so that the last judgement is of the last state: a writer that found no
+// room must not close the gate after the flush that made room has opened it.
+void Background::UpdateGate() {
+  port::MutexLock lock(gate_mutex_);
+  const bool too_many =
+      tree_->Switch(/*even_if_not_full=*/false) == Tree::SwitchResult::kTooManyMemtables;
+  gate_->Set(StallReason::kMemtables, too_many);
+  const size_t level0 = tree_->views().Current()->version->levels()[0].table_count();
+  gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);
+  gate_->Set(StallReason::kMemory, store_->memory()->full());
+  if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
+}
+
+void Background::NoteOutcome(Failures Background::*failures, const Status& status) {
+  // Work that was cancelled because the database closes has not failed.
+  if (status.IsAborted() && stopping_.load(std::memory_order_acquire)) return;
+  bool first_failure;
+  {
+    port::MutexLock lock(mutex_);
+    Failures& of_kind = this->*failures;
+    if (status.ok()) {
+      of_kind.count = 0;
+    } else {
+      ++of_kind.count;
+      of_kind.retry_at = Clock::now() + PauseAfter(of_kind.count);
+      statistics_->Add(Ticker::kRetries);
+    }
+    first_failure = of_kind.count == 1;
+    of_kind.last = status;
+    changed_.SignalAll();
+  }
+  if (!status.ok()) {
+    gate_->NoteError(status);
+    if (first_failure)
+      Log().error("background work failed, to be tried again: {}", status.ToString());
+  }
+}
+
+Status Background::last_error() const {
+  port::MutexLock lock(mutex_);
+  for (const Failures* failures : {&flush_failures_, &merge_failures_, &house_failures_}) {
+    if (!failures->last.ok()) return failures->last;
+  }
+  return Status::OK();
+}
+
+// -------- Flushes
+
+void Background::FlushLoop() {
+  while (true) {
+    {
+      port::MutexLock lock(mutex_);
+      while (!stopping_.load(std::memory_order_acquire)) {
+        const bool paused = flush_failures_.count > 0 && Clock::now() < flush_failures_.retry_at;
+        if (paused) {
+          changed_.WaitUntil(flush_failures_.retry_at);
+        } else if (tree_->HasMemtableToFlush()) {
+          break;
+        } else {
+          changed_.Wait();
+        }
+      }
+      if (stopping_.load(std::memory_order_acquire)) return;
+      ++flushes_running_;
+    }
+    if (const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush(); memtable != nullptr) {
+      const Status status = FlushOne(memtable);
+      if (!status.ok()) tree_->ReturnUnflushed(*memtable);
+      if (status.ok()) gate_->NoteProgress();
+      UpdateGate();
+      NoteOutcome(&Background::flush_failures_, status);
+    }
+    port::MutexLock lock(mutex_);
+    --flushes_running_;
+    changed_.SignalAll();
+  }
+}
+
+Status Background::FlushOne(const std::shared_ptr<Memtable>& memtable) {
+  const auto start = Clock::now();
+  FlushOutcome outcome;
+  DLSM_RETURN_IF_ERROR(
+      FlushMemtable(*memtable, snapshots_->List(), *store_, new_table_number_, &outcome));
+  const Status installed = tree_->InstallFlush(memtable, outcome.tables);
+  if (!installed.ok()) {
+    for (const TableRef& table : outcome.tables) table->MarkObsolete();
+    return installed;
+  }
+  statistics_->Add(Ticker::kFlushes);
+  statistics_->Add(Ticker::kFlushBytes, outcome.bytes);
+  statistics_->Add(Ticker::kFlushMicros, MicrosSince(start));
+  return Status::OK();
+}
+
+Status Background::Flush(bool wait) {
+  const uint64_t target = tree_->Memtables().newest_number;
+  bool target_is_empty = false;
+  if (wait) {
+    port::MutexLock lock(mutex_);
+    ForgiveLocked(&flush_failures_);
+  }
+  while (true) {
+    if (tree_->Memtables().newest_number == target) {
+      port::MutexLock lock(gate_mutex_);
+      target_is_empty |= tree_->Switch(/*even_if_not_full=*/true) == Tree::SwitchResult::kNotNeeded;
+    }
+    Wake();
+    if (!wait) return Status::OK();
+    port::MutexLock lock(mutex_);
+    const uint64_t oldest = tree_->Memtables().oldest_number;
+    if (oldest > target || (target_is_empty && oldest == target)) return Status::OK();
+    // Merges that fail do not keep memtables from being flushed.
+    DLSM_RETURN_IF_ERROR(StuckLocked(flush_failures_));
+    changed_.WaitUntil(Clock::now() + kHouseInterval);
+  }
+}
+
+// -------- Merges
+
+std::optional<MergePick> Background::PickLocked() {
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  std::optional<MergePick> pick = policy_->Pick(*version, busy_);
+  if (pick.has_value() || !store_->memory()->full()) return pick;
+  // The memory node is full: look for merges that make room though none is due.
+  for (size_t level = 0; level + 1 < version->levels().size(); ++level) {
+    bool done;
+    pick = policy_->PickManual(*version, busy_, level, nullptr, nullptr, &done);
+    if (!pick.has_value()) continue;
+    const bool deletes = std::any_of(pick->inputs.begin(), pick->inputs.end(),
+                                     [](const TableRef& t) { return t->meta().deletions > 0; });
+    if (deletes || !pick->target_inputs.empty()) return pick;
+  }
+  return std::nullopt;
+}
+
+void Background::MarkBusyLocked(const MergePick& pick) {
+  for (const TableRef& table : pick.inputs) busy_.insert(table->number());
+  for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
+  ++merges_running_;
+}
+
+void Background::UnmarkBusyLocked(const MergePick& pick) {
+  for (const TableRef& table : pick.inputs) busy_.erase(table->number());
+  for (const TableRef& table : pick.target_inputs) busy_.erase(table->number());
+  --merges_running_;
+  changed_.SignalAll();
+}
+
+void Background::MergeLoop() {
+  while (true) {
+    std::optional<MergePick> pick;
+    {
+      port::MutexLock lock(mutex_);
+      while (!stopping_.load(std::memory_order_acquire)) {
+        if (merge_failures_.count > 0 && Clock::now() < merge_failures_.retry_at) {
+          changed_.WaitUntil(merge_failures_.retry_at);
+          continue;
+        }
+        pick = PickLocked();
+        if (pick.has_value()) break;
+        changed_.Wait();
+      }
+      if (stopping_.load(std::memory_order_acquire)) return;
+      MarkBusyLocked(*pick);
+    }
+    const Status status = Merge(*pick);
+    NoteOutcome(&Background::merge_failures_, status);
+    UpdateGate();
+    port::MutexLock lock(mutex_);
+    UnmarkBusyLocked(*pick);
+  }
+}
+
+Status Background::Merge(const MergePick& pick) {
+  const auto start = Clock::now();
+  MergeOutcome outcome;
+  if (!pick.trivial_move) {
+    DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, rpc_,
+                                  new_table_number_, stopping_, &outcome));
+  }
+  const MergeStatistics statistics = outcome.statistics;
+  const bool remote = outcome.remote;
+  DLSM_RETURN_IF_ERROR(Install(pick, std::move(outcome)));
+  gate_->NoteProgress();
+  if (pick.trivial_move) {
+    statistics_->Add(Ticker::kTrivialMoves, pick.inputs.size());
+    return Status::OK();
+  }
+  statistics_->Add(remote ? Ticker::kMergesRemote : Ticker::kMergesLocal);
+  statistics_->Add(Ticker::kMergeBytesRead, statistics.bytes_read);
+  statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
+  statistics_->Add(Ticker::kMergeMicros, MicrosSince(start));
+  return Status::OK();
+}
+
+Status Background::Install(const MergePick& pick, MergeOutcome outcome) {
+  VersionEdit edit(pick.target_level + 1);
+  for (const TableRef& table : pick.inputs) {
+    edit.levels[pick.level].removed.push_back(table->number());
+  }
+  for (const TableRef& table : pick.target_inputs) {
+    edit.levels[pick.target_level].removed.push_back(table->number());
+  }
+  edit.levels[pick.target_level].added = pick.trivial_move ? pick.inputs : outcome.tables;
+  const Status installed = tree_->InstallMerge(edit);
+  if (!installed.ok()) {
+    for (const TableRef& table : outcome.tables) table->MarkObsolete();
+  }
+  return installed;
+}
+
+Status Background::CompactRange(const Slice* begin, const Slice* end) {
+  DLSM_RETURN_IF_ERROR(Flush(/*wait=*/true));
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  size_t deepest = 1;
+  for (size_t level = 1; level < version->levels().size(); ++level) {
+    if (!version->levels()[level].Overlapping(version->comparator(), begin, end).empty()) {
+      deepest = level;
+    }
+  }
+  for (size_t level = 0; level < deepest; ++level) {
+    DLSM_RETURN_IF_ERROR(CompactLevel(level, begin, end));
+  }
+  return Status::OK();
+}
+
+Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* end) {
+  while (true) {
+    std::optional<MergePick> pick;
+    {
+      port::MutexLock lock(mutex_);
+      bool done = false;
+      while (!pick.has_value()) {
+        if (stopping_.load(std::memory_order_acquire)) return Status::Aborted("closing");
+        const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+        pick = policy_->PickManual(*version, busy_, level, begin, end, &done);
+        if (done) return Status::OK();
+        if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);
+      }
+      MarkBusyLocked(*pick);
+    }
+    const Status status = Merge(*pick);
+    NoteOutcome(&Background::merge_failures_, status);
+    UpdateGate();
+    {
+      port::MutexLock lock(mutex_);
+      UnmarkBusyLocked(*pick);
+    }
+    DLSM_RETURN_IF_ERROR(status);
+    // Level 0 goes as a whole; what was flushed meanwhile is not part of this request.
+    if (level == 0) return Status::OK();
+  }
+}
+
+// -------- Waiting
+
+bool Background::IdleLocked() {
+  return flushes_running_ == 0 && merges_running_ == 0 && tree_->Memtables().immutable == 0 &&
+         !PickLocked().has_value();
+}
+
+// The failures of before are forgiven: their cause may be gone, so who waits is told only of those
+// that happen while he does.
+void Background::ForgiveLocked(Failures* failures) {
+  failures->count = 0;
+  changed_.SignalAll();
+}
+
+Status Background::StuckLocked(const Failures& failures) const {
+  if (stopping_.load(std::memory_order_acquire)) {
+    return Status::Aborted("the database is being closed");
+  }
+  return failures.count >= kFailuresTolerated ? failures.last : Status::OK();
+}
+
+Status Background::WaitIdle() {
+  {
+    port::MutexLock lock(mutex_);
+    ForgiveLocked(&flush_failures_);
+    ForgiveLocked(&merge_failures_);
+    while (!IdleLocked()) {
+      DLSM_RETURN_IF_ERROR(StuckLocked(flush_failures_));
+      DLSM_RETURN_IF_ERROR(StuckLocked(merge_failures_));
+      changed_.WaitUntil(Clock::now() + kHouseInterval);
+    }
+  }
+  tree_->views().Reclaim();
+  return store_->memory()->SendFrees();
+}
+
+// -------- House keeping
+
+void Background::HouseLoop() {
+  auto next_heartbeat = Clock::now() + config_.heartbeat_interval;
+  while (true) {
+    {
+      port::MutexLock lock(mutex_);
+      const auto until = Clock::now() + kHouseInterval;
+      while (!stopping_.load(std::memory_order_acquire) && Clock::now() < until) {
+        changed_.WaitUntil(until);
+      }
+      if (stopping_.load(std::memory_order_acquire)) return;
+    }
+    KeepHouse();
+    if (Clock::now() < next_heartbeat) continue;
+    next_heartbeat = Clock::now() + config_.heartbeat_interval;
+    HeartbeatRequest request;
+    request.session = config_.merge.session;
+    std::string reply;
+    NoteOutcome(&Background::house_failures_, rpc_->Call(Method::kHeartbeat, request.Encode(),
+                                                         &reply, Deadline::In(config_.timeout)));
+  }
+}
+
+void Background::KeepHouse() {
+  tree_->views().Reclaim();
+  RemoteMemory& memory = *store_->memory();
+  // An error stays with the heartbeat, which meets it too.
+  if (memory.queued_free_bytes() > 0) (void)memory.SendFrees();
+  const bool was_full = memory.full();
+  if (!memory.RefillReserve() || !was_full) return;
+  UpdateGate();
+  // What failed for want of room need not wait for its next attempt.
+  port::MutexLock lock(mutex_);
+  ForgiveLocked(&flush_failures_);
+  ForgiveLocked(&merge_failures_);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,119 @@
+// Everything that happens without a caller: flushes, merges, frees, heartbeats; and the decision
+// when writers must wait for it.
+//
+//   memtable full ──Switch──> flush threads ──> level 0 ──policy──> merge threads ──> levels below
+//
+// Flushes have threads of their own, so they never wait behind merges. A job that fails is tried
+// again after a pause; what it left behind has been dropped by then.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dLSM/options.h"
+#include "dLSM/status.h"
+#include "db/merge_job.h"
+#include "db/merge_policy.h"
+#include "db/snapshot.h"
+#include "db/stall_gate.h"
+#include "db/table_store.h"
+#include "db/tree.h"
+#include "port/mutex.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class Background {
+ public:
+  struct Config {
+    int flush_threads = 2;
+    int merge_threads = 2;
+    size_t level0_stop_trigger = 24;
+    MergeJobConfig merge;
+    std::chrono::milliseconds heartbeat_interval{1000};
+    std::chrono::nanoseconds timeout{};
+  };
+  // All outlive this, which starts threads at once.
+  Background(const Config& config, Tree* tree, const TableStore* store,
+             std::unique_ptr<MergePolicy> policy, SnapshotList* snapshots, StallGate* gate,
+             RpcClient* rpc, Statistics* statistics);
+  ~Background() { Stop(); }
+
+  // The active memtable is full, or something else has changed that may make work due.
+  void Wake() LOCKS_EXCLUDED(mutex_);
+  // A writer has filled the active memtable.
+  void MemtableIsFull();
+
+  // Flushes what is in memtables now; returns when done, or with the error that keeps it from that.
+  Status Flush(bool wait) LOCKS_EXCLUDED(mutex_);
+  // Returns when nothing runs and nothing is due.
+  Status WaitIdle() LOCKS_EXCLUDED(mutex_);
+  // Merges [*begin, *end] down, level by level.
+  Status CompactRange(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+
+  // Ends all threads; work under way is finished, or cancelled where it can be. Idempotent.
+  void Stop() LOCKS_EXCLUDED(mutex_);
+
+  // The last error of each kind of work; OK once it has succeeded again.
+  Status last_error() const LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // How often a kind of work has failed in a row.
+  struct Failures {
+    int count = 0;
+    Status last;
+    std::chrono::steady_clock::time_point retry_at;
+  };
+
+  void FlushLoop() LOCKS_EXCLUDED(mutex_);
+  Status FlushOne(const std::shared_ptr<Memtable>& memtable);
+  void MergeLoop() LOCKS_EXCLUDED(mutex_);
+  Status Merge(const MergePick& pick);
+  Status Install(const MergePick& pick, MergeOutcome outcome);
+  void HouseLoop() LOCKS_EXCLUDED(mutex_);
+  void KeepHouse() LOCKS_EXCLUDED(mutex_);
+
+  std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteOutcome(Failures Background::*failures, const Status& status) LOCKS_EXCLUDED(mutex_);
+  void UpdateGate() LOCKS_EXCLUDED(gate_mutex_);
+  Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+
+  const Config config_;
+  Tree* const tree_;
+  const TableStore* const store_;
+  SnapshotList* const snapshots_;
+  StallGate* const gate_;
+  RpcClient* const rpc_;
+  Statistics* const statistics_;
+  const std::function<uint64_t()> new_table_number_;
+  std::atomic<bool> stopping_{false};
+
+  port::Mutex gate_mutex_;  // One judgement of the gate at a time. Taken before Tree's.
+
+  // Protects what follows; never held across a call to a memory node. Taken before Tree's.
+  mutable port::Mutex mutex_;
+  port::CondVar changed_{mutex_};
+  std::unique_ptr<MergePolicy> policy_ GUARDED_BY(mutex_);
+  TablesInMerge busy_ GUARDED_BY(mutex_);
+  int flushes_running_ GUARDED_BY(mutex_) = 0;
+  int merges_running_ GUARDED_BY(mutex_) = 0;
+  Failures flush_failures_ GUARDED_BY(mutex_);
+  Failures merge_failures_ GUARDED_BY(mutex_);
+  Failures house_failures_ GUARDED_BY(mutex_);
+
+  port::Mutex stop_mutex_;
+  std::vector<std::thread> threads_ GUARDED_BY(stop_mutex_);
+};
+
+}  // namespace dlsm

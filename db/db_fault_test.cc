@@ -1,0 +1,495 @@
+// Faults of the network and of the memory node: what fails says so, nothing acknowledged is lost,
+// and the database works again once the fault is gone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dLSM/cache.h"
+#include "db/test_database_testing.h"
+#include "util/fabric/fault_injector.h"
+
+namespace dlsm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kKeys = 300;
+
+std::string ValueOf(uint64_t i, uint64_t round = 0) {
+  return "value" + std::to_string(i) + "/" + std::to_string(round) + std::string(100, '.');
+}
+
+struct Shape {
+  const char* name;
+  const char* fabric;
+  TableFormat format;
+};
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+
+class FaultTest : public testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    options_ = TinyOptions();
+    options_.table_format = GetParam().format;
+    options_.compaction_place = CompactionPlace::kComputeNode;
+    options_.fault_injector = faults_;
+    options_.operation_timeout_ms = 5000;
+    // The cache would hide the faults.
+    cache_.reset(NewLRUCache(0));
+    options_.block_cache = cache_.get();
+    if (*GetParam().fabric != '\0') {
+      node_ = std::make_unique<TestNode>();
+      options_ = node_->With(options_, GetParam().fabric);
+    }
+    name_ = "faults " + std::string(GetParam().name);
+    db_ = OpenOrDie(options_, name_);
+  }
+  void TearDown() override {
+    faults_->Clear();
+    if (db_ != nullptr) {
+      EXPECT_OK(db_->Close());
+      db_.reset();
+    }
+    EXPECT_OK(DestroyDB(name_, options_));
+  }
+
+  void Fill(uint64_t round = 0) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)));
+    }
+  }
+  void ExpectAll(uint64_t round = 0) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), ValueOf(i, round)) << i;
+    }
+  }
+
+  // Fails the first, the second, ... post of `purpose` in `operation`, until it is through
+  // untouched.
+  void FailEachPost(Purpose purpose, FaultKind kind, const std::function<void(bool)>& operation) {
+    faults_->OnlyPurpose(purpose);
+    for (uint64_t n = 1;; ++n) {
+      SCOPED_TRACE(testing::Message() << "post " << n);
+      ASSERT_LT(n, 2000u);
+      const uint64_t before = faults_->CountFaults();
+      faults_->FailNth(n, kind);
+      operation(false);
+      const bool touched = faults_->CountFaults() != before;
+      faults_->Clear();
+      if (testing::Test::HasFailure()) return;
+      operation(true);
+      if (!touched) break;
+    }
+  }
+
+  std::shared_ptr<FaultInjector> faults_ = std::make_shared<FaultInjector>();
+  std::unique_ptr<Cache> cache_;
+  std::unique_ptr<TestNode> node_;
+  Options options_;
+  std::string name_;
+  std::unique_ptr<DB> db_;
+};
+
+const FaultKind kKinds[] = {FaultKind::kFail, FaultKind::kDisconnect};
+
+// Fails if a Get that cannot reach its table says anything but an error or the truth, or if the
+// next one suffers from it.
+TEST_P(FaultTest, Get) {
+  Fill();
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  for (const FaultKind kind : kKinds) {
+    FailEachPost(Purpose::kRead, kind, [this](bool healed) {
+      std::string value;
+      const Status status = db_->Get(ReadOptions(), NumberedKey(17), &value);
+      if (healed || status.ok()) {
+        ASSERT_OK(status);
+        ASSERT_EQ(value, ValueOf(17));
+      } else {
+        ASSERT_FALSE(status.IsNotFound()) << "a key that is there is not absent";
+        ASSERT_FALSE(status.ToString().empty());
+      }
+    });
+  }
+}
+
+// The same for keys that are fetched together.
+TEST_P(FaultTest, MultiGet) {
+  Fill();
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kKeys; i += 30) keys.push_back(NumberedKey(i));
+  for (const FaultKind kind : kKinds) {
+    FailEachPost(Purpose::kRead, kind, [&](bool healed) {
+      std::vector<std::string> values;
+      const auto statuses = db_->MultiGet(ReadOptions(), {keys.begin(), keys.end()}, &values);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (healed || statuses[i].ok()) {
+          ASSERT_OK(statuses[i]);
+          ASSERT_EQ(values[i], ValueOf(30 * i));
+        } else {
+          ASSERT_FALSE(statuses[i].IsNotFound());
+        }
+      }
+    });
+  }
+}
+
+// Fails if a scan that is cut off looks like one that has come to the end.
+TEST_P(FaultTest, Iterator) {
+  Fill();
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  for (const bool forward : {true, false}) {
+    FailEachPost(Purpose::kRead, FaultKind::kFail, [&](bool healed) {
+      const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+      uint64_t seen = 0;
+      forward ? iterator->SeekToFirst() : iterator->SeekToLast();
+      while (iterator->Valid()) {
+        const uint64_t i = forward ? seen : kKeys - 1 - seen;
+        ASSERT_EQ(iterator->key().ToString(), NumberedKey(i));
+        ASSERT_EQ(iterator->value().ToString(), ValueOf(i));
+        ++seen;
+        forward ? iterator->Next() : iterator->Prev();
+      }
+      if (healed || iterator->status().ok()) {
+        ASSERT_OK(iterator->status());
+        ASSERT_EQ(seen, kKeys);
+      }
+    });
+  }
+}
+
+// Fails if a flush that fails loses its memtable, is not tried again, or leaves the database stuck.
+TEST_P(FaultTest, Flush) {
+  for (const FaultKind kind : {FaultKind::kFail, FaultKind::kHalfWrite, FaultKind::kDisconnect}) {
+    uint64_t round = 0;
+    FailEachPost(Purpose::kFlush, kind, [this, &round](bool healed) {
+      if (!healed) Fill(++round);
+      ASSERT_OK(db_->Flush(FlushOptions()));
+      ExpectAll(round);
+    });
+    if (HasFailure()) return;
+  }
+  ASSERT_OK(db_->Close());
+  db_ = OpenOrDie(options_, name_);
+  EXPECT_EQ(GetOr(db_.get(), NumberedKey(3)).substr(0, 6), "value3");
+}
+
+// Fails if a merge that fails loses a table, or is never done.
+TEST_P(FaultTest, Merge) {
+  for (const FaultKind kind : kKinds) {
+    uint64_t round = 0;
+    FailEachPost(Purpose::kCompaction, kind, [this, &round](bool healed) {
+      if (!healed) {
+        Fill(++round);
+        ASSERT_OK(db_->Flush(FlushOptions()));
+        Fill(++round);
+      }
+      db_->CompactRange(nullptr, nullptr);
+      ASSERT_OK(db_->WaitForBackgroundWork());
+      ExpectAll(round);
+    });
+  }
+}
+
+// Fails if waiting for background work waits for ever after a compaction that was asked for failed:
+// nothing is due then, so nothing would ever succeed.
+TEST_P(FaultTest, AFailedCompactRangeIsNotWaitedFor) {
+  options_.level0_file_num_compaction_trigger = 7;
+  ASSERT_OK(db_->Close());
+  db_ = OpenOrDie(options_, name_);
+  Fill(1);
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  Fill(2);
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  faults_->OnlyPurpose(Purpose::kCompaction);
+  faults_->SetProbability(FaultKind::kFail, 1);
+  db_->CompactRange(nullptr, nullptr);
+  const auto start = Clock::now();
+  EXPECT_OK(db_->WaitForBackgroundWork());
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  ExpectAll(2);
+}
+
+// Fails if merges that cannot be done keep memtables from being flushed, so that Close loses them.
+TEST_P(FaultTest, CloseFlushesThoughMergesFail) {
+  faults_->OnlyPurpose(Purpose::kCompaction);
+  faults_->SetProbability(FaultKind::kFail, 1);
+  for (uint64_t round = 1; round <= 4; ++round) {
+    Fill(round);
+    ASSERT_OK(db_->Flush(FlushOptions()));
+  }
+  const auto deadline = Clock::now() + std::chrono::seconds(30);
+  while (db_->GetStatistics()->Get(Ticker::kRetries) < 4 && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_FALSE(db_->WaitForBackgroundWork().ok()) << "merges are due and fail";
+  Fill(5);
+  EXPECT_OK(db_->Flush(FlushOptions()));
+  Fill(6);
+  EXPECT_OK(db_->Close());
+  faults_->Clear();
+  db_ = OpenOrDie(options_, name_);
+  ExpectAll(6);
+}
+
+// Fails if flushes that failed some time ago are given as a reason not to try: Close would lose
+// everything though the network is well again.
+TEST_P(FaultTest, CloseTriesAgainOnceTheFaultIsGone) {
+  faults_->OnlyPurpose(Purpose::kFlush);
+  faults_->SetProbability(FaultKind::kFail, 1);
+  Fill(1);
+  EXPECT_FALSE(db_->Flush(FlushOptions()).ok());
+  ExpectAll(1);
+  faults_->Clear();
+  EXPECT_OK(db_->Close());
+  db_ = OpenOrDie(options_, name_);
+  ExpectAll(1);
+}
+
+// Fails if a flipped bit in what was read is returned as a value.
+TEST_P(FaultTest, DamagedBytesAreNoValues) {
+  Fill();
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  faults_->OnlyPurpose(Purpose::kRead);
+  faults_->SetProbability(FaultKind::kCorrupt, 1);
+  ReadOptions verify;
+  verify.verify_checksums = true;
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    std::string value;
+    const Status status = db_->Get(verify, NumberedKey(i), &value);
+    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    keys.push_back(NumberedKey(i));
+    (void)db_->Get(ReadOptions(), NumberedKey(i), &value);  // Anything but a crash.
+  }
+  std::vector<std::string> values;
+  for (const Status& status : db_->MultiGet(verify, {keys.begin(), keys.end()}, &values)) {
+    EXPECT_FALSE(status.IsNotFound());
+  }
+  const std::unique_ptr<Iterator> iterator(db_->NewIterator(verify));
+  iterator->SeekToFirst();
+  uint64_t seen = 0;
+  for (; iterator->Valid(); iterator->Next())
+    ASSERT_EQ(iterator->value().ToString(), ValueOf(seen++));
+  EXPECT_TRUE(iterator->status().IsCorruption()) << iterator->status().ToString();
+  faults_->Clear();
+  ExpectAll();
+}
+
+// Fails if a merge copies damaged records as if they were good.
+TEST_P(FaultTest, MergesRefuseDamagedBytes) {
+  Fill(1);
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  faults_->OnlyPurpose(Purpose::kCompaction);
+  faults_->SetProbability(FaultKind::kCorrupt, 1);
+  Fill(2);
+  db_->CompactRange(nullptr, nullptr);
+  faults_->Clear();
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  ExpectAll(2);
+}
+
+// Fails if a lost request is waited for longer than one operation may take.
+TEST_P(FaultTest, LostRequestsTimeOut) {
+  options_.operation_timeout_ms = 300;
+  ASSERT_OK(db_->Close());
+  db_ = OpenOrDie(options_, name_);
+  Fill();
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  faults_->OnlyPurpose(Purpose::kRead);
+  faults_->FailNth(1, FaultKind::kDrop);
+  const auto start = Clock::now();
+  std::string value;
+  const Status status = db_->Get(ReadOptions(), NumberedKey(1), &value);
+  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(300));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  ExpectAll();
+}
+
+// Faults of all kinds at random while everything goes on. Fails if anything acknowledged is lost.
+TEST_P(FaultTest, NothingAcknowledgedIsLostInAStorm) {
+  faults_->OnlyPurpose(std::nullopt);
+  faults_->SetProbability(FaultKind::kFail, 0.02);
+  faults_->SetProbability(FaultKind::kHalfWrite, 0.01);
+  faults_->SetProbability(FaultKind::kDisconnect, 0.01);
+  std::vector<uint64_t> rounds(kKeys, 0);
+  for (uint64_t round = 1; round <= 30; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      if (db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)).ok()) rounds[i] = round;
+    }
+    std::string value;
+    const Status status = db_->Get(ReadOptions(), NumberedKey(round), &value);
+    EXPECT_FALSE(status.IsNotFound());
+    if (status.ok()) {
+      EXPECT_EQ(value, ValueOf(round, round));
+    }
+    if (round % 10 == 0) db_->CompactRange(nullptr, nullptr);
+  }
+  faults_->Clear();
+  ASSERT_OK(db_->Close());
+  db_ = OpenOrDie(options_, name_);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), ValueOf(i, rounds[i]));
+  }
+}
+
+std::string NameOf(const testing::TestParamInfo<Shape>& shape) { return shape.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(EveryShape, FaultTest,
+                         testing::Values(Shape{"Embedded", "", TableFormat::kByteAddressable},
+                                         Shape{"EmbeddedBlocks", "", TableFormat::kBlockBased},
+                                         Shape{"Shm", "shm", TableFormat::kByteAddressable},
+                                         Shape{"Tcp", "tcp", TableFormat::kByteAddressable}),
+                         NameOf);
+
+// -------- The memory node
+
+class NodeFaultTest : public testing::TestWithParam<const char*> {
+ protected:
+  Options NodeOptions() {
+    Options options = node_->With(TinyOptions(), GetParam());
+    options.operation_timeout_ms = 500;
+    options.open_timeout_ms = 500;
+    options.write_stall_timeout_ms = 500;
+    return options;
+  }
+
+  std::unique_ptr<TestNode> node_ = std::make_unique<TestNode>();
+};
+
+// Fails if a memory node that is gone makes any call hang, crash, or claim success for what can no
+// longer be.
+TEST_P(NodeFaultTest, EveryCallEndsWhenTheMemoryNodeIsKilled) {
+  const Options options = NodeOptions();
+  auto db = OpenOrDie(options, "db");
+  for (uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->Put(WriteOptions(), "in the memtable", "v"));
+  const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid());
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    while (!stop) {
+      for (uint64_t i = 0; i < 2000; i += 50) {
+        std::string value;
+        const Status status = db->Get(ReadOptions(), NumberedKey(i), &value);
+        EXPECT_FALSE(status.IsNotFound());
+        if (status.ok()) {
+          EXPECT_EQ(value, ValueOf(i));
+        }
+      }
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto start = Clock::now();
+  node_->Kill();
+  EXPECT_EQ(GetOr(db.get(), "in the memtable"), "v");
+  while (iterator->Valid()) iterator->Next();  // To the end or an error.
+  Status flushed = db->Flush(FlushOptions());
+  EXPECT_FALSE(flushed.ok());
+  EXPECT_FALSE(flushed.message().empty());
+  db->CompactRange(nullptr, nullptr);
+  EXPECT_FALSE(db->WaitForBackgroundWork().ok());
+  // Writers fill the memtables that are left, and are then told.
+  Status written;
+  for (uint64_t i = 0; i < 20000 && written.ok(); ++i) {
+    written = db->Put(WriteOptions(), NumberedKey(i), ValueOf(i));
+  }
+  EXPECT_TRUE(written.IsIOError() || written.IsBusy()) << written.ToString();
+  EXPECT_FALSE(written.message().empty());
+  std::string value;
+  EXPECT_TRUE(db->GetProperty("dlsm.background-error", &value));
+  EXPECT_NE(value, "OK");
+  EXPECT_TRUE(db->GetProperty("dlsm.memory-node", &value));
+  stop = true;
+  reader.join();
+  EXPECT_FALSE(db->Close().ok()) << "what was not flushed is lost";
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(40));
+  std::unique_ptr<DB> again;
+  EXPECT_FALSE(DB::Open(options, "db", &again).ok());
+}
+
+// Fails if a memory node killed in the midst of flushes and merges makes them hang.
+TEST_P(NodeFaultTest, KilledUnderLoad) {
+  const Options options = NodeOptions();
+  auto db = OpenOrDie(options, "db");
+  std::thread killer([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    node_->Kill();
+  });
+  Status status;
+  const auto start = Clock::now();
+  for (uint64_t i = 0; status.ok(); ++i) {
+    status = db->Put(WriteOptions(), NumberedKey(i * 7919 % 5000), ValueOf(i));
+  }
+  EXPECT_TRUE(status.IsIOError() || status.IsBusy()) << status.ToString();
+  killer.join();
+  (void)db->Close();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(40));
+}
+
+// Fails if a full memory node is anything but a clear refusal: writers must be told the cause,
+// reads must go on, and deletions followed by a compaction must make room for the next write.
+TEST_P(NodeFaultTest, FullMemoryNodeRefusesAndRecovers) {
+  TestNode::Config config;
+  config.bytes = uint64_t{16} << 20;
+  node_ = std::make_unique<TestNode>(config);
+  Options options = NodeOptions();
+  options.operation_timeout_ms = 5000;
+  options.write_stall_timeout_ms = 3000;
+  auto db = OpenOrDie(options, "db");
+  Status status;
+  uint64_t count = 0;
+  for (; count < 40000; ++count) {
+    status = db->Put(WriteOptions(), NumberedKey(count), std::string(1000, 'v'));
+    if (!status.ok()) break;
+  }
+  ASSERT_LT(count, 40000u) << "40 MB do not fit into 16 MiB";
+  EXPECT_GT(count, 5000u) << "most of the memory can be used";
+  EXPECT_TRUE(status.IsIOError() || status.IsBusy()) << status.ToString();
+  EXPECT_NE(status.ToString().find("memory node"), std::string::npos) << status.ToString();
+  EXPECT_GT(db->GetStatistics()->Get(Ticker::kStallMicrosMemory) +
+                db->GetStatistics()->Get(Ticker::kStallMicrosMemtables),
+            0u);
+  for (uint64_t i = 0; i < count; i += 100) {
+    ASSERT_EQ(GetOr(db.get(), NumberedKey(i)), std::string(1000, 'v')) << i;
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i % 10 != 0) {
+      const Status deleted = db->Delete(WriteOptions(), NumberedKey(i));
+      ASSERT_TRUE(deleted.ok()) << i << ": " << deleted.ToString();
+    }
+  }
+  db->CompactRange(nullptr, nullptr);
+  const auto deadline = Clock::now() + std::chrono::seconds(20);
+  do {
+    status = db->Put(WriteOptions(), "afterwards", "v");
+  } while (!status.ok() && Clock::now() < deadline);
+  EXPECT_OK(status);
+  for (uint64_t i = 0; i < count; i += 10) {
+    ASSERT_EQ(GetOr(db.get(), NumberedKey(i)), std::string(1000, 'v')) << i;
+    ASSERT_EQ(GetOr(db.get(), NumberedKey(i + 1)), "(none)") << i;
+  }
+  EXPECT_OK(db->Close());
+  db = OpenOrDie(options, "db");
+  EXPECT_EQ(GetOr(db.get(), "afterwards"), "v");
+  EXPECT_OK(db->Close());
+  EXPECT_OK(node_->server().node().databases().CheckInvariants());
+}
+
+std::string FabricOf(const testing::TestParamInfo<const char*>& fabric) { return fabric.param; }
+
+INSTANTIATE_TEST_SUITE_P(EveryFabric, NodeFaultTest, testing::Values("shm", "tcp"), FabricOf);
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,226 @@
+#include "db/db_iterator.h"
+
+#include <cassert>
+#include <utility>
+
+namespace dlsm {
+namespace {
+
+// Forward, `entries_` stands at the entry that is shown. Backward, it stands before all entries of
+// the user key that is shown, which is kept in saved_key_ and saved_value_: only then is it known
+// which version is the newest visible one.
+class DbIterator final : public Iterator {
+ public:
+  DbIterator(const InternalKeyComparator& comparator, std::unique_ptr<Iterator> entries,
+             const DbIteratorOptions& options, std::shared_ptr<const void> holder,
+             std::shared_ptr<Statistics> statistics)
+      : comparator_(comparator),
+        options_(options),
+        holder_(std::move(holder)),
+        statistics_(std::move(statistics)),
+        entries_(std::move(entries)) {}
+
+  ~DbIterator() override {
+    statistics_->Add(Ticker::kSeeks, seeks_);
+    statistics_->Add(Ticker::kIteratorSteps, steps_);
+  }
+
+  bool Valid() const override { return valid_; }
+  Slice key() const override {
+    assert(valid_);
+    return forward_ ? ExtractUserKey(entries_->key()) : Slice(saved_key_);
+  }
+  Slice value() const override {
+    assert(valid_);
+    return forward_ ? entries_->value() : Slice(saved_value_);
+  }
+  Status status() const override { return status_.ok() ? entries_->status() : status_; }
+
+  void Seek(const Slice& target) override {
+    StartSeek(/*forward=*/true);
+    const bool below = options_.lower_bound.has_value() &&
+                       comparator_.CompareUserKeys(target, *options_.lower_bound) < 0;
+    SeekEntries(below ? *options_.lower_bound : target);
+    ShowForward(/*skipping=*/false);
+  }
+
+  void SeekToFirst() override {
+    StartSeek(/*forward=*/true);
+    if (options_.lower_bound.has_value()) {
+      SeekEntries(*options_.lower_bound);
+    } else {
+      entries_->SeekToFirst();
+    }
+    ShowForward(/*skipping=*/false);
+  }
+
+  void SeekToLast() override {
+    StartSeek(/*forward=*/false);
+    if (options_.upper_bound.has_value()) {
+      SeekEntriesBefore(*options_.upper_bound);
+    } else {
+      entries_->SeekToLast();
+    }
+    ShowBackward();
+  }
+
+  void SeekForPrev(const Slice& target) override {
+    if (options_.upper_bound.has_value() &&
+        comparator_.CompareUserKeys(target, *options_.upper_bound) >= 0) {
+      SeekToLast();
+      return;
+    }
+    Seek(target);
+    if (valid_ && comparator_.CompareUserKeys(key(), target) == 0) return;
+    if (!status().ok()) return;
+    StartSeek(/*forward=*/false);
+    SeekEntriesBefore(target);
+    ShowBackward();
+  }
+
+  void Next() override {
+    assert(valid_);
+    ++steps_;
+    if (forward_) {
+      const Slice shown = ExtractUserKey(entries_->key());
+      saved_key_.assign(shown.data(), shown.size());
+      entries_->Next();
+    } else {
+      // Back to the entries of the key that is shown.
+      forward_ = true;
+      saved_value_.clear();
+      if (entries_->Valid()) {
+        entries_->Next();
+      } else {
+        entries_->SeekToFirst();
+      }
+    }
+    ShowForward(/*skipping=*/true);
+  }
+
+  void Prev() override {
+    assert(valid_);
+    ++steps_;
+    if (forward_) {
+      const Slice shown = ExtractUserKey(entries_->key());
+      saved_key_.assign(shown.data(), shown.size());
+      while (entries_->Valid() &&
+             comparator_.CompareUserKeys(ExtractUserKey(entries_->key()), saved_key_) >= 0) {
+        entries_->Prev();
+      }
+      forward_ = false;
+    }
+    ShowBackward();
+  }
+
+ private:
+  void StartSeek(bool forward) {
+    ++seeks_;
+    forward_ = forward;
+    valid_ = false;
+    status_ = Status::OK();
+    saved_key_.clear();
+    saved_value_.clear();
+  }
+
+  void SeekEntries(const Slice& user_key) {
+    const LookupKey target(user_key, options_.sequence);
+    entries_->Seek(target.internal_key());
+  }
+
+  // To the last entry of the keys before `user_key`.
+  void SeekEntriesBefore(const Slice& user_key) {
+    const LookupKey first(user_key, kSequenceNumberMax);
+    entries_->Seek(first.internal_key());
+    if (entries_->Valid()) {
+      entries_->Prev();
+    } else if (entries_->status().ok()) {
+      entries_->SeekToLast();
+    }
+  }
+
+  bool IsVisible(const Slice& internal_key) const {
+    return TrailerSequence(ExtractTrailer(internal_key)) <= options_.sequence;
+  }
+
+  bool Check(const Slice& internal_key) {
+    if (IsValidInternalKey(internal_key)) [[likely]]
+      return true;
+    status_ = Status::Corruption("malformed internal key");
+    return false;
+  }
+
+  // Shows the first visible user key at or behind the entries' position; `skipping`: that is behind
+  // saved_key_.
+  void ShowForward(bool skipping) {
+    valid_ = false;
+    for (; entries_->Valid(); entries_->Next()) {
+      const Slice entry = entries_->key();
+      if (!Check(entry)) return;
+      const Slice user_key = ExtractUserKey(entry);
+      if (options_.upper_bound.has_value() &&
+          comparator_.CompareUserKeys(user_key, *options_.upper_bound) >= 0) {
+        return;
+      }
+      if (!IsVisible(entry)) continue;
+      if (skipping && comparator_.CompareUserKeys(user_key, saved_key_) <= 0) continue;
+      if (TrailerType(ExtractTrailer(entry)) == ValueType::kValue) {
+        valid_ = true;
+        return;
+      }
+      saved_key_.assign(user_key.data(), user_key.size());
+      skipping = true;
+    }
+  }
+
+  // Shows the last visible user key at or before the entries' position. Versions of a key come
+  // oldest first: the last one that is visible counts, unless it is a deletion.
+  void ShowBackward() {
+    valid_ = false;
+    bool found = false;  // saved_key_ and saved_value_ hold a candidate.
+    for (; entries_->Valid(); entries_->Prev()) {
+      const Slice entry = entries_->key();
+      if (!Check(entry)) return;
+      const Slice user_key = ExtractUserKey(entry);
+      if (found && comparator_.CompareUserKeys(user_key, saved_key_) < 0) break;
+      if (options_.lower_bound.has_value() &&
+          comparator_.CompareUserKeys(user_key, *options_.lower_bound) < 0) {
+        break;
+      }
+      if (!IsVisible(entry)) continue;
+      found = TrailerType(ExtractTrailer(entry)) == ValueType::kValue;
+      if (!found) continue;
+      saved_key_.assign(user_key.data(), user_key.size());
+      const Slice value = entries_->value();
+      saved_value_.assign(value.data(), value.size());
+    }
+    valid_ = found && entries_->status().ok();
+  }
+
+  const InternalKeyComparator comparator_;
+  const DbIteratorOptions options_;
+  const std::shared_ptr<const void> holder_;
+  const std::shared_ptr<Statistics> statistics_;
+  const std::unique_ptr<Iterator> entries_;  // After holder_: destroyed before it.
+
+  bool valid_ = false;
+  bool forward_ = true;
+  std::string saved_key_;
+  std::string saved_value_;
+  Status status_;
+  uint64_t seeks_ = 0;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Iterator> NewDbIterator(const InternalKeyComparator& comparator,
+                                        std::unique_ptr<Iterator> entries,
+                                        const DbIteratorOptions& options,
+                                        std::shared_ptr<const void> holder,
+                                        std::shared_ptr<Statistics> statistics) {
+  return std::make_unique<DbIterator>(comparator, std::move(entries), options, std::move(holder),
+                                      std::move(statistics));
+}
+
+}  // namespace dlsm

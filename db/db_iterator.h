@@ -1,0 +1,29 @@
+// Turns internal entries into what a user sees at a snapshot: of each user key the newest visible
+// version, and nothing where that is a deletion.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dLSM/iterator.h"
+#include "dLSM/options.h"
+#include "dLSM/statistics.h"
+#include "table/internal_key.h"
+
+namespace dlsm {
+
+struct DbIteratorOptions {
+  SequenceNumber sequence = kSequenceNumberMax;
+  std::optional<Slice> lower_bound;
+  std::optional<Slice> upper_bound;
+};
+
+// `entries` is over internal keys; `holder` keeps alive what they lie in.
+std::unique_ptr<Iterator> NewDbIterator(const InternalKeyComparator& comparator,
+                                        std::unique_ptr<Iterator> entries,
+                                        const DbIteratorOptions& options,
+                                        std::shared_ptr<const void> holder,
+                                        std::shared_ptr<Statistics> statistics);
+
+}  // namespace dlsm

@@ -1,0 +1,455 @@
+// Any configuration must read like a map: formats, fabrics, places and sizes change speed only.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/filter_policy.h"
+#include "dLSM/pinnable_slice.h"
+#include "dLSM/write_batch.h"
+#include "db/test_database_testing.h"
+#include "util/hash.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+// By length first. A merge of these can only run in this process.
+class ShortFirst final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
+    return a.compare(b);
+  }
+  const char* Name() const override { return "test.ShortFirst"; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+// One byte of hash for each key.
+class ByteFilter final : public FilterPolicy {
+ public:
+  const char* Name() const override { return "test.ByteFilter"; }
+  void CreateFilter(const Slice* keys, int n, std::string* filter) const override {
+    for (int i = 0; i < n; ++i) filter->push_back(HashOf(keys[i]));
+  }
+  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
+    return filter.ToStringView().find(HashOf(key)) != std::string_view::npos;
+  }
+
+ private:
+  static char HashOf(const Slice& key) { return static_cast<char>(Hash64(key) & 0xff); }
+};
+
+const Comparator* TestComparator() {
+  static const ShortFirst comparator;
+  return &comparator;
+}
+const FilterPolicy* TestFilter() {
+  static const ByteFilter filter;
+  return &filter;
+}
+
+struct Shape {
+  const char* name;
+  const char* fabric = "";  // "": embedded.
+  std::function<void(Options*)> change = [](Options*) {};
+};
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+
+void Blocks(Options* options) {
+  options->table_format = TableFormat::kBlockBased;
+  options->block_size = 2048;
+}
+void SnappyBlocks(Options* options) {
+  Blocks(options);
+  options->block_size = 8192;
+  options->compression = kSnappyCompression;
+}
+void MergeHere(Options* options) { options->compaction_place = CompactionPlace::kComputeNode; }
+
+std::vector<Shape> AllShapes() {
+  return {
+      {"Bytes"},
+      {"BytesMergedHere", "", MergeHere},
+      {"BytesNoFilter", "", [](Options* o) { o->filter_policy = Options::kNoFilter; }},
+      {"BytesUserFilter", "", [](Options* o) { o->filter_policy = TestFilter(); }},
+      {"BytesReverse", "", [](Options* o) { o->comparator = ReverseBytewiseComparator(); }},
+      {"BytesUserOrder", "", [](Options* o) { o->comparator = TestComparator(); }},
+      {"BytesParanoid", "", [](Options* o) { o->paranoid_checks = true; }},
+      {"BytesManyParts", "",
+       [](Options* o) { o->max_subcompactions = o->max_background_compactions = 4; }},
+      {"Blocks", "", Blocks},
+      {"BlocksMergedHere", "",
+       [](Options* o) {
+         Blocks(o);
+         MergeHere(o);
+       }},
+      {"SnappyBlocks", "", SnappyBlocks},
+      {"BlocksUserOrder", "",
+       [](Options* o) {
+         Blocks(o);
+         o->comparator = TestComparator();
+         o->filter_policy = TestFilter();
+       }},
+      {"ShmBytes", "shm"},
+      {"ShmSnappyBlocksMergedHere", "shm",
+       [](Options* o) {
+         SnappyBlocks(o);
+         MergeHere(o);
+       }},
+      {"TcpBytes", "tcp"},
+      {"TcpBytesMergedHere", "tcp", MergeHere},
+      {"TcpBlocks", "tcp", Blocks},
+      {"TcpReverseMergedHere", "tcp",
+       [](Options* o) {
+         o->comparator = ReverseBytewiseComparator();
+         MergeHere(o);
+       }},
+  };
+}
+
+struct InOrder {
+  const Comparator* comparator;
+  bool operator()(const std::string& a, const std::string& b) const {
+    return comparator->Compare(a, b) < 0;
+  }
+};
+using Model = std::map<std::string, std::string, InOrder>;
+using Entries = std::vector<std::pair<std::string, std::string>>;
+
+class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
+ protected:
+  void SetUp() override {
+    options_ = TinyOptions();
+    shape().change(&options_);
+    if (*shape().fabric != '\0') {
+      node_ = std::make_unique<TestNode>();
+      options_ = node_->With(options_, shape().fabric);
+    }
+    name_ = "model " + std::string(shape().name) + std::to_string(std::get<1>(GetParam()));
+    model_ = Model(InOrder{options_.comparator});
+    db_ = OpenOrDie(options_, name_);
+  }
+  void TearDown() override {
+    ReleaseAll();
+    EXPECT_OK(db_->Close());
+    db_.reset();
+    EXPECT_OK(DestroyDB(name_, options_));
+  }
+
+  const Shape& shape() const { return std::get<0>(GetParam()); }
+
+  std::string RandomKey() {
+    // Few distinct keys: overwrites and deletes must collide. Prefixes of each other, too.
+    const uint64_t number = random_.Uniform(400);
+    switch (number % 4) {
+      case 0:
+        return std::string(number % 16, 'a');
+      case 1:
+        return "prefix/" + std::to_string(number);
+      case 2:
+        return std::string("\0\xff", 2) + static_cast<char>(number) + "tail";
+      default:
+        return "k" + std::to_string(number * 7919);
+    }
+  }
+  std::string RandomValue() {
+    const uint64_t dice = random_.Uniform(100);
+    if (dice < 5) return std::string();
+    if (dice < 7) return random_.Bytes(20000);
+    return std::to_string(++stamp_) + std::string(random_.Uniform(600), 'v');
+  }
+
+  void Write() {
+    if (random_.OneIn(4)) {
+      const std::string key = RandomKey();
+      ASSERT_OK(db_->Delete(WriteOptions(), key));
+      model_.erase(key);
+    } else if (random_.OneIn(4)) {
+      WriteBatch batch;
+      for (uint64_t i = random_.Uniform(12); i > 0; --i) {
+        const std::string key = RandomKey();
+        if (random_.OneIn(3)) {
+          batch.Delete(key);
+          model_.erase(key);
+        } else {
+          batch.Put(key, model_[key] = RandomValue());
+        }
+      }
+      ASSERT_OK(db_->Write(WriteOptions(), &batch));
+    } else {
+      const std::string key = RandomKey();
+      ASSERT_OK(db_->Put(WriteOptions(), key, model_[key] = RandomValue()));
+    }
+  }
+
+  struct Pinned {
+    const Snapshot* snapshot;
+    Model model;
+  };
+  struct Walk {
+    std::string lower;
+    std::string upper;
+    Slice lower_slice;
+    Slice upper_slice;
+    std::unique_ptr<Iterator> iterator;
+    Entries entries;
+    size_t at = 0;  // entries.size(): not valid.
+  };
+
+  void Pin() {
+    if (pinned_.size() >= 4) Unpin(random_.Uniform(pinned_.size()));
+    pinned_.push_back(Pinned{db_->GetSnapshot(), model_});
+  }
+  void Unpin(size_t i) {
+    db_->ReleaseSnapshot(pinned_[i].snapshot);
+    pinned_.erase(pinned_.begin() + static_cast<ptrdiff_t>(i));
+  }
+  void ReleaseAll() {
+    walks_.clear();
+    while (!pinned_.empty()) Unpin(0);
+  }
+
+  // A random moment that can be read: now or a snapshot.
+  const Model& RandomMoment(ReadOptions* options) {
+    options->verify_checksums = random_.OneIn(2);
+    options->fill_cache = random_.OneIn(2);
+    if (pinned_.empty() || random_.OneIn(2)) return model_;
+    const Pinned& pinned = pinned_[random_.Uniform(pinned_.size())];
+    options->snapshot = pinned.snapshot;
+    return pinned.model;
+  }
+
+  void ExpectValue(const Model& model, const std::string& key, const Status& status,
+                   const Slice& value) {
+    const auto expected = model.find(key);
+    if (expected == model.end()) {
+      ASSERT_TRUE(status.IsNotFound()) << status.ToString() << " for " << key;
+    } else {
+      ASSERT_OK(status);
+      ASSERT_TRUE(value == Slice(expected->second)) << key;
+    }
+  }
+
+  void Read() {
+    ReadOptions options;
+    const Model& model = RandomMoment(&options);
+    if (random_.OneIn(3)) {
+      std::vector<std::string> keys(1 + random_.Uniform(20));
+      for (std::string& key : keys) key = RandomKey();
+      const std::vector<Slice> slices(keys.begin(), keys.end());
+      std::vector<std::string> values;
+      const std::vector<Status> statuses = db_->MultiGet(options, slices, &values);
+      ASSERT_EQ(statuses.size(), keys.size());
+      for (size_t i = 0; i < keys.size(); ++i) {
+        ExpectValue(model, keys[i], statuses[i], values[i]);
+      }
+      return;
+    }
+    const std::string key = RandomKey();
+    if (random_.OneIn(2)) {
+      std::string value;
+      const Status status = db_->Get(options, key, &value);
+      ExpectValue(model, key, status, value);
+    } else {
+      // What was pinned before stays valid until it is reset.
+      const Status status = db_->Get(options, key, &pinnable_);
+      ExpectValue(model, key, status, pinnable_);
+    }
+  }
+
+  // Starts an iterator, to be moved now and later while the database changes.
+  void StartWalk() {
+    if (walks_.size() >= 3) {
+      walks_.erase(walks_.begin() + static_cast<ptrdiff_t>(random_.Uniform(walks_.size())));
+    }
+    auto walk = std::make_unique<Walk>();
+    ReadOptions options;
+    const Model& model = RandomMoment(&options);
+    if (random_.OneIn(3)) {
+      walk->lower = RandomKey();
+      walk->lower_slice = walk->lower;
+      options.iterate_lower_bound = &walk->lower_slice;
+    }
+    if (random_.OneIn(3)) {
+      walk->upper = RandomKey();
+      walk->upper_slice = walk->upper;
+      options.iterate_upper_bound = &walk->upper_slice;
+    }
+    for (const auto& [key, value] : model) {
+      if (options.iterate_lower_bound != nullptr && Compare(key, walk->lower) < 0) continue;
+      if (options.iterate_upper_bound != nullptr && Compare(key, walk->upper) >= 0) continue;
+      walk->entries.emplace_back(key, value);
+    }
+    walk->at = walk->entries.size();
+    walk->iterator.reset(db_->NewIterator(options));
+    ASSERT_FALSE(walk->iterator->Valid());
+    walks_.push_back(std::move(walk));
+    MoveWalk(walks_.back().get());
+  }
+
+  int Compare(const Slice& a, const Slice& b) const { return options_.comparator->Compare(a, b); }
+
+  void MoveWalk(Walk* walk) {
+    const Entries& entries = walk->entries;
+    for (int move = 0; move < 12; ++move) {
+      const uint64_t dice = random_.Uniform(10);
+      if (dice >= 3 && walk->at < entries.size()) {
+        if (dice < 7) {
+          walk->iterator->Next();
+          ++walk->at;
+        } else {
+          walk->iterator->Prev();
+          walk->at = walk->at == 0 ? entries.size() : walk->at - 1;
+        }
+      } else {
+        Reposition(walk, dice);
+      }
+      ASSERT_OK(walk->iterator->status());
+      ASSERT_EQ(walk->iterator->Valid(), walk->at < entries.size());
+      if (!walk->iterator->Valid()) continue;
+      ASSERT_EQ(walk->iterator->key().ToString(), entries[walk->at].first);
+      ASSERT_TRUE(walk->iterator->value() == Slice(entries[walk->at].second));
+    }
+  }
+
+  void Reposition(Walk* walk, uint64_t dice) {
+    const Entries& entries = walk->entries;
+    const std::string target = RandomKey();
+    const auto behind = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
+      return Compare(entry.first, target) > 0;
+    });
+    const auto behind_at = static_cast<size_t>(behind - entries.begin());
+    const bool equal = behind_at > 0 && Compare(entries[behind_at - 1].first, target) == 0;
+    switch (dice % 4) {
+      case 0:
+        walk->iterator->SeekToFirst();
+        walk->at = 0;
+        break;
+      case 1:
+        walk->iterator->SeekToLast();
+        walk->at = entries.empty() ? 0 : entries.size() - 1;
+        break;
+      case 2:
+        walk->iterator->Seek(target);
+        walk->at = equal ? behind_at - 1 : behind_at;
+        break;
+      default:
+        walk->iterator->SeekForPrev(target);
+        walk->at = behind_at == 0 ? entries.size() : behind_at - 1;
+    }
+  }
+
+  void CompareAll() {
+    std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+    auto expected = model_.begin();
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++expected) {
+      ASSERT_NE(expected, model_.end());
+      ASSERT_EQ(iterator->key().ToString(), expected->first);
+    }
+    ASSERT_OK(iterator->status());
+    ASSERT_EQ(expected, model_.end());
+    for (const Pinned& pinned : pinned_) {
+      ReadOptions options;
+      options.snapshot = pinned.snapshot;
+      iterator.reset(db_->NewIterator(options));
+      auto last = pinned.model.rbegin();
+      for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev(), ++last) {
+        ASSERT_NE(last, pinned.model.rend());
+        ASSERT_EQ(iterator->key().ToString(), last->first);
+        ASSERT_TRUE(iterator->value() == Slice(last->second));
+      }
+      ASSERT_OK(iterator->status());
+      ASSERT_EQ(last, pinned.model.rend());
+    }
+  }
+
+  void Upheaval() {
+    switch (random_.Uniform(6)) {
+      case 0:
+        ASSERT_OK(db_->Flush(FlushOptions()));
+        break;
+      case 1:
+        db_->CompactRange(nullptr, nullptr);
+        break;
+      case 2: {
+        std::string begin = RandomKey();
+        std::string end = RandomKey();
+        if (Compare(begin, end) > 0) std::swap(begin, end);
+        const Slice begin_slice = begin;
+        const Slice end_slice = end;
+        db_->CompactRange(&begin_slice, &end_slice);
+        break;
+      }
+      case 3:
+        ASSERT_OK(db_->WaitForBackgroundWork());
+        break;
+      case 4:
+        ReleaseAll();
+        pinnable_.Reset();
+        ASSERT_OK(db_->Close());
+        db_ = OpenOrDie(options_, name_);
+        break;
+      default:
+        CompareAll();
+    }
+  }
+
+  Random random_{std::get<1>(GetParam())};
+  std::unique_ptr<TestNode> node_;
+  Options options_;
+  std::string name_;
+  Model model_{InOrder{BytewiseComparator()}};
+  std::unique_ptr<DB> db_;
+  std::vector<Pinned> pinned_;
+  std::vector<std::unique_ptr<Walk>> walks_;
+  PinnableSlice pinnable_;
+  uint64_t stamp_ = 0;
+};
+
+TEST_P(ModelTest, ReadsLikeAMap) {
+  SCOPED_TRACE(testing::Message() << "--seed=" << std::get<1>(GetParam()));
+  constexpr int kSteps = 3000;
+  for (int step = 0; step < kSteps && !HasFatalFailure(); ++step) {
+    const uint64_t dice = random_.Uniform(1000);
+    if (dice < 600) {
+      Write();
+    } else if (dice < 900) {
+      Read();
+    } else if (dice < 920) {
+      Pin();
+    } else if (dice < 960) {
+      StartWalk();
+    } else if (dice < 990) {
+      if (!walks_.empty()) MoveWalk(walks_[random_.Uniform(walks_.size())].get());
+    } else {
+      Upheaval();
+    }
+  }
+  if (!HasFatalFailure()) CompareAll();
+  pinnable_.Reset();
+}
+
+// DLSM_MODEL_SEEDS=n runs that many seeds; see util/random.h for what they decide.
+uint64_t SeedCount() {
+  const char* const count = std::getenv("DLSM_MODEL_SEEDS");
+  return count == nullptr ? 3 : std::strtoull(count, nullptr, 10);
+}
+
+std::string NameOf(const testing::TestParamInfo<std::tuple<Shape, uint64_t>>& info) {
+  return std::string(std::get<0>(info.param).name) + "_" + std::to_string(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryShape, ModelTest,
+                         testing::Combine(testing::ValuesIn(AllShapes()),
+                                          testing::Range(uint64_t{1}, SeedCount() + 1)),
+                         NameOf);
+
+}  // namespace
+}  // namespace dlsm

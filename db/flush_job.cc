@@ -1,0 +1,101 @@
+#include "db/flush_job.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Whether a version is still needed, given the next newer one of the same key: a snapshot sees the
+// newest version at or below it.
+bool IsNeeded(SequenceNumber sequence, SequenceNumber newer,
+              const std::vector<SequenceNumber>& snapshots) {
+  const auto first_that_sees = std::lower_bound(snapshots.begin(), snapshots.end(), sequence);
+  return first_that_sees != snapshots.end() && *first_that_sees < newer;
+}
+
+// One table at a time; usually one is enough.
+class FlushWriter {
+ public:
+  FlushWriter(const TableStore& store, RemoteTableWriter* output, uint64_t table_bytes)
+      : store_(store), output_(output), table_bytes_(table_bytes) {}
+
+  Status Add(const Slice& internal_key, const Slice& value) {
+    if (builder_ != nullptr &&
+        builder_->ImageBytesBound() +
+                builder_->RecordBytesBound(internal_key.size(), value.size()) >
+            sink_->capacity()) {
+      DLSM_RETURN_IF_ERROR(FinishTable());
+    }
+    if (builder_ == nullptr) DLSM_RETURN_IF_ERROR(StartTable(internal_key, value));
+    return builder_->Add(internal_key, value);
+  }
+
+  Status FinishTable() {
+    if (builder_ == nullptr) return Status::OK();
+    TableMeta meta;
+    std::string resident;
+    DLSM_RETURN_IF_ERROR(builder_->Finish(&meta, &resident));
+    builder_.reset();
+    sink_.reset();
+    return output_->TableDone(std::move(meta), std::move(resident));
+  }
+
+ private:
+  Status StartTable(const Slice& internal_key, const Slice& value) {
+    constexpr uint64_t kFixedBytes = 16 << 10;  // Of an image without records, generously.
+    const uint64_t least = 2 * (internal_key.size() + value.size()) + kFixedBytes;
+    // Where the memory node has no such piece left, several smaller tables do.
+    uint64_t bytes = std::max(table_bytes_, least);
+    Status made = output_->NewTable(bytes, &sink_);
+    while (made.IsBusy() && bytes > least) {
+      bytes = std::max(bytes / 2, least);
+      made = output_->NewTable(bytes, &sink_);
+    }
+    DLSM_RETURN_IF_ERROR(made);
+    builder_ = NewTableBuilder(store_.table_options(), sink_.get());
+    return Status::OK();
+  }
+
+  const TableStore& store_;
+  RemoteTableWriter* const output_;
+  const uint64_t table_bytes_;
+  std::unique_ptr<TableSink> sink_;
+  std::unique_ptr<TableBuilder> builder_;
+};
+
+}  // namespace
+
+Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
+                     const TableStore& store, const std::function<uint64_t()>& new_table_number,
+                     FlushOutcome* outcome) {
+  RemoteTableWriter output(&store, Purpose::kFlush, /*may_use_reserve=*/true, new_table_number);
+  // Records, and an eighth for checksums, index and filter; if that is too little, a second table
+  // follows.
+  const uint64_t usage = memtable.MemoryUsage();
+  FlushWriter writer(store, &output, usage + usage / 8 + (64 << 10));
+  const std::unique_ptr<Iterator> entries = memtable.NewIterator();
+  std::string user_key;
+  bool first = true;
+  SequenceNumber newer = kSequenceNumberMax;
+  for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
+    const Slice internal_key = entries->key();
+    const SequenceNumber sequence = TrailerSequence(ExtractTrailer(internal_key));
+    const bool same_key = !first && Slice(user_key) == ExtractUserKey(internal_key);
+    if (!same_key) user_key.assign(internal_key.data(), internal_key.size() - kTrailerBytes);
+    if (!same_key || IsNeeded(sequence, newer, snapshots)) {
+      DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value()));
+    }
+    first = false;
+    newer = sequence;
+  }
+  DLSM_RETURN_IF_ERROR(writer.FinishTable());
+  outcome->bytes = output.bytes_written();
+  outcome->tables = output.Release();
+  return Status::OK();
+}
+
+}  // namespace dlsm

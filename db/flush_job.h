@@ -1,0 +1,24 @@
+// Writes an immutable memtable out as tables of level 0: asynchronously, in key order, index and
+// filter built in the same pass. (dLSM section "Asynchronous flush")
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/memtable.h"
+#include "db/table_store.h"
+
+namespace dlsm {
+
+struct FlushOutcome {
+  std::vector<TableRef> tables;  // As Tree::InstallFlush wants them; none if nothing was left.
+  uint64_t bytes = 0;
+};
+
+// The memtable is complete. Versions that none of `snapshots` (ascending) sees are left out.
+Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
+                     const TableStore& store, const std::function<uint64_t()>& new_table_number,
+                     FlushOutcome* outcome);
+
+}  // namespace dlsm

@@ -1,0 +1,94 @@
+// One level of a version: a sentinel run and sorted guards.
+//
+//   level 0     | sentinel: t9 t8 t7 |                         t9 is newer than t8, which is newer
+//   ... level L     | sentinel: t4 | g1: t6 t5 | g2: | g3: t3 |    keys before g1 belong to the
+//   sentinel
+//
+// Within a guard, tables either overlap and lie newest first, or (Order::kByKey) are disjoint and
+// ascend by key. A level without guards is its sentinel alone: level 0 is one with overlapping
+// tables, a level of the leveled policy one with disjoint tables. (Guards: PebblesDB section 3.)
+//
+// Newest first means: for one key, every version in a newer table is newer than every version in an
+// older one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/table.h"
+#include "table/internal_key.h"
+
+namespace dlsm {
+
+struct Guard {
+  enum class Order : uint8_t { kNewestFirst = 0, kByKey = 1 };
+
+  std::string key;  // The smallest user key that belongs here; unused in a sentinel.
+  Order order = Order::kNewestFirst;
+  std::vector<TableRef> tables;
+};
+
+// Immutable once part of a version.
+class Level {
+ public:
+  Level() = default;
+  explicit Level(Guard::Order order) { sentinel_.order = order; }
+
+  const Guard& sentinel() const { return sentinel_; }
+  const std::vector<Guard>& guards() const { return guards_; }
+
+  // A copy without the tables numbered in `removed` (sorted) and with `added`, each in the guard
+  // that its smallest key belongs to: in front where tables lie newest first, at its place where by
+  // key. `added` itself is newest first.
+  Level With(const InternalKeyComparator& comparator, const std::vector<uint64_t>& removed,
+             const std::vector<TableRef>& added) const;
+
+  // The guard that `user_key` belongs to.
+  const Guard& GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const;
+
+  // Calls visit(const Table&) for the tables that may hold the key, the one with the newest
+  // versions first, until it returns false; returns false if it did.
+  template <typename Visit>
+  bool ForEachCandidate(const InternalKeyComparator& comparator, const LookupKey& key,
+                        Visit visit) const {
+    const Guard& guard = guards_.empty() ? sentinel_ : GuardFor(comparator, key.user_key());
+    if (guard.order == Guard::Order::kByKey) {
+      const Table* table = FindByKey(comparator, guard, key);
+      return table == nullptr || visit(*table);
+    }
+    for (const TableRef& table : guard.tables) {
+      if (MayHold(comparator, *table, key.user_key()) && !visit(*table)) return false;
+    }
+    return true;
+  }
+
+  // Tables that hold keys in [*begin, *end]; null: unbounded.
+  std::vector<TableRef> Overlapping(const InternalKeyComparator& comparator, const Slice* begin,
+                                    const Slice* end) const;
+  std::vector<TableRef> AllTables() const { return Overlapping(AnyOrder(), nullptr, nullptr); }
+
+  size_t table_count() const;
+  uint64_t bytes() const;
+
+  // Guards ascend; each table lies within its guard; disjoint tables ascend and do not overlap;
+  // overlapping tables are newest first.
+  Status CheckInvariants(const InternalKeyComparator& comparator) const;
+
+ private:
+  static InternalKeyComparator AnyOrder() { return InternalKeyComparator(BytewiseComparator()); }
+  static bool MayHold(const InternalKeyComparator& comparator, const Table& table,
+                      const Slice& user_key) {
+    return comparator.CompareUserKeys(user_key, ExtractUserKey(table.smallest())) >= 0 &&
+           comparator.CompareUserKeys(user_key, ExtractUserKey(table.largest())) <= 0;
+  }
+  static const Table* FindByKey(const InternalKeyComparator& comparator, const Guard& guard,
+                                const LookupKey& key);
+  Guard* MutableGuardFor(const InternalKeyComparator& comparator, const Slice& user_key);
+
+  friend class ManifestCodec;
+  Guard sentinel_;
+  std::vector<Guard> guards_;  // Ascending by key.
+};
+
+}  // namespace dlsm

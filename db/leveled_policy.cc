@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "db/merge_policy.h"
+
+namespace dlsm {
+namespace {
+
+bool AnyBusy(const std::vector<TableRef>& tables, const TablesInMerge& busy) {
+  return std::any_of(tables.begin(), tables.end(),
+                     [&busy](const TableRef& table) { return busy.count(table->number()) != 0; });
+}
+
+class LeveledPolicy final : public MergePolicy {
+ public:
+  explicit LeveledPolicy(const LeveledPolicyConfig& config) : config_(config) {}
+
+  std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
+    std::vector<std::pair<double, size_t>> scores;
+    for (size_t level = 0; level + 1 < version.levels().size(); ++level) {
+      const double score = Score(version, level);
+      if (score >= 1) scores.emplace_back(score, level);
+    }
+    std::sort(scores.rbegin(), scores.rend());
+    const bool level0_waits = Score(version, 0) >= 1 && Level0Waits(version, busy);
+    for (const auto& [score, level] : scores) {
+      // A merge out of level 1 would keep the one out of level 0 waiting even longer.
+      if (level == 1 && level0_waits) continue;
+      std::optional<MergePick> pick =
+          level == 0 ? PickLevel0(version, busy) : PickNextTable(version, busy, level);
+      if (pick.has_value()) return pick;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
+                                      size_t level, const Slice* begin, const Slice* end,
+                                      bool* done) override {
+    const std::vector<TableRef> overlapping =
+        version.levels()[level].Overlapping(version.comparator(), begin, end);
+    *done = overlapping.empty();
+    if (overlapping.empty()) return std::nullopt;
+    if (level == 0) return DropDeletions(PickLevel0(version, busy));
+    for (const TableRef& table : overlapping) {
+      std::optional<MergePick> pick = PickAround(version, busy, level, table);
+      if (pick.has_value()) return DropDeletions(std::move(pick));
+    }
+    return std::nullopt;
+  }
+
+ private:
+  double Score(const Version& version, size_t level) const {
+    if (level == 0) {
+      return static_cast<double>(version.levels()[0].table_count()) /
+             static_cast<double>(config_.level0_trigger);
+    }
+    const double limit = static_cast<double>(config_.base_bytes) *
+                         std::pow(config_.multiplier, static_cast<double>(level - 1));
+    return static_cast<double>(version.levels()[level].bytes()) / limit;
+  }
+
+  // Who asks for a merge wants deletions to be gone: tables that hold any are not just moved.
+  static std::optional<MergePick> DropDeletions(std::optional<MergePick> pick) {
+    if (pick.has_value()) {
+      pick->trivial_move &=
+          std::none_of(pick->inputs.begin(), pick->inputs.end(),
+                       [](const TableRef& table) { return table->meta().deletions > 0; });
+    }
+    return pick;
+  }
+
+  // Whether a merge out of level 0 could start but for merges out of level 1.
+  static bool Level0Waits(const Version& version, const TablesInMerge& busy) {
+    return !AnyBusy(version.levels()[0].AllTables(), busy) &&
+           AnyBusy(version.levels()[1].AllTables(), busy);
+  }
+
+  // All of level 0: its tables overlap, and a merge must take the oldest without a gap.
+  static std::optional<MergePick> PickLevel0(const Version& version, const TablesInMerge& busy) {
+    MergePick pick;
+    pick.level = 0;
+    pick.target_level = 1;
+    pick.inputs = version.levels()[0].AllTables();
+    return Complete(version, busy, std::move(pick));
+  }
+
+  std::optional<MergePick> PickNextTable(const Version& version, const TablesInMerge& busy,
+                                         size_t level) {
+    const std::vector<TableRef> tables = version.levels()[level].AllTables();
+    if (cursors_.size() < version.levels().size()) cursors_.resize(version.levels().size());
+    std::string& cursor = cursors_[level];
+    const InternalKeyComparator& comparator = version.comparator();
+    const auto next = std::find_if(tables.begin(), tables.end(), [&](const TableRef& table) {
+      return cursor.empty() || comparator.Compare(table->smallest(), cursor) > 0;
+    });
+    const auto start = static_cast<size_t>(next - tables.begin());
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const TableRef& table = tables[(start + i) % tables.size()];
+      std::optional<MergePick> pick = PickAround(version, busy, level, table);
+      if (!pick.has_value()) continue;
+      cursor = pick->inputs.back()->smallest().ToString();
+      return pick;
+    }
+    return std::nullopt;
+  }
+
+  // One table, and those beside it that hold versions of the same user keys: newer versions must
+  // not sink below older ones.
+  static std::optional<MergePick> PickAround(const Version& version, const TablesInMerge& busy,
+                                             size_t level, const TableRef& table) {
+    MergePick pick;
+    pick.level = level;
+    pick.target_level = level + 1;
+    pick.inputs = {table};
+    while (true) {
+      const Slice begin = ExtractUserKey(pick.inputs.front()->smallest());
+      const Slice end = ExtractUserKey(pick.inputs.back()->largest());
+      std::vector<TableRef> widened =
+          version.levels()[level].Overlapping(version.comparator(), &begin, &end);
+      if (widened.size() == pick.inputs.size()) break;
+      pick.inputs = std::move(widened);
+    }
+    return Complete(version, busy, std::move(pick));
+  }
+
+  // Adds what the inputs overlap in the target level, and what is below.
+  static std::optional<MergePick> Complete(const Version& version, const TablesInMerge& busy,
+                                           MergePick pick) {
+    if (pick.inputs.empty() || AnyBusy(pick.inputs, busy)) return std::nullopt;
+    const InternalKeyComparator& comparator = version.comparator();
+    KeyRange range = RangeOf(comparator, pick.inputs);
+    // Versions of one user key may lie in two neighbours of the target level: take both.
+    while (true) {
+      const Slice begin = range.smallest;
+      const Slice end = range.largest;
+      std::vector<TableRef> overlapping =
+          version.levels()[pick.target_level].Overlapping(comparator, &begin, &end);
+      if (overlapping.size() == pick.target_inputs.size()) break;
+      pick.target_inputs = std::move(overlapping);
+      const KeyRange targets = RangeOf(comparator, pick.target_inputs);
+      if (comparator.CompareUserKeys(targets.smallest, range.smallest) < 0) {
+        range.smallest = targets.smallest;
+      }
+      if (comparator.CompareUserKeys(targets.largest, range.largest) > 0) {
+        range.largest = targets.largest;
+      }
+      if (AnyBusy(pick.target_inputs, busy)) return std::nullopt;
+      if (!SharesUserKeyWithNeighbour(version, pick, range)) break;
+    }
+    if (AnyBusy(pick.target_inputs, busy)) return std::nullopt;
+    pick.older = RangesBelow(version, pick.target_level);
+    pick.trivial_move = pick.target_inputs.empty() && AreDisjoint(comparator, pick.inputs);
+    return pick;
+  }
+
+  // Whether a table beside the target inputs holds versions of their first or last user key.
+  static bool SharesUserKeyWithNeighbour(const Version& version, const MergePick& pick,
+                                         const KeyRange& range) {
+    const Slice begin = range.smallest;
+    const Slice end = range.largest;
+    const size_t touching =
+        version.levels()[pick.target_level].Overlapping(version.comparator(), &begin, &end).size();
+    return touching != pick.target_inputs.size();
+  }
+
+  static KeyRange RangeOf(const InternalKeyComparator& comparator,
+                          const std::vector<TableRef>& tables) {
+    KeyRange range;
+    for (const TableRef& table : tables) {
+      const Slice smallest = ExtractUserKey(table->smallest());
+      const Slice largest = ExtractUserKey(table->largest());
+      const bool first = table == tables.front();
+      if (first || comparator.CompareUserKeys(smallest, range.smallest) < 0) {
+        range.smallest = smallest.ToString();
+      }
+      if (first || comparator.CompareUserKeys(largest, range.largest) > 0) {
+        range.largest = largest.ToString();
+      }
+    }
+    return range;
+  }
+
+  static bool AreDisjoint(const InternalKeyComparator& comparator, std::vector<TableRef> tables) {
+    std::sort(tables.begin(), tables.end(), [&comparator](const TableRef& a, const TableRef& b) {
+      return comparator.Compare(a->smallest(), b->smallest()) < 0;
+    });
+    for (size_t i = 1; i < tables.size(); ++i) {
+      if (comparator.CompareUserKeys(ExtractUserKey(tables[i - 1]->largest()),
+                                     ExtractUserKey(tables[i]->smallest())) >= 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Sorted and disjoint, as MergeOptions::older wants them.
+  static std::vector<KeyRange> RangesBelow(const Version& version, size_t level) {
+    const InternalKeyComparator& comparator = version.comparator();
+    std::vector<KeyRange> ranges;
+    for (size_t below = level + 1; below < version.levels().size(); ++below) {
+      for (const TableRef& table : version.levels()[below].AllTables()) {
+        ranges.push_back(KeyRange{ExtractUserKey(table->smallest()).ToString(),
+                                  ExtractUserKey(table->largest()).ToString()});
+      }
+    }
+    std::sort(ranges.begin(), ranges.end(), [&comparator](const KeyRange& a, const KeyRange& b) {
+      return comparator.CompareUserKeys(a.smallest, b.smallest) < 0;
+    });
+    std::vector<KeyRange> joined;
+    for (KeyRange& range : ranges) {
+      if (joined.empty() || comparator.CompareUserKeys(joined.back().largest, range.smallest) < 0) {
+        joined.push_back(std::move(range));
+      } else if (comparator.CompareUserKeys(joined.back().largest, range.largest) < 0) {
+        joined.back().largest = std::move(range.largest);
+      }
+    }
+    return joined;
+  }
+
+  const LeveledPolicyConfig config_;
+  std::vector<std::string> cursors_;  // By level: the smallest key of the table merged last.
+};
+
+}  // namespace
+
+uint64_t MergePick::input_bytes() const {
+  uint64_t total = 0;
+  for (const TableRef& table : inputs) total += table->meta().image.bytes;
+  for (const TableRef& table : target_inputs) total += table->meta().image.bytes;
+  return total;
+}
+
+std::unique_ptr<MergePolicy> NewLeveledPolicy(const LeveledPolicyConfig& config) {
+  return std::make_unique<LeveledPolicy>(config);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,113 @@
+#include "db/manifest.h"
+
+#include "util/checksum.h"
+#include "util/coding.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kLevelsMax = 64;
+
+Status Malformed(const char* what) { return Status::Corruption("malformed manifest", what); }
+
+}  // namespace
+
+std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Level>& levels) {
+  std::string body;
+  PutFixed32(&body, kFormatVersion);
+  PutLengthPrefixed(&body, manifest.comparator_name);
+  PutLengthPrefixed(&body, manifest.filter_policy_name);
+  PutVarint64(&body, manifest.last_sequence);
+  PutVarint64(&body, manifest.next_table_number);
+  PutVarint32(&body, static_cast<uint32_t>(levels.size()));
+  for (const Level& level : levels) {
+    EncodeGuard(level.sentinel(), &body);
+    PutVarint32(&body, static_cast<uint32_t>(level.guards().size()));
+    for (const Guard& guard : level.guards()) EncodeGuard(guard, &body);
+  }
+  std::string bytes;
+  PutFixed32(&bytes, Crc32c(body.data(), body.size()));
+  return bytes + body;
+}
+
+void ManifestCodec::EncodeGuard(const Guard& guard, std::string* to) {
+  PutLengthPrefixed(to, guard.key);
+  to->push_back(static_cast<char>(guard.order));
+  PutVarint32(to, static_cast<uint32_t>(guard.tables.size()));
+  for (const TableRef& table : guard.tables) table->meta().EncodeTo(to);
+}
+
+Status ManifestCodec::Decode(const Slice& bytes, const TableOpener& open, Manifest* manifest,
+                             std::vector<Level>* levels) {
+  Slice from = bytes;
+  uint32_t checksum;
+  if (!GetFixed32(&from, &checksum)) return Malformed("too short");
+  if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
+  uint32_t format;
+  if (!GetFixed32(&from, &format)) return Malformed("no format version");
+  if (format != kFormatVersion) {
+    return Status::NotSupported("the database was written by another version of dLSM",
+                                "manifest format " + std::to_string(format) + ", this is " +
+                                    std::to_string(kFormatVersion));
+  }
+  Slice comparator_name;
+  Slice filter_policy_name;
+  if (!GetLengthPrefixed(&from, &comparator_name) ||
+      !GetLengthPrefixed(&from, &filter_policy_name) ||
+      !GetVarint64(&from, &manifest->last_sequence) ||
+      !GetVarint64(&from, &manifest->next_table_number)) {
+    return Malformed("header");
+  }
+  // The next write needs a number too.
+  if (manifest->last_sequence >= kSequenceNumberMax) return Malformed("sequence number");
+  manifest->comparator_name = comparator_name.ToString();
+  manifest->filter_policy_name = filter_policy_name.ToString();
+  DLSM_RETURN_IF_ERROR(DecodeLevels(&from, open, levels));
+  return from.empty() ? Status::OK() : Malformed("trailing bytes");
+}
+
+Status ManifestCodec::DecodeLevels(Slice* from, const TableOpener& open,
+                                   std::vector<Level>* levels) {
+  uint32_t level_count;
+  if (!GetVarint32(from, &level_count) || level_count > kLevelsMax) {
+    return Malformed("level count");
+  }
+  levels->clear();
+  for (uint32_t i = 0; i < level_count; ++i) {
+    Level& level = levels->emplace_back();
+    DLSM_RETURN_IF_ERROR(DecodeGuard(from, open, &level.sentinel_));
+    uint32_t guard_count;
+    // A guard takes at least three bytes, which bounds the loop by the input.
+    if (!GetVarint32(from, &guard_count) || guard_count > from->size()) {
+      return Malformed("guard count");
+    }
+    for (uint32_t g = 0; g < guard_count; ++g) {
+      DLSM_RETURN_IF_ERROR(DecodeGuard(from, open, &level.guards_.emplace_back()));
+    }
+  }
+  return Status::OK();
+}
+
+Status ManifestCodec::DecodeGuard(Slice* from, const TableOpener& open, Guard* guard) {
+  Slice key;
+  uint8_t order;
+  uint32_t table_count;
+  if (!GetLengthPrefixed(from, &key) || !GetFixed8(from, &order) || order > 1 ||
+      !GetVarint32(from, &table_count)) {
+    return Malformed("guard");
+  }
+  guard->key = key.ToString();
+  guard->order = static_cast<Guard::Order>(order);
+  for (uint32_t i = 0; i < table_count; ++i) {
+    TableMeta meta;
+    DLSM_RETURN_IF_ERROR(meta.DecodeFrom(from));
+    TableRef table;
+    DLSM_RETURN_IF_ERROR(open(meta, &table));
+    guard->tables.push_back(std::move(table));
+  }
+  return Status::OK();
+}
+
+}  // namespace dlsm

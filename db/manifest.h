@@ -1,0 +1,48 @@
+// The manifest: what a database is, kept at its memory nodes so that any process can open it again.
+// It is replaced as a whole whenever the version changes, before memory that the old one refers to
+// is given back: so what it refers to is always there.
+//
+//   fixed32 CRC32C of all that follows
+//   fixed32 format version
+//   comparator name, filter policy name            length-prefixed
+//   varint64 last sequence number, varint64 next table number
+//   varint32 level count; for each level:
+//     sentinel guard, varint32 guard count, guards
+//   guard: key (length-prefixed), order (1 byte), varint32 table count, TableMeta *
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/level.h"
+#include "table/table_meta.h"
+
+namespace dlsm {
+
+struct Manifest {
+  std::string comparator_name;
+  std::string filter_policy_name;  // Empty: no filter.
+  SequenceNumber last_sequence = 0;
+  uint64_t next_table_number = 1;
+};
+
+// Makes a table of its meta; sets *table on success.
+using TableOpener = std::function<Status(const TableMeta& meta, TableRef* table)>;
+
+class ManifestCodec {
+ public:
+  static std::string Encode(const Manifest& manifest, const std::vector<Level>& levels);
+  // Everything but the tables' existence is checked; bytes come from another machine.
+  static Status Decode(const Slice& bytes, const TableOpener& open, Manifest* manifest,
+                       std::vector<Level>* levels);
+
+ private:
+  static void EncodeGuard(const Guard& guard, std::string* to);
+  static Status DecodeGuard(Slice* from, const TableOpener& open, Guard* guard);
+  static Status DecodeLevels(Slice* from, const TableOpener& open, std::vector<Level>* levels);
+};
+
+}  // namespace dlsm

@@ -1,0 +1,182 @@
+#include "db/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "db/level_testing.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+struct Decoded {
+  Status status;
+  Manifest manifest;
+  std::vector<Level> levels;
+};
+
+Decoded Decode(const Slice& bytes) {
+  Decoded decoded;
+  decoded.status =
+      ManifestCodec::Decode(bytes, FakeTableOpener(), &decoded.manifest, &decoded.levels);
+  return decoded;
+}
+
+std::string WithChecksum(const std::string& body) {
+  std::string bytes;
+  PutFixed32(&bytes, Crc32c(body.data(), body.size()));
+  return bytes + body;
+}
+
+std::string Sample() {
+  return ManifestOfOneLevel({{"", Guard::Order::kNewestFirst, {{1, "a", "f"}, {2, "", "b"}}},
+                             {"g", Guard::Order::kByKey, {{3, "g", "h"}}},
+                             {std::string("p\0q", 3), Guard::Order::kByKey, {}}});
+}
+
+// Fails if anything that a manifest says is lost on the way to a memory node and back.
+TEST(ManifestTest, ComesBackAsItWas) {
+  Manifest manifest;
+  manifest.comparator_name = "a comparator";
+  manifest.filter_policy_name = "";
+  manifest.last_sequence = kSequenceNumberMax - 1;
+  manifest.next_table_number = UINT64_MAX;
+  std::vector<Level> levels = {Decode(Sample()).levels.at(0), Level(Guard::Order::kByKey),
+                               Level(Guard::Order::kNewestFirst)};
+  const Decoded decoded = Decode(ManifestCodec::Encode(manifest, levels));
+  ASSERT_OK(decoded.status);
+  EXPECT_EQ(decoded.manifest.comparator_name, "a comparator");
+  EXPECT_EQ(decoded.manifest.filter_policy_name, "");
+  EXPECT_EQ(decoded.manifest.last_sequence, kSequenceNumberMax - 1);
+  EXPECT_EQ(decoded.manifest.next_table_number, UINT64_MAX);
+  ASSERT_EQ(decoded.levels.size(), 3u);
+  EXPECT_EQ(decoded.levels[1].sentinel().order, Guard::Order::kByKey);
+  EXPECT_EQ(decoded.levels[2].sentinel().order, Guard::Order::kNewestFirst);
+  const Level& level = decoded.levels[0];
+  EXPECT_EQ(NumbersOf(level.sentinel().tables), (std::vector<uint64_t>{1, 2}));
+  ASSERT_EQ(level.guards().size(), 2u);
+  EXPECT_EQ(level.guards()[0].key, "g");
+  EXPECT_EQ(level.guards()[1].key, std::string("p\0q", 3));
+  const TableMeta& meta = level.guards()[0].tables.at(0)->meta();
+  EXPECT_EQ(meta.image, FakeMeta({3, "g", "h"}).image);
+  EXPECT_EQ(meta.smallest, FakeMeta({3, "g", "h"}).smallest);
+}
+
+// Fails if a manifest that was cut short is taken for a whole one, or crashes the reader.
+TEST(ManifestTest, RefusesEveryTruncation) {
+  const std::string bytes = Sample();
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_TRUE(Decode(Slice(bytes.data(), length)).status.IsCorruption()) << length;
+    // The same with a checksum that fits: what is behind it checks its own bounds.
+    if (length < 4) continue;
+    const std::string cut = WithChecksum(bytes.substr(4, length - 4));
+    const Status status = Decode(cut).status;
+    EXPECT_TRUE(status.IsCorruption()) << length << ": " << status.ToString();
+  }
+}
+
+// Fails if a flipped bit goes unnoticed by the checksum, or, where a hostile memory node has made
+// it fit, crashes the reader or makes it take more memory than the bytes account for.
+TEST(ManifestTest, RefusesEveryFlippedBit) {
+  const std::string bytes = Sample();
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string flipped = bytes;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_TRUE(Decode(flipped).status.IsCorruption()) << bit;
+    const Decoded hostile = Decode(WithChecksum(flipped.substr(4)));
+    if (hostile.status.ok()) {
+      for (const Level& level : hostile.levels) {
+        (void)level.CheckInvariants(InternalKeyComparator(BytewiseComparator()));
+      }
+    }
+  }
+}
+
+// The same with bytes that were never a manifest.
+TEST(ManifestTest, SurvivesNoise) {
+  Random random(5);
+  for (int i = 0; i < 20000; ++i) {
+    std::string body;
+    PutFixed32(&body, 1);
+    body += random.Bytes(random.Uniform(80));
+    (void)Decode(WithChecksum(body));
+  }
+}
+
+// Fails if bytes behind the last level are ignored: somebody else may mean something by them.
+TEST(ManifestTest, RefusesTrailingBytes) {
+  EXPECT_TRUE(Decode(WithChecksum(Sample().substr(4) + "x")).status.IsCorruption());
+}
+
+// Fails if a database of another release is read as if it were of this one, or called damaged.
+TEST(ManifestTest, NamesAnotherFormat) {
+  std::string body = Sample().substr(4);
+  EncodeFixed32(body.data(), 2);
+  const Status status = Decode(WithChecksum(body)).status;
+  EXPECT_TRUE(status.IsNotSupportedError()) << status.ToString();
+  EXPECT_NE(status.ToString().find("version"), std::string::npos);
+}
+
+// Fails if counts that no input could back make the reader allocate or loop.
+TEST(ManifestTest, RefusesHugeCounts) {
+  const auto header = [] {
+    std::string body;
+    PutFixed32(&body, 1);
+    PutLengthPrefixed(&body, Slice());
+    PutLengthPrefixed(&body, Slice());
+    PutVarint64(&body, 1);
+    PutVarint64(&body, 1);
+    return body;
+  };
+  std::string levels = header();
+  PutVarint32(&levels, UINT32_MAX);
+  EXPECT_TRUE(Decode(WithChecksum(levels)).status.IsCorruption());
+  std::string guards = header();
+  PutVarint32(&guards, 1);
+  PutLengthPrefixed(&guards, Slice());
+  guards.push_back(0);
+  PutVarint32(&guards, 0);
+  PutVarint32(&guards, UINT32_MAX);
+  EXPECT_TRUE(Decode(WithChecksum(guards)).status.IsCorruption());
+  std::string tables = header();
+  PutVarint32(&tables, 1);
+  PutLengthPrefixed(&tables, Slice());
+  tables.push_back(0);
+  PutVarint32(&tables, UINT32_MAX);
+  EXPECT_TRUE(Decode(WithChecksum(tables)).status.IsCorruption());
+}
+
+// Fails if sequence numbers that do not fit their 56 bits, or leave none for the next write, get
+// in.
+TEST(ManifestTest, RefusesSequenceNumbersOutOfRange) {
+  for (const uint64_t last : {kSequenceNumberMax, kSequenceNumberMax + 1, UINT64_MAX}) {
+    std::string body;
+    PutFixed32(&body, 1);
+    PutLengthPrefixed(&body, Slice());
+    PutLengthPrefixed(&body, Slice());
+    PutVarint64(&body, last);
+    PutVarint64(&body, 1);
+    PutVarint32(&body, 0);
+    EXPECT_TRUE(Decode(WithChecksum(body)).status.IsCorruption()) << last;
+  }
+}
+
+// Fails if a table that cannot be opened is passed over.
+TEST(ManifestTest, PassesOnWhyATableCannotBeOpened) {
+  Manifest manifest;
+  std::vector<Level> levels;
+  int opened = 0;
+  const Status status = ManifestCodec::Decode(
+      Sample(),
+      [&opened](const TableMeta& meta, TableRef* table) {
+        if (++opened == 2) return Status::IOError("no such table");
+        return FakeTableOpener()(meta, table);
+      },
+      &manifest, &levels);
+  EXPECT_TRUE(status.IsIOError());
+}
+
+}  // namespace
+}  // namespace dlsm

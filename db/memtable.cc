@@ -1,0 +1,97 @@
+#include "db/memtable.h"
+
+namespace dlsm {
+namespace {
+
+class MemtableIterator final : public Iterator {
+ public:
+  explicit MemtableIterator(const MemtableTree& tree) : cursor_(tree) {}
+
+  bool Valid() const override { return cursor_.Valid(); }
+  void SeekToFirst() override {
+    cursor_.SeekToFirst();
+    Parse();
+  }
+  void SeekToLast() override {
+    cursor_.SeekToLast();
+    Parse();
+  }
+  void Seek(const Slice& target) override {
+    cursor_.Seek(target);
+    Parse();
+  }
+  void Next() override {
+    cursor_.Next();
+    Parse();
+  }
+  void Prev() override {
+    cursor_.Prev();
+    Parse();
+  }
+  Slice key() const override { return key_; }
+  Slice value() const override { return value_; }
+  Status status() const override { return Status::OK(); }
+
+ private:
+  void Parse() {
+    if (cursor_.Valid()) cursor_.record().Parse(&key_, &value_);
+  }
+
+  MemtableTree::Cursor cursor_;
+  Slice key_;
+  Slice value_;
+};
+
+}  // namespace
+
+void Memtable::Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
+                   const Slice& value, bool batched) {
+  char* record =
+      arena_.AllocateAligned(MemtableRecordBytes(user_key.size() + kTrailerBytes, value.size()));
+  WriteMemtableRecord(record, user_key, PackTrailer(sequence, type), value);
+  tree_.Insert(RecordPointer(record, batched));
+}
+
+RecordPointer Memtable::Find(const Slice& user_key, SequenceNumber newest) const {
+  return tree_.FirstAtOrAfter(LookupKey(user_key, newest).internal_key());
+}
+
+void Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const {
+  result->state = LookupState::kAbsent;
+  RecordPointer record = tree_.FirstAtOrAfter(key.internal_key());
+  SequenceNumber newest = key.sequence();  // That the search was for.
+  while (!record.null()) {
+    Slice internal_key;
+    Slice value;
+    record.Parse(&internal_key, &value);
+    if (comparator_.CompareUserKeys(ExtractUserKey(internal_key), key.user_key()) != 0) return;
+    const uint64_t trailer = ExtractTrailer(internal_key);
+    const SequenceNumber sequence = TrailerSequence(trailer);
+    if (record.batched()) [[unlikely]] {
+      // Past all of an open batch: the next entry may be its own, and find it complete.
+      if (const SequenceNumber first = sequencer->OpenBatchOf(sequence); first != 0) {
+        newest = first - 1;
+        record = Find(key.user_key(), newest);
+        continue;
+      }
+      // The batch is complete now, but may not have been when its entry was found: then a later
+      // entry of it for the same key was still to come. By now it is here.
+      const RecordPointer again = Find(key.user_key(), newest);
+      if (again.bits() != record.bits()) {
+        record = again;
+        continue;
+      }
+    }
+    result->state =
+        TrailerType(trailer) == ValueType::kValue ? LookupState::kFound : LookupState::kDeleted;
+    result->sequence = sequence;
+    result->value = value;
+    return;
+  }
+}
+
+std::unique_ptr<Iterator> Memtable::NewIterator() const {
+  return std::make_unique<MemtableIterator>(tree_);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,57 @@
+// A memtable: the newest writes of a database, in the memory of the compute node.
+//
+// Any number of threads add and read at once. A memtable owns a range of sequence numbers (see
+// Sequencer): it is *cut* when the range ends, and complete once every write with a number before
+// the cut has ended. Only then may it be flushed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "dLSM/iterator.h"
+#include "db/memtable_tree.h"
+#include "db/sequencer.h"
+#include "table/internal_key.h"
+#include "table/table_reader.h"
+#include "util/arena.h"
+
+namespace dlsm {
+
+class Memtable {
+ public:
+  // `number`: memtables of a database are numbered in the order of their sequence ranges.
+  Memtable(const InternalKeyComparator& comparator, uint64_t number, const Slice& prefix_guess)
+      : number_(number), tree_(comparator, &arena_, prefix_guess), comparator_(comparator) {}
+
+  // `batched`: the entry belongs to a batch of several, whose Sequencer::Write is open.
+  void Add(SequenceNumber sequence, ValueType type, const Slice& user_key, const Slice& value,
+           bool batched);
+
+  // The newest version of the key at or below its sequence number, passing over entries of batches
+  // that are still open. result->value stays where it is as long as the memtable.
+  void Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
+
+  // Over internal keys. The memtable outlives it.
+  std::unique_ptr<Iterator> NewIterator() const;
+
+  uint64_t number() const { return number_; }
+  size_t MemoryUsage() const { return arena_.MemoryUsage(); }
+
+  // No entry has this number or a later one; 0: not cut yet. Set once, before the memtable is
+  // handed to a flush.
+  void set_cut(SequenceNumber cut) { cut_.store(cut, std::memory_order_release); }
+  SequenceNumber cut() const { return cut_.load(std::memory_order_acquire); }
+  bool empty() const { return tree_.Empty(); }
+
+ private:
+  RecordPointer Find(const Slice& user_key, SequenceNumber newest) const;
+
+  const uint64_t number_;
+  std::atomic<SequenceNumber> cut_{0};
+  Arena arena_;
+  MemtableTree tree_;
+  const InternalKeyComparator comparator_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,271 @@
+#include "db/memtable.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+std::string KeyOf(uint64_t number) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "%016llu", static_cast<unsigned long long>(number));
+  return text;
+}
+
+const InternalKeyComparator& Bytewise() {
+  static const InternalKeyComparator comparator(BytewiseComparator());
+  return comparator;
+}
+
+LookupResult Lookup(const Memtable& memtable, Sequencer* sequencer, const Slice& key,
+                    SequenceNumber sequence) {
+  LookupResult result;
+  memtable.Get(LookupKey(key, sequence), sequencer, &result);
+  return result;
+}
+
+struct Shape {
+  const char* name;
+  const Comparator* comparator;
+  const char* prefix_guess;
+  std::string (*key)(uint64_t random);
+};
+
+std::string Decimal(uint64_t random) { return KeyOf(random % 5000); }
+std::string Binary(uint64_t random) {
+  std::string key(random % 24, '\0');
+  for (char& byte : key)
+    byte = static_cast<char>((random = random * 6364136223846793005u + 1) >> 61);
+  return key;
+}
+std::string FarApart(uint64_t random) {
+  return (random % 2 == 0 ? "aaaaaaaaaaaaaaaaaaaa" : "zz") + KeyOf(random % 999);
+}
+
+class MemtableModelTest : public testing::TestWithParam<Shape> {};
+
+// Whatever the keys and the guess of their prefix, a memtable reads like a sorted map.
+TEST_P(MemtableModelTest, ReadsLikeAMap) {
+  const InternalKeyComparator comparator(GetParam().comparator);
+  Sequencer sequencer(0);
+  Memtable memtable(comparator, 0, GetParam().prefix_guess);
+  const auto before = [&comparator](const std::string& a, const std::string& b) {
+    return comparator.Compare(a, b) < 0;
+  };
+  std::map<std::string, std::string, decltype(before)> model(before);
+  Random random(301);
+  for (SequenceNumber sequence = 1; sequence <= 20000; ++sequence) {
+    const std::string key = GetParam().key(random.Next());
+    const std::string value = std::to_string(sequence);
+    const ValueType type = random.OneIn(5) ? ValueType::kDeletion : ValueType::kValue;
+    memtable.Add(sequence, type, key, type == ValueType::kValue ? value : "", false);
+    std::string internal_key;
+    AppendInternalKey(&internal_key, key, sequence, type);
+    model[internal_key] = type == ValueType::kValue ? value : "";
+  }
+
+  const std::unique_ptr<Iterator> iterator = memtable.NewIterator();
+  iterator->SeekToFirst();
+  for (const auto& [key, value] : model) {
+    ASSERT_TRUE(iterator->Valid());
+    ASSERT_EQ(iterator->key().ToString(), key);
+    ASSERT_EQ(iterator->value().ToString(), value);
+    iterator->Next();
+  }
+  EXPECT_FALSE(iterator->Valid());
+  iterator->SeekToLast();
+  for (auto at = model.rbegin(); at != model.rend(); ++at) {
+    ASSERT_TRUE(iterator->Valid());
+    ASSERT_EQ(iterator->key().ToString(), at->first);
+    iterator->Prev();
+  }
+  EXPECT_FALSE(iterator->Valid());
+
+  for (int i = 0; i < 5000; ++i) {
+    const std::string key = GetParam().key(random.Next());
+    const SequenceNumber sequence = random.Uniform(21000);
+    const LookupKey target(key, sequence);
+    const auto expected = model.lower_bound(target.internal_key().ToString());
+    iterator->Seek(target.internal_key());
+    ASSERT_EQ(iterator->Valid(), expected != model.end());
+    if (expected != model.end()) {
+      ASSERT_EQ(iterator->key().ToString(), expected->first);
+    }
+
+    const LookupResult found = Lookup(memtable, &sequencer, key, sequence);
+    const bool present = expected != model.end() && ExtractUserKey(expected->first) == Slice(key);
+    ASSERT_EQ(found.state != LookupState::kAbsent, present);
+    if (present) {
+      const bool value = TrailerType(ExtractTrailer(expected->first)) == ValueType::kValue;
+      ASSERT_EQ(found.state, value ? LookupState::kFound : LookupState::kDeleted);
+      ASSERT_EQ(found.value.ToString(), expected->second);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryShape, MemtableModelTest,
+    testing::Values(Shape{"decimal", BytewiseComparator(), "", Decimal},
+                    Shape{"decimal_guessed", BytewiseComparator(), "000000000000", Decimal},
+                    Shape{"decimal_misguessed", BytewiseComparator(), "00000000000023", Decimal},
+                    Shape{"binary", BytewiseComparator(), "", Binary},
+                    Shape{"far_apart", BytewiseComparator(), "aaaaaaaaaa", FarApart},
+                    Shape{"reverse", ReverseBytewiseComparator(), "", Decimal}),
+    [](const auto& shape) { return std::string(shape.param.name); });
+
+// A reader that misses an entry whose write has ended, sees one out of order, or sees half of one
+// breaks this; so does a lost insert.
+TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
+  constexpr int kWriters = 4;
+  constexpr uint64_t kEach = 8000;
+  Sequencer sequencer(0);
+  Memtable memtable(Bytewise(), 0, "");
+  std::atomic<uint64_t> completed[kWriters] = {};
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    threads.emplace_back([&, writer] {
+      Random random(static_cast<uint64_t>(writer) + 1);
+      for (uint64_t i = 0; i < kEach; ++i) {
+        const Sequencer::Write write(sequencer, 1);
+        // Bit-reversed: inserts all over the tree.
+        const uint64_t number = (i * 0x9e3779b97f4a7c15u) >> 40;
+        memtable.Add(write.first(), ValueType::kValue, std::to_string(writer) + KeyOf(number),
+                     std::to_string(number), false);
+        completed[writer].store(i + 1, std::memory_order_release);
+      }
+    });
+  }
+  for (int reader = 0; reader < 2; ++reader) {
+    threads.emplace_back([&, reader] {
+      Random random(static_cast<uint64_t>(reader) + 77);
+      while (!done.load(std::memory_order_acquire)) {
+        const auto writer = random.Uniform(kWriters);
+        const uint64_t count = completed[writer].load(std::memory_order_acquire);
+        if (count == 0) continue;
+        const uint64_t number = (random.Uniform(count) * 0x9e3779b97f4a7c15u) >> 40;
+        const LookupResult result = Lookup(
+            memtable, &sequencer, std::to_string(writer) + KeyOf(number), kSequenceNumberMax);
+        ASSERT_EQ(result.state, LookupState::kFound);
+        ASSERT_EQ(result.value.ToString(), std::to_string(number));
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    while (!done.load(std::memory_order_acquire)) {
+      uint64_t before[kWriters];
+      for (int i = 0; i < kWriters; ++i) before[i] = completed[i].load(std::memory_order_acquire);
+      uint64_t seen[kWriters] = {};
+      const std::unique_ptr<Iterator> iterator = memtable.NewIterator();
+      std::string last;
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+        ASSERT_TRUE(last.empty() || Bytewise().Compare(last, iterator->key()) < 0);
+        last = iterator->key().ToString();
+        ++seen[last[0] - '0'];
+      }
+      for (int i = 0; i < kWriters; ++i) ASSERT_GE(seen[i], before[i]);
+    }
+  });
+  for (int i = 0; i < kWriters; ++i) threads[static_cast<size_t>(i)].join();
+  done.store(true, std::memory_order_release);
+  for (size_t i = kWriters; i < threads.size(); ++i) threads[i].join();
+}
+
+// If Get showed an entry of a batch before the batch is complete, two keys of one batch could be
+// seen in different states.
+TEST(MemtableTest, BatchAppearsAtOnce) {
+  Sequencer sequencer(0);
+  Memtable memtable(Bytewise(), 0, "");
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (int round = 1; round <= 4000; ++round) {
+      const Sequencer::Write write(sequencer, 3);
+      for (uint64_t i = 0; i < 3; ++i) {
+        memtable.Add(write.first() + i, ValueType::kValue,
+                     std::string(1, static_cast<char>('a' + i)), std::to_string(round), true);
+      }
+    }
+    done.store(true, std::memory_order_release);
+  });
+  const auto read = [&](const char* key) {
+    const LookupResult result = Lookup(memtable, &sequencer, key, kSequenceNumberMax);
+    return result.state == LookupState::kAbsent ? 0 : std::stoi(result.value.ToString());
+  };
+  while (!done.load(std::memory_order_acquire)) {
+    // Written in the order a, b, c: whoever sees round n of `a` sees at least that of `c`.
+    const int first = read("a");
+    const int last = read("c");
+    ASSERT_GE(last, first);
+    const int middle = read("b");
+    ASSERT_GE(middle, last);
+  }
+  writer.join();
+}
+
+// A snapshot that is settled while one of its writes is under way would change afterwards.
+TEST(SequencerTest, SettledMeansNothingIsStillToCome) {
+  Sequencer sequencer(0);
+  Memtable memtable(Bytewise(), 0, "");
+  std::atomic<bool> done{false};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 3; ++i) {
+    writers.emplace_back([&, i] {
+      for (int n = 0; n < 3000; ++n) {
+        const Sequencer::Write write(sequencer, 1);
+        if (n % 64 == 0) std::this_thread::yield();
+        memtable.Add(write.first(), ValueType::kValue, KeyOf(static_cast<uint64_t>(n)),
+                     std::to_string(i), false);
+      }
+    });
+  }
+  std::thread reader([&] {
+    while (!done.load(std::memory_order_acquire)) {
+      const SequenceNumber snapshot = sequencer.Now().next - 1;
+      sequencer.WaitSettled(snapshot);
+      SequenceNumber count = 0;
+      const std::unique_ptr<Iterator> iterator = memtable.NewIterator();
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+        count += TrailerSequence(ExtractTrailer(iterator->key())) <= snapshot ? 1 : 0;
+      }
+      ASSERT_EQ(count, snapshot);  // Every number up to the snapshot is one entry.
+    }
+  });
+  for (std::thread& writer : writers) writer.join();
+  done.store(true, std::memory_order_release);
+  reader.join();
+}
+
+// Later numbers never get the epoch of an older memtable.
+TEST(SequencerTest, SwitchDividesNumbersByEpoch) {
+  Sequencer sequencer(41);
+  {
+    const Sequencer::Write write(sequencer, 2);
+    EXPECT_EQ(write.first(), 42u);
+    EXPECT_EQ(write.epoch(), MemtableEpoch{0});
+    EXPECT_TRUE(sequencer.IsOpen(43));
+    EXPECT_FALSE(sequencer.IsOpen(44));
+  }
+  EXPECT_FALSE(sequencer.IsOpen(43));
+  EXPECT_EQ(sequencer.Switch(), 44u);
+  const Sequencer::Write write(sequencer, 1);
+  EXPECT_EQ(write.first(), 44u);
+  EXPECT_EQ(write.epoch(), MemtableEpoch{1});
+}
+
+TEST(SequencerTest, EpochsWrapAround) {
+  Sequencer sequencer(0);
+  for (int i = 0; i < 256; ++i) (void)sequencer.Switch();
+  EXPECT_EQ(sequencer.Now().epoch, MemtableEpoch{0});
+  EXPECT_EQ(sequencer.Now().next, 1u);
+}
+
+}  // namespace
+}  // namespace dlsm

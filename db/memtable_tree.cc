@@ -1,0 +1,462 @@
+#include "db/memtable_tree.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "port/cpu.h"
+#include "util/coding.h"
+
+namespace dlsm {
+namespace {
+
+uint64_t LoadBigEndian(const char* from, size_t bytes) {
+  char padded[8] = {};
+  std::memcpy(padded, from, std::min<size_t>(bytes, 8));
+  uint64_t value;
+  std::memcpy(&value, padded, sizeof(value));
+  return __builtin_bswap64(value);
+}
+
+}  // namespace
+
+size_t MemtableRecordBytes(size_t internal_key_bytes, size_t value_bytes) {
+  return VarintBytes(internal_key_bytes) + VarintBytes(value_bytes) + internal_key_bytes +
+         value_bytes;
+}
+
+void WriteMemtableRecord(char* to, const Slice& user_key, uint64_t trailer, const Slice& value) {
+  to = EncodeVarint32(to, static_cast<uint32_t>(user_key.size() + kTrailerBytes));
+  to = EncodeVarint32(to, static_cast<uint32_t>(value.size()));
+  if (!user_key.empty()) std::memcpy(to, user_key.data(), user_key.size());
+  to += user_key.size();
+  EncodeFixed64(to, trailer);
+  if (!value.empty()) std::memcpy(to + kTrailerBytes, value.data(), value.size());
+}
+
+void RecordPointer::Parse(Slice* internal_key, Slice* value) const {
+  // Our own bytes in our own memory: the limits cannot be exceeded.
+  const char* at = data();
+  uint32_t key_bytes;
+  uint32_t value_bytes;
+  at = DecodeVarint32(at, at + kVarint32BytesMax, &key_bytes);
+  at = DecodeVarint32(at, at + kVarint32BytesMax, &value_bytes);
+  *internal_key = Slice(at, key_bytes);
+  *value = Slice(at + key_bytes, value_bytes);
+}
+
+Slice RecordPointer::InternalKey() const {
+  Slice internal_key;
+  Slice value;
+  Parse(&internal_key, &value);
+  return internal_key;
+}
+
+// Lies in the arena, its bytes behind it.
+struct MemtableTree::Prefix {
+  static const Prefix* New(Arena* arena, const Slice& bytes) {
+    auto* prefix = new (arena->AllocateAligned(sizeof(Prefix) + bytes.size())) Prefix();
+    prefix->size = bytes.size();
+    if (!bytes.empty()) std::memcpy(prefix + 1, bytes.data(), bytes.size());
+    return prefix;
+  }
+  Slice bytes() const { return Slice(reinterpret_cast<const char*>(this + 1), size); }
+
+  size_t size = 0;
+};
+
+struct MemtableTree::SearchKey {
+  Slice internal_key;
+  const Prefix* prefix;
+  uint64_t digest;
+};
+
+// The version is even when nobody writes, odd while a writer has the node.
+struct MemtableTree::Node {
+  explicit Node(bool is_leaf) : leaf(is_leaf) {}
+
+  uint64_t ReadVersion() const {
+    for (int spins = 0;; ++spins) {
+      // Pairs with Unlock: what the last writer stored is visible.
+      const uint64_t seen = version.load(std::memory_order_acquire);
+      if ((seen & 1) == 0) return seen;
+      if (spins < 1000) {
+        port::CpuRelax();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+  // Field loads before this acquire, so this load is not moved before them.
+  bool Unchanged(uint64_t seen) const { return version.load(std::memory_order_acquire) == seen; }
+  bool TryLock(uint64_t seen) {
+    return version.compare_exchange_strong(seen, seen + 1, std::memory_order_acq_rel);
+  }
+  void Unlock() {
+    version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  uint32_t Count() const { return count.load(std::memory_order_acquire); }
+  uint64_t DigestAt(uint32_t i) const { return digests[i].load(std::memory_order_acquire); }
+  RecordPointer RecordAt(uint32_t i) const {
+    return RecordPointer(records[i].load(std::memory_order_acquire));
+  }
+  void Set(uint32_t i, uint64_t digest, RecordPointer record) {
+    digests[i].store(digest, std::memory_order_release);
+    records[i].store(record.bits(), std::memory_order_release);
+  }
+  // Makes room at `position`; the node is locked and not full.
+  void ShiftRight(uint32_t position, uint32_t from_count) {
+    for (uint32_t i = from_count; i > position; --i) Set(i, DigestAt(i - 1), RecordAt(i - 1));
+  }
+  void Prefetch() const {
+    const char* at = reinterpret_cast<const char*>(this);
+    for (size_t line = 0; line < 5; ++line) port::PrefetchRead(at + line * port::kCacheLineBytes);
+  }
+
+  std::atomic<uint64_t> version{0};
+  std::atomic<uint32_t> count{0};
+  const bool leaf;
+  std::atomic<uint64_t> digests[kFanout];
+  std::atomic<uintptr_t> records[kFanout];
+};
+
+struct MemtableTree::Leaf : Node {
+  Leaf() : Node(true) {}
+  std::atomic<Leaf*> next{nullptr};
+};
+
+// children[i] holds what is before records[i] and not before records[i - 1].
+struct MemtableTree::Inner : Node {
+  Inner() : Node(false) {}
+  std::atomic<Node*> children[kFanout + 1];
+};
+
+MemtableTree::MemtableTree(const InternalKeyComparator& comparator, Arena* arena,
+                           const Slice& prefix_guess)
+    : comparator_(comparator), arena_(arena), prefix_(Prefix::New(arena, prefix_guess)) {
+  root_.store(new (arena_->AllocateAligned(sizeof(Leaf))) Leaf(), std::memory_order_release);
+}
+
+// Never decreases along the order of keys, so unequal digests decide a comparison.
+uint64_t MemtableTree::Digest(const Prefix& prefix, const Slice& user_key) const {
+  if (!comparator_.bytewise()) return 0;
+  const Slice expected = prefix.bytes();
+  const size_t common = std::min(expected.size(), user_key.size());
+  const int order = common == 0 ? 0 : std::memcmp(user_key.data(), expected.data(), common);
+  if (order < 0 || (order == 0 && user_key.size() < expected.size())) return 0;
+  if (order > 0) return UINT64_MAX;
+  return LoadBigEndian(user_key.data() + expected.size(), user_key.size() - expected.size());
+}
+
+MemtableTree::SearchKey MemtableTree::MakeSearchKey(const Slice& internal_key) const {
+  const Prefix* prefix = prefix_.load(std::memory_order_acquire);
+  return SearchKey{internal_key, prefix, Digest(*prefix, ExtractUserKey(internal_key))};
+}
+
+// The first position whose record is at or after the key; *exact: it is the key.
+uint32_t MemtableTree::LowerBound(const Node& node, uint32_t count, const SearchKey& key,
+                                  bool* exact) const {
+  uint32_t low = 0;
+  uint32_t high = count;
+  *exact = false;
+  while (low < high) {
+    const uint32_t middle = (low + high) / 2;
+    const uint64_t digest = node.DigestAt(middle);
+    int order = digest < key.digest ? -1 : (digest > key.digest ? 1 : 0);
+    if (order == 0)
+      order = comparator_.Compare(node.RecordAt(middle).InternalKey(), key.internal_key);
+    if (order == 0) {
+      *exact = true;
+      return middle;
+    }
+    if (order < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// The leaf that holds the first record at or after the key if that is not in a leaf behind it;
+// `strictly_before`: the leaf that holds the last record before the key, if there is one. What the
+// caller reads there is good if the leaf is unchanged since *version.
+const MemtableTree::Leaf* MemtableTree::FindLeaf(SearchKey* key, bool strictly_before,
+                                                 uint64_t* version) const {
+  while (true) {
+    const Node* node = root_.load(std::memory_order_acquire);
+    uint64_t seen = node->ReadVersion();
+    if (root_.load(std::memory_order_acquire) != node) continue;
+    // The prefix changes only while the root is a locked leaf; if so later, its version tells.
+    if (prefix_.load(std::memory_order_acquire) != key->prefix)
+      *key = MakeSearchKey(key->internal_key);
+    while (node != nullptr && !node->leaf) node = Descend(*node, *key, strictly_before, &seen);
+    if (node == nullptr) continue;
+    *version = seen;
+    return static_cast<const Leaf*>(node);
+  }
+}
+
+// One step down from `node`, which had version *seen; nullptr if it has changed.
+const MemtableTree::Node* MemtableTree::Descend(const Node& node, const SearchKey& key,
+                                                bool strictly_before, uint64_t* seen) const {
+  const auto& inner = static_cast<const Inner&>(node);
+  bool exact;
+  uint32_t child = LowerBound(node, node.Count(), key, &exact);
+  if (exact && !strictly_before) ++child;
+  const Node* next = inner.children[child].load(std::memory_order_acquire);
+  if (!node.Unchanged(*seen)) return nullptr;
+  next->Prefetch();
+  const uint64_t next_seen = next->ReadVersion();
+  if (!node.Unchanged(*seen)) return nullptr;  // `next` may have been split before we read it.
+  *seen = next_seen;
+  return next;
+}
+
+RecordPointer MemtableTree::FirstAtOrAfter(const Slice& internal_key) const {
+  SearchKey key = MakeSearchKey(internal_key);
+  while (true) {
+    uint64_t version;
+    const Leaf* leaf = FindLeaf(&key, /*strictly_before=*/false, &version);
+    bool exact;
+    const uint32_t count = leaf->Count();
+    const uint32_t position = LowerBound(*leaf, count, key, &exact);
+    if (position < count) {
+      const RecordPointer record = leaf->RecordAt(position);
+      if (leaf->Unchanged(version)) return record;
+      continue;
+    }
+    const Leaf* next = leaf->next.load(std::memory_order_acquire);
+    if (!leaf->Unchanged(version)) continue;
+    if (next == nullptr) return RecordPointer();
+    const uint64_t next_version = next->ReadVersion();
+    const RecordPointer record = next->RecordAt(0);  // Leaves behind the first are never empty.
+    if (next->Unchanged(next_version) && leaf->Unchanged(version)) return record;
+  }
+}
+
+bool MemtableTree::Empty() const {
+  const Node* root = root_.load(std::memory_order_acquire);
+  return root->leaf && root->Count() == 0;
+}
+
+void MemtableTree::Insert(RecordPointer record) {
+  SearchKey key = MakeSearchKey(record.InternalKey());
+  while (!TryInsert(record, &key)) {
+  }
+}
+
+// False if another writer was in the way, or a node had to be split: to be tried again.
+bool MemtableTree::TryInsert(RecordPointer record, SearchKey* key) {
+  Inner* parent = nullptr;
+  uint64_t parent_version = 0;
+  Node* node = root_.load(std::memory_order_acquire);
+  uint64_t version = node->ReadVersion();
+  if (root_.load(std::memory_order_acquire) != node) return false;
+  if (prefix_.load(std::memory_order_acquire) != key->prefix)
+    *key = MakeSearchKey(key->internal_key);
+  while (true) {
+    if (node->Count() == kFanout) {
+      SplitNode(parent, parent_version, node, version, *key);
+      return false;
+    }
+    if (node->leaf) break;
+    uint64_t child_version = version;
+    const Node* child = Descend(*node, *key, /*strictly_before=*/false, &child_version);
+    if (child == nullptr) return false;
+    parent = static_cast<Inner*>(node);
+    parent_version = version;
+    node = const_cast<Node*>(child);
+    version = child_version;
+  }
+  if (!node->TryLock(version)) return false;
+  bool exact;
+  const uint32_t count = node->Count();
+  const uint32_t position = LowerBound(*node, count, *key, &exact);
+  assert(!exact);
+  node->ShiftRight(position, count);
+  node->Set(position, key->digest, record);
+  node->count.store(count + 1, std::memory_order_release);
+  node->Unlock();
+  return true;
+}
+
+// Splits `node` in two, if neither it nor its parent has changed since the versions given.
+void MemtableTree::SplitNode(Inner* parent, uint64_t parent_version, Node* node,
+                             uint64_t node_version, const SearchKey& key) {
+  if (parent != nullptr && !parent->TryLock(parent_version)) return;
+  if (node->TryLock(node_version)) {
+    if (parent != nullptr) {
+      SplitBelow(parent, node, key);
+    } else if (root_.load(std::memory_order_acquire) == node) {
+      if (node->leaf && prefix_.load(std::memory_order_relaxed)->size == 0) GuessPrefix(node);
+      // Published before the split: who finds the new root before it is complete finds it locked.
+      auto* root = new (arena_->AllocateAligned(sizeof(Inner))) Inner();
+      root->children[0].store(node, std::memory_order_release);
+      const bool locked = root->TryLock(0);
+      assert(locked);
+      (void)locked;
+      root_.store(root, std::memory_order_release);
+      SplitBelow(root, node, key);
+      root->Unlock();
+    }
+    node->Unlock();
+  }
+  if (parent != nullptr) parent->Unlock();
+}
+
+// Both nodes are locked, `node` is full, `parent` is not.
+void MemtableTree::SplitBelow(Inner* parent, Node* node, const SearchKey& key) {
+  // Keys that come in order fill their nodes: only the last entry moves.
+  bool exact;
+  const bool appending = LowerBound(*node, kFanout, key, &exact) == kFanout;
+  const uint32_t split = appending ? kFanout - 1 : kFanout / 2;
+  const uint64_t digest = node->DigestAt(split);
+  const RecordPointer separator = node->RecordAt(split);
+  Node* right = node->leaf ? SplitLeaf(static_cast<Leaf*>(node), split)
+                           : SplitInner(static_cast<Inner*>(node), split);
+  SearchKey separator_key{separator.InternalKey(), key.prefix, digest};
+  const uint32_t count = parent->Count();
+  const uint32_t position = LowerBound(*parent, count, separator_key, &exact);
+  parent->ShiftRight(position, count);
+  for (uint32_t i = count + 1; i > position + 1; --i) {
+    parent->children[i].store(parent->children[i - 1].load(std::memory_order_relaxed),
+                              std::memory_order_release);
+  }
+  parent->Set(position, digest, separator);
+  parent->children[position + 1].store(right, std::memory_order_release);
+  parent->count.store(count + 1, std::memory_order_release);
+}
+
+// The separator is the right leaf's first record.
+MemtableTree::Node* MemtableTree::SplitLeaf(Leaf* leaf, uint32_t split) {
+  auto* right = new (arena_->AllocateAligned(sizeof(Leaf))) Leaf();
+  for (uint32_t i = split; i < kFanout; ++i) {
+    right->Set(i - split, leaf->DigestAt(i), leaf->RecordAt(i));
+  }
+  right->count.store(kFanout - split, std::memory_order_release);
+  right->next.store(leaf->next.load(std::memory_order_relaxed), std::memory_order_release);
+  leaf->next.store(right, std::memory_order_release);
+  leaf->count.store(split, std::memory_order_release);
+  return right;
+}
+
+// The separator moves up and is in neither half.
+MemtableTree::Node* MemtableTree::SplitInner(Inner* inner, uint32_t split) {
+  auto* right = new (arena_->AllocateAligned(sizeof(Inner))) Inner();
+  for (uint32_t i = split + 1; i < kFanout; ++i) {
+    right->Set(i - split - 1, inner->DigestAt(i), inner->RecordAt(i));
+  }
+  for (uint32_t i = split + 1; i <= kFanout; ++i) {
+    right->children[i - split - 1].store(inner->children[i].load(std::memory_order_relaxed),
+                                         std::memory_order_release);
+  }
+  right->count.store(kFanout - split - 1, std::memory_order_release);
+  inner->count.store(split, std::memory_order_release);
+  return right;
+}
+
+// The root is a full, locked leaf, the only node: what its keys share, later ones are likely to.
+void MemtableTree::GuessPrefix(Node* only_leaf) {
+  const Slice first = only_leaf->RecordAt(0).UserKey();
+  const Slice last = only_leaf->RecordAt(kFanout - 1).UserKey();
+  size_t common = 0;
+  while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
+  const Prefix* prefix = Prefix::New(arena_, Slice(first.data(), common));
+  for (uint32_t i = 0; i < kFanout; ++i) {
+    const RecordPointer record = only_leaf->RecordAt(i);
+    only_leaf->Set(i, Digest(*prefix, record.UserKey()), record);
+  }
+  prefix_.store(prefix, std::memory_order_release);
+}
+
+void MemtableTree::Cursor::CopyLeaf(const Leaf* leaf) {
+  while (!TryCopyLeaf(leaf, leaf->ReadVersion())) {
+  }
+}
+
+bool MemtableTree::Cursor::TryCopyLeaf(const Leaf* leaf, uint64_t version) {
+  const uint32_t count = leaf->Count();
+  for (uint32_t i = 0; i < count; ++i) records_[i] = leaf->RecordAt(i);
+  next_ = leaf->next.load(std::memory_order_acquire);
+  count_ = count;
+  return leaf->Unchanged(version);
+}
+
+void MemtableTree::Cursor::Position(const Slice& internal_key, bool before) {
+  SearchKey key = tree_->MakeSearchKey(internal_key);
+  while (true) {
+    uint64_t version;
+    const Leaf* leaf = tree_->FindLeaf(&key, before, &version);
+    bool exact;
+    position_ = tree_->LowerBound(*leaf, leaf->Count(), key, &exact);
+    if (TryCopyLeaf(leaf, version)) break;
+  }
+}
+
+void MemtableTree::Cursor::Seek(const Slice& internal_key) {
+  Position(internal_key, /*before=*/false);
+  if (position_ == count_) NextLeaf();
+}
+
+void MemtableTree::Cursor::SeekBefore(const Slice& internal_key) {
+  Position(internal_key, /*before=*/true);
+  // A leaf's separator is its first record, so only the first leaf can have none before the key.
+  if (position_ == 0) {
+    count_ = 0;
+  } else {
+    --position_;
+  }
+}
+
+void MemtableTree::Cursor::SeekToFirst() {
+  const Node* node = tree_->root_.load(std::memory_order_acquire);
+  // Splits move records to the right: the first child stays the first.
+  while (!node->leaf) {
+    node = static_cast<const Inner*>(node)->children[0].load(std::memory_order_acquire);
+  }
+  CopyLeaf(static_cast<const Leaf*>(node));
+  position_ = 0;
+}
+
+void MemtableTree::Cursor::SeekToLast() {
+  while (true) {
+    const Node* node = tree_->root_.load(std::memory_order_acquire);
+    uint64_t version = node->ReadVersion();
+    while (node != nullptr && !node->leaf) {
+      const auto* inner = static_cast<const Inner*>(node);
+      const Node* last = inner->children[inner->Count()].load(std::memory_order_acquire);
+      node = inner->Unchanged(version) ? last : nullptr;
+      if (node != nullptr) version = node->ReadVersion();
+    }
+    if (node == nullptr) continue;
+    const auto* leaf = static_cast<const Leaf*>(node);
+    if (TryCopyLeaf(leaf, version) && next_ == nullptr) break;  // Else it was split meanwhile.
+  }
+  position_ = count_ == 0 ? 0 : count_ - 1;
+}
+
+void MemtableTree::Cursor::NextLeaf() {
+  position_ = 0;
+  count_ = 0;
+  if (next_ != nullptr) CopyLeaf(next_);
+}
+
+void MemtableTree::Cursor::Next() {
+  assert(Valid());
+  if (++position_ == count_) NextLeaf();
+}
+
+void MemtableTree::Cursor::Prev() {
+  assert(Valid());
+  if (position_ > 0) {
+    --position_;
+  } else {
+    SeekBefore(record().InternalKey());
+  }
+}
+
+}  // namespace dlsm

@@ -1,0 +1,204 @@
+#include "db/merge_job.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "table/merge_messages.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+using Runs = std::vector<std::vector<TableRef>>;
+
+// Level 0 tables overlap: each is a run. Tables of a deeper level are one.
+Runs RunsOf(const MergePick& pick) {
+  Runs runs;
+  if (pick.level == 0) {
+    for (const TableRef& table : pick.inputs) runs.push_back({table});
+  } else {
+    runs.push_back(pick.inputs);
+  }
+  if (!pick.target_inputs.empty()) runs.push_back(pick.target_inputs);
+  return runs;
+}
+
+// The user keys at which the merge is cut into parts: starts of target tables, about evenly.
+std::vector<std::string> PartBoundaries(const MergePick& pick, size_t parts_max) {
+  std::vector<std::string> boundaries;
+  const size_t parts = std::min(parts_max, pick.target_inputs.size());
+  for (size_t i = 1; i < parts; ++i) {
+    const TableRef& table = pick.target_inputs[i * pick.target_inputs.size() / parts];
+    boundaries.push_back(ExtractUserKey(table->smallest()).ToString());
+  }
+  return boundaries;
+}
+
+struct Part {
+  MergeOptions options;
+  Runs runs;  // Only tables that the part's range overlaps.
+};
+
+bool Overlaps(const InternalKeyComparator& comparator, const MergeOptions& options,
+              const Table& table) {
+  const bool before = options.has_begin && comparator.CompareUserKeys(
+                                               ExtractUserKey(table.largest()), options.begin) < 0;
+  const bool behind = options.has_end && comparator.CompareUserKeys(
+                                             ExtractUserKey(table.smallest()), options.end) >= 0;
+  return !before && !behind;
+}
+
+std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
+                          const std::vector<SequenceNumber>& snapshots, const TableStore& store) {
+  const std::vector<std::string> boundaries = PartBoundaries(pick, config.parts_max);
+  const Runs runs = RunsOf(pick);
+  std::vector<Part> parts(boundaries.size() + 1);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    MergeOptions& options = parts[i].options;
+    options.table = store.table_options();
+    options.snapshots = snapshots;
+    options.older = pick.older;
+    options.table_bytes_max = config.table_bytes_max;
+    options.has_begin = i > 0;
+    if (options.has_begin) options.begin = boundaries[i - 1];
+    options.has_end = i < boundaries.size();
+    if (options.has_end) options.end = boundaries[i];
+    for (const std::vector<TableRef>& run : runs) {
+      std::vector<TableRef> overlapping;
+      for (const TableRef& table : run) {
+        if (Overlaps(store.comparator(), options, *table)) overlapping.push_back(table);
+      }
+      if (!overlapping.empty()) parts[i].runs.push_back(std::move(overlapping));
+    }
+  }
+  return parts;
+}
+
+class MergeRunner {
+ public:
+  MergeRunner(const MergeJobConfig& config, const TableStore& store, RpcClient* rpc,
+              const std::function<uint64_t()>& new_table_number, const std::atomic<bool>& cancelled)
+      : config_(config),
+        store_(store),
+        rpc_(rpc),
+        new_table_number_(new_table_number),
+        cancelled_(cancelled) {}
+
+  Status Run(const Part& part, MergeOutcome* outcome) const {
+    if (part.runs.empty()) return Status::OK();
+    const bool remote = config_.place == CompactionPlace::kMemoryNode &&
+                        MergeRequest::CanShip(store_.table_options());
+    outcome->remote = remote;
+    return remote ? RunRemotely(part, outcome) : RunLocally(part, outcome);
+  }
+
+ private:
+  Status RunLocally(const Part& part, MergeOutcome* outcome) const {
+    std::vector<TableRun> runs;
+    for (const std::vector<TableRef>& tables : part.runs) {
+      TableRun& run = runs.emplace_back();
+      for (const TableRef& table : tables) run.push_back(&table->reader());
+    }
+    TableReadOptions read_options;
+    read_options.purpose = Purpose::kCompaction;
+    read_options.fill_cache = false;
+    read_options.timeout = store_.timeout();
+    read_options.prefetch_bytes = read_options.prefetch_bytes_max;
+    // Merges may use the reserve: they make room.
+    RemoteTableWriter output(&store_, Purpose::kCompaction, /*may_use_reserve=*/true,
+                             new_table_number_);
+    DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, store_.queue_pairs(),
+                                     cancelled_, &output, &outcome->statistics));
+    outcome->tables = output.Release();
+    return Status::OK();
+  }
+
+  Status RunRemotely(const Part& part, MergeOutcome* outcome) const {
+    MergeRequest request;
+    request.session = config_.session;
+    request.options = part.options;
+    uint64_t bytes = 0;
+    for (const std::vector<TableRef>& tables : part.runs) {
+      std::vector<TableMeta>& run = request.runs.emplace_back();
+      for (const TableRef& table : tables) {
+        run.push_back(table->meta());
+        bytes += table->meta().image.bytes;
+      }
+    }
+    // The memory node may be busy with merges of others, but not slower than this.
+    constexpr uint64_t kBytesPerSecondLeast = uint64_t{1} << 20;
+    const auto limit =
+        std::chrono::seconds(60) + std::chrono::seconds(bytes / kBytesPerSecondLeast);
+    std::string reply_bytes;
+    DLSM_RETURN_IF_ERROR(
+        rpc_->Call(Method::kMerge, request.Encode(), &reply_bytes, Deadline::In(limit)));
+    MergeReply reply;
+    DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+    outcome->statistics = reply.statistics;
+    return OpenOutputs(std::move(reply.outputs), &outcome->tables);
+  }
+
+  // The outputs are ours from here on, and freed if one of them cannot be opened.
+  Status OpenOutputs(std::vector<TableMeta> outputs, std::vector<TableRef>* tables) const {
+    Status status;
+    for (TableMeta& meta : outputs) {
+      meta.number = new_table_number_();
+      TableRef table;
+      if (status.ok()) status = store_.Open(meta, Purpose::kCompaction, &table);
+      if (status.ok()) {
+        tables->push_back(std::move(table));
+      } else {
+        store_.memory()->Free(AllocatedSpan(meta.image));
+      }
+    }
+    return status;
+  }
+
+  const MergeJobConfig& config_;
+  const TableStore& store_;
+  RpcClient* const rpc_;
+  const std::function<uint64_t()>& new_table_number_;
+  const std::atomic<bool>& cancelled_;
+};
+
+void Append(MergeOutcome part, MergeOutcome* whole) {
+  whole->tables.insert(whole->tables.end(), part.tables.begin(), part.tables.end());
+  whole->statistics.records_read += part.statistics.records_read;
+  whole->statistics.records_written += part.statistics.records_written;
+  whole->statistics.bytes_read += part.statistics.bytes_read;
+  whole->statistics.bytes_written += part.statistics.bytes_written;
+  whole->statistics.micros += part.statistics.micros;
+  whole->remote |= part.remote;
+}
+
+}  // namespace
+
+Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
+                const std::vector<SequenceNumber>& snapshots, const TableStore& store,
+                RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
+                const std::atomic<bool>& cancelled, MergeOutcome* outcome) {
+  const std::vector<Part> parts = PartsOf(pick, config, snapshots, store);
+  const MergeRunner runner(config, store, rpc, new_table_number, cancelled);
+  std::vector<MergeOutcome> outcomes(parts.size());
+  std::vector<Status> statuses(parts.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    threads.emplace_back([&, i] { statuses[i] = runner.Run(parts[i], &outcomes[i]); });
+  }
+  statuses[0] = runner.Run(parts[0], &outcomes[0]);
+  for (std::thread& thread : threads) thread.join();
+  Status first_error;
+  for (Status& status : statuses) {
+    if (first_error.ok()) first_error = std::move(status);
+  }
+  for (MergeOutcome& part : outcomes) Append(std::move(part), outcome);
+  if (first_error.ok()) return Status::OK();
+  for (const TableRef& table : outcome->tables) table->MarkObsolete();
+  outcome->tables.clear();
+  return first_error;
+}
+
+}  // namespace dlsm

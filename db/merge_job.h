@@ -1,0 +1,38 @@
+// Carries out one merge that a policy picked: on the memory node, by one call for each part, or on
+// the compute node. Both run the same MergeTables. (dLSM section "Near-data compaction")
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "dLSM/options.h"
+#include "dLSM/status.h"
+#include "db/merge_policy.h"
+#include "db/table_store.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+struct MergeJobConfig {
+  CompactionPlace place = CompactionPlace::kMemoryNode;
+  uint64_t table_bytes_max = 0;
+  size_t parts_max = 1;  // Merged side by side, by key range.
+  SessionId session{};
+};
+
+struct MergeOutcome {
+  std::vector<TableRef> tables;  // Ascending by key.
+  MergeStatistics statistics;
+  bool remote = false;
+};
+
+// Runs in the calling thread, and in one more for each further part. `snapshots` ascend. When
+// *cancelled becomes true the merge ends with Aborted. On an error nothing is left behind.
+Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
+                const std::vector<SequenceNumber>& snapshots, const TableStore& store,
+                RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
+                const std::atomic<bool>& cancelled, MergeOutcome* outcome);
+
+}  // namespace dlsm

@@ -1,0 +1,54 @@
+// Point lookups: memtables newest first, then tables, newest first, each behind its filter.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/pinnable_slice.h"
+#include "dLSM/statistics.h"
+#include "dLSM/status.h"
+#include "db/read_view.h"
+#include "db/thread_queue_pairs.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class PointReader {
+ public:
+  // All outlive the reader.
+  PointReader(Sequencer* sequencer, ThreadQueuePairs* queue_pairs, Statistics* statistics)
+      : sequencer_(sequencer), queue_pairs_(queue_pairs), statistics_(statistics) {}
+
+  // result->value stays where it is as long as the view, or until the thread's next lookup where
+  // *fetched is set: then it lies in the thread's scratch. NotFound is told by the result's state.
+  Status Get(const ReadView& view, const LookupKey& key, const TableReadOptions& options,
+             LookupResult* result, bool* fetched) const;
+
+  struct Request {
+    explicit Request(const Slice& user_key, SequenceNumber sequence) : key(user_key, sequence) {}
+    LookupKey key;
+    Status status;
+    LookupState state = LookupState::kAbsent;
+    std::string* value = nullptr;
+  };
+  // The fetches of all requests overlap: a round for all requests' first candidate tables, one for
+  // the next candidates of those that met a false positive, and so on.
+  void MultiGet(const ReadView& view, const std::vector<std::unique_ptr<Request>>& requests,
+                const TableReadOptions& options) const;
+
+ private:
+  struct Pending;
+
+  bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
+  Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
+               bool* fetched) const;
+  Status FetchRound(const TableReadOptions& options, std::vector<Pending>* pending) const;
+  void DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending) const;
+
+  Sequencer* const sequencer_;
+  ThreadQueuePairs* const queue_pairs_;
+  Statistics* const statistics_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,111 @@
+#include "db/properties.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "db/db_impl.h"
+
+namespace dlsm {
+
+bool Properties::Get(const Slice& property, std::string* value) const {
+  constexpr std::string_view kAtLevel = "dlsm.num-files-at-level";
+  std::string_view name = property.ToStringView();
+  // LevelDB's names work too.
+  constexpr std::string_view kLevelDb = "leveldb.";
+  std::string renamed;
+  if (name.substr(0, kLevelDb.size()) == kLevelDb) {
+    renamed = "dlsm." + std::string(name.substr(kLevelDb.size()));
+    name = renamed;
+  }
+  const std::shared_ptr<const Version> version = db_.tree_->views().Current()->version;
+  if (name.substr(0, kAtLevel.size()) == kAtLevel) {
+    return TablesAtLevel(Slice(name.substr(kAtLevel.size())), value);
+  }
+  if (name == "dlsm.stats") {
+    *value = Stats();
+  } else if (name == "dlsm.levels" || name == "dlsm.sstables") {
+    *value = Levels();
+  } else if (name == "dlsm.wire") {
+    *value = Wire();
+  } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {
+    *value = Memory();
+  } else if (name == "dlsm.fabric") {
+    *value = FabricKindName(db_.session_->connection().fabric().kind());
+  } else if (name == "dlsm.metadata-bytes") {
+    *value = std::to_string(version->metadata_bytes());
+  } else if (name == "dlsm.entries") {
+    *value = std::to_string(version->entries());
+  } else if (name == "dlsm.table-bytes") {
+    *value = std::to_string(version->bytes());
+  } else if (name == "dlsm.remote-cpu-micros") {
+    *value = NodeStatistics(/*cpu_only=*/true);
+  } else if (name == "dlsm.memory-node") {
+    *value = NodeStatistics(/*cpu_only=*/false);
+  } else if (name == "dlsm.background-error") {
+    *value = db_.background_->last_error().ToString();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool Properties::TablesAtLevel(const Slice& level, std::string* value) const {
+  size_t number;
+  const auto parsed = std::from_chars(level.begin(), level.end(), number);
+  const std::shared_ptr<const Version> version = db_.tree_->views().Current()->version;
+  if (parsed.ec != std::errc() || parsed.ptr != level.end() || number >= version->levels().size()) {
+    return false;
+  }
+  *value = std::to_string(version->levels()[number].table_count());
+  return true;
+}
+
+std::string Properties::Stats() const { return Levels() + "\n" + db_.statistics_->ToString(); }
+
+std::string Properties::Levels() const {
+  const std::shared_ptr<const Version> version = db_.tree_->views().Current()->version;
+  std::string text = "level  tables      bytes  entries\n";
+  for (size_t i = 0; i < version->levels().size(); ++i) {
+    const Level& level = version->levels()[i];
+    uint64_t entries = 0;
+    for (const TableRef& table : level.AllTables()) entries += table->meta().entries;
+    text += fmt::format("{:5}  {:6} {:10} {:8}\n", i, level.table_count(), level.bytes(), entries);
+  }
+  return text;
+}
+
+std::string Properties::Wire() const {
+  const WireTotals totals = db_.session_->connection().fabric().Totals();
+  std::string text;
+  for (size_t i = 0; i < totals.size(); ++i) {
+    const WireCounts& counts = totals[i];
+    text +=
+        fmt::format("{} {} {} {} {} {}\n", PurposeName(static_cast<Purpose>(i)), counts.round_trips,
+                    counts.work_requests, counts.doorbells, counts.read_bytes, counts.write_bytes);
+  }
+  return text;
+}
+
+std::string Properties::Memory() const {
+  const std::shared_ptr<const Version> version = db_.tree_->views().Current()->version;
+  return fmt::format("memtables {}\nindexes-and-filters {}\n", db_.tree_->Memtables().bytes,
+                     version->metadata_bytes());
+}
+
+std::string Properties::NodeStatistics(bool cpu_only) const {
+  std::string reply_bytes;
+  NodeStatisticsReply reply;
+  const Status called = db_.session_->connection().rpc().Call(
+      Method::kNodeStatistics, Slice(), &reply_bytes, Deadline::In(std::chrono::seconds(5)));
+  if (!called.ok() || !reply.Decode(reply_bytes).ok()) return cpu_only ? "0" : called.ToString();
+  const bool embedded = db_.session_->connection().fabric().kind() == FabricKind::kLocal;
+  if (cpu_only) return embedded ? "0" : std::to_string(reply.cpu_micros);
+  return fmt::format(
+      "capacity {}\nused {}\nlargest-free {}\ndatabases {}\nsessions {}\nmerges-done {}\n"
+      "merge-bytes-read {}\nmerge-bytes-written {}\n",
+      reply.capacity_bytes, reply.used_bytes, reply.largest_free_bytes, reply.databases,
+      reply.sessions, reply.merges_done, reply.merge_bytes_read, reply.merge_bytes_written);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,194 @@
+#include "db/remote_memory.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+uint64_t RoundUp(uint64_t bytes) {
+  return (bytes + kRemoteAlignment - 1) / kRemoteAlignment * kRemoteAlignment;
+}
+
+uint64_t TotalBytes(const std::vector<RemoteSpan>& spans) {
+  uint64_t total = 0;
+  for (const RemoteSpan& span : spans) total += span.bytes;
+  return total;
+}
+
+}  // namespace
+
+RemoteSpan AllocatedSpan(const RemoteSpan& image) {
+  RemoteSpan span = image;
+  span.bytes = RoundUp(image.bytes);
+  return span;
+}
+
+RemoteMemory::RemoteMemory(const Config& config, RpcClient* rpc, Statistics* statistics)
+    : config_(config), rpc_(rpc), statistics_(statistics) {}
+
+Status RemoteMemory::Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
+  bytes = RoundUp(std::max<uint64_t>(bytes, 1));
+  {
+    port::MutexLock lock(mutex_);
+    if (CutFrom(&granted_, bytes, span)) return Status::OK();
+  }
+  RemoteSpan extent;
+  const Status granted = Grant(std::max(config_.grant_bytes, bytes), bytes, &extent);
+  port::MutexLock lock(mutex_);
+  if (granted.ok()) {
+    full_.store(false, std::memory_order_relaxed);
+    // What is left of earlier grants is too small for what this database writes. Kept, it would
+    // pile up with every grant.
+    ReleasePoolLocked(&granted_);
+    PutBack(&granted_, extent);
+    // Another thread may have cut from it, but then it has added a grant of its own.
+    if (CutFrom(&granted_, bytes, span)) return Status::OK();
+    return Status::Busy("remote memory was taken by another flush", "the flush is tried again");
+  }
+  if (granted.IsBusy()) {
+    full_.store(true, std::memory_order_relaxed);
+    full_reason_ = granted;
+  }
+  if (may_use_reserve && CutFrom(&reserve_, bytes, span)) return Status::OK();
+  return granted;
+}
+
+void RemoteMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
+  const uint64_t kept = RoundUp(bytes);
+  if (kept >= allocated.bytes) return;
+  port::MutexLock lock(mutex_);
+  // The reserve is made whole first: what is over may have been cut from it.
+  const bool reserve_is_whole = TotalBytes(reserve_) >= config_.reserve_bytes;
+  PutBack(reserve_is_whole ? &granted_ : &reserve_, allocated.Sub(kept, allocated.bytes - kept));
+}
+
+void RemoteMemory::Free(const RemoteSpan& span) {
+  if (span.bytes == 0) return;
+  port::MutexLock lock(mutex_);
+  to_free_.push_back(span);
+  queued_free_bytes_.fetch_add(span.bytes, std::memory_order_relaxed);
+}
+
+Status RemoteMemory::SendFrees() {
+  port::MutexLock sending(sending_);
+  FreeRequest request;
+  request.session = config_.session;
+  {
+    port::MutexLock lock(mutex_);
+    request.spans.swap(to_free_);
+  }
+  if (request.spans.empty()) return Status::OK();
+  const uint64_t bytes = TotalBytes(request.spans);
+  std::string reply;
+  const Status status =
+      rpc_->Call(Method::kFree, request.Encode(), &reply, Deadline::In(config_.timeout));
+  if (status.IsInvalidArgument()) {
+    // The memory node does not know the spans as ours: they are lost, not to be tried again.
+    Log().error("memory node refused to take back {} bytes: {}", bytes, status.ToString());
+  } else if (!status.ok()) {
+    port::MutexLock lock(mutex_);
+    to_free_.insert(to_free_.end(), request.spans.begin(), request.spans.end());
+    return status;
+  }
+  queued_free_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  statistics_->Add(Ticker::kFreedBytes, bytes);
+  return status;
+}
+
+bool RemoteMemory::RefillReserve() {
+  uint64_t missing;
+  {
+    port::MutexLock lock(mutex_);
+    const uint64_t held = TotalBytes(reserve_);
+    missing = held < config_.reserve_bytes ? config_.reserve_bytes - held : 0;
+  }
+  // A grant probes for room even where the reserve is whole.
+  if (missing == 0 && !full()) return true;
+  RemoteSpan extent;
+  const uint64_t bytes = std::max(RoundUp(missing), kRemoteAlignment);
+  const Status status = Grant(bytes, bytes, &extent);
+  port::MutexLock lock(mutex_);
+  if (!status.ok()) {
+    full_reason_ = status;
+    return false;
+  }
+  PutBack(missing == 0 ? &granted_ : &reserve_, extent);
+  full_.store(false, std::memory_order_relaxed);
+  return true;
+}
+
+Status RemoteMemory::full_reason() const {
+  port::MutexLock lock(mutex_);
+  return full_reason_;
+}
+
+void RemoteMemory::ReleaseAll() {
+  {
+    port::MutexLock lock(mutex_);
+    ReleasePoolLocked(&granted_);
+    ReleasePoolLocked(&reserve_);
+  }
+  const Status status = SendFrees();
+  if (!status.ok()) Log().warn("remote memory is left to the session's end: {}", status.ToString());
+}
+
+Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {
+  GrantRequest request;
+  request.session = config_.session;
+  request.bytes = bytes;
+  request.bytes_min = bytes_min;
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(
+      rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout)));
+  GrantReply reply;
+  DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+  if (reply.extent.bytes < bytes_min) {
+    return Status::Corruption("memory node granted less than was asked for");
+  }
+  statistics_->Add(Ticker::kGrants);
+  *extent = reply.extent;
+  return Status::OK();
+}
+
+void RemoteMemory::ReleasePoolLocked(std::vector<RemoteSpan>* pool) {
+  to_free_.insert(to_free_.end(), pool->begin(), pool->end());
+  queued_free_bytes_.fetch_add(TotalBytes(*pool), std::memory_order_relaxed);
+  pool->clear();
+}
+
+// First fit.
+bool RemoteMemory::CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, RemoteSpan* span) {
+  for (auto at = pool->begin(); at != pool->end(); ++at) {
+    if (at->bytes < bytes) continue;
+    *span = at->Sub(0, bytes);
+    *at = at->Sub(bytes, at->bytes - bytes);
+    if (at->bytes == 0) pool->erase(at);
+    return true;
+  }
+  return false;
+}
+
+// Joins the span with those it touches.
+void RemoteMemory::PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span) {
+  for (auto at = pool->begin(); at != pool->end();) {
+    const bool same_region = at->node == span.node && at->region == span.region;
+    if (same_region && at->offset + at->bytes == span.offset) {
+      span.offset = at->offset;
+      span.bytes += at->bytes;
+      at = pool->erase(at);
+    } else if (same_region && span.offset + span.bytes == at->offset) {
+      span.bytes += at->bytes;
+      at = pool->erase(at);
+    } else {
+      ++at;
+    }
+  }
+  pool->push_back(span);
+}
+
+}  // namespace dlsm

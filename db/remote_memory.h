@@ -1,0 +1,84 @@
+// The compute node's account of its database's memory on one memory node.
+//
+// Tables written by flushes and local merges are cut out of large grants, without a call for each.
+// Whatever a database gives back, grants' parts and outputs of the memory node's merges alike,
+// goes back in batches. A reserve is kept so that memtables can still be flushed, and deletions
+// thereby take effect, when the memory node is full.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "dLSM/statistics.h"
+#include "dLSM/status.h"
+#include "port/mutex.h"
+#include "util/fabric/remote_address.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+// Memory nodes allocate in units of this many bytes.
+inline constexpr uint64_t kRemoteAlignment = 64;
+// What the memory node has allocated for a table with this image.
+RemoteSpan AllocatedSpan(const RemoteSpan& image);
+
+// Thread-safe.
+class RemoteMemory {
+ public:
+  struct Config {
+    SessionId session{};
+    uint64_t grant_bytes = 0;    // Asked for at a time.
+    uint64_t reserve_bytes = 0;  // Kept for when the memory node is full; 0: none.
+    std::chrono::nanoseconds timeout{};
+  };
+  // Both outlive this.
+  RemoteMemory(const Config& config, RpcClient* rpc, Statistics* statistics);
+
+  // A span of at least `bytes`; give back what is not needed with Shrink(). If the memory node is
+  // full and `may_use_reserve`, out of the reserve.
+  Status Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
+  // Keeps the first `bytes` of what Allocate() returned.
+  void Shrink(const RemoteSpan& allocated, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+
+  // Queues a span to be given back by the next SendFrees().
+  void Free(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
+  // Gives back what is queued. On an error it stays queued.
+  Status SendFrees() LOCKS_EXCLUDED(mutex_);
+  uint64_t queued_free_bytes() const { return queued_free_bytes_.load(std::memory_order_relaxed); }
+
+  // Fills the reserve if it was used or never was filled. False while the memory node is full.
+  bool RefillReserve() LOCKS_EXCLUDED(mutex_);
+  // Whether the last grant was refused because the memory node is full.
+  bool full() const { return full_.load(std::memory_order_relaxed); }
+  Status full_reason() const LOCKS_EXCLUDED(mutex_);
+
+  // Gives back everything that no table uses. The last call.
+  void ReleaseAll() LOCKS_EXCLUDED(mutex_);
+
+ private:
+  Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent);
+  void ReleasePoolLocked(std::vector<RemoteSpan>* pool) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static bool CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, RemoteSpan* span);
+  static void PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span);
+
+  const Config config_;
+  RpcClient* const rpc_;
+  Statistics* const statistics_;
+  std::atomic<bool> full_{false};
+  std::atomic<uint64_t> queued_free_bytes_{0};
+
+  port::Mutex sending_;  // One batch at a time. Taken before mutex_.
+
+  // Never held across a call. The lists hold a handful of spans.
+  mutable port::Mutex mutex_;
+  std::vector<RemoteSpan> granted_ GUARDED_BY(mutex_);  // Parts of grants not in use.
+  std::vector<RemoteSpan> reserve_ GUARDED_BY(mutex_);
+  std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);
+  Status full_reason_ GUARDED_BY(mutex_);
+};
+
+}  // namespace dlsm

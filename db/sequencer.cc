@@ -1,0 +1,61 @@
+#include "db/sequencer.h"
+
+#include <thread>
+
+namespace dlsm {
+
+Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
+    : slot_(sequencer.slots_.Local()), batch_(entries > 1) {
+  // Sequentially consistent, as is the fetch-add after it: who has read a position that includes
+  // our numbers also finds our announcement.
+  slot_.lower_bound.store(sequencer.Now().next, std::memory_order_seq_cst);
+  const Position position = Split(sequencer.word_.fetch_add(entries, std::memory_order_seq_cst));
+  first_ = position.next;
+  epoch_ = position.epoch;
+  if (batch_) {
+    slot_.batch_last.store(first_ + entries - 1, std::memory_order_release);
+    slot_.batch_first.store(first_, std::memory_order_release);
+  }
+}
+
+Sequencer::Write::~Write() {
+  // Release: who sees the slot cleared sees every entry of this write.
+  if (batch_) slot_.batch_first.store(0, std::memory_order_release);
+  slot_.lower_bound.store(0, std::memory_order_release);
+}
+
+SequenceNumber Sequencer::Switch() {
+  return Split(word_.fetch_add(uint64_t{1} << kEpochShift, std::memory_order_seq_cst)).next;
+}
+
+void Sequencer::WaitSettled(SequenceNumber sequence) {
+  slots_.ForEach([sequence](Slot& slot) {
+    for (int spins = 0;; ++spins) {
+      // Pairs with the release in ~Write.
+      const SequenceNumber lower_bound = slot.lower_bound.load(std::memory_order_seq_cst);
+      if (lower_bound == 0 || lower_bound > sequence) return true;
+      if (spins < 1000) {
+        port::CpuRelax();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  });
+}
+
+SequenceNumber Sequencer::OpenBatchOf(SequenceNumber sequence) {
+  SequenceNumber open = 0;
+  slots_.ForEach([sequence, &open](Slot& slot) {
+    const SequenceNumber first = slot.batch_first.load(std::memory_order_acquire);
+    if (first == 0 || sequence < first) return true;
+    const SequenceNumber last = slot.batch_last.load(std::memory_order_acquire);
+    if (sequence > last) return true;
+    // If `last` is a later batch's, then batch_first has changed: that slot's batch is complete.
+    if (slot.batch_first.load(std::memory_order_acquire) != first) return true;
+    open = first;
+    return false;
+  });
+  return open;
+}
+
+}  // namespace dlsm

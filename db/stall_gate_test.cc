@@ -1,0 +1,182 @@
+#include "db/stall_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Long enough that only a hang takes as long.
+constexpr auto kLong = milliseconds(60000);
+
+// Fails if an open gate stops anybody or counts a stall.
+TEST(StallGateTest, OpenGateLetsEverybodyPass) {
+  Statistics statistics;
+  StallGate gate(kLong, &statistics);
+  EXPECT_OK(gate.Pass(false));
+  EXPECT_OK(gate.Pass(true));
+  EXPECT_FALSE(gate.closed());
+  EXPECT_EQ(statistics.Get(Ticker::kStalls), 0u);
+}
+
+// Fails if one reason's end opens a gate that another keeps closed.
+TEST(StallGateTest, IsClosedAsLongAsAnyReasonIs) {
+  Statistics statistics;
+  StallGate gate(milliseconds(10), &statistics);
+  gate.Set(StallReason::kMemtables, true);
+  gate.Set(StallReason::kLevel0, true);
+  gate.Set(StallReason::kMemtables, false);
+  EXPECT_TRUE(gate.closed());
+  EXPECT_TRUE(gate.closed(StallReason::kLevel0));
+  EXPECT_FALSE(gate.closed(StallReason::kMemtables));
+  EXPECT_TRUE(gate.Pass(false).IsBusy());
+  gate.Set(StallReason::kLevel0, false);
+  EXPECT_OK(gate.Pass(false));
+}
+
+// Fails if those who wait are not woken, or the wait is not counted and timed under its reason.
+TEST(StallGateTest, WakesWhoWaits) {
+  const struct {
+    StallReason reason;
+    Ticker ticker;
+  } cases[] = {{StallReason::kMemtables, Ticker::kStallMicrosMemtables},
+               {StallReason::kLevel0, Ticker::kStallMicrosLevel0},
+               {StallReason::kMemory, Ticker::kStallMicrosMemory}};
+  for (const auto& test : cases) {
+    Statistics statistics;
+    StallGate gate(kLong, &statistics);
+    gate.Set(test.reason, true);
+    std::vector<std::thread> writers;
+    for (int i = 0; i < 3; ++i) {
+      writers.emplace_back([&gate] { EXPECT_OK(gate.Pass(false)); });
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+    gate.Set(test.reason, false);
+    for (std::thread& writer : writers) writer.join();
+    if (statistics.Get(Ticker::kStalls) == 0) continue;  // No writer came in time to wait.
+    EXPECT_GT(statistics.Get(test.ticker), 0u);
+    EXPECT_LE(statistics.Get(Ticker::kStalls), 3u);
+  }
+}
+
+// Fails if deletions, which make room, wait for room; or pass when they would make things worse.
+TEST(StallGateTest, DeletionsPassAFullMemoryNode) {
+  Statistics statistics;
+  StallGate gate(milliseconds(10), &statistics);
+  gate.Set(StallReason::kMemory, true);
+  EXPECT_OK(gate.Pass(true));
+  EXPECT_TRUE(gate.Pass(false).IsBusy());
+  gate.Set(StallReason::kMemtables, true);
+  EXPECT_TRUE(gate.Pass(true).IsBusy());
+}
+
+// Fails if a writer gives up though flushes get on, or never gives up though they do not.
+TEST(StallGateTest, ProgressExtendsPatience) {
+  Statistics statistics;
+  const auto timeout = milliseconds(200);
+  StallGate gate(timeout, &statistics);
+  gate.Set(StallReason::kMemtables, true);
+  const auto start = Clock::now();
+  std::thread flusher([&gate] {
+    for (int i = 0; i < 6; ++i) {
+      std::this_thread::sleep_for(milliseconds(60));
+      gate.NoteProgress();
+    }
+  });
+  const Status status = gate.Pass(false);
+  const auto waited = Clock::now() - start;
+  flusher.join();
+  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_GE(waited, 6 * milliseconds(60) + timeout - milliseconds(20));
+  EXPECT_LT(waited, std::chrono::seconds(20));
+}
+
+// Fails if the message does not say why: the reason, and the error behind it.
+TEST(StallGateTest, NamesTheCause) {
+  const struct {
+    StallReason reason;
+    const char* text;
+  } cases[] = {{StallReason::kMemtables, "flush"},
+               {StallReason::kLevel0, "level 0"},
+               {StallReason::kMemory, "room"}};
+  for (const auto& test : cases) {
+    Statistics statistics;
+    StallGate gate(milliseconds(1), &statistics);
+    gate.Set(test.reason, true);
+    Status status = gate.Pass(false);
+    EXPECT_TRUE(status.IsBusy());
+    EXPECT_NE(status.ToString().find(test.text), std::string::npos) << status.ToString();
+    gate.NoteError(Status::IOError("cable cut"));
+    status = gate.Pass(false);
+    EXPECT_TRUE(status.IsIOError());
+    EXPECT_NE(status.ToString().find("cable cut"), std::string::npos) << status.ToString();
+  }
+}
+
+// Fails if an error that has long been overcome is still given as the cause of a later stall.
+TEST(StallGateTest, ForgetsAnErrorThatIsOvercome) {
+  Statistics statistics;
+  StallGate gate(milliseconds(1), &statistics);
+  gate.NoteError(Status::IOError("cable cut"));
+  gate.NoteProgress();
+  gate.Set(StallReason::kLevel0, true);
+  const Status status = gate.Pass(false);
+  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_EQ(status.ToString().find("cable cut"), std::string::npos) << status.ToString();
+}
+
+// Fails if a closing database leaves writers waiting, or lets new ones in.
+TEST(StallGateTest, ShutSendsEverybodyAway) {
+  Statistics statistics;
+  StallGate gate(kLong, &statistics);
+  gate.Set(StallReason::kMemtables, true);
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 3; ++i) {
+    writers.emplace_back([&gate] { EXPECT_TRUE(gate.Pass(false).IsAborted()); });
+  }
+  std::this_thread::sleep_for(milliseconds(20));
+  gate.Shut();
+  for (std::thread& writer : writers) writer.join();
+  gate.Set(StallReason::kMemtables, false);
+  EXPECT_TRUE(gate.Pass(false).IsAborted());
+  EXPECT_TRUE(gate.Pass(true).IsAborted());
+}
+
+// Writers run through a gate that opens and closes all the time; none may be left behind.
+TEST(StallGateTest, NobodyIsLeftBehind) {
+  Statistics statistics;
+  StallGate gate(kLong, &statistics);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 2000; ++n) EXPECT_OK(gate.Pass(n % 2 == 0));
+    });
+  }
+  std::thread closer([&] {
+    for (int n = 0; !stop.load(); ++n) {
+      gate.Set(static_cast<StallReason>(n / 2 % 3), n % 2 == 0);
+      gate.NoteProgress();
+      if (n % 64 == 0) std::this_thread::yield();
+    }
+    for (size_t reason = 0; reason < kStallReasonCount; ++reason) {
+      gate.Set(static_cast<StallReason>(reason), false);
+    }
+  });
+  for (size_t i = 0; i < threads.size(); ++i) {
+    if (i + 1 == threads.size()) stop = true;  // The last one may have to be let through.
+    threads[i].join();
+  }
+  closer.join();
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,44 @@
+// A table of the database: what is known of it, its reader, and the ownership of its remote memory.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "db/remote_memory.h"
+#include "table/table_meta.h"
+#include "table/table_reader.h"
+
+namespace dlsm {
+
+// Immutable but for the mark that it has left the current version. Counted: its remote memory is
+// freed where its last reference dies, and only if it is so marked (a table of the manifest
+// outlives the process).
+class Table {
+ public:
+  // `memory` outlives the table.
+  Table(std::unique_ptr<TableReader> reader, RemoteMemory* memory)
+      : reader_(std::move(reader)), memory_(memory) {}
+  ~Table() {
+    if (obsolete_.load(std::memory_order_acquire)) memory_->Free(AllocatedSpan(meta().image));
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  const TableMeta& meta() const { return reader_->meta(); }
+  const TableReader& reader() const { return *reader_; }
+  uint64_t number() const { return meta().number; }
+  Slice smallest() const { return meta().smallest; }
+  Slice largest() const { return meta().largest; }
+
+  // The table has left the current version, or never entered one.
+  void MarkObsolete() const { obsolete_.store(true, std::memory_order_release); }
+
+ private:
+  const std::unique_ptr<TableReader> reader_;
+  RemoteMemory* const memory_;
+  mutable std::atomic<bool> obsolete_{false};
+};
+
+using TableRef = std::shared_ptr<const Table>;
+
+}  // namespace dlsm

@@ -1,0 +1,78 @@
+#include "db/table_store.h"
+
+#include <utility>
+
+#include "table/remote_sink.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table) const {
+  const RemoteSpan span = meta.resident_span();
+  QueuePair* queue_pair;
+  DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
+  if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
+    queue_pair->CountDirectRead(span.bytes, purpose);
+    return OpenWith(meta, std::string(direct, span.bytes), table);
+  }
+  RegisteredBuffer buffer;
+  DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(span.node, span.bytes, &buffer));
+  Ticket ticket;
+  DLSM_RETURN_IF_ERROR(
+      queue_pair->PostRead(span, buffer.span().Sub(0, span.bytes), purpose, &ticket));
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(config_.timeout)));
+  return OpenWith(meta, std::string(buffer.data(), span.bytes), table);
+}
+
+Status TableStore::OpenWith(const TableMeta& meta, std::string resident, TableRef* table) const {
+  const auto owner = std::make_shared<const std::string>(std::move(resident));
+  std::unique_ptr<TableReader> reader;
+  DLSM_RETURN_IF_ERROR(
+      TableReader::Open(config_.table, meta, Slice(*owner), owner, config_.block_cache, &reader));
+  *table = std::make_shared<const Table>(std::move(reader), memory_);
+  return Status::OK();
+}
+
+RemoteTableWriter::~RemoteTableWriter() {
+  DropUnfinished();
+  for (const TableRef& table : tables_) table->MarkObsolete();
+}
+
+// Writes of an abandoned image may still be under way: requests complete in order, so once an empty
+// read behind them is done (or the queue pair is closed), nothing can land there any more.
+void RemoteTableWriter::DropUnfinished() {
+  if (unfinished_.bytes == 0) return;
+  QueuePair* queue_pair;
+  Ticket ticket;
+  if (store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair).ok() &&
+      queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket).ok()) {
+    (void)queue_pair->Wait(ticket, Deadline::In(store_->timeout()));
+  }
+  store_->memory()->Free(std::exchange(unfinished_, RemoteSpan{}));
+}
+
+Status RemoteTableWriter::NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) {
+  DropUnfinished();
+  DLSM_RETURN_IF_ERROR(store_->memory()->Allocate(bytes, may_use_reserve_, &unfinished_));
+  return RemoteSink::Open(unfinished_, store_->queue_pairs(), purpose_, store_->timeout(), sink);
+}
+
+Status RemoteTableWriter::TableDone(TableMeta meta, std::string resident) {
+  const RemoteSpan allocated = std::exchange(unfinished_, RemoteSpan{});
+  meta.number = number_();
+  meta.image.node = allocated.node;
+  meta.image.region = allocated.region;
+  meta.image.offset = allocated.offset;
+  store_->memory()->Shrink(allocated, meta.image.bytes);
+  bytes_written_ += meta.image.bytes;
+  TableRef table;
+  const Status opened = store_->OpenWith(meta, std::move(resident), &table);
+  if (!opened.ok()) {
+    store_->memory()->Free(AllocatedSpan(meta.image));
+    return opened;
+  }
+  tables_.push_back(std::move(table));
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,90 @@
+// Makes tables of this database: opens what a meta describes, and writes new ones. What flushes and
+// merges need to know of the database, in one place.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/remote_memory.h"
+#include "db/table.h"
+#include "db/thread_queue_pairs.h"
+#include "table/merge_tables.h"
+#include "table/table_builder.h"
+
+namespace dlsm {
+
+class Cache;
+class Statistics;
+
+// Thread-safe.
+class TableStore {
+ public:
+  struct Config {
+    TableOptions table;
+    InternalKeyComparator comparator{BytewiseComparator()};
+    NodeId node{};
+    Cache* block_cache = nullptr;
+    std::chrono::nanoseconds timeout{};
+  };
+  // All outlive the store and its tables.
+  TableStore(const Config& config, ThreadQueuePairs* queue_pairs, RemoteMemory* memory,
+             Statistics* statistics)
+      : config_(config), queue_pairs_(queue_pairs), memory_(memory), statistics_(statistics) {}
+
+  // Fetches index and filter of a table that exists.
+  Status Open(const TableMeta& meta, Purpose purpose, TableRef* table) const;
+
+  // Opens a table whose index and filter are at hand.
+  Status OpenWith(const TableMeta& meta, std::string resident, TableRef* table) const;
+
+  const TableOptions& table_options() const { return config_.table; }
+  const InternalKeyComparator& comparator() const { return config_.comparator; }
+  std::chrono::nanoseconds timeout() const { return config_.timeout; }
+  NodeId node() const { return config_.node; }
+  ThreadQueuePairs* queue_pairs() const { return queue_pairs_; }
+  RemoteMemory* memory() const { return memory_; }
+  Statistics* statistics() const { return statistics_; }
+
+ private:
+  const Config config_;
+  ThreadQueuePairs* const queue_pairs_;
+  RemoteMemory* const memory_;
+  Statistics* const statistics_;
+};
+
+// Writes tables one after the other into remote memory that the compute node allocates: the output
+// of flushes and of merges on the compute node. What is not taken with Release() is freed.
+class RemoteTableWriter final : public MergeOutput {
+ public:
+  // `number` names tables; `store` outlives this.
+  RemoteTableWriter(const TableStore* store, Purpose purpose, bool may_use_reserve,
+                    std::function<uint64_t()> number)
+      : store_(store),
+        purpose_(purpose),
+        may_use_reserve_(may_use_reserve),
+        number_(std::move(number)) {}
+  ~RemoteTableWriter() override;
+
+  Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) override;
+  Status TableDone(TableMeta meta, std::string resident) override;
+
+  // In key order.
+  std::vector<TableRef> Release() { return std::exchange(tables_, {}); }
+  uint64_t bytes_written() const { return bytes_written_; }
+
+ private:
+  void DropUnfinished();
+
+  const TableStore* const store_;
+  const Purpose purpose_;
+  const bool may_use_reserve_;
+  const std::function<uint64_t()> number_;
+  RemoteSpan unfinished_;  // Of the table that is being written; no bytes: none.
+  std::vector<TableRef> tables_;
+  uint64_t bytes_written_ = 0;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,110 @@
+// What tests of whole databases share: a memory node to run them on, and short ways to use them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dLSM/db.h"
+#include "dLSM/options.h"
+#include "dLSM/statistics.h"
+#include "memory_node/node_server.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+
+// A memory node with its server, in this process. Reached over shm or tcp as from another one.
+class TestNode {
+ public:
+  struct Config {
+    uint64_t bytes = uint64_t{256} << 20;
+    std::chrono::nanoseconds lease = std::chrono::seconds(10);
+    std::chrono::nanoseconds grace = std::chrono::seconds(2);
+  };
+
+  TestNode() : TestNode(Config()) {}
+  explicit TestNode(const Config& config) {
+    NodeServerOptions options;
+    options.bytes = config.bytes;
+    options.huge_pages = false;
+    options.node.node = NodeId{7};
+    options.node.lease = config.lease;
+    options.node.grace = config.grace;
+    EXPECT_OK(NodeServer::Start(options, &server_));
+    address_ = "127.0.0.1:" + std::to_string(server_->port());
+  }
+
+  NodeServer& server() { return *server_; }
+  const std::string& address() const { return address_; }
+  uint64_t used_bytes() { return server_->node().Statistics().used_bytes; }
+  // As if the Server process had been killed.
+  void Kill() { server_.reset(); }
+
+  // Makes the options those of a database on this node.
+  Options With(Options options, const std::string& fabric) const {
+    options.memory_nodes = address_;
+    options.fabric = fabric;
+    return options;
+  }
+
+ private:
+  std::unique_ptr<NodeServer> server_;
+  std::string address_;
+};
+
+// Memtables and tables so small that a test of seconds sees hundreds of flushes and merges.
+inline Options TinyOptions() {
+  Options options;
+  options.create_if_missing = true;
+  options.embedded_memory_bytes = uint64_t{512} << 20;
+  options.write_buffer_size = size_t{64} << 10;
+  options.max_file_size = size_t{64} << 10;
+  options.level0_file_num_compaction_trigger = 2;
+  options.level0_stop_writes_trigger = 8;
+  options.max_bytes_for_level_base = uint64_t{128} << 10;
+  options.max_bytes_for_level_multiplier = 3;
+  options.num_levels = 4;
+  options.operation_timeout_ms = 60000;
+  return options;
+}
+
+inline std::unique_ptr<DB> OpenOrDie(const Options& options, const std::string& name) {
+  std::unique_ptr<DB> db;
+  const Status status = DB::Open(options, name, &db);
+  EXPECT_OK(status);
+  if (!status.ok()) std::abort();
+  return db;
+}
+
+inline std::string GetOr(DB* db, const Slice& key, const ReadOptions& options = ReadOptions()) {
+  std::string value;
+  const Status status = db->Get(options, key, &value);
+  if (status.IsNotFound()) return "(none)";
+  return status.ok() ? value : "(" + status.ToString() + ")";
+}
+
+inline uint64_t NumberProperty(DB* db, const std::string& name) {
+  std::string value;
+  EXPECT_TRUE(db->GetProperty(name, &value)) << name;
+  return value.empty() ? 0 : std::stoull(value);
+}
+
+// The number behind `field` in a property of lines "field number".
+inline uint64_t FieldOfProperty(DB* db, const std::string& name, const std::string& field) {
+  std::string text;
+  EXPECT_TRUE(db->GetProperty(name, &text)) << name;
+  const size_t at = ("\n" + text).find("\n" + field + " ");
+  EXPECT_NE(at, std::string::npos) << field << " in " << text;
+  return at == std::string::npos ? 0 : std::stoull(text.substr(at + field.size() + 1));
+}
+
+inline std::string NumberedKey(uint64_t number) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "key%010llu", static_cast<unsigned long long>(number));
+  return text;
+}
+
+}  // namespace dlsm

@@ -1,0 +1,38 @@
+#include "db/thread_queue_pairs.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+Status ThreadQueuePairs::ForThisThread(NodeId, QueuePair** queue_pair) {
+  Slot& slot = slots_.Local();
+  if (slot.queue_pair == nullptr || slot.queue_pair->closed()) [[unlikely]] {
+    slot.queue_pair.reset();
+    DLSM_RETURN_IF_ERROR(fabric_->NewQueuePair(Deadline::In(timeout_), &slot.queue_pair));
+  }
+  *queue_pair = slot.queue_pair.get();
+  return Status::OK();
+}
+
+Status ThreadQueuePairs::NewBuffer(NodeId, size_t bytes, RegisteredBuffer* buffer) {
+  return fabric_->NewBuffer(bytes, buffer);
+}
+
+Status ThreadQueuePairs::ScratchForThisThread(size_t bytes, LocalSpan* scratch) {
+  constexpr size_t kKeptBytesMax = size_t{1} << 20;  // More is given back at the next smaller call.
+  constexpr size_t kFirstBytes = size_t{16} << 10;
+  Slot& slot = slots_.Local();
+  const bool too_large = slot.scratch.bytes() > kKeptBytesMax && bytes <= kKeptBytesMax;
+  if (slot.scratch.bytes() < bytes || too_large) {
+    slot.scratch = RegisteredBuffer();
+    DLSM_RETURN_IF_ERROR(
+        fabric_->NewBuffer(std::bit_ceil(std::max(bytes, kFirstBytes)), &slot.scratch));
+  }
+  *scratch = slot.scratch.span().Sub(0, bytes);
+  return Status::OK();
+}
+
+}  // namespace dlsm

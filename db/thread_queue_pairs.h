@@ -1,0 +1,39 @@
+// Thread-local queue pairs (dLSM section "RDMA manager"): each thread has a queue pair of its own
+// to the memory node, made when it first needs one, so that the data path takes no lock.
+#pragma once
+
+#include <memory>
+
+#include "table/table_reader.h"
+#include "util/fabric/fabric.h"
+#include "util/thread_number.h"
+
+namespace dlsm {
+
+// Thread-safe. When a thread ends, its queue pair waits for the next thread with its number. No
+// thread may use one while this is destroyed.
+class ThreadQueuePairs final : public QueuePairs {
+ public:
+  // `fabric` outlives this.
+  ThreadQueuePairs(FabricConnection* fabric, std::chrono::nanoseconds timeout)
+      : fabric_(fabric), timeout_(timeout) {}
+
+  Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
+  Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
+
+  // A registered buffer of the calling thread with at least `bytes`; its bytes stay until the
+  // thread's next call.
+  Status ScratchForThisThread(size_t bytes, LocalSpan* scratch);
+
+ private:
+  struct Slot {
+    std::unique_ptr<QueuePair> queue_pair;
+    RegisteredBuffer scratch;
+  };
+
+  FabricConnection* const fabric_;
+  const std::chrono::nanoseconds timeout_;
+  PerThread<Slot> slots_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,239 @@
+#include "db/tree.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+void CollectObsolete(const Version& before, const VersionEdit& edit,
+                     std::vector<TableRef>* tables) {
+  for (size_t i = 0; i < edit.levels.size(); ++i) {
+    const std::vector<uint64_t>& removed = edit.levels[i].removed;
+    if (removed.empty()) continue;
+    for (const TableRef& table : before.levels()[i].AllTables()) {
+      if (std::find(removed.begin(), removed.end(), table->number()) != removed.end()) {
+        tables->push_back(table);
+      }
+    }
+  }
+}
+
+// A table that only moves to another level stays.
+bool IsAdded(const VersionEdit& edit, const TableRef& table) {
+  return std::any_of(edit.levels.begin(), edit.levels.end(), [&table](const auto& level) {
+    return std::find(level.added.begin(), level.added.end(), table) != level.added.end();
+  });
+}
+
+}  // namespace
+
+Tree::Tree(const Config& config, const InternalKeyComparator& comparator, const Manifest& manifest,
+           std::vector<Level> levels, ManifestStore* store)
+    : config_(config),
+      comparator_(comparator),
+      identity_(manifest),
+      store_(store),
+      sequencer_(manifest.last_sequence),
+      next_table_number_(manifest.next_table_number),
+      active_(std::make_shared<Memtable>(comparator, 0, Slice())),
+      active_epoch_{},
+      version_(std::make_shared<const Version>(comparator, std::move(levels))),
+      views_([this]() NO_THREAD_SAFETY_ANALYSIS {
+        auto view = std::make_shared<ReadView>();
+        view->active = active_;
+        view->active_epoch = active_epoch_;
+        view->version = version_;
+        return view;
+      }()) {
+  by_epoch_[0].store(active_.get(), std::memory_order_release);
+}
+
+Tree::SwitchResult Tree::Switch(bool even_if_not_full) {
+  port::MutexLock lock(mutex_);
+  if (active_->empty()) return SwitchResult::kNotNeeded;
+  if (!even_if_not_full && !IsFull(*active_)) return SwitchResult::kNotNeeded;
+  if (immutables_.size() + 1 >= config_.memtables_max) return SwitchResult::kTooManyMemtables;
+  SwitchLocked();
+  return SwitchResult::kSwitched;
+}
+
+// The order matters:
+//   1. The new memtable is found by its epoch and is in the readers' view;
+//   2. then the sequencer hands its epoch out. Who completes a write in it can read it back.
+void Tree::SwitchLocked() {
+  auto fresh =
+      std::make_shared<Memtable>(comparator_, next_memtable_number_++, GuessPrefixLocked());
+  const auto epoch = static_cast<MemtableEpoch>(static_cast<uint8_t>(active_epoch_) + 1);
+  by_epoch_[static_cast<size_t>(epoch)].store(fresh.get(), std::memory_order_release);
+  std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
+  active_epoch_ = epoch;
+  immutables_.push_back(Immutable{full, false, false, {}});
+  PublishLocked();
+  full->set_cut(sequencer_.Switch());
+}
+
+// What the keys of the memtable before had in common, the next ones are likely to have.
+std::string Tree::GuessPrefixLocked() const {
+  const std::unique_ptr<Iterator> keys = active_->NewIterator();
+  keys->SeekToFirst();
+  if (!keys->Valid()) return std::string();
+  const std::string first = ExtractUserKey(keys->key()).ToString();
+  keys->SeekToLast();
+  const Slice last = ExtractUserKey(keys->key());
+  const size_t limit = std::min(first.size(), last.size());
+  size_t common = 0;
+  while (common < limit && first[common] == last[common]) ++common;
+  return first.substr(0, common);
+}
+
+void Tree::PublishLocked() {
+  auto view = std::make_shared<ReadView>();
+  view->active = active_;
+  view->active_epoch = active_epoch_;
+  for (auto at = immutables_.rbegin(); at != immutables_.rend(); ++at) {
+    view->immutables.push_back(at->memtable);
+  }
+  view->version = version_;
+  views_.Install(std::move(view));
+}
+
+std::shared_ptr<Memtable> Tree::TakeForFlush() {
+  std::shared_ptr<Memtable> memtable;
+  {
+    port::MutexLock lock(mutex_);
+    for (Immutable& immutable : immutables_) {
+      if (immutable.taken) continue;
+      immutable.taken = true;
+      memtable = immutable.memtable;
+      break;
+    }
+  }
+  if (memtable != nullptr) sequencer_.WaitSettled(memtable->cut() - 1);
+  return memtable;
+}
+
+bool Tree::HasMemtableToFlush() const {
+  port::MutexLock lock(mutex_);
+  return std::any_of(immutables_.begin(), immutables_.end(),
+                     [](const Immutable& immutable) { return !immutable.taken; });
+}
+
+Tree::Immutable* Tree::FindLocked(const Memtable& memtable) {
+  for (Immutable& immutable : immutables_) {
+    if (immutable.memtable.get() == &memtable) return &immutable;
+  }
+  return nullptr;
+}
+
+void Tree::ReturnUnflushed(const Memtable& memtable) {
+  port::MutexLock lock(mutex_);
+  Immutable* immutable = FindLocked(memtable);
+  assert(immutable != nullptr);
+  immutable->taken = false;
+}
+
+Status Tree::InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector<TableRef> tables) {
+  port::MutexLock installing(installing_);
+  {
+    port::MutexLock lock(mutex_);
+    Immutable* immutable = FindLocked(*memtable);
+    assert(immutable != nullptr);
+    immutable->flushed = true;
+    immutable->tables = std::move(tables);
+  }
+  const Status status = InstallFlushed();
+  // The caller gives these tables up: no later install may take them for flushed.
+  if (!status.ok()) ForgetFlush(*memtable);
+  return status;
+}
+
+void Tree::ForgetFlush(const Memtable& memtable) {
+  port::MutexLock lock(mutex_);
+  Immutable* immutable = FindLocked(memtable);
+  assert(immutable != nullptr);
+  immutable->flushed = false;
+  immutable->tables.clear();
+}
+
+// Installs the oldest memtables as far as they are flushed without a gap.
+Status Tree::InstallFlushed() {
+  size_t count = 0;
+  std::shared_ptr<const Version> version;
+  VersionEdit edit(1);
+  {
+    port::MutexLock lock(mutex_);
+    version = version_;
+    for (; count < immutables_.size() && immutables_[count].flushed; ++count) {
+      std::vector<TableRef>& added = edit.levels[0].added;
+      const std::vector<TableRef>& tables = immutables_[count].tables;
+      added.insert(added.begin(), tables.begin(), tables.end());
+    }
+  }
+  if (count == 0) return Status::OK();
+  if (!edit.levels[0].added.empty()) version = version->With(edit);
+  assert(version->CheckInvariants().ok());
+  DLSM_RETURN_IF_ERROR(Store(*version));
+  port::MutexLock lock(mutex_);
+  version_ = std::move(version);
+  immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(count));
+  PublishLocked();
+  return Status::OK();
+}
+
+Status Tree::InstallMerge(const VersionEdit& edit) {
+  std::vector<TableRef> removed;  // Let go after the locks.
+  port::MutexLock installing(installing_);
+  const std::shared_ptr<const Version> before = Head();
+  std::shared_ptr<const Version> version = before->With(edit);
+  assert(version->CheckInvariants().ok());
+  DLSM_RETURN_IF_ERROR(Store(*version));
+  CollectObsolete(*before, edit, &removed);
+  for (const TableRef& table : removed) {
+    if (!IsAdded(edit, table)) table->MarkObsolete();
+  }
+  port::MutexLock lock(mutex_);
+  version_ = std::move(version);
+  PublishLocked();
+  return Status::OK();
+}
+
+std::shared_ptr<const Version> Tree::Head() const {
+  port::MutexLock lock(mutex_);
+  return version_;
+}
+
+Status Tree::PutManifest() {
+  port::MutexLock installing(installing_);
+  return Store(*Head());
+}
+
+Status Tree::Store(const Version& version) {
+  Manifest manifest = identity_;
+  manifest.last_sequence = sequencer_.Now().next - 1;
+  manifest.next_table_number = next_table_number_.load(std::memory_order_relaxed);
+  std::vector<RemoteSpan> live;
+  for (const Level& level : version.levels()) {
+    for (const TableRef& table : level.AllTables()) {
+      live.push_back(AllocatedSpan(table->meta().image));
+    }
+  }
+  return store_->Put(ManifestCodec::Encode(manifest, version.levels()), std::move(live));
+}
+
+Tree::MemtableCounts Tree::Memtables() const {
+  port::MutexLock lock(mutex_);
+  MemtableCounts counts;
+  counts.immutable = immutables_.size();
+  counts.bytes = active_->MemoryUsage();
+  for (const Immutable& immutable : immutables_) counts.bytes += immutable.memtable->MemoryUsage();
+  counts.newest_number = active_->number();
+  counts.oldest_number =
+      immutables_.empty() ? active_->number() : immutables_.front().memtable->number();
+  return counts;
+}
+
+}  // namespace dlsm

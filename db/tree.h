@@ -1,0 +1,125 @@
+// The LSM-tree's state: memtables, version, and the view of both that readers hold.
+//
+// How the parts change:
+//   switch   the active memtable becomes the newest immutable one; a new one takes its place.
+//   flush    the oldest immutable memtables leave, their tables enter level 0, in one step. Flushes
+//            run side by side and end in any order; they are installed in the order of memtables.
+//   merge    some tables leave, others enter, in one step.
+// A change of the version first goes into the manifest, then becomes visible.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/manifest.h"
+#include "db/manifest_store.h"
+#include "db/memtable.h"
+#include "db/read_view.h"
+#include "db/sequencer.h"
+#include "db/version.h"
+#include "port/mutex.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class Tree {
+ public:
+  struct Config {
+    size_t memtable_bytes = 0;
+    size_t memtables_max = 0;  // The active one included.
+  };
+  // `store` outlives the tree.
+  Tree(const Config& config, const InternalKeyComparator& comparator, const Manifest& manifest,
+       std::vector<Level> levels, ManifestStore* store);
+
+  Sequencer& sequencer() { return sequencer_; }
+  ReadViews& views() { return views_; }
+  const InternalKeyComparator& comparator() const { return comparator_; }
+
+  // Memtable of a write that is under way: it lives at least as long as the write.
+  Memtable& MemtableOf(MemtableEpoch epoch) const {
+    // Pairs with the store in SwitchLocked, which comes before the epoch is handed out.
+    return *by_epoch_[static_cast<size_t>(epoch)].load(std::memory_order_acquire);
+  }
+  bool IsFull(const Memtable& memtable) const {
+    return memtable.MemoryUsage() >= config_.memtable_bytes;
+  }
+
+  enum class SwitchResult : uint8_t { kNotNeeded, kSwitched, kTooManyMemtables };
+  // Switches if the active memtable is full, or, with `even_if_not_full`, if it holds anything.
+  SwitchResult Switch(bool even_if_not_full) LOCKS_EXCLUDED(mutex_);
+
+  // The oldest immutable memtable that nobody is flushing, now the caller's to flush; null if none.
+  // Complete when this returns.
+  std::shared_ptr<Memtable> TakeForFlush() LOCKS_EXCLUDED(mutex_);
+  bool HasMemtableToFlush() const LOCKS_EXCLUDED(mutex_);
+  void ReturnUnflushed(const Memtable& memtable) LOCKS_EXCLUDED(mutex_);
+  // Hands in what a flush made (newest first); it becomes visible at once, or when the memtables
+  // before it have been flushed too. On an error nothing has changed and the memtable is the
+  // caller's still.
+  Status InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector<TableRef> tables)
+      LOCKS_EXCLUDED(mutex_, installing_);
+
+  // Makes the edit visible. On an error nothing has changed.
+  Status InstallMerge(const VersionEdit& edit) LOCKS_EXCLUDED(mutex_, installing_);
+
+  // Puts the manifest once more, with the present sequence number.
+  Status PutManifest() LOCKS_EXCLUDED(mutex_, installing_);
+
+  uint64_t NewTableNumber() { return next_table_number_.fetch_add(1, std::memory_order_relaxed); }
+
+  struct MemtableCounts {
+    size_t immutable = 0;
+    size_t bytes = 0;            // Of all memtables.
+    uint64_t newest_number = 0;  // Of the active one.
+    uint64_t oldest_number = 0;  // Of the oldest that is not flushed.
+  };
+  MemtableCounts Memtables() const LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Immutable {
+    std::shared_ptr<Memtable> memtable;
+    bool taken = false;
+    bool flushed = false;
+    std::vector<TableRef> tables;
+  };
+
+  void SwitchLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PublishLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string GuessPrefixLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Immutable* FindLocked(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetFlush(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(installing_)
+      LOCKS_EXCLUDED(mutex_);
+  Status InstallFlushed() EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
+  Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
+  std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);
+
+  const Config config_;
+  const InternalKeyComparator comparator_;
+  const Manifest identity_;  // Names of comparator and filter policy.
+  ManifestStore* const store_;
+
+  Sequencer sequencer_;
+  std::atomic<uint64_t> next_table_number_;
+  // By MemtableEpoch. Far fewer memtables than epochs exist at once.
+  std::array<std::atomic<Memtable*>, 256> by_epoch_{};
+
+  // One change of the version at a time, manifest included. Taken before mutex_.
+  port::Mutex installing_;
+
+  mutable port::Mutex mutex_;  // Never held across a call to a memory node.
+  std::shared_ptr<Memtable> active_ GUARDED_BY(mutex_);
+  MemtableEpoch active_epoch_ GUARDED_BY(mutex_);
+  uint64_t next_memtable_number_ GUARDED_BY(mutex_) = 1;
+  std::vector<Immutable> immutables_ GUARDED_BY(mutex_);  // Oldest first.
+  std::shared_ptr<const Version> version_ GUARDED_BY(mutex_);
+
+  ReadViews views_;  // Last: what it holds refers to nothing here.
+};
+
+}  // namespace dlsm

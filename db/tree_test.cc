@@ -1,0 +1,226 @@
+#include "db/tree.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "db/fake_memory_node_testing.h"
+#include "db/fake_table_testing.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+const InternalKeyComparator& Bytewise() {
+  static const InternalKeyComparator comparator(BytewiseComparator());
+  return comparator;
+}
+
+class FakeManifestStore final : public ManifestStore {
+ public:
+  Status Put(const std::string& bytes, std::vector<RemoteSpan> live) override {
+    if (before_put) {
+      const Status status = before_put();
+      if (!status.ok()) return status;
+    }
+    ++puts;
+    manifest = bytes;
+    live_spans = std::move(live);
+    return Status::OK();
+  }
+
+  std::function<Status()> before_put;
+  int puts = 0;
+  std::string manifest;
+  std::vector<RemoteSpan> live_spans;
+};
+
+class TreeTest : public testing::Test {
+ protected:
+  static std::vector<Level> TwoLevels() {
+    return {Level(Guard::Order::kNewestFirst), Level(Guard::Order::kByKey)};
+  }
+
+  void Put(const std::string& key) {
+    const Sequencer::Write write(tree_.sequencer(), 1);
+    tree_.MemtableOf(write.epoch()).Add(write.first(), ValueType::kValue, key, "value", false);
+  }
+  // Puts a key and makes its memtable immutable.
+  std::shared_ptr<Memtable> PutAndTake(const std::string& key) {
+    Put(key);
+    EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kSwitched);
+    return tree_.TakeForFlush();
+  }
+  TableRef NewTable(const std::string& key, SequenceNumber sequence) {
+    FakeTable table{tree_.NewTableNumber(), key, key, sequence, sequence};
+    return MakeFakeTable(table, &memory_);
+  }
+  std::vector<uint64_t> Level0() {
+    return NumbersOf(tree_.views().Current()->version->levels()[0].sentinel().tables);
+  }
+
+  static Tree::Config Config() {
+    Tree::Config config;
+    config.memtable_bytes = 1 << 20;
+    config.memtables_max = 4;
+    return config;
+  }
+
+  Statistics statistics_;
+  FakeMemoryNode node_{uint64_t{1} << 40};
+  RemoteMemory memory_{RemoteMemory::Config(), &node_, &statistics_};
+  FakeManifestStore store_;
+  Tree tree_{Config(), Bytewise(), Manifest(), TwoLevels(), &store_};
+};
+
+// Fails if an empty memtable is switched, a full set of memtables grows, or a switch goes unseen.
+TEST_F(TreeTest, SwitchesWhatHoldsSomething) {
+  EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kNotNeeded);
+  for (int i = 0; i < 3; ++i) {
+    Put("key");
+    EXPECT_EQ(tree_.Switch(false), Tree::SwitchResult::kNotNeeded) << "not full";
+    EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kSwitched);
+  }
+  Put("key");
+  EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kTooManyMemtables);
+  const auto view = tree_.views().Current();
+  ASSERT_EQ(view->immutables.size(), 3u);
+  EXPECT_GT(view->active->number(), view->immutables[0]->number());
+  EXPECT_GT(view->immutables[0]->number(), view->immutables[2]->number()) << "newest first";
+  EXPECT_EQ(tree_.Memtables().immutable, 3u);
+}
+
+// Fails if a flush that ends before an older one becomes visible first: its tables would be taken
+// for older than those of the memtable that still waits.
+TEST_F(TreeTest, InstallsFlushesInTheOrderOfMemtables) {
+  const auto older = PutAndTake("a");
+  const auto newer = PutAndTake("b");
+  const TableRef newer_table = NewTable("b", 2);
+  ASSERT_OK(tree_.InstallFlush(newer, {newer_table}));
+  EXPECT_EQ(Level0().size(), 0u);
+  EXPECT_EQ(tree_.Memtables().immutable, 2u);
+  const TableRef older_table = NewTable("a", 1);
+  ASSERT_OK(tree_.InstallFlush(older, {older_table}));
+  EXPECT_EQ(Level0(), (std::vector<uint64_t>{newer_table->number(), older_table->number()}));
+  EXPECT_EQ(tree_.Memtables().immutable, 0u);
+  EXPECT_EQ(store_.live_spans.size(), 2u);
+}
+
+// Fails if a change becomes visible that the memory node does not know.
+TEST_F(TreeTest, ShowsNothingThatTheManifestLacks) {
+  const auto memtable = PutAndTake("a");
+  store_.before_put = [] { return Status::IOError("gone"); };
+  EXPECT_TRUE(tree_.InstallFlush(memtable, {NewTable("a", 1)}).IsIOError());
+  EXPECT_EQ(Level0().size(), 0u);
+  EXPECT_EQ(tree_.views().Current()->immutables.size(), 1u);
+  tree_.ReturnUnflushed(*memtable);
+  EXPECT_TRUE(tree_.HasMemtableToFlush());
+  VersionEdit edit(2);
+  edit.levels[1].added = {NewTable("x", 1)};
+  EXPECT_TRUE(tree_.InstallMerge(edit).IsIOError());
+  EXPECT_EQ(tree_.views().Current()->version->table_count(), 0u);
+}
+
+// Fails if a flush that could not be installed is installed later by another one's success: its
+// tables are given up by then, and their memory goes to somebody else.
+TEST_F(TreeTest, AFailedInstallIsNotCarriedOutByTheNext) {
+  const auto older = PutAndTake("a");
+  const auto newer = PutAndTake("b");
+  store_.before_put = [] { return Status::IOError("gone"); };
+  EXPECT_FALSE(tree_.InstallFlush(older, {NewTable("a", 1)}).ok());
+  store_.before_put = nullptr;
+  // The thread that failed has not come to ReturnUnflushed() yet.
+  ASSERT_OK(tree_.InstallFlush(newer, {NewTable("b", 2)}));
+  EXPECT_EQ(Level0().size(), 0u) << "the older memtable's flush has failed";
+  tree_.ReturnUnflushed(*older);
+  EXPECT_EQ(tree_.TakeForFlush(), older);
+  ASSERT_OK(tree_.InstallFlush(older, {NewTable("a", 1)}));
+  EXPECT_EQ(Level0().size(), 2u);
+}
+
+// Fails if a table's memory is given back while a reader holds it, or never; or if that of a table
+// that only changes its level is.
+TEST_F(TreeTest, GivesMemoryBackWhenTheLastReaderIsGone) {
+  TableRef table = NewTable("a", 1);
+  const RemoteSpan image = table->meta().image;
+  ASSERT_OK(tree_.InstallFlush(PutAndTake("a"), {table}));
+  {
+    VersionEdit down(2);
+    down.levels[0].removed = {table->number()};
+    down.levels[1].added = {table};
+    ASSERT_OK(tree_.InstallMerge(down));
+  }
+  auto reader = tree_.views().Current();
+  VersionEdit gone(2);
+  gone.levels[1].removed = {table->number()};
+  table.reset();
+  ASSERT_OK(tree_.InstallMerge(gone));
+  tree_.views().Reclaim();
+  EXPECT_EQ(memory_.queued_free_bytes(), 0u) << "a reader holds the version";
+  EXPECT_TRUE(store_.live_spans.empty());
+  reader.reset();
+  tree_.views().Reclaim();
+  EXPECT_EQ(memory_.queued_free_bytes(), AllocatedSpan(image).bytes);
+}
+
+// Fails if the manifest's sequence number or table number could be given out again after a crash.
+TEST_F(TreeTest, ManifestCoversAllNumbers) {
+  const auto memtable = PutAndTake("a");
+  const TableRef table = NewTable("a", 1);
+  ASSERT_OK(tree_.InstallFlush(memtable, {table}));
+  Manifest manifest;
+  std::vector<Level> levels;
+  const auto open = [&table](const TableMeta&, TableRef* opened) {
+    *opened = table;
+    return Status::OK();
+  };
+  ASSERT_OK(ManifestCodec::Decode(store_.manifest, open, &manifest, &levels));
+  EXPECT_GE(manifest.last_sequence, 1u);
+  EXPECT_GT(manifest.next_table_number, table->number());
+}
+
+// Far more switches than there are memtable epochs, under writers. Fails if a write gets into a
+// memtable that does not own its sequence number, or is lost when the epochs wrap around.
+TEST_F(TreeTest, NoWriteIsLostThroughManySwitches) {
+  constexpr int kWriters = 3;
+  constexpr int kWritesEach = 4000;
+  std::atomic<int> running{kWriters};
+  std::vector<std::thread> writers;
+  for (int w = 0; w < kWriters; ++w) {
+    writers.emplace_back([&] {
+      for (int i = 0; i < kWritesEach; ++i) Put("k");
+      --running;
+    });
+  }
+  SequenceNumber next = 1;
+  int switches = 0;
+  const auto drain = [&] {
+    while (const auto memtable = tree_.TakeForFlush()) {
+      const auto entries = memtable->NewIterator();
+      std::vector<SequenceNumber> found;
+      for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
+        found.push_back(TrailerSequence(ExtractTrailer(entries->key())));
+      }
+      std::sort(found.begin(), found.end());
+      for (const SequenceNumber sequence : found) ASSERT_EQ(sequence, next++);
+      ASSERT_EQ(next, memtable->cut());
+      ASSERT_OK(tree_.InstallFlush(memtable, {}));
+    }
+  };
+  while (running > 0) {
+    if (tree_.Switch(true) == Tree::SwitchResult::kSwitched) ++switches;
+    drain();
+  }
+  for (std::thread& writer : writers) writer.join();
+  (void)tree_.Switch(true);
+  drain();
+  EXPECT_EQ(next, SequenceNumber{kWriters * kWritesEach + 1});
+  EXPECT_GT(switches, 0);
+}
+
+}  // namespace
+}  // namespace dlsm

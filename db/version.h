@@ -1,0 +1,57 @@
+// A version: the levels of the tree at one moment. Immutable and counted.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/level.h"
+
+namespace dlsm {
+
+// What a flush or a merge changes.
+struct VersionEdit {
+  struct LevelEdit {
+    std::vector<uint64_t> removed;  // Table numbers.
+    std::vector<TableRef> added;    // Newest first.
+  };
+  std::vector<LevelEdit> levels;  // By level; may be shorter than the version.
+
+  explicit VersionEdit(size_t level_count) : levels(level_count) {}
+};
+
+class Version {
+ public:
+  Version(const InternalKeyComparator& comparator, std::vector<Level> levels)
+      : comparator_(comparator), levels_(std::move(levels)) {}
+
+  const std::vector<Level>& levels() const { return levels_; }
+  const InternalKeyComparator& comparator() const { return comparator_; }
+
+  std::shared_ptr<const Version> With(const VersionEdit& edit) const;
+
+  // Calls visit(const Table&, int level) for the tables that may hold the key, the ones with newer
+  // versions of it first, until it returns false.
+  template <typename Visit>
+  void ForEachCandidate(const LookupKey& key, Visit visit) const {
+    for (size_t i = 0; i < levels_.size(); ++i) {
+      if (!levels_[i].ForEachCandidate(comparator_, key, visit)) return;
+    }
+  }
+
+  uint64_t bytes() const;
+  uint64_t entries() const;
+  size_t table_count() const;
+  // Of index and filter, on the compute node.
+  uint64_t metadata_bytes() const;
+  SequenceNumber sequence_max() const;
+
+  // Every level's invariants; level 0 newest first, the others without overlap.
+  Status CheckInvariants() const;
+
+ private:
+  const InternalKeyComparator comparator_;
+  const std::vector<Level> levels_;
+};
+
+}  // namespace dlsm
