@@ -1,0 +1,234 @@
+#include "benchmarks/bench_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "benchmarks/resource_usage.h"
+#include "benchmarks/run_threads.h"
+#include "benchmarks/workload_runs.h"
+
+namespace dlsm::bench {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double SecondsSince(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+// Purposes that only the later totals have count from 0.
+std::vector<WireTotal> WireDifference(std::vector<WireTotal> after,
+                                      const std::vector<WireTotal>& before) {
+  for (WireTotal& total : after) {
+    for (const WireTotal& earlier : before) {
+      if (earlier.purpose != total.purpose) continue;
+      total.round_trips -= earlier.round_trips;
+      total.work_requests -= earlier.work_requests;
+      total.doorbells -= earlier.doorbells;
+      total.read_bytes -= earlier.read_bytes;
+      total.write_bytes -= earlier.write_bytes;
+    }
+  }
+  return after;
+}
+
+Latencies ToLatencies(const Histogram& ticks, const TickClock& clock) {
+  const auto percentile = [&](double percent) {
+    return clock.ToMicroseconds(ticks.Percentile(percent));
+  };
+  Latencies latencies;
+  latencies.count = ticks.count();
+  latencies.p50_us = percentile(50);
+  latencies.p75_us = percentile(75);
+  latencies.p99_us = percentile(99);
+  latencies.p999_us = percentile(99.9);
+  latencies.p9999_us = percentile(99.99);
+  latencies.min_us = clock.ToMicroseconds(static_cast<double>(ticks.min()));
+  latencies.mean_us = clock.ToMicroseconds(ticks.Mean());
+  latencies.max_us = clock.ToMicroseconds(static_cast<double>(ticks.max()));
+  return latencies;
+}
+
+// What the machine and the engine spent between two moments.
+class CostMeter {
+ public:
+  explicit CostMeter(Engine& engine) : engine_(engine), before_(engine.Counters()) {
+    ResetPeakRss();
+    cpu_seconds_ = ProcessCpuSeconds();
+  }
+
+  void Stop(BenchResult* result) {
+    const double cpu_seconds = ProcessCpuSeconds() - cpu_seconds_;
+    result->peak_rss_bytes = PeakRssBytes();
+    EngineCounters after = engine_.Counters();
+    result->wire = WireDifference(std::move(after.wire), before_.wire);
+    result->storage_bytes_written = after.storage_bytes_written - before_.storage_bytes_written;
+    result->memory_node_cpu_seconds =
+        static_cast<double>(after.remote_cpu_micros - before_.remote_cpu_micros) * 1e-6;
+    result->cpu_seconds = cpu_seconds + result->memory_node_cpu_seconds;
+    result->index_bytes_per_key = after.index_bytes_per_key;
+  }
+
+ private:
+  Engine& engine_;
+  EngineCounters before_;
+  double cpu_seconds_ = 0;
+};
+
+}  // namespace
+
+BenchRunner::BenchRunner(const BenchOptions& options, std::string engine_name, Engine& engine)
+    : options_(options),
+      engine_name_(std::move(engine_name)),
+      engine_(engine),
+      values_(options.seed, options.value_bytes, options.compression_ratio) {}
+
+Status BenchRunner::Open() {
+  if (!options_.use_existing_db) return Empty();
+  TakeHistory();
+  return engine_.Open(/*create=*/false);
+}
+
+// Leaves an empty database open.
+Status BenchRunner::Empty() {
+  Status status = engine_.Close();
+  if (status.ok()) status = engine_.Destroy();
+  if (status.ok()) status = engine_.Open(/*create=*/true);
+  history_.Clear();
+  return status;
+}
+
+// Takes the word of options.history for what the existing database has seen.
+void BenchRunner::TakeHistory() {
+  history_known_ = !options_.history.empty();
+  for (const std::string& name : options_.history) {
+    const Workload& workload = *FindWorkload(name);
+    if (workload.kind == Workload::Kind::kFill) history_.Clear();
+    std::vector<uint64_t> steps;
+    for (uint32_t thread = 0; thread < options_.threads; ++thread) {
+      steps.push_back(StepsOfThread(workload, options_, thread));
+    }
+    history_.Add(DescribeStream(workload, options_, history_.NextVersion()), std::move(steps));
+  }
+}
+
+BenchResult BenchRunner::Run(const Workload& workload) {
+  BenchResult result;
+  result.name = workload.name;
+  result.engine = engine_name_;
+  ++runs_;
+  // The database that Open() left is still empty before the first write.
+  if (workload.kind == Workload::Kind::kFill && history_.NextVersion() > 1) {
+    result.status = Empty();
+    if (!result.status.ok()) return result;
+  }
+  if (workload.kind == Workload::Kind::kWhole) {
+    RunWhole(workload, &result);
+  } else {
+    RunMeasured(workload, &result);
+  }
+  return result;
+}
+
+void BenchRunner::RunWhole(const Workload& workload, BenchResult* result) {
+  CostMeter meter(engine_);
+  const auto start = SteadyClock::now();
+  result->status = workload.run_whole(engine_, &result->text);
+  result->seconds = SecondsSince(start);
+  result->ops = 1;
+  const double micros = result->seconds * 1e6;
+  result->latencies = {1, micros, micros, micros, micros, micros, micros, micros, micros};
+  meter.Stop(result);
+}
+
+void BenchRunner::RunMeasured(const Workload& workload, BenchResult* result) {
+  SharedState shared{options_, values_, clock_};
+  shared.measured_threads = options_.threads;
+  const bool timed = options_.duration_seconds > 0 && workload.kind != Workload::Kind::kVerify;
+  if (timed) shared.duration_seconds = options_.duration_seconds;
+
+  const StreamPlan plan(DescribeStream(workload, options_, history_.NextVersion()));
+  Expectation expectation;
+  if (workload.kind == Workload::Kind::kVerify) expectation = Expected();
+  const WorkloadInput input{&plan, &plan.chooser(), &expectation, BatchSize(workload)};
+  const auto workers = MakeWorkers(workload, shared);
+  uint64_t operations = 0;
+  for (uint32_t i = 0; i < options_.threads; ++i) operations += workers[i]->operations();
+
+  CostMeter meter(engine_);
+  ProgressLine progress(workload.name, timed ? 0 : operations, options_.progress);
+  result->seconds = RunThreads(
+      engine_, shared, workers,
+      [&](Worker& worker) {
+        worker.measured() ? workload.run(worker, input) : RunBackgroundWriter(worker, input);
+      },
+      progress);
+  Collect(workers, result);
+  if (workload.Writes()) {
+    history_.Add(plan.description(), StepsTaken(workload, workers));
+    const auto written = SteadyClock::now();
+    WaitUntilQuiet(result);
+    result->seconds_to_quiet = result->seconds + SecondsSince(written);
+  }
+  meter.Stop(result);
+}
+
+std::vector<std::unique_ptr<Worker>> BenchRunner::MakeWorkers(const Workload& workload,
+                                                              const SharedState& shared) const {
+  std::vector<std::unique_ptr<Worker>> workers;
+  const uint32_t count = options_.threads + (workload.background_writer ? 1 : 0);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t seed = SplitMix64(options_.seed ^ SplitMix64(runs_ << 32 | i));
+    workers.push_back(
+        std::make_unique<Worker>(shared, i, StepsOfThread(workload, options_, i), seed));
+  }
+  return workers;
+}
+
+void BenchRunner::Collect(const std::vector<std::unique_ptr<Worker>>& workers,
+                          BenchResult* result) const {
+  Histogram latency;
+  result->threads = options_.threads;
+  for (const auto& worker : workers) {
+    if (result->status.ok()) result->status = worker->status();
+    result->user_bytes_written += worker->bytes_written();
+    if (!worker->measured()) {
+      result->background_writes += worker->steps();
+      continue;
+    }
+    result->ops += worker->done();
+    result->found += worker->found();
+    result->misses += worker->missed();
+    latency.Merge(worker->latency());
+  }
+  result->latencies = ToLatencies(latency, clock_);
+}
+
+void BenchRunner::WaitUntilQuiet(BenchResult* result) {
+  Status status = engine_.WaitForBackgroundWork();
+  if (result->status.ok()) result->status = std::move(status);
+}
+
+// The steps that the history needs: those of the writers.
+std::vector<uint64_t> BenchRunner::StepsTaken(const Workload& workload,
+                                              const std::vector<std::unique_ptr<Worker>>& workers) {
+  std::vector<uint64_t> steps;
+  for (const auto& worker : workers) {
+    if (!workload.background_writer || !worker->measured()) steps.push_back(worker->steps());
+  }
+  return steps;
+}
+
+Expectation BenchRunner::Expected() const {
+  Expectation expectation;
+  expectation.known = history_known_;
+  if (expectation.known) expectation.versions = history_.Replay(options_.num);
+  return expectation;
+}
+
+uint64_t BenchRunner::BatchSize(const Workload& workload) const {
+  return options_.batch_size > 0 ? options_.batch_size : workload.usual_batch_size;
+}
+
+}  // namespace dlsm::bench

@@ -1,0 +1,45 @@
+# db_bench, and the stores that it compares dLSM with where they are installed.
+file(GLOB benchmark_sources CONFIGURE_DEPENDS benchmarks/*.cc)
+list(FILTER benchmark_sources EXCLUDE REGEX "_(main|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$")
+add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
+target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
+
+# dlsm_benchmark_peer(ROCKSDB rocksdb header): compiles engine_rocksdb.cc in if it can.
+function(dlsm_benchmark_peer macro name header)
+  find_path(${macro}_INCLUDE ${header})
+  find_library(${macro}_LIBRARY ${name})
+  if(NOT ${macro}_INCLUDE OR NOT ${macro}_LIBRARY)
+    message(STATUS "db_bench: no ${name}, so no comparison with it")
+    return()
+  endif()
+  target_sources(dlsm_benchmarks PRIVATE benchmarks/engine_${name}.cc)
+  target_compile_definitions(dlsm_benchmarks PRIVATE DLSM_BENCH_${macro})
+  target_include_directories(dlsm_benchmarks SYSTEM PRIVATE ${${macro}_INCLUDE})
+  target_link_libraries(dlsm_benchmarks PUBLIC ${${macro}_LIBRARY})
+endfunction()
+
+# Their libraries are not built for the sanitizers.
+if(NOT DLSM_SANITIZE)
+  dlsm_benchmark_peer(ROCKSDB rocksdb rocksdb/db.h)
+  dlsm_benchmark_peer(LEVELDB leveldb leveldb/db.h)
+endif()
+
+add_executable(db_bench benchmarks/db_bench_main.cc)
+target_link_libraries(db_bench PRIVATE dlsm_benchmarks dlsm_settings gflags)
+
+if(DLSM_TESTS)
+  enable_testing()
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  file(GLOB benchmark_tests CONFIGURE_DEPENDS benchmarks/*_test.cc)
+  add_executable(benchmarks_test ${benchmark_tests})
+  target_link_libraries(benchmarks_test PRIVATE dlsm_benchmarks dlsm_settings GTest::gmock
+                        GTest::gtest_main)
+  gtest_discover_tests(benchmarks_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600)
+
+  add_test(NAME db_bench.smoke
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/smoke_test.py $<TARGET_FILE:db_bench>
+                   $<TARGET_FILE:Server>)
+  set_tests_properties(db_bench.smoke PROPERTIES LABELS end_to_end TIMEOUT 900)
+endif()

@@ -1,0 +1,414 @@
+// db_bench: measures dLSM, and its peers with the same keys, values, threads and clock.
+//
+//   fillseq                put all keys in order; the threads share them out
+//   fillrandom             put num random keys in each thread (63% of all keys with one)
+//   filluniquerandom       put all keys once in random order; shared out
+//   fillbatch              as fillseq, in batches of 1000
+//   fillsync               put num/1000 random keys, each with sync
+//   overwrite              put num random keys in each thread into what is there
+//   readrandom             get random keys
+//   readmissing            get keys that lie between the others
+//   readhot                get random keys of the first 1%
+//   multireadrandom        get random keys in batches of 32; an operation is a key
+//   readseq                iterate from the first key
+//   readreverse            iterate from the last key down
+//   seekrandom             new iterator, seek to a random key, --seek_nexts steps
+//   readrandomwriterandom  get or put random keys, --readwritepercent of them gets
+//   readwhilewriting       readrandom, while one more thread overwrites
+//   deleteseq              delete all keys in order; shared out
+//   deleterandom           delete num random keys in each thread
+//   verify                 get and scan every key, compare with what was written
+//   compact flush waitforbackground stats levelstats
+//
+// The fill workloads start with an empty database. Sequential and unique workloads share the keys
+// out among the threads; the others do num (or --reads, --writes) operations in each thread, as
+// RocksDB's db_bench does. "found" is the share of reads that found their key.
+#include <fmt/format.h>
+#include <gflags/gflags.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "benchmarks/bench_runner.h"
+#include "benchmarks/report.h"
+#include "benchmarks/scratch_folder.h"
+#include "benchmarks/workload.h"
+#include "dLSM/db.h"
+
+DEFINE_string(benchmarks,
+              "fillseq,fillrandom,overwrite,readrandom,readmissing,readhot,readseq,"
+              "readreverse,seekrandom,multireadrandom,readrandomwriterandom,readwhilewriting,"
+              "verify,compact,readrandom,readseq,deleterandom",
+              "Workloads to run, in this order, separated by commas");
+DEFINE_string(engine, "dlsm", "dlsm, rocksdb, rocksdb_mmap or leveldb");
+DEFINE_string(db, "",
+              "Name (dlsm) or folder (others) of the database; empty: db_bench (dlsm), or a "
+              "folder in tmpfs that is deleted at the end");
+DEFINE_bool(use_existing_db, false,
+            "Open the database that is there, and leave it; fill workloads "
+            "are skipped");
+DEFINE_string(history, "",
+              "With --use_existing_db: the write workloads that an earlier run with the "
+              "same flags did, so that verify knows what must be there");
+
+DEFINE_uint64(num, 1'000'000, "Keys are numbers below this");
+DEFINE_int64(reads, -1, "Reads of each thread; negative: num");
+DEFINE_int64(writes, -1, "Writes of each thread; negative: num, or its share of the keys");
+DEFINE_uint32(threads, 1, "Threads of each workload");
+DEFINE_double(duration, 0, "Seconds for each workload; 0: as many as the operations take");
+DEFINE_uint64(key_size, 20, "Bytes of a key");
+DEFINE_uint64(value_size, 400, "Bytes of a value");
+DEFINE_double(compression_ratio, 0.5, "What values compress to, of their size");
+DEFINE_uint64(batch_size, 0,
+              "Entries of a write batch, keys of a MultiGet; 0: 1 and 32, fillbatch "
+              "1000");
+DEFINE_uint32(readwritepercent, 90, "Share of reads in readrandomwriterandom");
+DEFINE_uint64(seek_nexts, 0, "Steps after each seek of seekrandom");
+DEFINE_string(distribution, "uniform",
+              "Of the keys of all but the fill workloads: uniform, zipfian "
+              "or latest");
+DEFINE_double(zipf_theta, 0.99, "Skew of zipfian and latest");
+DEFINE_uint64(seed, 301, "Of keys and values: the same seed, the same run");
+DEFINE_bool(touch_values, true, "Read one byte of each cache line of every value found");
+DEFINE_bool(histogram, false, "Print more percentiles");
+DEFINE_bool(progress, true, "Print progress of long workloads on stderr");
+DEFINE_string(json, "", "File that gets an array with one object for each benchmark");
+
+DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes of a memtable");
+DEFINE_int32(max_write_buffer_number, 4, "Memtables, the active one included");
+DEFINE_uint64(target_file_size_base, 64 << 20, "Bytes of a table made by a merge");
+DEFINE_int32(max_background_flushes, 2, "Flushes at a time");
+DEFINE_int32(max_background_compactions, 2, "Merges at a time");
+DEFINE_int32(subcompactions, 2, "Parts of a merge at a time");
+DEFINE_int32(level0_file_num_compaction_trigger, 4, "Tables in level 0 that start a merge");
+DEFINE_int32(level0_stop_writes_trigger, 24, "Tables in level 0 that stop writers");
+DEFINE_uint64(max_bytes_for_level_base, 256 << 20, "Bytes of level 1");
+DEFINE_int32(bloom_bits, 10, "Filter bits for each key; 0: no filter");
+DEFINE_int64(cache_size, -1,
+             "Bytes of the block cache; negative: what holds the data, at most 4 GB");
+DEFINE_uint64(block_size, 8192, "Bytes of a block of dlsm's block-based tables");
+DEFINE_string(compression_type, "none", "none or snappy");
+DEFINE_bool(verify_checksum, false, "Verify checksums on reads");
+
+DEFINE_string(table_format, "byte", "dlsm: byte or block");
+DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node or compute_node");
+DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
+DEFINE_string(config, "", "dlsm: path of a connection.conf");
+DEFINE_string(memory_nodes, "",
+              "dlsm: host[:port] of each memory node, separated by commas; with "
+              "neither this nor --config, one inside this process");
+DEFINE_string(secret_file, "", "dlsm: file with the secret of the cluster");
+DEFINE_uint32(compute_node_id, 0, "dlsm: which of the compute nodes of --config this is");
+DEFINE_uint32(fixed_compute_shards_num, 1, "dlsm: shards of the database; only 1");
+DEFINE_uint64(embedded_memory_bytes, 0,
+              "dlsm: size of the memory node inside this process; 0: three "
+              "quarters of the machine's memory");
+DEFINE_uint64(simulated_rtt_ns, 0, "dlsm: round-trip time of a simulated network");
+DEFINE_double(simulated_gbit_per_second, 0, "dlsm: bandwidth of a simulated network; 0: no limit");
+
+namespace dlsm::bench {
+namespace {
+
+std::vector<std::string> SplitAtCommas(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream stream(list);
+  for (std::string part; std::getline(stream, part, ',');) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+template <typename Value>
+Status Wrong(const char* flag, const Value& value, const std::string& allowed) {
+  return Status::InvalidArgument(fmt::format("--{}={}: allowed is {}", flag, value, allowed));
+}
+
+template <typename Value>
+Status CheckRange(const char* flag, Value value, Value least, Value most) {
+  if (least <= value && value <= most) return Status::OK();
+  return Wrong(flag, value, fmt::format("{} to {}", least, most));
+}
+
+// *chosen gets the index of `value` among `allowed`.
+Status CheckChoice(const char* flag, const std::string& value,
+                   const std::vector<std::string>& allowed, size_t* chosen) {
+  const auto found = std::find(allowed.begin(), allowed.end(), value);
+  if (found == allowed.end())
+    return Wrong(flag, value, fmt::format("{}", fmt::join(allowed, ", ")));
+  *chosen = static_cast<size_t>(found - allowed.begin());
+  return Status::OK();
+}
+
+Status CheckWorkloads(const char* flag, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (FindWorkload(name) != nullptr) continue;
+    std::string catalogue;
+    for (const Workload& workload : Workloads()) {
+      catalogue += (catalogue.empty() ? "" : ", ") + std::string(workload.name);
+    }
+    return Wrong(flag, name, catalogue);
+  }
+  return Status::OK();
+}
+
+// Only what is a fixed function of the flags: how far the writer of readwhilewriting came is not.
+Status CheckHistory(const std::vector<std::string>& names) {
+  Status status = CheckWorkloads("history", names);
+  for (const std::string& name : names) {
+    if (!status.ok()) return status;
+    const Workload& workload = *FindWorkload(name);
+    if (!workload.Writes() || workload.background_writer) {
+      status = Wrong("history", name, "a list of fill, overwrite and delete workloads");
+    }
+  }
+  return status;
+}
+
+Status FirstError(std::initializer_list<Status> statuses) {
+  for (const Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
+  return Status::OK();
+}
+
+Status CheckRanges() {
+  constexpr uint64_t kSizeMin = 64 << 10;
+  constexpr uint64_t kSizeMax = uint64_t{4} << 30;
+  return FirstError({
+      CheckRange<uint64_t>("num", FLAGS_num, 1, uint64_t{1} << 40),
+      CheckRange<uint32_t>("threads", FLAGS_threads, 1, 1024),
+      CheckRange<double>("duration", FLAGS_duration, 0, 1e7),
+      CheckRange<uint64_t>("key_size", FLAGS_key_size, KeyBytesMin(FLAGS_num), kKeyBytesMax),
+      CheckRange<uint64_t>("value_size", FLAGS_value_size, 0, kValueBytesMax),
+      CheckRange<double>("compression_ratio", FLAGS_compression_ratio, 0.01, 1),
+      CheckRange<uint64_t>("batch_size", FLAGS_batch_size, 0, 1'000'000),
+      CheckRange<uint32_t>("readwritepercent", FLAGS_readwritepercent, 0, 100),
+      CheckRange<double>("zipf_theta", FLAGS_zipf_theta, 0.01, 10),
+      CheckRange<uint64_t>("write_buffer_size", FLAGS_write_buffer_size, kSizeMin, kSizeMax),
+      CheckRange<int32_t>("max_write_buffer_number", FLAGS_max_write_buffer_number, 2, 1024),
+      CheckRange<uint64_t>("target_file_size_base", FLAGS_target_file_size_base, kSizeMin,
+                           kSizeMax - 1),
+      CheckRange<int32_t>("max_background_flushes", FLAGS_max_background_flushes, 1, 256),
+      CheckRange<int32_t>("max_background_compactions", FLAGS_max_background_compactions, 1, 256),
+      CheckRange<int32_t>("subcompactions", FLAGS_subcompactions, 1, 256),
+      CheckRange<int32_t>("level0_file_num_compaction_trigger",
+                          FLAGS_level0_file_num_compaction_trigger, 1, 10'000),
+      CheckRange<int32_t>("level0_stop_writes_trigger", FLAGS_level0_stop_writes_trigger,
+                          FLAGS_level0_file_num_compaction_trigger, 10'000),
+      CheckRange<uint64_t>("max_bytes_for_level_base", FLAGS_max_bytes_for_level_base, kSizeMin,
+                           uint64_t{1} << 50),
+      CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, 0, 100),
+      CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
+      CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
+      FLAGS_fixed_compute_shards_num == 1
+          ? Status::OK()
+          : Wrong("fixed_compute_shards_num", FLAGS_fixed_compute_shards_num,
+                  "1: a database has one shard"),
+  });
+}
+
+Status MakeBenchOptions(BenchOptions* options) {
+  options->benchmarks = SplitAtCommas(FLAGS_benchmarks);
+  options->history = SplitAtCommas(FLAGS_history);
+  size_t distribution = 0;
+  Status status = FirstError({CheckWorkloads("benchmarks", options->benchmarks),
+                              CheckHistory(options->history), CheckRanges(),
+                              CheckChoice("distribution", FLAGS_distribution,
+                                          {"uniform", "zipfian", "latest"}, &distribution)});
+  if (!status.ok()) return status;
+  if (options->benchmarks.empty()) return Wrong("benchmarks", "", "a list of workloads");
+  options->num = FLAGS_num;
+  options->reads = static_cast<uint64_t>(std::max<int64_t>(0, FLAGS_reads));
+  options->writes = static_cast<uint64_t>(std::max<int64_t>(0, FLAGS_writes));
+  options->threads = FLAGS_threads;
+  options->duration_seconds = FLAGS_duration;
+  options->key_bytes = FLAGS_key_size;
+  options->value_bytes = FLAGS_value_size;
+  options->compression_ratio = FLAGS_compression_ratio;
+  options->batch_size = FLAGS_batch_size;
+  options->read_percent = FLAGS_readwritepercent;
+  options->seek_nexts = FLAGS_seek_nexts;
+  options->distribution = static_cast<Distribution>(distribution);
+  options->zipf_theta = FLAGS_zipf_theta;
+  options->seed = FLAGS_seed;
+  options->touch_values = FLAGS_touch_values;
+  options->progress = FLAGS_progress;
+  options->use_existing_db = FLAGS_use_existing_db;
+  return Status::OK();
+}
+
+// What holds the data twice, since merges leave old blocks behind, but at most 4 GB.
+size_t CacheBytes() {
+  if (FLAGS_cache_size >= 0) return static_cast<size_t>(FLAGS_cache_size);
+  constexpr uint64_t kMost = uint64_t{4} << 30;
+  const double data =
+      static_cast<double>(FLAGS_num) * static_cast<double>(FLAGS_key_size + FLAGS_value_size);
+  return static_cast<size_t>(std::clamp(2 * data, 8.0 * (1 << 20), static_cast<double>(kMost)));
+}
+
+Status MakeEngineOptions(EngineOptions* options) {
+  size_t format = 0, place = 0, compression = 0, engine = 0, fabric = 0;
+  Status status = FirstError({
+      CheckChoice("engine", FLAGS_engine, EngineNames(), &engine),
+      CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &format),
+      CheckChoice("compaction_place", FLAGS_compaction_place, {"memory_node", "compute_node"},
+                  &place),
+      CheckChoice("compression_type", FLAGS_compression_type, {"none", "snappy"}, &compression),
+      FLAGS_fabric.empty()
+          ? Status::OK()
+          : CheckChoice("fabric", FLAGS_fabric, {"local", "shm", "tcp", "verbs"}, &fabric),
+  });
+  if (!status.ok()) return status;
+  if (FLAGS_engine == "dlsm" && compression > 0 && format == 0) {
+    return Wrong("compression_type", FLAGS_compression_type, "none, unless --table_format=block");
+  }
+  options->engine = FLAGS_engine;
+  options->db = FLAGS_db;
+  options->write_buffer_size = FLAGS_write_buffer_size;
+  options->max_write_buffer_number = FLAGS_max_write_buffer_number;
+  options->target_file_size_base = FLAGS_target_file_size_base;
+  options->max_background_flushes = FLAGS_max_background_flushes;
+  options->max_background_compactions = FLAGS_max_background_compactions;
+  options->subcompactions = FLAGS_subcompactions;
+  options->level0_file_num_compaction_trigger = FLAGS_level0_file_num_compaction_trigger;
+  options->level0_stop_writes_trigger = FLAGS_level0_stop_writes_trigger;
+  options->max_bytes_for_level_base = FLAGS_max_bytes_for_level_base;
+  options->bloom_bits = FLAGS_bloom_bits;
+  options->cache_bytes = CacheBytes();
+  options->block_size = FLAGS_block_size;
+  options->snappy = compression > 0;
+  options->verify_checksums = FLAGS_verify_checksum;
+  options->block_based = format == 1;
+  options->compaction_on_compute_node = place == 1;
+  options->fabric = FLAGS_fabric;
+  options->config = FLAGS_config;
+  options->memory_nodes = FLAGS_memory_nodes;
+  options->secret_file = FLAGS_secret_file;
+  options->compute_node_id = FLAGS_compute_node_id;
+  options->embedded_memory_bytes = FLAGS_embedded_memory_bytes;
+  options->simulated_rtt_ns = FLAGS_simulated_rtt_ns;
+  options->simulated_gbit_per_second = FLAGS_simulated_gbit_per_second;
+  return Status::OK();
+}
+
+void PrintConfiguration(const BenchOptions& options, const EngineOptions& engine_options,
+                        const Engine& engine) {
+  const double entry_bytes = static_cast<double>(options.key_bytes + options.value_bytes);
+  fmt::print("engine:         {}\n", engine_options.engine);
+  for (const std::string& note : engine.Notes()) fmt::print("  {}\n", note);
+  if (engine_options.engine == "dlsm") {
+    fmt::print("  table format: {}, merges on the {}\n", FLAGS_table_format,
+               FLAGS_compaction_place);
+    if (FLAGS_simulated_rtt_ns > 0 || FLAGS_simulated_gbit_per_second > 0) {
+      fmt::print("  simulated network: {} ns, {} Gbit/s\n", FLAGS_simulated_rtt_ns,
+                 FLAGS_simulated_gbit_per_second);
+    }
+  }
+  fmt::print("entries:        {} keys of {} B, values of {} B: {:.1f} MB\n", options.num,
+             options.key_bytes, options.value_bytes,
+             static_cast<double>(options.num) * entry_bytes / (1 << 20));
+  fmt::print("keys chosen:    {}{}\n", FLAGS_distribution,
+             options.distribution == Distribution::kUniform
+                 ? ""
+                 : fmt::format(", theta {}", options.zipf_theta));
+  fmt::print("threads:        {} on {} processors\n", options.threads, get_nprocs());
+  fmt::print(
+      "memtables:      {} of {:.1f} MB; tables of {:.1f} MB; {} filter bits; compression {}\n",
+      engine_options.max_write_buffer_number,
+      static_cast<double>(engine_options.write_buffer_size) / (1 << 20),
+      static_cast<double>(engine_options.target_file_size_base) / (1 << 20),
+      engine_options.bloom_bits, FLAGS_compression_type);
+  fmt::print("seed:           {}\n", options.seed);
+#ifndef __OPTIMIZE__
+  fmt::print("WARNING: compiled without optimisation; the figures say little\n");
+#endif
+  fmt::print("\n{}\n", TableHeading());
+  std::fflush(stdout);
+}
+
+void Print(const BenchResult& result) {
+  fmt::print("{}\n", TableRow(result));
+  if (FLAGS_histogram) fmt::print("{}\n", LatencyText(result));
+  if (!result.text.empty()) fmt::print("{}\n", result.text);
+  std::fflush(stdout);
+}
+
+// After each benchmark, so that a run which is cut short leaves what it has.
+Status WriteResults(const std::vector<BenchResult>& results) {
+  return FLAGS_json.empty() ? Status::OK() : WriteJson(FLAGS_json, results);
+}
+
+// Runs them all, up to the first that fails.
+Status RunBenchmarks(const BenchOptions& options, BenchRunner& runner,
+                     std::vector<BenchResult>* results) {
+  for (const std::string& name : options.benchmarks) {
+    const Workload& workload = *FindWorkload(name);
+    if (runner.Skips(workload)) {
+      fmt::print("{:<22} skipped (--use_existing_db)\n", name);
+      continue;
+    }
+    const BenchResult result = runner.Run(workload);
+    if (!result.status.ok()) {
+      return Status::Aborted(name + " failed", result.status.ToString());
+    }
+    Print(result);
+    results->push_back(result);
+    Status written = WriteResults(*results);
+    if (!written.ok()) return written;
+  }
+  return Status::OK();
+}
+
+Status RunAll() {
+  BenchOptions options;
+  EngineOptions engine_options;
+  Status status = MakeBenchOptions(&options);
+  if (status.ok()) status = MakeEngineOptions(&engine_options);
+  if (status.ok()) status = WriteResults({});  // A path that cannot be written is told at once.
+  if (!status.ok()) return status;
+
+  ScratchFolder scratch;
+  if (engine_options.db.empty()) {
+    const bool needs_folder = engine_options.engine != "dlsm";
+    if (needs_folder && FLAGS_use_existing_db) return Wrong("db", "", "the folder that exists");
+    if (needs_folder) status = scratch.Create();
+    if (!status.ok()) return status;
+    engine_options.db = needs_folder ? scratch.path() : "db_bench";
+  }
+  std::unique_ptr<Engine> engine;
+  status = NewEngine(engine_options, &engine);
+  if (!status.ok()) return status;
+  BenchRunner runner(options, engine_options.engine, *engine);
+  status = runner.Open();
+  if (!status.ok()) return status;
+  PrintConfiguration(options, engine_options, *engine);
+  std::vector<BenchResult> results;
+  status = RunBenchmarks(options, runner, &results);
+  return FirstError({status, engine->Close()});
+}
+
+}  // namespace
+}  // namespace dlsm::bench
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("db_bench [--benchmarks=fillrandom,readrandom,...] [flags]");
+  gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  dlsm::Status status;
+  if (argc > 1) {
+    status = dlsm::Status::InvalidArgument(
+        fmt::format("unknown argument {}: flags begin with --", argv[1]));
+  } else {
+    status = dlsm::bench::RunAll();
+  }
+  gflags::ShutDownCommandLineFlags();
+  if (status.ok()) return 0;
+  fmt::print(stderr, "db_bench: {}\n", status.ToString());
+  return 1;
+}

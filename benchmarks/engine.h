@@ -1,0 +1,149 @@
+// A key-value store under measurement. Each store is one file, engine_<name>.cc, behind the same
+// two interfaces, so that workloads, generators and clock are the same for all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dLSM/slice.h"
+#include "dLSM/status.h"
+
+namespace dlsm::bench {
+
+// The sizes and limits that all stores have in common, and dLSM's own.
+struct EngineOptions {
+  std::string engine = "dlsm";
+  // dLSM: a name. Others: a folder.
+  std::string db;
+
+  size_t write_buffer_size = size_t{64} << 20;
+  int max_write_buffer_number = 4;
+  size_t target_file_size_base = size_t{64} << 20;
+  int max_background_flushes = 2;
+  int max_background_compactions = 2;
+  int subcompactions = 2;
+  int level0_file_num_compaction_trigger = 4;
+  int level0_stop_writes_trigger = 24;
+  uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
+  int bloom_bits = 10;  // 0: no filter.
+  size_t cache_bytes = size_t{8} << 20;
+  size_t block_size = 8192;
+  bool snappy = false;
+  bool verify_checksums = false;
+
+  bool block_based = false;
+  bool compaction_on_compute_node = false;
+  std::string fabric;
+  std::string config;
+  std::string memory_nodes;
+  std::string secret_file;
+  uint32_t compute_node_id = 0;
+  uint64_t embedded_memory_bytes = 0;
+  uint64_t simulated_rtt_ns = 0;
+  double simulated_gbit_per_second = 0;
+};
+
+enum class Outcome { kFound, kMissing, kFailed };
+
+// An iterator. Each call that moves says whether there is an entry and what it is, in one virtual
+// call; the slices stay valid until the next call.
+class Cursor {
+ public:
+  struct Entry {
+    Slice key;
+    Slice value;
+  };
+
+  virtual ~Cursor() = default;
+  virtual bool SeekToFirst(Entry* entry) = 0;
+  virtual bool SeekToLast(Entry* entry) = 0;
+  virtual bool Seek(const Slice& target, Entry* entry) = 0;
+  virtual bool Next(Entry* entry) = 0;
+  virtual bool Prev(Entry* entry) = 0;
+  virtual Status status() const = 0;
+};
+
+// One thread's handle. Keeps its buffers between calls, so that the measured loops do not allocate.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  virtual Status Put(const Slice& key, const Slice& value) = 0;
+  virtual Status Delete(const Slice& key) = 0;
+  // Collects until WriteBatch(), which applies all at once.
+  virtual void BatchPut(const Slice& key, const Slice& value) = 0;
+  virtual void BatchDelete(const Slice& key) = 0;
+  virtual Status WriteBatch() = 0;
+  // Whether writes return only after they are as durable as the store can make them.
+  virtual void SetSync(bool sync) = 0;
+
+  // *value stays valid until the next call. After kFailed, status() says why.
+  virtual Outcome Get(const Slice& key, Slice* value) = 0;
+  // (*values)[i] has a value if keys[i] was found. Valid until the next call.
+  virtual Status MultiGet(const std::vector<Slice>& keys,
+                          std::vector<std::optional<Slice>>* values) = 0;
+  virtual Status status() const = 0;
+
+  // A new view of the present. The session owns the cursor; at most one at a time, and it is gone
+  // with the next call of this or of DropCursor().
+  virtual Cursor& NewCursor() = 0;
+  virtual void DropCursor() = 0;
+};
+
+struct WireTotal {
+  std::string purpose;
+  uint64_t round_trips = 0;
+  uint64_t work_requests = 0;
+  uint64_t doorbells = 0;
+  uint64_t read_bytes = 0;
+  uint64_t write_bytes = 0;
+};
+
+// Totals since the store was opened, unless said otherwise.
+struct EngineCounters {
+  std::vector<WireTotal> wire;         // Empty where there is no network.
+  uint64_t storage_bytes_written = 0;  // By flushes and merges; logs are not counted.
+  uint64_t remote_cpu_micros = 0;      // Of the memory nodes' processes.
+  // Bytes of index and filter in the process that reads, for each entry in tables, now. None if the
+  // store does not tell.
+  std::optional<double> index_bytes_per_key;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // What a reader of the figures must know: settings, and what could not be made alike.
+  virtual std::vector<std::string> Notes() const = 0;
+
+  // NotFound or InvalidArgument if there is no such database and `create` is false.
+  virtual Status Open(bool create) = 0;
+  virtual Status Close() = 0;
+  // Deletes the database, which is not open; OK if there is none.
+  virtual Status Destroy() = 0;
+
+  // While open. Thread-safe; sessions are destroyed before Close().
+  virtual std::unique_ptr<Session> NewSession() = 0;
+  virtual Status Flush() = 0;
+  virtual Status Compact() = 0;
+  virtual Status WaitForBackgroundWork() = 0;
+  virtual EngineCounters Counters() = 0;
+  virtual std::string Stats() = 0;
+  virtual std::string LevelStats() = 0;
+};
+
+// The stores this program was built with.
+std::vector<std::string> EngineNames();
+// InvalidArgument if options.engine is none of them.
+Status NewEngine(const EngineOptions& options, std::unique_ptr<Engine>* engine);
+
+// Makers of the stores, each in its own file.
+std::unique_ptr<Engine> NewDlsmEngine(const EngineOptions& options);
+std::unique_ptr<Engine> NewRocksdbEngine(const EngineOptions& options, bool mmap);
+std::unique_ptr<Engine> NewLeveldbEngine(const EngineOptions& options);
+
+}  // namespace dlsm::bench

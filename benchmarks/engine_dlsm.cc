@@ -1,0 +1,262 @@
+// dLSM behind the benchmark's interface, through its public headers only.
+#include <charconv>
+#include <sstream>
+
+#include "benchmarks/engine.h"
+#include "dLSM/cache.h"
+#include "dLSM/db.h"
+#include "dLSM/filter_policy.h"
+#include "dLSM/pinnable_slice.h"
+#include "dLSM/statistics.h"
+#include "dLSM/write_batch.h"
+
+namespace dlsm::bench {
+namespace {
+
+class DlsmCursor : public Cursor {
+ public:
+  explicit DlsmCursor(DB& db, const ReadOptions& options) : db_(db), options_(options) {}
+
+  void Renew() {
+    iterator_.reset();
+    iterator_.reset(db_.NewIterator(options_));
+  }
+  void Drop() { iterator_.reset(); }
+
+  bool SeekToFirst(Entry* entry) override {
+    iterator_->SeekToFirst();
+    return Current(entry);
+  }
+  bool SeekToLast(Entry* entry) override {
+    iterator_->SeekToLast();
+    return Current(entry);
+  }
+  bool Seek(const Slice& target, Entry* entry) override {
+    iterator_->Seek(target);
+    return Current(entry);
+  }
+  bool Next(Entry* entry) override {
+    iterator_->Next();
+    return Current(entry);
+  }
+  bool Prev(Entry* entry) override {
+    iterator_->Prev();
+    return Current(entry);
+  }
+  Status status() const override { return iterator_->status(); }
+
+ private:
+  bool Current(Entry* entry) const {
+    if (!iterator_->Valid()) return false;
+    entry->key = iterator_->key();
+    entry->value = iterator_->value();
+    return true;
+  }
+
+  DB& db_;
+  const ReadOptions options_;
+  std::unique_ptr<Iterator> iterator_;
+};
+
+class DlsmSession : public Session {
+ public:
+  DlsmSession(DB& db, const ReadOptions& read) : db_(db), read_(read), cursor_(db, read) {}
+
+  Status Put(const Slice& key, const Slice& value) override { return db_.Put(write_, key, value); }
+  Status Delete(const Slice& key) override { return db_.Delete(write_, key); }
+  void BatchPut(const Slice& key, const Slice& value) override { batch_.Put(key, value); }
+  void BatchDelete(const Slice& key) override { batch_.Delete(key); }
+  Status WriteBatch() override {
+    Status status = db_.Write(write_, &batch_);
+    batch_.Clear();
+    return status;
+  }
+  void SetSync(bool sync) override { write_.sync = sync; }
+
+  Outcome Get(const Slice& key, Slice* value) override {
+    pinned_.Reset();
+    Status status = db_.Get(read_, key, &pinned_);
+    if (status.ok()) [[likely]] {
+      *value = pinned_;
+      return Outcome::kFound;
+    }
+    if (status.IsNotFound()) return Outcome::kMissing;
+    status_ = std::move(status);
+    return Outcome::kFailed;
+  }
+  Status MultiGet(const std::vector<Slice>& keys,
+                  std::vector<std::optional<Slice>>* values) override {
+    const std::vector<Status> statuses = db_.MultiGet(read_, keys, &strings_);
+    values->assign(keys.size(), std::nullopt);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses[i].ok()) {
+        (*values)[i] = Slice(strings_[i]);
+      } else if (!statuses[i].IsNotFound()) {
+        return statuses[i];
+      }
+    }
+    return Status::OK();
+  }
+  Status status() const override { return status_; }
+
+  Cursor& NewCursor() override {
+    cursor_.Renew();
+    return cursor_;
+  }
+  void DropCursor() override { cursor_.Drop(); }
+
+ private:
+  DB& db_;
+  const ReadOptions read_;
+  WriteOptions write_;
+  dlsm::WriteBatch batch_;
+  PinnableSlice pinned_;
+  std::vector<std::string> strings_;
+  DlsmCursor cursor_;
+  Status status_;
+};
+
+class DlsmEngine : public Engine {
+ public:
+  explicit DlsmEngine(const EngineOptions& options)
+      : name_(options.db), verify_checksums_(options.verify_checksums) {
+    SetPlace(options);
+    SetSizes(options);
+  }
+
+  std::vector<std::string> Notes() const override {
+    const bool embedded = options_.config.empty() && options_.memory_nodes.empty();
+    std::vector<std::string> notes;
+    notes.push_back(embedded ? "tables: in a memory node inside this process"
+                             : "tables: in the memory of the memory nodes");
+    if (db_ == nullptr) return notes;
+    std::string fabric;
+    if (db_->GetProperty("dlsm.fabric", &fabric)) notes.push_back("fabric: " + fabric);
+    return notes;
+  }
+
+  Status Open(bool create) override {
+    options_.create_if_missing = create;
+    return DB::Open(options_, name_, &db_);
+  }
+  Status Close() override {
+    if (db_ == nullptr) return Status::OK();
+    Status status = db_->Close();
+    db_.reset();
+    return status;
+  }
+  Status Destroy() override { return DestroyDB(name_, options_); }
+
+  std::unique_ptr<Session> NewSession() override {
+    ReadOptions read;
+    read.verify_checksums = verify_checksums_;
+    return std::make_unique<DlsmSession>(*db_, read);
+  }
+  Status Flush() override { return db_->Flush(FlushOptions()); }
+  Status Compact() override {
+    db_->CompactRange(nullptr, nullptr);
+    return Status::OK();
+  }
+  Status WaitForBackgroundWork() override { return db_->WaitForBackgroundWork(); }
+
+  EngineCounters Counters() override {
+    EngineCounters counters;
+    counters.wire = Wire();
+    const auto statistics = db_->GetStatistics();
+    counters.storage_bytes_written =
+        statistics->Get(Ticker::kFlushBytes) + statistics->Get(Ticker::kMergeBytesWritten);
+    counters.remote_cpu_micros = Number("dlsm.remote-cpu-micros");
+    const uint64_t entries = Number("dlsm.entries");
+    if (entries > 0) {
+      counters.index_bytes_per_key =
+          static_cast<double>(Number("dlsm.metadata-bytes")) / static_cast<double>(entries);
+    }
+    return counters;
+  }
+  std::string Stats() override { return Text("dlsm.stats"); }
+  std::string LevelStats() override { return Text("dlsm.levels"); }
+
+ private:
+  void SetPlace(const EngineOptions& options) {
+    options_.fabric = options.fabric;
+    options_.config = options.config;
+    options_.memory_nodes = options.memory_nodes;
+    options_.secret_file = options.secret_file;
+    options_.compute_node_id = options.compute_node_id;
+    options_.embedded_memory_bytes = options.embedded_memory_bytes;
+    options_.simulated_rtt_ns = options.simulated_rtt_ns;
+    options_.simulated_gbit_per_second = options.simulated_gbit_per_second;
+    options_.compaction_place = options.compaction_on_compute_node ? CompactionPlace::kComputeNode
+                                                                   : CompactionPlace::kMemoryNode;
+  }
+
+  void SetSizes(const EngineOptions& options) {
+    options_.write_buffer_size = options.write_buffer_size;
+    options_.max_write_buffer_number = options.max_write_buffer_number;
+    options_.max_file_size = options.target_file_size_base;
+    options_.max_background_flushes = options.max_background_flushes;
+    options_.max_background_compactions = options.max_background_compactions;
+    options_.max_subcompactions = options.subcompactions;
+    options_.level0_file_num_compaction_trigger = options.level0_file_num_compaction_trigger;
+    options_.level0_stop_writes_trigger = options.level0_stop_writes_trigger;
+    options_.max_bytes_for_level_base = options.max_bytes_for_level_base;
+    options_.block_size = options.block_size;
+    options_.compression = options.snappy ? kSnappyCompression : kNoCompression;
+    options_.table_format =
+        options.block_based ? TableFormat::kBlockBased : TableFormat::kByteAddressable;
+    if (options.block_based) {
+      cache_.reset(NewLRUCache(options.cache_bytes));
+      options_.block_cache = cache_.get();
+    }
+    if (options.bloom_bits == 0) {
+      options_.filter_policy = Options::kNoFilter;
+    } else {
+      filter_.reset(NewBloomFilterPolicy(options.bloom_bits));
+      options_.filter_policy = filter_.get();
+    }
+  }
+
+  std::string Text(const char* property) {
+    std::string text;
+    return db_->GetProperty(property, &text) ? text : std::string();
+  }
+
+  uint64_t Number(const char* property) {
+    const std::string text = Text(property);
+    uint64_t number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  }
+
+  // "purpose round_trips work_requests doorbells read_bytes write_bytes", a line for each purpose;
+  // other lines (a heading) are passed over.
+  std::vector<WireTotal> Wire() {
+    std::vector<WireTotal> totals;
+    std::istringstream lines(Text("dlsm.wire"));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      WireTotal total;
+      if (fields >> total.purpose >> total.round_trips >> total.work_requests >> total.doorbells >>
+          total.read_bytes >> total.write_bytes) {
+        totals.push_back(total);
+      }
+    }
+    return totals;
+  }
+
+  const std::string name_;
+  const bool verify_checksums_;
+  Options options_;
+  // Before the database, which uses them to its end.
+  std::unique_ptr<Cache> cache_;
+  std::unique_ptr<const FilterPolicy> filter_;
+  std::unique_ptr<DB> db_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> NewDlsmEngine(const EngineOptions& options) {
+  return std::make_unique<DlsmEngine>(options);
+}
+
+}  // namespace dlsm::bench

@@ -1,0 +1,133 @@
+#include <optional>
+#include <vector>
+
+#include "benchmarks/workload_runs.h"
+
+namespace dlsm::bench {
+namespace {
+
+// Returns the number of operations done, 0 after a failure.
+uint64_t GetOne(Worker& worker, const Slice& key) {
+  Slice value;
+  switch (worker.session().Get(key, &value)) {
+    case Outcome::kFound:
+      worker.Found(value);
+      return 1;
+    case Outcome::kMissing:
+      worker.Missed();
+      return 1;
+    case Outcome::kFailed:
+      break;
+  }
+  return worker.Fail(worker.session().status());
+}
+
+// Batches of keys, each with a buffer of its own.
+class KeyBatch {
+ public:
+  KeyBatch(uint64_t size, size_t key_bytes)
+      : formatters_(size, KeyFormatter(key_bytes)), keys_(size) {}
+
+  const std::vector<Slice>& Choose(const KeyChooser& chooser, Random& random) {
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      keys_[i] = formatters_[i].Format(chooser.Choose(random));
+    }
+    return keys_;
+  }
+
+ private:
+  std::vector<KeyFormatter> formatters_;
+  std::vector<Slice> keys_;
+};
+
+// Entry by entry: `first` positions the cursor, `next` moves it on.
+template <typename First, typename NextStep>
+void Scan(Worker& worker, First first, NextStep next) {
+  Cursor& cursor = worker.session().NewCursor();
+  Cursor::Entry entry;
+  bool positioned = false;
+  worker.Loop([&]() -> uint64_t {
+    const bool valid = positioned ? next(cursor, &entry) : first(cursor, &entry);
+    positioned = true;
+    if (!valid) return worker.Fail(cursor.status());  // Or the end of the data: status is OK.
+    worker.Found(entry.value);
+    return 1;
+  });
+  worker.session().DropCursor();
+}
+
+}  // namespace
+
+void RunReadRandom(Worker& worker, const WorkloadInput& input) {
+  worker.Loop(
+      [&] { return GetOne(worker, worker.keys().Format(input.chooser->Choose(worker.random()))); });
+}
+
+void RunReadMissing(Worker& worker, const WorkloadInput& input) {
+  worker.Loop([&] {
+    return GetOne(worker, worker.keys().FormatAbsent(input.chooser->Choose(worker.random())));
+  });
+  if (worker.found() > 0) {
+    worker.Fail(Status::Corruption("readmissing: a key was found that was never written"));
+  }
+}
+
+void RunReadHot(Worker& worker, const WorkloadInput& /*input*/) {
+  const uint64_t hot = (worker.options().num + 99) / 100;
+  worker.Loop([&] { return GetOne(worker, worker.keys().Format(worker.random().Uniform(hot))); });
+}
+
+void RunMultiRead(Worker& worker, const WorkloadInput& input) {
+  KeyBatch batch(input.batch_size, worker.options().key_bytes);
+  std::vector<std::optional<Slice>> values;
+  worker.Loop([&]() -> uint64_t {
+    const auto& keys = batch.Choose(*input.chooser, worker.random());
+    Status status = worker.session().MultiGet(keys, &values);
+    if (!status.ok()) return worker.Fail(std::move(status));
+    for (const auto& value : values) {
+      if (value) {
+        worker.Found(*value);
+      } else {
+        worker.Missed();
+      }
+    }
+    return keys.size();
+  });
+}
+
+void RunScanForward(Worker& worker, const WorkloadInput& /*input*/) {
+  Scan(
+      worker, [](Cursor& cursor, Cursor::Entry* entry) { return cursor.SeekToFirst(entry); },
+      [](Cursor& cursor, Cursor::Entry* entry) { return cursor.Next(entry); });
+}
+
+void RunScanBackward(Worker& worker, const WorkloadInput& /*input*/) {
+  Scan(
+      worker, [](Cursor& cursor, Cursor::Entry* entry) { return cursor.SeekToLast(entry); },
+      [](Cursor& cursor, Cursor::Entry* entry) { return cursor.Prev(entry); });
+}
+
+// A new iterator for each seek, as in the peers' own benchmarks: it sees the present.
+void RunSeekRandom(Worker& worker, const WorkloadInput& input) {
+  const uint64_t nexts = worker.options().seek_nexts;
+  worker.Loop([&]() -> uint64_t {
+    const Slice target = worker.keys().Format(input.chooser->Choose(worker.random()));
+    Cursor& cursor = worker.session().NewCursor();
+    Cursor::Entry entry;
+    bool valid = cursor.Seek(target, &entry);
+    if (valid && entry.key == target) {
+      worker.Found(entry.value);
+    } else {
+      worker.Missed();
+    }
+    for (uint64_t i = 0; i < nexts && valid; ++i) {
+      valid = cursor.Next(&entry);
+      if (valid) worker.Read(entry.value);
+    }
+    if (!valid && !cursor.status().ok()) return worker.Fail(cursor.status());
+    return 1;
+  });
+  worker.session().DropCursor();
+}
+
+}  // namespace dlsm::bench

@@ -1,0 +1,62 @@
+#include "benchmarks/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlsm::bench {
+namespace {
+
+using testing::HasSubstr;
+
+BenchResult SampleResult() {
+  BenchResult result;
+  result.name = "fillrandom";
+  result.engine = "dlsm";
+  result.threads = 2;
+  result.ops = 1000;
+  result.seconds = 0.5;
+  result.seconds_to_quiet = 1.0;
+  result.wire = {{"read", 100, 100, 100, 42'000, 0}, {"flush", 10, 20, 10, 0, 800'000}};
+  result.user_bytes_written = 420'000;
+  result.storage_bytes_written = 840'000;
+  return result;
+}
+
+// Fails if a figure is divided by the wrong thing.
+TEST(BenchResultTest, FiguresForEachOperation) {
+  const BenchResult result = SampleResult();
+  EXPECT_DOUBLE_EQ(result.OpsPerSecond(), 2000);
+  EXPECT_DOUBLE_EQ(result.MicrosPerOp(), 1000) << "of one of two threads";
+  EXPECT_DOUBLE_EQ(result.WriteAmplification(), 2);
+  EXPECT_EQ(result.WireSum().round_trips, 110u);
+  EXPECT_EQ(BenchResult().OpsPerSecond(), 0);
+  EXPECT_EQ(BenchResult().MicrosPerOp(), 0);
+  EXPECT_EQ(BenchResult().WriteAmplification(), 0);
+}
+
+TEST(ReportTest, JsonHasTheFigures) {
+  const std::string json = ToJson({SampleResult()});
+  EXPECT_THAT(json, HasSubstr("\"name\": \"fillrandom\""));
+  EXPECT_THAT(json, HasSubstr("\"ops\": 1000"));
+  EXPECT_THAT(json, HasSubstr("\"round_trips_per_op\": 0.11"));
+  EXPECT_THAT(json, HasSubstr("\"wire_read_bytes_per_op\": 42"));
+  EXPECT_THAT(json, HasSubstr("\"wire_write_bytes_per_op\": 800"));
+  EXPECT_THAT(json, HasSubstr("\"index_bytes_per_key\": null"));
+  EXPECT_THAT(json, HasSubstr("\"seconds_to_quiet\": 1"));
+  EXPECT_EQ(ToJson({}), "[\n]\n");
+}
+
+TEST(ReportTest, JsonTextIsEscaped) {
+  BenchResult result = SampleResult();
+  result.engine = "a\"b\\c\n";
+  EXPECT_THAT(ToJson({result}), HasSubstr("\"a\\\"b\\\\c\\u000a\""));
+}
+
+TEST(ReportTest, UnwritableFileIsAnError) {
+  const Status status = WriteJson("/nonexistent/result.json", {});
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_THAT(status.ToString(), HasSubstr("/nonexistent/result.json"));
+}
+
+}  // namespace
+}  // namespace dlsm::bench

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Runs every workload of db_bench with little data on each engine that was built in, and checks the
+figures that must be there; then wrong flags.
+
+smoke_test.py DB_BENCH SERVER          everything; what needs a memory node starts SERVER
+smoke_test.py DB_BENCH --node=ADDRESS  only what is done with the memory node that runs there
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+NUM = 2000
+WORKLOADS = (
+    "fillseq verify fillbatch verify filluniquerandom verify fillsync verify fillrandom overwrite "
+    "verify readrandom readmissing readhot readseq readreverse seekrandom multireadrandom "
+    "readrandomwriterandom verify readwhilewriting verify flush deleterandom verify compact "
+    "readrandom verify deleteseq verify readseq waitforbackground stats levelstats").split()
+FIELDS = (
+    "name engine threads ops seconds ops_per_sec micros_per_op p50_us p99_us p999_us max_us "
+    "cpu_seconds peak_rss_bytes round_trips_per_op wire_read_bytes_per_op wire_write_bytes_per_op "
+    "write_amplification index_bytes_per_key found misses seconds_to_quiet").split()
+# What may be unknown to an engine.
+OPTIONAL = {"index_bytes_per_key"}
+
+
+class Failure(Exception):
+    pass
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def run(program, *flags, expected=0):
+    """Returns stdout and stderr; fails if the exit code is not `expected`."""
+    done = subprocess.run([program, "--progress=false", *flags], capture_output=True, text=True,
+                          timeout=600)
+    output = done.stdout + done.stderr
+    check(done.returncode == expected,
+          f"{' '.join(flags)}: exit code {done.returncode}, expected {expected}:\n{output}")
+    return output
+
+
+def measure(program, *flags):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "result.json")
+        run(program, f"--json={path}", *flags)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+
+def check_figures(results, names, engine, threads):
+    check([r["name"] for r in results] == names, f"{engine}: not one object for each benchmark")
+    for result in results:
+        where = f"{engine} {result['name']} x{threads}: {result}"
+        for field in FIELDS:
+            check(field in result, f"{where}: no {field}")
+            if field in ("name", "engine") or result[field] is None and field in OPTIONAL:
+                continue
+            check(isinstance(result[field], (int, float)) and result[field] >= 0,
+                  f"{where}: {field} is no figure")
+        check(result["engine"] == engine, where)
+        check(result["p50_us"] <= result["p99_us"] <= result["p999_us"] <= result["max_us"] * 1.01,
+              f"{where}: percentiles do not ascend")
+        check(result["peak_rss_bytes"] > 0, f"{where}: no memory")
+        check(result["seconds_to_quiet"] >= result["seconds"] * 0.999, f"{where}: quiet too early")
+
+
+def by_name(results, name):
+    """The first of that name."""
+    return next(r for r in results if r["name"] == name)
+
+
+def check_every_workload(program, engine, threads, *flags):
+    results = measure(program, f"--engine={engine}", f"--num={NUM}", f"--threads={threads}",
+                      f"--benchmarks={','.join(WORKLOADS)}", *flags)
+    check_figures(results, WORKLOADS, engine, threads)
+    for result in results:
+        if result["name"] in ("fillseq", "fillbatch", "filluniquerandom", "deleteseq", "verify"):
+            check(result["ops"] == NUM, f"{engine}: {result}")
+        if result["name"] in ("fillrandom", "overwrite", "readrandom", "readmissing", "readhot",
+                              "readrandomwriterandom", "deleterandom", "seekrandom"):
+            check(result["ops"] == NUM * threads, f"{engine}: {result}")
+    check(by_name(results, "verify")["found"] == NUM, f"{engine}: fillseq left out keys")
+    check(by_name(results, "readmissing")["found"] == 0, f"{engine}: found what is missing")
+    found = by_name(results, "readrandom")["found"] / (NUM * threads)
+    check(0.8 < found < 1, f"{engine}: {found} of the keys found")
+    check(results[WORKLOADS.index("deleteseq") + 1]["found"] == 0, f"{engine}: deleted keys found")
+
+
+def check_variants(program):
+    """One thing after the other that has a flag of its own."""
+    fill_and_read = "--benchmarks=fillrandom,overwrite,readrandom,multireadrandom,seekrandom,verify"
+    for flags in (["--distribution=zipfian"], ["--distribution=latest", "--zipf_theta=1.2"],
+                  ["--table_format=block", "--block_size=2048"],
+                  ["--table_format=block", "--compression_type=snappy"],
+                  ["--compaction_place=compute_node"], ["--bloom_bits=0"], ["--value_size=0"],
+                  ["--key_size=4"], ["--batch_size=7"], ["--verify_checksum"],
+                  ["--seek_nexts=10"], ["--duration=0.2"], ["--reads=100", "--writes=50"],
+                  ["--histogram"], ["--seed=7"], ["--fixed_compute_shards_num=1"],
+                  ["--write_buffer_size=65536", "--target_file_size_base=65536",
+                   "--max_bytes_for_level_base=262144"],
+                  ["--simulated_rtt_ns=2000", "--simulated_gbit_per_second=100"]):
+        measure(program, f"--num={NUM}", fill_and_read, *flags)
+
+
+def check_wrong_flags(program):
+    for flags, message in (
+            (["--benchmarks=fillrandom,nonsense"], "readrandom"),
+            (["--engine=oracle"], "dlsm"),
+            (["--num=0"], "--num=0"),
+            (["--threads=0"], "--threads=0"),
+            (["--key_size=3", "--num=100000"], "5 to"),
+            (["--value_size=99999999999"], "--value_size"),
+            (["--readwritepercent=101"], "0 to 100"),
+            (["--distribution=normal"], "zipfian"),
+            (["--zipf_theta=-1"], "--zipf_theta"),
+            (["--table_format=column"], "byte, block"),
+            (["--compaction_place=moon"], "memory_node, compute_node"),
+            (["--compression_type=zip"], "snappy"),
+            (["--compression_type=snappy"], "--table_format=block"),
+            (["--fabric=pigeon"], "shm"),
+            (["--fixed_compute_shards_num=4"], "one shard"),
+            (["--bloom_bits=-1"], "--bloom_bits"),
+            (["--write_buffer_size=1"], "--write_buffer_size"),
+            (["--history=readrandom"], "--history"),
+            (["fillrandom"], "fillrandom"),
+            (["--no_such_flag=1"], "no_such_flag"),
+            (["--config=/nonexistent.conf", "--benchmarks=fillseq"], "/nonexistent.conf"),
+            (["--benchmarks=fillseq", "--num=10", "--json=/nonexistent/x.json"],
+             "/nonexistent/x.json")):
+        output = run(program, *flags, expected=1)
+        check(message in output, f"{flags}: the error does not name {message}:\n{output}")
+
+
+def check_existing(program, engine, *more_flags):
+    """A database of one process, read by another."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as db:
+        flags = [f"--engine={engine}", f"--db={db}/db", f"--num={NUM}", *more_flags]
+        run(program, *flags, "--benchmarks=fillrandom,deleterandom")
+        existing = flags + ["--use_existing_db"]
+        exact = measure(program, *existing, "--history=fillrandom,deleterandom",
+                        "--benchmarks=fillseq,verify")
+        check([r["name"] for r in exact] == ["verify"], "fillseq must be skipped")
+        check(0 < exact[0]["found"] < NUM, f"{exact}")
+        run(program, *existing, "--benchmarks=verify")
+        # Told a wrong history, and with another seed, verify must complain.
+        run(program, *existing, "--benchmarks=verify", "--history=fillrandom", expected=1)
+        run(program, *existing, "--benchmarks=verify", "--seed=5", expected=1)
+
+
+def check_memory_node(program, node):
+    """dLSM over each fabric, with what its figures must be: a hit is one round trip, a miss none."""
+    for fabric in ("shm", "tcp"):
+        flags = [f"--memory_nodes={node}", f"--fabric={fabric}"]
+        check_every_workload(program, "dlsm", 2, *flags)
+        check_existing(program, "dlsm", *flags)
+        names = "fillrandom,flush,readrandom,readmissing,verify"
+        results = measure(program, f"--num={NUM}", f"--benchmarks={names}", *flags)
+        hit, miss = by_name(results, "readrandom"), by_name(results, "readmissing")
+        round_trips = hit["round_trips_per_op"] * hit["ops"] / hit["found"]
+        check(0.98 <= round_trips <= 1.05, f"{fabric}: {round_trips} round trips a hit")
+        check(miss["round_trips_per_op"] <= 0.05, f"{fabric}: {miss}")
+        check(by_name(results, "flush")["wire_write_bytes_per_op"] > NUM * 200, "flush: no bytes")
+        check(0 < hit["index_bytes_per_key"] < 16, f"{fabric}: {hit}")
+
+
+def engines(program):
+    output = run(program, "--engine=?", expected=1)
+    return output.split("allowed is", 1)[1].replace(",", " ").split()
+
+
+def main():
+    program, where = sys.argv[1:]
+    if where.startswith("--node="):
+        check_memory_node(program, where.removeprefix("--node="))
+        return
+    built_in = engines(program)
+    check("dlsm" in built_in, f"engines: {built_in}")
+    for engine in built_in:
+        for threads in (1, 2):
+            check_every_workload(program, engine, threads)
+    check_variants(program)
+    check_wrong_flags(program)
+    for engine in built_in:
+        if engine != "dlsm":  # Embedded, it ends with its process.
+            check_existing(program, engine)
+    with_server = os.path.join(os.path.dirname(__file__), "../script/with-server")
+    subprocess.run([with_server, where, "1", __file__, program, "--node=@NODE@"], check=True)
+    print(f"every workload ran on {', '.join(built_in)}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Failure, subprocess.CalledProcessError) as failure:
+        sys.exit(f"smoke_test: {failure}")

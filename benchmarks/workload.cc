@@ -1,0 +1,126 @@
+#include "benchmarks/workload.h"
+
+#include <algorithm>
+
+#include "benchmarks/workload_runs.h"
+
+namespace dlsm::bench {
+namespace {
+
+Status RunCompact(Engine& engine, std::string* /*text*/) {
+  Status status = engine.Compact();
+  return status.ok() ? engine.WaitForBackgroundWork() : status;
+}
+Status RunFlush(Engine& engine, std::string* /*text*/) { return engine.Flush(); }
+Status RunWait(Engine& engine, std::string* /*text*/) { return engine.WaitForBackgroundWork(); }
+Status RunStats(Engine& engine, std::string* text) {
+  *text += engine.Stats();
+  return Status::OK();
+}
+Status RunLevelStats(Engine& engine, std::string* text) {
+  *text += engine.LevelStats();
+  return Status::OK();
+}
+
+constexpr WriteShape kSequentialPuts = {.order = Order::kSequential};
+constexpr WriteShape kUniquePuts = {.order = Order::kUnique};
+constexpr WriteShape kSyncPuts = {.reduction = 1000};
+constexpr WriteShape kDeletes = {.kind = StepKind::kDelete};
+constexpr WriteShape kSequentialDeletes = {.kind = StepKind::kDelete, .order = Order::kSequential};
+constexpr WriteShape kMixedPuts = {.mixed_with_reads = true};
+
+using Kind = Workload::Kind;
+
+const std::vector<Workload> kWorkloads = {
+    {"fillseq", Kind::kFill, "put all keys in order; the threads share them out", RunWrites,
+     nullptr, kSequentialPuts},
+    {"fillrandom", Kind::kFill, "put num random keys in each thread", RunWrites},
+    {"filluniquerandom", Kind::kFill, "put all keys once in random order; shared out", RunWrites,
+     nullptr, kUniquePuts},
+    {"fillbatch", Kind::kFill, "as fillseq, in batches of 1000", RunWrites, nullptr,
+     kSequentialPuts, 1000},
+    {"fillsync", Kind::kFill, "put num/1000 random keys, each with sync", RunSyncWrites, nullptr,
+     kSyncPuts},
+    {"overwrite", Kind::kWrite, "put num random keys in each thread into what is there", RunWrites},
+    {"readrandom", Kind::kRead, "get random keys", RunReadRandom},
+    {"readmissing", Kind::kRead, "get keys that lie between the others", RunReadMissing},
+    {"readhot", Kind::kRead, "get random keys of the first 1%", RunReadHot},
+    {"multireadrandom",
+     Kind::kRead,
+     "get random keys in batches of 32; an op is a key",
+     RunMultiRead,
+     nullptr,
+     {},
+     32},
+    {"readseq", Kind::kRead, "iterate from the first key", RunScanForward},
+    {"readreverse", Kind::kRead, "iterate from the last key down", RunScanBackward},
+    {"seekrandom", Kind::kRead, "new iterator, seek to a random key, --seek_nexts steps",
+     RunSeekRandom},
+    {"readrandomwriterandom", Kind::kWrite, "get or put random keys: --readwritepercent gets",
+     RunMixed, nullptr, kMixedPuts},
+    {"readwhilewriting",
+     Kind::kRead,
+     "readrandom, while one more thread overwrites",
+     RunReadRandom,
+     nullptr,
+     {},
+     1,
+     true},
+    {"deleteseq", Kind::kWrite, "delete all keys in order; shared out", RunWrites, nullptr,
+     kSequentialDeletes},
+    {"deleterandom", Kind::kWrite, "delete num random keys in each thread", RunWrites, nullptr,
+     kDeletes},
+    {"verify", Kind::kVerify, "get and scan every key, compare with what was written", RunVerify},
+    {"compact", Kind::kWhole, "merge everything down", nullptr, RunCompact},
+    {"flush", Kind::kWhole, "write the memtables out", nullptr, RunFlush},
+    {"waitforbackground", Kind::kWhole, "wait until no flush and no merge is due", nullptr,
+     RunWait},
+    {"stats", Kind::kWhole, "print the engine's statistics", nullptr, RunStats},
+    {"levelstats", Kind::kWhole, "print tables and bytes of each level", nullptr, RunLevelStats},
+};
+
+uint64_t OperationsOrNum(uint64_t operations, const BenchOptions& options) {
+  return operations > 0 ? operations : options.num;
+}
+
+}  // namespace
+
+const std::vector<Workload>& Workloads() { return kWorkloads; }
+
+const Workload* FindWorkload(const std::string& name) {
+  const auto found = std::find_if(kWorkloads.begin(), kWorkloads.end(),
+                                  [&](const Workload& workload) { return name == workload.name; });
+  return found == kWorkloads.end() ? nullptr : &*found;
+}
+
+StreamDescription DescribeStream(const Workload& workload, const BenchOptions& options,
+                                 uint16_t version) {
+  StreamDescription stream;
+  stream.kind = workload.writes.kind;
+  stream.order = workload.writes.order;
+  if (workload.kind != Kind::kFill) stream.distribution = options.distribution;
+  stream.zipf_theta = options.zipf_theta;
+  stream.num = options.num;
+  stream.threads = workload.background_writer ? 1 : options.threads;
+  stream.read_percent = workload.writes.mixed_with_reads ? options.read_percent : 0;
+  stream.seed = options.seed;
+  stream.version = version;
+  return stream;
+}
+
+uint64_t StepsOfThread(const Workload& workload, const BenchOptions& options, uint32_t thread) {
+  if (!workload.Writes() || workload.background_writer) {
+    return OperationsOrNum(options.reads, options);
+  }
+  if (workload.writes.mixed_with_reads) {
+    return OperationsOrNum(std::max(options.reads, options.writes), options);
+  }
+  if (options.writes == 0 && workload.writes.order != Order::kRandom) {
+    const uint64_t begin = options.num * thread / options.threads;
+    return options.num * (thread + 1) / options.threads - begin;
+  }
+  return std::max<uint64_t>(1,
+                            OperationsOrNum(options.writes, options) / workload.writes.reduction);
+}
+
+}  // namespace dlsm::bench
