@@ -14,6 +14,9 @@
 namespace dlsm {
 namespace {
 
+// A memory node sees that a process is gone a moment after it is: until then, the database is open.
+constexpr std::chrono::milliseconds kDisconnectNoticed{500};
+
 FabricOptions DecoratorsOf(const Options& options) {
   FabricOptions fabric;
   fabric.simulated_rtt_ns = options.simulated_rtt_ns;
@@ -52,6 +55,12 @@ Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* 
   node.bytes = options.embedded_memory_bytes;
   node.merge_threads = options.max_background_compactions * options.max_subcompactions;
   return ConnectEmbeddedNode(node, DecoratorsOf(options), connection);
+}
+
+// TimedOut says that the database's holder is gone and its lease about to end; Busy, that it is not
+// known to be gone.
+bool WorthWaitingFor(const Status& status, Deadline noticed) {
+  return status.IsTimedOut() || (status.IsBusy() && !noticed.Passed());
 }
 
 }  // namespace
@@ -105,13 +114,13 @@ Status MemoryNodeSession::Open(const Options& options, const std::string& name,
   request.error_if_exists = options.error_if_exists;
   const auto timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   const Deadline deadline = Deadline::In(std::chrono::milliseconds(options.open_timeout_ms));
+  const Deadline noticed = Deadline::In(kDisconnectNoticed);
   std::string reply_bytes;
   Status status;
   while (true) {
     status = connection->rpc().Call(Method::kOpenDatabase, request.Encode(), &reply_bytes,
                                     Deadline::In(timeout));
-    // TimedOut says that the holder is gone and its lease about to end: it is worth waiting for.
-    if (!status.IsTimedOut() || deadline.Passed()) break;
+    if (!WorthWaitingFor(status, noticed) || deadline.Passed()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   DLSM_RETURN_IF_ERROR(status);

@@ -19,6 +19,28 @@ Status MakeRegion(const NodeServerOptions& options, std::unique_ptr<ExportedRegi
   return CreateRegion(made, region);
 }
 
+// Lets a handler see what its peer has written one-sided before the call, and the peer read what
+// the handler wrote before its answer.
+class OrderedHandler : public RpcHandler {
+ public:
+  OrderedHandler(MessageOrder* order, RpcHandler* handler) : order_(order), handler_(handler) {}
+
+  void Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) override {
+    order_->AfterReceive();
+    handler_->Handle(
+        peer, method, request,
+        [order = order_, done = std::move(done)](const Status& status, std::string reply) {
+          order->BeforeSend();
+          done(status, std::move(reply));
+        });
+  }
+  void Disconnected(const RpcPeer& peer) override { handler_->Disconnected(peer); }
+
+ private:
+  MessageOrder* const order_;
+  RpcHandler* const handler_;
+};
+
 }  // namespace
 
 Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeServer>* server) {
@@ -30,8 +52,9 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   std::unique_ptr<ExportedRegion> region;
   DLSM_RETURN_IF_ERROR(MakeRegion(options, &region));
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(options.node, std::move(region), &made->node_));
-  DLSM_RETURN_IF_ERROR(
-      TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads, &made->fabric_));
+  DLSM_RETURN_IF_ERROR(TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
+                                              &made->order_, &made->fabric_));
+  made->ordered_node_ = std::make_unique<OrderedHandler>(&made->order_, made->node_.get());
   RpcServerOptions rpc;
   rpc.bind_address = options.bind_address;
   rpc.port = options.port;
@@ -48,7 +71,7 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   rpc.on_token_revoked = [fabric = made->fabric_.get()](const std::string& token) {
     fabric->RevokeToken(token);
   };
-  DLSM_RETURN_IF_ERROR(RpcServer::Start(rpc, made->node_.get(), &made->rpc_));
+  DLSM_RETURN_IF_ERROR(RpcServer::Start(rpc, made->ordered_node_.get(), &made->rpc_));
   *server = std::move(made);
   return Status::OK();
 }

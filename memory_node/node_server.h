@@ -8,6 +8,7 @@
 #include "dLSM/status.h"
 #include "memory_node/memory_node.h"
 #include "util/fabric/fabric_server.h"
+#include "util/message_order.h"
 #include "util/rpc/rpc_server.h"
 
 namespace dlsm {
@@ -38,7 +39,9 @@ class NodeServer {
   NodeServer() = default;
 
   // In the order in which they need each other.
+  MessageOrder order_;  // Of fabric threads, RPC threads and merges.
   std::unique_ptr<MemoryNode> node_;
+  std::unique_ptr<RpcHandler> ordered_node_;
   std::unique_ptr<TcpFabricServer> fabric_;
   std::unique_ptr<RpcServer> rpc_;
 };

@@ -9,6 +9,7 @@
 
 #include "dLSM/status.h"
 #include "util/fabric/fabric.h"
+#include "util/message_order.h"
 
 namespace dlsm {
 
@@ -54,8 +55,9 @@ class LocalRegions {
 // Answers one-sided requests that arrive on TCP data connections. Its own threads only.
 class TcpFabricServer {
  public:
-  // `regions` outlive the server. Tokens: see AllowToken.
-  static Status Start(std::vector<ExportedRegion*> regions, int threads,
+  // `regions` and `order` outlive the server. `order` is that of all threads that use the regions
+  // when peers ask for it. Tokens: see AllowToken.
+  static Status Start(std::vector<ExportedRegion*> regions, int threads, MessageOrder* order,
                       std::unique_ptr<TcpFabricServer>* server);
   virtual ~TcpFabricServer() = default;
 

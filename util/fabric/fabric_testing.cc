@@ -94,7 +94,7 @@ TestMemoryNode::~TestMemoryNode() {
 }
 
 void TestMemoryNode::Listen() {
-  const Status status = TcpFabricServer::Start({region_.get()}, 2, &tcp_);
+  const Status status = TcpFabricServer::Start({region_.get()}, 2, &order_, &tcp_);
   EXPECT_TRUE(status.ok()) << status.ToString();
   tcp_->AllowToken(token_);
   listener_ = ListenOnLoopback(&port_);

@@ -45,6 +45,7 @@ class TestMemoryNode {
   const uint64_t epoch_;
   const std::string token_;
   std::unique_ptr<ExportedRegion> region_;
+  MessageOrder order_;
   std::unique_ptr<TcpFabricServer> tcp_;
   FileDescriptor listener_;
   uint16_t port_ = 0;

@@ -24,7 +24,8 @@ constexpr int kThreadsMax = 256;
 
 class TcpFabricServerImpl : public TcpFabricServer {
  public:
-  explicit TcpFabricServerImpl(const std::vector<ExportedRegion*>& regions) {
+  TcpFabricServerImpl(const std::vector<ExportedRegion*>& regions, MessageOrder* order)
+      : order_(order) {
     for (const ExportedRegion* region : regions) {
       regions_.Add(MappedRegion{region->info().id, region->data(), region->info().bytes});
     }
@@ -33,7 +34,7 @@ class TcpFabricServerImpl : public TcpFabricServer {
   Status StartThreads(int count) {
     for (int i = 0; i < count; ++i) {
       std::unique_ptr<TcpServerThread> thread;
-      DLSM_RETURN_IF_ERROR(TcpServerThread::Start(regions_, tokens_, &thread));
+      DLSM_RETURN_IF_ERROR(TcpServerThread::Start(regions_, tokens_, order_, &thread));
       threads_.push_back(std::move(thread));
     }
     return Status::OK();
@@ -66,6 +67,7 @@ class TcpFabricServerImpl : public TcpFabricServer {
     });
   }
 
+  MessageOrder* const order_;
   RegionTable regions_;
   TcpTokens tokens_;
   std::vector<std::unique_ptr<TcpServerThread>> threads_;  // Ended before what they use is.
@@ -74,12 +76,12 @@ class TcpFabricServerImpl : public TcpFabricServer {
 }  // namespace
 
 Status TcpFabricServer::Start(std::vector<ExportedRegion*> regions, int threads,
-                              std::unique_ptr<TcpFabricServer>* server) {
+                              MessageOrder* order, std::unique_ptr<TcpFabricServer>* server) {
   if (threads < 1 || threads > kThreadsMax) {
     return Status::InvalidArgument(
         fmt::format("{} fabric threads; ask for 1 to {}", threads, kThreadsMax));
   }
-  auto started = std::make_unique<TcpFabricServerImpl>(regions);
+  auto started = std::make_unique<TcpFabricServerImpl>(regions, order);
   DLSM_RETURN_IF_ERROR(started->StartThreads(threads));
   *server = std::move(started);
   return Status::OK();

@@ -23,9 +23,11 @@ static_assert(kTcpTokenBytes <= TcpRequest::kBytes);
 }  // namespace
 
 TcpServerConnection::TcpServerConnection(FileDescriptor socket, const RegionTable& regions,
-                                         const TcpTokens& tokens, Deadline hello_by)
+                                         const TcpTokens& tokens, MessageOrder* order,
+                                         Deadline hello_by)
     : regions_(regions),
       tokens_(tokens),
+      order_(order),
       hello_by_(hello_by),
       socket_(std::move(socket)),
       peer_(SocketPeerName(socket_.get())),
@@ -60,6 +62,7 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
       Log().info("data connection of {} lost: {}", peer_, std::strerror(errno));
       return false;
   }
+  order_->AfterReceive();
   *drained = moved < write_left_ + scratch.size();
   const size_t written = std::min<uint64_t>(moved, write_left_);
   if (written > 0) {
@@ -200,6 +203,7 @@ bool TcpServerConnection::Send() {
       add(reply.payload, reply.payload_bytes);
     }
     size_t moved = 0;
+    order_->BeforeSend();
     const SocketOutcome outcome = SocketSend(socket_.get(), parts, count, &moved);
     if (outcome == SocketOutcome::kBlocked) return true;
     if (outcome != SocketOutcome::kMoved) {

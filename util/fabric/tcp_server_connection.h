@@ -17,6 +17,7 @@
 #include "util/fabric/region_table.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_tokens.h"
+#include "util/message_order.h"
 
 namespace dlsm {
 
@@ -27,7 +28,7 @@ class TcpServerConnection {
   using Scratch = std::array<char, kScratchBytes>;
 
   TcpServerConnection(FileDescriptor socket, const RegionTable& regions, const TcpTokens& tokens,
-                      Deadline hello_by);
+                      MessageOrder* order, Deadline hello_by);
   TcpServerConnection(const TcpServerConnection&) = delete;
   TcpServerConnection& operator=(const TcpServerConnection&) = delete;
 
@@ -73,6 +74,7 @@ class TcpServerConnection {
 
   const RegionTable& regions_;
   const TcpTokens& tokens_;
+  MessageOrder* const order_;
   const Deadline hello_by_;
   FileDescriptor socket_;
   const std::string peer_;

@@ -269,8 +269,9 @@ TEST_F(TcpServerTest, IdleConnectionsCostNoTime) {
 
 TEST(TcpServerStartTest, RefusesSillyThreadCounts) {
   std::unique_ptr<TcpFabricServer> server;
-  EXPECT_TRUE(TcpFabricServer::Start({}, 0, &server).IsInvalidArgument());
-  EXPECT_TRUE(TcpFabricServer::Start({}, 100'000, &server).IsInvalidArgument());
+  MessageOrder order;
+  EXPECT_TRUE(TcpFabricServer::Start({}, 0, &order, &server).IsInvalidArgument());
+  EXPECT_TRUE(TcpFabricServer::Start({}, 100'000, &order, &server).IsInvalidArgument());
 }
 
 // A memory node that a test plays itself: it takes one connection, answers the hello, then does as

@@ -31,7 +31,7 @@ constexpr milliseconds kObeyWait{10'000};
 }  // namespace
 
 Status TcpServerThread::Start(const RegionTable& regions, const TcpTokens& tokens,
-                              std::unique_ptr<TcpServerThread>* thread) {
+                              MessageOrder* order, std::unique_ptr<TcpServerThread>* thread) {
   FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll.valid() || !wake.valid()) {
@@ -46,14 +46,15 @@ Status TcpServerThread::Start(const RegionTable& regions, const TcpTokens& token
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) {
     return Status::IOError(fmt::format("cannot start a fabric thread: {}", std::strerror(errno)));
   }
-  thread->reset(new TcpServerThread(regions, tokens, std::move(epoll), std::move(wake)));
+  thread->reset(new TcpServerThread(regions, tokens, order, std::move(epoll), std::move(wake)));
   return Status::OK();
 }
 
 TcpServerThread::TcpServerThread(const RegionTable& regions, const TcpTokens& tokens,
-                                 FileDescriptor epoll, FileDescriptor wake)
+                                 MessageOrder* order, FileDescriptor epoll, FileDescriptor wake)
     : regions_(regions),
       tokens_(tokens),
+      order_(order),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
       thread_([this] { Run(); }) {}
@@ -151,7 +152,7 @@ bool TcpServerThread::ObeyOrders() {
 void TcpServerThread::Register(FileDescriptor socket) {
   PrepareDataSocket(socket.get());
   auto connection = std::make_unique<TcpServerConnection>(std::move(socket), regions_, tokens_,
-                                                          Deadline::In(kHelloWait));
+                                                          order_, Deadline::In(kHelloWait));
   TcpServerConnection* const borrowed = connection.get();
   connections_[borrowed->socket()] = std::move(connection);
   tokens_awaited_ = true;

@@ -22,7 +22,7 @@ namespace dlsm {
 
 class TcpServerThread {
  public:
-  static Status Start(const RegionTable& regions, const TcpTokens& tokens,
+  static Status Start(const RegionTable& regions, const TcpTokens& tokens, MessageOrder* order,
                       std::unique_ptr<TcpServerThread>* thread);
   ~TcpServerThread();  // Closes its connections.
 
@@ -34,8 +34,8 @@ class TcpServerThread {
   size_t connections() const { return connection_count_.load(std::memory_order_relaxed); }
 
  private:
-  TcpServerThread(const RegionTable& regions, const TcpTokens& tokens, FileDescriptor epoll,
-                  FileDescriptor wake);
+  TcpServerThread(const RegionTable& regions, const TcpTokens& tokens, MessageOrder* order,
+                  FileDescriptor epoll, FileDescriptor wake);
   void Wake();
   void Run() LOCKS_EXCLUDED(mutex_);
   // Returns false when the thread is to end.
@@ -50,6 +50,7 @@ class TcpServerThread {
 
   const RegionTable& regions_;
   const TcpTokens& tokens_;
+  MessageOrder* const order_;
   const FileDescriptor epoll_;
   const FileDescriptor wake_;  // An eventfd: there are orders.
   std::atomic<size_t> connection_count_{0};
