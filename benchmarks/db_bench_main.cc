@@ -89,7 +89,10 @@ DEFINE_int32(subcompactions, 2, "Parts of a merge at a time");
 DEFINE_int32(level0_file_num_compaction_trigger, 4, "Tables in level 0 that start a merge");
 DEFINE_int32(level0_stop_writes_trigger, 24, "Tables in level 0 that stop writers");
 DEFINE_uint64(max_bytes_for_level_base, 256 << 20, "Bytes of level 1");
-DEFINE_int32(bloom_bits, 10, "Filter bits for each key; 0: no filter");
+DEFINE_int32(
+    bloom_bits, -1,
+    "Filter bits for each key; 0: no filter; -1: what users of the engine get, 14 for dlsm and 10 "
+    "for its peers");
 DEFINE_int64(cache_size, -1,
              "Bytes of the block cache; negative: what holds the data, at most 4 GB");
 DEFINE_uint64(block_size, 8192, "Bytes of a block of dlsm's block-based tables");
@@ -203,7 +206,7 @@ Status CheckRanges() {
                           FLAGS_level0_file_num_compaction_trigger, 10'000),
       CheckRange<uint64_t>("max_bytes_for_level_base", FLAGS_max_bytes_for_level_base, kSizeMin,
                            uint64_t{1} << 50),
-      CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, 0, 100),
+      CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, -1, 100),
       CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
       CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
       FLAGS_fixed_compute_shards_num == 1
@@ -252,6 +255,11 @@ size_t CacheBytes() {
   return static_cast<size_t>(std::clamp(2 * data, 8.0 * (1 << 20), static_cast<double>(kMost)));
 }
 
+int BloomBits() {
+  if (FLAGS_bloom_bits >= 0) return FLAGS_bloom_bits;
+  return FLAGS_engine == "dlsm" ? 14 : 10;
+}
+
 Status MakeEngineOptions(EngineOptions* options) {
   size_t format = 0, place = 0, compression = 0, engine = 0, fabric = 0;
   Status status = FirstError({
@@ -279,7 +287,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->level0_file_num_compaction_trigger = FLAGS_level0_file_num_compaction_trigger;
   options->level0_stop_writes_trigger = FLAGS_level0_stop_writes_trigger;
   options->max_bytes_for_level_base = FLAGS_max_bytes_for_level_base;
-  options->bloom_bits = FLAGS_bloom_bits;
+  options->bloom_bits = BloomBits();
   options->cache_bytes = CacheBytes();
   options->block_size = FLAGS_block_size;
   options->snappy = compression > 0;

@@ -64,6 +64,10 @@ Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) {
   return Status::OK();
 }
 
+// A batch's tags are taken for value types as they are.
+static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueType::kDeletion));
+static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::kValue));
+
 Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   // The whole batch is checked before the first entry becomes anybody's business.
@@ -226,7 +230,7 @@ Iterator* DbImpl::NewIterator(const ReadOptions& options) {
 std::unique_ptr<Iterator> DbImpl::NewEntryIterator(const ReadView& view,
                                                    const ReadOptions& options) {
   const TableReadOptions read_options = ReadOptionsFor(options);
-  std::vector<std::unique_ptr<Iterator>> sources;
+  std::vector<MergingSource> sources;
   sources.push_back(view.active->NewIterator());
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
     sources.push_back(memtable->NewIterator());

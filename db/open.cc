@@ -13,7 +13,9 @@ namespace dlsm {
 namespace {
 
 constexpr size_t kDefaultBlockCacheBytes = size_t{8} << 20;
-constexpr int kDefaultBloomBits = 10;
+// A miss then costs a round trip in less than one of a hundred tables that it asks, several of
+// which overlap.
+constexpr int kDefaultBloomBits = 14;
 
 Status Refuse(const std::string& option, const std::string& remedy) {
   return Status::InvalidArgument("Options::" + option, remedy);

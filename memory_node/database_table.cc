@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "util/coding.h"
+#include "util/format_bytes.h"
 #include "util/log.h"
 #include "util/rpc/secret_proof.h"
 #include "util/status_macros.h"
@@ -18,10 +19,6 @@ constexpr size_t kNameBytesMax = 1024;
 
 // Each database costs some memory besides the region's.
 constexpr size_t kDatabasesMax = 10000;
-
-std::string Gigabytes(uint64_t bytes) {
-  return fmt::format("{:.1f} GB", static_cast<double>(bytes) / (uint64_t{1} << 30));
-}
 
 double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -207,8 +204,8 @@ uint64_t DatabaseTable::GrantableLocked() const {
 
 Status DatabaseTable::FullLocked(uint64_t bytes, uint64_t usable) const {
   const auto node = static_cast<uint32_t>(options_.node);
-  const std::string used = fmt::format("{} of {} used", Gigabytes(allocator_.used_bytes()),
-                                       Gigabytes(allocator_.capacity_bytes()));
+  const std::string used = fmt::format("{} of {} used", FormatBytes(allocator_.used_bytes()),
+                                       FormatBytes(allocator_.capacity_bytes()));
   if (usable >= bytes) {
     return Status::Busy(
         fmt::format("memory node {} has no {} bytes in one piece left: {}; delete data, or {}",

@@ -271,7 +271,7 @@ TEST_F(DatabaseTableTest, FullIsSaid) {
   RemoteSpan more;
   Status full = Grant(session, kUnit, kUnit, &more);
   EXPECT_TRUE(full.IsBusy());
-  EXPECT_THAT(full.ToString(), HasSubstr("memory node 1 is full: 0.0 GB of 0.0 GB used; delete "
+  EXPECT_THAT(full.ToString(), HasSubstr("memory node 1 is full: 1.0 MB of 1.0 MB used; delete "
                                          "data, or start Server with more memory"));
   ASSERT_OK(Free(session, {span.Sub(0, kUnit), span.Sub(2 * kUnit, kUnit)}));
   full = Grant(session, 2 * kUnit, 2 * kUnit, &more);

@@ -18,6 +18,7 @@
 
 #include "memory_node/node_server.h"
 #include "memory_node/server_metrics.h"
+#include "util/format_bytes.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -47,8 +48,6 @@ constexpr const char* kUsage =
     "Server --help lists the flags.";
 
 constexpr double kGigabyte = static_cast<double>(uint64_t{1} << 30);
-
-double Gigabytes(uint64_t bytes) { return static_cast<double>(bytes) / kGigabyte; }
 
 bool ParseUnsigned(const char* text, uint64_t max, uint64_t* value) {
   char* end = nullptr;
@@ -139,19 +138,19 @@ Status CheckMemory(uint64_t bytes) {
     std::getline(meminfo, unit);
     if (name != "MemAvailable:") continue;
     if (bytes / 1024 <= kilobytes) return Status::OK();
-    return Status::IOError(fmt::format(
-        "not enough memory: {:.1f} GB asked for, {:.1f} GB available; ask for less, or stop other "
-        "programs",
-        Gigabytes(bytes), Gigabytes(kilobytes * 1024)));
+    return Status::IOError(
+        fmt::format("not enough memory: {} asked for, {} available; ask for less, or stop other "
+                    "programs",
+                    FormatBytes(bytes), FormatBytes(kilobytes * 1024)));
   }
   return Status::OK();  // Not known here.
 }
 
 void PrintReady(NodeServer& server, const NodeServerOptions& options) {
   ExportedRegion& region = server.node().region();
-  fmt::print("dLSM memory node {} ready on {}:{}: {:.1f} GB {} ({}), {} merge threads\n",
+  fmt::print("dLSM memory node {} ready on {}:{}: {} {} ({}), {} merge threads\n",
              static_cast<uint32_t>(server.node().id()), options.bind_address, server.port(),
-             Gigabytes(region.info().bytes), FabricKindName(options.fabric), region.note(),
+             FormatBytes(region.info().bytes), FabricKindName(options.fabric), region.note(),
              options.node.merge_threads);
   std::fflush(stdout);
 }
@@ -159,12 +158,13 @@ void PrintReady(NodeServer& server, const NodeServerOptions& options) {
 void PrintStatus(MemoryNode& node) {
   const NodeStatisticsReply now = node.Statistics();
   fmt::print(
-      "memory node {}: {:.1f} of {:.1f} GB used, {} databases, {} open, {} merges done, {} "
+      "memory node {}: {} of {} used, {} databases, {} open, {} merges done, {} "
       "running, "
-      "{:.1f} GB merged, {:.1f} s CPU\n",
-      static_cast<uint32_t>(node.id()), Gigabytes(now.used_bytes), Gigabytes(now.capacity_bytes),
-      now.databases, now.sessions, now.merges_done, now.merges_running,
-      Gigabytes(now.merge_bytes_written), static_cast<double>(now.cpu_micros) / 1e6);
+      "{} merged, {:.1f} s CPU\n",
+      static_cast<uint32_t>(node.id()), FormatBytes(now.used_bytes),
+      FormatBytes(now.capacity_bytes), now.databases, now.sessions, now.merges_done,
+      now.merges_running, FormatBytes(now.merge_bytes_written),
+      static_cast<double>(now.cpu_micros) / 1e6);
   std::fflush(stdout);
 }
 

@@ -40,6 +40,13 @@ void ByteTableIterator::Seek(const Slice& target) {
   if (comparator_.Compare(key_, target) < 0) Next();
 }
 
+void ByteTableIterator::PrepareSeek(const Slice& target) {
+  ByteTableIndex::Place place;
+  if (!window_.MayPrepare()) return;
+  const auto outcome = index_.Locate(ExtractUserKey(target), ByteTableIndex::kNewest, &place);
+  if (outcome != ByteTableIndex::Outcome::kMalformed) window_.Prepare(place.offset);
+}
+
 // To where the index places a version of `user_key`; to the first record if that is after it.
 bool ByteTableIterator::ToPlace(const Slice& user_key, uint64_t trailer) {
   ByteTableIndex::Place place;

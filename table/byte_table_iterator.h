@@ -18,6 +18,7 @@ class ByteTableIterator final : public TableIterator {
   void SeekToFirst() override;
   void SeekToLast() override;
   void Seek(const Slice& target) override;
+  void PrepareSeek(const Slice& target) override;
   void Next() override;
   void Prev() override;
 

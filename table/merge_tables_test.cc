@@ -382,7 +382,7 @@ TEST_P(MergeTablesTest, MergingIteratorWalksTheUnion) {
     const TestRecords records = RandomRecords(400, 200);
     MakeRuns(records, run_count);
     const InternalKeyComparator order(comparator());
-    std::vector<std::unique_ptr<Iterator>> sources;
+    std::vector<MergingSource> sources;
     for (const TableRun& run : runs_) {
       sources.push_back(NewRunIterator(order, run, TableReadOptions(), &queue_pairs_));
     }

@@ -11,11 +11,11 @@ namespace {
 // no virtual calls.
 class MergingIterator final : public Iterator {
  public:
-  MergingIterator(const InternalKeyComparator& comparator,
-                  std::vector<std::unique_ptr<Iterator>> sources)
+  MergingIterator(const InternalKeyComparator& comparator, std::vector<MergingSource> sources)
       : comparator_(comparator) {
-    for (std::unique_ptr<Iterator>& source : sources) {
-      sources_.push_back(Source{std::move(source), Slice()});
+    for (MergingSource& source : sources) {
+      if (source.table != nullptr) tables_.push_back(source.table);
+      sources_.push_back(Source{std::move(source.iterator), Slice()});
     }
     heap_.reserve(sources_.size());
   }
@@ -32,6 +32,7 @@ class MergingIterator final : public Iterator {
     Restart(/*forward=*/false, [](Iterator& source) { source.SeekToLast(); });
   }
   void Seek(const Slice& target) override {
+    PrepareSeek(target);
     Restart(/*forward=*/true, [&target](Iterator& source) { source.Seek(target); });
   }
 
@@ -60,14 +61,20 @@ class MergingIterator final : public Iterator {
     return forward_ ? order < 0 : order > 0;
   }
 
+  void PrepareSeek(const Slice& target) {
+    if (tables_.size() < 2) return;
+    for (TableIterator* table : tables_) table->PrepareSeek(target);
+  }
+
+  // From the last to the first: the wait for the read that was posted last ends all other waits.
   template <typename Move>
   void Restart(bool forward, Move move) {
     forward_ = forward;
     status_ = Status::OK();
     heap_.clear();
-    for (Source& source : sources_) {
-      move(*source.iterator);
-      Admit(&source);
+    for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
+      move(*source->iterator);
+      Admit(&*source);
     }
     Rebuild();
   }
@@ -143,6 +150,7 @@ class MergingIterator final : public Iterator {
 
   const InternalKeyComparator comparator_;
   std::vector<Source> sources_;
+  std::vector<TableIterator*> tables_;  // Those of the sources that are tables'.
   std::vector<Source*> heap_;
   bool forward_ = true;
   Status status_;  // The first error; the iterator ends there, so that nothing is passed over.
@@ -151,9 +159,9 @@ class MergingIterator final : public Iterator {
 }  // namespace
 
 std::unique_ptr<Iterator> NewMergingIterator(const InternalKeyComparator& comparator,
-                                             std::vector<std::unique_ptr<Iterator>> sources) {
+                                             std::vector<MergingSource> sources) {
   if (sources.empty()) return std::unique_ptr<Iterator>(NewEmptyIterator());
-  if (sources.size() == 1) return std::move(sources.front());
+  if (sources.size() == 1) return std::move(sources.front().iterator);
   return std::make_unique<MergingIterator>(comparator, std::move(sources));
 }
 

@@ -29,6 +29,21 @@ Status ReadAhead::Backward(uint64_t end) {
   return Load(cuts_->CutBefore(end, next_bytes_), end);
 }
 
+bool ReadAhead::MayPrepare() {
+  QueuePair* queue_pair = nullptr;
+  return !direct_ && data_.bytes > 0 && queue_pairs_->ForThisThread(data_.node, &queue_pair).ok() &&
+         queue_pair->Direct(data_.Sub(0, 1)) == nullptr;
+}
+
+void ReadAhead::Prepare(uint64_t begin) {
+  assert(begin < data_.bytes);
+  if (Holds(begin) || (posted_ != nullptr && posted_->begin == begin)) return;
+  QueuePair* queue_pair = nullptr;
+  if (!queue_pairs_->ForThisThread(data_.node, &queue_pair).ok()) return;
+  posted_.reset();
+  Post(queue_pair, begin, cuts_->CutAfter(begin, options_.prefetch_bytes));
+}
+
 // A reader whose first window is the largest one has said that it will read on.
 void ReadAhead::Grow(bool sequential, Direction direction) {
   next_bytes_ = sequential ? std::min<uint64_t>(next_bytes_ * 2, options_.prefetch_bytes_max)
@@ -103,15 +118,19 @@ void ReadAhead::PostNext(QueuePair* queue_pair) {
     if (end == 0) return;
     begin = cuts_->CutBefore(end, bytes);
   }
+  if (Post(queue_pair, begin, end) && !queue_pair->Ring().ok()) posted_.reset();
+}
+
+bool ReadAhead::Post(QueuePair* queue_pair, uint64_t begin, uint64_t end) {
   std::shared_ptr<Window> window;
-  if (!NewWindow(begin, end, &window).ok()) return;
+  if (!NewWindow(begin, end, &window).ok()) return false;
   const Status posted =
       queue_pair->PostRead(data_.Sub(begin, end - begin), window->buffer.span().Sub(0, end - begin),
                            options_.purpose, &window->ticket);
-  if (!posted.ok()) return;
+  if (!posted.ok()) return false;
   queue_pair->held().Hold(window->ticket, window);
   posted_ = std::move(window);
-  if (!queue_pair->Ring().ok()) posted_.reset();
+  return true;
 }
 
 Status ReadAhead::NewWindow(uint64_t begin, uint64_t end, std::shared_ptr<Window>* window) {

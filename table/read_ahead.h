@@ -42,6 +42,12 @@ class ReadAhead {
 
   // Makes the window hold the unit that starts at the cut `begin`, and some after it.
   Status Forward(uint64_t begin);
+  // Posts what Forward(begin) will fetch, without waiting or ringing. An error is left to
+  // Forward().
+  void Prepare(uint64_t begin);
+  // Whether Prepare() can be of use: not where the data is read in place.
+  bool MayPrepare();
+
   // Makes the window hold the unit that ends at the cut `end`, and some before it.
   Status Backward(uint64_t end);
 
@@ -70,6 +76,7 @@ class ReadAhead {
   Status FetchNow(QueuePair* queue_pair, uint64_t begin, uint64_t end);
   Status TakePosted(QueuePair* queue_pair, bool* taken);
   void PostNext(QueuePair* queue_pair);
+  bool Post(QueuePair* queue_pair, uint64_t begin, uint64_t end);
   Status NewWindow(uint64_t begin, uint64_t end, std::shared_ptr<Window>* window);
   void Use(std::shared_ptr<Window> window);
 

@@ -29,13 +29,14 @@ class RunIterator final : public TableIterator {
   }
 
   void Seek(const Slice& target) override {
-    const auto at = std::lower_bound(run_.begin(), run_.end(), target,
-                                     [this](const TableReader* table, const Slice& key) {
-                                       return comparator_.Compare(table->meta().largest, key) < 0;
-                                     });
-    Open(static_cast<size_t>(at - run_.begin()));
+    OpenFor(target);
     if (table_ != nullptr) table_->Seek(target);
     SkipForward();
+  }
+
+  void PrepareSeek(const Slice& target) override {
+    OpenFor(target);
+    if (table_ != nullptr) table_->PrepareSeek(target);
   }
 
   void Next() override {
@@ -59,6 +60,15 @@ class RunIterator final : public TableIterator {
   }
 
  private:
+  // The first table that does not end before `target`.
+  void OpenFor(const Slice& target) {
+    const auto at = std::lower_bound(run_.begin(), run_.end(), target,
+                                     [this](const TableReader* table, const Slice& key) {
+                                       return comparator_.Compare(table->meta().largest, key) < 0;
+                                     });
+    Open(static_cast<size_t>(at - run_.begin()));
+  }
+
   // An index beyond the run closes. (The one before 0 wraps around to beyond it.)
   void Open(size_t index) {
     if (index >= run_.size()) {

@@ -21,6 +21,11 @@ class TableIterator : public Iterator {
   }
   Status status() const override { return status_; }
 
+  // Posts the read that Seek(target) will need, and leaves the position undefined until that is
+  // called. Who seeks in several tables prepares all of them first, so that their reads are in
+  // flight together. Where there is nothing to gain it does nothing.
+  virtual void PrepareSeek(const Slice& target) { static_cast<void>(target); }
+
   // The whole record, its checksum verified if the read options ask for that; empty if the table's
   // format has no records.
   Slice encoded() const {

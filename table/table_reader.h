@@ -39,7 +39,7 @@ struct TableReadOptions {
   Purpose purpose = Purpose::kRead;
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);  // For each wait on the fabric.
   // The first prefetch of an iterator; it doubles with sequential use up to the maximum.
-  size_t prefetch_bytes = size_t{16} << 10;
+  size_t prefetch_bytes = size_t{4} << 10;  // About ten records: what a short scan uses.
   size_t prefetch_bytes_max = size_t{1} << 20;
 };
 

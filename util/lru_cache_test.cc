@@ -31,7 +31,9 @@ class LruCacheTest : public testing::Test {
     return true;
   }
 
+  // Before the cache: entries that it still holds at its end are counted then.
   std::atomic<int> deleted_{0};
+  std::atomic<int> other_{0};
   std::unique_ptr<Cache> cache_{NewLRUCache(kCapacity)};
 };
 
@@ -50,13 +52,12 @@ TEST_F(LruCacheTest, FindsWhatWasInserted) {
 }
 
 TEST_F(LruCacheTest, ALaterInsertReplaces) {
-  std::atomic<int> other{0};
   Add("a");
-  cache_->Release(cache_->Insert("a", &other, 1, CountDeletion));
+  cache_->Release(cache_->Insert("a", &other_, 1, CountDeletion));
   EXPECT_EQ(deleted_, 1);
   Cache::Handle* handle = cache_->Lookup("a");
   ASSERT_NE(handle, nullptr);
-  EXPECT_EQ(cache_->Value(handle), &other);
+  EXPECT_EQ(cache_->Value(handle), &other_);
   cache_->Release(handle);
   EXPECT_EQ(cache_->TotalCharge(), 1u);
 }
