@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "script/tool/doctor.h"
 #include "script/tool/tool.h"
+#include "util/fabric/fabric.h"
+#include "util/secret_file.h"
 #include "util/status_macros.h"
 
 DEFINE_string(db, "default", "name of the database");
@@ -15,6 +18,7 @@ DEFINE_string(config, "", "path of a connection.conf that names the memory nodes
 DEFINE_string(memory_nodes, "", "memory nodes as host[:port], separated by commas");
 DEFINE_uint32(compute_node_id, 0, "which of the config's compute nodes this is");
 DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory nodes");
+DEFINE_string(rdma_device, "", "doctor: the RDMA device that is to be used; empty: any");
 DEFINE_string(secret_file, "", "file with the secret of the cluster");
 DEFINE_string(format, "tsv", "of entries on standard input and output: tsv or binary");
 DEFINE_string(key, "", "get, put, delete: the key, escaped as in tsv");
@@ -43,6 +47,8 @@ constexpr const char* kUsageText =
     "  stats    writes the properties of the database\n"
     "  compact  merges all tables down\n"
     "  destroy  deletes the database\n"
+    "  doctor   (by itself) checks this host, and the memory nodes if any are named: limits, huge\n"
+    "           pages, RDMA devices, control port, version, secret, speed of each fabric\n"
     "\n"
     "With neither --memory_nodes nor --config the database lives in this process and ends with "
     "it,\n"
@@ -90,6 +96,38 @@ Status ParseCommand(int argc, char** argv, std::vector<Verb>* verbs, ToolOptions
   return CheckVerbs(*verbs, *options);
 }
 
+Status DoctorOptionsFromFlags(DoctorOptions* options) {
+  options->fabric = FLAGS_fabric;
+  options->rdma_device = FLAGS_rdma_device;
+  if (!FLAGS_fabric.empty() && !FabricKindFromName(FLAGS_fabric).has_value()) {
+    return Status::InvalidArgument(
+        fmt::format("--fabric={}: there are local, shm, tcp and verbs", FLAGS_fabric));
+  }
+  if (!FLAGS_secret_file.empty()) {
+    DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, &options->secret));
+  }
+  if (!FLAGS_memory_nodes.empty()) {
+    return ParseHostPorts(FLAGS_memory_nodes, &options->memory_nodes);
+  }
+  if (FLAGS_config.empty()) return Status::OK();
+  ClusterConfig config;
+  DLSM_RETURN_IF_ERROR(ReadClusterConfig(FLAGS_config, &config));
+  options->memory_nodes = config.memory_nodes;
+  return Status::OK();
+}
+
+int DoctorMain() {
+  DoctorOptions options;
+  const Status status = DoctorOptionsFromFlags(&options);
+  if (!status.ok()) {
+    std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+    return kUsage;
+  }
+  const Findings findings = RunDoctor(options);
+  PrintFindings(findings, &std::cout);
+  return AnyBad(findings) ? kFailed : 0;
+}
+
 int Main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsageText);
   gflags::ParseCommandLineFlags(&argc, &argv, true);
@@ -98,6 +136,8 @@ int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::ios::sync_with_stdio(false);
   std::cin.tie(nullptr);
+
+  if (argc == 2 && std::string(argv[1]) == "doctor") return DoctorMain();
 
   std::vector<Verb> verbs;
   ToolOptions options;

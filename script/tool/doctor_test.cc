@@ -1,0 +1,180 @@
+#include "script/tool/doctor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "memory_node/node_server.h"
+#include "script/tool/host_checks.h"
+#include "script/tool/rdma_checks.h"
+
+namespace dlsm::tool {
+namespace {
+
+using testing::HasSubstr;
+
+// A host as proc and sys show it.
+class FakeHost {
+ public:
+  FakeHost() {
+    std::string folder = testing::TempDir() + "doctor_testXXXXXX";
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    root_ = folder + "/";
+  }
+  ~FakeHost() { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& line) {
+    const std::filesystem::path whole = root_ + path;
+    std::filesystem::create_directories(whole.parent_path());
+    std::ofstream(whole) << line << "\n";
+  }
+  // A RoCE card's port as mlx5 shows it.
+  void AddPort(const std::string& device, const std::string& state, bool with_address) {
+    const std::string port = "sys/class/infiniband/" + device + "/ports/1/";
+    Write("sys/class/infiniband/" + device + "/device/numa_node", "1");
+    Write(port + "link_layer", "Ethernet");
+    Write(port + "state", state);
+    Write(port + "phys_state", "5: LinkUp");
+    Write(port + "rate", "100 Gb/sec (4X EDR)");
+    Write(port + "gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001");
+    Write(port + "gid_attrs/types/0", "IB/RoCE v1");
+    Write(port + "gid_attrs/ndevs/0", "eth7");
+    Write(port + "gids/1", "0000:0000:0000:0000:0000:0000:0000:0000");
+    if (with_address) {
+      Write(port + "gids/1", "0000:0000:0000:0000:0000:ffff:0a4d:0001");
+      Write(port + "gid_attrs/types/1", "RoCE v2");
+      Write(port + "gid_attrs/ndevs/1", "eth7");
+    }
+  }
+  const std::string& root() const { return root_; }
+
+ private:
+  std::string root_;
+};
+
+std::string Printed(const Findings& findings) {
+  std::ostringstream out;
+  PrintFindings(findings, &out);
+  return out.str();
+}
+
+TEST(DoctorTest, LockedMemoryIsJudgedByItsLimit) {
+  EXPECT_EQ(CheckLockedMemory({RLIM_INFINITY, RLIM_INFINITY}).verdict, Verdict::kGood);
+  const Finding limited = CheckLockedMemory({65536, 65536});
+  EXPECT_EQ(limited.verdict, Verdict::kNote);
+  EXPECT_THAT(limited.detail, HasSubstr("64.0 KB"));
+  EXPECT_THAT(limited.remedy, HasSubstr("limits.conf"));
+}
+
+TEST(DoctorTest, HugePagesAreJudgedByTheChosenWord) {
+  FakeHost host;
+  EXPECT_EQ(CheckHugePages(host.root()).verdict, Verdict::kNote);
+  host.Write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
+  EXPECT_EQ(CheckHugePages(host.root()).verdict, Verdict::kGood);
+  host.Write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
+  EXPECT_EQ(CheckHugePages(host.root()).verdict, Verdict::kNote);
+  host.Write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always [advise] never");
+  EXPECT_EQ(CheckSharedMemoryHugePages(host.root()).verdict, Verdict::kGood);
+}
+
+TEST(DoctorTest, AHostWithoutDeviceIsBadOnlyIfOneIsNeeded) {
+  const FakeHost host;
+  EXPECT_EQ(CheckRdmaDevices(host.root(), "", false).front().verdict, Verdict::kNote);
+  const Findings needed = CheckRdmaDevices(host.root(), "", true);
+  EXPECT_TRUE(AnyBad(needed));
+  EXPECT_THAT(Printed(needed), HasSubstr("rdma link add"));
+}
+
+// Fails if any of what makes a port useless is not noticed or has no remedy.
+TEST(DoctorTest, PortsAreJudgedByStateAddressAndMtu) {
+  FakeHost host;
+  host.AddPort("mlx5_0", "4: ACTIVE", /*with_address=*/true);
+  host.Write("sys/class/net/eth7/mtu", "9000");
+  Findings findings = CheckRdmaDevices(host.root(), "", true);
+  EXPECT_FALSE(AnyBad(findings)) << Printed(findings);
+  EXPECT_THAT(Printed(findings), HasSubstr("--numa_node=1"));
+  EXPECT_THAT(Printed(findings), HasSubstr("2 GIDs, 1 of RoCE v2"));
+
+  host.Write("sys/class/net/eth7/mtu", "1500");
+  EXPECT_THAT(Printed(CheckRdmaDevices(host.root(), "", true)), HasSubstr("mtu 9000"));
+
+  FakeHost without_address;
+  without_address.AddPort("mlx5_0", "4: ACTIVE", /*with_address=*/false);
+  findings = CheckRdmaDevices(without_address.root(), "", true);
+  EXPECT_TRUE(AnyBad(findings));
+  EXPECT_THAT(Printed(findings), HasSubstr("IP address"));
+  EXPECT_FALSE(AnyBad(CheckRdmaDevices(without_address.root(), "", false)));
+
+  FakeHost down;
+  down.AddPort("mlx5_0", "1: DOWN", /*with_address=*/true);
+  findings = CheckRdmaDevices(down.root(), "", true);
+  EXPECT_TRUE(AnyBad(findings));
+  EXPECT_THAT(Printed(findings), HasSubstr("ip link set"));
+
+  findings = CheckRdmaDevices(down.root(), "rxe0", true);
+  EXPECT_TRUE(AnyBad(findings));
+  EXPECT_THAT(Printed(findings), HasSubstr("'rxe0' is not there, but mlx5_0"));
+}
+
+class DoctorNodeTest : public testing::Test {
+ protected:
+  DoctorNodeTest() {
+    NodeServerOptions options;
+    options.bytes = uint64_t{32} << 20;
+    options.secret = "a secret that both sides know";
+    options.fabric = FabricKind::kTcp;
+    const Status status = NodeServer::Start(options, &server_);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    options_.memory_nodes = {{"127.0.0.1", server_->port()}};
+    options_.secret = options.secret;
+  }
+  Findings OfTheNode() {
+    const Findings all = RunDoctor(options_);
+    // What is found of this host depends on it.
+    Findings of_node;
+    bool begun = false;
+    for (const Finding& finding : all) {
+      begun = begun || finding.subject.find("127.0.0.1") == 0;
+      if (begun) of_node.push_back(finding);
+    }
+    return of_node;
+  }
+
+  std::unique_ptr<NodeServer> server_;
+  DoctorOptions options_;
+};
+
+TEST_F(DoctorNodeTest, MeasuresTheFabricsThatAreServed) {
+  const Findings findings = OfTheNode();
+  EXPECT_FALSE(AnyBad(findings)) << Printed(findings);
+  EXPECT_THAT(Printed(findings), HasSubstr("secret agreed"));
+  EXPECT_THAT(Printed(findings), HasSubstr("of 32.0 MB used"));
+  EXPECT_THAT(Printed(findings), HasSubstr("fabric tcp"));
+  EXPECT_THAT(Printed(findings), HasSubstr("512 bytes in"));
+  EXPECT_THAT(Printed(findings), HasSubstr("does not serve the shm fabric"));
+}
+
+TEST_F(DoctorNodeTest, AFabricThatWasAskedForMustWork) {
+  options_.fabric = "shm";
+  EXPECT_TRUE(AnyBad(OfTheNode()));
+  options_.fabric = "tcp";
+  EXPECT_FALSE(AnyBad(OfTheNode()));
+}
+
+TEST_F(DoctorNodeTest, WrongSecretsAndAbsentNodesAreNamed) {
+  options_.secret = "another";
+  EXPECT_THAT(Printed(OfTheNode()), HasSubstr("secret"));
+  EXPECT_TRUE(AnyBad(OfTheNode()));
+  server_.reset();
+  const Findings absent = OfTheNode();
+  EXPECT_TRUE(AnyBad(absent));
+  EXPECT_THAT(Printed(absent), HasSubstr("-> start it there"));
+}
+
+}  // namespace
+}  // namespace dlsm::tool

@@ -1,0 +1,166 @@
+#include "script/tool/rdma_checks.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "script/tool/host_checks.h"
+
+namespace dlsm::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Sorted, so that the output is the same every time.
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    entries.push_back(entry.path());
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+bool IsZeroGid(const std::string& gid) {
+  return gid.empty() || gid.find_first_not_of("0:") == std::string::npos;
+}
+
+// "4: ACTIVE" -> "ACTIVE"
+std::string AfterColon(const std::string& line) {
+  const size_t colon = line.find(": ");
+  return colon == std::string::npos ? line : line.substr(colon + 2);
+}
+
+struct Gids {
+  int total = 0;
+  int version2 = 0;  // RoCE v2: the only ones that are routed.
+  std::string netdev;
+};
+
+Gids GidsOf(const fs::path& port) {
+  Gids gids;
+  for (const fs::path& entry : EntriesOf(port / "gids")) {
+    if (IsZeroGid(ReadLine(entry.string()))) continue;
+    ++gids.total;
+    const std::string index = entry.filename().string();
+    if (ReadLine((port / "gid_attrs/types" / index).string()) == "RoCE v2") ++gids.version2;
+    const std::string netdev = ReadLine((port / "gid_attrs/ndevs" / index).string());
+    if (!netdev.empty()) gids.netdev = netdev;
+  }
+  return gids;
+}
+
+class PortCheck {
+ public:
+  PortCheck(const std::string& root, const fs::path& port, std::string subject, Verdict unusable)
+      : root_(root), port_(port), subject_(std::move(subject)), unusable_(unusable) {}
+
+  Findings Run() {
+    const std::string link_layer = Line("link_layer");
+    Add(CheckState());
+    const Gids gids = GidsOf(port_);
+    Add(CheckGids(gids, link_layer));
+    if (link_layer == "Ethernet" && !gids.netdev.empty()) Add(CheckMtu(gids.netdev));
+    return std::move(findings_);
+  }
+
+ private:
+  std::string Line(const char* name) const { return ReadLine((port_ / name).string()); }
+  void Add(Finding finding) {
+    finding.subject = subject_;
+    findings_.push_back(std::move(finding));
+  }
+
+  Finding CheckState() const {
+    const std::string state = AfterColon(Line("state"));
+    const std::string physical = AfterColon(Line("phys_state"));
+    const std::string detail =
+        fmt::format("{}, {}, {}, {}", Line("link_layer"), state, physical, Line("rate"));
+    if (state == "ACTIVE") return {Verdict::kGood, "", detail, ""};
+    const bool ethernet = Line("link_layer") == "Ethernet";
+    return {unusable_, "", detail,
+            ethernet
+                ? "plug in the cable and set its network device up: ip link set DEVICE up"
+                : "plug in the cable; an InfiniBand port also needs a subnet manager (opensm)"};
+  }
+
+  Finding CheckGids(const Gids& gids, const std::string& link_layer) const {
+    const std::string detail = fmt::format("{} GIDs, {} of RoCE v2", gids.total, gids.version2);
+    if (link_layer != "Ethernet" || gids.version2 > 0) return {Verdict::kGood, "", detail, ""};
+    return {unusable_, "", detail,
+            "give its network device an IP address: a RoCE v2 GID is made of it"};
+  }
+
+  Finding CheckMtu(const std::string& netdev) const {
+    const std::string mtu = ReadLine(root_ + "sys/class/net/" + netdev + "/mtu");
+    const std::string detail = fmt::format("MTU of {}: {}", netdev, mtu);
+    constexpr int kFourKilobytesAndHeaders = 4200;
+    if (std::atoi(mtu.c_str()) >= kFourKilobytesAndHeaders) return {Verdict::kGood, "", detail, ""};
+    return {Verdict::kNote, "", detail,
+            fmt::format("packets carry at most 1024 bytes; for 4096 on every hop: ip link set {} "
+                        "mtu 9000",
+                        netdev)};
+  }
+
+  const std::string root_;
+  const fs::path port_;
+  const std::string subject_;
+  const Verdict unusable_;
+  Findings findings_;
+};
+
+Finding CheckDistance(const fs::path& device) {
+  const std::string node = ReadLine((device / "device/numa_node").string());
+  if (node.empty() || node == "-1") return {Verdict::kGood, "", "on no NUMA node of its own", ""};
+  return {Verdict::kGood, "",
+          fmt::format("on NUMA node {}: run Server with --numa_node={}", node, node), ""};
+}
+
+}  // namespace
+
+Finding CheckRdmaLibraries(bool required) {
+  const std::string subject = "RDMA library";
+  constexpr const char* kName = "libibverbs.so.1";
+  void* const library = dlopen(kName, RTLD_LAZY | RTLD_LOCAL);
+  if (library != nullptr) {
+    dlclose(library);
+    return {Verdict::kGood, subject, std::string(kName) + " is installed", ""};
+  }
+  return {required ? Verdict::kBad : Verdict::kNote, subject,
+          std::string(kName) + " is not installed",
+          "for the verbs fabric: apt-get install libibverbs1 ibverbs-providers"};
+}
+
+Findings CheckRdmaDevices(const std::string& root, const std::string& wanted, bool required) {
+  const Verdict unusable = required ? Verdict::kBad : Verdict::kNote;
+  Findings findings;
+  std::string known;
+  for (const fs::path& device : EntriesOf(root + "sys/class/infiniband")) {
+    const std::string name = device.filename().string();
+    known += " " + name;
+    if (!wanted.empty() && name != wanted) continue;
+    Finding distance = CheckDistance(device);
+    distance.subject = name;
+    findings.push_back(std::move(distance));
+    for (const fs::path& port : EntriesOf(device / "ports")) {
+      Findings of_port =
+          PortCheck(root, port, fmt::format("{} port {}", name, port.filename().string()), unusable)
+              .Run();
+      findings.insert(findings.end(), of_port.begin(), of_port.end());
+    }
+  }
+  if (!findings.empty()) return findings;
+  if (!known.empty()) {
+    return {{unusable, "RDMA device", fmt::format("'{}' is not there, but{}", wanted, known),
+             "name one of these, or none to take the first active one"}};
+  }
+  return {{unusable, "RDMA device", "this host has none",
+           "use shm or tcp; or load the driver of the card (lspci, dmesg); for a software device: "
+           "rdma link add rxe0 type rxe netdev DEVICE"}};
+}
+
+}  // namespace dlsm::tool
