@@ -1,0 +1,129 @@
+#include "table/merge_scheduler.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace dlsm {
+namespace {
+
+constexpr std::array kNames = {
+    std::pair{MergeSchedule::kSingle, "single"},
+    std::pair{MergeSchedule::kFair, "fair"},
+    std::pair{MergeSchedule::kGreedy, "greedy"},
+    std::pair{MergeSchedule::kSpringAndGear, "spring_and_gear"},
+};
+
+// How soon a merge that waits notices that it has been cancelled.
+constexpr auto kCancelledNoticed = std::chrono::milliseconds(20);
+
+// What the budget may be behind, so that it is not lost while nothing is merged for a moment.
+constexpr auto kBurst = std::chrono::milliseconds(100);
+
+}  // namespace
+
+const char* MergeScheduleName(MergeSchedule schedule) {
+  for (const auto& [known, name] : kNames) {
+    if (known == schedule) return name;
+  }
+  return "unknown";
+}
+
+std::optional<MergeSchedule> MergeScheduleFromName(const std::string& name) {
+  for (const auto& [schedule, known] : kNames) {
+    if (name == known) return schedule;
+  }
+  return std::nullopt;
+}
+
+MergeScheduler::MergeScheduler(const MergeSchedulerOptions& options) : options_(options) {}
+
+MergeScheduler::Counters MergeScheduler::counters() const {
+  port::MutexLock lock(mutex_);
+  return counters_;
+}
+
+double MergeScheduler::Rank(const Turn& turn) const {
+  const auto done = static_cast<double>(turn.done_);
+  const auto all = static_cast<double>(std::max<uint64_t>(turn.bytes_, 1));
+  switch (options_.schedule) {
+    case MergeSchedule::kSingle:
+      return 0;  // The order of age decides.
+    case MergeSchedule::kFair:
+      return done;
+    case MergeSchedule::kGreedy:
+      return all - done;
+    case MergeSchedule::kSpringAndGear:
+      return done / all;
+  }
+  return 0;
+}
+
+void MergeScheduler::ChooseLocked() {
+  const size_t running_max =
+      options_.schedule == MergeSchedule::kSingle ? 1 : std::max<size_t>(options_.running_max, 1);
+  std::vector<std::pair<double, Turn*>> ranked;
+  for (Turn* turn : turns_) ranked.emplace_back(Rank(*turn), turn);
+  // Stable: the older one of two equals.
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  bool some_may_go = false;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    Turn* const turn = ranked[i].second;
+    const bool chosen = i < running_max;
+    some_may_go |= chosen && !turn->chosen_;
+    turn->chosen_ = chosen;
+  }
+  if (some_may_go) chosen_changed_.SignalAll();
+}
+
+MergeScheduler::Clock::time_point MergeScheduler::SpendLocked(uint64_t bytes) {
+  const Clock::time_point now = Clock::now();
+  if (options_.bytes_per_second == 0) return now;
+  const std::chrono::duration<double> cost(static_cast<double>(bytes) /
+                                           static_cast<double>(options_.bytes_per_second));
+  paid_until_ =
+      std::max(paid_until_, now - kBurst) + std::chrono::duration_cast<Clock::duration>(cost);
+  return paid_until_;
+}
+
+MergeScheduler::Turn::Turn(MergeScheduler* scheduler, uint64_t bytes,
+                           const std::atomic<bool>& cancelled)
+    : scheduler_(scheduler), bytes_(bytes), cancelled_(cancelled) {
+  port::MutexLock lock(scheduler_->mutex_);
+  scheduler_->turns_.push_back(this);
+  scheduler_->ChooseLocked();
+}
+
+MergeScheduler::Turn::~Turn() {
+  port::MutexLock lock(scheduler_->mutex_);
+  scheduler_->turns_.remove(this);
+  scheduler_->ChooseLocked();
+}
+
+Status MergeScheduler::Turn::Proceed(uint64_t bytes) {
+  MergeScheduler& scheduler = *scheduler_;
+  const auto start = Clock::now();
+  bool waited = false;
+  port::MutexLock lock(scheduler.mutex_);
+  done_ = std::min(done_ + bytes, bytes_);
+  scheduler.ChooseLocked();
+  const Clock::time_point affordable = scheduler.SpendLocked(bytes);
+  while (!cancelled_.load(std::memory_order_relaxed)) {
+    const Clock::time_point now = Clock::now();
+    if (chosen_ && now >= affordable) break;
+    const auto patience = now + kCancelledNoticed;
+    scheduler.chosen_changed_.WaitUntil(chosen_ ? std::min(affordable, patience) : patience);
+    waited = true;
+  }
+  if (waited) {
+    ++scheduler.counters_.pauses;
+    scheduler.counters_.paused_micros += static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
+  }
+  return cancelled_.load(std::memory_order_relaxed) ? Status::Aborted("the merge was cancelled")
+                                                    : Status::OK();
+}
+
+}  // namespace dlsm
