@@ -24,6 +24,12 @@ constexpr auto kSamplerNap = std::chrono::milliseconds(10);
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
 
+using SteadyClock = std::chrono::steady_clock;
+
+double SecondsSince(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
 uint64_t ToNs(double seconds) { return static_cast<uint64_t>(seconds * 1e9); }
 
 uint64_t MicrosOf(const std::vector<StallTotal>& stalls) {
@@ -204,13 +210,11 @@ Status TwoPhase::Run(BenchResult* result) {
   }
   CostMeter meter(engine_);
   Status status = RunOpen(outcome.arrival_rate, &outcome.running);
-  const auto written = std::chrono::steady_clock::now();
+  const auto written = SteadyClock::now();
   if (status.ok()) status = engine_.WaitForBackgroundWork();
   meter.Stop(result);
   result->seconds = outcome.running.seconds;
-  result->seconds_to_quiet =
-      result->seconds +
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - written).count();
+  result->seconds_to_quiet = result->seconds + SecondsSince(written);
   result->threads = options_.threads;
   DescribeTwoPhase(options_, outcome, result);
   return status;
@@ -225,8 +229,10 @@ Status TwoPhase::RunTesting(TwoPhaseOutcome* outcome) {
   }
   PhaseOutcome& testing = outcome->testing.emplace();
   if (status.ok()) status = RunClosed(options.testing_seconds, "testing", &testing);
+  const auto written = SteadyClock::now();
   if (status.ok()) status = engine_.WaitForBackgroundWork();
   if (!status.ok()) return status;
+  outcome->testing_seconds_to_quiet = SecondsSince(written);
   const uint64_t completed = testing.latencies.completed_in_time;
   outcome->max_throughput = static_cast<double>(completed) / options.testing_seconds;
   if (completed > 0) return status;

@@ -45,6 +45,8 @@ struct PhaseOutcome {
 struct TwoPhaseOutcome {
   std::optional<PhaseOutcome> testing;
   double max_throughput = 0;  // Writes per second; 0 without a testing phase.
+  // From the end of the testing phase until no flush and no merge was due.
+  double testing_seconds_to_quiet = 0;
   double arrival_rate = 0;
   PhaseOutcome running;
 };

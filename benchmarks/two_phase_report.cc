@@ -106,13 +106,14 @@ void AddTree(const std::vector<SecondRow>& rows, Figures* figures) {
 std::string TestingText(const BenchOptions& options, const TwoPhaseOutcome& outcome) {
   if (!outcome.testing) return "  testing   none: the arrival rate is given\n";
   return fmt::format(
-      "  testing   {:.0f} writes/s in a closed loop for {:.1f} s, after {:.1f} s of warm-up\n"
+      "  testing   {:.0f} writes/s in a closed loop for {:.1f} s, after {:.1f} s of warm-up; "
+      "quiet {:.2f} s later\n"
       "    processing   {}\n"
       "    stalls       {}\n"
       "    components   {}\n",
       outcome.max_throughput, options.two_phase.testing_seconds, options.two_phase.warmup_seconds,
-      Percentiles(outcome.testing->latencies.processing_ns), StallText(outcome.testing->stalls),
-      TreeText(outcome.testing->rows));
+      outcome.testing_seconds_to_quiet, Percentiles(outcome.testing->latencies.processing_ns),
+      StallText(outcome.testing->stalls), TreeText(outcome.testing->rows));
 }
 
 std::string ArrivalText(const TwoPhaseOptions& options, double rate) {
@@ -187,6 +188,7 @@ void AddTesting(const BenchOptions& options, const TwoPhaseOutcome& outcome, Fig
   }
   figures->push_back({"max_throughput", outcome.max_throughput});
   figures->push_back({"utilization", options.two_phase.utilization});
+  figures->push_back({"testing_seconds_to_quiet", outcome.testing_seconds_to_quiet});
   AddPercentiles("testing", outcome.testing->latencies.processing_ns, figures);
   AddStalls("testing", outcome.testing->stalls, figures);
 }
