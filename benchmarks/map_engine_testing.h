@@ -1,6 +1,7 @@
 // A store for tests of what measures stores: a std::map, which can be told to misbehave.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -76,11 +77,18 @@ class MapCursor : public Cursor {
   Place at_;
 };
 
+// Reads that have begun.
+struct ReadCounts {
+  std::atomic<uint64_t> gets{0};
+  std::atomic<uint64_t> cursors{0};
+};
+
 // Puts that `loses` says are forgotten.
 class MapSession : public Session {
  public:
   using Loses = std::function<bool(const Slice& key)>;
-  MapSession(Map& map, const Loses& loses) : map_(map), loses_(loses) {}
+  MapSession(Map& map, const Loses& loses, ReadCounts& reads)
+      : map_(map), loses_(loses), reads_(reads) {}
 
   Status Put(const Slice& key, const Slice& value) override {
     if (!loses_ || !loses_(key)) map_.Put(key, value);
@@ -95,6 +103,7 @@ class MapSession : public Session {
   Status WriteBatch() override { return Status::OK(); }
   void SetSync(bool /*sync*/) override {}
   Outcome Get(const Slice& key, Slice* value) override {
+    ++reads_.gets;
     if (!map_.Get(key, &value_)) return Outcome::kMissing;
     *value = value_;
     return Outcome::kFound;
@@ -110,6 +119,7 @@ class MapSession : public Session {
   }
   Status status() const override { return Status::OK(); }
   Cursor& NewCursor() override {
+    ++reads_.cursors;
     cursor_ = std::make_unique<MapCursor>(map_.Copy());
     return *cursor_;
   }
@@ -118,6 +128,7 @@ class MapSession : public Session {
  private:
   Map& map_;
   const Loses& loses_;
+  ReadCounts& reads_;
   std::string value_;
   std::vector<std::string> values_;
   std::unique_ptr<MapCursor> cursor_;
@@ -133,7 +144,7 @@ class MapEngine : public Engine {
     return Status::OK();
   }
   std::unique_ptr<Session> NewSession() override {
-    return std::make_unique<MapSession>(map_, loses);
+    return std::make_unique<MapSession>(map_, loses, reads);
   }
   Status Flush() override { return Status::OK(); }
   Status Compact() override { return Status::OK(); }
@@ -144,6 +155,7 @@ class MapEngine : public Engine {
 
   Map& map() { return map_; }
   MapSession::Loses loses;  // Set while no thread runs.
+  ReadCounts reads;
 
  private:
   Map map_;
