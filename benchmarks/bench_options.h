@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "benchmarks/key_generator.h"
+#include "benchmarks/two_phase_options.h"
 
 namespace dlsm::bench {
 
@@ -30,6 +31,8 @@ struct BenchOptions {
   uint64_t seed = 301;
   bool touch_values = true;
   bool progress = true;
+
+  TwoPhaseOptions two_phase;
 
   bool use_existing_db = false;
   // The write workloads that an earlier run with the same flags left in the existing database.

@@ -4,8 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "benchmarks/resource_usage.h"
+#include "benchmarks/cost_meter.h"
 #include "benchmarks/run_threads.h"
+#include "benchmarks/two_phase.h"
 #include "benchmarks/workload_runs.h"
 
 namespace dlsm::bench {
@@ -16,65 +17,6 @@ using SteadyClock = std::chrono::steady_clock;
 double SecondsSince(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
-
-// Purposes that only the later totals have count from 0.
-std::vector<WireTotal> WireDifference(std::vector<WireTotal> after,
-                                      const std::vector<WireTotal>& before) {
-  for (WireTotal& total : after) {
-    for (const WireTotal& earlier : before) {
-      if (earlier.purpose != total.purpose) continue;
-      total.round_trips -= earlier.round_trips;
-      total.work_requests -= earlier.work_requests;
-      total.doorbells -= earlier.doorbells;
-      total.read_bytes -= earlier.read_bytes;
-      total.write_bytes -= earlier.write_bytes;
-    }
-  }
-  return after;
-}
-
-Latencies ToLatencies(const Histogram& ticks, const TickClock& clock) {
-  const auto percentile = [&](double percent) {
-    return clock.ToMicroseconds(ticks.Percentile(percent));
-  };
-  Latencies latencies;
-  latencies.count = ticks.count();
-  latencies.p50_us = percentile(50);
-  latencies.p75_us = percentile(75);
-  latencies.p99_us = percentile(99);
-  latencies.p999_us = percentile(99.9);
-  latencies.p9999_us = percentile(99.99);
-  latencies.min_us = clock.ToMicroseconds(static_cast<double>(ticks.min()));
-  latencies.mean_us = clock.ToMicroseconds(ticks.Mean());
-  latencies.max_us = clock.ToMicroseconds(static_cast<double>(ticks.max()));
-  return latencies;
-}
-
-// What the machine and the engine spent between two moments.
-class CostMeter {
- public:
-  explicit CostMeter(Engine& engine) : engine_(engine), before_(engine.Counters()) {
-    ResetPeakRss();
-    cpu_seconds_ = ProcessCpuSeconds();
-  }
-
-  void Stop(BenchResult* result) {
-    const double cpu_seconds = ProcessCpuSeconds() - cpu_seconds_;
-    result->peak_rss_bytes = PeakRssBytes();
-    EngineCounters after = engine_.Counters();
-    result->wire = WireDifference(std::move(after.wire), before_.wire);
-    result->storage_bytes_written = after.storage_bytes_written - before_.storage_bytes_written;
-    result->memory_node_cpu_seconds =
-        static_cast<double>(after.remote_cpu_micros - before_.remote_cpu_micros) * 1e-6;
-    result->cpu_seconds = cpu_seconds + result->memory_node_cpu_seconds;
-    result->index_bytes_per_key = after.index_bytes_per_key;
-  }
-
- private:
-  Engine& engine_;
-  EngineCounters before_;
-  double cpu_seconds_ = 0;
-};
 
 }  // namespace
 
@@ -123,7 +65,10 @@ BenchResult BenchRunner::Run(const Workload& workload) {
     result.status = Empty();
     if (!result.status.ok()) return result;
   }
-  if (workload.kind == Workload::Kind::kWhole) {
+  if (workload.kind == Workload::Kind::kTwoPhase) {
+    result.status =
+        TwoPhase(workload, options_, engine_, values_, clock_, history_, runs_).Run(&result);
+  } else if (workload.kind == Workload::Kind::kWhole) {
     RunWhole(workload, &result);
   } else {
     RunMeasured(workload, &result);
@@ -202,7 +147,7 @@ void BenchRunner::Collect(const std::vector<std::unique_ptr<Worker>>& workers,
     result->misses += worker->missed();
     latency.Merge(worker->latency());
   }
-  result->latencies = ToLatencies(latency, clock_);
+  result->latencies = ToLatencies(latency, clock_.ToMicroseconds(1));
 }
 
 void BenchRunner::WaitUntilQuiet(BenchResult* result) {

@@ -4,150 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <map>
 
-#include "port/mutex.h"
+#include "benchmarks/map_engine_testing.h"
 
 namespace dlsm::bench {
 namespace {
 
 using testing::HasSubstr;
-
-// A map behind a lock.
-class Map {
- public:
-  void Put(const Slice& key, const Slice& value) LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    map_[key.ToString()] = value.ToString();
-  }
-  void Delete(const Slice& key) LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    map_.erase(key.ToString());
-  }
-  bool Get(const Slice& key, std::string* value) LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    const auto found = map_.find(key.ToString());
-    if (found == map_.end()) return false;
-    *value = found->second;
-    return true;
-  }
-  std::map<std::string, std::string> Copy() LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    return map_;
-  }
-  void Clear() LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    map_.clear();
-  }
-
- private:
-  port::Mutex mutex_;
-  std::map<std::string, std::string> map_ GUARDED_BY(mutex_);
-};
-
-class MapCursor : public Cursor {
- public:
-  explicit MapCursor(std::map<std::string, std::string> view) : view_(std::move(view)) {}
-
-  bool SeekToFirst(Entry* entry) override { return At(view_.begin(), entry); }
-  bool SeekToLast(Entry* entry) override {
-    return At(view_.empty() ? view_.end() : std::prev(view_.end()), entry);
-  }
-  bool Seek(const Slice& target, Entry* entry) override {
-    return At(view_.lower_bound(target.ToString()), entry);
-  }
-  bool Next(Entry* entry) override { return At(std::next(at_), entry); }
-  bool Prev(Entry* entry) override {
-    return At(at_ == view_.begin() ? view_.end() : std::prev(at_), entry);
-  }
-  Status status() const override { return Status::OK(); }
-
- private:
-  using Place = std::map<std::string, std::string>::const_iterator;
-  bool At(Place place, Entry* entry) {
-    at_ = place;
-    if (at_ == view_.end()) return false;
-    entry->key = at_->first;
-    entry->value = at_->second;
-    return true;
-  }
-
-  const std::map<std::string, std::string> view_;
-  Place at_;
-};
-
-// Puts that `loses` says are forgotten.
-class MapSession : public Session {
- public:
-  using Loses = std::function<bool(const Slice& key)>;
-  MapSession(Map& map, const Loses& loses) : map_(map), loses_(loses) {}
-
-  Status Put(const Slice& key, const Slice& value) override {
-    if (!loses_ || !loses_(key)) map_.Put(key, value);
-    return Status::OK();
-  }
-  Status Delete(const Slice& key) override {
-    map_.Delete(key);
-    return Status::OK();
-  }
-  void BatchPut(const Slice& key, const Slice& value) override { Put(key, value).ok(); }
-  void BatchDelete(const Slice& key) override { Delete(key).ok(); }
-  Status WriteBatch() override { return Status::OK(); }
-  void SetSync(bool /*sync*/) override {}
-  Outcome Get(const Slice& key, Slice* value) override {
-    if (!map_.Get(key, &value_)) return Outcome::kMissing;
-    *value = value_;
-    return Outcome::kFound;
-  }
-  Status MultiGet(const std::vector<Slice>& keys,
-                  std::vector<std::optional<Slice>>* values) override {
-    values_.resize(keys.size());
-    values->assign(keys.size(), std::nullopt);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (map_.Get(keys[i], &values_[i])) (*values)[i] = values_[i];
-    }
-    return Status::OK();
-  }
-  Status status() const override { return Status::OK(); }
-  Cursor& NewCursor() override {
-    cursor_ = std::make_unique<MapCursor>(map_.Copy());
-    return *cursor_;
-  }
-  void DropCursor() override { cursor_.reset(); }
-
- private:
-  Map& map_;
-  const Loses& loses_;
-  std::string value_;
-  std::vector<std::string> values_;
-  std::unique_ptr<MapCursor> cursor_;
-};
-
-class MapEngine : public Engine {
- public:
-  std::vector<std::string> Notes() const override { return {}; }
-  Status Open(bool /*create*/) override { return Status::OK(); }
-  Status Close() override { return Status::OK(); }
-  Status Destroy() override {
-    map_.Clear();
-    return Status::OK();
-  }
-  std::unique_ptr<Session> NewSession() override {
-    return std::make_unique<MapSession>(map_, loses);
-  }
-  Status Flush() override { return Status::OK(); }
-  Status Compact() override { return Status::OK(); }
-  Status WaitForBackgroundWork() override { return Status::OK(); }
-  EngineCounters Counters() override { return {}; }
-  std::string Stats() override { return "stats of a map"; }
-  std::string LevelStats() override { return {}; }
-
-  Map& map() { return map_; }
-  MapSession::Loses loses;  // Set while no thread runs.
-
- private:
-  Map map_;
-};
 
 class BenchRunnerTest : public testing::Test {
  protected:
@@ -156,6 +19,10 @@ class BenchRunnerTest : public testing::Test {
     options_.threads = 3;
     options_.value_bytes = 50;
     options_.progress = false;
+    options_.two_phase.warmup_seconds = 0.01;
+    options_.two_phase.testing_seconds = 0.05;
+    options_.two_phase.running_seconds = 0.05;
+    options_.two_phase.reads = {ReadKind::kLookup, ReadKind::kShortScan, ReadKind::kLongScan};
   }
 
   BenchResult Run(BenchRunner& runner, const char* name) {

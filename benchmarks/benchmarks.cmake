@@ -1,6 +1,6 @@
 # db_bench, and the stores that it compares dLSM with where they are installed.
 file(GLOB benchmark_sources CONFIGURE_DEPENDS benchmarks/*.cc)
-list(FILTER benchmark_sources EXCLUDE REGEX "_(main|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$")
+list(FILTER benchmark_sources EXCLUDE REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$")
 add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
 target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
 
@@ -24,7 +24,7 @@ if(NOT DLSM_SANITIZE)
   dlsm_benchmark_peer(LEVELDB leveldb leveldb/db.h)
 endif()
 
-add_executable(db_bench benchmarks/db_bench_main.cc)
+add_executable(db_bench benchmarks/db_bench_main.cc benchmarks/two_phase_flags.cc)
 target_link_libraries(db_bench PRIVATE dlsm_benchmarks dlsm_settings gflags)
 
 if(DLSM_TESTS)

@@ -17,6 +17,8 @@
 //   readwhilewriting       readrandom, while one more thread overwrites
 //   deleteseq              delete all keys in order; shared out
 //   deleterandom           delete num random keys in each thread
+//   twophase               the most writes/s in a closed loop, then write latencies while writes
+//                          arrive at --utilization of it, whether or not the store keeps up
 //   verify                 get and scan every key, compare with what was written
 //   compact flush waitforbackground stats levelstats
 //
@@ -31,13 +33,15 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "benchmarks/bench_runner.h"
+#include "benchmarks/flag_checks.h"
 #include "benchmarks/report.h"
 #include "benchmarks/scratch_folder.h"
+#include "benchmarks/time_series.h"
+#include "benchmarks/two_phase_flags.h"
 #include "benchmarks/workload.h"
 #include "dLSM/db.h"
 
@@ -118,36 +122,6 @@ DEFINE_double(simulated_gbit_per_second, 0, "dlsm: bandwidth of a simulated netw
 namespace dlsm::bench {
 namespace {
 
-std::vector<std::string> SplitAtCommas(const std::string& list) {
-  std::vector<std::string> parts;
-  std::istringstream stream(list);
-  for (std::string part; std::getline(stream, part, ',');) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
-}
-
-template <typename Value>
-Status Wrong(const char* flag, const Value& value, const std::string& allowed) {
-  return Status::InvalidArgument(fmt::format("--{}={}: allowed is {}", flag, value, allowed));
-}
-
-template <typename Value>
-Status CheckRange(const char* flag, Value value, Value least, Value most) {
-  if (least <= value && value <= most) return Status::OK();
-  return Wrong(flag, value, fmt::format("{} to {}", least, most));
-}
-
-// *chosen gets the index of `value` among `allowed`.
-Status CheckChoice(const char* flag, const std::string& value,
-                   const std::vector<std::string>& allowed, size_t* chosen) {
-  const auto found = std::find(allowed.begin(), allowed.end(), value);
-  if (found == allowed.end())
-    return Wrong(flag, value, fmt::format("{}", fmt::join(allowed, ", ")));
-  *chosen = static_cast<size_t>(found - allowed.begin());
-  return Status::OK();
-}
-
 Status CheckWorkloads(const char* flag, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (FindWorkload(name) != nullptr) continue;
@@ -160,24 +134,18 @@ Status CheckWorkloads(const char* flag, const std::vector<std::string>& names) {
   return Status::OK();
 }
 
-// Only what is a fixed function of the flags: how far the writer of readwhilewriting came is not.
+// Only what is a fixed function of the flags: how far the writer of readwhilewriting or twophase
+// came is not.
 Status CheckHistory(const std::vector<std::string>& names) {
   Status status = CheckWorkloads("history", names);
   for (const std::string& name : names) {
     if (!status.ok()) return status;
     const Workload& workload = *FindWorkload(name);
-    if (!workload.Writes() || workload.background_writer) {
+    if (!workload.WritesWhatFlagsSay()) {
       status = Wrong("history", name, "a list of fill, overwrite and delete workloads");
     }
   }
   return status;
-}
-
-Status FirstError(std::initializer_list<Status> statuses) {
-  for (const Status& status : statuses) {
-    if (!status.ok()) return status;
-  }
-  return Status::OK();
 }
 
 Status CheckRanges() {
@@ -216,6 +184,15 @@ Status CheckRanges() {
   });
 }
 
+// A time series is that of one run.
+Status CheckTimeSeries(const BenchOptions& options) {
+  if (options.two_phase.time_series.empty()) return Status::OK();
+  if (std::count(options.benchmarks.begin(), options.benchmarks.end(), "twophase") == 1) {
+    return Status::OK();
+  }
+  return Wrong("timeseries", options.two_phase.time_series, "a file if twophase runs, once");
+}
+
 Status MakeBenchOptions(BenchOptions* options) {
   options->benchmarks = SplitAtCommas(FLAGS_benchmarks);
   options->history = SplitAtCommas(FLAGS_history);
@@ -223,7 +200,8 @@ Status MakeBenchOptions(BenchOptions* options) {
   Status status = FirstError({CheckWorkloads("benchmarks", options->benchmarks),
                               CheckHistory(options->history), CheckRanges(),
                               CheckChoice("distribution", FLAGS_distribution,
-                                          {"uniform", "zipfian", "latest"}, &distribution)});
+                                          {"uniform", "zipfian", "latest"}, &distribution),
+                              MakeTwoPhaseOptions(&options->two_phase), CheckTimeSeries(*options)});
   if (!status.ok()) return status;
   if (options->benchmarks.empty()) return Wrong("benchmarks", "", "a list of workloads");
   options->num = FLAGS_num;
@@ -378,7 +356,9 @@ Status RunAll() {
   EngineOptions engine_options;
   Status status = MakeBenchOptions(&options);
   if (status.ok()) status = MakeEngineOptions(&engine_options);
-  if (status.ok()) status = WriteResults({});  // A path that cannot be written is told at once.
+  // A path that cannot be written is told at once.
+  if (status.ok()) status = WriteResults({});
+  if (status.ok()) status = TimeSeriesFile(options.two_phase.time_series).Create();
   if (!status.ok()) return status;
 
   ScratchFolder scratch;

@@ -28,6 +28,22 @@ std::vector<Maker> Makers() {
 
 }  // namespace
 
+TreeState TreeOfLevels(const std::vector<uint64_t>& tables_at_level) {
+  TreeState tree;
+  if (tables_at_level.empty()) return tree;
+  const uint64_t level0 = tables_at_level[0];
+  uint64_t tables = level0;
+  uint64_t components = level0;
+  for (size_t level = 1; level < tables_at_level.size(); ++level) {
+    tables += tables_at_level[level];
+    if (tables_at_level[level] > 0) ++components;
+  }
+  tree.components = components;
+  tree.tables = tables;
+  tree.level0_tables = level0;
+  return tree;
+}
+
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names;
   for (const Maker& maker : Makers()) names.emplace_back(maker.name);

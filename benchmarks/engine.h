@@ -113,6 +113,26 @@ struct EngineCounters {
   std::optional<double> index_bytes_per_key;
 };
 
+// Writers that had to wait, since the store was opened. A wait counts when it has ended.
+struct StallTotal {
+  std::string cause;
+  // Of all writers together. None if the store only counts waits for this cause.
+  std::optional<uint64_t> micros;
+  std::optional<uint64_t> count;
+};
+
+// The tree, now. None where the store does not tell.
+struct TreeState {
+  // Sorted runs that a lookup may have to search: each table of level 0, each deeper level that is
+  // not empty.
+  std::optional<uint64_t> components;
+  std::optional<uint64_t> tables;
+  std::optional<uint64_t> level0_tables;
+  std::optional<uint64_t> pending_bytes;  // That are due to be merged.
+};
+// Of a store whose deeper levels are one sorted run each.
+TreeState TreeOfLevels(const std::vector<uint64_t>& tables_at_level);
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -132,6 +152,9 @@ class Engine {
   virtual Status Compact() = 0;
   virtual Status WaitForBackgroundWork() = 0;
   virtual EngineCounters Counters() = 0;
+  // Cheap enough to be asked every second beside the workload. Empty if the store does not tell.
+  virtual std::vector<StallTotal> Stalls() { return {}; }
+  virtual TreeState Tree() { return {}; }
   virtual std::string Stats() = 0;
   virtual std::string LevelStats() = 0;
 };

@@ -1,5 +1,6 @@
 // dLSM behind the benchmark's interface, through its public headers only.
 #include <charconv>
+#include <cstdlib>
 #include <sstream>
 
 #include "benchmarks/engine.h"
@@ -172,6 +173,24 @@ class DlsmEngine : public Engine {
           static_cast<double>(Number("dlsm.metadata-bytes")) / static_cast<double>(entries);
     }
     return counters;
+  }
+  std::vector<StallTotal> Stalls() override {
+    const auto statistics = db_->GetStatistics();
+    return {
+        {"memtables", statistics->Get(Ticker::kStallMicrosMemtables), std::nullopt},
+        {"level0", statistics->Get(Ticker::kStallMicrosLevel0), std::nullopt},
+        {"memory", statistics->Get(Ticker::kStallMicrosMemory), std::nullopt},
+        {"any_cause", std::nullopt, statistics->Get(Ticker::kStalls)},
+    };
+  }
+  TreeState Tree() override {
+    std::vector<uint64_t> tables;
+    std::string text;
+    for (size_t level = 0;
+         db_->GetProperty("dlsm.num-files-at-level" + std::to_string(level), &text); ++level) {
+      tables.push_back(std::strtoull(text.c_str(), nullptr, 10));
+    }
+    return TreeOfLevels(tables);
   }
   std::string Stats() override { return Text("dlsm.stats"); }
   std::string LevelStats() override { return Text("dlsm.levels"); }

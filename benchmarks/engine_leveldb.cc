@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
@@ -208,15 +209,15 @@ class LeveldbEngine : public Engine {
     counters.storage_bytes_written = BytesWritten();
     return counters;
   }
+  TreeState Tree() override { return TreeOfLevels(TablesAtLevels()); }
   std::string Stats() override { return Text("leveldb.stats"); }
   std::string LevelStats() override {
     std::string text = "Level Files\n";
-    for (int level = 0;; ++level) {
-      const std::string number = std::to_string(level);
-      std::string files;
-      if (!db_->GetProperty("leveldb.num-files-at-level" + number, &files)) return text;
-      text += "  " + number + "   " + files + "\n";
+    const std::vector<uint64_t> tables = TablesAtLevels();
+    for (size_t level = 0; level < tables.size(); ++level) {
+      text += "  " + std::to_string(level) + "   " + std::to_string(tables[level]) + "\n";
     }
+    return text;
   }
 
  private:
@@ -225,6 +226,15 @@ class LeveldbEngine : public Engine {
     getrusage(RUSAGE_SELF, &usage);
     return static_cast<uint64_t>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 +
            static_cast<uint64_t>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  }
+
+  std::vector<uint64_t> TablesAtLevels() {
+    std::vector<uint64_t> tables;
+    std::string text;
+    while (db_->GetProperty("leveldb.num-files-at-level" + std::to_string(tables.size()), &text)) {
+      tables.push_back(std::strtoull(text.c_str(), nullptr, 10));
+    }
+    return tables;
   }
 
   // The sum of the column Write(MB) of leveldb.stats, without the log.

@@ -229,6 +229,33 @@ class RocksdbEngine : public Engine {
     }
     return counters;
   }
+  // The time is that of all causes, delays and stops together: RocksDB does not share it out, but
+  // counts how often each cause set in.
+  std::vector<StallTotal> Stalls() override {
+    std::vector<StallTotal> stalls;
+    const auto of_database = Map(rocksdb::DB::Properties::kDBStats);
+    const auto micros = of_database.find("db.user_write_stall_micros");
+    if (micros != of_database.end()) {
+      stalls.push_back({"any_cause", std::strtoull(micros->second.c_str(), nullptr, 10), {}});
+    }
+    for (const auto& [name, count] : Map(rocksdb::DB::Properties::kCFStats)) {
+      constexpr std::string_view kStall = "io_stalls.";
+      if (!name.starts_with(kStall) || name.starts_with("io_stalls.total_")) continue;
+      stalls.push_back({name.substr(kStall.size()), {}, std::strtoull(count.c_str(), nullptr, 10)});
+    }
+    return stalls;
+  }
+  TreeState Tree() override {
+    std::vector<uint64_t> tables;
+    for (int level = 0; level < db_->NumberLevels(); ++level) {
+      const std::string files =
+          Text(rocksdb::DB::Properties::kNumFilesAtLevelPrefix + std::to_string(level));
+      tables.push_back(std::strtoull(files.c_str(), nullptr, 10));
+    }
+    TreeState tree = TreeOfLevels(tables);
+    tree.pending_bytes = Number(rocksdb::DB::Properties::kEstimatePendingCompactionBytes);
+    return tree;
+  }
   std::string Stats() override { return Text("rocksdb.stats"); }
   std::string LevelStats() override { return Text("rocksdb.levelstats"); }
 
@@ -256,13 +283,16 @@ class RocksdbEngine : public Engine {
 
   // By flushes and merges. RocksDB tells it in GB, to six places.
   uint64_t BytesWritten() {
-    std::map<std::string, std::string> properties;
-    if (!db_->GetMapProperty(rocksdb::DB::Properties::kCFStats, &properties)) return 0;
+    const auto properties = Map(rocksdb::DB::Properties::kCFStats);
     const auto written = properties.find("compaction.Sum.WriteGB");
     if (written == properties.end()) return 0;
     return static_cast<uint64_t>(std::strtod(written->second.c_str(), nullptr) * 0x1p30);
   }
 
+  std::map<std::string, std::string> Map(const std::string& property) {
+    std::map<std::string, std::string> entries;
+    return db_->GetMapProperty(property, &entries) ? entries : decltype(entries)();
+  }
   uint64_t Number(const std::string& property) {
     uint64_t number = 0;
     return db_->GetIntProperty(property, &number) ? number : 0;

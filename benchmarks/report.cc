@@ -3,19 +3,12 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
 namespace dlsm::bench {
 namespace {
-
-// Enough digits for small figures, no noise after large ones.
-std::string Short(double value) {
-  if (value == 0) return "0";
-  if (value < 10) return fmt::format("{:.3f}", value);
-  if (value < 1000) return fmt::format("{:.1f}", value);
-  return fmt::format("{:.0f}", value);
-}
 
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
@@ -35,16 +28,20 @@ std::string Quoted(const std::string& text) {
 // A JSON object, field by field.
 class JsonObject {
  public:
-  void Add(const char* name, const std::string& text) { AddRaw(name, Quoted(text)); }
-  void Add(const char* name, uint64_t number) { AddRaw(name, fmt::format("{}", number)); }
-  void Add(const char* name, double number) { AddRaw(name, fmt::format("{:.6g}", number)); }
-  void Add(const char* name, const std::optional<double>& number) {
+  void Add(const std::string& name, const std::string& text) { AddRaw(name, Quoted(text)); }
+  void Add(const std::string& name, uint64_t number) { AddRaw(name, fmt::format("{}", number)); }
+  // Counts in full, other figures as exact as they are.
+  void Add(const std::string& name, double number) {
+    const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
+    AddRaw(name, whole ? fmt::format("{:.0f}", number) : fmt::format("{:.6g}", number));
+  }
+  void Add(const std::string& name, const std::optional<double>& number) {
     number ? Add(name, *number) : AddRaw(name, "null");
   }
   std::string Text() const { return "{" + fields_ + "}"; }
 
  private:
-  void AddRaw(const char* name, const std::string& value) {
+  void AddRaw(const std::string& name, const std::string& value) {
     if (!fields_.empty()) fields_ += ", ";
     fields_ += fmt::format("\"{}\": {}", name, value);
   }
@@ -64,6 +61,7 @@ std::string ObjectText(const BenchResult& result) {
   object.Add("p50_us", result.latencies.p50_us);
   object.Add("p99_us", result.latencies.p99_us);
   object.Add("p999_us", result.latencies.p999_us);
+  object.Add("p9999_us", result.latencies.p9999_us);
   object.Add("max_us", result.latencies.max_us);
   object.Add("cpu_seconds", result.cpu_seconds);
   object.Add("peak_rss_bytes", result.peak_rss_bytes);
@@ -77,6 +75,7 @@ std::string ObjectText(const BenchResult& result) {
   object.Add("seconds_to_quiet", result.seconds_to_quiet.value_or(result.seconds));
   object.Add("memory_node_cpu_seconds", result.memory_node_cpu_seconds);
   object.Add("background_writes", result.background_writes);
+  for (const NamedFigure& figure : result.figures) object.Add(figure.name, figure.value);
   return object.Text();
 }
 
@@ -101,6 +100,23 @@ std::string Remarks(const BenchResult& result) {
 
 }  // namespace
 
+Latencies ToLatencies(const Histogram& histogram, double micros_per_unit) {
+  const auto percentile = [&](double percent) {
+    return histogram.Percentile(percent) * micros_per_unit;
+  };
+  Latencies latencies;
+  latencies.count = histogram.count();
+  latencies.p50_us = percentile(50);
+  latencies.p75_us = percentile(75);
+  latencies.p99_us = percentile(99);
+  latencies.p999_us = percentile(99.9);
+  latencies.p9999_us = percentile(99.99);
+  latencies.min_us = static_cast<double>(histogram.min()) * micros_per_unit;
+  latencies.mean_us = histogram.Mean() * micros_per_unit;
+  latencies.max_us = static_cast<double>(histogram.max()) * micros_per_unit;
+  return latencies;
+}
+
 double BenchResult::WriteAmplification() const {
   return user_bytes_written == 0
              ? 0
@@ -119,6 +135,13 @@ WireTotal BenchResult::WireSum() const {
   return sum;
 }
 
+std::string ShortNumber(double value) {
+  if (value == 0) return "0";
+  if (value < 10) return fmt::format("{:.3f}", value);
+  if (value < 1000) return fmt::format("{:.1f}", value);
+  return fmt::format("{:.0f}", value);
+}
+
 std::string TableHeading() {
   return fmt::format(
       "{:<22}{:>4}{:>11}{:>11}{:>9}{:>9}{:>9}{:>9}{:>10}{:>9}{:>9}{:>9}{:>7}{:>8}{:>8}",
@@ -129,17 +152,18 @@ std::string TableHeading() {
 std::string TableRow(const BenchResult& result) {
   const WireTotal wire = result.WireSum();
   const auto per_op = [&](uint64_t total) {
-    return Short(result.PerOp(static_cast<double>(total)));
+    return ShortNumber(result.PerOp(static_cast<double>(total)));
   };
   return fmt::format(
              "{:<22}{:>4}{:>11}{:>11.0f}{:>9}{:>9}{:>9}{:>9}{:>10}{:>9}{:>9}{:>9}{:>7}{:>8}{:>8}",
              result.name, result.threads, result.ops, result.OpsPerSecond(),
-             Short(result.MicrosPerOp()), Short(result.latencies.p50_us),
-             Short(result.latencies.p99_us), Short(result.latencies.p999_us),
-             Short(result.latencies.max_us), per_op(wire.round_trips), per_op(wire.read_bytes),
-             per_op(wire.write_bytes), Short(result.WriteAmplification()),
-             result.index_bytes_per_key ? Short(*result.index_bytes_per_key) : "-",
-             Short(result.cpu_seconds)) +
+             ShortNumber(result.MicrosPerOp()), ShortNumber(result.latencies.p50_us),
+             ShortNumber(result.latencies.p99_us), ShortNumber(result.latencies.p999_us),
+             ShortNumber(result.latencies.max_us), per_op(wire.round_trips),
+             per_op(wire.read_bytes), per_op(wire.write_bytes),
+             ShortNumber(result.WriteAmplification()),
+             result.index_bytes_per_key ? ShortNumber(*result.index_bytes_per_key) : "-",
+             ShortNumber(result.cpu_seconds)) +
          Remarks(result);
 }
 
@@ -147,8 +171,9 @@ std::string LatencyText(const BenchResult& result) {
   const Latencies& l = result.latencies;
   return fmt::format(
       "  {} calls, microseconds: min {} mean {} P50 {} P75 {} P99 {} P99.9 {} P99.99 {} max {}",
-      l.count, Short(l.min_us), Short(l.mean_us), Short(l.p50_us), Short(l.p75_us), Short(l.p99_us),
-      Short(l.p999_us), Short(l.p9999_us), Short(l.max_us));
+      l.count, ShortNumber(l.min_us), ShortNumber(l.mean_us), ShortNumber(l.p50_us),
+      ShortNumber(l.p75_us), ShortNumber(l.p99_us), ShortNumber(l.p999_us), ShortNumber(l.p9999_us),
+      ShortNumber(l.max_us));
 }
 
 std::string ToJson(const std::vector<BenchResult>& results) {

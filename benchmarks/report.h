@@ -8,6 +8,7 @@
 
 #include "benchmarks/engine.h"
 #include "dLSM/status.h"
+#include "util/histogram.h"
 
 namespace dlsm::bench {
 
@@ -21,6 +22,14 @@ struct Latencies {
   double min_us = 0;
   double mean_us = 0;
   double max_us = 0;
+};
+
+Latencies ToLatencies(const Histogram& histogram, double micros_per_unit);
+
+// A figure that only some workloads have.
+struct NamedFigure {
+  std::string name;
+  std::optional<double> value;  // None: unknown.
 };
 
 struct BenchResult {
@@ -45,7 +54,8 @@ struct BenchResult {
   uint64_t storage_bytes_written = 0;
 
   std::optional<double> index_bytes_per_key;  // At the end.
-  std::string text;                           // What the workload itself prints.
+  std::vector<NamedFigure> figures;
+  std::string text;  // What the workload itself prints.
   Status status;
 
   double PerOp(double quantity) const { return ops == 0 ? 0 : quantity / static_cast<double>(ops); }
@@ -59,6 +69,8 @@ struct BenchResult {
 
 std::string TableHeading();
 std::string TableRow(const BenchResult& result);
+// Enough digits for small figures, no noise after large ones.
+std::string ShortNumber(double value);
 // Several lines: the latencies in full.
 std::string LatencyText(const BenchResult& result);
 

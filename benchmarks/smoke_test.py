@@ -6,12 +6,14 @@ smoke_test.py DB_BENCH SERVER          everything; what needs a memory node star
 smoke_test.py DB_BENCH --node=ADDRESS  only what is done with the memory node that runs there
 """
 
+import csv
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
+PLOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../script/plot")
 NUM = 2000
 WORKLOADS = (
     "fillseq verify fillbatch verify filluniquerandom verify fillsync verify fillrandom overwrite "
@@ -37,8 +39,8 @@ def check(condition, message):
 
 def run(program, *flags, expected=0):
     """Returns stdout and stderr; fails if the exit code is not `expected`."""
-    done = subprocess.run([program, "--progress=false", *flags], capture_output=True, text=True,
-                          timeout=600)
+    always = [] if program == PLOT else ["--progress=false"]
+    done = subprocess.run([program, *always, *flags], capture_output=True, text=True, timeout=600)
     output = done.stdout + done.stderr
     check(done.returncode == expected,
           f"{' '.join(flags)}: exit code {done.returncode}, expected {expected}:\n{output}")
@@ -108,6 +110,55 @@ def check_variants(program):
         measure(program, f"--num={NUM}", fill_and_read, *flags)
 
 
+def check_two_phase(program, engine, *flags):
+    """Its figures agree with each other and with the time series, which script/plot draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        series, picture = os.path.join(folder, "series.csv"), os.path.join(folder, "series.png")
+        results = measure(program, f"--engine={engine}", f"--num={NUM}", "--warmup_seconds=0.2",
+                          "--testing_seconds=0.8", "--running_seconds=1.5", "--long_scan_entries=1000",
+                          "--running_reads=lookup,short_scan,long_scan", f"--timeseries={series}",
+                          "--benchmarks=fillrandom,twophase,verify", *flags)
+        check_figures(results, ["fillrandom", "twophase", "verify"], engine, results[0]["threads"])
+        result = by_name(results, "twophase")
+        with open(series, encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        run(PLOT, series)
+        check(os.path.getsize(picture) > 1000, "script/plot: no picture")
+    where = f"{engine} twophase: {result}"
+    check(result["max_throughput"] > 0, where)
+    if "--utilization=0.5" in flags:
+        expected = 0.5 * result["max_throughput"] * 1.5
+        check(abs(result["arrivals"] - expected) <= 2 + expected * 1e-5,
+              f"{where}: arrivals are not half of the throughput")
+    check(result["completions"] + result["undone"] == result["arrivals"], where)
+    for name in ("write", "processing", "testing"):
+        values = [result[f"{name}_{p}_us"] for p in ("p50", "p99", "p999", "p9999")]
+        check(values == sorted(values), f"{where}: percentiles of {name} do not ascend")
+    if result["undone"] == 0:
+        for p in ("p50", "p99", "p999", "max"):
+            check(result[f"write_{p}_us"] >= result[f"processing_{p}_us"],
+                  f"{where}: a write took less from its arrival than from its begin")
+    for name in ("lookup", "short_scan", "long_scan"):
+        check(result[f"{name}_count"] > 0, f"{where}: no {name}")
+    check(result["components_max"] is not None, f"{where}: the engine does not tell")
+    running = [row for row in rows if row["phase"] == "running"]
+    check({row["phase"] for row in rows} == {"warmup", "testing", "running"}, f"{rows}")
+    for name in ("arrivals", "completions"):
+        check(sum(int(row[name]) for row in running) == result[name], f"{where}: {name} in {rows}")
+    stalled = sum(float(row["stalled_ms"]) for row in running)
+    counted = sum(v for k, v in result.items() if k.startswith("running_stall_ms_"))
+    check(abs(stalled - counted) < 1, f"{where}: {stalled} ms of stalls in {rows}")
+
+
+def check_plot_errors():
+    with tempfile.TemporaryDirectory() as folder:
+        other = os.path.join(folder, "other.csv")
+        with open(other, "w", encoding="utf-8") as file:
+            file.write("a,b\n1,2\n")
+        check("nothing.csv" in run(PLOT, os.path.join(folder, "nothing.csv"), expected=1), "plot")
+        check("no time series" in run(PLOT, other, expected=1), "plot")
+
+
 def check_wrong_flags(program):
     for flags, message in (
             (["--benchmarks=fillrandom,nonsense"], "readrandom"),
@@ -128,6 +179,19 @@ def check_wrong_flags(program):
             (["--bloom_bits=-1"], "--bloom_bits"),
             (["--write_buffer_size=1"], "--write_buffer_size"),
             (["--history=readrandom"], "--history"),
+            (["--history=twophase"], "--history"),
+            (["--arrivals=poisson"], "constant, bursty"),
+            (["--utilization=0"], "--utilization=0"),
+            (["--testing_seconds=0"], "--testing_seconds=0"),
+            (["--running_seconds=-1"], "--running_seconds=-1"),
+            (["--warmup_seconds=-1"], "--warmup_seconds=-1"),
+            (["--arrival_rate=-5"], "--arrival_rate=-5"),
+            (["--burst_factor=0.5"], "--burst_factor=0.5"),
+            (["--burst_seconds=30"], "--burst_period_seconds"),
+            (["--running_reads=lookup,scan"], "short_scan"),
+            (["--long_scan_entries=0"], "--long_scan_entries=0"),
+            (["--timeseries=x.csv", "--benchmarks=fillrandom"], "twophase"),
+            (["--timeseries=/nonexistent/x.csv", "--benchmarks=twophase"], "/nonexistent/x.csv"),
             (["fillrandom"], "fillrandom"),
             (["--no_such_flag=1"], "no_such_flag"),
             (["--config=/nonexistent.conf", "--benchmarks=fillseq"], "/nonexistent.conf"),
@@ -184,6 +248,10 @@ def main():
     for engine in built_in:
         for threads in (1, 2):
             check_every_workload(program, engine, threads)
+        check_two_phase(program, engine, "--utilization=0.5")
+    check_two_phase(program, "dlsm", "--threads=2", "--arrivals=bursty", "--burst_seconds=0.1",
+                    "--burst_period_seconds=0.5", "--distribution=zipfian")
+    check_plot_errors()
     check_variants(program)
     check_wrong_flags(program)
     for engine in built_in:

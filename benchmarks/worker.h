@@ -57,8 +57,7 @@ class alignas(64) Worker {
       const uint64_t now = clock.Now();
       latency_.Add(now - before);
       before = now;
-      done_ += count;
-      progress_.store(done_, std::memory_order_relaxed);
+      CountDone(count);
     }
   }
 
@@ -84,12 +83,18 @@ class alignas(64) Worker {
   }
   void CountWrite(size_t bytes) { bytes_written_ += bytes; }
   void CountSteps(uint64_t count) { steps_ += count; }
+  // For those that loop by themselves.
+  void CountDone(uint64_t count) {
+    done_ += count;
+    progress_.store(done_, std::memory_order_relaxed);
+  }
 
   Session& session() { return *session_; }
   Random& random() { return random_; }
   KeyFormatter& keys() { return keys_; }
   const ValueGenerator& values() const { return shared_.values; }
   const BenchOptions& options() const { return shared_.options; }
+  const TickClock& clock() const { return shared_.clock; }
   uint32_t index() const { return index_; }
   bool measured() const { return index_ < shared_.measured_threads; }
   // The most that the loop does; no limit if the time is one.

@@ -70,6 +70,7 @@ const std::vector<Workload> kWorkloads = {
      kSequentialDeletes},
     {"deleterandom", Kind::kWrite, "delete num random keys in each thread", RunWrites, nullptr,
      kDeletes},
+    {"twophase", Kind::kTwoPhase, "the most writes/s, then latencies at a share of it"},
     {"verify", Kind::kVerify, "get and scan every key, compare with what was written", RunVerify},
     {"compact", Kind::kWhole, "merge everything down", nullptr, RunCompact},
     {"flush", Kind::kWhole, "write the memtables out", nullptr, RunFlush},

@@ -42,7 +42,8 @@ struct Workload {
     kWrite,  // Writes, into what is there.
     kRead,
     kVerify,
-    kWhole,  // One call for the whole database.
+    kWhole,     // One call for the whole database.
+    kTwoPhase,  // See two_phase.h.
   };
   using Run = void (*)(Worker& worker, const WorkloadInput& input);
   // Appends what is to be printed under the figures.
@@ -58,7 +59,14 @@ struct Workload {
   // One more thread, which is not measured, writes as RunBackgroundWriter() says.
   bool background_writer = false;
 
-  bool Writes() const { return kind == Kind::kFill || kind == Kind::kWrite || background_writer; }
+  bool Writes() const {
+    return kind == Kind::kFill || kind == Kind::kWrite || kind == Kind::kTwoPhase ||
+           background_writer;
+  }
+  // Whether the flags alone say what it writes, not also how fast the store is.
+  bool WritesWhatFlagsSay() const {
+    return Writes() && kind != Kind::kTwoPhase && !background_writer;
+  }
 };
 
 const std::vector<Workload>& Workloads();

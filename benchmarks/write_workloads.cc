@@ -1,85 +1,12 @@
 #include <algorithm>
 
+#include "benchmarks/step_taker.h"
 #include "benchmarks/workload_runs.h"
 
 namespace dlsm::bench {
-namespace {
-
-// Takes the steps of one stream to the worker's session.
-class StepTaker {
- public:
-  StepTaker(Worker& worker, const WorkloadInput& input, uint32_t stream_index)
-      : worker_(worker),
-        version_(input.plan->description().version),
-        stream_(*input.plan, stream_index) {}
-
-  // Each returns the number of operations done, 0 after a failure.
-  uint64_t TakeOne() {
-    const Step step = stream_.Next();
-    const Slice key = worker_.keys().Format(step.key_index);
-    switch (step.kind) {
-      case StepKind::kRead:
-        return Read(key);
-      case StepKind::kDelete:
-        return Written(worker_.session().Delete(key), 1, key.size());
-      case StepKind::kPut:
-        break;
-    }
-    const Slice value = worker_.values().Value(step.key_index, version_);
-    return Written(worker_.session().Put(key, value), 1, key.size() + value.size());
-  }
-
-  uint64_t TakeBatch(uint64_t count) {
-    size_t bytes = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-      const Step step = stream_.Next();
-      const Slice key = worker_.keys().Format(step.key_index);
-      bytes += key.size();
-      if (step.kind == StepKind::kDelete) {
-        worker_.session().BatchDelete(key);
-        continue;
-      }
-      const Slice value = worker_.values().Value(step.key_index, version_);
-      worker_.session().BatchPut(key, value);
-      bytes += value.size();
-    }
-    return Written(worker_.session().WriteBatch(), count, bytes);
-  }
-
- private:
-  uint64_t Read(const Slice& key) {
-    Slice value;
-    switch (worker_.session().Get(key, &value)) {
-      case Outcome::kFound:
-        worker_.Found(value);
-        break;
-      case Outcome::kMissing:
-        worker_.Missed();
-        break;
-      case Outcome::kFailed:
-        return worker_.Fail(worker_.session().status());
-    }
-    worker_.CountSteps(1);
-    return 1;
-  }
-
-  uint64_t Written(Status status, uint64_t count, size_t bytes) {
-    if (!status.ok()) [[unlikely]]
-      return worker_.Fail(std::move(status));
-    worker_.CountWrite(bytes);
-    worker_.CountSteps(count);
-    return count;
-  }
-
-  Worker& worker_;
-  const uint16_t version_;
-  StepStream stream_;
-};
-
-}  // namespace
 
 void RunWrites(Worker& worker, const WorkloadInput& input) {
-  StepTaker taker(worker, input, worker.index());
+  StepTaker taker(worker, *input.plan, worker.index());
   const uint64_t steps = worker.operations();
   if (input.batch_size <= 1) {
     worker.Loop([&] { return taker.TakeOne(); });
@@ -94,12 +21,12 @@ void RunSyncWrites(Worker& worker, const WorkloadInput& input) {
 }
 
 void RunMixed(Worker& worker, const WorkloadInput& input) {
-  StepTaker taker(worker, input, worker.index());
+  StepTaker taker(worker, *input.plan, worker.index());
   worker.Loop([&] { return taker.TakeOne(); });
 }
 
 void RunBackgroundWriter(Worker& worker, const WorkloadInput& input) {
-  StepTaker taker(worker, input, 0);
+  StepTaker taker(worker, *input.plan, 0);
   while (worker.MeasuredThreadsRun() && taker.TakeOne() > 0) {
   }
 }
