@@ -176,7 +176,7 @@ def check_wrong_flags(program):
             (["--compression_type=snappy"], "--table_format=block"),
             (["--fabric=pigeon"], "shm"),
             (["--fixed_compute_shards_num=4"], "one shard"),
-            (["--bloom_bits=-1"], "--bloom_bits"),
+            (["--bloom_bits=-2"], "--bloom_bits"),
             (["--write_buffer_size=1"], "--write_buffer_size"),
             (["--history=readrandom"], "--history"),
             (["--history=twophase"], "--history"),
