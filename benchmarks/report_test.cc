@@ -46,6 +46,14 @@ TEST(ReportTest, JsonHasTheFigures) {
   EXPECT_EQ(ToJson({}), "[\n]\n");
 }
 
+// Fails if a count is rounded to six digits, or what is unknown becomes a figure.
+TEST(ReportTest, JsonHasTheNamedFigures) {
+  BenchResult result = SampleResult();
+  result.figures = {{"arrivals", 1'234'567'890}, {"rate", 0.5}, {"pending_bytes", std::nullopt}};
+  EXPECT_THAT(ToJson({result}),
+              HasSubstr("\"arrivals\": 1234567890, \"rate\": 0.5, \"pending_bytes\": null}"));
+}
+
 TEST(ReportTest, JsonTextIsEscaped) {
   BenchResult result = SampleResult();
   result.engine = "a\"b\\c\n";
