@@ -41,5 +41,6 @@ if(DLSM_TESTS)
   add_test(NAME db_bench.smoke
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/smoke_test.py $<TARGET_FILE:db_bench>
                    $<TARGET_FILE:Server>)
-  set_tests_properties(db_bench.smoke PROPERTIES LABELS end_to_end TIMEOUT 900)
+  # Its peers are not built for the sanitizers.
+  set_tests_properties(db_bench.smoke PROPERTIES LABELS peers TIMEOUT 900)
 endif()
