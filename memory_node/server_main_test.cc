@@ -123,7 +123,7 @@ TEST_F(ServerMainTest, ServesUntilItIsToldToStop) {
   for (const int signal : {SIGTERM, SIGINT}) {
     ServerProcess process({"0", "0.0625", "3", "--merge_threads=1"});
     const std::string ready = process.LineWith("ready");
-    EXPECT_THAT(ready, testing::MatchesRegex("dLSM memory node 3 ready on 127.0.0.1:[0-9]+: 0.1 GB "
+    EXPECT_THAT(ready, testing::MatchesRegex("dLSM memory node 3 ready on 127.0.0.1:[0-9]+: 64.0 MB "
                                              "shm \\(.*\\), 1 merge threads"));
     NodeConnectionOptions options;
     options.fabric.kind = FabricKind::kShm;
@@ -164,7 +164,7 @@ TEST_F(ServerMainTest, WrongArguments) {
 }
 
 TEST_F(ServerMainTest, TooMuchMemory) {
-  ExpectFailure({"0", "1000000", "1"}, 1, "not enough memory: 1000000.0 GB asked for");
+  ExpectFailure({"0", "1000000", "1"}, 1, "not enough memory: 976.6 TB asked for");
 }
 
 TEST_F(ServerMainTest, SecretFileProblems) {
