@@ -54,9 +54,6 @@ Status MapMemory(const RegionOptions& options, ShmFile* file, MemoryMapping* map
 
 Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion>* region) {
   if (options.bytes == 0) return Status::InvalidArgument("a memory region needs at least a byte");
-  if (options.kind == FabricKind::kVerbs) {
-    return Status::NotSupported("this build has no verbs fabric; use shm or tcp");
-  }
   ShmFile file;
   MemoryMapping mapping;
   DLSM_RETURN_IF_ERROR(MapMemory(options, &file, &mapping));

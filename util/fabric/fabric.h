@@ -119,6 +119,8 @@ class FabricConnection {
   virtual Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) = 0;
   // The sum over all queue pairs of this connection, those destroyed included.
   virtual WireTotals Totals() const = 0;
+  // The fabric's name and, where it has one, its device and what that did; for people.
+  virtual std::string Describe() const { return FabricKindName(kind()); }
 };
 
 }  // namespace dlsm

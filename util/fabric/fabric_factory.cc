@@ -9,16 +9,17 @@
 #include "util/fabric/shm_fabric.h"
 #include "util/fabric/simulated_fabric.h"
 #include "util/fabric/tcp_connect.h"
+#include "util/fabric/verbs_connect.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
-// No fabric needs the deadline yet: all resolve or map here, and tcp connects with the first queue
-// pair.
-Status ConnectPlain(FabricKind kind, const FabricPeer& peer, Deadline /*deadline*/,
+// No fabric needs the deadline yet: all resolve or map here, and tcp and verbs connect with the
+// first queue pair.
+Status ConnectPlain(const FabricOptions& options, const FabricPeer& peer, Deadline /*deadline*/,
                     std::unique_ptr<FabricConnection>* connection) {
-  switch (kind) {
+  switch (options.kind) {
     case FabricKind::kLocal:
       return ConnectLocal(peer, connection);
     case FabricKind::kShm:
@@ -26,10 +27,10 @@ Status ConnectPlain(FabricKind kind, const FabricPeer& peer, Deadline /*deadline
     case FabricKind::kTcp:
       return TcpConnection::Connect(peer, connection);
     case FabricKind::kVerbs:
-      return Status::NotSupported("this build has no verbs fabric; use shm or tcp");
+      return VerbsConnection::Connect(options.verbs, peer, connection);
   }
   return Status::InvalidArgument(
-      fmt::format("there is no fabric number {}", static_cast<int>(kind)));
+      fmt::format("there is no fabric number {}", static_cast<int>(options.kind)));
 }
 
 bool IsSimulated(const FabricOptions& options) {
@@ -41,7 +42,7 @@ bool IsSimulated(const FabricOptions& options) {
 Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
                      std::unique_ptr<FabricConnection>* connection) {
   std::unique_ptr<FabricConnection> made;
-  DLSM_RETURN_IF_ERROR(ConnectPlain(options.kind, peer, deadline, &made));
+  DLSM_RETURN_IF_ERROR(ConnectPlain(options, peer, deadline, &made));
   if (IsSimulated(options)) {
     made = SimulateNetwork(
         SimulatedNetwork{options.simulated_rtt_ns, options.simulated_gbit_per_second},

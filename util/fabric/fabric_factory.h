@@ -6,6 +6,7 @@
 #include <string>
 
 #include "util/fabric/fabric.h"
+#include "util/fabric/verbs_options.h"
 
 namespace dlsm {
 
@@ -13,6 +14,7 @@ class FaultInjector;
 
 struct FabricOptions {
   FabricKind kind = FabricKind::kLocal;
+  VerbsOptions verbs;  // For kVerbs.
 
   // A network that this machine does not have: every Wait() lasts at least `simulated_rtt_ns` from
   // the doorbell plus the bytes' time at `simulated_gbit_per_second`. 0: not simulated.

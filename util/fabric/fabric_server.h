@@ -1,5 +1,5 @@
-// The memory node's half of the fabrics: registered memory, and for tcp the threads that answer
-// one-sided requests (never the RPC workers).
+// The memory node's half of the fabrics: registered memory, for tcp the threads that answer
+// one-sided requests (never the RPC workers), and for verbs what lets a device answer them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "dLSM/status.h"
 #include "util/fabric/fabric.h"
+#include "util/fabric/verbs_options.h"
 #include "util/message_order.h"
 
 namespace dlsm {
@@ -26,7 +27,7 @@ class ExportedRegion {
 struct RegionOptions {
   RegionId id{};
   uint64_t bytes = 0;
-  FabricKind kind = FabricKind::kLocal;  // kShm: a file in /dev/shm; kLocal, kTcp: anonymous.
+  FabricKind kind = FabricKind::kLocal;  // kShm: a file in /dev/shm; others: anonymous.
   bool huge_pages = true;                // Asked for; a refusal is noted, not an error.
   int numa_node = -1;                    // -1: wherever the kernel puts it.
   std::string name;                      // Part of the shm file's name.
@@ -67,6 +68,27 @@ class TcpFabricServer {
   virtual void AllowToken(const std::string& token) = 0;
   // Also closes the data connections that used it.
   virtual void RevokeToken(const std::string& token) = 0;
+};
+
+// Lets clients reach the regions through an RDMA device, which answers without any thread of this
+// process. Each client (data token) has a protection domain and registrations of its own.
+class VerbsFabricServer {
+ public:
+  // `regions` outlive the server. Their memory is taken and pinned as a trial: an error tells at
+  // the start what the first client would have met.
+  static Status Start(std::vector<ExportedRegion*> regions, const VerbsOptions& options,
+                      std::unique_ptr<VerbsFabricServer>* server);
+  virtual ~VerbsFabricServer() = default;
+
+  // Takes over a connected socket whose peer has sent the verbs preamble, arranges a queue pair
+  // over it, and keeps it as that one's life line. Blocks until that is done or has failed, for
+  // seconds at most.
+  virtual void Adopt(int socket) = 0;
+  virtual void AllowToken(const std::string& token) = 0;
+  // When it returns, no client with this token reaches any memory here.
+  virtual void RevokeToken(const std::string& token) = 0;
+  // Device, port, GID and MTU, for people.
+  virtual std::string Describe() const = 0;
 };
 
 }  // namespace dlsm

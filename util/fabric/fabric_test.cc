@@ -34,6 +34,8 @@ LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(
 class FabricTest : public testing::TestWithParam<std::tuple<FabricKind, bool>> {
  protected:
   void SetUp() override {
+    const std::string why_not = TestMemoryNode::WhyNot(kind());
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
     node_ = std::make_unique<TestMemoryNode>(kind(), kRegionBytes);
     FabricOptions options;
     options.kind = kind();
@@ -44,7 +46,9 @@ class FabricTest : public testing::TestWithParam<std::tuple<FabricKind, bool>> {
   }
 
   FabricKind kind() const { return std::get<0>(GetParam()); }
-  bool IsDirect() const { return kind() != FabricKind::kTcp && !std::get<1>(GetParam()); }
+  bool IsDirect() const {
+    return (kind() == FabricKind::kLocal || kind() == FabricKind::kShm) && !std::get<1>(GetParam());
+  }
 
   std::unique_ptr<QueuePair> NewQueuePair() {
     std::unique_ptr<QueuePair> made;
@@ -360,7 +364,7 @@ std::string ParamName(const testing::TestParamInfo<std::tuple<FabricKind, bool>>
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, FabricTest,
                          testing::Combine(testing::Values(FabricKind::kLocal, FabricKind::kShm,
-                                                          FabricKind::kTcp),
+                                                          FabricKind::kTcp, FabricKind::kVerbs),
                                           testing::Bool()),
                          ParamName);
 
@@ -380,7 +384,7 @@ TEST(FabricFactoryTest, SaysWhatIsNotThere) {
   peer.regions = {RegionInfo{kTestRegion, 4096, ""}};
 
   options.kind = FabricKind::kVerbs;
-  EXPECT_TRUE(ConnectFabric(options, peer, Soon(), &connection).IsNotSupported());
+  EXPECT_TRUE(ConnectFabric(options, peer, Soon(), &connection).IsInvalidArgument());  // No token.
   options.kind = FabricKind::kLocal;
   EXPECT_TRUE(ConnectFabric(options, peer, Soon(), &connection).IsIOError());
   options.kind = FabricKind::kShm;
@@ -389,6 +393,13 @@ TEST(FabricFactoryTest, SaysWhatIsNotThere) {
   EXPECT_TRUE(ConnectFabric(options, peer, Soon(), &connection).IsInvalidArgument());  // No token.
   peer.data_token = std::string(32, 'x');
   peer.host = "no.such.host.invalid";
+  if (!TestMemoryNode::WhyNot(FabricKind::kVerbs).empty()) {
+    options.kind = FabricKind::kVerbs;
+    const Status status = ConnectFabric(options, peer, Soon(), &connection);
+    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+    EXPECT_NE(status.ToString().find("verbs fabric cannot be used"), std::string::npos);
+  }
+  options.kind = FabricKind::kTcp;
   EXPECT_TRUE(ConnectFabric(options, peer, Soon(), &connection).IsIOError());
   EXPECT_EQ(connection, nullptr);
 }

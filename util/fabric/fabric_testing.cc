@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/verbs_device.h"
+#include "util/fabric/verbs_frame.h"
 
 namespace dlsm {
 namespace {
@@ -75,7 +77,7 @@ std::string ReceiveUpTo(int socket, size_t bytes) {
   return received;
 }
 
-TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes)
+TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptions& verbs)
     : kind_(kind), epoch_(NextEpoch()), token_(kTcpTokenBytes, 't') {
   RegionOptions options;
   options.id = kTestRegion;
@@ -85,7 +87,7 @@ TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes)
   const Status status = CreateRegion(options, &region_);
   EXPECT_TRUE(status.ok()) << status.ToString();
   LocalRegions::Instance().Add(kTestNode, epoch_, kTestRegion, data(), bytes);
-  if (kind == FabricKind::kTcp) Listen();
+  if (kind == FabricKind::kTcp || kind == FabricKind::kVerbs) Listen(verbs);
 }
 
 TestMemoryNode::~TestMemoryNode() {
@@ -93,10 +95,13 @@ TestMemoryNode::~TestMemoryNode() {
   LocalRegions::Instance().Remove(kTestNode, epoch_);
 }
 
-void TestMemoryNode::Listen() {
-  const Status status = TcpFabricServer::Start({region_.get()}, 2, &order_, &tcp_);
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  tcp_->AllowToken(token_);
+void TestMemoryNode::Listen(const VerbsOptions& verbs) {
+  const bool tcp = kind_ == FabricKind::kTcp;
+  const Status status = tcp ? TcpFabricServer::Start({region_.get()}, 2, &order_, &tcp_)
+                            : VerbsFabricServer::Start({region_.get()}, verbs, &verbs_);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  if (tcp) tcp_->AllowToken(token_);
+  if (!tcp) verbs_->AllowToken(token_);
   listener_ = ListenOnLoopback(&port_);
   acceptor_ = std::thread([this] { AcceptLoop(); });
 }
@@ -107,8 +112,9 @@ void TestMemoryNode::AcceptLoop() {
     if (!socket.valid()) return;
     std::string preamble(kTcpPreamble.size(), '\0');
     const ssize_t n = ::recv(socket.get(), preamble.data(), preamble.size(), MSG_WAITALL);
-    if (n != static_cast<ssize_t>(preamble.size()) || preamble != kTcpPreamble) continue;
-    tcp_->Adopt(socket.Release());
+    if (n != static_cast<ssize_t>(preamble.size())) continue;
+    if (tcp_ != nullptr && preamble == kTcpPreamble) tcp_->Adopt(socket.Release());
+    if (verbs_ != nullptr && preamble == kVerbsPreamble) verbs_->Adopt(socket.Release());
   }
 }
 
@@ -120,6 +126,14 @@ void TestMemoryNode::Die() {
     listener_.Close();
   }
   tcp_.reset();
+  verbs_.reset();
+}
+
+std::string TestMemoryNode::WhyNot(FabricKind kind) {
+  if (kind != FabricKind::kVerbs) return "";
+  std::shared_ptr<const VerbsDevice> device;
+  const Status status = VerbsDevice::Open({}, &device);
+  return status.ok() ? "" : status.message().ToString() + " (script/softroce/run-in-vm has one)";
 }
 
 FabricPeer TestMemoryNode::Peer() const {

@@ -1,5 +1,5 @@
-// A memory node's half of a fabric, in the test's process: a region and, for tcp, the server behind
-// an acceptor that knows data connections only.
+// A memory node's half of a fabric, in the test's process: a region and, for tcp and verbs, the
+// server behind an acceptor that knows data connections only.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ inline constexpr RegionId kTestRegion{3};
 
 class TestMemoryNode {
  public:
-  TestMemoryNode(FabricKind kind, uint64_t bytes);
+  TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptions& verbs = {});
   ~TestMemoryNode();
 
   char* data() { return region_->data(); }
@@ -29,16 +29,20 @@ class TestMemoryNode {
   uint16_t port() const { return port_; }
   const std::string& token() const { return token_; }
   TcpFabricServer& tcp() { return *tcp_; }
+  VerbsFabricServer& verbs() { return *verbs_; }
   FabricPeer Peer() const;
   RemoteSpan Span(uint64_t offset, uint64_t span_bytes) const {
     return RemoteSpan{kTestNode, kTestRegion, offset, span_bytes};
   }
 
-  // Ends the tcp server and its connections, as a killed memory node would.
+  // Ends the server and its connections, as a killed memory node would.
   void Die();
 
+  // Empty where tests of this fabric can run; else why not, to skip with.
+  static std::string WhyNot(FabricKind kind);
+
  private:
-  void Listen();
+  void Listen(const VerbsOptions& verbs);
   void AcceptLoop();
 
   const FabricKind kind_;
@@ -47,6 +51,7 @@ class TestMemoryNode {
   std::unique_ptr<ExportedRegion> region_;
   MessageOrder order_;
   std::unique_ptr<TcpFabricServer> tcp_;
+  std::unique_ptr<VerbsFabricServer> verbs_;
   FileDescriptor listener_;
   uint16_t port_ = 0;
   std::atomic<bool> stopping_{false};

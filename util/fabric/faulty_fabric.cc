@@ -195,6 +195,7 @@ class FaultyConnection : public FabricConnection {
     return inner_->NewBuffer(bytes, buffer);
   }
   WireTotals Totals() const override { return inner_->Totals(); }
+  std::string Describe() const override { return inner_->Describe(); }
 
  private:
   const std::shared_ptr<FaultInjector> faults_;

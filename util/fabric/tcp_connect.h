@@ -1,17 +1,13 @@
 // The set-up of TCP data connections; the data path is in tcp_datapath.h.
 #pragma once
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "dLSM/status.h"
 #include "util/fabric/buffer_pool.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/fabric/peer_dialer.h"
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/region_table.h"
 
@@ -37,19 +33,11 @@ class TcpConnection : public FabricConnection {
   WireTotals Totals() const override { return costs_.Totals(); }
 
  private:
-  struct Address {
-    sockaddr_storage storage{};
-    socklen_t bytes = 0;
-  };
-  TcpConnection(const FabricPeer& peer, std::vector<Address> addresses);
-  static Status Resolve(const FabricPeer& peer, std::vector<Address>* addresses);
-  // To the first address that answers.
-  Status Dial(Deadline deadline, FileDescriptor* socket) const;
-  Status DialAddress(const Address& address, Deadline deadline, FileDescriptor* socket) const;
+  TcpConnection(const FabricPeer& peer, PeerDialer dialer);
   // Shows the token and checks that the server speaks this version.
   Status SayHello(int socket, Deadline deadline) const;
 
-  const std::vector<Address> addresses_;
+  const PeerDialer dialer_;
   const std::string token_;
   const std::shared_ptr<const TcpPeer> peer_;
   BufferPool buffers_;

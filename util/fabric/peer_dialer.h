@@ -1,0 +1,43 @@
+// Data connections to a memory node, and whole messages over them: what tcp and verbs set up alike.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/deadline.h"
+#include "util/fabric/fabric.h"
+#include "util/fabric/file_descriptor.h"
+
+namespace dlsm {
+
+// "memory node 1 at host:port", for messages.
+std::string PeerName(const FabricPeer& peer);
+
+// Constant once resolved; thread-safe.
+class PeerDialer {
+ public:
+  static Status Resolve(const FabricPeer& peer, PeerDialer* dialer);
+
+  const std::string& name() const { return name_; }
+  // Connects to the first address that answers. The socket does not block.
+  Status Dial(Deadline deadline, FileDescriptor* socket) const;
+
+ private:
+  struct Address {
+    sockaddr_storage storage{};
+    socklen_t bytes = 0;
+  };
+  Status DialAddress(const Address& address, Deadline deadline, FileDescriptor* socket) const;
+
+  std::vector<Address> addresses_;
+  std::string name_;
+};
+
+// Moves all of the bytes while a connection to `peer` is set up; `socket` does not block.
+Status SendWhole(const std::string& peer, int socket, const std::string& bytes, Deadline deadline);
+Status ReceiveWhole(const std::string& peer, int socket, char* to, size_t bytes, Deadline deadline);
+
+}  // namespace dlsm

@@ -1,0 +1,102 @@
+#include "util/fabric/verbs_buffers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kBufferBytesMin = 4096;
+constexpr size_t kSlabBytes = size_t{8} << 20;  // Four huge pages of x86-64.
+constexpr size_t kCutBytesMax = size_t{2} << 20;
+constexpr size_t kIdleLargeBytesMax = size_t{64} << 20;
+
+}  // namespace
+
+Status VerbsBuffers::NewBuffer(size_t bytes, RegisteredBuffer* buffer) {
+  if (bytes > domain_->registration_bytes_max() || bytes > (size_t{1} << 40)) {
+    return Status::InvalidArgument(
+        fmt::format("a transfer buffer of {} bytes is too large", bytes));
+  }
+  const size_t rounded = std::bit_ceil(std::max(bytes, kBufferBytesMin));
+  Piece piece;
+  DLSM_RETURN_IF_ERROR(Take(rounded, &piece));
+  char* const data = piece.data;
+  const uint32_t key = piece.local_key;
+  std::shared_ptr<char[]> memory(data, [pool = shared_from_this(), piece = std::move(piece),
+                                        rounded](char*) { pool->Give(piece, rounded); });
+  *buffer = RegisteredBuffer(std::move(memory), bytes, key);
+  return Status::OK();
+}
+
+uint64_t VerbsBuffers::registrations() const {
+  const port::MutexLock lock(mutex_);
+  return registrations_;
+}
+
+std::vector<VerbsBuffers::Piece>& VerbsBuffers::Shelf(size_t bytes) {
+  return shelves_[static_cast<size_t>(std::countr_zero(bytes))];
+}
+
+Status VerbsBuffers::Take(size_t bytes, Piece* piece) {
+  const port::MutexLock lock(mutex_);
+  const bool large = bytes > kCutBytesMax;
+  std::vector<Piece>& shelf = Shelf(bytes);
+  if (!shelf.empty()) {
+    *piece = std::move(shelf.back());
+    shelf.pop_back();
+    if (large) idle_large_bytes_ -= bytes;
+    return Status::OK();
+  }
+  std::shared_ptr<Slab> slab;
+  if (large) {
+    DLSM_RETURN_IF_ERROR(NewSlab(bytes, &slab));
+    *piece = Piece{slab->memory.data(), slab->registration->lkey, slab};
+    return Status::OK();
+  }
+  if (slabs_.empty() || slabs_.back()->cut_bytes + bytes > kSlabBytes) {
+    DLSM_RETURN_IF_ERROR(NewSlab(kSlabBytes, &slab));
+    if (!slabs_.empty()) ShelveRest(*slabs_.back());
+    slabs_.push_back(std::move(slab));
+  }
+  Slab& from = *slabs_.back();
+  *piece = Piece{from.memory.data() + from.cut_bytes, from.registration->lkey, nullptr};
+  from.cut_bytes += bytes;
+  return Status::OK();
+}
+
+void VerbsBuffers::ShelveRest(Slab& slab) {
+  for (size_t left = kSlabBytes - slab.cut_bytes; left > 0; left = kSlabBytes - slab.cut_bytes) {
+    const size_t bytes = std::bit_floor(left);
+    Shelf(bytes).push_back(
+        Piece{slab.memory.data() + slab.cut_bytes, slab.registration->lkey, nullptr});
+    slab.cut_bytes += bytes;
+  }
+}
+
+void VerbsBuffers::Give(Piece piece, size_t bytes) {
+  const port::MutexLock lock(mutex_);
+  if (piece.own != nullptr) {
+    if (idle_large_bytes_ + bytes > kIdleLargeBytesMax) return;
+    idle_large_bytes_ += bytes;
+  }
+  Shelf(bytes).push_back(std::move(piece));
+}
+
+Status VerbsBuffers::NewSlab(size_t bytes, std::shared_ptr<Slab>* slab) {
+  auto made = std::make_shared<Slab>();
+  DLSM_RETURN_IF_ERROR(MemoryMapping::Anonymous(bytes, &made->memory));
+  (void)AdviseHugePages(made->memory, /*shared=*/false);
+  DLSM_RETURN_IF_ERROR(
+      domain_->Register(made->memory.data(), bytes, IBV_ACCESS_LOCAL_WRITE, &made->registration));
+  ++registrations_;
+  *slab = std::move(made);
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,58 @@
+// The pool of registered buffers: memory is registered in large slabs, once, and buffers are cut
+// from them; so no registration lies on the data path.
+//
+// A buffer has a power of two of bytes. What is cut from a slab goes to the shelf of its size and
+// stays there for the next; a buffer too large for a slab has a registration of its own, which ends
+// when more of those lie idle than the bound.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "port/mutex.h"
+#include "util/fabric/fabric.h"
+#include "util/fabric/memory_mapping.h"
+#include "util/fabric/verbs_memory.h"
+
+namespace dlsm {
+
+// Thread-safe. Buffers keep it alive, so they may outlive their connection.
+class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
+ public:
+  explicit VerbsBuffers(std::shared_ptr<const VerbsDomain> domain) : domain_(std::move(domain)) {}
+
+  Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) LOCKS_EXCLUDED(mutex_);
+  uint64_t registrations() const LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Slab {
+    MemoryMapping memory;
+    VerbsRegistration registration{nullptr, nullptr};  // Ends before the memory.
+    size_t cut_bytes = 0;
+  };
+  struct Piece {
+    char* data = nullptr;
+    uint32_t local_key = 0;
+    std::shared_ptr<Slab> own;  // Of a buffer that is too large for a slab.
+  };
+
+  Status Take(size_t bytes, Piece* piece) LOCKS_EXCLUDED(mutex_);
+  void Give(Piece piece, size_t bytes) LOCKS_EXCLUDED(mutex_);
+  Status NewSlab(size_t bytes, std::shared_ptr<Slab>* slab) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is left of a slab becomes the largest buffers that it makes.
+  void ShelveRest(Slab& slab) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<Piece>& Shelf(size_t bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::shared_ptr<const VerbsDomain> domain_;
+
+  mutable port::Mutex mutex_;  // Protects what follows; held while a slab is registered.
+  std::vector<std::shared_ptr<Slab>> slabs_ GUARDED_BY(mutex_);    // Buffers are cut from the last.
+  std::array<std::vector<Piece>, 64> shelves_ GUARDED_BY(mutex_);  // By the size's exponent.
+  size_t idle_large_bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t registrations_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,150 @@
+#include "util/fabric/verbs_connect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "util/fabric/verbs_socket.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// What a connection needs to be of any use: its first slabs.
+constexpr uint64_t kLockedBytesMin = uint64_t{16} << 20;
+
+std::shared_ptr<const VerbsPeer> MakePeer(const FabricPeer& peer) {
+  auto made = std::make_shared<VerbsPeer>();
+  made->node = peer.node;
+  made->name = PeerName(peer);
+  for (const RegionInfo& region : peer.regions) {
+    made->regions.Add(MappedRegion{region.id, nullptr, region.bytes});
+  }
+  return made;
+}
+
+// Whether `memory`, which is sorted, has all of `region` without a gap.
+bool Covers(const std::vector<VerbsRemoteMemory>& memory, const RegionInfo& region) {
+  uint64_t covered = 0;
+  for (const VerbsRemoteMemory& each : memory) {
+    if (each.region == region.id && each.offset == covered) covered += each.bytes;
+  }
+  return covered == region.bytes;
+}
+
+}  // namespace
+
+Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& peer,
+                                std::unique_ptr<FabricConnection>* connection) {
+  if (peer.data_token.size() != kVerbsTokenBytes) {
+    return Status::InvalidArgument(
+        fmt::format("a data token has {} bytes, not {}", kVerbsTokenBytes, peer.data_token.size()));
+  }
+  std::shared_ptr<const VerbsDevice> device;
+  std::shared_ptr<const VerbsDomain> domain;
+  PeerDialer dialer;
+  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  DLSM_RETURN_IF_ERROR(CheckLockedMemory(kLockedBytesMin));
+  DLSM_RETURN_IF_ERROR(VerbsDomain::Create(std::move(device), &domain));
+  DLSM_RETURN_IF_ERROR(PeerDialer::Resolve(peer, &dialer));
+  connection->reset(new VerbsConnection(options, peer, std::move(dialer), std::move(domain)));
+  return Status::OK();
+}
+
+VerbsConnection::VerbsConnection(const VerbsOptions& options, const FabricPeer& peer,
+                                 PeerDialer dialer, std::shared_ptr<const VerbsDomain> domain)
+    : options_(options),
+      dialer_(std::move(dialer)),
+      token_(peer.data_token),
+      peer_(MakePeer(peer)),
+      regions_(peer.regions),
+      domain_(std::move(domain)),
+      buffers_(std::make_shared<VerbsBuffers>(domain_)) {}
+
+Status VerbsConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
+  // Two threads that ask at once may exceed the bound by one; it guards against hundreds.
+  if (books_.counters.live() < options_.queue_pairs_max) return NewOwn(deadline, queue_pair);
+  return NewShare(deadline, queue_pair);
+}
+
+Status VerbsConnection::NewOwn(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
+  FileDescriptor socket;
+  std::unique_ptr<VerbsEndpoint> endpoint;
+  std::vector<VerbsRemoteMemory> memory;
+  DLSM_RETURN_IF_ERROR(dialer_.Dial(deadline, &socket));
+  DLSM_RETURN_IF_ERROR(VerbsEndpoint::Create(domain_, VerbsEndpoint::Role::kClient, &endpoint));
+  DLSM_RETURN_IF_ERROR(
+      ArrangeQueuePair(peer_->name, token_, socket.get(), deadline, endpoint.get(), &memory));
+  for (const RegionInfo& region : regions_) {
+    if (Covers(memory, region)) continue;
+    return Status::IOError(
+        fmt::format("{} does not offer the {} bytes of its region {} over RDMA: has it restarted?",
+                    peer_->name, region.bytes, static_cast<uint32_t>(region.id)));
+  }
+  *queue_pair = std::make_unique<VerbsQueuePair>(std::move(endpoint), std::move(socket), peer_,
+                                                 std::move(memory), buffers_, books_);
+  return Status::OK();
+}
+
+Status VerbsConnection::NewShare(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
+  const port::MutexLock lock(mutex_);
+  if (shared_ == nullptr || shared_->closed()) {
+    std::unique_ptr<QueuePair> own;
+    DLSM_RETURN_IF_ERROR(NewOwn(deadline, &own));
+    if (shared_ == nullptr) {
+      Log().warn(
+          "there are {} queue pairs to {}: further threads share one; raise queue_pairs of "
+          "the RDMA device if it has room",
+          options_.queue_pairs_max, peer_->name);
+    }
+    shared_ = std::make_shared<VerbsSharedCore>(std::move(own));
+  }
+  shares_.fetch_add(1, std::memory_order_relaxed);  // A count orders nothing.
+  *queue_pair = ShareQueuePair(shared_);
+  return Status::OK();
+}
+
+std::string VerbsConnection::Describe() const {
+  const VerbsCounts counts = books_.counters.Sum();
+  return fmt::format(
+      "verbs over {}; {} queue pairs, {} shared; {} work requests, {} doorbells, {} completions, "
+      "{} "
+      "sleeps, {} bytes copied, {} registrations",
+      domain_->device().Describe(), books_.counters.live(), shares_.load(std::memory_order_relaxed),
+      counts.work_requests, counts.doorbells, counts.completions, counts.sleeps,
+      counts.copied_bytes, buffers_->registrations());
+}
+
+Status ArrangeQueuePair(const std::string& peer, const std::string& token, int socket,
+                        Deadline deadline, VerbsEndpoint* endpoint,
+                        std::vector<VerbsRemoteMemory>* memory) {
+  VerbsOffer offer;
+  DLSM_RETURN_IF_ERROR(endpoint->Describe({}, SocketAddress(socket), &offer.end));
+  const std::string greeting = std::string(kVerbsPreamble) + token +
+                               EncodeVerbsFrame(VerbsFrameKind::kOffer, offer.Encode());
+  DLSM_RETURN_IF_ERROR(SendWhole(peer, socket, greeting, deadline));
+  VerbsFrameKind kind{};
+  std::string body;
+  DLSM_RETURN_IF_ERROR(ReceiveVerbsFrame(peer, socket, deadline, &kind, &body));
+  if (kind == VerbsFrameKind::kRefusal) {
+    VerbsRefusal refusal;
+    DLSM_RETURN_IF_ERROR(refusal.Decode(body));
+    return Status::IOError(fmt::format("{} refused a queue pair: {}", peer, refusal.reason));
+  }
+  VerbsAnswer answer;
+  if (kind != VerbsFrameKind::kAnswer) {
+    return Status::Corruption(peer + " answered the offer of a queue pair with something else");
+  }
+  DLSM_RETURN_IF_ERROR(answer.Decode(body));
+  DLSM_RETURN_IF_ERROR(endpoint->Connect(answer.end));
+  std::sort(answer.memory.begin(), answer.memory.end(),
+            [](const VerbsRemoteMemory& a, const VerbsRemoteMemory& b) {
+              return std::tie(a.region, a.offset) < std::tie(b.region, b.offset);
+            });
+  *memory = std::move(answer.memory);
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,420 @@
+#include "util/fabric/verbs_datapath.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "port/cpu.h"
+#include "util/fabric/tcp_socket.h"
+#include "util/fabric/tcp_wait.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A bound against callers that post and never wait.
+constexpr size_t kOutstandingMax = size_t{1} << 20;
+constexpr int kCompletionsPerPoll = 16;
+// Every so much of the send queue a completion is asked for, so that room comes back in time.
+constexpr uint32_t kSignalsPerQueue = 4;
+// A device flushes a stopped queue pair at once; the bound is for one that is broken.
+constexpr milliseconds kFlushMax{2000};
+// A memory node that is alive takes its end down within a millisecond or so.
+constexpr milliseconds kFarewellMax{500};
+
+uint64_t MessageBytesMax(const VerbsEndpoint& endpoint) {
+  const VerbsDevice& device = endpoint.domain().device();
+  ibv_port_attr port;
+  uint64_t most = uint64_t{1} << 20;  // Every device can do that.
+  if (device.QueryPort(&port).ok() && port.max_msg_sz > 0) most = port.max_msg_sz;
+  const uint64_t wished = device.options().message_bytes_max;
+  return wished == 0 ? most : std::min(most, wished);
+}
+
+bool IsAtomic(ibv_wr_opcode opcode) {
+  return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+timespec ToTimespec(std::chrono::nanoseconds duration) {
+  constexpr int64_t kPerSecond = 1'000'000'000;
+  timespec made{};
+  made.tv_sec = duration.count() / kPerSecond;
+  made.tv_nsec = duration.count() % kPerSecond;
+  return made;
+}
+
+}  // namespace
+
+VerbsQueuePair::VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDescriptor life_line,
+                               std::shared_ptr<const VerbsPeer> peer,
+                               std::vector<VerbsRemoteMemory> memory,
+                               std::shared_ptr<VerbsBuffers> buffers, VerbsBooks& books)
+    : peer_(std::move(peer)),
+      check_(peer_->node, peer_->regions),
+      memory_(std::move(memory)),
+      message_bytes_max_(MessageBytesMax(*endpoint)),
+      spin_(endpoint->domain().device().options().spin_us),
+      life_line_(std::move(life_line)),
+      bounce_(std::move(buffers)),
+      endpoint_(std::move(endpoint)),
+      ledger_(books.costs),
+      counters_(books.counters),
+      chain_(endpoint_->depth()),
+      parts_(endpoint_->depth()) {}
+
+VerbsQueuePair::~VerbsQueuePair() {
+  if (!closed() && (!in_flight_.empty() || !posted_.empty())) Drain();
+}
+
+Status VerbsQueuePair::CheckPost(const Status& check) {
+  if (!check.ok()) [[unlikely]]
+    return Close(check);
+  if (posted_.size() < kOutstandingMax) [[likely]]
+    return Status::OK();
+  return Close(Status::InvalidArgument(
+      fmt::format("{} requests were posted and not waited for", kOutstandingMax)));
+}
+
+Status VerbsQueuePair::PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
+                                Ticket* ticket) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const MappedRegion* region = nullptr;
+  DLSM_RETURN_IF_ERROR(CheckPost(check_.Transfer(from, to, &region)));
+  *ticket = ledger_.PostRead(from.bytes, purpose);
+  posted_.push_back(Request{IBV_WR_RDMA_READ, to.local_key, from.region, from.offset, to.data,
+                            from.bytes, 0, 0, nullptr});
+  return Status::OK();
+}
+
+Status VerbsQueuePair::PostWrite(const LocalSpan& from, const RemoteSpan& to, Purpose purpose,
+                                 Ticket* ticket) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const MappedRegion* region = nullptr;
+  DLSM_RETURN_IF_ERROR(CheckPost(check_.Transfer(to, from, &region)));
+  *ticket = ledger_.PostWrite(to.bytes, purpose);
+  posted_.push_back(Request{IBV_WR_RDMA_WRITE, from.local_key, to.region, to.offset, from.data,
+                            to.bytes, 0, 0, nullptr});
+  return Status::OK();
+}
+
+Status VerbsQueuePair::PostAtomic(const RemoteSpan& word, const Request& request, Purpose purpose,
+                                  Ticket* ticket) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const MappedRegion* region = nullptr;
+  DLSM_RETURN_IF_ERROR(CheckPost(check_.Atomic(word, &region)));
+  if (endpoint_->domain().device().attributes().atomic_cap == IBV_ATOMIC_NONE) {
+    return Close(Status::NotSupported(
+        fmt::format("RDMA device {} has no atomics; use another device, or the tcp fabric",
+                    endpoint_->domain().device().name())));
+  }
+  *ticket = ledger_.PostAtomic(purpose);
+  posted_.push_back(request);
+  return Status::OK();
+}
+
+Status VerbsQueuePair::PostCompareAndSwap(const RemoteSpan& word, uint64_t expected,
+                                          uint64_t desired, uint64_t* prior, Purpose purpose,
+                                          Ticket* ticket) {
+  return PostAtomic(word,
+                    Request{IBV_WR_ATOMIC_CMP_AND_SWP, 0, word.region, word.offset, nullptr,
+                            kAtomicWordBytes, expected, desired, prior},
+                    purpose, ticket);
+}
+
+Status VerbsQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint64_t* prior,
+                                    Purpose purpose, Ticket* ticket) {
+  return PostAtomic(word,
+                    Request{IBV_WR_ATOMIC_FETCH_AND_ADD, 0, word.region, word.offset, nullptr,
+                            kAtomicWordBytes, addend, 0, prior},
+                    purpose, ticket);
+}
+
+Status VerbsQueuePair::Ring() {
+  DLSM_RETURN_IF_ERROR(error_);
+  ledger_.Ring();
+  return Issue();
+}
+
+Status VerbsQueuePair::Issue() {
+  size_t count = 0;
+  while (!posted_.empty() && in_flight_.size() < chain_.size()) {
+    Request& front = posted_.front();
+    if (front.bytes == 0) {
+      // Nothing for the device to do: it ends with what is before it.
+      if (in_flight_.empty()) {
+        ++completed_;
+      } else {
+        ++in_flight_.back().requests_ended;
+      }
+      posted_.pop_front();
+      continue;
+    }
+    const bool bounces = front.local_key == 0;
+    if (bounces && bounce_.local_key() == 0) {
+      const Status status = bounce_.Prepare();
+      if (!status.ok()) return Close(status);
+    }
+    if (!BuildNext(&chain_[count], &parts_[count])) break;
+    if (count > 0) chain_[count - 1].next = &chain_[count];
+    ++count;
+  }
+  if (count == 0) return Status::OK();
+  chain_[count - 1].next = nullptr;
+  chain_[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  unsignaled_ = 0;
+  VerbsCounters::Add(counters_.doorbells, 1);
+  VerbsCounters::Add(counters_.work_requests, count);
+  ibv_send_wr* refused = nullptr;
+  const int error = ibv_post_send(endpoint_->queue_pair(), chain_.data(), &refused);
+  if (error == 0) [[likely]] {
+    issued_ += count;
+    return Status::OK();
+  }
+  if (refused != nullptr) issued_ += static_cast<uint64_t>(refused - chain_.data());
+  return Close(
+      Status::IOError(fmt::format("RDMA device {} does not take a work request: {}",
+                                  endpoint_->domain().device().name(), std::strerror(error))));
+}
+
+bool VerbsQueuePair::BuildNext(ibv_send_wr* request, ibv_sge* part) {
+  Request& front = posted_.front();
+  const uint64_t offset = front.offset + front_issued_;
+  const VerbsRemoteMemory& memory = Locate(front, offset);
+  uint64_t bytes = std::min(
+      {front.bytes - front_issued_, message_bytes_max_, memory.offset + memory.bytes - offset});
+  const bool write = front.opcode == IBV_WR_RDMA_WRITE;
+  char* local = front.local + front_issued_;
+  Flight flight;
+  // Inline bytes are copied by the post itself, wherever they are.
+  const bool inlined = write && bytes <= endpoint_->inline_bytes();
+  uint32_t key = front.local_key;
+  if (key == 0 && !inlined) {
+    bytes = std::min<uint64_t>(bytes, VerbsBounce::kPieceBytesMax);
+    if (!bounce_.Take(bytes, &flight.bounce)) return false;
+    if (write) {
+      std::memcpy(flight.bounce.data, local, bytes);
+    } else {
+      flight.copy_to = IsAtomic(front.opcode) ? reinterpret_cast<char*>(front.prior) : local;
+      flight.copy_bytes = bytes;
+    }
+    VerbsCounters::Add(counters_.copied_bytes, bytes);
+    local = flight.bounce.data;
+    key = bounce_.local_key();
+  }
+  *part = ibv_sge{reinterpret_cast<uintptr_t>(local), static_cast<uint32_t>(bytes), key};
+  *request = {};
+  request->wr_id = retired_ + in_flight_.size() + 1;
+  request->sg_list = part;
+  request->num_sge = 1;
+  request->opcode = front.opcode;
+  request->send_flags = inlined ? IBV_SEND_INLINE : 0;
+  if (++unsignaled_ >= std::max<size_t>(chain_.size() / kSignalsPerQueue, 1)) {
+    request->send_flags |= IBV_SEND_SIGNALED;
+    unsignaled_ = 0;
+  }
+  const uint64_t address = memory.address + (offset - memory.offset);
+  if (IsAtomic(front.opcode)) {
+    request->wr.atomic.remote_addr = address;
+    request->wr.atomic.compare_add = front.operand;
+    request->wr.atomic.swap = front.desired;
+    request->wr.atomic.rkey = memory.key;
+  } else {
+    request->wr.rdma.remote_addr = address;
+    request->wr.rdma.rkey = memory.key;
+  }
+  front_issued_ += bytes;
+  if (front_issued_ == front.bytes) {
+    flight.requests_ended = 1;
+    front_issued_ = 0;
+    posted_.pop_front();
+  }
+  in_flight_.push_back(flight);
+  return true;
+}
+
+const VerbsRemoteMemory& VerbsQueuePair::Locate(const Request& request, uint64_t offset) const {
+  // One or two of them, but for the largest regions on the poorest devices.
+  const auto holds = [&](const VerbsRemoteMemory& each) {
+    return each.region == request.region && offset >= each.offset &&
+           offset - each.offset < each.bytes;
+  };
+  const auto found = std::find_if(memory_.begin(), memory_.end(), holds);
+  assert(found != memory_.end());
+  return *found;
+}
+
+Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) {
+  DLSM_RETURN_IF_ERROR(Ring());
+  ledger_.Wait(ticket);
+  const auto until = static_cast<uint64_t>(ticket);
+  if (completed_ >= until) return Status::OK();
+  auto sleep_at = Deadline::Clock::now() + spin_;
+  while (true) {
+    bool progress = false;
+    DLSM_RETURN_IF_ERROR(Poll(&progress));
+    if (completed_ >= until) return Status::OK();
+    if (progress) DLSM_RETURN_IF_ERROR(Issue());
+    const auto now = Deadline::Clock::now();
+    if (now >= deadline.time_point()) {
+      return Close(Status::TimedOut(fmt::format(
+          "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
+    }
+    if (progress) {
+      sleep_at = now + spin_;
+    } else if (now < sleep_at) {
+      port::CpuRelax();
+    } else {
+      DLSM_RETURN_IF_ERROR(Sleep(deadline));
+    }
+  }
+}
+
+Status VerbsQueuePair::Poll(bool* progress) {
+  std::array<ibv_wc, kCompletionsPerPoll> completions;
+  const int count = ibv_poll_cq(endpoint_->completions(), kCompletionsPerPoll, completions.data());
+  if (count < 0) [[unlikely]] {
+    return Close(Status::IOError(fmt::format("the completion queue of RDMA device {} is broken",
+                                             endpoint_->domain().device().name())));
+  }
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& completion = completions[static_cast<size_t>(i)];
+    VerbsCounters::Add(counters_.completions, 1);
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+      Status status = Failed(completion);
+      // What was polled with it must not be waited for again.
+      retired_ = std::max(retired_, completions[static_cast<size_t>(count - 1)].wr_id);
+      return Close(std::move(status));
+    }
+    Retire(completion.wr_id);
+  }
+  *progress = count > 0;
+  return Status::OK();
+}
+
+void VerbsQueuePair::Retire(uint64_t number) {
+  while (retired_ < number) {
+    const Flight& flight = in_flight_.front();
+    if (flight.copy_to != nullptr) {
+      std::memcpy(flight.copy_to, flight.bounce.data, flight.copy_bytes);
+    }
+    bounce_.Give(flight.bounce);
+    completed_ += flight.requests_ended;
+    in_flight_.pop_front();
+    ++retired_;
+  }
+}
+
+// The queue is armed first and polled again after that, so that no completion falls in between.
+Status VerbsQueuePair::Sleep(Deadline deadline) {
+  if (!notify_armed_) {
+    const int error = ibv_req_notify_cq(endpoint_->completions(), 0);
+    if (error != 0) {
+      return Close(
+          Status::IOError(fmt::format("RDMA device {} does not report completions: {}",
+                                      endpoint_->domain().device().name(), std::strerror(error))));
+    }
+    notify_armed_ = true;
+    return Status::OK();
+  }
+  VerbsCounters::Add(counters_.sleeps, 1);
+  pollfd entries[2] = {{endpoint_->events()->fd, POLLIN, 0}, {life_line_.get(), POLLIN, 0}};
+  const timespec timeout = ToTimespec(deadline.Remaining());
+  if (::ppoll(entries, 2, &timeout, nullptr) <= 0) return Status::OK();
+  if (entries[0].revents != 0) {
+    ibv_cq* queue = nullptr;
+    void* context = nullptr;
+    const VerbsLibrary& library = endpoint_->domain().library();
+    if (library.get_cq_event(endpoint_->events(), &queue, &context) == 0) {
+      library.ack_cq_events(queue, 1);
+      notify_armed_ = false;
+    }
+  }
+  return entries[1].revents != 0 && LifeLineEnded() ? Close(Lost()) : Status::OK();
+}
+
+bool VerbsQueuePair::LifeLineEnded() const {
+  // Nothing is ever sent over it: any byte is as wrong as its end.
+  char byte;
+  const ssize_t got = ::recv(life_line_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+Status VerbsQueuePair::Lost() const {
+  return Status::IOError(
+      fmt::format("the queue pair to {} is lost (the memory node closed it): is its Server still "
+                  "running?",
+                  peer_->name));
+}
+
+Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
+  if (LifeLineEnded()) return Lost();
+  const char* const text = endpoint_->domain().library().wc_status_str(completion.status);
+  switch (completion.status) {
+    case IBV_WC_REM_ACCESS_ERR:
+      return Status::InvalidArgument(fmt::format(
+          "{} refused a transfer ({}): it is not inside what this client may reach; has it "
+          "restarted?",
+          peer_->name, text));
+    case IBV_WC_RETRY_EXC_ERR:
+      return Status::IOError(
+          fmt::format("{} does not answer over RDMA ({}): is its network up, and its port's state "
+                      "active on both ends?",
+                      peer_->name, text));
+    case IBV_WC_LOC_PROT_ERR:
+      return Status::InvalidArgument(
+          fmt::format("a transfer with {} used local memory that is not registered with this "
+                      "connection ({})",
+                      peer_->name, text));
+    default:
+      return Status::IOError(fmt::format("a transfer with {} failed: {} (vendor error {:#x})",
+                                         peer_->name, text, completion.vendor_err));
+  }
+}
+
+Status VerbsQueuePair::Close(Status why) {
+  Drain();
+  posted_.clear();
+  in_flight_.clear();
+  error_ = std::move(why);
+  Log().info("queue pair closed: {}", error_.ToString());
+  return error_;
+}
+
+// First here: the queue pair is stopped, and the device completes everything that it was given,
+// signaled or not. Then there: the memory node takes its end down when the life line ends, and
+// closes it when that is done. Requests that were on their way may still take effect until then.
+void VerbsQueuePair::Drain() {
+  const Deadline flushed_by = Deadline::In(kFlushMax);
+  endpoint_->Fail();
+  while (retired_ < issued_) {
+    std::array<ibv_wc, kCompletionsPerPoll> completions;
+    const int count =
+        ibv_poll_cq(endpoint_->completions(), kCompletionsPerPoll, completions.data());
+    if (count > 0) retired_ = completions[static_cast<size_t>(count - 1)].wr_id;
+    if (count < 0 || flushed_by.Passed()) {
+      Log().error("RDMA device {} does not flush a stopped queue pair",
+                  endpoint_->domain().device().name());
+      break;
+    }
+    if (count == 0) port::CpuRelax();
+  }
+  endpoint_.reset();
+  (void)::shutdown(life_line_.get(), SHUT_WR);
+  const Deadline farewell_by = Deadline::In(kFarewellMax);
+  while (!LifeLineEnded() && !farewell_by.Passed()) {
+    PollSocket(life_line_.get(), POLLIN, farewell_by);
+  }
+  life_line_.Close();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,62 @@
+// An RDMA device and one of its ports, found and opened.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/fabric/verbs_gid.h"
+#include "util/fabric/verbs_library.h"
+#include "util/fabric/verbs_options.h"
+
+namespace dlsm {
+
+// Constant once opened; thread-safe.
+class VerbsDevice {
+ public:
+  // The port that options.device asks for. NotSupported, with the cause and the remedy, where there
+  // is no library or no device; InvalidArgument where there is another one than was asked for.
+  static Status Open(const VerbsOptions& options, std::shared_ptr<const VerbsDevice>* device);
+
+  const VerbsLibrary& library() const { return library_; }
+  ibv_context* context() const { return context_.get(); }
+  const VerbsOptions& options() const { return options_; }
+  const ibv_device_attr& attributes() const { return attributes_; }
+  const std::string& name() const { return name_; }
+  uint8_t port() const { return port_; }
+  bool is_ethernet() const;
+
+  // As it is now.
+  Status QueryPort(ibv_port_attr* attributes) const;
+  // The entry to send from: to `peer` if that is known, and rather from `address`, which is this
+  // end's of the connection over which the queue pair is arranged.
+  Status FindGid(const std::optional<GidEntry>& peer, const std::optional<VerbsGid>& address,
+                 GidEntry* entry) const;
+
+  // "rxe0 port 1 (RoCE v2 GID 10.0.0.7, index 1, MTU 4096)", for people.
+  std::string Describe() const;
+
+ private:
+  VerbsDevice(const VerbsLibrary& library, const VerbsOptions& options)
+      : library_(library), options_(options) {}
+  std::vector<GidEntry> GidTable() const;
+
+  friend class VerbsDeviceFinder;
+  const VerbsLibrary& library_;
+  const VerbsOptions options_;
+  VerbsPointer<ibv_context> context_{nullptr, nullptr};
+  ibv_device_attr attributes_{};
+  std::string name_;
+  uint8_t port_ = 0;
+  std::optional<uint32_t> netdev_;   // If options_.device is a network interface or an address.
+  std::optional<VerbsGid> address_;  // If it is an address.
+};
+
+// The bytes of `mtu`, and the other way; the largest that is not larger.
+int MtuBytes(ibv_mtu mtu);
+ibv_mtu MtuOfBytes(int bytes);
+
+}  // namespace dlsm

@@ -1,0 +1,199 @@
+#include "util/fabric/verbs_endpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint32_t kPacketNumbers = 1 << 24;
+constexpr uint8_t kHopsMax = 64;
+
+Status CannotMake(const VerbsDevice& device, const char* what) {
+  const int error = errno;
+  return Status::IOError(fmt::format("RDMA device {} gives no {}: {}{}", device.name(), what,
+                                     std::strerror(error),
+                                     error == ENOMEM ? "; are too many queue pairs open?" : ""));
+}
+
+uint8_t Narrow(int value) { return static_cast<uint8_t>(value); }
+
+}  // namespace
+
+Status VerbsEndpoint::Create(std::shared_ptr<const VerbsDomain> domain, Role role,
+                             std::unique_ptr<VerbsEndpoint>* endpoint) {
+  std::unique_ptr<VerbsEndpoint> made(new VerbsEndpoint(std::move(domain), role));
+  const VerbsDevice& device = made->domain_->device();
+  const auto most = static_cast<uint32_t>(std::max(device.attributes().max_qp_wr, 2));
+  const auto most_completions = static_cast<uint32_t>(std::max(device.attributes().max_cqe, 2));
+  // A server's end posts nothing.
+  const uint32_t wished = role == Role::kClient ? device.options().send_queue_depth : 1;
+  made->depth_ = std::min({wished, most, most_completions});
+  DLSM_RETURN_IF_ERROR(made->MakeCompletions());
+  DLSM_RETURN_IF_ERROR(made->MakeQueuePair());
+  *endpoint = std::move(made);
+  return Status::OK();
+}
+
+Status VerbsEndpoint::MakeCompletions() {
+  const VerbsDevice& device = domain_->device();
+  const VerbsLibrary& library = domain_->library();
+  if (role_ == Role::kClient) {
+    events_ = {library.create_comp_channel(device.context()), library.destroy_comp_channel};
+    if (events_ == nullptr) return CannotMake(device, "completion channel");
+    const int flags = ::fcntl(events_->fd, F_GETFL);
+    if (flags < 0 || ::fcntl(events_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+      return CannotMake(device, "completion channel that does not block");
+    }
+  }
+  // Room for all that can be under way, because after a failure each of it completes.
+  completions_ = {
+      library.create_cq(device.context(), static_cast<int>(depth_), nullptr, events_.get(), 0),
+      library.destroy_cq};
+  return completions_ != nullptr ? Status::OK() : CannotMake(device, "completion queue");
+}
+
+Status VerbsEndpoint::MakeQueuePair() {
+  const VerbsDevice& device = domain_->device();
+  uint32_t inline_bytes = role_ == Role::kClient ? device.options().inline_bytes : 0;
+  while (true) {
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.send_cq = attributes.recv_cq = completions_.get();
+    attributes.cap.max_send_wr = depth_;
+    attributes.cap.max_recv_wr = 1;
+    attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
+    attributes.cap.max_inline_data = inline_bytes;
+    queue_pair_ = {domain_->library().create_qp(domain_->get(), &attributes),
+                   domain_->library().destroy_qp};
+    if (queue_pair_ != nullptr) {
+      inline_bytes_ = attributes.cap.max_inline_data;
+      return Status::OK();
+    }
+    // No device tells how much it takes: it is asked for less until it agrees.
+    if (inline_bytes == 0) return CannotMake(device, "queue pair");
+    inline_bytes /= 2;
+  }
+}
+
+Status VerbsEndpoint::Describe(const std::optional<VerbsEnd>& peer,
+                               const std::optional<VerbsGid>& address, VerbsEnd* own) {
+  const VerbsDevice& device = domain_->device();
+  ibv_port_attr port;
+  DLSM_RETURN_IF_ERROR(device.QueryPort(&port));
+  std::optional<GidEntry> peer_gid;
+  if (peer.has_value()) peer_gid = GidEntry{0, peer->gid_type, 0, peer->gid};
+  GidEntry gid;
+  DLSM_RETURN_IF_ERROR(device.FindGid(peer_gid, address, &gid));
+  gid_index_ = gid.index;
+  const ibv_device_attr& attributes = device.attributes();
+  const int reads = role_ == Role::kClient
+                        ? std::min(static_cast<int>(device.options().reads_at_once),
+                                   attributes.max_qp_init_rd_atom)
+                        : std::min(peer.has_value() ? static_cast<int>(peer->reads_at_once) : 255,
+                                   attributes.max_qp_rd_atom);
+  const int wished_mtu = device.options().mtu_bytes;
+  own_.queue_pair = queue_pair_->qp_num;
+  own_.first_packet = std::random_device{}() % kPacketNumbers;
+  own_.lid = port.lid;
+  own_.mtu = static_cast<uint8_t>(
+      wished_mtu == 0 ? port.active_mtu : std::min(port.active_mtu, MtuOfBytes(wished_mtu)));
+  own_.gid_type = gid.type;
+  own_.reads_at_once = Narrow(std::clamp(reads, 1, 255));
+  own_.gid = gid.gid;
+  *own = own_;
+  return Status::OK();
+}
+
+Status VerbsEndpoint::Connect(const VerbsEnd& peer) {
+  DLSM_RETURN_IF_ERROR(Initialise());
+  DLSM_RETURN_IF_ERROR(ReadyToReceive(peer));
+  // The server's end only answers.
+  return role_ == Role::kClient ? ReadyToSend(peer) : Status::OK();
+}
+
+Status VerbsEndpoint::Initialise() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = domain_->device().port();
+  if (role_ == Role::kServer) {
+    attributes.qp_access_flags =
+        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  }
+  return Modify(&attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+                "initialise");
+}
+
+Status VerbsEndpoint::ReadyToReceive(const VerbsEnd& peer) {
+  const VerbsDevice& device = domain_->device();
+  ibv_port_attr port;
+  DLSM_RETURN_IF_ERROR(device.QueryPort(&port));
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = static_cast<ibv_mtu>(std::min(own_.mtu, peer.mtu));
+  attributes.dest_qp_num = peer.queue_pair;
+  attributes.rq_psn = peer.first_packet;
+  attributes.max_dest_rd_atomic = own_.reads_at_once;
+  attributes.min_rnr_timer = Narrow(device.options().rnr_timer);
+  ibv_ah_attr& path = attributes.ah_attr;
+  path.port_num = device.port();
+  path.sl = Narrow(device.options().service_level);
+  path.dlid = peer.lid;
+  // On Ethernet the GID is the address. On InfiniBand the LID is, and the GID is needed only where
+  // a router lies between, which shows in another subnet prefix: the GID's first half.
+  const bool routed = !std::equal(own_.gid.begin(), own_.gid.begin() + 8, peer.gid.begin());
+  const bool ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  if (ethernet || routed || (port.flags & IBV_QPF_GRH_REQUIRED) != 0) {
+    path.is_global = 1;
+    std::memcpy(path.grh.dgid.raw, peer.gid.data(), peer.gid.size());
+    path.grh.sgid_index = static_cast<uint8_t>(gid_index_);
+    path.grh.hop_limit = kHopsMax;
+    path.grh.traffic_class = Narrow(device.options().traffic_class);
+  }
+  return Modify(&attributes,
+                IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                "reach its peer's");
+}
+
+Status VerbsEndpoint::ReadyToSend(const VerbsEnd& peer) {
+  const VerbsOptions& options = domain_->device().options();
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.timeout = Narrow(options.ack_timeout);
+  attributes.retry_cnt = Narrow(options.retries);
+  attributes.rnr_retry = Narrow(options.rnr_retries);
+  attributes.sq_psn = own_.first_packet;
+  attributes.max_rd_atomic = std::min(own_.reads_at_once, peer.reads_at_once);
+  return Modify(&attributes,
+                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+                "send");
+}
+
+Status VerbsEndpoint::Modify(ibv_qp_attr* attributes, int mask, const char* what) {
+  const int error = domain_->library().modify_qp(queue_pair_.get(), attributes, mask);
+  if (error == 0) return Status::OK();
+  const VerbsDevice& device = domain_->device();
+  return Status::IOError(fmt::format(
+      "RDMA device {} port {} does not let a queue pair {}: {}; are both ends on one network, and "
+      "is GID index {} the right one?",
+      device.name(), device.port(), what, std::strerror(error), gid_index_));
+}
+
+void VerbsEndpoint::Fail() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  const int error = domain_->library().modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
+  if (error != 0) Log().error("a queue pair cannot be stopped: {}", std::strerror(error));
+}
+
+}  // namespace dlsm

@@ -1,0 +1,65 @@
+// One end of a reliable connection: the device's queue pair and its completion queue, from creation
+// to the states in which it sends and receives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "dLSM/status.h"
+#include "util/fabric/verbs_frame.h"
+#include "util/fabric/verbs_memory.h"
+
+namespace dlsm {
+
+// Not thread-safe. When it is destroyed, the device neither reads nor writes through it any more.
+class VerbsEndpoint {
+ public:
+  // Which side of one-sided access it is.
+  enum class Role { kClient, kServer };
+
+  static Status Create(std::shared_ptr<const VerbsDomain> domain, Role role,
+                       std::unique_ptr<VerbsEndpoint>* endpoint);
+
+  // What the other end has to know. `peer` is that end, if it is known already; `address` is this
+  // machine's on the connection over which the ends talk.
+  Status Describe(const std::optional<VerbsEnd>& peer, const std::optional<VerbsGid>& address,
+                  VerbsEnd* own);
+  // Makes it ready to send (client) and to be reached (server). Describe() came before. What both
+  // ends can do, whichever of them is less, is taken.
+  Status Connect(const VerbsEnd& peer);
+  // Everything under way ends with an error, and nothing more can be posted.
+  void Fail();
+
+  const VerbsDomain& domain() const { return *domain_; }
+  ibv_qp* queue_pair() const { return queue_pair_.get(); }
+  ibv_cq* completions() const { return completions_.get(); }
+  // Of a client: becomes readable when a completion comes after ibv_req_notify_cq().
+  ibv_comp_channel* events() const { return events_.get(); }
+  uint32_t depth() const { return depth_; }
+  uint32_t inline_bytes() const { return inline_bytes_; }
+
+ private:
+  explicit VerbsEndpoint(std::shared_ptr<const VerbsDomain> domain, Role role)
+      : domain_(std::move(domain)), role_(role) {}
+  Status MakeCompletions();
+  Status MakeQueuePair();
+  Status Initialise();
+  Status ReadyToReceive(const VerbsEnd& peer);
+  Status ReadyToSend(const VerbsEnd& peer);
+  Status Modify(ibv_qp_attr* attributes, int mask, const char* what);
+
+  const std::shared_ptr<const VerbsDomain> domain_;
+  const Role role_;
+  uint32_t depth_ = 0;
+  uint32_t inline_bytes_ = 0;
+  VerbsEnd own_;
+  uint32_t gid_index_ = 0;
+
+  // In the order in which they need each other.
+  VerbsPointer<ibv_comp_channel> events_{nullptr, nullptr};
+  VerbsPointer<ibv_cq> completions_{nullptr, nullptr};
+  VerbsPointer<ibv_qp> queue_pair_{nullptr, nullptr};
+};
+
+}  // namespace dlsm

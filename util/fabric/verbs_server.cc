@@ -1,0 +1,225 @@
+// The memory node's end of the verbs fabric: it lets clients in, and watches their life lines. The
+// device does the rest; nothing here runs when memory is read or written.
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "port/mutex.h"
+#include "util/fabric/fabric_server.h"
+#include "util/fabric/peer_dialer.h"
+#include "util/fabric/tcp_socket.h"
+#include "util/fabric/tcp_tokens.h"
+#include "util/fabric/verbs_client.h"
+#include "util/fabric/verbs_socket.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Each takes a socket and the device's memory: a bound on what peers that passed the hello can make
+// this process hold.
+constexpr size_t kQueuePairsMax = 16384;
+// How long a client may take to show its token and make its offer.
+constexpr std::chrono::seconds kOfferMax{5};
+constexpr int kEventsMax = 64;
+constexpr uint64_t kWakeNumber = 0;  // Life lines count from 1.
+
+class VerbsFabricServerImpl : public VerbsFabricServer {
+ public:
+  VerbsFabricServerImpl(std::shared_ptr<const VerbsDevice> device,
+                        std::vector<ExportedRegion*> regions, FileDescriptor epoll,
+                        FileDescriptor wake)
+      : device_(std::move(device)),
+        regions_(std::move(regions)),
+        epoll_(std::move(epoll)),
+        wake_(std::move(wake)),
+        thread_([this] { WatchLifeLines(); }) {}
+
+  ~VerbsFabricServerImpl() override {
+    const uint64_t one = 1;
+    (void)!::write(wake_.get(), &one, sizeof(one));
+    thread_.join();
+    const port::MutexLock lock(mutex_);
+    for (const auto& [token, client] : clients_) client->CutOff();
+  }
+
+  void Adopt(int socket) override {
+    FileDescriptor owned(socket);
+    PrepareDataSocket(socket);
+    const std::string peer = SocketPeerName(socket);
+    const Status status = Arrange(peer, std::move(owned));
+    if (!status.ok()) Log().warn("queue pair of {} refused: {}", peer, status.ToString());
+  }
+
+  void AllowToken(const std::string& token) override { tokens_.Allow(token); }
+
+  void RevokeToken(const std::string& token) override {
+    // First, so that a client that is showing it just now is either refused or cut off below.
+    tokens_.Revoke(token);
+    std::shared_ptr<VerbsClient> client;
+    {
+      const port::MutexLock lock(mutex_);
+      const auto found = clients_.find(token);
+      if (found == clients_.end()) return;
+      client = std::move(found->second);
+      clients_.erase(found);
+      std::erase_if(lines_, [&](const auto& line) { return line.second == client; });
+    }
+    client->CutOff();
+  }
+
+  std::string Describe() const override { return device_->Describe(); }
+
+ private:
+  Status Arrange(const std::string& peer, FileDescriptor socket) LOCKS_EXCLUDED(mutex_) {
+    const Deadline deadline = Deadline::In(kOfferMax);
+    std::string token(kVerbsTokenBytes, '\0');
+    DLSM_RETURN_IF_ERROR(ReceiveWhole(peer, socket.get(), token.data(), token.size(), deadline));
+    std::shared_ptr<VerbsClient> client;
+    uint64_t number = 0;
+    DLSM_RETURN_IF_ERROR(Admit(token, &client, &number));
+    VerbsFrameKind kind{};
+    std::string body;
+    VerbsOffer offer;
+    Status status = ReceiveVerbsFrame(peer, socket.get(), deadline, &kind, &body);
+    if (status.ok() && kind != VerbsFrameKind::kOffer) status = Status::Corruption("no offer");
+    if (status.ok()) status = offer.Decode(body);
+    if (status.ok()) status = Answer(peer, std::move(socket), deadline, offer, *client, number);
+    if (!status.ok()) Forget(number);
+    return status;
+  }
+
+  // Sets *client to that of `token`, and *number to its new life line's.
+  Status Admit(const std::string& token, std::shared_ptr<VerbsClient>* client, uint64_t* number)
+      LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    // Under the mutex: RevokeToken() either comes before this, or finds the client.
+    if (!tokens_.Allowed(token)) {
+      return Status::InvalidArgument("it showed a token that is not, or no longer, good");
+    }
+    if (lines_.size() >= kQueuePairsMax) {
+      return Status::Busy(fmt::format("there are {} queue pairs already", lines_.size()));
+    }
+    std::shared_ptr<VerbsClient>& known = clients_[token];
+    if (known == nullptr) known = std::make_shared<VerbsClient>(device_, regions_, epoll_.get());
+    *client = known;
+    *number = next_number_++;
+    lines_.emplace(*number, known);
+    return Status::OK();
+  }
+
+  Status Answer(const std::string& peer, FileDescriptor socket, Deadline deadline,
+                const VerbsOffer& offer, VerbsClient& client, uint64_t number) {
+    const int descriptor = socket.get();
+    std::unique_ptr<VerbsEndpoint> endpoint;
+    VerbsAnswer answer;
+    const Status status = client.Arrange(offer, SocketAddress(descriptor), &endpoint, &answer);
+    if (!status.ok()) {
+      const VerbsRefusal refusal{status.message().ToString()};
+      const Status sent = SendWhole(
+          peer, descriptor, EncodeVerbsFrame(VerbsFrameKind::kRefusal, refusal.Encode()), deadline);
+      if (!sent.ok()) Log().debug("a refusal did not reach its client: {}", sent.ToString());
+      return status;
+    }
+    const std::string bytes = EncodeVerbsFrame(VerbsFrameKind::kAnswer, answer.Encode());
+    DLSM_RETURN_IF_ERROR(SendWhole(peer, descriptor, bytes, deadline));
+    return client.Keep(number, std::move(socket), std::move(endpoint));
+  }
+
+  void Forget(uint64_t number) LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    lines_.erase(number);
+  }
+
+  void WatchLifeLines() LOCKS_EXCLUDED(mutex_) {
+    std::array<epoll_event, kEventsMax> events;
+    while (true) {
+      const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, -1);
+      if (count < 0 && errno != EINTR) {
+        Log().critical("life lines are not watched any more: epoll_wait: {}", std::strerror(errno));
+        return;
+      }
+      for (int i = 0; i < count; ++i) {
+        const uint64_t number = events[static_cast<size_t>(i)].data.u64;
+        if (number == kWakeNumber) return;
+        DropLine(number);
+      }
+    }
+  }
+
+  // A client says nothing on its life line: whatever comes, it is over.
+  void DropLine(uint64_t number) LOCKS_EXCLUDED(mutex_) {
+    std::shared_ptr<VerbsClient> client;
+    {
+      const port::MutexLock lock(mutex_);
+      const auto found = lines_.find(number);
+      if (found == lines_.end()) return;
+      client = found->second;
+      lines_.erase(found);
+    }
+    client->Drop(number);
+  }
+
+  const std::shared_ptr<const VerbsDevice> device_;
+  const std::vector<ExportedRegion*> regions_;
+  const FileDescriptor epoll_;
+  const FileDescriptor wake_;  // An eventfd: the thread is to end.
+  TcpTokens tokens_;
+
+  // Protects what follows. Never held while a client's own mutex is, except at the end.
+  port::Mutex mutex_;
+  std::map<std::string, std::shared_ptr<VerbsClient>> clients_ GUARDED_BY(mutex_);  // By token.
+  std::map<uint64_t, std::shared_ptr<VerbsClient>> lines_ GUARDED_BY(mutex_);
+  uint64_t next_number_ GUARDED_BY(mutex_) = kWakeNumber + 1;
+
+  std::thread thread_;
+};
+
+// Takes and pins every page once, so that what cannot be registered is known at the start, and the
+// first client does not wait for it.
+Status TryRegistration(const std::shared_ptr<const VerbsDevice>& device,
+                       const std::vector<ExportedRegion*>& regions) {
+  uint64_t bytes = 0;
+  for (const ExportedRegion* region : regions) bytes += region->info().bytes;
+  DLSM_RETURN_IF_ERROR(CheckLockedMemory(bytes));
+  std::shared_ptr<const VerbsDomain> domain;
+  VerbsExports exports;
+  DLSM_RETURN_IF_ERROR(VerbsDomain::Create(device, &domain));
+  return VerbsExports::Register(*domain, regions, &exports);
+}
+
+}  // namespace
+
+Status VerbsFabricServer::Start(std::vector<ExportedRegion*> regions, const VerbsOptions& options,
+                                std::unique_ptr<VerbsFabricServer>* server) {
+  std::shared_ptr<const VerbsDevice> device;
+  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  DLSM_RETURN_IF_ERROR(TryRegistration(device, regions));
+  FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kWakeNumber;
+  if (!epoll.valid() || !wake.valid() ||
+      ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) {
+    return Status::IOError(
+        fmt::format("cannot watch clients: {}; raise the limit of open files "
+                    "(ulimit -n)",
+                    std::strerror(errno)));
+  }
+  *server = std::make_unique<VerbsFabricServerImpl>(std::move(device), std::move(regions),
+                                                    std::move(epoll), std::move(wake));
+  return Status::OK();
+}
+
+}  // namespace dlsm

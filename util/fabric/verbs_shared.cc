@@ -1,0 +1,81 @@
+#include "util/fabric/verbs_shared.h"
+
+#include <chrono>
+#include <utility>
+
+namespace dlsm {
+namespace {
+
+// What a thread leaves under way when it goes is waited for so long; then the queue pair closes.
+constexpr std::chrono::seconds kLastWait{1};
+
+class SharedQueuePair : public QueuePair {
+ public:
+  explicit SharedQueuePair(std::shared_ptr<VerbsSharedCore> core) : core_(std::move(core)) {}
+  ~SharedQueuePair() override {
+    if (last_ == waited_) return;
+    // Its buffers must be free when this is gone, so the answer does not matter: either all has
+    // completed, or the queue pair is closed.
+    (void)core_->Do(
+        [this](QueuePair& inner) { return inner.Wait(last_, Deadline::In(kLastWait)); });
+  }
+
+  Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
+                  Ticket* ticket) override {
+    return Posted(ticket, core_->Do([&](QueuePair& inner) {
+      return inner.PostRead(from, to, purpose, ticket);
+    }));
+  }
+  Status PostWrite(const LocalSpan& from, const RemoteSpan& to, Purpose purpose,
+                   Ticket* ticket) override {
+    return Posted(ticket, core_->Do([&](QueuePair& inner) {
+      return inner.PostWrite(from, to, purpose, ticket);
+    }));
+  }
+  Status PostCompareAndSwap(const RemoteSpan& word, uint64_t expected, uint64_t desired,
+                            uint64_t* prior, Purpose purpose, Ticket* ticket) override {
+    return Posted(ticket, core_->Do([&](QueuePair& inner) {
+      return inner.PostCompareAndSwap(word, expected, desired, prior, purpose, ticket);
+    }));
+  }
+  Status PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint64_t* prior, Purpose purpose,
+                      Ticket* ticket) override {
+    return Posted(ticket, core_->Do([&](QueuePair& inner) {
+      return inner.PostFetchAdd(word, addend, prior, purpose, ticket);
+    }));
+  }
+  Status Ring() override {
+    return core_->Do([](QueuePair& inner) { return inner.Ring(); });
+  }
+  Status Wait(Ticket ticket, Deadline deadline) override {
+    Status status = core_->Do([&](QueuePair& inner) { return inner.Wait(ticket, deadline); });
+    if (ticket > waited_) waited_ = ticket;
+    return status;
+  }
+  char* Direct(const RemoteSpan& /*span*/) override { return nullptr; }
+  void CountDirectRead(uint64_t bytes, Purpose purpose) override {
+    core_->Do([&](QueuePair& inner) { inner.CountDirectRead(bytes, purpose); });
+  }
+  void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
+    core_->Do([&](QueuePair& inner) { inner.CountDirectWrite(bytes, purpose); });
+  }
+  bool closed() const override { return core_->closed(); }
+
+ private:
+  Status Posted(const Ticket* ticket, Status status) {
+    if (status.ok()) last_ = *ticket;
+    return status;
+  }
+
+  const std::shared_ptr<VerbsSharedCore> core_;
+  Ticket last_{};    // Posted.
+  Ticket waited_{};  // Waited for.
+};
+
+}  // namespace
+
+std::unique_ptr<QueuePair> ShareQueuePair(std::shared_ptr<VerbsSharedCore> core) {
+  return std::make_unique<SharedQueuePair>(std::move(core));
+}
+
+}  // namespace dlsm
