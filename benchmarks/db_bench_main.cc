@@ -106,6 +106,9 @@ DEFINE_bool(verify_checksum, false, "Verify checksums on reads");
 DEFINE_string(table_format, "byte", "dlsm: byte or block");
 DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node or compute_node");
 DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
+DEFINE_string(rdma_device, "",
+              "dlsm: for verbs: device, port, network interface or address, then settings; empty: "
+              "the first active port");
 DEFINE_string(config, "", "dlsm: path of a connection.conf");
 DEFINE_string(memory_nodes, "",
               "dlsm: host[:port] of each memory node, separated by commas; with "
@@ -273,6 +276,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->block_based = format == 1;
   options->compaction_on_compute_node = place == 1;
   options->fabric = FLAGS_fabric;
+  options->rdma_device = FLAGS_rdma_device;
   options->config = FLAGS_config;
   options->memory_nodes = FLAGS_memory_nodes;
   options->secret_file = FLAGS_secret_file;

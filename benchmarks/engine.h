@@ -38,6 +38,7 @@ struct EngineOptions {
   bool block_based = false;
   bool compaction_on_compute_node = false;
   std::string fabric;
+  std::string rdma_device;
   std::string config;
   std::string memory_nodes;
   std::string secret_file;

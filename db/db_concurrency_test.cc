@@ -44,16 +44,19 @@ uint64_t CounterOf(const Slice& value) { return std::stoull(value.ToString()); }
 class ConcurrencyTest : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
+    const std::string why_not = TestNode::WhyNot(GetParam().fabric);
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
     options_ = TinyOptions();
     options_.compaction_place = GetParam().place;
     if (*GetParam().fabric != '\0') {
-      node_ = std::make_unique<TestNode>();
+      node_ = std::make_unique<TestNode>(GetParam().fabric);
       options_ = node_->With(options_, GetParam().fabric);
     }
     name_ = "concurrency " + std::string(GetParam().name);
     db_ = OpenOrDie(options_, name_);
   }
   void TearDown() override {
+    if (db_ == nullptr) return;
     EXPECT_OK(db_->Close());
     db_.reset();
     EXPECT_OK(DestroyDB(name_, options_));
@@ -354,7 +357,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"EmbeddedMergedHere", "", CompactionPlace::kComputeNode},
                     Shape{"Shm", "shm", CompactionPlace::kMemoryNode},
                     Shape{"Tcp", "tcp", CompactionPlace::kMemoryNode},
-                    Shape{"TcpMergedHere", "tcp", CompactionPlace::kComputeNode}),
+                    Shape{"TcpMergedHere", "tcp", CompactionPlace::kComputeNode},
+                    Shape{"Verbs", "verbs", CompactionPlace::kMemoryNode},
+                    Shape{"VerbsMergedHere", "verbs", CompactionPlace::kComputeNode}),
     NameOf);
 
 }  // namespace

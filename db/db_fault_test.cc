@@ -35,6 +35,8 @@ void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 class FaultTest : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
+    const std::string why_not = TestNode::WhyNot(GetParam().fabric);
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
     options_ = TinyOptions();
     options_.table_format = GetParam().format;
     options_.compaction_place = CompactionPlace::kComputeNode;
@@ -44,7 +46,7 @@ class FaultTest : public testing::TestWithParam<Shape> {
     cache_.reset(NewLRUCache(0));
     options_.block_cache = cache_.get();
     if (*GetParam().fabric != '\0') {
-      node_ = std::make_unique<TestNode>();
+      node_ = std::make_unique<TestNode>(GetParam().fabric);
       options_ = node_->With(options_, GetParam().fabric);
     }
     name_ = "faults " + std::string(GetParam().name);
@@ -52,6 +54,7 @@ class FaultTest : public testing::TestWithParam<Shape> {
   }
   void TearDown() override {
     faults_->Clear();
+    if (!TestNode::WhyNot(GetParam().fabric).empty()) return;
     if (db_ != nullptr) {
       EXPECT_OK(db_->Close());
       db_.reset();
@@ -346,13 +349,20 @@ INSTANTIATE_TEST_SUITE_P(EveryShape, FaultTest,
                          testing::Values(Shape{"Embedded", "", TableFormat::kByteAddressable},
                                          Shape{"EmbeddedBlocks", "", TableFormat::kBlockBased},
                                          Shape{"Shm", "shm", TableFormat::kByteAddressable},
-                                         Shape{"Tcp", "tcp", TableFormat::kByteAddressable}),
+                                         Shape{"Tcp", "tcp", TableFormat::kByteAddressable},
+                                         Shape{"Verbs", "verbs", TableFormat::kByteAddressable}),
                          NameOf);
 
 // -------- The memory node
 
 class NodeFaultTest : public testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override {
+    const std::string why_not = TestNode::WhyNot(GetParam());
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
+    node_ = std::make_unique<TestNode>(GetParam());
+  }
+
   Options NodeOptions() {
     Options options = node_->With(TinyOptions(), GetParam());
     options.operation_timeout_ms = 500;
@@ -361,7 +371,7 @@ class NodeFaultTest : public testing::TestWithParam<const char*> {
     return options;
   }
 
-  std::unique_ptr<TestNode> node_ = std::make_unique<TestNode>();
+  std::unique_ptr<TestNode> node_;
 };
 
 // Fails if a memory node that is gone makes any call hang, crash, or claim success for what can no
@@ -441,7 +451,7 @@ TEST_P(NodeFaultTest, KilledUnderLoad) {
 // Fails if a full memory node is anything but a clear refusal: writers must be told the cause,
 // reads must go on, and deletions followed by a compaction must make room for the next write.
 TEST_P(NodeFaultTest, FullMemoryNodeRefusesAndRecovers) {
-  TestNode::Config config;
+  TestNode::Config config = TestNode::Serving(GetParam());
   config.bytes = uint64_t{16} << 20;
   node_ = std::make_unique<TestNode>(config);
   Options options = NodeOptions();
@@ -489,7 +499,8 @@ TEST_P(NodeFaultTest, FullMemoryNodeRefusesAndRecovers) {
 
 std::string FabricOf(const testing::TestParamInfo<const char*>& fabric) { return fabric.param; }
 
-INSTANTIATE_TEST_SUITE_P(EveryFabric, NodeFaultTest, testing::Values("shm", "tcp"), FabricOf);
+INSTANTIATE_TEST_SUITE_P(EveryFabric, NodeFaultTest, testing::Values("shm", "tcp", "verbs"),
+                         FabricOf);
 
 }  // namespace
 }  // namespace dlsm

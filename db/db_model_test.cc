@@ -111,6 +111,12 @@ std::vector<Shape> AllShapes() {
          o->comparator = ReverseBytewiseComparator();
          MergeHere(o);
        }},
+      {"VerbsBytes", "verbs"},
+      {"VerbsBlocksMergedHere", "verbs",
+       [](Options* o) {
+         Blocks(o);
+         MergeHere(o);
+       }},
   };
 }
 
@@ -126,10 +132,12 @@ using Entries = std::vector<std::pair<std::string, std::string>>;
 class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
  protected:
   void SetUp() override {
+    const std::string why_not = TestNode::WhyNot(shape().fabric);
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
     options_ = TinyOptions();
     shape().change(&options_);
     if (*shape().fabric != '\0') {
-      node_ = std::make_unique<TestNode>();
+      node_ = std::make_unique<TestNode>(shape().fabric);
       options_ = node_->With(options_, shape().fabric);
     }
     name_ = "model " + std::string(shape().name) + std::to_string(std::get<1>(GetParam()));
@@ -137,6 +145,7 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
     db_ = OpenOrDie(options_, name_);
   }
   void TearDown() override {
+    if (db_ == nullptr) return;
     ReleaseAll();
     EXPECT_OK(db_->Close());
     db_.reset();

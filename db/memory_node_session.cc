@@ -17,7 +17,7 @@ namespace {
 // A memory node sees that a process is gone a moment after it is: until then, the database is open.
 constexpr std::chrono::milliseconds kDisconnectNoticed{500};
 
-FabricOptions DecoratorsOf(const Options& options) {
+FabricOptions FabricOf(const Options& options) {
   FabricOptions fabric;
   fabric.simulated_rtt_ns = options.simulated_rtt_ns;
   fabric.simulated_gbit_per_second = options.simulated_gbit_per_second;
@@ -54,7 +54,7 @@ Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* 
   EmbeddedNodeOptions node;
   node.bytes = options.embedded_memory_bytes;
   node.merge_threads = options.max_background_compactions * options.max_subcompactions;
-  return ConnectEmbeddedNode(node, DecoratorsOf(options), connection);
+  return ConnectEmbeddedNode(node, FabricOf(options), connection);
 }
 
 // TimedOut says that the database's holder is gone and its lease about to end; Busy, that it is not
@@ -71,7 +71,8 @@ Status ConnectToMemoryNode(const Options& options, std::unique_ptr<NodeConnectio
   if (nodes.empty()) return ConnectEmbedded(options, connection);
   const HostPort& node = nodes[options.compute_node_id % nodes.size()];
   NodeConnectionOptions connect;
-  connect.fabric = DecoratorsOf(options);
+  connect.fabric = FabricOf(options);
+  DLSM_RETURN_IF_ERROR(ParseVerbsOptions(options.rdma_device, &connect.fabric.verbs));
   connect.client_name = "process " + std::to_string(getpid());
   if (!options.secret_file.empty()) {
     DLSM_RETURN_IF_ERROR(ReadSecretFile(options.secret_file, &connect.secret));
@@ -86,7 +87,7 @@ Status ConnectToMemoryNode(const Options& options, std::unique_ptr<NodeConnectio
   }
   if (*kind == FabricKind::kLocal) {
     return Status::InvalidArgument("fabric \"local\" reaches the embedded memory node only",
-                                   "use shm or tcp, or name no memory node");
+                                   "use shm, tcp or verbs, or name no memory node");
   }
   connect.fabric.kind = *kind;
   return ConnectNode(address, connect, deadline, connection);

@@ -31,7 +31,7 @@ bool Properties::Get(const Slice& property, std::string* value) const {
   } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {
     *value = Memory();
   } else if (name == "dlsm.fabric") {
-    *value = FabricKindName(db_.session_->connection().fabric().kind());
+    *value = db_.session_->connection().fabric().Describe();
   } else if (name == "dlsm.metadata-bytes") {
     *value = std::to_string(version->metadata_bytes());
   } else if (name == "dlsm.entries") {

@@ -12,24 +12,40 @@
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
 #include "memory_node/node_server.h"
+#include "util/fabric/fabric_factory.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
 
-// A memory node with its server, in this process. Reached over shm or tcp as from another one.
+// A memory node with its server, in this process. Reached over shm, tcp or verbs as from another
+// one.
 class TestNode {
  public:
+  // Why tests over this fabric cannot run on this machine; empty if they can.
+  static std::string WhyNot(const std::string& fabric) {
+    return fabric == "verbs" ? CheckVerbsDevice({}).message().ToString() : "";
+  }
+
   struct Config {
     uint64_t bytes = uint64_t{256} << 20;
     std::chrono::nanoseconds lease = std::chrono::seconds(10);
     std::chrono::nanoseconds grace = std::chrono::seconds(2);
+    FabricKind fabric = FabricKind::kShm;
   };
 
+  static Config Serving(const std::string& fabric) {
+    Config config;
+    if (fabric == "verbs") config.fabric = FabricKind::kVerbs;
+    return config;
+  }
+
   TestNode() : TestNode(Config()) {}
+  explicit TestNode(const std::string& fabric) : TestNode(Serving(fabric)) {}
   explicit TestNode(const Config& config) {
     NodeServerOptions options;
     options.bytes = config.bytes;
     options.huge_pages = false;
+    options.fabric = config.fabric;
     options.node.node = NodeId{7};
     options.node.lease = config.lease;
     options.node.grace = config.grace;

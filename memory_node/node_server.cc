@@ -44,16 +44,20 @@ class OrderedHandler : public RpcHandler {
 }  // namespace
 
 Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeServer>* server) {
-  if (options.fabric != FabricKind::kShm && options.fabric != FabricKind::kTcp) {
-    return Status::InvalidArgument(
-        fmt::format("a memory node serves shm or tcp, not {}", FabricKindName(options.fabric)));
+  if (options.fabric == FabricKind::kLocal) {
+    return Status::InvalidArgument("a memory node serves shm, tcp or verbs, not local");
   }
   std::unique_ptr<NodeServer> made(new NodeServer());
+  made->kind_ = options.fabric;
   std::unique_ptr<ExportedRegion> region;
   DLSM_RETURN_IF_ERROR(MakeRegion(options, &region));
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(options.node, std::move(region), &made->node_));
   DLSM_RETURN_IF_ERROR(TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
                                               &made->order_, &made->fabric_));
+  if (options.fabric == FabricKind::kVerbs) {
+    DLSM_RETURN_IF_ERROR(
+        VerbsFabricServer::Start({&made->node_->region()}, options.verbs, &made->verbs_));
+  }
   made->ordered_node_ = std::make_unique<OrderedHandler>(&made->order_, made->node_.get());
   RpcServerOptions rpc;
   rpc.bind_address = options.bind_address;
@@ -65,20 +69,35 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   rpc.regions = {made->node_->region().info()};
   rpc.connections_max = options.connections_max;
   rpc.on_data_connection = [fabric = made->fabric_.get()](int socket) { fabric->Adopt(socket); };
-  rpc.on_token_allowed = [fabric = made->fabric_.get()](const std::string& token) {
+  if (made->verbs_ != nullptr) {
+    rpc.on_queue_pair_connection = [verbs = made->verbs_.get()](int socket) {
+      verbs->Adopt(socket);
+    };
+  }
+  rpc.on_token_allowed = [fabric = made->fabric_.get(),
+                          verbs = made->verbs_.get()](const std::string& token) {
     fabric->AllowToken(token);
+    if (verbs != nullptr) verbs->AllowToken(token);
   };
-  rpc.on_token_revoked = [fabric = made->fabric_.get()](const std::string& token) {
+  rpc.on_token_revoked = [fabric = made->fabric_.get(),
+                          verbs = made->verbs_.get()](const std::string& token) {
     fabric->RevokeToken(token);
+    if (verbs != nullptr) verbs->RevokeToken(token);
   };
   DLSM_RETURN_IF_ERROR(RpcServer::Start(rpc, made->ordered_node_.get(), &made->rpc_));
   *server = std::move(made);
   return Status::OK();
 }
 
+std::string NodeServer::DescribeFabric() const {
+  if (verbs_ == nullptr) return FabricKindName(kind_);
+  return fmt::format("verbs on {}", verbs_->Describe());
+}
+
 NodeServer::~NodeServer() {
   // Nobody may write to the memory, or ask for it, when it goes.
   rpc_.reset();
+  verbs_.reset();
   fabric_.reset();
   node_.reset();
 }

@@ -17,7 +17,8 @@ struct NodeServerOptions {
   std::string bind_address = "127.0.0.1";
   uint16_t port = 0;  // 0: any free one.
   uint64_t bytes = 0;
-  FabricKind fabric = FabricKind::kShm;  // kShm serves tcp as well.
+  FabricKind fabric = FabricKind::kShm;  // kShm and kVerbs serve tcp as well.
+  VerbsOptions verbs;                    // For kVerbs.
   int fabric_threads = 1;                // For tcp.
   int numa_node = -1;
   bool huge_pages = true;
@@ -34,6 +35,8 @@ class NodeServer {
 
   uint16_t port() const { return rpc_->port(); }
   MemoryNode& node() { return *node_; }
+  // The fabric, and its device where it has one; for people.
+  std::string DescribeFabric() const;
 
  private:
   NodeServer() = default;
@@ -43,7 +46,9 @@ class NodeServer {
   std::unique_ptr<MemoryNode> node_;
   std::unique_ptr<RpcHandler> ordered_node_;
   std::unique_ptr<TcpFabricServer> fabric_;
+  std::unique_ptr<VerbsFabricServer> verbs_;  // Null where it is not served.
   std::unique_ptr<RpcServer> rpc_;
+  FabricKind kind_ = FabricKind::kTcp;
 };
 
 }  // namespace dlsm

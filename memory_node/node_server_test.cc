@@ -168,7 +168,8 @@ TEST(NodeServerTest, FabricsAreChosen) {
   EXPECT_THAT(status.ToString(), HasSubstr("embedded"));
   status =
       ConnectNode(tcp_only.address(), Connect(FabricKind::kVerbs), TestDeadline(), &connection);
-  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  EXPECT_TRUE(status.IsInvalidArgument());
+  EXPECT_THAT(status.ToString(), HasSubstr("does not serve the verbs fabric"));
   ASSERT_OK(
       ConnectNodeAuto(tcp_only.address(), Connect(FabricKind::kTcp), TestDeadline(), &connection));
   EXPECT_EQ(connection->fabric().kind(), FabricKind::kTcp);
@@ -178,9 +179,40 @@ TEST(NodeServerTest, FabricsAreChosen) {
       ConnectNodeAuto(both.address(), Connect(FabricKind::kTcp), TestDeadline(), &connection));
   EXPECT_EQ(connection->fabric().kind(), FabricKind::kShm);
 
-  options.fabric = FabricKind::kVerbs;
+  options.fabric = FabricKind::kLocal;
   std::unique_ptr<NodeServer> server;
   EXPECT_TRUE(NodeServer::Start(options, &server).IsInvalidArgument());
+}
+
+// Fails if a memory node that is to serve RDMA serves something else instead, on a machine that has
+// no device; or if, where there is one, a client does not get it when it asks, or takes the best.
+TEST(NodeServerTest, VerbsIsServedOrRefused) {
+  NodeServerOptions options = TestServer::SmallOptions();
+  options.fabric = FabricKind::kVerbs;
+  const Status usable = CheckVerbsDevice({});
+  if (!usable.ok()) {
+    std::unique_ptr<NodeServer> server;
+    const Status status = NodeServer::Start(options, &server);
+    EXPECT_EQ(status.ToString(), usable.ToString());
+    EXPECT_THAT(status.ToString(), HasSubstr("use another fabric"));
+    return;
+  }
+  TestServer server(options);
+  std::unique_ptr<NodeConnection> connection;
+  for (const bool best : {false, true}) {
+    const NodeConnectionOptions connect = Connect(FabricKind::kVerbs);
+    ASSERT_OK(best ? ConnectNodeAuto(server.address(), connect, TestDeadline(), &connection)
+                   : ConnectNode(server.address(), connect, TestDeadline(), &connection));
+    EXPECT_EQ(connection->fabric().kind(), FabricKind::kVerbs);
+    std::string bytes(64, 'r');
+    std::string read(64, '\0');
+    const RemoteSpan span{NodeId{1}, RegionId{0}, 128, 64};
+    ASSERT_OK(Transfer(connection->fabric(), span, &bytes, /*write=*/true));
+    ASSERT_OK(Transfer(connection->fabric(), span, &read, /*write=*/false));
+    EXPECT_EQ(read, bytes);
+  }
+  const auto tcp = ConnectOk(server, FabricKind::kTcp);
+  EXPECT_EQ(tcp->fabric().kind(), FabricKind::kTcp);
 }
 
 // Fails if data can be reached without the secret.

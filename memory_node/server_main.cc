@@ -26,7 +26,12 @@ DEFINE_string(bind, "127.0.0.1", "numeric address to listen on");
 DEFINE_bool(insecure, false, "allow --bind to other machines without --secret_file");
 DEFINE_string(secret_file, "", "file with the cluster's secret; readable by its owner only");
 DEFINE_string(fabric, "shm",
-              "shm: compute nodes on this host map the memory, others use tcp; tcp: all use tcp");
+              "shm: compute nodes on this host map the memory, others use tcp; tcp: all use tcp; "
+              "verbs: RDMA, and tcp for those who ask for it");
+DEFINE_string(
+    rdma_device, "",
+    "for --fabric=verbs: a device (mlx5_0), port (mlx5_0:2), network interface or address "
+    "of this machine, then settings as in ,mtu=1024; empty: the first active port");
 DEFINE_int32(merge_threads, 2, "threads that merge tables; 0: compute nodes merge for themselves");
 DEFINE_int32(fabric_threads, 1, "threads that answer one-sided requests over tcp");
 DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
@@ -95,10 +100,14 @@ Status CheckRange(const char* flag, int value, int min, int max) {
 
 Status ParseFlags(NodeServerOptions* options) {
   const std::optional<FabricKind> fabric = FabricKindFromName(FLAGS_fabric);
-  if (fabric != FabricKind::kShm && fabric != FabricKind::kTcp) {
+  if (!fabric.has_value() || fabric == FabricKind::kLocal) {
     return Status::InvalidArgument(
-        fmt::format("--fabric={} is not known; use shm or tcp", FLAGS_fabric));
+        fmt::format("--fabric={} is not known; use shm, tcp or verbs", FLAGS_fabric));
   }
+  if (!FLAGS_rdma_device.empty() && fabric != FabricKind::kVerbs) {
+    return Status::InvalidArgument("--rdma_device needs --fabric=verbs");
+  }
+  DLSM_RETURN_IF_ERROR(ParseVerbsOptions(FLAGS_rdma_device, &options->verbs));
   DLSM_RETURN_IF_ERROR(CheckRange("merge_threads", FLAGS_merge_threads, 0, 1024));
   DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 1, 1024));
   DLSM_RETURN_IF_ERROR(CheckRange("numa_node", FLAGS_numa_node, -1, 1023));
@@ -150,7 +159,7 @@ void PrintReady(NodeServer& server, const NodeServerOptions& options) {
   ExportedRegion& region = server.node().region();
   fmt::print("dLSM memory node {} ready on {}:{}: {} {} ({}), {} merge threads\n",
              static_cast<uint32_t>(server.node().id()), options.bind_address, server.port(),
-             FormatBytes(region.info().bytes), FabricKindName(options.fabric), region.note(),
+             FormatBytes(region.info().bytes), server.DescribeFabric(), region.note(),
              options.node.merge_threads);
   std::fflush(stdout);
 }

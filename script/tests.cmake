@@ -37,6 +37,21 @@ if(TARGET dlsm_tool)
                        SKIP_RETURN_CODE 77)
 endif()
 
+# The verbs fabric, in a virtual machine with a software RDMA device. Not with sanitizers: the
+# machine may have to be emulated, which is slow enough.
+function(dlsm_vm_test name)
+  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/test-in-vm 480 ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS softroce TIMEOUT 540 SKIP_RETURN_CODE 77
+                       RUN_SERIAL ON)
+endfunction()
+if(NOT DLSM_SANITIZE)
+  dlsm_vm_test(softroce.fabric $<TARGET_FILE:fabric_test> --gtest_filter=*verbs*:Verbs*)
+  if(TARGET db_bench)
+    dlsm_vm_test(softroce.db ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/db-test
+                 $<TARGET_FILE:Server> $<TARGET_FILE:db_bench> $<TARGET_FILE:db_test>)
+  endif()
+endif()
+
 # Checks that need no compiler.
 function(dlsm_static_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})

@@ -42,9 +42,13 @@ struct Options {
 
   // -------- Where the tables live.
   // "": embedded if neither `config` nor `memory_nodes` is set, otherwise "shm" where the memory
-  // node is on this host and serves it, else "tcp". Or "local", "shm", "tcp", "verbs": that one or
-  // an error.
+  // node is on this host and serves it, else "verbs" where it serves that and this machine has an
+  // RDMA device, else "tcp". Or "local", "shm", "tcp", "verbs": that one or an error.
   std::string fabric;
+  // For "verbs": a device ("mlx5_0"), a port of it ("mlx5_0:2"), a network interface or an address
+  // of this machine; empty: the first active port. Then settings, as in "mlx5_0,mtu=1024,sl=3": see
+  // README.
+  std::string rdma_device;
   // The path of a connection.conf (see README); empty: none.
   std::string config;
   // Instead of `config`: "host[:port]" of each memory node, separated by commas.

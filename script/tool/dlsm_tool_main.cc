@@ -18,7 +18,8 @@ DEFINE_string(config, "", "path of a connection.conf that names the memory nodes
 DEFINE_string(memory_nodes, "", "memory nodes as host[:port], separated by commas");
 DEFINE_uint32(compute_node_id, 0, "which of the config's compute nodes this is");
 DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory nodes");
-DEFINE_string(rdma_device, "", "doctor: the RDMA device that is to be used; empty: any");
+DEFINE_string(rdma_device, "",
+              "for verbs, and for doctor: device, port, network interface or address; empty: any");
 DEFINE_string(secret_file, "", "file with the secret of the cluster");
 DEFINE_string(format, "tsv", "of entries on standard input and output: tsv or binary");
 DEFINE_string(key, "", "get, put, delete: the key, escaped as in tsv");
@@ -73,6 +74,7 @@ Status OptionsFromFlags(ToolOptions* options) {
   options->database.memory_nodes = FLAGS_memory_nodes;
   options->database.compute_node_id = FLAGS_compute_node_id;
   options->database.fabric = FLAGS_fabric;
+  options->database.rdma_device = FLAGS_rdma_device;
   options->database.secret_file = FLAGS_secret_file;
   options->limit = FLAGS_limit;
   if (!EntryFormatFromName(FLAGS_format, &options->format)) {

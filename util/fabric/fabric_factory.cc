@@ -10,6 +10,7 @@
 #include "util/fabric/simulated_fabric.h"
 #include "util/fabric/tcp_connect.h"
 #include "util/fabric/verbs_connect.h"
+#include "util/fabric/verbs_device.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -38,6 +39,11 @@ bool IsSimulated(const FabricOptions& options) {
 }
 
 }  // namespace
+
+Status CheckVerbsDevice(const VerbsOptions& options) {
+  std::shared_ptr<const VerbsDevice> device;
+  return VerbsDevice::Open(options, &device);
+}
 
 Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
                      std::unique_ptr<FabricConnection>* connection) {

@@ -25,6 +25,9 @@ struct FabricOptions {
   std::shared_ptr<FaultInjector> faults;
 };
 
+// Whether this machine has what the verbs fabric needs; if not, why, and what to do.
+Status CheckVerbsDevice(const VerbsOptions& options);
+
 Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
                      std::unique_ptr<FabricConnection>* connection);
 

@@ -31,6 +31,8 @@ class VerbsConnection : public FabricConnection {
   }
   WireTotals Totals() const override { return books_.costs.Totals(); }
   std::string Describe() const override;
+  VerbsCounts Counts() const { return books_.counters.Sum(); }
+  uint64_t registrations() const { return buffers_->registrations(); }
 
  private:
   VerbsConnection(const VerbsOptions& options, const FabricPeer& peer, PeerDialer dialer,

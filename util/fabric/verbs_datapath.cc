@@ -25,6 +25,8 @@ using std::chrono::milliseconds;
 // A bound against callers that post and never wait.
 constexpr size_t kOutstandingMax = size_t{1} << 20;
 constexpr int kCompletionsPerPoll = 16;
+// A look at the clock costs more than a poll, and can cost a system call.
+constexpr int kPollsPerLook = 32;
 // Every so much of the send queue a completion is asked for, so that room comes back in time.
 constexpr uint32_t kSignalsPerQueue = 4;
 // A device flushes a stopped queue pair at once; the bound is for one that is broken.
@@ -257,26 +259,27 @@ Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) {
   DLSM_RETURN_IF_ERROR(Ring());
   ledger_.Wait(ticket);
   const auto until = static_cast<uint64_t>(ticket);
-  if (completed_ >= until) return Status::OK();
-  auto sleep_at = Deadline::Clock::now() + spin_;
-  while (true) {
+  Deadline::Clock::time_point sleep_at{};  // Not before the first look at the clock.
+  while (completed_ < until) {
     bool progress = false;
-    DLSM_RETURN_IF_ERROR(Poll(&progress));
-    if (completed_ >= until) return Status::OK();
+    for (int i = 0; i < kPollsPerLook && !progress; ++i) {
+      if (i > 0) port::CpuRelax();
+      DLSM_RETURN_IF_ERROR(Poll(&progress));
+    }
+    if (completed_ >= until) break;
     if (progress) DLSM_RETURN_IF_ERROR(Issue());
     const auto now = Deadline::Clock::now();
     if (now >= deadline.time_point()) {
       return Close(Status::TimedOut(fmt::format(
           "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
     }
-    if (progress) {
+    if (progress || sleep_at == Deadline::Clock::time_point{}) {
       sleep_at = now + spin_;
-    } else if (now < sleep_at) {
-      port::CpuRelax();
-    } else {
+    } else if (now >= sleep_at) {
       DLSM_RETURN_IF_ERROR(Sleep(deadline));
     }
   }
+  return Status::OK();
 }
 
 Status VerbsQueuePair::Poll(bool* progress) {

@@ -25,6 +25,7 @@ inline constexpr uint32_t kProtocolVersion = 1;
 inline constexpr size_t kPreambleBytes = 8;
 inline constexpr char kControlPreamble[] = "DLSMCTRL";
 inline constexpr char kDataPreamble[] = "DLSMDATA";
+inline constexpr char kQueuePairPreamble[] = "DLSMRDMA";
 inline constexpr size_t kGreetingBytes = kPreambleBytes + 4;
 
 std::string EncodeGreeting(uint32_t version);

@@ -34,6 +34,7 @@ struct Reached {
   std::unique_ptr<TcpRpcClient> rpc;
   FabricPeer peer;
   std::string where;
+  FabricKind served = FabricKind::kTcp;  // Besides tcp.
 };
 
 Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, Deadline deadline,
@@ -42,6 +43,7 @@ Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, D
   DLSM_RETURN_IF_ERROR(TcpRpcClient::Connect(address, options.secret, options.client_name, deadline,
                                              &info, &reached->rpc));
   reached->where = fmt::format("{}:{}", address.host, address.port);
+  reached->served = info.fabric;
   reached->peer.node = info.node;
   reached->peer.epoch = info.epoch;
   reached->peer.host = address.host;
@@ -76,6 +78,14 @@ Status CheckShm(const Reached& reached) {
   return Status::OK();
 }
 
+Status CheckVerbs(const Reached& reached) {
+  if (reached.served == FabricKind::kVerbs) return Status::OK();
+  return Status::InvalidArgument(
+      fmt::format("memory node {} does not serve the verbs fabric; start Server with "
+                  "--fabric=verbs, or use the tcp fabric",
+                  reached.where));
+}
+
 Status JoinFabric(Reached reached, const FabricOptions& options, Deadline deadline,
                   std::unique_ptr<NodeConnection>* connection) {
   std::unique_ptr<FabricConnection> fabric;
@@ -98,6 +108,7 @@ Status ConnectNode(const NodeAddress& address, const NodeConnectionOptions& opti
   Reached reached;
   DLSM_RETURN_IF_ERROR(Reach(address, options, deadline, &reached));
   if (options.fabric.kind == FabricKind::kShm) DLSM_RETURN_IF_ERROR(CheckShm(reached));
+  if (options.fabric.kind == FabricKind::kVerbs) DLSM_RETURN_IF_ERROR(CheckVerbs(reached));
   return JoinFabric(std::move(reached), options.fabric, deadline, connection);
 }
 
@@ -105,10 +116,21 @@ Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& 
                        Deadline deadline, std::unique_ptr<NodeConnection>* connection) {
   Reached reached;
   DLSM_RETURN_IF_ERROR(Reach(address, options, deadline, &reached));
-  const Status shm = CheckShm(reached);
   FabricOptions fabric = options.fabric;
-  fabric.kind = shm.ok() ? FabricKind::kShm : FabricKind::kTcp;
-  if (!shm.ok()) Log().info("using the tcp fabric: {}", shm.message().ToStringView());
+  const Status shm = CheckShm(reached);
+  if (shm.ok()) {
+    fabric.kind = FabricKind::kShm;
+  } else if (CheckVerbs(reached).ok()) {
+    const Status verbs = CheckVerbsDevice(options.fabric.verbs);
+    fabric.kind = verbs.ok() ? FabricKind::kVerbs : FabricKind::kTcp;
+    if (!verbs.ok()) {
+      Log().warn("memory node {} serves RDMA, but the tcp fabric is used: {}", reached.where,
+                 verbs.message().ToStringView());
+    }
+  } else {
+    fabric.kind = FabricKind::kTcp;
+    Log().info("using the tcp fabric: {}", shm.message().ToStringView());
+  }
   return JoinFabric(std::move(reached), fabric, deadline, connection);
 }
 

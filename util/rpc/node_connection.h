@@ -39,7 +39,8 @@ Status ConnectNode(const NodeAddress& address, const NodeConnectionOptions& opti
                    Deadline deadline, std::unique_ptr<NodeConnection>* connection);
 
 // The same with the best fabric there is, whatever options.fabric.kind says: shm if the memory
-// node serves it and is on this host, otherwise tcp.
+// node serves it and is on this host; verbs if the memory node serves it and this machine has the
+// device that options.fabric.verbs asks for; otherwise tcp.
 Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& options,
                        Deadline deadline, std::unique_ptr<NodeConnection>* connection);
 

@@ -71,6 +71,9 @@ class RpcServerImpl final : public RpcServer {
                       const std::string& address, uint64_t number);
   Status ServeAny(const std::shared_ptr<ServerConnection>& connection, const std::string& address,
                   uint64_t number, bool refuse, bool* handed_over);
+  // Gives the fabric a descriptor of its own, so that this one can be closed like all others.
+  static Status HandOver(int socket, const std::function<void(int socket)>& fabric,
+                         bool* handed_over);
 
   const RpcServerOptions options_;
   RpcHandler* const handler_;
@@ -178,13 +181,10 @@ Status RpcServerImpl::ServeAny(const std::shared_ptr<ServerConnection>& connecti
   if (!status.ok()) return Status::FromCode(status.code(), "it did not say what it wants");
   const Slice said(preamble, sizeof(preamble));
   if (said == Slice(kDataPreamble)) {
-    if (!options_.on_data_connection) return Status::InvalidArgument("no data connections here");
-    // The fabric gets a descriptor of its own, so that this one can be closed like all others.
-    Socket copy(fcntl(socket, F_DUPFD_CLOEXEC, 0));
-    if (!copy.valid()) return Status::IOError("no descriptor for it", ErrorText(errno));
-    options_.on_data_connection(copy.Release());
-    *handed_over = true;
-    return Status::OK();
+    return HandOver(socket, options_.on_data_connection, handed_over);
+  }
+  if (said == Slice(kQueuePairPreamble)) {
+    return HandOver(socket, options_.on_queue_pair_connection, handed_over);
   }
   if (said != Slice(kControlPreamble)) return Status::Corruption("it does not speak dLSM");
   if (!refuse) return ServeControl(connection, address, number);
@@ -192,6 +192,16 @@ Status RpcServerImpl::ServeAny(const std::shared_ptr<ServerConnection>& connecti
       fmt::format("it has {} connections, its limit; close some", options_.connections_max);
   DLSM_RETURN_IF_ERROR(RefuseHello(socket, reason, deadline));
   return Status::Busy("refused", reason);
+}
+
+Status RpcServerImpl::HandOver(int socket, const std::function<void(int socket)>& fabric,
+                               bool* handed_over) {
+  if (!fabric) return Status::InvalidArgument("this fabric is not served here");
+  Socket copy(fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return Status::IOError("no descriptor for it", ErrorText(errno));
+  fabric(copy.Release());
+  *handed_over = true;
+  return Status::OK();
 }
 
 Status RpcServerImpl::ServeControl(const std::shared_ptr<ServerConnection>& connection,

@@ -25,7 +25,9 @@ struct RpcServerOptions {
   std::vector<RegionInfo> regions;       // Told to peers that have passed the hello.
   int connections_max = 1024;
 
-  std::function<void(int socket)> on_data_connection;  // Takes over the socket.
+  // Each takes over the socket; where one is empty, such connections are refused.
+  std::function<void(int socket)> on_data_connection;        // Of the tcp fabric.
+  std::function<void(int socket)> on_queue_pair_connection;  // Of the verbs fabric.
   std::function<void(const std::string& token)> on_token_allowed;
   std::function<void(const std::string& token)> on_token_revoked;
 };
