@@ -192,7 +192,9 @@ class DlsmEngine : public Engine {
     }
     return TreeOfLevels(tables);
   }
-  std::string Stats() override { return Text("dlsm.stats"); }
+  std::string Stats() override {
+    return Text("dlsm.stats") + "fabric: " + Text("dlsm.fabric") + "\n";
+  }
   std::string LevelStats() override { return Text("dlsm.levels"); }
 
  private:

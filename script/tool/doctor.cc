@@ -34,6 +34,7 @@ Findings CheckMemoryNode(const NodeAddress& address, const DoctorOptions& option
   for (const FabricKind kind : {FabricKind::kShm, FabricKind::kTcp, FabricKind::kVerbs}) {
     FabricOptions fabric;
     fabric.kind = kind;
+    fabric.verbs.device = options.rdma_device;
     const bool required = options.fabric == FabricKindName(kind);
     findings.push_back(CheckFabric(address, options.secret, fabric, required));
   }
