@@ -104,6 +104,12 @@ DEFINE_string(compression_type, "none", "none or snappy");
 DEFINE_bool(verify_checksum, false, "Verify checksums on reads");
 
 DEFINE_string(table_format, "byte", "dlsm: byte or block");
+DEFINE_string(compaction_style, "leveled", "dlsm: see CompactionStyle in options.h");
+DEFINE_int32(max_tables_per_guard, 8, "dlsm: sorted runs of a guard that start a merge");
+DEFINE_int32(guard_bits, 0, "dlsm: trailing zero bits of the hash of guards; 0: by table size");
+DEFINE_int32(num_levels, 7, "dlsm: levels of the tree");
+DEFINE_int32(max_size_amplification_percent, 100,
+             "dlsm: bytes of newer runs that start a merge with the oldest, in percent of it");
 DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node or compute_node");
 DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
 DEFINE_string(rdma_device, "",
@@ -242,12 +248,13 @@ int BloomBits() {
 }
 
 Status MakeEngineOptions(EngineOptions* options) {
-  size_t format = 0, place = 0, compression = 0, engine = 0, fabric = 0;
+  size_t format = 0, place = 0, style = 0, compression = 0, engine = 0, fabric = 0;
   Status status = FirstError({
       CheckChoice("engine", FLAGS_engine, EngineNames(), &engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &format),
       CheckChoice("compaction_place", FLAGS_compaction_place, {"memory_node", "compute_node"},
                   &place),
+      CheckChoice("compaction_style", FLAGS_compaction_style, CompactionStyleNames(), &style),
       CheckChoice("compression_type", FLAGS_compression_type, {"none", "snappy"}, &compression),
       FLAGS_fabric.empty()
           ? Status::OK()
@@ -273,6 +280,11 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->block_size = FLAGS_block_size;
   options->snappy = compression > 0;
   options->verify_checksums = FLAGS_verify_checksum;
+  options->compaction_style = style;
+  options->max_tables_per_guard = FLAGS_max_tables_per_guard;
+  options->guard_bits = FLAGS_guard_bits;
+  options->num_levels = FLAGS_num_levels;
+  options->max_size_amplification_percent = FLAGS_max_size_amplification_percent;
   options->block_based = format == 1;
   options->compaction_on_compute_node = place == 1;
   options->fabric = FLAGS_fabric;
@@ -293,8 +305,8 @@ void PrintConfiguration(const BenchOptions& options, const EngineOptions& engine
   fmt::print("engine:         {}\n", engine_options.engine);
   for (const std::string& note : engine.Notes()) fmt::print("  {}\n", note);
   if (engine_options.engine == "dlsm") {
-    fmt::print("  table format: {}, merges on the {}\n", FLAGS_table_format,
-               FLAGS_compaction_place);
+    fmt::print("  table format: {}, compaction style {}, merges on the {}\n", FLAGS_table_format,
+               FLAGS_compaction_style, FLAGS_compaction_place);
     if (FLAGS_simulated_rtt_ns > 0 || FLAGS_simulated_gbit_per_second > 0) {
       fmt::print("  simulated network: {} ns, {} Gbit/s\n", FLAGS_simulated_rtt_ns,
                  FLAGS_simulated_gbit_per_second);

@@ -35,6 +35,13 @@ struct EngineOptions {
   bool snappy = false;
   bool verify_checksums = false;
 
+  // dLSM: the place of the style's name in CompactionStyleNames().
+  size_t compaction_style = 0;
+  int max_tables_per_guard = 8;
+  int guard_bits = 0;
+  int num_levels = 7;
+  int max_size_amplification_percent = 100;
+
   bool block_based = false;
   bool compaction_on_compute_node = false;
   std::string fabric;
@@ -159,6 +166,9 @@ class Engine {
   virtual std::string Stats() = 0;
   virtual std::string LevelStats() = 0;
 };
+
+// Of dLSM, for --compaction_style.
+std::vector<std::string> CompactionStyleNames();
 
 // The stores this program was built with.
 std::vector<std::string> EngineNames();

@@ -222,6 +222,11 @@ class DlsmEngine : public Engine {
     options_.level0_file_num_compaction_trigger = options.level0_file_num_compaction_trigger;
     options_.level0_stop_writes_trigger = options.level0_stop_writes_trigger;
     options_.max_bytes_for_level_base = options.max_bytes_for_level_base;
+    options_.compaction_style = static_cast<CompactionStyle>(options.compaction_style);
+    options_.max_tables_per_guard = options.max_tables_per_guard;
+    options_.guard_bits = options.guard_bits;
+    options_.num_levels = options.num_levels;
+    options_.max_size_amplification_percent = options.max_size_amplification_percent;
     options_.block_size = options.block_size;
     options_.compression = options.snappy ? kSnappyCompression : kNoCompression;
     options_.table_format =
@@ -276,6 +281,11 @@ class DlsmEngine : public Engine {
 };
 
 }  // namespace
+
+// In the order of CompactionStyle.
+std::vector<std::string> CompactionStyleNames() {
+  return {"leveled", "guards", "leveled_choose_best", "full_leveling", "tiered", "size_tiered"};
+}
 
 std::unique_ptr<Engine> NewDlsmEngine(const EngineOptions& options) {
   return std::make_unique<DlsmEngine>(options);

@@ -21,6 +21,11 @@ uint64_t MicrosSince(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
 }
 
+bool AddsGuards(const VersionEdit& edit) {
+  return std::any_of(edit.levels.begin(), edit.levels.end(),
+                     [](const auto& level) { return !level.guards.empty(); });
+}
+
 std::chrono::milliseconds PauseAfter(int failures) {
   constexpr int kFirstMs = 50;
   constexpr int kMostMs = 2000;
@@ -186,17 +191,15 @@ Status Background::Flush(bool wait) {
 // -------- Merges
 
 std::optional<MergePick> Background::PickLocked() {
+  if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
   if (pick.has_value() || !store_->memory()->full()) return pick;
   // The memory node is full: look for merges that make room though none is due.
-  for (size_t level = 0; level + 1 < version->levels().size(); ++level) {
+  for (size_t level = 0; level < version->levels().size(); ++level) {
     bool done;
     pick = policy_->PickManual(*version, busy_, level, nullptr, nullptr, &done);
-    if (!pick.has_value()) continue;
-    const bool deletes = std::any_of(pick->inputs.begin(), pick->inputs.end(),
-                                     [](const TableRef& t) { return t->meta().deletions > 0; });
-    if (deletes || !pick->target_inputs.empty()) return pick;
+    if (pick.has_value() && pick->MakesRoom(version->comparator())) return pick;
   }
   return std::nullopt;
 }
@@ -204,13 +207,13 @@ std::optional<MergePick> Background::PickLocked() {
 void Background::MarkBusyLocked(const MergePick& pick) {
   for (const TableRef& table : pick.inputs) busy_.insert(table->number());
   for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
-  ++merges_running_;
+  merges_.push_back(&pick);
 }
 
 void Background::UnmarkBusyLocked(const MergePick& pick) {
   for (const TableRef& table : pick.inputs) busy_.erase(table->number());
   for (const TableRef& table : pick.target_inputs) busy_.erase(table->number());
-  --merges_running_;
+  std::erase(merges_, &pick);
   changed_.SignalAll();
 }
 
@@ -236,6 +239,7 @@ void Background::MergeLoop() {
     UpdateGate();
     port::MutexLock lock(mutex_);
     UnmarkBusyLocked(*pick);
+    pick.reset();  // Who waits for the merge may look for its inputs' memory.
   }
 }
 
@@ -248,6 +252,8 @@ Status Background::Merge(const MergePick& pick) {
   }
   const MergeStatistics statistics = outcome.statistics;
   const bool remote = outcome.remote;
+  const uint64_t calls = outcome.calls;
+  const uint64_t tables = outcome.tables.size();
   DLSM_RETURN_IF_ERROR(Install(pick, std::move(outcome)));
   gate_->NoteProgress();
   if (pick.trivial_move) {
@@ -258,19 +264,32 @@ Status Background::Merge(const MergePick& pick) {
   statistics_->Add(Ticker::kMergeBytesRead, statistics.bytes_read);
   statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
   statistics_->Add(Ticker::kMergeMicros, MicrosSince(start));
+  if (pick.in_place()) statistics_->Add(Ticker::kMergesInPlace);
+  if (pick.for_seeks) statistics_->Add(Ticker::kMergesForSeeks);
+  statistics_->Add(Ticker::kMergeCalls, calls);
+  statistics_->Add(Ticker::kMergeAllocations, statistics.allocations);
+  statistics_->Add(Ticker::kMergeTables, tables);
   return Status::OK();
 }
 
+VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs) {
+  port::MutexLock lock(mutex_);
+  while (adding_guards_) changed_.Wait();
+  std::vector<const MergePick*> others = merges_;
+  std::erase(others, &pick);
+  VersionEdit edit = EditOf(pick, *tree_->views().Current()->version, outputs, others);
+  adding_guards_ = AddsGuards(edit);
+  return edit;
+}
+
 Status Background::Install(const MergePick& pick, MergeOutcome outcome) {
-  VersionEdit edit(pick.target_level + 1);
-  for (const TableRef& table : pick.inputs) {
-    edit.levels[pick.level].removed.push_back(table->number());
-  }
-  for (const TableRef& table : pick.target_inputs) {
-    edit.levels[pick.target_level].removed.push_back(table->number());
-  }
-  edit.levels[pick.target_level].added = pick.trivial_move ? pick.inputs : outcome.tables;
+  const VersionEdit edit = BeginInstall(pick, outcome.tables);
   const Status installed = tree_->InstallMerge(edit);
+  {
+    port::MutexLock lock(mutex_);
+    if (AddsGuards(edit)) adding_guards_ = false;
+    changed_.SignalAll();
+  }
   if (!installed.ok()) {
     for (const TableRef& table : outcome.tables) table->MarkObsolete();
   }
@@ -280,13 +299,12 @@ Status Background::Install(const MergePick& pick, MergeOutcome outcome) {
 Status Background::CompactRange(const Slice* begin, const Slice* end) {
   DLSM_RETURN_IF_ERROR(Flush(/*wait=*/true));
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-  size_t deepest = 1;
-  for (size_t level = 1; level < version->levels().size(); ++level) {
-    if (!version->levels()[level].Overlapping(version->comparator(), begin, end).empty()) {
-      deepest = level;
-    }
+  size_t levels;
+  {
+    port::MutexLock lock(mutex_);
+    levels = policy_->ManualLevels(*version, begin, end);
   }
-  for (size_t level = 0; level < deepest; ++level) {
+  for (size_t level = 0; level < levels; ++level) {
     DLSM_RETURN_IF_ERROR(CompactLevel(level, begin, end));
   }
   return Status::OK();
@@ -301,7 +319,9 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
       while (!pick.has_value()) {
         if (stopping_.load(std::memory_order_acquire)) return Status::Aborted("closing");
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-        pick = policy_->PickManual(*version, busy_, level, begin, end, &done);
+        if (!adding_guards_) {
+          pick = policy_->PickManual(*version, busy_, level, begin, end, &done);
+        }
         if (done) return Status::OK();
         if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);
       }
@@ -323,7 +343,7 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
 // -------- Waiting
 
 bool Background::IdleLocked() {
-  return flushes_running_ == 0 && merges_running_ == 0 && tree_->Memtables().immutable == 0 &&
+  return flushes_running_ == 0 && merges_.empty() && tree_->Memtables().immutable == 0 &&
          !PickLocked().has_value();
 }
 
@@ -380,8 +400,16 @@ void Background::HouseLoop() {
   }
 }
 
+// Seeks wake nobody; where there were some, a policy may want to merge what they visited.
+void Background::LookForWornGuards() {
+  const uint64_t seeks = statistics_->Get(Ticker::kSeeks);
+  port::MutexLock lock(mutex_);
+  if (std::exchange(seeks_seen_, seeks) != seeks) changed_.SignalAll();
+}
+
 void Background::KeepHouse() {
   tree_->views().Reclaim();
+  LookForWornGuards();
   RemoteMemory& memory = *store_->memory();
   // An error stays with the heartbeat, which meets it too.
   if (memory.queued_free_bytes() > 0) (void)memory.SendFrees();

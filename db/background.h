@@ -75,9 +75,13 @@ class Background {
   Status FlushOne(const std::shared_ptr<Memtable>& memtable);
   void MergeLoop() LOCKS_EXCLUDED(mutex_);
   Status Merge(const MergePick& pick);
+  // Pairs with the end of Install(), which lets picks go on if guards are added.
+  VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
+      LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, MergeOutcome outcome);
   void HouseLoop() LOCKS_EXCLUDED(mutex_);
   void KeepHouse() LOCKS_EXCLUDED(mutex_);
+  void LookForWornGuards() LOCKS_EXCLUDED(mutex_);
 
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -107,10 +111,15 @@ class Background {
   std::unique_ptr<MergePolicy> policy_ GUARDED_BY(mutex_);
   TablesInMerge busy_ GUARDED_BY(mutex_);
   int flushes_running_ GUARDED_BY(mutex_) = 0;
-  int merges_running_ GUARDED_BY(mutex_) = 0;
+  std::vector<const MergePick*> merges_ GUARDED_BY(mutex_);  // Under way.
+  // A version with more guards is about to come. Nothing is picked meanwhile, because what is
+  // picked by the old one would not be cut at them.
+  bool adding_guards_ GUARDED_BY(mutex_) = false;
   Failures flush_failures_ GUARDED_BY(mutex_);
   Failures merge_failures_ GUARDED_BY(mutex_);
   Failures house_failures_ GUARDED_BY(mutex_);
+  uint64_t seeks_seen_ GUARDED_BY(mutex_) =
+      0;  // When merges were last looked for on their account.
 
   port::Mutex stop_mutex_;
   std::vector<std::thread> threads_ GUARDED_BY(stop_mutex_);

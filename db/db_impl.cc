@@ -6,9 +6,9 @@
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
 #include "db/db_iterator.h"
+#include "db/level_iterator.h"
 #include "db/properties.h"
 #include "table/merging_iterator.h"
-#include "table/run_iterator.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"
@@ -235,22 +235,9 @@ std::unique_ptr<Iterator> DbImpl::NewEntryIterator(const ReadView& view,
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
     sources.push_back(memtable->NewIterator());
   }
-  const auto add_guard = [&](const Guard& guard) {
-    if (guard.tables.empty()) return;
-    if (guard.order == Guard::Order::kByKey) {
-      TableRun run;
-      for (const TableRef& table : guard.tables) run.push_back(&table->reader());
-      sources.push_back(
-          NewRunIterator(comparator_, std::move(run), read_options, queue_pairs_.get()));
-      return;
-    }
-    for (const TableRef& table : guard.tables) {
-      sources.push_back(table->reader().NewIterator(read_options, queue_pairs_.get()));
-    }
-  };
   for (const Level& level : view.version->levels()) {
-    add_guard(level.sentinel());
-    for (const Guard& guard : level.guards()) add_guard(guard);
+    if (level.table_count() == 0) continue;
+    sources.push_back(NewLevelIterator(comparator_, level, read_options, queue_pairs_.get()));
   }
   return NewMergingIterator(comparator_, std::move(sources));
 }

@@ -73,8 +73,56 @@ void SnappyBlocks(Options* options) {
 }
 void MergeHere(Options* options) { options->compaction_place = CompactionPlace::kComputeNode; }
 
+template <CompactionStyle style>
+void Style(Options* options) {
+  options->compaction_style = style;
+}
+void Guards(Options* options) {
+  options->compaction_style = CompactionStyle::kGuards;
+  options->max_tables_per_guard = 3;
+}
+
 std::vector<Shape> AllShapes() {
   return {
+      {"Guards", "", Guards},
+      {"GuardsMergedHere", "",
+       [](Options* o) {
+         Guards(o);
+         MergeHere(o);
+       }},
+      {"GuardsReverse", "",
+       [](Options* o) {
+         Guards(o);
+         o->comparator = ReverseBytewiseComparator();
+       }},
+      {"GuardsUserOrder", "",
+       [](Options* o) {
+         Guards(o);
+         o->comparator = TestComparator();
+       }},
+      {"GuardsManyLevels", "",
+       [](Options* o) {
+         Guards(o);
+         o->max_tables_per_guard = 2;
+         o->max_bytes_for_level_base = 16 << 10;
+         o->num_levels = 7;
+       }},
+      {"GuardsSnappyBlocks", "",
+       [](Options* o) {
+         Guards(o);
+         SnappyBlocks(o);
+       }},
+      {"GuardsTcp", "tcp", Guards},
+      {"ChooseBest", "", Style<CompactionStyle::kLeveledChooseBest>},
+      {"FullLeveling", "", Style<CompactionStyle::kFullLeveling>},
+      {"Tiered", "", Style<CompactionStyle::kTiered>},
+      {"TieredMergedHere", "",
+       [](Options* o) {
+         Style<CompactionStyle::kTiered>(o);
+         MergeHere(o);
+       }},
+      {"SizeTiered", "", Style<CompactionStyle::kSizeTiered>},
+      {"SizeTieredTcp", "tcp", Style<CompactionStyle::kSizeTiered>},
       {"Bytes"},
       {"BytesMergedHere", "", MergeHere},
       {"BytesNoFilter", "", [](Options* o) { o->filter_policy = Options::kNoFilter; }},

@@ -11,16 +11,17 @@ bool Contains(const std::vector<uint64_t>& sorted, uint64_t number) {
   return std::binary_search(sorted.begin(), sorted.end(), number);
 }
 
+// *next: where the next one goes if tables lie newest first.
 void AddTo(const InternalKeyComparator& comparator, const TableRef& table, Guard* guard,
-           size_t* newer) {
-  auto at = guard->tables.begin() + static_cast<ptrdiff_t>(*newer);
+           size_t* next) {
+  auto at = guard->tables.begin() + static_cast<ptrdiff_t>(*next);
   if (guard->order == Guard::Order::kByKey) {
     at = std::lower_bound(guard->tables.begin(), guard->tables.end(), table,
                           [&comparator](const TableRef& a, const TableRef& b) {
                             return comparator.Compare(a->smallest(), b->smallest()) < 0;
                           });
   } else {
-    ++*newer;
+    ++*next;
   }
   guard->tables.insert(at, table);
 }
@@ -71,35 +72,83 @@ Status CheckGuard(const InternalKeyComparator& comparator, const Guard& guard, c
 
 }  // namespace
 
+// The guards are numbered from 0, the sentinel being the first, for what follows.
 Level Level::With(const InternalKeyComparator& comparator, const std::vector<uint64_t>& removed,
-                  const std::vector<TableRef>& added) const {
+                  const std::vector<TableRef>& added, bool in_place) const {
   Level level = *this;
-  const auto gone = [&removed](const TableRef& table) {
-    return Contains(removed, table->number());
-  };
-  std::erase_if(level.sentinel_.tables, gone);
-  for (Guard& guard : level.guards_) std::erase_if(guard.tables, gone);
-  std::vector<size_t> newer(level.guards_.size() + 1, 0);  // Added to each guard so far.
+  std::vector<size_t> next(level.guards_.size() + 1, 0);  // Where each guard's next table goes.
+  for (size_t i = 0; i < next.size(); ++i) {
+    std::vector<TableRef>& tables = (i == 0 ? level.sentinel_ : level.guards_[i - 1]).tables;
+    const auto gone = [&removed](const TableRef& table) {
+      return Contains(removed, table->number());
+    };
+    const auto first_gone = std::find_if(tables.begin(), tables.end(), gone);
+    if (in_place && first_gone != tables.end()) {
+      next[i] = static_cast<size_t>(first_gone - tables.begin());
+    }
+    tables.erase(std::remove_if(first_gone, tables.end(), gone), tables.end());
+  }
   for (const TableRef& table : added) {
-    Guard* guard = level.MutableGuardFor(comparator, ExtractUserKey(table->smallest()));
-    const size_t index = guard == &level.sentinel_
-                             ? level.guards_.size()
-                             : static_cast<size_t>(guard - level.guards_.data());
-    AddTo(comparator, table, guard, &newer[index]);
+    const size_t i = level.GuardIndexFor(comparator, ExtractUserKey(table->smallest()));
+    AddTo(comparator, table, i == 0 ? &level.sentinel_ : &level.guards_[i - 1], &next[i]);
   }
   return level;
 }
 
-const Guard& Level::GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
+bool Level::HasGuard(const InternalKeyComparator& comparator, const Slice& key) const {
+  const size_t index = GuardIndexFor(comparator, key);
+  return index > 0 && comparator.CompareUserKeys(guards_[index - 1].key, key) == 0;
+}
+
+bool Level::DividesTable(const InternalKeyComparator& comparator, const Slice& key) const {
+  const Guard& guard = GuardFor(comparator, key);
+  return std::any_of(guard.tables.begin(), guard.tables.end(), [&](const TableRef& table) {
+    return comparator.CompareUserKeys(ExtractUserKey(table->smallest()), key) < 0 &&
+           comparator.CompareUserKeys(ExtractUserKey(table->largest()), key) >= 0;
+  });
+}
+
+Level Level::WithGuard(const InternalKeyComparator& comparator, const Slice& key) const {
+  Level level = *this;
+  if (HasGuard(comparator, key)) return level;
+  const size_t index = GuardIndexFor(comparator, key);
+  Guard added;
+  added.key = key.ToString();
+  Guard& divided = index == 0 ? level.sentinel_ : level.guards_[index - 1];
+  added.order = divided.order;
+  const auto behind = std::stable_partition(
+      divided.tables.begin(), divided.tables.end(), [&](const TableRef& table) {
+        return comparator.CompareUserKeys(ExtractUserKey(table->smallest()), key) < 0;
+      });
+  added.tables.assign(behind, divided.tables.end());
+  divided.tables.erase(behind, divided.tables.end());
+  level.guards_.insert(level.guards_.begin() + static_cast<ptrdiff_t>(index), std::move(added));
+  return level;
+}
+
+Level Level::Flattened(Guard::Order order) const {
+  Level level(order);
+  level.sentinel_.tables = AllTables();
+  return level;
+}
+
+std::vector<const Guard*> Level::AllGuards() const {
+  std::vector<const Guard*> all = {&sentinel_};
+  for (const Guard& guard : guards_) all.push_back(&guard);
+  return all;
+}
+
+size_t Level::GuardIndexFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
   const auto behind = std::upper_bound(guards_.begin(), guards_.end(), user_key,
                                        [&comparator](const Slice& key, const Guard& guard) {
                                          return comparator.CompareUserKeys(key, guard.key) < 0;
                                        });
-  return behind == guards_.begin() ? sentinel_ : *(behind - 1);
+  return static_cast<size_t>(behind - guards_.begin());
 }
 
-Guard* Level::MutableGuardFor(const InternalKeyComparator& comparator, const Slice& user_key) {
-  return const_cast<Guard*>(&GuardFor(comparator, user_key));
+const Guard& Level::GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
+  const size_t index = GuardIndexFor(comparator, user_key);
+  return index == 0 ? sentinel_ : guards_[index - 1];
 }
 
 // The first table whose largest key is at or behind the lookup key: versions of one user key may

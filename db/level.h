@@ -40,10 +40,33 @@ class Level {
 
   // A copy without the tables numbered in `removed` (sorted) and with `added`, each in the guard
   // that its smallest key belongs to: in front where tables lie newest first, at its place where by
-  // key. `added` itself is newest first.
+  // key. `added` itself is newest first. With `in_place`, where tables lie newest first, it goes
+  // where the newest removed one of that guard was.
   Level With(const InternalKeyComparator& comparator, const std::vector<uint64_t>& removed,
-             const std::vector<TableRef>& added) const;
+             const std::vector<TableRef>& added, bool in_place = false) const;
 
+  // Whether a guard starts at `key`.
+  bool HasGuard(const InternalKeyComparator& comparator, const Slice& key) const;
+  // Whether a table has keys on both sides of `key`, so that no guard can start there.
+  bool DividesTable(const InternalKeyComparator& comparator, const Slice& key) const;
+  // A copy with a guard at `key`, which divides no table; a plain copy if it has one there.
+  Level WithGuard(const InternalKeyComparator& comparator, const Slice& key) const;
+  // A copy without the guards that have no tables and for which drop(guard) holds.
+  template <typename Drop>
+  Level WithoutEmptyGuards(Drop drop) const {
+    Level level = *this;
+    std::erase_if(level.guards_,
+                  [&drop](const Guard& guard) { return guard.tables.empty() && drop(guard); });
+    return level;
+  }
+  // A copy with all tables in the sentinel, in the order of guards. No invariant is checked.
+  Level Flattened(Guard::Order order) const;
+
+  // The sentinel and the guards, in order of keys.
+  std::vector<const Guard*> AllGuards() const;
+
+  // How many guards start at or before `user_key`: with none it belongs to the sentinel.
+  size_t GuardIndexFor(const InternalKeyComparator& comparator, const Slice& user_key) const;
   // The guard that `user_key` belongs to.
   const Guard& GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const;
 
@@ -84,7 +107,6 @@ class Level {
   }
   static const Table* FindByKey(const InternalKeyComparator& comparator, const Guard& guard,
                                 const LookupKey& key);
-  Guard* MutableGuardFor(const InternalKeyComparator& comparator, const Slice& user_key);
 
   friend class ManifestCodec;
   Guard sentinel_;

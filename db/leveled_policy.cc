@@ -3,14 +3,10 @@
 #include <utility>
 
 #include "db/merge_policy.h"
+#include "db/table_runs.h"
 
 namespace dlsm {
 namespace {
-
-bool AnyBusy(const std::vector<TableRef>& tables, const TablesInMerge& busy) {
-  return std::any_of(tables.begin(), tables.end(),
-                     [&busy](const TableRef& table) { return busy.count(table->number()) != 0; });
-}
 
 class LeveledPolicy final : public MergePolicy {
  public:
@@ -39,14 +35,18 @@ class LeveledPolicy final : public MergePolicy {
                                       bool* done) override {
     const std::vector<TableRef> overlapping =
         version.levels()[level].Overlapping(version.comparator(), begin, end);
-    *done = overlapping.empty();
-    if (overlapping.empty()) return std::nullopt;
+    *done = overlapping.empty() || level + 1 == version.levels().size();
+    if (*done) return std::nullopt;
     if (level == 0) return DropDeletions(PickLevel0(version, busy));
     for (const TableRef& table : overlapping) {
       std::optional<MergePick> pick = PickAround(version, busy, level, table);
       if (pick.has_value()) return DropDeletions(std::move(pick));
     }
     return std::nullopt;
+  }
+
+  size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
+    return std::max<size_t>(1, DeepestLevel(version, begin, end));
   }
 
  private:
@@ -94,7 +94,8 @@ class LeveledPolicy final : public MergePolicy {
     const auto next = std::find_if(tables.begin(), tables.end(), [&](const TableRef& table) {
       return cursor.empty() || comparator.Compare(table->smallest(), cursor) > 0;
     });
-    const auto start = static_cast<size_t>(next - tables.begin());
+    const auto start = config_.choose_best ? BestOf(version, busy, level, tables)
+                                           : static_cast<size_t>(next - tables.begin());
     for (size_t i = 0; i < tables.size(); ++i) {
       const TableRef& table = tables[(start + i) % tables.size()];
       std::optional<MergePick> pick = PickAround(version, busy, level, table);
@@ -103,6 +104,28 @@ class LeveledPolicy final : public MergePolicy {
       return pick;
     }
     return std::nullopt;
+  }
+
+  // The index of the table whose merge rewrites the least for what it moves down.
+  static size_t BestOf(const Version& version, const TablesInMerge& busy, size_t level,
+                       const std::vector<TableRef>& tables) {
+    size_t best = 0;
+    double least = 0;
+    bool found = false;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const Slice begin = ExtractUserKey(tables[i]->smallest());
+      const Slice end = ExtractUserKey(tables[i]->largest());
+      const std::vector<TableRef> below =
+          version.levels()[level + 1].Overlapping(version.comparator(), &begin, &end);
+      if (AnyBusy({tables[i]}, busy) || AnyBusy(below, busy)) continue;
+      const double cost =
+          static_cast<double>(BytesOf(below)) / static_cast<double>(tables[i]->meta().image.bytes);
+      if (found && cost >= least) continue;
+      found = true;
+      least = cost;
+      best = i;
+    }
+    return best;
   }
 
   // One table, and those beside it that hold versions of the same user keys: newer versions must
@@ -129,7 +152,7 @@ class LeveledPolicy final : public MergePolicy {
                                            MergePick pick) {
     if (pick.inputs.empty() || AnyBusy(pick.inputs, busy)) return std::nullopt;
     const InternalKeyComparator& comparator = version.comparator();
-    KeyRange range = RangeOf(comparator, pick.inputs);
+    KeyRange range = HullOf(comparator, pick.inputs);
     // Versions of one user key may lie in two neighbours of the target level: take both.
     while (true) {
       const Slice begin = range.smallest;
@@ -138,7 +161,7 @@ class LeveledPolicy final : public MergePolicy {
           version.levels()[pick.target_level].Overlapping(comparator, &begin, &end);
       if (overlapping.size() == pick.target_inputs.size()) break;
       pick.target_inputs = std::move(overlapping);
-      const KeyRange targets = RangeOf(comparator, pick.target_inputs);
+      const KeyRange targets = HullOf(comparator, pick.target_inputs);
       if (comparator.CompareUserKeys(targets.smallest, range.smallest) < 0) {
         range.smallest = targets.smallest;
       }
@@ -149,7 +172,7 @@ class LeveledPolicy final : public MergePolicy {
       if (!SharesUserKeyWithNeighbour(version, pick, range)) break;
     }
     if (AnyBusy(pick.target_inputs, busy)) return std::nullopt;
-    pick.older = RangesBelow(version, pick.target_level);
+    pick.older = RangesOf(comparator, TablesFrom(version, pick.target_level + 1));
     pick.trivial_move = pick.target_inputs.empty() && AreDisjoint(comparator, pick.inputs);
     return pick;
   }
@@ -162,23 +185,6 @@ class LeveledPolicy final : public MergePolicy {
     const size_t touching =
         version.levels()[pick.target_level].Overlapping(version.comparator(), &begin, &end).size();
     return touching != pick.target_inputs.size();
-  }
-
-  static KeyRange RangeOf(const InternalKeyComparator& comparator,
-                          const std::vector<TableRef>& tables) {
-    KeyRange range;
-    for (const TableRef& table : tables) {
-      const Slice smallest = ExtractUserKey(table->smallest());
-      const Slice largest = ExtractUserKey(table->largest());
-      const bool first = table == tables.front();
-      if (first || comparator.CompareUserKeys(smallest, range.smallest) < 0) {
-        range.smallest = smallest.ToString();
-      }
-      if (first || comparator.CompareUserKeys(largest, range.largest) > 0) {
-        range.largest = largest.ToString();
-      }
-    }
-    return range;
   }
 
   static bool AreDisjoint(const InternalKeyComparator& comparator, std::vector<TableRef> tables) {
@@ -194,42 +200,11 @@ class LeveledPolicy final : public MergePolicy {
     return true;
   }
 
-  // Sorted and disjoint, as MergeOptions::older wants them.
-  static std::vector<KeyRange> RangesBelow(const Version& version, size_t level) {
-    const InternalKeyComparator& comparator = version.comparator();
-    std::vector<KeyRange> ranges;
-    for (size_t below = level + 1; below < version.levels().size(); ++below) {
-      for (const TableRef& table : version.levels()[below].AllTables()) {
-        ranges.push_back(KeyRange{ExtractUserKey(table->smallest()).ToString(),
-                                  ExtractUserKey(table->largest()).ToString()});
-      }
-    }
-    std::sort(ranges.begin(), ranges.end(), [&comparator](const KeyRange& a, const KeyRange& b) {
-      return comparator.CompareUserKeys(a.smallest, b.smallest) < 0;
-    });
-    std::vector<KeyRange> joined;
-    for (KeyRange& range : ranges) {
-      if (joined.empty() || comparator.CompareUserKeys(joined.back().largest, range.smallest) < 0) {
-        joined.push_back(std::move(range));
-      } else if (comparator.CompareUserKeys(joined.back().largest, range.largest) < 0) {
-        joined.back().largest = std::move(range.largest);
-      }
-    }
-    return joined;
-  }
-
   const LeveledPolicyConfig config_;
   std::vector<std::string> cursors_;  // By level: the smallest key of the table merged last.
 };
 
 }  // namespace
-
-uint64_t MergePick::input_bytes() const {
-  uint64_t total = 0;
-  for (const TableRef& table : inputs) total += table->meta().image.bytes;
-  for (const TableRef& table : target_inputs) total += table->meta().image.bytes;
-  return total;
-}
 
 std::unique_ptr<MergePolicy> NewLeveledPolicy(const LeveledPolicyConfig& config) {
   return std::make_unique<LeveledPolicy>(config);

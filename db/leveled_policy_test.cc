@@ -7,6 +7,7 @@
 
 #include "db/fake_table_testing.h"
 #include "db/merge_policy.h"
+#include "db/policy_simulation_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 
@@ -261,6 +262,38 @@ TEST(LeveledPolicyTest, EveryPickKeepsTheInvariants) {
       ASSERT_OK(head->CheckInvariants());
     }
   }
+}
+
+// Fails if a lookup finds an old version, a deleted key, or none; with either way to choose a
+// table.
+TEST(LeveledPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    LeveledPolicyConfig policy = SmallConfig();
+    policy.base_bytes = 300;
+    policy.multiplier = 3;
+    policy.choose_best = seed % 2 == 0;
+    PolicySimulation::Config config;
+    config.seed = seed;
+    config.deeper_order = Guard::Order::kByKey;
+    config.key_count = 1000;
+    config.sequential = seed % 7 == 0;
+    PolicySimulation simulation(config, NewLeveledPolicy(policy));
+    ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
+    ASSERT_TRUE(simulation.CompactAll()) << "seed " << seed;
+  }
+}
+
+// Fails if the table that moves the most for what it rewrites is not the first to go.
+TEST(LeveledPolicyTest, ChoosesTheBest) {
+  LeveledPolicyConfig config = SmallConfig();
+  config.choose_best = true;
+  const Version version =
+      MakeVersion({{},
+                   {{1, "a", "c", 1, 1, 900}, {2, "d", "f", 1, 1, 300}, {3, "g", "i", 1, 1, 900}},
+                   {{4, "a", "b", 1, 1, 900}, {5, "e", "e", 1, 1, 100}, {6, "g", "h", 1, 1, 800}}});
+  const auto policy = NewLeveledPolicy(config);
+  EXPECT_EQ(policy->Pick(version, {})->inputs.front()->number(), 2u);
+  EXPECT_EQ(policy->Pick(version, {5})->inputs.front()->number(), 3u) << "that one must wait";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "db/table_runs.h"
 #include "table/merge_messages.h"
 #include "util/status_macros.h"
 
@@ -14,26 +15,27 @@ namespace {
 
 using Runs = std::vector<std::vector<TableRef>>;
 
-// Level 0 tables overlap: each is a run. Tables of a deeper level are one.
-Runs RunsOf(const MergePick& pick) {
-  Runs runs;
-  if (pick.level == 0) {
-    for (const TableRef& table : pick.inputs) runs.push_back({table});
-  } else {
-    runs.push_back(pick.inputs);
+// Newest first: inputs of the upper level, then those of the target.
+Runs InputRuns(const InternalKeyComparator& comparator, const MergePick& pick) {
+  Runs runs = RunsOf(comparator, pick.inputs);
+  for (std::vector<TableRef>& run : RunsOf(comparator, pick.target_inputs)) {
+    runs.push_back(std::move(run));
   }
-  if (!pick.target_inputs.empty()) runs.push_back(pick.target_inputs);
   return runs;
 }
 
-// The user keys at which the merge is cut into parts: starts of target tables, about evenly.
+// The user keys at which the merge is cut into parts: where the target's tables or guards start,
+// about evenly.
 std::vector<std::string> PartBoundaries(const MergePick& pick, size_t parts_max) {
-  std::vector<std::string> boundaries;
-  const size_t parts = std::min(parts_max, pick.target_inputs.size());
-  for (size_t i = 1; i < parts; ++i) {
-    const TableRef& table = pick.target_inputs[i * pick.target_inputs.size() / parts];
-    boundaries.push_back(ExtractUserKey(table->smallest()).ToString());
+  std::vector<std::string> starts = pick.cut_points;
+  if (starts.empty()) {
+    for (const TableRef& table : pick.target_inputs) {
+      starts.push_back(ExtractUserKey(table->smallest()).ToString());
+    }
   }
+  std::vector<std::string> boundaries;
+  const size_t parts = std::min(parts_max, starts.size());
+  for (size_t i = 1; i < parts; ++i) boundaries.push_back(starts[i * starts.size() / parts]);
   return boundaries;
 }
 
@@ -53,15 +55,20 @@ bool Overlaps(const InternalKeyComparator& comparator, const MergeOptions& optio
 
 std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
                           const std::vector<SequenceNumber>& snapshots, const TableStore& store) {
-  const std::vector<std::string> boundaries = PartBoundaries(pick, config.parts_max);
-  const Runs runs = RunsOf(pick);
+  const std::vector<std::string> boundaries =
+      PartBoundaries(pick, pick.undivided ? 1 : config.parts_max);
+  const Runs runs = InputRuns(store.comparator(), pick);
   std::vector<Part> parts(boundaries.size() + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
     MergeOptions& options = parts[i].options;
     options.table = store.table_options();
     options.snapshots = snapshots;
     options.older = pick.older;
-    options.table_bytes_max = config.table_bytes_max;
+    options.table_bytes_max =
+        pick.table_bytes_max > 0 ? pick.table_bytes_max : config.table_bytes_max;
+    options.cut_points = pick.cut_points;
+    options.cut_candidates = pick.cut_candidates;
+    options.cut_hash_bits = pick.cut_hash_bits;
     options.has_begin = i > 0;
     if (options.has_begin) options.begin = boundaries[i - 1];
     options.has_end = i < boundaries.size();
@@ -132,6 +139,7 @@ class MergeRunner {
     constexpr uint64_t kBytesPerSecondLeast = uint64_t{1} << 20;
     const auto limit =
         std::chrono::seconds(60) + std::chrono::seconds(bytes / kBytesPerSecondLeast);
+    ++outcome->calls;
     std::string reply_bytes;
     DLSM_RETURN_IF_ERROR(
         rpc_->Call(Method::kMerge, request.Encode(), &reply_bytes, Deadline::In(limit)));
@@ -143,17 +151,11 @@ class MergeRunner {
 
   // The outputs are ours from here on, and freed if one of them cannot be opened.
   Status OpenOutputs(std::vector<TableMeta> outputs, std::vector<TableRef>* tables) const {
-    Status status;
-    for (TableMeta& meta : outputs) {
-      meta.number = new_table_number_();
-      TableRef table;
-      if (status.ok()) status = store_.Open(meta, Purpose::kCompaction, &table);
-      if (status.ok()) {
-        tables->push_back(std::move(table));
-      } else {
-        store_.memory()->Free(AllocatedSpan(meta.image));
-      }
-    }
+    for (TableMeta& meta : outputs) meta.number = new_table_number_();
+    const Status status = store_.OpenAll(outputs, Purpose::kCompaction, tables);
+    if (status.ok()) return status;
+    tables->clear();
+    for (const TableMeta& meta : outputs) store_.memory()->Free(AllocatedSpan(meta.image));
     return status;
   }
 
@@ -171,6 +173,8 @@ void Append(MergeOutcome part, MergeOutcome* whole) {
   whole->statistics.bytes_read += part.statistics.bytes_read;
   whole->statistics.bytes_written += part.statistics.bytes_written;
   whole->statistics.micros += part.statistics.micros;
+  whole->statistics.allocations += part.statistics.allocations;
+  whole->calls += part.calls;
   whole->remote |= part.remote;
 }
 

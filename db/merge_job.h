@@ -25,6 +25,7 @@ struct MergeJobConfig {
 struct MergeOutcome {
   std::vector<TableRef> tables;  // Ascending by key.
   MergeStatistics statistics;
+  uint64_t calls = 0;  // To the memory node.
   bool remote = false;
 };
 

@@ -14,18 +14,42 @@
 
 namespace dlsm {
 
-// A merge of tables of one level with those of the next that they overlap.
+// A merge of tables of one level, with or without tables of the target level, into that.
 struct MergePick {
   size_t level = 0;
-  size_t target_level = 0;
+  size_t target_level = 0;       // `level` itself: the merge is done in place.
   std::vector<TableRef> inputs;  // Of `level`, newest first or ascending, as they lie.
+  // Where tables of the target level lie newest first: of each guard there all or none. Empty for a
+  // merge in place.
   std::vector<TableRef> target_inputs;
-  // What lies below the target level: may hold older versions.
+  // What is older than the inputs: what lies below, and tables of the target level that are neither
+  // inputs nor newer than they are.
   std::vector<KeyRange> older;
 
   // Nothing to merge: the tables only change their level.
   bool trivial_move = false;
+
+  // Guards of the target level: starts of guards within the range of the merge, where the output is
+  // to be cut.
+  std::vector<std::string> cut_points;
+  // As in MergeOptions.
+  std::vector<std::string> cut_candidates;
+  uint32_t cut_hash_bits = 0;
+  // Boundaries between tables of the output that lie in one guard of the target level become guards
+  // if they are at least this many bytes apart; 0: none do.
+  uint64_t guard_bytes = 0;
+  uint64_t table_bytes_max = 0;  // Of the output; 0: as the database is configured.
+  // As in VersionEdit::LevelEdit, of both levels.
+  size_t guards_max = SIZE_MAX;
+  size_t target_guards_max = SIZE_MAX;
+  bool for_seeks = false;  // Only for the sake of readers.
+  // Not worth dividing into parts that run side by side.
+  bool undivided = false;
+
+  bool in_place() const { return level == target_level; }
   uint64_t input_bytes() const;
+  // Whether the merge leaves fewer bytes than it takes: it has overlapping inputs, or deletions.
+  bool MakesRoom(const InternalKeyComparator& comparator) const;
 };
 
 // Numbers of the tables that take part in a merge.
@@ -42,16 +66,84 @@ class MergePolicy {
   virtual std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
                                               size_t level, const Slice* begin, const Slice* end,
                                               bool* done) = 0;
+  // A manual compaction of [*begin, *end] goes through the levels before this one, in order.
+  virtual size_t ManualLevels(const Version& version, const Slice* begin,
+                              const Slice* end) const = 0;
 };
+
+// The keys of `outputs` (ascending, of a merge into `level`) that are to be guards there, as
+// MergePick::guard_bytes says. `below`: the next deeper level, or null: its guards are preferred.
+std::vector<std::string> ChooseGuards(const InternalKeyComparator& comparator, const Level& level,
+                                      const Level* below, const std::vector<TableRef>& outputs,
+                                      uint64_t guard_bytes);
+
+// What a merge that was picked changes, given its outputs (ascending; none for a trivial move).
+// `version` is the one of now, at which guards are chosen: none where one of the `others`, the
+// merges that are under way, may be about to put a table.
+VersionEdit EditOf(const MergePick& pick, const Version& version,
+                   const std::vector<TableRef>& outputs,
+                   const std::vector<const MergePick*>& others);
+
+// What policies share.
+bool AnyBusy(const std::vector<TableRef>& tables, const TablesInMerge& busy);
+// The ranges of `tables`, sorted and disjoint, as MergeOptions::older wants them.
+std::vector<KeyRange> RangesOf(const InternalKeyComparator& comparator,
+                               const std::vector<TableRef>& tables);
+// Of user keys; there is a table.
+KeyRange HullOf(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables);
+// Of all levels from `first` on.
+std::vector<TableRef> TablesFrom(const Version& version, size_t first);
+// The deepest level with tables in [*begin, *end]; 0 if there is none.
+size_t DeepestLevel(const Version& version, const Slice* begin, const Slice* end);
 
 struct LeveledPolicyConfig {
   size_t level0_trigger = 4;
   uint64_t base_bytes = uint64_t{256} << 20;
   double multiplier = 10;
+  // Of a deeper level that is full, the table with the least overlap beside its size goes first,
+  // instead of one after another.
+  bool choose_best = false;
 };
 
 // Partitioned leveling: LevelDB's policy. Level 0 is merged as a whole into level 1; of a deeper
 // level that exceeds its size, one table after another, round robin, into the next.
 std::unique_ptr<MergePolicy> NewLeveledPolicy(const LeveledPolicyConfig& config);
+
+// A level is merged as a whole into the next.
+std::unique_ptr<MergePolicy> NewFullLevelingPolicy(const LeveledPolicyConfig& config);
+
+struct TieredPolicyConfig {
+  size_t level0_trigger = 4;
+  size_t runs_max = 10;                        // Of a level; that many are merged.
+  uint64_t run_bytes_max = uint64_t{2} << 30;  // Of one table; a run that is larger has several.
+};
+std::unique_ptr<MergePolicy> NewTieredPolicy(const TieredPolicyConfig& config);
+
+// The names are HBase's: hbase.hstore.compaction.min, .max and .ratio.
+struct SizeTieredPolicyConfig {
+  size_t runs_min = 3;
+  size_t runs_max = 10;
+  double ratio = 1.2;
+  uint64_t run_bytes_max = uint64_t{2} << 30;
+};
+std::unique_ptr<MergePolicy> NewSizeTieredPolicy(const SizeTieredPolicyConfig& config);
+
+struct GuardsPolicyConfig {
+  size_t level0_trigger = 4;
+  // What one merge out of level 0 brings, about: level 1 has guards for this, and each deeper level
+  // runs_max times as many.
+  uint64_t base_bytes = uint64_t{256} << 20;
+  size_t runs_max = 8;  // In a guard; that many are merged.
+  // Of the deepest level: the runs of a guard that are newer than its oldest are merged into that
+  // when they exceed so many percent of it.
+  uint64_t newer_percent_max = 100;
+  uint64_t table_bytes_max = uint64_t{64} << 20;
+  // Trailing zero bits of the hash of a key that may start a guard; 0: what makes for eight such
+  // keys in a table.
+  uint32_t hash_bits = 0;
+};
+
+// FLSM: fragmented log-structured merge trees (PebblesDB).
+std::unique_ptr<MergePolicy> NewGuardsPolicy(const GuardsPolicyConfig& config);
 
 }  // namespace dlsm

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "db/db_impl.h"
+#include "db/level_shape.h"
+#include "db/merge_policies.h"
 #include "util/bloom_filter.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -41,6 +43,19 @@ Status CheckOptions(const Options& options) {
   if (options.table_format != TableFormat::kByteAddressable &&
       options.table_format != TableFormat::kBlockBased) {
     return Refuse("table_format is unknown", "use kByteAddressable or kBlockBased");
+  }
+  if (options.compaction_style > CompactionStyle::kSizeTiered) {
+    return Refuse("compaction_style is unknown", "use one of CompactionStyle");
+  }
+  if (options.max_tables_per_guard < 2 || options.max_tables_per_guard > 1000) {
+    return Refuse("max_tables_per_guard is out of range", "use 2 to 1000");
+  }
+  if (options.guard_bits < 0 || options.guard_bits > 48) {
+    return Refuse("guard_bits is out of range", "use 0 to 48");
+  }
+  if (options.max_size_amplification_percent < 1 ||
+      options.max_size_amplification_percent > 10000) {
+    return Refuse("max_size_amplification_percent is out of range", "use 1 to 10000");
   }
   if (options.compaction_place != CompactionPlace::kMemoryNode &&
       options.compaction_place != CompactionPlace::kComputeNode) {
@@ -87,14 +102,6 @@ Status CheckName(const std::string& name) {
   if (name.empty()) return Status::InvalidArgument("the database has no name", "give it one");
   if (name.size() > 4096) return Status::InvalidArgument("the database's name exceeds 4096 bytes");
   return Status::OK();
-}
-
-std::vector<Level> EmptyLevels(size_t count) {
-  std::vector<Level> levels;
-  for (size_t i = 0; i < count; ++i) {
-    levels.emplace_back(i == 0 ? Guard::Order::kNewestFirst : Guard::Order::kByKey);
-  }
-  return levels;
 }
 
 }  // namespace
@@ -223,12 +230,8 @@ Status DbImpl::Start() {
   (void)memory_->RefillReserve();  // Where there is no room for it, flushes will say so.
   point_reader_ =
       std::make_unique<PointReader>(&tree_->sequencer(), queue_pairs_.get(), statistics_.get());
-  LeveledPolicyConfig policy;
-  policy.level0_trigger = static_cast<size_t>(options_.level0_file_num_compaction_trigger);
-  policy.base_bytes = options_.max_bytes_for_level_base;
-  policy.multiplier = options_.max_bytes_for_level_multiplier;
   background_ = std::make_unique<Background>(BackgroundConfig(), tree_.get(), tables_.get(),
-                                             NewLeveledPolicy(policy), &snapshots_, &gate_,
+                                             NewMergePolicy(options_), &snapshots_, &gate_,
                                              &session_->connection().rpc(), statistics_.get());
   return Status::OK();
 }
@@ -239,8 +242,8 @@ Status DbImpl::DecodeManifest(Manifest* manifest, std::vector<Level>* levels) {
   if (session_->manifest().empty()) {
     manifest->comparator_name = comparator_name;
     manifest->filter_policy_name = filter_name;
-    *levels = EmptyLevels(static_cast<size_t>(options_.num_levels));
-    return Status::OK();
+    return ShapeLevels(comparator_, options_.compaction_style,
+                       static_cast<size_t>(options_.num_levels), levels);
   }
   const auto check_names = [&]() {
     if (manifest->comparator_name != comparator_name) {
@@ -262,13 +265,9 @@ Status DbImpl::DecodeManifest(Manifest* manifest, std::vector<Level>* levels) {
   };
   DLSM_RETURN_IF_ERROR(ManifestCodec::Decode(session_->manifest(), open_table, manifest, levels));
   DLSM_RETURN_IF_ERROR(check_names());
-  if (levels->size() > static_cast<size_t>(options_.num_levels)) {
-    return Status::InvalidArgument("the database has " + std::to_string(levels->size()) + " levels",
-                                   "raise num_levels");
-  }
-  const std::vector<Level> empty = EmptyLevels(static_cast<size_t>(options_.num_levels));
-  levels->insert(levels->end(), empty.begin() + static_cast<ptrdiff_t>(levels->size()),
-                 empty.end());
+  DLSM_RETURN_IF_ERROR(Version(comparator_, *levels).CheckInvariants());
+  DLSM_RETURN_IF_ERROR(ShapeLevels(comparator_, options_.compaction_style,
+                                   static_cast<size_t>(options_.num_levels), levels));
   const Version version(comparator_, *levels);
   if (version.sequence_max() > manifest->last_sequence) {
     return Status::Corruption("malformed manifest", "a table is newer than the last write");

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "db/db_impl.h"
+#include "db/guards_property.h"
 
 namespace dlsm {
 
@@ -26,6 +27,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = Stats();
   } else if (name == "dlsm.levels" || name == "dlsm.sstables") {
     *value = Levels();
+  } else if (name == "dlsm.guards") {
+    *value = DescribeGuards(*version);
   } else if (name == "dlsm.wire") {
     *value = Wire();
   } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {

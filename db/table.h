@@ -30,6 +30,11 @@ class Table {
   Slice smallest() const { return meta().smallest; }
   Slice largest() const { return meta().largest; }
 
+  // A seek had to look at this table's guard, which has several runs. Counted in the oldest table
+  // of the guard, for merges that seeks ask for; orders nothing.
+  void CountSeek() const { seeks_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t seeks() const { return seeks_.load(std::memory_order_relaxed); }
+
   // The table has left the current version, or never entered one.
   void MarkObsolete() const { obsolete_.store(true, std::memory_order_release); }
 
@@ -37,6 +42,7 @@ class Table {
   const std::unique_ptr<TableReader> reader_;
   RemoteMemory* const memory_;
   mutable std::atomic<bool> obsolete_{false};
+  mutable std::atomic<uint64_t> seeks_{0};
 };
 
 using TableRef = std::shared_ptr<const Table>;

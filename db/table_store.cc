@@ -24,6 +24,65 @@ Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table)
   return OpenWith(meta, std::string(buffer.data(), span.bytes), table);
 }
 
+Status TableStore::OpenAll(const std::vector<TableMeta>& metas, Purpose purpose,
+                           std::vector<TableRef>* tables) const {
+  // Of index and filter, fetched at a time.
+  constexpr uint64_t kBatchBytes = uint64_t{4} << 20;
+  std::vector<TableRef> opened;
+  const TableMeta* const end = metas.data() + metas.size();
+  for (const TableMeta* first = metas.data(); first != end;) {
+    QueuePair* queue_pair;
+    DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(first->image.node, &queue_pair));
+    const TableMeta* last = first;
+    uint64_t bytes = 0;
+    while (last != end && last->image.node == first->image.node &&
+           (last == first || bytes + last->resident_span().bytes <= kBatchBytes)) {
+      bytes += (last++)->resident_span().bytes;
+    }
+    DLSM_RETURN_IF_ERROR(OpenBatch(queue_pair, first, last, purpose, &opened));
+    first = last;
+  }
+  *tables = std::move(opened);
+  return Status::OK();
+}
+
+// All of one memory node.
+Status TableStore::OpenBatch(QueuePair* queue_pair, const TableMeta* first, const TableMeta* last,
+                             Purpose purpose, std::vector<TableRef>* tables) const {
+  if (last - first == 1 || queue_pair->Direct(first->resident_span()) != nullptr) {
+    for (; first != last; ++first) {
+      DLSM_RETURN_IF_ERROR(Open(*first, purpose, &tables->emplace_back()));
+    }
+    return Status::OK();
+  }
+  uint64_t bytes = 0;
+  for (const TableMeta* meta = first; meta != last; ++meta) bytes += meta->resident_span().bytes;
+  RegisteredBuffer buffer;
+  DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(first->image.node, bytes, &buffer));
+  Ticket ticket{};
+  uint64_t offset = 0;
+  for (const TableMeta* meta = first; meta != last; ++meta) {
+    const RemoteSpan span = meta->resident_span();
+    const Status posted =
+        queue_pair->PostRead(span, buffer.span().Sub(offset, span.bytes), purpose, &ticket);
+    if (!posted.ok()) {
+      // The buffer stays the fabric's until the reads before have ended.
+      (void)queue_pair->Wait(ticket, Deadline::In(config_.timeout));
+      return posted;
+    }
+    offset += span.bytes;
+  }
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(config_.timeout)));
+  offset = 0;
+  for (const TableMeta* meta = first; meta != last; ++meta) {
+    const uint64_t length = meta->resident_span().bytes;
+    DLSM_RETURN_IF_ERROR(
+        OpenWith(*meta, std::string(buffer.data() + offset, length), &tables->emplace_back()));
+    offset += length;
+  }
+  return Status::OK();
+}
+
 Status TableStore::OpenWith(const TableMeta& meta, std::string resident, TableRef* table) const {
   const auto owner = std::make_shared<const std::string>(std::move(resident));
   std::unique_ptr<TableReader> reader;

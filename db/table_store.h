@@ -37,6 +37,10 @@ class TableStore {
   // Fetches index and filter of a table that exists.
   Status Open(const TableMeta& meta, Purpose purpose, TableRef* table) const;
 
+  // The same for several, with few doorbells; sets *tables, in the same order, if all of them open.
+  Status OpenAll(const std::vector<TableMeta>& metas, Purpose purpose,
+                 std::vector<TableRef>* tables) const;
+
   // Opens a table whose index and filter are at hand.
   Status OpenWith(const TableMeta& meta, std::string resident, TableRef* table) const;
 
@@ -49,6 +53,9 @@ class TableStore {
   Statistics* statistics() const { return statistics_; }
 
  private:
+  Status OpenBatch(QueuePair* queue_pair, const TableMeta* first, const TableMeta* last,
+                   Purpose purpose, std::vector<TableRef>* tables) const;
+
   const Config config_;
   ThreadQueuePairs* const queue_pairs_;
   RemoteMemory* const memory_;

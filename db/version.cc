@@ -14,9 +14,40 @@ std::shared_ptr<const Version> Version::With(const VersionEdit& edit) const {
     if (changes.removed.empty() && changes.added.empty()) continue;
     std::vector<uint64_t> removed = changes.removed;
     std::sort(removed.begin(), removed.end());
-    levels[i] = levels[i].With(comparator_, removed, changes.added);
+    levels[i] = levels[i].With(comparator_, removed, changes.added, changes.in_place);
+  }
+  for (size_t i = 1; i < edit.levels.size(); ++i) {
+    for (const std::string& guard : edit.levels[i].guards) AddGuard(guard, i, &levels);
+    if (!edit.levels[i].removed.empty()) {
+      DeleteEmptyGuards(edit.levels[i].guards_max, i, &levels);
+    }
   }
   return std::make_shared<const Version>(comparator_, std::move(levels));
+}
+
+void Version::AddGuard(const Slice& key, size_t first, std::vector<Level>* levels) const {
+  for (size_t i = first; i < levels->size(); ++i) {
+    if ((*levels)[i].DividesTable(comparator_, key)) return;
+  }
+  for (size_t i = first; i < levels->size(); ++i) {
+    (*levels)[i] = (*levels)[i].WithGuard(comparator_, key);
+  }
+}
+
+// A guard stays while a level above has it, and while levels below have tables in its range: more
+// of them will come this way. The latter does not count for what is beyond guards_max.
+void Version::DeleteEmptyGuards(size_t guards_max, size_t index, std::vector<Level>* levels) const {
+  size_t left = (*levels)[index].guards().size();
+  (*levels)[index] = (*levels)[index].WithoutEmptyGuards([&](const Guard& guard) {
+    if ((*levels)[index - 1].HasGuard(comparator_, guard.key)) return false;
+    const auto has_tables = [&](const Level& level) {
+      return !level.GuardFor(comparator_, guard.key).tables.empty();
+    };
+    const auto below = levels->begin() + static_cast<ptrdiff_t>(index) + 1;
+    if (left <= guards_max && std::any_of(below, levels->end(), has_tables)) return false;
+    --left;
+    return true;
+  });
 }
 
 uint64_t Version::bytes() const {
@@ -59,6 +90,13 @@ SequenceNumber Version::sequence_max() const {
 
 Status Version::CheckInvariants() const {
   for (const Level& level : levels_) DLSM_RETURN_IF_ERROR(level.CheckInvariants(comparator_));
+  for (size_t i = 0; i + 1 < levels_.size(); ++i) {
+    for (const Guard& guard : levels_[i].guards()) {
+      if (!levels_[i + 1].HasGuard(comparator_, guard.key)) {
+        return Status::Corruption("a guard is missing in the level below");
+      }
+    }
+  }
   return Status::OK();
 }
 

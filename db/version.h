@@ -14,6 +14,14 @@ struct VersionEdit {
   struct LevelEdit {
     std::vector<uint64_t> removed;  // Table numbers.
     std::vector<TableRef> added;    // Newest first.
+    // Where tables lie newest first: `added` takes the place of `removed`, behind what has come
+    // since they were picked. Otherwise it goes to the front.
+    bool in_place = false;
+    // User keys that are to start a guard here and in every deeper level. One that would divide a
+    // table is left out.
+    std::vector<std::string> guards;
+    // How many guards this level may have before empty ones are deleted.
+    size_t guards_max = SIZE_MAX;
   };
   std::vector<LevelEdit> levels;  // By level; may be shorter than the version.
 
@@ -46,10 +54,14 @@ class Version {
   uint64_t metadata_bytes() const;
   SequenceNumber sequence_max() const;
 
-  // Every level's invariants; level 0 newest first, the others without overlap.
+  // Every level's invariants; and that a guard of a level is one of every deeper level.
   Status CheckInvariants() const;
 
  private:
+  // In the levels from `first` on, unless it would divide a table of one of them.
+  void AddGuard(const Slice& key, size_t first, std::vector<Level>* levels) const;
+  void DeleteEmptyGuards(size_t guards_max, size_t index, std::vector<Level>* levels) const;
+
   const InternalKeyComparator comparator_;
   const std::vector<Level> levels_;
 };

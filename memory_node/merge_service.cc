@@ -2,12 +2,14 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "table/merge_tables.h"
 #include "table/table_reader.h"
 #include "table/table_sink.h"
+#include "util/extent_allocator.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -25,38 +27,63 @@ std::vector<RemoteSpan> ImagesOf(const MergeRequest& request) {
   return images;
 }
 
-// Puts outputs into memory of this node, in place.
+// No less than the outputs take, unless they are compressed worse than the inputs.
+uint64_t OutputBytesBound(const MergeRequest& request) {
+  uint64_t bytes = 0;
+  for (const RemoteSpan& image : ImagesOf(request)) bytes += image.bytes;
+  // A table that is being written has room for more than it is going to have.
+  constexpr uint64_t kSlack = uint64_t{2} << 20;
+  return bytes + bytes / 4 + kSlack;
+}
+
+// Puts outputs into memory of this node, in place: one behind the other into one allocation, as
+// long as that lasts.
 class OutputTables final : public MergeOutput {
  public:
-  OutputTables(MergeHold* hold, OwnMemory* memory) : hold_(hold), memory_(memory) {}
+  // `bytes_bound`: of all outputs, about.
+  OutputTables(MergeHold* hold, OwnMemory* memory, uint64_t bytes_bound)
+      : hold_(hold), memory_(memory), bytes_bound_(bytes_bound) {}
 
   Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) override {
-    DropUnfinished();
-    DLSM_RETURN_IF_ERROR(hold_->AllocateOutput(bytes, &current_));
-    *sink = std::make_unique<MemorySink>(memory_->At(current_), current_.bytes);
+    if (free_.bytes < bytes) DLSM_RETURN_IF_ERROR(Allocate(bytes));
+    *sink = std::make_unique<MemorySink>(memory_->At(free_), bytes);
     return Status::OK();
   }
 
   Status TableDone(TableMeta meta, std::string /*resident*/) override {
-    hold_->ShrinkOutput(current_, meta.image.bytes);
-    meta.image = current_.Sub(0, meta.image.bytes);
-    current_ = RemoteSpan{};
+    const uint64_t taken = RoundUpToExtent(meta.image.bytes);
+    meta.image = free_.Sub(0, meta.image.bytes);
+    free_ = free_.Sub(taken, free_.bytes - taken);
+    bytes_bound_ -= std::min(bytes_bound_, taken);
     tables_.push_back(std::move(meta));
     return Status::OK();
   }
 
-  // Frees a table that was begun and will not be done.
-  void DropUnfinished() {
-    if (current_.bytes > 0) hold_->ShrinkOutput(current_, 0);
-    current_ = RemoteSpan{};
+  // Frees what no table has taken.
+  void FreeRest() {
+    if (free_.bytes > 0) hold_->ShrinkOutput(free_, 0);
+    free_ = RemoteSpan{};
   }
 
+  uint64_t allocations() const { return allocations_; }
   std::vector<TableMeta> TakeTables() { return std::move(tables_); }
 
  private:
+  Status Allocate(uint64_t bytes) {
+    // So that a huge merge does not ask for more in one piece than there may be.
+    constexpr uint64_t kPieceBytesMax = uint64_t{256} << 20;
+    FreeRest();
+    ++allocations_;
+    const uint64_t wanted = std::max(bytes, std::min(bytes_bound_, kPieceBytesMax));
+    if (wanted > bytes && hold_->AllocateOutput(wanted, &free_).ok()) return Status::OK();
+    return hold_->AllocateOutput(bytes, &free_);
+  }
+
   MergeHold* const hold_;
   OwnMemory* const memory_;
-  RemoteSpan current_;  // Of the table that is being written; empty: none.
+  uint64_t bytes_bound_;  // Of the outputs that are to come.
+  RemoteSpan free_;       // Allocated, behind the last table.
+  uint64_t allocations_ = 0;
   std::vector<TableMeta> tables_;
 };
 
@@ -192,13 +219,14 @@ Status MergeService::Merge(const Job& job, MergeReply* reply) {
   }
   InputTables inputs;
   DLSM_RETURN_IF_ERROR(inputs.Open(job.request, memory_));
-  OutputTables outputs(job.hold.get(), memory_);
+  OutputTables outputs(job.hold.get(), memory_, OutputBytesBound(job.request));
   TableReadOptions read_options;
   read_options.purpose = Purpose::kCompaction;
   read_options.fill_cache = false;
   DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, memory_,
                                    job.hold->cancelled(), &outputs, &reply->statistics));
-  outputs.DropUnfinished();
+  outputs.FreeRest();
+  reply->statistics.allocations = outputs.allocations();
   DLSM_RETURN_IF_ERROR(job.hold->KeepOutputs());
   reply->outputs = outputs.TakeTables();
   return Status::OK();

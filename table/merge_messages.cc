@@ -7,7 +7,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 // More snapshots, ranges, cut points or tables than any merge has; and a bound on what a hostile
 // message can make its receiver allocate.
@@ -90,8 +90,13 @@ Status GetTableOptions(Slice* from, TableOptions* options,
   return Status::OK();
 }
 
+void PutKeys(std::string* to, const std::vector<std::string>& keys) {
+  PutCount(to, keys.size());
+  for (const std::string& key : keys) PutLengthPrefixed(to, key);
+}
+
 // | snapshots: count, 8 each | older: count, two keys each | begin, end: flag and key each |
-// | table bytes max: 8 | cut points: count, keys |
+// | table bytes max: 8 | cut points: count, keys | cut candidates: count, keys | hash bits: 4 |
 void PutMergeOptions(std::string* to, const MergeOptions& options) {
   PutCount(to, options.snapshots.size());
   for (const SequenceNumber snapshot : options.snapshots) PutFixed64(to, snapshot);
@@ -105,8 +110,9 @@ void PutMergeOptions(std::string* to, const MergeOptions& options) {
   PutFlag(to, options.has_end);
   PutLengthPrefixed(to, options.end);
   PutFixed64(to, options.table_bytes_max);
-  PutCount(to, options.cut_points.size());
-  for (const std::string& cut : options.cut_points) PutLengthPrefixed(to, cut);
+  PutKeys(to, options.cut_points);
+  PutKeys(to, options.cut_candidates);
+  PutFixed32(to, options.cut_hash_bits);
 }
 
 bool GetSnapshots(Slice* from, std::vector<SequenceNumber>* snapshots) {
@@ -130,22 +136,23 @@ bool GetOlder(Slice* from, std::vector<KeyRange>* older) {
   return true;
 }
 
-bool GetCutPoints(Slice* from, std::vector<std::string>* cut_points) {
+bool GetKeys(Slice* from, std::vector<std::string>* keys) {
   uint32_t count = 0;
   if (!GetCount(from, &count)) return false;
-  cut_points->clear();
+  keys->clear();
   for (uint32_t i = 0; i < count; ++i) {
-    if (!GetString(from, &cut_points->emplace_back())) return false;
+    if (!GetString(from, &keys->emplace_back())) return false;
   }
   return true;
 }
 
 Status GetMergeOptions(Slice* from, MergeOptions* options) {
-  const bool parsed = GetSnapshots(from, &options->snapshots) && GetOlder(from, &options->older) &&
-                      GetFlag(from, &options->has_begin) && GetString(from, &options->begin) &&
-                      GetFlag(from, &options->has_end) && GetString(from, &options->end) &&
-                      GetFixed64(from, &options->table_bytes_max) &&
-                      GetCutPoints(from, &options->cut_points);
+  const bool parsed =
+      GetSnapshots(from, &options->snapshots) && GetOlder(from, &options->older) &&
+      GetFlag(from, &options->has_begin) && GetString(from, &options->begin) &&
+      GetFlag(from, &options->has_end) && GetString(from, &options->end) &&
+      GetFixed64(from, &options->table_bytes_max) && GetKeys(from, &options->cut_points) &&
+      GetKeys(from, &options->cut_candidates) && GetFixed32(from, &options->cut_hash_bits);
   return parsed ? Status::OK() : Malformed("merge options are malformed");
 }
 
@@ -215,13 +222,13 @@ Status MergeRequest::Decode(const Slice& bytes) {
   return ExpectEnd(from);
 }
 
-// | version: 4 | five counters of 8 | tables: count, meta each |
+// | version: 4 | six counters of 8 | tables: count, meta each |
 std::string MergeReply::Encode() const {
   std::string to;
   PutFixed32(&to, kVersion);
   for (const uint64_t counter :
        {statistics.records_read, statistics.records_written, statistics.bytes_read,
-        statistics.bytes_written, statistics.micros}) {
+        statistics.bytes_written, statistics.micros, statistics.allocations}) {
     PutFixed64(&to, counter);
   }
   PutTables(&to, outputs);
@@ -233,7 +240,7 @@ Status MergeReply::Decode(const Slice& bytes) {
   DLSM_RETURN_IF_ERROR(GetVersion(&from));
   for (uint64_t* counter :
        {&statistics.records_read, &statistics.records_written, &statistics.bytes_read,
-        &statistics.bytes_written, &statistics.micros}) {
+        &statistics.bytes_written, &statistics.micros, &statistics.allocations}) {
     if (!GetFixed64(&from, counter)) return Malformed("too short");
   }
   DLSM_RETURN_IF_ERROR(GetTables(&from, &outputs));

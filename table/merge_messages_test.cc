@@ -37,6 +37,8 @@ MergeRequest SomeRequest(const FilterPolicy* filter_policy) {
   request.options.begin = "q";
   request.options.table_bytes_max = 12345;
   request.options.cut_points = {"p", "k"};
+  request.options.cut_candidates = {"o", "n"};
+  request.options.cut_hash_bits = 9;
   request.runs = {{SomeTable(1), SomeTable(2)}, {}, {SomeTable(3)}};
   return request;
 }
@@ -49,6 +51,7 @@ MergeReply SomeReply() {
   reply.statistics.bytes_read = 3;
   reply.statistics.bytes_written = 4;
   reply.statistics.micros = 5;
+  reply.statistics.allocations = 6;
   return reply;
 }
 
@@ -65,6 +68,8 @@ TEST(MergeMessagesTest, RequestComesBackAsItWas) {
   EXPECT_EQ(decoded.options.older[1].smallest, "c");
   EXPECT_TRUE(decoded.options.has_begin);
   EXPECT_FALSE(decoded.options.has_end);
+  EXPECT_EQ(decoded.options.cut_candidates, (std::vector<std::string>{"o", "n"}));
+  EXPECT_EQ(decoded.options.cut_hash_bits, 9u);
   EXPECT_EQ(decoded.runs[0][1].image, SomeTable(2).image);
   ASSERT_OK(decoded.Decode(SomeRequest(nullptr).Encode()));
   EXPECT_EQ(decoded.options.table.filter_policy, nullptr);

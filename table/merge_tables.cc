@@ -1,10 +1,12 @@
 #include "table/merge_tables.h"
 
+#include <bit>
 #include <chrono>
 
 #include "table/merge_input.h"
 #include "table/merge_writer.h"
 #include "table/version_filter.h"
+#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -126,6 +128,10 @@ uint64_t MicrosSince(std::chrono::steady_clock::time_point start) {
 }
 
 }  // namespace
+
+uint32_t CutRank(const Slice& user_key) {
+  return static_cast<uint32_t>(std::countr_zero(Hash64(user_key)));
+}
 
 Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& runs,
                    const TableReadOptions& read_options, QueuePairs* queue_pairs,

@@ -4,7 +4,8 @@
 //   1. Of each user key, a version is dropped if a newer one is visible to every live snapshot that
 //      sees it (shadowed), or if it is a deletion that every snapshot sees and `older` shows that
 //      no older table can hold the key.
-//   2. The output is cut at cut points, and where a table would exceed its byte limit.
+//   2. The output is cut at cut points, at a cut candidate behind half a table, and where a table
+//      would exceed its byte limit.
 #pragma once
 
 #include <atomic>
@@ -38,6 +39,11 @@ struct MergeOptions {
   uint64_t table_bytes_max = uint64_t{64}
                              << 20;     // Of one output's image; a lone record may exceed it.
   std::vector<std::string> cut_points;  // User keys, ascending; each starts a new table.
+  // Where a table that is half full ends early, so that tables of several merges end at the same
+  // keys: at these user keys (ascending), and where so many trailing bits of the hash of the user
+  // key are zero (0: nowhere).
+  std::vector<std::string> cut_candidates;
+  uint32_t cut_hash_bits = 0;
 };
 
 struct MergeStatistics {
@@ -46,7 +52,11 @@ struct MergeStatistics {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;  // Of images.
   uint64_t micros = 0;
+  uint64_t allocations = 0;  // Made for the outputs, on a memory node.
 };
+
+// How many trailing bits of the hash of a key are zero: what `cut_hash_bits` is compared with.
+uint32_t CutRank(const Slice& user_key);
 
 // Where outputs go.
 class MergeOutput {

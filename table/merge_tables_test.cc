@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "dLSM/filter_policy.h"
 #include "table/merging_iterator.h"
@@ -263,6 +264,38 @@ TEST_P(MergeTablesTest, KeepsWhatSomeoneCanRead) {
     uint64_t bytes_written = 0;
     for (const TestTable& table : output.tables) bytes_written += table.meta.image.bytes;
     EXPECT_EQ(statistics_.bytes_written, bytes_written);
+  }
+}
+
+// Fails if a table does not end at the first candidate behind its half, or ends at one before it.
+TEST_P(MergeTablesTest, EndsHalfFullTablesAtCandidates) {
+  TestRecords records;
+  for (int i = 0; i < 2000; ++i) {
+    records.emplace_back(MakeInternalKey(fmt::format("{:05}", i), 1), random_.Bytes(100));
+  }
+  SortRecords(comparator(), &records);
+  merge_.table_bytes_max = 64 << 10;
+  for (const bool by_hash : {false, true}) {
+    merge_.cut_candidates.clear();
+    merge_.cut_hash_bits = by_hash ? 4 : 0;
+    std::set<std::string> candidates;
+    for (int i = 0; i < 2000; ++i) {
+      const std::string key = fmt::format("{:05}", i);
+      if (by_hash ? CutRank(key) >= 4 : i % 20 == 7) candidates.insert(key);
+    }
+    if (!by_hash) merge_.cut_candidates.assign(candidates.begin(), candidates.end());
+    if (GetParam().reverse)
+      std::reverse(merge_.cut_candidates.begin(), merge_.cut_candidates.end());
+    MakeRuns(records, 2);
+    TestOutput output(&memory_, &queue_pairs_);
+    ASSERT_OK(Merge(&output));
+    ASSERT_EQ(ReadOutputs(&output), records);
+    ASSERT_GE(output.tables.size(), 3u);
+    for (size_t i = 0; i + 1 < output.tables.size(); ++i) {
+      EXPECT_GE(output.tables[i].meta.image.bytes, merge_.table_bytes_max / 4);
+      const Slice next = ExtractUserKey(output.tables[i + 1].meta.smallest);
+      EXPECT_EQ(candidates.count(next.ToString()), 1u) << next.ToString();
+    }
   }
 }
 

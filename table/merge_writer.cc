@@ -77,7 +77,7 @@ void MergeWriter::Enqueue(const TableIterator& record) {
 
 Status MergeWriter::WritePending() {
   if (pending_.empty()) return Status::OK();
-  const bool cut = PassesCutPoint(ExtractUserKey(pending_.front().internal_key));
+  const bool cut = MustCut(ExtractUserKey(pending_.front().internal_key));
   if (builder_ != nullptr && !split_ && (cut || !Fits(pending_bytes_bound_))) {
     DLSM_RETURN_IF_ERROR(CloseTable());
   }
@@ -99,13 +99,22 @@ Status MergeWriter::Write(const Pending& record) {
   return Status::OK();
 }
 
-bool MergeWriter::PassesCutPoint(const Slice& user_key) {
-  const auto& cuts = options_.cut_points;
-  const size_t before = cut_point_;
-  while (cut_point_ < cuts.size() && comparator_.CompareUserKeys(cuts[cut_point_], user_key) <= 0) {
-    ++cut_point_;
+bool MergeWriter::Passes(const std::vector<std::string>& keys, const Slice& user_key,
+                         size_t* next) const {
+  const size_t before = *next;
+  while (*next < keys.size() && comparator_.CompareUserKeys(keys[*next], user_key) <= 0) ++*next;
+  return *next != before;
+}
+
+// Asked about every user key: what was passed must not be passed again.
+bool MergeWriter::MustCut(const Slice& user_key) {
+  bool cut = Passes(options_.cut_points, user_key, &cut_point_);
+  const bool candidate = Passes(options_.cut_candidates, user_key, &cut_candidate_);
+  const bool hashes = options_.cut_hash_bits > 0;
+  if (builder_ != nullptr && !cut && (candidate || hashes) && IsHalfFull()) {
+    cut = candidate || CutRank(user_key) >= options_.cut_hash_bits;
   }
-  return cut_point_ != before;
+  return cut;
 }
 
 Status MergeWriter::OpenTable(const Pending& first) {

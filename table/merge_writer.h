@@ -41,7 +41,11 @@ class MergeWriter {
   void Enqueue(const TableIterator& record);
   Status WritePending();
   Status Write(const Pending& record);
-  bool PassesCutPoint(const Slice& user_key);
+  // Whether one of `keys`, from the one at *next on, is at or before `user_key`; *next goes behind
+  // it.
+  bool Passes(const std::vector<std::string>& keys, const Slice& user_key, size_t* next) const;
+  bool MustCut(const Slice& user_key);
+  bool IsHalfFull() const { return builder_->ImageBytesBound() >= table_bytes_max_ / 2; }
   bool Fits(uint64_t bytes) const { return builder_->ImageBytesBound() + bytes <= capacity_; }
   Status OpenTable(const Pending& first);
   Status CloseTable();
@@ -55,7 +59,8 @@ class MergeWriter {
   const uint64_t table_bytes_max_;
   uint64_t image_bytes_left_;  // Of image_bytes_bound; 0 if nothing is known.
 
-  size_t cut_point_ = 0;  // The next of options_.cut_points.
+  size_t cut_point_ = 0;      // The next of options_.cut_points.
+  size_t cut_candidate_ = 0;  // The next of options_.cut_candidates.
   std::unique_ptr<TableSink> sink_;
   std::unique_ptr<TableBuilder> builder_;  // Null between tables. Goes before its sink.
   uint64_t capacity_ = 0;                  // Of the current table's image.

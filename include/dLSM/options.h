@@ -25,6 +25,17 @@ enum class TableFormat : unsigned char {
   kBlockBased = 1,       // Blocks of block_size bytes; needed for compression.
 };
 
+// The shape of the tree, and what is merged when. A database may be opened with another style than
+// before where its tree allows that; see DB::Open.
+enum class CompactionStyle : unsigned char {
+  kLeveled = 0,  // Partitioned leveling (LevelDB): below level 0, tables of a level are disjoint.
+  kGuards = 1,   // FLSM (PebblesDB): they overlap within guards, and merges append.
+  kLeveledChooseBest = 2,  // kLeveled; the table with the least overlap is merged first.
+  kFullLeveling = 3,       // Each level is one sorted run, merged as a whole.
+  kTiered = 4,             // Each level collects sorted runs, which become one of the next.
+  kSizeTiered = 5,         // HBase: all runs are in level 0; neighbours of like size are merged.
+};
+
 enum class CompactionPlace : unsigned char {
   kMemoryNode = 0,   // Next to the data; only requests and indexes cross the network.
   kComputeNode = 1,  // All data crosses the network, twice.
@@ -79,6 +90,7 @@ struct Options {
   bool paranoid_checks = false;
 
   // -------- Merges.
+  CompactionStyle compaction_style = CompactionStyle::kLeveled;
   CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
   int max_background_flushes = 2;
   int max_background_compactions = 2;
@@ -88,6 +100,14 @@ struct Options {
   uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
   double max_bytes_for_level_multiplier = 10;
   int num_levels = 7;
+  // kGuards: how many sorted runs a guard may have before it is merged.
+  int max_tables_per_guard = 8;
+  // kGuards: trailing zero bits of the hash of a key that may start a guard; 0: as many as make for
+  // eight such keys in a table.
+  int guard_bits = 0;
+  // Styles that keep several sorted runs of the same keys: how many percent of the oldest run the
+  // newer ones may have.
+  int max_size_amplification_percent = 100;
   // Writers that wait for memory this long without any progress of flushes get Busy.
   uint64_t write_stall_timeout_ms = 30000;
 

@@ -34,6 +34,11 @@ enum class Ticker : uint32_t {
   kMergeBytesRead,
   kMergeBytesWritten,
   kMergeMicros,
+  kMergeCalls,            // To memory nodes.
+  kMergeAllocations,      // Of memory nodes, for the outputs.
+  kMergeTables,           // Made by merges.
+  kMergesInPlace,         // Of a guard, back into it.
+  kMergesForSeeks,        // Of these, the ones that seeks have asked for.
   kStallMicrosMemtables,  // Writers waited for a flush.
   kStallMicrosLevel0,     // Writers waited for merges out of level 0.
   kStallMicrosMemory,     // Writers waited for room on a memory node.

@@ -1,0 +1,180 @@
+// Databases with guards: that they last, what they cost the memory node, and the change of styles.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "db/test_database_testing.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+class GuardsTest : public testing::Test {
+ protected:
+  Options GuardsOptions(const std::string& fabric = "tcp") const {
+    Options options = node_.With(TinyOptions(), fabric);
+    options.compaction_style = CompactionStyle::kGuards;
+    options.max_tables_per_guard = 4;
+    return options;
+  }
+
+  static std::string ValueOf(uint64_t number, uint64_t round) {
+    return std::to_string(number) + "-" + std::to_string(round) + std::string(200, 'v');
+  }
+
+  static void Load(DB* db, uint64_t keys, uint64_t writes, uint64_t seed) {
+    Random random(seed);
+    for (uint64_t i = 0; i < writes; ++i) {
+      const uint64_t number = random.Uniform(keys);
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(number), ValueOf(number, seed)));
+    }
+  }
+
+  static std::string Guards(DB* db) {
+    std::string text;
+    EXPECT_TRUE(db->GetProperty("dlsm.guards", &text));
+    return text;
+  }
+
+  TestNode node_;
+};
+
+// Fails if guards do not come into being, or are lost on the way through the manifest.
+TEST_F(GuardsTest, GuardsLast) {
+  std::string before;
+  {
+    const auto db = OpenOrDie(GuardsOptions(), "db");
+    Load(db.get(), 20000, 20000, 1);
+    ASSERT_OK(db->Flush(FlushOptions()));
+    ASSERT_OK(db->WaitForBackgroundWork());
+    before = Guards(db.get());
+    EXPECT_NE(before.find("\n  key"), std::string::npos) << before;
+    ASSERT_OK(db->Close());
+  }
+  const auto db = OpenOrDie(GuardsOptions(), "db");
+  EXPECT_EQ(Guards(db.get()), before);
+  for (uint64_t i = 0; i < 20000; i += 37) {
+    const std::string value = GetOr(db.get(), NumberedKey(i));
+    EXPECT_TRUE(value == "(none)" || value == ValueOf(i, 1)) << value;
+  }
+}
+
+// Fails if each table of a merge needs a call, or an allocation, of its own.
+TEST_F(GuardsTest, AMergeIsOneCallAndOneAllocation) {
+  Options options = GuardsOptions();
+  options.max_subcompactions = 1;
+  const auto db = OpenOrDie(options, "db");
+  for (uint64_t seed = 1; seed <= 4; ++seed) Load(db.get(), 20000, 20000, seed);
+  ASSERT_OK(db->WaitForBackgroundWork());
+  const auto statistics = db->GetStatistics();
+  const uint64_t merges = statistics->Get(Ticker::kMergesRemote);
+  EXPECT_GT(merges, 20u);
+  EXPECT_EQ(statistics->Get(Ticker::kMergeCalls), merges);
+  EXPECT_LE(statistics->Get(Ticker::kMergeAllocations), merges + merges / 20);
+  EXPECT_GT(statistics->Get(Ticker::kMergeTables), 3 * merges);
+}
+
+// Fails if a deletion goes while an older version of its key lies in a run outside the merge or in
+// a deeper level.
+TEST_F(GuardsTest, DeletedKeysStayDeleted) {
+  const auto db = OpenOrDie(GuardsOptions("shm"), "db");
+  constexpr uint64_t kKeys = 6000;
+  Load(db.get(), kKeys, 3 * kKeys, 1);
+  for (uint64_t i = 0; i < kKeys; i += 2) ASSERT_OK(db->Delete(WriteOptions(), NumberedKey(i)));
+  // Only odd keys from here on: they carry the deletions down.
+  Random random(7);
+  for (uint64_t i = 0; i < 4 * kKeys; ++i) {
+    const uint64_t number = random.Uniform(kKeys) | 1;
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(number), ValueOf(number, 2)));
+    if (i % kKeys != 0) continue;
+    for (uint64_t deleted = 0; deleted < kKeys; deleted += 2) {
+      ASSERT_EQ(GetOr(db.get(), NumberedKey(deleted)), "(none)");
+    }
+  }
+  db->CompactRange(nullptr, nullptr);
+  for (uint64_t deleted = 0; deleted < kKeys; deleted += 2) {
+    ASSERT_EQ(GetOr(db.get(), NumberedKey(deleted)), "(none)");
+  }
+  EXPECT_LE(NumberProperty(db.get(), "dlsm.entries"), kKeys / 2);
+}
+
+// Fails if the whole range is not one run in one level after a manual compaction.
+TEST_F(GuardsTest, CompactRangeLeavesOneRun) {
+  const auto db = OpenOrDie(GuardsOptions("shm"), "db");
+  Load(db.get(), 20000, 40000, 1);
+  db->CompactRange(nullptr, nullptr);
+  const std::string text = Guards(db.get());
+  size_t levels_with_tables = 0;
+  for (size_t at = text.find("level "); at != std::string::npos; at = text.find("level ", at + 1)) {
+    const std::string line = text.substr(at, text.find('\n', at) - at);
+    if (line.find("runs-most 0") != std::string::npos) continue;
+    ++levels_with_tables;
+    EXPECT_NE(line.find("runs-most 1 "), std::string::npos) << line;
+  }
+  EXPECT_EQ(levels_with_tables, 1u) << text;
+}
+
+// Fails if seeks do not get the guards merged that they visit.
+TEST_F(GuardsTest, SeeksMergeWhatTheyVisit) {
+  Options options = GuardsOptions("shm");
+  options.max_tables_per_guard = 8;
+  const auto db = OpenOrDie(options, "db");
+  Load(db.get(), 20000, 30000, 1);
+  ASSERT_OK(db->WaitForBackgroundWork());
+  const auto statistics = db->GetStatistics();
+  for (uint64_t i = 0; i < 200000 && statistics->Get(Ticker::kMergesForSeeks) == 0; ++i) {
+    const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
+    iterator->Seek(NumberedKey(i % 20000));
+    ASSERT_TRUE(iterator->status().ok());
+  }
+  EXPECT_GT(statistics->Get(Ticker::kMergesForSeeks), 0u);
+}
+
+// Fails if a change of style loses data, or is refused where the tree allows it.
+TEST_F(GuardsTest, StylesCanBeChanged) {
+  Options guards = GuardsOptions("shm");
+  Options leveled = guards;
+  leveled.compaction_style = CompactionStyle::kLeveled;
+  uint64_t round = 0;
+  for (const Options* options : {&leveled, &guards, &leveled, &guards}) {
+    const auto db = OpenOrDie(*options, "db");
+    if (round > 0) {
+      for (uint64_t i = 0; i < 5000; ++i) {
+        ASSERT_EQ(GetOr(db.get(), NumberedKey(i)), ValueOf(i, round));
+      }
+    }
+    ++round;
+    for (uint64_t i = 0; i < 5000; ++i) {
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)));
+    }
+    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->Close());
+  }
+}
+
+// Fails if a tree is taken over that the other style cannot read right, or a refusal changes it or
+// does not say what to do.
+TEST_F(GuardsTest, AnUnfitTreeIsRefused) {
+  Options leveled = GuardsOptions("shm");
+  leveled.compaction_style = CompactionStyle::kLeveled;
+  Options guards = GuardsOptions("shm");
+  for (const auto& [first, second] : {std::pair{leveled, guards}, std::pair{guards, leveled}}) {
+    const std::string name = first.compaction_style == CompactionStyle::kGuards ? "g" : "l";
+    {
+      const auto db = OpenOrDie(first, name);
+      Load(db.get(), 20000, 40000, 1);
+      ASSERT_OK(db->WaitForBackgroundWork());
+      ASSERT_OK(db->Close());
+    }
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(second, name, &db);
+    ASSERT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_NE(status.ToString().find("CompactRange"), std::string::npos) << status.ToString();
+    db = OpenOrDie(first, name);
+    EXPECT_GT(NumberProperty(db.get(), "dlsm.entries"), 10000u);
+  }
+}
+
+}  // namespace
+}  // namespace dlsm

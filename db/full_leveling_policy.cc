@@ -1,0 +1,72 @@
+// Leveling without partitions: each level is one sorted run, and a level that is full is merged
+// with all of the next. (Luo & Carey section 2.2)
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "db/merge_policy.h"
+
+namespace dlsm {
+namespace {
+
+class FullLevelingPolicy final : public MergePolicy {
+ public:
+  explicit FullLevelingPolicy(const LeveledPolicyConfig& config) : config_(config) {}
+
+  std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
+    // The upper one first: merges below it wait for nothing but their own inputs.
+    for (size_t level = 0; level + 1 < version.levels().size(); ++level) {
+      if (!IsFull(version, level)) continue;
+      std::optional<MergePick> pick = PickLevel(version, busy, level);
+      if (pick.has_value()) return pick;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
+                                      size_t level, const Slice* begin, const Slice* end,
+                                      bool* done) override {
+    *done = level + 1 == version.levels().size() ||
+            version.levels()[level].Overlapping(version.comparator(), begin, end).empty();
+    return *done ? std::nullopt : PickLevel(version, busy, level);
+  }
+
+  size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
+    return std::max<size_t>(1, DeepestLevel(version, begin, end));
+  }
+
+ private:
+  bool IsFull(const Version& version, size_t level) const {
+    const Level& of = version.levels()[level];
+    if (level == 0) return of.table_count() >= config_.level0_trigger;
+    return static_cast<double>(of.bytes()) >=
+           static_cast<double>(config_.base_bytes) *
+               std::pow(config_.multiplier, static_cast<double>(level - 1));
+  }
+
+  static std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,
+                                            size_t level) {
+    MergePick pick;
+    pick.level = level;
+    pick.target_level = level + 1;
+    pick.inputs = version.levels()[level].AllTables();
+    pick.target_inputs = version.levels()[level + 1].AllTables();
+    if (pick.inputs.empty() || AnyBusy(pick.inputs, busy) || AnyBusy(pick.target_inputs, busy)) {
+      return std::nullopt;
+    }
+    pick.older = RangesOf(version.comparator(), TablesFrom(version, level + 2));
+    // A level below level 0 is one run already.
+    pick.trivial_move = pick.target_inputs.empty() && level > 0;
+    return pick;
+  }
+
+  const LeveledPolicyConfig config_;
+};
+
+}  // namespace
+
+std::unique_ptr<MergePolicy> NewFullLevelingPolicy(const LeveledPolicyConfig& config) {
+  return std::make_unique<FullLevelingPolicy>(config);
+}
+
+}  // namespace dlsm

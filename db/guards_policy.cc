@@ -1,0 +1,356 @@
+// FLSM, the fragmented log-structured merge tree (PebblesDB section 3): a level is divided by
+// guards, tables overlap only within a guard, and a merge appends to the next level instead of
+// rewriting it.
+//
+//   level L     | sentinel            | g3: t9 t6           |    a guard with runs_max runs is full
+//                        merge t9 t6, cut at g4 and g5  v
+//   level L+1   | sentinel: t1 | g2:  | g3: t2 | g4: t3 | g5: |    the pieces go in front of t2, t3
+//
+//   1. Level 0 is one guard: all of it is merged into level 1.
+//   2. A full guard is merged as a whole; the output is cut at the guards of the next level.
+//   3. In the deepest level that has tables, a guard is merged in place: all of it when it is full
+//      or its newer runs outweigh the oldest; only the newer runs where they are small beside that.
+//      A merge from above that would make such a merge due takes the guard along.
+//   4. A guard that seeks visit is merged in place when they have cost as much as the merge will.
+//   5. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
+//      next, which is how a deeper level comes into use.
+//
+// Guards are starts of tables. A merge ends tables at keys whose hash ends in zeros, so at the same
+// keys each time; where the level below has guards already, it takes those. What begins a table is
+// made a guard where it divides no table of this level or a deeper one: so nothing is rewritten to
+// make a guard, a guard of a level is one of every deeper level, and there are more of them the
+// deeper the level. Only as many as keep a merge's piece about one table in size are made.
+//
+// A guard has one merge at a time, of tables as old as any that it has, so what goes down is older
+// than what stays. Tables that come from above meanwhile lie in front of both.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "db/merge_policy.h"
+#include "db/table_runs.h"
+
+namespace dlsm {
+namespace {
+
+class GuardsPolicy final : public MergePolicy {
+ public:
+  explicit GuardsPolicy(const GuardsPolicyConfig& config) : config_(config) {}
+
+  std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
+    std::vector<Candidate> candidates;
+    CollectLevel0(version, &candidates);
+    for (size_t level = 1; level < version.levels().size(); ++level) {
+      CollectGuards(version, level, &candidates);
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+    for (const Candidate& candidate : candidates) {
+      std::optional<MergePick> pick =
+          candidate.down
+              ? PickDown(version, busy, candidate.level, *candidate.guard, /*take_all=*/false)
+              : PickInPlace(version, busy, candidate.level, *candidate.guard, candidate.for_seeks);
+      if (!pick.has_value()) continue;
+      pick->for_seeks = candidate.for_seeks;
+      return pick;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
+                                      size_t level, const Slice* begin, const Slice* end,
+                                      bool* done) override {
+    *done = true;
+    const size_t bottom = Bottom(version);
+    for (const Guard* guard : version.levels()[level].AllGuards()) {
+      if (!HoldsSome(version.comparator(), *guard, begin, end)) continue;
+      const bool in_place = level > 0 && level == bottom;
+      if (in_place && CountRuns(version.comparator(), guard->tables) < 2) continue;
+      *done = false;
+      std::optional<MergePick> pick =
+          in_place ? PickInPlace(version, busy, level, *guard, /*take_all=*/true)
+                   : PickDown(version, busy, level, *guard, /*take_all=*/true);
+      if (pick.has_value()) return pick;
+    }
+    return std::nullopt;
+  }
+
+  size_t ManualLevels(const Version& version, const Slice*, const Slice*) const override {
+    return Bottom(version) + 1;
+  }
+
+ private:
+  struct Candidate {
+    double score;
+    size_t level;
+    const Guard* guard;
+    bool down;
+    bool for_seeks = false;
+  };
+
+  // The deepest level that has tables; at least 1.
+  static size_t Bottom(const Version& version) {
+    size_t level = version.levels().size() - 1;
+    while (level > 1 && version.levels()[level].table_count() == 0) --level;
+    return level;
+  }
+
+  double BytesMax(size_t level) const {
+    return static_cast<double>(config_.base_bytes) *
+           std::pow(static_cast<double>(config_.runs_max), static_cast<double>(level));
+  }
+
+  // How many guards keep a piece of a merge into this level about one table in size.
+  size_t GuardsMax(size_t level) const {
+    const double pieces = BytesMax(level - 1) / static_cast<double>(config_.table_bytes_max);
+    return static_cast<size_t>(std::clamp(pieces, 1.0, 1e9));
+  }
+
+  void CollectLevel0(const Version& version, std::vector<Candidate>* candidates) const {
+    const Guard& guard = version.levels()[0].sentinel();
+    const double score =
+        static_cast<double>(guard.tables.size()) / static_cast<double>(config_.level0_trigger);
+    if (score >= 1) candidates->push_back({score, 0, &guard, true});
+  }
+
+  void CollectGuards(const Version& version, size_t level,
+                     std::vector<Candidate>* candidates) const {
+    const size_t bottom = Bottom(version);
+    if (level > bottom) return;
+    const double fill = static_cast<double>(version.levels()[level].bytes()) / BytesMax(level);
+    const bool can_go_down = level + 1 < version.levels().size();
+    const Guard* largest = nullptr;
+    uint64_t largest_bytes = 0;
+    for (const Guard* guard : version.levels()[level].AllGuards()) {
+      if (guard->tables.empty()) continue;
+      const std::vector<std::vector<TableRef>> runs = RunsOf(version.comparator(), guard->tables);
+      const double score = static_cast<double>(runs.size()) / static_cast<double>(config_.runs_max);
+      const uint64_t bytes = BytesOf(guard->tables);
+      if (bytes > largest_bytes) {
+        largest = guard;
+        largest_bytes = bytes;
+      }
+      if (score < 1 && WornBySeeks(*guard, runs.size())) {
+        candidates->push_back({score, level, guard, false, true});
+      } else if (level < bottom) {
+        if (score >= 1) candidates->push_back({score, level, guard, true});
+      } else if (runs.size() > 1 && (score >= 1 || Outweighed(bytes, BytesOf(runs.back())))) {
+        // It is not worth while to merge in place what is going to move down anyway.
+        const bool down = score >= 1 && fill >= 0.5 && can_go_down;
+        candidates->push_back({score, level, guard, down});
+      }
+    }
+    if (fill > 1 && can_go_down) candidates->push_back({fill, level, largest, true});
+  }
+
+  // Whether what is newer than the oldest run is too much beside it.
+  bool Outweighed(uint64_t bytes, uint64_t oldest_bytes) const {
+    const uint64_t newer = bytes - oldest_bytes;
+    return newer >= config_.table_bytes_max &&
+           newer >= oldest_bytes / 100 * config_.newer_percent_max;
+  }
+
+  // Each seek has looked at one run for each that a merge would leave. To look at a run costs as
+  // much as to merge a few records, and several kilobytes of prefetch on the wire besides.
+  static bool WornBySeeks(const Guard& guard, size_t runs) {
+    constexpr uint64_t kRecordsPerLook = 8;
+    constexpr uint64_t kSeeksMin = 16;
+    uint64_t entries = 0;
+    for (const TableRef& table : guard.tables) entries += table->meta().entries;
+    const uint64_t seeks = guard.tables.back()->seeks();
+    return runs > 1 && seeks >= kSeeksMin && seeks * (runs - 1) * kRecordsPerLook >= entries;
+  }
+
+  static bool HoldsSome(const InternalKeyComparator& comparator, const Guard& guard,
+                        const Slice* begin, const Slice* end) {
+    return std::any_of(guard.tables.begin(), guard.tables.end(), [&](const TableRef& table) {
+      return (begin == nullptr ||
+              comparator.CompareUserKeys(ExtractUserKey(table->largest()), *begin) >= 0) &&
+             (end == nullptr ||
+              comparator.CompareUserKeys(ExtractUserKey(table->smallest()), *end) <= 0);
+    });
+  }
+
+  static bool Overlap(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables,
+                      const Guard& guard) {
+    return std::any_of(tables.begin(), tables.end(), [&](const TableRef& table) {
+      const Slice begin = ExtractUserKey(table->smallest());
+      const Slice end = ExtractUserKey(table->largest());
+      return HoldsSome(comparator, guard, &begin, &end);
+    });
+  }
+
+  // The guard's tables merged into the next level; with those of its guards that are due, or, with
+  // `take_all` and if the next level is the deepest, all.
+  std::optional<MergePick> PickDown(const Version& version, const TablesInMerge& busy, size_t level,
+                                    const Guard& guard, bool take_all) const {
+    if (guard.tables.empty() || AnyBusy(guard.tables, busy)) return std::nullopt;
+    const InternalKeyComparator& comparator = version.comparator();
+    MergePick pick;
+    pick.level = level;
+    pick.target_level = level + 1;
+    pick.inputs = guard.tables;
+    const KeyRange hull = HullOf(comparator, pick.inputs);
+    const Level& target = version.levels()[pick.target_level];
+    pick.cut_points = GuardKeys(comparator, target, hull);
+    const bool deepest = pick.target_level >= Bottom(version);
+    const uint64_t piece = BytesOf(pick.inputs) / (pick.cut_points.size() + 1);
+    for (const Guard* below : target.AllGuards()) {
+      if (!IsWithin(comparator, target, *below, hull) || below->tables.empty()) continue;
+      const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, below->tables);
+      // It does not keep up: its merge comes first.
+      if (!deepest && runs.size() >= 2 * config_.runs_max) return std::nullopt;
+      const bool due = runs.size() + 1 >= config_.runs_max ||
+                       Outweighed(BytesOf(below->tables) + piece, BytesOf(runs.back()));
+      if (!deepest || !(due || take_all) || AnyBusy(below->tables, busy) ||
+          !Overlap(comparator, pick.inputs, *below)) {
+        continue;
+      }
+      pick.target_inputs.insert(pick.target_inputs.end(), below->tables.begin(),
+                                below->tables.end());
+    }
+    SetOlder(version, hull, pick.target_level, &pick);
+    SetCuts(version, hull, &pick);
+    pick.target_guards_max = deepest ? SIZE_MAX : GuardsMax(pick.target_level);
+    pick.undivided = level > 0;  // Other guards' merges run side by side with it.
+    if (level > 0) pick.guards_max = GuardsMax(level);
+    if (target.guards().size() < pick.target_guards_max) {
+      pick.guard_bytes = pick.target_inputs.empty() ? config_.table_bytes_max / 2 : GuardBytes();
+    }
+    TryTrivialMove(comparator, &pick);
+    return pick;
+  }
+
+  // The guard's tables, or the newest of them, merged into tables of the same guard.
+  std::optional<MergePick> PickInPlace(const Version& version, const TablesInMerge& busy,
+                                       size_t level, const Guard& guard, bool take_all) const {
+    if (AnyBusy(guard.tables, busy)) return std::nullopt;
+    const InternalKeyComparator& comparator = version.comparator();
+    MergePick pick;
+    pick.level = pick.target_level = level;
+    pick.undivided = true;
+    const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, guard.tables);
+    const uint64_t newer = BytesOf(guard.tables) - BytesOf(runs.back());
+    const bool only_newer = !take_all && runs.size() > 2 && newer < BytesOf(runs.back()) / 2;
+    for (size_t i = 0; i + (only_newer ? 1 : 0) < runs.size(); ++i) {
+      pick.inputs.insert(pick.inputs.end(), runs[i].begin(), runs[i].end());
+    }
+    const KeyRange hull = HullOf(comparator, pick.inputs);
+    SetOlder(version, hull, level, &pick);
+    SetCuts(version, hull, &pick);
+    if (level == Bottom(version)) pick.guard_bytes = GuardBytes();
+    TryTrivialMove(comparator, &pick);
+    return pick;
+  }
+
+  // A guard in use has room for this much; one of the deepest level that has more is split.
+  uint64_t GuardBytes() const { return config_.runs_max * config_.table_bytes_max / 2; }
+
+  // Keys of guards behind the first key of the hull, up to its last.
+  static std::vector<std::string> GuardKeys(const InternalKeyComparator& comparator,
+                                            const Level& level, const KeyRange& hull) {
+    std::vector<std::string> keys;
+    for (const Guard& guard : level.guards()) {
+      if (comparator.CompareUserKeys(hull.smallest, guard.key) < 0 &&
+          comparator.CompareUserKeys(guard.key, hull.largest) <= 0) {
+        keys.push_back(guard.key);
+      }
+    }
+    return keys;
+  }
+
+  // Whether a guard's range overlaps the hull.
+  static bool IsWithin(const InternalKeyComparator& comparator, const Level& level,
+                       const Guard& guard, const KeyRange& hull) {
+    const Guard& first = level.GuardFor(comparator, hull.smallest);
+    if (&guard == &first) return true;
+    return &guard != &level.sentinel() &&
+           comparator.CompareUserKeys(hull.smallest, guard.key) < 0 &&
+           comparator.CompareUserKeys(guard.key, hull.largest) <= 0;
+  }
+
+  // Everything from the level `first` on that may hold older versions of what is merged. Of
+  // `first` itself the inputs do not count, nor, in place, what lies in front of them: the merge
+  // takes the newest.
+  static void SetOlder(const Version& version, const KeyRange& hull, size_t first,
+                       MergePick* pick) {
+    TablesInMerge inputs;
+    for (const TableRef& table : pick->inputs) inputs.insert(table->number());
+    for (const TableRef& table : pick->target_inputs) inputs.insert(table->number());
+    const Slice begin = hull.smallest;
+    const Slice end = hull.largest;
+    std::vector<TableRef> older;
+    for (size_t level = first; level < version.levels().size(); ++level) {
+      for (const TableRef& table :
+           version.levels()[level].Overlapping(version.comparator(), &begin, &end)) {
+        if (inputs.count(table->number()) == 0) older.push_back(table);
+      }
+    }
+    pick->older = RangesOf(version.comparator(), older);
+  }
+
+  // Where tables of the output should end, so that guards can be made of their boundaries.
+  void SetCuts(const Version& version, const KeyRange& hull, MergePick* pick) const {
+    const InternalKeyComparator& comparator = version.comparator();
+    const Slice begin = hull.smallest;
+    const Slice end = hull.largest;
+    const size_t below = pick->target_level + 1;
+    if (below < version.levels().size()) {
+      const Level& level = version.levels()[below];
+      if (!level.Overlapping(comparator, &begin, &end).empty()) {
+        pick->cut_candidates = GuardKeys(comparator, level, hull);
+        return;
+      }
+    }
+    pick->cut_hash_bits = config_.hash_bits > 0 ? config_.hash_bits : BitsFor(pick->inputs);
+  }
+
+  // Eight keys in each table.
+  uint32_t BitsFor(const std::vector<TableRef>& tables) const {
+    uint64_t entries = 1;
+    for (const TableRef& table : tables) entries += table->meta().entries;
+    const uint64_t record_bytes = std::max<uint64_t>(BytesOf(tables) / entries, 1);
+    const uint64_t records = config_.table_bytes_max / record_bytes / 8;
+    return std::max<uint32_t>(static_cast<uint32_t>(std::bit_width(records)), 2) - 1;
+  }
+
+  // Disjoint tables that lie within guards of the target level, and are not crumbs, only move.
+  void TryTrivialMove(const InternalKeyComparator& comparator, MergePick* pick) const {
+    if (!pick->target_inputs.empty()) return;
+    std::vector<TableRef> tables = pick->inputs;
+    std::sort(tables.begin(), tables.end(), [&](const TableRef& a, const TableRef& b) {
+      return comparator.Compare(a->smallest(), b->smallest()) < 0;
+    });
+    if (tables.size() > 1 &&
+        BytesOf(tables) / tables.size() < std::min(config_.table_bytes_max, config_.base_bytes) / 8)
+      return;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      if (tables[i]->meta().deletions > 0) return;
+      const Slice smallest = ExtractUserKey(tables[i]->smallest());
+      const Slice largest = ExtractUserKey(tables[i]->largest());
+      if (i > 0 &&
+          comparator.CompareUserKeys(ExtractUserKey(tables[i - 1]->largest()), smallest) >= 0) {
+        return;
+      }
+      for (const std::string& cut : pick->cut_points) {
+        if (comparator.CompareUserKeys(smallest, cut) < 0 &&
+            comparator.CompareUserKeys(cut, largest) <= 0) {
+          return;
+        }
+      }
+    }
+    pick->inputs = std::move(tables);
+    pick->trivial_move = true;
+  }
+
+  const GuardsPolicyConfig config_;
+};
+
+}  // namespace
+
+std::unique_ptr<MergePolicy> NewGuardsPolicy(const GuardsPolicyConfig& config) {
+  return std::make_unique<GuardsPolicy>(config);
+}
+
+}  // namespace dlsm

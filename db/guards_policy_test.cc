@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "db/merge_policy.h"
+#include "db/policy_simulation_testing.h"
+
+namespace dlsm {
+namespace {
+
+GuardsPolicyConfig SmallConfig() {
+  GuardsPolicyConfig config;
+  config.level0_trigger = 2;
+  config.base_bytes = 240;
+  config.runs_max = 3;
+  config.table_bytes_max = 120;
+  config.hash_bits = 1;
+  return config;
+}
+
+// Fails if a lookup finds an old version, a deleted key, or none: a merge that overtakes another,
+// puts its output into the wrong place, drops a deletion that still hides something, or makes a
+// guard that divides a table.
+TEST(GuardsPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    PolicySimulation::Config config;
+    config.seed = seed;
+    config.level_count = 2 + seed % 4;
+    config.sequential = seed % 7 == 0;
+    config.key_count = seed % 3 == 0 ? 1000 : 120;
+    PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+    ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
+    EXPECT_LT(simulation.version().levels()[0].table_count(), 2u);
+    ASSERT_TRUE(simulation.CompactAll()) << "seed " << seed;
+  }
+}
+
+// Fails if the test above could not notice a resurrected key.
+TEST(GuardsPolicyTest, DroppedDeletionsAreNoticed) {
+  int noticed = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    PolicySimulation::Config config;
+    config.seed = seed;
+    config.drop_all_deletions = true;
+    PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+    noticed += simulation.Run(80, /*quiet=*/true) ? 0 : 1;
+  }
+  EXPECT_EQ(noticed, 10);
+}
+
+// Fails if data that only grows makes no guards, or all in one level: lower levels have more.
+TEST(GuardsPolicyTest, DeeperLevelsHaveMoreGuards) {
+  PolicySimulation::Config config;
+  config.key_count = 20000;
+  config.level_count = 5;
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  ASSERT_TRUE(simulation.Run(600));
+  const std::vector<Level>& levels = simulation.version().levels();
+  EXPECT_GE(levels[1].guards().size(), 1u);
+  EXPECT_GT(levels[2].guards().size(), levels[1].guards().size());
+  EXPECT_GT(levels[3].guards().size(), levels[2].guards().size());
+}
+
+// Fails if a guard keeps more runs than it may.
+TEST(GuardsPolicyTest, NoGuardStaysFull) {
+  PolicySimulation::Config config;
+  config.key_count = 3000;
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  ASSERT_TRUE(simulation.Run(300));
+  for (const Level& level : simulation.version().levels()) {
+    for (const Guard* guard : level.AllGuards()) {
+      const InternalKeyComparator& comparator = simulation.version().comparator();
+      EXPECT_LT(CountRuns(comparator, guard->tables), SmallConfig().runs_max);
+    }
+  }
+}
+
+// Fails if keys that are written in order are rewritten though no table overlaps another.
+TEST(GuardsPolicyTest, WhatComesInOrderOnlyMoves) {
+  PolicySimulation::Config config;
+  config.sequential = true;
+  config.key_count = 99999;
+  config.deletions = false;
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  ASSERT_TRUE(simulation.Run(300));
+  EXPECT_EQ(simulation.records_merged(), 0u);
+}
+
+// Fails if guards whose keys have all been deleted stay for ever.
+TEST(GuardsPolicyTest, EmptyGuardsGo) {
+  PolicySimulation::Config config;
+  config.key_count = 2000;
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  ASSERT_TRUE(simulation.Run(300));
+  const auto count = [&] {
+    size_t guards = 0;
+    for (const Level& level : simulation.version().levels()) guards += level.guards().size();
+    return guards;
+  };
+  const size_t before = count();
+  ASSERT_GT(before, 10u);
+  simulation.DeleteEverything();
+  ASSERT_TRUE(simulation.CompactAll());
+  ASSERT_TRUE(simulation.Run(4));
+  EXPECT_LT(count(), before / 2);
+}
+
+// Fails if level 0 waits for its trigger in vain, or a merge starts before.
+TEST(GuardsPolicyTest, WaitsForTheTrigger) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const auto version = [&](const std::vector<TableRef>& tables) {
+    std::vector<Level> levels(3);
+    levels[0] = levels[0].With(comparator, {}, tables);
+    return Version(comparator, std::move(levels));
+  };
+  const auto policy = NewGuardsPolicy(SmallConfig());
+  EXPECT_FALSE(policy->Pick(version({}), {}).has_value());
+  EXPECT_FALSE(policy->Pick(version(MakeFakeTables({{1, "a", "z"}})), {}).has_value());
+  const std::vector<TableRef> two = MakeFakeTables({{2, "b", "y", 9, 9}, {1, "a", "z"}});
+  const auto pick = policy->Pick(version(two), {});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_EQ(NumbersOf(pick->inputs), (std::vector<uint64_t>{2, 1}));
+  EXPECT_FALSE(policy->Pick(version(two), {1}).has_value()) << "one is in a merge";
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,76 @@
+#include "db/level_shape.h"
+
+#include <string>
+#include <utility>
+
+#include "db/table_runs.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+Status Unfit(const char* what) {
+  return Status::InvalidArgument(
+      what,
+      "open it with the compaction_style it had, call CompactRange(nullptr, nullptr) and "
+      "close it first");
+}
+
+// Tables of all guards, by key.
+Status ToByKey(const InternalKeyComparator& comparator, Level* level) {
+  *level = level->Flattened(Guard::Order::kByKey);
+  const bool disjoint = level->CheckInvariants(comparator).ok();
+  return disjoint ? Status::OK() : Unfit("this compaction_style has no guards with several runs");
+}
+
+Status ToLeveled(const InternalKeyComparator& comparator, std::vector<Level>* levels) {
+  for (size_t i = 1; i < levels->size(); ++i) {
+    DLSM_RETURN_IF_ERROR(ToByKey(comparator, &(*levels)[i]));
+  }
+  return Status::OK();
+}
+
+bool HasDisjointTables(const Level& level) {
+  return level.sentinel().order == Guard::Order::kByKey && level.table_count() > 0;
+}
+
+// A leveled tree merges parts of a level down, so that its levels do not divide history: where two
+// of them overlap, no merge could say which of their tables is the newer.
+Status ToRuns(const InternalKeyComparator& comparator, bool guards, std::vector<Level>* levels) {
+  size_t disjoint_levels = 0;
+  for (size_t i = 1; i < levels->size(); ++i) {
+    Level& level = (*levels)[i];
+    disjoint_levels += HasDisjointTables(level) ? 1 : 0;
+    if (!guards || level.sentinel().order == Guard::Order::kByKey) {
+      level = level.Flattened(Guard::Order::kNewestFirst);
+    }
+    if (!guards || i == 1) continue;
+    for (const Guard& guard : (*levels)[i - 1].guards()) {
+      if (!level.DividesTable(comparator, guard.key)) {
+        level = level.WithGuard(comparator, guard.key);
+      }
+    }
+  }
+  return disjoint_levels <= 1 ? Status::OK() : Unfit("the tree is leveled, with several levels");
+}
+
+}  // namespace
+
+Status ShapeLevels(const InternalKeyComparator& comparator, CompactionStyle style, size_t count,
+                   std::vector<Level>* levels) {
+  if (levels->size() > count) {
+    return Status::InvalidArgument("the database has " + std::to_string(levels->size()) + " levels",
+                                   "raise num_levels");
+  }
+  const bool by_key = style == CompactionStyle::kLeveled ||
+                      style == CompactionStyle::kLeveledChooseBest ||
+                      style == CompactionStyle::kFullLeveling;
+  while (levels->size() < count) {
+    const bool newest_first = levels->empty() || !by_key;
+    levels->emplace_back(newest_first ? Guard::Order::kNewestFirst : Guard::Order::kByKey);
+  }
+  return by_key ? ToLeveled(comparator, levels)
+                : ToRuns(comparator, style == CompactionStyle::kGuards, levels);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,147 @@
+#include "db/merge_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "db/table_runs.h"
+
+namespace dlsm {
+
+uint64_t MergePick::input_bytes() const { return BytesOf(inputs) + BytesOf(target_inputs); }
+
+bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
+  const bool deletes = std::any_of(inputs.begin(), inputs.end(), [](const TableRef& table) {
+    return table->meta().deletions > 0;
+  });
+  return deletes || !target_inputs.empty() || (in_place() && CountRuns(comparator, inputs) > 1);
+}
+
+bool AnyBusy(const std::vector<TableRef>& tables, const TablesInMerge& busy) {
+  return std::any_of(tables.begin(), tables.end(),
+                     [&busy](const TableRef& table) { return busy.count(table->number()) != 0; });
+}
+
+KeyRange HullOf(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables) {
+  KeyRange range;
+  for (const TableRef& table : tables) {
+    const Slice smallest = ExtractUserKey(table->smallest());
+    const Slice largest = ExtractUserKey(table->largest());
+    const bool first = table == tables.front();
+    if (first || comparator.CompareUserKeys(smallest, range.smallest) < 0) {
+      range.smallest = smallest.ToString();
+    }
+    if (first || comparator.CompareUserKeys(largest, range.largest) > 0) {
+      range.largest = largest.ToString();
+    }
+  }
+  return range;
+}
+
+std::vector<KeyRange> RangesOf(const InternalKeyComparator& comparator,
+                               const std::vector<TableRef>& tables) {
+  std::vector<KeyRange> ranges;
+  for (const TableRef& table : tables) {
+    ranges.push_back(KeyRange{ExtractUserKey(table->smallest()).ToString(),
+                              ExtractUserKey(table->largest()).ToString()});
+  }
+  std::sort(ranges.begin(), ranges.end(), [&comparator](const KeyRange& a, const KeyRange& b) {
+    return comparator.CompareUserKeys(a.smallest, b.smallest) < 0;
+  });
+  std::vector<KeyRange> joined;
+  for (KeyRange& range : ranges) {
+    if (joined.empty() || comparator.CompareUserKeys(joined.back().largest, range.smallest) < 0) {
+      joined.push_back(std::move(range));
+    } else if (comparator.CompareUserKeys(joined.back().largest, range.largest) < 0) {
+      joined.back().largest = std::move(range.largest);
+    }
+  }
+  return joined;
+}
+
+std::vector<TableRef> TablesFrom(const Version& version, size_t first) {
+  std::vector<TableRef> tables;
+  for (size_t level = first; level < version.levels().size(); ++level) {
+    const std::vector<TableRef> all = version.levels()[level].AllTables();
+    tables.insert(tables.end(), all.begin(), all.end());
+  }
+  return tables;
+}
+
+size_t DeepestLevel(const Version& version, const Slice* begin, const Slice* end) {
+  for (size_t level = version.levels().size() - 1; level > 0; --level) {
+    if (!version.levels()[level].Overlapping(version.comparator(), begin, end).empty()) {
+      return level;
+    }
+  }
+  return 0;
+}
+
+namespace {
+
+// Whether a table of the merge's output may come to have keys on both sides of `key` in one of the
+// levels from `level` on.
+bool MayDivide(const InternalKeyComparator& comparator, const Slice& key, size_t level,
+               const MergePick& merge) {
+  if (merge.target_level < level) return false;
+  std::vector<TableRef> all = merge.inputs;
+  all.insert(all.end(), merge.target_inputs.begin(), merge.target_inputs.end());
+  const KeyRange hull = HullOf(comparator, all);
+  return comparator.CompareUserKeys(hull.smallest, key) < 0 &&
+         comparator.CompareUserKeys(key, hull.largest) <= 0;
+}
+
+}  // namespace
+
+VersionEdit EditOf(const MergePick& pick, const Version& version,
+                   const std::vector<TableRef>& outputs,
+                   const std::vector<const MergePick*>& others) {
+  VersionEdit edit(pick.target_level + 1);
+  VersionEdit::LevelEdit& source = edit.levels[pick.level];
+  VersionEdit::LevelEdit& target = edit.levels[pick.target_level];
+  for (const TableRef& table : pick.inputs) source.removed.push_back(table->number());
+  for (const TableRef& table : pick.target_inputs) target.removed.push_back(table->number());
+  source.guards_max = pick.guards_max;
+  target.guards_max = pick.target_guards_max;
+  target.in_place = pick.in_place();
+  target.added = pick.trivial_move ? pick.inputs : outputs;
+  const size_t below = pick.target_level + 1;
+  target.guards = ChooseGuards(version.comparator(), version.levels()[pick.target_level],
+                               below < version.levels().size() ? &version.levels()[below] : nullptr,
+                               target.added, pick.guard_bytes);
+  std::erase_if(target.guards, [&](const std::string& guard) {
+    return std::any_of(others.begin(), others.end(), [&](const MergePick* other) {
+      return MayDivide(version.comparator(), guard, pick.target_level, *other);
+    });
+  });
+  return edit;
+}
+
+std::vector<std::string> ChooseGuards(const InternalKeyComparator& comparator, const Level& level,
+                                      const Level* below, const std::vector<TableRef>& outputs,
+                                      uint64_t guard_bytes) {
+  std::vector<std::string> guards;
+  if (guard_bytes == 0) return guards;
+  uint64_t bytes = 0;  // Since the last guard.
+  for (size_t i = 0; i + 1 < outputs.size(); ++i) {
+    const Slice last = ExtractUserKey(outputs[i]->largest());
+    const Slice next = ExtractUserKey(outputs[i + 1]->smallest());
+    bytes += outputs[i]->meta().image.bytes;
+    if (comparator.CompareUserKeys(last, next) == 0) continue;
+    if (&level.GuardFor(comparator, last) != &level.GuardFor(comparator, next)) {
+      bytes = 0;
+      continue;
+    }
+    if (bytes < guard_bytes) continue;
+    bytes = 0;
+    guards.push_back(next.ToString());
+    if (below == nullptr) continue;
+    // The last guard of the level below that is not behind `next`, if it is behind `last`.
+    const Guard& there = below->GuardFor(comparator, next);
+    if (&there != &below->sentinel() && comparator.CompareUserKeys(last, there.key) < 0) {
+      guards.back() = there.key;
+    }
+  }
+  return guards;
+}
+
+}  // namespace dlsm

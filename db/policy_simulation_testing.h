@@ -1,0 +1,278 @@
+// Runs a merge policy over tables that exist only as lists of keys: flushes and merges at random,
+// several merges at a time, ended in any order. After every step each key must read as it should.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/fake_table_testing.h"
+#include "db/merge_policy.h"
+#include "db/table_runs.h"
+#include "table/merge_tables.h"
+#include "util/random.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+
+class PolicySimulation {
+ public:
+  struct Config {
+    uint64_t seed = 1;
+    size_t level_count = 4;
+    Guard::Order deeper_order = Guard::Order::kNewestFirst;  // Of the levels below level 0.
+    uint64_t key_count = 120;
+    bool sequential = false;  // Keys are written in order, over and over.
+    bool deletions = true;
+    size_t keys_per_flush = 12;
+    uint64_t record_bytes = 10;
+    size_t records_per_table_max = 12;
+    // As a defective merge would do.
+    bool drop_all_deletions = false;
+  };
+
+  PolicySimulation(const Config& config, std::unique_ptr<MergePolicy> policy)
+      : config_(config), policy_(std::move(policy)), random_(config.seed) {
+    std::vector<Level> levels;
+    for (size_t i = 0; i < config.level_count; ++i) {
+      levels.emplace_back(i == 0 ? Guard::Order::kNewestFirst : config.deeper_order);
+    }
+    version_ = std::make_shared<const Version>(Comparator(), std::move(levels));
+  }
+
+  const Version& version() const { return *version_; }
+  MergePolicy& policy() { return *policy_; }
+  uint64_t records_flushed() const { return records_flushed_; }
+  uint64_t records_merged() const { return records_merged_; }
+  size_t merges_done() const { return merges_done_; }
+
+  // Flushes and merges until `flushes` are done and no merge is due. False, with a test failure
+  // unless `quiet`, when something reads wrong.
+  bool Run(size_t flushes, bool quiet = false) {
+    for (size_t step = 0; flushes > 0 || !running_.empty() || Start(); ++step) {
+      if (step > 100000) {
+        ADD_FAILURE() << "merges do not come to an end";
+        return false;
+      }
+      const uint64_t dice = random_.Uniform(3);
+      if (dice == 0 && flushes > 0 && version_->levels()[0].table_count() < 20) {
+        Flush();
+        --flushes;
+      } else if (dice == 1 && running_.size() < 3) {
+        Start();
+      } else if (!running_.empty()) {
+        Finish(random_.Uniform(running_.size()));
+      }
+      if (!Check(quiet)) return false;
+    }
+    return true;
+  }
+
+  // Flushes a deletion of every key.
+  void DeleteEverything() {
+    Contents contents;
+    for (auto& [key, entry] : model_) {
+      entry = Entry{++sequence_, true};
+      contents[key] = entry;
+    }
+    VersionEdit edit(1);
+    edit.levels[0].added = {MakeTable(contents)};
+    version_ = version_->With(edit);
+  }
+
+  // Merges all down, as CompactRange does.
+  bool CompactAll() {
+    const size_t levels = policy_->ManualLevels(*version_, nullptr, nullptr);
+    for (size_t level = 0; level < levels; ++level) {
+      for (size_t step = 0;; ++step) {
+        bool done = false;
+        const auto pick = policy_->PickManual(*version_, busy_, level, nullptr, nullptr, &done);
+        if (done) break;
+        if (!pick.has_value() || step > 10000) {
+          ADD_FAILURE() << "a manual merge neither starts nor is done";
+          return false;
+        }
+        Begin(*pick);
+        Finish(running_.size() - 1);
+        if (!Check(false)) return false;
+        if (level == 0) break;
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Entry {
+    SequenceNumber sequence;
+    bool deletion;
+  };
+  using Contents = std::map<std::string, Entry>;
+
+  static const InternalKeyComparator& Comparator() {
+    static const InternalKeyComparator comparator(BytewiseComparator());
+    return comparator;
+  }
+
+  std::string NextKey() {
+    const uint64_t number =
+        config_.sequential ? next_key_++ % config_.key_count : random_.Uniform(config_.key_count);
+    std::string digits = std::to_string(number);
+    return std::string(5 - digits.size(), '0') + digits;
+  }
+
+  TableRef MakeTable(const Contents& contents) {
+    FakeTable table{next_number_++, contents.begin()->first, contents.rbegin()->first};
+    table.smallest_sequence = contents.begin()->second.sequence;
+    table.largest_sequence = contents.rbegin()->second.sequence;
+    table.bytes = contents.size() * config_.record_bytes;
+    TableMeta meta = FakeMeta(table);
+    meta.entries = contents.size();
+    for (const auto& [key, entry] : contents) {
+      meta.deletions += entry.deletion ? 1 : 0;
+      meta.sequence_min = std::min(meta.sequence_min, entry.sequence);
+      meta.sequence_max = std::max(meta.sequence_max, entry.sequence);
+    }
+    contents_[table.number] = contents;
+    return std::make_shared<const Table>(std::make_unique<FakeTableReader>(meta), nullptr);
+  }
+
+  void Flush() {
+    Contents contents;
+    while (contents.size() < config_.keys_per_flush) {
+      const bool deletion = config_.deletions && random_.OneIn(3);
+      const std::string key = NextKey();
+      contents[key] = Entry{++sequence_, deletion};
+      model_[key] = Entry{sequence_, deletion};
+    }
+    records_flushed_ += contents.size();
+    VersionEdit edit(1);
+    edit.levels[0].added = {MakeTable(contents)};
+    version_ = version_->With(edit);
+  }
+
+  bool Start() {
+    const auto pick = policy_->Pick(*version_, busy_);
+    if (pick.has_value()) Begin(*pick);
+    return pick.has_value();
+  }
+
+  void Begin(const MergePick& pick) {
+    for (const auto* side : {&pick.inputs, &pick.target_inputs}) {
+      for (const TableRef& table : *side) {
+        EXPECT_TRUE(busy_.insert(table->number()).second) << "a table is in two merges";
+      }
+    }
+    EXPECT_FALSE(pick.inputs.empty());
+    running_.push_back(pick);
+  }
+
+  void Finish(size_t index) {
+    const MergePick pick = running_[index];
+    running_.erase(running_.begin() + static_cast<ptrdiff_t>(index));
+    const std::vector<TableRef> outputs = pick.trivial_move ? std::vector<TableRef>() : Merge(pick);
+    std::vector<const MergePick*> others;
+    for (const MergePick& other : running_) others.push_back(&other);
+    version_ = version_->With(EditOf(pick, *version_, outputs, others));
+    for (const auto* side : {&pick.inputs, &pick.target_inputs}) {
+      for (const TableRef& table : *side) busy_.erase(table->number());
+    }
+    ++merges_done_;
+  }
+
+  bool IsOlder(const MergePick& pick, const std::string& key) const {
+    return std::any_of(pick.older.begin(), pick.older.end(), [&key](const KeyRange& range) {
+      return range.smallest <= key && key <= range.largest;
+    });
+  }
+
+  std::vector<TableRef> Merge(const MergePick& pick) {
+    Contents merged;
+    for (const auto* side : {&pick.inputs, &pick.target_inputs}) {
+      for (const TableRef& table : *side) {
+        for (const auto& [key, entry] : contents_[table->number()]) {
+          const auto [at, added] = merged.emplace(key, entry);
+          if (!added && at->second.sequence < entry.sequence) at->second = entry;
+        }
+      }
+    }
+    std::erase_if(merged, [&](const auto& item) {
+      return item.second.deletion && (config_.drop_all_deletions || !IsOlder(pick, item.first));
+    });
+    records_merged_ += merged.size();
+    std::vector<TableRef> outputs;
+    Contents table;
+    std::string last;
+    for (const auto& [key, entry] : merged) {
+      if (!table.empty() && MustCut(pick, last, key, table.size())) {
+        outputs.push_back(MakeTable(std::exchange(table, Contents())));
+      }
+      table.emplace(key, entry);
+      last = key;
+    }
+    if (!table.empty()) outputs.push_back(MakeTable(table));
+    return outputs;
+  }
+
+  bool MustCut(const MergePick& pick, const std::string& last, const std::string& key,
+               size_t records) const {
+    const auto passes = [&](const std::vector<std::string>& points) {
+      return std::any_of(points.begin(), points.end(),
+                         [&](const std::string& point) { return last < point && point <= key; });
+    };
+    if (records >= config_.records_per_table_max || passes(pick.cut_points)) return true;
+    if (records < config_.records_per_table_max / 2) return false;
+    return passes(pick.cut_candidates) ||
+           (pick.cut_hash_bits > 0 && CutRank(key) >= pick.cut_hash_bits);
+  }
+
+  bool Check(bool quiet) {
+    const Status invariants = version_->CheckInvariants();
+    if (!invariants.ok()) {
+      if (!quiet) ADD_FAILURE() << "seed " << config_.seed << ": " << invariants.ToString();
+      return false;
+    }
+    for (const auto& [key, expected] : model_) {
+      std::optional<Entry> found;
+      version_->ForEachCandidate(LookupKey(key, kSequenceNumberMax), [&](const Table& table) {
+        const Contents& contents = contents_[table.number()];
+        const auto at = contents.find(key);
+        if (at != contents.end()) found = at->second;
+        return at == contents.end();
+      });
+      const bool is_there = found.has_value() && !found->deletion;
+      const bool right =
+          expected.deletion ? !is_there : is_there && found->sequence == expected.sequence;
+      if (right) continue;
+      if (!quiet) {
+        ADD_FAILURE() << "seed " << config_.seed << ": key " << key << " reads "
+                      << (is_there ? found->sequence : 0) << ", not "
+                      << (expected.deletion ? 0 : expected.sequence);
+      }
+      return false;
+    }
+    return true;
+  }
+
+  const Config config_;
+  const std::unique_ptr<MergePolicy> policy_;
+  Random random_;
+  std::shared_ptr<const Version> version_;
+  std::map<uint64_t, Contents> contents_;  // By table number.
+  std::map<std::string, Entry> model_;
+  TablesInMerge busy_;
+  std::vector<MergePick> running_;
+  SequenceNumber sequence_ = 0;
+  uint64_t next_number_ = 1;
+  uint64_t next_key_ = 0;
+  uint64_t records_flushed_ = 0;
+  uint64_t records_merged_ = 0;
+  size_t merges_done_ = 0;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,92 @@
+// Size-tiered merging with the parameters of HBase: one level of sorted runs, of which some that
+// follow each other are merged in place.
+//
+//   From the oldest run to the newest: the first one that is no larger than `ratio` times the newer
+//   ones that could go with it (at most runs_max in all) begins the merge, if there are runs_min.
+#include <algorithm>
+#include <utility>
+
+#include "db/merge_policy.h"
+#include "db/table_runs.h"
+
+namespace dlsm {
+namespace {
+
+class SizeTieredPolicy final : public MergePolicy {
+ public:
+  explicit SizeTieredPolicy(const SizeTieredPolicyConfig& config) : config_(config) {}
+
+  std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
+    const std::vector<std::vector<TableRef>> runs = FreeRuns(version, busy);
+    size_t begin = 0;
+    size_t end = 0;
+    if (!Choose(runs, &begin, &end)) return std::nullopt;
+    return MergeOf(version, runs, begin, end);
+  }
+
+  std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
+                                      size_t level, const Slice* begin, const Slice* end,
+                                      bool* done) override {
+    const Level& of = version.levels()[level];
+    const std::vector<std::vector<TableRef>> runs =
+        RunsOf(version.comparator(), of.sentinel().tables);
+    *done =
+        level > 0 || runs.size() < 2 || of.Overlapping(version.comparator(), begin, end).empty();
+    if (*done || AnyBusy(of.sentinel().tables, busy)) return std::nullopt;
+    return MergeOf(version, runs, 0, runs.size());
+  }
+
+  size_t ManualLevels(const Version&, const Slice*, const Slice*) const override { return 1; }
+
+ private:
+  // The runs newer than all that take part in a merge.
+  static std::vector<std::vector<TableRef>> FreeRuns(const Version& version,
+                                                     const TablesInMerge& busy) {
+    std::vector<std::vector<TableRef>> runs =
+        RunsOf(version.comparator(), version.levels()[0].sentinel().tables);
+    const auto taken = std::find_if(runs.begin(), runs.end(),
+                                    [&busy](const auto& run) { return AnyBusy(run, busy); });
+    runs.erase(taken, runs.end());
+    return runs;
+  }
+
+  // Runs [*begin, *end), newest first.
+  bool Choose(const std::vector<std::vector<TableRef>>& runs, size_t* begin, size_t* end) const {
+    for (*end = runs.size(); *end >= config_.runs_min; --*end) {
+      *begin = *end - std::min(*end, config_.runs_max);
+      uint64_t newer = 0;
+      for (size_t i = *begin; i + 1 < *end; ++i) newer += BytesOf(runs[i]);
+      if (static_cast<double>(BytesOf(runs[*end - 1])) <=
+          config_.ratio * static_cast<double>(newer)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::optional<MergePick> MergeOf(const Version& version,
+                                   const std::vector<std::vector<TableRef>>& runs, size_t begin,
+                                   size_t end) const {
+    MergePick pick;
+    for (size_t i = begin; i < end; ++i) {
+      pick.inputs.insert(pick.inputs.end(), runs[i].begin(), runs[i].end());
+    }
+    const std::vector<TableRef>& tables = version.levels()[0].sentinel().tables;
+    const auto last = std::find(tables.begin(), tables.end(), pick.inputs.back());
+    std::vector<TableRef> older(last + 1, tables.end());
+    for (TableRef& table : TablesFrom(version, 1)) older.push_back(std::move(table));
+    pick.older = RangesOf(version.comparator(), older);
+    pick.table_bytes_max = config_.run_bytes_max;
+    return pick;
+  }
+
+  const SizeTieredPolicyConfig config_;
+};
+
+}  // namespace
+
+std::unique_ptr<MergePolicy> NewSizeTieredPolicy(const SizeTieredPolicyConfig& config) {
+  return std::make_unique<SizeTieredPolicy>(config);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,23 @@
+// Sorted runs: how tables that lie newest first divide into groups that can be read as one.
+#pragma once
+
+#include <vector>
+
+#include "db/table.h"
+#include "table/internal_key.h"
+
+namespace dlsm {
+
+// Tables that follow each other in order, each starting behind the end of the one before, are one
+// run. Newest run first; what one merge wrote side by side is one run, and so is what happens to
+// fit.
+std::vector<std::vector<TableRef>> RunsOf(const InternalKeyComparator& comparator,
+                                          const std::vector<TableRef>& tables);
+// Where the run that starts at `first` ends.
+const TableRef* EndOfRun(const InternalKeyComparator& comparator, const TableRef* first,
+                         const TableRef* end);
+size_t CountRuns(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables);
+
+uint64_t BytesOf(const std::vector<TableRef>& tables);
+
+}  // namespace dlsm
