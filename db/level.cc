@@ -72,6 +72,13 @@ Status CheckGuard(const InternalKeyComparator& comparator, const Guard& guard, c
 
 }  // namespace
 
+void Guard::IndexFilters() {
+  filters.clear();
+  if (order == Order::kByKey) return;
+  filters.reserve(tables.size());
+  for (const TableRef& table : tables) filters.push_back(table->reader().bloom_filter());
+}
+
 // The guards are numbered from 0, the sentinel being the first, for what follows.
 Level Level::With(const InternalKeyComparator& comparator, const std::vector<uint64_t>& removed,
                   const std::vector<TableRef>& added, bool in_place) const {
@@ -92,6 +99,9 @@ Level Level::With(const InternalKeyComparator& comparator, const std::vector<uin
     const size_t i = level.GuardIndexFor(comparator, ExtractUserKey(table->smallest()));
     AddTo(comparator, table, i == 0 ? &level.sentinel_ : &level.guards_[i - 1], &next[i]);
   }
+  level.sentinel_.IndexFilters();
+  for (Guard& guard : level.guards_) guard.IndexFilters();
+  level.IndexGuards(comparator);
   return level;
 }
 
@@ -122,13 +132,17 @@ Level Level::WithGuard(const InternalKeyComparator& comparator, const Slice& key
       });
   added.tables.assign(behind, divided.tables.end());
   divided.tables.erase(behind, divided.tables.end());
+  divided.IndexFilters();
+  added.IndexFilters();
   level.guards_.insert(level.guards_.begin() + static_cast<ptrdiff_t>(index), std::move(added));
+  level.IndexGuards(comparator);
   return level;
 }
 
 Level Level::Flattened(Guard::Order order) const {
   Level level(order);
   level.sentinel_.tables = AllTables();
+  level.sentinel_.IndexFilters();
   return level;
 }
 
@@ -139,11 +153,12 @@ std::vector<const Guard*> Level::AllGuards() const {
 }
 
 size_t Level::GuardIndexFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
-  const auto behind = std::upper_bound(guards_.begin(), guards_.end(), user_key,
-                                       [&comparator](const Slice& key, const Guard& guard) {
-                                         return comparator.CompareUserKeys(key, guard.key) < 0;
-                                       });
-  return static_cast<size_t>(behind - guards_.begin());
+  return directory_.CountUpTo(comparator, user_key, guards_.size(),
+                              [this](size_t i) { return Slice(guards_[i].key); });
+}
+
+void Level::IndexGuards(const InternalKeyComparator& comparator) {
+  directory_.Build(comparator, guards_.size(), [this](size_t i) { return Slice(guards_[i].key); });
 }
 
 const Guard& Level::GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const {

@@ -12,12 +12,16 @@
 // older one.
 #pragma once
 
+#include <cassert>
 #include <string>
 #include <vector>
 
 #include "dLSM/status.h"
+#include "db/key_directory.h"
 #include "db/table.h"
 #include "table/internal_key.h"
+#include "util/bloom_filter.h"
+#include "util/hash.h"
 
 namespace dlsm {
 
@@ -27,6 +31,12 @@ struct Guard {
   std::string key;  // The smallest user key that belongs here; unused in a sentinel.
   Order order = Order::kNewestFirst;
   std::vector<TableRef> tables;
+
+  // The filter of each table, side by side, so that a lookup can have all their cache lines on the
+  // way before it looks at the first. Empty bytes: no built-in filter.
+  std::vector<Slice> filters;
+  // To be called when the tables are complete.
+  void IndexFilters();
 };
 
 // Immutable once part of a version.
@@ -53,10 +63,11 @@ class Level {
   Level WithGuard(const InternalKeyComparator& comparator, const Slice& key) const;
   // A copy without the guards that have no tables and for which drop(guard) holds.
   template <typename Drop>
-  Level WithoutEmptyGuards(Drop drop) const {
+  Level WithoutEmptyGuards(const InternalKeyComparator& comparator, Drop drop) const {
     Level level = *this;
     std::erase_if(level.guards_,
                   [&drop](const Guard& guard) { return guard.tables.empty() && drop(guard); });
+    level.IndexGuards(comparator);
     return level;
   }
   // A copy with all tables in the sentinel, in the order of guards. No invariant is checked.
@@ -71,19 +82,17 @@ class Level {
   const Guard& GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const;
 
   // Calls visit(const Table&) for the tables that may hold the key, the one with the newest
-  // versions first, until it returns false; returns false if it did.
+  // versions first, until it returns false; returns false if it did. Adds to *excluded (if not
+  // null) how many tables were passed over because of their filters.
   template <typename Visit>
-  bool ForEachCandidate(const InternalKeyComparator& comparator, const LookupKey& key,
-                        Visit visit) const {
+  bool ForEachCandidate(const InternalKeyComparator& comparator, const LookupKey& key, Visit visit,
+                        uint64_t* excluded = nullptr) const {
     const Guard& guard = guards_.empty() ? sentinel_ : GuardFor(comparator, key.user_key());
     if (guard.order == Guard::Order::kByKey) {
       const Table* table = FindByKey(comparator, guard, key);
       return table == nullptr || visit(*table);
     }
-    for (const TableRef& table : guard.tables) {
-      if (MayHold(comparator, *table, key.user_key()) && !visit(*table)) return false;
-    }
-    return true;
+    return VisitByFilter(comparator, guard, key, visit, excluded);
   }
 
   // Tables that hold keys in [*begin, *end]; null: unbounded.
@@ -99,6 +108,27 @@ class Level {
   Status CheckInvariants(const InternalKeyComparator& comparator) const;
 
  private:
+  // The tables whose filters do not exclude the key, of those that overlap. (visit() would find the
+  // same, one cache miss after the other.)
+  template <typename Visit>
+  static bool VisitByFilter(const InternalKeyComparator& comparator, const Guard& guard,
+                            const LookupKey& key, Visit visit, uint64_t* excluded) {
+    assert(guard.filters.size() == guard.tables.size());
+    const uint64_t hash = Hash64(key.user_key());
+    for (const Slice& filter : guard.filters) {
+      if (!filter.empty()) PrefetchBloom(hash, filter);
+    }
+    for (size_t i = 0; i < guard.tables.size(); ++i) {
+      const Slice& filter = guard.filters[i];
+      if (!filter.empty() && !BloomMayMatch(hash, filter)) {
+        if (excluded != nullptr) ++*excluded;
+        continue;
+      }
+      const Table& table = *guard.tables[i];
+      if (MayHold(comparator, table, key.user_key()) && !visit(table)) return false;
+    }
+    return true;
+  }
   static InternalKeyComparator AnyOrder() { return InternalKeyComparator(BytewiseComparator()); }
   static bool MayHold(const InternalKeyComparator& comparator, const Table& table,
                       const Slice& user_key) {
@@ -108,9 +138,12 @@ class Level {
   static const Table* FindByKey(const InternalKeyComparator& comparator, const Guard& guard,
                                 const LookupKey& key);
 
+  void IndexGuards(const InternalKeyComparator& comparator);
+
   friend class ManifestCodec;
   Guard sentinel_;
   std::vector<Guard> guards_;  // Ascending by key.
+  KeyDirectory directory_;     // Of their keys; not yet there in a level from a manifest.
 };
 
 }  // namespace dlsm

@@ -1,26 +1,44 @@
 #include "db/level_iterator.h"
 
 #include <cassert>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "db/table_runs.h"
-#include "table/merging_iterator.h"
 #include "table/run_iterator.h"
 
 namespace dlsm {
 namespace {
 
-class LevelIterator final : public Iterator {
+// One source for each run of the guard.
+std::vector<std::unique_ptr<TableIterator>> OpenGuard(const InternalKeyComparator& comparator,
+                                                      const Guard& guard,
+                                                      const TableReadOptions& options,
+                                                      QueuePairs* queue_pairs) {
+  std::vector<std::unique_ptr<TableIterator>> runs;
+  const TableRef* const end = guard.tables.data() + guard.tables.size();
+  for (const TableRef* first = guard.tables.data(); first != end;) {
+    const TableRef* const last =
+        guard.order == Guard::Order::kByKey ? end : EndOfRun(comparator, first, end);
+    if (last - first == 1) {
+      runs.push_back((*first)->reader().NewIterator(options, queue_pairs));
+    } else {
+      TableRun run;
+      for (const TableRef* table = first; table != last; ++table) {
+        run.push_back(&(*table)->reader());
+      }
+      runs.push_back(NewRunIterator(comparator, std::move(run), options, queue_pairs));
+    }
+    first = last;
+  }
+  return runs;
+}
+
+class LevelIterator final : public TableIterator {
  public:
   LevelIterator(const InternalKeyComparator& comparator, const Level& level,
                 const TableReadOptions& options, QueuePairs* queue_pairs)
       : comparator_(comparator), level_(level), options_(options), queue_pairs_(queue_pairs) {}
-
-  bool Valid() const override { return open_ != nullptr && open_->Valid(); }
-  Slice key() const override { return open_->key(); }
-  Slice value() const override { return open_->value(); }
-  Status status() const override { return open_ == nullptr ? Status::OK() : open_->status(); }
 
   void SeekToFirst() override {
     Open(0);
@@ -33,31 +51,47 @@ class LevelIterator final : public Iterator {
     SkipBackward();
   }
   void Seek(const Slice& target) override {
-    Open(level_.GuardIndexFor(comparator_, ExtractUserKey(target)));
+    OpenFor(target);
     const std::vector<TableRef>& tables = GuardAt(index_).tables;
     if (tables.size() > 1) tables.back()->CountSeek();
     open_->Seek(target);
     SkipForward();
   }
+  void PrepareSeek(const Slice& target) override {
+    OpenFor(target);
+    for (TableIterator* run : runs_) run->PrepareSeek(target);
+  }
   void Next() override {
-    assert(Valid());
+    assert(valid_);
     open_->Next();
     SkipForward();
   }
   void Prev() override {
-    assert(Valid());
+    assert(valid_);
     open_->Prev();
     SkipBackward();
   }
 
  private:
+  // The sentinel is 0, the first guard 1.
   const Guard& GuardAt(size_t index) const {
     return index == 0 ? level_.sentinel() : level_.guards()[index - 1];
   }
 
+  void OpenFor(const Slice& target) {
+    Open(level_.GuardIndexFor(comparator_, ExtractUserKey(target)));
+  }
+
   void Open(size_t index) {
     if (open_ != nullptr && index == index_) return;
-    open_ = NewGuardIterator(comparator_, GuardAt(index), options_, queue_pairs_);
+    runs_.clear();
+    std::vector<MergingSource> sources;
+    for (std::unique_ptr<TableIterator>& run :
+         OpenGuard(comparator_, GuardAt(index), options_, queue_pairs_)) {
+      runs_.push_back(run.get());
+      sources.emplace_back(std::move(run));
+    }
+    open_ = NewMergingIterator(comparator_, std::move(sources));
     index_ = index;
   }
 
@@ -68,6 +102,7 @@ class LevelIterator final : public Iterator {
       Open(next);
       open_->SeekToFirst();
     }
+    Show();
   }
 
   void SkipBackward() {
@@ -77,6 +112,15 @@ class LevelIterator final : public Iterator {
       Open(next);
       open_->SeekToLast();
     }
+    Show();
+  }
+
+  void Show() {
+    if (!open_->Valid()) return Fail(open_->status());
+    valid_ = true;
+    status_ = Status::OK();
+    key_ = open_->key();
+    value_ = open_->value();
   }
 
   const InternalKeyComparator comparator_;
@@ -84,43 +128,26 @@ class LevelIterator final : public Iterator {
   const TableReadOptions options_;
   QueuePairs* const queue_pairs_;
 
-  // The sentinel is 0, the first guard 1. Of the one at index_, unless null.
   size_t index_ = 0;
-  std::unique_ptr<Iterator> open_;
+  std::unique_ptr<Iterator> open_;    // Over the guard at index_; null before the first move.
+  std::vector<TableIterator*> runs_;  // What it merges.
 };
 
 }  // namespace
 
-std::unique_ptr<Iterator> NewGuardIterator(const InternalKeyComparator& comparator,
-                                           const Guard& guard, const TableReadOptions& options,
-                                           QueuePairs* queue_pairs) {
-  std::vector<std::unique_ptr<Iterator>> sources;
-  const auto add_run = [&](const TableRef* first, const TableRef* last) {
-    if (last - first == 1) {
-      sources.push_back((*first)->reader().NewIterator(options, queue_pairs));
-      return;
-    }
-    TableRun run;
-    for (; first != last; ++first) run.push_back(&(*first)->reader());
-    sources.push_back(NewRunIterator(comparator, std::move(run), options, queue_pairs));
-  };
-  const TableRef* const end = guard.tables.data() + guard.tables.size();
-  for (const TableRef* first = guard.tables.data(); first != end;) {
-    const TableRef* const last = EndOfRun(comparator, first, end);
-    add_run(first, last);
-    first = last;
+void AddLevelSources(const InternalKeyComparator& comparator, const Level& level,
+                     const TableReadOptions& options, QueuePairs* queue_pairs,
+                     std::vector<MergingSource>* sources) {
+  if (!level.guards().empty()) {
+    std::unique_ptr<TableIterator> guards =
+        std::make_unique<LevelIterator>(comparator, level, options, queue_pairs);
+    sources->emplace_back(std::move(guards));
+    return;
   }
-  return NewMergingIterator(comparator, std::move(sources));
-}
-
-std::unique_ptr<Iterator> NewLevelIterator(const InternalKeyComparator& comparator,
-                                           const Level& level, const TableReadOptions& options,
-                                           QueuePairs* queue_pairs) {
-  const bool one_run = level.sentinel().order == Guard::Order::kByKey;
-  if (level.guards().empty() && one_run) {
-    return NewGuardIterator(comparator, level.sentinel(), options, queue_pairs);
+  for (std::unique_ptr<TableIterator>& run :
+       OpenGuard(comparator, level.sentinel(), options, queue_pairs)) {
+    sources->emplace_back(std::move(run));
   }
-  return std::make_unique<LevelIterator>(comparator, level, options, queue_pairs);
 }
 
 }  // namespace dlsm

@@ -2,22 +2,18 @@
 // what a seek costs depends on the runs of one guard, not on how many guards there are.
 #pragma once
 
-#include <memory>
+#include <vector>
 
-#include "dLSM/iterator.h"
 #include "db/level.h"
+#include "table/merging_iterator.h"
 #include "table/table_reader.h"
 
 namespace dlsm {
 
-// Over internal keys. The level and `queue_pairs` outlive the iterator.
-std::unique_ptr<Iterator> NewLevelIterator(const InternalKeyComparator& comparator,
-                                           const Level& level, const TableReadOptions& options,
-                                           QueuePairs* queue_pairs);
-
-// Over the tables of one guard.
-std::unique_ptr<Iterator> NewGuardIterator(const InternalKeyComparator& comparator,
-                                           const Guard& guard, const TableReadOptions& options,
-                                           QueuePairs* queue_pairs);
+// Adds what walks the level's tables, over internal keys: one source for all guards, or one for
+// each run where there are no guards. The level and `queue_pairs` outlive the sources.
+void AddLevelSources(const InternalKeyComparator& comparator, const Level& level,
+                     const TableReadOptions& options, QueuePairs* queue_pairs,
+                     std::vector<MergingSource>* sources);
 
 }  // namespace dlsm

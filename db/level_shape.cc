@@ -34,6 +34,16 @@ bool HasDisjointTables(const Level& level) {
   return level.sentinel().order == Guard::Order::kByKey && level.table_count() > 0;
 }
 
+// So that merges into a level that was leveled need not take all of it.
+void AddGuards(const InternalKeyComparator& comparator, Level* level) {
+  constexpr size_t kTablesInGuard = 4;
+  const std::vector<TableRef> tables = level->AllTables();
+  for (size_t i = kTablesInGuard; i < tables.size(); i += kTablesInGuard) {
+    const Slice key = ExtractUserKey(tables[i]->smallest());
+    if (!level->DividesTable(comparator, key)) *level = level->WithGuard(comparator, key);
+  }
+}
+
 // A leveled tree merges parts of a level down, so that its levels do not divide history: where two
 // of them overlap, no merge could say which of their tables is the newer.
 Status ToRuns(const InternalKeyComparator& comparator, bool guards, std::vector<Level>* levels) {
@@ -41,9 +51,12 @@ Status ToRuns(const InternalKeyComparator& comparator, bool guards, std::vector<
   for (size_t i = 1; i < levels->size(); ++i) {
     Level& level = (*levels)[i];
     disjoint_levels += HasDisjointTables(level) ? 1 : 0;
-    if (!guards || level.sentinel().order == Guard::Order::kByKey) {
+    const bool was_leveled = level.sentinel().order == Guard::Order::kByKey;
+    if (!guards || was_leveled) {
       level = level.Flattened(Guard::Order::kNewestFirst);
     }
+    level = level.With(comparator, {}, {});  // What a manifest does not say: how to search it.
+    if (guards && was_leveled) AddGuards(comparator, &level);
     if (!guards || i == 1) continue;
     for (const Guard& guard : (*levels)[i - 1].guards()) {
       if (!level.DividesTable(comparator, guard.key)) {

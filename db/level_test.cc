@@ -222,5 +222,44 @@ TEST(LevelTest, AgreesWithAListOfTables) {
   }
 }
 
+// Fails if the output of a merge in place lands in front of what has come since, or behind what it
+// is newer than.
+TEST(LevelTest, OutputInPlaceStaysWhereItsInputsWere) {
+  Level level = Level(kNewestFirst)
+                    .With(Bytewise(), {},
+                          MakeFakeTables({{4, "a", "z", 40, 40},
+                                          {3, "a", "z", 30, 30},
+                                          {2, "a", "z", 20, 20},
+                                          {1, "a", "z", 10, 10}}));
+  level =
+      level.With(Bytewise(), {2, 3}, MakeFakeTables({{5, "a", "k", 30, 20}, {6, "m", "z", 30, 20}}),
+                 /*in_place=*/true);
+  EXPECT_EQ(NumbersOf(level.AllTables()), (Numbers{4, 5, 6, 1}));
+  EXPECT_OK(level.CheckInvariants(Bytewise()));
+}
+
+// Fails if a guard gets tables that are not its own, changes their order, or is made where it
+// divides one.
+TEST(LevelTest, AGuardTakesTheTablesBehindIt) {
+  const Level level = Level(kNewestFirst)
+                          .With(Bytewise(), {},
+                                MakeFakeTables({{4, "p", "z", 40, 40},
+                                                {3, "a", "m", 30, 30},
+                                                {2, "n", "q", 20, 20},
+                                                {1, "b", "c", 10, 10}}));
+  EXPECT_TRUE(level.DividesTable(Bytewise(), "b1"));
+  EXPECT_TRUE(level.DividesTable(Bytewise(), "m")) << "the last key";
+  EXPECT_FALSE(level.DividesTable(Bytewise(), "a")) << "the first key";
+  ASSERT_FALSE(level.DividesTable(Bytewise(), "n"));
+  const Level with = level.WithGuard(Bytewise(), "n");
+  EXPECT_TRUE(with.HasGuard(Bytewise(), "n"));
+  EXPECT_FALSE(with.HasGuard(Bytewise(), "m"));
+  EXPECT_EQ(NumbersOf(with.sentinel().tables), (Numbers{3, 1}));
+  EXPECT_EQ(NumbersOf(with.guards().at(0).tables), (Numbers{4, 2}));
+  EXPECT_OK(with.CheckInvariants(Bytewise()));
+  EXPECT_EQ(with.WithGuard(Bytewise(), "n").guards().size(), 1u);
+  EXPECT_EQ(Candidates(with, "p"), (Numbers{4, 2}));
+}
+
 }  // namespace
 }  // namespace dlsm

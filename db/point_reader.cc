@@ -25,18 +25,21 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
   Status status;
   uint64_t excluded = 0;
   uint64_t probes = 0;
-  view.version->ForEachCandidate(key, [&](const Table& table) {
-    TableProbe probe;
-    if (!table.reader().Find(key, &probe)) {
-      ++excluded;
-      return true;
-    }
-    ++probes;
-    Slice bytes;
-    if (probe.cached == nullptr) status = Fetch(probe.span, options, &bytes, fetched);
-    if (status.ok()) status = table.reader().Decode(key, probe, bytes, options, result);
-    return status.ok() && result->state == LookupState::kAbsent;
-  });
+  view.version->ForEachCandidate(
+      key,
+      [&](const Table& table) {
+        TableProbe probe;
+        if (!table.reader().Find(key, &probe)) {
+          ++excluded;
+          return true;
+        }
+        ++probes;
+        Slice bytes;
+        if (probe.cached == nullptr) status = Fetch(probe.span, options, &bytes, fetched);
+        if (status.ok()) status = table.reader().Decode(key, probe, bytes, options, result);
+        return status.ok() && result->state == LookupState::kAbsent;
+      },
+      &excluded);
   if (excluded > 0) statistics_->Add(Ticker::kFilterUseful, excluded);
   if (probes > 0) {
     statistics_->Add(Ticker::kTableProbes, probes);

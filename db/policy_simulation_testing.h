@@ -237,7 +237,9 @@ class PolicySimulation {
       if (!quiet) ADD_FAILURE() << "seed " << config_.seed << ": " << invariants.ToString();
       return false;
     }
-    for (const auto& [key, expected] : model_) {
+    for (const auto& item : model_) {
+      const std::string& key = item.first;
+      const Entry& expected = item.second;
       std::optional<Entry> found;
       version_->ForEachCandidate(LookupKey(key, kSequenceNumberMax), [&](const Table& table) {
         const Contents& contents = contents_[table.number()];

@@ -38,7 +38,7 @@ void Version::AddGuard(const Slice& key, size_t first, std::vector<Level>* level
 // of them will come this way. The latter does not count for what is beyond guards_max.
 void Version::DeleteEmptyGuards(size_t guards_max, size_t index, std::vector<Level>* levels) const {
   size_t left = (*levels)[index].guards().size();
-  (*levels)[index] = (*levels)[index].WithoutEmptyGuards([&](const Guard& guard) {
+  (*levels)[index] = (*levels)[index].WithoutEmptyGuards(comparator_, [&](const Guard& guard) {
     if ((*levels)[index - 1].HasGuard(comparator_, guard.key)) return false;
     const auto has_tables = [&](const Level& level) {
       return !level.GuardFor(comparator_, guard.key).tables.empty();

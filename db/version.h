@@ -39,11 +39,11 @@ class Version {
   std::shared_ptr<const Version> With(const VersionEdit& edit) const;
 
   // Calls visit(const Table&, int level) for the tables that may hold the key, the ones with newer
-  // versions of it first, until it returns false.
+  // versions of it first, until it returns false. *excluded as in Level.
   template <typename Visit>
-  void ForEachCandidate(const LookupKey& key, Visit visit) const {
+  void ForEachCandidate(const LookupKey& key, Visit visit, uint64_t* excluded = nullptr) const {
     for (size_t i = 0; i < levels_.size(); ++i) {
-      if (!levels_[i].ForEachCandidate(comparator_, key, visit)) return;
+      if (!levels_[i].ForEachCandidate(comparator_, key, visit, excluded)) return;
     }
   }
 

@@ -21,6 +21,7 @@ class ByteTableReader final : public TableReader, private DataCuts {
   std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,
                                              QueuePairs* queue_pairs) const override;
   uint64_t ApproximateOffsetOf(const Slice& internal_key) const override;
+  Slice bloom_filter() const override { return filter_.bloom(); }
   size_t resident_bytes() const override;
 
  private:

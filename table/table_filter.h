@@ -65,6 +65,9 @@ class TableFilter {
     return policy_ == nullptr || policy_->KeyMayMatch(user_key, filter_);
   }
 
+  // The filter's bytes if it is the built-in one, else none.
+  Slice bloom() const { return built_in_ ? filter_ : Slice(); }
+
  private:
   const FilterPolicy* policy_ = nullptr;
   bool built_in_ = false;

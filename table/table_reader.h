@@ -80,6 +80,8 @@ class TableReader {
 
   // The bytes of data before `internal_key`, roughly.
   virtual uint64_t ApproximateOffsetOf(const Slice& internal_key) const = 0;
+  // The bytes of the built-in filter, as long as the reader lives; empty if the table has none.
+  virtual Slice bloom_filter() const { return Slice(); }
   // Index and filter, and what the reader adds to them.
   virtual size_t resident_bytes() const = 0;
   const TableMeta& meta() const { return meta_; }

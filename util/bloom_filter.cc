@@ -112,6 +112,11 @@ void PrefetchBloomLine(uint64_t hash, const Slice& filter) {
   port::PrefetchRead(filter.data() + LineOf(hash, filter.size() / kLineBytes) * kLineBytes);
 }
 
+void PrefetchBloom(uint64_t hash, const Slice& filter) {
+  PrefetchBloomLine(hash, filter);
+  port::PrefetchRead(filter.data() + filter.size() - 1);
+}
+
 BloomFilterPolicy::BloomFilterPolicy(int bits_per_key)
     : bits_per_key_(std::clamp(bits_per_key, kBitsPerKeyMin, kBitsPerKeyMax)) {}
 

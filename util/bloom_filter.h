@@ -45,5 +45,7 @@ bool BloomMayMatch(uint64_t hash, const Slice& filter);
 
 // Brings the line that BloomMayMatch will look at closer to the processor.
 void PrefetchBloomLine(uint64_t hash, const Slice& filter);
+// That, and what tells how to look at it.
+void PrefetchBloom(uint64_t hash, const Slice& filter);
 
 }  // namespace dlsm

@@ -26,7 +26,8 @@ enum class TableFormat : unsigned char {
 };
 
 // The shape of the tree, and what is merged when. A database may be opened with another style than
-// before where its tree allows that; see DB::Open.
+// before where its tree allows that; where it does not, DB::Open is an InvalidArgument that says
+// what to do first.
 enum class CompactionStyle : unsigned char {
   kLeveled = 0,  // Partitioned leveling (LevelDB): below level 0, tables of a level are disjoint.
   kGuards = 1,   // FLSM (PebblesDB): they overlap within guards, and merges append.

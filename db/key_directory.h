@@ -1,0 +1,61 @@
+// Searches sorted user keys in a dense array of their digests, so that a search costs a cache miss
+// or two where following each key to its bytes would cost one for each step.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "table/internal_key.h"
+#include "table/key_prefix.h"
+
+namespace dlsm {
+
+// Of keys that the caller keeps, ascending: key_at(i) gives the i-th of `size`. Immutable after
+// Build().
+class KeyDirectory {
+ public:
+  template <typename KeyAt>
+  void Build(const InternalKeyComparator& comparator, size_t size, KeyAt key_at) {
+    digests_.clear();
+    if (!comparator.bytewise() || size == 0) return;
+    // Of sorted keys, the first and the last have the least in common.
+    prefix_bytes_ = CommonPrefix(key_at(0), key_at(size - 1));
+    digests_.reserve(size);
+    for (size_t i = 0; i < size; ++i) digests_.push_back(Digest(After(key_at(i), prefix_bytes_)));
+  }
+
+  // How many of the keys are at or before `key`.
+  template <typename KeyAt>
+  size_t CountUpTo(const InternalKeyComparator& comparator, const Slice& key, size_t size,
+                   KeyAt key_at) const {
+    size_t begin = 0;
+    size_t end = size;
+    if (digests_.size() == size && size > 0) {
+      const int order =
+          std::memcmp(key.data(), key_at(0).data(), std::min(key.size(), prefix_bytes_));
+      if (order < 0 || (order == 0 && key.size() < prefix_bytes_)) return 0;
+      if (order > 0) return size;
+      const uint64_t digest = Digest(After(key, prefix_bytes_));
+      const auto [first, last] = std::equal_range(digests_.begin(), digests_.end(), digest);
+      begin = static_cast<size_t>(first - digests_.begin());
+      end = static_cast<size_t>(last - digests_.begin());
+    }
+    while (begin < end) {
+      const size_t middle = begin + (end - begin) / 2;
+      if (comparator.CompareUserKeys(key_at(middle), key) <= 0) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
+  }
+
+ private:
+  size_t prefix_bytes_ = 0;        // That all keys share.
+  std::vector<uint64_t> digests_;  // Of what follows it; none if the order is not bytewise.
+};
+
+}  // namespace dlsm
