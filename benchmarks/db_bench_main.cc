@@ -110,6 +110,12 @@ DEFINE_int32(guard_bits, 0, "dlsm: trailing zero bits of the hash of guards; 0: 
 DEFINE_int32(num_levels, 7, "dlsm: levels of the tree");
 DEFINE_int32(max_size_amplification_percent, 100,
              "dlsm: bytes of newer runs that start a merge with the oldest, in percent of it");
+DEFINE_string(
+    merge_scheduler, "greedy",
+    "dlsm: of merges in this process: single, fair, greedy, spring_and_gear; a Server has "
+    "a flag of its own");
+DEFINE_uint64(compaction_bandwidth_mb, 0,
+              "dlsm: megabytes of input a second for merges in this process; 0: no limit");
 DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node or compute_node");
 DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
 DEFINE_string(rdma_device, "",
@@ -248,12 +254,14 @@ int BloomBits() {
 }
 
 Status MakeEngineOptions(EngineOptions* options) {
-  size_t format = 0, place = 0, style = 0, compression = 0, engine = 0, fabric = 0;
+  size_t format = 0, place = 0, style = 0, schedule = 0, compression = 0, engine = 0, fabric = 0;
   Status status = FirstError({
       CheckChoice("engine", FLAGS_engine, EngineNames(), &engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &format),
       CheckChoice("compaction_place", FLAGS_compaction_place, {"memory_node", "compute_node"},
                   &place),
+      CheckChoice("merge_scheduler", FLAGS_merge_scheduler,
+                  {"single", "fair", "greedy", "spring_and_gear"}, &schedule),
       CheckChoice("compaction_style", FLAGS_compaction_style, CompactionStyleNames(), &style),
       CheckChoice("compression_type", FLAGS_compression_type, {"none", "snappy"}, &compression),
       FLAGS_fabric.empty()
@@ -281,6 +289,8 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->snappy = compression > 0;
   options->verify_checksums = FLAGS_verify_checksum;
   options->compaction_style = style;
+  options->merge_schedule = schedule;
+  options->compaction_bandwidth = FLAGS_compaction_bandwidth_mb << 20;
   options->max_tables_per_guard = FLAGS_max_tables_per_guard;
   options->guard_bits = FLAGS_guard_bits;
   options->num_levels = FLAGS_num_levels;

@@ -37,6 +37,8 @@ struct EngineOptions {
 
   // dLSM: the place of the style's name in CompactionStyleNames().
   size_t compaction_style = 0;
+  size_t merge_schedule = 2;  // A MergeSchedule.
+  uint64_t compaction_bandwidth = 0;
   int max_tables_per_guard = 8;
   int guard_bits = 0;
   int num_levels = 7;

@@ -222,6 +222,8 @@ class DlsmEngine : public Engine {
     options_.level0_file_num_compaction_trigger = options.level0_file_num_compaction_trigger;
     options_.level0_stop_writes_trigger = options.level0_stop_writes_trigger;
     options_.max_bytes_for_level_base = options.max_bytes_for_level_base;
+    options_.merge_scheduler = static_cast<MergeSchedule>(options.merge_schedule);
+    options_.compaction_bandwidth = options.compaction_bandwidth;
     options_.compaction_style = static_cast<CompactionStyle>(options.compaction_style);
     options_.max_tables_per_guard = options.max_tables_per_guard;
     options_.guard_bits = options.guard_bits;

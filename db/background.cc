@@ -45,6 +45,7 @@ Background::Background(const Config& config, Tree* tree, const TableStore* store
       rpc_(rpc),
       statistics_(statistics),
       new_table_number_([tree] { return tree->NewTableNumber(); }),
+      scheduler_(config.schedule),
       policy_(std::move(policy)) {
   port::MutexLock lock(stop_mutex_);
   for (int i = 0; i < config_.flush_threads; ++i) threads_.emplace_back([this] { FlushLoop(); });
@@ -248,7 +249,7 @@ Status Background::Merge(const MergePick& pick) {
   MergeOutcome outcome;
   if (!pick.trivial_move) {
     DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, rpc_,
-                                  new_table_number_, stopping_, &outcome));
+                                  new_table_number_, stopping_, &scheduler_, &outcome));
   }
   const MergeStatistics statistics = outcome.statistics;
   const bool remote = outcome.remote;

@@ -36,6 +36,7 @@ class Background {
     int merge_threads = 2;
     size_t level0_stop_trigger = 24;
     MergeJobConfig merge;
+    MergeSchedulerOptions schedule;  // Of merges that run here.
     std::chrono::milliseconds heartbeat_interval{1000};
     std::chrono::nanoseconds timeout{};
   };
@@ -102,6 +103,7 @@ class Background {
   Statistics* const statistics_;
   const std::function<uint64_t()> new_table_number_;
   std::atomic<bool> stopping_{false};
+  MergeScheduler scheduler_;
 
   port::Mutex gate_mutex_;  // One judgement of the gate at a time. Taken before Tree's.
 

@@ -93,6 +93,7 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
       {"write_buffer_size", [](Options* o) { o->write_buffer_size = 1; }},
       {"max_write_buffer_number", [](Options* o) { o->max_write_buffer_number = 1; }},
       {"max_write_buffer_number", [](Options* o) { o->max_write_buffer_number = 1000; }},
+      {"merge_scheduler", [](Options* o) { o->merge_scheduler = static_cast<MergeSchedule>(9); }},
       {"max_file_size", [](Options* o) { o->max_file_size = 0; }},
       {"max_file_size", [](Options* o) { o->max_file_size = size_t{1} << 40; }},
       {"block_size", [](Options* o) { o->block_size = 0; }},

@@ -54,6 +54,8 @@ Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* 
   EmbeddedNodeOptions node;
   node.bytes = options.embedded_memory_bytes;
   node.merge_threads = options.max_background_compactions * options.max_subcompactions;
+  node.merge_schedule = options.merge_scheduler;
+  node.merge_bytes_per_second = options.compaction_bandwidth;
   return ConnectEmbeddedNode(node, FabricOf(options), connection);
 }
 

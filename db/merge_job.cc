@@ -87,12 +87,14 @@ std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
 class MergeRunner {
  public:
   MergeRunner(const MergeJobConfig& config, const TableStore& store, RpcClient* rpc,
-              const std::function<uint64_t()>& new_table_number, const std::atomic<bool>& cancelled)
+              const std::function<uint64_t()>& new_table_number, const std::atomic<bool>& cancelled,
+              MergeScheduler* scheduler)
       : config_(config),
         store_(store),
         rpc_(rpc),
         new_table_number_(new_table_number),
-        cancelled_(cancelled) {}
+        cancelled_(cancelled),
+        scheduler_(scheduler) {}
 
   Status Run(const Part& part, MergeOutcome* outcome) const {
     if (part.runs.empty()) return Status::OK();
@@ -105,10 +107,16 @@ class MergeRunner {
  private:
   Status RunLocally(const Part& part, MergeOutcome* outcome) const {
     std::vector<TableRun> runs;
+    uint64_t bytes = 0;
     for (const std::vector<TableRef>& tables : part.runs) {
       TableRun& run = runs.emplace_back();
-      for (const TableRef& table : tables) run.push_back(&table->reader());
+      for (const TableRef& table : tables) {
+        run.push_back(&table->reader());
+        bytes += table->meta().image.bytes;
+      }
     }
+    MergeScheduler::Turn turn(scheduler_, bytes, cancelled_);
+    DLSM_RETURN_IF_ERROR(turn.Proceed(0));  // Before it takes memory for its outputs.
     TableReadOptions read_options;
     read_options.purpose = Purpose::kCompaction;
     read_options.fill_cache = false;
@@ -117,8 +125,8 @@ class MergeRunner {
     // Merges may use the reserve: they make room.
     RemoteTableWriter output(&store_, Purpose::kCompaction, /*may_use_reserve=*/true,
                              new_table_number_);
-    DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, store_.queue_pairs(),
-                                     cancelled_, &output, &outcome->statistics));
+    DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, store_.queue_pairs(), &turn,
+                                     &output, &outcome->statistics));
     outcome->tables = output.Release();
     return Status::OK();
   }
@@ -164,6 +172,7 @@ class MergeRunner {
   RpcClient* const rpc_;
   const std::function<uint64_t()>& new_table_number_;
   const std::atomic<bool>& cancelled_;
+  MergeScheduler* const scheduler_;
 };
 
 void Append(MergeOutcome part, MergeOutcome* whole) {
@@ -183,9 +192,10 @@ void Append(MergeOutcome part, MergeOutcome* whole) {
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
                 RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
-                const std::atomic<bool>& cancelled, MergeOutcome* outcome) {
+                const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
+                MergeOutcome* outcome) {
   const std::vector<Part> parts = PartsOf(pick, config, snapshots, store);
-  const MergeRunner runner(config, store, rpc, new_table_number, cancelled);
+  const MergeRunner runner(config, store, rpc, new_table_number, cancelled, scheduler);
   std::vector<MergeOutcome> outcomes(parts.size());
   std::vector<Status> statuses(parts.size());
   std::vector<std::thread> threads;

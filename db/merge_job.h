@@ -10,6 +10,7 @@
 #include "dLSM/status.h"
 #include "db/merge_policy.h"
 #include "db/table_store.h"
+#include "table/merge_scheduler.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
 
@@ -29,11 +30,13 @@ struct MergeOutcome {
   bool remote = false;
 };
 
-// Runs in the calling thread, and in one more for each further part. `snapshots` ascend. When
-// *cancelled becomes true the merge ends with Aborted. On an error nothing is left behind.
+// `scheduler` says when merges on the compute node go on. Runs in the calling thread, and in one
+// more for each further part. `snapshots` ascend. When *cancelled becomes true the merge ends with
+// Aborted. On an error nothing is left behind.
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
                 RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
-                const std::atomic<bool>& cancelled, MergeOutcome* outcome);
+                const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
+                MergeOutcome* outcome);
 
 }  // namespace dlsm

@@ -61,6 +61,9 @@ Status CheckOptions(const Options& options) {
       options.compaction_place != CompactionPlace::kComputeNode) {
     return Refuse("compaction_place is unknown", "use kMemoryNode or kComputeNode");
   }
+  if (MergeScheduleName(options.merge_scheduler) == std::string("unknown")) {
+    return Refuse("merge_scheduler is unknown", "use kSingle, kFair, kGreedy or kSpringAndGear");
+  }
   if (options.compression != kNoCompression && options.compression != kSnappyCompression) {
     return Refuse("compression is unknown", "use kNoCompression or kSnappyCompression");
   }
@@ -201,6 +204,10 @@ Background::Config DbImpl::BackgroundConfig() const {
   config.merge_threads = options_.max_background_compactions;
   config.level0_stop_trigger = static_cast<size_t>(options_.level0_stop_writes_trigger);
   config.merge.place = options_.compaction_place;
+  config.schedule.schedule = options_.merge_scheduler;
+  config.schedule.running_max = static_cast<size_t>(options_.max_background_compactions) *
+                                static_cast<size_t>(options_.max_subcompactions);
+  config.schedule.bytes_per_second = options_.compaction_bandwidth;
   config.merge.table_bytes_max = options_.max_file_size;
   config.merge.parts_max = static_cast<size_t>(options_.max_subcompactions);
   config.merge.session = session_->id();

@@ -80,6 +80,14 @@ Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<Expor
   return Status::OK();
 }
 
+MergeSchedulerOptions MemoryNode::ScheduleOf(const MemoryNodeOptions& options) {
+  MergeSchedulerOptions schedule;
+  schedule.schedule = options.merge_schedule;
+  schedule.running_max = static_cast<size_t>(std::max(options.merge_threads, 0));
+  schedule.bytes_per_second = options.merge_bytes_per_second;
+  return schedule;
+}
+
 MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
                        std::unique_ptr<ExportedRegion> region)
     : options_(options),
@@ -87,7 +95,7 @@ MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
       databases_(TableOptionsOf(options, *region_)),
-      merges_(options.merge_threads, &databases_, &memory_),
+      merges_(ScheduleOf(options), &databases_, &memory_),
       housekeeper_([this] { KeepHouse(); }) {}
 
 MemoryNode::~MemoryNode() {

@@ -26,7 +26,9 @@ namespace dlsm {
 
 struct MemoryNodeOptions {
   NodeId node{};
-  int merge_threads = 2;
+  int merge_threads = 2;  // Merges that may run at a time, of all databases together.
+  MergeSchedule merge_schedule = MergeSchedule::kGreedy;
+  uint64_t merge_bytes_per_second = 0;  // Of input; 0: no limit.
   // See DatabaseTableOptions.
   std::chrono::nanoseconds lease = std::chrono::seconds(10);
   std::chrono::nanoseconds grace = std::chrono::seconds(2);
@@ -60,6 +62,7 @@ class MemoryNode final : public RpcHandler {
   uint64_t calls(Method method) const;
 
  private:
+  static MergeSchedulerOptions ScheduleOf(const MemoryNodeOptions& options);
   MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
              std::unique_ptr<ExportedRegion> region);
 

@@ -27,6 +27,9 @@ std::vector<RemoteSpan> ImagesOf(const MergeRequest& request) {
   return images;
 }
 
+// Workers for each merge that may run: one that runs, and one that is paused for it.
+constexpr size_t kWorkersPerRunning = 2;
+
 // No less than the outputs take, unless they are compressed worse than the inputs.
 uint64_t OutputBytesBound(const MergeRequest& request) {
   uint64_t bytes = 0;
@@ -121,9 +124,10 @@ class InputTables {
 
 }  // namespace
 
-MergeService::MergeService(int threads, DatabaseTable* databases, OwnMemory* memory)
-    : databases_(databases), memory_(memory) {
-  for (int i = 0; i < threads; ++i) {
+MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases,
+                           OwnMemory* memory)
+    : databases_(databases), memory_(memory), scheduler_(schedule) {
+  for (size_t i = 0; i < schedule.running_max * kWorkersPerRunning; ++i) {
     workers_.emplace_back([this] { WorkLoop(); });
     static_cast<void>(pthread_setname_np(workers_.back().native_handle(), "dlsm-merge"));
   }
@@ -211,20 +215,25 @@ void MergeService::Describe(NodeStatisticsReply* statistics) const {
   statistics->merge_bytes_read = totals_.bytes_read;
   statistics->merge_bytes_written = totals_.bytes_written;
   statistics->merge_micros = totals_.micros;
+  const MergeScheduler::Counters paused = scheduler_.counters();
+  statistics->merge_pauses = paused.pauses;
+  statistics->merge_paused_micros = paused.paused_micros;
 }
 
 Status MergeService::Merge(const Job& job, MergeReply* reply) {
-  if (job.hold->cancelled().load(std::memory_order_relaxed)) {
-    return Status::Aborted("the client of this merge has gone");
-  }
+  uint64_t input_bytes = 0;
+  for (const RemoteSpan& image : ImagesOf(job.request)) input_bytes += image.bytes;
+  MergeScheduler::Turn turn(&scheduler_, input_bytes, job.hold->cancelled());
+  // Before it takes memory for its outputs.
+  DLSM_RETURN_IF_ERROR(turn.Proceed(0));
   InputTables inputs;
   DLSM_RETURN_IF_ERROR(inputs.Open(job.request, memory_));
   OutputTables outputs(job.hold.get(), memory_, OutputBytesBound(job.request));
   TableReadOptions read_options;
   read_options.purpose = Purpose::kCompaction;
   read_options.fill_cache = false;
-  DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, memory_,
-                                   job.hold->cancelled(), &outputs, &reply->statistics));
+  DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, memory_, &turn,
+                                   &outputs, &reply->statistics));
   outputs.FreeRest();
   reply->statistics.allocations = outputs.allocations();
   DLSM_RETURN_IF_ERROR(job.hold->KeepOutputs());

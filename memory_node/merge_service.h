@@ -4,6 +4,9 @@
 //   Submit: decode, check that the session holds the inputs, pin them, queue      (RPC thread)
 //   worker: open the inputs, MergeTables(), hand the outputs to the session, answer
 //
+// There are more workers than merges that may run at a time: those that the schedule pauses keep
+// theirs.
+//
 // A merge whose session has ended or whose client has gone is cancelled, and its outputs are freed.
 #pragma once
 
@@ -20,6 +23,7 @@
 #include "memory_node/own_memory.h"
 #include "port/mutex.h"
 #include "table/merge_messages.h"
+#include "table/merge_scheduler.h"
 #include "util/rpc/rpc.h"
 
 namespace dlsm {
@@ -27,8 +31,9 @@ namespace dlsm {
 // Thread-safe.
 class MergeService {
  public:
-  // `databases` and `memory` outlive this. `threads` may be 0: then every merge is refused.
-  MergeService(int threads, DatabaseTable* databases, OwnMemory* memory);
+  // `databases` and `memory` outlive this. `schedule.running_max` may be 0: then every merge is
+  // refused.
+  MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases, OwnMemory* memory);
   // Cancels what runs and waits; what is queued is answered with Aborted.
   ~MergeService();
 
@@ -59,6 +64,7 @@ class MergeService {
 
   DatabaseTable* const databases_;
   OwnMemory* const memory_;
+  MergeScheduler scheduler_;
 
   mutable port::Mutex mutex_;  // Protects what follows; not held while merging or answering.
   port::CondVar queued_{mutex_};

@@ -32,6 +32,10 @@ DEFINE_string(
     rdma_device, "",
     "for --fabric=verbs: a device (mlx5_0), port (mlx5_0:2), network interface or address "
     "of this machine, then settings as in ,mtu=1024; empty: the first active port");
+DEFINE_string(merge_scheduler, "greedy",
+              "which merges go on when there are more than threads: single, fair, greedy, "
+              "spring_and_gear");
+DEFINE_int32(merge_bandwidth_mb, 0, "megabytes of input a second for all merges; 0: no limit");
 DEFINE_int32(merge_threads, 2, "threads that merge tables; 0: compute nodes merge for themselves");
 DEFINE_int32(fabric_threads, 1, "threads that answer one-sided requests over tcp");
 DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
@@ -109,6 +113,13 @@ Status ParseFlags(NodeServerOptions* options) {
   }
   DLSM_RETURN_IF_ERROR(ParseVerbsOptions(FLAGS_rdma_device, &options->verbs));
   DLSM_RETURN_IF_ERROR(CheckRange("merge_threads", FLAGS_merge_threads, 0, 1024));
+  DLSM_RETURN_IF_ERROR(CheckRange("merge_bandwidth_mb", FLAGS_merge_bandwidth_mb, 0, 1 << 20));
+  const std::optional<MergeSchedule> schedule = MergeScheduleFromName(FLAGS_merge_scheduler);
+  if (!schedule.has_value()) {
+    return Status::InvalidArgument(fmt::format(
+        "--merge_scheduler={} is not known; use single, fair, greedy or spring_and_gear",
+        FLAGS_merge_scheduler));
+  }
   DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 1, 1024));
   DLSM_RETURN_IF_ERROR(CheckRange("numa_node", FLAGS_numa_node, -1, 1023));
   DLSM_RETURN_IF_ERROR(CheckRange("metrics_port", FLAGS_metrics_port, 0, 65535));
@@ -116,6 +127,8 @@ Status ParseFlags(NodeServerOptions* options) {
   options->fabric = *fabric;
   options->bind_address = FLAGS_bind;
   options->node.merge_threads = FLAGS_merge_threads;
+  options->node.merge_schedule = *schedule;
+  options->node.merge_bytes_per_second = static_cast<uint64_t>(FLAGS_merge_bandwidth_mb) << 20;
   options->fabric_threads = FLAGS_fabric_threads;
   options->numa_node = FLAGS_numa_node;
   options->huge_pages = FLAGS_huge_pages;

@@ -159,6 +159,8 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "1", "one"}, 2, "NODEID 'one'");
   ExpectFailure({"0", "1", "1", "--fabric=pigeon"}, 2, "--fabric=pigeon is not known");
   ExpectFailure({"0", "1", "1", "--merge_threads=-2"}, 2, "--merge_threads=-2");
+  ExpectFailure({"0", "1", "1", "--merge_scheduler=lazy"}, 2, "spring_and_gear");
+  ExpectFailure({"0", "1", "1", "--merge_bandwidth_mb=-1"}, 2, "--merge_bandwidth_mb=-1");
   ExpectFailure({"0", "1", "1", "--fabric_threads=0"}, 2, "--fabric_threads=0");
   ExpectFailure({"0", "1", "1", "--no_such_flag"}, 1, "no_such_flag");
 }

@@ -39,6 +39,10 @@ class ServerMetrics final : public prometheus::Collectable {
         now.merge_bytes_written);
     add(MetricType::Counter, "dlsm_merge_microseconds_total", "Time spent in merges",
         now.merge_micros);
+    add(MetricType::Counter, "dlsm_merge_pauses_total", "Merges paused for others or the budget",
+        now.merge_pauses);
+    add(MetricType::Counter, "dlsm_merge_paused_microseconds_total", "Time that merges were paused",
+        now.merge_paused_micros);
     add(MetricType::Counter, "dlsm_cpu_microseconds_total", "CPU time of this process",
         now.cpu_micros);
     families.push_back(Calls());

@@ -15,12 +15,13 @@
 #include <optional>
 #include <string>
 
+#include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "port/mutex.h"
+#include "table/merge_tables.h"
 
 namespace dlsm {
 
-enum class MergeSchedule : uint8_t { kSingle = 0, kFair, kGreedy, kSpringAndGear };
 const char* MergeScheduleName(MergeSchedule schedule);
 std::optional<MergeSchedule> MergeScheduleFromName(const std::string& name);
 
@@ -46,16 +47,16 @@ class MergeScheduler {
   Counters counters() const LOCKS_EXCLUDED(mutex_);
 
   // One merge's place in the schedule, from its construction on. Used by one thread.
-  class Turn {
+  class Turn final : public MergePace {
    public:
     // `bytes`: of all inputs. `cancelled` ends waiting; it and the scheduler outlive the turn.
     Turn(MergeScheduler* scheduler, uint64_t bytes, const std::atomic<bool>& cancelled);
-    ~Turn();
+    ~Turn() override;
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    // `bytes` of input more are done. Returns when the merge may go on; Aborted once cancelled.
-    Status Proceed(uint64_t bytes);
+    // Returns when the merge is chosen and the budget allows it; Aborted once cancelled.
+    Status Proceed(uint64_t bytes) override;
 
    private:
     friend class MergeScheduler;

@@ -12,7 +12,7 @@
 namespace dlsm {
 namespace {
 
-// How many records are merged between two looks at `cancelled`.
+// How many records are merged between two questions to the pace.
 constexpr uint64_t kRecordsPerBatch = 256;
 
 // The user key of the record before, which the next one is compared with.
@@ -48,22 +48,21 @@ uint64_t ImageBytesBound(const MergeOptions& options, const std::vector<TableRun
 class Merge {
  public:
   Merge(const MergeOptions& options, const std::vector<TableRun>& runs,
-        const TableReadOptions& read_options, QueuePairs* queue_pairs,
-        const std::atomic<bool>& cancelled, MergeOutput* output, MergeStatistics* statistics)
+        const TableReadOptions& read_options, QueuePairs* queue_pairs, MergePace* pace,
+        MergeOutput* output, MergeStatistics* statistics)
       : options_(options),
         comparator_(options.table.comparator),
-        cancelled_(cancelled),
+        pace_(pace),
         statistics_(statistics),
         input_(options, runs, read_options, queue_pairs),
         filter_(options),
         writer_(options, ImageBytesBound(options, runs), output, statistics) {}
 
   Status Run() {
+    uint64_t told = 0;
     while (input_.Valid()) {
-      // Pairs with nothing: a cancellation is seen a batch later at worst.
-      if (cancelled_.load(std::memory_order_relaxed)) {
-        return Status::Aborted("the merge was cancelled");
-      }
+      DLSM_RETURN_IF_ERROR(pace_->Proceed(statistics_->bytes_read - told));
+      told = statistics_->bytes_read;
       bool ended = false;
       DLSM_RETURN_IF_ERROR(MergeBatch(&ended));
       if (ended) return writer_.Finish();
@@ -112,7 +111,7 @@ class Merge {
 
   const MergeOptions& options_;
   const InternalKeyComparator comparator_;
-  const std::atomic<bool>& cancelled_;
+  MergePace* const pace_;
   MergeStatistics* const statistics_;
   MergeInput input_;
   VersionFilter filter_;
@@ -134,16 +133,14 @@ uint32_t CutRank(const Slice& user_key) {
 }
 
 Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& runs,
-                   const TableReadOptions& read_options, QueuePairs* queue_pairs,
-                   const std::atomic<bool>& cancelled, MergeOutput* output,
-                   MergeStatistics* statistics) {
+                   const TableReadOptions& read_options, QueuePairs* queue_pairs, MergePace* pace,
+                   MergeOutput* output, MergeStatistics* statistics) {
   const auto start = std::chrono::steady_clock::now();
   *statistics = MergeStatistics();
   TableReadOptions verified = read_options;
   verified.verify_checksums = true;
   verified.fill_cache = false;
-  const Status status =
-      Merge(options, runs, verified, queue_pairs, cancelled, output, statistics).Run();
+  const Status status = Merge(options, runs, verified, queue_pairs, pace, output, statistics).Run();
   statistics->micros = MicrosSince(start);
   return status;
 }

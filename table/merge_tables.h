@@ -8,7 +8,6 @@
 //      would exceed its byte limit.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -69,14 +68,21 @@ class MergeOutput {
   virtual Status TableDone(TableMeta meta, std::string resident) = 0;
 };
 
+// Asked between slices of a merge.
+class MergePace {
+ public:
+  virtual ~MergePace() = default;
+  // `bytes` of input more are merged. Returns when the merge may go on; an error ends it.
+  virtual Status Proceed(uint64_t bytes) = 0;
+};
+
 // A run: tables whose internal keys do not overlap, ascending.
 using TableRun = std::vector<const TableReader*>;
 
-// `runs` in any order. Every record's checksum is verified. Stops with Aborted at the next record
-// batch once *cancelled is true. On an error, outputs already done remain the callee's to drop.
+// `runs` in any order. Every record's checksum is verified. Asks `pace` every few
+// hundred records. On an error, outputs already done remain the callee's to drop.
 Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& runs,
-                   const TableReadOptions& read_options, QueuePairs* queue_pairs,
-                   const std::atomic<bool>& cancelled, MergeOutput* output,
-                   MergeStatistics* statistics);
+                   const TableReadOptions& read_options, QueuePairs* queue_pairs, MergePace* pace,
+                   MergeOutput* output, MergeStatistics* statistics);
 
 }  // namespace dlsm

@@ -75,6 +75,17 @@ std::vector<Shape> AllShapes() {
   return shapes;
 }
 
+class CancelledOrNot final : public MergePace {
+ public:
+  explicit CancelledOrNot(bool cancelled) : cancelled_(cancelled) {}
+  Status Proceed(uint64_t) override {
+    return cancelled_ ? Status::Aborted("cancelled by the test") : Status::OK();
+  }
+
+ private:
+  const bool cancelled_;
+};
+
 class MergeTablesTest : public testing::TestWithParam<Shape> {
  protected:
   MergeTablesTest() : queue_pairs_(&memory_, GetParam().direct) {
@@ -113,11 +124,11 @@ class MergeTablesTest : public testing::TestWithParam<Shape> {
   }
 
   Status Merge(TestOutput* output) {
-    const std::atomic<bool> cancelled{false};
+    CancelledOrNot never(false);
     TableReadOptions read_options;
     read_options.prefetch_bytes = 300;
     read_options.purpose = Purpose::kCompaction;
-    return MergeTables(merge_, runs_, read_options, &queue_pairs_, cancelled, output, &statistics_);
+    return MergeTables(merge_, runs_, read_options, &queue_pairs_, &never, output, &statistics_);
   }
 
   TestRecords ReadOutputs(TestOutput* output) {
@@ -350,9 +361,9 @@ TEST_P(MergeTablesTest, OfNothingIsNothing) {
 
 TEST_P(MergeTablesTest, StopsWhenCancelled) {
   MakeRuns(RandomRecords(1000, 1000), 2);
-  const std::atomic<bool> cancelled{true};
+  CancelledOrNot cancelled(true);
   TestOutput output(&memory_, &queue_pairs_);
-  EXPECT_TRUE(MergeTables(merge_, runs_, TableReadOptions(), &queue_pairs_, cancelled, &output,
+  EXPECT_TRUE(MergeTables(merge_, runs_, TableReadOptions(), &queue_pairs_, &cancelled, &output,
                           &statistics_)
                   .IsAborted());
 }

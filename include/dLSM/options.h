@@ -37,6 +37,14 @@ enum class CompactionStyle : unsigned char {
   kSizeTiered = 5,         // HBase: all runs are in level 0; neighbours of like size are merged.
 };
 
+// Which merges go on when there are more than may run at a time (Luo & Carey).
+enum class MergeSchedule : unsigned char {
+  kSingle = 0,     // The oldest alone.
+  kFair,           // Whoever has done least.
+  kGreedy,         // Whoever has least left.
+  kSpringAndGear,  // Whoever is least complete.
+};
+
 enum class CompactionPlace : unsigned char {
   kMemoryNode = 0,   // Next to the data; only requests and indexes cross the network.
   kComputeNode = 1,  // All data crosses the network, twice.
@@ -93,6 +101,9 @@ struct Options {
   // -------- Merges.
   CompactionStyle compaction_style = CompactionStyle::kLeveled;
   CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
+  // Of merges on the compute node, and of an embedded memory node; a Server has flags for its own.
+  MergeSchedule merge_scheduler = MergeSchedule::kGreedy;
+  uint64_t compaction_bandwidth = 0;  // Bytes of input a second; 0: no limit.
   int max_background_flushes = 2;
   int max_background_compactions = 2;
   int max_subcompactions = 2;

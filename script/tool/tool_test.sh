@@ -33,11 +33,12 @@ fail() {
 
 # start_server ARGUMENT...: on a free port, which is then in $node.
 start_server() {
+  rm -f "$work/server.log"  # What the last one said must not be taken for this one's.
   "$server" "$@" 0 1 1 >"$work/server.log" 2>&1 &
   server_pid=$!
   local try
   for ((try = 0; try < 600; ++try)); do
-    node=$(sed -n 's/.*ready on \([^ ]*:[0-9][0-9]*\).*/\1/p' "$work/server.log" | head -n 1)
+    node=$(sed -n 's/.*ready on \([^ ]*:[0-9][0-9]*\).*/\1/p' "$work/server.log" 2>/dev/null | head -n 1)
     [[ -n $node ]] && return
     kill -0 "$server_pid" 2>/dev/null || fail "the Server ended before it was ready"
     sleep 0.1

@@ -242,9 +242,10 @@ Status ListDatabasesReply::Decode(const Slice& bytes) {
 
 std::string NodeStatisticsReply::Encode() const {
   std::string bytes;
-  for (const uint64_t value : {capacity_bytes, used_bytes, largest_free_bytes, databases, sessions,
-                               merges_done, merges_running, merge_bytes_read, merge_bytes_written,
-                               merge_micros, cpu_micros, peak_rss_bytes}) {
+  for (const uint64_t value :
+       {capacity_bytes, used_bytes, largest_free_bytes, databases, sessions, merges_done,
+        merges_running, merge_bytes_read, merge_bytes_written, merge_micros, merge_pauses,
+        merge_paused_micros, cpu_micros, peak_rss_bytes}) {
     PutFixed64(&bytes, value);
   }
   return bytes;
@@ -252,9 +253,10 @@ std::string NodeStatisticsReply::Encode() const {
 
 Status NodeStatisticsReply::Decode(const Slice& bytes) {
   Fields fields(bytes);
-  for (uint64_t* value : {&capacity_bytes, &used_bytes, &largest_free_bytes, &databases, &sessions,
-                          &merges_done, &merges_running, &merge_bytes_read, &merge_bytes_written,
-                          &merge_micros, &cpu_micros, &peak_rss_bytes}) {
+  for (uint64_t* value :
+       {&capacity_bytes, &used_bytes, &largest_free_bytes, &databases, &sessions, &merges_done,
+        &merges_running, &merge_bytes_read, &merge_bytes_written, &merge_micros, &merge_pauses,
+        &merge_paused_micros, &cpu_micros, &peak_rss_bytes}) {
     fields.Fixed64(value);
   }
   return fields.Finish("statistics of a memory node");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
@@ -47,6 +48,8 @@ Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& 
 struct EmbeddedNodeOptions {
   uint64_t bytes = 0;  // 0: most of what the machine has; pages are taken when first written.
   int merge_threads = 2;
+  MergeSchedule merge_schedule = MergeSchedule::kGreedy;
+  uint64_t merge_bytes_per_second = 0;  // 0: no limit.
 };
 
 // Connects to the memory node inside this process, which the first call starts and which lives as
