@@ -29,13 +29,14 @@ uint8_t Narrow(int value) { return static_cast<uint8_t>(value); }
 }  // namespace
 
 Status VerbsEndpoint::Create(std::shared_ptr<const VerbsDomain> domain, Role role,
-                             std::unique_ptr<VerbsEndpoint>* endpoint) {
+                             std::unique_ptr<VerbsEndpoint>* endpoint, uint32_t receives) {
   std::unique_ptr<VerbsEndpoint> made(new VerbsEndpoint(std::move(domain), role));
+  made->receives_ = receives;
   const VerbsDevice& device = made->domain_->device();
   const auto most = static_cast<uint32_t>(std::max(device.attributes().max_qp_wr, 2));
   const auto most_completions = static_cast<uint32_t>(std::max(device.attributes().max_cqe, 2));
   // A server's end posts nothing.
-  const uint32_t wished = role == Role::kClient ? device.options().send_queue_depth : 1;
+  const uint32_t wished = role == Role::kServer ? 1 : device.options().send_queue_depth;
   made->depth_ = std::min({wished, most, most_completions});
   DLSM_RETURN_IF_ERROR(made->MakeCompletions());
   DLSM_RETURN_IF_ERROR(made->MakeQueuePair());
@@ -46,7 +47,7 @@ Status VerbsEndpoint::Create(std::shared_ptr<const VerbsDomain> domain, Role rol
 Status VerbsEndpoint::MakeCompletions() {
   const VerbsDevice& device = domain_->device();
   const VerbsLibrary& library = domain_->library();
-  if (role_ == Role::kClient) {
+  if (role_ != Role::kServer) {
     events_ = {library.create_comp_channel(device.context()), library.destroy_comp_channel};
     if (events_ == nullptr) return CannotMake(device, "completion channel");
     const int flags = ::fcntl(events_->fd, F_GETFL);
@@ -55,21 +56,22 @@ Status VerbsEndpoint::MakeCompletions() {
     }
   }
   // Room for all that can be under way, because after a failure each of it completes.
+  const uint32_t completions = role_ == Role::kPeer ? depth_ + receives_ : depth_;
   completions_ = {
-      library.create_cq(device.context(), static_cast<int>(depth_), nullptr, events_.get(), 0),
+      library.create_cq(device.context(), static_cast<int>(completions), nullptr, events_.get(), 0),
       library.destroy_cq};
   return completions_ != nullptr ? Status::OK() : CannotMake(device, "completion queue");
 }
 
 Status VerbsEndpoint::MakeQueuePair() {
   const VerbsDevice& device = domain_->device();
-  uint32_t inline_bytes = role_ == Role::kClient ? device.options().inline_bytes : 0;
+  uint32_t inline_bytes = role_ == Role::kServer ? 0 : device.options().inline_bytes;
   while (true) {
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_RC;
     attributes.send_cq = attributes.recv_cq = completions_.get();
     attributes.cap.max_send_wr = depth_;
-    attributes.cap.max_recv_wr = 1;
+    attributes.cap.max_recv_wr = receives_;
     attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
     attributes.cap.max_inline_data = inline_bytes;
     queue_pair_ = {domain_->library().create_qp(domain_->get(), &attributes),
@@ -95,11 +97,15 @@ Status VerbsEndpoint::Describe(const std::optional<VerbsEnd>& peer,
   DLSM_RETURN_IF_ERROR(device.FindGid(peer_gid, address, &gid));
   gid_index_ = gid.index;
   const ibv_device_attr& attributes = device.attributes();
-  const int reads = role_ == Role::kClient
+  int reads = role_ == Role::kClient
                         ? std::min(static_cast<int>(device.options().reads_at_once),
                                    attributes.max_qp_init_rd_atom)
                         : std::min(peer.has_value() ? static_cast<int>(peer->reads_at_once) : 255,
                                    attributes.max_qp_rd_atom);
+  if (role_ == Role::kPeer) {
+    reads = std::min({reads, static_cast<int>(device.options().reads_at_once),
+                      attributes.max_qp_init_rd_atom});
+  }
   const int wished_mtu = device.options().mtu_bytes;
   own_.queue_pair = queue_pair_->qp_num;
   own_.first_packet = std::random_device{}() % kPacketNumbers;
@@ -117,14 +123,14 @@ Status VerbsEndpoint::Connect(const VerbsEnd& peer) {
   DLSM_RETURN_IF_ERROR(Initialise());
   DLSM_RETURN_IF_ERROR(ReadyToReceive(peer));
   // The server's end only answers.
-  return role_ == Role::kClient ? ReadyToSend(peer) : Status::OK();
+  return role_ == Role::kServer ? Status::OK() : ReadyToSend(peer);
 }
 
 Status VerbsEndpoint::Initialise() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = domain_->device().port();
-  if (role_ == Role::kServer) {
+  if (role_ != Role::kClient) {
     attributes.qp_access_flags =
         IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   }

@@ -15,11 +15,12 @@ namespace dlsm {
 // Not thread-safe. When it is destroyed, the device neither reads nor writes through it any more.
 class VerbsEndpoint {
  public:
-  // Which side of one-sided access it is.
-  enum class Role { kClient, kServer };
+  // Which side of one-sided access it is; kPeer is both, and receives messages too.
+  enum class Role { kClient, kServer, kPeer };
 
+  // `receives`: how many receive buffers can be posted at once.
   static Status Create(std::shared_ptr<const VerbsDomain> domain, Role role,
-                       std::unique_ptr<VerbsEndpoint>* endpoint);
+                       std::unique_ptr<VerbsEndpoint>* endpoint, uint32_t receives = 1);
 
   // What the other end has to know. `peer` is that end, if it is known already; `address` is this
   // machine's on the connection over which the ends talk.
@@ -34,7 +35,7 @@ class VerbsEndpoint {
   const VerbsDomain& domain() const { return *domain_; }
   ibv_qp* queue_pair() const { return queue_pair_.get(); }
   ibv_cq* completions() const { return completions_.get(); }
-  // Of a client: becomes readable when a completion comes after ibv_req_notify_cq().
+  // Not of a server: becomes readable when a completion comes after ibv_req_notify_cq().
   ibv_comp_channel* events() const { return events_.get(); }
   uint32_t depth() const { return depth_; }
   uint32_t inline_bytes() const { return inline_bytes_; }
@@ -51,6 +52,7 @@ class VerbsEndpoint {
 
   const std::shared_ptr<const VerbsDomain> domain_;
   const Role role_;
+  uint32_t receives_ = 1;
   uint32_t depth_ = 0;
   uint32_t inline_bytes_ = 0;
   VerbsEnd own_;

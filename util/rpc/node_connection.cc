@@ -31,7 +31,7 @@ class TcpNodeConnection final : public NodeConnection {
 
 // A memory node that has passed the hello.
 struct Reached {
-  std::unique_ptr<TcpRpcClient> rpc;
+  std::unique_ptr<NodeRpcClient> rpc;
   FabricPeer peer;
   std::string where;
   FabricKind served = FabricKind::kTcp;  // Besides tcp.
@@ -40,8 +40,8 @@ struct Reached {
 Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, Deadline deadline,
              Reached* reached) {
   NodeInfo info;
-  DLSM_RETURN_IF_ERROR(TcpRpcClient::Connect(address, options.secret, options.client_name, deadline,
-                                             &info, &reached->rpc));
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect(address, options.secret, options.client_name,
+                                              deadline, &info, &reached->rpc));
   reached->where = fmt::format("{}:{}", address.host, address.port);
   reached->served = info.fabric;
   reached->peer.node = info.node;

@@ -1,63 +1,27 @@
-// One control connection of a client, after its hello.
+// One connection of a client to a memory node, after its hello, by whatever transport.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
-#include <thread>
 
+#include "dLSM/slice.h"
 #include "dLSM/status.h"
-#include "port/mutex.h"
 #include "util/deadline.h"
-#include "util/rpc/frame.h"
 #include "util/rpc/rpc.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/rpc_counts.h"
 
 namespace dlsm {
 
-// Thread-safe. Fails once, and then every call fails with the same error.
+// Thread-safe. Fails once, and then every call fails with the same error. No Call() may be under
+// way when it is destroyed.
 class RpcChannel {
  public:
-  // `where` names the memory node in messages.
-  RpcChannel(Socket socket, std::string where);
-  // No Call() may be under way.
-  ~RpcChannel();
-
-  Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline);
-
-  bool failed() const LOCKS_EXCLUDED(mutex_);
-
- private:
-  // A caller that sleeps; lives on its stack.
-  struct Waiter {
-    explicit Waiter(port::Mutex& mutex) : wakeup(mutex) {}
-    port::CondVar wakeup;
-    bool done = false;
-    Status status;
-    std::string reply;
-  };
-
-  // One frame at a time. TimedOut, with nothing sent, if its turn does not come.
-  Status Send(const Slice& frame, Deadline deadline) LOCKS_EXCLUDED(mutex_);
-  Status AwaitTurn(Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status AwaitReply(Waiter* waiter, Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  void ReadReplies();
-  Status ReadFrame(FrameAssembler* assembler);
-  void Deliver(const FrameHeader& header, std::string payload) LOCKS_EXCLUDED(mutex_);
-  void Fail(const Status& why) LOCKS_EXCLUDED(mutex_);
-
-  const std::string where_;
-  Socket socket_;  // The descriptor stays open as long as the channel lives.
-
-  mutable port::Mutex mutex_;  // Protects what follows; not held while sending or receiving.
-  port::CondVar turn_{mutex_};
-  bool sending_ GUARDED_BY(mutex_) = false;
-  uint64_t next_call_ GUARDED_BY(mutex_) = 1;
-  std::map<uint64_t, Waiter*> waiters_ GUARDED_BY(mutex_);
-  Status failure_ GUARDED_BY(mutex_);
-
-  std::thread reader_;  // Last: it uses all of the above.
+  virtual ~RpcChannel() = default;
+  // As RpcClient::Call(), without making a lost connection again.
+  virtual Status Call(Method method, const Slice& request, std::string* reply,
+                      Deadline deadline) = 0;
+  virtual bool failed() = 0;
+  // Of an RDMA device; zero where there is none.
+  virtual RpcCounts counts() { return {}; }
 };
 
 }  // namespace dlsm

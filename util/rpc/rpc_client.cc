@@ -10,6 +10,8 @@
 #include "util/log.h"
 #include "util/rpc/rpc_channel.h"
 #include "util/rpc/socket.h"
+#include "util/rpc/socket_channel.h"
+#include "util/rpc/verbs_rpc_channel.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -42,41 +44,64 @@ Status ConnectAndHello(const NodeAddress& address, const std::string& where,
 
 }  // namespace
 
-Status TcpRpcClient::Connect(const NodeAddress& address, const std::string& secret,
-                             const std::string& client_name, Deadline deadline, NodeInfo* info,
-                             std::unique_ptr<TcpRpcClient>* client) {
+Status NodeRpcClient::Connect(const NodeAddress& address, const std::string& secret,
+                              const std::string& client_name, Deadline deadline, NodeInfo* info,
+                              std::unique_ptr<NodeRpcClient>* client,
+                              const RpcTransportOptions& transport) {
   ClientIdentity identity;
   identity.secret = secret;
   identity.name = client_name;
-  std::unique_ptr<TcpRpcClient> made(new TcpRpcClient(address, std::move(identity)));
+  std::unique_ptr<NodeRpcClient> made(new NodeRpcClient(address, std::move(identity), transport));
   Socket socket;
   DLSM_RETURN_IF_ERROR(ConnectAndHello(address, made->where_, made->identity_, /*patient=*/true,
                                        deadline, &socket, info));
   made->identity_.data_token = info->data_token;
   made->identity_.epoch = info->epoch;
   {
+    std::shared_ptr<RpcChannel> channel;
+    DLSM_RETURN_IF_ERROR(made->MakeChannel(std::move(socket), deadline, &channel));
     const port::MutexLock lock(made->mutex_);
-    made->channel_ = std::make_shared<RpcChannel>(std::move(socket), made->where_);
+    made->channel_ = std::move(channel);
   }
   *client = std::move(made);
   return Status::OK();
 }
 
-TcpRpcClient::TcpRpcClient(const NodeAddress& address, ClientIdentity identity)
+NodeRpcClient::NodeRpcClient(const NodeAddress& address, ClientIdentity identity,
+                             const RpcTransportOptions& transport)
     : address_(address),
       where_(fmt::format("{}:{}", address.host, address.port)),
+      transport_(transport),
       identity_(std::move(identity)) {}
 
-TcpRpcClient::~TcpRpcClient() = default;
+NodeRpcClient::~NodeRpcClient() = default;
 
-Status TcpRpcClient::Call(Method method, const Slice& request, std::string* reply,
-                          Deadline deadline) {
+RpcCounts NodeRpcClient::counts() {
+  const port::MutexLock lock(mutex_);
+  return channel_->counts();
+}
+
+Status NodeRpcClient::MakeChannel(Socket socket, Deadline deadline,
+                                  std::shared_ptr<RpcChannel>* channel) const {
+  if (transport_.kind == RpcTransport::kTcp) {
+    *channel = std::make_shared<SocketChannel>(std::move(socket), where_);
+    return Status::OK();
+  }
+  std::shared_ptr<VerbsRpcChannel> made;
+  DLSM_RETURN_IF_ERROR(
+      VerbsRpcChannel::Open(transport_, std::move(socket), where_, deadline, &made));
+  *channel = std::move(made);
+  return Status::OK();
+}
+
+Status NodeRpcClient::Call(Method method, const Slice& request, std::string* reply,
+                           Deadline deadline) {
   std::shared_ptr<RpcChannel> channel;
   DLSM_RETURN_IF_ERROR(WorkingChannel(deadline, &channel));
   return channel->Call(method, request, reply, deadline);
 }
 
-Status TcpRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
+Status NodeRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
   {
     const port::MutexLock lock(mutex_);
     while (connecting_) {
@@ -99,7 +124,7 @@ Status TcpRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChanne
   return lost_.ok() ? status : lost_;
 }
 
-Status TcpRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
+Status NodeRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
   Socket socket;
   NodeInfo info;
   // One try: a memory node that has to be started again has lost its memory anyway.
@@ -114,8 +139,8 @@ Status TcpRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* c
     Log().error("{}", lost_.ToString());
     return lost_;
   }
+  DLSM_RETURN_IF_ERROR(MakeChannel(std::move(socket), deadline, channel));
   Log().info("connected to memory node {} again", where_);
-  *channel = std::make_shared<RpcChannel>(std::move(socket), where_);
   return Status::OK();
 }
 

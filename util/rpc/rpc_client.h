@@ -1,7 +1,5 @@
-// A client of a memory node's RpcServer over TCP.
-//
-//   caller: Call() -> Channel (one socket): sends a frame, sleeps
-//   reader thread of the channel: receives replies, hands each to the sleeper with its call id
+// A client of a memory node's RpcServer: makes channels, and makes another one when one has failed.
+// Each begins with a TCP connection and the hello; what carries the calls then is its transport.
 //
 // A channel that has failed stays failed; the next Call() makes another one. So a call that was
 // sent when its channel failed is answered by IOError, and whether it took effect is not known.
@@ -17,24 +15,35 @@
 #include "util/rpc/hello.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc.h"
+#include "util/rpc/rpc_counts.h"
+#include "util/rpc/rpc_transport.h"
 
 namespace dlsm {
 
 class RpcChannel;
+class Socket;
 
-class TcpRpcClient final : public RpcClient {
+class NodeRpcClient final : public RpcClient {
  public:
   // Connects and says the hello. While nobody listens at `address` it tries again until
-  // `deadline`. *info is what the memory node told of itself.
+  // `deadline`. *info is what the memory node told of itself. `transport` is what carries the
+  // calls, or the reason why it cannot is the error.
   static Status Connect(const NodeAddress& address, const std::string& secret,
                         const std::string& client_name, Deadline deadline, NodeInfo* info,
-                        std::unique_ptr<TcpRpcClient>* client);
-  ~TcpRpcClient() override;
+                        std::unique_ptr<NodeRpcClient>* client,
+                        const RpcTransportOptions& transport = {});
+  ~NodeRpcClient() override;
 
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
 
+  // What the channel in use has had its device do.
+  RpcCounts counts() LOCKS_EXCLUDED(mutex_);
+
  private:
-  TcpRpcClient(const NodeAddress& address, ClientIdentity identity);
+  NodeRpcClient(const NodeAddress& address, ClientIdentity identity,
+                const RpcTransportOptions& transport);
+
+  Status MakeChannel(Socket socket, Deadline deadline, std::shared_ptr<RpcChannel>* channel) const;
 
   // The channel that works; made again if the last one has failed.
   Status WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel);
@@ -42,6 +51,7 @@ class TcpRpcClient final : public RpcClient {
 
   const NodeAddress address_;
   const std::string where_;
+  const RpcTransportOptions transport_;
   // Constant once Connect() has set its data token and epoch, which the first hello told.
   ClientIdentity identity_;
 

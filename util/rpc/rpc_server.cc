@@ -220,7 +220,7 @@ Status RpcServerImpl::ServeControl(const std::shared_ptr<ServerConnection>& conn
     peer.connection = number;
     peer.name = client.name.empty() ? address : fmt::format("{} ({})", client.name, address);
     Log().info("{} connected", peer.name);
-    status = connection->Serve(peer, handler_);
+    status = connection->Serve(peer, handler_, options_.transports);
     handler_->Disconnected(peer);
     Log().info("{} disconnected: {}", peer.name, status.message().ToStringView());
     if (status.IsIOError()) status = Status::OK();  // How connections usually end.

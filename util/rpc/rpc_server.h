@@ -12,6 +12,7 @@
 #include "dLSM/status.h"
 #include "util/fabric/fabric.h"
 #include "util/rpc/rpc.h"
+#include "util/rpc/server_transport.h"
 
 namespace dlsm {
 
@@ -24,6 +25,7 @@ struct RpcServerOptions {
   FabricKind fabric = FabricKind::kTcp;  // The one this memory node serves besides tcp.
   std::vector<RegionInfo> regions;       // Told to peers that have passed the hello.
   int connections_max = 1024;
+  ServerTransportFactory transports;  // Besides tcp; empty: none. See verbs_rpc_server.h.
 
   // Each takes over the socket; where one is empty, such connections are refused.
   std::function<void(int socket)> on_data_connection;        // Of the tcp fabric.

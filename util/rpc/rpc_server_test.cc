@@ -20,8 +20,10 @@
 #include "util/rpc/frame.h"
 #include "util/rpc/hello.h"
 #include "util/rpc/rpc_client.h"
+#include "util/rpc/rpc_transport.h"
 #include "util/rpc/secret_proof.h"
 #include "util/rpc/socket.h"
+#include "util/rpc/verbs_rpc_server.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -113,13 +115,16 @@ class RpcServerTest : public testing::Test {
   }
 
   void StartServer() {
+    if (transport_.kind != RpcTransport::kTcp) {
+      ASSERT_OK(NewVerbsTransportFactory(transport_.verbs, &options_.transports));
+    }
     ASSERT_OK(RpcServer::Start(options_, &handler_, &server_));
     if (options_.port == 0) options_.port = server_->port();  // Kept by later ones.
   }
 
-  Status Connect(std::unique_ptr<TcpRpcClient>* client, Deadline deadline = Soon()) {
-    return TcpRpcClient::Connect({"127.0.0.1", options_.port}, "secret", "tester", deadline, &info_,
-                                 client);
+  Status Connect(std::unique_ptr<NodeRpcClient>* client, Deadline deadline = Soon()) {
+    return NodeRpcClient::Connect({"127.0.0.1", options_.port}, "secret", "tester", deadline,
+                                  &info_, client);
   }
 
   Socket RawConnection() {
@@ -144,29 +149,51 @@ class RpcServerTest : public testing::Test {
     return status.IsIOError();
   }
   void ExpectServes() {
-    std::unique_ptr<TcpRpcClient> client;
+    std::unique_ptr<NodeRpcClient> client;
     ASSERT_OK(Connect(&client));
     std::string reply;
     ASSERT_OK(client->Call(Method::kGrant, "still here", &reply, Soon()));
     EXPECT_EQ(reply, "still here");
   }
 
+  RpcTransportOptions transport_;
   TestHandler handler_;  // Outlives the server.
   RpcServerOptions options_;
   NodeInfo info_;
   std::unique_ptr<RpcServer> server_;
 };
 
+// What holds whatever carries the calls. verbs and ring need an RDMA device: script/softroce has
+// one for every machine.
+class RpcTransportTest : public RpcServerTest, public testing::WithParamInterface<RpcTransport> {
+ protected:
+  void SetUp() override {
+    transport_.kind = GetParam();
+    if (transport_.kind == RpcTransport::kTcp) return;
+    const Status usable = NewVerbsTransportFactory({}, &options_.transports);
+    if (usable.IsNotSupported()) GTEST_SKIP() << usable.ToString();
+    ASSERT_OK(usable);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, RpcTransportTest,
+                         testing::Values(RpcTransport::kTcp, RpcTransport::kVerbs,
+                                         RpcTransport::kRing),
+                         [](const auto& each) { return RpcTransportName(each.param); });
+
 // Fails if requests or replies are lost, changed or mixed up.
-TEST_F(RpcServerTest, Answers) {
+TEST_P(RpcTransportTest, Answers) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   EXPECT_EQ(info_.epoch, 99u);
   EXPECT_EQ(info_.node, NodeId{4});
   EXPECT_EQ(info_.regions.size(), 1u);
   std::string reply;
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{5} << 20}) {
+  // Inline, in a registered buffer, and read by the memory node; replies likewise.
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{500}, size_t{1500}, size_t{2100}, size_t{9000}, size_t{40000},
+        size_t{5} << 20, kFramePayloadBytesMax, size_t{1}}) {
     const std::string request(size, 'r');
     ASSERT_OK(client->Call(Method::kGrant, request, &reply, Soon()));
     EXPECT_EQ(reply, request);
@@ -179,9 +206,9 @@ TEST_F(RpcServerTest, Answers) {
 }
 
 // Fails if calls of many threads over one connection wait for each other, or get others' answers.
-TEST_F(RpcServerTest, ManyCallsAtOnce) {
+TEST_P(RpcTransportTest, ManyCallsAtOnce) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -199,9 +226,9 @@ TEST_F(RpcServerTest, ManyCallsAtOnce) {
 }
 
 // Fails if a deadline is not kept, or a late reply is taken for another call's.
-TEST_F(RpcServerTest, LateRepliesAreDropped) {
+TEST_P(RpcTransportTest, LateRepliesAreDropped) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   std::string reply;
   const auto start = std::chrono::steady_clock::now();
@@ -215,9 +242,9 @@ TEST_F(RpcServerTest, LateRepliesAreDropped) {
 }
 
 // Fails if a reply that cannot be sent leaves its caller without an answer.
-TEST_F(RpcServerTest, TooLargeMessagesAreErrors) {
+TEST_P(RpcTransportTest, TooLargeMessagesAreErrors) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   std::string reply;
   EXPECT_TRUE(client->Call(Method::kListDatabases, "", &reply, Soon()).IsInvalidArgument());
@@ -228,7 +255,7 @@ TEST_F(RpcServerTest, TooLargeMessagesAreErrors) {
 
 // Fails if a client stays without connection although the same memory node is there again, or loses
 // its data token.
-TEST_F(RpcServerTest, ComesBackToTheSameEpoch) {
+TEST_P(RpcTransportTest, ComesBackToTheSameEpoch) {
   port::Mutex mutex;
   std::vector<std::string> allowed;
   options_.on_token_allowed = [&](const std::string& token) {
@@ -236,7 +263,7 @@ TEST_F(RpcServerTest, ComesBackToTheSameEpoch) {
     allowed.push_back(token);
   };
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   std::string reply;
   ASSERT_OK(client->Call(Method::kGrant, "a", &reply, Soon()));
@@ -253,9 +280,9 @@ TEST_F(RpcServerTest, ComesBackToTheSameEpoch) {
 }
 
 // Fails if a restarted memory node passes for the one that had the data.
-TEST_F(RpcServerTest, AnotherEpochIsLostMemory) {
+TEST_P(RpcTransportTest, AnotherEpochIsLostMemory) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   server_.reset();
   options_.epoch = 100;
@@ -273,9 +300,9 @@ TEST_F(RpcServerTest, AnotherEpochIsLostMemory) {
 }
 
 // Fails if a caller sleeps on when the connection has gone.
-TEST_F(RpcServerTest, LostConnectionWakesItsCallers) {
+TEST_P(RpcTransportTest, LostConnectionWakesItsCallers) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   std::thread caller([&] {
     std::string reply;
@@ -293,7 +320,7 @@ TEST_F(RpcServerTest, LostConnectionWakesItsCallers) {
 TEST_F(RpcServerTest, RefusedConnectionsAreTriedAgainUntilTheDeadline) {
   StartServer();
   server_.reset();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   const Status status = Connect(&client, Deadline::In(milliseconds(100)));
   EXPECT_TRUE(status.IsIOError());
   EXPECT_THAT(status.ToString(), HasSubstr("cannot reach memory node 127.0.0.1:"));
@@ -307,9 +334,9 @@ TEST_F(RpcServerTest, RefusedConnectionsAreTriedAgainUntilTheDeadline) {
 }
 
 TEST_F(RpcServerTest, UnknownHostIsNamed) {
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   const Status status =
-      TcpRpcClient::Connect({"no.such.host.invalid", 1}, "", "", Soon(), &info_, &client);
+      NodeRpcClient::Connect({"no.such.host.invalid", 1}, "", "", Soon(), &info_, &client);
   EXPECT_TRUE(status.IsIOError());
   EXPECT_THAT(status.ToString(), HasSubstr("no.such.host.invalid"));
 }
@@ -326,11 +353,11 @@ TEST_F(RpcServerTest, PortInUseIsSaid) {
 }
 
 // Fails if a wrong secret passes, or hurts others.
-TEST_F(RpcServerTest, WrongSecretIsRefused) {
+TEST_P(RpcTransportTest, WrongSecretIsRefused) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
-  const Status status = TcpRpcClient::Connect({"127.0.0.1", options_.port}, "guess", "tester",
-                                              Soon(), &info_, &client);
+  std::unique_ptr<NodeRpcClient> client;
+  const Status status = NodeRpcClient::Connect({"127.0.0.1", options_.port}, "guess", "tester",
+                                               Soon(), &info_, &client);
   EXPECT_TRUE(status.IsInvalidArgument());
   EXPECT_THAT(status.ToString(), HasSubstr("refused the secret"));
   ExpectServes();
@@ -362,10 +389,91 @@ TEST_F(RpcServerTest, StrangersHurtNobody) {
   }
 }
 
+// Fails if a memory node that does not serve a transport is taken for one that does.
+TEST_F(RpcServerTest, UnservedTransportsAreRefused) {
+  StartServer();
+  const Socket socket = HelloedConnection();
+  std::string frame;
+  ASSERT_OK(MakeFrame(FrameType::kRequest, kOpenTransport, Status::Code::kOk, 7, "offer", &frame));
+  ASSERT_OK(SendAll(socket.get(), frame, Soon()));
+  char bytes[kFrameHeaderBytes];
+  ASSERT_OK(ReceiveAll(socket.get(), bytes, sizeof(bytes), Soon()));
+  FrameHeader header;
+  ASSERT_OK(header.Decode(Slice(bytes, sizeof(bytes))));
+  EXPECT_EQ(header.code, Status::Code::kNotSupported);
+  EXPECT_EQ(header.call, 7u);
+  std::string reason(header.payload_bytes, '\0');
+  ASSERT_OK(ReceiveAll(socket.get(), reason.data(), reason.size(), Soon()));
+  EXPECT_THAT(reason, HasSubstr("over tcp only"));
+  // And the connection goes on.
+  ASSERT_OK(MakeFrame(FrameType::kRequest, Method::kGrant, Status::Code::kOk, 8, "", &frame));
+  ASSERT_OK(SendAll(socket.get(), frame, Soon()));
+  ASSERT_OK(ReceiveAll(socket.get(), bytes, sizeof(bytes), Soon()));
+}
+
+// Fails if many more calls than there are slots at once are not answered, or calls that were given
+// up take the slots, or the places of their replies, for ever.
+TEST_P(RpcTransportTest, MoreCallsThanSlots) {
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 100; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 5; ++i) {
+        std::string request = std::to_string(t) + "/" + std::to_string(i);
+        request.resize(static_cast<size_t>(t * 40), 'x');
+        std::string reply;
+        ASSERT_OK(
+            client->Call(t % 2 == 0 ? Method::kMerge : Method::kGrant, request, &reply, Soon()));
+        ASSERT_EQ(reply, request);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string reply;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 30; ++i) {
+      EXPECT_TRUE(
+          client->Call(Method::kFree, "", &reply, Deadline::In(milliseconds(2))).IsTimedOut());
+    }
+    while (handler_.kept() < 30) std::this_thread::yield();
+    handler_.AnswerKept(std::string(500, 'l'));
+    ASSERT_OK(client->Call(Method::kGrant, "on time", &reply, Soon()));
+    EXPECT_EQ(reply, "on time");
+  }
+  // More than are ever answered: in the end the connection starts afresh.
+  for (int i = 0; i < 200; ++i) {
+    const Status status = client->Call(Method::kFree, "", &reply, Deadline::In(milliseconds(2)));
+    EXPECT_TRUE(status.IsTimedOut() || status.IsIOError()) << status.ToString();
+  }
+  Status status = client->Call(Method::kGrant, "after", &reply, Soon());
+  if (status.IsIOError()) status = client->Call(Method::kGrant, "after", &reply, Soon());
+  ASSERT_OK(status);
+  EXPECT_EQ(reply, "after");
+  handler_.AnswerKept("late");
+}
+
+// Fails if a call after a pause is not noticed by a memory node that has gone to sleep.
+TEST_P(RpcTransportTest, CallsAfterPauses) {
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  Random random(1);
+  for (int i = 0; i < 200; ++i) {
+    // Around the time after which a ring's reader sleeps.
+    std::this_thread::sleep_for(std::chrono::microseconds(random.Uniform(1000)));
+    std::string reply;
+    const std::string request = random.Bytes(random.Uniform(3000));
+    ASSERT_OK(client->Call(Method::kGrant, request, &reply, Soon()));
+    ASSERT_EQ(reply, request);
+  }
+}
+
 // Fails if a broken frame does not end its connection, or ends another.
 TEST_F(RpcServerTest, BrokenFramesEndTheirConnection) {
   StartServer();
-  std::unique_ptr<TcpRpcClient> client;
+  std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   std::string frame;
   ASSERT_OK(MakeFrame(FrameType::kRequest, Method::kGrant, Status::Code::kOk, 1, "pay", &frame));
@@ -414,9 +522,9 @@ TEST_F(RpcServerTest, ClientsThatDoNotReadAreCutOff) {
 TEST_F(RpcServerTest, TooManyConnectionsAreRefused) {
   options_.connections_max = 2;
   StartServer();
-  std::unique_ptr<TcpRpcClient> first;
-  std::unique_ptr<TcpRpcClient> second;
-  std::unique_ptr<TcpRpcClient> third;
+  std::unique_ptr<NodeRpcClient> first;
+  std::unique_ptr<NodeRpcClient> second;
+  std::unique_ptr<NodeRpcClient> third;
   ASSERT_OK(Connect(&first));
   ASSERT_OK(Connect(&second));
   const Status status = Connect(&third);
@@ -465,8 +573,8 @@ TEST_F(RpcServerTest, TokensEndWithTheirClients) {
     return revoked.size();
   };
   StartServer();
-  std::unique_ptr<TcpRpcClient> stays;
-  std::unique_ptr<TcpRpcClient> goes;
+  std::unique_ptr<NodeRpcClient> stays;
+  std::unique_ptr<NodeRpcClient> goes;
   ASSERT_OK(Connect(&stays));
   ASSERT_OK(Connect(&goes));
   goes.reset();

@@ -10,7 +10,9 @@
 #include <chrono>
 #include <utility>
 
+#include "port/cpu.h"
 #include "util/log.h"
+#include "util/rpc/rpc_transport.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -27,29 +29,49 @@ constexpr size_t kOutputBytesMax = 2 * kFrameBytesMax;
 // their own that is far shorter.
 constexpr size_t kCallsMax = 1024;
 
+// How often the socket is looked at while there is always something to do beside it.
+constexpr auto kSocketPeriod = std::chrono::milliseconds(1);
+
 }  // namespace
 
 ServerConnection::ServerConnection(Socket socket)
     : socket_(std::move(socket)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-Status ServerConnection::Serve(const RpcPeer& peer, RpcHandler* handler) {
+Status ServerConnection::Serve(const RpcPeer& peer, RpcHandler* handler,
+                               const ServerTransportFactory& transports) {
   Status status;
   if (!wakeup_.valid()) status = Status::IOError("no event descriptor", ErrorText(errno));
   Patience patience{Deadline::In(kProgressTimeout), Deadline::In(kProgressTimeout)};
   while (status.ok()) {
+    bool may_sleep = true;
     bool readable = false;
     bool writable = false;
-    status = AwaitEvents(patience, &readable, &writable);
-    if (status.ok() && readable) status = ReceiveRequests(peer, handler, &patience);
+    if (transport_ != nullptr) status = PollTransport(&may_sleep);
+    if (status.ok()) status = AwaitEvents(patience, may_sleep, &readable, &writable);
+    if (status.ok() && readable) status = ReceiveRequests(peer, handler, transports, &patience);
     if (status.ok() && writable) status = SendOutput(&patience);
   }
+  if (transport_ != nullptr) transport_->End();
   const port::MutexLock lock(mutex_);
   ended_ = true;
   output_ = std::string();
   return status;
 }
 
-Status ServerConnection::AwaitEvents(const Patience& patience, bool* readable, bool* writable) {
+Status ServerConnection::PollTransport(bool* may_sleep) {
+  const auto look_at = Deadline::Clock::now() + kSocketPeriod;
+  while (true) {
+    bool progress = false;
+    DLSM_RETURN_IF_ERROR(transport_->Poll(&progress));
+    *may_sleep = false;
+    if (!progress) DLSM_RETURN_IF_ERROR(transport_->PrepareToSleep(may_sleep));
+    if (*may_sleep || Deadline::Clock::now() >= look_at) return Status::OK();
+    if (!progress) port::CpuRelax();
+  }
+}
+
+Status ServerConnection::AwaitEvents(const Patience& patience, bool may_sleep, bool* readable,
+                                     bool* writable) {
   bool has_output = false;
   {
     const port::MutexLock lock(mutex_);
@@ -64,9 +86,13 @@ Status ServerConnection::AwaitEvents(const Patience& patience, bool* readable, b
     const int left = PollTimeout(patience.output);
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
+  if (!may_sleep) timeout = 0;
   const short events = static_cast<short>(has_output ? POLLIN | POLLOUT : POLLIN);
-  pollfd waited[2] = {{socket_.get(), events, 0}, {wakeup_.get(), POLLIN, 0}};
-  if (poll(waited, 2, timeout) < 0 && errno != EINTR) {
+  // poll() passes over a descriptor of -1.
+  const int transport_events = transport_ != nullptr ? transport_->events() : -1;
+  pollfd waited[3] = {
+      {socket_.get(), events, 0}, {wakeup_.get(), POLLIN, 0}, {transport_events, POLLIN, 0}};
+  if (poll(waited, 3, timeout) < 0 && errno != EINTR) {
     return Status::IOError("poll", ErrorText(errno));
   }
   *readable = (waited[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
@@ -76,6 +102,7 @@ Status ServerConnection::AwaitEvents(const Patience& patience, bool* readable, b
     uint64_t count = 0;
     static_cast<void>(!read(wakeup_.get(), &count, sizeof(count)));
   }
+  if (waited[2].revents != 0) transport_->TakeEvent();
   if (!*readable && assembler_.started() && patience.frame.Passed()) {
     return Status::TimedOut("the rest of a request did not come in time");
   }
@@ -86,6 +113,7 @@ Status ServerConnection::AwaitEvents(const Patience& patience, bool* readable, b
 }
 
 Status ServerConnection::ReceiveRequests(const RpcPeer& peer, RpcHandler* handler,
+                                         const ServerTransportFactory& transports,
                                          Patience* patience) {
   size_t bytes = 0;
   char* to = assembler_.Space(&bytes);
@@ -101,8 +129,44 @@ Status ServerConnection::ReceiveRequests(const RpcPeer& peer, RpcHandler* handle
   if (assembler_.header().type != FrameType::kRequest) {
     return Status::Corruption("the client sent a reply where a request belongs");
   }
+  if (assembler_.header().method == kOpenTransport) {
+    return OpenTransport(peer, handler, transports);
+  }
   HandleRequest(peer, handler);
   return Status::OK();
+}
+
+// A refusal is an answer as any; the connection goes on without the transport.
+Status ServerConnection::OpenTransport(const RpcPeer& peer, RpcHandler* handler,
+                                       const ServerTransportFactory& transports) {
+  const FrameHeader header = assembler_.header();
+  const std::string offer = assembler_.TakePayload();
+  if (transport_ != nullptr) return Status::Corruption("the client asked for a second transport");
+  Status status;
+  std::string answer;
+  if (transports) {
+    ServerTransportContext context{peer, handler, socket_.get(), {}};
+    context.wake_up = [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->WakeUp();
+    };
+    status = transports(context, offer, &transport_, &answer);
+  } else {
+    status = Status::NotSupported(
+        "this memory node answers calls over tcp only; start Server with --fabric=verbs, or use "
+        "the rpc transport tcp");
+  }
+  if (!status.ok()) Log().warn("{} gets no other transport: {}", peer.name, status.ToString());
+  {
+    const port::MutexLock lock(mutex_);
+    ++calls_;
+  }
+  Reply(header.method, header.call, status, answer);
+  return Status::OK();
+}
+
+void ServerConnection::WakeUp() {
+  const uint64_t one = 1;
+  static_cast<void>(!write(wakeup_.get(), &one, sizeof(one)));
 }
 
 void ServerConnection::HandleRequest(const RpcPeer& peer, RpcHandler* handler) {
@@ -144,8 +208,7 @@ void ServerConnection::Reply(Method method, uint64_t call, const Status& status,
     output_sent_ = 0;
   }
   output_.append(rest.data(), rest.size());
-  const uint64_t one = 1;
-  static_cast<void>(!write(wakeup_.get(), &one, sizeof(one)));
+  WakeUp();
 }
 
 Status ServerConnection::SendOutput(Patience* patience) {

@@ -5,6 +5,9 @@
 //   any thread:                  Reply(): sends what the socket takes at once, leaves the rest
 //
 // So a peer that does not read its replies never blocks the thread that answers.
+//
+// A client may ask for another transport of its further calls (kOpenTransport): the same thread
+// then serves both, and the socket tells when the client has gone.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +18,7 @@
 #include "port/mutex.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc.h"
+#include "util/rpc/server_transport.h"
 #include "util/rpc/socket.h"
 
 namespace dlsm {
@@ -26,8 +30,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   int socket() const { return socket_.get(); }
 
   // Serves requests until the connection ends; returns why. The handler's answers may come later
-  // than that: they are dropped.
-  Status Serve(const RpcPeer& peer, RpcHandler* handler);
+  // than that: they are dropped. `transports` may be empty: there are none then.
+  Status Serve(const RpcPeer& peer, RpcHandler* handler, const ServerTransportFactory& transports);
 
   // Makes Serve(), and whatever else waits on the socket, return soon. From any thread.
   void Stop() { socket_.Shutdown(); }
@@ -39,17 +43,26 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     Deadline output;
   };
 
-  Status AwaitEvents(const Patience& patience, bool* readable, bool* writable);
-  Status ReceiveRequests(const RpcPeer& peer, RpcHandler* handler, Patience* patience);
+  // `may_sleep`: whether to wait for the first event, or only to look.
+  Status AwaitEvents(const Patience& patience, bool may_sleep, bool* readable, bool* writable);
+  Status ReceiveRequests(const RpcPeer& peer, RpcHandler* handler,
+                         const ServerTransportFactory& transports, Patience* patience);
   void HandleRequest(const RpcPeer& peer, RpcHandler* handler);
+  Status OpenTransport(const RpcPeer& peer, RpcHandler* handler,
+                       const ServerTransportFactory& transports);
+  Status PollTransport(bool* may_sleep);
+  void WakeUp();
   void Reply(Method method, uint64_t call, const Status& status, const std::string& reply)
       LOCKS_EXCLUDED(mutex_);
   Status SendOutput(Patience* patience) LOCKS_EXCLUDED(mutex_);
   Status SendSome(Slice* bytes);
 
-  Socket socket_;             // The descriptor stays open as long as this object lives.
-  Socket wakeup_;             // An eventfd: Reply() has left something to send.
-  FrameAssembler assembler_;  // Of the own thread.
+  Socket socket_;  // The descriptor stays open as long as this object lives.
+  Socket wakeup_;  // An eventfd: Reply() has left something to send.
+
+  // Of the own thread.
+  FrameAssembler assembler_;
+  std::shared_ptr<ServerTransport> transport_;  // Null: the socket is the only way.
 
   port::Mutex mutex_;  // Protects what follows; held while sending without waiting.
   bool ended_ GUARDED_BY(mutex_) = false;

@@ -1,4 +1,4 @@
-#include "util/rpc/rpc_channel.h"
+#include "util/rpc/socket_channel.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -13,23 +13,23 @@
 
 namespace dlsm {
 
-RpcChannel::RpcChannel(Socket socket, std::string where)
+SocketChannel::SocketChannel(Socket socket, std::string where)
     : where_(std::move(where)), socket_(std::move(socket)), reader_([this] { ReadReplies(); }) {}
 
-RpcChannel::~RpcChannel() {
+SocketChannel::~SocketChannel() {
   socket_.Shutdown();
   reader_.join();
   const port::MutexLock lock(mutex_);
   assert(waiters_.empty());
 }
 
-bool RpcChannel::failed() const {
+bool SocketChannel::failed() {
   const port::MutexLock lock(mutex_);
   return !failure_.ok();
 }
 
-Status RpcChannel::Call(Method method, const Slice& request, std::string* reply,
-                        Deadline deadline) {
+Status SocketChannel::Call(Method method, const Slice& request, std::string* reply,
+                           Deadline deadline) {
   Waiter waiter(mutex_);
   uint64_t call = 0;
   {
@@ -49,7 +49,7 @@ Status RpcChannel::Call(Method method, const Slice& request, std::string* reply,
   return status;
 }
 
-Status RpcChannel::AwaitTurn(Deadline deadline) {
+Status SocketChannel::AwaitTurn(Deadline deadline) {
   while (sending_ && failure_.ok()) {
     if (!turn_.WaitUntil(deadline.time_point()) && sending_) {
       return Status::TimedOut(fmt::format("memory node {} takes no more requests", where_));
@@ -58,7 +58,7 @@ Status RpcChannel::AwaitTurn(Deadline deadline) {
   return failure_;
 }
 
-Status RpcChannel::Send(const Slice& frame, Deadline deadline) {
+Status SocketChannel::Send(const Slice& frame, Deadline deadline) {
   {
     const port::MutexLock lock(mutex_);
     DLSM_RETURN_IF_ERROR(AwaitTurn(deadline));
@@ -76,7 +76,7 @@ Status RpcChannel::Send(const Slice& frame, Deadline deadline) {
   return sent.IsTimedOut() ? sent : failure_;
 }
 
-Status RpcChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
+Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
   while (!waiter->done) {
     if (!waiter->wakeup.WaitUntil(deadline.time_point()) && !waiter->done) {
       return Status::TimedOut(fmt::format(
@@ -86,14 +86,14 @@ Status RpcChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
   return waiter->status;
 }
 
-void RpcChannel::ReadReplies() {
+void SocketChannel::ReadReplies() {
   FrameAssembler assembler;
   Status status;
   while (status.ok()) status = ReadFrame(&assembler);
   Fail(status);
 }
 
-Status RpcChannel::ReadFrame(FrameAssembler* assembler) {
+Status SocketChannel::ReadFrame(FrameAssembler* assembler) {
   while (!assembler->complete()) {
     size_t bytes = 0;
     char* to = assembler->Space(&bytes);
@@ -118,7 +118,7 @@ Status RpcChannel::ReadFrame(FrameAssembler* assembler) {
   return Status::OK();
 }
 
-void RpcChannel::Deliver(const FrameHeader& header, std::string payload) {
+void SocketChannel::Deliver(const FrameHeader& header, std::string payload) {
   const port::MutexLock lock(mutex_);
   const auto found = waiters_.find(header.call);
   if (found == waiters_.end()) return;  // Its caller gave up.
@@ -129,7 +129,7 @@ void RpcChannel::Deliver(const FrameHeader& header, std::string payload) {
   waiter.wakeup.Signal();
 }
 
-void RpcChannel::Fail(const Status& why) {
+void SocketChannel::Fail(const Status& why) {
   const port::MutexLock lock(mutex_);
   if (!failure_.ok()) return;
   failure_ = Status::IOError(

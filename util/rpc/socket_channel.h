@@ -1,0 +1,62 @@
+// The channel of the tcp transport: frames over the control connection itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "dLSM/status.h"
+#include "port/mutex.h"
+#include "util/deadline.h"
+#include "util/rpc/frame.h"
+#include "util/rpc/rpc.h"
+#include "util/rpc/rpc_channel.h"
+#include "util/rpc/socket.h"
+
+namespace dlsm {
+
+class SocketChannel final : public RpcChannel {
+ public:
+  // `where` names the memory node in messages.
+  SocketChannel(Socket socket, std::string where);
+  ~SocketChannel() override;
+
+  Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
+
+  bool failed() override LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // A caller that sleeps; lives on its stack.
+  struct Waiter {
+    explicit Waiter(port::Mutex& mutex) : wakeup(mutex) {}
+    port::CondVar wakeup;
+    bool done = false;
+    Status status;
+    std::string reply;
+  };
+
+  // One frame at a time. TimedOut, with nothing sent, if its turn does not come.
+  Status Send(const Slice& frame, Deadline deadline) LOCKS_EXCLUDED(mutex_);
+  Status AwaitTurn(Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status AwaitReply(Waiter* waiter, Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void ReadReplies();
+  Status ReadFrame(FrameAssembler* assembler);
+  void Deliver(const FrameHeader& header, std::string payload) LOCKS_EXCLUDED(mutex_);
+  void Fail(const Status& why) LOCKS_EXCLUDED(mutex_);
+
+  const std::string where_;
+  Socket socket_;  // The descriptor stays open as long as the channel lives.
+
+  port::Mutex mutex_;  // Protects what follows; not held while sending or receiving.
+  port::CondVar turn_{mutex_};
+  bool sending_ GUARDED_BY(mutex_) = false;
+  uint64_t next_call_ GUARDED_BY(mutex_) = 1;
+  std::map<uint64_t, Waiter*> waiters_ GUARDED_BY(mutex_);
+  Status failure_ GUARDED_BY(mutex_);
+
+  std::thread reader_;  // Last: it uses all of the above.
+};
+
+}  // namespace dlsm

@@ -1,0 +1,27 @@
+// Feeds arbitrary bytes to the decoders of what arranges calls over RDMA, and of such calls.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "util/checksum.h"
+#include "util/coding.h"
+#include "util/rpc/transport_messages.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const dlsm::Slice bytes(reinterpret_cast<const char*>(data), size);
+  dlsm::TransportOffer offer;
+  dlsm::TransportAnswer answer;
+  // What is taken must come out the same.
+  if (offer.Decode(bytes).ok() && dlsm::Slice(offer.Encode()) != bytes) std::abort();
+  if (answer.Decode(bytes).ok() && dlsm::Slice(answer.Encode()) != bytes) std::abort();
+  dlsm::RequestMessage request;
+  static_cast<void>(request.Decode(bytes).ok());
+  // Behind the checksum of the head.
+  if (size < dlsm::kRequestHeadBytes) return 0;
+  std::string repaired = bytes.ToString();
+  constexpr size_t kCovered = dlsm::kRequestHeadBytes - sizeof(uint32_t);
+  dlsm::EncodeFixed32(repaired.data() + kCovered, dlsm::Crc32c(repaired.data(), kCovered));
+  static_cast<void>(request.Decode(repaired).ok());
+  return 0;
+}
