@@ -27,6 +27,9 @@ endif()
 add_executable(db_bench benchmarks/db_bench_main.cc benchmarks/two_phase_flags.cc)
 target_link_libraries(db_bench PRIVATE dlsm_benchmarks dlsm_settings gflags)
 
+add_executable(rpc_bench benchmarks/rpc_bench_main.cc)
+target_link_libraries(rpc_bench PRIVATE dlsm dlsm_settings gflags)
+
 add_executable(fabric_bench benchmarks/fabric_bench_main.cc)
 target_link_libraries(fabric_bench PRIVATE dlsm dlsm_settings gflags)
 

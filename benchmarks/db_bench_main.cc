@@ -118,6 +118,8 @@ DEFINE_uint64(compaction_bandwidth_mb, 0,
               "dlsm: megabytes of input a second for merges in this process; 0: no limit");
 DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node or compute_node");
 DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
+DEFINE_string(rpc_transport, "",
+              "dlsm: what carries calls to the memory node: tcp, verbs or ring; empty: tcp");
 DEFINE_string(rdma_device, "",
               "dlsm: for verbs: device, port, network interface or address, then settings; empty: "
               "the first active port");
@@ -299,6 +301,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->compaction_on_compute_node = place == 1;
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
+  options->rpc_transport = FLAGS_rpc_transport;
   options->config = FLAGS_config;
   options->memory_nodes = FLAGS_memory_nodes;
   options->secret_file = FLAGS_secret_file;

@@ -48,6 +48,7 @@ struct EngineOptions {
   bool compaction_on_compute_node = false;
   std::string fabric;
   std::string rdma_device;
+  std::string rpc_transport;
   std::string config;
   std::string memory_nodes;
   std::string secret_file;

@@ -201,6 +201,7 @@ class DlsmEngine : public Engine {
   void SetPlace(const EngineOptions& options) {
     options_.fabric = options.fabric;
     options_.rdma_device = options.rdma_device;
+    options_.rpc_transport = options.rpc_transport;
     options_.config = options.config;
     options_.memory_nodes = options.memory_nodes;
     options_.secret_file = options.secret_file;

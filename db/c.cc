@@ -395,6 +395,9 @@ void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
 void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric) {
   options->options.fabric = fabric;
 }
+void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport) {
+  options->options.rpc_transport = transport;
+}
 void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device) {
   options->options.rdma_device = device;
 }

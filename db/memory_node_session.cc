@@ -51,6 +51,10 @@ Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* 
         "fabric \"" + options.fabric + "\" needs a memory node",
         "set Options::config or Options::memory_nodes, or leave the fabric empty");
   }
+  if (!options.rpc_transport.empty()) {
+    return Status::InvalidArgument("the embedded memory node is called without a transport",
+                                   "leave Options::rpc_transport empty");
+  }
   EmbeddedNodeOptions node;
   node.bytes = options.embedded_memory_bytes;
   node.merge_threads = options.max_background_compactions * options.max_subcompactions;
@@ -75,6 +79,14 @@ Status ConnectToMemoryNode(const Options& options, std::unique_ptr<NodeConnectio
   NodeConnectionOptions connect;
   connect.fabric = FabricOf(options);
   DLSM_RETURN_IF_ERROR(ParseVerbsOptions(options.rdma_device, &connect.fabric.verbs));
+  if (!options.rpc_transport.empty()) {
+    const std::optional<RpcTransport> transport = RpcTransportFromName(options.rpc_transport);
+    if (!transport.has_value()) {
+      return Status::InvalidArgument("unknown rpc_transport \"" + options.rpc_transport + "\"",
+                                     "known are tcp, verbs and ring");
+    }
+    connect.rpc = *transport;
+  }
   connect.client_name = "process " + std::to_string(getpid());
   if (!options.secret_file.empty()) {
     DLSM_RETURN_IF_ERROR(ReadSecretFile(options.secret_file, &connect.secret));

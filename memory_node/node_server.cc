@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "util/rpc/verbs_rpc_server.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -49,6 +50,7 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   }
   std::unique_ptr<NodeServer> made(new NodeServer());
   made->kind_ = options.fabric;
+  ServerTransportFactory transports;
   std::unique_ptr<ExportedRegion> region;
   DLSM_RETURN_IF_ERROR(MakeRegion(options, &region));
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(options.node, std::move(region), &made->node_));
@@ -57,6 +59,7 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   if (options.fabric == FabricKind::kVerbs) {
     DLSM_RETURN_IF_ERROR(
         VerbsFabricServer::Start({&made->node_->region()}, options.verbs, &made->verbs_));
+    DLSM_RETURN_IF_ERROR(NewVerbsTransportFactory(options.verbs, &transports));
   }
   made->ordered_node_ = std::make_unique<OrderedHandler>(&made->order_, made->node_.get());
   RpcServerOptions rpc;
@@ -68,6 +71,7 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   rpc.fabric = options.fabric;
   rpc.regions = {made->node_->region().info()};
   rpc.connections_max = options.connections_max;
+  rpc.transports = std::move(transports);
   rpc.on_data_connection = [fabric = made->fabric_.get()](int socket) { fabric->Adopt(socket); };
   if (made->verbs_ != nullptr) {
     rpc.on_queue_pair_connection = [verbs = made->verbs_.get()](int socket) {

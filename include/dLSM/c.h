@@ -129,6 +129,7 @@ void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes);
 void dlsm_options_set_config(dlsm_options_t* options, const char* path);
 void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id);
 void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric);
+void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport);
 void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device);
 void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path);
 void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes);

@@ -69,6 +69,9 @@ struct Options {
   // of this machine; empty: the first active port. Then settings, as in "mlx5_0,mtu=1024,sl=3": see
   // README.
   std::string rdma_device;
+  // What carries calls to the memory node (grants, merges, manifests): "tcp" on any fabric; "verbs"
+  // or "ring" where the memory node serves the fabric verbs; empty: tcp. See doc/verbs.md.
+  std::string rpc_transport;
   // The path of a connection.conf (see README); empty: none.
   std::string config;
   // Instead of `config`: "host[:port]" of each memory node, separated by commas.

@@ -41,7 +41,8 @@ Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, D
              Reached* reached) {
   NodeInfo info;
   DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect(address, options.secret, options.client_name,
-                                              deadline, &info, &reached->rpc));
+                                              deadline, &info, &reached->rpc,
+                                              {options.rpc, options.fabric.verbs}));
   reached->where = fmt::format("{}:{}", address.host, address.port);
   reached->served = info.fabric;
   reached->peer.node = info.node;

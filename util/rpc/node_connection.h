@@ -11,6 +11,7 @@
 #include "util/fabric/fabric.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/rpc/rpc.h"
+#include "util/rpc/rpc_transport.h"
 
 namespace dlsm {
 
@@ -30,6 +31,8 @@ struct NodeAddress {
 
 struct NodeConnectionOptions {
   FabricOptions fabric;
+  // What carries the calls; the device is fabric.verbs.
+  RpcTransport rpc = RpcTransport::kTcp;
   std::string secret;       // Shared by all nodes of a cluster; may be empty on both sides.
   std::string client_name;  // For the memory node's logs and messages.
 };

@@ -7,6 +7,7 @@
 
 #include "dLSM/status.h"
 #include "util/rpc/rpc.h"
+#include "util/rpc/rpc_counts.h"
 
 namespace dlsm {
 
@@ -26,6 +27,8 @@ class ServerTransport {
   virtual void TakeEvent() = 0;
   // The client reaches nothing here any more.
   virtual void End() = 0;
+  // From any thread.
+  virtual RpcCounts counts() = 0;
 };
 
 // What such an end needs of its connection.

@@ -61,6 +61,10 @@ class VerbsServerTransport : public ServerTransport,
   int events() const override { return events_; }
   void TakeEvent() override LOCKS_EXCLUDED(mutex_);
   void End() override LOCKS_EXCLUDED(mutex_);
+  RpcCounts counts() override LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    return link_ != nullptr ? link_->counts() : last_counts_;
+  }
 
  private:
   // A request whose payload is read out of the client's memory.
@@ -140,6 +144,7 @@ class VerbsServerTransport : public ServerTransport,
   bool armed_for_all_ GUARDED_BY(mutex_) = false;
   Sleep sleep_ GUARDED_BY(mutex_) = Sleep::kAwake;
   uint64_t sleeps_ GUARDED_BY(mutex_) = 0;
+  RpcCounts last_counts_ GUARDED_BY(mutex_);               // Of the link that has gone.
   bool told_ GUARDED_BY(mutex_) = false;                   // The client's memory has the state.
   std::unique_ptr<VerbsRpcLink> link_ GUARDED_BY(mutex_);  // Null once ended. Goes before memory.
 };
@@ -526,7 +531,7 @@ void VerbsServerTransport::TakeEvent() {
 void VerbsServerTransport::End() {
   const port::MutexLock lock(mutex_);
   if (link_ == nullptr) return;
-  const RpcCounts counts = link_->counts();
+  const RpcCounts counts = last_counts_ = link_->counts();
   Log().info("{}: {} requests over {}; {} work requests, {} doorbells, {} completions, {} sleeps",
              context_.peer.name, requests_, RpcTransportName(offer_.transport),
              counts.work_requests, counts.doorbells, counts.completions, counts.sleeps);
