@@ -1,12 +1,8 @@
 #include "util/rpc/rpc_ring.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cassert>
 #include <cstring>
-
-#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -45,29 +41,16 @@ void FrameRingMessage(RingKind kind, size_t body_bytes, uint64_t rendezvous, cha
   std::memcpy(end, &rendezvous, sizeof(rendezvous));
 }
 
-Status LookAtMessage(const char* at, size_t segments, uint64_t rendezvous, bool* complete,
-                     RingMessage* message) {
-  *complete = false;
+bool LookAtMessage(const char* at, size_t segments, uint64_t rendezvous, RingMessage* message) {
   const uint64_t begin = WordAt(at).load(std::memory_order_acquire);
-  if (begin == 0) return Status::OK();
-  const auto kind = static_cast<RingKind>(static_cast<uint16_t>(begin >> 32));
   const auto bytes = static_cast<uint32_t>(begin);
-  if (begin >> 48 != kMagic) return Status::Corruption("no message where one belongs");
-  if (kind != RingKind::kMessage && kind != RingKind::kReset && kind != RingKind::kTooLarge) {
-    return Status::Corruption(
-        fmt::format("a message of unknown kind {}", static_cast<uint16_t>(kind)));
-  }
-  if (bytes > BodyBytesMax(segments)) {
-    return Status::Corruption(
-        fmt::format("a message claims {} bytes where {} fit", bytes, BodyBytesMax(segments)));
-  }
+  if (begin >> 48 != kMagic || bytes > BodyBytesMax(segments)) return false;
   // Pairs with the write that places the end, after all of the message.
   const char* const end = EndAt(at, SegmentsOf(bytes));
-  if (WordAt(end).load(std::memory_order_acquire) != rendezvous) return Status::OK();
-  *complete = true;
-  message->kind = kind;
+  if (WordAt(end).load(std::memory_order_acquire) != rendezvous) return false;
+  message->kind = static_cast<RingKind>(static_cast<uint16_t>(begin >> 32));
   message->body = Slice(at + kRingWordBytes, bytes);
-  return Status::OK();
+  return true;
 }
 
 void ClearMessagePlace(char* at) { WordAt(at).store(0, std::memory_order_relaxed); }
@@ -77,13 +60,13 @@ Status RingReader::Next(bool* found, std::string* body) {
   while (true) {
     RingMessage message;
     char* const at = ring_ + at_ * kSegmentBytes;
-    DLSM_RETURN_IF_ERROR(
-        LookAtMessage(at, segments_ - at_, RendezvousWord(salt_, number_), found, &message));
+    *found = LookAtMessage(at, segments_ - at_, RendezvousWord(salt_, number_), &message);
     if (!*found) return Status::OK();
     const size_t segments = SegmentsOf(message.body.size());
     if (message.kind == RingKind::kMessage) {
       body->assign(message.body.data(), message.body.size());
     } else if (message.kind != RingKind::kReset || at_ == 0) {
+      *found = false;
       return Status::Corruption("a reset or reply where a request belongs");
     }
     for (size_t i = 0; i < segments; ++i) ClearMessagePlace(at + i * kSegmentBytes);
@@ -92,10 +75,6 @@ Status RingReader::Next(bool* found, std::string* body) {
     if (at_ == segments_ || message.kind == RingKind::kReset) at_ = 0;
     if (message.kind == RingKind::kMessage) return Status::OK();
   }
-}
-
-bool RingReader::Begun() const {
-  return WordAt(ring_ + at_ * kSegmentBytes).load(std::memory_order_relaxed) != 0;
 }
 
 bool RingAllocator::Allocate(size_t segments, Allocation* allocation) {

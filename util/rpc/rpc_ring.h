@@ -9,7 +9,8 @@
 //   begin    magic 16 | kind 16 | bytes of the body 32: never 0
 //   end      the rendezvous word: a number that only this message of this connection has. A message
 //            is complete when its end is there, because one write places bytes in ascending order.
-//            (The body has its own checksums for networks where that should not hold.)
+//            (The body has its own checksums for networks where that should not hold.) Before that,
+//            nothing of it means anything: a reader can meet half of the begin word.
 //
 // The request ring is the memory node's, one for each client:
 //   1. The client alone allocates in it (RingAllocator): messages follow each other.
@@ -68,10 +69,9 @@ struct RingMessage {
   Slice body;
 };
 
-// Looks at the `segments` segments at `at`, which a peer may be writing to. *complete: whether the
-// message is there, and then *message refers to it. Corruption if it can never become one.
-Status LookAtMessage(const char* at, size_t segments, uint64_t rendezvous, bool* complete,
-                     RingMessage* message);
+// Looks at the `segments` segments at `at`, which a peer may be writing to. Returns whether the
+// message is there, and then *message refers to it.
+bool LookAtMessage(const char* at, size_t segments, uint64_t rendezvous, RingMessage* message);
 
 // Makes `at` a place where no message is, before the peer is told of it.
 void ClearMessagePlace(char* at);
@@ -85,11 +85,10 @@ class RingReader {
       : ring_(ring), segments_(segments), salt_(salt) {}
 
   // *found: whether a further message was there; *body is then a copy of its body, for the writer
-  // can change the ring at any time. After an error nothing more can be read.
+  // can change the ring at any time. What does not become a message is waited for. After an error
+  // nothing more can be read.
   Status Next(bool* found, std::string* body);
 
-  // Whether a message has begun and is not complete yet.
-  bool Begun() const;
   uint64_t read() const { return number_ - 1; }  // Messages so far, resets included.
 
  private:

@@ -288,10 +288,8 @@ void VerbsRpcChannel::LetGo(Slot* slot) {
 void VerbsRpcChannel::FreeHeld() {
   for (Slot& slot : slots_) {
     if (slot.state != Slot::State::kHeld) continue;
-    // A place with rubbish in it stays held until the channel fails, for whatever reason.
     RingMessage message;
-    bool complete = false;
-    if (!slot.replied && Look(slot, &complete, &message).ok() && complete) Replied(&slot);
+    if (!slot.replied && Look(slot, &message)) Replied(&slot);
     if (slot.replied && slot.sent) Free(&slot);
   }
 }
@@ -474,13 +472,7 @@ Status VerbsRpcChannel::AwaitReply(Deadline deadline, Slot* slot, RingMessage* m
   nanoseconds nap = ring_ ? kNapMin : nap_max;
   while (true) {
     DLSM_RETURN_IF_ERROR(failure_);
-    bool complete = false;
-    const Status status = Look(*slot, &complete, message);
-    if (!status.ok()) {
-      Fail(status);
-      return failure_;
-    }
-    if (complete) {
+    if (Look(*slot, message)) {
       Replied(slot);
       return Status::OK();
     }
@@ -495,9 +487,8 @@ Status VerbsRpcChannel::AwaitReply(Deadline deadline, Slot* slot, RingMessage* m
   }
 }
 
-Status VerbsRpcChannel::Look(const Slot& slot, bool* complete, RingMessage* message) const {
-  return LookAtMessage(slot.place, slot.place_segments, RendezvousWord(salt_, slot.call), complete,
-                       message);
+bool VerbsRpcChannel::Look(const Slot& slot, RingMessage* message) const {
+  return LookAtMessage(slot.place, slot.place_segments, RendezvousWord(salt_, slot.call), message);
 }
 
 void VerbsRpcChannel::Spin(const Slot& slot, Deadline deadline) {
@@ -508,9 +499,8 @@ void VerbsRpcChannel::Spin(const Slot& slot, Deadline deadline) {
   uint64_t woken = woken_state_;
   mutex_.Unlock();
   for (int i = 1;; ++i) {
-    bool complete = false;
     RingMessage message;
-    if (!Look(slot, &complete, &message).ok() || complete) break;
+    if (Look(slot, &message)) break;
     const uint64_t state = State();
     if (RingState::IsAsleep(state) && state != woken) {
       mutex_.Lock();
@@ -593,9 +583,8 @@ void VerbsRpcChannel::Poll(bool* progress) {
   if (!*progress) return;
   // An immediate only says that it is time to look.
   for (Slot& slot : slots_) {
-    bool complete = false;
     RingMessage message;
-    if (slot.sleeping && (!Look(slot, &complete, &message).ok() || complete)) slot.wakeup.Signal();
+    if (slot.sleeping && Look(slot, &message)) slot.wakeup.Signal();
   }
 }
 

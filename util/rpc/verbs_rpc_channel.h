@@ -119,7 +119,7 @@ class VerbsRpcChannel final : public RpcChannel {
 
   Status AwaitReply(Deadline deadline, Slot* slot, RingMessage* message)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status Look(const Slot& slot, bool* complete, RingMessage* message) const;
+  bool Look(const Slot& slot, RingMessage* message) const;
   // Without the mutex meanwhile.
   void Spin(const Slot& slot, Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until something may have changed: watching the device, or woken by who does. `slot` is null for

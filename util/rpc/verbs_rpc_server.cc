@@ -394,8 +394,8 @@ void VerbsServerTransport::Send(Write write) {
   Status status;
   if (waiting_.empty()) status = TrySend(write, &sent);
   if (!status.ok()) failure_ = status;
-  if (sent) return;
-  waiting_.push_back(std::move(write));
+  if (status.ok() && sent) return;
+  if (!sent) waiting_.push_back(std::move(write));
   context_.wake_up();
 }
 
