@@ -20,7 +20,7 @@
 // node keeps the reply until the client has asked for it with a larger place (kFetch), or uses the
 // slot for another call.
 //
-// The state is a word of the client's memory that the memory node writes: see RingState.
+// The state is a word of the client's memory that the memory node writes: see ring_sleep.h.
 //
 // Integers are little-endian.
 #pragma once
@@ -93,13 +93,6 @@ struct RequestMessage {
   Slice payload;  // In the bytes that were decoded; of kInline.
 
   Status Decode(const Slice& bytes);
-};
-
-// What a ring's reader tells its writer: it counts its sleeps, and whether it is in one.
-struct RingState {
-  static uint64_t Asleep(uint64_t sleep) { return sleep << 1 | 1; }
-  static uint64_t Awake(uint64_t sleep) { return sleep << 1; }
-  static bool IsAsleep(uint64_t state) { return (state & 1) != 0; }
 };
 
 }  // namespace dlsm

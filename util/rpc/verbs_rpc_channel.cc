@@ -431,10 +431,10 @@ Status VerbsRpcChannel::WriteToRing(const Outgoing& outgoing, Slot* slot, bool* 
                    to);
   add(allocation.at, allocation.segments);
   ibv_send_wr& last = chain[count - 1];
-  if (const uint64_t state = State(); RingState::IsAsleep(state) && state != woken_state_) {
+  if (const uint64_t state = State(); wake_.Needed(state)) {
     last.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     last.send_flags |= IBV_SEND_SOLICITED;
-    woken_state_ = state;
+    wake_.Sent(state);
   }
   slot->request_number = allocation.number;
   *sent = true;
@@ -454,8 +454,8 @@ uint64_t VerbsRpcChannel::State() const {
 
 void VerbsRpcChannel::WakeServer() {
   const uint64_t state = State();
-  if (!RingState::IsAsleep(state) || state == woken_state_ || !link_->HasRoom(1)) return;
-  woken_state_ = state;
+  if (!wake_.Needed(state) || !link_->HasRoom(1)) return;
+  wake_.Sent(state);
   ibv_send_wr request{};
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.send_flags = IBV_SEND_SOLICITED;
@@ -496,16 +496,15 @@ void VerbsRpcChannel::Spin(const Slot& slot, Deadline deadline) {
   constexpr int kYieldEvery = 16;
   const auto until = std::min(Deadline::Clock::now() + kRingSpin, deadline.time_point());
   PassWatchOn();
-  uint64_t woken = woken_state_;
+  RingWake wake = wake_;
   mutex_.Unlock();
   for (int i = 1;; ++i) {
     RingMessage message;
     if (Look(slot, &message)) break;
-    const uint64_t state = State();
-    if (RingState::IsAsleep(state) && state != woken) {
+    if (wake.Needed(State())) {
       mutex_.Lock();
       if (failure_.ok()) WakeServer();
-      woken = state;
+      wake = wake_;
       mutex_.Unlock();
     }
     if (i % kYieldEvery != 0) {

@@ -29,6 +29,7 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/fabric/file_descriptor.h"
+#include "util/rpc/ring_sleep.h"
 #include "util/rpc/rpc_channel.h"
 #include "util/rpc/rpc_counts.h"
 #include "util/rpc/rpc_ring.h"
@@ -161,8 +162,8 @@ class VerbsRpcChannel final : public RpcChannel {
   uint64_t consumed_ GUARDED_BY(mutex_) = 0;        // Requests in the ring that have been read.
   std::deque<uint64_t> unsent_ GUARDED_BY(mutex_);  // Whose bytes the device may still read.
   uint64_t next_call_ GUARDED_BY(mutex_) = 1;
-  uint64_t woken_state_ GUARDED_BY(mutex_) = 0;  // The last sleep that was ended by this side.
-  bool watched_ GUARDED_BY(mutex_) = false;      // A caller waits for events.
+  RingWake wake_ GUARDED_BY(mutex_);
+  bool watched_ GUARDED_BY(mutex_) = false;  // A caller waits for events.
   bool armed_ GUARDED_BY(mutex_) = false;
   std::vector<VerbsRpcLink::Received> received_ GUARDED_BY(mutex_);
   std::unique_ptr<VerbsRpcLink> link_ GUARDED_BY(mutex_);  // Goes before the memory. Null: failed.

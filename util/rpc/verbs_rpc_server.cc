@@ -16,6 +16,7 @@
 #include "util/deadline.h"
 #include "util/fabric/verbs_socket.h"
 #include "util/log.h"
+#include "util/rpc/ring_sleep.h"
 #include "util/rpc/rpc_ring.h"
 #include "util/rpc/transport_messages.h"
 #include "util/rpc/verbs_rpc_link.h"
@@ -86,14 +87,14 @@ class VerbsServerTransport : public ServerTransport,
     std::optional<uint32_t> immediate;
     std::string frame;
   };
-  enum class Sleep { kAwake, kTelling, kTold };
-
   Status MakeMemory() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status PostAllReceives() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status PostReceive(uint32_t id) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Of the connection's thread.
   Status PollRing(bool* progress) LOCKS_EXCLUDED(mutex_);
+  // The ring's reader has something to do.
+  Status Active() LOCKS_EXCLUDED(mutex_);
   Status HandleMessage(const Slice& bytes) LOCKS_EXCLUDED(mutex_);
   Status StartReading(const RequestMessage& message) LOCKS_EXCLUDED(mutex_);
   Status TakeFetched(bool* progress) LOCKS_EXCLUDED(mutex_);
@@ -111,7 +112,7 @@ class VerbsServerTransport : public ServerTransport,
   Status TrySend(const Write& write, bool* sent) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status PostWrite(char* from, size_t bytes, uint32_t local_key, const Write& write,
                    VerbsRpcLink::Done done) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status TellState(uint64_t state, VerbsRpcLink::Done done) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status TellState(VerbsRpcLink::Done done) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ServerTransportContext context_;
   const TransportOffer offer_;
@@ -142,10 +143,8 @@ class VerbsServerTransport : public ServerTransport,
   Status failure_ GUARDED_BY(mutex_);
   bool armed_ GUARDED_BY(mutex_) = false;
   bool armed_for_all_ GUARDED_BY(mutex_) = false;
-  Sleep sleep_ GUARDED_BY(mutex_) = Sleep::kAwake;
-  uint64_t sleeps_ GUARDED_BY(mutex_) = 0;
+  RingSleep sleep_ GUARDED_BY(mutex_);
   RpcCounts last_counts_ GUARDED_BY(mutex_);               // Of the link that has gone.
-  bool told_ GUARDED_BY(mutex_) = false;                   // The client's memory has the state.
   std::unique_ptr<VerbsRpcLink> link_ GUARDED_BY(mutex_);  // Null once ended. Goes before memory.
 };
 
@@ -212,7 +211,10 @@ Status VerbsServerTransport::Poll(bool* progress) {
     DLSM_RETURN_IF_ERROR(SendWaiting());
   }
   // What a wake-up has come for is in the ring already: it was written before.
-  if (ring_) DLSM_RETURN_IF_ERROR(PollRing(progress));
+  if (ring_) {
+    if (!received_.empty()) DLSM_RETURN_IF_ERROR(Active());
+    DLSM_RETURN_IF_ERROR(PollRing(progress));
+  }
   for (const VerbsRpcLink::Received& each : received_) {
     if (!ring_) {
       const char* const from = receives_ + size_t{each.id} * kReceiveBytes;
@@ -232,17 +234,16 @@ Status VerbsServerTransport::PollRing(bool* progress) {
     DLSM_RETURN_IF_ERROR(reader_->Next(&found, &request_));
     if (!found) break;
     *progress = true;
-    if (i == 0) {
-      const port::MutexLock lock(mutex_);
-      if (sleep_ != Sleep::kAwake) {
-        sleep_ = Sleep::kAwake;
-        DLSM_RETURN_IF_ERROR(TellState(RingState::Awake(sleeps_), {}));
-      }
-    }
+    if (i == 0) DLSM_RETURN_IF_ERROR(Active());
     DLSM_RETURN_IF_ERROR(HandleMessage(request_));
   }
-  if (*progress) idle_since_ = Clock::now();
   return Status::OK();
+}
+
+Status VerbsServerTransport::Active() {
+  idle_since_ = Clock::now();
+  const port::MutexLock lock(mutex_);
+  return sleep_.Active() ? TellState({}) : Status::OK();
 }
 
 Status VerbsServerTransport::HandleMessage(const Slice& bytes) {
@@ -470,7 +471,8 @@ Status VerbsServerTransport::PostWrite(char* from, size_t bytes, uint32_t local_
   return link_->Post(chain.data(), parts, std::move(done));
 }
 
-Status VerbsServerTransport::TellState(uint64_t state, VerbsRpcLink::Done done) {
+Status VerbsServerTransport::TellState(VerbsRpcLink::Done done) {
+  const uint64_t state = sleep_.state();
   std::memcpy(state_, &state, sizeof(state));
   const bool inlined = link_->endpoint().inline_bytes() >= sizeof(state);
   ibv_sge piece{reinterpret_cast<uintptr_t>(state_), sizeof(state),
@@ -488,27 +490,23 @@ Status VerbsServerTransport::TellState(uint64_t state, VerbsRpcLink::Done done) 
   return link_->Post(&request, 1, std::move(done));
 }
 
-// How a ring's thread goes to sleep without missing a request: it tells the client, waits until the
-// client's memory has that, and looks at the ring once more. A client looks at the state after it
-// has written a request, and again while it waits for the reply.
 Status VerbsServerTransport::PrepareToSleep(bool* ready) {
   *ready = false;
   const port::MutexLock lock(mutex_);
   DLSM_RETURN_IF_ERROR(failure_);
   if (!fetched_.empty()) return Status::OK();
-  if (ring_ && sleep_ == Sleep::kAwake) {
-    if (Clock::now() - idle_since_ < kRingIdle || !link_->HasRoom(kStagings)) return Status::OK();
-    sleep_ = Sleep::kTelling;
-    told_ = false;
-    ++sleeps_;
-    return TellState(RingState::Asleep(sleeps_), [this, sleep = sleeps_] {
-      mutex_.AssertHeld();
-      told_ = told_ || sleep == sleeps_;
-    });
-  }
-  if (ring_ && sleep_ == Sleep::kTelling) {
-    if (told_) sleep_ = Sleep::kTold;
-    return Status::OK();
+  if (ring_) {
+    if (sleep_.awake() && (Clock::now() - idle_since_ < kRingIdle || !link_->HasRoom(kStagings))) {
+      return Status::OK();
+    }
+    const RingSleep::Next next = sleep_.Idle();
+    if (next == RingSleep::Next::kTell) {
+      return TellState([this, state = sleep_.state()] {
+        mutex_.AssertHeld();
+        sleep_.Told(state);
+      });
+    }
+    if (next == RingSleep::Next::kPoll) return Status::OK();
   }
   // Reads and the room in the send queue come back without being solicited.
   const bool all = !waiting_.empty() || reading_bytes_ > 0;
