@@ -123,8 +123,9 @@ TEST_F(ServerMainTest, ServesUntilItIsToldToStop) {
   for (const int signal : {SIGTERM, SIGINT}) {
     ServerProcess process({"0", "0.0625", "3", "--merge_threads=1"});
     const std::string ready = process.LineWith("ready");
-    EXPECT_THAT(ready, testing::MatchesRegex("dLSM memory node 3 ready on 127.0.0.1:[0-9]+: 64.0 MB "
-                                             "shm \\(.*\\), 1 merge threads"));
+    EXPECT_THAT(ready,
+                testing::MatchesRegex("dLSM memory node 3 ready on 127.0.0.1:[0-9]+: 64.0 MB "
+                                      "shm \\(.*\\), 1 merge threads"));
     NodeConnectionOptions options;
     options.fabric.kind = FabricKind::kShm;
     std::unique_ptr<NodeConnection> connection;

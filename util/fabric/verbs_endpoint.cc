@@ -98,13 +98,13 @@ Status VerbsEndpoint::Describe(const std::optional<VerbsEnd>& peer,
   gid_index_ = gid.index;
   const ibv_device_attr& attributes = device.attributes();
   int reads = role_ == Role::kClient
-                        ? std::min(static_cast<int>(device.options().reads_at_once),
-                                   attributes.max_qp_init_rd_atom)
-                        : std::min(peer.has_value() ? static_cast<int>(peer->reads_at_once) : 255,
-                                   attributes.max_qp_rd_atom);
+                  ? std::min(static_cast<int>(device.options().reads_at_once),
+                             attributes.max_qp_init_rd_atom)
+                  : std::min(peer.has_value() ? static_cast<int>(peer->reads_at_once) : 255,
+                             attributes.max_qp_rd_atom);
   if (role_ == Role::kPeer) {
-    reads = std::min({reads, static_cast<int>(device.options().reads_at_once),
-                      attributes.max_qp_init_rd_atom});
+    reads = std::min(
+        {reads, static_cast<int>(device.options().reads_at_once), attributes.max_qp_init_rd_atom});
   }
   const int wished_mtu = device.options().mtu_bytes;
   own_.queue_pair = queue_pair_->qp_num;
