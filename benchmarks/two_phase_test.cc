@@ -81,7 +81,7 @@ class TwoPhaseTest : public testing::Test {
 TEST_F(TwoPhaseTest, AStallShowsInTheLatencyOfQueuedArrivals) {
   options_.two_phase.arrival_rate = 2000;
   options_.two_phase.running_seconds = 1;
-  options_.two_phase.time_series = testing::TempDir() + "two_phase_test.csv";
+  options_.two_phase.time_series = testing::TempDir() + "two_phase_test_a.csv";
   engine_.StallAt(500, std::chrono::milliseconds(300));
   const BenchResult result = Run();
   ASSERT_TRUE(result.status.ok()) << result.status.ToString();
@@ -106,7 +106,7 @@ TEST_F(TwoPhaseTest, TheTimeSeriesAddsUp) {
   options_.two_phase.arrival_rate = 1500;
   options_.two_phase.running_seconds = 1.5;
   options_.threads = 3;
-  options_.two_phase.time_series = testing::TempDir() + "two_phase_test.csv";
+  options_.two_phase.time_series = testing::TempDir() + "two_phase_test_b.csv";
   ASSERT_TRUE(TimeSeriesFile(options_.two_phase.time_series).Create().ok());
   engine_.StallAt(300, std::chrono::milliseconds(100));
   const BenchResult result = Run();

@@ -28,6 +28,7 @@ struct Shape {
   const char* name;
   const char* fabric;
   CompactionPlace place;
+  CompactionStyle style = CompactionStyle::kLeveled;
 };
 void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
@@ -48,6 +49,7 @@ class ConcurrencyTest : public testing::TestWithParam<Shape> {
     if (!why_not.empty()) GTEST_SKIP() << why_not;
     options_ = TinyOptions();
     options_.compaction_place = GetParam().place;
+    options_.compaction_style = GetParam().style;
     if (*GetParam().fabric != '\0') {
       node_ = std::make_unique<TestNode>(GetParam().fabric);
       options_ = node_->With(options_, GetParam().fabric);
@@ -359,7 +361,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"Tcp", "tcp", CompactionPlace::kMemoryNode},
                     Shape{"TcpMergedHere", "tcp", CompactionPlace::kComputeNode},
                     Shape{"Verbs", "verbs", CompactionPlace::kMemoryNode},
-                    Shape{"VerbsMergedHere", "verbs", CompactionPlace::kComputeNode}),
+                    Shape{"VerbsMergedHere", "verbs", CompactionPlace::kComputeNode},
+                    Shape{"Guards", "", CompactionPlace::kMemoryNode, CompactionStyle::kGuards},
+                    Shape{"TcpTiered", "tcp", CompactionPlace::kMemoryNode,
+                          CompactionStyle::kTiered}),
     NameOf);
 
 }  // namespace
