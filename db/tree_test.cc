@@ -188,7 +188,7 @@ TEST_F(TreeTest, ManifestCoversAllNumbers) {
 TEST_F(TreeTest, NoWriteIsLostThroughManySwitches) {
   constexpr int kWriters = 3;
   constexpr int kWritesEach = 4000;
-  constexpr int kSwitchesLeast = 3;
+  constexpr int kSwitchesLeast = 600;
   std::atomic<int> running{kWriters};
   std::atomic<int> switches{0};
   std::atomic<uint64_t> written{0};
