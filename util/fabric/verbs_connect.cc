@@ -70,6 +70,7 @@ Status VerbsConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePai
 }
 
 Status VerbsConnection::NewOwn(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
+  if (books_.farewells.Pending()) return FarewellPending(peer_->name);
   FileDescriptor socket;
   std::unique_ptr<VerbsEndpoint> endpoint;
   std::vector<VerbsRemoteMemory> memory;

@@ -57,6 +57,13 @@ timespec ToTimespec(std::chrono::nanoseconds duration) {
 
 }  // namespace
 
+Status FarewellPending(const std::string& peer) {
+  return Status::IOError(
+      fmt::format("{} has not taken down its end of an earlier queue pair, whose requests could "
+                  "still take effect: is it overloaded, or its network down?",
+                  peer));
+}
+
 VerbsQueuePair::VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDescriptor life_line,
                                std::shared_ptr<const VerbsPeer> peer,
                                std::vector<VerbsRemoteMemory> memory,
@@ -69,6 +76,7 @@ VerbsQueuePair::VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDesc
       life_line_(std::move(life_line)),
       bounce_(std::move(buffers)),
       endpoint_(std::move(endpoint)),
+      farewells_(books.farewells),
       ledger_(books.costs),
       counters_(books.counters),
       chain_(endpoint_->depth()),
@@ -81,6 +89,8 @@ VerbsQueuePair::~VerbsQueuePair() {
 Status VerbsQueuePair::CheckPost(const Status& check) {
   if (!check.ok()) [[unlikely]]
     return Close(check);
+  if (farewells_.Pending()) [[unlikely]]
+    return Close(FarewellPending(peer_->name));
   if (posted_.size() < kOutstandingMax) [[likely]]
     return Status::OK();
   return Close(Status::InvalidArgument(
@@ -342,14 +352,7 @@ Status VerbsQueuePair::Sleep(Deadline deadline) {
       notify_armed_ = false;
     }
   }
-  return entries[1].revents != 0 && LifeLineEnded() ? Close(Lost()) : Status::OK();
-}
-
-bool VerbsQueuePair::LifeLineEnded() const {
-  // Nothing is ever sent over it: any byte is as wrong as its end.
-  char byte;
-  const ssize_t got = ::recv(life_line_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  return entries[1].revents != 0 && LifeLineEnded(life_line_.get()) ? Close(Lost()) : Status::OK();
 }
 
 Status VerbsQueuePair::Lost() const {
@@ -360,7 +363,7 @@ Status VerbsQueuePair::Lost() const {
 }
 
 Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
-  if (LifeLineEnded()) return Lost();
+  if (LifeLineEnded(life_line_.get())) return Lost();
   const char* const text = endpoint_->domain().library().wc_status_str(completion.status);
   switch (completion.status) {
     case IBV_WC_REM_ACCESS_ERR:
@@ -395,7 +398,8 @@ Status VerbsQueuePair::Close(Status why) {
 
 // First here: the queue pair is stopped, and the device completes everything that it was given,
 // signaled or not. Then there: the memory node takes its end down when the life line ends, and
-// closes it when that is done. Requests that were on their way may still take effect until then.
+// closes it when that is done. Requests that were on their way may still take effect until then, so
+// a life line that stays open stops its connection.
 void VerbsQueuePair::Drain() {
   const Deadline flushed_by = Deadline::In(kFlushMax);
   endpoint_->Fail();
@@ -414,7 +418,15 @@ void VerbsQueuePair::Drain() {
   endpoint_.reset();
   (void)::shutdown(life_line_.get(), SHUT_WR);
   const Deadline farewell_by = Deadline::In(kFarewellMax);
-  while (!LifeLineEnded() && !farewell_by.Passed()) {
+  while (!LifeLineEnded(life_line_.get())) {
+    if (farewell_by.Passed()) {
+      Log().warn(
+          "{} has not taken down its end of a queue pair: no transfer to it until it has, because "
+          "an old one could land after that",
+          peer_->name);
+      farewells_.Add(std::move(life_line_));
+      return;
+    }
     PollSocket(life_line_.get(), POLLIN, farewell_by);
   }
   life_line_.Close();

@@ -36,6 +36,7 @@
 #include "util/fabric/verbs_bounce.h"
 #include "util/fabric/verbs_counters.h"
 #include "util/fabric/verbs_endpoint.h"
+#include "util/fabric/verbs_farewells.h"
 #include "util/fabric/verbs_frame.h"
 
 namespace dlsm {
@@ -51,7 +52,11 @@ struct VerbsPeer {
 struct VerbsBooks {
   WireCostRegistry costs;
   VerbsCounterRegistry counters;
+  VerbsFarewells farewells;
 };
+
+// The error of whatever is to go to `peer` while farewells are pending.
+Status FarewellPending(const std::string& peer);
 
 class VerbsQueuePair : public QueuePair {
  public:
@@ -113,12 +118,12 @@ class VerbsQueuePair : public QueuePair {
   void Retire(uint64_t number);
   // Until there may be something to poll for.
   Status Sleep(Deadline deadline);
-  bool LifeLineEnded() const;
   Status Failed(const ibv_wc& completion) const;
   Status Lost() const;
 
   Status Close(Status why);
-  // Ends all that is under way; afterwards nothing lands at either end.
+  // Ends all that is under way; afterwards nothing lands here any more. Nor does it there, or the
+  // connection's farewells are pending.
   void Drain();
 
   const std::shared_ptr<const VerbsPeer> peer_;
@@ -129,6 +134,7 @@ class VerbsQueuePair : public QueuePair {
   FileDescriptor life_line_;
   VerbsBounce bounce_;  // Its memory outlives the endpoint, which may write to it.
   std::unique_ptr<VerbsEndpoint> endpoint_;  // Null once closed.
+  VerbsFarewells& farewells_;
   QueuePairLedger ledger_;
   VerbsCounters counters_;
   Status error_;  // Not OK: closed, and why.

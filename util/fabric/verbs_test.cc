@@ -3,6 +3,7 @@
 // subject. All of it needs a device, and is skipped without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "util/fabric/fabric_testing.h"
@@ -252,11 +254,25 @@ class RogueClient {
     peer_->name = dialer.name();
   }
 
+  // Its queue pair has another life line, which the test closes: the real one stays open.
+  FileDescriptor HoldLifeLine() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    held_ = std::exchange(socket_, FileDescriptor(ends[0]));
+    return FileDescriptor(ends[1]);
+  }
+  VerbsBooks& books() { return books_; }
+
+  std::unique_ptr<VerbsQueuePair> MakeQueuePair() {
+    peer_->regions.Add(MappedRegion{kTestRegion, nullptr, memory.at(0).bytes});
+    return std::make_unique<VerbsQueuePair>(std::move(endpoint_), std::move(socket_), peer_, memory,
+                                            buffers_, books_);
+  }
+
   // Reads the first `bytes` from `offset` of what `memory` says is there.
   Status Read(uint64_t offset, size_t bytes) {
-    peer_->regions.Add(MappedRegion{kTestRegion, nullptr, memory.at(0).bytes});
-    VerbsQueuePair queue_pair(std::move(endpoint_), std::move(socket_), peer_, memory, buffers_,
-                              books_);
+    const auto made = MakeQueuePair();
+    VerbsQueuePair& queue_pair = *made;
     std::string to(bytes, '\0');
     Ticket ticket{};
     const RemoteSpan from{kTestNode, kTestRegion, offset, bytes};
@@ -273,6 +289,7 @@ class RogueClient {
   std::shared_ptr<VerbsBuffers> buffers_;
   VerbsBooks books_;
   FileDescriptor socket_;
+  FileDescriptor held_;
   std::unique_ptr<VerbsEndpoint> endpoint_;
 };
 
@@ -286,6 +303,20 @@ TEST_F(VerbsTest, TheDeviceKeepsTheBounds) {
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.ToString(), HasSubstr("memory node 7 at 127.0.0.1"));
   EXPECT_OK(Touch(*NewQueuePair()));
+}
+
+// Fails if a queue pair whose far end may still run is forgotten: a write of it could land on top of
+// what a later queue pair has written.
+TEST_F(VerbsTest, AFarewellWithoutAnswerStopsTheConnection) {
+  RogueClient client(node_->Peer(), node_->token());
+  FileDescriptor far = client.HoldLifeLine();
+  const auto queue_pair = client.MakeQueuePair();
+  EXPECT_OK(Touch(*queue_pair));
+  EXPECT_FALSE(client.books().farewells.Pending());
+  EXPECT_TRUE(Touch(*queue_pair, Deadline::In(seconds(0))).IsTimedOut());
+  EXPECT_TRUE(client.books().farewells.Pending());
+  far.Close();
+  EXPECT_FALSE(client.books().farewells.Pending());
 }
 
 // Fails if one client's keys are good on another client's queue pairs.

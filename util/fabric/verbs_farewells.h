@@ -1,0 +1,40 @@
+// The life lines of queue pairs that this end has given up while the far end still runs.
+//
+// A request that the network or the memory node's device still holds can take effect for as long as
+// the far end of its queue pair exists; and what was written over another queue pair in the meantime
+// would be overwritten with older bytes. So while one of these life lines is open, its connection
+// carries nothing.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "port/mutex.h"
+#include "util/fabric/file_descriptor.h"
+
+namespace dlsm {
+
+// Nothing is ever sent over a life line to a client: any byte is as wrong as its end.
+bool LifeLineEnded(int life_line);
+
+// Thread-safe.
+class VerbsFarewells {
+ public:
+  void Add(FileDescriptor life_line) LOCKS_EXCLUDED(mutex_);
+  // Whether one is still open; one load where there are none.
+  bool Pending() {
+    // Whoever learns from a queue pair that it has failed learns with that what it has added.
+    return count_.load(std::memory_order_relaxed) != 0 && AnyOpen();
+  }
+
+ private:
+  bool AnyOpen() LOCKS_EXCLUDED(mutex_);
+
+  std::atomic<size_t> count_{0};  // Of life_lines_; changed with the mutex held.
+
+  port::Mutex mutex_;  // Protects what follows.
+  std::vector<FileDescriptor> life_lines_ GUARDED_BY(mutex_);
+};
+
+}  // namespace dlsm
