@@ -1,9 +1,9 @@
 // The life lines of queue pairs that this end has given up while the far end still runs.
 //
 // A request that the network or the memory node's device still holds can take effect for as long as
-// the far end of its queue pair exists; and what was written over another queue pair in the meantime
-// would be overwritten with older bytes. So while one of these life lines is open, its connection
-// carries nothing.
+// the far end of its queue pair exists; and what was written over another queue pair in the
+// meantime would be overwritten with older bytes. So while one of these life lines is open, its
+// connection carries nothing.
 #pragma once
 
 #include <atomic>

@@ -305,8 +305,8 @@ TEST_F(VerbsTest, TheDeviceKeepsTheBounds) {
   EXPECT_OK(Touch(*NewQueuePair()));
 }
 
-// Fails if a queue pair whose far end may still run is forgotten: a write of it could land on top of
-// what a later queue pair has written.
+// Fails if a queue pair whose far end may still run is forgotten: a write of it could land on top
+// of what a later queue pair has written.
 TEST_F(VerbsTest, AFarewellWithoutAnswerStopsTheConnection) {
   RogueClient client(node_->Peer(), node_->token());
   FileDescriptor far = client.HoldLifeLine();
