@@ -22,8 +22,8 @@ Findings CheckHost(const DoctorOptions& options) {
   findings.push_back(CheckHugePages(options.root));
   findings.push_back(CheckSharedMemoryHugePages(options.root));
   findings.push_back(CheckSharedMemorySpace(options.root + "dev/shm"));
-  findings.push_back(CheckRdmaLibraries(needs_rdma));
-  Append(&findings, CheckRdmaDevices(options.root, options.rdma_device, needs_rdma));
+  Append(&findings, CheckRdmaPorts(options.root));
+  findings.push_back(CheckRdmaDevice(options.rdma_device, needs_rdma));
   return findings;
 }
 
@@ -34,7 +34,8 @@ Findings CheckMemoryNode(const NodeAddress& address, const DoctorOptions& option
   for (const FabricKind kind : {FabricKind::kShm, FabricKind::kTcp, FabricKind::kVerbs}) {
     FabricOptions fabric;
     fabric.kind = kind;
-    fabric.verbs.device = options.rdma_device;
+    // A malformed device was found on this host already.
+    (void)ParseVerbsOptions(options.rdma_device, &fabric.verbs);
     const bool required = options.fabric == FabricKindName(kind);
     findings.push_back(CheckFabric(address, options.secret, fabric, required));
   }

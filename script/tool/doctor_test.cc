@@ -82,43 +82,38 @@ TEST(DoctorTest, HugePagesAreJudgedByTheChosenWord) {
   EXPECT_EQ(CheckSharedMemoryHugePages(host.root()).verdict, Verdict::kGood);
 }
 
-TEST(DoctorTest, AHostWithoutDeviceIsBadOnlyIfOneIsNeeded) {
-  const FakeHost host;
-  EXPECT_EQ(CheckRdmaDevices(host.root(), "", false).front().verdict, Verdict::kNote);
-  const Findings needed = CheckRdmaDevices(host.root(), "", true);
-  EXPECT_TRUE(AnyBad(needed));
-  EXPECT_THAT(Printed(needed), HasSubstr("rdma link add"));
+// Fails if RDMA that is asked for, and cannot be had, is not said to be bad.
+TEST(DoctorTest, RdmaIsBadOnlyIfItIsNeeded) {
+  EXPECT_EQ(CheckRdmaDevice("no_such_device", false).verdict, Verdict::kNote);
+  EXPECT_EQ(CheckRdmaDevice("no_such_device", true).verdict, Verdict::kBad);
+  const Finding malformed = CheckRdmaDevice("rxe0,mtu=many", true);
+  EXPECT_EQ(malformed.verdict, Verdict::kBad);
+  EXPECT_THAT(malformed.detail, HasSubstr("mtu"));
 }
 
 // Fails if any of what makes a port useless is not noticed or has no remedy.
 TEST(DoctorTest, PortsAreJudgedByStateAddressAndMtu) {
+  const FakeHost none;
+  EXPECT_THAT(Printed(CheckRdmaPorts(none.root())), HasSubstr("rdma link add"));
+
   FakeHost host;
   host.AddPort("mlx5_0", "4: ACTIVE", /*with_address=*/true);
   host.Write("sys/class/net/eth7/mtu", "9000");
-  Findings findings = CheckRdmaDevices(host.root(), "", true);
-  EXPECT_FALSE(AnyBad(findings)) << Printed(findings);
-  EXPECT_THAT(Printed(findings), HasSubstr("--numa_node=1"));
-  EXPECT_THAT(Printed(findings), HasSubstr("2 GIDs, 1 of RoCE v2"));
+  const std::string good = Printed(CheckRdmaPorts(host.root()));
+  EXPECT_THAT(good, testing::Not(HasSubstr("note")));
+  EXPECT_THAT(good, HasSubstr("--numa_node=1"));
+  EXPECT_THAT(good, HasSubstr("2 GIDs, 1 of RoCE v2"));
 
   host.Write("sys/class/net/eth7/mtu", "1500");
-  EXPECT_THAT(Printed(CheckRdmaDevices(host.root(), "", true)), HasSubstr("mtu 9000"));
+  EXPECT_THAT(Printed(CheckRdmaPorts(host.root())), HasSubstr("mtu 9000"));
 
   FakeHost without_address;
   without_address.AddPort("mlx5_0", "4: ACTIVE", /*with_address=*/false);
-  findings = CheckRdmaDevices(without_address.root(), "", true);
-  EXPECT_TRUE(AnyBad(findings));
-  EXPECT_THAT(Printed(findings), HasSubstr("IP address"));
-  EXPECT_FALSE(AnyBad(CheckRdmaDevices(without_address.root(), "", false)));
+  EXPECT_THAT(Printed(CheckRdmaPorts(without_address.root())), HasSubstr("IP address"));
 
   FakeHost down;
   down.AddPort("mlx5_0", "1: DOWN", /*with_address=*/true);
-  findings = CheckRdmaDevices(down.root(), "", true);
-  EXPECT_TRUE(AnyBad(findings));
-  EXPECT_THAT(Printed(findings), HasSubstr("ip link set"));
-
-  findings = CheckRdmaDevices(down.root(), "rxe0", true);
-  EXPECT_TRUE(AnyBad(findings));
-  EXPECT_THAT(Printed(findings), HasSubstr("'rxe0' is not there, but mlx5_0"));
+  EXPECT_THAT(Printed(CheckRdmaPorts(down.root())), HasSubstr("ip link set"));
 }
 
 class DoctorNodeTest : public testing::Test {

@@ -1,6 +1,5 @@
 #include "script/tool/rdma_checks.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,9 @@
 #include <vector>
 
 #include "script/tool/host_checks.h"
+#include "util/fabric/verbs_device.h"
+#include "util/format_bytes.h"
+#include "util/status_macros.h"
 
 namespace dlsm::tool {
 namespace {
@@ -56,8 +58,8 @@ Gids GidsOf(const fs::path& port) {
 
 class PortCheck {
  public:
-  PortCheck(const std::string& root, const fs::path& port, std::string subject, Verdict unusable)
-      : root_(root), port_(port), subject_(std::move(subject)), unusable_(unusable) {}
+  PortCheck(const std::string& root, const fs::path& port, std::string subject)
+      : root_(root), port_(port), subject_(std::move(subject)) {}
 
   Findings Run() {
     const std::string link_layer = Line("link_layer");
@@ -82,7 +84,7 @@ class PortCheck {
         fmt::format("{}, {}, {}, {}", Line("link_layer"), state, physical, Line("rate"));
     if (state == "ACTIVE") return {Verdict::kGood, "", detail, ""};
     const bool ethernet = Line("link_layer") == "Ethernet";
-    return {unusable_, "", detail,
+    return {Verdict::kNote, "", detail,
             ethernet
                 ? "plug in the cable and set its network device up: ip link set DEVICE up"
                 : "plug in the cable; an InfiniBand port also needs a subnet manager (opensm)"};
@@ -91,7 +93,7 @@ class PortCheck {
   Finding CheckGids(const Gids& gids, const std::string& link_layer) const {
     const std::string detail = fmt::format("{} GIDs, {} of RoCE v2", gids.total, gids.version2);
     if (link_layer != "Ethernet" || gids.version2 > 0) return {Verdict::kGood, "", detail, ""};
-    return {unusable_, "", detail,
+    return {Verdict::kNote, "", detail,
             "give its network device an IP address: a RoCE v2 GID is made of it"};
   }
 
@@ -109,7 +111,6 @@ class PortCheck {
   const std::string root_;
   const fs::path port_;
   const std::string subject_;
-  const Verdict unusable_;
   Findings findings_;
 };
 
@@ -120,45 +121,41 @@ Finding CheckDistance(const fs::path& device) {
           fmt::format("on NUMA node {}: run Server with --numa_node={}", node, node), ""};
 }
 
-}  // namespace
-
-Finding CheckRdmaLibraries(bool required) {
-  const std::string subject = "RDMA library";
-  constexpr const char* kName = "libibverbs.so.1";
-  void* const library = dlopen(kName, RTLD_LAZY | RTLD_LOCAL);
-  if (library != nullptr) {
-    dlclose(library);
-    return {Verdict::kGood, subject, std::string(kName) + " is installed", ""};
-  }
-  return {required ? Verdict::kBad : Verdict::kNote, subject,
-          std::string(kName) + " is not installed",
-          "for the verbs fabric: apt-get install libibverbs1 ibverbs-providers"};
+Status OpenDevice(const std::string& device, std::string* description) {
+  VerbsOptions options;
+  DLSM_RETURN_IF_ERROR(ParseVerbsOptions(device, &options));
+  std::shared_ptr<const VerbsDevice> opened;
+  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &opened));
+  *description = fmt::format("{}, regions up to {}", opened->Describe(),
+                             FormatBytes(opened->attributes().max_mr_size));
+  return Status::OK();
 }
 
-Findings CheckRdmaDevices(const std::string& root, const std::string& wanted, bool required) {
-  const Verdict unusable = required ? Verdict::kBad : Verdict::kNote;
+}  // namespace
+
+Finding CheckRdmaDevice(const std::string& device, bool required) {
+  const std::string subject = "RDMA";
+  std::string description;
+  const Status status = OpenDevice(device, &description);
+  if (status.ok()) return {Verdict::kGood, subject, description, ""};
+  return {required ? Verdict::kBad : Verdict::kNote, subject, status.message().ToString(), ""};
+}
+
+Findings CheckRdmaPorts(const std::string& root) {
   Findings findings;
-  std::string known;
   for (const fs::path& device : EntriesOf(root + "sys/class/infiniband")) {
     const std::string name = device.filename().string();
-    known += " " + name;
-    if (!wanted.empty() && name != wanted) continue;
     Finding distance = CheckDistance(device);
     distance.subject = name;
     findings.push_back(std::move(distance));
     for (const fs::path& port : EntriesOf(device / "ports")) {
-      Findings of_port =
-          PortCheck(root, port, fmt::format("{} port {}", name, port.filename().string()), unusable)
-              .Run();
+      const std::string subject = fmt::format("{} port {}", name, port.filename().string());
+      Findings of_port = PortCheck(root, port, subject).Run();
       findings.insert(findings.end(), of_port.begin(), of_port.end());
     }
   }
   if (!findings.empty()) return findings;
-  if (!known.empty()) {
-    return {{unusable, "RDMA device", fmt::format("'{}' is not there, but{}", wanted, known),
-             "name one of these, or none to take the first active one"}};
-  }
-  return {{unusable, "RDMA device", "this host has none",
+  return {{Verdict::kNote, "RDMA device", "this host has none",
            "use shm or tcp; or load the driver of the card (lspci, dmesg); for a software device: "
            "rdma link add rxe0 type rxe netdev DEVICE"}};
 }

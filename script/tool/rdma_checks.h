@@ -1,4 +1,4 @@
-// The RDMA devices of this host as the kernel shows them in sysfs: no RDMA library is needed.
+// Whether this host can use RDMA.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace dlsm::tool {
 
-// `root` is "/" but for tests. `wanted`: the device that is to be used; empty: any. With
-// `required` a missing or unusable device is kBad, otherwise a kNote: other fabrics remain.
-Findings CheckRdmaDevices(const std::string& root, const std::string& wanted, bool required);
+// All devices and ports as the kernel shows them in sysfs, which needs no RDMA library. `root` is
+// "/" but for tests. What is not usable is a kNote: another port may be.
+Findings CheckRdmaPorts(const std::string& root);
 
-// Whether the libraries are there that the verbs fabric loads.
-Finding CheckRdmaLibraries(bool required);
+// Opens the device as the verbs fabric would. `device` is as in Options::rdma_device. `required`:
+// it is kBad if that fails, otherwise other fabrics remain.
+Finding CheckRdmaDevice(const std::string& device, bool required);
 
 }  // namespace dlsm::tool
