@@ -46,64 +46,99 @@ Status VerbsExports::Register(const VerbsDomain& domain,
   return Status::OK();
 }
 
-Status VerbsClient::Arrange(const VerbsOffer& offer, const std::optional<VerbsGid>& address,
-                            std::unique_ptr<VerbsEndpoint>* endpoint, VerbsAnswer* answer) {
-  const port::MutexLock lock(mutex_);
-  if (cut_off_) return Status::IOError("this client has been cut off");
-  if (domain_ == nullptr) {
-    std::shared_ptr<const VerbsDomain> domain;
-    DLSM_RETURN_IF_ERROR(VerbsDomain::Create(device_, &domain));
-    DLSM_RETURN_IF_ERROR(VerbsExports::Register(*domain, regions_, &exports_));
-    domain_ = std::move(domain);
+Status VerbsClient::Prepare(std::shared_ptr<const VerbsDomain>* domain,
+                            std::vector<VerbsRemoteMemory>* memory) {
+  const Status cut_off = Status::IOError("this client has been cut off");
+  const port::MutexLock setup(setup_mutex_);
+  {
+    const port::MutexLock lock(mutex_);
+    if (cut_off_) return cut_off;
+    *domain = domain_;
+    *memory = exports_.memory;
   }
-  std::unique_ptr<VerbsEndpoint> made;
-  DLSM_RETURN_IF_ERROR(VerbsEndpoint::Create(domain_, VerbsEndpoint::Role::kServer, &made));
-  DLSM_RETURN_IF_ERROR(made->Describe(offer.end, address, &answer->end));
-  DLSM_RETURN_IF_ERROR(made->Connect(offer.end));
-  answer->memory = exports_.memory;
-  *endpoint = std::move(made);
+  if (*domain != nullptr) return Status::OK();
+  VerbsExports exports;
+  DLSM_RETURN_IF_ERROR(VerbsDomain::Create(device_, domain));
+  DLSM_RETURN_IF_ERROR(VerbsExports::Register(**domain, regions_, &exports));
+  const port::MutexLock lock(mutex_);
+  if (cut_off_) return cut_off;
+  domain_ = *domain;
+  exports_ = std::move(exports);
+  *memory = exports_.memory;
   return Status::OK();
 }
 
-Status VerbsClient::Keep(uint64_t number, FileDescriptor socket,
-                         std::unique_ptr<VerbsEndpoint> endpoint) {
-  Line line{std::move(socket), std::move(endpoint)};
+Status VerbsClient::Arrange(const VerbsOffer& offer, const std::optional<VerbsGid>& address,
+                            uint64_t number, std::shared_ptr<const FileDescriptor> socket,
+                            VerbsAnswer* answer) {
+  std::shared_ptr<const VerbsDomain> domain;
+  DLSM_RETURN_IF_ERROR(Prepare(&domain, &answer->memory));
+  Line line{std::move(socket), nullptr};
+  DLSM_RETURN_IF_ERROR(
+      VerbsEndpoint::Create(std::move(domain), VerbsEndpoint::Role::kServer, &line.endpoint));
+  DLSM_RETURN_IF_ERROR(line.endpoint->Describe(offer.end, address, &answer->end));
+  DLSM_RETURN_IF_ERROR(line.endpoint->Connect(offer.end));
+  // Before the answer is sent: so whom the client can reach is known here, and can be cut off.
+  return Keep(number, std::move(line));
+}
+
+Status VerbsClient::Keep(uint64_t number, Line line) {
   const port::MutexLock lock(mutex_);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.u64 = number;
-  if (cut_off_ || ::epoll_ctl(epoll_, EPOLL_CTL_ADD, line.socket.get(), &event) != 0) {
-    const std::string why = cut_off_ ? "it has been cut off" : std::strerror(errno);
-    End(std::move(line));
-    return Status::IOError("its life line is not kept: " + why);
+  if (cut_off_) return Status::IOError("this client has been cut off");
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, line.socket->get(), &event) != 0) {
+    return Status::IOError(fmt::format("its life line is not watched: {}", std::strerror(errno)));
   }
   lines_.emplace(number, std::move(line));
   return Status::OK();
 }
 
-void VerbsClient::Drop(uint64_t number) {
+VerbsClient::Remains VerbsClient::Drop(uint64_t number) {
+  Remains remains;
   const port::MutexLock lock(mutex_);
   const auto found = lines_.find(number);
-  if (found == lines_.end()) return;
-  End(std::move(found->second));
+  if (found == lines_.end()) return remains;
+  End(std::move(found->second), &remains);
   lines_.erase(found);
+  return remains;
 }
 
-void VerbsClient::CutOff() {
-  const port::MutexLock lock(mutex_);
-  cut_off_ = true;
-  for (auto& [number, line] : lines_) End(std::move(line));
-  lines_.clear();
-  // An end that is just being arranged keeps its domain, but reaches nothing in it.
-  exports_ = {};
-  domain_.reset();
+VerbsClient::Remains VerbsClient::CutOff() {
+  Remains remains;
+  std::vector<Line> stuck;
+  {
+    const port::MutexLock lock(mutex_);
+    cut_off_ = true;
+    // Cheap, and no new request is begun after that; so the rest finds the device idle.
+    for (const auto& [number, line] : lines_) line.endpoint->Fail();
+    for (auto& [number, line] : lines_) End(std::move(line), &remains);
+    lines_.clear();
+    // An end that is just being arranged keeps its domain, but its client is not told of it.
+    remains.domain = std::move(domain_);
+    remains.exports = std::exchange(exports_, {});
+    stuck = std::exchange(stuck_, {});
+  }
+  if (stuck.empty()) return remains;
+  // The slow way: a queue pair without registered memory reaches nothing.
+  remains.exports = {};
+  for (Line& line : stuck) {
+    (void)::shutdown(line.socket->get(), SHUT_RDWR);
+    remains.lines.push_back(std::move(line));
+  }
+  return remains;
 }
 
-void VerbsClient::End(Line line) {
-  line.endpoint.reset();
+void VerbsClient::End(Line line, Remains* remains) {
+  (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, line.socket->get(), nullptr);
+  if (!line.endpoint->Stop()) {
+    stuck_.push_back(std::move(line));
+    return;
+  }
   // Other descriptors of this socket may be open for a moment: closing it is not enough.
-  (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, line.socket.get(), nullptr);
-  (void)::shutdown(line.socket.get(), SHUT_RDWR);
+  (void)::shutdown(line.socket->get(), SHUT_RDWR);
+  remains->lines.push_back(std::move(line));
 }
 
 }  // namespace dlsm

@@ -33,42 +33,58 @@ struct VerbsExports {
 // Thread-safe.
 class VerbsClient {
  public:
+  struct Line {
+    std::shared_ptr<const FileDescriptor> socket;
+    std::unique_ptr<VerbsEndpoint> endpoint;
+  };
+  // What the client has had and no longer reaches. It takes long to destroy: in this order the parts
+  // need each other.
+  struct Remains {
+    std::shared_ptr<const VerbsDomain> domain;
+    VerbsExports exports;
+    std::vector<Line> lines;
+
+    bool empty() const { return domain == nullptr && lines.empty(); }
+  };
+
   // `epoll` outlives this: it watches the life lines, each under its number.
   VerbsClient(std::shared_ptr<const VerbsDevice> device, std::vector<ExportedRegion*> regions,
               int epoll)
       : device_(std::move(device)), regions_(std::move(regions)), epoll_(epoll) {}
 
-  // Makes this end of a queue pair whose other end is `offer`; `address` is this machine's on the
-  // connection between them. The first call registers the regions.
-  Status Arrange(const VerbsOffer& offer, const std::optional<VerbsGid>& address,
-                 std::unique_ptr<VerbsEndpoint>* endpoint, VerbsAnswer* answer)
-      LOCKS_EXCLUDED(mutex_);
-  // Keeps it until the life line `number` is dropped. On an error it is gone: the client has been
-  // cut off in the meantime.
-  Status Keep(uint64_t number, FileDescriptor socket, std::unique_ptr<VerbsEndpoint> endpoint)
-      LOCKS_EXCLUDED(mutex_);
-  // Takes this end down, and only then closes the life line: the client waits for that.
-  void Drop(uint64_t number) LOCKS_EXCLUDED(mutex_);
-  // Takes everything down, for good. When it returns, the client reaches nothing any more.
-  void CutOff() LOCKS_EXCLUDED(mutex_);
+  // Makes this end of a queue pair whose other end is `offer`, and keeps it until the life line
+  // `number`, which is `socket`, is dropped; `address` is this machine's on it. The first call
+  // registers the regions. What is not kept when this returns an error is gone.
+  Status Arrange(const VerbsOffer& offer, const std::optional<VerbsGid>& address, uint64_t number,
+                 std::shared_ptr<const FileDescriptor> socket, VerbsAnswer* answer)
+      LOCKS_EXCLUDED(setup_mutex_, mutex_);
+  // Takes this end down, and only then shuts the life line: the client waits for that.
+  Remains Drop(uint64_t number) LOCKS_EXCLUDED(mutex_);
+  // Takes everything down, for good. When it returns, the client reaches nothing any more. Waits
+  // neither for a registration nor for the destruction of anything.
+  Remains CutOff() LOCKS_EXCLUDED(mutex_);
 
  private:
-  struct Line {
-    FileDescriptor socket;
-    std::unique_ptr<VerbsEndpoint> endpoint;
-  };
-  void End(Line line) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sets *domain and *memory to the client's.
+  Status Prepare(std::shared_ptr<const VerbsDomain>* domain, std::vector<VerbsRemoteMemory>* memory)
+      LOCKS_EXCLUDED(setup_mutex_, mutex_);
+  Status Keep(uint64_t number, Line line) LOCKS_EXCLUDED(mutex_);
+  // Moves it to `remains`, or to stuck_ if its queue pair may still be reached.
+  void End(Line line, Remains* remains) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<const VerbsDevice> device_;
   const std::vector<ExportedRegion*> regions_;
   const int epoll_;
 
-  port::Mutex mutex_;  // Protects what follows; held while memory is registered.
+  port::Mutex setup_mutex_;  // Held while memory is registered. Taken before mutex_.
+  port::Mutex mutex_;        // Protects what follows.
   bool cut_off_ GUARDED_BY(mutex_) = false;
   // In the order in which they need each other.
   std::shared_ptr<const VerbsDomain> domain_ GUARDED_BY(mutex_);
   VerbsExports exports_ GUARDED_BY(mutex_);
   std::map<uint64_t, Line> lines_ GUARDED_BY(mutex_);
+  // Their life lines stay open, so that their client does not rely on their end.
+  std::vector<Line> stuck_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

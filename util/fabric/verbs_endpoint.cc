@@ -202,4 +202,16 @@ void VerbsEndpoint::Fail() {
   if (error != 0) Log().error("a queue pair cannot be stopped: {}", std::strerror(error));
 }
 
+// Neither the error state nor a reset is enough: a software device may still be copying a packet when
+// it has answered that, and waits for it only when the queue pair is destroyed.
+bool VerbsEndpoint::Stop() { return DestroyQueuePair(); }
+
+bool VerbsEndpoint::DestroyQueuePair() {
+  const int error = domain_->library().destroy_qp(queue_pair_.release());
+  if (error == 0) return true;
+  Log().error("RDMA device {} does not destroy a queue pair: {}", domain_->device().name(),
+              std::strerror(error));
+  return false;
+}
+
 }  // namespace dlsm

@@ -31,6 +31,8 @@ class VerbsEndpoint {
   Status Connect(const VerbsEnd& peer);
   // Everything under way ends with an error, and nothing more can be posted.
   void Fail();
+  // The device neither reads nor writes through it any more, at once. False: it may still.
+  bool Stop();
 
   const VerbsDomain& domain() const { return *domain_; }
   ibv_qp* queue_pair() const { return queue_pair_.get(); }
@@ -41,6 +43,7 @@ class VerbsEndpoint {
   uint32_t inline_bytes() const { return inline_bytes_; }
 
  private:
+  bool DestroyQueuePair();
   explicit VerbsEndpoint(std::shared_ptr<const VerbsDomain> domain, Role role)
       : domain_(std::move(domain)), role_(role) {}
   Status MakeCompletions();

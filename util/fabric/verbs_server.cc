@@ -19,6 +19,7 @@
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_tokens.h"
 #include "util/fabric/verbs_client.h"
+#include "util/fabric/verbs_reaper.h"
 #include "util/fabric/verbs_socket.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -50,7 +51,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     (void)!::write(wake_.get(), &one, sizeof(one));
     thread_.join();
     const port::MutexLock lock(mutex_);
-    for (const auto& [token, client] : clients_) client->CutOff();
+    for (const auto& [token, client] : clients_) reaper_.Give(client->CutOff());
   }
 
   void Adopt(int socket) override {
@@ -75,7 +76,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       clients_.erase(found);
       std::erase_if(lines_, [&](const auto& line) { return line.second == client; });
     }
-    client->CutOff();
+    reaper_.Give(client->CutOff());
   }
 
   std::string Describe() const override { return device_->Describe(); }
@@ -107,8 +108,9 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     if (!tokens_.Allowed(token)) {
       return Status::InvalidArgument("it showed a token that is not, or no longer, good");
     }
-    if (lines_.size() >= kQueuePairsMax) {
-      return Status::Busy(fmt::format("there are {} queue pairs already", lines_.size()));
+    const size_t count = lines_.size() + reaper_.waiting();
+    if (count >= kQueuePairsMax) {
+      return Status::Busy(fmt::format("there are {} queue pairs already", count));
     }
     std::shared_ptr<VerbsClient>& known = clients_[token];
     if (known == nullptr) known = std::make_shared<VerbsClient>(device_, regions_, epoll_.get());
@@ -120,10 +122,11 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
 
   Status Answer(const std::string& peer, FileDescriptor socket, Deadline deadline,
                 const VerbsOffer& offer, VerbsClient& client, uint64_t number) {
-    const int descriptor = socket.get();
-    std::unique_ptr<VerbsEndpoint> endpoint;
+    // Shared, so that its number stays this socket's while the answer is sent.
+    const auto shared = std::make_shared<const FileDescriptor>(std::move(socket));
+    const int descriptor = shared->get();
     VerbsAnswer answer;
-    const Status status = client.Arrange(offer, SocketAddress(descriptor), &endpoint, &answer);
+    Status status = client.Arrange(offer, SocketAddress(descriptor), number, shared, &answer);
     if (!status.ok()) {
       const VerbsRefusal refusal{status.message().ToString()};
       const Status sent = SendWhole(
@@ -132,8 +135,9 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       return status;
     }
     const std::string bytes = EncodeVerbsFrame(VerbsFrameKind::kAnswer, answer.Encode());
-    DLSM_RETURN_IF_ERROR(SendWhole(peer, descriptor, bytes, deadline));
-    return client.Keep(number, std::move(socket), std::move(endpoint));
+    status = SendWhole(peer, descriptor, bytes, deadline);
+    if (!status.ok()) reaper_.Give(client.Drop(number));
+    return status;
   }
 
   void Forget(uint64_t number) LOCKS_EXCLUDED(mutex_) {
@@ -167,7 +171,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       client = found->second;
       lines_.erase(found);
     }
-    client->Drop(number);
+    reaper_.Give(client->Drop(number));
   }
 
   const std::shared_ptr<const VerbsDevice> device_;
@@ -175,8 +179,10 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   const FileDescriptor epoll_;
   const FileDescriptor wake_;  // An eventfd: the thread is to end.
   TcpTokens tokens_;
+  VerbsReaper reaper_;
 
-  // Protects what follows. Never held while a client's own mutex is, except at the end.
+  // Protects what follows. Never held while a client's own mutex is, except at the end; taken before
+  // the reaper's.
   port::Mutex mutex_;
   std::map<std::string, std::shared_ptr<VerbsClient>> clients_ GUARDED_BY(mutex_);  // By token.
   std::map<uint64_t, std::shared_ptr<VerbsClient>> lines_ GUARDED_BY(mutex_);
