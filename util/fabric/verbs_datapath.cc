@@ -343,6 +343,11 @@ Status VerbsQueuePair::Sleep(Deadline deadline) {
   pollfd entries[2] = {{endpoint_->events()->fd, POLLIN, 0}, {life_line_.get(), POLLIN, 0}};
   const timespec timeout = ToTimespec(deadline.Remaining());
   if (::ppoll(entries, 2, &timeout, nullptr) <= 0) return Status::OK();
+  if ((entries[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
+    return Close(Status::IOError(
+        fmt::format("RDMA device {} no longer reports completions: has it been removed?",
+                    endpoint_->domain().device().name())));
+  }
   if (entries[0].revents != 0) {
     ibv_cq* queue = nullptr;
     void* context = nullptr;
