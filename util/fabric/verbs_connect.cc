@@ -64,12 +64,13 @@ VerbsConnection::VerbsConnection(const VerbsOptions& options, const FabricPeer& 
       buffers_(std::make_shared<VerbsBuffers>(domain_)) {}
 
 Status VerbsConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
-  // Two threads that ask at once may exceed the bound by one; it guards against hundreds.
-  if (books_.counters.live() < options_.queue_pairs_max) return NewOwn(deadline, queue_pair);
+  VerbsSlots::Slot slot = books_.slots.Take(options_.queue_pairs_max);
+  if (slot != nullptr) return NewOwn(deadline, std::move(slot), queue_pair);
   return NewShare(deadline, queue_pair);
 }
 
-Status VerbsConnection::NewOwn(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
+Status VerbsConnection::NewOwn(Deadline deadline, VerbsSlots::Slot slot,
+                               std::unique_ptr<QueuePair>* queue_pair) {
   if (books_.farewells.Pending()) return FarewellPending(peer_->name);
   FileDescriptor socket;
   std::unique_ptr<VerbsEndpoint> endpoint;
@@ -85,7 +86,7 @@ Status VerbsConnection::NewOwn(Deadline deadline, std::unique_ptr<QueuePair>* qu
                     peer_->name, region.bytes, static_cast<uint32_t>(region.id)));
   }
   *queue_pair = std::make_unique<VerbsQueuePair>(std::move(endpoint), std::move(socket), peer_,
-                                                 std::move(memory), buffers_, books_);
+                                                 std::move(memory), buffers_, std::move(slot), books_);
   return Status::OK();
 }
 
@@ -93,7 +94,7 @@ Status VerbsConnection::NewShare(Deadline deadline, std::unique_ptr<QueuePair>* 
   const port::MutexLock lock(mutex_);
   if (shared_ == nullptr || shared_->closed()) {
     std::unique_ptr<QueuePair> own;
-    DLSM_RETURN_IF_ERROR(NewOwn(deadline, &own));
+    DLSM_RETURN_IF_ERROR(NewOwn(deadline, /*slot=*/nullptr, &own));
     if (shared_ == nullptr) {
       Log().warn(
           "there are {} queue pairs to {}: further threads share one; raise queue_pairs of "

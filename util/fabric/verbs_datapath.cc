@@ -67,8 +67,10 @@ Status FarewellPending(const std::string& peer) {
 VerbsQueuePair::VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDescriptor life_line,
                                std::shared_ptr<const VerbsPeer> peer,
                                std::vector<VerbsRemoteMemory> memory,
-                               std::shared_ptr<VerbsBuffers> buffers, VerbsBooks& books)
-    : peer_(std::move(peer)),
+                               std::shared_ptr<VerbsBuffers> buffers, VerbsSlots::Slot slot,
+                               VerbsBooks& books)
+    : slot_(std::move(slot)),
+      peer_(std::move(peer)),
       check_(peer_->node, peer_->regions),
       memory_(std::move(memory)),
       message_bytes_max_(MessageBytesMax(*endpoint)),

@@ -38,6 +38,7 @@
 #include "util/fabric/verbs_endpoint.h"
 #include "util/fabric/verbs_farewells.h"
 #include "util/fabric/verbs_frame.h"
+#include "util/fabric/verbs_slots.h"
 
 namespace dlsm {
 
@@ -53,6 +54,7 @@ struct VerbsBooks {
   WireCostRegistry costs;
   VerbsCounterRegistry counters;
   VerbsFarewells farewells;
+  VerbsSlots slots;
 };
 
 // The error of whatever is to go to `peer` while farewells are pending.
@@ -60,10 +62,11 @@ Status FarewellPending(const std::string& peer);
 
 class VerbsQueuePair : public QueuePair {
  public:
-  // `endpoint` is connected; `life_line` does not block. `memory` covers the peer's regions.
+  // `endpoint` is connected; `life_line` does not block. `memory` covers the peer's regions. `slot`
+  // is this queue pair's; null for one that needs none.
   VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDescriptor life_line,
                  std::shared_ptr<const VerbsPeer> peer, std::vector<VerbsRemoteMemory> memory,
-                 std::shared_ptr<VerbsBuffers> buffers, VerbsBooks& books);
+                 std::shared_ptr<VerbsBuffers> buffers, VerbsSlots::Slot slot, VerbsBooks& books);
   ~VerbsQueuePair() override;
 
   Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
@@ -126,6 +129,7 @@ class VerbsQueuePair : public QueuePair {
   // connection's farewells are pending.
   void Drain();
 
+  const VerbsSlots::Slot slot_;
   const std::shared_ptr<const VerbsPeer> peer_;
   const SpanCheck check_;
   const std::vector<VerbsRemoteMemory> memory_;  // By region and offset.

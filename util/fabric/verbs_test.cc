@@ -266,7 +266,7 @@ class RogueClient {
   std::unique_ptr<VerbsQueuePair> MakeQueuePair() {
     peer_->regions.Add(MappedRegion{kTestRegion, nullptr, memory.at(0).bytes});
     return std::make_unique<VerbsQueuePair>(std::move(endpoint_), std::move(socket_), peer_, memory,
-                                            buffers_, books_);
+                                            buffers_, nullptr, books_);
   }
 
   // Reads the first `bytes` from `offset` of what `memory` says is there.
