@@ -40,10 +40,7 @@ bool IsSimulated(const FabricOptions& options) {
 
 }  // namespace
 
-Status CheckVerbsDevice(const VerbsOptions& options) {
-  std::shared_ptr<const VerbsDevice> device;
-  return VerbsDevice::Open(options, &device);
-}
+Status CheckVerbsDevice(const VerbsOptions& options) { return VerbsConnection::Check(options); }
 
 Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
                      std::unique_ptr<FabricConnection>* connection) {

@@ -34,7 +34,19 @@ bool Covers(const std::vector<VerbsRemoteMemory>& memory, const RegionInfo& regi
   return covered == region.bytes;
 }
 
+Status OpenDomain(const VerbsOptions& options, std::shared_ptr<const VerbsDomain>* domain) {
+  std::shared_ptr<const VerbsDevice> device;
+  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  DLSM_RETURN_IF_ERROR(CheckLockedMemory(kLockedBytesMin));
+  return VerbsDomain::Create(std::move(device), domain);
+}
+
 }  // namespace
+
+Status VerbsConnection::Check(const VerbsOptions& options) {
+  std::shared_ptr<const VerbsDomain> domain;
+  return OpenDomain(options, &domain);
+}
 
 Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& peer,
                                 std::unique_ptr<FabricConnection>* connection) {
@@ -42,12 +54,9 @@ Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& p
     return Status::InvalidArgument(
         fmt::format("a data token has {} bytes, not {}", kVerbsTokenBytes, peer.data_token.size()));
   }
-  std::shared_ptr<const VerbsDevice> device;
   std::shared_ptr<const VerbsDomain> domain;
   PeerDialer dialer;
-  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
-  DLSM_RETURN_IF_ERROR(CheckLockedMemory(kLockedBytesMin));
-  DLSM_RETURN_IF_ERROR(VerbsDomain::Create(std::move(device), &domain));
+  DLSM_RETURN_IF_ERROR(OpenDomain(options, &domain));
   DLSM_RETURN_IF_ERROR(PeerDialer::Resolve(peer, &dialer));
   connection->reset(new VerbsConnection(options, peer, std::move(dialer), std::move(domain)));
   return Status::OK();

@@ -24,6 +24,10 @@ class VerbsConnection : public FabricConnection {
   static Status Connect(const VerbsOptions& options, const FabricPeer& peer,
                         std::unique_ptr<FabricConnection>* connection);
 
+  // Whether this machine has what Connect() needs: a device that can be used, and leave to register
+  // memory with it.
+  static Status Check(const VerbsOptions& options);
+
   FabricKind kind() const override { return FabricKind::kVerbs; }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
