@@ -31,6 +31,8 @@ class VerbsBounce {
     if (ring_.data() != nullptr) return Status::OK();
     return buffers_->NewBuffer(kRingBytes, &ring_);
   }
+  // See VerbsBuffers.
+  void Abandon() { buffers_->Abandon(); }
   uint32_t local_key() const { return ring_.span().local_key; }
 
   // Aligned to a word. False: there is no room until something is given back.

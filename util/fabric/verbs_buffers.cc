@@ -34,6 +34,11 @@ Status VerbsBuffers::NewBuffer(size_t bytes, RegisteredBuffer* buffer) {
   return Status::OK();
 }
 
+void VerbsBuffers::Abandon() {
+  const port::MutexLock lock(mutex_);
+  kept_ = shared_from_this();
+}
+
 uint64_t VerbsBuffers::registrations() const {
   const port::MutexLock lock(mutex_);
   return registrations_;
@@ -45,6 +50,10 @@ std::vector<VerbsBuffers::Piece>& VerbsBuffers::Shelf(size_t bytes) {
 
 Status VerbsBuffers::Take(size_t bytes, Piece* piece) {
   const port::MutexLock lock(mutex_);
+  if (kept_ != nullptr) {
+    return Status::IOError(fmt::format("RDMA device {} has not destroyed a queue pair; restart it",
+                                       domain_->device().name()));
+  }
   const bool large = bytes > kCutBytesMax;
   std::vector<Piece>& shelf = Shelf(bytes);
   if (!shelf.empty()) {
@@ -81,6 +90,10 @@ void VerbsBuffers::ShelveRest(Slab& slab) {
 
 void VerbsBuffers::Give(Piece piece, size_t bytes) {
   const port::MutexLock lock(mutex_);
+  if (kept_ != nullptr) {
+    if (piece.own != nullptr) slabs_.push_back(std::move(piece.own));
+    return;
+  }
   if (piece.own != nullptr) {
     if (idle_large_bytes_ + bytes > kIdleLargeBytesMax) return;
     idle_large_bytes_ += bytes;

@@ -25,6 +25,9 @@ class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
   explicit VerbsBuffers(std::shared_ptr<const VerbsDomain> domain) : domain_(std::move(domain)) {}
 
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) LOCKS_EXCLUDED(mutex_);
+  // For a queue pair that the device does not destroy, and that may still reach what it was given:
+  // no memory is handed out any more, and all of it is kept for good.
+  void Abandon() LOCKS_EXCLUDED(mutex_);
   uint64_t registrations() const LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -51,6 +54,7 @@ class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
   mutable port::Mutex mutex_;  // Protects what follows; held while a slab is registered.
   std::vector<std::shared_ptr<Slab>> slabs_ GUARDED_BY(mutex_);    // Buffers are cut from the last.
   std::array<std::vector<Piece>, 64> shelves_ GUARDED_BY(mutex_);  // By the size's exponent.
+  std::shared_ptr<VerbsBuffers> kept_ GUARDED_BY(mutex_);  // Itself, once abandoned.
   size_t idle_large_bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t registrations_ GUARDED_BY(mutex_) = 0;
 };

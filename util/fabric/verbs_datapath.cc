@@ -59,8 +59,8 @@ timespec ToTimespec(std::chrono::nanoseconds duration) {
 
 Status FarewellPending(const std::string& peer) {
   return Status::IOError(
-      fmt::format("{} has not taken down its end of an earlier queue pair, whose requests could "
-                  "still take effect: is it overloaded, or its network down?",
+      fmt::format("an earlier queue pair to {} has not been taken down, and its requests could "
+                  "still take effect: is the memory node overloaded, or its network down?",
                   peer));
 }
 
@@ -421,6 +421,10 @@ void VerbsQueuePair::Drain() {
       break;
     }
     if (count == 0) port::CpuRelax();
+  }
+  if (!endpoint_->DestroyQueuePair()) {
+    bounce_.Abandon();
+    farewells_.Break();
   }
   endpoint_.reset();
   (void)::shutdown(life_line_.get(), SHUT_WR);

@@ -33,6 +33,8 @@ class VerbsEndpoint {
   void Fail();
   // The device neither reads nor writes through it any more, at once. False: it may still.
   bool Stop();
+  // The same, for good: the end of its requests is not reported any more.
+  bool DestroyQueuePair();
 
   const VerbsDomain& domain() const { return *domain_; }
   ibv_qp* queue_pair() const { return queue_pair_.get(); }
@@ -43,7 +45,6 @@ class VerbsEndpoint {
   uint32_t inline_bytes() const { return inline_bytes_; }
 
  private:
-  bool DestroyQueuePair();
   explicit VerbsEndpoint(std::shared_ptr<const VerbsDomain> domain, Role role)
       : domain_(std::move(domain)), role_(role) {}
   Status MakeCompletions();

@@ -16,14 +16,24 @@ bool LifeLineEnded(int life_line) {
 void VerbsFarewells::Add(FileDescriptor life_line) {
   const port::MutexLock lock(mutex_);
   life_lines_.push_back(std::move(life_line));
-  count_.store(life_lines_.size(), std::memory_order_relaxed);
+  CountLocked();
+}
+
+void VerbsFarewells::Break() {
+  const port::MutexLock lock(mutex_);
+  broken_ = true;
+  CountLocked();
+}
+
+void VerbsFarewells::CountLocked() {
+  count_.store(life_lines_.size() + (broken_ ? 1 : 0), std::memory_order_relaxed);
 }
 
 bool VerbsFarewells::AnyOpen() {
   const port::MutexLock lock(mutex_);
   std::erase_if(life_lines_, [](const FileDescriptor& each) { return LifeLineEnded(each.get()); });
-  count_.store(life_lines_.size(), std::memory_order_relaxed);
-  return !life_lines_.empty();
+  CountLocked();
+  return broken_ || !life_lines_.empty();
 }
 
 }  // namespace dlsm

@@ -22,6 +22,8 @@ bool LifeLineEnded(int life_line);
 class VerbsFarewells {
  public:
   void Add(FileDescriptor life_line) LOCKS_EXCLUDED(mutex_);
+  // There is a queue pair that will never be known to have ended.
+  void Break() LOCKS_EXCLUDED(mutex_);
   // Whether one is still open; one load where there are none.
   bool Pending() {
     // Whoever learns from a queue pair that it has failed learns with that what it has added.
@@ -29,12 +31,14 @@ class VerbsFarewells {
   }
 
  private:
+  void CountLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AnyOpen() LOCKS_EXCLUDED(mutex_);
 
-  std::atomic<size_t> count_{0};  // Of life_lines_; changed with the mutex held.
+  std::atomic<size_t> count_{0};  // Of life_lines_, and one more if broken_; changed with the mutex held.
 
   port::Mutex mutex_;  // Protects what follows.
   std::vector<FileDescriptor> life_lines_ GUARDED_BY(mutex_);
+  bool broken_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dlsm

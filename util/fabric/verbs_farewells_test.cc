@@ -26,6 +26,9 @@ TEST(VerbsFarewellsTest, PendUntilEveryLifeLineHasEnded) {
   EXPECT_TRUE(farewells.Pending());
   far[1].Close();
   EXPECT_FALSE(farewells.Pending());
+  farewells.Break();
+  EXPECT_TRUE(farewells.Pending());
+  EXPECT_TRUE(farewells.Pending());
 }
 
 }  // namespace
