@@ -191,10 +191,13 @@ Status VerbsQueuePair::Issue() {
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(endpoint_->queue_pair(), chain_.data(), &refused);
   if (error == 0) [[likely]] {
-    issued_ += count;
+    reported_ = chain_[count - 1].wr_id;
     return Status::OK();
   }
-  if (refused != nullptr) issued_ += static_cast<uint64_t>(refused - chain_.data());
+  // What it has taken without being asked for a completion of it may end silently.
+  for (const ibv_send_wr* each = chain_.data(); refused != nullptr && each != refused; ++each) {
+    if ((each->send_flags & IBV_SEND_SIGNALED) != 0) reported_ = each->wr_id;
+  }
   return Close(
       Status::IOError(fmt::format("RDMA device {} does not take a work request: {}",
                                   endpoint_->domain().device().name(), std::strerror(error))));
@@ -410,7 +413,7 @@ Status VerbsQueuePair::Close(Status why) {
 void VerbsQueuePair::Drain() {
   const Deadline flushed_by = Deadline::In(kFlushMax);
   endpoint_->Fail();
-  while (retired_ < issued_) {
+  while (retired_ < reported_) {
     std::array<ibv_wc, kCompletionsPerPoll> completions;
     const int count =
         ibv_poll_cq(endpoint_->completions(), kCompletionsPerPoll, completions.data());

@@ -146,7 +146,7 @@ class VerbsQueuePair : public QueuePair {
   RingQueue<Request> posted_;
   uint64_t front_issued_ = 0;    // Bytes of the front that the device has been given.
   RingQueue<Flight> in_flight_;  // The front is work request number retired_ + 1.
-  uint64_t issued_ = 0;          // Work requests that the device has taken.
+  uint64_t reported_ = 0;        // The last work request whose completion the device tells of.
   uint64_t retired_ = 0;
   uint64_t completed_ = 0;  // The last ticket that has completed.
   uint32_t unsignaled_ = 0;
