@@ -23,7 +23,7 @@ constexpr size_t kRegistrationsMax = 4096;
 
 Status VerbsExports::Register(const VerbsDomain& domain,
                               const std::vector<ExportedRegion*>& regions, VerbsExports* exports) {
-  const uint64_t part_max = domain.registration_bytes_max();
+  const uint64_t part_max = domain.export_bytes_max();
   VerbsExports made;
   for (const ExportedRegion* region : regions) {
     const uint64_t all = region->info().bytes;

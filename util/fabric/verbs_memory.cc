@@ -63,9 +63,13 @@ Status VerbsDomain::Create(std::shared_ptr<const VerbsDevice> device,
 }
 
 uint64_t VerbsDomain::registration_bytes_max() const {
+  const uint64_t most = device_->attributes().max_mr_size;
+  return most == 0 ? UINT64_MAX : most;  // Some devices know no bound.
+}
+
+uint64_t VerbsDomain::export_bytes_max() const {
   constexpr uint64_t kPage = 4096;  // So that no word of an atomic is cut.
-  uint64_t most = device_->attributes().max_mr_size;
-  if (most == 0) most = UINT64_MAX;  // Some devices know no bound.
+  uint64_t most = registration_bytes_max();
   const uint64_t wished = device_->options().registration_bytes_max;
   if (wished != 0) most = std::min(most, wished);
   return std::max(most / kPage * kPage, kPage);

@@ -32,6 +32,8 @@ class VerbsDomain {
   ibv_pd* get() const { return domain_.get(); }
   // The most that one registration may have.
   uint64_t registration_bytes_max() const;
+  // The most of an exported region that one may have: less, where the options say so.
+  uint64_t export_bytes_max() const;
 
   // `access` is a set of ibv_access_flags. The registration ends before this domain and the memory.
   Status Register(char* data, size_t bytes, int access, VerbsRegistration* registration) const;
