@@ -239,8 +239,11 @@ bool VerbsQueuePair::BuildNext(ibv_send_wr* request, ibv_sge* part) {
     request->send_flags |= IBV_SEND_SIGNALED;
     unsignaled_ = 0;
   }
+  const bool atomic = IsAtomic(front.opcode);
+  if (atomic || (write && last_atomic_ > retired_)) request->send_flags |= IBV_SEND_FENCE;
   const uint64_t address = memory.address + (offset - memory.offset);
-  if (IsAtomic(front.opcode)) {
+  if (atomic) {
+    last_atomic_ = request->wr_id;
     request->wr.atomic.remote_addr = address;
     request->wr.atomic.compare_add = front.operand;
     request->wr.atomic.swap = front.desired;
