@@ -14,8 +14,12 @@
 namespace dlsm {
 namespace {
 
-constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-                        IBV_ACCESS_REMOTE_ATOMIC;
+// A device without atomics may refuse what asks for them.
+int AccessOf(const VerbsDevice& device) {
+  return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+         (device.has_atomics() ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 // What fits an answer, with room to spare.
 constexpr size_t kRegistrationsMax = 4096;
 
@@ -23,6 +27,7 @@ constexpr size_t kRegistrationsMax = 4096;
 
 Status VerbsExports::Register(const VerbsDomain& domain,
                               const std::vector<ExportedRegion*>& regions, VerbsExports* exports) {
+  const int access = AccessOf(domain.device());
   const uint64_t part_max = domain.export_bytes_max();
   VerbsExports made;
   for (const ExportedRegion* region : regions) {
@@ -36,7 +41,7 @@ Status VerbsExports::Register(const VerbsDomain& domain,
       }
       const uint64_t bytes = std::min(part_max, all - offset);
       VerbsRegistration registration{nullptr, nullptr};
-      DLSM_RETURN_IF_ERROR(domain.Register(region->data() + offset, bytes, kAccess, &registration));
+      DLSM_RETURN_IF_ERROR(domain.Register(region->data() + offset, bytes, access, &registration));
       made.memory.push_back(VerbsRemoteMemory{region->info().id, registration->rkey, offset, bytes,
                                               reinterpret_cast<uintptr_t>(registration->addr)});
       made.registrations.push_back(std::move(registration));

@@ -126,10 +126,11 @@ Status VerbsQueuePair::PostAtomic(const RemoteSpan& word, const Request& request
   DLSM_RETURN_IF_ERROR(error_);
   const MappedRegion* region = nullptr;
   DLSM_RETURN_IF_ERROR(CheckPost(check_.Atomic(word, &region)));
-  if (endpoint_->domain().device().attributes().atomic_cap == IBV_ATOMIC_NONE) {
-    return Close(Status::NotSupported(
-        fmt::format("RDMA device {} has no atomics; use another device, or the tcp fabric",
-                    endpoint_->domain().device().name())));
+  // The far end's device carries them out.
+  if (!endpoint_->peer_has_atomics()) {
+    return Close(Status::NotSupported(fmt::format(
+        "the RDMA device of {} has no atomics; use another device, or the tcp fabric",
+        peer_->name)));
   }
   *ticket = ledger_.PostAtomic(purpose);
   posted_.push_back(request);

@@ -28,6 +28,7 @@ class VerbsDevice {
   const std::string& name() const { return name_; }
   uint8_t port() const { return port_; }
   bool is_ethernet() const;
+  bool has_atomics() const { return attributes_.atomic_cap != IBV_ATOMIC_NONE; }
 
   // As it is now.
   Status QueryPort(ibv_port_attr* attributes) const;

@@ -114,12 +114,14 @@ Status VerbsEndpoint::Describe(const std::optional<VerbsEnd>& peer,
       wished_mtu == 0 ? port.active_mtu : std::min(port.active_mtu, MtuOfBytes(wished_mtu)));
   own_.gid_type = gid.type;
   own_.reads_at_once = Narrow(std::clamp(reads, 1, 255));
+  own_.atomics = device.has_atomics();
   own_.gid = gid.gid;
   *own = own_;
   return Status::OK();
 }
 
 Status VerbsEndpoint::Connect(const VerbsEnd& peer) {
+  peer_has_atomics_ = peer.atomics;
   DLSM_RETURN_IF_ERROR(Initialise());
   DLSM_RETURN_IF_ERROR(ReadyToReceive(peer));
   // The server's end only answers.
@@ -131,8 +133,8 @@ Status VerbsEndpoint::Initialise() {
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = domain_->device().port();
   if (role_ != Role::kClient) {
-    attributes.qp_access_flags =
-        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    if (own_.atomics) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
   }
   return Modify(&attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
                 "initialise");

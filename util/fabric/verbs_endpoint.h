@@ -43,6 +43,7 @@ class VerbsEndpoint {
   ibv_comp_channel* events() const { return events_.get(); }
   uint32_t depth() const { return depth_; }
   uint32_t inline_bytes() const { return inline_bytes_; }
+  bool peer_has_atomics() const { return peer_has_atomics_; }  // Once connected.
 
  private:
   explicit VerbsEndpoint(std::shared_ptr<const VerbsDomain> domain, Role role)
@@ -59,6 +60,7 @@ class VerbsEndpoint {
   uint32_t receives_ = 1;
   uint32_t depth_ = 0;
   uint32_t inline_bytes_ = 0;
+  bool peer_has_atomics_ = false;
   VerbsEnd own_;
   uint32_t gid_index_ = 0;
 

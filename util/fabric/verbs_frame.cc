@@ -29,6 +29,7 @@ void PutEnd(std::string* to, const VerbsEnd& end) {
   to->push_back(static_cast<char>(end.mtu));
   to->push_back(static_cast<char>(end.gid_type));
   to->push_back(static_cast<char>(end.reads_at_once));
+  to->push_back(end.atomics ? 1 : 0);
   to->append(reinterpret_cast<const char*>(end.gid.data()), end.gid.size());
 }
 
@@ -36,18 +37,20 @@ bool GetEnd(Slice* from, VerbsEnd* end) {
   uint8_t lid_low = 0;
   uint8_t lid_high = 0;
   uint8_t type = 0;
+  uint8_t atomics = 0;
   if (!GetFixed32(from, &end->queue_pair) || !GetFixed32(from, &end->first_packet) ||
       !GetFixed8(from, &lid_low) || !GetFixed8(from, &lid_high) || !GetFixed8(from, &end->mtu) ||
       !GetFixed8(from, &type) || !GetFixed8(from, &end->reads_at_once) ||
-      from->size() < end->gid.size()) {
+      !GetFixed8(from, &atomics) ||       from->size() < end->gid.size()) {
     return false;
   }
   std::copy_n(from->data(), end->gid.size(), reinterpret_cast<char*>(end->gid.data()));
   from->remove_prefix(end->gid.size());
   end->lid = static_cast<uint16_t>(lid_low | lid_high << 8);
   end->gid_type = static_cast<GidType>(type);
+  end->atomics = atomics == 1;
   return end->queue_pair <= k24Bits && end->first_packet <= k24Bits && end->mtu >= kMtuMin &&
-         end->mtu <= kMtuMax && end->reads_at_once > 0 &&
+         end->mtu <= kMtuMax && end->reads_at_once > 0 && atomics <= 1 &&
          type <= static_cast<uint8_t>(GidType::kRoceV2);
 }
 

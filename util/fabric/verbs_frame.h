@@ -10,7 +10,7 @@
 //   frame     0        1       2        4              8          12
 //             | version| kind  | 0 (2)  | body's bytes | its CRC  | body
 //
-//   end       queue pair 4 | first packet 4 | LID 2 | MTU 1 | GID type 1 | reads at once 1 | GID 16
+//   end       queue pair 4 | packet 4 | LID 2 | MTU 1 | GID type 1 | reads 1 | atomics 1 | GID 16
 //   offer     end
 //   answer    end | registrations 4 | { region 4 | key 4 | offset 8 | bytes 8 | address 8 } ...
 //   refusal   length-prefixed text
@@ -65,6 +65,7 @@ struct VerbsEnd {
   uint8_t mtu = 0;
   GidType gid_type = GidType::kInfiniBand;
   uint8_t reads_at_once = 0;  // Asked for; in the answer: granted.
+  bool atomics = false;       // Its device carries them out.
   VerbsGid gid{};
 
   friend bool operator==(const VerbsEnd&, const VerbsEnd&) = default;

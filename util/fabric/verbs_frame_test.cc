@@ -13,6 +13,7 @@ VerbsEnd SomeEnd() {
   end.mtu = 5;
   end.gid_type = GidType::kRoceV2;
   end.reads_at_once = 16;
+  end.atomics = true;
   end.gid = *GidOfAddress("10.0.0.7");
   return end;
 }
