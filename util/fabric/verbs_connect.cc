@@ -74,12 +74,15 @@ VerbsConnection::VerbsConnection(const VerbsOptions& options, const FabricPeer& 
 
 Status VerbsConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
   VerbsSlots::Slot slot = books_.slots.Take(options_.queue_pairs_max);
-  if (slot != nullptr) return NewOwn(deadline, std::move(slot), queue_pair);
-  return NewShare(deadline, queue_pair);
+  if (slot == nullptr) return NewShare(deadline, queue_pair);
+  std::unique_ptr<VerbsQueuePair> own;
+  DLSM_RETURN_IF_ERROR(NewOwn(deadline, std::move(slot), &own));
+  *queue_pair = std::move(own);
+  return Status::OK();
 }
 
 Status VerbsConnection::NewOwn(Deadline deadline, VerbsSlots::Slot slot,
-                               std::unique_ptr<QueuePair>* queue_pair) {
+                               std::unique_ptr<VerbsQueuePair>* queue_pair) {
   if (books_.farewells.Pending()) return FarewellPending(peer_->name);
   FileDescriptor socket;
   std::unique_ptr<VerbsEndpoint> endpoint;
@@ -102,7 +105,7 @@ Status VerbsConnection::NewOwn(Deadline deadline, VerbsSlots::Slot slot,
 Status VerbsConnection::NewShare(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
   const port::MutexLock lock(mutex_);
   if (shared_ == nullptr || shared_->closed()) {
-    std::unique_ptr<QueuePair> own;
+    std::unique_ptr<VerbsQueuePair> own;
     DLSM_RETURN_IF_ERROR(NewOwn(deadline, /*slot=*/nullptr, &own));
     if (shared_ == nullptr) {
       Log().warn(

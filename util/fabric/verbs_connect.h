@@ -41,7 +41,8 @@ class VerbsConnection : public FabricConnection {
  private:
   VerbsConnection(const VerbsOptions& options, const FabricPeer& peer, PeerDialer dialer,
                   std::shared_ptr<const VerbsDomain> domain);
-  Status NewOwn(Deadline deadline, VerbsSlots::Slot slot, std::unique_ptr<QueuePair>* queue_pair);
+  Status NewOwn(Deadline deadline, VerbsSlots::Slot slot,
+                std::unique_ptr<VerbsQueuePair>* queue_pair);
   Status NewShare(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) LOCKS_EXCLUDED(mutex_);
 
   const VerbsOptions options_;

@@ -274,17 +274,39 @@ const VerbsRemoteMemory& VerbsQueuePair::Locate(const Request& request, uint64_t
   return *found;
 }
 
-Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) {
+Status VerbsQueuePair::BeginWait(Ticket ticket) {
   DLSM_RETURN_IF_ERROR(Ring());
   ledger_.Wait(ticket);
+  return Status::OK();
+}
+
+Status VerbsQueuePair::PollAWhile(bool* progress) {
+  *progress = false;
+  for (int i = 0; i < kPollsPerLook && !*progress; ++i) {
+    if (i > 0) port::CpuRelax();
+    DLSM_RETURN_IF_ERROR(Poll(progress));
+  }
+  return Status::OK();
+}
+
+Status VerbsQueuePair::Advance(Ticket ticket, bool* done) {
+  DLSM_RETURN_IF_ERROR(error_);
+  const auto until = static_cast<uint64_t>(ticket);
+  bool progress = false;
+  if (completed_ < until) DLSM_RETURN_IF_ERROR(PollAWhile(&progress));
+  *done = completed_ >= until;
+  if (*done) return Status::OK();
+  if (progress) return Issue();
+  return LifeLineEnded(life_line_.get()) ? Close(Lost()) : Status::OK();
+}
+
+Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) {
+  DLSM_RETURN_IF_ERROR(BeginWait(ticket));
   const auto until = static_cast<uint64_t>(ticket);
   Deadline::Clock::time_point sleep_at{};  // Not before the first look at the clock.
   while (completed_ < until) {
     bool progress = false;
-    for (int i = 0; i < kPollsPerLook && !progress; ++i) {
-      if (i > 0) port::CpuRelax();
-      DLSM_RETURN_IF_ERROR(Poll(&progress));
-    }
+    DLSM_RETURN_IF_ERROR(PollAWhile(&progress));
     if (completed_ >= until) break;
     if (progress) DLSM_RETURN_IF_ERROR(Issue());
     const auto now = Deadline::Clock::now();

@@ -80,6 +80,12 @@ class VerbsQueuePair : public QueuePair {
                       Ticket* ticket) override;
   Status Ring() override;
   Status Wait(Ticket ticket, Deadline deadline) override;
+
+  // A wait in steps, for threads that take turns: first BeginWait(), then Advance() until *done,
+  // neither of which sleeps or gives up. Wait() at a deadline that has passed does.
+  Status BeginWait(Ticket ticket);
+  Status Advance(Ticket ticket, bool* done);
+
   char* Direct(const RemoteSpan& /*span*/) override { return nullptr; }
   void CountDirectRead(uint64_t bytes, Purpose purpose) override {
     ledger_.DirectRead(bytes, purpose);
@@ -119,6 +125,8 @@ class VerbsQueuePair : public QueuePair {
   bool BuildNext(ibv_send_wr* request, ibv_sge* part);
   const VerbsRemoteMemory& Locate(const Request& request, uint64_t offset) const;
   Status Poll(bool* progress);
+  // Polls for a moment, or until a completion comes.
+  Status PollAWhile(bool* progress);
   void Retire(uint64_t number);
   // Until there may be something to poll for.
   Status Sleep(Deadline deadline);

@@ -1,13 +1,18 @@
 #include "util/fabric/verbs_shared.h"
 
 #include <chrono>
+#include <thread>
 #include <utility>
+
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
 // What a thread leaves under way when it goes is waited for so long; then the queue pair closes.
 constexpr std::chrono::seconds kLastWait{1};
+// What a thread that waits leaves to the others before it polls again.
+constexpr std::chrono::microseconds kTurn{20};
 
 class SharedQueuePair : public QueuePair {
  public:
@@ -16,8 +21,7 @@ class SharedQueuePair : public QueuePair {
     if (last_ == waited_) return;
     // Its buffers must be free when this is gone, so the answer does not matter: either all has
     // completed, or the queue pair is closed.
-    (void)core_->Do(
-        [this](QueuePair& inner) { return inner.Wait(last_, Deadline::In(kLastWait)); });
+    (void)WaitInTurns(last_, Deadline::In(kLastWait));
   }
 
   Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
@@ -48,7 +52,7 @@ class SharedQueuePair : public QueuePair {
     return core_->Do([](QueuePair& inner) { return inner.Ring(); });
   }
   Status Wait(Ticket ticket, Deadline deadline) override {
-    Status status = core_->Do([&](QueuePair& inner) { return inner.Wait(ticket, deadline); });
+    Status status = WaitInTurns(ticket, deadline);
     if (ticket > waited_) waited_ = ticket;
     return status;
   }
@@ -62,6 +66,19 @@ class SharedQueuePair : public QueuePair {
   bool closed() const override { return core_->closed(); }
 
  private:
+  Status WaitInTurns(Ticket ticket, Deadline deadline) {
+    DLSM_RETURN_IF_ERROR(
+        core_->Do([&](VerbsQueuePair& inner) { return inner.BeginWait(ticket); }));
+    while (true) {
+      bool done = false;
+      DLSM_RETURN_IF_ERROR(
+          core_->Do([&](VerbsQueuePair& inner) { return inner.Advance(ticket, &done); }));
+      if (done) return Status::OK();
+      if (deadline.Passed()) break;
+      std::this_thread::sleep_for(kTurn);
+    }
+    return core_->Do([&](QueuePair& inner) { return inner.Wait(ticket, deadline); });
+  }
   Status Posted(const Ticket* ticket, Status status) {
     if (status.ok()) last_ = *ticket;
     return status;
