@@ -37,8 +37,8 @@ class VerbsClient {
     std::shared_ptr<const FileDescriptor> socket;
     std::unique_ptr<VerbsEndpoint> endpoint;
   };
-  // What the client has had and no longer reaches. It takes long to destroy: in this order the parts
-  // need each other.
+  // What the client has had and no longer reaches. It takes long to destroy: in this order the
+  // parts need each other.
   struct Remains {
     std::shared_ptr<const VerbsDomain> domain;
     VerbsExports exports;

@@ -97,8 +97,9 @@ Status VerbsConnection::NewOwn(Deadline deadline, VerbsSlots::Slot slot,
         fmt::format("{} does not offer the {} bytes of its region {} over RDMA: has it restarted?",
                     peer_->name, region.bytes, static_cast<uint32_t>(region.id)));
   }
-  *queue_pair = std::make_unique<VerbsQueuePair>(std::move(endpoint), std::move(socket), peer_,
-                                                 std::move(memory), buffers_, std::move(slot), books_);
+  *queue_pair =
+      std::make_unique<VerbsQueuePair>(std::move(endpoint), std::move(socket), peer_,
+                                       std::move(memory), buffers_, std::move(slot), books_);
   return Status::OK();
 }
 

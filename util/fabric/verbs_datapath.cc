@@ -128,9 +128,9 @@ Status VerbsQueuePair::PostAtomic(const RemoteSpan& word, const Request& request
   DLSM_RETURN_IF_ERROR(CheckPost(check_.Atomic(word, &region)));
   // The far end's device carries them out.
   if (!endpoint_->peer_has_atomics()) {
-    return Close(Status::NotSupported(fmt::format(
-        "the RDMA device of {} has no atomics; use another device, or the tcp fabric",
-        peer_->name)));
+    return Close(Status::NotSupported(
+        fmt::format("the RDMA device of {} has no atomics; use another device, or the tcp fabric",
+                    peer_->name)));
   }
   *ticket = ledger_.PostAtomic(purpose);
   posted_.push_back(request);

@@ -17,8 +17,8 @@
 // when it dies or cuts this client off.
 //
 // As on TCP, a read and a later write of the same remote bytes are not ordered until the read was
-// waited for; everything else takes effect in the order in which it was posted. Devices promise that
-// for writes and what follows them; an atomic, and a write after it, carry a fence for it.
+// waited for; everything else takes effect in the order in which it was posted. Devices promise
+// that for writes and what follows them; an atomic, and a write after it, carry a fence for it.
 #pragma once
 
 #include <array>
@@ -158,7 +158,7 @@ class VerbsQueuePair : public QueuePair {
   uint64_t reported_ = 0;        // The last work request whose completion the device tells of.
   uint64_t retired_ = 0;
   uint64_t last_atomic_ = 0;  // A work request.
-  uint64_t completed_ = 0;  // The last ticket that has completed.
+  uint64_t completed_ = 0;    // The last ticket that has completed.
   uint32_t unsignaled_ = 0;
   bool notify_armed_ = false;
   std::vector<ibv_send_wr> chain_;

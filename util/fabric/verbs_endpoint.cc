@@ -204,8 +204,8 @@ void VerbsEndpoint::Fail() {
   if (error != 0) Log().error("a queue pair cannot be stopped: {}", std::strerror(error));
 }
 
-// Neither the error state nor a reset is enough: a software device may still be copying a packet when
-// it has answered that, and waits for it only when the queue pair is destroyed.
+// Neither the error state nor a reset is enough: a software device may still be copying a packet
+// when it has answered that, and waits for it only when the queue pair is destroyed.
 bool VerbsEndpoint::Stop() { return DestroyQueuePair(); }
 
 bool VerbsEndpoint::DestroyQueuePair() {

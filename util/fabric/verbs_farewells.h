@@ -34,7 +34,8 @@ class VerbsFarewells {
   void CountLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AnyOpen() LOCKS_EXCLUDED(mutex_);
 
-  std::atomic<size_t> count_{0};  // Of life_lines_, and one more if broken_; changed with the mutex held.
+  // Of life_lines_, and one more if broken_; changed with the mutex held.
+  std::atomic<size_t> count_{0};
 
   port::Mutex mutex_;  // Protects what follows.
   std::vector<FileDescriptor> life_lines_ GUARDED_BY(mutex_);

@@ -41,7 +41,7 @@ bool GetEnd(Slice* from, VerbsEnd* end) {
   if (!GetFixed32(from, &end->queue_pair) || !GetFixed32(from, &end->first_packet) ||
       !GetFixed8(from, &lid_low) || !GetFixed8(from, &lid_high) || !GetFixed8(from, &end->mtu) ||
       !GetFixed8(from, &type) || !GetFixed8(from, &end->reads_at_once) ||
-      !GetFixed8(from, &atomics) ||       from->size() < end->gid.size()) {
+      !GetFixed8(from, &atomics) || from->size() < end->gid.size()) {
     return false;
   }
   std::copy_n(from->data(), end->gid.size(), reinterpret_cast<char*>(end->gid.data()));

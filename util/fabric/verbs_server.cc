@@ -181,8 +181,8 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   TcpTokens tokens_;
   VerbsReaper reaper_;
 
-  // Protects what follows. Never held while a client's own mutex is, except at the end; taken before
-  // the reaper's.
+  // Protects what follows. Never held while a client's own mutex is, except at the end; taken
+  // before the reaper's.
   port::Mutex mutex_;
   std::map<std::string, std::shared_ptr<VerbsClient>> clients_ GUARDED_BY(mutex_);  // By token.
   std::map<uint64_t, std::shared_ptr<VerbsClient>> lines_ GUARDED_BY(mutex_);

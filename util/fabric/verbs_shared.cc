@@ -67,8 +67,7 @@ class SharedQueuePair : public QueuePair {
 
  private:
   Status WaitInTurns(Ticket ticket, Deadline deadline) {
-    DLSM_RETURN_IF_ERROR(
-        core_->Do([&](VerbsQueuePair& inner) { return inner.BeginWait(ticket); }));
+    DLSM_RETURN_IF_ERROR(core_->Do([&](VerbsQueuePair& inner) { return inner.BeginWait(ticket); }));
     while (true) {
       bool done = false;
       DLSM_RETURN_IF_ERROR(
