@@ -193,7 +193,9 @@ class DlsmEngine : public Engine {
     return TreeOfLevels(tables);
   }
   std::string Stats() override {
-    return Text("dlsm.stats") + "fabric: " + Text("dlsm.fabric") + "\n";
+    return Text("dlsm.stats") +
+           "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
+           Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\nfabric: " + Text("dlsm.fabric") + "\n";
   }
   std::string LevelStats() override { return Text("dlsm.levels"); }
 

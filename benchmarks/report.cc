@@ -38,6 +38,7 @@ class JsonObject {
   void Add(const std::string& name, const std::optional<double>& number) {
     number ? Add(name, *number) : AddRaw(name, "null");
   }
+  void Add(const std::string& name, const JsonObject& object) { AddRaw(name, object.Text()); }
   std::string Text() const { return "{" + fields_ + "}"; }
 
  private:
@@ -47,6 +48,21 @@ class JsonObject {
   }
   std::string fields_;
 };
+
+// By purpose, as totals: a flush or a merge is not an operation of the workload.
+JsonObject WireObject(const std::vector<WireTotal>& wire) {
+  JsonObject purposes;
+  for (const WireTotal& total : wire) {
+    JsonObject counts;
+    counts.Add("round_trips", total.round_trips);
+    counts.Add("work_requests", total.work_requests);
+    counts.Add("doorbells", total.doorbells);
+    counts.Add("read_bytes", total.read_bytes);
+    counts.Add("write_bytes", total.write_bytes);
+    purposes.Add(total.purpose, counts);
+  }
+  return purposes;
+}
 
 std::string ObjectText(const BenchResult& result) {
   const WireTotal wire = result.WireSum();
@@ -75,6 +91,7 @@ std::string ObjectText(const BenchResult& result) {
   object.Add("seconds_to_quiet", result.seconds_to_quiet.value_or(result.seconds));
   object.Add("memory_node_cpu_seconds", result.memory_node_cpu_seconds);
   object.Add("background_writes", result.background_writes);
+  object.Add("wire", WireObject(result.wire));
   for (const NamedFigure& figure : result.figures) object.Add(figure.name, figure.value);
   return object.Text();
 }

@@ -42,6 +42,8 @@ TEST(ReportTest, JsonHasTheFigures) {
   EXPECT_THAT(json, HasSubstr("\"wire_read_bytes_per_op\": 42"));
   EXPECT_THAT(json, HasSubstr("\"wire_write_bytes_per_op\": 800"));
   EXPECT_THAT(json, HasSubstr("\"index_bytes_per_key\": null"));
+  EXPECT_THAT(json, HasSubstr("\"flush\": {\"round_trips\": 10, \"work_requests\": 20, "
+                              "\"doorbells\": 10, \"read_bytes\": 0, \"write_bytes\": 800000}"));
   EXPECT_THAT(json, HasSubstr("\"seconds_to_quiet\": 1"));
   EXPECT_EQ(ToJson({}), "[\n]\n");
 }

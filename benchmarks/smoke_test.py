@@ -23,7 +23,7 @@ WORKLOADS = (
 FIELDS = (
     "name engine threads ops seconds ops_per_sec micros_per_op p50_us p99_us p999_us max_us "
     "cpu_seconds peak_rss_bytes round_trips_per_op wire_read_bytes_per_op wire_write_bytes_per_op "
-    "write_amplification index_bytes_per_key found misses seconds_to_quiet").split()
+    "write_amplification index_bytes_per_key found misses seconds_to_quiet wire").split()
 # What may be unknown to an engine.
 OPTIONAL = {"index_bytes_per_key"}
 
@@ -61,6 +61,9 @@ def check_figures(results, names, engine, threads):
         where = f"{engine} {result['name']} x{threads}: {result}"
         for field in FIELDS:
             check(field in result, f"{where}: no {field}")
+            if field == "wire":
+                check(isinstance(result[field], dict), f"{where}: {field} is no object")
+                continue
             if field in ("name", "engine") or result[field] is None and field in OPTIONAL:
                 continue
             check(isinstance(result[field], (int, float)) and result[field] >= 0,

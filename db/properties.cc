@@ -31,6 +31,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = DescribeGuards(*version);
   } else if (name == "dlsm.wire") {
     *value = Wire();
+  } else if (name == "dlsm.rpc") {
+    *value = Calls();
   } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {
     *value = Memory();
   } else if (name == "dlsm.fabric") {
@@ -79,13 +81,32 @@ std::string Properties::Levels() const {
 }
 
 std::string Properties::Wire() const {
-  const WireTotals totals = db_.session_->connection().fabric().Totals();
+  WireTotals totals = db_.session_->connection().fabric().Totals();
+  WireCounts& calls = totals[static_cast<size_t>(Purpose::kRpc)];
+  for (const CallCounts& counts : db_.session_->connection().rpc().Totals()) {
+    calls += {.round_trips = counts.calls,
+              .work_requests = counts.calls,
+              .doorbells = counts.calls,
+              .read_bytes = counts.reply_bytes,
+              .write_bytes = counts.request_bytes};
+  }
   std::string text;
   for (size_t i = 0; i < totals.size(); ++i) {
     const WireCounts& counts = totals[i];
     text +=
         fmt::format("{} {} {} {} {} {}\n", PurposeName(static_cast<Purpose>(i)), counts.round_trips,
                     counts.work_requests, counts.doorbells, counts.read_bytes, counts.write_bytes);
+  }
+  return text;
+}
+
+std::string Properties::Calls() const {
+  const CallTotals totals = db_.session_->connection().rpc().Totals();
+  std::string text = "method               calls  failures  request bytes    reply bytes\n";
+  for (size_t i = 1; i < totals.size(); ++i) {
+    const CallCounts& counts = totals[i];
+    text += fmt::format("{:16} {:9} {:9} {:14} {:14}\n", MethodName(static_cast<Method>(i)),
+                        counts.calls, counts.failures, counts.request_bytes, counts.reply_bytes);
   }
   return text;
 }

@@ -19,6 +19,7 @@ class Properties {
   std::string Stats() const;
   std::string Levels() const;
   std::string Wire() const;
+  std::string Calls() const;
   std::string Memory() const;
   std::string NodeStatistics(bool cpu_only) const;
   bool TablesAtLevel(const Slice& level, std::string* value) const;

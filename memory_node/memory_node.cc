@@ -46,32 +46,6 @@ void Answer(const Slice& bytes, const RpcDone& done, Function function) {
 
 }  // namespace
 
-const char* MethodName(Method method) {
-  switch (method) {
-    case Method::kOpenDatabase:
-      return "open_database";
-    case Method::kHeartbeat:
-      return "heartbeat";
-    case Method::kGrant:
-      return "grant";
-    case Method::kFree:
-      return "free";
-    case Method::kMerge:
-      return "merge";
-    case Method::kPutManifest:
-      return "put_manifest";
-    case Method::kCloseDatabase:
-      return "close_database";
-    case Method::kDestroyDatabase:
-      return "destroy_database";
-    case Method::kListDatabases:
-      return "list_databases";
-    case Method::kNodeStatistics:
-      return "node_statistics";
-  }
-  return "unknown";
-}
-
 Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<ExportedRegion> region,
                          std::unique_ptr<MemoryNode>* node) {
   std::string epoch;

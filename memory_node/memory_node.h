@@ -37,10 +37,6 @@ struct MemoryNodeOptions {
   std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
 };
 
-// Calls of each method so far, by its number.
-inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kNodeStatistics) + 1;
-const char* MethodName(Method method);
-
 // Thread-safe.
 class MemoryNode final : public RpcHandler {
  public:

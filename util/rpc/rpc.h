@@ -5,6 +5,7 @@
 // sleeps meanwhile. Many calls of one client may be under way at once, each with its own id.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,17 @@ enum class Method : uint8_t {
   kListDatabases,
   kNodeStatistics,
 };
+// What has an element for each method, by its number, has this many: there is no method 0.
+inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kNodeStatistics) + 1;
+const char* MethodName(Method method);
+
+struct CallCounts {
+  uint64_t calls = 0;
+  uint64_t failures = 0;  // Of those: without an answer, or with one that is an error.
+  uint64_t request_bytes = 0;
+  uint64_t reply_bytes = 0;
+};
+using CallTotals = std::array<CallCounts, kMethodCount>;
 
 // The largest frame either side accepts; what claims to be larger ends the connection.
 inline constexpr size_t kFrameBytesMax = size_t{64} << 20;
@@ -42,6 +54,9 @@ class RpcClient {
   // fails saying so.
   virtual Status Call(Method method, const Slice& request, std::string* reply,
                       Deadline deadline) = 0;
+
+  // So far; all zero where calls cross no network.
+  virtual CallTotals Totals() const { return {}; }
 };
 
 // Who calls, as far as the memory node has made sure of it.

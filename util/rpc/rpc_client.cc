@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "util/log.h"
+#include "util/rpc/frame.h"
 #include "util/rpc/rpc_channel.h"
 #include "util/rpc/socket.h"
 #include "util/rpc/socket_channel.h"
@@ -98,7 +99,14 @@ Status NodeRpcClient::Call(Method method, const Slice& request, std::string* rep
                            Deadline deadline) {
   std::shared_ptr<RpcChannel> channel;
   DLSM_RETURN_IF_ERROR(WorkingChannel(deadline, &channel));
-  return channel->Call(method, request, reply, deadline);
+  ledger_.Add(method, kFrameHeaderBytes + request.size());
+  const Status status = channel->Call(method, request, reply, deadline);
+  if (status.ok()) {
+    ledger_.AddReply(method, kFrameHeaderBytes + reply->size());
+  } else {
+    ledger_.AddFailure(method);
+  }
+  return status;
 }
 
 Status NodeRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {

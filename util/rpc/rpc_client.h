@@ -12,6 +12,7 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/deadline.h"
+#include "util/rpc/call_ledger.h"
 #include "util/rpc/hello.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc.h"
@@ -35,6 +36,7 @@ class NodeRpcClient final : public RpcClient {
   ~NodeRpcClient() override;
 
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
+  CallTotals Totals() const override { return ledger_.Totals(); }
 
   // What the channel in use has had its device do.
   RpcCounts counts() LOCKS_EXCLUDED(mutex_);
@@ -54,6 +56,7 @@ class NodeRpcClient final : public RpcClient {
   const RpcTransportOptions transport_;
   // Constant once Connect() has set its data token and epoch, which the first hello told.
   ClientIdentity identity_;
+  CallLedger ledger_;
 
   port::Mutex mutex_;  // Protects what follows; not held while the network is waited for.
   port::CondVar connected_{mutex_};

@@ -192,12 +192,21 @@ TEST_P(RpcTransportTest, Answers) {
   std::string reply;
   // Inline, in a registered buffer, and read by the memory node, in parts if it must; replies
   // likewise.
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
   for (const size_t size : {size_t{0}, size_t{1}, size_t{500}, size_t{1500}, size_t{2100},
                             size_t{9000}, size_t{40000}, size_t{9} << 20, size_t{1}}) {
     const std::string request(size, 'r');
     ASSERT_OK(client->Call(Method::kGrant, request, &reply, Soon()));
     EXPECT_EQ(reply, request);
+    ++calls;
+    bytes += kFrameHeaderBytes + size;
   }
+  const CallCounts counts = client->Totals()[static_cast<size_t>(Method::kGrant)];
+  EXPECT_EQ(counts.calls, calls);
+  EXPECT_EQ(counts.failures, 0u);
+  EXPECT_EQ(counts.request_bytes, bytes);
+  EXPECT_EQ(counts.reply_bytes, bytes);
   EXPECT_THAT(handler_.last_name(), HasSubstr("tester (127.0.0.1:"));
   const Status status = client->Call(Method::kHeartbeat, "", &reply, Soon());
   EXPECT_TRUE(status.IsNotFound());

@@ -1,0 +1,31 @@
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+const char* MethodName(Method method) {
+  switch (method) {
+    case Method::kOpenDatabase:
+      return "open_database";
+    case Method::kHeartbeat:
+      return "heartbeat";
+    case Method::kGrant:
+      return "grant";
+    case Method::kFree:
+      return "free";
+    case Method::kMerge:
+      return "merge";
+    case Method::kPutManifest:
+      return "put_manifest";
+    case Method::kCloseDatabase:
+      return "close_database";
+    case Method::kDestroyDatabase:
+      return "destroy_database";
+    case Method::kListDatabases:
+      return "list_databases";
+    case Method::kNodeStatistics:
+      return "node_statistics";
+  }
+  return "unknown";
+}
+
+}  // namespace dlsm
