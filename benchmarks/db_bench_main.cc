@@ -92,6 +92,10 @@ DEFINE_int32(max_background_compactions, 2, "Merges at a time");
 DEFINE_int32(subcompactions, 2, "Parts of a merge at a time");
 DEFINE_int32(level0_file_num_compaction_trigger, 4, "Tables in level 0 that start a merge");
 DEFINE_int32(level0_stop_writes_trigger, 24, "Tables in level 0 that stop writers");
+DEFINE_string(component_constraint, "local",
+              "dlsm: what stops writers: local (tables in level 0) or global (sorted runs)");
+DEFINE_int32(max_components, 0, "dlsm, global: sorted runs; 0: twice the expected number");
+DEFINE_bool(slow_down_writes, false, "dlsm: slow writers down before they must stop");
 DEFINE_uint64(max_bytes_for_level_base, 256 << 20, "Bytes of level 1");
 DEFINE_int32(
     bloom_bits, -1,
@@ -187,6 +191,7 @@ Status CheckRanges() {
       CheckRange<int32_t>("subcompactions", FLAGS_subcompactions, 1, 256),
       CheckRange<int32_t>("level0_file_num_compaction_trigger",
                           FLAGS_level0_file_num_compaction_trigger, 1, 10'000),
+      CheckRange<int32_t>("max_components", FLAGS_max_components, 0, 1'000'000),
       CheckRange<int32_t>("level0_stop_writes_trigger", FLAGS_level0_stop_writes_trigger,
                           FLAGS_level0_file_num_compaction_trigger, 10'000),
       CheckRange<uint64_t>("max_bytes_for_level_base", FLAGS_max_bytes_for_level_base, kSizeMin,
@@ -257,6 +262,7 @@ int BloomBits() {
 
 Status MakeEngineOptions(EngineOptions* options) {
   size_t format = 0, place = 0, style = 0, schedule = 0, compression = 0, engine = 0, fabric = 0;
+  size_t constraint = 0;
   Status status = FirstError({
       CheckChoice("engine", FLAGS_engine, EngineNames(), &engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &format),
@@ -264,6 +270,8 @@ Status MakeEngineOptions(EngineOptions* options) {
                   &place),
       CheckChoice("merge_scheduler", FLAGS_merge_scheduler,
                   {"single", "fair", "greedy", "spring_and_gear"}, &schedule),
+      CheckChoice("component_constraint", FLAGS_component_constraint, {"local", "global"},
+                  &constraint),
       CheckChoice("compaction_style", FLAGS_compaction_style, CompactionStyleNames(), &style),
       CheckChoice("compression_type", FLAGS_compression_type, {"none", "snappy"}, &compression),
       FLAGS_fabric.empty()
@@ -291,6 +299,9 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->snappy = compression > 0;
   options->verify_checksums = FLAGS_verify_checksum;
   options->compaction_style = style;
+  options->component_constraint = constraint;
+  options->max_components = FLAGS_max_components;
+  options->slow_down_writes = FLAGS_slow_down_writes;
   options->merge_schedule = schedule;
   options->compaction_bandwidth = FLAGS_compaction_bandwidth_mb << 20;
   options->max_tables_per_guard = FLAGS_max_tables_per_guard;

@@ -37,6 +37,9 @@ struct EngineOptions {
 
   // dLSM: the place of the style's name in CompactionStyleNames().
   size_t compaction_style = 0;
+  size_t component_constraint = 0;  // A ComponentConstraint.
+  int max_components = 0;
+  bool slow_down_writes = false;
   size_t merge_schedule = 2;  // A MergeSchedule.
   uint64_t compaction_bandwidth = 0;
   int max_tables_per_guard = 8;
@@ -134,8 +137,8 @@ struct StallTotal {
 
 // The tree, now. None where the store does not tell.
 struct TreeState {
-  // Sorted runs that a lookup may have to search: each table of level 0, each deeper level that is
-  // not empty.
+  // Sorted runs that a lookup may have to search: each of level 0, and of each deeper level those
+  // of the place that has most: one where its tables are disjoint.
   std::optional<uint64_t> components;
   std::optional<uint64_t> tables;
   std::optional<uint64_t> level0_tables;

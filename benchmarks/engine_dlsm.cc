@@ -175,13 +175,17 @@ class DlsmEngine : public Engine {
     return counters;
   }
   std::vector<StallTotal> Stalls() override {
-    const auto statistics = db_->GetStatistics();
-    return {
-        {"memtables", statistics->Get(Ticker::kStallMicrosMemtables), std::nullopt},
-        {"level0", statistics->Get(Ticker::kStallMicrosLevel0), std::nullopt},
-        {"memory", statistics->Get(Ticker::kStallMicrosMemory), std::nullopt},
-        {"any_cause", std::nullopt, statistics->Get(Ticker::kStalls)},
-    };
+    // A heading, then "cause count micros longest".
+    std::istringstream lines(Text("dlsm.stalls"));
+    std::vector<StallTotal> stalls;
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      std::string cause;
+      uint64_t count;
+      uint64_t micros;
+      if (fields >> cause >> count >> micros) stalls.push_back({cause, micros, count});
+    }
+    return stalls;
   }
   TreeState Tree() override {
     std::vector<uint64_t> tables;
@@ -190,10 +194,13 @@ class DlsmEngine : public Engine {
          db_->GetProperty("dlsm.num-files-at-level" + std::to_string(level), &text); ++level) {
       tables.push_back(std::strtoull(text.c_str(), nullptr, 10));
     }
-    return TreeOfLevels(tables);
+    TreeState tree = TreeOfLevels(tables);
+    tree.components = Number("dlsm.components");
+    return tree;
   }
   std::string Stats() override {
-    return Text("dlsm.stats") +
+    return Text("dlsm.stats") + "\ncomponents: " + Text("dlsm.components") + ", expected at most " +
+           Text("dlsm.expected-components") + "\n" + Text("dlsm.stalls") +
            "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
            Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\nfabric: " + Text("dlsm.fabric") + "\n";
   }
@@ -225,6 +232,9 @@ class DlsmEngine : public Engine {
     options_.level0_file_num_compaction_trigger = options.level0_file_num_compaction_trigger;
     options_.level0_stop_writes_trigger = options.level0_stop_writes_trigger;
     options_.max_bytes_for_level_base = options.max_bytes_for_level_base;
+    options_.component_constraint = static_cast<ComponentConstraint>(options.component_constraint);
+    options_.max_components = options.max_components;
+    options_.slow_down_writes = options.slow_down_writes;
     options_.merge_scheduler = static_cast<MergeSchedule>(options.merge_schedule);
     options_.compaction_bandwidth = options.compaction_bandwidth;
     options_.compaction_style = static_cast<CompactionStyle>(options.compaction_style);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "db/components.h"
 #include "db/flush_job.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -24,6 +25,10 @@ uint64_t MicrosSince(Clock::time_point start) {
 bool AddsGuards(const VersionEdit& edit) {
   return std::any_of(edit.levels.begin(), edit.levels.end(),
                      [](const auto& level) { return !level.guards.empty(); });
+}
+
+double Share(size_t used, size_t limit) {
+  return static_cast<double>(used) / static_cast<double>(std::max<size_t>(limit, 1));
 }
 
 std::chrono::milliseconds PauseAfter(int failures) {
@@ -76,13 +81,43 @@ void Background::MemtableIsFull() {
 // room must not close the gate after the flush that made room has opened it.
 void Background::UpdateGate() {
   port::MutexLock lock(gate_mutex_);
-  const bool too_many =
-      tree_->Switch(/*even_if_not_full=*/false) == Tree::SwitchResult::kTooManyMemtables;
-  gate_->Set(StallReason::kMemtables, too_many);
-  const size_t level0 = tree_->views().Current()->version->levels()[0].table_count();
-  gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);
+  const Tree::SwitchResult result = tree_->Switch(/*even_if_not_full=*/false);
+  gate_->Set(StallReason::kMemtables, result == Tree::SwitchResult::kTooManyMemtables);
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  double share;
+  if (config_.constraint == ComponentConstraint::kLocal) {
+    const size_t level0 = version->levels()[0].table_count();
+    gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);
+    share = Share(level0, config_.level0_stop_trigger);
+  } else {
+    const size_t components = CountComponents(*version);
+    const size_t max = LimitsOf(*version).max;
+    gate_->Set(StallReason::kComponents, components >= max);
+    share = Share(components, max);
+  }
   gate_->Set(StallReason::kMemory, store_->memory()->full());
   if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
+  if (config_.slow_down_writes) {
+    UpdatePace(share, /*switched=*/result == Tree::SwitchResult::kSwitched);
+  }
+}
+
+void Background::UpdatePace(double components_share, bool switched) {
+  const auto now = Clock::now();
+  if (switched) written_.Add(config_.memtable_bytes, now);
+  const double memtables_share = Share(tree_->Memtables().immutable, config_.memtables_max - 1);
+  gate_->SetPace(PaceFor(std::max(components_share, memtables_share), written_.Get(now)));
+}
+
+Background::ComponentLimits Background::LimitsOf(const Version& version) const {
+  ComponentLimits limits;
+  {
+    port::MutexLock lock(mutex_);
+    limits.expected = policy_->ExpectedComponents(version);
+  }
+  limits.max = config_.components_max == 0 ? 2 * limits.expected : config_.components_max;
+  limits.max = std::max(limits.max, limits.expected + 1);
+  return limits;
 }
 
 void Background::NoteOutcome(Failures Background::*failures, const Status& status) {

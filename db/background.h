@@ -34,7 +34,12 @@ class Background {
   struct Config {
     int flush_threads = 2;
     int merge_threads = 2;
-    size_t level0_stop_trigger = 24;
+    ComponentConstraint constraint = ComponentConstraint::kLocal;
+    size_t level0_stop_trigger = 24;  // kLocal.
+    size_t components_max = 0;        // kGlobal; 0: twice the expected number.
+    bool slow_down_writes = false;
+    size_t memtable_bytes = 0;
+    size_t memtables_max = 0;  // The active one included.
     MergeJobConfig merge;
     MergeSchedulerOptions schedule;  // Of merges that run here.
     std::chrono::milliseconds heartbeat_interval{1000};
@@ -57,6 +62,14 @@ class Background {
   Status WaitIdle() LOCKS_EXCLUDED(mutex_);
   // Merges [*begin, *end] down, level by level.
   Status CompactRange(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+
+  // What CountComponents() is measured against: where merges keep up it stays below `expected`;
+  // writers stop at `max` under ComponentConstraint::kGlobal.
+  struct ComponentLimits {
+    size_t expected = 0;
+    size_t max = 0;
+  };
+  ComponentLimits LimitsOf(const Version& version) const LOCKS_EXCLUDED(mutex_);
 
   // Ends all threads; work under way is finished, or cancelled where it can be. Idempotent.
   void Stop() LOCKS_EXCLUDED(mutex_);
@@ -91,7 +104,10 @@ class Background {
   void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutcome(Failures Background::*failures, const Status& status) LOCKS_EXCLUDED(mutex_);
-  void UpdateGate() LOCKS_EXCLUDED(gate_mutex_);
+  void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  // Of the limit that is nearest, how much is used up: of components or level 0, as the gate judges
+  // them, and of memtables. `switched`: a memtable has just become full.
+  void UpdatePace(double components_share, bool switched) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
@@ -105,7 +121,9 @@ class Background {
   std::atomic<bool> stopping_{false};
   MergeScheduler scheduler_;
 
-  port::Mutex gate_mutex_;  // One judgement of the gate at a time. Taken before Tree's.
+  // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
+  port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);
+  SustainedRate written_ GUARDED_BY(gate_mutex_);
 
   // Protects what follows; never held across a call to a memory node. Taken before Tree's.
   mutable port::Mutex mutex_;

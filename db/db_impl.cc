@@ -49,7 +49,8 @@ Status DbImpl::Delete(const WriteOptions&, const Slice& key) {
 Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
-  DLSM_RETURN_IF_ERROR(gate_.Pass(/*only_deletes=*/type == ValueType::kDeletion));
+  DLSM_RETURN_IF_ERROR(
+      gate_.Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size()));
   bool full;
   {
     const Sequencer::Write write(tree_->sequencer(), 1);
@@ -85,7 +86,7 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) {
   }
   DLSM_RETURN_IF_ERROR(checker.status());
   if (count == 0) return Status::OK();
-  DLSM_RETURN_IF_ERROR(gate_.Pass(only_deletes));
+  DLSM_RETURN_IF_ERROR(gate_.Pass(only_deletes, bytes));
   bool full;
   {
     const Sequencer::Write write(tree_->sequencer(), count);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "db/components.h"
 #include "db/merge_policy.h"
 
 namespace dlsm {
@@ -33,6 +34,10 @@ class FullLevelingPolicy final : public MergePolicy {
 
   size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
     return std::max<size_t>(1, DeepestLevel(version, begin, end));
+  }
+
+  size_t ExpectedComponents(const Version& version) const override {
+    return config_.level0_trigger + std::max<size_t>(1, LevelsInUse(version));
   }
 
  private:

@@ -28,6 +28,7 @@
 #include <cmath>
 #include <utility>
 
+#include "db/components.h"
 #include "db/merge_policy.h"
 #include "db/table_runs.h"
 
@@ -78,6 +79,10 @@ class GuardsPolicy final : public MergePolicy {
 
   size_t ManualLevels(const Version& version, const Slice*, const Slice*) const override {
     return Bottom(version) + 1;
+  }
+
+  size_t ExpectedComponents(const Version& version) const override {
+    return config_.level0_trigger + config_.runs_max * std::max<size_t>(1, LevelsInUse(version));
   }
 
  private:

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "db/components.h"
 #include "db/merge_policy.h"
 #include "db/table_runs.h"
 
@@ -47,6 +48,10 @@ class LeveledPolicy final : public MergePolicy {
 
   size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
     return std::max<size_t>(1, DeepestLevel(version, begin, end));
+  }
+
+  size_t ExpectedComponents(const Version& version) const override {
+    return config_.level0_trigger + std::max<size_t>(1, LevelsInUse(version));
   }
 
  private:

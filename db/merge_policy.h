@@ -69,6 +69,9 @@ class MergePolicy {
   // A manual compaction of [*begin, *end] goes through the levels before this one, in order.
   virtual size_t ManualLevels(const Version& version, const Slice* begin,
                               const Slice* end) const = 0;
+  // The most components (CountComponents) that a tree of this size has where merges keep up. With
+  // more, a merge is due.
+  virtual size_t ExpectedComponents(const Version& version) const = 0;
 };
 
 // The keys of `outputs` (ascending, of a merge into `level`) that are to be guards there, as

@@ -84,6 +84,10 @@ Status CheckOptions(const Options& options) {
     return Refuse("level0_stop_writes_trigger is not above level0_file_num_compaction_trigger",
                   "raise it");
   }
+  if (options.component_constraint > ComponentConstraint::kGlobal || options.max_components < 0) {
+    return Refuse("component_constraint is unknown or max_components is negative",
+                  "use kLocal or kGlobal, and 0 for twice the expected number");
+  }
   if (options.max_bytes_for_level_base == 0 || !(options.max_bytes_for_level_multiplier >= 1)) {
     return Refuse("max_bytes_for_level_base or _multiplier is too small",
                   "use a size above 0 and a multiplier of at least 1");
@@ -202,7 +206,12 @@ Background::Config DbImpl::BackgroundConfig() const {
   Background::Config config;
   config.flush_threads = options_.max_background_flushes;
   config.merge_threads = options_.max_background_compactions;
+  config.constraint = options_.component_constraint;
   config.level0_stop_trigger = static_cast<size_t>(options_.level0_stop_writes_trigger);
+  config.components_max = static_cast<size_t>(options_.max_components);
+  config.slow_down_writes = options_.slow_down_writes;
+  config.memtable_bytes = options_.write_buffer_size;
+  config.memtables_max = static_cast<size_t>(options_.max_write_buffer_number);
   config.merge.place = options_.compaction_place;
   config.schedule.schedule = options_.merge_scheduler;
   config.schedule.running_max = static_cast<size_t>(options_.max_background_compactions) *

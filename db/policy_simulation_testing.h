@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/components.h"
 #include "db/fake_table_testing.h"
 #include "db/merge_policy.h"
 #include "db/table_runs.h"
@@ -71,6 +72,8 @@ class PolicySimulation {
       }
       if (!Check(quiet)) return false;
     }
+    // Or writers that a limit on components has stopped would wait for merges that are not due.
+    EXPECT_LE(CountComponents(*version_), policy_->ExpectedComponents(*version_));
     return true;
   }
 

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "db/components.h"
 #include "db/db_impl.h"
 #include "db/guards_property.h"
 
@@ -27,6 +28,12 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = Stats();
   } else if (name == "dlsm.levels" || name == "dlsm.sstables") {
     *value = Levels();
+  } else if (name == "dlsm.components") {
+    *value = std::to_string(CountComponents(*version));
+  } else if (name == "dlsm.expected-components") {
+    *value = std::to_string(db_.background_->LimitsOf(*version).expected);
+  } else if (name == "dlsm.stalls") {
+    *value = Stalls();
   } else if (name == "dlsm.guards") {
     *value = DescribeGuards(*version);
   } else if (name == "dlsm.wire") {
@@ -107,6 +114,16 @@ std::string Properties::Calls() const {
     const CallCounts& counts = totals[i];
     text += fmt::format("{:16} {:9} {:9} {:14} {:14}\n", MethodName(static_cast<Method>(i)),
                         counts.calls, counts.failures, counts.request_bytes, counts.reply_bytes);
+  }
+  return text;
+}
+
+std::string Properties::Stalls() const {
+  const StallTotals totals = db_.gate_.totals();
+  std::string text = "cause           stalls      micros     longest\n";
+  for (size_t i = 0; i < totals.size(); ++i) {
+    text += fmt::format("{:12} {:9} {:11} {:11}\n", StallReasonName(static_cast<StallReason>(i)),
+                        totals[i].count, totals[i].micros, totals[i].longest_micros);
   }
   return text;
 }

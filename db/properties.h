@@ -20,6 +20,7 @@ class Properties {
   std::string Levels() const;
   std::string Wire() const;
   std::string Calls() const;
+  std::string Stalls() const;
   std::string Memory() const;
   std::string NodeStatistics(bool cpu_only) const;
   bool TablesAtLevel(const Slice& level, std::string* value) const;

@@ -4,6 +4,8 @@
 //   From the oldest run to the newest: the first one that is no larger than `ratio` times the newer
 //   ones that could go with it (at most runs_max in all) begins the merge, if there are runs_min.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "db/merge_policy.h"
@@ -37,6 +39,18 @@ class SizeTieredPolicy final : public MergePolicy {
   }
 
   size_t ManualLevels(const Version&, const Slice*, const Slice*) const override { return 1; }
+
+  // A run that starts no merge is larger than `ratio` times what is newer; so with each of them the
+  // sum grows by 1 + ratio, from that of the runs too few to be merged to that of all.
+  size_t ExpectedComponents(const Version& version) const override {
+    uint64_t smallest = UINT64_MAX;
+    const std::vector<TableRef>& tables = version.levels()[0].sentinel().tables;
+    for (const TableRef& table : tables) smallest = std::min(smallest, BytesOf({table}));
+    if (tables.empty() || smallest == 0) return config_.runs_max;
+    const double growth = static_cast<double>(BytesOf(tables)) / static_cast<double>(smallest);
+    return config_.runs_max +
+           static_cast<size_t>(std::ceil(std::log(growth) / std::log(1 + config_.ratio)));
+  }
 
  private:
   // The runs newer than all that take part in a merge.

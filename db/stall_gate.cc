@@ -3,20 +3,31 @@
 #include <algorithm>
 #include <string>
 
+#include "util/status_macros.h"
+
 namespace dlsm {
 namespace {
 
-Ticker StallTicker(uint32_t reasons) {
-  if ((reasons & 1u << static_cast<uint32_t>(StallReason::kMemory)) != 0) {
-    return Ticker::kStallMicrosMemory;
+constexpr std::array<Ticker, kStallReasonCount> kTickers = {
+    Ticker::kStallMicrosMemtables, Ticker::kStallMicrosLevel0, Ticker::kStallMicrosComponents,
+    Ticker::kStallMicrosMemory, Ticker::kStallMicrosSlowed};
+
+// Of several, the one that is hardest to mend.
+StallReason MainReason(uint32_t reasons) {
+  for (const StallReason reason :
+       {StallReason::kMemory, StallReason::kComponents, StallReason::kLevel0}) {
+    if ((reasons & 1u << static_cast<uint32_t>(reason)) != 0) return reason;
   }
-  if ((reasons & 1u << static_cast<uint32_t>(StallReason::kLevel0)) != 0) {
-    return Ticker::kStallMicrosLevel0;
-  }
-  return Ticker::kStallMicrosMemtables;
+  return StallReason::kMemtables;
 }
 
 }  // namespace
+
+const char* StallReasonName(StallReason reason) {
+  constexpr std::array<const char*, kStallReasonCount> kNames = {"memtables", "level0",
+                                                                 "components", "memory", "slowed"};
+  return kNames[static_cast<size_t>(reason)];
+}
 
 void StallGate::Set(StallReason reason, bool closed) {
   port::MutexLock lock(mutex_);
@@ -25,6 +36,11 @@ void StallGate::Set(StallReason reason, bool closed) {
   if (after == before) return;
   reasons_.store(after, std::memory_order_release);
   if (!closed) changed_.SignalAll();
+}
+
+void StallGate::SetPace(double bytes_per_second) {
+  pacer_.SetRate(bytes_per_second);
+  Set(StallReason::kSlowed, bytes_per_second > 0);
 }
 
 void StallGate::NoteProgress() {
@@ -45,14 +61,19 @@ void StallGate::Shut() {
 }
 
 bool StallGate::MayPass(bool only_deletes) const {
-  const uint32_t reasons = reasons_.load(std::memory_order_acquire);
+  const uint32_t reasons = reasons_.load(std::memory_order_acquire) & ~kPaced;
   return reasons == 0 || (only_deletes && reasons == Bit(StallReason::kMemory));
 }
 
-Status StallGate::Wait(bool only_deletes) {
+Status StallGate::Wait(bool only_deletes, uint64_t bytes) {
+  DLSM_RETURN_IF_ERROR(WaitForOpening(only_deletes));
+  return KeepPace(bytes);
+}
+
+Status StallGate::WaitForOpening(bool only_deletes) {
   if (MayPass(only_deletes)) return Status::OK();
   const auto started = std::chrono::steady_clock::now();
-  const Ticker ticker = StallTicker(reasons_.load(std::memory_order_relaxed));
+  const StallReason reason = MainReason(reasons_.load(std::memory_order_relaxed));
   Status status;
   {
     port::MutexLock lock(mutex_);
@@ -66,12 +87,45 @@ Status StallGate::Wait(bool only_deletes) {
       changed_.WaitUntil(give_up);
     }
   }
-  const auto waited = std::chrono::steady_clock::now() - started;
-  statistics_->Add(Ticker::kStalls);
-  statistics_->Add(
-      ticker,
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count()));
+  Count(reason, started);
   return status;
+}
+
+Status StallGate::KeepPace(uint64_t bytes) {
+  const auto started = std::chrono::steady_clock::now();
+  const std::chrono::nanoseconds wait = pacer_.Take(bytes, started);
+  if (wait.count() == 0) return Status::OK();
+  Status status;
+  {
+    port::MutexLock lock(mutex_);
+    while (std::chrono::steady_clock::now() < started + wait) {
+      if ((reasons_.load(std::memory_order_relaxed) & kShut) != 0) {
+        status = GiveUp();
+        break;
+      }
+      changed_.WaitUntil(started + wait);
+    }
+  }
+  Count(StallReason::kSlowed, started);
+  return status;
+}
+
+void StallGate::Count(StallReason reason, std::chrono::steady_clock::time_point started) {
+  const auto micros = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                                std::chrono::steady_clock::now() - started)
+                                                .count());
+  statistics_->Add(Ticker::kStalls);
+  statistics_->Add(kTickers[static_cast<size_t>(reason)], micros);
+  port::MutexLock lock(mutex_);
+  StallTotal& total = totals_[static_cast<size_t>(reason)];
+  ++total.count;
+  total.micros += micros;
+  total.longest_micros = std::max(total.longest_micros, micros);
+}
+
+StallTotals StallGate::totals() const {
+  port::MutexLock lock(mutex_);
+  return totals_;
 }
 
 Status StallGate::GiveUp() const {
@@ -80,6 +134,8 @@ Status StallGate::GiveUp() const {
   std::string why;
   if ((reasons & Bit(StallReason::kMemory)) != 0) {
     why = "the memory node has no room for more data";
+  } else if ((reasons & Bit(StallReason::kComponents)) != 0) {
+    why = "merges make no progress, and there are as many sorted runs as there may be";
   } else if ((reasons & Bit(StallReason::kLevel0)) != 0) {
     why = "merges out of level 0 make no progress";
   } else {

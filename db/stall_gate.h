@@ -8,12 +8,23 @@
 
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
+#include "db/write_pacer.h"
 #include "port/mutex.h"
 
 namespace dlsm {
 
-enum class StallReason : uint8_t { kMemtables = 0, kLevel0, kMemory };
-inline constexpr size_t kStallReasonCount = 3;
+// All but the last close the gate.
+enum class StallReason : uint8_t { kMemtables = 0, kLevel0, kComponents, kMemory, kSlowed };
+inline constexpr size_t kStallReasonCount = 5;
+const char* StallReasonName(StallReason reason);
+
+// Of all writers together. A stall counts when it has ended.
+struct StallTotal {
+  uint64_t count = 0;
+  uint64_t micros = 0;
+  uint64_t longest_micros = 0;
+};
+using StallTotals = std::array<StallTotal, kStallReasonCount>;
 
 // Thread-safe.
 class StallGate {
@@ -22,14 +33,18 @@ class StallGate {
   StallGate(std::chrono::milliseconds timeout, Statistics* statistics)
       : timeout_(timeout), statistics_(statistics) {}
 
-  // What only deletes passes while the sole reason is kMemory: deletions make room.
-  Status Pass(bool only_deletes) {
+  // Before `bytes` are written. What only deletes passes while the sole reason is kMemory:
+  // deletions make room.
+  Status Pass(bool only_deletes, uint64_t bytes) {
     const uint32_t reasons = reasons_.load(std::memory_order_acquire);
-    return reasons == 0 ? Status::OK() : Wait(only_deletes);
+    return reasons == 0 ? Status::OK() : Wait(only_deletes, bytes);
   }
 
+  // kSlowed is set by SetPace().
   void Set(StallReason reason, bool closed) LOCKS_EXCLUDED(mutex_);
-  bool closed() const { return reasons_.load(std::memory_order_acquire) != 0; }
+  // Bytes a second for all writers together; 0: no limit.
+  void SetPace(double bytes_per_second) LOCKS_EXCLUDED(mutex_);
+  bool closed() const { return (reasons_.load(std::memory_order_acquire) & ~kPaced) != 0; }
   bool closed(StallReason reason) const {
     return (reasons_.load(std::memory_order_acquire) & Bit(reason)) != 0;
   }
@@ -40,22 +55,31 @@ class StallGate {
   // The database is closing: everybody leaves with an error.
   void Shut() LOCKS_EXCLUDED(mutex_);
 
+  StallTotals totals() const LOCKS_EXCLUDED(mutex_);
+
  private:
   static uint32_t Bit(StallReason reason) { return 1u << static_cast<uint32_t>(reason); }
+  static constexpr uint32_t kPaced = 1u << static_cast<uint32_t>(StallReason::kSlowed);
   static constexpr uint32_t kShut = 1u << 31;
 
-  Status Wait(bool only_deletes) LOCKS_EXCLUDED(mutex_);
+  Status Wait(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+  Status WaitForOpening(bool only_deletes) LOCKS_EXCLUDED(mutex_);
+  Status KeepPace(uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+  void Count(StallReason reason, std::chrono::steady_clock::time_point started)
+      LOCKS_EXCLUDED(mutex_);
   bool MayPass(bool only_deletes) const;
   Status GiveUp() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::chrono::milliseconds timeout_;
   Statistics* const statistics_;
   std::atomic<uint32_t> reasons_{0};
+  WritePacer pacer_;
 
-  port::Mutex mutex_;
+  mutable port::Mutex mutex_;
   port::CondVar changed_{mutex_};
   std::chrono::steady_clock::time_point last_progress_ GUARDED_BY(mutex_);
   Status error_ GUARDED_BY(mutex_);
+  StallTotals totals_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

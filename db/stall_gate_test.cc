@@ -21,8 +21,8 @@ constexpr auto kLong = milliseconds(60000);
 TEST(StallGateTest, OpenGateLetsEverybodyPass) {
   Statistics statistics;
   StallGate gate(kLong, &statistics);
-  EXPECT_OK(gate.Pass(false));
-  EXPECT_OK(gate.Pass(true));
+  EXPECT_OK(gate.Pass(false, 100));
+  EXPECT_OK(gate.Pass(true, 100));
   EXPECT_FALSE(gate.closed());
   EXPECT_EQ(statistics.Get(Ticker::kStalls), 0u);
 }
@@ -37,9 +37,9 @@ TEST(StallGateTest, IsClosedAsLongAsAnyReasonIs) {
   EXPECT_TRUE(gate.closed());
   EXPECT_TRUE(gate.closed(StallReason::kLevel0));
   EXPECT_FALSE(gate.closed(StallReason::kMemtables));
-  EXPECT_TRUE(gate.Pass(false).IsBusy());
+  EXPECT_TRUE(gate.Pass(false, 100).IsBusy());
   gate.Set(StallReason::kLevel0, false);
-  EXPECT_OK(gate.Pass(false));
+  EXPECT_OK(gate.Pass(false, 100));
 }
 
 // Fails if those who wait are not woken, or the wait is not counted and timed under its reason.
@@ -49,6 +49,7 @@ TEST(StallGateTest, WakesWhoWaits) {
     Ticker ticker;
   } cases[] = {{StallReason::kMemtables, Ticker::kStallMicrosMemtables},
                {StallReason::kLevel0, Ticker::kStallMicrosLevel0},
+               {StallReason::kComponents, Ticker::kStallMicrosComponents},
                {StallReason::kMemory, Ticker::kStallMicrosMemory}};
   for (const auto& test : cases) {
     Statistics statistics;
@@ -56,7 +57,7 @@ TEST(StallGateTest, WakesWhoWaits) {
     gate.Set(test.reason, true);
     std::vector<std::thread> writers;
     for (int i = 0; i < 3; ++i) {
-      writers.emplace_back([&gate] { EXPECT_OK(gate.Pass(false)); });
+      writers.emplace_back([&gate] { EXPECT_OK(gate.Pass(false, 100)); });
     }
     std::this_thread::sleep_for(milliseconds(20));
     gate.Set(test.reason, false);
@@ -64,6 +65,11 @@ TEST(StallGateTest, WakesWhoWaits) {
     if (statistics.Get(Ticker::kStalls) == 0) continue;  // No writer came in time to wait.
     EXPECT_GT(statistics.Get(test.ticker), 0u);
     EXPECT_LE(statistics.Get(Ticker::kStalls), 3u);
+    const StallTotal total = gate.totals()[static_cast<size_t>(test.reason)];
+    EXPECT_EQ(total.count, statistics.Get(Ticker::kStalls));
+    EXPECT_EQ(total.micros, statistics.Get(test.ticker));
+    EXPECT_GE(total.longest_micros * total.count, total.micros);
+    EXPECT_LE(total.longest_micros, total.micros);
   }
 }
 
@@ -72,10 +78,10 @@ TEST(StallGateTest, DeletionsPassAFullMemoryNode) {
   Statistics statistics;
   StallGate gate(milliseconds(10), &statistics);
   gate.Set(StallReason::kMemory, true);
-  EXPECT_OK(gate.Pass(true));
-  EXPECT_TRUE(gate.Pass(false).IsBusy());
+  EXPECT_OK(gate.Pass(true, 100));
+  EXPECT_TRUE(gate.Pass(false, 100).IsBusy());
   gate.Set(StallReason::kMemtables, true);
-  EXPECT_TRUE(gate.Pass(true).IsBusy());
+  EXPECT_TRUE(gate.Pass(true, 100).IsBusy());
 }
 
 // Fails if a writer gives up though flushes get on, or never gives up though they do not.
@@ -91,7 +97,7 @@ TEST(StallGateTest, ProgressExtendsPatience) {
       gate.NoteProgress();
     }
   });
-  const Status status = gate.Pass(false);
+  const Status status = gate.Pass(false, 100);
   const auto waited = Clock::now() - start;
   flusher.join();
   EXPECT_TRUE(status.IsBusy()) << status.ToString();
@@ -106,16 +112,17 @@ TEST(StallGateTest, NamesTheCause) {
     const char* text;
   } cases[] = {{StallReason::kMemtables, "flush"},
                {StallReason::kLevel0, "level 0"},
+               {StallReason::kComponents, "sorted runs"},
                {StallReason::kMemory, "room"}};
   for (const auto& test : cases) {
     Statistics statistics;
     StallGate gate(milliseconds(1), &statistics);
     gate.Set(test.reason, true);
-    Status status = gate.Pass(false);
+    Status status = gate.Pass(false, 100);
     EXPECT_TRUE(status.IsBusy());
     EXPECT_NE(status.ToString().find(test.text), std::string::npos) << status.ToString();
     gate.NoteError(Status::IOError("cable cut"));
-    status = gate.Pass(false);
+    status = gate.Pass(false, 100);
     EXPECT_TRUE(status.IsIOError());
     EXPECT_NE(status.ToString().find("cable cut"), std::string::npos) << status.ToString();
   }
@@ -128,7 +135,7 @@ TEST(StallGateTest, ForgetsAnErrorThatIsOvercome) {
   gate.NoteError(Status::IOError("cable cut"));
   gate.NoteProgress();
   gate.Set(StallReason::kLevel0, true);
-  const Status status = gate.Pass(false);
+  const Status status = gate.Pass(false, 100);
   EXPECT_TRUE(status.IsBusy()) << status.ToString();
   EXPECT_EQ(status.ToString().find("cable cut"), std::string::npos) << status.ToString();
 }
@@ -140,14 +147,88 @@ TEST(StallGateTest, ShutSendsEverybodyAway) {
   gate.Set(StallReason::kMemtables, true);
   std::vector<std::thread> writers;
   for (int i = 0; i < 3; ++i) {
-    writers.emplace_back([&gate] { EXPECT_TRUE(gate.Pass(false).IsAborted()); });
+    writers.emplace_back([&gate] { EXPECT_TRUE(gate.Pass(false, 100).IsAborted()); });
   }
   std::this_thread::sleep_for(milliseconds(20));
   gate.Shut();
   for (std::thread& writer : writers) writer.join();
   gate.Set(StallReason::kMemtables, false);
-  EXPECT_TRUE(gate.Pass(false).IsAborted());
-  EXPECT_TRUE(gate.Pass(true).IsAborted());
+  EXPECT_TRUE(gate.Pass(false, 100).IsAborted());
+  EXPECT_TRUE(gate.Pass(true, 100).IsAborted());
+}
+
+// Fails if slowed writers are stopped, go faster than their pace together, or are not counted.
+TEST(StallGateTest, SlowedWritersKeepPaceTogether) {
+  Statistics statistics;
+  StallGate gate(kLong, &statistics);
+  gate.SetPace(10e6);
+  EXPECT_FALSE(gate.closed());
+  const auto start = Clock::now();
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 2; ++i) {
+    writers.emplace_back([&gate] {
+      for (int n = 0; n < 500; ++n) EXPECT_OK(gate.Pass(n % 2 == 0, 1000));
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  // A million bytes; the last writes need not wait for their own.
+  EXPECT_GE(Clock::now() - start, milliseconds(95));
+  const StallTotal total = gate.totals()[static_cast<size_t>(StallReason::kSlowed)];
+  EXPECT_GT(total.count, 0u);
+  EXPECT_EQ(total.micros, statistics.Get(Ticker::kStallMicrosSlowed));
+  gate.SetPace(0);
+  EXPECT_OK(gate.Pass(false, uint64_t{1} << 40));
+  EXPECT_OK(gate.Pass(false, 1));
+}
+
+// Fails if a slowed writer keeps a database from closing.
+TEST(StallGateTest, ShutEndsSlowWrites) {
+  Statistics statistics;
+  StallGate gate(kLong, &statistics);
+  gate.SetPace(1);
+  EXPECT_OK(gate.Pass(false, 1000));
+  std::thread writer([&gate] {
+    for (int n = 0; gate.Pass(false, 1000).ok(); ++n) ASSERT_LT(n, 600);
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  gate.Shut();
+  writer.join();
+}
+
+// Fails if writers are slowed down too early, not in proportion, or to a standstill.
+TEST(WritePacerTest, PaceFollowsWhatIsLeft) {
+  EXPECT_EQ(PaceFor(0, 1e9), 0);
+  EXPECT_EQ(PaceFor(0.5, 1e9), 0);
+  EXPECT_EQ(PaceFor(0.9, 0), 0) << "nothing known to go by";
+  EXPECT_DOUBLE_EQ(PaceFor(0.75, 1e9), 1e9);
+  EXPECT_DOUBLE_EQ(PaceFor(0.875, 1e9), 0.5e9);
+  EXPECT_GT(PaceFor(1, 1e9), 0);
+  EXPECT_GT(PaceFor(7, 1e9), 0);
+}
+
+// Fails if the rate is that of another time than the last memtables took, waits included.
+TEST(WritePacerTest, SustainedRateIsThatOfTheLastMemtables) {
+  SustainedRate rate;
+  Clock::time_point now = Clock::now();
+  EXPECT_EQ(rate.Get(now), 0);
+  rate.Add(1000, now);
+  EXPECT_EQ(rate.Get(now), 0);
+  now += std::chrono::seconds(1);
+  rate.Add(1000, now);
+  EXPECT_DOUBLE_EQ(rate.Get(now), 1000);
+  EXPECT_DOUBLE_EQ(rate.Get(now + std::chrono::seconds(1)), 500);
+  for (int i = 0; i < 100; ++i) rate.Add(1000, now += std::chrono::seconds(10));
+  EXPECT_DOUBLE_EQ(rate.Get(now), 100);
+}
+
+// Fails if time in which nobody wrote is saved up for a burst.
+TEST(WritePacerTest, IdleTimeIsNotSavedUp) {
+  WritePacer pacer;
+  const Clock::time_point start = Clock::now();
+  EXPECT_EQ(pacer.Take(1 << 20, start).count(), 0) << "no rate yet";
+  pacer.SetRate(1e6);
+  EXPECT_EQ(pacer.Take(50'000, start + std::chrono::seconds(10)).count(), 0);
+  EXPECT_EQ(pacer.Take(1, start + std::chrono::seconds(10)), milliseconds(50));
 }
 
 // Writers run through a gate that opens and closes all the time; none may be left behind.
@@ -158,18 +239,20 @@ TEST(StallGateTest, NobodyIsLeftBehind) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      for (int n = 0; n < 2000; ++n) EXPECT_OK(gate.Pass(n % 2 == 0));
+      for (int n = 0; n < 2000; ++n) EXPECT_OK(gate.Pass(n % 2 == 0, 100));
     });
   }
   std::thread closer([&] {
     for (int n = 0; !stop.load(); ++n) {
-      gate.Set(static_cast<StallReason>(n / 2 % 3), n % 2 == 0);
+      gate.Set(static_cast<StallReason>(n / 2 % 4), n % 2 == 0);
+      gate.SetPace(n % 5 == 0 ? 1e9 : 0);
       gate.NoteProgress();
       if (n % 64 == 0) std::this_thread::yield();
     }
     for (size_t reason = 0; reason < kStallReasonCount; ++reason) {
       gate.Set(static_cast<StallReason>(reason), false);
     }
+    gate.SetPace(0);
   });
   for (size_t i = 0; i < threads.size(); ++i) {
     if (i + 1 == threads.size()) stop = true;  // The last one may have to be let through.

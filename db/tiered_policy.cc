@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "db/components.h"
 #include "db/merge_policy.h"
 #include "db/table_runs.h"
 
@@ -38,6 +39,10 @@ class TieredPolicy final : public MergePolicy {
 
   size_t ManualLevels(const Version& version, const Slice*, const Slice*) const override {
     return std::max<size_t>(1, DeepestLevel(version, nullptr, nullptr)) + 1;
+  }
+
+  size_t ExpectedComponents(const Version& version) const override {
+    return config_.level0_trigger + config_.runs_max * std::max<size_t>(1, LevelsInUse(version));
   }
 
  private:

@@ -45,6 +45,12 @@ enum class MergeSchedule : unsigned char {
   kSpringAndGear,  // Whoever is least complete.
 };
 
+// What stops writers when merges fall behind.
+enum class ComponentConstraint : unsigned char {
+  kLocal = 0,   // Tables in level 0: level0_stop_writes_trigger.
+  kGlobal = 1,  // Sorted runs that a lookup may have to search, in all levels: max_components.
+};
+
 enum class CompactionPlace : unsigned char {
   kMemoryNode = 0,   // Next to the data; only requests and indexes cross the network.
   kComputeNode = 1,  // All data crosses the network, twice.
@@ -112,6 +118,13 @@ struct Options {
   int max_subcompactions = 2;
   int level0_file_num_compaction_trigger = 4;
   int level0_stop_writes_trigger = 24;
+  ComponentConstraint component_constraint = ComponentConstraint::kLocal;
+  // kGlobal; 0: twice as many as the compaction style makes for where merges keep up. Never less
+  // than those and one more.
+  int max_components = 0;
+  // Near the limit, and when memtables wait to be flushed, writers are slowed down in proportion
+  // instead of being stopped at it.
+  bool slow_down_writes = false;
   uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
   double max_bytes_for_level_multiplier = 10;
   int num_levels = 7;

@@ -34,15 +34,17 @@ enum class Ticker : uint32_t {
   kMergeBytesRead,
   kMergeBytesWritten,
   kMergeMicros,
-  kMergeCalls,            // To memory nodes.
-  kMergeAllocations,      // Of memory nodes, for the outputs.
-  kMergeTables,           // Made by merges.
-  kMergesInPlace,         // Of a guard, back into it.
-  kMergesForSeeks,        // Of these, the ones that seeks have asked for.
-  kStallMicrosMemtables,  // Writers waited for a flush.
-  kStallMicrosLevel0,     // Writers waited for merges out of level 0.
-  kStallMicrosMemory,     // Writers waited for room on a memory node.
-  kStalls,
+  kMergeCalls,             // To memory nodes.
+  kMergeAllocations,       // Of memory nodes, for the outputs.
+  kMergeTables,            // Made by merges.
+  kMergesInPlace,          // Of a guard, back into it.
+  kMergesForSeeks,         // Of these, the ones that seeks have asked for.
+  kStallMicrosMemtables,   // Writers waited for a flush.
+  kStallMicrosLevel0,      // Writers waited for merges out of level 0.
+  kStallMicrosComponents,  // Writers waited for merges in any level.
+  kStallMicrosMemory,      // Writers waited for room on a memory node.
+  kStallMicrosSlowed,      // Writers were slowed down by Options::slow_down_writes.
+  kStalls,                 // Of all these.
   kGrants,
   kFreedBytes,
   kRetries,  // Flushes and merges that were tried again after a fault.

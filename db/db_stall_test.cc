@@ -1,0 +1,101 @@
+// What stops and slows writers when merges cannot keep up, in whole databases.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "db/test_database_testing.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+class DbStallTest : public testing::TestWithParam<CompactionStyle> {
+ protected:
+  // Merges run in this process, and so slowly that writers overtake them.
+  Options SlowMergeOptions() const {
+    Options options = node_.With(TinyOptions(), "shm");
+    options.compaction_style = GetParam();
+    options.compaction_place = CompactionPlace::kComputeNode;
+    const bool rewrites_all = GetParam() == CompactionStyle::kFullLeveling;
+    options.compaction_bandwidth = uint64_t{rewrites_all ? 64u : 10u} << 20;
+    options.component_constraint = ComponentConstraint::kGlobal;
+    options.level0_stop_writes_trigger = 1000;
+    return options;
+  }
+
+  static void Write(DB* db, uint64_t entries) {
+    Random random(7);
+    const std::string value(200, 'v');
+    for (uint64_t i = 0; i < entries; ++i) {
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(random.Uniform(20000)), value));
+    }
+  }
+
+  // The largest number of components by which the limit was exceeded while `entries` were written.
+  static int64_t WriteAndWatch(DB* db, uint64_t entries) {
+    std::atomic<bool> done{false};
+    int64_t excess = INT64_MIN;
+    std::thread watcher([&] {
+      while (!done.load()) {
+        const auto expected = static_cast<int64_t>(NumberProperty(db, "dlsm.expected-components"));
+        const auto components = static_cast<int64_t>(NumberProperty(db, "dlsm.components"));
+        excess = std::max(excess, components - 2 * expected);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    });
+    Write(db, entries);
+    done = true;
+    watcher.join();
+    return excess;
+  }
+
+  TestNode node_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Styles, DbStallTest,
+                         testing::Values(CompactionStyle::kLeveled, CompactionStyle::kFullLeveling,
+                                         CompactionStyle::kTiered, CompactionStyle::kSizeTiered,
+                                         CompactionStyle::kGuards),
+                         [](const auto& each) {
+                           return "Style" + std::to_string(static_cast<int>(each.param));
+                         });
+
+// Fails if writers are not stopped by the number of sorted runs, are stopped for ever, or if
+// memtables beyond those that were full already are let in.
+TEST_P(DbStallTest, GlobalConstraintHolds) {
+  const Options options = SlowMergeOptions();
+  const auto db = OpenOrDie(options, "db");
+  const int64_t excess = WriteAndWatch(db.get(), 30000);
+  EXPECT_LE(excess, options.max_write_buffer_number);
+  const uint64_t stalled = db->GetStatistics()->Get(Ticker::kStallMicrosComponents);
+  if (GetParam() != CompactionStyle::kSizeTiered) {
+    EXPECT_GT(stalled, 0u);
+  }
+  EXPECT_EQ(db->GetStatistics()->Get(Ticker::kStallMicrosLevel0), 0u);
+  ASSERT_OK(db->WaitForBackgroundWork());
+  EXPECT_LE(NumberProperty(db.get(), "dlsm.components"),
+            NumberProperty(db.get(), "dlsm.expected-components"));
+}
+
+// Fails if writers are stopped though slowing them was asked for, or nobody is slowed.
+TEST_P(DbStallTest, WritersCanBeSlowedInsteadOfStopped) {
+  Options options = SlowMergeOptions();
+  options.slow_down_writes = true;
+  const auto db = OpenOrDie(options, "db");
+  // At first, what can be sustained is not known.
+  Write(db.get(), 15000);
+  const auto statistics = db->GetStatistics();
+  const uint64_t slowed = statistics->Get(Ticker::kStallMicrosSlowed);
+  const uint64_t stopped = statistics->Get(Ticker::kStallMicrosComponents);
+  Write(db.get(), 30000);
+  EXPECT_GT(statistics->Get(Ticker::kStallMicrosSlowed) - slowed,
+            statistics->Get(Ticker::kStallMicrosComponents) - stopped);
+  ASSERT_OK(db->WaitForBackgroundWork());
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,53 @@
+#include "db/write_pacer.h"
+
+#include <algorithm>
+
+namespace dlsm {
+namespace {
+
+constexpr double kFreeShare = 0.5;
+constexpr double kTrickle = double{64 << 10};
+// Sleeping takes about this long at least.
+constexpr auto kSleepMin = std::chrono::microseconds(100);
+// A longer wait is one for the next writes to end: nobody is asked to be away for longer.
+constexpr auto kSleepMax = std::chrono::milliseconds(100);
+
+}  // namespace
+
+double PaceFor(double used_share, double sustained_rate) {
+  if (used_share <= kFreeShare || sustained_rate <= 0) return 0;
+  const double left = std::max(0.0, 1 - used_share) / (1 - kFreeShare);
+  return std::max(kTrickle, 2 * left * sustained_rate);
+}
+
+void SustainedRate::Add(uint64_t bytes, Clock::time_point now) {
+  samples_[count_++ % kSamples] = Sample{now, bytes};
+}
+
+double SustainedRate::Get(Clock::time_point now) const {
+  if (count_ < 2) return 0;
+  const size_t first = count_ <= kSamples ? 0 : count_ - kSamples;
+  const Sample& oldest = samples_[first % kSamples];
+  uint64_t bytes = 0;
+  // The oldest is where time begins.
+  for (size_t i = first + 1; i < count_; ++i) bytes += samples_[i % kSamples].bytes;
+  const std::chrono::duration<double> took = now - oldest.when;
+  return took.count() > 0 ? static_cast<double>(bytes) / took.count() : 0;
+}
+
+std::chrono::nanoseconds WritePacer::Take(uint64_t bytes, Clock::time_point now) {
+  const double rate = rate_.load(std::memory_order_relaxed);
+  if (rate <= 0) return {};
+  const int64_t now_ns = now.time_since_epoch().count();
+  const auto cost = static_cast<int64_t>(static_cast<double>(bytes) * 1e9 / rate);
+  int64_t next = next_.load(std::memory_order_relaxed);
+  int64_t start;
+  do {
+    start = std::max(next, now_ns);  // Time in which nobody wrote is not saved up.
+  } while (!next_.compare_exchange_weak(next, start + cost, std::memory_order_relaxed));
+  const std::chrono::nanoseconds wait(start - now_ns);
+  if (wait < kSleepMin) return {};
+  return std::min<std::chrono::nanoseconds>(wait, kSleepMax);
+}
+
+}  // namespace dlsm

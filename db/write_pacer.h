@@ -1,0 +1,58 @@
+// Spreads writes over time, when a store that falls behind is to slow its writers down before it
+// must stop them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace dlsm {
+
+// Bytes of writes a second when `used_share` of a limit is used up and `sustained_rate` is what
+// came through of late, waits included. No limit (0) up to the half; there twice the sustained
+// rate, at three quarters just that, and less with what is left: so where writes come too fast for
+// merges, the share settles between a half and one (the spring of bLSM, section 4.3). Never less
+// than a trickle.
+double PaceFor(double used_share, double sustained_rate);
+
+// Who asks when each memtable is full can tell the sustained rate.
+class SustainedRate {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void Add(uint64_t bytes, Clock::time_point now);
+  // Bytes a second over the last ones; 0: not known yet.
+  double Get(Clock::time_point now) const;
+
+ private:
+  struct Sample {
+    Clock::time_point when;
+    uint64_t bytes = 0;
+  };
+  static constexpr size_t kSamples = 8;
+  std::array<Sample, kSamples> samples_;
+  size_t count_ = 0;
+};
+
+// Thread-safe. All writers together keep to one rate, in the order in which they ask.
+class WritePacer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // 0: no limit.
+  void SetRate(double bytes_per_second) {
+    rate_.store(bytes_per_second, std::memory_order_relaxed);
+  }
+  // How long the caller shall wait now that it is about to write `bytes`. Waits too short to be
+  // slept are owed by those who come next.
+  std::chrono::nanoseconds Take(uint64_t bytes, Clock::time_point now);
+
+ private:
+  // Relaxed: a rate that arrives a write late does no harm.
+  std::atomic<double> rate_{0};
+  std::atomic<int64_t> next_{0};  // On the clock, when all that was taken will have been written.
+};
+
+}  // namespace dlsm
