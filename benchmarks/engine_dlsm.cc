@@ -196,6 +196,7 @@ class DlsmEngine : public Engine {
     }
     TreeState tree = TreeOfLevels(tables);
     tree.components = Number("dlsm.components");
+    tree.pending_bytes = Number("dlsm.pending-merge-bytes");
     return tree;
   }
   std::string Stats() override {

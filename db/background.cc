@@ -120,6 +120,17 @@ Background::ComponentLimits Background::LimitsOf(const Version& version) const {
   return limits;
 }
 
+uint64_t Background::PendingBytes(const Version& version) const {
+  port::MutexLock lock(mutex_);
+  return policy_->PendingBytes(version);
+}
+
+void Background::LimitLevel0Merges(size_t tables) {
+  port::MutexLock lock(mutex_);
+  policy_->LimitLevel0Merges(tables);
+  changed_.SignalAll();
+}
+
 void Background::NoteOutcome(Failures Background::*failures, const Status& status) {
   // Work that was cancelled because the database closes has not failed.
   if (status.IsAborted() && stopping_.load(std::memory_order_acquire)) return;

@@ -70,6 +70,9 @@ class Background {
     size_t max = 0;
   };
   ComponentLimits LimitsOf(const Version& version) const LOCKS_EXCLUDED(mutex_);
+  // As in MergePolicy.
+  uint64_t PendingBytes(const Version& version) const LOCKS_EXCLUDED(mutex_);
+  void LimitLevel0Merges(size_t tables) LOCKS_EXCLUDED(mutex_);
 
   // Ends all threads; work under way is finished, or cancelled where it can be. Idempotent.
   void Stop() LOCKS_EXCLUDED(mutex_);

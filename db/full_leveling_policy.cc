@@ -40,6 +40,17 @@ class FullLevelingPolicy final : public MergePolicy {
     return config_.level0_trigger + std::max<size_t>(1, LevelsInUse(version));
   }
 
+  uint64_t PendingBytes(const Version& version) const override {
+    uint64_t pending = 0;
+    for (size_t level = 0; level + 1 < version.levels().size(); ++level) {
+      if (!IsFull(version, level)) continue;
+      pending += version.levels()[level].bytes() + version.levels()[level + 1].bytes();
+    }
+    return pending;
+  }
+
+  void LimitLevel0Merges(size_t tables) override { level0_tables_max_ = tables; }
+
  private:
   bool IsFull(const Version& version, size_t level) const {
     const Level& of = version.levels()[level];
@@ -49,12 +60,13 @@ class FullLevelingPolicy final : public MergePolicy {
                std::pow(config_.multiplier, static_cast<double>(level - 1));
   }
 
-  static std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,
-                                            size_t level) {
+  std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,
+                                     size_t level) const {
     MergePick pick;
     pick.level = level;
     pick.target_level = level + 1;
     pick.inputs = version.levels()[level].AllTables();
+    if (level == 0) pick.inputs = OldestOf(std::move(pick.inputs), level0_tables_max_);
     pick.target_inputs = version.levels()[level + 1].AllTables();
     if (pick.inputs.empty() || AnyBusy(pick.inputs, busy) || AnyBusy(pick.target_inputs, busy)) {
       return std::nullopt;
@@ -66,6 +78,7 @@ class FullLevelingPolicy final : public MergePolicy {
   }
 
   const LeveledPolicyConfig config_;
+  size_t level0_tables_max_ = 0;
 };
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "db/components.h"
@@ -40,11 +41,7 @@ class GuardsPolicy final : public MergePolicy {
   explicit GuardsPolicy(const GuardsPolicyConfig& config) : config_(config) {}
 
   std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
-    std::vector<Candidate> candidates;
-    CollectLevel0(version, &candidates);
-    for (size_t level = 1; level < version.levels().size(); ++level) {
-      CollectGuards(version, level, &candidates);
-    }
+    std::vector<Candidate> candidates = CandidatesOf(version);
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
     for (const Candidate& candidate : candidates) {
@@ -81,6 +78,16 @@ class GuardsPolicy final : public MergePolicy {
     return Bottom(version) + 1;
   }
 
+  uint64_t PendingBytes(const Version& version) const override {
+    std::set<const Guard*> due;  // One can be due for two reasons.
+    for (const Candidate& candidate : CandidatesOf(version)) {
+      if (!candidate.for_seeks) due.insert(candidate.guard);
+    }
+    uint64_t pending = 0;
+    for (const Guard* guard : due) pending += BytesOf(guard->tables);
+    return pending;
+  }
+
   size_t ExpectedComponents(const Version& version) const override {
     return config_.level0_trigger + config_.runs_max * std::max<size_t>(1, LevelsInUse(version));
   }
@@ -110,6 +117,15 @@ class GuardsPolicy final : public MergePolicy {
   size_t GuardsMax(size_t level) const {
     const double pieces = BytesMax(level - 1) / static_cast<double>(config_.table_bytes_max);
     return static_cast<size_t>(std::clamp(pieces, 1.0, 1e9));
+  }
+
+  std::vector<Candidate> CandidatesOf(const Version& version) const {
+    std::vector<Candidate> candidates;
+    CollectLevel0(version, &candidates);
+    for (size_t level = 1; level < version.levels().size(); ++level) {
+      CollectGuards(version, level, &candidates);
+    }
+    return candidates;
   }
 
   void CollectLevel0(const Version& version, std::vector<Candidate>* candidates) const {

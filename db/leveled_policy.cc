@@ -54,6 +54,23 @@ class LeveledPolicy final : public MergePolicy {
     return config_.level0_trigger + std::max<size_t>(1, LevelsInUse(version));
   }
 
+  uint64_t PendingBytes(const Version& version) const override {
+    double pending = 0;
+    for (size_t level = 0; level + 1 < version.levels().size(); ++level) {
+      const double score = Score(version, level);
+      if (score < 1) continue;
+      const auto bytes = static_cast<double>(version.levels()[level].bytes());
+      const auto below = static_cast<double>(version.levels()[level + 1].bytes());
+      // Level 0 goes as a whole, of others what is too much and at least a table, each with its
+      // share of the next.
+      const double table = 1 / static_cast<double>(version.levels()[level].table_count());
+      pending += (level == 0 ? 1 : std::max(1 - 1 / score, table)) * (bytes + below);
+    }
+    return static_cast<uint64_t>(std::ceil(pending));
+  }
+
+  void LimitLevel0Merges(size_t tables) override { level0_tables_max_ = tables; }
+
  private:
   double Score(const Version& version, size_t level) const {
     if (level == 0) {
@@ -81,12 +98,12 @@ class LeveledPolicy final : public MergePolicy {
            AnyBusy(version.levels()[1].AllTables(), busy);
   }
 
-  // All of level 0: its tables overlap, and a merge must take the oldest without a gap.
-  static std::optional<MergePick> PickLevel0(const Version& version, const TablesInMerge& busy) {
+  // Its tables overlap, and a merge must take the oldest without a gap.
+  std::optional<MergePick> PickLevel0(const Version& version, const TablesInMerge& busy) const {
     MergePick pick;
     pick.level = 0;
     pick.target_level = 1;
-    pick.inputs = version.levels()[0].AllTables();
+    pick.inputs = OldestOf(version.levels()[0].AllTables(), level0_tables_max_);
     return Complete(version, busy, std::move(pick));
   }
 
@@ -206,6 +223,7 @@ class LeveledPolicy final : public MergePolicy {
   }
 
   const LeveledPolicyConfig config_;
+  size_t level0_tables_max_ = 0;
   std::vector<std::string> cursors_;  // By level: the smallest key of the table merged last.
 };
 

@@ -277,9 +277,30 @@ TEST(LeveledPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.deeper_order = Guard::Order::kByKey;
     config.key_count = 1000;
     config.sequential = seed % 7 == 0;
-    PolicySimulation simulation(config, NewLeveledPolicy(policy));
+    auto limited = NewLeveledPolicy(policy);
+    if (seed % 3 == 0) limited->LimitLevel0Merges(2);
+    PolicySimulation simulation(config, std::move(limited));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
     ASSERT_TRUE(simulation.CompactAll()) << "seed " << seed;
+  }
+}
+
+// Fails if a limited merge out of level 0 takes another number of tables, or not the oldest.
+TEST(LeveledPolicyTest, LimitsMergesOutOfLevel0) {
+  const Version version = MakeVersion({{{5, "a", "z", 9, 9, 10},
+                                        {4, "a", "z", 8, 8, 10},
+                                        {3, "a", "z", 7, 7, 10},
+                                        {2, "a", "z", 6, 6, 10},
+                                        {1, "a", "z", 5, 5, 10}},
+                                       {}});
+  LeveledPolicyConfig config = SmallConfig();
+  config.level0_trigger = 3;
+  for (const auto& policy : {NewLeveledPolicy(config), NewFullLevelingPolicy(config)}) {
+    EXPECT_EQ(policy->Pick(version, {})->inputs.size(), 5u);
+    policy->LimitLevel0Merges(3);
+    EXPECT_EQ(NumbersOf(policy->Pick(version, {})->inputs), (std::vector<uint64_t>{3, 2, 1}));
+    policy->LimitLevel0Merges(0);
+    EXPECT_EQ(policy->Pick(version, {})->inputs.size(), 5u);
   }
 }
 

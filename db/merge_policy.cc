@@ -16,6 +16,13 @@ bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
   return deletes || !target_inputs.empty() || (in_place() && CountRuns(comparator, inputs) > 1);
 }
 
+std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max) {
+  if (max != 0 && tables.size() > max) {
+    tables.erase(tables.begin(), tables.end() - static_cast<ptrdiff_t>(max));
+  }
+  return tables;
+}
+
 bool AnyBusy(const std::vector<TableRef>& tables, const TablesInMerge& busy) {
   return std::any_of(tables.begin(), tables.end(),
                      [&busy](const TableRef& table) { return busy.count(table->number()) != 0; });

@@ -72,6 +72,13 @@ class MergePolicy {
   // The most components (CountComponents) that a tree of this size has where merges keep up. With
   // more, a merge is due.
   virtual size_t ExpectedComponents(const Version& version) const = 0;
+  // About how many bytes the merges that are due would read; 0 if none is.
+  virtual uint64_t PendingBytes(const Version& version) const = 0;
+  // Merges out of level 0 take at most so many of its tables, the oldest; 0: all. Only leveled
+  // policies need such a limit to measure what can be sustained: with them a merge that takes more
+  // is cheaper for each byte, so that a store that has fallen behind looks faster than it is (Luo &
+  // Carey section 6.2).
+  virtual void LimitLevel0Merges(size_t /*tables*/) {}
 };
 
 // The keys of `outputs` (ascending, of a merge into `level`) that are to be guards there, as
@@ -89,6 +96,8 @@ VersionEdit EditOf(const MergePick& pick, const Version& version,
 
 // What policies share.
 bool AnyBusy(const std::vector<TableRef>& tables, const TablesInMerge& busy);
+// Of tables that lie newest first; `max` 0: all.
+std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max);
 // The ranges of `tables`, sorted and disjoint, as MergeOptions::older wants them.
 std::vector<KeyRange> RangesOf(const InternalKeyComparator& comparator,
                                const std::vector<TableRef>& tables);

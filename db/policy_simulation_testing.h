@@ -74,6 +74,7 @@ class PolicySimulation {
     }
     // Or writers that a limit on components has stopped would wait for merges that are not due.
     EXPECT_LE(CountComponents(*version_), policy_->ExpectedComponents(*version_));
+    EXPECT_EQ(policy_->PendingBytes(*version_), 0u);
     return true;
   }
 
@@ -161,8 +162,11 @@ class PolicySimulation {
 
   bool Start() {
     const auto pick = policy_->Pick(*version_, busy_);
-    if (pick.has_value()) Begin(*pick);
-    return pick.has_value();
+    if (!pick.has_value()) return false;
+    // Whoever waits for merges must see that there are some.
+    EXPECT_TRUE(pick->for_seeks || policy_->PendingBytes(*version_) > 0);
+    Begin(*pick);
+    return true;
   }
 
   void Begin(const MergePick& pick) {

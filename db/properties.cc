@@ -32,6 +32,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = std::to_string(CountComponents(*version));
   } else if (name == "dlsm.expected-components") {
     *value = std::to_string(db_.background_->LimitsOf(*version).expected);
+  } else if (name == "dlsm.pending-merge-bytes") {
+    *value = std::to_string(db_.background_->PendingBytes(*version));
   } else if (name == "dlsm.stalls") {
     *value = Stalls();
   } else if (name == "dlsm.guards") {

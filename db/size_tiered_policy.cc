@@ -52,6 +52,17 @@ class SizeTieredPolicy final : public MergePolicy {
            static_cast<size_t>(std::ceil(std::log(growth) / std::log(1 + config_.ratio)));
   }
 
+  uint64_t PendingBytes(const Version& version) const override {
+    const std::vector<std::vector<TableRef>> runs = FreeRuns(version, {});
+    size_t begin = 0;
+    size_t end = 0;
+    uint64_t pending = 0;
+    if (Choose(runs, &begin, &end)) {
+      for (size_t i = begin; i < end; ++i) pending += BytesOf(runs[i]);
+    }
+    return pending;
+  }
+
  private:
   // The runs newer than all that take part in a merge.
   static std::vector<std::vector<TableRef>> FreeRuns(const Version& version,

@@ -16,10 +16,7 @@ class TieredPolicy final : public MergePolicy {
 
   std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
     for (size_t level = 0; level < version.levels().size(); ++level) {
-      const std::vector<TableRef>& tables = version.levels()[level].sentinel().tables;
-      const bool full = level == 0 ? tables.size() >= config_.level0_trigger
-                                   : CountRuns(version.comparator(), tables) >= config_.runs_max;
-      if (!full) continue;
+      if (!IsFull(version, level)) continue;
       std::optional<MergePick> pick = PickLevel(version, busy, level);
       if (pick.has_value()) return pick;
     }
@@ -45,7 +42,21 @@ class TieredPolicy final : public MergePolicy {
     return config_.level0_trigger + config_.runs_max * std::max<size_t>(1, LevelsInUse(version));
   }
 
+  uint64_t PendingBytes(const Version& version) const override {
+    uint64_t pending = 0;
+    for (size_t level = 0; level < version.levels().size(); ++level) {
+      if (IsFull(version, level)) pending += version.levels()[level].bytes();
+    }
+    return pending;
+  }
+
  private:
+  bool IsFull(const Version& version, size_t level) const {
+    const std::vector<TableRef>& tables = version.levels()[level].sentinel().tables;
+    return level == 0 ? tables.size() >= config_.level0_trigger
+                      : CountRuns(version.comparator(), tables) >= config_.runs_max;
+  }
+
   std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,
                                      size_t level) const {
     if (level + 1 == version.levels().size()) return PickInPlace(version, busy, level);
