@@ -109,6 +109,11 @@ def check_variants(program):
                   ["--histogram"], ["--seed=7"], ["--fixed_compute_shards_num=1"],
                   ["--write_buffer_size=65536", "--target_file_size_base=65536",
                    "--max_bytes_for_level_base=262144"],
+                  ["--component_constraint=global", "--max_components=50", "--slow_down_writes"],
+                  *([f"--compaction_style={style}", "--write_buffer_size=65536",
+                     "--target_file_size_base=65536", "--max_bytes_for_level_base=131072"]
+                    for style in ("leveled", "guards", "leveled_choose_best", "full_leveling",
+                                  "tiered", "size_tiered")),
                   ["--simulated_rtt_ns=2000", "--simulated_gbit_per_second=100"]):
         measure(program, f"--num={NUM}", fill_and_read, *flags)
 
@@ -174,6 +179,9 @@ def check_wrong_flags(program):
             (["--distribution=normal"], "zipfian"),
             (["--zipf_theta=-1"], "--zipf_theta"),
             (["--table_format=column"], "byte, block"),
+            (["--compaction_style=flat"], "size_tiered"),
+            (["--component_constraint=none"], "local, global"),
+            (["--max_components=-1"], "--max_components"),
             (["--compaction_place=moon"], "memory_node, compute_node"),
             (["--compression_type=zip"], "snappy"),
             (["--compression_type=snappy"], "--table_format=block"),

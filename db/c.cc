@@ -432,6 +432,28 @@ void dlsm_options_set_compaction_place(dlsm_options_t* options, int value) {
   options->options.compaction_place = ToEnum<dlsm::CompactionPlace>(value);
 }
 
+void dlsm_options_set_compaction_style(dlsm_options_t* options, int value) {
+  options->options.compaction_style = ToEnum<dlsm::CompactionStyle>(value);
+}
+void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value) {
+  options->options.max_tables_per_guard = value;
+}
+void dlsm_options_set_merge_scheduler(dlsm_options_t* options, int value) {
+  options->options.merge_scheduler = ToEnum<dlsm::MergeSchedule>(value);
+}
+void dlsm_options_set_compaction_bandwidth(dlsm_options_t* options, uint64_t bytes_per_second) {
+  options->options.compaction_bandwidth = bytes_per_second;
+}
+void dlsm_options_set_component_constraint(dlsm_options_t* options, int value) {
+  options->options.component_constraint = ToEnum<dlsm::ComponentConstraint>(value);
+}
+void dlsm_options_set_max_components(dlsm_options_t* options, int value) {
+  options->options.max_components = value;
+}
+void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value) {
+  options->options.slow_down_writes = value != 0;
+}
+
 dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void*),
                                           int (*compare)(void*, const char*, size_t, const char*,
                                                          size_t),

@@ -262,6 +262,35 @@ TEST_F(CTest, EveryTableFormatAndPlace) {
   }
 }
 
+// Fails if a setter sets another option, or a value of the enum means another style.
+TEST_F(CTest, EveryCompactionStyle) {
+  dlsm_options_set_write_buffer_size(options_, 65536);
+  dlsm_options_set_merge_scheduler(options_, dlsm_fair);
+  dlsm_options_set_component_constraint(options_, dlsm_global_constraint);
+  dlsm_options_set_max_components(options_, 100);
+  dlsm_options_set_slow_down_writes(options_, 1);
+  dlsm_options_set_max_tables_per_guard(options_, 4);
+  dlsm_options_set_compaction_place(options_, dlsm_compute_node);
+  dlsm_options_set_compaction_bandwidth(options_, uint64_t{1} << 30);
+  for (const int style : {dlsm_leveled, dlsm_guards, dlsm_leveled_choose_best, dlsm_full_leveling,
+                          dlsm_tiered, dlsm_size_tiered}) {
+    SCOPED_TRACE(testing::Message() << "style " << style);
+    dlsm_options_set_compaction_style(options_, style);
+    ASSERT_NO_FATAL_FAILURE(Open());
+    for (int i = 0; i < 2000; ++i) Put(std::to_string(i % 1000), std::string(500, 'v'));
+    dlsm_compact_range(db_, nullptr, 0, nullptr, 0);
+    EXPECT_EQ(Get("999"), std::string(500, 'v'));
+    // Of guards alone are there several; of size-tiered runs all are in level 0.
+    char* const guards = dlsm_property_value(db_, "dlsm.guards");
+    const bool in_level0 = std::string(guards).rfind("level 0", 0) == 0;
+    EXPECT_EQ(in_level0, style == dlsm_size_tiered) << guards;
+    dlsm_free(guards);
+    ASSERT_NO_FATAL_FAILURE(Close());
+    dlsm_destroy_db(options_, name_.c_str(), error_.out());
+    ASSERT_EQ(error_.text(), "");
+  }
+}
+
 // Fails if an option that the enum does not know becomes one that it does.
 TEST_F(CTest, UnknownEnumValuesAreErrors) {
   for (const int value : {-1, 2, 256, 257}) {

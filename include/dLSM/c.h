@@ -146,6 +146,26 @@ void dlsm_options_set_table_format(dlsm_options_t* options, int value);
 enum { dlsm_memory_node = 0, dlsm_compute_node = 1 };
 void dlsm_options_set_compaction_place(dlsm_options_t* options, int value);
 
+enum {
+  dlsm_leveled = 0,
+  dlsm_guards,
+  dlsm_leveled_choose_best,
+  dlsm_full_leveling,
+  dlsm_tiered,
+  dlsm_size_tiered
+};
+void dlsm_options_set_compaction_style(dlsm_options_t* options, int value);
+void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value);
+
+enum { dlsm_single = 0, dlsm_fair, dlsm_greedy, dlsm_spring_and_gear };
+void dlsm_options_set_merge_scheduler(dlsm_options_t* options, int value);
+void dlsm_options_set_compaction_bandwidth(dlsm_options_t* options, uint64_t bytes_per_second);
+
+enum { dlsm_local_constraint = 0, dlsm_global_constraint = 1 };
+void dlsm_options_set_component_constraint(dlsm_options_t* options, int value);
+void dlsm_options_set_max_components(dlsm_options_t* options, int value);
+void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value);
+
 /* -------- Comparators */
 
 dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void* state),
