@@ -49,6 +49,11 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   }
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();
+  if (cut_off_.contains(peer.connection)) {
+    return Status::IOError(
+        "the access of this connection to the memory node's memory ended with its last session; "
+        "connect again");
+  }
   DLSM_RETURN_IF_ERROR(CheckOpenableLocked(request));
   SessionId id{};
   DLSM_RETURN_IF_ERROR(NewSessionIdLocked(&id));
@@ -63,6 +68,7 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   Session session;
   session.database = found->second;
   session.client = peer.name;
+  if (!peer.data_token.empty()) session.tokens.push_back(peer.data_token);
   session.connection = peer.connection;
   session.ends_at = options_.clock() + options_.lease;
   sessions_.emplace(id, std::move(session));
@@ -93,6 +99,14 @@ Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) co
   if (request.error_if_exists) {
     return Status::InvalidArgument(
         fmt::format("database '{}' exists (error_if_exists is true)", request.name));
+  }
+  for (const auto& [id, revocation] : revocations_) {
+    if (revocation.database != found->second) continue;
+    return Status::TimedOut(fmt::format(
+        "database '{}' was open by {}, whose access to its memory is being taken away{}{}; try "
+        "again",
+        request.name, revocation.client, revocation.failure.ok() ? "" : ", in vain so far: ",
+        revocation.failure.message().ToStringView()));
   }
   const SessionId holder = found->second->session;
   if (holder == SessionId{}) return Status::OK();
@@ -128,6 +142,9 @@ Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
                     static_cast<uint32_t>(options_.node), Seconds(options_.lease)));
   }
   Session& found = (*session)->second;
+  const bool known = peer.data_token.empty() || std::find(found.tokens.begin(), found.tokens.end(),
+                                                          peer.data_token) != found.tokens.end();
+  if (!known) found.tokens.push_back(peer.data_token);
   found.connection = peer.connection;
   found.connected = true;
   found.ends_at = options_.clock() + options_.lease;
@@ -140,12 +157,16 @@ Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& req
   return FindSessionLocked(peer, request.session, &session);
 }
 
-Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& request) {
-  const port::MutexLock lock(mutex_);
-  SessionMap::iterator session;
-  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
-  Log().info("database '{}' is closed", session->second.database->name);
-  EndSessionLocked(session);
+Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& request,
+                            std::function<void()> done) {
+  {
+    const port::MutexLock lock(mutex_);
+    SessionMap::iterator session;
+    DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+    Log().info("database '{}' is closed", session->second.database->name);
+    EndSessionLocked(session, /*closed=*/true, &done);
+  }
+  if (done) done();
   return Status::OK();
 }
 
@@ -157,6 +178,7 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
     session.connected = false;
     session.ends_at = std::min(session.ends_at, grace_end);
   }
+  cut_off_.erase(peer.connection);
   // Nobody is left to take the answer, and with it the outputs.
   for (const auto& [key, merge] : merges_) {
     if (merge->connection == peer.connection) {
@@ -180,19 +202,79 @@ void DatabaseTable::EndExpiredSessionsLocked() {
     Log().warn("the session of {} with database '{}' has ended: {}", next->second.client,
                next->second.database->name,
                next->second.connected ? "its lease ran out" : "its connection is lost");
-    next = EndSessionLocked(next);
+    std::function<void()> nobody_waits;
+    next = EndSessionLocked(next, /*closed=*/false, &nobody_waits);
   }
 }
 
-DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::iterator session) {
+// Takes *done over if it is to be called later.
+DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::iterator session,
+                                                                    bool closed,
+                                                                    std::function<void()>* done) {
   for (const auto& [key, merge] : merges_) {
     if (merge->session == session->first) merge->cancelled.store(true, std::memory_order_relaxed);
   }
-  Database& database = *session->second.database;
-  ReleaseLocked(database, std::exchange(database.held, ByteRanges()));
-  database.session = SessionId{};
-  if (database.manifest_version == 0) databases_.erase(database.name);
+  const std::shared_ptr<Database> database = session->second.database;
+  ByteRanges held = std::exchange(database->held, ByteRanges());
+  std::vector<std::string> tokens = TokensToRevokeLocked(session->second, closed);
+  if (tokens.empty()) {
+    ReleaseLocked(*database, std::move(held));
+  } else {
+    database->fenced = std::move(held);
+    if (session->second.connected) cut_off_.insert(session->second.connection);
+    const uint64_t id = next_revocation_++;
+    revocations_.emplace(
+        id, Revocation{database, session->second.client, Status::OK(), std::exchange(*done, {})});
+    options_.revoker->Revoke(std::move(tokens),
+                             [this, id](const Status& status) { AccessRevoked(id, status); });
+  }
+  database->session = SessionId{};
+  if (database->manifest_version == 0) databases_.erase(database->name);
   return sessions_.erase(session);
+}
+
+std::vector<std::string> DatabaseTable::TokensToRevokeLocked(const Session& session,
+                                                             bool closed) const {
+  if (options_.revoker == nullptr) return {};
+  std::vector<std::string> tokens = session.tokens;
+  if (!closed) return tokens;
+  for (const auto& [id, other] : sessions_) {
+    if (&other == &session) continue;
+    std::erase_if(tokens, [&other = other](const std::string& token) {
+      return std::find(other.tokens.begin(), other.tokens.end(), token) != other.tokens.end();
+    });
+  }
+  return tokens;
+}
+
+void DatabaseTable::AccessRevoked(uint64_t id, const Status& status) {
+  std::function<void()> done;
+  {
+    const port::MutexLock lock(mutex_);
+    const auto found = revocations_.find(id);
+    assert(found != revocations_.end());
+    Revocation& revocation = found->second;
+    Database& database = *revocation.database;
+    done = std::exchange(revocation.done, {});
+    if (status.ok()) {
+      if (!revocation.failure.ok()) {
+        Log().info("{} bytes of database '{}' are in quarantine no more", database.fenced.bytes(),
+                   database.name);
+      }
+      ReleaseLocked(database, std::exchange(database.fenced, ByteRanges()));
+      revocations_.erase(found);
+    } else {
+      if (revocation.failure.ok() && !status.IsAborted()) {
+        Log().error(
+            "{} bytes of database '{}' are in quarantine, because the access of {} to them could "
+            "not be taken away: {}; it is tried again, and they are not used before that has "
+            "succeeded",
+            database.fenced.bytes(), database.name, revocation.client, status.ToString());
+      }
+      revocation.failure = status;
+    }
+  }
+  if (done) done();
 }
 
 // ---- Memory
@@ -309,6 +391,7 @@ void DatabaseTable::ReleaseLocked(const Database& database, ByteRanges candidate
   if (candidates.empty()) return;
   candidates.Remove(database.held);
   candidates.Remove(database.live);
+  candidates.Remove(database.fenced);
   for (const auto& [key, merge] : merges_) {
     if (merge->database.get() == &database) candidates.Remove(merge->inputs);
   }
@@ -424,6 +507,7 @@ ListDatabasesReply DatabaseTable::List() const {
   for (const auto& [name, database] : databases_) {
     ByteRanges kept = database->held;
     kept.Add(database->live);
+    kept.Add(database->fenced);
     reply.databases.push_back({name, kept.bytes(), database->session != SessionId{}});
   }
   return reply;
@@ -438,6 +522,15 @@ void DatabaseTable::Describe(NodeStatisticsReply* statistics) const {
   statistics->sessions = sessions_.size();
 }
 
+uint64_t DatabaseTable::quarantined_bytes() const {
+  const port::MutexLock lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [id, revocation] : revocations_) {
+    if (!revocation.failure.ok()) bytes += revocation.database->fenced.bytes();
+  }
+  return bytes;
+}
+
 Status DatabaseTable::CheckInvariants() const {
   const port::MutexLock lock(mutex_);
   DLSM_RETURN_IF_ERROR(allocator_.CheckInvariants());
@@ -446,6 +539,9 @@ Status DatabaseTable::CheckInvariants() const {
     ByteRanges& ranges = owned[database.get()];
     ranges.Add(database->held);
     ranges.Add(database->live);
+  }
+  for (const auto& [id, revocation] : revocations_) {
+    owned[revocation.database.get()].Add(revocation.database->fenced);
   }
   uint64_t bytes = 0;
   for (const auto& [key, merge] : merges_) {

@@ -1,10 +1,12 @@
 // The databases of a memory node: who has which open, and who owns which bytes.
 //
-// Every byte that is allocated belongs to one database, for at least one of three reasons:
+// Every byte that is allocated belongs to one database, for at least one of these reasons:
 //
 //   held     by its session: granted to it or merged for it, and not yet given back
 //   live     its manifest refers to it
 //   in use   a merge reads it, or writes its output there
+//   fenced   its session has ended, but it is not yet certain that the session's client no longer
+//            reaches it one-sided: requests that are on their way would hit whoever gets it next
 //
 // and is free again when the last reason is gone, whatever order they go in:
 //
@@ -13,11 +15,17 @@
 //                              no longer names them: so a handle that dies leaves its last manifest
 //                              whole
 //   a new manifest             replaces `live`
-//   the end of a session       ends all of its `held`
+//   the end of a session       turns all of its `held` into `fenced`
+//   a confirmed revocation     of the client's access ends `fenced`; one that fails is tried again,
+//                              and the bytes are quarantined until then
 //   the end of a merge         ends `in use`; its outputs are held if its session still exists
 //
 // A session ends when it is closed, when its lease runs out, or when it has had no connection for
-// the grace period. The next session of a database starts by holding what is live.
+// the grace period. The next session of a database starts by holding what is live, once nothing of
+// it is fenced.
+//
+// A client that closes one of several sessions that it has over the same data token keeps its
+// access, and nothing is fenced: it has said that it is done with that memory.
 #pragma once
 
 #include <atomic>
@@ -26,10 +34,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "dLSM/status.h"
+#include "memory_node/access_revoker.h"
 #include "memory_node/byte_ranges.h"
 #include "port/mutex.h"
 #include "util/extent_allocator.h"
@@ -54,6 +64,9 @@ struct DatabaseTableOptions {
   // What to do when it is full, besides deleting data; for messages.
   std::string full_remedy = "start Server with more memory";
   std::function<Clock::time_point()> clock = [] { return Clock::now(); };
+  // Takes access away, and tells the outcome later, from another thread; outlives the table. Null
+  // where clients reach nothing that could be taken away.
+  AccessRevoker* revoker = nullptr;
 };
 
 class MergeHold;
@@ -65,8 +78,9 @@ class DatabaseTable {
   // All MergeHolds are gone.
   ~DatabaseTable();
 
-  // Busy if a session that has a connection has it open; TimedOut if one without has: that one will
-  // come back or end within the grace period.
+  // Busy if a session that has a connection has it open; TimedOut if one without has, which will
+  // come back or end within the grace period, or if the access of the last one's client is just
+  // being taken away. IOError if that of this peer has been.
   Status Open(const RpcPeer& peer, const OpenDatabaseRequest& request, OpenDatabaseReply* reply);
 
   // These renew the lease of the session and tie it to the peer's connection. IOError when there is
@@ -75,7 +89,10 @@ class DatabaseTable {
   Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
   Status Free(const RpcPeer& peer, const FreeRequest& request);
   Status PutManifest(const RpcPeer& peer, const PutManifestRequest& request);
-  Status Close(const RpcPeer& peer, const CloseDatabaseRequest& request);
+  // Unless it returns an error, calls `done` once: when the session's memory is free, or the first
+  // attempt to take its client's access away has failed. Before it returns, if there is none.
+  Status Close(
+      const RpcPeer& peer, const CloseDatabaseRequest& request, std::function<void()> done = [] {});
 
   Status Destroy(const DestroyDatabaseRequest& request);
   ListDatabasesReply List() const;
@@ -90,6 +107,8 @@ class DatabaseTable {
   void EndExpiredSessions();
 
   void Describe(NodeStatisticsReply* statistics) const;
+  // What is kept from use because the access of its former client could not be taken away so far.
+  uint64_t quarantined_bytes() const;
   // Corruption unless every allocated byte has exactly one owner.
   Status CheckInvariants() const;
 
@@ -101,6 +120,7 @@ class DatabaseTable {
     std::string name;
     ByteRanges held;
     ByteRanges live;
+    ByteRanges fenced;
     uint64_t manifest_version = 0;  // 0: none was ever put.
     std::string manifest;
     SessionId session{};  // 0: not open.
@@ -109,9 +129,18 @@ class DatabaseTable {
   struct Session {
     std::shared_ptr<Database> database;
     std::string client;
+    std::vector<std::string> tokens;  // All those that its calls came with.
     uint64_t connection = 0;
     bool connected = true;
     Clock::time_point ends_at;
+  };
+
+  // A session has ended, and its client's access is being taken away.
+  struct Revocation {
+    std::shared_ptr<Database> database;
+    std::string client;
+    Status failure;              // Of the last attempt.
+    std::function<void()> done;  // Empty once it has been called.
   };
 
   struct Merge {
@@ -131,8 +160,12 @@ class DatabaseTable {
   Status CheckOpenableLocked(const OpenDatabaseRequest& request) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NewSessionIdLocked(SessionId* id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  SessionMap::iterator EndSessionLocked(SessionMap::iterator session)
+  SessionMap::iterator EndSessionLocked(SessionMap::iterator session, bool closed,
+                                        std::function<void()>* done)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::string> TokensToRevokeLocked(const Session& session, bool closed) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
   void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Frees those of `candidates` that `database` has no reason left to keep.
@@ -158,6 +191,10 @@ class DatabaseTable {
   std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
   SessionMap sessions_ GUARDED_BY(mutex_);
   std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
+  std::map<uint64_t, Revocation> revocations_ GUARDED_BY(mutex_);
+  uint64_t next_revocation_ GUARDED_BY(mutex_) = 0;
+  // Connections whose token has been taken away, for as long as they last.
+  std::set<uint64_t> cut_off_ GUARDED_BY(mutex_);
 };
 
 // What one merge holds: its inputs, so that they stay where they are until it has ended, and its

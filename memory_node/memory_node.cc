@@ -15,8 +15,8 @@ namespace {
 // Ends sessions so much late, at most.
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(200);
 
-DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options,
-                                    const ExportedRegion& region) {
+DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const ExportedRegion& region,
+                                    AccessRevoker* revoker) {
   DatabaseTableOptions made;
   made.node = options.node;
   made.region = region.info().id;
@@ -27,6 +27,7 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options,
   made.grace = options.grace;
   made.full_remedy = options.full_remedy;
   made.clock = options.clock;
+  made.revoker = revoker;
   return made;
 }
 
@@ -68,7 +69,7 @@ MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
       epoch_(epoch),
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
-      databases_(TableOptionsOf(options, *region_)),
+      databases_(TableOptionsOf(options, *region_, &revoker_)),
       merges_(ScheduleOf(options), &databases_, &memory_),
       housekeeper_([this] { KeepHouse(); }) {}
 
@@ -79,6 +80,7 @@ MemoryNode::~MemoryNode() {
     stop_.SignalAll();
   }
   housekeeper_.join();
+  revoker_.Stop();
 }
 
 void MemoryNode::KeepHouse() {
@@ -122,9 +124,7 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
         return databases_.PutManifest(peer, put);
       });
     case Method::kCloseDatabase:
-      return Answer<CloseDatabaseRequest>(request, done, [&](const auto& close, std::string*) {
-        return databases_.Close(peer, close);
-      });
+      return Close(peer, request, done);
     case Method::kDestroyDatabase:
       return Answer<DestroyDatabaseRequest>(request, done, [&](const auto& destroy, std::string*) {
         return databases_.Destroy(destroy);
@@ -137,6 +137,16 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
   done(Status::NotSupported(fmt::format("memory node {} knows no method {}",
                                         static_cast<uint32_t>(options_.node), number)),
        std::string());
+}
+
+// Answered when the memory is free: who opens the database next, or needs room, finds it so.
+void MemoryNode::Close(const RpcPeer& peer, const Slice& request, const RpcDone& done) {
+  CloseDatabaseRequest close;
+  Status status = close.Decode(request);
+  if (status.ok()) {
+    status = databases_.Close(peer, close, [done] { done(Status::OK(), std::string()); });
+  }
+  if (!status.ok()) done(status, std::string());
 }
 
 void MemoryNode::Disconnected(const RpcPeer& peer) { databases_.Disconnected(peer); }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "dLSM/status.h"
+#include "memory_node/access_revoker.h"
 #include "memory_node/database_table.h"
 #include "memory_node/merge_service.h"
 #include "memory_node/own_memory.h"
@@ -53,9 +54,14 @@ class MemoryNode final : public RpcHandler {
   uint64_t epoch() const { return epoch_; }
   ExportedRegion& region() { return *region_; }
   DatabaseTable& databases() { return databases_; }
+  // To be told how clients' access is taken away before the first of them comes, and stopped before
+  // that can no longer be done.
+  AccessRevoker& revoker() { return revoker_; }
 
   NodeStatisticsReply Statistics() const;
   uint64_t calls(Method method) const;
+  AccessRevoker::Statistics revocations() const { return revoker_.statistics(); }
+  uint64_t quarantined_bytes() const { return databases_.quarantined_bytes(); }
 
  private:
   static MergeSchedulerOptions ScheduleOf(const MemoryNodeOptions& options);
@@ -63,11 +69,13 @@ class MemoryNode final : public RpcHandler {
              std::unique_ptr<ExportedRegion> region);
 
   void KeepHouse();
+  void Close(const RpcPeer& peer, const Slice& request, const RpcDone& done);
 
   const MemoryNodeOptions options_;
   const uint64_t epoch_;
   const std::unique_ptr<ExportedRegion> region_;
   OwnMemory memory_;
+  AccessRevoker revoker_;  // Stopped before the table that it tells outcomes to goes.
   DatabaseTable databases_;
   MergeService merges_;
   std::array<std::atomic<uint64_t>, kMethodCount> calls_{};  // Relaxed: counts order nothing.

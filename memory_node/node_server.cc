@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
+#include "util/log.h"
 #include "util/rpc/verbs_rpc_server.h"
 #include "util/status_macros.h"
 
@@ -42,13 +44,41 @@ class OrderedHandler : public RpcHandler {
   RpcHandler* const handler_;
 };
 
+// Longer than a session lasts without a connection, with room for the housekeeping: so a token
+// whose session may still go on is not taken from a client that comes back in time.
+std::chrono::nanoseconds TokenGrace(const MemoryNodeOptions& node) {
+  return node.grace + std::chrono::seconds(1);
+}
+
 }  // namespace
+
+NodeServer::NodeServer(const NodeServerOptions& options)
+    : tokens_(
+          TokenGrace(options.node),
+          [this](const std::string& token) {
+            fabric_->AllowToken(token);
+            if (verbs_ != nullptr) verbs_->AllowToken(token);
+          },
+          [this](const std::string& token) {
+            // No session has this token, so nobody waits for its end.
+            node_->revoker().Revoke({token}, [](const Status& status) {
+              if (status.ok() || status.IsAborted()) return;
+              Log().warn("a client that has gone is not cut off yet: {}", status.ToString());
+            });
+          }) {}
+
+Status NodeServer::CutOff(const std::string& token) {
+  tokens_.Forget(token);
+  const Status tcp = fabric_->RevokeToken(token);
+  const Status verbs = verbs_ != nullptr ? verbs_->RevokeToken(token) : Status::OK();
+  return tcp.ok() ? verbs : tcp;
+}
 
 Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeServer>* server) {
   if (options.fabric == FabricKind::kLocal) {
     return Status::InvalidArgument("a memory node serves shm, tcp or verbs, not local");
   }
-  std::unique_ptr<NodeServer> made(new NodeServer());
+  std::unique_ptr<NodeServer> made(new NodeServer(options));
   made->kind_ = options.fabric;
   ServerTransportFactory transports;
   std::unique_ptr<ExportedRegion> region;
@@ -78,16 +108,9 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
       verbs->Adopt(socket);
     };
   }
-  rpc.on_token_allowed = [fabric = made->fabric_.get(),
-                          verbs = made->verbs_.get()](const std::string& token) {
-    fabric->AllowToken(token);
-    if (verbs != nullptr) verbs->AllowToken(token);
-  };
-  rpc.on_token_revoked = [fabric = made->fabric_.get(),
-                          verbs = made->verbs_.get()](const std::string& token) {
-    fabric->RevokeToken(token);
-    if (verbs != nullptr) verbs->RevokeToken(token);
-  };
+  rpc.tokens = &made->tokens_;
+  made->node_->revoker().SetCutOff(
+      [server = made.get()](const std::string& token) { return server->CutOff(token); });
   DLSM_RETURN_IF_ERROR(RpcServer::Start(rpc, made->ordered_node_.get(), &made->rpc_));
   *server = std::move(made);
   return Status::OK();
@@ -101,6 +124,7 @@ std::string NodeServer::DescribeFabric() const {
 NodeServer::~NodeServer() {
   // Nobody may write to the memory, or ask for it, when it goes.
   rpc_.reset();
+  if (node_ != nullptr) node_->revoker().Stop();
   verbs_.reset();
   fabric_.reset();
   node_.reset();

@@ -10,6 +10,7 @@
 #include "util/fabric/fabric_server.h"
 #include "util/message_order.h"
 #include "util/rpc/rpc_server.h"
+#include "util/rpc/token_table.h"
 
 namespace dlsm {
 
@@ -39,7 +40,9 @@ class NodeServer {
   std::string DescribeFabric() const;
 
  private:
-  NodeServer() = default;
+  explicit NodeServer(const NodeServerOptions& options);
+  // Everything that `token` gives access to ends.
+  Status CutOff(const std::string& token);
 
   // In the order in which they need each other.
   MessageOrder order_;  // Of fabric threads, RPC threads and merges.
@@ -47,6 +50,7 @@ class NodeServer {
   std::unique_ptr<RpcHandler> ordered_node_;
   std::unique_ptr<TcpFabricServer> fabric_;
   std::unique_ptr<VerbsFabricServer> verbs_;  // Null where it is not served.
+  TokenTable tokens_;
   std::unique_ptr<RpcServer> rpc_;
   FabricKind kind_ = FabricKind::kTcp;
 };

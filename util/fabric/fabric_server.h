@@ -14,6 +14,8 @@
 
 namespace dlsm {
 
+class VerbsDevice;
+
 // A range of this process's memory that peers reach one-sided. Owns the mapping.
 class ExportedRegion {
  public:
@@ -66,8 +68,9 @@ class TcpFabricServer {
   // be a token that was allowed; otherwise the connection is closed and that is logged.
   virtual void Adopt(int socket) = 0;
   virtual void AllowToken(const std::string& token) = 0;
-  // Also closes the data connections that used it.
-  virtual void RevokeToken(const std::string& token) = 0;
+  // Also closes the data connections that used it. OK: nothing that they sent can take effect any
+  // more. Otherwise it may, and this is to be called again.
+  virtual Status RevokeToken(const std::string& token) = 0;
 };
 
 // Lets clients reach the regions through an RDMA device, which answers without any thread of this
@@ -78,6 +81,10 @@ class VerbsFabricServer {
   // the start what the first client would have met.
   static Status Start(std::vector<ExportedRegion*> regions, const VerbsOptions& options,
                       std::unique_ptr<VerbsFabricServer>* server);
+  // The same with a device that has been opened already.
+  static Status Start(std::vector<ExportedRegion*> regions,
+                      std::shared_ptr<const VerbsDevice> device,
+                      std::unique_ptr<VerbsFabricServer>* server);
   virtual ~VerbsFabricServer() = default;
 
   // Takes over a connected socket whose peer has sent the verbs preamble, arranges a queue pair
@@ -85,8 +92,11 @@ class VerbsFabricServer {
   // seconds at most.
   virtual void Adopt(int socket) = 0;
   virtual void AllowToken(const std::string& token) = 0;
-  // When it returns, no client with this token reaches any memory here.
-  virtual void RevokeToken(const std::string& token) = 0;
+  // Destroys the queue pairs and the registrations that were made for it, which takes long where
+  // much is registered. OK: the device has confirmed that they are gone, so that nothing which a
+  // client with this token has asked for can take effect any more. Otherwise it may, and this is to
+  // be called again.
+  virtual Status RevokeToken(const std::string& token) = 0;
   // Device, port, GID and MTU, for people.
   virtual std::string Describe() const = 0;
 };

@@ -79,15 +79,34 @@ std::string ReceiveUpTo(int socket, size_t bytes) {
 
 TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptions& verbs)
     : kind_(kind), epoch_(NextEpoch()), token_(kTcpTokenBytes, 't') {
+  MakeRegion(bytes);
+  Status status;
+  if (kind == FabricKind::kTcp) {
+    status = TcpFabricServer::Start({region_.get()}, 2, &order_, &tcp_);
+  } else if (kind == FabricKind::kVerbs) {
+    status = VerbsFabricServer::Start({region_.get()}, verbs, &verbs_);
+  }
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  Listen();
+}
+
+TestMemoryNode::TestMemoryNode(uint64_t bytes, std::shared_ptr<const VerbsDevice> device)
+    : kind_(FabricKind::kVerbs), epoch_(NextEpoch()), token_(kTcpTokenBytes, 't') {
+  MakeRegion(bytes);
+  const Status status = VerbsFabricServer::Start({region_.get()}, std::move(device), &verbs_);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  Listen();
+}
+
+void TestMemoryNode::MakeRegion(uint64_t bytes) {
   RegionOptions options;
   options.id = kTestRegion;
   options.bytes = bytes;
-  options.kind = kind;
+  options.kind = kind_;
   options.name = "test";
   const Status status = CreateRegion(options, &region_);
   EXPECT_TRUE(status.ok()) << status.ToString();
   LocalRegions::Instance().Add(kTestNode, epoch_, kTestRegion, data(), bytes);
-  if (kind == FabricKind::kTcp || kind == FabricKind::kVerbs) Listen(verbs);
 }
 
 TestMemoryNode::~TestMemoryNode() {
@@ -95,13 +114,10 @@ TestMemoryNode::~TestMemoryNode() {
   LocalRegions::Instance().Remove(kTestNode, epoch_);
 }
 
-void TestMemoryNode::Listen(const VerbsOptions& verbs) {
-  const bool tcp = kind_ == FabricKind::kTcp;
-  const Status status = tcp ? TcpFabricServer::Start({region_.get()}, 2, &order_, &tcp_)
-                            : VerbsFabricServer::Start({region_.get()}, verbs, &verbs_);
-  ASSERT_TRUE(status.ok()) << status.ToString();
-  if (tcp) tcp_->AllowToken(token_);
-  if (!tcp) verbs_->AllowToken(token_);
+void TestMemoryNode::Listen() {
+  if (tcp_ != nullptr) tcp_->AllowToken(token_);
+  if (verbs_ != nullptr) verbs_->AllowToken(token_);
+  if (tcp_ == nullptr && verbs_ == nullptr) return;
   listener_ = ListenOnLoopback(&port_);
   acceptor_ = std::thread([this] { AcceptLoop(); });
 }

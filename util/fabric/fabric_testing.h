@@ -22,6 +22,8 @@ inline constexpr RegionId kTestRegion{3};
 class TestMemoryNode {
  public:
   TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptions& verbs = {});
+  // Serves verbs through a device that the test has opened.
+  TestMemoryNode(uint64_t bytes, std::shared_ptr<const VerbsDevice> device);
   ~TestMemoryNode();
 
   char* data() { return region_->data(); }
@@ -42,7 +44,8 @@ class TestMemoryNode {
   static std::string WhyNot(FabricKind kind);
 
  private:
-  void Listen(const VerbsOptions& verbs);
+  void MakeRegion(uint64_t bytes);
+  void Listen();
   void AcceptLoop();
 
   const FabricKind kind_;

@@ -54,10 +54,15 @@ class TcpFabricServerImpl : public TcpFabricServer {
 
   void AllowToken(const std::string& token) override { tokens_.Allow(token); }
 
-  void RevokeToken(const std::string& token) override {
+  Status RevokeToken(const std::string& token) override {
     // First, so that a connection that is showing it just now is either refused or closed below.
     tokens_.Revoke(token);
-    for (const auto& thread : threads_) thread->CloseAll(token);
+    Status status;
+    for (const auto& thread : threads_) {
+      Status closed = thread->CloseAll(token);
+      if (!closed.ok()) status = std::move(closed);
+    }
+    return status;
   }
 
  private:

@@ -15,6 +15,7 @@
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/random.h"
+#include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
@@ -221,7 +222,7 @@ TEST_F(TcpServerTest, ARevokedTokenEndsItsConnections) {
   const FileDescriptor expelled = DialRaw(mine);
   SendAll(expelled.get(), Encoded(TcpRequest{}));
   EXPECT_EQ(ReceiveUpTo(expelled.get(), TcpReply::kBytes).size(), TcpReply::kBytes);
-  node_.tcp().RevokeToken(mine);
+  EXPECT_OK(node_.tcp().RevokeToken(mine));
   EXPECT_EQ(ReceiveUpTo(expelled.get(), 1), "");
   EXPECT_EQ(ReceiveUpTo(DialRaw(mine).get(), 1), "");
   ExpectOthersAreServed();

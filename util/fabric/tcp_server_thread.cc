@@ -77,18 +77,18 @@ void TcpServerThread::Adopt(FileDescriptor socket) {
   Wake();
 }
 
-void TcpServerThread::CloseAll(const std::string& token) {
+Status TcpServerThread::CloseAll(const std::string& token) {
   port::MutexLock lock(mutex_);
   revoked_.push_back(token);
   const uint64_t order = ++orders_given_;
   Wake();
   const auto until = Clock::now() + kObeyWait;
-  while (orders_obeyed_ < order && !stopping_) {
-    if (!obeyed_.WaitUntil(until) && orders_obeyed_ < order) {
-      Log().error("a fabric thread did not close the connections of a revoked token in time");
-      return;
+  while (orders_obeyed_ < order && !ended_) {
+    if (!obeyed_.WaitUntil(until) && orders_obeyed_ < order && !ended_) {
+      return Status::TimedOut("a fabric thread has not closed the data connections of this client");
     }
   }
+  return Status::OK();
 }
 
 void TcpServerThread::Wake() {
@@ -98,6 +98,14 @@ void TcpServerThread::Wake() {
 }
 
 void TcpServerThread::Run() {
+  Serve();
+  connections_.clear();
+  const port::MutexLock lock(mutex_);
+  ended_ = true;
+  obeyed_.SignalAll();
+}
+
+void TcpServerThread::Serve() {
   std::array<epoll_event, kEventsMax> events;
   auto spin_until = Clock::now();
   auto late_check = Clock::now();

@@ -27,9 +27,9 @@ class TcpServerThread {
   ~TcpServerThread();  // Closes its connections.
 
   void Adopt(FileDescriptor socket) LOCKS_EXCLUDED(mutex_);
-  // Closes the connections that showed `token`. When it returns, nothing that they sent can take
-  // effect any more.
-  void CloseAll(const std::string& token) LOCKS_EXCLUDED(mutex_);
+  // Closes the connections that showed `token`. OK: nothing that they sent can take effect any
+  // more. Otherwise the thread has not confirmed that in time.
+  Status CloseAll(const std::string& token) LOCKS_EXCLUDED(mutex_);
   // Those that it is about to register included.
   size_t connections() const { return connection_count_.load(std::memory_order_relaxed); }
 
@@ -38,6 +38,7 @@ class TcpServerThread {
                   FileDescriptor epoll, FileDescriptor wake);
   void Wake();
   void Run() LOCKS_EXCLUDED(mutex_);
+  void Serve() LOCKS_EXCLUDED(mutex_);
   // Returns false when the thread is to end.
   bool ObeyOrders() LOCKS_EXCLUDED(mutex_);
   void Register(FileDescriptor socket);
@@ -63,6 +64,7 @@ class TcpServerThread {
   uint64_t orders_given_ GUARDED_BY(mutex_) = 0;
   uint64_t orders_obeyed_ GUARDED_BY(mutex_) = 0;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;  // With its connections closed.
 
   // The thread's own.
   std::unordered_map<int, std::unique_ptr<TcpServerConnection>> connections_;

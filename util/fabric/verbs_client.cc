@@ -51,6 +51,33 @@ Status VerbsExports::Register(const VerbsDomain& domain,
   return Status::OK();
 }
 
+Status VerbsExports::Deregister(const VerbsDomain& domain) {
+  Status first;
+  for (VerbsRegistration& registration : registrations) {
+    Status status = domain.Deregister(&registration);
+    if (first.ok()) first = std::move(status);
+  }
+  std::erase_if(registrations, [](const VerbsRegistration& each) { return each == nullptr; });
+  return first;
+}
+
+// Either would do by itself, since a key is good on queue pairs of its own domain only. Both are
+// asked for: memory that is given to others is worth not relying on one answer.
+Status VerbsClient::Remains::TakeDown() {
+  Status queue_pairs;
+  for (Line& line : stuck) {
+    if (!line.endpoint->Stop()) {
+      queue_pairs = Status::IOError("the RDMA device does not destroy a queue pair of this client");
+      continue;
+    }
+    (void)::shutdown(line.socket->get(), SHUT_RDWR);
+    lines.push_back(std::move(line));
+  }
+  std::erase_if(stuck, [](const Line& line) { return line.endpoint == nullptr; });
+  const Status memory = domain != nullptr ? exports.Deregister(*domain) : Status::OK();
+  return queue_pairs.ok() ? memory : queue_pairs;
+}
+
 Status VerbsClient::Prepare(std::shared_ptr<const VerbsDomain>* domain,
                             std::vector<VerbsRemoteMemory>* memory) {
   const Status cut_off = Status::IOError("this client has been cut off");
@@ -112,26 +139,16 @@ VerbsClient::Remains VerbsClient::Drop(uint64_t number) {
 
 VerbsClient::Remains VerbsClient::CutOff() {
   Remains remains;
-  std::vector<Line> stuck;
-  {
-    const port::MutexLock lock(mutex_);
-    cut_off_ = true;
-    // Cheap, and no new request is begun after that; so the rest finds the device idle.
-    for (const auto& [number, line] : lines_) line.endpoint->Fail();
-    for (auto& [number, line] : lines_) End(std::move(line), &remains);
-    lines_.clear();
-    // An end that is just being arranged keeps its domain, but its client is not told of it.
-    remains.domain = std::move(domain_);
-    remains.exports = std::exchange(exports_, {});
-    stuck = std::exchange(stuck_, {});
-  }
-  if (stuck.empty()) return remains;
-  // The slow way: a queue pair without registered memory reaches nothing.
-  remains.exports = {};
-  for (Line& line : stuck) {
-    (void)::shutdown(line.socket->get(), SHUT_RDWR);
-    remains.lines.push_back(std::move(line));
-  }
+  const port::MutexLock lock(mutex_);
+  cut_off_ = true;
+  // Cheap, and no new request is begun after that; so the rest finds the device idle.
+  for (const auto& [number, line] : lines_) line.endpoint->Fail();
+  for (auto& [number, line] : lines_) End(std::move(line), &remains);
+  lines_.clear();
+  // An end that is just being arranged keeps its domain, but its client is not told of it.
+  remains.domain = std::move(domain_);
+  remains.exports = std::exchange(exports_, {});
+  remains.stuck = std::exchange(stuck_, {});
   return remains;
 }
 

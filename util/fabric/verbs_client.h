@@ -25,6 +25,8 @@ namespace dlsm {
 struct VerbsExports {
   static Status Register(const VerbsDomain& domain, const std::vector<ExportedRegion*>& regions,
                          VerbsExports* exports);
+  // OK: the device has confirmed that all are gone. The others are kept.
+  Status Deregister(const VerbsDomain& domain);
 
   std::vector<VerbsRegistration> registrations;
   std::vector<VerbsRemoteMemory> memory;  // What the client is told of them.
@@ -37,14 +39,19 @@ class VerbsClient {
     std::shared_ptr<const FileDescriptor> socket;
     std::unique_ptr<VerbsEndpoint> endpoint;
   };
-  // What the client has had and no longer reaches. It takes long to destroy: in this order the
-  // parts need each other.
+  // What the client has had. It takes long to destroy: in this order the parts need each other.
   struct Remains {
     std::shared_ptr<const VerbsDomain> domain;
     VerbsExports exports;
     std::vector<Line> lines;
+    // Lines whose queue pair the device did not destroy. They stay open, so that their client does
+    // not rely on their end.
+    std::vector<Line> stuck;
 
-    bool empty() const { return domain == nullptr && lines.empty(); }
+    bool empty() const { return domain == nullptr && lines.empty() && stuck.empty(); }
+    // Ends what the client could reach memory with. OK: the device has confirmed all of it.
+    // Otherwise what is left is kept, and this can be tried again.
+    Status TakeDown();
   };
 
   // `epoll` outlives this: it watches the life lines, each under its number.
@@ -60,8 +67,8 @@ class VerbsClient {
       LOCKS_EXCLUDED(setup_mutex_, mutex_);
   // Takes this end down, and only then shuts the life line: the client waits for that.
   Remains Drop(uint64_t number) LOCKS_EXCLUDED(mutex_);
-  // Takes everything down, for good. When it returns, the client reaches nothing any more. Waits
-  // neither for a registration nor for the destruction of anything.
+  // Lets the client in no more, and destroys its queue pairs. Waits neither for a registration nor
+  // for the end of one: that the client reaches nothing is known once Remains::TakeDown() says so.
   Remains CutOff() LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -201,7 +201,12 @@ class VerbsDeviceFinder {
 Status VerbsDevice::Open(const VerbsOptions& options, std::shared_ptr<const VerbsDevice>* device) {
   const VerbsLibrary* library = nullptr;
   DLSM_RETURN_IF_ERROR(VerbsLibrary::Get(&library));
-  return VerbsDeviceFinder(*library, options).Find(device);
+  return Open(options, *library, device);
+}
+
+Status VerbsDevice::Open(const VerbsOptions& options, const VerbsLibrary& library,
+                         std::shared_ptr<const VerbsDevice>* device) {
+  return VerbsDeviceFinder(library, options).Find(device);
 }
 
 bool VerbsDevice::is_ethernet() const {

@@ -20,6 +20,9 @@ class VerbsDevice {
   // The port that options.device asks for. NotSupported, with the cause and the remedy, where there
   // is no library or no device; InvalidArgument where there is another one than was asked for.
   static Status Open(const VerbsOptions& options, std::shared_ptr<const VerbsDevice>* device);
+  // The same through other calls than the library's own: for tests, of calls that fail.
+  static Status Open(const VerbsOptions& options, const VerbsLibrary& library,
+                     std::shared_ptr<const VerbsDevice>* device);
 
   const VerbsLibrary& library() const { return library_; }
   ibv_context* context() const { return context_.get(); }

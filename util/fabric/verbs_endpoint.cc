@@ -209,8 +209,12 @@ void VerbsEndpoint::Fail() {
 bool VerbsEndpoint::Stop() { return DestroyQueuePair(); }
 
 bool VerbsEndpoint::DestroyQueuePair() {
-  const int error = domain_->library().destroy_qp(queue_pair_.release());
-  if (error == 0) return true;
+  if (queue_pair_ == nullptr) return true;
+  const int error = domain_->library().destroy_qp(queue_pair_.get());
+  if (error == 0) {
+    static_cast<void>(queue_pair_.release());
+    return true;
+  }
   Log().error("RDMA device {} does not destroy a queue pair: {}", domain_->device().name(),
               std::strerror(error));
   return false;

@@ -33,7 +33,8 @@ class VerbsEndpoint {
   void Fail();
   // The device neither reads nor writes through it any more, at once. False: it may still.
   bool Stop();
-  // The same, for good: the end of its requests is not reported any more.
+  // The same, for good: the end of its requests is not reported any more. What has failed can be
+  // tried again; what has been done is done.
   bool DestroyQueuePair();
 
   const VerbsDomain& domain() const { return *domain_; }

@@ -75,6 +75,18 @@ uint64_t VerbsDomain::export_bytes_max() const {
   return std::max(most / kPage * kPage, kPage);
 }
 
+Status VerbsDomain::Deregister(VerbsRegistration* registration) const {
+  if (*registration == nullptr) return Status::OK();
+  const int error = library().dereg_mr(registration->get());
+  if (error != 0) {
+    return Status::IOError(
+        fmt::format("RDMA device {} does not end the registration of {} bytes: {}", device_->name(),
+                    (*registration)->length, std::strerror(error)));
+  }
+  static_cast<void>(registration->release());
+  return Status::OK();
+}
+
 Status VerbsDomain::Register(char* data, size_t bytes, int access,
                              VerbsRegistration* registration) const {
   VerbsRegistration made(library().reg_mr(get(), data, bytes, access), library().dereg_mr);

@@ -19,6 +19,7 @@ Status CheckLockedMemory(uint64_t bytes);
 // The rule itself: `limit_bytes` as getrlimit() tells it.
 Status CheckLockedMemory(uint64_t bytes, uint64_t limit_bytes, bool may_exceed);
 
+// Whether its end was confirmed is not known when it is just destroyed: see Deregister().
 using VerbsRegistration = VerbsPointer<ibv_mr>;
 
 // What is registered here can be reached through this domain's queue pairs only. Thread-safe.
@@ -37,6 +38,9 @@ class VerbsDomain {
 
   // `access` is a set of ibv_access_flags. The registration ends before this domain and the memory.
   Status Register(char* data, size_t bytes, int access, VerbsRegistration* registration) const;
+  // OK: the device has confirmed that it does not reach that memory any more. Otherwise the
+  // registration stays, and this can be tried again.
+  Status Deregister(VerbsRegistration* registration) const;
 
  private:
   VerbsDomain(std::shared_ptr<const VerbsDevice> device, VerbsPointer<ibv_pd> domain)

@@ -64,19 +64,38 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
 
   void AllowToken(const std::string& token) override { tokens_.Allow(token); }
 
-  void RevokeToken(const std::string& token) override {
+  Status RevokeToken(const std::string& token) override {
     // First, so that a client that is showing it just now is either refused or cut off below.
     tokens_.Revoke(token);
     std::shared_ptr<VerbsClient> client;
+    std::vector<VerbsClient::Remains> left;
     {
       const port::MutexLock lock(mutex_);
+      const auto before = left_.find(token);
+      if (before != left_.end()) {
+        left = std::move(before->second);
+        left_.erase(before);
+      }
       const auto found = clients_.find(token);
-      if (found == clients_.end()) return;
-      client = std::move(found->second);
-      clients_.erase(found);
-      std::erase_if(lines_, [&](const auto& line) { return line.second == client; });
+      if (found != clients_.end()) {
+        client = std::move(found->second);
+        clients_.erase(found);
+        std::erase_if(lines_, [&](const auto& line) { return line.second == client; });
+      }
     }
-    reaper_.Give(client->CutOff());
+    if (client != nullptr) left.push_back(client->CutOff());
+    Status first;
+    for (VerbsClient::Remains& remains : left) {
+      const Status status = remains.TakeDown();
+      if (status.ok()) {
+        reaper_.Give(std::move(remains));
+        continue;
+      }
+      if (first.ok()) first = status;
+      const port::MutexLock lock(mutex_);
+      left_[token].push_back(std::move(remains));
+    }
+    return first;
   }
 
   std::string Describe() const override { return device_->Describe(); }
@@ -186,6 +205,8 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   port::Mutex mutex_;
   std::map<std::string, std::shared_ptr<VerbsClient>> clients_ GUARDED_BY(mutex_);  // By token.
   std::map<uint64_t, std::shared_ptr<VerbsClient>> lines_ GUARDED_BY(mutex_);
+  // What could not be taken down, by the token that it was made for.
+  std::map<std::string, std::vector<VerbsClient::Remains>> left_ GUARDED_BY(mutex_);
   uint64_t next_number_ GUARDED_BY(mutex_) = kWakeNumber + 1;
 
   std::thread thread_;
@@ -210,6 +231,12 @@ Status VerbsFabricServer::Start(std::vector<ExportedRegion*> regions, const Verb
                                 std::unique_ptr<VerbsFabricServer>* server) {
   std::shared_ptr<const VerbsDevice> device;
   DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  return Start(std::move(regions), std::move(device), server);
+}
+
+Status VerbsFabricServer::Start(std::vector<ExportedRegion*> regions,
+                                std::shared_ptr<const VerbsDevice> device,
+                                std::unique_ptr<VerbsFabricServer>* server) {
   DLSM_RETURN_IF_ERROR(TryRegistration(device, regions));
   FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

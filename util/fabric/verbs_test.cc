@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
@@ -40,6 +42,11 @@ class VerbsTest : public testing::Test {
     Start(kBytes, {}, {});
   }
 
+  void Start(uint64_t bytes, std::shared_ptr<const VerbsDevice> device) {
+    connection_.reset();
+    node_ = std::make_unique<TestMemoryNode>(bytes, std::move(device));
+    connection_ = ConnectAs(node_->token());
+  }
   void Start(uint64_t bytes, const VerbsOptions& server, const VerbsOptions& client) {
     connection_.reset();
     node_ = std::make_unique<TestMemoryNode>(FabricKind::kVerbs, bytes, server);
@@ -187,7 +194,7 @@ TEST_F(VerbsTest, ARevokedTokenCutsOff) {
   const auto queue_pair = NewQueuePair();
   EXPECT_OK(Touch(*queue_pair));
   EXPECT_OK(Touch(*other_queue_pair));
-  node_->verbs().RevokeToken(node_->token());
+  EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
   const Status status = Touch(*queue_pair);
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
   EXPECT_THAT(status.ToString(), HasSubstr("memory node 7 at 127.0.0.1"));
@@ -214,13 +221,67 @@ TEST_F(VerbsTest, NothingLandsAfterRevocation) {
     }
     ASSERT_OK(queue_pair->Ring());
     std::this_thread::sleep_for(milliseconds(10 * round));
-    node_->verbs().RevokeToken(node_->token());
+    EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
     std::memset(node_->data(), '0', kWrite);
     std::this_thread::sleep_for(milliseconds(50));
     EXPECT_EQ(std::count(node_->data(), node_->data() + kWrite, '0'), static_cast<int64_t>(kWrite));
     EXPECT_FALSE(queue_pair->Wait(ticket, Soon()).ok());
     node_->verbs().AllowToken(node_->token());
   }
+}
+
+// Calls of a device that refuses to give back what it holds, for as long as it is told to.
+struct Stubborn {
+  static inline std::atomic<int> registrations_refused{0};
+  static inline std::atomic<int> queue_pairs_refused{0};
+  static inline const VerbsLibrary* real = nullptr;
+
+  static int Deregister(ibv_mr* registration) {
+    return registrations_refused-- > 0 ? EBUSY : real->dereg_mr(registration);
+  }
+  static int DestroyQueuePair(ibv_qp* queue_pair) {
+    return queue_pairs_refused-- > 0 ? EIO : real->destroy_qp(queue_pair);
+  }
+  static VerbsLibrary Library() {
+    EXPECT_OK(VerbsLibrary::Get(&real));
+    VerbsLibrary library = *real;
+    library.dereg_mr = &Deregister;
+    library.destroy_qp = &DestroyQueuePair;
+    registrations_refused = queue_pairs_refused = 0;
+    return library;
+  }
+};
+
+// Fails if a revocation is said to be complete although the device still holds a registration or a
+// queue pair of the client, is not tried again, or never ends once the device gives in.
+TEST_F(VerbsTest, ARevocationThatTheDeviceDoesNotConfirmHasFailed) {
+  const VerbsLibrary library = Stubborn::Library();
+  std::shared_ptr<const VerbsDevice> device;
+  ASSERT_OK(VerbsDevice::Open({}, library, &device));
+  Start(kBytes, device);
+  for (std::atomic<int>* refused :
+       {&Stubborn::registrations_refused, &Stubborn::queue_pairs_refused}) {
+    auto queue_pair = NewQueuePair();
+    EXPECT_OK(Touch(*queue_pair));
+    *refused = 2;
+    EXPECT_TRUE(node_->verbs().RevokeToken(node_->token()).IsIOError());
+    if (refused == &Stubborn::queue_pairs_refused) {
+      // Its registrations are gone nevertheless. Its life line is open, so that its client does not
+      // rely on the end of what it has sent.
+      EXPECT_FALSE(Touch(*queue_pair, Deadline::In(seconds(5))).ok());
+    }
+    while (*refused > 0) {
+      EXPECT_TRUE(node_->verbs().RevokeToken(node_->token()).IsIOError());
+    }
+    EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
+    EXPECT_FALSE(Touch(*queue_pair, Deadline::In(seconds(5))).ok());
+    node_->verbs().AllowToken(node_->token());
+    queue_pair.reset();
+    connection_ = ConnectAs(node_->token());  // Without farewells to wait for.
+  }
+  // What uses the library's copy ends before it.
+  connection_.reset();
+  node_.reset();
 }
 
 // Fails if a memory node whose regions are smaller than they were is taken for the same.

@@ -145,8 +145,7 @@ Status ClientHello(int socket, const std::string& where, const ClientIdentity& i
 }
 
 Status NodeHello(int socket, const NodeIdentity& identity, Deadline deadline,
-                 const std::function<void(const std::string& token)>& allow_token,
-                 AuthenticatedClient* client) {
+                 const GiveToken& give_token, AuthenticatedClient* client) {
   // The greeting goes out first, whatever the client's version: so both sides can name both.
   DLSM_RETURN_IF_ERROR(SendAll(socket, EncodeGreeting(identity.version), deadline));
   DLSM_RETURN_IF_ERROR(CheckClientVersion(socket, identity.version, deadline));
@@ -168,13 +167,10 @@ Status NodeHello(int socket, const NodeIdentity& identity, Deadline deadline,
   }
 
   NodeInfo info = identity.info;
-  info.data_token = proof.data_token;
-  if (info.data_token.empty() || proof.epoch != info.epoch) {
-    DLSM_RETURN_IF_ERROR(RandomBytes(kDataTokenBytes, &info.data_token));
-  }
+  const std::string shown = proof.epoch == info.epoch ? proof.data_token : std::string();
+  DLSM_RETURN_IF_ERROR(give_token(shown, &info.data_token));
   client->name = opening.name;
   client->data_token = info.data_token;
-  allow_token(info.data_token);
   NodeWelcome welcome;
   welcome.info = info.Encode();
   welcome.proof = SecretProof(identity.secret, ProofRole::kMemoryNode, opening.nonce,

@@ -27,8 +27,8 @@ struct ClientIdentity {
   std::string secret;
   std::string name;
   // To be kept from an earlier connection; empty: a new one, please. A memory node that has another
-  // epoch by now gives a new one too: otherwise data connections would go on as if nothing had
-  // happened, into memory that belongs to others.
+  // epoch by now, or has taken the token away, gives a new one too: otherwise data connections
+  // would go on as if nothing had happened, into memory that belongs to others.
   std::string data_token;
   uint64_t epoch = 0;  // Of the data token.
   uint32_t version = kProtocolVersion;
@@ -50,11 +50,13 @@ struct AuthenticatedClient {
   std::string data_token;
 };
 
-// The other side, once the first kPreambleBytes have been read. `allow_token` is called when the
-// client has proved itself, before it is told its token.
+// The client has proved itself, and shows the token of an earlier connection, if it has one: sets
+// *token to the one that it is to be told.
+using GiveToken = std::function<Status(const std::string& shown, std::string* token)>;
+
+// The other side, once the first kPreambleBytes have been read.
 Status NodeHello(int socket, const NodeIdentity& identity, Deadline deadline,
-                 const std::function<void(const std::string& token)>& allow_token,
-                 AuthenticatedClient* client);
+                 const GiveToken& give_token, AuthenticatedClient* client);
 
 // Instead of NodeHello: tells the client why it is not served.
 Status RefuseHello(int socket, const std::string& reason, Deadline deadline);

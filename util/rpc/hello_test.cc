@@ -61,8 +61,20 @@ Status ServeHello(int socket, const NodeIdentity& identity, Deadline deadline, O
   if (!status.ok()) return status;
   EXPECT_EQ(preamble, kControlPreamble);
   return NodeHello(
-      socket, identity, deadline, [&](const std::string& token) { outcome->allowed = token; },
+      socket, identity, deadline,
+      [&](const std::string& shown, std::string* token) {
+        *token = shown;
+        const Status drawn = shown.empty() ? RandomBytes(kDataTokenBytes, token) : Status::OK();
+        outcome->allowed = *token;
+        return drawn;
+      },
       &outcome->authenticated);
+}
+
+// Of a hello in which nobody proves himself.
+Status NoToken(const std::string& /*shown*/, std::string* /*token*/) {
+  ADD_FAILURE() << "a stranger got a token";
+  return Status::OK();
 }
 
 Outcome Converse(const NodeIdentity& node, const ClientIdentity& client) {
@@ -224,10 +236,7 @@ TEST(HelloTest, GarbageIsAnErrorOnEitherSide) {
       ASSERT_TRUE(SendAll(ends.client.get(), garbage, Soon()).ok());
       ends.client.Shutdown();
       AuthenticatedClient client;
-      EXPECT_FALSE(NodeHello(
-                       ends.node.get(), Node("s"), Soon(),
-                       [](const std::string&) { FAIL() << "a stranger got a token"; }, &client)
-                       .ok());
+      EXPECT_FALSE(NodeHello(ends.node.get(), Node("s"), Soon(), NoToken, &client).ok());
     }
   }
 }
@@ -240,9 +249,8 @@ TEST(HelloTest, SilenceEndsAtTheDeadline) {
   EXPECT_TRUE(ClientHello(ends.client.get(), "host:1", Client("s"), deadline, &info).IsTimedOut());
   Connected others;
   AuthenticatedClient client;
-  EXPECT_TRUE(NodeHello(
-                  others.node.get(), Node("s"), Deadline::In(std::chrono::milliseconds(50)),
-                  [](const std::string&) {}, &client)
+  EXPECT_TRUE(NodeHello(others.node.get(), Node("s"), Deadline::In(std::chrono::milliseconds(50)),
+                        NoToken, &client)
                   .IsTimedOut());
 }
 

@@ -63,6 +63,8 @@ class RpcClient {
 struct RpcPeer {
   uint64_t connection = 0;  // Unique during the life of the memory node.
   std::string name;         // For logs and messages: what the client calls itself, and its address.
+  // With which it reaches memory one-sided. Empty: it reaches nothing that could be taken from it.
+  std::string data_token{};
 };
 
 using RpcDone = std::function<void(const Status& status, std::string reply)>;

@@ -18,7 +18,6 @@
 #include "util/rpc/hello.h"
 #include "util/rpc/server_connection.h"
 #include "util/rpc/socket.h"
-#include "util/rpc/token_table.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -27,9 +26,8 @@ namespace {
 // How long a stranger may take to say what it wants and to prove itself.
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
 
-// Data connections outlive their control connection for so long; see TokenTable. Less than the
-// grace that a memory node gives to a session without a connection: who has lost its session, and
-// with it its memory, can no longer write there.
+// Of a table that nobody else has made: data connections outlive their control connection for so
+// long.
 constexpr auto kTokenGrace = std::chrono::milliseconds(1500);
 
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
@@ -46,7 +44,7 @@ class RpcServerImpl final : public RpcServer {
       : options_(options),
         handler_(handler),
         identity_(MakeIdentity(options)),
-        tokens_(kTokenGrace, options.on_token_allowed, options.on_token_revoked) {}
+        tokens_(options.tokens != nullptr ? *options.tokens : own_tokens_) {}
   ~RpcServerImpl() override;
 
   Status Listen();
@@ -78,7 +76,8 @@ class RpcServerImpl final : public RpcServer {
   const RpcServerOptions options_;
   RpcHandler* const handler_;
   const NodeIdentity identity_;
-  TokenTable tokens_;
+  TokenTable own_tokens_{kTokenGrace, {}, {}};
+  TokenTable& tokens_;
   Socket listener_;
   Socket stop_;  // An eventfd that becomes readable when all is over.
   uint16_t port_ = 0;
@@ -116,7 +115,6 @@ RpcServerImpl::~RpcServerImpl() {
   listener_.Close();
   for (Served& served : served_) served.connection->Stop();
   for (Served& served : served_) served.thread.join();
-  tokens_.Expire(TokenTable::Clock::time_point::max());
 }
 
 void RpcServerImpl::AcceptLoop() {
@@ -210,15 +208,17 @@ Status RpcServerImpl::ServeControl(const std::shared_ptr<ServerConnection>& conn
   AuthenticatedClient client;
   Status status = NodeHello(
       connection->socket(), identity_, Deadline::In(kHelloTimeout),
-      [&](const std::string& allowed) {
-        tokens_.Acquire(allowed);
-        token = allowed;
+      [&](const std::string& shown, std::string* given) {
+        DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, &token));
+        *given = token;
+        return Status::OK();
       },
       &client);
   if (status.ok()) {
     RpcPeer peer;
     peer.connection = number;
     peer.name = client.name.empty() ? address : fmt::format("{} ({})", client.name, address);
+    peer.data_token = token;
     Log().info("{} connected", peer.name);
     status = connection->Serve(peer, handler_, options_.transports);
     handler_->Disconnected(peer);

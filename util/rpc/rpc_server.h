@@ -13,6 +13,7 @@
 #include "util/fabric/fabric.h"
 #include "util/rpc/rpc.h"
 #include "util/rpc/server_transport.h"
+#include "util/rpc/token_table.h"
 
 namespace dlsm {
 
@@ -26,12 +27,11 @@ struct RpcServerOptions {
   std::vector<RegionInfo> regions;       // Told to peers that have passed the hello.
   int connections_max = 1024;
   ServerTransportFactory transports;  // Besides tcp; empty: none. See verbs_rpc_server.h.
+  TokenTable* tokens = nullptr;       // Outlives the server. Null: one of its own.
 
   // Each takes over the socket; where one is empty, such connections are refused.
   std::function<void(int socket)> on_data_connection;        // Of the tcp fabric.
   std::function<void(int socket)> on_queue_pair_connection;  // Of the verbs fabric.
-  std::function<void(const std::string& token)> on_token_allowed;
-  std::function<void(const std::string& token)> on_token_revoked;
 };
 
 class RpcServer {

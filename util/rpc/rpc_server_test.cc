@@ -267,10 +267,13 @@ TEST_P(RpcTransportTest, TooLargeMessagesAreErrors) {
 TEST_P(RpcTransportTest, ComesBackToTheSameEpoch) {
   port::Mutex mutex;
   std::vector<std::string> allowed;
-  options_.on_token_allowed = [&](const std::string& token) {
-    const port::MutexLock lock(mutex);
-    allowed.push_back(token);
-  };
+  TokenTable tokens(std::chrono::hours(1),
+                    [&](const std::string& token) {
+                      const port::MutexLock lock(mutex);
+                      allowed.push_back(token);
+                    },
+                    {});
+  options_.tokens = &tokens;
   StartServer();
   std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
@@ -285,7 +288,7 @@ TEST_P(RpcTransportTest, ComesBackToTheSameEpoch) {
   EXPECT_EQ(reply, "c");
   server_.reset();
   const port::MutexLock lock(mutex);
-  EXPECT_EQ(allowed, (std::vector<std::string>{info_.data_token, info_.data_token}));
+  EXPECT_EQ(allowed, (std::vector<std::string>{info_.data_token}));
 }
 
 // Fails if a restarted memory node passes for the one that had the data.
@@ -573,10 +576,11 @@ TEST_F(RpcServerTest, HandsOverDataConnections) {
 TEST_F(RpcServerTest, TokensEndWithTheirClients) {
   port::Mutex mutex;
   std::vector<std::string> revoked;
-  options_.on_token_revoked = [&](const std::string& token) {
+  TokenTable tokens(milliseconds(500), {}, [&](const std::string& token) {
     const port::MutexLock lock(mutex);
     revoked.push_back(token);
-  };
+  });
+  options_.tokens = &tokens;
   const auto revoked_count = [&] {
     const port::MutexLock lock(mutex);
     return revoked.size();

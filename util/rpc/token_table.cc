@@ -2,19 +2,32 @@
 
 #include <cassert>
 
+#include "util/rpc/secret_proof.h"
+#include "util/status_macros.h"
+
 namespace dlsm {
 
-void TokenTable::Acquire(const std::string& token) {
+Status TokenTable::Acquire(const std::string& shown, std::string* token) {
   const port::MutexLock lock(mutex_);
-  const auto [holder, is_new] = holders_.try_emplace(token);
-  ++holder->second.connections;
-  if (is_new && allowed_) allowed_(token);
+  const auto known = holders_.find(shown);
+  if (known != holders_.end()) {
+    ++known->second.connections;
+    *token = shown;
+    return Status::OK();
+  }
+  std::string drawn;
+  DLSM_RETURN_IF_ERROR(RandomBytes(kDataTokenBytes, &drawn));
+  holders_[drawn].connections = 1;
+  if (allowed_) allowed_(drawn);
+  *token = std::move(drawn);
+  return Status::OK();
 }
 
 void TokenTable::Release(const std::string& token, Clock::time_point now) {
   const port::MutexLock lock(mutex_);
   const auto holder = holders_.find(token);
-  assert(holder != holders_.end() && holder->second.connections > 0);
+  if (holder == holders_.end()) return;
+  assert(holder->second.connections > 0);
   --holder->second.connections;
   holder->second.released_at = now;
 }
@@ -28,8 +41,13 @@ void TokenTable::Expire(Clock::time_point now) {
       continue;
     }
     next = holders_.erase(next);
-    if (revoked_) revoked_(token);
+    if (abandoned_) abandoned_(token);
   }
+}
+
+void TokenTable::Forget(const std::string& token) {
+  const port::MutexLock lock(mutex_);
+  holders_.erase(token);
 }
 
 }  // namespace dlsm

@@ -1,14 +1,21 @@
 // Which data tokens are good. A data token belongs to a client, not to one of its control
 // connections: while the client has a control connection, or had one a moment ago, its data
-// connections stay. A client that comes back after the grace period is told its old token again and
-// makes its data connections anew.
+// connections stay.
+//
+// A token is drawn here, and good until it is forgotten: because its client has been gone for the
+// grace period, or because what the client may reach has been given to others. It is never good
+// again after that. A client that shows it all the same is given another one, with which it can
+// open databases again; its old data connections, and any that it makes with the old token, stay
+// closed.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
+#include "dLSM/status.h"
 #include "port/mutex.h"
 
 namespace dlsm {
@@ -19,16 +26,20 @@ class TokenTable {
   using Clock = std::chrono::steady_clock;
   using Callback = std::function<void(const std::string& token)>;
 
-  // The callbacks are called one at a time, in the order in which tokens become good and bad; they
-  // must not call back. Either may be empty.
-  TokenTable(std::chrono::nanoseconds grace, Callback allowed, Callback revoked)
-      : grace_(grace), allowed_(std::move(allowed)), revoked_(std::move(revoked)) {}
+  // `allowed` is called before a new token is given out, `abandoned` when the client of one has
+  // gone for good. They are called one at a time, and must not call back. Either may be empty.
+  TokenTable(std::chrono::nanoseconds grace, Callback allowed, Callback abandoned)
+      : grace_(grace), allowed_(std::move(allowed)), abandoned_(std::move(abandoned)) {}
 
-  // A control connection with this token begins; ends.
-  void Acquire(const std::string& token) LOCKS_EXCLUDED(mutex_);
+  // A control connection begins whose client shows `shown`; it may be empty. *token is that if it
+  // is good, and else a new one.
+  Status Acquire(const std::string& shown, std::string* token) LOCKS_EXCLUDED(mutex_);
+  // It ends. Does nothing if the token has been forgotten meanwhile.
   void Release(const std::string& token, Clock::time_point now) LOCKS_EXCLUDED(mutex_);
-  // Revokes what has been without a control connection for the grace period.
+  // Forgets what has been without a control connection for the grace period.
   void Expire(Clock::time_point now) LOCKS_EXCLUDED(mutex_);
+  // `abandoned` is not called.
+  void Forget(const std::string& token) LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Holder {
@@ -38,7 +49,7 @@ class TokenTable {
 
   const std::chrono::nanoseconds grace_;
   const Callback allowed_;
-  const Callback revoked_;
+  const Callback abandoned_;
 
   port::Mutex mutex_;  // Protects what follows. Held while a callback runs, to keep their order.
   std::map<std::string, Holder> holders_ GUARDED_BY(mutex_);

@@ -5,39 +5,68 @@
 #include <string>
 #include <vector>
 
+#include "util/rpc/secret_proof.h"
+#include "util/status_testing.h"
+
 namespace dlsm {
 namespace {
 
 using std::chrono::seconds;
 
-// Fails if a token is revoked under a client that is there or may still come back, or is not
-// revoked under one that has gone.
-TEST(TokenTableTest, RevokesAfterTheGracePeriod) {
-  std::vector<std::string> events;
-  TokenTable table(
-      seconds(2), [&](const std::string& token) { events.push_back("+" + token); },
-      [&](const std::string& token) { events.push_back("-" + token); });
-  TokenTable::Clock::time_point now{};
-  table.Acquire("a");
-  table.Acquire("b");
-  table.Acquire("a");  // A second connection, before the first is known to be lost.
-  table.Release("a", now);
-  table.Expire(now + seconds(100));
-  EXPECT_EQ(events, (std::vector<std::string>{"+a", "+b"}));
+class TokenTableTest : public testing::Test {
+ protected:
+  std::string Acquire(const std::string& shown) {
+    std::string token;
+    EXPECT_OK(table_.Acquire(shown, &token));
+    return token;
+  }
 
-  table.Release("a", now + seconds(100));
-  table.Expire(now + seconds(101));
-  table.Acquire("a");  // Back in time.
-  table.Expire(now + seconds(200));
-  EXPECT_EQ(events.size(), 2u);
+  std::vector<std::string> events_;
+  TokenTable table_{seconds(2),
+                    [this](const std::string& token) { events_.push_back("+" + token); },
+                    [this](const std::string& token) { events_.push_back("-" + token); }};
+  const TokenTable::Clock::time_point now_{};
+};
 
-  table.Release("a", now + seconds(200));
-  table.Release("b", now + seconds(201));
-  table.Expire(now + seconds(202));
-  EXPECT_EQ(events, (std::vector<std::string>{"+a", "+b", "-a"}));
-  table.Acquire("a");  // Back too late: good again.
-  table.Expire(now + seconds(203));
-  EXPECT_EQ(events, (std::vector<std::string>{"+a", "+b", "-a", "+a", "-b"}));
+// Fails if a token ends under a client that is there or may still come back, or does not end under
+// one that has gone.
+TEST_F(TokenTableTest, TokensEndAfterTheGracePeriod) {
+  const std::string a = Acquire("");
+  const std::string b = Acquire("");
+  EXPECT_EQ(a.size(), kDataTokenBytes);
+  EXPECT_NE(a, b);
+  EXPECT_EQ(Acquire(a), a);  // A second connection, before the first is known to be lost.
+  table_.Release(a, now_);
+  table_.Expire(now_ + seconds(100));
+  EXPECT_EQ(events_, (std::vector<std::string>{"+" + a, "+" + b}));
+
+  table_.Release(a, now_ + seconds(100));
+  table_.Expire(now_ + seconds(101));
+  EXPECT_EQ(Acquire(a), a);  // Back in time.
+  table_.Expire(now_ + seconds(200));
+  EXPECT_EQ(events_.size(), 2u);
+
+  table_.Release(a, now_ + seconds(200));
+  table_.Release(b, now_ + seconds(201));
+  table_.Expire(now_ + seconds(202));
+  EXPECT_EQ(events_, (std::vector<std::string>{"+" + a, "+" + b, "-" + a}));
+}
+
+// Fails if a client comes by a token again that was taken from it, or by one that it made up: with
+// that it could write to memory that others have got meanwhile.
+TEST_F(TokenTableTest, AForgottenTokenIsNeverGoodAgain) {
+  const std::string expired = Acquire("");
+  table_.Release(expired, now_);
+  table_.Expire(now_ + seconds(3));
+  EXPECT_NE(Acquire(expired), expired);
+
+  const std::string taken = Acquire("");
+  table_.Forget(taken);
+  EXPECT_NE(Acquire(taken), taken);
+  table_.Release(taken, now_);  // The connection that it was given to ends.
+
+  const std::string invented(kDataTokenBytes, 'x');
+  EXPECT_NE(Acquire(invented), invented);
 }
 
 }  // namespace
