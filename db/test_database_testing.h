@@ -42,15 +42,13 @@ class TestNode {
   TestNode() : TestNode(Config()) {}
   explicit TestNode(const std::string& fabric) : TestNode(Serving(fabric)) {}
   explicit TestNode(const Config& config) {
-    NodeServerOptions options;
-    options.bytes = config.bytes;
-    options.huge_pages = false;
-    options.fabric = config.fabric;
-    options.node.node = NodeId{7};
-    options.node.lease = config.lease;
-    options.node.grace = config.grace;
-    EXPECT_OK(NodeServer::Start(options, &server_));
-    address_ = "127.0.0.1:" + std::to_string(server_->port());
+    options_.bytes = config.bytes;
+    options_.huge_pages = false;
+    options_.fabric = config.fabric;
+    options_.node.node = NodeId{7};
+    options_.node.lease = config.lease;
+    options_.node.grace = config.grace;
+    Start();
   }
 
   NodeServer& server() { return *server_; }
@@ -58,6 +56,11 @@ class TestNode {
   uint64_t used_bytes() { return server_->node().Statistics().used_bytes; }
   // As if the Server process had been killed.
   void Kill() { server_.reset(); }
+  // At the same address, with other memory.
+  void Restart() {
+    Kill();
+    Start();
+  }
 
   // Makes the options those of a database on this node.
   Options With(Options options, const std::string& fabric) const {
@@ -67,6 +70,13 @@ class TestNode {
   }
 
  private:
+  void Start() {
+    EXPECT_OK(NodeServer::Start(options_, &server_));
+    options_.port = server_->port();
+    address_ = "127.0.0.1:" + std::to_string(options_.port);
+  }
+
+  NodeServerOptions options_;
   std::unique_ptr<NodeServer> server_;
   std::string address_;
 };

@@ -121,6 +121,10 @@ std::string NodeServer::DescribeFabric() const {
   return fmt::format("verbs on {}", verbs_->Describe());
 }
 
+VerbsEventCounts NodeServer::DeviceEvents() const {
+  return verbs_ != nullptr ? verbs_->Events() : VerbsEventCounts();
+}
+
 NodeServer::~NodeServer() {
   // Nobody may write to the memory, or ask for it, when it goes.
   rpc_.reset();

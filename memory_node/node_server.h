@@ -36,8 +36,11 @@ class NodeServer {
 
   uint16_t port() const { return rpc_->port(); }
   MemoryNode& node() { return *node_; }
+  const MemoryNode& node() const { return *node_; }
   // The fabric, and its device where it has one; for people.
   std::string DescribeFabric() const;
+  // None where verbs is not served.
+  VerbsEventCounts DeviceEvents() const;
 
  private:
   explicit NodeServer(const NodeServerOptions& options);

@@ -237,7 +237,7 @@ int Run(int count, char** arguments) {
   if (status.ok()) status = NodeServer::Start(options, &server);
   if (!status.ok()) return Fail(status, kExitFailed);
 
-  const auto metrics = std::make_shared<ServerMetrics>(&server->node());
+  const auto metrics = std::make_shared<ServerMetrics>(server.get());
   std::unique_ptr<prometheus::Exposer> exposer;
   status = StartMetrics(&exposer);
   if (!status.ok()) return Fail(status, kExitFailed);

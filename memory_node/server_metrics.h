@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "memory_node/memory_node.h"
+#include "memory_node/node_server.h"
 
 namespace dlsm {
 
 class ServerMetrics final : public prometheus::Collectable {
  public:
-  // `node` outlives this.
-  explicit ServerMetrics(const MemoryNode* node) : node_(node) {}
+  // `server` outlives this.
+  explicit ServerMetrics(const NodeServer* server) : server_(server), node_(&server->node()) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     const NodeStatisticsReply now = node_->Statistics();
@@ -45,6 +46,23 @@ class ServerMetrics final : public prometheus::Collectable {
         now.merge_paused_micros);
     add(MetricType::Counter, "dlsm_cpu_microseconds_total", "CPU time of this process",
         now.cpu_micros);
+    const AccessRevoker::Statistics access = node_->revocations();
+    add(MetricType::Counter, "dlsm_revocations_total", "Clients whose access was taken away",
+        access.revocations);
+    add(MetricType::Counter, "dlsm_revocation_failures_total",
+        "Attempts to take a client's access away that were not confirmed", access.failures);
+    add(MetricType::Gauge, "dlsm_quarantined_bytes",
+        "Memory that is not used because the access of its former client was not taken away",
+        node_->quarantined_bytes());
+    const VerbsEventCounts events = server_->DeviceEvents();
+    add(MetricType::Counter, "dlsm_rdma_device_failures_total", "Failures of the RDMA device",
+        events.device_failures);
+    add(MetricType::Counter, "dlsm_rdma_queue_pair_failures_total",
+        "Queue pairs that the RDMA device reported as failed", events.queue_pair_failures);
+    add(MetricType::Counter, "dlsm_rdma_port_downs_total", "Times the RDMA port went down",
+        events.port_downs);
+    add(MetricType::Counter, "dlsm_rdma_address_changes_total",
+        "Changes of the RDMA port's addresses", events.address_changes);
     families.push_back(Calls());
     return families;
   }
@@ -73,6 +91,7 @@ class ServerMetrics final : public prometheus::Collectable {
     return family;
   }
 
+  const NodeServer* const server_;
   const MemoryNode* const node_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "dLSM/status.h"
 #include "util/fabric/fabric.h"
+#include "util/fabric/verbs_counters.h"
 #include "util/fabric/verbs_options.h"
 #include "util/message_order.h"
 
@@ -99,6 +100,7 @@ class VerbsFabricServer {
   virtual Status RevokeToken(const std::string& token) = 0;
   // Device, port, GID and MTU, for people.
   virtual std::string Describe() const = 0;
+  virtual VerbsEventCounts Events() const = 0;
 };
 
 }  // namespace dlsm

@@ -123,6 +123,10 @@ Status VerbsClient::Keep(uint64_t number, Line line) {
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, line.socket->get(), &event) != 0) {
     return Status::IOError(fmt::format("its life line is not watched: {}", std::strerror(errno)));
   }
+  // The thread that watches the lines takes this end down then. The client hears nothing of this
+  // shutdown: it must not before this end is gone.
+  line.endpoint->health().OnBreak(
+      [socket = line.socket] { (void)::shutdown(socket->get(), SHUT_RD); });
   lines_.emplace(number, std::move(line));
   return Status::OK();
 }

@@ -123,13 +123,15 @@ Status VerbsConnection::NewShare(Deadline deadline, std::unique_ptr<QueuePair>* 
 
 std::string VerbsConnection::Describe() const {
   const VerbsCounts counts = books_.counters.Sum();
+  const std::string events = DescribeEvents(domain_->device().events().counts());
   return fmt::format(
       "verbs over {}; {} queue pairs, {} shared; {} work requests, {} doorbells, {} completions, "
       "{} "
-      "sleeps, {} bytes copied, {} registrations",
+      "sleeps, {} bytes copied, {} registrations{}{}",
       domain_->device().Describe(), books_.counters.live(), shares_.load(std::memory_order_relaxed),
       counts.work_requests, counts.doorbells, counts.completions, counts.sleeps,
-      counts.copied_bytes, buffers_->registrations());
+      counts.copied_bytes, buffers_->registrations(),
+      events.empty() ? "" : "; device events: ", events);
 }
 
 Status ArrangeQueuePair(const std::string& peer, const std::string& token, int socket,

@@ -36,6 +36,7 @@ class VerbsConnection : public FabricConnection {
   WireTotals Totals() const override { return books_.costs.Totals(); }
   std::string Describe() const override;
   VerbsCounts Counts() const { return books_.counters.Sum(); }
+  const VerbsDevice& device() const { return domain_->device(); }
   uint64_t registrations() const { return buffers_->registrations(); }
 
  private:

@@ -1,8 +1,24 @@
 #include "util/fabric/verbs_counters.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace dlsm {
+
+std::string DescribeEvents(const VerbsEventCounts& counts) {
+  std::string text;
+  const auto add = [&](uint64_t count, const char* what) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, what);
+  };
+  add(counts.device_failures, "device failures");
+  add(counts.queue_pair_failures, "queue pair failures");
+  add(counts.port_downs, "port downs");
+  add(counts.port_ups, "port ups");
+  add(counts.address_changes, "address changes");
+  add(counts.others, "others");
+  return text;
+}
 
 VerbsCounters::VerbsCounters(VerbsCounterRegistry& registry) : registry_(registry) {
   const port::MutexLock lock(registry_.mutex_);

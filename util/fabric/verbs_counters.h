@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "port/mutex.h"
@@ -17,6 +18,19 @@ struct VerbsCounts {
   uint64_t sleeps = 0;        // Waits for a completion event.
   uint64_t copied_bytes = 0;  // Through registered memory, because the caller's is not.
 };
+
+// What a device has reported by itself.
+struct VerbsEventCounts {
+  uint64_t device_failures = 0;
+  uint64_t queue_pair_failures = 0;  // Their completion queues' included.
+  uint64_t port_downs = 0;
+  uint64_t port_ups = 0;
+  uint64_t address_changes = 0;  // GID, LID.
+  uint64_t others = 0;
+};
+
+// "2 port downs, 1 port ups"; empty if there was nothing.
+std::string DescribeEvents(const VerbsEventCounts& counts);
 
 class VerbsCounterRegistry;
 

@@ -31,6 +31,8 @@ constexpr int kPollsPerLook = 32;
 constexpr uint32_t kSignalsPerQueue = 4;
 // A device flushes a stopped queue pair at once; the bound is for one that is broken.
 constexpr milliseconds kFlushMax{2000};
+// A device that has failed as a whole completes nothing: a sleeper looks after it now and then.
+constexpr milliseconds kHealthPeriod{500};
 // A memory node that is alive takes its end down within a millisecond or so.
 constexpr milliseconds kFarewellMax{500};
 
@@ -93,6 +95,8 @@ Status VerbsQueuePair::CheckPost(const Status& check) {
     return Close(check);
   if (farewells_.Pending()) [[unlikely]]
     return Close(FarewellPending(peer_->name));
+  if (endpoint_->health().broken()) [[unlikely]]
+    return Close(endpoint_->health().why());
   if (posted_.size() < kOutstandingMax) [[likely]]
     return Status::OK();
   return Close(Status::InvalidArgument(
@@ -311,8 +315,9 @@ Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) {
     if (progress) DLSM_RETURN_IF_ERROR(Issue());
     const auto now = Deadline::Clock::now();
     if (now >= deadline.time_point()) {
-      return Close(Status::TimedOut(fmt::format(
-          "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
+      return Close(Status::TimedOut(
+          fmt::format("{} has not answered in time: is it overloaded, or its network down?{}",
+                      peer_->name, endpoint_->domain().device().events().PortTrouble())));
     }
     if (progress || sleep_at == Deadline::Clock::time_point{}) {
       sleep_at = now + spin_;
@@ -360,6 +365,7 @@ void VerbsQueuePair::Retire(uint64_t number) {
 
 // The queue is armed first and polled again after that, so that no completion falls in between.
 Status VerbsQueuePair::Sleep(Deadline deadline) {
+  if (endpoint_->health().broken()) return Close(endpoint_->health().why());
   if (!notify_armed_) {
     const int error = ibv_req_notify_cq(endpoint_->completions(), 0);
     if (error != 0) {
@@ -372,7 +378,8 @@ Status VerbsQueuePair::Sleep(Deadline deadline) {
   }
   VerbsCounters::Add(counters_.sleeps, 1);
   pollfd entries[2] = {{endpoint_->events()->fd, POLLIN, 0}, {life_line_.get(), POLLIN, 0}};
-  const timespec timeout = ToTimespec(deadline.Remaining());
+  const timespec timeout =
+      ToTimespec(std::min<std::chrono::nanoseconds>(deadline.Remaining(), kHealthPeriod));
   if (::ppoll(entries, 2, &timeout, nullptr) <= 0) return Status::OK();
   if ((entries[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
     return Close(Status::IOError(
@@ -394,12 +401,14 @@ Status VerbsQueuePair::Sleep(Deadline deadline) {
 Status VerbsQueuePair::Lost() const {
   return Status::IOError(
       fmt::format("the queue pair to {} is lost (the memory node closed it): is its Server still "
-                  "running?",
+                  "running, or has this client's session ended?",
                   peer_->name));
 }
 
 Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
   if (LifeLineEnded(life_line_.get())) return Lost();
+  if (endpoint_->health().broken()) return endpoint_->health().why();
+  const VerbsEvents& events = endpoint_->domain().device().events();
   const char* const text = endpoint_->domain().library().wc_status_str(completion.status);
   switch (completion.status) {
     case IBV_WC_REM_ACCESS_ERR:
@@ -410,8 +419,8 @@ Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
     case IBV_WC_RETRY_EXC_ERR:
       return Status::IOError(
           fmt::format("{} does not answer over RDMA ({}): is its network up, and its port's state "
-                      "active on both ends?",
-                      peer_->name, text));
+                      "active on both ends?{}",
+                      peer_->name, text, events.PortTrouble()));
     case IBV_WC_LOC_PROT_ERR:
       return Status::InvalidArgument(
           fmt::format("a transfer with {} used local memory that is not registered with this "

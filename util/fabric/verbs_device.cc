@@ -97,6 +97,10 @@ class VerbsDeviceFinder {
     DLSM_RETURN_IF_ERROR(ParseWish(list, count));
     for (int i = 0; i < count && found_ == nullptr; ++i) LookAt(list[i]);
     if (found_ == nullptr) return NoneWillDo();
+    DLSM_RETURN_IF_ERROR(VerbsEvents::Watch(
+        library_, found_->context(), found_->name_, found_->port_,
+        [opened = found_.get()](const VerbsOwnAddress& own) { return opened->CheckAddress(own); },
+        &found_->events_));
     *device = std::move(found_);
     return Status::OK();
   }
@@ -195,7 +199,7 @@ class VerbsDeviceFinder {
   uint32_t netdev_ = 0;  // 0: any.
   std::optional<VerbsGid> address_;
   std::string rejected_;
-  std::shared_ptr<const VerbsDevice> found_;
+  std::shared_ptr<VerbsDevice> found_;
 };
 
 Status VerbsDevice::Open(const VerbsOptions& options, std::shared_ptr<const VerbsDevice>* device) {
@@ -241,6 +245,23 @@ std::vector<GidEntry> VerbsDevice::GidTable() const {
     table.push_back(entry);
   }
   return table;
+}
+
+Status VerbsDevice::CheckAddress(const VerbsOwnAddress& own) const {
+  ibv_port_attr port;
+  DLSM_RETURN_IF_ERROR(QueryPort(&port));
+  if (port.link_layer != IBV_LINK_LAYER_ETHERNET) {
+    if (port.lid == own.lid) return Status::OK();
+    return Status::IOError(fmt::format("RDMA device {} port {} has now LID {}, not {}", name_,
+                                       port_, port.lid, own.lid));
+  }
+  for (const GidEntry& each : GidTable()) {
+    if (each.index == own.gid_index && each.gid == own.gid) return Status::OK();
+  }
+  return Status::IOError(
+      fmt::format("RDMA device {} port {} has no longer the GID {} (index {}): has the address of "
+                  "its network interface been changed?",
+                  name_, port_, GidToString(own.gid), own.gid_index));
 }
 
 Status VerbsDevice::FindGid(const std::optional<GidEntry>& peer,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "util/fabric/verbs_events.h"
 #include "util/fabric/verbs_gid.h"
 #include "util/fabric/verbs_library.h"
 #include "util/fabric/verbs_options.h"
@@ -31,6 +32,8 @@ class VerbsDevice {
   const std::string& name() const { return name_; }
   uint8_t port() const { return port_; }
   bool is_ethernet() const;
+  // Of this device, while it is open.
+  VerbsEvents& events() const { return *events_; }
   bool has_atomics() const { return attributes_.atomic_cap != IBV_ATOMIC_NONE; }
 
   // As it is now.
@@ -47,6 +50,8 @@ class VerbsDevice {
   VerbsDevice(const VerbsLibrary& library, const VerbsOptions& options)
       : library_(library), options_(options) {}
   std::vector<GidEntry> GidTable() const;
+  // Whether packets to `own` still come here.
+  Status CheckAddress(const VerbsOwnAddress& own) const;
 
   friend class VerbsDeviceFinder;
   const VerbsLibrary& library_;
@@ -55,8 +60,9 @@ class VerbsDevice {
   ibv_device_attr attributes_{};
   std::string name_;
   uint8_t port_ = 0;
-  std::optional<uint32_t> netdev_;   // If options_.device is a network interface or an address.
-  std::optional<VerbsGid> address_;  // If it is an address.
+  std::optional<uint32_t> netdev_;       // If options_.device is a network interface or an address.
+  std::optional<VerbsGid> address_;      // If it is an address.
+  std::unique_ptr<VerbsEvents> events_;  // Last: its thread uses all of the above.
 };
 
 // The bytes of `mtu`, and the other way; the largest that is not larger.

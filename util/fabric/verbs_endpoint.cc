@@ -33,6 +33,7 @@ Status VerbsEndpoint::Create(std::shared_ptr<const VerbsDomain> domain, Role rol
   std::unique_ptr<VerbsEndpoint> made(new VerbsEndpoint(std::move(domain), role));
   made->receives_ = receives;
   const VerbsDevice& device = made->domain_->device();
+  DLSM_RETURN_IF_ERROR(device.events().device());
   const auto most = static_cast<uint32_t>(std::max(device.attributes().max_qp_wr, 2));
   const auto most_completions = static_cast<uint32_t>(std::max(device.attributes().max_cqe, 2));
   // A server's end posts nothing.
@@ -40,8 +41,18 @@ Status VerbsEndpoint::Create(std::shared_ptr<const VerbsDomain> domain, Role rol
   made->depth_ = std::min({wished, most, most_completions});
   DLSM_RETURN_IF_ERROR(made->MakeCompletions());
   DLSM_RETURN_IF_ERROR(made->MakeQueuePair());
+  made->health_ = device.events().Enroll(made->queue_pair_.get(), made->completions_.get());
   *endpoint = std::move(made);
   return Status::OK();
+}
+
+VerbsEndpoint::~VerbsEndpoint() {
+  if (queue_pair_ != nullptr) LeaveEvents();
+}
+
+void VerbsEndpoint::LeaveEvents() {
+  if (health_ != nullptr) health_->Forget();
+  domain_->device().events().Leave(queue_pair_.get());
 }
 
 Status VerbsEndpoint::MakeCompletions() {
@@ -91,6 +102,12 @@ Status VerbsEndpoint::Describe(const std::optional<VerbsEnd>& peer,
   const VerbsDevice& device = domain_->device();
   ibv_port_attr port;
   DLSM_RETURN_IF_ERROR(device.QueryPort(&port));
+  if (port.state != IBV_PORT_ACTIVE) {
+    return Status::IOError(
+        fmt::format("port {} of RDMA device {} is not active; check its cable, switch and network "
+                    "interface",
+                    device.port(), device.name()));
+  }
   std::optional<GidEntry> peer_gid;
   if (peer.has_value()) peer_gid = GidEntry{0, peer->gid_type, 0, peer->gid};
   GidEntry gid;
@@ -116,6 +133,7 @@ Status VerbsEndpoint::Describe(const std::optional<VerbsEnd>& peer,
   own_.reads_at_once = Narrow(std::clamp(reads, 1, 255));
   own_.atomics = device.has_atomics();
   own_.gid = gid.gid;
+  device.events().SetAddress(queue_pair_.get(), VerbsOwnAddress{gid.index, gid.gid, port.lid});
   *own = own_;
   return Status::OK();
 }
@@ -210,6 +228,7 @@ bool VerbsEndpoint::Stop() { return DestroyQueuePair(); }
 
 bool VerbsEndpoint::DestroyQueuePair() {
   if (queue_pair_ == nullptr) return true;
+  LeaveEvents();
   const int error = domain_->library().destroy_qp(queue_pair_.get());
   if (error == 0) {
     static_cast<void>(queue_pair_.release());

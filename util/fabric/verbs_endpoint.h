@@ -15,6 +15,7 @@ namespace dlsm {
 // Not thread-safe. When it is destroyed, the device neither reads nor writes through it any more.
 class VerbsEndpoint {
  public:
+  ~VerbsEndpoint();
   // Which side of one-sided access it is; kPeer is both, and receives messages too.
   enum class Role { kClient, kServer, kPeer };
 
@@ -37,6 +38,8 @@ class VerbsEndpoint {
   // tried again; what has been done is done.
   bool DestroyQueuePair();
 
+  // What the device reports of it, until it is destroyed.
+  VerbsHealth& health() const { return *health_; }
   const VerbsDomain& domain() const { return *domain_; }
   ibv_qp* queue_pair() const { return queue_pair_.get(); }
   ibv_cq* completions() const { return completions_.get(); }
@@ -49,6 +52,8 @@ class VerbsEndpoint {
  private:
   explicit VerbsEndpoint(std::shared_ptr<const VerbsDomain> domain, Role role)
       : domain_(std::move(domain)), role_(role) {}
+  // The device's events are not for it any more.
+  void LeaveEvents();
   Status MakeCompletions();
   Status MakeQueuePair();
   Status Initialise();
@@ -69,6 +74,7 @@ class VerbsEndpoint {
   VerbsPointer<ibv_comp_channel> events_{nullptr, nullptr};
   VerbsPointer<ibv_cq> completions_{nullptr, nullptr};
   VerbsPointer<ibv_qp> queue_pair_{nullptr, nullptr};
+  std::shared_ptr<VerbsHealth> health_;
 };
 
 }  // namespace dlsm

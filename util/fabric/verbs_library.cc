@@ -62,6 +62,9 @@ Status Load(VerbsLibrary* to) {
   finder.Find("ibv_modify_qp", &to->modify_qp);
   finder.Find("ibv_destroy_qp", &to->destroy_qp);
   finder.Find("ibv_wc_status_str", &to->wc_status_str);
+  finder.Find("ibv_get_async_event", &to->get_async_event);
+  finder.Find("ibv_ack_async_event", &to->ack_async_event);
+  finder.Find("ibv_event_type_str", &to->event_type_str);
   if (finder.missing().empty()) return Status::OK();
   return Status::NotSupported(fmt::format(
       "the verbs fabric cannot be used: {} has no {}, so it is older than rdma-core 32; "

@@ -38,6 +38,9 @@ struct VerbsLibrary {
   decltype(&::ibv_modify_qp) modify_qp = nullptr;
   decltype(&::ibv_destroy_qp) destroy_qp = nullptr;
   decltype(&::ibv_wc_status_str) wc_status_str = nullptr;
+  decltype(&::ibv_get_async_event) get_async_event = nullptr;
+  decltype(&::ibv_ack_async_event) ack_async_event = nullptr;
+  decltype(&::ibv_event_type_str) event_type_str = nullptr;
 
   // Returns 0 or an errno.
   int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) const;

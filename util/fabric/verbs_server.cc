@@ -99,6 +99,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   }
 
   std::string Describe() const override { return device_->Describe(); }
+  VerbsEventCounts Events() const override { return device_->events().counts(); }
 
  private:
   Status Arrange(const std::string& peer, FileDescriptor socket) LOCKS_EXCLUDED(mutex_) {

@@ -122,6 +122,8 @@ Status VerbsRpcChannel::Arrange(const VerbsOptions& options, Deadline deadline) 
   }
   events_ = FileDescriptor(::fcntl(link_->events(), F_DUPFD_CLOEXEC, 0));
   if (!events_.valid()) return Status::IOError("no event descriptor", ErrorText(errno));
+  // Wakes the caller that watches.
+  link_->OnBreak([line = socket_.get()] { (void)::shutdown(line, SHUT_RD); });
   for (size_t i = 0; i < kRpcSlots; ++i) slots_.emplace_back(mutex_, static_cast<uint16_t>(i));
   return Status::OK();
 }
@@ -614,6 +616,8 @@ bool VerbsRpcChannel::LifeLineEnded() const {
 }
 
 Status VerbsRpcChannel::Closed() {
+  // Of a queue pair that the device has reported as failed, this end has shut the line.
+  DLSM_RETURN_IF_ERROR(link_->Health());
   return Status::IOError("it closed the connection; is Server still running there?");
 }
 

@@ -132,7 +132,7 @@ class VerbsRpcChannel final : public RpcChannel {
   void Poll(bool* progress) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status TakeReply(const RingMessage& message, uint64_t call, std::string* reply) const;
   bool LifeLineEnded() const;
-  static Status Closed();
+  Status Closed() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const Status& why) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const bool ring_;

@@ -116,6 +116,7 @@ Status VerbsRpcLink::PostReceive(uint32_t id, char* data, size_t bytes, uint32_t
 }
 
 Status VerbsRpcLink::Poll(std::vector<Received>* received, bool* progress) {
+  DLSM_RETURN_IF_ERROR(Health());
   std::array<ibv_wc, kCompletionsPerPoll> completions;
   const int count = ibv_poll_cq(endpoint_->completions(), kCompletionsPerPoll, completions.data());
   if (count < 0) {
@@ -145,7 +146,13 @@ Status VerbsRpcLink::Poll(std::vector<Received>* received, bool* progress) {
   return Status::OK();
 }
 
+Status VerbsRpcLink::Health() const {
+  const VerbsHealth& health = endpoint_->health();
+  return health.broken() ? health.why() : Status::OK();
+}
+
 Status VerbsRpcLink::Failed(const ibv_wc& completion) const {
+  DLSM_RETURN_IF_ERROR(Health());
   return Status::IOError(fmt::format("its queue pair failed: {} (vendor error {:#x})",
                                      domain_->library().wc_status_str(completion.status),
                                      completion.vendor_err));

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -93,6 +94,11 @@ class VerbsRpcLink {
   // Once events() is readable.
   void TakeEvent();
   int events() const { return endpoint_->events()->fd; }
+
+  // Not OK once the device has reported that the queue pair, or all of it, has failed. `call` is
+  // called then, from another thread; it wakes who sleeps.
+  Status Health() const;
+  void OnBreak(std::function<void()> call) { endpoint_->health().OnBreak(std::move(call)); }
 
   RpcCounts counts() const;
   void CountSleep() { sleeps_.fetch_add(1, std::memory_order_relaxed); }

@@ -166,6 +166,7 @@ Status VerbsServerTransport::Start(std::shared_ptr<const VerbsDevice> device, st
     reader_.emplace(ring_memory_->data(), kRingSegments, offer_.salt);
   }
   events_ = link_->events();
+  link_->OnBreak(context_.wake_up);
   idle_since_ = Clock::now();
   *answer = made.Encode();
   return Status::OK();
