@@ -1,23 +1,16 @@
+// Calls: slots, places for replies, requests, replies. The set-up is in verbs_rpc_channel_setup.cc,
+// the waiting in verbs_rpc_channel_wait.cc.
 #include "util/rpc/verbs_rpc_channel.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cassert>
-#include <cerrno>
 #include <cstring>
-#include <random>
-#include <thread>
 #include <utility>
 
-#include "port/cpu.h"
 #include "util/checksum.h"
-#include "util/fabric/verbs_socket.h"
 #include "util/log.h"
 #include "util/rpc/frame.h"
 #include "util/status_macros.h"
@@ -25,30 +18,15 @@
 namespace dlsm {
 namespace {
 
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// The state's segment, then the reply ring.
-constexpr size_t kReplySegments = 4096;
 // What a reply usually takes; a larger one costs another round trip.
 constexpr size_t kPlaceSegments = 8;
 constexpr size_t kLongPlaceSegments = 64;
-static_assert(kReplySegments >= kRpcSlots * kLongPlaceSegments);
-// A client takes at most one immediate for each slot at a time, but may be slow to post the
-// receives again.
-constexpr uint32_t kReceives = 2 * kRpcSlots;
 // Work requests of one call: a reset, the request.
 constexpr size_t kRequestsPerCall = 2;
 // With so many slots held by calls that were given up, the channel fails.
 constexpr size_t kHeldMax = kRpcSlots * 3 / 4;
-
-constexpr microseconds kRingSpin{100};
-// ring: the first nap, doubled up to the last. The last one bounds what is lost when the memory
-// node goes to sleep at the moment in which a request is on its way.
-constexpr microseconds kNapMin{50};
-constexpr milliseconds kNapMax{1};
-constexpr milliseconds kLongNapMax{20};
 
 // What takes long by nature, and answers at length.
 bool IsLong(Method method) { return method == Method::kMerge; }
@@ -56,121 +34,7 @@ bool HasLongReply(Method method) {
   return method == Method::kMerge || method == Method::kOpenDatabase;
 }
 
-timespec ToTimespec(nanoseconds duration) {
-  constexpr int64_t kPerSecond = 1'000'000'000;
-  timespec made{};
-  made.tv_sec = duration.count() / kPerSecond;
-  made.tv_nsec = duration.count() % kPerSecond;
-  return made;
-}
-
-uint64_t DrawSalt() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
-
 }  // namespace
-
-Status VerbsRpcChannel::Open(const RpcTransportOptions& options, Socket socket,
-                             const std::string& where, Deadline deadline,
-                             std::shared_ptr<VerbsRpcChannel>* channel) {
-  std::shared_ptr<VerbsRpcChannel> made(
-      new VerbsRpcChannel(options.kind, std::move(socket), where));
-  DLSM_RETURN_IF_ERROR(made->Arrange(options.verbs, deadline));
-  *channel = std::move(made);
-  return Status::OK();
-}
-
-VerbsRpcChannel::VerbsRpcChannel(RpcTransport transport, Socket socket, std::string where)
-    : ring_(transport == RpcTransport::kRing),
-      transport_(transport),
-      where_(std::move(where)),
-      salt_(DrawSalt()),
-      socket_(std::move(socket)),
-      request_pool_(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ),
-      reply_pool_(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
-      places_(kReplySegments) {}
-
-VerbsRpcChannel::~VerbsRpcChannel() {
-  const port::MutexLock lock(mutex_);
-  assert(std::all_of(slots_.begin(), slots_.end(),
-                     [](const Slot& slot) { return slot.state != Slot::State::kWaiting; }));
-  link_.reset();
-}
-
-Status VerbsRpcChannel::Arrange(const VerbsOptions& options, Deadline deadline) {
-  std::shared_ptr<const VerbsDevice> device;
-  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
-  const port::MutexLock lock(mutex_);
-  DLSM_RETURN_IF_ERROR(VerbsRpcLink::Create(std::move(device), kReceives, &link_));
-  DLSM_RETURN_IF_ERROR(RpcMemory::Make(link_->domain(), (1 + kReplySegments) * kSegmentBytes,
-                                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-                                       &reply_memory_));
-  state_ = reply_memory_->data();
-  TransportOffer offer;
-  offer.transport = transport_;
-  offer.salt = salt_;
-  offer.state_address = reply_memory_->address();
-  offer.state_key = reply_memory_->registration->rkey;
-  DLSM_RETURN_IF_ERROR(link_->endpoint().Describe({}, SocketAddress(socket_.get()), &offer.end));
-  TransportAnswer answer;
-  DLSM_RETURN_IF_ERROR(Offer(offer, deadline, &answer));
-  DLSM_RETURN_IF_ERROR(MakeMemory(answer));
-  DLSM_RETURN_IF_ERROR(link_->endpoint().Connect(answer.end));
-  for (uint32_t id = 0; id < kReceives; ++id) {
-    DLSM_RETURN_IF_ERROR(link_->PostReceive(id, nullptr, 0, 0));
-  }
-  events_ = FileDescriptor(::fcntl(link_->events(), F_DUPFD_CLOEXEC, 0));
-  if (!events_.valid()) return Status::IOError("no event descriptor", ErrorText(errno));
-  // Wakes the caller that watches.
-  link_->OnBreak([line = socket_.get()] { (void)::shutdown(line, SHUT_RD); });
-  for (size_t i = 0; i < kRpcSlots; ++i) slots_.emplace_back(mutex_, static_cast<uint16_t>(i));
-  return Status::OK();
-}
-
-Status VerbsRpcChannel::Offer(const TransportOffer& offer, Deadline deadline,
-                              TransportAnswer* answer) {
-  std::string frame;
-  DLSM_RETURN_IF_ERROR(
-      MakeFrame(FrameType::kRequest, kOpenTransport, Status::Code::kOk, 0, offer.Encode(), &frame));
-  DLSM_RETURN_IF_ERROR(SendAll(socket_.get(), frame, deadline));
-  FrameAssembler assembler;
-  while (!assembler.complete()) {
-    size_t bytes = 0;
-    char* const to = assembler.Space(&bytes);
-    DLSM_RETURN_IF_ERROR(ReceiveAll(socket_.get(), to, bytes, deadline));
-    DLSM_RETURN_IF_ERROR(assembler.Filled(bytes));
-  }
-  const FrameHeader header = assembler.header();
-  const std::string payload = assembler.TakePayload();
-  if (header.type != FrameType::kReply || header.method != kOpenTransport) {
-    return Status::Corruption("memory node " + where_ + " did not answer the offer of a transport");
-  }
-  if (header.code != Status::Code::kOk) {
-    return Status::FromCode(header.code,
-                            fmt::format("memory node {} does not answer calls over {}: {}", where_,
-                                        RpcTransportName(transport_), payload));
-  }
-  DLSM_RETURN_IF_ERROR(answer->Decode(payload));
-  if (ring_ == (answer->ring_segments == 0)) {
-    return Status::Corruption("memory node " + where_ + " answered with another transport");
-  }
-  return Status::OK();
-}
-
-Status VerbsRpcChannel::MakeMemory(const TransportAnswer& answer) {
-  request_bytes_max_ = answer.request_bytes_max;
-  ring_remote_ = RpcRemote{answer.ring_address, answer.ring_key};
-  if (!ring_) {
-    return RpcMemory::Make(link_->domain(), kRpcSlots * request_bytes_max_, IBV_ACCESS_LOCAL_WRITE,
-                           &own_memory_);
-  }
-  requests_.emplace(answer.ring_segments);
-  if (requests_->segments_max() == 0) return Status::Corruption("its ring is too small");
-  request_bytes_max_ = std::min(request_bytes_max_, BodyBytesMax(requests_->segments_max()));
-  return RpcMemory::Make(link_->domain(), answer.ring_segments * kSegmentBytes,
-                         IBV_ACCESS_LOCAL_WRITE, &own_memory_);
-}
 
 bool VerbsRpcChannel::failed() {
   const port::MutexLock lock(mutex_);
@@ -237,6 +101,7 @@ Status VerbsRpcChannel::CallInSlot(FrameHeader frame, const Slice& request, std:
 }
 
 Status VerbsRpcChannel::TryTakeSlot(Method method, Slot** taken) {
+  static_assert(kReplySegments >= kRpcSlots * kLongPlaceSegments);
   *taken = nullptr;
   bool progress = false;
   Poll(&progress);
@@ -467,128 +332,6 @@ void VerbsRpcChannel::WakeServer() {
   if (!status.ok()) Fail(status);
 }
 
-Status VerbsRpcChannel::AwaitReply(Deadline deadline, Slot* slot, RingMessage* message) {
-  if (ring_ && !slot->immediate) Spin(*slot, deadline);
-  nanoseconds nap_max = std::chrono::hours(1);
-  if (ring_) nap_max = slot->immediate ? kLongNapMax : kNapMax;
-  nanoseconds nap = ring_ ? kNapMin : nap_max;
-  while (true) {
-    DLSM_RETURN_IF_ERROR(failure_);
-    if (Look(*slot, message)) {
-      Replied(slot);
-      return Status::OK();
-    }
-    if (deadline.Passed()) {
-      return Status::TimedOut(fmt::format(
-          "memory node {} did not answer in time; it may be overloaded or unreachable", where_));
-    }
-    if (ring_) WakeServer();
-    DLSM_RETURN_IF_ERROR(failure_);
-    Sleep(slot, deadline, nap);
-    nap = std::min(2 * nap, nap_max);
-  }
-}
-
-bool VerbsRpcChannel::Look(const Slot& slot, RingMessage* message) const {
-  return LookAtMessage(slot.place, slot.place_segments, RendezvousWord(salt_, slot.call), message);
-}
-
-void VerbsRpcChannel::Spin(const Slot& slot, Deadline deadline) {
-  // Often enough for whom this thread may be keeping from the processor.
-  constexpr int kYieldEvery = 16;
-  const auto until = std::min(Deadline::Clock::now() + kRingSpin, deadline.time_point());
-  PassWatchOn();
-  RingWake wake = wake_;
-  mutex_.Unlock();
-  for (int i = 1;; ++i) {
-    RingMessage message;
-    if (Look(slot, &message)) break;
-    if (wake.Needed(State())) {
-      mutex_.Lock();
-      if (failure_.ok()) WakeServer();
-      wake = wake_;
-      mutex_.Unlock();
-    }
-    if (i % kYieldEvery != 0) {
-      port::CpuRelax();
-      continue;
-    }
-    if (Deadline::Clock::now() >= until) break;
-    std::this_thread::yield();
-  }
-  mutex_.Lock();
-}
-
-void VerbsRpcChannel::Sleep(Slot* slot, Deadline deadline, nanoseconds nap) {
-  const auto until = nap < deadline.Remaining() ? Deadline::In(nap) : deadline;
-  if (!watched_) {
-    watched_ = true;
-    Watch(until);
-    watched_ = false;
-  } else if (slot != nullptr) {
-    slot->sleeping = true;
-    slot->wakeup.WaitUntil(until.time_point());
-    slot->sleeping = false;
-  } else {
-    ++slot_waiters_;
-    slot_free_.WaitUntil(until.time_point());
-    --slot_waiters_;
-  }
-}
-
-// Armed first and polled again after that, so that no completion falls in between.
-void VerbsRpcChannel::Watch(Deadline until) {
-  bool progress = false;
-  Poll(&progress);
-  if (!failure_.ok() || progress) return;
-  if (!armed_) {
-    const Status status = link_->Arm(/*solicited=*/true);
-    armed_ = true;
-    if (!status.ok()) Fail(status);
-    return;
-  }
-  link_->CountSleep();
-  pollfd waited[2] = {{events_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
-  const timespec timeout = ToTimespec(until.Remaining());
-  mutex_.Unlock();
-  const int ready = ::ppoll(waited, 2, &timeout, nullptr);
-  mutex_.Lock();
-  if (!failure_.ok() || ready <= 0) return;
-  if (waited[0].revents != 0) {
-    link_->TakeEvent();
-    armed_ = false;
-  }
-  if (waited[1].revents != 0 && LifeLineEnded()) Fail(Closed());
-  if (failure_.ok()) Poll(&progress);
-}
-
-// A caller that stops watching leaves it to one that sleeps.
-void VerbsRpcChannel::PassWatchOn() {
-  if (watched_) return;
-  for (Slot& slot : slots_) {
-    if (!slot.sleeping) continue;
-    slot.wakeup.Signal();
-    return;
-  }
-  if (slot_waiters_ > 0) slot_free_.Signal();
-}
-
-void VerbsRpcChannel::Poll(bool* progress) {
-  if (!failure_.ok()) return;
-  received_.clear();
-  Status status = link_->Poll(&received_, progress);
-  for (const VerbsRpcLink::Received& each : received_) {
-    if (status.ok()) status = link_->PostReceive(each.id, nullptr, 0, 0);
-  }
-  if (!status.ok()) return Fail(LifeLineEnded() ? Closed() : status);
-  if (!*progress) return;
-  // An immediate only says that it is time to look.
-  for (Slot& slot : slots_) {
-    RingMessage message;
-    if (slot.sleeping && Look(slot, &message)) slot.wakeup.Signal();
-  }
-}
-
 Status VerbsRpcChannel::TakeReply(const RingMessage& message, uint64_t call,
                                   std::string* reply) const {
   FrameHeader header;
@@ -606,13 +349,6 @@ Status VerbsRpcChannel::TakeReply(const RingMessage& message, uint64_t call,
   if (header.code != Status::Code::kOk) return Status::FromCode(header.code, copy);
   *reply = std::move(copy);
   return Status::OK();
-}
-
-bool VerbsRpcChannel::LifeLineEnded() const {
-  // Nothing is sent over it any more: any byte is as wrong as its end.
-  char byte;
-  const ssize_t got = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 Status VerbsRpcChannel::Closed() {

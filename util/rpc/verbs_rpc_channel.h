@@ -54,6 +54,13 @@ class VerbsRpcChannel final : public RpcChannel {
   RpcCounts counts() override LOCKS_EXCLUDED(mutex_);
 
  private:
+  // The state's segment, then the reply ring.
+  static constexpr size_t kReplySegments = 4096;
+  // The first nap of a wait, doubled up to the last. The last one bounds what is lost on ring when
+  // the memory node goes to sleep at the moment in which a request is on its way.
+  static constexpr std::chrono::microseconds kNapMin{50};
+  static constexpr std::chrono::milliseconds kNapMax{1};
+
   // One call under way.
   struct Slot {
     Slot(port::Mutex& mutex, uint16_t number) : index(number), wakeup(mutex) {}

@@ -1,152 +1,29 @@
 #include "util/rpc/verbs_rpc_server.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cassert>
 #include <chrono>
-#include <cstring>
-#include <map>
-#include <optional>
 #include <utility>
-#include <vector>
 
-#include "port/mutex.h"
 #include "util/checksum.h"
-#include "util/deadline.h"
 #include "util/fabric/verbs_socket.h"
 #include "util/log.h"
-#include "util/rpc/ring_sleep.h"
-#include "util/rpc/rpc_ring.h"
-#include "util/rpc/transport_messages.h"
-#include "util/rpc/verbs_rpc_link.h"
+#include "util/rpc/verbs_rpc_server_transport.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// verbs: a client has at most kRpcSlots requests under way; a further one may come while the buffer
-// of an answered one is not posted again yet.
-constexpr uint32_t kReceives = kRpcSlots + kRpcSlots / 2;
-constexpr uint32_t kReceiveBytes = 2048;
 // ring: these take only the immediates that wake the thread.
 constexpr uint32_t kWakeReceives = 16;
 constexpr size_t kRingSegments = 2048;
 constexpr uint32_t kRingRequestBytes = 16 << 10;
 
-// Replies up to this size have registered memory at hand.
-constexpr size_t kStagingBytes = 8 << 10;
-constexpr size_t kStagings = 16;
-
-// What a client can make this process keep: replies that it does not fetch, requests to be read out
-// of its memory, calls without an answer.
-constexpr size_t kParkedBytesMax = 2 * kFrameBytesMax;
+// What a client can make this process keep: requests to be read out of its memory, calls without an
+// answer.
 constexpr size_t kReadBytesMax = 2 * kFrameBytesMax;
 constexpr size_t kCallsMax = 1024;
 
-constexpr size_t kInlineBytesMax = 512;
-
-class VerbsServerTransport : public ServerTransport,
-                             public std::enable_shared_from_this<VerbsServerTransport> {
- public:
-  VerbsServerTransport(const ServerTransportContext& context, const TransportOffer& offer)
-      : context_(context), offer_(offer), ring_(offer.transport == RpcTransport::kRing) {}
-
-  Status Start(std::shared_ptr<const VerbsDevice> device, std::string* answer)
-      LOCKS_EXCLUDED(mutex_);
-
-  Status Poll(bool* progress) override LOCKS_EXCLUDED(mutex_);
-  Status PrepareToSleep(bool* ready) override LOCKS_EXCLUDED(mutex_);
-  int events() const override { return events_; }
-  void TakeEvent() override LOCKS_EXCLUDED(mutex_);
-  void End() override LOCKS_EXCLUDED(mutex_);
-  RpcCounts counts() override LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    return link_ != nullptr ? link_->counts() : last_counts_;
-  }
-
- private:
-  // A request whose payload is read out of the client's memory.
-  struct Fetched {
-    RequestHead head;
-    FrameHeader frame;
-    std::shared_ptr<RpcMemory> memory;
-  };
-  // A reply that did not fit.
-  struct Parked {
-    uint64_t call = 0;
-    std::string frame;
-  };
-  // Bytes to be written to the client.
-  struct Write {
-    RpcRemote to;
-    RingKind kind = RingKind::kMessage;
-    uint64_t call = 0;
-    std::optional<uint32_t> immediate;
-    std::string frame;
-  };
-  Status MakeMemory() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status PostAllReceives() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status PostReceive(uint32_t id) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // Of the connection's thread.
-  Status PollRing(bool* progress) LOCKS_EXCLUDED(mutex_);
-  // The ring's reader has something to do.
-  Status Active() LOCKS_EXCLUDED(mutex_);
-  Status HandleMessage(const Slice& bytes) LOCKS_EXCLUDED(mutex_);
-  Status StartReading(const RequestMessage& message) LOCKS_EXCLUDED(mutex_);
-  Status TakeFetched(bool* progress) LOCKS_EXCLUDED(mutex_);
-  void Handle(const RequestHead& head, const FrameHeader& frame, const Slice& payload)
-      LOCKS_EXCLUDED(mutex_);
-  Status SendParked(const RequestMessage& message) LOCKS_EXCLUDED(mutex_);
-
-  // Of any thread.
-  void Reply(const RequestHead& head, const FrameHeader& request, const Status& status,
-             const std::string& reply) LOCKS_EXCLUDED(mutex_);
-  // Now if there is room, otherwise later. An error ends the connection: it is kept.
-  void Send(Write write) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status SendWaiting() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // *sent is false if there is no room.
-  Status TrySend(const Write& write, bool* sent) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status PostWrite(char* from, size_t bytes, uint32_t local_key, const Write& write,
-                   VerbsRpcLink::Done done) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status TellState(VerbsRpcLink::Done done) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  const ServerTransportContext context_;
-  const TransportOffer offer_;
-  const bool ring_;
-  // Constant once started.
-  int events_ = -1;
-  const char* receives_ = nullptr;
-
-  // Of the connection's thread.
-  std::optional<RingReader> reader_;
-  std::vector<VerbsRpcLink::Received> received_;
-  std::string request_;
-  Clock::time_point idle_since_{};
-  uint64_t requests_ = 0;
-
-  port::Mutex mutex_;  // Protects what follows. Not held while the handler runs.
-  std::shared_ptr<RpcMemory> ring_memory_ GUARDED_BY(mutex_);
-  std::shared_ptr<RpcMemory> own_memory_ GUARDED_BY(mutex_);  // Receives, stagings, state.
-  char* state_ GUARDED_BY(mutex_) = nullptr;
-  std::vector<char*> free_stagings_ GUARDED_BY(mutex_);
-  RpcMemoryPool pool_ GUARDED_BY(mutex_){IBV_ACCESS_LOCAL_WRITE};
-  std::map<uint16_t, Parked> parked_ GUARDED_BY(mutex_);  // By slot.
-  size_t parked_bytes_ GUARDED_BY(mutex_) = 0;
-  std::deque<Write> waiting_ GUARDED_BY(mutex_);
-  size_t reading_bytes_ GUARDED_BY(mutex_) = 0;
-  std::vector<Fetched> fetched_ GUARDED_BY(mutex_);
-  size_t calls_ GUARDED_BY(mutex_) = 0;
-  Status failure_ GUARDED_BY(mutex_);
-  bool armed_ GUARDED_BY(mutex_) = false;
-  bool armed_for_all_ GUARDED_BY(mutex_) = false;
-  RingSleep sleep_ GUARDED_BY(mutex_);
-  RpcCounts last_counts_ GUARDED_BY(mutex_);               // Of the link that has gone.
-  std::unique_ptr<VerbsRpcLink> link_ GUARDED_BY(mutex_);  // Null once ended. Goes before memory.
-};
+}  // namespace
 
 Status VerbsServerTransport::Start(std::shared_ptr<const VerbsDevice> device, std::string* answer) {
   const port::MutexLock lock(mutex_);
@@ -336,161 +213,6 @@ void VerbsServerTransport::Handle(const RequestHead& head, const FrameHeader& fr
   }
 }
 
-void VerbsServerTransport::Reply(const RequestHead& head, const FrameHeader& request,
-                                 const Status& status, const std::string& reply) {
-  std::string frame;
-  Status made = MakeFrame(FrameType::kReply, request.method, status.code(), request.call,
-                          status.ok() ? Slice(reply) : status.message(), &frame);
-  if (!made.ok()) {
-    // An error's message always fits.
-    made = MakeFrame(FrameType::kReply, request.method, made.code(), request.call, made.message(),
-                     &frame);
-  }
-  Write write;
-  write.to = RpcRemote{head.place_address, head.place_key};
-  write.call = request.call;
-  if (head.immediate) write.immediate = head.slot;
-  const port::MutexLock lock(mutex_);
-  --calls_;
-  if (link_ == nullptr || !failure_.ok()) return;
-  if (SegmentsOf(frame.size()) <= head.place_segments) {
-    write.frame = std::move(frame);
-  } else {
-    write.kind = RingKind::kTooLarge;
-    write.frame = frame.substr(0, kFrameHeaderBytes);
-    parked_bytes_ += frame.size();
-    Parked& parked = parked_[head.slot];
-    parked_bytes_ -= parked.frame.size();
-    parked = Parked{request.call, std::move(frame)};
-    if (parked_bytes_ > kParkedBytesMax) {
-      failure_ = Status::Busy("the client does not take its replies");
-      context_.wake_up();
-      return;
-    }
-  }
-  Send(std::move(write));
-}
-
-Status VerbsServerTransport::SendParked(const RequestMessage& message) {
-  const port::MutexLock lock(mutex_);
-  const auto found = parked_.find(message.head.slot);
-  if (found == parked_.end() || found->second.call != message.frame.call) {
-    return Status::Corruption("the client asked for a reply that is not kept");
-  }
-  if (SegmentsOf(found->second.frame.size()) > message.head.place_segments) {
-    return Status::Corruption("the client asked for a reply with too small a place again");
-  }
-  Write write;
-  write.to = RpcRemote{message.head.place_address, message.head.place_key};
-  write.call = message.frame.call;
-  if (message.head.immediate) write.immediate = message.head.slot;
-  write.frame = std::move(found->second.frame);
-  parked_bytes_ -= write.frame.size();
-  parked_.erase(found);
-  Send(std::move(write));
-  return failure_;
-}
-
-void VerbsServerTransport::Send(Write write) {
-  bool sent = false;
-  Status status;
-  if (waiting_.empty()) status = TrySend(write, &sent);
-  if (!status.ok()) failure_ = status;
-  if (status.ok() && sent) return;
-  if (!sent) waiting_.push_back(std::move(write));
-  context_.wake_up();
-}
-
-Status VerbsServerTransport::SendWaiting() {
-  while (!waiting_.empty()) {
-    bool sent = false;
-    DLSM_RETURN_IF_ERROR(TrySend(waiting_.front(), &sent));
-    if (!sent) return Status::OK();
-    waiting_.pop_front();
-  }
-  return Status::OK();
-}
-
-Status VerbsServerTransport::TrySend(const Write& write, bool* sent) {
-  const size_t bytes = SegmentsOf(write.frame.size()) * kSegmentBytes;
-  const size_t parts = (bytes + link_->message_bytes_max() - 1) / link_->message_bytes_max();
-  *sent = false;
-  if (!link_->HasRoom(parts)) return Status::OK();
-  const auto build = [&](char* to) {
-    std::memcpy(to + kRingWordBytes, write.frame.data(), write.frame.size());
-    FrameRingMessage(write.kind, write.frame.size(), RendezvousWord(offer_.salt, write.call), to);
-  };
-  if (bytes <= std::min<size_t>(link_->endpoint().inline_bytes(), kInlineBytesMax)) {
-    char message[kInlineBytesMax];
-    build(message);
-    *sent = true;
-    return PostWrite(message, bytes, 0, write, {});
-  }
-  if (bytes <= kStagingBytes) {
-    if (free_stagings_.empty()) return Status::OK();
-    char* const staging = free_stagings_.back();
-    free_stagings_.pop_back();
-    build(staging);
-    *sent = true;
-    return PostWrite(staging, bytes, own_memory_->registration->lkey, write, [this, staging] {
-      mutex_.AssertHeld();
-      free_stagings_.push_back(staging);
-    });
-  }
-  std::shared_ptr<RpcMemory> memory;
-  DLSM_RETURN_IF_ERROR(pool_.Take(link_->domain(), bytes, &memory));
-  build(memory->data());
-  *sent = true;
-  return PostWrite(memory->data(), bytes, memory->registration->lkey, write, [memory] {});
-}
-
-// The end of a message goes last, whatever its parts: a queue pair writes in order.
-Status VerbsServerTransport::PostWrite(char* from, size_t bytes, uint32_t local_key,
-                                       const Write& write, VerbsRpcLink::Done done) {
-  const uint64_t part_max = link_->message_bytes_max();
-  const size_t parts = (bytes + part_max - 1) / part_max;
-  std::vector<ibv_send_wr> chain(parts);
-  std::vector<ibv_sge> pieces(parts);
-  for (size_t i = 0; i < parts; ++i) {
-    const uint64_t offset = i * part_max;
-    pieces[i] =
-        ibv_sge{reinterpret_cast<uintptr_t>(from) + offset,
-                static_cast<uint32_t>(std::min<uint64_t>(part_max, bytes - offset)), local_key};
-    ibv_send_wr& request = chain[i];
-    request.sg_list = &pieces[i];
-    request.num_sge = 1;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.send_flags = local_key == 0 ? IBV_SEND_INLINE : 0;
-    request.wr.rdma.remote_addr = write.to.address + offset;
-    request.wr.rdma.rkey = write.to.key;
-  }
-  if (write.immediate.has_value()) {
-    chain.back().opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    chain.back().imm_data = htobe32(*write.immediate);
-    chain.back().send_flags |= IBV_SEND_SOLICITED;
-  }
-  return link_->Post(chain.data(), parts, std::move(done));
-}
-
-Status VerbsServerTransport::TellState(VerbsRpcLink::Done done) {
-  const uint64_t state = sleep_.state();
-  std::memcpy(state_, &state, sizeof(state));
-  const bool inlined = link_->endpoint().inline_bytes() >= sizeof(state);
-  ibv_sge piece{reinterpret_cast<uintptr_t>(state_), sizeof(state),
-                own_memory_->registration->lkey};
-  ibv_send_wr request{};
-  request.sg_list = &piece;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_WRITE;
-  request.send_flags = inlined ? IBV_SEND_INLINE : 0;
-  request.wr.rdma.remote_addr = offer_.state_address;
-  request.wr.rdma.rkey = offer_.state_key;
-  if (!link_->HasRoom(1)) {
-    return Status::Busy("the client's queue pair takes nothing more");
-  }
-  return link_->Post(&request, 1, std::move(done));
-}
-
 Status VerbsServerTransport::PrepareToSleep(bool* ready) {
   *ready = false;
   const port::MutexLock lock(mutex_);
@@ -539,8 +261,6 @@ void VerbsServerTransport::End() {
   ring_memory_.reset();
   own_memory_.reset();
 }
-
-}  // namespace
 
 Status NewVerbsTransportFactory(const VerbsOptions& options, ServerTransportFactory* factory) {
   std::shared_ptr<const VerbsDevice> device;
