@@ -39,6 +39,7 @@ class FabricTest : public testing::TestWithParam<std::tuple<FabricKind, bool>> {
     node_ = std::make_unique<TestMemoryNode>(kind(), kRegionBytes);
     FabricOptions options;
     options.kind = kind();
+    options.verbs = TestVerbsOptions();
     ASSERT_OK(ConnectFabric(options, node_->Peer(), Soon(), &connection_));
     // With no cost: what remains is the decorator itself.
     if (std::get<1>(GetParam())) connection_ = SimulateNetwork({}, std::move(connection_));
@@ -119,6 +120,7 @@ TEST_P(FabricTest, MovesZeroBytes) {
 }
 
 TEST_P(FabricTest, CompareAndSwapReturnsTheWordBefore) {
+  if (!TestMemoryNode::HasAtomics(kind())) GTEST_SKIP() << "this device has no atomics";
   EXPECT_EQ(CompareAndSwap(64, 0, 5), 0u);
   EXPECT_EQ(CompareAndSwap(64, 4, 9), 5u);  // Does not take place.
   EXPECT_EQ(CompareAndSwap(64, 5, ~uint64_t{0}), 5u);
@@ -126,6 +128,7 @@ TEST_P(FabricTest, CompareAndSwapReturnsTheWordBefore) {
 }
 
 TEST_P(FabricTest, FetchAddReturnsTheWordBefore) {
+  if (!TestMemoryNode::HasAtomics(kind())) GTEST_SKIP() << "this device has no atomics";
   uint64_t prior[3] = {9, 9, 9};
   Ticket ticket{};
   for (uint64_t& each : prior) {
@@ -220,6 +223,7 @@ TEST_P(FabricTest, PipelinesManySmallReads) {
 // Fails if replies that exceed the server's bound on queued output stop it for good: big reads and
 // writes alternate, rung early and waited for late.
 TEST_P(FabricTest, PipelinesMixedRequests) {
+  if (!TestMemoryNode::HasAtomics(kind())) GTEST_SKIP() << "this device has no atomics";
   constexpr size_t kRounds = 3000;
   constexpr size_t kBytes = 20'000;
   Random random(3);
@@ -263,6 +267,7 @@ TEST_P(FabricTest, WaitsForSomeOfManyTickets) {
 
 // Fails if queue pairs share state that they must not, or if an atomic is not atomic.
 TEST_P(FabricTest, ThreadsEachHaveTheirQueuePair) {
+  if (!TestMemoryNode::HasAtomics(kind())) GTEST_SKIP() << "this device has no atomics";
   constexpr int kThreads = 4;
   constexpr int kAdds = 500;
   std::vector<std::thread> threads;
@@ -290,6 +295,7 @@ TEST_P(FabricTest, ThreadsEachHaveTheirQueuePair) {
 
 // Fails if any fabric counts in its own way: the rule is written in queue_pair_ledger.h.
 TEST_P(FabricTest, CountsByTheRule) {
+  if (!TestMemoryNode::HasAtomics(kind())) GTEST_SKIP() << "this device has no atomics";
   std::string bytes(100, 'b');
   uint64_t prior = 0;
   Ticket first{}, second{}, third{};

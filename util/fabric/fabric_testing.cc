@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include "util/fabric/tcp_frame.h"
@@ -29,6 +30,15 @@ uint64_t NextEpoch() {
 }
 
 }  // namespace
+
+VerbsOptions TestVerbsOptions() {
+  VerbsOptions options;
+  const char* const text = std::getenv("DLSM_TEST_RDMA_DEVICE");
+  if (text == nullptr) return options;
+  const Status status = ParseVerbsOptions(text, &options);
+  EXPECT_TRUE(status.ok()) << "DLSM_TEST_RDMA_DEVICE: " << status.ToString();
+  return options;
+}
 
 FileDescriptor ListenOnLoopback(uint16_t* port) {
   FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -148,8 +158,14 @@ void TestMemoryNode::Die() {
 std::string TestMemoryNode::WhyNot(FabricKind kind) {
   if (kind != FabricKind::kVerbs) return "";
   std::shared_ptr<const VerbsDevice> device;
-  const Status status = VerbsDevice::Open({}, &device);
+  const Status status = VerbsDevice::Open(TestVerbsOptions(), &device);
   return status.ok() ? "" : status.message().ToString() + " (script/softroce/run-in-vm has one)";
+}
+
+bool TestMemoryNode::HasAtomics(FabricKind kind) {
+  if (kind != FabricKind::kVerbs) return true;
+  std::shared_ptr<const VerbsDevice> device;
+  return VerbsDevice::Open(TestVerbsOptions(), &device).ok() && device->has_atomics();
 }
 
 FabricPeer TestMemoryNode::Peer() const {

@@ -19,9 +19,13 @@ namespace dlsm {
 inline constexpr NodeId kTestNode{7};
 inline constexpr RegionId kTestRegion{3};
 
+// What the environment variable DLSM_TEST_RDMA_DEVICE says, as Options::rdma_device does: so the
+// same tests run over other devices, and over connections that are made otherwise.
+VerbsOptions TestVerbsOptions();
+
 class TestMemoryNode {
  public:
-  TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptions& verbs = {});
+  TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptions& verbs = TestVerbsOptions());
   // Serves verbs through a device that the test has opened.
   TestMemoryNode(uint64_t bytes, std::shared_ptr<const VerbsDevice> device);
   ~TestMemoryNode();
@@ -42,6 +46,8 @@ class TestMemoryNode {
 
   // Empty where tests of this fabric can run; else why not, to skip with.
   static std::string WhyNot(FabricKind kind);
+  // Not every RDMA device has them.
+  static bool HasAtomics(FabricKind kind);
 
  private:
   void MakeRegion(uint64_t bytes);

@@ -105,8 +105,8 @@ Status VerbsBuffers::NewSlab(size_t bytes, std::shared_ptr<Slab>* slab) {
   auto made = std::make_shared<Slab>();
   DLSM_RETURN_IF_ERROR(MemoryMapping::Anonymous(bytes, &made->memory));
   (void)AdviseHugePages(made->memory, /*shared=*/false);
-  DLSM_RETURN_IF_ERROR(
-      domain_->Register(made->memory.data(), bytes, IBV_ACCESS_LOCAL_WRITE, &made->registration));
+  DLSM_RETURN_IF_ERROR(domain_->Register(made->memory.data(), bytes,
+                                         domain_->device().read_access(), &made->registration));
   ++registrations_;
   *slab = std::move(made);
   return Status::OK();

@@ -105,13 +105,48 @@ Status VerbsClient::Arrange(const VerbsOffer& offer, const std::optional<VerbsGi
                             VerbsAnswer* answer) {
   std::shared_ptr<const VerbsDomain> domain;
   DLSM_RETURN_IF_ERROR(Prepare(&domain, &answer->memory));
-  Line line{std::move(socket), nullptr};
+  Line line{std::move(socket), nullptr, {}};
   DLSM_RETURN_IF_ERROR(
       VerbsEndpoint::Create(std::move(domain), VerbsEndpoint::Role::kServer, &line.endpoint));
   DLSM_RETURN_IF_ERROR(line.endpoint->Describe(offer.end, address, &answer->end));
   DLSM_RETURN_IF_ERROR(line.endpoint->Connect(offer.end));
   // Before the answer is sent: so whom the client can reach is known here, and can be cut off.
   return Keep(number, std::move(line));
+}
+
+Status VerbsClient::Arrange(const VerbsCmOffer& offer, uint64_t number,
+                            std::shared_ptr<const FileDescriptor> socket, VerbsCmAnswer* answer) {
+  if (offer.limits.iwarp != device_->is_iwarp()) {
+    return Status::InvalidArgument(fmt::format("{} cannot be reached from a device that {} iWARP",
+                                               device_->Describe(),
+                                               offer.limits.iwarp ? "is" : "is not"));
+  }
+  std::shared_ptr<const VerbsDomain> domain;
+  DLSM_RETURN_IF_ERROR(Prepare(&domain, &answer->memory));
+  Line line{std::move(socket), nullptr, offer.limits};
+  DLSM_RETURN_IF_ERROR(
+      VerbsEndpoint::Create(std::move(domain), VerbsEndpoint::Role::kServer, &line.endpoint));
+  DLSM_RETURN_IF_ERROR(line.endpoint->DescribeLimits(offer.limits, &answer->limits));
+  return Keep(number, std::move(line));
+}
+
+Status VerbsClient::Accept(uint64_t number, std::unique_ptr<VerbsCmId> request) {
+  const auto let_in = [&](Line& line) {
+    DLSM_RETURN_IF_ERROR(line.endpoint->InitialiseBy(*request));
+    DLSM_RETURN_IF_ERROR(line.endpoint->ConnectBy(*request, line.peer));
+    return request->Accept(*line.endpoint->queue_pair(), line.endpoint->ReadsWith(line.peer));
+  };
+  // Held to the end: who cuts the client off meanwhile does so after it has been let in.
+  const port::MutexLock lock(mutex_);
+  const auto found = lines_.find(number);
+  Status status = Status::IOError("its life line has ended");
+  if (found != lines_.end()) status = let_in(found->second);
+  if (status.ok()) {
+    found->second.endpoint->Keep(std::move(request));
+  } else {
+    request->Reject();
+  }
+  return status;
 }
 
 Status VerbsClient::Keep(uint64_t number, Line line) {

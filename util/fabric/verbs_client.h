@@ -38,6 +38,7 @@ class VerbsClient {
   struct Line {
     std::shared_ptr<const FileDescriptor> socket;
     std::unique_ptr<VerbsEndpoint> endpoint;
+    VerbsLimits peer;  // Where the connection manager connects it.
   };
   // What the client has had. It takes long to destroy: in this order the parts need each other.
   struct Remains {
@@ -65,6 +66,12 @@ class VerbsClient {
   Status Arrange(const VerbsOffer& offer, const std::optional<VerbsGid>& address, uint64_t number,
                  std::shared_ptr<const FileDescriptor> socket, VerbsAnswer* answer)
       LOCKS_EXCLUDED(setup_mutex_, mutex_);
+  // The same for a queue pair that the connection manager connects: it can be reached once a
+  // request for it has come to Accept().
+  Status Arrange(const VerbsCmOffer& offer, uint64_t number,
+                 std::shared_ptr<const FileDescriptor> socket, VerbsCmAnswer* answer)
+      LOCKS_EXCLUDED(setup_mutex_, mutex_);
+  Status Accept(uint64_t number, std::unique_ptr<VerbsCmId> request) LOCKS_EXCLUDED(mutex_);
   // Takes this end down, and only then shuts the life line: the client waits for that.
   Remains Drop(uint64_t number) LOCKS_EXCLUDED(mutex_);
   // Lets the client in no more, and destroys its queue pairs. Waits neither for a registration nor

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "util/fabric/verbs_cm_connect.h"
+#include "util/fabric/verbs_cm_library.h"
 #include "util/fabric/verbs_socket.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -37,8 +39,27 @@ bool Covers(const std::vector<VerbsRemoteMemory>& memory, const RegionInfo& regi
 Status OpenDomain(const VerbsOptions& options, std::shared_ptr<const VerbsDomain>* domain) {
   std::shared_ptr<const VerbsDevice> device;
   DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  const VerbsCmLibrary* manager = nullptr;
+  if (device->connects_by_manager()) DLSM_RETURN_IF_ERROR(VerbsCmLibrary::Get(&manager));
   DLSM_RETURN_IF_ERROR(CheckLockedMemory(kLockedBytesMin));
   return VerbsDomain::Create(std::move(device), domain);
+}
+
+Status ArrangeByHello(const std::string& peer, const std::string& token, int socket,
+                      Deadline deadline, VerbsEndpoint* endpoint,
+                      std::vector<VerbsRemoteMemory>* memory) {
+  VerbsOffer offer;
+  DLSM_RETURN_IF_ERROR(endpoint->Describe({}, SocketAddress(socket), &offer.end));
+  const std::string greeting = std::string(kVerbsPreamble) + token +
+                               EncodeVerbsFrame(VerbsFrameKind::kOffer, offer.Encode());
+  DLSM_RETURN_IF_ERROR(SendWhole(peer, socket, greeting, deadline));
+  std::string body;
+  VerbsAnswer answer;
+  DLSM_RETURN_IF_ERROR(ReceiveVerbsAnswer(peer, socket, deadline, VerbsFrameKind::kAnswer, &body));
+  DLSM_RETURN_IF_ERROR(answer.Decode(body));
+  DLSM_RETURN_IF_ERROR(endpoint->Connect(answer.end));
+  *memory = std::move(answer.memory);
+  return Status::OK();
 }
 
 }  // namespace
@@ -137,30 +158,13 @@ std::string VerbsConnection::Describe() const {
 Status ArrangeQueuePair(const std::string& peer, const std::string& token, int socket,
                         Deadline deadline, VerbsEndpoint* endpoint,
                         std::vector<VerbsRemoteMemory>* memory) {
-  VerbsOffer offer;
-  DLSM_RETURN_IF_ERROR(endpoint->Describe({}, SocketAddress(socket), &offer.end));
-  const std::string greeting = std::string(kVerbsPreamble) + token +
-                               EncodeVerbsFrame(VerbsFrameKind::kOffer, offer.Encode());
-  DLSM_RETURN_IF_ERROR(SendWhole(peer, socket, greeting, deadline));
-  VerbsFrameKind kind{};
-  std::string body;
-  DLSM_RETURN_IF_ERROR(ReceiveVerbsFrame(peer, socket, deadline, &kind, &body));
-  if (kind == VerbsFrameKind::kRefusal) {
-    VerbsRefusal refusal;
-    DLSM_RETURN_IF_ERROR(refusal.Decode(body));
-    return Status::IOError(fmt::format("{} refused a queue pair: {}", peer, refusal.reason));
-  }
-  VerbsAnswer answer;
-  if (kind != VerbsFrameKind::kAnswer) {
-    return Status::Corruption(peer + " answered the offer of a queue pair with something else");
-  }
-  DLSM_RETURN_IF_ERROR(answer.Decode(body));
-  DLSM_RETURN_IF_ERROR(endpoint->Connect(answer.end));
-  std::sort(answer.memory.begin(), answer.memory.end(),
+  const bool by_manager = endpoint->domain().device().connects_by_manager();
+  DLSM_RETURN_IF_ERROR((by_manager ? ArrangeByManager : ArrangeByHello)(
+      peer, token, socket, deadline, endpoint, memory));
+  std::sort(memory->begin(), memory->end(),
             [](const VerbsRemoteMemory& a, const VerbsRemoteMemory& b) {
               return std::tie(a.region, a.offset) < std::tie(b.region, b.offset);
             });
-  *memory = std::move(answer.memory);
   return Status::OK();
 }
 

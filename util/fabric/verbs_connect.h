@@ -60,7 +60,8 @@ class VerbsConnection : public FabricConnection {
   std::shared_ptr<VerbsSharedCore> shared_ GUARDED_BY(mutex_);
 };
 
-// The client's half of the conversation in verbs_frame.h: `socket` has sent nothing yet. Connects
+// The client's half of the conversation in verbs_frame.h, or, where the device is connected by the
+// connection manager, in verbs_cm_frame.h: `socket` has sent nothing yet. Connects
 // `endpoint` and tells what memory it reaches.
 Status ArrangeQueuePair(const std::string& peer, const std::string& token, int socket,
                         Deadline deadline, VerbsEndpoint* endpoint,

@@ -6,9 +6,9 @@
 #include "util/fabric/verbs_device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "util/status_macros.h"
@@ -23,26 +24,13 @@
 namespace dlsm {
 namespace {
 
-std::optional<VerbsGid> GidOf(const sockaddr* address) {
-  VerbsGid gid{};
-  if (address == nullptr) return std::nullopt;
-  if (address->sa_family == AF_INET6) {
-    std::memcpy(gid.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, gid.size());
-    return gid;
-  }
-  if (address->sa_family != AF_INET) return std::nullopt;
-  gid[10] = gid[11] = 0xff;
-  std::memcpy(gid.data() + 12, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
-  return gid;
-}
-
 // The network interface with this address; 0: none.
 uint32_t NetdevOf(const VerbsGid& wanted) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return 0;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(all, &::freeifaddrs);
   for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-    if (GidOf(each->ifa_addr) == wanted) return ::if_nametoindex(each->ifa_name);
+    if (GidOfSocketAddress(each->ifa_addr) == wanted) return ::if_nametoindex(each->ifa_name);
   }
   return 0;
 }
@@ -54,6 +42,16 @@ bool BelongsTo(uint32_t netdev, const std::string& device) {
   std::error_code ignored;
   return std::filesystem::exists(
       fmt::format("/sys/class/net/{}/device/infiniband/{}", name.data(), device), ignored);
+}
+
+// An iWARP port's GID names no interface, but begins with the interface's Ethernet address.
+bool BeginsWithAddressOf(const VerbsGid& gid, uint32_t netdev) {
+  std::array<char, IF_NAMESIZE> name{};
+  if (::if_indextoname(netdev, name.data()) == nullptr) return false;
+  std::ifstream file(fmt::format("/sys/class/net/{}/address", name.data()));
+  std::string address;
+  return std::getline(file, address) &&
+         address == fmt::format("{:02x}", fmt::join(gid.begin(), gid.begin() + 6, ":"));
 }
 
 const char* StateName(ibv_port_state state) {
@@ -151,8 +149,12 @@ class VerbsDeviceFinder {
                                std::strerror(errno)));
     } else if (library_.query_device(opened->context(), &opened->attributes_) != 0) {
       Reject(name, "does not answer");
-    } else if (device->transport_type != IBV_TRANSPORT_IB) {
-      Reject(name, "is no InfiniBand or RoCE device; iWARP is not supported");
+    } else if (device->transport_type != IBV_TRANSPORT_IB && !opened->is_iwarp()) {
+      Reject(name, "is no InfiniBand, RoCE or iWARP device");
+    } else if (opened->is_iwarp() && options_.connect == VerbsConnect::kHello) {
+      Reject(name,
+             "is an iWARP device, which the connection manager alone can connect: leave out "
+             "connection=hello");
     } else {
       for (int port = 1; port <= opened->attributes_.phys_port_cnt && found_ == nullptr; ++port) {
         opened->port_ = static_cast<uint8_t>(port);
@@ -175,8 +177,9 @@ class VerbsDeviceFinder {
 
   bool IsAt(const VerbsDevice& device) const {
     const std::vector<GidEntry> table = device.GidTable();
-    const bool listed = std::any_of(table.begin(), table.end(),
-                                    [this](const GidEntry& e) { return e.netdev == netdev_; });
+    const bool listed = std::any_of(table.begin(), table.end(), [&](const GidEntry& e) {
+      return e.netdev == netdev_ || (device.is_iwarp() && BeginsWithAddressOf(e.gid, netdev_));
+    });
     return listed || BelongsTo(netdev_, device.name_);
   }
 
@@ -216,6 +219,20 @@ Status VerbsDevice::Open(const VerbsOptions& options, const VerbsLibrary& librar
 bool VerbsDevice::is_ethernet() const {
   ibv_port_attr attributes;
   return QueryPort(&attributes).ok() && attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+bool VerbsDevice::is_iwarp() const {
+  return context()->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+bool VerbsDevice::connects_by_manager() const {
+  return options_.connect == VerbsConnect::kCm ||
+         (options_.connect == VerbsConnect::kAuto && is_iwarp());
+}
+
+const char* VerbsDevice::transport_name() const {
+  if (is_iwarp()) return "iWARP";
+  return is_ethernet() ? "RoCE" : "InfiniBand";
 }
 
 Status VerbsDevice::QueryPort(ibv_port_attr* attributes) const {
@@ -293,6 +310,11 @@ Status VerbsDevice::FindGid(const std::optional<GidEntry>& peer,
 
 std::string VerbsDevice::Describe() const {
   ibv_port_attr attributes;
+  if (is_iwarp()) return fmt::format("{} port {} (iWARP, by connection manager)", name_, port_);
+  if (connects_by_manager() && QueryPort(&attributes).ok()) {
+    return fmt::format("{} port {} ({}, MTU {}, by connection manager)", name_, port_,
+                       transport_name(), MtuBytes(attributes.active_mtu));
+  }
   GidEntry entry;
   const Status status = FindGid({}, {}, &entry);
   if (!QueryPort(&attributes).ok() || !status.ok()) {

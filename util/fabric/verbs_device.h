@@ -34,7 +34,23 @@ class VerbsDevice {
   bool is_ethernet() const;
   // Of this device, while it is open.
   VerbsEvents& events() const { return *events_; }
+  bool is_iwarp() const;
+  const char* transport_name() const;  // "InfiniBand", "RoCE" or "iWARP".
+  // A client's queue pairs; a memory node does as the client asks where it can do either.
+  bool connects_by_manager() const;
+  // If the options name them.
+  const std::optional<uint32_t>& netdev() const { return netdev_; }
+  const std::optional<VerbsGid>& address() const { return address_; }
+
+  // What it can do beyond reads, writes and sends. iWARP has no writes with an immediate.
+  bool has_immediates() const { return !is_iwarp(); }
   bool has_atomics() const { return attributes_.atomic_cap != IBV_ATOMIC_NONE; }
+
+  // The access that memory needs which is to hold what reads bring: on iWARP the far end writes it
+  // under a key that travels with the read.
+  int read_access() const {
+    return IBV_ACCESS_LOCAL_WRITE | (is_iwarp() ? IBV_ACCESS_REMOTE_WRITE : 0);
+  }
 
   // As it is now.
   Status QueryPort(ibv_port_attr* attributes) const;

@@ -113,29 +113,36 @@ Status VerbsEndpoint::Describe(const std::optional<VerbsEnd>& peer,
   GidEntry gid;
   DLSM_RETURN_IF_ERROR(device.FindGid(peer_gid, address, &gid));
   gid_index_ = gid.index;
-  const ibv_device_attr& attributes = device.attributes();
-  int reads = role_ == Role::kClient
-                  ? std::min(static_cast<int>(device.options().reads_at_once),
-                             attributes.max_qp_init_rd_atom)
-                  : std::min(peer.has_value() ? static_cast<int>(peer->reads_at_once) : 255,
-                             attributes.max_qp_rd_atom);
-  if (role_ == Role::kPeer) {
-    reads = std::min(
-        {reads, static_cast<int>(device.options().reads_at_once), attributes.max_qp_init_rd_atom});
-  }
-  const int wished_mtu = device.options().mtu_bytes;
+  std::optional<uint8_t> peer_reads;
+  if (peer.has_value()) peer_reads = peer->reads_at_once;
   own_.queue_pair = queue_pair_->qp_num;
   own_.first_packet = std::random_device{}() % kPacketNumbers;
   own_.lid = port.lid;
-  own_.mtu = static_cast<uint8_t>(
-      wished_mtu == 0 ? port.active_mtu : std::min(port.active_mtu, MtuOfBytes(wished_mtu)));
+  own_.mtu = OwnMtu(port);
   own_.gid_type = gid.type;
-  own_.reads_at_once = Narrow(std::clamp(reads, 1, 255));
+  own_.reads_at_once = OwnReads(peer_reads);
   own_.atomics = device.has_atomics();
   own_.gid = gid.gid;
   device.events().SetAddress(queue_pair_.get(), VerbsOwnAddress{gid.index, gid.gid, port.lid});
   *own = own_;
   return Status::OK();
+}
+
+uint8_t VerbsEndpoint::OwnMtu(const ibv_port_attr& port) const {
+  const int wished = domain_->device().options().mtu_bytes;
+  return static_cast<uint8_t>(wished == 0 ? port.active_mtu
+                                          : std::min(port.active_mtu, MtuOfBytes(wished)));
+}
+
+uint8_t VerbsEndpoint::OwnReads(std::optional<uint8_t> peer) const {
+  const VerbsDevice& device = domain_->device();
+  const ibv_device_attr& attributes = device.attributes();
+  const auto wished = static_cast<int>(device.options().reads_at_once);
+  int reads = role_ == Role::kClient
+                  ? std::min(wished, attributes.max_qp_init_rd_atom)
+                  : std::min(static_cast<int>(peer.value_or(255)), attributes.max_qp_rd_atom);
+  if (role_ == Role::kPeer) reads = std::min({reads, wished, attributes.max_qp_init_rd_atom});
+  return Narrow(std::clamp(reads, 1, 255));
 }
 
 Status VerbsEndpoint::Connect(const VerbsEnd& peer) {
@@ -146,14 +153,20 @@ Status VerbsEndpoint::Connect(const VerbsEnd& peer) {
   return role_ == Role::kServer ? Status::OK() : ReadyToSend(peer);
 }
 
+unsigned VerbsEndpoint::AccessFlags() const {
+  unsigned flags = 0;
+  // What reads bring is written under a key of this end there.
+  if (domain_->device().is_iwarp()) flags |= IBV_ACCESS_REMOTE_WRITE;
+  if (role_ == Role::kClient) return flags;
+  flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  return own_.atomics ? flags | IBV_ACCESS_REMOTE_ATOMIC : flags;
+}
+
 Status VerbsEndpoint::Initialise() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = domain_->device().port();
-  if (role_ != Role::kClient) {
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    if (own_.atomics) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-  }
+  attributes.qp_access_flags = AccessFlags();
   return Modify(&attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
                 "initialise");
 }

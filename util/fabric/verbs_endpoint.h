@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "dLSM/status.h"
+#include "util/fabric/verbs_cm_frame.h"
+#include "util/fabric/verbs_cm_id.h"
 #include "util/fabric/verbs_frame.h"
 #include "util/fabric/verbs_memory.h"
 
@@ -30,6 +32,19 @@ class VerbsEndpoint {
   // Makes it ready to send (client) and to be reached (server). Describe() came before. What both
   // ends can do, whichever of them is less, is taken.
   Status Connect(const VerbsEnd& peer);
+
+  // The same by the connection manager, which knows where the peer is. `peer`: the client's, if
+  // this is a memory node's end.
+  Status DescribeLimits(const std::optional<VerbsLimits>& peer, VerbsLimits* own);
+  // Before the client's request, and before the memory node accepts it.
+  Status InitialiseBy(const VerbsCmId& manager);
+  // When the client's request was answered; and, of the memory node, before it accepts.
+  Status ConnectBy(const VerbsCmId& manager, const VerbsLimits& peer);
+  // How many reads and atomics there are at once with that peer.
+  uint8_t ReadsWith(const VerbsLimits& peer) const;
+  // It ends with this.
+  void Keep(std::unique_ptr<VerbsCmId> manager) { manager_ = std::move(manager); }
+
   // Everything under way ends with an error, and nothing more can be posted.
   void Fail();
   // The device neither reads nor writes through it any more, at once. False: it may still.
@@ -56,6 +71,9 @@ class VerbsEndpoint {
   void LeaveEvents();
   Status MakeCompletions();
   Status MakeQueuePair();
+  uint8_t OwnMtu(const ibv_port_attr& port) const;
+  uint8_t OwnReads(std::optional<uint8_t> peer) const;
+  unsigned AccessFlags() const;
   Status Initialise();
   Status ReadyToReceive(const VerbsEnd& peer);
   Status ReadyToSend(const VerbsEnd& peer);
@@ -71,6 +89,7 @@ class VerbsEndpoint {
   uint32_t gid_index_ = 0;
 
   // In the order in which they need each other.
+  std::unique_ptr<VerbsCmId> manager_;  // Null if connected without.
   VerbsPointer<ibv_comp_channel> events_{nullptr, nullptr};
   VerbsPointer<ibv_cq> completions_{nullptr, nullptr};
   VerbsPointer<ibv_qp> queue_pair_{nullptr, nullptr};

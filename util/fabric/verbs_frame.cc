@@ -54,7 +54,7 @@ bool GetEnd(Slice* from, VerbsEnd* end) {
          type <= static_cast<uint8_t>(GidType::kRoceV2);
 }
 
-bool GetRemoteMemory(Slice* from, VerbsRemoteMemory* memory) {
+bool GetOne(Slice* from, VerbsRemoteMemory* memory) {
   uint32_t region = 0;
   if (!GetFixed32(from, &region) || !GetFixed32(from, &memory->key) ||
       !GetFixed64(from, &memory->offset) || !GetFixed64(from, &memory->bytes) ||
@@ -68,6 +68,27 @@ bool GetRemoteMemory(Slice* from, VerbsRemoteMemory* memory) {
 }
 
 }  // namespace
+
+void PutRemoteMemory(std::string* to, const std::vector<VerbsRemoteMemory>& memory) {
+  PutFixed32(to, static_cast<uint32_t>(memory.size()));
+  for (const VerbsRemoteMemory& each : memory) {
+    PutFixed32(to, static_cast<uint32_t>(each.region));
+    PutFixed32(to, each.key);
+    PutFixed64(to, each.offset);
+    PutFixed64(to, each.bytes);
+    PutFixed64(to, each.address);
+  }
+}
+
+bool GetRemoteMemory(Slice* from, std::vector<VerbsRemoteMemory>* memory) {
+  uint32_t count = 0;
+  if (!GetFixed32(from, &count) || from->size() != uint64_t{count} * kRemoteMemoryBytes) {
+    return false;
+  }
+  memory->resize(count);
+  return std::all_of(memory->begin(), memory->end(),
+                     [from](VerbsRemoteMemory& each) { return GetOne(from, &each); });
+}
 
 std::string EncodeVerbsFrame(VerbsFrameKind kind, const Slice& body) {
   std::string bytes;
@@ -86,7 +107,7 @@ Status VerbsFrameHeader::Decode(const Slice& bytes) {
   if (version != kVerbsVersion) return Status::OK();
   const auto number = static_cast<uint8_t>(bytes[1]);
   if (number < static_cast<uint8_t>(VerbsFrameKind::kOffer) ||
-      number > static_cast<uint8_t>(VerbsFrameKind::kRefusal) || bytes[2] != 0 || bytes[3] != 0) {
+      number > static_cast<uint8_t>(VerbsFrameKind::kCmAnswer) || bytes[2] != 0 || bytes[3] != 0) {
     return Malformed("the header");
   }
   kind = static_cast<VerbsFrameKind>(number);
@@ -117,29 +138,15 @@ Status VerbsOffer::Decode(const Slice& body) {
 std::string VerbsAnswer::Encode() const {
   std::string body;
   PutEnd(&body, end);
-  PutFixed32(&body, static_cast<uint32_t>(memory.size()));
-  for (const VerbsRemoteMemory& each : memory) {
-    PutFixed32(&body, static_cast<uint32_t>(each.region));
-    PutFixed32(&body, each.key);
-    PutFixed64(&body, each.offset);
-    PutFixed64(&body, each.bytes);
-    PutFixed64(&body, each.address);
-  }
+  PutRemoteMemory(&body, memory);
   return body;
 }
 
 Status VerbsAnswer::Decode(const Slice& body) {
   Slice rest = body;
   VerbsAnswer decoded;
-  uint32_t count = 0;
-  if (!GetEnd(&rest, &decoded.end) || !GetFixed32(&rest, &count) ||
-      rest.size() != uint64_t{count} * kRemoteMemoryBytes) {
-    return Malformed("the answer");
-  }
-  decoded.memory.resize(count);
-  for (VerbsRemoteMemory& each : decoded.memory) {
-    if (!GetRemoteMemory(&rest, &each)) return Malformed("a registration in the answer");
-  }
+  if (!GetEnd(&rest, &decoded.end)) return Malformed("the answer");
+  if (!GetRemoteMemory(&rest, &decoded.memory)) return Malformed("a registration in the answer");
   *this = std::move(decoded);
   return Status::OK();
 }

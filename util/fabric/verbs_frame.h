@@ -15,6 +15,8 @@
 //   answer    end | registrations 4 | { region 4 | key 4 | offset 8 | bytes 8 | address 8 } ...
 //   refusal   length-prefixed text
 //
+// Where the RDMA connection manager connects them, offer and answer are those of verbs_cm_frame.h.
+//
 // Integers are little-endian, the GID is in network order, `CRC` is the CRC32C of the body, the MTU
 // is the device's code for it (1: 256 bytes, ... 5: 4096).
 #pragma once
@@ -36,7 +38,7 @@ inline constexpr std::string_view kVerbsPreamble = "DLSMRDMA";
 inline constexpr size_t kVerbsTokenBytes = 32;
 inline constexpr uint8_t kVerbsVersion = 1;
 
-enum class VerbsFrameKind : uint8_t { kOffer = 1, kAnswer, kRefusal };
+enum class VerbsFrameKind : uint8_t { kOffer = 1, kAnswer, kRefusal, kCmOffer, kCmAnswer };
 
 struct VerbsFrameHeader {
   static constexpr size_t kBytes = 12;
@@ -81,6 +83,10 @@ struct VerbsRemoteMemory {
 
   friend bool operator==(const VerbsRemoteMemory&, const VerbsRemoteMemory&) = default;
 };
+
+// "registrations" of the answers. False: malformed.
+void PutRemoteMemory(std::string* to, const std::vector<VerbsRemoteMemory>& memory);
+bool GetRemoteMemory(Slice* from, std::vector<VerbsRemoteMemory>* memory);
 
 // The bodies. Decode() sets *this only when it returns OK.
 struct VerbsOffer {

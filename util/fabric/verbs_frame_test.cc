@@ -93,7 +93,7 @@ TEST(VerbsFrameTest, HeadersAreChecked) {
     return header.Decode(bytes).IsCorruption();
   };
   EXPECT_TRUE(spoilt(1, 0));
-  EXPECT_TRUE(spoilt(1, 4));
+  EXPECT_TRUE(spoilt(1, 6));
   EXPECT_TRUE(spoilt(2, 1));
   EXPECT_TRUE(spoilt(7, 1));   // 16 MB.
   EXPECT_FALSE(spoilt(0, 9));  // Another version is for the caller to name.

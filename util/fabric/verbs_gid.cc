@@ -13,11 +13,6 @@ namespace {
 constexpr std::array<uint8_t, 12> kIpv4Prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr size_t kIpv4Bytes = 4;
 
-bool IsLinkLocal(const VerbsGid& gid) {
-  if (IsIpv4(gid)) return gid[12] == 169 && gid[13] == 254;
-  return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
-}
-
 bool WillDo(const GidEntry& entry, const GidWish& wish) {
   if (wish.index.has_value() && entry.index != *wish.index) return false;
   if (wish.netdev.has_value() && entry.netdev != *wish.netdev) return false;
@@ -50,6 +45,41 @@ const char* GidTypeName(GidType type) {
 
 bool IsIpv4(const VerbsGid& gid) {
   return std::equal(kIpv4Prefix.begin(), kIpv4Prefix.end(), gid.begin());
+}
+
+bool IsLinkLocal(const VerbsGid& gid) {
+  if (IsIpv4(gid)) return gid[12] == 169 && gid[13] == 254;
+  return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+std::optional<VerbsGid> GidOfSocketAddress(const sockaddr* address) {
+  VerbsGid gid{};
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET6) {
+    std::memcpy(gid.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, gid.size());
+    return gid;
+  }
+  if (address->sa_family != AF_INET) return std::nullopt;
+  std::copy(kIpv4Prefix.begin(), kIpv4Prefix.end(), gid.begin());
+  std::memcpy(gid.data() + kIpv4Prefix.size(),
+              &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, kIpv4Bytes);
+  return gid;
+}
+
+sockaddr_storage SocketAddressOfGid(const VerbsGid& gid, uint16_t port) {
+  sockaddr_storage address{};
+  if (IsIpv4(gid)) {
+    auto* const ipv4 = reinterpret_cast<sockaddr_in*>(&address);
+    ipv4->sin_family = AF_INET;
+    ipv4->sin_port = htons(port);
+    std::memcpy(&ipv4->sin_addr, gid.data() + kIpv4Prefix.size(), kIpv4Bytes);
+    return address;
+  }
+  auto* const ipv6 = reinterpret_cast<sockaddr_in6*>(&address);
+  ipv6->sin6_family = AF_INET6;
+  ipv6->sin6_port = htons(port);
+  std::memcpy(&ipv6->sin6_addr, gid.data(), gid.size());
+  return address;
 }
 
 std::string GidToString(const VerbsGid& gid) {

@@ -2,6 +2,8 @@
 // its table has an entry for each address of the network interface, in each version of RoCE.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -21,6 +23,10 @@ std::string GidToString(const VerbsGid& gid);
 // Reads a numeric IPv4 or IPv6 address.
 std::optional<VerbsGid> GidOfAddress(const std::string& address);
 bool IsIpv4(const VerbsGid& gid);
+bool IsLinkLocal(const VerbsGid& gid);
+// The same as the kernel writes addresses. nullopt: null, or neither IPv4 nor IPv6.
+std::optional<VerbsGid> GidOfSocketAddress(const sockaddr* address);
+sockaddr_storage SocketAddressOfGid(const VerbsGid& gid, uint16_t port);
 
 struct GidEntry {
   uint32_t index = 0;

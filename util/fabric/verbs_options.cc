@@ -23,6 +23,7 @@ constexpr int64_t kBytesMax = std::numeric_limits<int64_t>::max();
 
 // The widths of most are those of the fields that the devices know.
 constexpr Setting kSettings[] = {
+    {"cm_port", 0, 65535, [](VerbsOptions& o, int64_t v) { o.cm_port = static_cast<int>(v); }},
     {"gid_index", -1, 255, [](VerbsOptions& o, int64_t v) { o.gid_index = static_cast<int>(v); }},
     {"mtu", 256, 4096, [](VerbsOptions& o, int64_t v) { o.mtu_bytes = static_cast<int>(v); }},
     {"sl", 0, 15, [](VerbsOptions& o, int64_t v) { o.service_level = static_cast<int>(v); }},
@@ -49,7 +50,22 @@ constexpr Setting kSettings[] = {
      [](VerbsOptions& o, int64_t v) { o.registration_bytes_max = static_cast<uint64_t>(v); }},
 };
 
+Status SetConnection(std::string_view value, VerbsOptions* options) {
+  if (value == "auto") {
+    options->connect = VerbsConnect::kAuto;
+  } else if (value == "hello") {
+    options->connect = VerbsConnect::kHello;
+  } else if (value == "cm") {
+    options->connect = VerbsConnect::kCm;
+  } else {
+    return Status::InvalidArgument(fmt::format(
+        "\"{}\" is no value for connection of the RDMA device; use hello, cm or auto", value));
+  }
+  return Status::OK();
+}
+
 Status SetOne(std::string_view name, std::string_view value, VerbsOptions* options) {
+  if (name == "connection") return SetConnection(value, options);
   for (const Setting& setting : kSettings) {
     if (setting.name != name) continue;
     int64_t number = 0;
@@ -64,7 +80,7 @@ Status SetOne(std::string_view name, std::string_view value, VerbsOptions* optio
     setting.set(*options, number);
     return Status::OK();
   }
-  std::string known;
+  std::string known = " connection";
   for (const Setting& setting : kSettings) known += fmt::format(" {}", setting.name);
   return Status::InvalidArgument(
       fmt::format("an RDMA device has no setting \"{}\"; there are:{}", name, known));
@@ -93,6 +109,10 @@ Status ParseVerbsOptions(std::string_view text, VerbsOptions* options) {
   if (!IsPowerOfTwo(parsed.mtu_bytes)) {
     return Status::InvalidArgument(fmt::format(
         "an RDMA packet's MTU is 256, 512, 1024, 2048 or 4096, not {}", parsed.mtu_bytes));
+  }
+  if (parsed.connect == VerbsConnect::kCm && parsed.gid_index >= 0) {
+    return Status::InvalidArgument(
+        "with connection=cm the connection manager chooses the GID: leave out gid_index");
   }
   *options = std::move(parsed);
   return Status::OK();

@@ -9,10 +9,20 @@
 
 namespace dlsm {
 
+// How the two ends of a queue pair are connected (doc/verbs.md).
+enum class VerbsConnect : uint8_t {
+  kAuto,   // kCm where the device is iWARP, else kHello; a memory node takes either.
+  kHello,  // Each end tells the other its own address over TCP.
+  kCm,     // By the RDMA connection manager.
+};
+
 struct VerbsOptions {
   // A device ("mlx5_0"), one of its ports ("mlx5_0:2"), a network interface ("eth0") or one of this
   // machine's addresses ("10.0.0.7"); empty: the first port that is active.
   std::string device;
+
+  VerbsConnect connect = VerbsConnect::kAuto;
+  int cm_port = 0;  // Of a memory node: where the connection manager listens; 0: any free one.
 
   // RoCE: the entry of the port's GID table to send from; -1: RoCE v2 before RoCE v1, and the
   // address of `device` or of the connection to the memory node before any other.
@@ -43,9 +53,9 @@ struct VerbsOptions {
 };
 
 // Reads "DEVICE[,NAME=VALUE]..." or "NAME=VALUE[,...]", such as "mlx5_0:1,gid_index=3,mtu=1024".
-// The names: gid_index, mtu, sl, traffic_class, ack_timeout, retries, rnr_retries, rnr_timer,
-// depth, reads_at_once, inline, queue_pairs, spin_us, message_max, registration_max.
-// InvalidArgument names what is wrong; *options is then as it was.
+// The names: connection (hello, cm, auto), cm_port, gid_index, mtu, sl, traffic_class, ack_timeout,
+// retries, rnr_retries, rnr_timer, depth, reads_at_once, inline, queue_pairs, spin_us, message_max,
+// registration_max. InvalidArgument names what is wrong; *options is then as it was.
 Status ParseVerbsOptions(std::string_view text, VerbsOptions* options);
 
 }  // namespace dlsm

@@ -12,6 +12,7 @@
 #include <map>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "port/mutex.h"
 #include "util/fabric/fabric_server.h"
@@ -19,6 +20,7 @@
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_tokens.h"
 #include "util/fabric/verbs_client.h"
+#include "util/fabric/verbs_cm_listener.h"
 #include "util/fabric/verbs_reaper.h"
 #include "util/fabric/verbs_socket.h"
 #include "util/log.h"
@@ -50,6 +52,10 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     const uint64_t one = 1;
     (void)!::write(wake_.get(), &one, sizeof(one));
     thread_.join();
+    {
+      const port::MutexLock lock(listener_mutex_);
+      listener_.reset();
+    }
     const port::MutexLock lock(mutex_);
     for (const auto& [token, client] : clients_) reaper_.Give(client->CutOff());
   }
@@ -101,7 +107,19 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   std::string Describe() const override { return device_->Describe(); }
   VerbsEventCounts Events() const override { return device_->events().counts(); }
 
+  // Listens at the connection manager, if it does not yet.
+  Status Listen() LOCKS_EXCLUDED(listener_mutex_) {
+    const port::MutexLock lock(listener_mutex_);
+    if (listener_ != nullptr) return Status::OK();
+    const auto accept = [this](uint64_t number, std::unique_ptr<VerbsCmId> request) {
+      return Accept(number, std::move(request));
+    };
+    return VerbsCmListener::Start(*device_, accept, &listener_);
+  }
+
  private:
+  using Offer = std::variant<VerbsOffer, VerbsCmOffer>;
+
   Status Arrange(const std::string& peer, FileDescriptor socket) LOCKS_EXCLUDED(mutex_) {
     const Deadline deadline = Deadline::In(kOfferMax);
     std::string token(kVerbsTokenBytes, '\0');
@@ -109,15 +127,20 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     std::shared_ptr<VerbsClient> client;
     uint64_t number = 0;
     DLSM_RETURN_IF_ERROR(Admit(token, &client, &number));
-    VerbsFrameKind kind{};
-    std::string body;
-    VerbsOffer offer;
-    Status status = ReceiveVerbsFrame(peer, socket.get(), deadline, &kind, &body);
-    if (status.ok() && kind != VerbsFrameKind::kOffer) status = Status::Corruption("no offer");
-    if (status.ok()) status = offer.Decode(body);
+    Offer offer;
+    Status status = ReceiveOffer(peer, socket.get(), deadline, &offer);
     if (status.ok()) status = Answer(peer, std::move(socket), deadline, offer, *client, number);
     if (!status.ok()) Forget(number);
     return status;
+  }
+
+  static Status ReceiveOffer(const std::string& peer, int socket, Deadline deadline, Offer* offer) {
+    VerbsFrameKind kind{};
+    std::string body;
+    DLSM_RETURN_IF_ERROR(ReceiveVerbsFrame(peer, socket, deadline, &kind, &body));
+    if (kind == VerbsFrameKind::kOffer) return offer->emplace<VerbsOffer>().Decode(body);
+    if (kind == VerbsFrameKind::kCmOffer) return offer->emplace<VerbsCmOffer>().Decode(body);
+    return Status::Corruption("no offer");
   }
 
   // Sets *client to that of `token`, and *number to its new life line's.
@@ -141,12 +164,13 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   }
 
   Status Answer(const std::string& peer, FileDescriptor socket, Deadline deadline,
-                const VerbsOffer& offer, VerbsClient& client, uint64_t number) {
+                const Offer& offer, VerbsClient& client, uint64_t number) {
     // Shared, so that its number stays this socket's while the answer is sent.
     const auto shared = std::make_shared<const FileDescriptor>(std::move(socket));
     const int descriptor = shared->get();
-    VerbsAnswer answer;
-    Status status = client.Arrange(offer, SocketAddress(descriptor), number, shared, &answer);
+    std::string bytes;
+    Status status = std::visit(
+        [&](const auto& each) { return MakeAnswer(each, client, number, shared, &bytes); }, offer);
     if (!status.ok()) {
       const VerbsRefusal refusal{status.message().ToString()};
       const Status sent = SendWhole(
@@ -154,10 +178,51 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       if (!sent.ok()) Log().debug("a refusal did not reach its client: {}", sent.ToString());
       return status;
     }
-    const std::string bytes = EncodeVerbsFrame(VerbsFrameKind::kAnswer, answer.Encode());
     status = SendWhole(peer, descriptor, bytes, deadline);
     if (!status.ok()) reaper_.Give(client.Drop(number));
     return status;
+  }
+
+  // Sets *bytes to the answer's frame.
+  Status MakeAnswer(const VerbsOffer& offer, VerbsClient& client, uint64_t number,
+                    const std::shared_ptr<const FileDescriptor>& socket, std::string* bytes) {
+    if (device_->options().connect == VerbsConnect::kCm || device_->is_iwarp()) {
+      return Status::InvalidArgument(fmt::format(
+          "{} takes connections by connection manager only; set connection=cm", device_->name()));
+    }
+    VerbsAnswer answer;
+    DLSM_RETURN_IF_ERROR(
+        client.Arrange(offer, SocketAddress(socket->get()), number, socket, &answer));
+    *bytes = EncodeVerbsFrame(VerbsFrameKind::kAnswer, answer.Encode());
+    return Status::OK();
+  }
+
+  Status MakeAnswer(const VerbsCmOffer& offer, VerbsClient& client, uint64_t number,
+                    const std::shared_ptr<const FileDescriptor>& socket, std::string* bytes)
+      LOCKS_EXCLUDED(listener_mutex_) {
+    if (device_->options().connect == VerbsConnect::kHello) {
+      return Status::InvalidArgument("the Server was started with connection=hello; set that");
+    }
+    VerbsCmAnswer answer;
+    DLSM_RETURN_IF_ERROR(Listen());
+    DLSM_RETURN_IF_ERROR(client.Arrange(offer, number, socket, &answer));
+    const port::MutexLock lock(listener_mutex_);
+    listener_->Expect(number, SocketAddress(socket->get()), &answer);
+    *bytes = EncodeVerbsFrame(VerbsFrameKind::kCmAnswer, answer.Encode());
+    return Status::OK();
+  }
+
+  // Of the listener's thread.
+  Status Accept(uint64_t number, std::unique_ptr<VerbsCmId> request) LOCKS_EXCLUDED(mutex_) {
+    std::shared_ptr<VerbsClient> client;
+    {
+      const port::MutexLock lock(mutex_);
+      const auto found = lines_.find(number);
+      if (found != lines_.end()) client = found->second;
+    }
+    if (client != nullptr) return client->Accept(number, std::move(request));
+    request->Reject();
+    return Status::IOError("its life line has ended");
   }
 
   void Forget(uint64_t number) LOCKS_EXCLUDED(mutex_) {
@@ -200,6 +265,9 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   const FileDescriptor wake_;  // An eventfd: the thread is to end.
   TcpTokens tokens_;
   VerbsReaper reaper_;
+
+  port::Mutex listener_mutex_;  // Protects what follows. The listener's thread does not take it.
+  std::unique_ptr<VerbsCmListener> listener_ GUARDED_BY(listener_mutex_);  // Null until needed.
 
   // Protects what follows. Never held while a client's own mutex is, except at the end; taken
   // before the reaper's.
@@ -251,8 +319,12 @@ Status VerbsFabricServer::Start(std::vector<ExportedRegion*> regions,
                     "(ulimit -n)",
                     std::strerror(errno)));
   }
-  *server = std::make_unique<VerbsFabricServerImpl>(std::move(device), std::move(regions),
-                                                    std::move(epoll), std::move(wake));
+  const bool by_manager = device->connects_by_manager();
+  auto made = std::make_unique<VerbsFabricServerImpl>(std::move(device), std::move(regions),
+                                                      std::move(epoll), std::move(wake));
+  // Otherwise when the first client asks for it: others need no librdmacm.
+  if (by_manager) DLSM_RETURN_IF_ERROR(made->Listen());
+  *server = std::move(made);
   return Status::OK();
 }
 

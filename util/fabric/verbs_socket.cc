@@ -30,6 +30,19 @@ Status ReceiveVerbsFrame(const std::string& peer, int socket, Deadline deadline,
   return Status::OK();
 }
 
+Status ReceiveVerbsAnswer(const std::string& peer, int socket, Deadline deadline,
+                          VerbsFrameKind wanted, std::string* body) {
+  VerbsFrameKind kind{};
+  DLSM_RETURN_IF_ERROR(ReceiveVerbsFrame(peer, socket, deadline, &kind, body));
+  if (kind == wanted) return Status::OK();
+  if (kind != VerbsFrameKind::kRefusal) {
+    return Status::Corruption(peer + " answered the offer of a queue pair with something else");
+  }
+  VerbsRefusal refusal;
+  DLSM_RETURN_IF_ERROR(refusal.Decode(*body));
+  return Status::IOError(fmt::format("{} refused a queue pair: {}", peer, refusal.reason));
+}
+
 std::optional<VerbsGid> SocketAddress(int socket) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof(address);

@@ -14,6 +14,10 @@ namespace dlsm {
 Status ReceiveVerbsFrame(const std::string& peer, int socket, Deadline deadline,
                          VerbsFrameKind* kind, std::string* body);
 
+// A frame of kind `wanted`, or the reason of a refusal as an IOError.
+Status ReceiveVerbsAnswer(const std::string& peer, int socket, Deadline deadline,
+                          VerbsFrameKind wanted, std::string* body);
+
 // This machine's address on a connection, as a GID.
 std::optional<VerbsGid> SocketAddress(int socket);
 

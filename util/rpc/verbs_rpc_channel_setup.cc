@@ -59,6 +59,7 @@ VerbsRpcChannel::~VerbsRpcChannel() {
 Status VerbsRpcChannel::Arrange(const VerbsOptions& options, Deadline deadline) {
   std::shared_ptr<const VerbsDevice> device;
   DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  DLSM_RETURN_IF_ERROR(VerbsRpcLink::CheckDevice(*device));
   const port::MutexLock lock(mutex_);
   DLSM_RETURN_IF_ERROR(VerbsRpcLink::Create(std::move(device), kReceives, &link_));
   DLSM_RETURN_IF_ERROR(RpcMemory::Make(link_->domain(), (1 + kReplySegments) * kSegmentBytes,

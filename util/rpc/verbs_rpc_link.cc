@@ -61,6 +61,14 @@ Status RpcMemoryPool::Take(const std::shared_ptr<const VerbsDomain>& domain, siz
   return Status::OK();
 }
 
+Status VerbsRpcLink::CheckDevice(const VerbsDevice& device) {
+  if (device.has_immediates()) return Status::OK();
+  return Status::NotSupported(
+      fmt::format("RDMA device {} is iWARP, which has no writes with an immediate; calls can only "
+                  "go over tcp (rpc_transport=tcp)",
+                  device.name()));
+}
+
 Status VerbsRpcLink::Create(std::shared_ptr<const VerbsDevice> device, uint32_t receives,
                             std::unique_ptr<VerbsRpcLink>* link) {
   std::shared_ptr<const VerbsDomain> domain;

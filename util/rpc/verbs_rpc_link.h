@@ -58,6 +58,8 @@ struct RpcRemote {
 // Not thread-safe, but for the counts: its owner's mutex is held.
 class VerbsRpcLink {
  public:
+  // NotSupported, with the remedy, if the device cannot carry calls.
+  static Status CheckDevice(const VerbsDevice& device);
   // `receives`: buffers that can be posted at once.
   static Status Create(std::shared_ptr<const VerbsDevice> device, uint32_t receives,
                        std::unique_ptr<VerbsRpcLink>* link);

@@ -269,6 +269,7 @@ Status NewVerbsTransportFactory(const VerbsOptions& options, ServerTransportFact
                       std::shared_ptr<ServerTransport>* transport, std::string* answer) {
     TransportOffer wanted;
     DLSM_RETURN_IF_ERROR(wanted.Decode(offer));
+    DLSM_RETURN_IF_ERROR(VerbsRpcLink::CheckDevice(*device));
     auto made = std::make_shared<VerbsServerTransport>(context, wanted);
     DLSM_RETURN_IF_ERROR(made->Start(device, answer));
     *transport = std::move(made);
