@@ -220,6 +220,7 @@ Status VerbsEndpoint::ReadyToSend(const VerbsEnd& peer) {
 
 Status VerbsEndpoint::Modify(ibv_qp_attr* attributes, int mask, const char* what) {
   const int error = domain_->library().modify_qp(queue_pair_.get(), attributes, mask);
+  initialised_ = initialised_ || error == 0;
   if (error == 0) return Status::OK();
   const VerbsDevice& device = domain_->device();
   return Status::IOError(fmt::format(
@@ -229,6 +230,7 @@ Status VerbsEndpoint::Modify(ibv_qp_attr* attributes, int mask, const char* what
 }
 
 void VerbsEndpoint::Fail() {
+  if (!initialised_) return;  // It has never been able to do anything.
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   const int error = domain_->library().modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);

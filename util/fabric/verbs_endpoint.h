@@ -85,6 +85,7 @@ class VerbsEndpoint {
   uint32_t depth_ = 0;
   uint32_t inline_bytes_ = 0;
   bool peer_has_atomics_ = false;
+  bool initialised_ = false;  // Has left the state in which it was created.
   VerbsEnd own_;
   uint32_t gid_index_ = 0;
 
