@@ -24,6 +24,7 @@ Findings CheckHost(const DoctorOptions& options) {
   findings.push_back(CheckSharedMemorySpace(options.root + "dev/shm"));
   Append(&findings, CheckRdmaPorts(options.root));
   findings.push_back(CheckRdmaDevice(options.rdma_device, needs_rdma));
+  findings.push_back(CheckConnectionManager(options.root, options.rdma_device, needs_rdma));
   return findings;
 }
 

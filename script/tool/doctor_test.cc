@@ -12,6 +12,7 @@
 #include "memory_node/node_server.h"
 #include "script/tool/host_checks.h"
 #include "script/tool/rdma_checks.h"
+#include "util/fabric/verbs_cm_library.h"
 
 namespace dlsm::tool {
 namespace {
@@ -114,6 +115,34 @@ TEST(DoctorTest, PortsAreJudgedByStateAddressAndMtu) {
   FakeHost down;
   down.AddPort("mlx5_0", "1: DOWN", /*with_address=*/true);
   EXPECT_THAT(Printed(CheckRdmaPorts(down.root())), HasSubstr("ip link set"));
+}
+
+// Fails if an iWARP port is taken for a RoCE one: then it is told to get what it cannot have.
+TEST(DoctorTest, IwarpPortsNeedNoGid) {
+  FakeHost host;
+  host.AddPort("cxgb4_0", "4: ACTIVE", /*with_address=*/false);
+  EXPECT_THAT(Printed(CheckRdmaPorts(host.root())), HasSubstr("RoCE over Ethernet, ACTIVE"));
+  host.Write("sys/class/infiniband/cxgb4_0/node_type", "4: RNIC");
+  const std::string printed = Printed(CheckRdmaPorts(host.root()));
+  EXPECT_THAT(printed, HasSubstr("iWARP over Ethernet, ACTIVE"));
+  EXPECT_THAT(printed, testing::Not(HasSubstr("RoCE")));
+  EXPECT_THAT(printed, testing::Not(HasSubstr("note")));
+}
+
+// Fails if nobody is told what the connection manager lacks, or that is said to be bad where
+// nothing needs it.
+TEST(DoctorTest, TheConnectionManagerIsLookedFor) {
+  FakeHost host;
+  host.AddPort("mlx5_0", "4: ACTIVE", /*with_address=*/true);
+  const Finding without = CheckConnectionManager(host.root(), "no_such_device", true);
+  EXPECT_EQ(without.verdict, Verdict::kNote);
+  EXPECT_THAT(Printed({without}), HasSubstr("connection=cm"));
+  host.Write("dev/infiniband/rdma_cm", "");
+  const Finding with = CheckConnectionManager(host.root(), "no_such_device", true);
+  const VerbsCmLibrary* library = nullptr;
+  const bool installed = VerbsCmLibrary::Get(&library).ok();
+  EXPECT_EQ(with.verdict, installed ? Verdict::kGood : Verdict::kNote);
+  EXPECT_THAT(with.detail, HasSubstr("librdmacm"));
 }
 
 class DoctorNodeTest : public testing::Test {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "script/tool/host_checks.h"
+#include "util/fabric/verbs_cm_library.h"
 #include "util/fabric/verbs_device.h"
 #include "util/format_bytes.h"
 #include "util/status_macros.h"
@@ -56,14 +57,21 @@ Gids GidsOf(const fs::path& port) {
   return gids;
 }
 
+// A device's: all its ports speak the same.
+bool IsIwarp(const fs::path& device) {
+  return AfterColon(ReadLine((device / "node_type").string())) == "RNIC";
+}
+
 class PortCheck {
  public:
-  PortCheck(const std::string& root, const fs::path& port, std::string subject)
-      : root_(root), port_(port), subject_(std::move(subject)) {}
+  PortCheck(const std::string& root, const fs::path& port, bool iwarp, std::string subject)
+      : root_(root), port_(port), iwarp_(iwarp), subject_(std::move(subject)) {}
 
   Findings Run() {
     const std::string link_layer = Line("link_layer");
     Add(CheckState());
+    // The connection manager finds the way by itself, and TCP cuts its packets.
+    if (iwarp_) return std::move(findings_);
     const Gids gids = GidsOf(port_);
     Add(CheckGids(gids, link_layer));
     if (link_layer == "Ethernet" && !gids.netdev.empty()) Add(CheckMtu(gids.netdev));
@@ -77,11 +85,17 @@ class PortCheck {
     findings_.push_back(std::move(finding));
   }
 
+  std::string Transport() const {
+    const std::string link_layer = Line("link_layer");
+    if (iwarp_) return "iWARP over " + link_layer;
+    return link_layer == "Ethernet" ? "RoCE over Ethernet" : link_layer;
+  }
+
   Finding CheckState() const {
     const std::string state = AfterColon(Line("state"));
     const std::string physical = AfterColon(Line("phys_state"));
     const std::string detail =
-        fmt::format("{}, {}, {}, {}", Line("link_layer"), state, physical, Line("rate"));
+        fmt::format("{}, {}, {}, {}", Transport(), state, physical, Line("rate"));
     if (state == "ACTIVE") return {Verdict::kGood, "", detail, ""};
     const bool ethernet = Line("link_layer") == "Ethernet";
     return {Verdict::kNote, "", detail,
@@ -110,6 +124,7 @@ class PortCheck {
 
   const std::string root_;
   const fs::path port_;
+  const bool iwarp_;
   const std::string subject_;
   Findings findings_;
 };
@@ -121,24 +136,54 @@ Finding CheckDistance(const fs::path& device) {
           fmt::format("on NUMA node {}: run Server with --numa_node={}", node, node), ""};
 }
 
-Status OpenDevice(const std::string& device, std::string* description) {
+Status OpenDevice(const std::string& device, std::shared_ptr<const VerbsDevice>* opened) {
   VerbsOptions options;
   DLSM_RETURN_IF_ERROR(ParseVerbsOptions(device, &options));
-  std::shared_ptr<const VerbsDevice> opened;
-  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &opened));
-  *description = fmt::format("{}, regions up to {}", opened->Describe(),
-                             FormatBytes(opened->attributes().max_mr_size));
-  return Status::OK();
+  return VerbsDevice::Open(options, opened);
+}
+
+// What one registration may have; regions beyond are registered in parts.
+std::string DescribeBound(uint64_t bytes) {
+  constexpr uint64_t kNoMemoryHas = uint64_t{1} << 60;
+  if (bytes == 0 || bytes >= kNoMemoryHas) return "regions of any size";
+  return fmt::format("regions up to {}, larger ones in parts", FormatBytes(bytes));
+}
+
+std::string DescribeDevice(const VerbsDevice& device) {
+  std::string lacks;
+  if (!device.has_atomics()) lacks = "; no atomics";
+  if (!device.has_immediates()) lacks += "; calls over tcp only";
+  return fmt::format("{}, {}{}", device.Describe(), DescribeBound(device.attributes().max_mr_size),
+                     lacks);
 }
 
 }  // namespace
 
 Finding CheckRdmaDevice(const std::string& device, bool required) {
   const std::string subject = "RDMA";
-  std::string description;
-  const Status status = OpenDevice(device, &description);
-  if (status.ok()) return {Verdict::kGood, subject, description, ""};
+  std::shared_ptr<const VerbsDevice> opened;
+  const Status status = OpenDevice(device, &opened);
+  if (status.ok()) return {Verdict::kGood, subject, DescribeDevice(*opened), ""};
   return {required ? Verdict::kBad : Verdict::kNote, subject, status.message().ToString(), ""};
+}
+
+Finding CheckConnectionManager(const std::string& root, const std::string& device, bool required) {
+  const std::string subject = "RDMA connections";
+  std::shared_ptr<const VerbsDevice> opened;
+  const bool needed = OpenDevice(device, &opened).ok() && opened->connects_by_manager();
+  const Verdict missing = needed && required ? Verdict::kBad : Verdict::kNote;
+  const char* const use = needed ? "this device needs it" : "iWARP and connection=cm need it";
+  const VerbsCmLibrary* library = nullptr;
+  const Status status = VerbsCmLibrary::Get(&library);
+  if (!status.ok()) {
+    return {missing, subject, fmt::format("no librdmacm: {}", status.message().ToString()), use};
+  }
+  const bool has_devices = !EntriesOf(root + "sys/class/infiniband").empty();
+  if (has_devices && !fs::exists(root + "dev/infiniband/rdma_cm")) {
+    return {missing, subject, "librdmacm is there, but not /dev/infiniband/rdma_cm",
+            fmt::format("{}: as root: modprobe rdma_ucm", use)};
+  }
+  return {Verdict::kGood, subject, fmt::format("librdmacm is there; {}", use), ""};
 }
 
 Findings CheckRdmaPorts(const std::string& root) {
@@ -150,7 +195,7 @@ Findings CheckRdmaPorts(const std::string& root) {
     findings.push_back(std::move(distance));
     for (const fs::path& port : EntriesOf(device / "ports")) {
       const std::string subject = fmt::format("{} port {}", name, port.filename().string());
-      Findings of_port = PortCheck(root, port, subject).Run();
+      Findings of_port = PortCheck(root, port, IsIwarp(device), subject).Run();
       findings.insert(findings.end(), of_port.begin(), of_port.end());
     }
   }

@@ -15,4 +15,8 @@ Findings CheckRdmaPorts(const std::string& root);
 // it is kBad if that fails, otherwise other fabrics remain.
 Finding CheckRdmaDevice(const std::string& device, bool required);
 
+// Whether the RDMA connection manager can be used. It is kBad if not, and `device` needs it, and
+// that is `required`.
+Finding CheckConnectionManager(const std::string& root, const std::string& device, bool required);
+
 }  // namespace dlsm::tool
