@@ -215,7 +215,7 @@ TEST_F(VerbsCmTest, ARequestNeedsItsOwnNonce) {
 TEST_F(VerbsCmTest, ARevokedTokenRejectsTheRequest) {
   VerbsCmAnswer answer;
   const FileDescriptor life_line = Offer(&answer);
-  node_->verbs().RevokeToken(node_->token());
+  EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
   EXPECT_FALSE(LetsIn(answer, VerbsCmGreeting{answer.nonce}.Encode()));
 }
 
