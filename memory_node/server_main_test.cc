@@ -207,6 +207,8 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   char byte;
   while (ReceiveAll(socket.get(), &byte, 1, TestDeadline()).ok()) page.push_back(byte);
   EXPECT_THAT(page, HasSubstr("dlsm_used_bytes 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_quarantined_bytes 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_rdma_port_downs_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_rpc_calls_total{method=\"merge\"} 0"));
   EXPECT_THAT(process.LineWith(" used, "), HasSubstr("0 databases, 0 open, 0 merges done"));
 }

@@ -53,6 +53,8 @@ endfunction()
 if(NOT DLSM_SANITIZE)
   dlsm_vm_test(softroce.fabric $<TARGET_FILE:fabric_test> --gtest_filter=*verbs*:Verbs*)
   dlsm_vm_test(softroce.rpc $<TARGET_FILE:rpc_test> --gtest_filter=*/verbs:*/ring)
+  dlsm_vm_test(softroce.memory_node $<TARGET_FILE:memory_node_test>
+               --gtest_filter=*/verbs:*Verbs*)
   if(TARGET db_bench)
     dlsm_vm_test(softroce.db ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/db-test
                  $<TARGET_FILE:Server> $<TARGET_FILE:db_bench> $<TARGET_FILE:db_test>)
