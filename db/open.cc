@@ -229,7 +229,8 @@ Background::Config DbImpl::BackgroundConfig() const {
 Status DbImpl::Start() {
   FabricConnection& fabric = session_->connection().fabric();
   const auto timeout = std::chrono::milliseconds(options_.operation_timeout_ms);
-  queue_pairs_ = std::make_unique<ThreadQueuePairs>(&fabric, timeout);
+  queue_pairs_ =
+      std::make_unique<ThreadQueuePairs>(&fabric, &session_->connection().rpc(), timeout);
   memory_ = std::make_unique<RemoteMemory>(RemoteMemoryConfig(), &session_->connection().rpc(),
                                            statistics_.get());
   tables_ = std::make_unique<TableStore>(TableStoreConfig(), queue_pairs_.get(), memory_.get(),

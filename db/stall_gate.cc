@@ -141,7 +141,8 @@ Status StallGate::GiveUp() const {
   } else {
     why = "flushes of memtables make no progress";
   }
-  if (!error_.ok()) why += ": " + error_.message().ToString();
+  why += error_.ok() ? "; is the memory node overloaded, or its network down?"
+                     : ": " + error_.message().ToString();
   return error_.IsIOError() ? Status::IOError("write refused", why)
                             : Status::Busy("write refused", why);
 }

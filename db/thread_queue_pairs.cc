@@ -10,11 +10,26 @@ namespace dlsm {
 Status ThreadQueuePairs::ForThisThread(NodeId, QueuePair** queue_pair) {
   Slot& slot = slots_.Local();
   if (slot.queue_pair == nullptr || slot.queue_pair->closed()) [[unlikely]] {
-    slot.queue_pair.reset();
-    DLSM_RETURN_IF_ERROR(fabric_->NewQueuePair(Deadline::In(timeout_), &slot.queue_pair));
+    DLSM_RETURN_IF_ERROR(Make(&slot));
   }
   *queue_pair = slot.queue_pair.get();
   return Status::OK();
+}
+
+// A try that failed stands for the next ones as long as it has taken. Otherwise a call that reads
+// many tables would wait for its time-out at each of them while the network is down.
+Status ThreadQueuePairs::Make(Slot* slot) {
+  constexpr std::chrono::nanoseconds kStandsMax = std::chrono::seconds(1);
+  slot->queue_pair.reset();
+  const auto start = Deadline::Clock::now();
+  if (start < slot->try_again_at) return slot->failure;
+  const Status made = fabric_->NewQueuePair(Deadline::In(timeout_), &slot->queue_pair);
+  if (made.ok()) return made;
+  const auto end = Deadline::Clock::now();
+  slot->try_again_at = end + std::min<std::chrono::nanoseconds>(end - start, kStandsMax);
+  const Status lost = rpc_->lost();
+  slot->failure = lost.ok() ? made : lost;
+  return slot->failure;
 }
 
 Status ThreadQueuePairs::NewBuffer(NodeId, size_t bytes, RegisteredBuffer* buffer) {

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "table/table_reader.h"
+#include "util/deadline.h"
 #include "util/fabric/fabric.h"
+#include "util/rpc/rpc.h"
 #include "util/thread_number.h"
 
 namespace dlsm {
@@ -14,9 +16,9 @@ namespace dlsm {
 // thread may use one while this is destroyed.
 class ThreadQueuePairs final : public QueuePairs {
  public:
-  // `fabric` outlives this.
-  ThreadQueuePairs(FabricConnection* fabric, std::chrono::nanoseconds timeout)
-      : fabric_(fabric), timeout_(timeout) {}
+  // `fabric` and `rpc`, which go to the same memory node, outlive this.
+  ThreadQueuePairs(FabricConnection* fabric, RpcClient* rpc, std::chrono::nanoseconds timeout)
+      : fabric_(fabric), rpc_(rpc), timeout_(timeout) {}
 
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
   Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
@@ -29,9 +31,15 @@ class ThreadQueuePairs final : public QueuePairs {
   struct Slot {
     std::unique_ptr<QueuePair> queue_pair;
     RegisteredBuffer scratch;
+    // The last try to make a queue pair, if it failed, and until when it stands for the next ones.
+    Status failure;
+    Deadline::Clock::time_point try_again_at;
   };
 
+  Status Make(Slot* slot);
+
   FabricConnection* const fabric_;
+  RpcClient* const rpc_;
   const std::chrono::nanoseconds timeout_;
   PerThread<Slot> slots_;
 };

@@ -13,6 +13,13 @@
 namespace dlsm {
 namespace {
 
+Status Refused(const std::string& peer) {
+  return Status::IOError(
+      peer +
+      " refused this data connection: was it restarted, or has this handle's session ended? "
+      "Its log says; open the database again");
+}
+
 // Moves all of the bytes, one way.
 template <typename Move>
 Status MoveAll(const std::string& peer, int socket, short event, char* data, size_t bytes,
@@ -28,8 +35,10 @@ Status MoveAll(const std::string& peer, int socket, short event, char* data, siz
       case SocketOutcome::kBlocked:
         break;
       case SocketOutcome::kEnded:
-        return Status::IOError(peer + " refused this data connection; its log says why");
+        return Refused(peer);
       case SocketOutcome::kFailed:
+        // A refusal that overtakes what was sent.
+        if (errno == ECONNRESET || errno == EPIPE) return Refused(peer);
         return Status::IOError(
             fmt::format("{} dropped a new data connection ({}): is its Server "
                         "still running?",

@@ -427,8 +427,10 @@ Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
                       "connection ({})",
                       peer_->name, text));
     default:
-      return Status::IOError(fmt::format("a transfer with {} failed: {} (vendor error {:#x})",
-                                         peer_->name, text, completion.vendor_err));
+      return Status::IOError(
+          fmt::format("a transfer with {} failed: {} (vendor error {:#x}); are the RDMA ports of "
+                      "both ends active?",
+                      peer_->name, text, completion.vendor_err));
   }
 }
 

@@ -57,6 +57,8 @@ class RpcClient {
 
   // So far; all zero where calls cross no network.
   virtual CallTotals Totals() const { return {}; }
+  // Why no call can succeed any more, as far as a call has found that out; OK: nothing of the kind.
+  virtual Status lost() { return Status::OK(); }
 };
 
 // Who calls, as far as the memory node has made sure of it.

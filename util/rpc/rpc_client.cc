@@ -32,15 +32,24 @@ Status ConnectAndHello(const NodeAddress& address, const std::string& where,
                        const ClientIdentity& identity, bool patient, Deadline deadline,
                        Socket* socket, NodeInfo* info) {
   std::chrono::nanoseconds delay = kRetryDelayMin;
+  Status refusal;
   for (;;) {
     bool refused = false;
     const Status status = ConnectSocket(address.host, address.port, deadline, socket, &refused);
     if (status.ok()) break;
-    if (!patient || !refused || deadline.Passed()) return CannotReach(where, status);
+    // The last try may have had no time for an answer; those before say more.
+    if (!refused) return CannotReach(where, refusal.ok() ? status : refusal);
+    if (!patient || deadline.Passed()) return CannotReach(where, status);
+    refusal = status;
     std::this_thread::sleep_for(std::min(delay, deadline.Remaining()));
     delay = std::min<std::chrono::nanoseconds>(delay * 2, kRetryDelayMax);
   }
-  return ClientHello(socket->get(), where, identity, deadline, info);
+  const Status hello = ClientHello(socket->get(), where, identity, deadline, info);
+  return hello.IsTimedOut() ? Status::TimedOut(fmt::format(
+                                  "memory node {} takes a connection and does not answer the "
+                                  "hello; is it overloaded?",
+                                  where))
+                            : hello;
 }
 
 }  // namespace
@@ -76,6 +85,11 @@ NodeRpcClient::NodeRpcClient(const NodeAddress& address, ClientIdentity identity
       identity_(std::move(identity)) {}
 
 NodeRpcClient::~NodeRpcClient() = default;
+
+Status NodeRpcClient::lost() {
+  const port::MutexLock lock(mutex_);
+  return lost_;
+}
 
 RpcCounts NodeRpcClient::counts() {
   const port::MutexLock lock(mutex_);
@@ -114,7 +128,8 @@ Status NodeRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChann
     const port::MutexLock lock(mutex_);
     while (connecting_) {
       if (!connected_.WaitUntil(deadline.time_point()) && connecting_) {
-        return Status::TimedOut(fmt::format("memory node {} cannot be reached", where_));
+        return Status::TimedOut(
+            fmt::format("memory node {} cannot be reached; is its network up?", where_));
       }
     }
     if (!lost_.ok()) return lost_;

@@ -38,6 +38,8 @@ class NodeRpcClient final : public RpcClient {
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
   CallTotals Totals() const override { return ledger_.Totals(); }
 
+  Status lost() override LOCKS_EXCLUDED(mutex_);
+
   // What the channel in use has had its device do.
   RpcCounts counts() LOCKS_EXCLUDED(mutex_);
 
