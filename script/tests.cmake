@@ -52,7 +52,7 @@ function(dlsm_vm_test name)
 endfunction()
 if(NOT DLSM_SANITIZE)
   dlsm_vm_test(softroce.fabric $<TARGET_FILE:fabric_test> --gtest_filter=*verbs*:Verbs*)
-  dlsm_vm_test(softroce.rpc $<TARGET_FILE:rpc_test> --gtest_filter=*/verbs:*/ring)
+  dlsm_vm_test(softroce.rpc $<TARGET_FILE:rpc_test> --gtest_filter=*/verbs:*/ring:Verbs*)
   dlsm_vm_test(softroce.memory_node $<TARGET_FILE:memory_node_test>
                --gtest_filter=*/verbs:*Verbs*)
   if(TARGET db_bench)
@@ -64,6 +64,12 @@ if(NOT DLSM_SANITIZE)
     # The first time, the device's module is built.
     dlsm_vm_test(softroce.iwarp DRIVER siw ${cm_test})
   endif()
+  # It brings two machines of its own.
+  add_test(NAME softroce.two_hosts
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/two-hosts-test
+                   $<TARGET_FILE:Server> $<TARGET_FILE:db_test>)
+  set_tests_properties(softroce.two_hosts PROPERTIES LABELS softroce TIMEOUT 590
+                       SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 endif()
 
 # Checks that need no compiler.
