@@ -15,7 +15,9 @@
 
 namespace dlsm {
 
-// Nothing is ever sent over a life line to a client: any byte is as wrong as its end.
+// Nothing is ever sent over a life line to a client: any byte is as wrong as its end. One that TCP
+// has given up has ended too: that takes half a minute without an answer (PrepareDataSocket()), and
+// no packet is on its way for so long.
 bool LifeLineEnded(int life_line);
 
 // Thread-safe.
