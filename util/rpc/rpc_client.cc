@@ -103,8 +103,15 @@ Status NodeRpcClient::MakeChannel(Socket socket, Deadline deadline,
     return Status::OK();
   }
   std::shared_ptr<VerbsRpcChannel> made;
-  DLSM_RETURN_IF_ERROR(
-      VerbsRpcChannel::Open(transport_, std::move(socket), where_, deadline, &made));
+  const Status opened =
+      VerbsRpcChannel::Open(transport_, std::move(socket), where_, deadline, &made);
+  if (opened.IsTimedOut()) {
+    return Status::TimedOut(
+        fmt::format("memory node {} does not answer the offer of the rpc transport {}; is it "
+                    "overloaded?",
+                    where_, RpcTransportName(transport_.kind)));
+  }
+  DLSM_RETURN_IF_ERROR(opened);
   *channel = std::move(made);
   return Status::OK();
 }

@@ -34,14 +34,7 @@ Status VerbsRpcChannel::Open(const RpcTransportOptions& options, Socket socket,
                              std::shared_ptr<VerbsRpcChannel>* channel) {
   std::shared_ptr<VerbsRpcChannel> made(
       new VerbsRpcChannel(options.kind, std::move(socket), where));
-  const Status arranged = made->Arrange(options.verbs, deadline);
-  if (arranged.IsTimedOut()) {
-    return Status::TimedOut(
-        fmt::format("memory node {} does not answer the offer of the rpc transport {}; is it "
-                    "overloaded?",
-                    where, RpcTransportName(options.kind)));
-  }
-  DLSM_RETURN_IF_ERROR(arranged);
+  DLSM_RETURN_IF_ERROR(made->Arrange(options.verbs, deadline));
   *channel = std::move(made);
   return Status::OK();
 }
