@@ -267,7 +267,7 @@ TEST_F(VerbsFaultTest, NoQueuePairIsLeft) {
     if (round % 3 == 0) {
       EXPECT_FALSE(queue_pair->Wait(ticket, Deadline::In(seconds(0))).ok());
     } else if (round % 3 == 1) {
-      node_->verbs().RevokeToken(node_->token());
+      EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
       EXPECT_FALSE(queue_pair->Wait(ticket, Soon()).ok());
       node_->verbs().AllowToken(node_->token());
     }
