@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 
@@ -46,7 +47,9 @@ std::string OtherHost::Address() { return Environment("DLSM_TWO_HOSTS_NODE"); }
 
 std::string OtherHost::Order(const std::string& order) {
   const std::string folder = Environment("DLSM_TWO_HOSTS_ORDERS");
-  const std::string file = fmt::format("{}/{}", folder, next_order_.fetch_add(1));
+  // The answers to earlier orders are still there, so this name is a new one.
+  const std::filesystem::directory_iterator files(folder);
+  const std::string file = fmt::format("{}/{}", folder, std::distance(begin(files), end(files)));
   {
     std::ofstream out(file + ".new");
     out << order << '\n';

@@ -31,10 +31,6 @@ class OtherHost {
   std::string Order(const std::string& order);
   // Reliable connections' queue pairs there.
   int QueuePairs() { return std::atoi(Order("queue-pairs").c_str()); }
-
- private:
-  // Also of the objects before this one, whose answers are still in the folder.
-  static inline std::atomic<int> next_order_{1};
 };
 
 // This host's end of the link. Whole again when destroyed.
