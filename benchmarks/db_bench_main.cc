@@ -120,7 +120,7 @@ DEFINE_string(
     "a flag of its own");
 DEFINE_uint64(compaction_bandwidth_mb, 0,
               "dlsm: megabytes of input a second for merges in this process; 0: no limit");
-DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node or compute_node");
+DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node, compute_node or auto");
 DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
 DEFINE_string(rpc_transport, "",
               "dlsm: what carries calls to the memory node: tcp, verbs or ring; empty: tcp");
@@ -266,8 +266,8 @@ Status MakeEngineOptions(EngineOptions* options) {
   Status status = FirstError({
       CheckChoice("engine", FLAGS_engine, EngineNames(), &engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &format),
-      CheckChoice("compaction_place", FLAGS_compaction_place, {"memory_node", "compute_node"},
-                  &place),
+      CheckChoice("compaction_place", FLAGS_compaction_place,
+                  {"memory_node", "compute_node", "auto"}, &place),
       CheckChoice("merge_scheduler", FLAGS_merge_scheduler,
                   {"single", "fair", "greedy", "spring_and_gear"}, &schedule),
       CheckChoice("component_constraint", FLAGS_component_constraint, {"local", "global"},
@@ -309,7 +309,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->num_levels = FLAGS_num_levels;
   options->max_size_amplification_percent = FLAGS_max_size_amplification_percent;
   options->block_based = format == 1;
-  options->compaction_on_compute_node = place == 1;
+  options->compaction_place = place;
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
   options->rpc_transport = FLAGS_rpc_transport;

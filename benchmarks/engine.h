@@ -48,7 +48,7 @@ struct EngineOptions {
   int max_size_amplification_percent = 100;
 
   bool block_based = false;
-  bool compaction_on_compute_node = false;
+  size_t compaction_place = 0;  // A CompactionPlace.
   std::string fabric;
   std::string rdma_device;
   std::string rpc_transport;
@@ -165,6 +165,9 @@ class Engine {
   virtual Status Flush() = 0;
   virtual Status Compact() = 0;
   virtual Status WaitForBackgroundWork() = 0;
+  // Whether all merges get the same share of the bandwidth, instead of what the options say. A
+  // store that has no such choice leaves things as they are.
+  virtual Status ScheduleMergesFairly(bool /*fairly*/) { return Status::OK(); }
   virtual EngineCounters Counters() = 0;
   // Cheap enough to be asked every second beside the workload. Empty if the store does not tell.
   virtual std::vector<StallTotal> Stalls() { return {}; }

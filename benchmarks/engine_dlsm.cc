@@ -2,6 +2,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <sstream>
+#include <unordered_map>
+#include <utility>
 
 #include "benchmarks/engine.h"
 #include "dLSM/cache.h"
@@ -160,6 +162,19 @@ class DlsmEngine : public Engine {
   }
   Status WaitForBackgroundWork() override { return db_->WaitForBackgroundWork(); }
 
+  // On both sides. What was in force before is what the memory node says, not what options say.
+  Status ScheduleMergesFairly(bool fairly) override {
+    const std::string kHere = "merge_scheduler";
+    const std::string kThere = "memory_node_merge_scheduler";
+    if (!fairly) return db_->SetOptions(std::exchange(schedules_before_, {}));
+    std::istringstream lines(Text("dlsm.merge-schedule"));
+    std::string name, value;
+    while (lines >> name >> value) {
+      if (name == kHere || name == kThere) schedules_before_[name] = value;
+    }
+    return db_->SetOptions({{kHere, "fair"}, {kThere, "fair"}});
+  }
+
   EngineCounters Counters() override {
     EngineCounters counters;
     counters.wire = Wire();
@@ -203,7 +218,8 @@ class DlsmEngine : public Engine {
     return Text("dlsm.stats") + "\ncomponents: " + Text("dlsm.components") + ", expected at most " +
            Text("dlsm.expected-components") + "\n" + Text("dlsm.stalls") +
            "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
-           Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\nfabric: " + Text("dlsm.fabric") + "\n";
+           Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\n" + Text("dlsm.merge-schedule") +
+           Text("dlsm.merge-load") + "\nfabric: " + Text("dlsm.fabric") + "\n";
   }
   std::string LevelStats() override { return Text("dlsm.levels"); }
 
@@ -219,8 +235,7 @@ class DlsmEngine : public Engine {
     options_.embedded_memory_bytes = options.embedded_memory_bytes;
     options_.simulated_rtt_ns = options.simulated_rtt_ns;
     options_.simulated_gbit_per_second = options.simulated_gbit_per_second;
-    options_.compaction_place = options.compaction_on_compute_node ? CompactionPlace::kComputeNode
-                                                                   : CompactionPlace::kMemoryNode;
+    options_.compaction_place = static_cast<CompactionPlace>(options.compaction_place);
   }
 
   void SetSizes(const EngineOptions& options) {
@@ -294,6 +309,7 @@ class DlsmEngine : public Engine {
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<const FilterPolicy> filter_;
   std::unique_ptr<DB> db_;
+  std::unordered_map<std::string, std::string> schedules_before_;
 };
 
 }  // namespace

@@ -35,6 +35,16 @@ class StallingEngine : public MapEngine {
     return {{"test", stalled_micros_.load(), {}}, {"counted", {}, 7}};
   }
   TreeState Tree() override { return TreeOfLevels({3, 0, 5}); }
+  Status ScheduleMergesFairly(bool fairly) override {
+    schedules_.push_back(fairly ? "fair" : "as before");
+    return fairly ? cannot_be_fair : Status::OK();
+  }
+  Status WaitForBackgroundWork() override {
+    schedules_.push_back("quiet");
+    return Status::OK();
+  }
+  std::vector<std::string> schedules_;
+  Status cannot_be_fair;
 
  private:
   std::atomic<uint64_t> puts_{0};
@@ -99,6 +109,25 @@ TEST_F(TwoPhaseTest, AStallShowsInTheLatencyOfQueuedArrivals) {
   EXPECT_EQ(Known(result, "tables_max"), 8);
   EXPECT_EQ(Figure(result, "pending_bytes_max"), std::nullopt);
   EXPECT_EQ(Figure(result, "max_throughput"), std::nullopt) << "there was no testing phase";
+}
+
+// Fails if the testing phase measures another schedule than the fair one, or the running phase
+// that.
+TEST_F(TwoPhaseTest, OnlyTheTestingPhaseMergesFairly) {
+  ASSERT_TRUE(Run().status.ok());
+  EXPECT_THAT(engine_.schedules_, testing::ElementsAre("fair", "quiet", "as before", "quiet"));
+  engine_.schedules_.clear();
+  options_.two_phase.arrival_rate = 1000;
+  ASSERT_TRUE(Run().status.ok());
+  EXPECT_THAT(engine_.schedules_, testing::ElementsAre("quiet"));
+}
+
+// Fails if a measurement goes on that is not the one that was asked for.
+TEST_F(TwoPhaseTest, AStoreThatCannotMergeFairlyIsNotMeasured) {
+  engine_.cannot_be_fair = Status::IOError("gone");
+  BenchRunner runner(options_, "map", engine_);
+  ASSERT_TRUE(runner.Open().ok());
+  EXPECT_TRUE(runner.Run(*FindWorkload("twophase")).status.IsIOError());
 }
 
 // Fails if the file says something else than the figures.

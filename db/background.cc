@@ -22,6 +22,17 @@ uint64_t MicrosSince(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
 }
 
+// A report that three heartbeats should have replaced is old. While nothing at all is merged, a
+// merge is waited for as long as six other calls together.
+MergeLoadMonitor::Config MonitorConfig(const Background::Config& config) {
+  constexpr int kReportIntervals = 3;
+  constexpr int kPatienceTimeouts = 6;
+  MergeLoadMonitor::Config monitor;
+  monitor.report_lifetime = config.heartbeat_interval * kReportIntervals;
+  monitor.patience = config.timeout * kPatienceTimeouts;
+  return monitor;
+}
+
 bool AddsGuards(const VersionEdit& edit) {
   return std::any_of(edit.levels.begin(), edit.levels.end(),
                      [](const auto& level) { return !level.guards.empty(); });
@@ -51,6 +62,7 @@ Background::Background(const Config& config, Tree* tree, const TableStore* store
       statistics_(statistics),
       new_table_number_([tree] { return tree->NewTableNumber(); }),
       scheduler_(config.schedule),
+      merge_load_(MonitorConfig(config), &scheduler_),
       policy_(std::move(policy)) {
   port::MutexLock lock(stop_mutex_);
   for (int i = 0; i < config_.flush_threads; ++i) threads_.emplace_back([this] { FlushLoop(); });
@@ -201,6 +213,7 @@ Status Background::FlushOne(const std::shared_ptr<Memtable>& memtable) {
   FlushOutcome outcome;
   DLSM_RETURN_IF_ERROR(
       FlushMemtable(*memtable, snapshots_->List(), *store_, new_table_number_, &outcome));
+  merge_load_.NoteTransfer(outcome.bytes, Clock::now() - start);
   const Status installed = tree_->InstallFlush(memtable, outcome.tables);
   if (!installed.ok()) {
     for (const TableRef& table : outcome.tables) table->MarkObsolete();
@@ -295,7 +308,8 @@ Status Background::Merge(const MergePick& pick) {
   MergeOutcome outcome;
   if (!pick.trivial_move) {
     DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, rpc_,
-                                  new_table_number_, stopping_, &scheduler_, &outcome));
+                                  new_table_number_, stopping_, &scheduler_, &merge_load_,
+                                  &outcome));
   }
   const MergeStatistics statistics = outcome.statistics;
   const bool remote = outcome.remote;
@@ -426,7 +440,7 @@ Status Background::WaitIdle() {
 // -------- House keeping
 
 void Background::HouseLoop() {
-  auto next_heartbeat = Clock::now() + config_.heartbeat_interval;
+  auto next_heartbeat = Clock::now();  // The first merges need a report.
   while (true) {
     {
       port::MutexLock lock(mutex_);
@@ -439,12 +453,22 @@ void Background::HouseLoop() {
     KeepHouse();
     if (Clock::now() < next_heartbeat) continue;
     next_heartbeat = Clock::now() + config_.heartbeat_interval;
-    HeartbeatRequest request;
-    request.session = config_.merge.session;
-    std::string reply;
-    NoteOutcome(&Background::house_failures_, rpc_->Call(Method::kHeartbeat, request.Encode(),
-                                                         &reply, Deadline::In(config_.timeout)));
+    NoteOutcome(&Background::house_failures_, Heartbeat());
+    merge_load_.SampleCpu();
   }
+}
+
+Status Background::Heartbeat() {
+  HeartbeatRequest request;
+  request.session = config_.merge.session;
+  const uint64_t sent = merge_load_.sent_bytes();
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(rpc_->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,
+                                  Deadline::In(config_.timeout)));
+  HeartbeatReply reply;
+  DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+  merge_load_.NoteReport(reply.merges, sent);
+  return Status::OK();
 }
 
 // Seeks wake nobody; where there were some, a policy may want to merge what they visited.

@@ -19,6 +19,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/merge_job.h"
+#include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
@@ -77,6 +78,10 @@ class Background {
   // Ends all threads; work under way is finished, or cancelled where it can be. Idempotent.
   void Stop() LOCKS_EXCLUDED(mutex_);
 
+  // How merges here are scheduled, from now on.
+  MergeScheduler& scheduler() { return scheduler_; }
+  const MergeLoadMonitor& merge_load() const { return merge_load_; }
+
   // The last error of each kind of work; OK once it has succeeded again.
   Status last_error() const LOCKS_EXCLUDED(mutex_);
 
@@ -97,6 +102,7 @@ class Background {
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, MergeOutcome outcome);
   void HouseLoop() LOCKS_EXCLUDED(mutex_);
+  Status Heartbeat();
   void KeepHouse() LOCKS_EXCLUDED(mutex_);
   void LookForWornGuards() LOCKS_EXCLUDED(mutex_);
 
@@ -123,6 +129,7 @@ class Background {
   const std::function<uint64_t()> new_table_number_;
   std::atomic<bool> stopping_{false};
   MergeScheduler scheduler_;
+  MergeLoadMonitor merge_load_;
 
   // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
   port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);

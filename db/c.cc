@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -251,6 +252,13 @@ const dlsm_snapshot_t* dlsm_create_snapshot(dlsm_t* db) {
 void dlsm_release_snapshot(dlsm_t* db, const dlsm_snapshot_t* snapshot) {
   db->db->ReleaseSnapshot(snapshot->snapshot);
   Delete(snapshot);
+}
+
+void dlsm_set_options(dlsm_t* db, int count, const char* const names[], const char* const values[],
+                      char** errptr) {
+  std::unordered_map<std::string, std::string> options;
+  for (int i = 0; i < count; ++i) options[names[i]] = values[i];
+  SaveError(errptr, db->db->SetOptions(options));
 }
 
 char* dlsm_property_value(dlsm_t* db, const char* propname) {

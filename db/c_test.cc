@@ -242,9 +242,25 @@ TEST_F(CTest, FlushCompactAndSizes) {
   EXPECT_EQ(dlsm_property_value(db_, "no such property"), nullptr);
 }
 
+TEST_F(CTest, OptionsThatChange) {
+  Open();
+  const char* const names[] = {"merge_scheduler", "compaction_bandwidth"};
+  const char* const values[] = {"fair", "5000000"};
+  dlsm_set_options(db_, 2, names, values, error_.out());
+  EXPECT_EQ(error_.text(), "");
+  char* const schedule = dlsm_property_value(db_, "dlsm.merge-schedule");
+  ASSERT_NE(schedule, nullptr);
+  EXPECT_EQ(std::string(schedule).find("merge_scheduler fair\ncompaction_bandwidth 5000000\n"), 0u);
+  dlsm_free(schedule);
+  const char* const wrong[] = {"fair", "much"};
+  Error refused;
+  dlsm_set_options(db_, 2, names, wrong, refused.out());
+  EXPECT_NE(refused.text(), "");
+}
+
 TEST_F(CTest, EveryTableFormatAndPlace) {
   for (const int format : {dlsm_byte_addressable, dlsm_block_based}) {
-    for (const int place : {dlsm_memory_node, dlsm_compute_node}) {
+    for (const int place : {dlsm_memory_node, dlsm_compute_node, dlsm_automatic}) {
       SCOPED_TRACE(testing::Message() << "format " << format << " place " << place);
       dlsm_options_set_table_format(options_, format);
       dlsm_options_set_compaction_place(options_, place);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "dLSM/cache.h"
@@ -47,6 +48,7 @@ class DbImpl final : public DB {
   void CompactRange(const Slice* begin, const Slice* end) override;
   Status Flush(const FlushOptions& options) override;
   Status WaitForBackgroundWork() override;
+  Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;
   std::shared_ptr<Statistics> GetStatistics() const override { return statistics_; }
 
  private:
@@ -67,6 +69,8 @@ class DbImpl final : public DB {
   Background::Config BackgroundConfig() const;
 
   Status CheckOpen() const;
+  Status SetMemoryNodeSchedule(const SetMergeScheduleRequest& request,
+                               SetMergeScheduleReply* reply) const;
   Status WriteOne(ValueType type, const Slice& key, const Slice& value);
   Status GetInView(const ReadView& view, const ReadOptions& options, const Slice& key,
                    LookupResult* result, bool* fetched);

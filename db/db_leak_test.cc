@@ -243,12 +243,21 @@ TEST_P(LeakTest, AKilledProcessLeavesAWholeDatabase) {
 }
 
 std::string PlaceOf(const testing::TestParamInfo<CompactionPlace>& place) {
-  return place.param == CompactionPlace::kMemoryNode ? "MemoryNode" : "ComputeNode";
+  switch (place.param) {
+    case CompactionPlace::kMemoryNode:
+      return "MemoryNode";
+    case CompactionPlace::kComputeNode:
+      return "ComputeNode";
+    case CompactionPlace::kAutomatic:
+      return "Automatic";
+  }
+  return "";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPlace, LeakTest,
                          testing::Values(CompactionPlace::kMemoryNode,
-                                         CompactionPlace::kComputeNode),
+                                         CompactionPlace::kComputeNode,
+                                         CompactionPlace::kAutomatic),
                          PlaceOf);
 
 }  // namespace

@@ -153,6 +153,8 @@ std::vector<Shape> AllShapes() {
        }},
       {"TcpBytes", "tcp"},
       {"TcpBytesMergedHere", "tcp", MergeHere},
+      {"TcpBytesMergedAnywhere", "tcp",
+       [](Options* o) { o->compaction_place = CompactionPlace::kAutomatic; }},
       {"TcpBlocks", "tcp", Blocks},
       {"TcpReverseMergedHere", "tcp",
        [](Options* o) {

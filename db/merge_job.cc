@@ -1,12 +1,13 @@
 #include "db/merge_job.h"
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "db/table_runs.h"
+#include "table/internal_key.h"
 #include "table/merge_messages.h"
 #include "util/status_macros.h"
 
@@ -41,7 +42,8 @@ std::vector<std::string> PartBoundaries(const MergePick& pick, size_t parts_max)
 
 struct Part {
   MergeOptions options;
-  Runs runs;  // Only tables that the part's range overlaps.
+  Runs runs;           // Only tables that the part's range overlaps.
+  uint64_t bytes = 0;  // Of them, within the range; about.
 };
 
 bool Overlaps(const InternalKeyComparator& comparator, const MergeOptions& options,
@@ -51,6 +53,16 @@ bool Overlaps(const InternalKeyComparator& comparator, const MergeOptions& optio
   const bool behind = options.has_end && comparator.CompareUserKeys(
                                              ExtractUserKey(table.smallest()), options.end) >= 0;
   return !before && !behind;
+}
+
+uint64_t BytesWithin(const MergeOptions& options, const Table& table) {
+  const auto offset_of = [&table](const std::string& user_key) {
+    return table.reader().ApproximateOffsetOf(
+        LookupKey(user_key, kSequenceNumberMax).internal_key());
+  };
+  const uint64_t begin = options.has_begin ? offset_of(options.begin) : 0;
+  const uint64_t end = options.has_end ? offset_of(options.end) : table.meta().image.bytes;
+  return end > begin ? end - begin : 0;
 }
 
 std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
@@ -76,7 +88,9 @@ std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
     for (const std::vector<TableRef>& run : runs) {
       std::vector<TableRef> overlapping;
       for (const TableRef& table : run) {
-        if (Overlaps(store.comparator(), options, *table)) overlapping.push_back(table);
+        if (!Overlaps(store.comparator(), options, *table)) continue;
+        overlapping.push_back(table);
+        parts[i].bytes += BytesWithin(options, *table);
       }
       if (!overlapping.empty()) parts[i].runs.push_back(std::move(overlapping));
     }
@@ -88,34 +102,64 @@ class MergeRunner {
  public:
   MergeRunner(const MergeJobConfig& config, const TableStore& store, RpcClient* rpc,
               const std::function<uint64_t()>& new_table_number, const std::atomic<bool>& cancelled,
-              MergeScheduler* scheduler)
+              MergeScheduler* scheduler, MergeLoadMonitor* load)
       : config_(config),
         store_(store),
         rpc_(rpc),
         new_table_number_(new_table_number),
         cancelled_(cancelled),
-        scheduler_(scheduler) {}
+        scheduler_(scheduler),
+        load_(load) {}
 
   Status Run(const Part& part, MergeOutcome* outcome) const {
     if (part.runs.empty()) return Status::OK();
-    const bool remote = config_.place == CompactionPlace::kMemoryNode &&
-                        MergeRequest::CanShip(store_.table_options());
-    outcome->remote = remote;
-    return remote ? RunRemotely(part, outcome) : RunLocally(part, outcome);
+    const PlaceChoice choice = Place(part);
+    outcome->remote = !choice.local;
+    Status status;
+    if (!choice.local) {
+      status = RunRemotely(part, outcome);
+      const bool refused = status.IsBusy() || status.IsNotSupported();
+      if (!refused || config_.place != CompactionPlace::kAutomatic) {
+        Count(choice.reason);
+        return status;
+      }
+      load_->NoteRefused(part.bytes);
+    }
+    Count(choice.local ? choice.reason : PlaceReason::kRefused);
+    outcome->remote = false;
+    return RunLocally(part, outcome);
   }
 
  private:
+  PlaceChoice Place(const Part& part) const {
+    PlaceChoice choice;
+    if (!MergeRequest::CanShip(store_.table_options())) {
+      choice.local = true;
+      choice.reason = PlaceReason::kOwnCode;
+    } else if (config_.place == CompactionPlace::kAutomatic) {
+      choice = load_->Place(part.bytes);
+    } else {
+      choice.local = config_.place == CompactionPlace::kComputeNode;
+      choice.reason = PlaceReason::kFixed;
+      if (!choice.local) load_->NoteSent(part.bytes);
+    }
+    return choice;
+  }
+
+  void Count(PlaceReason reason) const {
+    constexpr std::array<Ticker, kPlaceReasonCount> kTickers = {
+        Ticker::kPlacedFixed,          Ticker::kPlacedNearData, Ticker::kPlacedUnknown,
+        Ticker::kPlacedMemoryNodeBusy, Ticker::kPlacedRefused,  Ticker::kPlacedOwnCode};
+    store_.statistics()->Add(kTickers[static_cast<size_t>(reason)]);
+  }
+
   Status RunLocally(const Part& part, MergeOutcome* outcome) const {
     std::vector<TableRun> runs;
-    uint64_t bytes = 0;
     for (const std::vector<TableRef>& tables : part.runs) {
       TableRun& run = runs.emplace_back();
-      for (const TableRef& table : tables) {
-        run.push_back(&table->reader());
-        bytes += table->meta().image.bytes;
-      }
+      for (const TableRef& table : tables) run.push_back(&table->reader());
     }
-    MergeScheduler::Turn turn(scheduler_, bytes, cancelled_);
+    MergeScheduler::Turn turn(scheduler_, part.bytes, cancelled_);
     DLSM_RETURN_IF_ERROR(turn.Proceed(0));  // Before it takes memory for its outputs.
     TableReadOptions read_options;
     read_options.purpose = Purpose::kCompaction;
@@ -127,6 +171,7 @@ class MergeRunner {
                              new_table_number_);
     DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, store_.queue_pairs(), &turn,
                                      &output, &outcome->statistics));
+    turn.Finished(outcome->statistics.bytes_read);
     outcome->tables = output.Release();
     return Status::OK();
   }
@@ -135,24 +180,18 @@ class MergeRunner {
     MergeRequest request;
     request.session = config_.session;
     request.options = part.options;
-    uint64_t bytes = 0;
+    request.input_bytes = part.bytes;
     for (const std::vector<TableRef>& tables : part.runs) {
       std::vector<TableMeta>& run = request.runs.emplace_back();
-      for (const TableRef& table : tables) {
-        run.push_back(table->meta());
-        bytes += table->meta().image.bytes;
-      }
+      for (const TableRef& table : tables) run.push_back(table->meta());
     }
-    // The memory node may be busy with merges of others, but not slower than this.
-    constexpr uint64_t kBytesPerSecondLeast = uint64_t{1} << 20;
-    const auto limit =
-        std::chrono::seconds(60) + std::chrono::seconds(bytes / kBytesPerSecondLeast);
     ++outcome->calls;
     std::string reply_bytes;
     DLSM_RETURN_IF_ERROR(
-        rpc_->Call(Method::kMerge, request.Encode(), &reply_bytes, Deadline::In(limit)));
+        rpc_->Call(Method::kMerge, request.Encode(), &reply_bytes, load_->MergeDeadline()));
     MergeReply reply;
     DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+    load_->NoteReport(reply.load, load_->sent_bytes());
     outcome->statistics = reply.statistics;
     return OpenOutputs(std::move(reply.outputs), &outcome->tables);
   }
@@ -173,6 +212,7 @@ class MergeRunner {
   const std::function<uint64_t()>& new_table_number_;
   const std::atomic<bool>& cancelled_;
   MergeScheduler* const scheduler_;
+  MergeLoadMonitor* const load_;
 };
 
 void Append(MergeOutcome part, MergeOutcome* whole) {
@@ -193,9 +233,9 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
                 RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
                 const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
-                MergeOutcome* outcome) {
+                MergeLoadMonitor* load, MergeOutcome* outcome) {
   const std::vector<Part> parts = PartsOf(pick, config, snapshots, store);
-  const MergeRunner runner(config, store, rpc, new_table_number, cancelled, scheduler);
+  const MergeRunner runner(config, store, rpc, new_table_number, cancelled, scheduler, load);
   std::vector<MergeOutcome> outcomes(parts.size());
   std::vector<Status> statuses(parts.size());
   std::vector<std::thread> threads;

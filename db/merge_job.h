@@ -8,6 +8,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
+#include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
 #include "db/table_store.h"
 #include "table/merge_scheduler.h"
@@ -30,13 +31,13 @@ struct MergeOutcome {
   bool remote = false;
 };
 
-// `scheduler` says when merges on the compute node go on. Runs in the calling thread, and in one
-// more for each further part. `snapshots` ascend. When *cancelled becomes true the merge ends with
-// Aborted. On an error nothing is left behind.
+// `scheduler` says when merges on the compute node go on, `load` on which side each part runs. Runs
+// in the calling thread, and in one more for each further part. `snapshots` ascend. When *cancelled
+// becomes true the merge ends with Aborted. On an error nothing is left behind.
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
                 RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
                 const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
-                MergeOutcome* outcome);
+                MergeLoadMonitor* load, MergeOutcome* outcome);
 
 }  // namespace dlsm

@@ -57,9 +57,8 @@ Status CheckOptions(const Options& options) {
       options.max_size_amplification_percent > 10000) {
     return Refuse("max_size_amplification_percent is out of range", "use 1 to 10000");
   }
-  if (options.compaction_place != CompactionPlace::kMemoryNode &&
-      options.compaction_place != CompactionPlace::kComputeNode) {
-    return Refuse("compaction_place is unknown", "use kMemoryNode or kComputeNode");
+  if (options.compaction_place > CompactionPlace::kAutomatic) {
+    return Refuse("compaction_place is unknown", "use kMemoryNode, kComputeNode or kAutomatic");
   }
   if (MergeScheduleName(options.merge_scheduler) == std::string("unknown")) {
     return Refuse("merge_scheduler is unknown", "use kSingle, kFair, kGreedy or kSpringAndGear");

@@ -56,6 +56,10 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = NodeStatistics(/*cpu_only=*/true);
   } else if (name == "dlsm.memory-node") {
     *value = NodeStatistics(/*cpu_only=*/false);
+  } else if (name == "dlsm.merge-load") {
+    *value = db_.background_->merge_load().Describe();
+  } else if (name == "dlsm.merge-schedule") {
+    *value = MergeScheduleInForce();
   } else if (name == "dlsm.background-error") {
     *value = db_.background_->last_error().ToString();
   } else {
@@ -146,9 +150,12 @@ std::string Properties::NodeStatistics(bool cpu_only) const {
   if (cpu_only) return embedded ? "0" : std::to_string(reply.cpu_micros);
   return fmt::format(
       "capacity {}\nused {}\nlargest-free {}\ndatabases {}\nsessions {}\nmerges-done {}\n"
-      "merge-bytes-read {}\nmerge-bytes-written {}\n",
+      "merge-bytes-read {}\nmerge-bytes-written {}\nmerges-running {}\nmerges-queued {}\n"
+      "merge-bytes-waiting {}\nmerge-bytes-per-second {}\n",
       reply.capacity_bytes, reply.used_bytes, reply.largest_free_bytes, reply.databases,
-      reply.sessions, reply.merges_done, reply.merge_bytes_read, reply.merge_bytes_written);
+      reply.sessions, reply.merges_done, reply.merge_bytes_read, reply.merge_bytes_written,
+      reply.merges_running, reply.merges_queued, reply.merge_bytes_waiting,
+      reply.merge_bytes_per_second);
 }
 
 }  // namespace dlsm

@@ -22,6 +22,7 @@ class Properties {
   std::string Calls() const;
   std::string Stalls() const;
   std::string Memory() const;
+  std::string MergeScheduleInForce() const;
   std::string NodeStatistics(bool cpu_only) const;
   bool TablesAtLevel(const Slice& level, std::string* value) const;
 

@@ -31,6 +31,8 @@ class TestNode {
     std::chrono::nanoseconds lease = std::chrono::seconds(10);
     std::chrono::nanoseconds grace = std::chrono::seconds(2);
     FabricKind fabric = FabricKind::kShm;
+    int merge_threads = 2;
+    uint64_t merge_bytes_per_second = 0;
   };
 
   static Config Serving(const std::string& fabric) {
@@ -48,6 +50,8 @@ class TestNode {
     options_.node.node = NodeId{7};
     options_.node.lease = config.lease;
     options_.node.grace = config.grace;
+    options_.node.merge_threads = config.merge_threads;
+    options_.node.merge_bytes_per_second = config.merge_bytes_per_second;
     Start();
   }
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "util/coding.h"
+#include "util/cpu_meter.h"
+#include "util/log.h"
 #include "util/rpc/secret_proof.h"
 #include "util/status_macros.h"
 
@@ -14,6 +16,9 @@ namespace {
 
 // Ends sessions so much late, at most.
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(200);
+
+// Long enough to even out what a processor does from moment to moment.
+constexpr auto kCpuPeriod = std::chrono::seconds(1);
 
 DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const ExportedRegion& region,
                                     AccessRevoker* revoker) {
@@ -83,11 +88,31 @@ MemoryNode::~MemoryNode() {
   revoker_.Stop();
 }
 
+Status MemoryNode::SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleRequest& request,
+                                    SetMergeScheduleReply* reply) {
+  DLSM_RETURN_IF_ERROR(merges_.SetSchedule(request, reply));
+  if (request.schedule.empty() && !request.sets_budget) return Status::OK();
+  Log().info("{} sets the schedule of the merges of all databases: {}, {}", peer.name,
+             reply->schedule,
+             reply->bytes_per_second == 0
+                 ? "no limit"
+                 : fmt::format("{} bytes of input a second", reply->bytes_per_second));
+  return Status::OK();
+}
+
 void MemoryNode::KeepHouse() {
+  CpuMeter cpu;
+  auto cpu_at = std::chrono::steady_clock::now();
   const port::MutexLock lock(mutex_);
   while (!stopping_) {
     static_cast<void>(stop_.WaitUntil(std::chrono::steady_clock::now() + kHousekeepingPeriod));
-    if (!stopping_) databases_.EndExpiredSessions();
+    if (stopping_) return;
+    databases_.EndExpiredSessions();
+    if (std::chrono::steady_clock::now() < cpu_at) continue;
+    cpu_at += kCpuPeriod;
+    if (const std::optional<double> idle = cpu.IdleShare(); idle.has_value()) {
+      merges_.SetCpuIdle(idle);
+    }
   }
 }
 
@@ -103,8 +128,12 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
         return Status::OK();
       });
     case Method::kHeartbeat:
-      return Answer<HeartbeatRequest>(request, done, [&](const auto& beat, std::string*) {
-        return databases_.Heartbeat(peer, beat);
+      return Answer<HeartbeatRequest>(request, done, [&](const auto& beat, std::string* reply) {
+        DLSM_RETURN_IF_ERROR(databases_.Heartbeat(peer, beat));
+        HeartbeatReply beaten;
+        beaten.merges = merges_.Load();
+        *reply = beaten.Encode();
+        return Status::OK();
       });
     case Method::kGrant:
       return Answer<GrantRequest>(request, done, [&](const auto& grant, std::string* reply) {
@@ -133,6 +162,14 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
       return done(Status::OK(), databases_.List().Encode());
     case Method::kNodeStatistics:
       return done(Status::OK(), Statistics().Encode());
+    case Method::kSetMergeSchedule:
+      return Answer<SetMergeScheduleRequest>(
+          request, done, [&](const auto& set, std::string* reply) {
+            SetMergeScheduleReply now;
+            DLSM_RETURN_IF_ERROR(SetMergeSchedule(peer, set, &now));
+            *reply = now.Encode();
+            return Status::OK();
+          });
   }
   done(Status::NotSupported(fmt::format("memory node {} knows no method {}",
                                         static_cast<uint32_t>(options_.node), number)),

@@ -68,6 +68,8 @@ class MemoryNode final : public RpcHandler {
   MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
              std::unique_ptr<ExportedRegion> region);
 
+  Status SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleRequest& request,
+                          SetMergeScheduleReply* reply);
   void KeepHouse();
   void Close(const RpcPeer& peer, const Slice& request, const RpcDone& done);
 

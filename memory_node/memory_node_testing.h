@@ -69,9 +69,16 @@ class TestClient {
     return Call(Method::kOpenDatabase, request, &opened_);
   }
   Status Heartbeat() {
+    HeartbeatReply reply;
+    return Heartbeat(&reply);
+  }
+  Status Heartbeat(HeartbeatReply* reply) {
     HeartbeatRequest request;
     request.session = session();
-    return Call(Method::kHeartbeat, request);
+    return Call(Method::kHeartbeat, request, reply);
+  }
+  Status SetMergeSchedule(const SetMergeScheduleRequest& request, SetMergeScheduleReply* reply) {
+    return Call(Method::kSetMergeSchedule, request, reply);
   }
   Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {
     GrantRequest request;

@@ -27,13 +27,18 @@ std::vector<RemoteSpan> ImagesOf(const MergeRequest& request) {
   return images;
 }
 
+uint64_t BytesOf(const std::vector<RemoteSpan>& images) {
+  uint64_t bytes = 0;
+  for (const RemoteSpan& image : images) bytes += image.bytes;
+  return bytes;
+}
+
 // Workers for each merge that may run: one that runs, and one that is paused for it.
 constexpr size_t kWorkersPerRunning = 2;
 
 // No less than the outputs take, unless they are compressed worse than the inputs.
 uint64_t OutputBytesBound(const MergeRequest& request) {
-  uint64_t bytes = 0;
-  for (const RemoteSpan& image : ImagesOf(request)) bytes += image.bytes;
+  const uint64_t bytes = BytesOf(ImagesOf(request));
   // A table that is being written has room for more than it is going to have.
   constexpr uint64_t kSlack = uint64_t{2} << 20;
   return bytes + bytes / 4 + kSlack;
@@ -126,7 +131,10 @@ class InputTables {
 
 MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases,
                            OwnMemory* memory)
-    : databases_(databases), memory_(memory), scheduler_(schedule) {
+    : running_max_(schedule.running_max),
+      databases_(databases),
+      memory_(memory),
+      scheduler_(schedule) {
   for (size_t i = 0; i < schedule.running_max * kWorkersPerRunning; ++i) {
     workers_.emplace_back([this] { WorkLoop(); });
     static_cast<void>(pthread_setname_np(workers_.back().native_handle(), "dlsm-merge"));
@@ -139,6 +147,7 @@ MergeService::~MergeService() {
     const port::MutexLock lock(mutex_);
     stopping_ = true;
     dropped.swap(queue_);
+    queued_bytes_ = 0;
     queued_.SignalAll();
   }
   databases_->CancelMerges();
@@ -161,14 +170,19 @@ Status MergeService::Enqueue(const RpcPeer& peer, const Slice& request, RpcDone*
   }
   auto job = std::make_unique<Job>();
   DLSM_RETURN_IF_ERROR(job->request.Decode(request));
-  DLSM_RETURN_IF_ERROR(
-      databases_->BeginMerge(peer, job->request.session, ImagesOf(job->request), &job->hold));
+  const std::vector<RemoteSpan> images = ImagesOf(job->request);
+  DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session, images, &job->hold));
+  job->input_bytes = BytesOf(images);
+  if (job->request.input_bytes > 0) {
+    job->input_bytes = std::min(job->input_bytes, job->request.input_bytes);
+  }
   const port::MutexLock lock(mutex_);
   if (stopping_) return Status::Aborted("the memory node is shutting down");
   if (queue_.size() >= kQueuedMax) {
     return Status::Busy("too many merges wait at this memory node; try again later");
   }
   job->done = std::move(*done);
+  queued_bytes_ += job->input_bytes;
   queue_.push_back(std::move(job));
   queued_.Signal();
   return Status::OK();
@@ -184,6 +198,7 @@ std::unique_ptr<MergeService::Job> MergeService::NextJob() {
   if (stopping_) return nullptr;
   std::unique_ptr<Job> job = std::move(queue_.front());
   queue_.pop_front();
+  queued_bytes_ -= job->input_bytes;
   ++running_;
   return job;
 }
@@ -205,10 +220,50 @@ void MergeService::Run(std::unique_ptr<Job> job) {
     totals_.bytes_written += reply.statistics.bytes_written;
     totals_.micros += static_cast<uint64_t>(duration.count());
   }
+  reply.load = Load();
   job->done(status, status.ok() ? reply.Encode() : std::string());
 }
 
+MergeLoad MergeService::Load() const {
+  MergeLoad load;
+  const MergeSchedulerOptions options = scheduler_.options();
+  load.workers = running_max_;
+  load.bytes_per_second_max = options.bytes_per_second;
+  const port::MutexLock lock(mutex_);
+  const MergeScheduler::Load under_way = scheduler_.load();
+  load.running = running_;
+  load.queued = queue_.size();
+  load.bytes_waiting = queued_bytes_ + under_way.bytes_left;
+  load.bytes_merged = under_way.bytes_merged;
+  load.bytes_per_second = under_way.bytes_per_second;
+  load.cpu_idle = cpu_idle_;
+  return load;
+}
+
+void MergeService::SetCpuIdle(std::optional<double> share) {
+  const port::MutexLock lock(mutex_);
+  cpu_idle_ = share;
+}
+
+Status MergeService::SetSchedule(const SetMergeScheduleRequest& request,
+                                 SetMergeScheduleReply* reply) {
+  if (!request.schedule.empty()) {
+    const std::optional<MergeSchedule> schedule = MergeScheduleFromName(request.schedule);
+    if (!schedule.has_value()) return UnknownMergeSchedule(request.schedule);
+    scheduler_.SetSchedule(*schedule);
+  }
+  if (request.sets_budget) scheduler_.SetBudget(request.bytes_per_second);
+  const MergeSchedulerOptions now = scheduler_.options();
+  reply->schedule = MergeScheduleName(now.schedule);
+  reply->bytes_per_second = now.bytes_per_second;
+  return Status::OK();
+}
+
 void MergeService::Describe(NodeStatisticsReply* statistics) const {
+  const MergeLoad load = Load();
+  statistics->merges_queued = load.queued;
+  statistics->merge_bytes_waiting = load.bytes_waiting;
+  statistics->merge_bytes_per_second = load.bytes_per_second;
   const port::MutexLock lock(mutex_);
   statistics->merges_done = totals_.merges;
   statistics->merges_running = running_;
@@ -221,9 +276,7 @@ void MergeService::Describe(NodeStatisticsReply* statistics) const {
 }
 
 Status MergeService::Merge(const Job& job, MergeReply* reply) {
-  uint64_t input_bytes = 0;
-  for (const RemoteSpan& image : ImagesOf(job.request)) input_bytes += image.bytes;
-  MergeScheduler::Turn turn(&scheduler_, input_bytes, job.hold->cancelled());
+  MergeScheduler::Turn turn(&scheduler_, job.input_bytes, job.hold->cancelled());
   // Before it takes memory for its outputs.
   DLSM_RETURN_IF_ERROR(turn.Proceed(0));
   InputTables inputs;
@@ -234,6 +287,7 @@ Status MergeService::Merge(const Job& job, MergeReply* reply) {
   read_options.fill_cache = false;
   DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, memory_, &turn,
                                    &outputs, &reply->statistics));
+  turn.Finished(reply->statistics.bytes_read);
   outputs.FreeRest();
   reply->statistics.allocations = outputs.allocations();
   DLSM_RETURN_IF_ERROR(job.hold->KeepOutputs());

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,13 +41,23 @@ class MergeService {
   // Calls `done` once, now or later. Busy when the queue is full.
   void Submit(const RpcPeer& peer, const Slice& request, RpcDone done);
 
-  void Describe(NodeStatisticsReply* statistics) const;
+  void Describe(NodeStatisticsReply* statistics) const LOCKS_EXCLUDED(mutex_);
+  MergeLoad Load() const LOCKS_EXCLUDED(mutex_);
+
+  // Of the merges of all databases, those under way included.
+  Status SetSchedule(const SetMergeScheduleRequest& request, SetMergeScheduleReply* reply);
+
+  // Share of the processors that is idle: what Load() and the answers to merges say of it.
+  void SetCpuIdle(std::optional<double> share) LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Job {
     MergeRequest request;
     std::unique_ptr<MergeHold> hold;
     RpcDone done;
+
+    // At most what its tables have.
+    uint64_t input_bytes = 0;
   };
   struct Totals {
     uint64_t merges = 0;
@@ -62,6 +73,7 @@ class MergeService {
   void Run(std::unique_ptr<Job> job) LOCKS_EXCLUDED(mutex_);
   Status Merge(const Job& job, MergeReply* reply);
 
+  const uint64_t running_max_;
   DatabaseTable* const databases_;
   OwnMemory* const memory_;
   MergeScheduler scheduler_;
@@ -70,6 +82,8 @@ class MergeService {
   port::CondVar queued_{mutex_};
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::deque<std::unique_ptr<Job>> queue_ GUARDED_BY(mutex_);
+  uint64_t queued_bytes_ GUARDED_BY(mutex_) = 0;  // Of input.
+  std::optional<double> cpu_idle_ GUARDED_BY(mutex_);
   uint64_t running_ GUARDED_BY(mutex_) = 0;
   Totals totals_ GUARDED_BY(mutex_);
 

@@ -223,6 +223,94 @@ TEST_P(MergeServiceTest, WrongRequestsAreRefused) {
   EXPECT_EQ(client_->Statistics().used_bytes, used);
 }
 
+// Fails if a heartbeat does not tell what merges have shown, or if the reply to a merge does not.
+TEST_P(MergeServiceTest, TellsItsLoad) {
+  MergeRequest request;
+  request.runs = {{WriteTable(Numbers(0, 20000, 2, "a"), 1)},
+                  {WriteTable(Numbers(1, 20000, 2, "b"), 2)}};
+  MergeReply reply;
+  ASSERT_OK(client_->Merge(request, &reply));
+  EXPECT_GT(reply.load.bytes_merged, 0u);
+  EXPECT_GT(reply.load.bytes_per_second, 0u);
+  EXPECT_EQ(reply.load.running, 0u);
+  HeartbeatReply beat;
+  ASSERT_OK(client_->Heartbeat(&beat));
+  EXPECT_EQ(beat.merges.workers, 2u);
+  EXPECT_EQ(beat.merges.bytes_merged, reply.load.bytes_merged);
+  EXPECT_EQ(beat.merges.bytes_per_second, reply.load.bytes_per_second);
+  EXPECT_EQ(beat.merges.queued, 0u);
+  EXPECT_EQ(beat.merges.bytes_waiting, 0u);
+  EXPECT_EQ(client_->Statistics().merge_bytes_per_second, reply.load.bytes_per_second);
+}
+
+// Fails if a schedule does not apply, if a name that is none passes, or if asking changes it.
+TEST_P(MergeServiceTest, TheScheduleCanBeSet) {
+  SetMergeScheduleReply schedule;
+  ASSERT_OK(client_->SetMergeSchedule({}, &schedule));
+  EXPECT_EQ(schedule.schedule, "greedy");
+  EXPECT_EQ(schedule.bytes_per_second, 0u);
+  SetMergeScheduleRequest request;
+  request.schedule = "fair";
+  request.sets_budget = true;
+  request.bytes_per_second = 1'000'000'000;
+  ASSERT_OK(client_->SetMergeSchedule(request, &schedule));
+  EXPECT_EQ(schedule.schedule, "fair");
+  HeartbeatReply beat;
+  ASSERT_OK(client_->Heartbeat(&beat));
+  EXPECT_EQ(beat.merges.bytes_per_second_max, 1'000'000'000u);
+
+  SetMergeScheduleRequest wrong;
+  wrong.schedule = "lazy";
+  wrong.sets_budget = true;
+  const Status refused = client_->SetMergeSchedule(wrong, &schedule);
+  EXPECT_TRUE(refused.IsInvalidArgument());
+  EXPECT_THAT(refused.ToString(), HasSubstr("spring_and_gear"));
+  ASSERT_OK(client_->SetMergeSchedule({}, &schedule));
+  EXPECT_EQ(schedule.schedule, "fair");
+  EXPECT_EQ(schedule.bytes_per_second, 1'000'000'000u);
+
+  request.schedule = "greedy";  // The embedded memory node is that of other tests, too.
+  request.bytes_per_second = 0;
+  ASSERT_OK(client_->SetMergeSchedule(request, &schedule));
+  EXPECT_EQ(schedule.schedule, "greedy");
+  EXPECT_EQ(schedule.bytes_per_second, 0u);
+}
+
+// Fails if what is queued is not counted, or is counted after it was dropped or begun.
+TEST_P(MergeServiceTest, WhatIsQueuedWaits) {
+  if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
+  SetMergeScheduleReply schedule;
+  SetMergeScheduleRequest slow;
+  slow.sets_budget = true;
+  slow.bytes_per_second = 1;
+  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  MergeRequest request;
+  request.runs = {{WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
+  const uint64_t table_bytes = request.runs[0][0].image.bytes;
+  constexpr uint64_t kMerges = 7;  // Four are under way, for there are two workers and two more.
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < kMerges; ++i) {
+    threads.emplace_back([&] {
+      MergeReply reply;
+      EXPECT_OK(client_->Merge(request, &reply));
+    });
+  }
+  HeartbeatReply beat;
+  do {
+    ASSERT_OK(client_->Heartbeat(&beat));
+  } while (beat.merges.queued < 3 || beat.merges.running < 4);
+  EXPECT_EQ(beat.merges.queued, 3u);
+  EXPECT_GE(beat.merges.bytes_waiting, 3 * table_bytes);
+  EXPECT_LE(beat.merges.bytes_waiting, kMerges * table_bytes);
+  EXPECT_EQ(client_->Statistics().merges_queued, 3u);
+  slow.bytes_per_second = 0;
+  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_OK(client_->Heartbeat(&beat));
+  EXPECT_EQ(beat.merges.bytes_waiting, 0u);
+  EXPECT_EQ(beat.merges.queued, 0u);
+}
+
 // Fails if a damaged table passes, brings the node down, or leaks what was written before it was
 // found.
 TEST_P(MergeServiceTest, DamagedInputsAreCorruption) {

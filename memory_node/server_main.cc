@@ -181,11 +181,11 @@ void PrintStatus(MemoryNode& node) {
   const NodeStatisticsReply now = node.Statistics();
   fmt::print(
       "memory node {}: {} of {} used, {} databases, {} open, {} merges done, {} "
-      "running, "
+      "running, {} queued, "
       "{} merged, {:.1f} s CPU\n",
       static_cast<uint32_t>(node.id()), FormatBytes(now.used_bytes),
       FormatBytes(now.capacity_bytes), now.databases, now.sessions, now.merges_done,
-      now.merges_running, FormatBytes(now.merge_bytes_written),
+      now.merges_running, now.merges_queued, FormatBytes(now.merge_bytes_written),
       static_cast<double>(now.cpu_micros) / 1e6);
   std::fflush(stdout);
 }

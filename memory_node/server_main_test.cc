@@ -210,6 +210,8 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   EXPECT_THAT(page, HasSubstr("dlsm_quarantined_bytes 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_rdma_port_downs_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_rpc_calls_total{method=\"merge\"} 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_merge_waiting_bytes 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_merge_bytes_per_second 0"));
   EXPECT_THAT(process.LineWith(" used, "), HasSubstr("0 databases, 0 open, 0 merges done"));
 }
 

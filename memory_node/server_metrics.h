@@ -33,6 +33,12 @@ class ServerMetrics final : public prometheus::Collectable {
     add(MetricType::Gauge, "dlsm_databases", "Databases on this node", now.databases);
     add(MetricType::Gauge, "dlsm_sessions", "Databases that are open", now.sessions);
     add(MetricType::Gauge, "dlsm_merges_running", "Merges under way", now.merges_running);
+    add(MetricType::Gauge, "dlsm_merges_queued", "Merges that have not begun", now.merges_queued);
+    add(MetricType::Gauge, "dlsm_merge_waiting_bytes",
+        "Input of the merges that are queued, and what is left of those under way",
+        now.merge_bytes_waiting);
+    add(MetricType::Gauge, "dlsm_merge_bytes_per_second",
+        "How fast one merge runs, of late; 0: not known", now.merge_bytes_per_second);
     add(MetricType::Counter, "dlsm_merges_total", "Merges that have ended", now.merges_done);
     add(MetricType::Counter, "dlsm_merge_read_bytes_total", "Bytes read by merges",
         now.merge_bytes_read);

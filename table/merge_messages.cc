@@ -7,7 +7,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 
 // More snapshots, ranges, cut points or tables than any merge has; and a bound on what a hostile
 // message can make its receiver allocate.
@@ -192,14 +192,15 @@ bool MergeRequest::CanShip(const TableOptions& options) {
           AsBuiltIn(options.filter_policy) != nullptr);
 }
 
-// | version: 4 | session: 8 | table options | merge options | runs: count, tables: count, meta each
-// |
+// | version: 4 | session: 8 | table options | merge options | input bytes: 8 |
+// | runs: count, tables: count, meta each |
 std::string MergeRequest::Encode() const {
   std::string to;
   PutFixed32(&to, kVersion);
   PutFixed64(&to, static_cast<uint64_t>(session));
   PutTableOptions(&to, options.table);
   PutMergeOptions(&to, options);
+  PutFixed64(&to, input_bytes);
   PutCount(&to, runs.size());
   for (const auto& run : runs) PutTables(&to, run);
   return to;
@@ -214,7 +215,9 @@ Status MergeRequest::Decode(const Slice& bytes) {
   session = SessionId{session_number};
   DLSM_RETURN_IF_ERROR(GetTableOptions(&from, &options.table, &filter_policy));
   DLSM_RETURN_IF_ERROR(GetMergeOptions(&from, &options));
-  if (!GetCount(&from, &run_count)) return Malformed("too short");
+  if (!GetFixed64(&from, &input_bytes) || !GetCount(&from, &run_count)) {
+    return Malformed("too short");
+  }
   runs.clear();
   for (uint32_t i = 0; i < run_count; ++i) {
     DLSM_RETURN_IF_ERROR(GetTables(&from, &runs.emplace_back()));
@@ -222,7 +225,7 @@ Status MergeRequest::Decode(const Slice& bytes) {
   return ExpectEnd(from);
 }
 
-// | version: 4 | six counters of 8 | tables: count, meta each |
+// | version: 4 | six counters of 8 | load | tables: count, meta each |
 std::string MergeReply::Encode() const {
   std::string to;
   PutFixed32(&to, kVersion);
@@ -231,6 +234,7 @@ std::string MergeReply::Encode() const {
         statistics.bytes_written, statistics.micros, statistics.allocations}) {
     PutFixed64(&to, counter);
   }
+  load.EncodeTo(&to);
   PutTables(&to, outputs);
   return to;
 }
@@ -243,6 +247,7 @@ Status MergeReply::Decode(const Slice& bytes) {
         &statistics.bytes_written, &statistics.micros, &statistics.allocations}) {
     if (!GetFixed64(&from, counter)) return Malformed("too short");
   }
+  if (!load.DecodeFrom(&from)) return Malformed("its load is malformed");
   DLSM_RETURN_IF_ERROR(GetTables(&from, &outputs));
   return ExpectEnd(from);
 }

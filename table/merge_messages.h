@@ -10,6 +10,7 @@
 #include "dLSM/status.h"
 #include "table/merge_tables.h"
 #include "table/table_meta.h"
+#include "util/rpc/merge_load.h"
 #include "util/rpc/messages.h"
 
 namespace dlsm {
@@ -20,6 +21,8 @@ struct MergeRequest {
   // built-in ones can be, see CanShip().
   MergeOptions options;
   std::vector<std::vector<TableMeta>> runs;
+  // About how many bytes of the tables lie in the range that is merged; for the schedule; 0: all.
+  uint64_t input_bytes = 0;
   // What options.table.filter_policy points to after Decode().
   std::shared_ptr<const FilterPolicy> filter_policy;
 
@@ -34,6 +37,7 @@ struct MergeRequest {
 struct MergeReply {
   std::vector<TableMeta> outputs;  // Placed, not numbered; owned by the session.
   MergeStatistics statistics;
+  MergeLoad load;  // Of the memory node, now that this merge is done.
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

@@ -39,6 +39,7 @@ MergeRequest SomeRequest(const FilterPolicy* filter_policy) {
   request.options.cut_points = {"p", "k"};
   request.options.cut_candidates = {"o", "n"};
   request.options.cut_hash_bits = 9;
+  request.input_bytes = 777;
   request.runs = {{SomeTable(1), SomeTable(2)}, {}, {SomeTable(3)}};
   return request;
 }
@@ -52,6 +53,8 @@ MergeReply SomeReply() {
   reply.statistics.bytes_written = 4;
   reply.statistics.micros = 5;
   reply.statistics.allocations = 6;
+  reply.load.bytes_waiting = 8;
+  reply.load.cpu_idle = 0.5;
   return reply;
 }
 
@@ -70,6 +73,7 @@ TEST(MergeMessagesTest, RequestComesBackAsItWas) {
   EXPECT_FALSE(decoded.options.has_end);
   EXPECT_EQ(decoded.options.cut_candidates, (std::vector<std::string>{"o", "n"}));
   EXPECT_EQ(decoded.options.cut_hash_bits, 9u);
+  EXPECT_EQ(decoded.input_bytes, 777u);
   EXPECT_EQ(decoded.runs[0][1].image, SomeTable(2).image);
   ASSERT_OK(decoded.Decode(SomeRequest(nullptr).Encode()));
   EXPECT_EQ(decoded.options.table.filter_policy, nullptr);
@@ -81,6 +85,7 @@ TEST(MergeMessagesTest, ReplyComesBackAsItWas) {
   ASSERT_OK(decoded.Decode(bytes));
   EXPECT_EQ(decoded.Encode(), bytes);
   EXPECT_EQ(decoded.statistics.bytes_written, 4);
+  EXPECT_EQ(decoded.load.bytes_waiting, 8u);
   EXPECT_EQ(decoded.outputs.size(), 2);
 }
 

@@ -37,7 +37,54 @@ std::optional<MergeSchedule> MergeScheduleFromName(const std::string& name) {
   return std::nullopt;
 }
 
+Status UnknownMergeSchedule(const std::string& name) {
+  std::string known;
+  for (const auto& [schedule, other] : kNames)
+    known += (known.empty() ? "" : ", ") + std::string(other);
+  return Status::InvalidArgument("unknown merge schedule \"" + name + "\"", "there are " + known);
+}
+
 MergeScheduler::MergeScheduler(const MergeSchedulerOptions& options) : options_(options) {}
+
+uint64_t MergeScheduler::UnpaidLocked() const {
+  const Clock::time_point now = Clock::now();
+  if (options_.bytes_per_second == 0 || paid_until_ <= now) return 0;
+  const double bytes = std::chrono::duration<double>(paid_until_ - now).count() *
+                       static_cast<double>(options_.bytes_per_second);
+  return std::min(static_cast<uint64_t>(bytes), bytes_merged_);
+}
+
+MergeScheduler::Load MergeScheduler::load() const {
+  port::MutexLock lock(mutex_);
+  Load load;
+  load.merges = turns_.size();
+  for (const Turn* turn : turns_) load.bytes_left += turn->bytes_ - turn->done_;
+  const uint64_t unpaid = UnpaidLocked();
+  load.bytes_left += unpaid;
+  load.bytes_merged = bytes_merged_ - unpaid;
+  load.bytes_per_second = rate_.BytesPerSecond();
+  return load;
+}
+
+void MergeScheduler::SetSchedule(MergeSchedule schedule) {
+  port::MutexLock lock(mutex_);
+  options_.schedule = schedule;
+  ChooseLocked();
+}
+
+void MergeScheduler::SetBudget(uint64_t bytes_per_second) {
+  port::MutexLock lock(mutex_);
+  options_.bytes_per_second = bytes_per_second;
+  // What was spent before was spent of the budget before.
+  paid_until_ = Clock::now();
+  ++budgets_;
+  chosen_changed_.SignalAll();
+}
+
+MergeSchedulerOptions MergeScheduler::options() const {
+  port::MutexLock lock(mutex_);
+  return options_;
+}
 
 MergeScheduler::Counters MergeScheduler::counters() const {
   port::MutexLock lock(mutex_);
@@ -78,6 +125,14 @@ void MergeScheduler::ChooseLocked() {
   if (some_may_go) chosen_changed_.SignalAll();
 }
 
+void MergeScheduler::NoteWorkLocked(Turn* turn, uint64_t bytes) {
+  bytes_merged_ += bytes;
+  turn->told_ += bytes;
+  if (turn->resumed_ == Clock::time_point()) return;
+  const Clock::time_point now = Clock::now();
+  rate_.Add(bytes, now - turn->resumed_, now);
+}
+
 MergeScheduler::Clock::time_point MergeScheduler::SpendLocked(uint64_t bytes) {
   const Clock::time_point now = Clock::now();
   if (options_.bytes_per_second == 0) return now;
@@ -102,16 +157,25 @@ MergeScheduler::Turn::~Turn() {
   scheduler_->ChooseLocked();
 }
 
+void MergeScheduler::Turn::Finished(uint64_t bytes_read) {
+  port::MutexLock lock(scheduler_->mutex_);
+  scheduler_->NoteWorkLocked(this, bytes_read > told_ ? bytes_read - told_ : 0);
+  done_ = bytes_;
+}
+
 Status MergeScheduler::Turn::Proceed(uint64_t bytes) {
   MergeScheduler& scheduler = *scheduler_;
   const auto start = Clock::now();
   bool waited = false;
   port::MutexLock lock(scheduler.mutex_);
+  scheduler.NoteWorkLocked(this, bytes);
   done_ = std::min(done_ + bytes, bytes_);
   scheduler.ChooseLocked();
-  const Clock::time_point affordable = scheduler.SpendLocked(bytes);
+  Clock::time_point affordable = scheduler.SpendLocked(bytes);
+  uint64_t budget = scheduler.budgets_;
   while (!cancelled_.load(std::memory_order_relaxed)) {
     const Clock::time_point now = Clock::now();
+    if (std::exchange(budget, scheduler.budgets_) != scheduler.budgets_) affordable = now;
     if (chosen_ && now >= affordable) break;
     const auto patience = now + kCancelledNoticed;
     scheduler.chosen_changed_.WaitUntil(chosen_ ? std::min(affordable, patience) : patience);
@@ -122,6 +186,7 @@ Status MergeScheduler::Turn::Proceed(uint64_t bytes) {
     scheduler.counters_.paused_micros += static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
   }
+  resumed_ = Clock::now();
   return cancelled_.load(std::memory_order_relaxed) ? Status::Aborted("the merge was cancelled")
                                                     : Status::OK();
 }

@@ -19,11 +19,14 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "table/merge_tables.h"
+#include "util/smoothed_rate.h"
 
 namespace dlsm {
 
 const char* MergeScheduleName(MergeSchedule schedule);
 std::optional<MergeSchedule> MergeScheduleFromName(const std::string& name);
+// InvalidArgument that lists the names there are.
+Status UnknownMergeSchedule(const std::string& name);
 
 struct MergeSchedulerOptions {
   MergeSchedule schedule = MergeSchedule::kGreedy;
@@ -35,6 +38,8 @@ struct MergeSchedulerOptions {
 
 // Thread-safe.
 class MergeScheduler {
+  using Clock = std::chrono::steady_clock;
+
  public:
   explicit MergeScheduler(const MergeSchedulerOptions& options);
   // All turns are gone.
@@ -45,6 +50,22 @@ class MergeScheduler {
     uint64_t paused_micros = 0;  // For how long, and that of the budget included.
   };
   Counters counters() const LOCKS_EXCLUDED(mutex_);
+
+  struct Load {
+    uint64_t merges = 0;  // That have a turn.
+    // Of their inputs. What the budget has not yet paid for counts as left, not as merged: so a
+    // merge that waits for the budget gets on, however large its slices are.
+    uint64_t bytes_left = 0;
+    uint64_t bytes_merged = 0;      // By all there ever were.
+    uint64_t bytes_per_second = 0;  // Of one merge that runs, waits not counted; 0: not known.
+  };
+  Load load() const LOCKS_EXCLUDED(mutex_);
+
+  // Take effect on the merges under way, too.
+  void SetSchedule(MergeSchedule schedule) LOCKS_EXCLUDED(mutex_);
+  void SetBudget(uint64_t bytes_per_second) LOCKS_EXCLUDED(mutex_);
+  // What is in force.
+  MergeSchedulerOptions options() const LOCKS_EXCLUDED(mutex_);
 
   // One merge's place in the schedule, from its construction on. Used by one thread.
   class Turn final : public MergePace {
@@ -58,6 +79,9 @@ class MergeScheduler {
     // Returns when the merge is chosen and the budget allows it; Aborted once cancelled.
     Status Proceed(uint64_t bytes) override;
 
+    // The merge is done, and has read so much in all. A merge that fails goes without.
+    void Finished(uint64_t bytes_read);
+
    private:
     friend class MergeScheduler;
     MergeScheduler* const scheduler_;
@@ -66,24 +90,29 @@ class MergeScheduler {
     // Guarded by the scheduler's mutex.
     uint64_t done_ = 0;
     bool chosen_ = false;
+    uint64_t told_ = 0;          // All that Proceed() was told, which may be more than bytes_.
+    Clock::time_point resumed_;  // When Proceed() returned last; before: never.
   };
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   // Smaller goes first.
-  double Rank(const Turn& turn) const;
+  double Rank(const Turn& turn) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ChooseLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The turn has worked since it was resumed.
+  void NoteWorkLocked(Turn* turn, uint64_t bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t UnpaidLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The time at which the budget allows `bytes` more.
   Clock::time_point SpendLocked(uint64_t bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const MergeSchedulerOptions options_;
-
   mutable port::Mutex mutex_;  // Protects what follows, and what a Turn says it does.
+  MergeSchedulerOptions options_ GUARDED_BY(mutex_);
+  uint64_t budgets_ GUARDED_BY(mutex_) = 0;  // How often the budget was changed.
   port::CondVar chosen_changed_{mutex_};
   std::list<Turn*> turns_ GUARDED_BY(mutex_);  // Oldest first.
   Clock::time_point paid_until_ GUARDED_BY(mutex_);
   Counters counters_ GUARDED_BY(mutex_);
+  uint64_t bytes_merged_ GUARDED_BY(mutex_) = 0;
+  SmoothedRate rate_ GUARDED_BY(mutex_);  // Of one merge that runs.
 };
 
 }  // namespace dlsm

@@ -144,12 +144,98 @@ TEST_F(MergeSchedulerTest, MergesShareTheBudget) {
   EXPECT_GE(took.count(), 0.6 - 0.1 - 0.02);  // Less the burst, and the last slice.
 }
 
+// Fails if a change of schedule waits for the merges under way.
+TEST_F(MergeSchedulerTest, ANewScheduleAppliesAtOnce) {
+  MergeSchedulerOptions options;
+  options.running_max = 1;
+  MergeScheduler scheduler(options);  // Greedy: the small one is chosen, and never ends.
+  MergeScheduler::Turn small(&scheduler, 10, never_);
+  MergeScheduler::Turn large(&scheduler, 1000, never_);
+  ASSERT_TRUE(small.Proceed(1).ok());
+  std::thread thread([&] { EXPECT_TRUE(large.Proceed(0).ok()); });
+  scheduler.SetSchedule(MergeSchedule::kFair);
+  thread.join();
+  EXPECT_EQ(scheduler.options().schedule, MergeSchedule::kFair);
+}
+
+// Fails if who waits for the budget waits on when there is none any more.
+TEST_F(MergeSchedulerTest, ANewBudgetAppliesAtOnce) {
+  MergeSchedulerOptions options;
+  options.bytes_per_second = 1;
+  MergeScheduler scheduler(options);
+  MergeScheduler::Turn turn(&scheduler, 2000, never_);
+  std::thread thread([&] {
+    EXPECT_TRUE(turn.Proceed(1000).ok());  // A quarter of an hour.
+    EXPECT_TRUE(turn.Proceed(1000).ok());
+  });
+  while (scheduler.load().bytes_left == 2000) std::this_thread::yield();
+  scheduler.SetBudget(0);
+  thread.join();
+  EXPECT_EQ(scheduler.options().bytes_per_second, 0u);
+}
+
+// Fails if a merge that waits for the budget seems to stand still.
+TEST_F(MergeSchedulerTest, PayingForASliceIsProgress) {
+  MergeSchedulerOptions options;
+  options.bytes_per_second = 1'000'000;
+  MergeScheduler scheduler(options);
+  MergeScheduler::Turn turn(&scheduler, 2'000'000, never_);
+  std::thread thread([&] { EXPECT_TRUE(turn.Proceed(500'000).ok()); });
+  uint64_t merged = 0;
+  int steps = 0;
+  while (merged < 500'000) {
+    const MergeScheduler::Load load = scheduler.load();
+    EXPECT_GE(load.bytes_merged, merged);
+    if (load.bytes_merged > merged) ++steps;
+    merged = load.bytes_merged;
+    EXPECT_EQ(load.bytes_left + load.bytes_merged, 2'000'000u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GT(steps, 2);
+  thread.join();
+}
+
+// Fails if what is left is not told, or if the rate counts the time that a merge was paused.
+TEST_F(MergeSchedulerTest, TellsItsLoad) {
+  MergeSchedulerOptions options;
+  options.running_max = 1;
+  MergeScheduler scheduler(options);
+  EXPECT_EQ(scheduler.load().bytes_per_second, 0u);
+  {
+    MergeScheduler::Turn first(&scheduler, 1000, never_);
+    MergeScheduler::Turn second(&scheduler, 50'000, never_);
+    ASSERT_TRUE(first.Proceed(0).ok());
+    EXPECT_EQ(scheduler.load().merges, 2u);
+    EXPECT_EQ(scheduler.load().bytes_left, 51'000u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_TRUE(first.Proceed(400).ok());
+    EXPECT_EQ(scheduler.load().bytes_left, 50'600u);
+    first.Finished(700);
+    EXPECT_EQ(scheduler.load().bytes_left, 50'000u);
+    EXPECT_EQ(scheduler.load().bytes_merged, 700u);
+  }
+  EXPECT_EQ(scheduler.load().merges, 0u);
+  EXPECT_EQ(scheduler.load().bytes_left, 0u);
+  EXPECT_GT(scheduler.load().bytes_per_second, 0u);
+  EXPECT_LE(scheduler.load().bytes_per_second, 700 / 0.002);
+
+  const uint64_t before = scheduler.load().bytes_per_second;
+  scheduler.SetBudget(1'000'000);
+  MergeScheduler::Turn slow(&scheduler, 300'000, never_);
+  ASSERT_TRUE(slow.Proceed(300'000).ok());  // 0.2 s, before any work.
+  EXPECT_GE(scheduler.load().bytes_per_second, before / 2);
+}
+
 TEST(MergeScheduleTest, NamesComeBack) {
   for (const MergeSchedule schedule : {MergeSchedule::kSingle, MergeSchedule::kFair,
                                        MergeSchedule::kGreedy, MergeSchedule::kSpringAndGear}) {
     EXPECT_EQ(MergeScheduleFromName(MergeScheduleName(schedule)), schedule);
   }
   EXPECT_FALSE(MergeScheduleFromName("lazy").has_value());
+  const Status unknown = UnknownMergeSchedule("lazy");
+  EXPECT_TRUE(unknown.IsInvalidArgument());
+  EXPECT_NE(unknown.ToString().find("lazy"), std::string::npos);
+  EXPECT_NE(unknown.ToString().find("spring_and_gear"), std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // A point in time after which a wait gives up. Every wait of the project takes one.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 
 namespace dlsm {
@@ -14,11 +16,23 @@ class Deadline {
   }
   static Deadline At(Clock::time_point when) { return Deadline(when); }
 
-  Clock::time_point time_point() const { return when_; }
-  bool Passed() const { return Clock::now() >= when_; }
+  // Put off while the wait is under way: it has passed when both `when` and *until have. Whoever
+  // moves *until on wakes nobody: a wait looks at it when its time is over. *until outlives it.
+  static Deadline Extendable(Clock::time_point when, const std::atomic<Clock::time_point>* until) {
+    Deadline deadline(when);
+    deadline.until_ = until;
+    return deadline;
+  }
+
+  // As it is now.
+  Clock::time_point time_point() const {
+    // Relaxed: it orders nothing.
+    return until_ == nullptr ? when_ : std::max(when_, until_->load(std::memory_order_relaxed));
+  }
+  bool Passed() const { return Clock::now() >= time_point(); }
   // Zero once the deadline has passed.
   std::chrono::nanoseconds Remaining() const {
-    const auto left = when_ - Clock::now();
+    const auto left = time_point() - Clock::now();
     return left.count() > 0 ? left : std::chrono::nanoseconds(0);
   }
 
@@ -26,6 +40,7 @@ class Deadline {
   explicit Deadline(Clock::time_point when) : when_(when) {}
 
   Clock::time_point when_;
+  const std::atomic<Clock::time_point>* until_ = nullptr;
 };
 
 }  // namespace dlsm

@@ -63,6 +63,10 @@ dlsm_iterator_t* dlsm_create_iterator(dlsm_t* db, const dlsm_readoptions_t* opti
 const dlsm_snapshot_t* dlsm_create_snapshot(dlsm_t* db);
 void dlsm_release_snapshot(dlsm_t* db, const dlsm_snapshot_t* snapshot);
 
+/* Changes options while the database is open, as DB::SetOptions says. */
+void dlsm_set_options(dlsm_t* db, int count, const char* const names[], const char* const values[],
+                      char** errptr);
+
 /* By malloc(), with a 0 behind it; NULL if there is no such property. */
 char* dlsm_property_value(dlsm_t* db, const char* propname);
 void dlsm_approximate_sizes(dlsm_t* db, int num_ranges, const char* const* range_start_key,
@@ -143,7 +147,7 @@ void dlsm_options_set_max_subcompactions(dlsm_options_t* options, int value);
 enum { dlsm_byte_addressable = 0, dlsm_block_based = 1 };
 void dlsm_options_set_table_format(dlsm_options_t* options, int value);
 
-enum { dlsm_memory_node = 0, dlsm_compute_node = 1 };
+enum { dlsm_memory_node = 0, dlsm_compute_node = 1, dlsm_automatic = 2 };
 void dlsm_options_set_compaction_place(dlsm_options_t* options, int value);
 
 enum {

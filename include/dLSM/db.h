@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "dLSM/iterator.h"
@@ -98,6 +99,14 @@ class DB {
   virtual Status Flush(const FlushOptions& options) = 0;
   // Returns when no flush and no merge is running or due; or the error that keeps them from it.
   virtual Status WaitForBackgroundWork() = 0;
+
+  // Changes options while the database is open, until it is closed; names and values as text. All
+  // of them or, with an InvalidArgument for one that is unknown or out of range, none:
+  //   merge_scheduler, compaction_bandwidth    as in Options, of merges on this compute node
+  //   memory_node_merge_scheduler,             of the memory node: for the merges of all databases
+  //   memory_node_compaction_bandwidth         on it, and until they are changed again
+  // Schedules are single, fair, greedy and spring_and_gear. Merges under way follow at once.
+  virtual Status SetOptions(const std::unordered_map<std::string, std::string>& options) = 0;
 
   virtual std::shared_ptr<Statistics> GetStatistics() const = 0;
 };

@@ -54,6 +54,9 @@ enum class ComponentConstraint : unsigned char {
 enum class CompactionPlace : unsigned char {
   kMemoryNode = 0,   // Next to the data; only requests and indexes cross the network.
   kComputeNode = 1,  // All data crosses the network, twice.
+  // Where it is estimated to be done first, by the load of both sides; the memory node unless that
+  // takes clearly longer.
+  kAutomatic = 2,
 };
 
 struct Options {
@@ -111,6 +114,7 @@ struct Options {
   CompactionStyle compaction_style = CompactionStyle::kLeveled;
   CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
   // Of merges on the compute node, and of an embedded memory node; a Server has flags for its own.
+  // Both can be changed while the database is open, see DB::SetOptions.
   MergeSchedule merge_scheduler = MergeSchedule::kGreedy;
   uint64_t compaction_bandwidth = 0;  // Bytes of input a second; 0: no limit.
   int max_background_flushes = 2;

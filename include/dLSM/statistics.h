@@ -30,7 +30,14 @@ enum class Ticker : uint32_t {
   kFlushMicros,
   kMergesRemote,  // Done by memory nodes.
   kMergesLocal,   // Done by the compute node.
-  kTrivialMoves,  // Tables that went a level down untouched.
+  // Parts of merges, by why they ran where they did; see CompactionPlace::kAutomatic.
+  kPlacedFixed,           // The options say where.
+  kPlacedNearData,        // On the memory node, which is not clearly the slower one.
+  kPlacedUnknown,         // There, since its load or a rate is not known.
+  kPlacedMemoryNodeBusy,  // Here, where they are done much earlier.
+  kPlacedRefused,         // Here, since the memory node does not take them.
+  kPlacedOwnCode,         // Here, for they need the application's comparator or filter policy.
+  kTrivialMoves,          // Tables that went a level down untouched.
   kMergeBytesRead,
   kMergeBytesWritten,
   kMergeMicros,

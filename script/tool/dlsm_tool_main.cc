@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "script/tool/doctor.h"
+#include "script/tool/merge_schedule.h"
 #include "script/tool/tool.h"
 #include "util/fabric/fabric.h"
 #include "util/secret_file.h"
@@ -26,6 +27,10 @@ DEFINE_string(key, "", "get, put, delete: the key, escaped as in tsv");
 DEFINE_string(value, "", "put: the value, escaped as in tsv");
 DEFINE_string(from, "", "scan: the first key, escaped as in tsv");
 DEFINE_string(to, "", "scan: the key to stop before, escaped as in tsv");
+DEFINE_string(merge_scheduler, "",
+              "schedule: single, fair, greedy or spring_and_gear; empty: as it is");
+DEFINE_int64(merge_bandwidth_mb, -1,
+             "schedule: megabytes of input a second for all merges; 0: no limit; -1: as it is");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
 
 namespace dlsm::tool {
@@ -50,6 +55,9 @@ constexpr const char* kUsageText =
     "  destroy  deletes the database\n"
     "  doctor   (by itself) checks this host, and the memory nodes if any are named: limits, huge\n"
     "           pages, RDMA devices, control port, version, secret, speed of each fabric\n"
+    "  schedule (by itself) shows how the memory nodes schedule the merges of all their "
+    "databases,\n"
+    "           or sets it with --merge_scheduler and --merge_bandwidth_mb until they end\n"
     "\n"
     "With neither --memory_nodes nor --config the database lives in this process and ends with "
     "it,\n"
@@ -98,6 +106,18 @@ Status ParseCommand(int argc, char** argv, std::vector<Verb>* verbs, ToolOptions
   return CheckVerbs(*verbs, *options);
 }
 
+Status NodesFromFlags(std::vector<HostPort>* memory_nodes, std::string* secret) {
+  if (!FLAGS_secret_file.empty()) {
+    DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, secret));
+  }
+  if (!FLAGS_memory_nodes.empty()) return ParseHostPorts(FLAGS_memory_nodes, memory_nodes);
+  if (FLAGS_config.empty()) return Status::OK();
+  ClusterConfig config;
+  DLSM_RETURN_IF_ERROR(ReadClusterConfig(FLAGS_config, &config));
+  *memory_nodes = config.memory_nodes;
+  return Status::OK();
+}
+
 Status DoctorOptionsFromFlags(DoctorOptions* options) {
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
@@ -105,17 +125,20 @@ Status DoctorOptionsFromFlags(DoctorOptions* options) {
     return Status::InvalidArgument(
         fmt::format("--fabric={}: there are local, shm, tcp and verbs", FLAGS_fabric));
   }
-  if (!FLAGS_secret_file.empty()) {
-    DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, &options->secret));
+  return NodesFromFlags(&options->memory_nodes, &options->secret);
+}
+
+Status ScheduleOptionsFromFlags(MergeScheduleOptions* options) {
+  constexpr int64_t kMegabytesMax = int64_t{1} << 20;
+  if (FLAGS_merge_bandwidth_mb < -1 || FLAGS_merge_bandwidth_mb > kMegabytesMax) {
+    return Status::InvalidArgument(fmt::format("--merge_bandwidth_mb={}: from 0 to {}, or -1",
+                                               FLAGS_merge_bandwidth_mb, kMegabytesMax));
   }
-  if (!FLAGS_memory_nodes.empty()) {
-    return ParseHostPorts(FLAGS_memory_nodes, &options->memory_nodes);
+  options->schedule = FLAGS_merge_scheduler;
+  if (FLAGS_merge_bandwidth_mb >= 0) {
+    options->bytes_per_second = static_cast<uint64_t>(FLAGS_merge_bandwidth_mb) << 20;
   }
-  if (FLAGS_config.empty()) return Status::OK();
-  ClusterConfig config;
-  DLSM_RETURN_IF_ERROR(ReadClusterConfig(FLAGS_config, &config));
-  options->memory_nodes = config.memory_nodes;
-  return Status::OK();
+  return NodesFromFlags(&options->memory_nodes, &options->secret);
 }
 
 int DoctorMain() {
@@ -130,6 +153,15 @@ int DoctorMain() {
   return AnyBad(findings) ? kFailed : 0;
 }
 
+int ScheduleMain() {
+  MergeScheduleOptions options;
+  Status status = ScheduleOptionsFromFlags(&options);
+  if (status.ok()) status = ShowMergeSchedules(options, &std::cout);
+  if (status.ok()) return 0;
+  std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+  return status.IsInvalidArgument() ? kUsage : kFailed;
+}
+
 int Main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsageText);
   gflags::ParseCommandLineFlags(&argc, &argv, true);
@@ -140,6 +172,7 @@ int Main(int argc, char** argv) {
   std::cin.tie(nullptr);
 
   if (argc == 2 && std::string(argv[1]) == "doctor") return DoctorMain();
+  if (argc == 2 && std::string(argv[1]) == "schedule") return ScheduleMain();
 
   std::vector<Verb> verbs;
   ToolOptions options;

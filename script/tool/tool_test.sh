@@ -134,6 +134,10 @@ for fabric in shm tcp; do
   printf '# A cluster of one.\n127.0.0.1\n%s\n' "$node" >"$work/connection.conf"
   "$tool" --config="$work/connection.conf" --secret_file="$work/secret" --db=packages verify \
     2>"$work/verify.log" || fail "$fabric: verify by connection.conf"
+  # The memory node's merge schedule.
+  "${remote[@]}" --merge_scheduler=fair schedule >"$work/out.txt" || fail "$fabric: schedule"
+  grep -q 'fair, no limit' "$work/out.txt" || fail "$fabric: schedule was not set"
+  refused "lazy" "${remote[@]}" --merge_scheduler=lazy schedule
   "${remote[@]}" destroy || fail "$fabric: destroy"
   refused "packages" "${remote[@]}" dump
   stop_server || fail "$fabric: the Server did not end cleanly on SIGTERM"

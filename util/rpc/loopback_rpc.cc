@@ -34,7 +34,8 @@ class LoopbackRpcClient final : public RpcClient {
     });
     const port::MutexLock lock(call->mutex);
     while (!call->done) {
-      if (!call->answered.WaitUntil(deadline.time_point()) && !call->done) {
+      const bool woken = call->answered.WaitUntil(deadline.time_point());
+      if (!woken && !call->done && deadline.Passed()) {
         return Status::TimedOut("the embedded memory node did not answer in time");
       }
     }

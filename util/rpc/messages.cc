@@ -58,6 +58,7 @@ class Fields {
     *session = SessionId{value};
     return *this;
   }
+  Fields& Load(MergeLoad* load) { return Require(ok_ && load->DecodeFrom(&rest_)); }
   Fields& Span(RemoteSpan* span) {
     uint32_t node = 0;
     uint32_t region = 0;
@@ -143,6 +144,16 @@ std::string HeartbeatRequest::Encode() const {
 
 Status HeartbeatRequest::Decode(const Slice& bytes) {
   return Fields(bytes).Session(&session).Finish("heartbeat");
+}
+
+std::string HeartbeatReply::Encode() const {
+  std::string bytes;
+  merges.EncodeTo(&bytes);
+  return bytes;
+}
+
+Status HeartbeatReply::Decode(const Slice& bytes) {
+  return Fields(bytes).Load(&merges).Finish("reply to a heartbeat");
 }
 
 std::string GrantRequest::Encode() const {
@@ -240,12 +251,40 @@ Status ListDatabasesReply::Decode(const Slice& bytes) {
   return fields.Finish("list of databases");
 }
 
+std::string SetMergeScheduleRequest::Encode() const {
+  std::string bytes;
+  PutLengthPrefixed(&bytes, schedule);
+  PutBool(&bytes, sets_budget);
+  PutFixed64(&bytes, bytes_per_second);
+  return bytes;
+}
+
+Status SetMergeScheduleRequest::Decode(const Slice& bytes) {
+  return Fields(bytes)
+      .String(&schedule)
+      .Bool(&sets_budget)
+      .Fixed64(&bytes_per_second)
+      .Finish("request to set the merge schedule");
+}
+
+std::string SetMergeScheduleReply::Encode() const {
+  std::string bytes;
+  PutLengthPrefixed(&bytes, schedule);
+  PutFixed64(&bytes, bytes_per_second);
+  return bytes;
+}
+
+Status SetMergeScheduleReply::Decode(const Slice& bytes) {
+  return Fields(bytes).String(&schedule).Fixed64(&bytes_per_second).Finish("merge schedule");
+}
+
 std::string NodeStatisticsReply::Encode() const {
   std::string bytes;
   for (const uint64_t value :
        {capacity_bytes, used_bytes, largest_free_bytes, databases, sessions, merges_done,
-        merges_running, merge_bytes_read, merge_bytes_written, merge_micros, merge_pauses,
-        merge_paused_micros, cpu_micros, peak_rss_bytes}) {
+        merges_running, merges_queued, merge_bytes_waiting, merge_bytes_per_second,
+        merge_bytes_read, merge_bytes_written, merge_micros, merge_pauses, merge_paused_micros,
+        cpu_micros, peak_rss_bytes}) {
     PutFixed64(&bytes, value);
   }
   return bytes;
@@ -255,8 +294,9 @@ Status NodeStatisticsReply::Decode(const Slice& bytes) {
   Fields fields(bytes);
   for (uint64_t* value :
        {&capacity_bytes, &used_bytes, &largest_free_bytes, &databases, &sessions, &merges_done,
-        &merges_running, &merge_bytes_read, &merge_bytes_written, &merge_micros, &merge_pauses,
-        &merge_paused_micros, &cpu_micros, &peak_rss_bytes}) {
+        &merges_running, &merges_queued, &merge_bytes_waiting, &merge_bytes_per_second,
+        &merge_bytes_read, &merge_bytes_written, &merge_micros, &merge_pauses, &merge_paused_micros,
+        &cpu_micros, &peak_rss_bytes}) {
     fields.Fixed64(value);
   }
   return fields.Finish("statistics of a memory node");

@@ -9,6 +9,7 @@
 
 #include "dLSM/status.h"
 #include "util/fabric/remote_address.h"
+#include "util/rpc/merge_load.h"
 
 namespace dlsm {
 
@@ -38,6 +39,13 @@ struct OpenDatabaseReply {
 
 struct HeartbeatRequest {
   SessionId session{};
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct HeartbeatReply {
+  MergeLoad merges;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);
@@ -113,6 +121,26 @@ struct ListDatabasesReply {
   Status Decode(const Slice& bytes);
 };
 
+// Changes how a memory node schedules merges, those of all databases together, until it is changed
+// again or the memory node ends. InvalidArgument if there is no schedule of that name.
+struct SetMergeScheduleRequest {
+  std::string schedule;  // By name, see MergeScheduleFromName(); empty: as it is.
+  bool sets_budget = false;
+  uint64_t bytes_per_second = 0;  // Of input, over all merges; 0: no limit. If sets_budget.
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+// What is in force; after a request that changes nothing, too.
+struct SetMergeScheduleReply {
+  std::string schedule;
+  uint64_t bytes_per_second = 0;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
 struct NodeStatisticsReply {
   uint64_t capacity_bytes = 0;
   uint64_t used_bytes = 0;  // Granted, merged into or kept by manifests.
@@ -121,6 +149,9 @@ struct NodeStatisticsReply {
   uint64_t sessions = 0;
   uint64_t merges_done = 0;
   uint64_t merges_running = 0;
+  uint64_t merges_queued = 0;
+  uint64_t merge_bytes_waiting = 0;     // As in MergeLoad.
+  uint64_t merge_bytes_per_second = 0;  // As in MergeLoad.
   uint64_t merge_bytes_read = 0;
   uint64_t merge_bytes_written = 0;
   uint64_t merge_micros = 0;

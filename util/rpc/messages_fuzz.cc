@@ -21,7 +21,7 @@ void Check(const dlsm::Slice& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const dlsm::Slice bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 11) {
+  switch (data[0] % 14) {
     case 0:
       Check<dlsm::OpenDatabaseRequest>(bytes);
       break;
@@ -51,6 +51,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 9:
       Check<dlsm::ListDatabasesReply>(bytes);
+      break;
+    case 10:
+      Check<dlsm::HeartbeatReply>(bytes);
+      break;
+    case 11:
+      Check<dlsm::SetMergeScheduleRequest>(bytes);
+      break;
+    case 12:
+      Check<dlsm::SetMergeScheduleReply>(bytes);
       break;
     default:
       Check<dlsm::NodeStatisticsReply>(bytes);

@@ -57,6 +57,10 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   HeartbeatRequest beat;
   beat.session = SessionId{5};
   CheckMessage(beat);
+  HeartbeatReply beaten;
+  CheckMessage(beaten);
+  beaten.merges = MergeLoad{1, 2, 3, 4, 5, 6, 7, 0.125};
+  CheckMessage(beaten);
   GrantRequest grant;
   grant.session = SessionId{5};
   grant.bytes = 1 << 20;
@@ -85,10 +89,46 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   ListDatabasesReply list;
   list.databases = {{"a", 1, true}, {"", 2, false}};
   CheckMessage(list);
+  SetMergeScheduleRequest set_schedule;
+  CheckMessage(set_schedule);
+  set_schedule.schedule = "fair";
+  set_schedule.sets_budget = true;
+  set_schedule.bytes_per_second = 1 << 20;
+  CheckMessage(set_schedule);
+  SetMergeScheduleReply schedule;
+  schedule.schedule = "greedy";
+  schedule.bytes_per_second = 7;
+  CheckMessage(schedule);
   NodeStatisticsReply statistics;
   statistics.capacity_bytes = 1;
   statistics.peak_rss_bytes = 12;
   CheckMessage(statistics);
+}
+
+// Fails if a field takes the place of another, or if what no memory node says is believed.
+TEST(MessagesTest, LoadComesBackAsItWas) {
+  HeartbeatReply reply;
+  reply.merges = MergeLoad{1, 2, 3, 4, 5, 6, 7, 0.125};
+  HeartbeatReply decoded;
+  ASSERT_TRUE(decoded.Decode(reply.Encode()).ok());
+  EXPECT_EQ(decoded.merges.running, 1u);
+  EXPECT_EQ(decoded.merges.queued, 2u);
+  EXPECT_EQ(decoded.merges.bytes_waiting, 3u);
+  EXPECT_EQ(decoded.merges.bytes_merged, 4u);
+  EXPECT_EQ(decoded.merges.workers, 5u);
+  EXPECT_EQ(decoded.merges.bytes_per_second, 6u);
+  EXPECT_EQ(decoded.merges.bytes_per_second_max, 7u);
+  EXPECT_EQ(decoded.merges.cpu_idle, 0.125);
+  reply.merges.cpu_idle.reset();
+  ASSERT_TRUE(decoded.Decode(reply.Encode()).ok());
+  EXPECT_FALSE(decoded.merges.cpu_idle.has_value());
+
+  std::string bytes = reply.Encode();
+  EncodeFixed32(bytes.data() + bytes.size() - 4, 1001);
+  EXPECT_TRUE(decoded.Decode(bytes).IsCorruption()) << "more idle than there is";
+  bytes = reply.Encode();
+  EncodeFixed32(bytes.data(), 2);
+  EXPECT_TRUE(decoded.Decode(bytes).IsCorruption()) << "another version";
 }
 
 // Fails if a list is made as long as it claims to be.
@@ -116,6 +156,8 @@ TEST(MessagesTest, RandomBytesDoNoHarm) {
     static_cast<void>(OpenDatabaseReply().Decode(bytes).ok());
     static_cast<void>(PutManifestRequest().Decode(bytes).ok());
     static_cast<void>(ListDatabasesReply().Decode(bytes).ok());
+    static_cast<void>(HeartbeatReply().Decode(bytes).ok());
+    static_cast<void>(SetMergeScheduleRequest().Decode(bytes).ok());
   }
 }
 

@@ -24,6 +24,8 @@ const char* MethodName(Method method) {
       return "list_databases";
     case Method::kNodeStatistics:
       return "node_statistics";
+    case Method::kSetMergeSchedule:
+      return "set_merge_schedule";
   }
   return "unknown";
 }

@@ -78,7 +78,8 @@ Status SocketChannel::Send(const Slice& frame, Deadline deadline) {
 
 Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
   while (!waiter->done) {
-    if (!waiter->wakeup.WaitUntil(deadline.time_point()) && !waiter->done) {
+    const bool woken = waiter->wakeup.WaitUntil(deadline.time_point());
+    if (!woken && !waiter->done && deadline.Passed()) {
       return Status::TimedOut(fmt::format(
           "memory node {} did not answer in time; it may be overloaded or unreachable", where_));
     }

@@ -1,0 +1,111 @@
+// Options that change while the database is open.
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "db/db_impl.h"
+#include "db/properties.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Nothing: left as it is.
+struct ScheduleChange {
+  std::optional<MergeSchedule> schedule;
+  std::optional<uint64_t> bytes_per_second;
+
+  bool any() const { return schedule.has_value() || bytes_per_second.has_value(); }
+};
+
+struct Changes {
+  ScheduleChange here;
+  ScheduleChange memory_node;
+};
+
+Status ParseSchedule(const std::string& name, std::optional<MergeSchedule>* schedule) {
+  *schedule = MergeScheduleFromName(name);
+  return schedule->has_value() ? Status::OK() : UnknownMergeSchedule(name);
+}
+
+Status ParseBytes(const std::string& name, const std::string& text,
+                  std::optional<uint64_t>* bytes) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end) {
+    return Status::InvalidArgument(name + " \"" + text + "\"",
+                                   "use a number of bytes; 0: no limit");
+  }
+  *bytes = value;
+  return Status::OK();
+}
+
+Status Parse(const std::unordered_map<std::string, std::string>& options, Changes* changes) {
+  for (const auto& [name, value] : options) {
+    if (name == "merge_scheduler") {
+      DLSM_RETURN_IF_ERROR(ParseSchedule(value, &changes->here.schedule));
+    } else if (name == "compaction_bandwidth") {
+      DLSM_RETURN_IF_ERROR(ParseBytes(name, value, &changes->here.bytes_per_second));
+    } else if (name == "memory_node_merge_scheduler") {
+      DLSM_RETURN_IF_ERROR(ParseSchedule(value, &changes->memory_node.schedule));
+    } else if (name == "memory_node_compaction_bandwidth") {
+      DLSM_RETURN_IF_ERROR(ParseBytes(name, value, &changes->memory_node.bytes_per_second));
+    } else {
+      return Status::InvalidArgument(
+          "option \"" + name + "\" cannot change while the database is open",
+          "those that can are merge_scheduler, compaction_bandwidth, memory_node_merge_scheduler "
+          "and memory_node_compaction_bandwidth");
+    }
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+Status DbImpl::SetMemoryNodeSchedule(const SetMergeScheduleRequest& request,
+                                     SetMergeScheduleReply* reply) const {
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(session_->connection().rpc().Call(
+      Method::kSetMergeSchedule, request.Encode(), &reply_bytes,
+      Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms))));
+  return reply->Decode(reply_bytes);
+}
+
+// The memory node goes first: it may refuse, and then nothing has changed.
+Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& options) {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  Changes changes;
+  DLSM_RETURN_IF_ERROR(Parse(options, &changes));
+  if (changes.memory_node.any()) {
+    SetMergeScheduleRequest request;
+    if (changes.memory_node.schedule.has_value()) {
+      request.schedule = MergeScheduleName(*changes.memory_node.schedule);
+    }
+    request.sets_budget = changes.memory_node.bytes_per_second.has_value();
+    request.bytes_per_second = changes.memory_node.bytes_per_second.value_or(0);
+    SetMergeScheduleReply reply;
+    DLSM_RETURN_IF_ERROR(SetMemoryNodeSchedule(request, &reply));
+  }
+  MergeScheduler& scheduler = background_->scheduler();
+  if (changes.here.schedule.has_value()) scheduler.SetSchedule(*changes.here.schedule);
+  if (changes.here.bytes_per_second.has_value()) {
+    scheduler.SetBudget(*changes.here.bytes_per_second);
+  }
+  return Status::OK();
+}
+
+std::string Properties::MergeScheduleInForce() const {
+  const MergeSchedulerOptions here = db_.background_->scheduler().options();
+  std::string text = std::string("merge_scheduler ") + MergeScheduleName(here.schedule) +
+                     "\ncompaction_bandwidth " + std::to_string(here.bytes_per_second) + "\n";
+  SetMergeScheduleReply there;
+  const Status asked = db_.SetMemoryNodeSchedule(SetMergeScheduleRequest(), &there);
+  if (!asked.ok()) return text + "memory-node-error " + asked.ToString() + "\n";
+  return text + "memory_node_merge_scheduler " + there.schedule +
+         "\nmemory_node_compaction_bandwidth " + std::to_string(there.bytes_per_second) + "\n";
+}
+
+}  // namespace dlsm
