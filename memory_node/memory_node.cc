@@ -92,7 +92,8 @@ Status MemoryNode::SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleR
                                     SetMergeScheduleReply* reply) {
   DLSM_RETURN_IF_ERROR(merges_.SetSchedule(request, reply));
   if (request.schedule.empty() && !request.sets_budget) return Status::OK();
-  Log().info("{} sets the schedule of the merges of all databases: {}, {}", peer.name,
+  // Others may wonder why their merges go differently.
+  Log().warn("{} sets the schedule of the merges of all databases: {}, {}", peer.name,
              reply->schedule,
              reply->bytes_per_second == 0
                  ? "no limit"
