@@ -40,13 +40,7 @@ endif()
 # The verbs fabric, in a virtual machine with a software RDMA device. Not with sanitizers: the
 # machine may have to be emulated, which is slow enough.
 function(dlsm_vm_test name)
-  cmake_parse_arguments(vm "" DRIVER "" ${ARGN})
-  set(driver)
-  if(vm_DRIVER)
-    set(driver --driver ${vm_DRIVER})
-  endif()
-  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/test-in-vm ${driver}
-                                480 ${vm_UNPARSED_ARGUMENTS})
+  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/test-in-vm 480 ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS softroce TIMEOUT 540 SKIP_RETURN_CODE 77
                        RUN_SERIAL ON)
 endfunction()
@@ -66,8 +60,6 @@ if(NOT DLSM_SANITIZE)
     set(cm_test ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/cm-test
         $<TARGET_FILE:fabric_test> $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>)
     dlsm_vm_test(softroce.cm ${cm_test})
-    # The first time, the device's module is built.
-    dlsm_vm_test(softroce.iwarp DRIVER siw ${cm_test})
   endif()
   # It brings two machines of its own.
   add_test(NAME softroce.two_hosts
