@@ -5,6 +5,7 @@
 
 #include "db/components.h"
 #include "db/flush_job.h"
+#include "db/table_runs.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -61,6 +62,7 @@ Background::Background(const Config& config, Tree* tree, const TableStore* store
       rpc_(rpc),
       statistics_(statistics),
       new_table_number_([tree] { return tree->NewTableNumber(); }),
+      traffic_(tree->views().Current()->version->levels().size()),
       scheduler_(config.schedule),
       merge_load_(MonitorConfig(config), &scheduler_),
       policy_(std::move(policy)) {
@@ -219,6 +221,7 @@ Status Background::FlushOne(const std::shared_ptr<Memtable>& memtable) {
     for (const TableRef& table : outcome.tables) table->MarkObsolete();
     return installed;
   }
+  traffic_.AddWritten(0, outcome.bytes);
   statistics_->Add(Ticker::kFlushes);
   statistics_->Add(Ticker::kFlushBytes, outcome.bytes);
   statistics_->Add(Ticker::kFlushMicros, MicrosSince(start));
@@ -322,6 +325,12 @@ Status Background::Merge(const MergePick& pick) {
     return Status::OK();
   }
   statistics_->Add(remote ? Ticker::kMergesRemote : Ticker::kMergesLocal);
+  traffic_.AddWritten(pick.target_level, statistics.bytes_written);
+  if (pick.in_place()) {
+    traffic_.AddInPlace(pick.target_level, statistics.bytes_written);
+  } else {
+    traffic_.AddTakenAlong(pick.target_level, BytesOf(pick.target_inputs));
+  }
   statistics_->Add(Ticker::kMergeBytesRead, statistics.bytes_read);
   statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
   statistics_->Add(Ticker::kMergeMicros, MicrosSince(start));

@@ -18,6 +18,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
+#include "db/level_traffic.h"
 #include "db/merge_job.h"
 #include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
@@ -81,6 +82,7 @@ class Background {
   // How merges here are scheduled, from now on.
   MergeScheduler& scheduler() { return scheduler_; }
   const MergeLoadMonitor& merge_load() const { return merge_load_; }
+  const LevelTraffic& traffic() const { return traffic_; }
 
   // The last error of each kind of work; OK once it has succeeded again.
   Status last_error() const LOCKS_EXCLUDED(mutex_);
@@ -127,6 +129,7 @@ class Background {
   RpcClient* const rpc_;
   Statistics* const statistics_;
   const std::function<uint64_t()> new_table_number_;
+  LevelTraffic traffic_;
   std::atomic<bool> stopping_{false};
   MergeScheduler scheduler_;
   MergeLoadMonitor merge_load_;

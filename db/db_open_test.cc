@@ -502,7 +502,7 @@ TEST_F(HostileManifestTest, IsRefused) {
           class MetaOnly final : public TableReader {
            public:
             explicit MetaOnly(const TableMeta& told) : TableReader(told) {}
-            bool Find(const LookupKey&, TableProbe*) const override { return false; }
+            bool Find(const LookupKey&, bool, TableProbe*) const override { return false; }
             Status Decode(const LookupKey&, const TableProbe&, const Slice&,
                           const TableReadOptions&, LookupResult*) const override {
               return Status::OK();

@@ -18,7 +18,7 @@ class FakeTableReader final : public TableReader {
  public:
   explicit FakeTableReader(const TableMeta& meta) : TableReader(meta) {}
 
-  bool Find(const LookupKey&, TableProbe*) const override { return false; }
+  bool Find(const LookupKey&, bool, TableProbe*) const override { return false; }
   Status Decode(const LookupKey&, const TableProbe&, const Slice&, const TableReadOptions&,
                 LookupResult*) const override {
     return Status::NotSupported("a fake table has no records");

@@ -26,7 +26,10 @@ class KeyDirectory {
     for (size_t i = 0; i < size; ++i) digests_.push_back(Digest(After(key_at(i), prefix_bytes_)));
   }
 
-  // How many of the keys are at or before `key`.
+  size_t size() const { return digests_.size(); }
+  void Clear() { digests_.clear(); }
+
+  // How many of the keys are at or before `key`. Without Build() it takes longer.
   template <typename KeyAt>
   size_t CountUpTo(const InternalKeyComparator& comparator, const Slice& key, size_t size,
                    KeyAt key_at) const {
@@ -38,9 +41,9 @@ class KeyDirectory {
       if (order < 0 || (order == 0 && key.size() < prefix_bytes_)) return 0;
       if (order > 0) return size;
       const uint64_t digest = Digest(After(key, prefix_bytes_));
-      const auto [first, last] = std::equal_range(digests_.begin(), digests_.end(), digest);
-      begin = static_cast<size_t>(first - digests_.begin());
-      end = static_cast<size_t>(last - digests_.begin());
+      begin = CountBelow(digests_.data(), size, digest);
+      end = begin;
+      while (end < size && digests_[end] == digest) ++end;
     }
     while (begin < end) {
       const size_t middle = begin + (end - begin) / 2;

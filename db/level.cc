@@ -24,6 +24,7 @@ void AddTo(const InternalKeyComparator& comparator, const TableRef& table, Guard
     ++*next;
   }
   guard->tables.insert(at, table);
+  guard->index = nullptr;
 }
 
 // Whether `front` may lie in front of `back` where tables overlap: no key in both has an older
@@ -72,20 +73,14 @@ Status CheckGuard(const InternalKeyComparator& comparator, const Guard& guard, c
 
 }  // namespace
 
-void Guard::IndexFilters() {
-  filters.clear();
-  if (order == Order::kByKey) return;
-  filters.reserve(tables.size());
-  for (const TableRef& table : tables) filters.push_back(table->reader().bloom_filter());
-}
-
 // The guards are numbered from 0, the sentinel being the first, for what follows.
 Level Level::With(const InternalKeyComparator& comparator, const std::vector<uint64_t>& removed,
                   const std::vector<TableRef>& added, bool in_place) const {
   Level level = *this;
   std::vector<size_t> next(level.guards_.size() + 1, 0);  // Where each guard's next table goes.
   for (size_t i = 0; i < next.size(); ++i) {
-    std::vector<TableRef>& tables = (i == 0 ? level.sentinel_ : level.guards_[i - 1]).tables;
+    Guard& guard = i == 0 ? level.sentinel_ : level.guards_[i - 1];
+    std::vector<TableRef>& tables = guard.tables;
     const auto gone = [&removed](const TableRef& table) {
       return Contains(removed, table->number());
     };
@@ -93,15 +88,14 @@ Level Level::With(const InternalKeyComparator& comparator, const std::vector<uin
     if (in_place && first_gone != tables.end()) {
       next[i] = static_cast<size_t>(first_gone - tables.begin());
     }
+    if (first_gone == tables.end()) continue;
     tables.erase(std::remove_if(first_gone, tables.end(), gone), tables.end());
+    guard.index = nullptr;
   }
   for (const TableRef& table : added) {
     const size_t i = level.GuardIndexFor(comparator, ExtractUserKey(table->smallest()));
     AddTo(comparator, table, i == 0 ? &level.sentinel_ : &level.guards_[i - 1], &next[i]);
   }
-  level.sentinel_.IndexFilters();
-  for (Guard& guard : level.guards_) guard.IndexFilters();
-  level.IndexGuards(comparator);
   return level;
 }
 
@@ -132,17 +126,15 @@ Level Level::WithGuard(const InternalKeyComparator& comparator, const Slice& key
       });
   added.tables.assign(behind, divided.tables.end());
   divided.tables.erase(behind, divided.tables.end());
-  divided.IndexFilters();
-  added.IndexFilters();
+  divided.index = nullptr;
   level.guards_.insert(level.guards_.begin() + static_cast<ptrdiff_t>(index), std::move(added));
-  level.IndexGuards(comparator);
+  level.directory_.Clear();
   return level;
 }
 
 Level Level::Flattened(Guard::Order order) const {
   Level level(order);
   level.sentinel_.tables = AllTables();
-  level.sentinel_.IndexFilters();
   return level;
 }
 
@@ -157,27 +149,21 @@ size_t Level::GuardIndexFor(const InternalKeyComparator& comparator, const Slice
                               [this](size_t i) { return Slice(guards_[i].key); });
 }
 
-void Level::IndexGuards(const InternalKeyComparator& comparator) {
+void Level::Index(const InternalKeyComparator& comparator) {
+  const auto index = [&comparator](Guard* guard) {
+    if (guard->index != nullptr) return;
+    guard->index = std::make_shared<const GuardIndex>(comparator, guard->tables,
+                                                      guard->order == Guard::Order::kByKey);
+  };
+  index(&sentinel_);
+  for (Guard& guard : guards_) index(&guard);
+  if (directory_.size() == guards_.size()) return;
   directory_.Build(comparator, guards_.size(), [this](size_t i) { return Slice(guards_[i].key); });
 }
 
 const Guard& Level::GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
   const size_t index = GuardIndexFor(comparator, user_key);
   return index == 0 ? sentinel_ : guards_[index - 1];
-}
-
-// The first table whose largest key is at or behind the lookup key: versions of one user key may
-// span two tables, and this is the one that has the newest visible version.
-const Table* Level::FindByKey(const InternalKeyComparator& comparator, const Guard& guard,
-                              const LookupKey& key) {
-  const auto at = std::lower_bound(guard.tables.begin(), guard.tables.end(), key.internal_key(),
-                                   [&comparator](const TableRef& table, const Slice& target) {
-                                     return comparator.Compare(table->largest(), target) < 0;
-                                   });
-  if (at == guard.tables.end()) return nullptr;
-  const bool starts_behind =
-      comparator.CompareUserKeys(key.user_key(), ExtractUserKey((*at)->smallest())) < 0;
-  return starts_behind ? nullptr : at->get();
 }
 
 std::vector<TableRef> Level::Overlapping(const InternalKeyComparator& comparator,

@@ -13,15 +13,15 @@
 #pragma once
 
 #include <cassert>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "dLSM/status.h"
+#include "db/guard_index.h"
 #include "db/key_directory.h"
 #include "db/table.h"
 #include "table/internal_key.h"
-#include "util/bloom_filter.h"
-#include "util/hash.h"
 
 namespace dlsm {
 
@@ -32,11 +32,8 @@ struct Guard {
   Order order = Order::kNewestFirst;
   std::vector<TableRef> tables;
 
-  // The filter of each table, side by side, so that a lookup can have all their cache lines on the
-  // way before it looks at the first. Empty bytes: no built-in filter.
-  std::vector<Slice> filters;
-  // To be called when the tables are complete.
-  void IndexFilters();
+  // Of the tables, for lookups; null until the level has been indexed.
+  std::shared_ptr<const GuardIndex> index;
 };
 
 // Immutable once part of a version.
@@ -63,11 +60,11 @@ class Level {
   Level WithGuard(const InternalKeyComparator& comparator, const Slice& key) const;
   // A copy without the guards that have no tables and for which drop(guard) holds.
   template <typename Drop>
-  Level WithoutEmptyGuards(const InternalKeyComparator& comparator, Drop drop) const {
+  Level WithoutEmptyGuards(Drop drop) const {
     Level level = *this;
-    std::erase_if(level.guards_,
-                  [&drop](const Guard& guard) { return guard.tables.empty() && drop(guard); });
-    level.IndexGuards(comparator);
+    const size_t dropped = std::erase_if(
+        level.guards_, [&drop](const Guard& guard) { return guard.tables.empty() && drop(guard); });
+    if (dropped > 0) level.directory_.Clear();
     return level;
   }
   // A copy with all tables in the sentinel, in the order of guards. No invariant is checked.
@@ -81,18 +78,13 @@ class Level {
   // The guard that `user_key` belongs to.
   const Guard& GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const;
 
-  // Calls visit(const Table&) for the tables that may hold the key, the one with the newest
-  // versions first, until it returns false; returns false if it did. Adds to *excluded (if not
-  // null) how many tables were passed over because of their filters.
-  template <typename Visit>
-  bool ForEachCandidate(const InternalKeyComparator& comparator, const LookupKey& key, Visit visit,
-                        uint64_t* excluded = nullptr) const {
-    const Guard& guard = guards_.empty() ? sentinel_ : GuardFor(comparator, key.user_key());
-    if (guard.order == Guard::Order::kByKey) {
-      const Table* table = FindByKey(comparator, guard, key);
-      return table == nullptr || visit(*table);
-    }
-    return VisitByFilter(comparator, guard, key, visit, excluded);
+  // Makes what has changed since it was last indexed fit for lookups.
+  void Index(const InternalKeyComparator& comparator);
+  // Where a lookup of the key has to look. The level has been indexed.
+  const GuardIndex& IndexFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
+    const Guard& guard = guards_.empty() ? sentinel_ : GuardFor(comparator, user_key);
+    assert(guard.index != nullptr);
+    return *guard.index;
   }
 
   // Tables that hold keys in [*begin, *end]; null: unbounded.
@@ -108,42 +100,12 @@ class Level {
   Status CheckInvariants(const InternalKeyComparator& comparator) const;
 
  private:
-  // The tables whose filters do not exclude the key, of those that overlap. (visit() would find the
-  // same, one cache miss after the other.)
-  template <typename Visit>
-  static bool VisitByFilter(const InternalKeyComparator& comparator, const Guard& guard,
-                            const LookupKey& key, Visit visit, uint64_t* excluded) {
-    assert(guard.filters.size() == guard.tables.size());
-    const uint64_t hash = Hash64(key.user_key());
-    for (const Slice& filter : guard.filters) {
-      if (!filter.empty()) PrefetchBloom(hash, filter);
-    }
-    for (size_t i = 0; i < guard.tables.size(); ++i) {
-      const Slice& filter = guard.filters[i];
-      if (!filter.empty() && !BloomMayMatch(hash, filter)) {
-        if (excluded != nullptr) ++*excluded;
-        continue;
-      }
-      const Table& table = *guard.tables[i];
-      if (MayHold(comparator, table, key.user_key()) && !visit(table)) return false;
-    }
-    return true;
-  }
   static InternalKeyComparator AnyOrder() { return InternalKeyComparator(BytewiseComparator()); }
-  static bool MayHold(const InternalKeyComparator& comparator, const Table& table,
-                      const Slice& user_key) {
-    return comparator.CompareUserKeys(user_key, ExtractUserKey(table.smallest())) >= 0 &&
-           comparator.CompareUserKeys(user_key, ExtractUserKey(table.largest())) <= 0;
-  }
-  static const Table* FindByKey(const InternalKeyComparator& comparator, const Guard& guard,
-                                const LookupKey& key);
-
-  void IndexGuards(const InternalKeyComparator& comparator);
 
   friend class ManifestCodec;
   Guard sentinel_;
   std::vector<Guard> guards_;  // Ascending by key.
-  KeyDirectory directory_;     // Of their keys; not yet there in a level from a manifest.
+  KeyDirectory directory_;     // Of their keys; empty if they have changed since Index().
 };
 
 }  // namespace dlsm

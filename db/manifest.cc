@@ -107,7 +107,6 @@ Status ManifestCodec::DecodeGuard(Slice* from, const TableOpener& open, Guard* g
     DLSM_RETURN_IF_ERROR(open(meta, &table));
     guard->tables.push_back(std::move(table));
   }
-  guard->IndexFilters();
   return Status::OK();
 }
 

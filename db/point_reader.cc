@@ -25,21 +25,18 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
   Status status;
   uint64_t excluded = 0;
   uint64_t probes = 0;
-  view.version->ForEachCandidate(
-      key,
-      [&](const Table& table) {
-        TableProbe probe;
-        if (!table.reader().Find(key, &probe)) {
-          ++excluded;
-          return true;
-        }
-        ++probes;
-        Slice bytes;
-        if (probe.cached == nullptr) status = Fetch(probe.span, options, &bytes, fetched);
-        if (status.ok()) status = table.reader().Decode(key, probe, bytes, options, result);
-        return status.ok() && result->state == LookupState::kAbsent;
-      },
-      &excluded);
+  excluded += view.version->ForEachCandidate(key, [&](const Table& table, bool filtered) {
+    TableProbe probe;
+    if (!table.reader().Find(key, filtered, &probe)) {
+      ++excluded;
+      return true;
+    }
+    ++probes;
+    Slice bytes;
+    if (probe.cached == nullptr) status = Fetch(probe.span, options, &bytes, fetched);
+    if (status.ok()) status = table.reader().Decode(key, probe, bytes, options, result);
+    return status.ok() && result->state == LookupState::kAbsent;
+  });
   if (excluded > 0) statistics_->Add(Ticker::kFilterUseful, excluded);
   if (probes > 0) {
     statistics_->Add(Ticker::kTableProbes, probes);
@@ -73,7 +70,12 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
 // One request that no memtable answered, and how far it has got in the version.
 struct PointReader::Pending {
   Request* request;
-  std::vector<const Table*> candidates;  // That may hold the key, newest first.
+  struct Candidate {
+    const Table* table;
+    bool filtered;  // Its filter has been asked.
+  };
+
+  std::vector<Candidate> candidates;  // That may hold the key, newest first.
   size_t next = 0;
   const Table* probed = nullptr;  // This round's table; null: the request is finished.
   TableProbe probe;
@@ -83,10 +85,10 @@ struct PointReader::Pending {
   // Moves on to the next table that its filter does not exclude.
   bool Advance() {
     for (probed = nullptr; next < candidates.size();) {
-      const Table* table = candidates[next++];
+      const Candidate& candidate = candidates[next++];
       probe = TableProbe();
-      if (table->reader().Find(request->key, &probe)) {
-        probed = table;
+      if (candidate.table->reader().Find(request->key, candidate.filtered, &probe)) {
+        probed = candidate.table;
         return true;
       }
     }
@@ -107,8 +109,8 @@ void PointReader::MultiGet(const ReadView& view,
     }
     Pending& added = pending.emplace_back();
     added.request = request.get();
-    view.version->ForEachCandidate(request->key, [&added](const Table& table) {
-      added.candidates.push_back(&table);
+    view.version->ForEachCandidate(request->key, [&added](const Table& table, bool filtered) {
+      added.candidates.push_back({&table, filtered});
       return true;
     });
     if (!added.Advance()) pending.pop_back();

@@ -248,7 +248,7 @@ class PolicySimulation {
       const std::string& key = item.first;
       const Entry& expected = item.second;
       std::optional<Entry> found;
-      version_->ForEachCandidate(LookupKey(key, kSequenceNumberMax), [&](const Table& table) {
+      version_->ForEachCandidate(LookupKey(key, kSequenceNumberMax), [&](const Table& table, bool) {
         const Contents& contents = contents_[table.number()];
         const auto at = contents.find(key);
         if (at != contents.end()) found = at->second;

@@ -83,12 +83,21 @@ std::string Properties::Stats() const { return Levels() + "\n" + db_.statistics_
 
 std::string Properties::Levels() const {
   const std::shared_ptr<const Version> version = db_.tree_->views().Current()->version;
-  std::string text = "level  tables      bytes  entries\n";
+  const LevelTraffic& traffic = db_.background_->traffic();
+  std::string text =
+      "level guards   runs  tables       bytes   entries     written    in place taken along\n";
   for (size_t i = 0; i < version->levels().size(); ++i) {
     const Level& level = version->levels()[i];
     uint64_t entries = 0;
-    for (const TableRef& table : level.AllTables()) entries += table->meta().entries;
-    text += fmt::format("{:5}  {:6} {:10} {:8}\n", i, level.table_count(), level.bytes(), entries);
+    size_t runs = 0;
+    for (const Guard* guard : level.AllGuards()) {
+      for (const TableRef& table : guard->tables) entries += table->meta().entries;
+      runs += guard->index->runs();
+    }
+    const LevelTraffic::Counts counts = traffic.Of(i);
+    text += fmt::format("{:5} {:6} {:6} {:7} {:11} {:9} {:11} {:11} {:11}\n", i,
+                        level.guards().size(), runs, level.table_count(), level.bytes(), entries,
+                        counts.written, counts.in_place, counts.taken_along);
   }
   return text;
 }

@@ -7,6 +7,12 @@
 
 namespace dlsm {
 
+std::vector<Level> Version::Indexed(const InternalKeyComparator& comparator,
+                                    std::vector<Level> levels) {
+  for (Level& level : levels) level.Index(comparator);
+  return levels;
+}
+
 std::shared_ptr<const Version> Version::With(const VersionEdit& edit) const {
   std::vector<Level> levels = levels_;
   for (size_t i = 0; i < edit.levels.size(); ++i) {
@@ -38,7 +44,7 @@ void Version::AddGuard(const Slice& key, size_t first, std::vector<Level>* level
 // of them will come this way. The latter does not count for what is beyond guards_max.
 void Version::DeleteEmptyGuards(size_t guards_max, size_t index, std::vector<Level>* levels) const {
   size_t left = (*levels)[index].guards().size();
-  (*levels)[index] = (*levels)[index].WithoutEmptyGuards(comparator_, [&](const Guard& guard) {
+  (*levels)[index] = (*levels)[index].WithoutEmptyGuards([&](const Guard& guard) {
     if ((*levels)[index - 1].HasGuard(comparator_, guard.key)) return false;
     const auto has_tables = [&](const Level& level) {
       return !level.GuardFor(comparator_, guard.key).tables.empty();
@@ -73,7 +79,10 @@ uint64_t Version::entries() const {
 uint64_t Version::metadata_bytes() const {
   uint64_t total = 0;
   for (const Level& level : levels_) {
-    for (const TableRef& table : level.AllTables()) total += table->reader().resident_bytes();
+    for (const Guard* guard : level.AllGuards()) {
+      for (const TableRef& table : guard->tables) total += table->reader().resident_bytes();
+      total += guard->index->resident_bytes();
+    }
   }
   return total;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "db/candidate_list.h"
 #include "db/level.h"
 
 namespace dlsm {
@@ -31,20 +32,26 @@ struct VersionEdit {
 class Version {
  public:
   Version(const InternalKeyComparator& comparator, std::vector<Level> levels)
-      : comparator_(comparator), levels_(std::move(levels)) {}
+      : comparator_(comparator), levels_(Indexed(comparator, std::move(levels))) {}
 
   const std::vector<Level>& levels() const { return levels_; }
   const InternalKeyComparator& comparator() const { return comparator_; }
 
   std::shared_ptr<const Version> With(const VersionEdit& edit) const;
 
-  // Calls visit(const Table&, int level) for the tables that may hold the key, the ones with newer
-  // versions of it first, until it returns false. *excluded as in Level.
+  // Calls visit(const Table&, bool filtered) for the tables that may hold the key, the ones with
+  // newer versions of it first, until it returns false. `filtered`: the table's filter has been
+  // asked. Returns how many tables were passed over because of their filters.
   template <typename Visit>
-  void ForEachCandidate(const LookupKey& key, Visit visit, uint64_t* excluded = nullptr) const {
-    for (size_t i = 0; i < levels_.size(); ++i) {
-      if (!levels_[i].ForEachCandidate(comparator_, key, visit, excluded)) return;
+  uint64_t ForEachCandidate(const LookupKey& key, Visit visit) const {
+    CandidateList candidates(comparator_, key, visit);
+    for (const Level& level : levels_) {
+      if (!candidates.Add(level.IndexFor(comparator_, key.user_key()))) {
+        return candidates.excluded();
+      }
     }
+    candidates.Ask();
+    return candidates.excluded();
   }
 
   uint64_t bytes() const;
@@ -58,6 +65,8 @@ class Version {
   Status CheckInvariants() const;
 
  private:
+  static std::vector<Level> Indexed(const InternalKeyComparator& comparator,
+                                    std::vector<Level> levels);
   // In the levels from `first` on, unless it would divide a table of one of them.
   void AddGuard(const Slice& key, size_t first, std::vector<Level>* levels) const;
   void DeleteEmptyGuards(size_t guards_max, size_t index, std::vector<Level>* levels) const;

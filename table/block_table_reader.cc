@@ -57,8 +57,8 @@ Status BlockTableReader::Open(const TableOptions& options, const TableMeta& meta
   return Status::OK();
 }
 
-bool BlockTableReader::Find(const LookupKey& key, TableProbe* probe) const {
-  if (!filter_.MayMatch(key.user_key())) return false;
+bool BlockTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
+  if (!filtered && !filter_.MayMatch(key.user_key())) return false;
   const uint32_t block = index_.BlockFor(key.internal_key());
   if (block == index_.blocks()) return false;
   const uint64_t begin = index_.BlockBegin(block);

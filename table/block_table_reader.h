@@ -36,7 +36,7 @@ class BlockTableReader final : public TableReader, private DataCuts {
                      std::shared_ptr<const void> owner, Cache* block_cache,
                      std::unique_ptr<TableReader>* reader);
 
-  bool Find(const LookupKey& key, TableProbe* probe) const override;
+  bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const override;
   Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
                 const TableReadOptions& options, LookupResult* result) const override;
   std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,

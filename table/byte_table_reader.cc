@@ -20,8 +20,8 @@ Status ByteTableReader::Open(const TableOptions& options, const TableMeta& meta,
   return Status::OK();
 }
 
-bool ByteTableReader::Find(const LookupKey& key, TableProbe* probe) const {
-  if (!filter_.MayMatch(key.user_key())) return false;
+bool ByteTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
+  if (!filtered && !filter_.MayMatch(key.user_key())) return false;
   ByteTableIndex::Place place;
   switch (index_.Locate(key.user_key(), ExtractTrailer(key.internal_key()), &place)) {
     case ByteTableIndex::Outcome::kBeforeAll:

@@ -41,6 +41,18 @@ inline uint64_t Digest(const Slice& bytes) {
   return __builtin_bswap64(digest);
 }
 
+// How many of `count` ascending digests are below `digest`.
+inline size_t CountBelow(const uint64_t* digests, size_t count, uint64_t digest) {
+  // Without a branch that depends on a comparison: which way to go is a coin toss.
+  const uint64_t* base = digests;
+  while (count > 1) {
+    const size_t half = count / 2;
+    base += half & -static_cast<size_t>(base[half - 1] < digest);
+    count -= half;
+  }
+  return static_cast<size_t>(base - digests) + (count == 1 && *base < digest ? 1 : 0);
+}
+
 // What is left of `bytes` after `count` of them, if there are that many.
 inline Slice After(const Slice& bytes, size_t count) {
   return bytes.size() <= count ? Slice() : Slice(bytes.data() + count, bytes.size() - count);

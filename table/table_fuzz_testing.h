@@ -45,7 +45,7 @@ inline void ProbeTable(const TableReader& reader, const Slice& user_key, TestMem
   for (const SequenceNumber sequence : {SequenceNumber{0}, SequenceNumber{9}, kSequenceNumberMax}) {
     const LookupKey key(user_key, sequence);
     TableProbe probe;
-    if (!reader.Find(key, &probe)) continue;
+    if (!reader.Find(key, /*filtered=*/false, &probe)) continue;
     const char* const bytes = memory->At(probe.span);
     assert(bytes != nullptr);  // A span outside the table's image.
     const std::string fetched(bytes, probe.span.bytes);

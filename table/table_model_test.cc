@@ -309,7 +309,7 @@ TEST_P(TableModelTest, FetchesOnce) {
   for (const auto& [key, value] : records) {
     TableProbe probe;
     const LookupKey lookup(ExtractUserKey(key), TrailerSequence(ExtractTrailer(key)));
-    ASSERT_TRUE(table_.reader->Find(lookup, &probe));
+    ASSERT_TRUE(table_.reader->Find(lookup, /*filtered=*/false, &probe));
     if (options_.format == TableFormat::kByteAddressable) {
       EXPECT_LE(probe.span.bytes, key.size() + value.size() + 8);
       const WireCounts before = queue_pairs_.Counts();

@@ -68,7 +68,8 @@ class TableReader {
   virtual ~TableReader() = default;
 
   // False: the table holds no version of the key at or below its sequence number; nothing to fetch.
-  virtual bool Find(const LookupKey& key, TableProbe* probe) const = 0;
+  // `filtered`: the built-in filter has been asked, and has not denied the key.
+  virtual bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const = 0;
   virtual Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
                         const TableReadOptions& options, LookupResult* result) const = 0;
 

@@ -91,7 +91,7 @@ inline Status LookUp(const TableReader& reader, const Slice& user_key, SequenceN
   const LookupKey key(user_key, sequence);
   *state = LookupState::kAbsent;
   TableProbe probe;
-  if (!reader.Find(key, &probe)) return Status::OK();
+  if (!reader.Find(key, /*filtered=*/false, &probe)) return Status::OK();
   std::string fetched(probe.cached == nullptr ? probe.span.bytes : 0, '\0');
   if (probe.cached == nullptr) {
     QueuePair* queue_pair = nullptr;

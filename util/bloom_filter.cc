@@ -108,13 +108,20 @@ bool BloomMayMatch(uint64_t hash, const Slice& filter) {
   return AllBitsSet(hash, probes, filter.data() + LineOf(hash, lines) * kLineBytes);
 }
 
-void PrefetchBloomLine(uint64_t hash, const Slice& filter) {
-  port::PrefetchRead(filter.data() + LineOf(hash, filter.size() / kLineBytes) * kLineBytes);
+BloomLines::BloomLines(const Slice& filter) {
+  if (filter.size() % kLineBytes != 1) return;
+  const int stored = static_cast<unsigned char>(filter[filter.size() - 1]);
+  const size_t stored_lines = filter.size() / kLineBytes;
+  if (stored < 1 || stored > kProbesMax || stored_lines > UINT32_MAX) return;
+  lines = filter.data();
+  count = static_cast<uint32_t>(stored_lines);
+  probes = static_cast<uint32_t>(stored);
 }
 
-void PrefetchBloom(uint64_t hash, const Slice& filter) {
-  PrefetchBloomLine(hash, filter);
-  port::PrefetchRead(filter.data() + filter.size() - 1);
+void BloomBits::Compute(uint32_t probes) {
+  std::fill(std::begin(bits_), std::end(bits_), 0);
+  SetBits(hash_, static_cast<int>(probes), reinterpret_cast<char*>(bits_));
+  probes_ = probes;
 }
 
 BloomFilterPolicy::BloomFilterPolicy(int bits_per_key)

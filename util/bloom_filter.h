@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "dLSM/filter_policy.h"
@@ -43,9 +44,53 @@ void BuildBloomFilter(const uint64_t* hashes, size_t n, int bits_per_key, std::s
 // Lines are one cache line each if the filter's first byte is at a multiple of 64.
 bool BloomMayMatch(uint64_t hash, const Slice& filter);
 
-// Brings the line that BloomMayMatch will look at closer to the processor.
-void PrefetchBloomLine(uint64_t hash, const Slice& filter);
-// That, and what tells how to look at it.
-void PrefetchBloom(uint64_t hash, const Slice& filter);
+// A filter taken apart, so that who asks many of them touches nothing but their lines.
+struct BloomLines {
+  static constexpr size_t kBytes = 64;
+
+  // Without lines if the bytes are no filter, or one of no keys: BloomMayMatch() tells which.
+  explicit BloomLines(const Slice& filter);
+
+  bool empty() const { return count == 0; }
+  const char* LineOf(uint64_t hash) const {
+    return lines + ((static_cast<Wide>(hash) * count) >> 64) * kBytes;
+  }
+
+  __extension__ using Wide = unsigned __int128;
+  const char* lines = nullptr;
+  uint32_t count = 0;
+  uint32_t probes = 0;
+};
+
+// The bits of one hash within a line. They are the same in every filter that makes as many probes,
+// so they are computed once for all, and looked at all at once.
+class BloomBits {
+ public:
+  explicit BloomBits(uint64_t hash) : hash_(hash) {}
+
+  uint64_t hash() const { return hash_; }
+
+  // As BloomMayMatch(), of the hash's line in such a filter.
+  bool MayMatch(const char* line, uint32_t probes) {
+    if (probes != probes_) [[unlikely]]
+      Compute(probes);
+    uint64_t missing = 0;
+    for (size_t i = 0; i < kWords; ++i) {
+      uint64_t word;
+      std::memcpy(&word, line + i * sizeof(word), sizeof(word));
+      missing |= bits_[i] & ~word;
+    }
+    return missing == 0;
+  }
+
+ private:
+  static constexpr size_t kWords = BloomLines::kBytes / sizeof(uint64_t);
+
+  void Compute(uint32_t probes);
+
+  const uint64_t hash_;
+  uint32_t probes_ = 0;
+  uint64_t bits_[kWords] = {};
+};
 
 }  // namespace dlsm

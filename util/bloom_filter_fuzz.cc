@@ -8,8 +8,12 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const dlsm::Slice bytes(reinterpret_cast<const char*>(data), size);
   const uint64_t hash = dlsm::Hash64(bytes);
-  dlsm::BloomMayMatch(hash, bytes);
-  dlsm::PrefetchBloomLine(hash, bytes);
+  const bool may_match = dlsm::BloomMayMatch(hash, bytes);
+  const dlsm::BloomLines lines(bytes);
+  if (!lines.empty() &&
+      dlsm::BloomBits(hash).MayMatch(lines.LineOf(hash), lines.probes) != may_match) {
+    std::abort();
+  }
   const int bits_per_key = size == 0 ? 0 : data[0];
   std::string filter;
   dlsm::BuildBloomFilter(&hash, 1, bits_per_key, &filter);

@@ -86,7 +86,10 @@ TEST(BloomFilterTest, HostileBytesAreSafe) {
     for (uint64_t i = 0; i < 100; ++i) {
       const Slice filter(cut.data(), cut.size());
       BloomMayMatch(Hash64(Key(i)), filter);
-      PrefetchBloomLine(Hash64(Key(i)), filter);
+      const BloomLines lines(filter);
+      if (lines.empty()) continue;
+      const uint64_t hash = Hash64(Key(i));
+      BloomBits(hash).MayMatch(lines.LineOf(hash), lines.probes);
     }
   }
   Random random(5);
@@ -98,6 +101,30 @@ TEST(BloomFilterTest, HostileBytesAreSafe) {
     const std::string bytes = std::string(64, '\0') + static_cast<char>(probes);
     EXPECT_TRUE(BloomMayMatch(1, bytes)) << "an unknown encoding must not deny keys";
   }
+}
+
+// Fails if a lookup that asks many filters gets other answers than one that asks each by itself;
+// the number of probes changes from filter to filter.
+TEST(BloomFilterTest, AskingManyIsAskingEach) {
+  std::vector<std::string> filters;
+  for (const int bits : {1, 5, 14, 14, 40, 10}) filters.push_back(FilterOf(1000, bits));
+  filters.push_back(FilterOf(0, 10));
+  filters.emplace_back(65, static_cast<char>(17));
+  int denied = 0;
+  for (uint64_t i = 0; i < 4000; ++i) {
+    const uint64_t hash = Hash64(Key(i));
+    BloomBits bits(hash);
+    for (const std::string& filter : filters) {
+      const BloomLines lines(filter);
+      if (lines.empty()) continue;
+      const bool may_match = bits.MayMatch(lines.LineOf(hash), lines.probes);
+      ASSERT_EQ(may_match, BloomMayMatch(hash, filter)) << i;
+      denied += may_match ? 0 : 1;
+    }
+  }
+  EXPECT_GT(denied, 10000);
+  EXPECT_TRUE(BloomLines(filters[6]).empty());
+  EXPECT_TRUE(BloomLines(filters[7]).empty());
 }
 
 // Fails if the policy and the functions on hashes disagree: builders use one, users the other.
