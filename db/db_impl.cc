@@ -237,7 +237,7 @@ std::unique_ptr<Iterator> DbImpl::NewEntryIterator(const ReadView& view,
     sources.push_back(memtable->NewIterator());
   }
   for (const Level& level : view.version->levels()) {
-    if (level.table_count() == 0) continue;
+    if (level.empty()) continue;
     AddLevelSources(comparator_, level, read_options, queue_pairs_.get(), &sources);
   }
   return NewMergingIterator(comparator_, std::move(sources));

@@ -15,6 +15,7 @@
 
 #include "db/table.h"
 #include "table/internal_key.h"
+#include "table/table_run.h"
 #include "util/bloom_filter.h"
 
 namespace dlsm {
@@ -32,35 +33,50 @@ class GuardIndex {
              bool sorted);
 
   size_t runs() const { return run_ends_.size(); }
+  // As an iterator sees it.
+  RunView Run(size_t run) const {
+    const uint32_t begin = BeginOf(run);
+    return RunView{{readers_.data() + begin, run_ends_[run] - begin},
+                   digests_.empty() ? nullptr : digests_.data() + begin,
+                   prefix_};
+  }
+  // Whose seeks count for the guard: the oldest table. Null if there is none.
+  const Table* oldest() const { return entries_.empty() ? nullptr : entries_.back().table; }
 
   // A key on its way through one guard's runs.
   class Search {
    public:
-    Search(const GuardIndex& index, const InternalKeyComparator& comparator, const LookupKey& key);
+    Search(const GuardIndex& index, const InternalKeyComparator& comparator, const LookupKey& key)
+        : index_(index),
+          comparator_(comparator),
+          key_(key),
+          target_(index.prefix_, index.digests_.empty() ? Slice() : key.user_key()) {}
 
     // The only table of the run that can hold the newest visible version of the key; or null. One
     // that is alone in its run is not compared with the key.
     const Entry* In(size_t run) const {
-      const uint32_t begin = run == 0 ? 0 : index_.run_ends_[run - 1];
+      const uint32_t begin = index_.BeginOf(run);
       const uint32_t end = index_.run_ends_[run];
-      return end - begin == 1 ? &index_.entries_[begin] : InLongRun(begin, end);
+      return end - begin == 1 ? &index_.entries_[begin] : InLongRun(run);
     }
 
    private:
-    const Entry* InLongRun(uint32_t begin, uint32_t end) const;
+    const Entry* InLongRun(size_t run) const;
 
     const GuardIndex& index_;
     const InternalKeyComparator& comparator_;
     const LookupKey& key_;
-    int order_ = 0;        // Of the key beside what all last keys start with.
-    uint64_t digest_ = 0;  // Of what follows that.
+    const RunView::Target target_;
   };
 
   uint64_t resident_bytes() const;
 
  private:
+  uint32_t BeginOf(size_t run) const { return run == 0 ? 0 : run_ends_[run - 1]; }
+
   std::vector<uint32_t> run_ends_;
   std::vector<Entry> entries_;
+  std::vector<const TableReader*> readers_;
   // Of the tables' largest user keys, behind what all of them start with. None if no run has
   // several tables, or the order is not bytewise.
   std::vector<uint64_t> digests_;

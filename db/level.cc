@@ -157,6 +157,7 @@ void Level::Index(const InternalKeyComparator& comparator) {
   };
   index(&sentinel_);
   for (Guard& guard : guards_) index(&guard);
+  empty_ = table_count() == 0;
   if (directory_.size() == guards_.size()) return;
   directory_.Build(comparator, guards_.size(), [this](size_t i) { return Slice(guards_[i].key); });
 }

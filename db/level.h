@@ -93,6 +93,8 @@ class Level {
   std::vector<TableRef> AllTables() const { return Overlapping(AnyOrder(), nullptr, nullptr); }
 
   size_t table_count() const;
+  // As of the last Index(); costs nothing.
+  bool empty() const { return empty_; }
   uint64_t bytes() const;
 
   // Guards ascend; each table lies within its guard; disjoint tables ascend and do not overlap;
@@ -105,7 +107,8 @@ class Level {
   friend class ManifestCodec;
   Guard sentinel_;
   std::vector<Guard> guards_;  // Ascending by key.
-  KeyDirectory directory_;     // Of their keys; empty if they have changed since Index().
+  bool empty_ = true;
+  KeyDirectory directory_;  // Of their keys; empty if they have changed since Index().
 };
 
 }  // namespace dlsm

@@ -2,9 +2,7 @@
 
 #include <cassert>
 #include <memory>
-#include <utility>
 
-#include "db/table_runs.h"
 #include "table/run_iterator.h"
 
 namespace dlsm {
@@ -16,20 +14,11 @@ std::vector<std::unique_ptr<TableIterator>> OpenGuard(const InternalKeyComparato
                                                       const TableReadOptions& options,
                                                       QueuePairs* queue_pairs) {
   std::vector<std::unique_ptr<TableIterator>> runs;
-  const TableRef* const end = guard.tables.data() + guard.tables.size();
-  for (const TableRef* first = guard.tables.data(); first != end;) {
-    const TableRef* const last =
-        guard.order == Guard::Order::kByKey ? end : EndOfRun(comparator, first, end);
-    if (last - first == 1) {
-      runs.push_back((*first)->reader().NewIterator(options, queue_pairs));
-    } else {
-      TableRun run;
-      for (const TableRef* table = first; table != last; ++table) {
-        run.push_back(&(*table)->reader());
-      }
-      runs.push_back(NewRunIterator(comparator, std::move(run), options, queue_pairs));
-    }
-    first = last;
+  runs.reserve(guard.index->runs());
+  for (size_t i = 0; i < guard.index->runs(); ++i) {
+    const RunView run = guard.index->Run(i);
+    runs.push_back(run.tables.size() == 1 ? run.tables.front()->NewIterator(options, queue_pairs)
+                                          : NewRunIterator(comparator, run, options, queue_pairs));
   }
   return runs;
 }
@@ -52,8 +41,8 @@ class LevelIterator final : public TableIterator {
   }
   void Seek(const Slice& target) override {
     OpenFor(target);
-    const std::vector<TableRef>& tables = GuardAt(index_).tables;
-    if (tables.size() > 1) tables.back()->CountSeek();
+    const GuardIndex& guard = *GuardAt(index_).index;
+    if (guard.runs() > 1) guard.oldest()->CountSeek();
     open_->Seek(target);
     SkipForward();
   }

@@ -46,6 +46,7 @@ class Version {
   uint64_t ForEachCandidate(const LookupKey& key, Visit visit) const {
     CandidateList candidates(comparator_, key, visit);
     for (const Level& level : levels_) {
+      if (level.empty()) continue;
       if (!candidates.Add(level.IndexFor(comparator_, key.user_key()))) {
         return candidates.excluded();
       }

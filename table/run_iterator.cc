@@ -1,20 +1,15 @@
 #include "table/run_iterator.h"
 
-#include <algorithm>
 #include <cassert>
-#include <utility>
 
 namespace dlsm {
 namespace {
 
 class RunIterator final : public TableIterator {
  public:
-  RunIterator(const InternalKeyComparator& comparator, TableRun run,
+  RunIterator(const InternalKeyComparator& comparator, const RunView& run,
               const TableReadOptions& options, QueuePairs* queue_pairs)
-      : comparator_(comparator),
-        run_(std::move(run)),
-        options_(options),
-        queue_pairs_(queue_pairs) {}
+      : comparator_(comparator), run_(run), options_(options), queue_pairs_(queue_pairs) {}
 
   void SeekToFirst() override {
     Open(0);
@@ -23,7 +18,7 @@ class RunIterator final : public TableIterator {
   }
 
   void SeekToLast() override {
-    Open(run_.size() - 1);
+    Open(run_.tables.size() - 1);
     if (table_ != nullptr) table_->SeekToLast();
     SkipBackward();
   }
@@ -61,24 +56,16 @@ class RunIterator final : public TableIterator {
 
  private:
   // The first table that does not end before `target`.
-  void OpenFor(const Slice& target) {
-    const auto at = std::lower_bound(run_.begin(), run_.end(), target,
-                                     [this](const TableReader* table, const Slice& key) {
-                                       return comparator_.Compare(table->meta().largest, key) < 0;
-                                     });
-    Open(static_cast<size_t>(at - run_.begin()));
-  }
+  void OpenFor(const Slice& target) { Open(run_.FirstNotBefore(comparator_, target)); }
 
   // An index beyond the run closes. (The one before 0 wraps around to beyond it.)
   void Open(size_t index) {
-    if (index >= run_.size()) {
+    if (index >= run_.tables.size()) {
       table_.reset();
       open_ = nullptr;
-    } else if (open_ != run_[index]) {
-      // Every format's iterator is a TableIterator.
-      table_.reset(
-          static_cast<TableIterator*>(run_[index]->NewIterator(options_, queue_pairs_).release()));
-      open_ = run_[index];
+    } else if (open_ != run_.tables[index]) {
+      open_ = run_.tables[index];
+      table_ = open_->NewIterator(options_, queue_pairs_);
     }
     index_ = index;
   }
@@ -113,7 +100,7 @@ class RunIterator final : public TableIterator {
   }
 
   const InternalKeyComparator comparator_;
-  const TableRun run_;
+  const RunView run_;
   const TableReadOptions options_;
   QueuePairs* const queue_pairs_;
 
@@ -124,10 +111,10 @@ class RunIterator final : public TableIterator {
 
 }  // namespace
 
-std::unique_ptr<TableIterator> NewRunIterator(const InternalKeyComparator& comparator, TableRun run,
-                                              const TableReadOptions& options,
+std::unique_ptr<TableIterator> NewRunIterator(const InternalKeyComparator& comparator,
+                                              const RunView& run, const TableReadOptions& options,
                                               QueuePairs* queue_pairs) {
-  return std::make_unique<RunIterator>(comparator, std::move(run), options, queue_pairs);
+  return std::make_unique<RunIterator>(comparator, run, options, queue_pairs);
 }
 
 }  // namespace dlsm

@@ -4,15 +4,15 @@
 
 #include <memory>
 
-#include "table/merge_tables.h"
 #include "table/table_iterator.h"
+#include "table/table_run.h"
 
 namespace dlsm {
 
-// Over internal keys. The readers and `queue_pairs` outlive the iterator. encoded() and stable()
-// are those of the current table.
-std::unique_ptr<TableIterator> NewRunIterator(const InternalKeyComparator& comparator, TableRun run,
-                                              const TableReadOptions& options,
+// Over internal keys. What the view points to and `queue_pairs` outlive the iterator. encoded() and
+// stable() are those of the current table.
+std::unique_ptr<TableIterator> NewRunIterator(const InternalKeyComparator& comparator,
+                                              const RunView& run, const TableReadOptions& options,
                                               QueuePairs* queue_pairs);
 
 }  // namespace dlsm
