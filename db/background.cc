@@ -335,7 +335,9 @@ Status Background::Merge(const MergePick& pick) {
   statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
   statistics_->Add(Ticker::kMergeMicros, MicrosSince(start));
   if (pick.in_place()) statistics_->Add(Ticker::kMergesInPlace);
-  if (pick.for_seeks) statistics_->Add(Ticker::kMergesForSeeks);
+  if (pick.for_seeks) {
+    statistics_->Add(pick.in_place() ? Ticker::kMergesForSeeks : Ticker::kMergesDownForSeeks);
+  }
   statistics_->Add(Ticker::kMergeCalls, calls);
   statistics_->Add(Ticker::kMergeAllocations, statistics.allocations);
   statistics_->Add(Ticker::kMergeTables, tables);

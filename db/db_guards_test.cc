@@ -1,6 +1,7 @@
 // Databases with guards: that they last, what they cost the memory node, and the change of styles.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -129,6 +130,39 @@ TEST_F(GuardsTest, SeeksMergeWhatTheyVisit) {
     ASSERT_TRUE(iterator->status().ok());
   }
   EXPECT_GT(statistics->Get(Ticker::kMergesForSeeks), 0u);
+}
+
+// Fails if whole levels are not merged where seeks go on, or what they leave reads wrong.
+TEST_F(GuardsTest, SeeksMergeLevels) {
+  const auto db = OpenOrDie(GuardsOptions("shm"), "db");
+  Load(db.get(), 20000, 30000, 1);
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->WaitForBackgroundWork());
+  const auto statistics = db->GetStatistics();
+  const auto levels_with_tables = [&db] {
+    int levels = 0;
+    for (int level = 0; level < 7; ++level) {
+      const std::string name = "dlsm.num-files-at-level" + std::to_string(level);
+      std::string tables;
+      levels += db->GetProperty(name, &tables) && tables != "0" ? 1 : 0;
+    }
+    return levels;
+  };
+  ASSERT_GT(levels_with_tables(), 1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (levels_with_tables() > 1 && std::chrono::steady_clock::now() < deadline) {
+    for (uint64_t i = 0; i < 20000; i += 7) {
+      const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
+      iterator->Seek(NumberedKey(i));
+      ASSERT_TRUE(iterator->status().ok());
+    }
+  }
+  EXPECT_EQ(levels_with_tables(), 1);
+  EXPECT_GT(statistics->Get(Ticker::kMergesDownForSeeks), 0u);
+  for (uint64_t i = 0; i < 20000; i += 37) {
+    const std::string value = GetOr(db.get(), NumberedKey(i));
+    EXPECT_TRUE(value == "(none)" || value == ValueOf(i, 1)) << value;
+  }
 }
 
 // Fails if a change of style loses data, or is refused where the tree allows it.

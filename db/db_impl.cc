@@ -1,6 +1,7 @@
 #include "db/db_impl.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "dLSM/pinnable_slice.h"
@@ -223,6 +224,7 @@ Iterator* DbImpl::NewIterator(const ReadOptions& options) {
   if (options.iterate_upper_bound != nullptr) {
     iterator_options.upper_bound = *options.iterate_upper_bound;
   }
+  iterator_options.counts_seeks = point.view->version->levels().front().sentinel().index->oldest();
   return NewDbIterator(comparator_, NewEntryIterator(*point.view, options), iterator_options,
                        point.view, statistics_)
       .release();
@@ -236,7 +238,10 @@ std::unique_ptr<Iterator> DbImpl::NewEntryIterator(const ReadView& view,
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
     sources.push_back(memtable->NewIterator());
   }
-  for (const Level& level : view.version->levels()) {
+  const std::vector<Level>& levels = view.version->levels();
+  AddGuardSources(comparator_, levels.front().sentinel(), read_options, queue_pairs_.get(),
+                  &sources);
+  for (const Level& level : std::span(levels).subspan(1)) {
     if (level.empty()) continue;
     AddLevelSources(comparator_, level, read_options, queue_pairs_.get(), &sources);
   }

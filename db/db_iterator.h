@@ -9,6 +9,7 @@
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
+#include "db/table.h"
 #include "table/internal_key.h"
 
 namespace dlsm {
@@ -17,6 +18,8 @@ struct DbIteratorOptions {
   SequenceNumber sequence = kSequenceNumberMax;
   std::optional<Slice> lower_bound;
   std::optional<Slice> upper_bound;
+  // Told in the end how many seeks there were; what keeps the entries keeps it. May be null.
+  const Table* counts_seeks = nullptr;
 };
 
 // `entries` is over internal keys; `holder` keeps alive what they lie in.

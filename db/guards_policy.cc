@@ -11,7 +11,9 @@
 //   3. In the deepest level that has tables, a guard is merged in place: all of it when it is full
 //      or its newer runs outweigh the oldest; only the newer runs where they are small beside that.
 //      A merge from above that would make such a merge due takes the guard along.
-//   4. A guard that seeks visit is merged in place when they have cost as much as the merge will.
+//   4. A guard that seeks visit is merged in place when they have cost as much as the merge will;
+//      one that has but one run left, into the deepest level, with what lies there, by the same
+//      reckoning. So what is only read comes to be one level, one run, range by range.
 //   5. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
 //      next, which is how a deeper level comes into use.
 //
@@ -47,7 +49,8 @@ class GuardsPolicy final : public MergePolicy {
     for (const Candidate& candidate : candidates) {
       std::optional<MergePick> pick =
           candidate.down
-              ? PickDown(version, busy, candidate.level, *candidate.guard, /*take_all=*/false)
+              ? PickDown(version, busy, candidate.level, *candidate.guard,
+                         /*take_all=*/candidate.for_seeks)
               : PickInPlace(version, busy, candidate.level, *candidate.guard, candidate.for_seeks);
       if (!pick.has_value()) continue;
       pick->for_seeks = candidate.for_seeks;
@@ -132,7 +135,11 @@ class GuardsPolicy final : public MergePolicy {
     const Guard& guard = version.levels()[0].sentinel();
     const double score =
         static_cast<double>(guard.tables.size()) / static_cast<double>(config_.level0_trigger);
-    if (score >= 1) candidates->push_back({score, 0, &guard, true});
+    if (score >= 1) {
+      candidates->push_back({score, 0, &guard, true});
+    } else if (Worn(guard, guard.index->runs(), EntriesOf(guard.tables))) {
+      candidates->push_back({score, 0, &guard, true, true});
+    }
   }
 
   void CollectGuards(const Version& version, size_t level,
@@ -152,8 +159,10 @@ class GuardsPolicy final : public MergePolicy {
         largest = guard;
         largest_bytes = bytes;
       }
-      if (score < 1 && WornBySeeks(*guard, runs.size())) {
+      if (score < 1 && Worn(*guard, runs.size() - 1, EntriesOf(guard->tables))) {
         candidates->push_back({score, level, guard, false, true});
+      } else if (score < 1 && level < bottom && WornDown(version, level, *guard)) {
+        candidates->push_back({score, level, guard, true, true});
       } else if (level < bottom) {
         if (score >= 1) candidates->push_back({score, level, guard, true});
       } else if (runs.size() > 1 && (score >= 1 || Outweighed(bytes, BytesOf(runs.back())))) {
@@ -172,15 +181,35 @@ class GuardsPolicy final : public MergePolicy {
            newer >= oldest_bytes / 100 * config_.newer_percent_max;
   }
 
-  // Each seek has looked at one run for each that a merge would leave. To look at a run costs as
-  // much as to merge a few records, and several kilobytes of prefetch on the wire besides.
-  static bool WornBySeeks(const Guard& guard, size_t runs) {
+  static uint64_t EntriesOf(const std::vector<TableRef>& tables) {
+    uint64_t entries = 0;
+    for (const TableRef& table : tables) entries += table->meta().entries;
+    return entries;
+  }
+
+  // Whether the guard's seeks have cost as much as a merge of `entries` would, after which each
+  // would look at `runs_saved` fewer. To look at a run costs as much as to merge a few records, and
+  // several kilobytes of prefetch on the wire besides.
+  static bool Worn(const Guard& guard, size_t runs_saved, uint64_t entries) {
     constexpr uint64_t kRecordsPerLook = 8;
     constexpr uint64_t kSeeksMin = 16;
-    uint64_t entries = 0;
-    for (const TableRef& table : guard.tables) entries += table->meta().entries;
+    if (runs_saved == 0 || guard.tables.empty()) return false;
     const uint64_t seeks = guard.tables.back()->seeks();
-    return runs > 1 && seeks >= kSeeksMin && seeks * (runs - 1) * kRecordsPerLook >= entries;
+    return seeks >= kSeeksMin && seeks * runs_saved * kRecordsPerLook >= entries;
+  }
+
+  // Whether seeks make it worth while to merge the guard into what the next level has there, which
+  // is the deepest or has nothing there.
+  static bool WornDown(const Version& version, size_t level, const Guard& guard) {
+    const uint64_t entries = EntriesOf(guard.tables);
+    if (!Worn(guard, CountRuns(version.comparator(), guard.tables), entries)) return false;
+    const KeyRange hull = HullOf(version.comparator(), guard.tables);
+    const Slice begin = hull.smallest;
+    const Slice end = hull.largest;
+    const std::vector<TableRef> below =
+        version.levels()[level + 1].Overlapping(version.comparator(), &begin, &end);
+    if (level + 1 < Bottom(version)) return below.empty();
+    return Worn(guard, CountRuns(version.comparator(), guard.tables), entries + EntriesOf(below));
   }
 
   static bool HoldsSome(const InternalKeyComparator& comparator, const Guard& guard,

@@ -29,6 +29,7 @@ TEST(GuardsPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.level_count = 2 + seed % 4;
     config.sequential = seed % 7 == 0;
     config.key_count = seed % 3 == 0 ? 1000 : 120;
+    config.seeks = seed % 2 == 0;
     PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
     EXPECT_LT(simulation.version().levels()[0].table_count(), 2u);
@@ -104,6 +105,39 @@ TEST(GuardsPolicyTest, EmptyGuardsGo) {
   ASSERT_TRUE(simulation.CompactAll());
   ASSERT_TRUE(simulation.Run(4));
   EXPECT_LT(count(), before / 2);
+}
+
+// Fails if what is only sought in does not become one run in one level, or what nobody seeks in is
+// merged.
+TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
+  PolicySimulation::Config config;
+  config.key_count = 3000;
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  ASSERT_TRUE(simulation.Run(301));
+  const auto runs = [&] {
+    size_t most = 0;
+    for (const Level& level : simulation.version().levels()) {
+      size_t of_level = 0;
+      for (const Guard* guard : level.AllGuards()) {
+        of_level = std::max(of_level, CountRuns(simulation.version().comparator(), guard->tables));
+      }
+      most += of_level;
+    }
+    return most;
+  };
+  ASSERT_GT(runs(), 3u);
+  const size_t merges = simulation.merges_done();
+  ASSERT_TRUE(simulation.Run(0));
+  EXPECT_EQ(simulation.merges_done(), merges);
+  for (int round = 0; round < 10; ++round) {
+    for (const Level& level : simulation.version().levels()) {
+      for (const Guard* guard : level.AllGuards()) {
+        if (!guard->tables.empty()) guard->tables.back()->CountSeeks(100000);
+      }
+    }
+    ASSERT_TRUE(simulation.Run(0));
+  }
+  EXPECT_EQ(runs(), 1u);
 }
 
 // Fails if level 0 waits for its trigger in vain, or a merge starts before.

@@ -42,7 +42,7 @@ class LevelIterator final : public TableIterator {
   void Seek(const Slice& target) override {
     OpenFor(target);
     const GuardIndex& guard = *GuardAt(index_).index;
-    if (guard.runs() > 1) guard.oldest()->CountSeek();
+    if (guard.oldest() != nullptr) guard.oldest()->CountSeeks(1);
     open_->Seek(target);
     SkipForward();
   }
@@ -127,14 +127,18 @@ class LevelIterator final : public TableIterator {
 void AddLevelSources(const InternalKeyComparator& comparator, const Level& level,
                      const TableReadOptions& options, QueuePairs* queue_pairs,
                      std::vector<MergingSource>* sources) {
-  if (!level.guards().empty()) {
-    std::unique_ptr<TableIterator> guards =
-        std::make_unique<LevelIterator>(comparator, level, options, queue_pairs);
-    sources->emplace_back(std::move(guards));
-    return;
+  if (level.guards().empty() && level.sentinel().order == Guard::Order::kByKey) {
+    return AddGuardSources(comparator, level.sentinel(), options, queue_pairs, sources);
   }
-  for (std::unique_ptr<TableIterator>& run :
-       OpenGuard(comparator, level.sentinel(), options, queue_pairs)) {
+  std::unique_ptr<TableIterator> guards =
+      std::make_unique<LevelIterator>(comparator, level, options, queue_pairs);
+  sources->emplace_back(std::move(guards));
+}
+
+void AddGuardSources(const InternalKeyComparator& comparator, const Guard& guard,
+                     const TableReadOptions& options, QueuePairs* queue_pairs,
+                     std::vector<MergingSource>* sources) {
+  for (std::unique_ptr<TableIterator>& run : OpenGuard(comparator, guard, options, queue_pairs)) {
     sources->emplace_back(std::move(run));
   }
 }

@@ -10,9 +10,14 @@
 
 namespace dlsm {
 
-// Adds what walks the level's tables, over internal keys: one source for all guards, or one for
-// each run where there are no guards. The level and `queue_pairs` outlive the sources.
+// Adds what walks the level's tables, over internal keys: one source, which counts the seeks in
+// each guard. The level and `queue_pairs` outlive the source.
 void AddLevelSources(const InternalKeyComparator& comparator, const Level& level,
+                     const TableReadOptions& options, QueuePairs* queue_pairs,
+                     std::vector<MergingSource>* sources);
+
+// The same for one guard: a source for each run. Seeks are not counted.
+void AddGuardSources(const InternalKeyComparator& comparator, const Guard& guard,
                      const TableReadOptions& options, QueuePairs* queue_pairs,
                      std::vector<MergingSource>* sources);
 

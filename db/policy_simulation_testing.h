@@ -31,6 +31,7 @@ class PolicySimulation {
     uint64_t key_count = 120;
     bool sequential = false;  // Keys are written in order, over and over.
     bool deletions = true;
+    bool seeks = false;
     size_t keys_per_flush = 12;
     uint64_t record_bytes = 10;
     size_t records_per_table_max = 12;
@@ -61,6 +62,7 @@ class PolicySimulation {
         ADD_FAILURE() << "merges do not come to an end";
         return false;
       }
+      if (config_.seeks && random_.OneIn(3)) Seek();
       const uint64_t dice = random_.Uniform(3);
       if (dice == 0 && flushes > 0 && version_->levels()[0].table_count() < 20) {
         Flush();
@@ -128,6 +130,14 @@ class PolicySimulation {
         config_.sequential ? next_key_++ % config_.key_count : random_.Uniform(config_.key_count);
     std::string digits = std::to_string(number);
     return std::string(5 - digits.size(), '0') + digits;
+  }
+
+  // So often, in some guard, that it would be merged if there is anything to gain.
+  void Seek() {
+    const Level& level = version_->levels()[random_.Uniform(version_->levels().size())];
+    const std::vector<const Guard*> guards = level.AllGuards();
+    const Guard& guard = *guards[random_.Uniform(guards.size())];
+    if (!guard.tables.empty()) guard.tables.back()->CountSeeks(1000);
   }
 
   TableRef MakeTable(const Contents& contents) {

@@ -30,9 +30,9 @@ class Table {
   Slice smallest() const { return meta().smallest; }
   Slice largest() const { return meta().largest; }
 
-  // A seek had to look at this table's guard, which has several runs. Counted in the oldest table
-  // of the guard, for merges that seeks ask for; orders nothing.
-  void CountSeek() const { seeks_.fetch_add(1, std::memory_order_relaxed); }
+  // Seeks had to look at this table's guard. Counted in the oldest table of the guard, for merges
+  // that seeks ask for; orders nothing.
+  void CountSeeks(uint64_t seeks) const { seeks_.fetch_add(seeks, std::memory_order_relaxed); }
   uint64_t seeks() const { return seeks_.load(std::memory_order_relaxed); }
 
   // The table has left the current version, or never entered one.

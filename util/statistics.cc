@@ -42,6 +42,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.merge.tables",
     "dlsm.merges.in.place",
     "dlsm.merges.for.seeks",
+    "dlsm.merges.down.for.seeks",
     "dlsm.stall.micros.memtables",
     "dlsm.stall.micros.level0",
     "dlsm.stall.micros.components",
