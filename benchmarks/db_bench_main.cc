@@ -109,10 +109,10 @@ DEFINE_bool(verify_checksum, false, "Verify checksums on reads");
 
 DEFINE_string(table_format, "byte", "dlsm: byte or block");
 DEFINE_string(compaction_style, "leveled", "dlsm: see CompactionStyle in options.h");
-DEFINE_int32(max_tables_per_guard, 8, "dlsm: sorted runs of a guard that start a merge");
+DEFINE_int32(max_tables_per_guard, 16, "dlsm: sorted runs of a guard that start a merge");
 DEFINE_int32(guard_bits, 0, "dlsm: trailing zero bits of the hash of guards; 0: by table size");
 DEFINE_int32(num_levels, 7, "dlsm: levels of the tree");
-DEFINE_int32(max_size_amplification_percent, 100,
+DEFINE_int32(max_size_amplification_percent, 200,
              "dlsm: bytes of newer runs that start a merge with the oldest, in percent of it");
 DEFINE_string(
     merge_scheduler, "greedy",

@@ -42,10 +42,10 @@ struct EngineOptions {
   bool slow_down_writes = false;
   size_t merge_schedule = 2;  // A MergeSchedule.
   uint64_t compaction_bandwidth = 0;
-  int max_tables_per_guard = 8;
+  int max_tables_per_guard = 16;
   int guard_bits = 0;
   int num_levels = 7;
-  int max_size_amplification_percent = 100;
+  int max_size_amplification_percent = 200;
 
   bool block_based = false;
   size_t compaction_place = 0;  // A CompactionPlace.

@@ -174,10 +174,11 @@ class GuardsPolicy final : public MergePolicy {
     if (fill > 1 && can_go_down) candidates->push_back({fill, level, largest, true});
   }
 
-  // Whether what is newer than the oldest run is too much beside it.
+  // Whether what is newer than the oldest run is too much beside it. Where there is little of both,
+  // as while a level is first filled, that is not worth a merge.
   bool Outweighed(uint64_t bytes, uint64_t oldest_bytes) const {
     const uint64_t newer = bytes - oldest_bytes;
-    return newer >= config_.table_bytes_max &&
+    return newer >= std::max<uint64_t>(config_.runs_max / 8, 1) * config_.table_bytes_max &&
            newer >= oldest_bytes / 100 * config_.newer_percent_max;
   }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "db/merge_policies.h"
 #include "db/merge_policy.h"
 #include "db/policy_simulation_testing.h"
 
@@ -138,6 +139,23 @@ TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
     ASSERT_TRUE(simulation.Run(0));
   }
   EXPECT_EQ(runs(), 1u);
+}
+
+// Fails if level 0 is merged long before it is as full as other guards, or stops writers before
+// that; or if other styles are concerned.
+TEST(GuardsPolicyTest, LevelZeroIsAGuardLikeOthers) {
+  Options options;
+  options.compaction_style = CompactionStyle::kGuards;
+  options.max_tables_per_guard = 20;
+  EXPECT_EQ(Level0TriggersOf(options).merge, 20u);
+  EXPECT_EQ(Level0TriggersOf(options).stop, 40u);
+  options.level0_file_num_compaction_trigger = 30;
+  options.level0_stop_writes_trigger = 90;
+  EXPECT_EQ(Level0TriggersOf(options).merge, 30u);
+  EXPECT_EQ(Level0TriggersOf(options).stop, 90u);
+  options.compaction_style = CompactionStyle::kLeveled;
+  options.level0_file_num_compaction_trigger = 4;
+  EXPECT_EQ(Level0TriggersOf(options).merge, 4u);
 }
 
 // Fails if level 0 waits for its trigger in vain, or a merge starts before.

@@ -1,6 +1,7 @@
 // The policies there are, by Options::compaction_style.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "dLSM/options.h"
@@ -8,7 +9,15 @@
 
 namespace dlsm {
 
-// The options have been checked.
+// All options have been checked.
+
+// How many tables in level 0 start a merge, and how many stop writers.
+struct Level0Triggers {
+  size_t merge;
+  size_t stop;
+};
+Level0Triggers Level0TriggersOf(const Options& options);
+
 std::unique_ptr<MergePolicy> NewMergePolicy(const Options& options);
 
 }  // namespace dlsm

@@ -206,7 +206,7 @@ Background::Config DbImpl::BackgroundConfig() const {
   config.flush_threads = options_.max_background_flushes;
   config.merge_threads = options_.max_background_compactions;
   config.constraint = options_.component_constraint;
-  config.level0_stop_trigger = static_cast<size_t>(options_.level0_stop_writes_trigger);
+  config.level0_stop_trigger = Level0TriggersOf(options_).stop;
   config.components_max = static_cast<size_t>(options_.max_components);
   config.slow_down_writes = options_.slow_down_writes;
   config.memtable_bytes = options_.write_buffer_size;

@@ -132,14 +132,16 @@ struct Options {
   uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
   double max_bytes_for_level_multiplier = 10;
   int num_levels = 7;
-  // kGuards: how many sorted runs a guard may have before it is merged.
-  int max_tables_per_guard = 8;
+  // kGuards: how many sorted runs a guard may have before it is merged. Level 0 is a guard like any
+  // other: its own triggers, and max_bytes_for_level_base, count where they are larger than what
+  // follows from this and from the size of memtables.
+  int max_tables_per_guard = 16;
   // kGuards: trailing zero bits of the hash of a key that may start a guard; 0: as many as make for
   // eight such keys in a table.
   int guard_bits = 0;
   // Styles that keep several sorted runs of the same keys: how many percent of the oldest run the
   // newer ones may have.
-  int max_size_amplification_percent = 100;
+  int max_size_amplification_percent = 200;
   // Writers that wait for memory this long without any progress of flushes get Busy.
   uint64_t write_stall_timeout_ms = 30000;
 
