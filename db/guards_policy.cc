@@ -165,7 +165,8 @@ class GuardsPolicy final : public MergePolicy {
         candidates->push_back({score, level, guard, true, true});
       } else if (level < bottom) {
         if (score >= 1) candidates->push_back({score, level, guard, true});
-      } else if (runs.size() > 1 && (score >= 1 || Outweighed(bytes, BytesOf(runs.back())))) {
+      } else if (runs.size() > 1 &&
+                 (score >= 1 || Outweighed(level, bytes, BytesOf(runs.back())))) {
         // It is not worth while to merge in place what is going to move down anyway.
         const bool down = score >= 1 && fill >= 0.5 && can_go_down;
         candidates->push_back({score, level, guard, down});
@@ -174,11 +175,12 @@ class GuardsPolicy final : public MergePolicy {
     if (fill > 1 && can_go_down) candidates->push_back({fill, level, largest, true});
   }
 
-  // Whether what is newer than the oldest run is too much beside it. Where there is little of both,
-  // as while a level is first filled, that is not worth a merge.
-  bool Outweighed(uint64_t bytes, uint64_t oldest_bytes) const {
+  // Whether what is newer than the oldest run is too much beside it. Where there is little of both
+  // that is not worth a merge, least of all in level 1: if there is ever more, it moves down.
+  bool Outweighed(size_t level, uint64_t bytes, uint64_t oldest_bytes) const {
+    const uint64_t tables_min = config_.runs_max / (level == 1 ? 4 : 8);
     const uint64_t newer = bytes - oldest_bytes;
-    return newer >= std::max<uint64_t>(config_.runs_max / 8, 1) * config_.table_bytes_max &&
+    return newer >= std::max<uint64_t>(tables_min, 1) * config_.table_bytes_max &&
            newer >= oldest_bytes / 100 * config_.newer_percent_max;
   }
 
@@ -252,8 +254,9 @@ class GuardsPolicy final : public MergePolicy {
       const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, below->tables);
       // It does not keep up: its merge comes first.
       if (!deepest && runs.size() >= 2 * config_.runs_max) return std::nullopt;
-      const bool due = runs.size() + 1 >= config_.runs_max ||
-                       Outweighed(BytesOf(below->tables) + piece, BytesOf(runs.back()));
+      const bool due =
+          runs.size() + 1 >= config_.runs_max ||
+          Outweighed(pick.target_level, BytesOf(below->tables) + piece, BytesOf(runs.back()));
       if (!deepest || !(due || take_all) || AnyBusy(below->tables, busy) ||
           !Overlap(comparator, pick.inputs, *below)) {
         continue;
