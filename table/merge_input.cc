@@ -14,7 +14,8 @@ MergeInput::MergeInput(const MergeOptions& options, const std::vector<TableRun>&
   const LookupKey begin(options.begin, kSequenceNumberMax);
   for (const TableRun& run : runs) {
     if (run.empty()) continue;
-    runs_.push_back(NewRunIterator(comparator_, RunView{run, nullptr, Slice()}, read_options, queue_pairs));
+    runs_.push_back(
+        NewRunIterator(comparator_, RunView{run, nullptr, Slice()}, read_options, queue_pairs));
     if (options.has_begin) {
       runs_.back()->Seek(begin.internal_key());
     } else {

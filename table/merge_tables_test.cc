@@ -428,7 +428,8 @@ TEST_P(MergeTablesTest, MergingIteratorWalksTheUnion) {
     const InternalKeyComparator order(comparator());
     std::vector<MergingSource> sources;
     for (const TableRun& run : runs_) {
-      sources.push_back(NewRunIterator(order, RunView{run, nullptr, Slice()}, TableReadOptions(), &queue_pairs_));
+      sources.push_back(
+          NewRunIterator(order, RunView{run, nullptr, Slice()}, TableReadOptions(), &queue_pairs_));
     }
     const auto iterator = NewMergingIterator(order, std::move(sources));
     size_t at = 0;
