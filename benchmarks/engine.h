@@ -165,9 +165,10 @@ class Engine {
   virtual Status Flush() = 0;
   virtual Status Compact() = 0;
   virtual Status WaitForBackgroundWork() = 0;
-  // Whether all merges get the same share of the bandwidth, instead of what the options say. A
-  // store that has no such choice leaves things as they are.
-  virtual Status ScheduleMergesFairly(bool /*fairly*/) { return Status::OK(); }
+  // Whether all merges get the same share of the bandwidth, and leveled ones take no more of level
+  // 0 at a time than makes one due, instead of what the options say: then no merge is put off, and
+  // none is cheaper because it is late. A store that has no such choice leaves things as they are.
+  virtual Status ScheduleMergesSustainably(bool /*sustainably*/) { return Status::OK(); }
   virtual EngineCounters Counters() = 0;
   // Cheap enough to be asked every second beside the workload. Empty if the store does not tell.
   virtual std::vector<StallTotal> Stalls() { return {}; }

@@ -163,16 +163,20 @@ class DlsmEngine : public Engine {
   Status WaitForBackgroundWork() override { return db_->WaitForBackgroundWork(); }
 
   // On both sides. What was in force before is what the memory node says, not what options say.
-  Status ScheduleMergesFairly(bool fairly) override {
+  Status ScheduleMergesSustainably(bool sustainably) override {
     const std::string kHere = "merge_scheduler";
     const std::string kThere = "memory_node_merge_scheduler";
-    if (!fairly) return db_->SetOptions(std::exchange(schedules_before_, {}));
+    const std::string kWidth = "max_level0_tables_per_merge";
+    if (!sustainably) return db_->SetOptions(std::exchange(schedules_before_, {}));
+    schedules_before_[kWidth] = "0";
     std::istringstream lines(Text("dlsm.merge-schedule"));
     std::string name, value;
     while (lines >> name >> value) {
       if (name == kHere || name == kThere) schedules_before_[name] = value;
     }
-    return db_->SetOptions({{kHere, "fair"}, {kThere, "fair"}});
+    return db_->SetOptions({{kHere, "fair"},
+                            {kThere, "fair"},
+                            {kWidth, std::to_string(options_.level0_file_num_compaction_trigger)}});
   }
 
   EngineCounters Counters() override {

@@ -190,26 +190,26 @@ uint64_t PhaseOutcome::BacklogMax() const {
 
 // What a store sustains when no merge is put off for others: otherwise a testing phase counts
 // writes whose merges it has left undone.
-class TwoPhase::FairMerges {
+class TwoPhase::SustainableMerges {
  public:
-  explicit FairMerges(Engine& engine) : engine_(engine) {}
-  ~FairMerges() {
+  explicit SustainableMerges(Engine& engine) : engine_(engine) {}
+  ~SustainableMerges() {
     // After an error, which is the one to tell.
-    if (fair_) static_cast<void>(engine_.ScheduleMergesFairly(false).ok());
+    if (active_) static_cast<void>(engine_.ScheduleMergesSustainably(false).ok());
   }
   Status Begin() {
-    Status status = engine_.ScheduleMergesFairly(true);
-    fair_ = status.ok();
+    Status status = engine_.ScheduleMergesSustainably(true);
+    active_ = status.ok();
     return status;
   }
   Status End() {
-    fair_ = false;
-    return engine_.ScheduleMergesFairly(false);
+    active_ = false;
+    return engine_.ScheduleMergesSustainably(false);
   }
 
  private:
   Engine& engine_;
-  bool fair_ = false;
+  bool active_ = false;
 };
 
 TwoPhase::TwoPhase(const Workload& workload, const BenchOptions& options, Engine& engine,
@@ -246,8 +246,8 @@ Status TwoPhase::Run(BenchResult* result) {
 
 Status TwoPhase::RunTesting(TwoPhaseOutcome* outcome) {
   const TwoPhaseOptions& options = options_.two_phase;
-  FairMerges fair(engine_);
-  Status status = fair.Begin();
+  SustainableMerges merges(engine_);
+  Status status = merges.Begin();
   if (status.ok() && options.warmup_seconds > 0) {
     PhaseOutcome ignored;
     status = RunClosed(options.warmup_seconds, "warmup", &ignored);
@@ -256,7 +256,7 @@ Status TwoPhase::RunTesting(TwoPhaseOutcome* outcome) {
   if (status.ok()) status = RunClosed(options.testing_seconds, "testing", &testing);
   const auto written = SteadyClock::now();
   if (status.ok()) status = engine_.WaitForBackgroundWork();
-  if (status.ok()) status = fair.End();
+  if (status.ok()) status = merges.End();
   if (!status.ok()) return status;
   outcome->testing_seconds_to_quiet = SecondsSince(written);
   const uint64_t completed = testing.latencies.completed_in_time;

@@ -3,7 +3,8 @@
 //
 // 1. Testing phase: threads write in a closed loop. After a warm-up, the writes completed in
 //    --testing_seconds are the maximum throughput. The store is then left alone until it is quiet.
-//    All of this with merges scheduled fairly, where the store has a choice.
+//    All of this with merges scheduled fairly, and leveled merges out of level 0 no wider than what
+//    makes one due, where the store has a choice.
 // 2. Running phase: writes arrive in an open loop at a share of that throughput, for
 //    --running_seconds; then the backlog is worked off. If latencies stay low, the store sustains
 //    it.
@@ -65,7 +66,7 @@ class TwoPhase {
 
  private:
   class Phase;
-  class FairMerges;
+  class SustainableMerges;
 
   Status RunTesting(TwoPhaseOutcome* outcome);
   Status RunClosed(double seconds, const char* name, PhaseOutcome* outcome);

@@ -35,16 +35,16 @@ class StallingEngine : public MapEngine {
     return {{"test", stalled_micros_.load(), {}}, {"counted", {}, 7}};
   }
   TreeState Tree() override { return TreeOfLevels({3, 0, 5}); }
-  Status ScheduleMergesFairly(bool fairly) override {
-    schedules_.push_back(fairly ? "fair" : "as before");
-    return fairly ? cannot_be_fair : Status::OK();
+  Status ScheduleMergesSustainably(bool sustainably) override {
+    schedules_.push_back(sustainably ? "fair" : "as before");
+    return sustainably ? cannot_be_sustainable : Status::OK();
   }
   Status WaitForBackgroundWork() override {
     schedules_.push_back("quiet");
     return Status::OK();
   }
   std::vector<std::string> schedules_;
-  Status cannot_be_fair;
+  Status cannot_be_sustainable;
 
  private:
   std::atomic<uint64_t> puts_{0};
@@ -123,8 +123,8 @@ TEST_F(TwoPhaseTest, OnlyTheTestingPhaseMergesFairly) {
 }
 
 // Fails if a measurement goes on that is not the one that was asked for.
-TEST_F(TwoPhaseTest, AStoreThatCannotMergeFairlyIsNotMeasured) {
-  engine_.cannot_be_fair = Status::IOError("gone");
+TEST_F(TwoPhaseTest, AStoreThatCannotScheduleSoIsNotMeasured) {
+  engine_.cannot_be_sustainable = Status::IOError("gone");
   BenchRunner runner(options_, "map", engine_);
   ASSERT_TRUE(runner.Open().ok());
   EXPECT_TRUE(runner.Run(*FindWorkload("twophase")).status.IsIOError());

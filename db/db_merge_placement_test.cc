@@ -197,6 +197,7 @@ TEST_F(SetOptionsTest, WhatCannotBeIsRefusedAsAWhole) {
                                                        {"compaction_bandwidth", "-1"},
                                                        {"compaction_bandwidth", "12x"},
                                                        {"memory_node_compaction_bandwidth", ""},
+                                                       {"max_level0_tables_per_merge", "many"},
                                                        {"write_buffer_size", "1000000"}};
   for (const auto& [name, value] : wrong) {
     const Status status = db_->SetOptions(

@@ -21,7 +21,9 @@ class DbStallTest : public testing::TestWithParam<CompactionStyle> {
     options.compaction_style = GetParam();
     options.compaction_place = CompactionPlace::kComputeNode;
     const bool rewrites_all = GetParam() == CompactionStyle::kFullLeveling;
-    options.compaction_bandwidth = uint64_t{rewrites_all ? 64u : 10u} << 20;
+    const bool rewrites_little = GetParam() == CompactionStyle::kGuards;
+    options.compaction_bandwidth = uint64_t{rewrites_all ? 64u : rewrites_little ? 3u : 10u} << 20;
+    options.max_tables_per_guard = 3;
     options.component_constraint = ComponentConstraint::kGlobal;
     options.level0_stop_writes_trigger = 1000;
     return options;

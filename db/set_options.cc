@@ -23,6 +23,7 @@ struct ScheduleChange {
 struct Changes {
   ScheduleChange here;
   ScheduleChange memory_node;
+  std::optional<uint64_t> level0_tables_per_merge;
 };
 
 Status ParseSchedule(const std::string& name, std::optional<MergeSchedule>* schedule) {
@@ -30,16 +31,16 @@ Status ParseSchedule(const std::string& name, std::optional<MergeSchedule>* sche
   return schedule->has_value() ? Status::OK() : UnknownMergeSchedule(name);
 }
 
-Status ParseBytes(const std::string& name, const std::string& text,
-                  std::optional<uint64_t>* bytes) {
+Status ParseLimit(const std::string& name, const std::string& text, const char* unit,
+                  std::optional<uint64_t>* limit) {
   uint64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, value);
   if (parsed.ec != std::errc() || parsed.ptr != end) {
     return Status::InvalidArgument(name + " \"" + text + "\"",
-                                   "use a number of bytes; 0: no limit");
+                                   std::string("use a number of ") + unit + "; 0: no limit");
   }
-  *bytes = value;
+  *limit = value;
   return Status::OK();
 }
 
@@ -48,16 +49,19 @@ Status Parse(const std::unordered_map<std::string, std::string>& options, Change
     if (name == "merge_scheduler") {
       DLSM_RETURN_IF_ERROR(ParseSchedule(value, &changes->here.schedule));
     } else if (name == "compaction_bandwidth") {
-      DLSM_RETURN_IF_ERROR(ParseBytes(name, value, &changes->here.bytes_per_second));
+      DLSM_RETURN_IF_ERROR(ParseLimit(name, value, "bytes", &changes->here.bytes_per_second));
     } else if (name == "memory_node_merge_scheduler") {
       DLSM_RETURN_IF_ERROR(ParseSchedule(value, &changes->memory_node.schedule));
     } else if (name == "memory_node_compaction_bandwidth") {
-      DLSM_RETURN_IF_ERROR(ParseBytes(name, value, &changes->memory_node.bytes_per_second));
+      DLSM_RETURN_IF_ERROR(
+          ParseLimit(name, value, "bytes", &changes->memory_node.bytes_per_second));
+    } else if (name == "max_level0_tables_per_merge") {
+      DLSM_RETURN_IF_ERROR(ParseLimit(name, value, "tables", &changes->level0_tables_per_merge));
     } else {
       return Status::InvalidArgument(
           "option \"" + name + "\" cannot change while the database is open",
-          "those that can are merge_scheduler, compaction_bandwidth, memory_node_merge_scheduler "
-          "and memory_node_compaction_bandwidth");
+          "those that can are merge_scheduler, compaction_bandwidth, memory_node_merge_scheduler, "
+          "memory_node_compaction_bandwidth and max_level0_tables_per_merge");
     }
   }
   return Status::OK();
@@ -93,6 +97,9 @@ Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& op
   if (changes.here.schedule.has_value()) scheduler.SetSchedule(*changes.here.schedule);
   if (changes.here.bytes_per_second.has_value()) {
     scheduler.SetBudget(*changes.here.bytes_per_second);
+  }
+  if (changes.level0_tables_per_merge.has_value()) {
+    background_->LimitLevel0Merges(static_cast<size_t>(*changes.level0_tables_per_merge));
   }
   return Status::OK();
 }

@@ -40,7 +40,11 @@ class CallLedger {
   // Relaxed: counts order nothing.
   static void Add(Counter& counter, uint64_t n) { counter.fetch_add(n, std::memory_order_relaxed); }
   static uint64_t Get(const Counter& counter) { return counter.load(std::memory_order_relaxed); }
-  Counters& At(Method method) { return counters_[static_cast<size_t>(method)]; }
+  // Method 0, which there is not, stands for all that this version does not know.
+  Counters& At(Method method) {
+    const auto number = static_cast<size_t>(method);
+    return counters_[number < kMethodCount ? number : 0];
+  }
 
   std::array<Counters, kMethodCount> counters_;
 };
