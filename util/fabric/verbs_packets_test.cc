@@ -2,11 +2,13 @@
 // a soft-RoCE device, whose driver counts packets; skipped without one.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/verbs_connect.h"
@@ -57,6 +59,8 @@ class VerbsPacketsTest : public testing::Test {
     return value;
   }
   Packets Now() const {
+    // The kernel answers with what it has read in the last 10 ms.
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
     Packets now;
     now.sent = Counter("sent_pkts");
     now.received = Counter("rcvd_pkts");
