@@ -43,6 +43,13 @@ double Share(size_t used, size_t limit) {
   return static_cast<double>(used) / static_cast<double>(std::max<size_t>(limit, 1));
 }
 
+// As if `expected` were half of the limit. Where no more is used no merge is due, so nothing is to
+// be waited for, however near the limit is.
+double ShareBeyond(size_t expected, size_t used, size_t limit) {
+  if (used <= expected || limit <= expected) return 0;
+  return 0.5 + 0.5 * Share(used - expected, limit - expected);
+}
+
 std::chrono::milliseconds PauseAfter(int failures) {
   constexpr int kFirstMs = 50;
   constexpr int kMostMs = 2000;
@@ -102,12 +109,12 @@ void Background::UpdateGate() {
   if (config_.constraint == ComponentConstraint::kLocal) {
     const size_t level0 = version->levels()[0].table_count();
     gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);
-    share = Share(level0, config_.level0_stop_trigger);
+    share = ShareBeyond(config_.level0_merge_trigger, level0, config_.level0_stop_trigger);
   } else {
     const size_t components = CountComponents(*version);
-    const size_t max = LimitsOf(*version).max;
-    gate_->Set(StallReason::kComponents, components >= max);
-    share = Share(components, max);
+    const ComponentLimits limits = LimitsOf(*version);
+    gate_->Set(StallReason::kComponents, components >= limits.max);
+    share = ShareBeyond(limits.expected, components, limits.max);
   }
   gate_->Set(StallReason::kMemory, store_->memory()->full());
   if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());

@@ -37,6 +37,7 @@ class Background {
     int flush_threads = 2;
     int merge_threads = 2;
     ComponentConstraint constraint = ComponentConstraint::kLocal;
+    size_t level0_merge_trigger = 4;  // kLocal.
     size_t level0_stop_trigger = 24;  // kLocal.
     size_t components_max = 0;        // kGlobal; 0: twice the expected number.
     bool slow_down_writes = false;
@@ -116,8 +117,8 @@ class Background {
   Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutcome(Failures Background::*failures, const Status& status) LOCKS_EXCLUDED(mutex_);
   void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
-  // Of the limit that is nearest, how much is used up: of components or level 0, as the gate judges
-  // them, and of memtables. `switched`: a memtable has just become full.
+  // `components_share`: what is used up of the limit on components or level 0, as the gate judges
+  // them; 0 where no merge is due. `switched`: a memtable has just become full.
   void UpdatePace(double components_share, bool switched) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 

@@ -100,5 +100,23 @@ TEST_P(DbStallTest, WritersCanBeSlowedInsteadOfStopped) {
   ASSERT_OK(db->WaitForBackgroundWork());
 }
 
+// Fails if writers are slowed where no merge is due: nothing would ever make them fast again.
+TEST_P(DbStallTest, NobodyIsSlowedWhereNoMergeIsDue) {
+  Options options = node_.With(TinyOptions(), "shm");
+  options.compaction_style = GetParam();
+  options.component_constraint = ComponentConstraint::kGlobal;
+  options.max_components = 1;  // So the limit is one more than the expected number.
+  options.slow_down_writes = true;
+  const auto db = OpenOrDie(options, "db");
+  Write(db.get(), 5000);
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->WaitForBackgroundWork());
+  // What came through of late is next to nothing.
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const uint64_t slowed = db->GetStatistics()->Get(Ticker::kStallMicrosSlowed);
+  Write(db.get(), 200);  // Less than a memtable.
+  EXPECT_EQ(db->GetStatistics()->Get(Ticker::kStallMicrosSlowed), slowed);
+}
+
 }  // namespace
 }  // namespace dlsm

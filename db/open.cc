@@ -206,6 +206,7 @@ Background::Config DbImpl::BackgroundConfig() const {
   config.flush_threads = options_.max_background_flushes;
   config.merge_threads = options_.max_background_compactions;
   config.constraint = options_.component_constraint;
+  config.level0_merge_trigger = Level0TriggersOf(options_).merge;
   config.level0_stop_trigger = Level0TriggersOf(options_).stop;
   config.components_max = static_cast<size_t>(options_.max_components);
   config.slow_down_writes = options_.slow_down_writes;

@@ -126,8 +126,8 @@ struct Options {
   // kGlobal; 0: twice as many as the compaction style makes for where merges keep up. Never less
   // than those and one more.
   int max_components = 0;
-  // Near the limit, and when memtables wait to be flushed, writers are slowed down in proportion
-  // instead of being stopped at it.
+  // When there are more runs (or tables in level 0) than expected, or most memtables wait to be
+  // flushed, writers are slowed down in proportion to what is left, instead of being stopped.
   bool slow_down_writes = false;
   uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
   double max_bytes_for_level_multiplier = 10;
