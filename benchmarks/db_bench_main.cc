@@ -108,7 +108,7 @@ DEFINE_string(compression_type, "none", "none or snappy");
 DEFINE_bool(verify_checksum, false, "Verify checksums on reads");
 
 DEFINE_string(table_format, "byte", "dlsm: byte or block");
-DEFINE_string(compaction_style, "leveled", "dlsm: see CompactionStyle in options.h");
+DEFINE_string(compaction_style, "guards", "dlsm: see CompactionStyle in options.h");
 DEFINE_int32(max_tables_per_guard, 16, "dlsm: sorted runs of a guard that start a merge");
 DEFINE_int32(guard_bits, 0, "dlsm: trailing zero bits of the hash of guards; 0: by table size");
 DEFINE_int32(num_levels, 7, "dlsm: levels of the tree");

@@ -15,6 +15,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kHouseInterval = std::chrono::milliseconds(100);
+// So long after the last memtable was filled.
+constexpr auto kQuietAfter = std::chrono::seconds(1);
 // Who waits for work that fails is told after this many failures in a row.
 constexpr int kFailuresTolerated = 3;
 
@@ -342,8 +344,8 @@ Status Background::Merge(const MergePick& pick) {
   statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
   statistics_->Add(Ticker::kMergeMicros, MicrosSince(start));
   if (pick.in_place()) statistics_->Add(Ticker::kMergesInPlace);
-  if (pick.for_seeks) {
-    statistics_->Add(pick.in_place() ? Ticker::kMergesForSeeks : Ticker::kMergesDownForSeeks);
+  if (pick.for_reads) {
+    statistics_->Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);
   }
   statistics_->Add(Ticker::kMergeCalls, calls);
   statistics_->Add(Ticker::kMergeAllocations, statistics.allocations);
@@ -377,16 +379,19 @@ Status Background::Install(const MergePick& pick, MergeOutcome outcome) {
 
 Status Background::CompactRange(const Slice* begin, const Slice* end) {
   DLSM_RETURN_IF_ERROR(Flush(/*wait=*/true));
-  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-  size_t levels;
-  {
-    port::MutexLock lock(mutex_);
-    levels = policy_->ManualLevels(*version, begin, end);
-  }
-  for (size_t level = 0; level < levels; ++level) {
+  for (size_t level = 0; level < ManualLevels(begin, end); ++level) {
     DLSM_RETURN_IF_ERROR(CompactLevel(level, begin, end));
   }
   return Status::OK();
+}
+
+// Changes while the merges of the levels before go on: others that are under way may put tables
+// deeper than any were when they began.
+size_t Background::ManualLevels(const Slice* begin, const Slice* end) {
+  port::MutexLock lock(mutex_);
+  size_t levels = policy_->ManualLevels(*tree_->views().Current()->version, begin, end);
+  for (const MergePick* merge : merges_) levels = std::max(levels, merge->target_level);
+  return levels;
 }
 
 Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* end) {
@@ -489,11 +494,17 @@ Status Background::Heartbeat() {
   return Status::OK();
 }
 
-// Seeks wake nobody; where there were some, a policy may want to merge what they visited.
+// Reads wake nobody; where there were some, a policy may want to merge what they visited.
 void Background::LookForWornGuards() {
-  const uint64_t seeks = statistics_->Get(Ticker::kSeeks);
+  const uint64_t reads = statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
+  const Tree::MemtableCounts memtables = tree_->Memtables();
   port::MutexLock lock(mutex_);
-  if (std::exchange(seeks_seen_, seeks) != seeks) changed_.SignalAll();
+  if (std::exchange(newest_memtable_seen_, memtables.newest_number) != memtables.newest_number ||
+      memtables.immutable > 0) {
+    quiet_since_ = Clock::now();
+  }
+  policy_->SetQuiet(Clock::now() - quiet_since_ >= kQuietAfter);
+  if (std::exchange(reads_seen_, reads) != reads) changed_.SignalAll();
 }
 
 void Background::KeepHouse() {

@@ -120,6 +120,7 @@ class Background {
   // `components_share`: what is used up of the limit on components or level 0, as the gate judges
   // them; 0 where no merge is due. `switched`: a memtable has just become full.
   void UpdatePace(double components_share, bool switched) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
@@ -152,8 +153,10 @@ class Background {
   Failures flush_failures_ GUARDED_BY(mutex_);
   Failures merge_failures_ GUARDED_BY(mutex_);
   Failures house_failures_ GUARDED_BY(mutex_);
-  uint64_t seeks_seen_ GUARDED_BY(mutex_) =
-      0;  // When merges were last looked for on their account.
+  // When merges were last looked for on account of reads.
+  uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
+  uint64_t newest_memtable_seen_ GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point quiet_since_ GUARDED_BY(mutex_);
 
   port::Mutex stop_mutex_;
   std::vector<std::thread> threads_ GUARDED_BY(stop_mutex_);

@@ -56,6 +56,7 @@ class CandidateList {
     return true;
   }
 
+  uint64_t hash() const { return bits_.hash(); }
   // How many tables were passed over because of their filters.
   uint64_t excluded() const { return excluded_; }
 

@@ -21,7 +21,7 @@ class DbIterator final : public Iterator {
         entries_(std::move(entries)) {}
 
   ~DbIterator() override {
-    if (options_.counts_seeks != nullptr) options_.counts_seeks->CountSeeks(seeks_);
+    if (options_.counts_seeks != nullptr) options_.counts_seeks->CountLooks(seeks_ * kLooksPerSeek);
     statistics_->Add(Ticker::kSeeks, seeks_);
     statistics_->Add(Ticker::kIteratorSteps, steps_);
   }

@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 Options SmallOptions(CompactionPlace place) {
   Options options = TinyOptions();
   options.compaction_place = place;
+  options.compaction_style = CompactionStyle::kLeveled;  // Merges often, at a known time.
   options.max_subcompactions = 1;
   return options;
 }

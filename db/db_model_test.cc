@@ -185,6 +185,7 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
     const std::string why_not = TestNode::WhyNot(shape().fabric);
     if (!why_not.empty()) GTEST_SKIP() << why_not;
     options_ = TinyOptions();
+    options_.compaction_style = CompactionStyle::kLeveled;  // Shapes of other styles say so.
     shape().change(&options_);
     if (*shape().fabric != '\0') {
       node_ = std::make_unique<TestNode>(shape().fabric);

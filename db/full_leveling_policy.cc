@@ -33,7 +33,11 @@ class FullLevelingPolicy final : public MergePolicy {
   }
 
   size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
-    return std::max<size_t>(1, DeepestLevel(version, begin, end));
+    // One that has room for everything, as in partitioned leveling.
+    size_t level = std::max<size_t>(1, DeepestLevel(version, begin, end));
+    const auto bytes = static_cast<double>(version.bytes());
+    while (level + 1 < version.levels().size() && bytes >= BytesMax(level)) ++level;
+    return level;
   }
 
   size_t ExpectedComponents(const Version& version) const override {
@@ -55,9 +59,13 @@ class FullLevelingPolicy final : public MergePolicy {
   bool IsFull(const Version& version, size_t level) const {
     const Level& of = version.levels()[level];
     if (level == 0) return of.table_count() >= config_.level0_trigger;
-    return static_cast<double>(of.bytes()) >=
-           static_cast<double>(config_.base_bytes) *
-               std::pow(config_.multiplier, static_cast<double>(level - 1));
+    return static_cast<double>(of.bytes()) >= BytesMax(level);
+  }
+
+  // Not of level 0.
+  double BytesMax(size_t level) const {
+    return static_cast<double>(config_.base_bytes) *
+           std::pow(config_.multiplier, static_cast<double>(level - 1));
   }
 
   std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,

@@ -11,9 +11,10 @@
 //   3. In the deepest level that has tables, a guard is merged in place: all of it when it is full
 //      or its newer runs outweigh the oldest; only the newer runs where they are small beside that.
 //      A merge from above that would make such a merge due takes the guard along.
-//   4. A guard that seeks visit is merged in place when they have cost as much as the merge will;
-//      one that has but one run left, into the deepest level, with what lies there, by the same
-//      reckoning. So what is only read comes to be one level, one run, range by range.
+//   4. A guard that is read is merged in place when its reads have cost as much as the merge will,
+//      or, while nobody writes, a part of that; one that has but one run left, into the deepest
+//      level, with what lies there, by the same reckoning. So what is only read comes to be one
+//      level, one run, range by range.
 //   5. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
 //      next, which is how a deeper level comes into use.
 //
@@ -50,10 +51,10 @@ class GuardsPolicy final : public MergePolicy {
       std::optional<MergePick> pick =
           candidate.down
               ? PickDown(version, busy, candidate.level, *candidate.guard,
-                         /*take_all=*/candidate.for_seeks)
-              : PickInPlace(version, busy, candidate.level, *candidate.guard, candidate.for_seeks);
+                         /*take_all=*/candidate.for_reads)
+              : PickInPlace(version, busy, candidate.level, *candidate.guard, candidate.for_reads);
       if (!pick.has_value()) continue;
-      pick->for_seeks = candidate.for_seeks;
+      pick->for_reads = candidate.for_reads;
       return pick;
     }
     return std::nullopt;
@@ -84,12 +85,14 @@ class GuardsPolicy final : public MergePolicy {
   uint64_t PendingBytes(const Version& version) const override {
     std::set<const Guard*> due;  // One can be due for two reasons.
     for (const Candidate& candidate : CandidatesOf(version)) {
-      if (!candidate.for_seeks) due.insert(candidate.guard);
+      if (!candidate.for_reads) due.insert(candidate.guard);
     }
     uint64_t pending = 0;
     for (const Guard* guard : due) pending += BytesOf(guard->tables);
     return pending;
   }
+
+  void SetQuiet(bool quiet) override { quiet_ = quiet; }
 
   size_t ExpectedComponents(const Version& version) const override {
     return config_.level0_trigger + config_.runs_max * std::max<size_t>(1, LevelsInUse(version));
@@ -101,7 +104,7 @@ class GuardsPolicy final : public MergePolicy {
     size_t level;
     const Guard* guard;
     bool down;
-    bool for_seeks = false;
+    bool for_reads = false;
   };
 
   // The deepest level that has tables; at least 1.
@@ -165,8 +168,7 @@ class GuardsPolicy final : public MergePolicy {
         candidates->push_back({score, level, guard, true, true});
       } else if (level < bottom) {
         if (score >= 1) candidates->push_back({score, level, guard, true});
-      } else if (runs.size() > 1 &&
-                 (score >= 1 || Outweighed(level, bytes, BytesOf(runs.back())))) {
+      } else if (runs.size() > 1 && (score >= 1 || Outweighed(bytes, BytesOf(runs.back())))) {
         // It is not worth while to merge in place what is going to move down anyway.
         const bool down = score >= 1 && fill >= 0.5 && can_go_down;
         candidates->push_back({score, level, guard, down});
@@ -176,9 +178,9 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   // Whether what is newer than the oldest run is too much beside it. Where there is little of both
-  // that is not worth a merge, least of all in level 1: if there is ever more, it moves down.
-  bool Outweighed(size_t level, uint64_t bytes, uint64_t oldest_bytes) const {
-    const uint64_t tables_min = config_.runs_max / (level == 1 ? 4 : 8);
+  // that is not worth a merge: if there is ever more, it moves down.
+  bool Outweighed(uint64_t bytes, uint64_t oldest_bytes) const {
+    const uint64_t tables_min = config_.runs_max / 4;
     const uint64_t newer = bytes - oldest_bytes;
     return newer >= std::max<uint64_t>(tables_min, 1) * config_.table_bytes_max &&
            newer >= oldest_bytes / 100 * config_.newer_percent_max;
@@ -190,20 +192,22 @@ class GuardsPolicy final : public MergePolicy {
     return entries;
   }
 
-  // Whether the guard's seeks have cost as much as a merge of `entries` would, after which each
-  // would look at `runs_saved` fewer. To look at a run costs as much as to merge a few records, and
-  // several kilobytes of prefetch on the wire besides.
-  static bool Worn(const Guard& guard, size_t runs_saved, uint64_t entries) {
-    constexpr uint64_t kRecordsPerLook = 8;
-    constexpr uint64_t kSeeksMin = 16;
+  // Whether the guard's reads have cost as much as a merge of `entries` would, after which each
+  // would look at `runs_saved` fewer. While nobody writes, a part of that is enough: what has been
+  // read is likely to be read again, and the memory node has nothing else to do.
+  bool Worn(const Guard& guard, size_t runs_saved, uint64_t entries) const {
+    constexpr uint64_t kLooksPerRecordMerged = 32;
+    constexpr uint64_t kQuietShare = 8;
+    constexpr uint64_t kLooksMin = 16 * kLooksPerSeek;
     if (runs_saved == 0 || guard.tables.empty()) return false;
-    const uint64_t seeks = guard.tables.back()->seeks();
-    return seeks >= kSeeksMin && seeks * runs_saved * kRecordsPerLook >= entries;
+    const uint64_t looks = guard.tables.back()->looks();
+    return looks >= kLooksMin &&
+           looks * runs_saved * (quiet_ ? kQuietShare : 1) >= entries * kLooksPerRecordMerged;
   }
 
-  // Whether seeks make it worth while to merge the guard into what the next level has there, which
+  // Whether reads make it worth while to merge the guard into what the next level has there, which
   // is the deepest or has nothing there.
-  static bool WornDown(const Version& version, size_t level, const Guard& guard) {
+  bool WornDown(const Version& version, size_t level, const Guard& guard) const {
     const uint64_t entries = EntriesOf(guard.tables);
     if (!Worn(guard, CountRuns(version.comparator(), guard.tables), entries)) return false;
     const KeyRange hull = HullOf(version.comparator(), guard.tables);
@@ -254,9 +258,8 @@ class GuardsPolicy final : public MergePolicy {
       const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, below->tables);
       // It does not keep up: its merge comes first.
       if (!deepest && runs.size() >= 2 * config_.runs_max) return std::nullopt;
-      const bool due =
-          runs.size() + 1 >= config_.runs_max ||
-          Outweighed(pick.target_level, BytesOf(below->tables) + piece, BytesOf(runs.back()));
+      const bool due = runs.size() + 1 >= config_.runs_max ||
+                       Outweighed(BytesOf(below->tables) + piece, BytesOf(runs.back()));
       if (!deepest || !(due || take_all) || AnyBusy(below->tables, busy) ||
           !Overlap(comparator, pick.inputs, *below)) {
         continue;
@@ -399,6 +402,7 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   const GuardsPolicyConfig config_;
+  bool quiet_ = false;
 };
 
 }  // namespace

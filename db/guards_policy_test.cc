@@ -133,12 +133,35 @@ TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
   for (int round = 0; round < 10; ++round) {
     for (const Level& level : simulation.version().levels()) {
       for (const Guard* guard : level.AllGuards()) {
-        if (!guard->tables.empty()) guard->tables.back()->CountSeeks(100000);
+        if (!guard->tables.empty()) guard->tables.back()->CountLooks(100000 * kLooksPerSeek);
       }
     }
     ASSERT_TRUE(simulation.Run(0));
   }
   EXPECT_EQ(runs(), 1u);
+}
+
+// Fails if a few reads have a guard merged while somebody writes, or do not while nobody does.
+TEST(GuardsPolicyTest, ReadsCountForMoreWhileNobodyWrites) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  FakeTable newer{2, "b", "y", 9, 9};
+  FakeTable older{1, "a", "z"};
+  newer.deletions = older.deletions = 1998;
+  const std::vector<TableRef> tables = MakeFakeTables({newer, older});
+  std::vector<Level> levels(3);
+  levels[1] = levels[1].With(comparator, {}, tables);
+  const Version version(comparator, std::move(levels));
+  const auto policy = NewGuardsPolicy(SmallConfig());
+  policy->SetQuiet(true);
+  EXPECT_FALSE(policy->Pick(version, {}).has_value()) << "nobody has read";
+  // A quarter of what the merge of 4000 entries costs.
+  tables.back()->CountLooks(4000 * 32 / 4);
+  policy->SetQuiet(false);
+  EXPECT_FALSE(policy->Pick(version, {}).has_value());
+  policy->SetQuiet(true);
+  const auto pick = policy->Pick(version, {});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_TRUE(pick->for_reads);
 }
 
 // Fails if level 0 is merged long before it is as full as other guards, or stops writers before

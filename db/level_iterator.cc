@@ -42,7 +42,7 @@ class LevelIterator final : public TableIterator {
   void Seek(const Slice& target) override {
     OpenFor(target);
     const GuardIndex& guard = *GuardAt(index_).index;
-    if (guard.oldest() != nullptr) guard.oldest()->CountSeeks(1);
+    if (guard.oldest() != nullptr) guard.oldest()->CountLooks(kLooksPerSeek);
     open_->Seek(target);
     SkipForward();
   }

@@ -47,7 +47,12 @@ class LeveledPolicy final : public MergePolicy {
   }
 
   size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
-    return std::max<size_t>(1, DeepestLevel(version, begin, end));
+    // A level that has room for everything: from a lesser one, merges that are due would take some
+    // of it further down.
+    size_t level = std::max<size_t>(1, DeepestLevel(version, begin, end));
+    const auto bytes = static_cast<double>(version.bytes());
+    while (level + 1 < version.levels().size() && bytes >= BytesMax(level)) ++level;
+    return level;
   }
 
   size_t ExpectedComponents(const Version& version) const override {
@@ -77,9 +82,13 @@ class LeveledPolicy final : public MergePolicy {
       return static_cast<double>(version.levels()[0].table_count()) /
              static_cast<double>(config_.level0_trigger);
     }
-    const double limit = static_cast<double>(config_.base_bytes) *
-                         std::pow(config_.multiplier, static_cast<double>(level - 1));
-    return static_cast<double>(version.levels()[level].bytes()) / limit;
+    return static_cast<double>(version.levels()[level].bytes()) / BytesMax(level);
+  }
+
+  // Not of level 0.
+  double BytesMax(size_t level) const {
+    return static_cast<double>(config_.base_bytes) *
+           std::pow(config_.multiplier, static_cast<double>(level - 1));
   }
 
   // Who asks for a merge wants deletions to be gone: tables that hold any are not just moved.

@@ -50,6 +50,20 @@ TEST(LeveledPolicyTest, WaitsForTheTrigger) {
   EXPECT_TRUE(policy->Pick(MakeVersion({{{2, "a", "z"}, {1, "a", "z"}}}), {}).has_value());
 }
 
+// Fails if a manual compaction ends in a level that cannot hold everything: merges would then take
+// some of it to the next, and the tree would not be one level.
+TEST(LeveledPolicyTest, CompactsIntoALevelThatHasRoom) {
+  const auto policy = NewLeveledPolicy(SmallConfig());
+  FakeTable small{1, "a", "z"};
+  small.bytes = 500;
+  FakeTable large{1, "a", "z"};
+  large.bytes = 5000;
+  EXPECT_EQ(policy->ManualLevels(MakeVersion({{small}}), nullptr, nullptr), 1u);
+  EXPECT_EQ(policy->ManualLevels(MakeVersion({{large}}), nullptr, nullptr), 2u);
+  EXPECT_EQ(policy->ManualLevels(MakeVersion({{}, {large}}), nullptr, nullptr), 2u);
+  EXPECT_EQ(policy->ManualLevels(MakeVersion({{}, {}, {}, {small}}), nullptr, nullptr), 3u);
+}
+
 // Fails if a merge out of level 0 leaves a table behind, or misses one that it overlaps in level 1:
 // old versions would then come to lie above newer ones.
 TEST(LeveledPolicyTest, TakesAllOfLevel0AndWhatItOverlaps) {

@@ -42,7 +42,7 @@ struct MergePick {
   // As in VersionEdit::LevelEdit, of both levels.
   size_t guards_max = SIZE_MAX;
   size_t target_guards_max = SIZE_MAX;
-  bool for_seeks = false;  // Only for the sake of readers.
+  bool for_reads = false;  // Only for the sake of readers.
   // Not worth dividing into parts that run side by side.
   bool undivided = false;
 
@@ -74,6 +74,9 @@ class MergePolicy {
   virtual size_t ExpectedComponents(const Version& version) const = 0;
   // About how many bytes the merges that are due would read; 0 if none is.
   virtual uint64_t PendingBytes(const Version& version) const = 0;
+  // Whether the database is not being written to: then merges for the sake of readers are worth
+  // while sooner, for they take nothing from those that writers wait for.
+  virtual void SetQuiet(bool /*quiet*/) {}
   // Merges out of level 0 take at most so many of its tables, the oldest; 0: all. Only leveled
   // policies need such a limit to measure what can be sustained: with them a merge that takes more
   // is cheaper for each byte, so that a store that has fallen behind looks faster than it is (Luo &

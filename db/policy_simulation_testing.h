@@ -137,7 +137,7 @@ class PolicySimulation {
     const Level& level = version_->levels()[random_.Uniform(version_->levels().size())];
     const std::vector<const Guard*> guards = level.AllGuards();
     const Guard& guard = *guards[random_.Uniform(guards.size())];
-    if (!guard.tables.empty()) guard.tables.back()->CountSeeks(1000);
+    if (!guard.tables.empty()) guard.tables.back()->CountLooks(1000 * kLooksPerSeek);
   }
 
   TableRef MakeTable(const Contents& contents) {
@@ -174,7 +174,7 @@ class PolicySimulation {
     const auto pick = policy_->Pick(*version_, busy_);
     if (!pick.has_value()) return false;
     // Whoever waits for merges must see that there are some.
-    EXPECT_TRUE(pick->for_seeks || policy_->PendingBytes(*version_) > 0);
+    EXPECT_TRUE(pick->for_reads || policy_->PendingBytes(*version_) > 0);
     Begin(*pick);
     return true;
   }

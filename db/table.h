@@ -10,6 +10,10 @@
 
 namespace dlsm {
 
+// What reads cost is counted in looks: one is what a lookup spends on the filter of a run. A seek's
+// look is a search in an index and a record fetched, kilobytes of prefetch included.
+inline constexpr uint64_t kLooksPerSeek = 256;
+
 // Immutable but for the mark that it has left the current version. Counted: its remote memory is
 // freed where its last reference dies, and only if it is so marked (a table of the manifest
 // outlives the process).
@@ -30,10 +34,10 @@ class Table {
   Slice smallest() const { return meta().smallest; }
   Slice largest() const { return meta().largest; }
 
-  // Seeks had to look at this table's guard. Counted in the oldest table of the guard, for merges
-  // that seeks ask for; orders nothing.
-  void CountSeeks(uint64_t seeks) const { seeks_.fetch_add(seeks, std::memory_order_relaxed); }
-  uint64_t seeks() const { return seeks_.load(std::memory_order_relaxed); }
+  // Reads had to look at each run of this table's guard. Counted in the oldest table of the guard,
+  // for merges that reads ask for; orders nothing.
+  void CountLooks(uint64_t looks) const { looks_.fetch_add(looks, std::memory_order_relaxed); }
+  uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
   // The table has left the current version, or never entered one.
   void MarkObsolete() const { obsolete_.store(true, std::memory_order_release); }
@@ -42,7 +46,7 @@ class Table {
   const std::unique_ptr<TableReader> reader_;
   RemoteMemory* const memory_;
   mutable std::atomic<bool> obsolete_{false};
-  mutable std::atomic<uint64_t> seeks_{0};
+  mutable std::atomic<uint64_t> looks_{0};
 };
 
 using TableRef = std::shared_ptr<const Table>;

@@ -97,6 +97,7 @@ inline Options TinyOptions() {
   options.max_bytes_for_level_base = uint64_t{128} << 10;
   options.max_bytes_for_level_multiplier = 3;
   options.num_levels = 4;
+  options.max_tables_per_guard = 4;
   options.operation_timeout_ms = 60000;
   return options;
 }

@@ -56,6 +56,14 @@ void Version::DeleteEmptyGuards(size_t guards_max, size_t index, std::vector<Lev
   });
 }
 
+// In each guard that such a lookup visits.
+void Version::CountLookups(const LookupKey& key, uint64_t lookups) const {
+  for (const Level& level : levels_) {
+    const Table* const oldest = level.IndexFor(comparator_, key.user_key()).oldest();
+    if (oldest != nullptr) oldest->CountLooks(lookups);
+  }
+}
+
 uint64_t Version::bytes() const {
   uint64_t total = 0;
   for (const Level& level : levels_) total += level.bytes();

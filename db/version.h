@@ -52,6 +52,8 @@ class Version {
       }
     }
     candidates.Ask();
+    if (candidates.hash() % kLookupsPerSample == 0) [[unlikely]]
+      CountLookups(key, kLookupsPerSample);
     return candidates.excluded();
   }
 
@@ -68,6 +70,9 @@ class Version {
  private:
   static std::vector<Level> Indexed(const InternalKeyComparator& comparator,
                                     std::vector<Level> levels);
+  // One of so many keys stands for the others, so that lookups mostly write nothing.
+  static constexpr uint64_t kLookupsPerSample = 64;
+  void CountLookups(const LookupKey& key, uint64_t lookups) const;
   // In the levels from `first` on, unless it would divide a table of one of them.
   void AddGuard(const Slice& key, size_t first, std::vector<Level>* levels) const;
   void DeleteEmptyGuards(size_t guards_max, size_t index, std::vector<Level>* levels) const;

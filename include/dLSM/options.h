@@ -111,7 +111,7 @@ struct Options {
   bool paranoid_checks = false;
 
   // -------- Merges.
-  CompactionStyle compaction_style = CompactionStyle::kLeveled;
+  CompactionStyle compaction_style = CompactionStyle::kGuards;
   CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
   // Of merges on the compute node, and of an embedded memory node; a Server has flags for its own.
   // Both can be changed while the database is open, see DB::SetOptions.

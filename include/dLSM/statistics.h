@@ -45,8 +45,8 @@ enum class Ticker : uint32_t {
   kMergeAllocations,       // Of memory nodes, for the outputs.
   kMergeTables,            // Made by merges.
   kMergesInPlace,          // Of a guard, back into it.
-  kMergesForSeeks,         // Of these, the ones that seeks have asked for.
-  kMergesDownForSeeks,     // Into the next level, because seeks have asked for it.
+  kMergesForReads,         // Of these, the ones that reads have asked for.
+  kMergesDownForReads,     // Into the next level, because reads have asked for it.
   kStallMicrosMemtables,   // Writers waited for a flush.
   kStallMicrosLevel0,      // Writers waited for merges out of level 0.
   kStallMicrosComponents,  // Writers waited for merges in any level.
