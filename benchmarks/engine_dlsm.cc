@@ -1,4 +1,5 @@
 // dLSM behind the benchmark's interface, through its public headers only.
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <sstream>
@@ -174,9 +175,8 @@ class DlsmEngine : public Engine {
     while (lines >> name >> value) {
       if (name == kHere || name == kThere) schedules_before_[name] = value;
     }
-    return db_->SetOptions({{kHere, "fair"},
-                            {kThere, "fair"},
-                            {kWidth, std::to_string(options_.level0_file_num_compaction_trigger)}});
+    return db_->SetOptions(
+        {{kHere, "fair"}, {kThere, "fair"}, {kWidth, std::to_string(Level0MergeWidth())}});
   }
 
   EngineCounters Counters() override {
@@ -228,6 +228,14 @@ class DlsmEngine : public Engine {
   std::string LevelStats() override { return Text("dlsm.levels"); }
 
  private:
+  // How many tables a merge out of level 0 takes where merges keep up.
+  int Level0MergeWidth() const {
+    const int trigger = options_.level0_file_num_compaction_trigger;
+    return options_.compaction_style == CompactionStyle::kGuards
+               ? std::max(trigger, options_.max_tables_per_guard)
+               : trigger;
+  }
+
   void SetPlace(const EngineOptions& options) {
     options_.fabric = options.fabric;
     options_.rdma_device = options.rdma_device;

@@ -94,6 +94,8 @@ class GuardsPolicy final : public MergePolicy {
 
   void SetQuiet(bool quiet) override { quiet_ = quiet; }
 
+  void LimitLevel0Merges(size_t tables) override { level0_tables_max_ = tables; }
+
   size_t ExpectedComponents(const Version& version) const override {
     return config_.level0_trigger + config_.runs_max * std::max<size_t>(1, LevelsInUse(version));
   }
@@ -247,7 +249,8 @@ class GuardsPolicy final : public MergePolicy {
     MergePick pick;
     pick.level = level;
     pick.target_level = level + 1;
-    pick.inputs = guard.tables;
+    pick.inputs =
+        level == 0 && !take_all ? OldestOf(guard.tables, level0_tables_max_) : guard.tables;
     const KeyRange hull = HullOf(comparator, pick.inputs);
     const Level& target = version.levels()[pick.target_level];
     pick.cut_points = GuardKeys(comparator, target, hull);
@@ -403,6 +406,7 @@ class GuardsPolicy final : public MergePolicy {
 
   const GuardsPolicyConfig config_;
   bool quiet_ = false;
+  size_t level0_tables_max_ = 0;  // 0: all.
 };
 
 }  // namespace

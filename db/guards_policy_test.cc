@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/merge_policies.h"
@@ -31,7 +33,9 @@ TEST(GuardsPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.sequential = seed % 7 == 0;
     config.key_count = seed % 3 == 0 ? 1000 : 120;
     config.seeks = seed % 2 == 0;
-    PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+    std::unique_ptr<MergePolicy> policy = NewGuardsPolicy(SmallConfig());
+    if (seed % 5 == 0) policy->LimitLevel0Merges(2);
+    PolicySimulation simulation(config, std::move(policy));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
     EXPECT_LT(simulation.version().levels()[0].table_count(), 2u);
     ASSERT_TRUE(simulation.CompactAll()) << "seed " << seed;

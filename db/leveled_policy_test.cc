@@ -309,7 +309,10 @@ TEST(LeveledPolicyTest, LimitsMergesOutOfLevel0) {
                                        {}});
   LeveledPolicyConfig config = SmallConfig();
   config.level0_trigger = 3;
-  for (const auto& policy : {NewLeveledPolicy(config), NewFullLevelingPolicy(config)}) {
+  GuardsPolicyConfig guards;
+  guards.level0_trigger = 3;
+  for (const auto& policy :
+       {NewLeveledPolicy(config), NewFullLevelingPolicy(config), NewGuardsPolicy(guards)}) {
     EXPECT_EQ(policy->Pick(version, {})->inputs.size(), 5u);
     policy->LimitLevel0Merges(3);
     EXPECT_EQ(NumbersOf(policy->Pick(version, {})->inputs), (std::vector<uint64_t>{3, 2, 1}));
