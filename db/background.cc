@@ -385,13 +385,21 @@ Status Background::CompactRange(const Slice* begin, const Slice* end) {
   return Status::OK();
 }
 
-// Changes while the merges of the levels before go on: others that are under way may put tables
-// deeper than any were when they began.
+// Grows while the levels before are merged, where other merges put tables deeper than any were; one
+// that is about to is waited for.
 size_t Background::ManualLevels(const Slice* begin, const Slice* end) {
   port::MutexLock lock(mutex_);
-  size_t levels = policy_->ManualLevels(*tree_->views().Current()->version, begin, end);
-  for (const MergePick* merge : merges_) levels = std::max(levels, merge->target_level);
-  return levels;
+  while (true) {
+    const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+    const size_t deepest = DeepestLevel(*version, nullptr, nullptr);
+    const auto goes_deeper = [deepest](const MergePick* merge) {
+      return merge->target_level > deepest;
+    };
+    if (std::none_of(merges_.begin(), merges_.end(), goes_deeper)) {
+      return policy_->ManualLevels(*version, begin, end);
+    }
+    changed_.WaitUntil(Clock::now() + kHouseInterval);
+  }
 }
 
 Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* end) {
