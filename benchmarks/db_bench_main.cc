@@ -31,6 +31,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,6 +83,10 @@ DEFINE_uint64(seed, 301, "Of keys and values: the same seed, the same run");
 DEFINE_bool(touch_values, true, "Read one byte of each cache line of every value found");
 DEFINE_bool(histogram, false, "Print more percentiles");
 DEFINE_bool(progress, true, "Print progress of long workloads on stderr");
+DEFINE_bool(
+    wait_for_start, false,
+    "Before each workload and at the end, print \"ready NAME\" (\"ready close\") and wait for "
+    "a line on standard input: so several processes begin together");
 DEFINE_string(json, "", "File that gets an array with one object for each benchmark");
 
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes of a memtable");
@@ -370,6 +375,17 @@ Status WriteResults(const std::vector<BenchResult>& results) {
   return FLAGS_json.empty() ? Status::OK() : WriteJson(FLAGS_json, results);
 }
 
+// What comes next waits until whoever started several processes lets all of them go on.
+Status WaitForStart(const std::string& next) {
+  if (!FLAGS_wait_for_start) return Status::OK();
+  fmt::print("ready {}\n", next);
+  std::fflush(stdout);
+  std::string line;
+  if (std::getline(std::cin, line)) return Status::OK();
+  return Status::Aborted("standard input ended before the start of " + next,
+                         "--wait_for_start needs a line for each workload, and one at the end");
+}
+
 // Runs them all, up to the first that fails.
 Status RunBenchmarks(const BenchOptions& options, BenchRunner& runner,
                      std::vector<BenchResult>* results) {
@@ -379,6 +395,8 @@ Status RunBenchmarks(const BenchOptions& options, BenchRunner& runner,
       fmt::print("{:<22} skipped (--use_existing_db)\n", name);
       continue;
     }
+    Status started = WaitForStart(name);
+    if (!started.ok()) return started;
     const BenchResult result = runner.Run(workload);
     if (!result.status.ok()) {
       return Status::Aborted(name + " failed", result.status.ToString());
@@ -418,6 +436,7 @@ Status RunAll() {
   PrintConfiguration(options, engine_options, *engine);
   std::vector<BenchResult> results;
   status = RunBenchmarks(options, runner, &results);
+  if (status.ok()) status = WaitForStart("close");
   return FirstError({status, engine->Close()});
 }
 

@@ -9,6 +9,7 @@
 
 #include "script/tool/doctor.h"
 #include "script/tool/merge_schedule.h"
+#include "script/tool/node_use.h"
 #include "script/tool/tool.h"
 #include "util/fabric/fabric.h"
 #include "util/secret_file.h"
@@ -58,6 +59,7 @@ constexpr const char* kUsageText =
     "  schedule (by itself) shows how the memory nodes schedule the merges of all their "
     "databases,\n"
     "           or sets it with --merge_scheduler and --merge_bandwidth_mb until they end\n"
+    "  nodes    (by itself) shows what the memory nodes hold and have spent\n"
     "\n"
     "With neither --memory_nodes nor --config the database lives in this process and ends with "
     "it,\n"
@@ -162,6 +164,15 @@ int ScheduleMain() {
   return status.IsInvalidArgument() ? kUsage : kFailed;
 }
 
+int NodesMain() {
+  NodeUseOptions options;
+  Status status = NodesFromFlags(&options.memory_nodes, &options.secret);
+  if (status.ok()) status = ShowNodeUse(options, &std::cout);
+  if (status.ok()) return 0;
+  std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+  return status.IsInvalidArgument() ? kUsage : kFailed;
+}
+
 int Main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsageText);
   gflags::ParseCommandLineFlags(&argc, &argv, true);
@@ -173,6 +184,7 @@ int Main(int argc, char** argv) {
 
   if (argc == 2 && std::string(argv[1]) == "doctor") return DoctorMain();
   if (argc == 2 && std::string(argv[1]) == "schedule") return ScheduleMain();
+  if (argc == 2 && std::string(argv[1]) == "nodes") return NodesMain();
 
   std::vector<Verb> verbs;
   ToolOptions options;

@@ -1,0 +1,56 @@
+#include "script/tool/node_use.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "util/rpc/hello.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/rpc_client.h"
+#include "util/status_macros.h"
+
+namespace dlsm::tool {
+namespace {
+
+constexpr auto kTimeout = std::chrono::seconds(5);
+
+Status Ask(const HostPort& node, const std::string& secret, NodeStatisticsReply* statistics) {
+  NodeInfo info;
+  std::unique_ptr<NodeRpcClient> client;
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, secret, "dlsm_tool nodes",
+                                              Deadline::In(kTimeout), &info, &client));
+  std::string reply;
+  DLSM_RETURN_IF_ERROR(
+      client->Call(Method::kNodeStatistics, Slice(), &reply, Deadline::In(kTimeout)));
+  return statistics->Decode(reply);
+}
+
+}  // namespace
+
+Status ShowNodeUse(const NodeUseOptions& options, std::ostream* out) {
+  if (options.memory_nodes.empty()) {
+    return Status::InvalidArgument(
+        "nodes shows memory nodes: name them with --memory_nodes or "
+        "--config");
+  }
+  Status first_error;
+  for (const HostPort& node : options.memory_nodes) {
+    NodeStatisticsReply now;
+    Status status = Ask(node, options.secret, &now);
+    if (!status.ok()) {
+      *out << fmt::format("{}: {}\n", node.ToString(), status.ToString());
+      if (first_error.ok()) first_error = std::move(status);
+      continue;
+    }
+    *out << fmt::format(
+        "{} capacity {} used {} largest-free {} databases {} sessions {} merges-done {} "
+        "merges-running {} merges-queued {} cpu-micros {} peak-rss {}\n",
+        node.ToString(), now.capacity_bytes, now.used_bytes, now.largest_free_bytes, now.databases,
+        now.sessions, now.merges_done, now.merges_running, now.merges_queued, now.cpu_micros,
+        now.peak_rss_bytes);
+  }
+  return first_error;
+}
+
+}  // namespace dlsm::tool

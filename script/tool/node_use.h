@@ -1,0 +1,22 @@
+// dlsm_tool nodes: what the memory nodes hold and have spent, whatever databases they serve.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/cluster_config.h"
+
+namespace dlsm::tool {
+
+struct NodeUseOptions {
+  std::vector<HostPort> memory_nodes;
+  std::string secret;
+};
+
+// A line for each memory node, "host:port name value name value...", or "host:port: cause" for one
+// that does not answer. All are asked; the first error is returned.
+Status ShowNodeUse(const NodeUseOptions& options, std::ostream* out);
+
+}  // namespace dlsm::tool
