@@ -74,6 +74,16 @@ elseif(NOT DLSM_SANITIZE)
                        SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 endif()
 
+# Clusters: in network namespaces where the machine allows them, and behind a stand-in for ssh.
+if(TARGET db_bench AND NOT DLSM_SANITIZE)
+  foreach(kind namespaces ssh)
+    add_test(NAME cluster.${kind} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/cluster_test.py ${kind}
+                                          $<TARGET_FILE_DIR:db_bench>)
+    set_tests_properties(cluster.${kind} PROPERTIES LABELS end_to_end TIMEOUT 120
+                         SKIP_RETURN_CODE 77)
+  endforeach()
+endif()
+
 # Checks that need no compiler.
 function(dlsm_static_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
@@ -83,6 +93,7 @@ dlsm_static_check(layers script/check-layers)
 dlsm_static_check(layers.self_test script/check-layers --self-test)
 dlsm_static_check(format script/check-format)
 dlsm_static_check(shell script/check-shell)
+dlsm_static_check(cluster.arguments script/cluster_test.py arguments)
 
 # Fuzz targets: each *_fuzz.cc is a program. All of the library is built with coverage then, which
 # costs its tests little, so that no build is needed for the fuzzer alone.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "util/rpc/hello.h"
@@ -13,16 +12,14 @@
 namespace dlsm::tool {
 namespace {
 
-constexpr auto kTimeout = std::chrono::seconds(5);
-
-Status Ask(const HostPort& node, const std::string& secret, NodeStatisticsReply* statistics) {
+Status Ask(const HostPort& node, const NodeUseOptions& options, NodeStatisticsReply* statistics) {
+  const Deadline deadline = Deadline::In(options.timeout);
   NodeInfo info;
   std::unique_ptr<NodeRpcClient> client;
-  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, secret, "dlsm_tool nodes",
-                                              Deadline::In(kTimeout), &info, &client));
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.secret,
+                                              "dlsm_tool nodes", deadline, &info, &client));
   std::string reply;
-  DLSM_RETURN_IF_ERROR(
-      client->Call(Method::kNodeStatistics, Slice(), &reply, Deadline::In(kTimeout)));
+  DLSM_RETURN_IF_ERROR(client->Call(Method::kNodeStatistics, Slice(), &reply, deadline));
   return statistics->Decode(reply);
 }
 
@@ -37,7 +34,7 @@ Status ShowNodeUse(const NodeUseOptions& options, std::ostream* out) {
   Status first_error;
   for (const HostPort& node : options.memory_nodes) {
     NodeStatisticsReply now;
-    Status status = Ask(node, options.secret, &now);
+    Status status = Ask(node, options, &now);
     if (!status.ok()) {
       *out << fmt::format("{}: {}\n", node.ToString(), status.ToString());
       if (first_error.ok()) first_error = std::move(status);

@@ -1,6 +1,7 @@
 // dlsm_tool nodes: what the memory nodes hold and have spent, whatever databases they serve.
 #pragma once
 
+#include <chrono>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace dlsm::tool {
 struct NodeUseOptions {
   std::vector<HostPort> memory_nodes;
   std::string secret;
+  std::chrono::milliseconds timeout{5000};  // For each node to answer.
 };
 
 // A line for each memory node, "host:port name value name value...", or "host:port: cause" for one

@@ -1,0 +1,205 @@
+"""Starts the Servers, asks how they are, and stops them.
+
+A node's folder holds its secret, its Server's log and the Server's process id. A process is the node's
+only if its command line names that folder: an id may have been given to another since.
+"""
+
+import concurrent.futures
+import re
+import shlex
+
+from cluster_lib.failure import Failure
+from cluster_lib.hosts import COMMAND_SECONDS_MAX, run_script
+
+LOG_LINES = 8
+GRACE_TENTHS = 100  # Ten seconds from TERM to KILL.
+
+# alive FOLDER PIDFILE: whether that process is there, and is of this folder; sets $pid.
+ALIVE = r"""
+alive() {
+  pid=$(cat "$1/$2" 2>/dev/null) && [ -n "$pid" ] &&
+    tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -e "$1/" -e "$1 "
+}
+"""
+
+# FOLDER; the secret comes in.
+PREPARE = r"""
+umask 077
+mkdir -p -- "$1" || exit 1
+for folder in "$1" "$(dirname "$1")" "$(dirname "$(dirname "$1")")"; do
+  [ -O "$folder" ] || { echo "$folder belongs to somebody else: delete it, or set TMPDIR" >&2; exit 1; }
+done
+cat >"$1/secret"
+"""
+
+# FOLDER SERVER ARGUMENT...
+START = r"""
+folder=$1; shift
+[ -x "$1" ] || {
+  echo "there is no program $1: build it, or name its folder with --build or --remote_build" >&2; exit 1; }
+setsid "$@" </dev/null >"$folder/log" 2>&1 &
+echo $! >"$folder/pid"
+"""
+
+# FOLDER TENTHS: 0 ready, 3 ended, 4 not within the time; 3 and 4 with the log's end.
+WAIT = ALIVE + r"""
+i=0
+while [ $i -lt "$2" ]; do
+  grep -q ' ready on ' "$1/log" && exit 0
+  alive "$1" pid || break
+  sleep 0.1; i=$((i+1))
+done
+tail -n LINES "$1/log"
+alive "$1" pid && exit 4
+exit 3
+""".replace("LINES", str(LOG_LINES))
+
+# FOLDER: the process id, or 3 and the log's end.
+LOOK = ALIVE + r"""
+alive "$1" pid && { echo "$pid"; exit 0; }
+tail -n LINES "$1/log" 2>/dev/null
+exit 3
+""".replace("LINES", str(LOG_LINES))
+
+# FOLDER TENTHS: ends what runs in the folder and deletes it; 5 if that took force.
+STOP = ALIVE + r"""
+force=0
+for file in bench-pid pid; do
+  alive "$1" $file && kill -TERM "$pid"
+  i=0
+  while alive "$1" $file && [ $i -lt "$2" ]; do sleep 0.1; i=$((i+1)); done
+  alive "$1" $file && { kill -KILL "$pid"; force=5; }
+done
+rm -rf -- "$1" || exit 1
+rmdir -- "$(dirname "$1")" "$(dirname "$(dirname "$1")")" 2>/dev/null
+exit $force
+"""
+
+# PROGRAM FOLDER ARGUMENT...: dlsm_tool with the folder's secret.
+TOOL = r"""
+program=$1 folder=$2; shift 2
+[ -x "$program" ] || { echo "there is no program $program: build it" >&2; exit 1; }
+exec "$program" --secret_file="$folder/secret" "$@"
+"""
+
+
+def on_all(work, nodes):
+    """work(node) for all of them at once; their results in order."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
+        return list(pool.map(work, nodes))
+
+
+def must(node, done):
+    if done.returncode:
+        cause = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+        raise Failure(f"{node.name} ({node.host.describe()}): {cause}")
+    return done.stdout
+
+
+def _bind_address(cluster, node):
+    """A numeric one: the node's own where connection.conf gives it, else all of the host's."""
+    number = node.address.numeric()
+    if number is not None:
+        return str(number)
+    return "127.0.0.1" if node.address.is_here() else "0.0.0.0"
+
+
+def prepare(cluster, node):
+    must(node, run_script(node.host, PREPARE, node.folder, text=cluster.secret()))
+
+
+def launch(cluster, node):
+    """Starts its Server, and does not wait."""
+    prepare(cluster, node)
+    shape = cluster.shape
+    # In namespaces of one machine shared memory would be a way around their network.
+    fabric = ["--fabric=tcp"] if shape.namespaces else []
+    must(node, run_script(
+        node.host, START, node.folder, cluster.program(node, "Server"), node.address.port,
+        shape.memory_gb, node.index, f"--bind={_bind_address(cluster, node)}",
+        f"--secret_file={node.folder}/secret", *fabric, *shlex.split(shape.server_flags)))
+
+
+def wait_until_ready(node, seconds_max):
+    done = run_script(node.host.of_processes(), WAIT, node.folder, int(10 * seconds_max),
+                      seconds_max=seconds_max + COMMAND_SECONDS_MAX)
+    if done.returncode == 0:
+        return
+    what = (f"was not ready within {seconds_max:g} s; --start_timeout gives it more"
+            if done.returncode == 4 else "ended at once")
+    raise Failure(f"{node.name}: the Server on {node.host.describe()}, {node.address}, {what}. Its last "
+                  f"lines:\n{_indented(done.stdout + done.stderr)}")
+
+
+def _indented(text):
+    return "\n".join("    " + line for line in text.strip().splitlines()) or "    (none)"
+
+
+def stop(node):
+    """Ends what runs for the node on its host, and deletes its folder there. Returns what went wrong, or
+    None; and whether nothing is left."""
+    try:
+        done = run_script(node.host.of_processes(), STOP, node.folder, GRACE_TENTHS)
+    except Failure as failure:
+        return f"{node.name} cannot be stopped: {failure}", False
+    if done.returncode == 5:
+        return f"{node.name} had to be killed: it did not end within {GRACE_TENTHS // 10} s", True
+    if done.returncode:
+        return f"{node.name} ({node.host.describe()}): {done.stderr.strip()}", False
+    return None, True
+
+
+def parse_use(line):
+    """A line of `dlsm_tool nodes`: host:port and its figures; no figures if it did not answer."""
+    where, _, rest = line.partition(" ")
+    if not re.fullmatch(r"(?:[a-z-]+ \d+ ?)+", rest):
+        return where.removesuffix(":"), None
+    words = rest.split()
+    return where, {name: int(value) for name, value in zip(words[::2], words[1::2])}
+
+
+def use_of_all(cluster):
+    """What each memory node holds and has spent, as the first compute node is told."""
+    node = cluster.compute_nodes[0]
+    nodes = ",".join(str(memory_node.address) for memory_node in cluster.memory_nodes)
+    done = run_script(node.host, TOOL, cluster.program(node, "dlsm_tool"), node.folder,
+                      f"--memory_nodes={nodes}", "nodes")
+    uses = dict(parse_use(line) for line in done.stdout.splitlines())
+    missing = [m for m in cluster.memory_nodes if uses.get(str(m.address)) is None]
+    if missing or done.returncode:
+        raise Failure(f"{node.name} gets no answer from {', '.join(m.name for m in missing) or 'dlsm_tool'}: "
+                      f"{(done.stdout + done.stderr).strip()}; see script/cluster status")
+    return [uses[str(m.address)] for m in cluster.memory_nodes]
+
+
+def look(cluster, node):
+    """(whether it is up, what to say of it)."""
+    try:
+        done = run_script(node.host.of_processes(), LOOK, node.folder)
+        if done.returncode:
+            return False, ("its Server is not running; script/cluster stop, then start. The last lines of "
+                           f"its log:\n{_indented(done.stdout + done.stderr)}")
+        pid = done.stdout.strip()
+        asked = run_script(node.host, TOOL, cluster.program(node, "dlsm_tool"), node.folder,
+                           f"--memory_nodes={node.address}", "nodes")
+        use = parse_use(asked.stdout.strip())[1]
+        if use is None:
+            return False, (f"process {pid} runs, but does not answer: "
+                           f"{(asked.stdout + asked.stderr).strip()}")
+        return True, (f"process {pid}, {use['used'] / 2**20:.1f} of {use['capacity'] / 2**20:.1f} MB used, "
+                      f"{use['databases']} databases, {use['sessions']} open")
+    except Failure as failure:
+        return False, str(failure)
+
+
+def look_at_all(cluster):
+    return on_all(lambda node: look(cluster, node), cluster.memory_nodes)
+
+
+def reach(node):
+    """Why nothing can run on the node's host, or None."""
+    try:
+        done = run_script(node.host, "exit 0")
+    except Failure as failure:
+        return str(failure)
+    return None if done.returncode == 0 else (done.stderr.strip() or f"exit code {done.returncode}")
