@@ -408,6 +408,23 @@ def free_ports(count):
     return ports
 
 
+def check_forget(start, compute, memory, stand_in, folder):
+    """A host that cannot be reached any more keeps `stop` from forgetting it, until that is asked for."""
+    start(compute, memory, says=["is up"])
+    unreachable = server_of(folder, "m0")
+    os.rename(stand_in, stand_in + ".away")
+    with open(stand_in, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nexit 255\n")
+    os.chmod(stand_in, 0o700)
+    down = run("status", expected=1, says=["m0 0.0.0.0", "DOWN: ssh does not get to 0.0.0.0"])
+    check(" up: " in down, f"the other memory node is up: {down}")
+    run("stop", expected=1, says=["m0 cannot be stopped", "--forget"])
+    run("stop", "--forget", expected=1, says=["m0 cannot be stopped"])
+    check(not os.path.exists(folder), f"{folder} is left")
+    os.kill(unreachable, signal.SIGKILL)
+    os.rename(stand_in + ".away", stand_in)
+
+
 def ssh_test(build):
     check(hosts.SshHost("ssh -p 7", "a").command(["sh", "-c", "echo $1", "x", "a b'"])
           == ["ssh", "-p", "7", "--", "a", "sh -c 'echo $1' x 'a b'\"'\"''"], "quoting")
@@ -438,6 +455,7 @@ def ssh_test(build):
             run("start", "--name=other", f"--config={config}", f"--build={build}", f"--ssh={stand_in}",
                 "--memory_gb=0.25", expected=1, says=["in use"])
             run("stop", says=["is stopped"])
+            check_forget(start, compute, memory, stand_in, folder)
             start(compute, ["nowhere", memory[1]], expected=1, says=["nowhere", "~/.ssh/config"])
             start(compute, memory, "--remote_build=/nonexistent", expected=1, says=["/nonexistent/Server"])
         finally:

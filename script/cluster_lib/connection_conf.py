@@ -10,6 +10,9 @@ import re
 from cluster_lib.failure import Failure
 
 DEFAULT_PORT = 19843
+NODE = re.compile(r"""(?: \[ ([0-9A-Za-z.%_-]* : [0-9A-Za-z.:%_-]*) \]  # IPv6
+                        | ([0-9A-Za-z._-]+) )                       # a name, or IPv4
+                      (?: : ([0-9]{1,5}) )?                         # the port""", re.VERBOSE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Address:
 
 
 def parse_address(word, where):
-    match = re.fullmatch(r"(?:\[([0-9A-Za-z.:%_-]*:[0-9A-Za-z.:%_-]*)\]|([0-9A-Za-z._-]+))(?::(\d{1,5}))?", word)
+    match = NODE.fullmatch(word)
     if not match:
         raise Failure(f"{where}: {word[:64]!r} is no node; write host or host:port, IPv6 as [address]:port")
     port = int(match[3]) if match[3] else DEFAULT_PORT

@@ -36,7 +36,7 @@ def run(*words):
     try:
         return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     except FileNotFoundError as error:
-        raise Failure(f"there is no program {words[0]}: install iproute2 (script/install-deps does)") from error
+        raise Failure(f"there is no program {words[0]}: script/install-deps installs iproute2") from error
     except subprocess.TimeoutExpired as error:
         raise Failure(f"`{' '.join(words)}` has not ended for 60 s") from error
 
