@@ -277,20 +277,33 @@ def check_bench(name, build, folder):
     check(carried > counted > 100_000, f"the link carried {carried} bytes, db_bench counted {counted}")
 
 
+def db_benches(folder):
+    """Not ssh, sh or ip, which name it in what they are to run."""
+    return [p for p in processes_of(folder) if p.split()[1].endswith("/db_bench")]
+
+
 def check_interrupted_bench(name, folder):
-    """^C ends the db_benches and leaves the cluster as it was."""
+    """^C ends the db_benches, wherever they run, and leaves the cluster as it was."""
     bench = subprocess.Popen([CLUSTER, "bench", f"--name={name}", "--benchmarks=fillrandom",
                               "--duration=60"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        interrupt_bench(name, folder, bench)
+    finally:
+        bench.kill()
+        bench.wait()
+    check(not db_benches(folder), f"left after ^C: {db_benches(folder)}")
+    run("status", f"--name={name}")
+
+
+def interrupt_bench(name, folder, bench):
     deadline = time.monotonic() + 20
-    while len([p for p in processes_of(folder) if "db_bench " in p and "ip netns" not in p]) < 2:
+    while len(db_benches(folder)) < 2:
         check(time.monotonic() < deadline and bench.poll() is None, "the db_benches did not begin")
         time.sleep(0.1)
     run("bench", f"--name={name}", expected=1, says=["another script/cluster"])
     bench.send_signal(signal.SIGINT)
     output = bench.communicate(timeout=30)[0]
     check(bench.returncode == 130, f"exit code {bench.returncode}: {output}")
-    left = [p for p in processes_of(folder) if "db_bench" in p]
-    check(not left, f"left after ^C: {left}")
 
 
 def server_of(folder, node):
@@ -310,7 +323,7 @@ def check_cluster(name, build, folder):
     run("bench", f"--name={name}", "--num=0", expected=1, says=["db_bench on c", "--num=0"])
     os.kill(server_of(folder, "m1"), signal.SIGKILL)
     time.sleep(0.2)
-    down = run("status", f"--name={name}", expected=1, says=["m1 10.77.0.2:19843 DOWN"])
+    down = run("status", f"--name={name}", expected=1, says=["m1 10.77.0.2:19843 DOWN: its Server is not running"])
     check("m0 10.77.0.1:19843 up" in down, down)
     run("bench", f"--name={name}", expected=1, says=["m1 is down"])
     run("start", f"--name={name}", f"--build={build}", *shape, expected=1, says=["not whole"])
@@ -392,11 +405,11 @@ def namespaces_test(build):
 
 # --- Behind ssh -------------------------------------------------------------------------------------
 
-# Takes what ssh takes, and runs the command on this machine, in a shell of its own as sshd does.
+# Takes what ssh takes, and runs the command on this machine, in a shell that outlives it, as sshd does.
 STAND_IN = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 [ "$2" != nowhere ] || { echo "ssh: Could not resolve hostname nowhere" >&2; exit 255; }
-cd / && exec sh -c "$3"
+cd / && exec setsid -f -w sh -c "$3"
 """
 
 
@@ -451,6 +464,7 @@ def ssh_test(build):
             check(up.count(" up: ") == 2 and up.count("reachable") == 2, up)
             output = run("bench", *SMALL, says=["m0", "m1", "total"])
             check(set(table_of(output, "readrandom")[0]) == {"c0", "c1", "total"}, output)
+            check_interrupted_bench("default", folder)
             # Servers of another cluster have the ports.
             run("start", "--name=other", f"--config={config}", f"--build={build}", f"--ssh={stand_in}",
                 "--memory_gb=0.25", expected=1, says=["in use"])

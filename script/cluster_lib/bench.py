@@ -95,7 +95,7 @@ class Run:
         """After what it runs has ended on its host, or cannot be reached."""
         self.process.kill()
         self.process.wait()
-        self.reader.join()
+        self.reader.join(timeout=5)
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
 
