@@ -40,7 +40,8 @@ def check(condition, message):
 def run(program, *flags, expected=0):
     """Returns stdout and stderr; fails if the exit code is not `expected`."""
     always = [] if program == PLOT else ["--progress=false"]
-    done = subprocess.run([program, *always, *flags], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([program, *always, *flags], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=600)
     output = done.stdout + done.stderr
     check(done.returncode == expected,
           f"{' '.join(flags)}: exit code {done.returncode}, expected {expected}:\n{output}")
@@ -203,6 +204,7 @@ def check_wrong_flags(program):
             (["--long_scan_entries=0"], "--long_scan_entries=0"),
             (["--timeseries=x.csv", "--benchmarks=fillrandom"], "twophase"),
             (["--timeseries=/nonexistent/x.csv", "--benchmarks=twophase"], "/nonexistent/x.csv"),
+            (["--wait_for_start", "--benchmarks=fillseq", "--num=10"], "before the start of fillseq"),
             (["fillrandom"], "fillrandom"),
             (["--no_such_flag=1"], "no_such_flag"),
             (["--config=/nonexistent.conf", "--benchmarks=fillseq"], "/nonexistent.conf"),
