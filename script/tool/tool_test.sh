@@ -33,7 +33,7 @@ fail() {
 
 # start_server ARGUMENT...: on a free port, which is then in $node.
 start_server() {
-  rm -f "$work/server.log"  # What the last one said must not be taken for this one's.
+  : >"$work/server.log"  # What the last one said must not be taken for this one's.
   "$server" "$@" 0 1 1 >"$work/server.log" 2>&1 &
   server_pid=$!
   local try
