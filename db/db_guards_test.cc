@@ -126,9 +126,9 @@ TEST_F(GuardsTest, CompactRangeLeavesOneRun) {
   EXPECT_EQ(levels_with_tables, 1u) << text;
 }
 
-// Fails if CompactRange ends before merges that were under way have put tables deeper, or in a level
-// that is too small, from which they do so later: a tree of several levels then refuses another
-// style.
+// Fails if CompactRange ends before merges that were under way have put tables deeper, or in a
+// level that is too small, from which they do so later: a tree of several levels then refuses
+// another style.
 TEST_F(GuardsTest, CompactRangeLeavesOneLevelWhateverElseMerges) {
   for (const CompactionStyle style : {CompactionStyle::kLeveled, CompactionStyle::kGuards}) {
     Options options = GuardsOptions("shm");
