@@ -105,7 +105,7 @@ class DB {
   //   merge_scheduler, compaction_bandwidth    as in Options, of merges on this compute node
   //   memory_node_merge_scheduler,             of the memory node: for the merges of all databases
   //   memory_node_compaction_bandwidth         on it, and until they are changed again
-  //   max_level0_tables_per_merge              leveled styles, guards: the oldest so many of level 0
+  //   max_level0_tables_per_merge              leveled styles and guards: the oldest so many tables
   //                                            at a time; 0: all. For measuring what is sustained
   // Schedules are single, fair, greedy and spring_and_gear. Merges under way follow at once.
   virtual Status SetOptions(const std::unordered_map<std::string, std::string>& options) = 0;
