@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "port/cpu.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
@@ -18,14 +17,11 @@
 namespace dlsm {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr size_t kPartsMax = 256;  // Of one sendmsg(): some 100 writes of a few hundred bytes.
 // A bound against callers that post and never wait.
 constexpr size_t kOutstandingMax = size_t{1} << 20;
-// Longer than a round trip over loopback or a fast network, shorter than what a sleep costs.
-constexpr microseconds kSpin{20};
 // A server that is alive needs microseconds; one that hangs must not hold its client for long.
 constexpr milliseconds kDrain{100};
 
@@ -128,25 +124,20 @@ Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
   DLSM_RETURN_IF_ERROR(Ring());
   ledger_.Wait(ticket);
   const auto until = static_cast<uint64_t>(ticket);
-  auto sleep_at = Deadline::Clock::now() + kSpin;
   while (completed_ < until) {
     bool progress = false;
     DLSM_RETURN_IF_ERROR(SendSome(&progress));
     DLSM_RETURN_IF_ERROR(ReceiveSome(&progress));
     if (completed_ >= until) break;
-    const auto now = Deadline::Clock::now();
-    if (now >= deadline.time_point()) {
+    if (Deadline::Clock::now() >= deadline.time_point()) {
       return Close(Status::TimedOut(fmt::format(
           "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
     }
-    if (progress) {
-      sleep_at = now + kSpin;
-    } else if (now < sleep_at) {
-      port::CpuRelax();
-    } else {
-      const int events = sending_.drained() ? POLLIN : POLLIN | POLLOUT;
-      PollSocket(socket_.get(), static_cast<short>(events), deadline);
-    }
+    if (progress) continue;
+    // At once: to poll for the answer first would keep the server's thread from the processor where
+    // both run on one host, and over a network the answer takes longer than polling would pay for.
+    const int events = sending_.drained() ? POLLIN : POLLIN | POLLOUT;
+    PollSocket(socket_.get(), static_cast<short>(events), deadline);
   }
   return Status::OK();
 }

@@ -16,12 +16,9 @@ namespace dlsm {
 namespace {
 
 using Clock = Deadline::Clock;
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr int kEventsMax = 64;
-// A client that polls sends again within a round trip or two.
-constexpr microseconds kSpin{50};
 // How long a connection may hold a socket without a token, and how often that is looked at.
 constexpr milliseconds kHelloWait{5000};
 constexpr int kLateCheckMs = 1000;
@@ -107,12 +104,9 @@ void TcpServerThread::Run() {
 
 void TcpServerThread::Serve() {
   std::array<epoll_event, kEventsMax> events;
-  auto spin_until = Clock::now();
   auto late_check = Clock::now();
   while (true) {
-    const auto now = Clock::now();
-    const int sleep_ms = tokens_awaited_ ? kLateCheckMs : -1;
-    const int timeout_ms = now < spin_until ? 0 : sleep_ms;
+    const int timeout_ms = tokens_awaited_ ? kLateCheckMs : -1;
     const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout_ms);
     if (count < 0 && errno != EINTR) {
       Log().critical("a fabric thread ends: epoll_wait: {}", std::strerror(errno));
@@ -126,11 +120,11 @@ void TcpServerThread::Serve() {
         return;
       }
     }
-    if (count > 0) spin_until = Clock::now() + kSpin;
-    if (tokens_awaited_ && now >= late_check) {
-      CloseLateConnections();
-      late_check = now + milliseconds(kLateCheckMs);
-    }
+    if (!tokens_awaited_) continue;
+    const auto now = Clock::now();
+    if (now < late_check) continue;
+    CloseLateConnections();
+    late_check = now + milliseconds(kLateCheckMs);
   }
 }
 
