@@ -12,10 +12,9 @@
 namespace dlsm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Background::Clock;
 
-constexpr auto kHouseInterval = std::chrono::milliseconds(100);
-// So long after the last memtable was filled.
+// So long after the last flush.
 constexpr auto kQuietAfter = std::chrono::seconds(1);
 // Who waits for work that fails is told after this many failures in a row.
 constexpr int kFailuresTolerated = 3;
@@ -23,17 +22,6 @@ constexpr int kFailuresTolerated = 3;
 uint64_t MicrosSince(Clock::time_point start) {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
-}
-
-// A report that three heartbeats should have replaced is old. While nothing at all is merged, a
-// merge is waited for as long as six other calls together.
-MergeLoadMonitor::Config MonitorConfig(const Background::Config& config) {
-  constexpr int kReportIntervals = 3;
-  constexpr int kPatienceTimeouts = 6;
-  MergeLoadMonitor::Config monitor;
-  monitor.report_lifetime = config.heartbeat_interval * kReportIntervals;
-  monitor.patience = config.timeout * kPatienceTimeouts;
-  return monitor;
 }
 
 bool AddsGuards(const VersionEdit& edit) {
@@ -60,39 +48,37 @@ std::chrono::milliseconds PauseAfter(int failures) {
 
 }  // namespace
 
-Background::Background(const Config& config, Tree* tree, const TableStore* store,
-                       std::unique_ptr<MergePolicy> policy, SnapshotList* snapshots,
-                       StallGate* gate, RpcClient* rpc, Statistics* statistics)
+Background::Background(const Config& config, const Parts& parts,
+                       std::unique_ptr<MergePolicy> policy)
     : config_(config),
-      tree_(tree),
-      store_(store),
-      snapshots_(snapshots),
-      gate_(gate),
-      rpc_(rpc),
-      statistics_(statistics),
-      new_table_number_([tree] { return tree->NewTableNumber(); }),
-      traffic_(tree->views().Current()->version->levels().size()),
-      scheduler_(config.schedule),
-      merge_load_(MonitorConfig(config), &scheduler_),
-      policy_(std::move(policy)) {
-  port::MutexLock lock(stop_mutex_);
-  for (int i = 0; i < config_.flush_threads; ++i) threads_.emplace_back([this] { FlushLoop(); });
-  for (int i = 0; i < config_.merge_threads; ++i) threads_.emplace_back([this] { MergeLoop(); });
-  threads_.emplace_back([this] { HouseLoop(); });
-}
+      tree_(parts.tree),
+      store_(parts.store),
+      gate_(parts.gate),
+      rpc_(parts.rpc),
+      merge_load_(parts.merge_load),
+      snapshots_(parts.snapshots),
+      scheduler_(parts.scheduler),
+      budget_(parts.budget),
+      signal_(parts.signal),
+      statistics_(parts.statistics),
+      new_table_number_([tree = parts.tree] { return tree->NewTableNumber(); }),
+      traffic_(parts.tree->views().Current()->version->levels().size()),
+      policy_(std::move(policy)) {}
 
 void Background::Stop() {
   gate_->Shut();
   stopping_.store(true, std::memory_order_release);
   Wake();
-  port::MutexLock lock(stop_mutex_);
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+}
+
+void Background::ChangedLocked() {
+  changed_.SignalAll();
+  signal_->Notify();
 }
 
 void Background::Wake() {
   port::MutexLock lock(mutex_);
-  changed_.SignalAll();
+  ChangedLocked();
 }
 
 void Background::MemtableIsFull() {
@@ -100,12 +86,21 @@ void Background::MemtableIsFull() {
   Wake();
 }
 
+void Background::LookAtMemtables() {
+  if (gate_->closed(StallReason::kMemtables)) MemtableIsFull();
+}
+
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
 // room must not close the gate after the flush that made room has opened it.
 void Background::UpdateGate() {
   port::MutexLock lock(gate_mutex_);
-  const Tree::SwitchResult result = tree_->Switch(/*even_if_not_full=*/false);
-  gate_->Set(StallReason::kMemtables, result == Tree::SwitchResult::kTooManyMemtables);
+  const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  const size_t active_bytes = tree_->Usage().active_bytes;
+  const Tree::SwitchResult result = tree_->Switch(ruling.switch_at, ruling.immutables_max);
+  const bool switched = result == Tree::SwitchResult::kSwitched;
+  tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
+  gate_->Set(StallReason::kMemtables,
+             ruling.must_wait || result == Tree::SwitchResult::kTooManyMemtables);
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   double share;
   if (config_.constraint == ComponentConstraint::kLocal) {
@@ -120,15 +115,13 @@ void Background::UpdateGate() {
   }
   gate_->Set(StallReason::kMemory, store_->memory()->full());
   if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
-  if (config_.slow_down_writes) {
-    UpdatePace(share, /*switched=*/result == Tree::SwitchResult::kSwitched);
-  }
+  if (config_.slow_down_writes) UpdatePace(share, switched ? active_bytes : 0);
 }
 
-void Background::UpdatePace(double components_share, bool switched) {
+void Background::UpdatePace(double components_share, size_t switched_bytes) {
   const auto now = Clock::now();
-  if (switched) written_.Add(config_.memtable_bytes, now);
-  const double memtables_share = Share(tree_->Memtables().immutable, config_.memtables_max - 1);
+  if (switched_bytes > 0) written_.Add(switched_bytes, now);
+  const double memtables_share = budget_->Pressure(*tree_);
   gate_->SetPace(PaceFor(std::max(components_share, memtables_share), written_.Get(now)));
 }
 
@@ -151,7 +144,7 @@ uint64_t Background::PendingBytes(const Version& version) const {
 void Background::LimitLevel0Merges(size_t tables) {
   port::MutexLock lock(mutex_);
   policy_->LimitLevel0Merges(tables);
-  changed_.SignalAll();
+  ChangedLocked();
 }
 
 void Background::NoteOutcome(Failures Background::*failures, const Status& status) {
@@ -170,7 +163,7 @@ void Background::NoteOutcome(Failures Background::*failures, const Status& statu
     }
     first_failure = of_kind.count == 1;
     of_kind.last = status;
-    changed_.SignalAll();
+    ChangedLocked();
   }
   if (!status.ok()) {
     gate_->NoteError(status);
@@ -189,42 +182,41 @@ Status Background::last_error() const {
 
 // -------- Flushes
 
-void Background::FlushLoop() {
-  while (true) {
-    {
-      port::MutexLock lock(mutex_);
-      while (!stopping_.load(std::memory_order_acquire)) {
-        const bool paused = flush_failures_.count > 0 && Clock::now() < flush_failures_.retry_at;
-        if (paused) {
-          changed_.WaitUntil(flush_failures_.retry_at);
-        } else if (tree_->HasMemtableToFlush()) {
-          break;
-        } else {
-          changed_.Wait();
-        }
-      }
-      if (stopping_.load(std::memory_order_acquire)) return;
-      ++flushes_running_;
-    }
-    if (const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush(); memtable != nullptr) {
-      const Status status = FlushOne(memtable);
-      if (!status.ok()) tree_->ReturnUnflushed(*memtable);
-      if (status.ok()) gate_->NoteProgress();
-      UpdateGate();
-      NoteOutcome(&Background::flush_failures_, status);
-    }
-    port::MutexLock lock(mutex_);
-    --flushes_running_;
-    changed_.SignalAll();
-  }
+bool Background::flushes_fail() const {
+  port::MutexLock lock(mutex_);
+  return flush_failures_.count > 0;
 }
 
-Status Background::FlushOne(const std::shared_ptr<Memtable>& memtable) {
+bool Background::FlushOne(Clock::time_point* due) {
+  {
+    port::MutexLock lock(mutex_);
+    if (stopping_.load(std::memory_order_acquire) || !tree_->HasMemtableToFlush()) return false;
+    if (flush_failures_.count > 0 && Clock::now() < flush_failures_.retry_at) {
+      *due = std::min(*due, flush_failures_.retry_at);
+      return false;
+    }
+    ++flushes_running_;
+  }
+  const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush();
+  if (memtable != nullptr) {
+    const Status status = FlushInto(memtable);
+    if (!status.ok()) tree_->ReturnUnflushed(*memtable);
+    if (status.ok()) gate_->NoteProgress();
+    UpdateGate();
+    NoteOutcome(&Background::flush_failures_, status);
+  }
+  port::MutexLock lock(mutex_);
+  --flushes_running_;
+  ChangedLocked();
+  return memtable != nullptr;
+}
+
+Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
   const auto start = Clock::now();
   FlushOutcome outcome;
   DLSM_RETURN_IF_ERROR(
       FlushMemtable(*memtable, snapshots_->List(), *store_, new_table_number_, &outcome));
-  merge_load_.NoteTransfer(outcome.bytes, Clock::now() - start);
+  merge_load_->NoteTransfer(outcome.bytes, Clock::now() - start);
   const Status installed = tree_->InstallFlush(memtable, outcome.tables);
   if (!installed.ok()) {
     for (const TableRef& table : outcome.tables) table->MarkObsolete();
@@ -247,7 +239,9 @@ Status Background::Flush(bool wait) {
   while (true) {
     if (tree_->Memtables().newest_number == target) {
       port::MutexLock lock(gate_mutex_);
-      target_is_empty |= tree_->Switch(/*even_if_not_full=*/true) == Tree::SwitchResult::kNotNeeded;
+      const size_t immutables_max = budget_->RulingFor(*tree_).immutables_max;
+      target_is_empty |=
+          tree_->Switch(/*bytes=*/0, immutables_max) == Tree::SwitchResult::kNotNeeded;
     }
     Wake();
     if (!wait) return Status::OK();
@@ -286,33 +280,34 @@ void Background::UnmarkBusyLocked(const MergePick& pick) {
   for (const TableRef& table : pick.inputs) busy_.erase(table->number());
   for (const TableRef& table : pick.target_inputs) busy_.erase(table->number());
   std::erase(merges_, &pick);
-  changed_.SignalAll();
+  ChangedLocked();
 }
 
-void Background::MergeLoop() {
-  while (true) {
-    std::optional<MergePick> pick;
-    {
-      port::MutexLock lock(mutex_);
-      while (!stopping_.load(std::memory_order_acquire)) {
-        if (merge_failures_.count > 0 && Clock::now() < merge_failures_.retry_at) {
-          changed_.WaitUntil(merge_failures_.retry_at);
-          continue;
-        }
-        pick = PickLocked();
-        if (pick.has_value()) break;
-        changed_.Wait();
-      }
-      if (stopping_.load(std::memory_order_acquire)) return;
-      MarkBusyLocked(*pick);
-    }
-    const Status status = Merge(*pick);
-    NoteOutcome(&Background::merge_failures_, status);
-    UpdateGate();
+bool Background::merges_fail() const {
+  port::MutexLock lock(mutex_);
+  return merge_failures_.count > 0;
+}
+
+bool Background::MergeOne(Clock::time_point* due) {
+  std::optional<MergePick> pick;
+  {
     port::MutexLock lock(mutex_);
-    UnmarkBusyLocked(*pick);
-    pick.reset();  // Who waits for the merge may look for its inputs' memory.
+    if (stopping_.load(std::memory_order_acquire)) return false;
+    if (merge_failures_.count > 0 && Clock::now() < merge_failures_.retry_at) {
+      *due = std::min(*due, merge_failures_.retry_at);
+      return false;
+    }
+    pick = PickLocked();
+    if (!pick.has_value()) return false;
+    MarkBusyLocked(*pick);
   }
+  const Status status = Merge(*pick);
+  NoteOutcome(&Background::merge_failures_, status);
+  UpdateGate();
+  port::MutexLock lock(mutex_);
+  UnmarkBusyLocked(*pick);
+  pick.reset();  // Who waits for the merge may look for its inputs' memory.
+  return true;
 }
 
 Status Background::Merge(const MergePick& pick) {
@@ -320,8 +315,7 @@ Status Background::Merge(const MergePick& pick) {
   MergeOutcome outcome;
   if (!pick.trivial_move) {
     DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, rpc_,
-                                  new_table_number_, stopping_, &scheduler_, &merge_load_,
-                                  &outcome));
+                                  new_table_number_, stopping_, scheduler_, merge_load_, &outcome));
   }
   const MergeStatistics statistics = outcome.statistics;
   const bool remote = outcome.remote;
@@ -369,7 +363,7 @@ Status Background::Install(const MergePick& pick, MergeOutcome outcome) {
   {
     port::MutexLock lock(mutex_);
     if (AddsGuards(edit)) adding_guards_ = false;
-    changed_.SignalAll();
+    ChangedLocked();
   }
   if (!installed.ok()) {
     for (const TableRef& table : outcome.tables) table->MarkObsolete();
@@ -443,7 +437,7 @@ bool Background::IdleLocked() {
 // that happen while he does.
 void Background::ForgiveLocked(Failures* failures) {
   failures->count = 0;
-  changed_.SignalAll();
+  ChangedLocked();
 }
 
 Status Background::StuckLocked(const Failures& failures) const {
@@ -470,49 +464,30 @@ Status Background::WaitIdle() {
 
 // -------- House keeping
 
-void Background::HouseLoop() {
-  auto next_heartbeat = Clock::now();  // The first merges need a report.
-  while (true) {
-    {
-      port::MutexLock lock(mutex_);
-      const auto until = Clock::now() + kHouseInterval;
-      while (!stopping_.load(std::memory_order_acquire) && Clock::now() < until) {
-        changed_.WaitUntil(until);
-      }
-      if (stopping_.load(std::memory_order_acquire)) return;
-    }
-    KeepHouse();
-    if (Clock::now() < next_heartbeat) continue;
-    next_heartbeat = Clock::now() + config_.heartbeat_interval;
-    NoteOutcome(&Background::house_failures_, Heartbeat());
-    merge_load_.SampleCpu();
-  }
-}
+void Background::Heartbeat() { NoteOutcome(&Background::house_failures_, SendHeartbeat()); }
 
-Status Background::Heartbeat() {
+Status Background::SendHeartbeat() {
   HeartbeatRequest request;
   request.session = config_.merge.session;
-  const uint64_t sent = merge_load_.sent_bytes();
+  const uint64_t sent = merge_load_->sent_bytes();
   std::string reply_bytes;
   DLSM_RETURN_IF_ERROR(rpc_->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,
                                   Deadline::In(config_.timeout)));
   HeartbeatReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
-  merge_load_.NoteReport(reply.merges, sent);
+  merge_load_->NoteReport(reply.merges, sent);
   return Status::OK();
 }
 
 // Reads wake nobody; where there were some, a policy may want to merge what they visited.
 void Background::LookForWornGuards() {
   const uint64_t reads = statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
-  const Tree::MemtableCounts memtables = tree_->Memtables();
+  const uint64_t flushes = statistics_->Get(Ticker::kFlushes);  // Of all shards.
   port::MutexLock lock(mutex_);
-  if (std::exchange(newest_memtable_seen_, memtables.newest_number) != memtables.newest_number ||
-      memtables.immutable > 0) {
-    quiet_since_ = Clock::now();
-  }
-  policy_->SetQuiet(Clock::now() - quiet_since_ >= kQuietAfter);
-  if (std::exchange(reads_seen_, reads) != reads) changed_.SignalAll();
+  const auto now = Clock::now();
+  if (std::exchange(flushes_seen_, flushes) != flushes) quiet_since_ = now;
+  policy_->SetQuiet(now - quiet_since_ >= kQuietAfter);
+  if (std::exchange(reads_seen_, reads) != reads) ChangedLocked();
 }
 
 void Background::KeepHouse() {

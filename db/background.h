@@ -1,10 +1,10 @@
-// Everything that happens without a caller: flushes, merges, frees, heartbeats; and the decision
-// when writers must wait for it.
+// Everything that happens to a shard without a caller: flushes, merges, frees, heartbeats; and the
+// decision when writers must wait for it.
 //
 //   memtable full ──Switch──> flush threads ──> level 0 ──policy──> merge threads ──> levels below
 //
-// Flushes have threads of their own, so they never wait behind merges. A job that fails is tried
-// again after a pause; what it left behind has been dropped by then.
+// The threads are those of BackgroundWorkers, which come to all shards of a handle. A job that
+// fails is tried again after a pause; what it left behind has been dropped by then.
 #pragma once
 
 #include <atomic>
@@ -13,12 +13,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/level_traffic.h"
+#include "db/memtable_budget.h"
 #include "db/merge_job.h"
 #include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
@@ -26,6 +26,7 @@
 #include "db/stall_gate.h"
 #include "db/table_store.h"
 #include "db/tree.h"
+#include "db/work_signal.h"
 #include "port/mutex.h"
 
 namespace dlsm {
@@ -33,31 +34,53 @@ namespace dlsm {
 // Thread-safe.
 class Background {
  public:
+  using Clock = std::chrono::steady_clock;
+
   struct Config {
-    int flush_threads = 2;
-    int merge_threads = 2;
     ComponentConstraint constraint = ComponentConstraint::kLocal;
     size_t level0_merge_trigger = 4;  // kLocal.
     size_t level0_stop_trigger = 24;  // kLocal.
     size_t components_max = 0;        // kGlobal; 0: twice the expected number.
     bool slow_down_writes = false;
-    size_t memtable_bytes = 0;
-    size_t memtables_max = 0;  // The active one included.
     MergeJobConfig merge;
-    MergeSchedulerOptions schedule;  // Of merges that run here.
     std::chrono::milliseconds heartbeat_interval{1000};
     std::chrono::nanoseconds timeout{};
   };
-  // All outlive this, which starts threads at once.
-  Background(const Config& config, Tree* tree, const TableStore* store,
-             std::unique_ptr<MergePolicy> policy, SnapshotList* snapshots, StallGate* gate,
-             RpcClient* rpc, Statistics* statistics);
+  // Those of this shard, and those that it shares with the others of its handle. All outlive this.
+  struct Parts {
+    Tree* tree;
+    const TableStore* store;
+    StallGate* gate;
+    RpcClient* rpc;
+    MergeLoadMonitor* merge_load;
+    SnapshotList* snapshots;
+    MergeScheduler* scheduler;
+    MemtableBudget* budget;
+    WorkSignal* signal;
+    Statistics* statistics;
+  };
+  Background(const Config& config, const Parts& parts, std::unique_ptr<MergePolicy> policy);
   ~Background() { Stop(); }
 
   // The active memtable is full, or something else has changed that may make work due.
   void Wake() LOCKS_EXCLUDED(mutex_);
-  // A writer has filled the active memtable.
+  // The active memtable has become so large that it is time to look at it.
   void MemtableIsFull();
+  // If writers wait for memtables: whether they still must. Others' flushes make room, too.
+  void LookAtMemtables();
+
+  // For the threads that do the work. They do one piece of it, and say whether there was one;
+  // nothing is due before *due where that is moved up.
+  bool FlushOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
+  bool MergeOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
+  // Whether the last piece has failed.
+  bool flushes_fail() const LOCKS_EXCLUDED(mutex_);
+  bool merges_fail() const LOCKS_EXCLUDED(mutex_);
+  // Every kHouseInterval, and as often as heartbeat_interval() says.
+  static constexpr auto kHouseInterval = std::chrono::milliseconds(100);
+  void KeepHouse() LOCKS_EXCLUDED(mutex_);
+  void Heartbeat();
+  std::chrono::milliseconds heartbeat_interval() const { return config_.heartbeat_interval; }
 
   // Flushes what is in memtables now; returns when done, or with the error that keeps it from that.
   Status Flush(bool wait) LOCKS_EXCLUDED(mutex_);
@@ -77,12 +100,9 @@ class Background {
   uint64_t PendingBytes(const Version& version) const LOCKS_EXCLUDED(mutex_);
   void LimitLevel0Merges(size_t tables) LOCKS_EXCLUDED(mutex_);
 
-  // Ends all threads; work under way is finished, or cancelled where it can be. Idempotent.
+  // Nothing begins any more; work under way is finished, or cancelled where it can be. Idempotent.
   void Stop() LOCKS_EXCLUDED(mutex_);
 
-  // How merges here are scheduled, from now on.
-  MergeScheduler& scheduler() { return scheduler_; }
-  const MergeLoadMonitor& merge_load() const { return merge_load_; }
   const LevelTraffic& traffic() const { return traffic_; }
 
   // The last error of each kind of work; OK once it has succeeded again.
@@ -96,19 +116,17 @@ class Background {
     std::chrono::steady_clock::time_point retry_at;
   };
 
-  void FlushLoop() LOCKS_EXCLUDED(mutex_);
-  Status FlushOne(const std::shared_ptr<Memtable>& memtable);
-  void MergeLoop() LOCKS_EXCLUDED(mutex_);
+  Status FlushInto(const std::shared_ptr<Memtable>& memtable);
   Status Merge(const MergePick& pick);
   // Pairs with the end of Install(), which lets picks go on if guards are added.
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, MergeOutcome outcome);
-  void HouseLoop() LOCKS_EXCLUDED(mutex_);
-  Status Heartbeat();
-  void KeepHouse() LOCKS_EXCLUDED(mutex_);
+  Status SendHeartbeat();
   void LookForWornGuards() LOCKS_EXCLUDED(mutex_);
 
+  // For all who wait here, and for the threads.
+  void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -118,23 +136,26 @@ class Background {
   void NoteOutcome(Failures Background::*failures, const Status& status) LOCKS_EXCLUDED(mutex_);
   void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
   // `components_share`: what is used up of the limit on components or level 0, as the gate judges
-  // them; 0 where no merge is due. `switched`: a memtable has just become full.
-  void UpdatePace(double components_share, bool switched) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // them; 0 where no merge is due. `switched_bytes`: of a memtable that has just become full.
+  void UpdatePace(double components_share, size_t switched_bytes)
+      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
   Tree* const tree_;
   const TableStore* const store_;
-  SnapshotList* const snapshots_;
   StallGate* const gate_;
   RpcClient* const rpc_;
+  MergeLoadMonitor* const merge_load_;
+  SnapshotList* const snapshots_;
+  MergeScheduler* const scheduler_;
+  MemtableBudget* const budget_;
+  WorkSignal* const signal_;
   Statistics* const statistics_;
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
   std::atomic<bool> stopping_{false};
-  MergeScheduler scheduler_;
-  MergeLoadMonitor merge_load_;
 
   // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
   port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);
@@ -155,11 +176,8 @@ class Background {
   Failures house_failures_ GUARDED_BY(mutex_);
   // When merges were last looked for on account of reads.
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
-  uint64_t newest_memtable_seen_ GUARDED_BY(mutex_) = 0;
-  std::chrono::steady_clock::time_point quiet_since_ GUARDED_BY(mutex_);
-
-  port::Mutex stop_mutex_;
-  std::vector<std::thread> threads_ GUARDED_BY(stop_mutex_);
+  uint64_t flushes_seen_ GUARDED_BY(mutex_) = 0;
+  Clock::time_point quiet_since_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

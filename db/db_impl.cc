@@ -1,15 +1,13 @@
 #include "db/db_impl.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
 #include "db/db_iterator.h"
-#include "db/level_iterator.h"
 #include "db/properties.h"
-#include "table/merging_iterator.h"
+#include "db/shard_iterator.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"
@@ -50,17 +48,20 @@ Status DbImpl::Delete(const WriteOptions&, const Slice& key) {
 Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
-  DLSM_RETURN_IF_ERROR(
-      gate_.Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size()));
+  Shard& shard = ShardOf(key);
+  const Status passed =
+      shard.gate().Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size());
+  if (!passed.ok()) [[unlikely]]
+    return shard.Named(passed);
   bool full;
   {
-    const Sequencer::Write write(tree_->sequencer(), 1);
-    Memtable& memtable = tree_->MemtableOf(write.epoch());
+    const Sequencer::Write write(epochs_->sequencer(), 1);
+    Memtable& memtable = shard.tree().MemtableOf(write.epoch());
     memtable.Add(write.first(), type, key, value, /*batched=*/false);
-    full = tree_->IsFull(memtable);
+    full = shard.tree().IsFull(memtable);
   }
   if (full) [[unlikely]]
-    background_->MemtableIsFull();
+    workers_->MemtableIsFull(shard.number());
   statistics_->Add(Ticker::kKeysWritten);
   statistics_->Add(Ticker::kBytesWritten, key.size() + value.size());
   return Status::OK();
@@ -87,20 +88,68 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) {
   }
   DLSM_RETURN_IF_ERROR(checker.status());
   if (count == 0) return Status::OK();
-  DLSM_RETURN_IF_ERROR(gate_.Pass(only_deletes, bytes));
+  if (only_ == nullptr) return WriteDivided(*updates, count, bytes);
+  DLSM_RETURN_IF_ERROR(only_->gate().Pass(only_deletes, bytes));
   bool full;
   {
-    const Sequencer::Write write(tree_->sequencer(), count);
-    Memtable& memtable = tree_->MemtableOf(write.epoch());
+    const Sequencer::Write write(epochs_->sequencer(), count);
+    Memtable& memtable = only_->tree().MemtableOf(write.epoch());
     SequenceNumber sequence = write.first();
     WriteBatchReader reader(*updates);
     while (reader.Next(&type, &key, &value)) {
       memtable.Add(sequence++, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
     }
-    full = tree_->IsFull(memtable);
+    full = only_->tree().IsFull(memtable);
   }
   if (full) [[unlikely]]
-    background_->MemtableIsFull();
+    workers_->MemtableIsFull(0);
+  statistics_->Add(Ticker::kKeysWritten, count);
+  statistics_->Add(Ticker::kBytesWritten, bytes);
+  return Status::OK();
+}
+
+// The batch's numbers are taken together, so it becomes visible in all shards at once. All gates
+// are passed before, for a writer must not wait while it is announced.
+Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count, uint64_t bytes) {
+  struct Part {
+    uint64_t bytes = 0;
+    bool only_deletes = true;
+    bool full = false;
+  };
+  std::vector<Part> parts(shards_.size());
+  std::vector<size_t> shard_of;
+  shard_of.reserve(count);
+  UpdateType type;
+  Slice key;
+  Slice value;
+  WriteBatchReader measure(updates);
+  while (measure.Next(&type, &key, &value)) {
+    const size_t shard = map_.ShardOf(*options_.comparator, key);
+    shard_of.push_back(shard);
+    // What it says of the key counts too: an empty entry has none, and touches the shard still.
+    parts[shard].bytes += key.size() + value.size() + 1;
+    parts[shard].only_deletes &= type == UpdateType::kDelete;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].bytes == 0) continue;
+    DLSM_RETURN_IF_ERROR(
+        shards_[i]->Named(shards_[i]->gate().Pass(parts[i].only_deletes, parts[i].bytes)));
+  }
+  {
+    const Sequencer::Write write(epochs_->sequencer(), count);
+    SequenceNumber sequence = write.first();
+    WriteBatchReader reader(updates);
+    for (const size_t shard : shard_of) {
+      if (!reader.Next(&type, &key, &value)) break;
+      Tree& tree = shards_[shard]->tree();
+      Memtable& memtable = tree.MemtableOf(write.epoch());
+      memtable.Add(sequence++, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
+      parts[shard].full = tree.IsFull(memtable);
+    }
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].full) workers_->MemtableIsFull(i);
+  }
   statistics_->Add(Ticker::kKeysWritten, count);
   statistics_->Add(Ticker::kBytesWritten, bytes);
   return Status::OK();
@@ -116,37 +165,54 @@ TableReadOptions DbImpl::ReadOptionsFor(const ReadOptions& options) const {
   return read_options;
 }
 
-// The state of now: a sequence number, settled, and a view that has all of it. The view is taken
+std::vector<size_t> DbImpl::ShardsOf(const Slice* begin, const Slice* end) const {
+  const size_t first = begin == nullptr ? 0 : map_.ShardOf(*options_.comparator, *begin);
+  const size_t last =
+      end == nullptr ? shards_.size() - 1 : map_.ShardOf(*options_.comparator, *end);
+  std::vector<size_t> shards;
+  for (size_t i = first; i <= std::max(first, last); ++i) shards.push_back(i);
+  return shards;
+}
+
+// The state of now: a sequence number, settled, and views that have all of it. The views are taken
 // first: what flushes and merges had dropped by then no later number needs. If memtables were
-// switched in between, the view may lack the newest one, which the epoch tells.
-DbImpl::ReadPoint DbImpl::TakeReadPoint(const ReadOptions& options) {
+// switched in between, a view may lack its shard's newest one, which the epoch tells.
+DbImpl::ReadPoint DbImpl::TakeReadPoint(const ReadOptions& options,
+                                        const std::vector<size_t>& shards) {
   ReadPoint point;
+  const auto take_views = [&] {
+    point.views.clear();
+    for (const size_t i : shards) point.views.push_back(shards_[i]->tree().views().Current());
+  };
   if (options.snapshot != nullptr) {
     point.sequence = static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
-    point.view = tree_->views().Current();
+    take_views();
     return point;
   }
   while (true) {
-    point.view = tree_->views().Current();
-    const Sequencer::Position now = tree_->sequencer().Now();
-    // A view is published just before the epoch of its active memtable is handed out.
-    const auto ahead = static_cast<uint8_t>(static_cast<uint8_t>(point.view->active_epoch) -
-                                            static_cast<uint8_t>(now.epoch));
-    if (ahead > 1) continue;
+    take_views();
+    const Sequencer::Position now = epochs_->sequencer().Now();
+    bool shown = true;
+    for (size_t i = 0; shown && i < shards.size(); ++i) {
+      shown = shards_[shards[i]]->tree().Shows(*point.views[i], now.epoch);
+    }
+    if (!shown) continue;
     point.sequence = now.next - 1;
-    tree_->sequencer().WaitSettled(point.sequence);
+    epochs_->sequencer().WaitSettled(point.sequence);
     return point;
   }
 }
 
-Status DbImpl::GetInView(const ReadView& view, const ReadOptions& options, const Slice& key,
-                         LookupResult* result, bool* fetched) {
+Status DbImpl::GetInView(const Shard& shard, const ReadView& view, const ReadOptions& options,
+                         const Slice& key, LookupResult* result, bool* fetched) {
   const SequenceNumber sequence =
       options.snapshot == nullptr ? kSequenceNumberMax
                                   : static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
   const LookupKey lookup(key, sequence);
   statistics_->Add(Ticker::kKeysRead);
-  DLSM_RETURN_IF_ERROR(point_reader_->Get(view, lookup, ReadOptionsFor(options), result, fetched));
+  const Status got = shard.reader().Get(view, lookup, ReadOptionsFor(options), result, fetched);
+  if (!got.ok()) [[unlikely]]
+    return shard.Named(got);
   if (result->state != LookupState::kFound) return Status::NotFound(Slice());
   statistics_->Add(Ticker::kKeysFound);
   statistics_->Add(Ticker::kBytesRead, result->value.size());
@@ -155,10 +221,11 @@ Status DbImpl::GetInView(const ReadView& view, const ReadOptions& options, const
 
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
-  const ReadViews::Pin view(tree_->views());
+  Shard& shard = ShardOf(key);
+  const ReadViews::Pin view(shard.tree().views());
   LookupResult result;
   bool fetched;
-  DLSM_RETURN_IF_ERROR(GetInView(*view, options, key, &result, &fetched));
+  DLSM_RETURN_IF_ERROR(GetInView(shard, *view, options, key, &result, &fetched));
   value->assign(result.value.data(), result.value.size());
   return Status::OK();
 }
@@ -166,10 +233,11 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* va
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
   value->Reset();
   DLSM_RETURN_IF_ERROR(CheckOpen());
-  const ReadViews::Pin view(tree_->views());
+  Shard& shard = ShardOf(key);
+  const ReadViews::Pin view(shard.tree().views());
   LookupResult result;
   bool fetched;
-  DLSM_RETURN_IF_ERROR(GetInView(*view, options, key, &result, &fetched));
+  DLSM_RETURN_IF_ERROR(GetInView(shard, *view, options, key, &result, &fetched));
   if (result.holder != nullptr) {
     value->PinSlice(result.value, std::move(result.holder));
   } else if (fetched) {
@@ -185,19 +253,29 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vect
   values->assign(keys.size(), std::string());
   const Status open = CheckOpen();
   if (!open.ok()) return std::vector<Status>(keys.size(), open);
-  const ReadPoint point = TakeReadPoint(options);
+  std::vector<size_t> shard_of;  // By key.
+  shard_of.reserve(keys.size());
+  for (const Slice& key : keys) shard_of.push_back(ShardOf(key).number());
+  std::vector<size_t> shards = shard_of;
+  std::sort(shards.begin(), shards.end());
+  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
+  const ReadPoint point = TakeReadPoint(options, shards);
   std::vector<std::unique_ptr<PointReader::Request>> requests;
   requests.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    requests.push_back(std::make_unique<PointReader::Request>(keys[i], point.sequence));
-    requests.back()->value = &(*values)[i];
+    auto& request =
+        requests.emplace_back(std::make_unique<PointReader::Request>(keys[i], point.sequence));
+    const auto view = std::lower_bound(shards.begin(), shards.end(), shard_of[i]);
+    request->reader = &shards_[shard_of[i]]->reader();
+    request->view = point.views[static_cast<size_t>(view - shards.begin())].get();
+    request->value = &(*values)[i];
   }
-  point_reader_->MultiGet(*point.view, requests, ReadOptionsFor(options));
+  PointReader::MultiGet(requests, ReadOptionsFor(options));
   std::vector<Status> statuses;
   statuses.reserve(keys.size());
   statistics_->Add(Ticker::kKeysRead, keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    Status& status = requests[i]->status;
+    Status status = shards_[shard_of[i]]->Named(requests[i]->status);
     if (status.ok() && requests[i]->state != LookupState::kFound)
       status = Status::NotFound(Slice());
     if (status.ok()) {
@@ -215,41 +293,45 @@ Iterator* DbImpl::NewIterator(const ReadOptions& options) {
   const Status open = CheckOpen();
   if (!open.ok()) return NewErrorIterator(open);
   statistics_->Add(Ticker::kIteratorsCreated);
-  const ReadPoint point = TakeReadPoint(options);
   DbIteratorOptions iterator_options;
-  iterator_options.sequence = point.sequence;
   if (options.iterate_lower_bound != nullptr) {
     iterator_options.lower_bound = *options.iterate_lower_bound;
   }
   if (options.iterate_upper_bound != nullptr) {
     iterator_options.upper_bound = *options.iterate_upper_bound;
   }
-  iterator_options.counts_seeks = point.view->version->levels().front().sentinel().index->oldest();
-  return NewDbIterator(comparator_, NewEntryIterator(*point.view, options), iterator_options,
-                       point.view, statistics_)
+  std::vector<size_t> shards = ShardsOf(options.iterate_lower_bound, options.iterate_upper_bound);
+  // The upper bound itself is not part of the range.
+  if (shards.size() > 1 && options.iterate_upper_bound != nullptr &&
+      options_.comparator->Compare(map_.boundaries[shards.back() - 1],
+                                   *options.iterate_upper_bound) == 0) {
+    shards.pop_back();
+  }
+  const ReadPoint point = TakeReadPoint(options, shards);
+  iterator_options.sequence = point.sequence;
+  const TableReadOptions read_options = ReadOptionsFor(options);
+  if (only_ != nullptr) {
+    const std::shared_ptr<const ReadView>& view = point.views.front();
+    iterator_options.counts_seeks = view->version->levels().front().sentinel().index->oldest();
+    return NewDbIterator(
+               comparator_,
+               NewViewIterator(comparator_, *view, read_options, &only_->link().queue_pairs()),
+               iterator_options, view, statistics_)
+        .release();
+  }
+  std::vector<ShardView> views;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    views.push_back({point.views[i], &shards_[shards[i]]->link().queue_pairs()});
+  }
+  return NewDbIterator(
+             comparator_,
+             NewShardsIterator(comparator_, map_, shards.front(), std::move(views), read_options),
+             iterator_options, /*holder=*/nullptr, statistics_)
       .release();
 }
 
-std::unique_ptr<Iterator> DbImpl::NewEntryIterator(const ReadView& view,
-                                                   const ReadOptions& options) {
-  const TableReadOptions read_options = ReadOptionsFor(options);
-  std::vector<MergingSource> sources;
-  sources.push_back(view.active->NewIterator());
-  for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
-    sources.push_back(memtable->NewIterator());
-  }
-  const std::vector<Level>& levels = view.version->levels();
-  AddGuardSources(comparator_, levels.front().sentinel(), read_options, queue_pairs_.get(),
-                  &sources);
-  for (const Level& level : std::span(levels).subspan(1)) {
-    if (level.empty()) continue;
-    AddLevelSources(comparator_, level, read_options, queue_pairs_.get(), &sources);
-  }
-  return NewMergingIterator(comparator_, std::move(sources));
-}
-
 const Snapshot* DbImpl::GetSnapshot() {
-  return CheckOpen().ok() ? snapshots_.Take(&tree_->sequencer()) : nullptr;
+  return CheckOpen().ok() ? snapshots_.Take(&epochs_->sequencer()) : nullptr;
 }
 
 void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
@@ -266,16 +348,18 @@ bool DbImpl::GetProperty(const Slice& property, std::string* value) {
 void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
   std::fill_n(sizes, n, 0);
   if (!CheckOpen().ok()) return;
-  const ReadViews::Pin view(tree_->views());
   for (int i = 0; i < n; ++i) {
     const LookupKey start(range[i].start, kSequenceNumberMax);
     const LookupKey limit(range[i].limit, kSequenceNumberMax);
-    for (const Level& level : view->version->levels()) {
-      for (const TableRef& table :
-           level.Overlapping(comparator_, &range[i].start, &range[i].limit)) {
-        const uint64_t from = table->reader().ApproximateOffsetOf(start.internal_key());
-        const uint64_t to = table->reader().ApproximateOffsetOf(limit.internal_key());
-        sizes[i] += to > from ? to - from : 0;
+    for (const size_t shard : ShardsOf(&range[i].start, &range[i].limit)) {
+      const ReadViews::Pin view(shards_[shard]->tree().views());
+      for (const Level& level : view->version->levels()) {
+        for (const TableRef& table :
+             level.Overlapping(comparator_, &range[i].start, &range[i].limit)) {
+          const uint64_t from = table->reader().ApproximateOffsetOf(start.internal_key());
+          const uint64_t to = table->reader().ApproximateOffsetOf(limit.internal_key());
+          sizes[i] += to > from ? to - from : 0;
+        }
       }
     }
   }
@@ -283,18 +367,44 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
 
 void DbImpl::CompactRange(const Slice* begin, const Slice* end) {
   if (!CheckOpen().ok()) return;
-  const Status status = background_->CompactRange(begin, end);
-  if (!status.ok()) Log().warn("CompactRange ended early: {}", status.ToString());
+  for (const size_t i : ShardsOf(begin, end)) {
+    const Status status = shards_[i]->background().CompactRange(begin, end);
+    if (!status.ok()) {
+      Log().warn("CompactRange ended early: {}", shards_[i]->Named(status).ToString());
+    }
+  }
 }
 
 Status DbImpl::Flush(const FlushOptions& options) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
-  return background_->Flush(options.wait);
+  return FlushShards(options.wait);
+}
+
+// All begin before the first is waited for.
+Status DbImpl::FlushShards(bool wait) {
+  Status first_error;
+  if (!wait || only_ == nullptr) {
+    for (const auto& shard : shards_) {
+      const Status begun = shard->Named(shard->background().Flush(/*wait=*/false));
+      if (first_error.ok()) first_error = begun;
+    }
+  }
+  if (!wait) return first_error;
+  for (const auto& shard : shards_) {
+    const Status flushed = shard->Named(shard->background().Flush(/*wait=*/true));
+    if (first_error.ok()) first_error = flushed;
+  }
+  return first_error;
 }
 
 Status DbImpl::WaitForBackgroundWork() {
   DLSM_RETURN_IF_ERROR(CheckOpen());
-  return background_->WaitIdle();
+  Status first_error;
+  for (const auto& shard : shards_) {
+    const Status idle = shard->Named(shard->background().WaitIdle());
+    if (first_error.ok()) first_error = idle;
+  }
+  return first_error;
 }
 
 }  // namespace dlsm

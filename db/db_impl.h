@@ -1,7 +1,8 @@
-// The database of one handle: wires its parts together and carries the public calls to them.
+// The database of one handle: one or more shards, each an LSM-tree, and what they share. Carries
+// the public calls to them.
 //
-//   put    checks ──> gate ──> sequencer ──> memtable
-//   get    view ──> memtables ──> version ──> level ──> table reader ──> queue pair
+//   put    checks ──> shard ──> gate ──> sequencer ──> memtable
+//   get    shard ──> view ──> memtables ──> version ──> level ──> table reader ──> queue pair
 //   rest   background: flushes, merges, frees
 #pragma once
 
@@ -15,15 +16,15 @@
 #include "dLSM/db.h"
 #include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
-#include "db/background.h"
-#include "db/memory_node_session.h"
-#include "db/point_reader.h"
-#include "db/remote_memory.h"
+#include "db/background_workers.h"
+#include "db/memory_node_link.h"
+#include "db/memtable_budget.h"
+#include "db/memtable_epochs.h"
+#include "db/shard.h"
+#include "db/shard_map.h"
 #include "db/snapshot.h"
-#include "db/stall_gate.h"
-#include "db/table_store.h"
-#include "db/thread_queue_pairs.h"
-#include "db/tree.h"
+#include "db/work_signal.h"
+#include "table/merge_scheduler.h"
 
 namespace dlsm {
 
@@ -54,29 +55,40 @@ class DbImpl final : public DB {
  private:
   friend class Properties;
 
-  // What a read at "now" or at a snapshot holds.
+  using Views = std::vector<std::shared_ptr<const ReadView>>;
+
+  // What a read at "now" or at a snapshot holds of some shards.
   struct ReadPoint {
-    std::shared_ptr<const ReadView> view;
+    Views views;  // In the order in which the shards were asked for.
     SequenceNumber sequence = 0;
   };
 
-  DbImpl(const Options& options, const std::string& name,
-         std::unique_ptr<MemoryNodeSession> session);
-  Status Start();
-  Status DecodeManifest(Manifest* manifest, std::vector<Level>* levels);
-  TableStore::Config TableStoreConfig() const;
-  RemoteMemory::Config RemoteMemoryConfig() const;
-  Background::Config BackgroundConfig() const;
+  DbImpl(const Options& options, const std::string& name);
+  Status OpenShards();
+  Status OpenFirst(std::unique_ptr<MemoryNodeSession>* session, bool* is_new);
+  Status OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
+  Status StartShards();
+  Status LinkTo(const std::string& node, MemoryNodeLink** link);
+  ShardContext Context();
+  Status FlushShards(bool wait);
 
   Status CheckOpen() const;
-  Status SetMemoryNodeSchedule(const SetMergeScheduleRequest& request,
+  Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
+  Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
   Status WriteOne(ValueType type, const Slice& key, const Slice& value);
-  Status GetInView(const ReadView& view, const ReadOptions& options, const Slice& key,
-                   LookupResult* result, bool* fetched);
-  ReadPoint TakeReadPoint(const ReadOptions& options);
+  Status WriteDivided(const WriteBatch& updates, uint32_t count, uint64_t bytes);
+  Shard& ShardOf(const Slice& key) const {
+    if (only_ != nullptr) [[likely]]
+      return *only_;
+    return *shards_[map_.ShardOf(*options_.comparator, key)];
+  }
+  // Those that have keys in [*begin, *end]; null: before the first, after the last key.
+  std::vector<size_t> ShardsOf(const Slice* begin, const Slice* end) const;
+  Status GetInView(const Shard& shard, const ReadView& view, const ReadOptions& options,
+                   const Slice& key, LookupResult* result, bool* fetched);
+  ReadPoint TakeReadPoint(const ReadOptions& options, const std::vector<size_t>& shards);
   TableReadOptions ReadOptionsFor(const ReadOptions& options) const;
-  std::unique_ptr<Iterator> NewEntryIterator(const ReadView& view, const ReadOptions& options);
 
   const Options options_;
   const std::string name_;
@@ -88,15 +100,16 @@ class DbImpl final : public DB {
   std::atomic<bool> closed_{false};
 
   // In the order in which they depend on each other.
-  std::unique_ptr<MemoryNodeSession> session_;
-  std::unique_ptr<ThreadQueuePairs> queue_pairs_;
-  std::unique_ptr<RemoteMemory> memory_;
-  std::unique_ptr<TableStore> tables_;
-  StallGate gate_;
+  MergeScheduler scheduler_;  // Of merges that run here.
+  MemtableBudget budget_;
+  WorkSignal signal_;
   SnapshotList snapshots_;
-  std::unique_ptr<Tree> tree_;
-  std::unique_ptr<PointReader> point_reader_;
-  std::unique_ptr<Background> background_;
+  std::vector<std::unique_ptr<MemoryNodeLink>> links_;
+  ShardMap map_;
+  std::unique_ptr<MemtableEpochs> epochs_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  Shard* only_ = nullptr;  // If there is only one.
+  std::unique_ptr<BackgroundWorkers> workers_;
 };
 
 }  // namespace dlsm

@@ -82,8 +82,47 @@ void Guards(Options* options) {
   options->max_tables_per_guard = 3;
 }
 
+// Boundaries that are keys of the test, lie between keys, and leave a shard empty.
+void Shards(Options* options) {
+  options->shard_boundaries = {"aaaaaaaa", "aaaaaaaab", "k1", "k2375700"};
+  options->write_buffer_size = 128 << 10;
+}
+
 std::vector<Shape> AllShapes() {
   return {
+      {"Shards", "", Shards},
+      {"ShardsEven", "",
+       [](Options* o) {
+         o->shards = 3;
+         o->compaction_place = CompactionPlace::kComputeNode;
+       }},
+      {"ShardsGuards", "",
+       [](Options* o) {
+         Shards(o);
+         Guards(o);
+       }},
+      {"ShardsReverseBlocks", "",
+       [](Options* o) {
+         Shards(o);
+         Blocks(o);
+         o->comparator = ReverseBytewiseComparator();
+         std::reverse(o->shard_boundaries.begin(), o->shard_boundaries.end());
+       }},
+      {"ShardsUserOrder", "",
+       [](Options* o) {
+         Guards(o);
+         o->comparator = TestComparator();
+         o->shard_boundaries = {"", "k00", "k0000000", "prefix/100"};
+         o->write_buffer_size = 128 << 10;
+       }},
+      {"ShardsShm", "shm", Shards},
+      {"ShardsTcp", "tcp", Shards},
+      {"ShardsTcpSmallMemtables", "tcp",
+       [](Options* o) {
+         o->shards = 8;
+         o->write_buffer_size = 128 << 10;
+         o->max_background_flushes = o->max_background_compactions = 1;
+       }},
       {"Guards", "", Guards},
       {"GuardsMergedHere", "",
        [](Options* o) {

@@ -1,5 +1,7 @@
 #include "db/manifest.h"
 
+#include <utility>
+
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/status_macros.h"
@@ -7,20 +9,36 @@
 namespace dlsm {
 namespace {
 
+// A database with one shard is written as it always was.
 constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersionDivided = 2;
 constexpr uint32_t kLevelsMax = 64;
 
 Status Malformed(const char* what) { return Status::Corruption("malformed manifest", what); }
 
 }  // namespace
 
+Status ReadMap(const Slice& bytes, const std::string& home, ShardMap* map) {
+  Manifest manifest;
+  DLSM_RETURN_IF_ERROR(ManifestCodec::DecodeHeader(bytes, &manifest));
+  if (manifest.shard != 0) return Malformed("it is another shard's");
+  *map = std::move(manifest.shards);
+  if (map->nodes.empty()) map->nodes.push_back(home);
+  map->nodes[0] = home;
+  return Status::OK();
+}
+
 std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Level>& levels) {
   std::string body;
-  PutFixed32(&body, kFormatVersion);
+  PutFixed32(&body, manifest.divided() ? kFormatVersionDivided : kFormatVersion);
   PutLengthPrefixed(&body, manifest.comparator_name);
   PutLengthPrefixed(&body, manifest.filter_policy_name);
   PutVarint64(&body, manifest.last_sequence);
   PutVarint64(&body, manifest.next_table_number);
+  if (manifest.divided()) {
+    PutVarint32(&body, manifest.shard);
+    if (manifest.shard == 0) manifest.shards.EncodeTo(&body);
+  }
   PutVarint32(&body, static_cast<uint32_t>(levels.size()));
   for (const Level& level : levels) {
     EncodeGuard(level.sentinel(), &body);
@@ -42,15 +60,27 @@ void ManifestCodec::EncodeGuard(const Guard& guard, std::string* to) {
 Status ManifestCodec::Decode(const Slice& bytes, const TableOpener& open, Manifest* manifest,
                              std::vector<Level>* levels) {
   Slice from = bytes;
+  DLSM_RETURN_IF_ERROR(TakeHeader(&from, manifest));
+  DLSM_RETURN_IF_ERROR(DecodeLevels(&from, open, levels));
+  return from.empty() ? Status::OK() : Malformed("trailing bytes");
+}
+
+Status ManifestCodec::DecodeHeader(const Slice& bytes, Manifest* manifest) {
+  Slice from = bytes;
+  return TakeHeader(&from, manifest);
+}
+
+Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest) {
+  Slice from = *bytes;
   uint32_t checksum;
   if (!GetFixed32(&from, &checksum)) return Malformed("too short");
   if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
   uint32_t format;
   if (!GetFixed32(&from, &format)) return Malformed("no format version");
-  if (format != kFormatVersion) {
+  if (format != kFormatVersion && format != kFormatVersionDivided) {
     return Status::NotSupported("the database was written by another version of dLSM",
-                                "manifest format " + std::to_string(format) + ", this is " +
-                                    std::to_string(kFormatVersion));
+                                "manifest format " + std::to_string(format) +
+                                    ", this knows up to " + std::to_string(kFormatVersionDivided));
   }
   Slice comparator_name;
   Slice filter_policy_name;
@@ -64,8 +94,15 @@ Status ManifestCodec::Decode(const Slice& bytes, const TableOpener& open, Manife
   if (manifest->last_sequence >= kSequenceNumberMax) return Malformed("sequence number");
   manifest->comparator_name = comparator_name.ToString();
   manifest->filter_policy_name = filter_policy_name.ToString();
-  DLSM_RETURN_IF_ERROR(DecodeLevels(&from, open, levels));
-  return from.empty() ? Status::OK() : Malformed("trailing bytes");
+  if (format == kFormatVersionDivided) {
+    if (!GetVarint32(&from, &manifest->shard) || manifest->shard >= ShardMap::kShardsMax) {
+      return Malformed("shard");
+    }
+    if (manifest->shard == 0) DLSM_RETURN_IF_ERROR(manifest->shards.DecodeFrom(&from));
+    if (!manifest->divided()) return Malformed("a shard map of one shard");
+  }
+  *bytes = from;
+  return Status::OK();
 }
 
 Status ManifestCodec::DecodeLevels(Slice* from, const TableOpener& open,

@@ -6,6 +6,7 @@
 //   fixed32 format version
 //   comparator name, filter policy name            length-prefixed
 //   varint64 last sequence number, varint64 next table number
+//   if the database has several shards (format 2): varint32 shard; the shard map for shard 0
 //   varint32 level count; for each level:
 //     sentinel guard, varint32 guard count, guards
 //   guard: key (length-prefixed), order (1 byte), varint32 table count, TableMeta *
@@ -18,6 +19,7 @@
 
 #include "dLSM/status.h"
 #include "db/level.h"
+#include "db/shard_map.h"
 #include "table/table_meta.h"
 
 namespace dlsm {
@@ -27,6 +29,10 @@ struct Manifest {
   std::string filter_policy_name;  // Empty: no filter.
   SequenceNumber last_sequence = 0;
   uint64_t next_table_number = 1;
+  // Which part of a database this is, if it has several; each part has a manifest of its own.
+  uint32_t shard = 0;
+  ShardMap shards;  // Of shard 0. Empty: there is only one.
+  bool divided() const { return shard > 0 || shards.count() > 1; }
 };
 
 // Makes a table of its meta; sets *table on success.
@@ -38,11 +44,17 @@ class ManifestCodec {
   // Everything but the tables' existence is checked; bytes come from another machine.
   static Status Decode(const Slice& bytes, const TableOpener& open, Manifest* manifest,
                        std::vector<Level>* levels);
+  // All but the levels.
+  static Status DecodeHeader(const Slice& bytes, Manifest* manifest);
 
  private:
+  static Status TakeHeader(Slice* from, Manifest* manifest);
   static void EncodeGuard(const Guard& guard, std::string* to);
   static Status DecodeGuard(Slice* from, const TableOpener& open, Guard* guard);
   static Status DecodeLevels(Slice* from, const TableOpener& open, std::vector<Level>* levels);
 };
+
+// The shards of the database whose first one, at memory node `home`, has this manifest.
+Status ReadMap(const Slice& manifest, const std::string& home, ShardMap* map);
 
 }  // namespace dlsm

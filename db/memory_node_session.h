@@ -1,4 +1,4 @@
-// One open database at its memory node: the connection, the session, and the manifest kept there.
+// One open database at its memory node: the session, and the manifest kept there.
 #pragma once
 
 #include <atomic>
@@ -10,23 +10,20 @@
 #include "dLSM/status.h"
 #include "db/manifest_store.h"
 #include "util/rpc/messages.h"
-#include "util/rpc/node_connection.h"
+#include "util/rpc/rpc.h"
 
 namespace dlsm {
-
-// Connects to the memory node that the options name for this compute node: the embedded one if they
-// name none.
-Status ConnectToMemoryNode(const Options& options, std::unique_ptr<NodeConnection>* connection);
 
 class MemoryNodeSession final : public ManifestStore {
  public:
   // Opens the database `name`; waits for the lease of a process that has died, not longer than
-  // options.open_timeout_ms.
-  static Status Open(const Options& options, const std::string& name,
+  // options.open_timeout_ms. `rpc` outlives the session.
+  static Status Open(const Options& options, const std::string& name, RpcClient* rpc,
                      std::unique_ptr<MemoryNodeSession>* session);
+  // Destroys a database that is not open. OK if there is none.
+  static Status Destroy(const Options& options, const std::string& name, RpcClient* rpc);
   ~MemoryNodeSession() override;
 
-  NodeConnection& connection() { return *connection_; }
   SessionId id() const { return opened_.session; }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(opened_.lease_ms); }
   // As it was when the database was opened; empty for a new one.
@@ -37,10 +34,9 @@ class MemoryNodeSession final : public ManifestStore {
   Status Close();
 
  private:
-  MemoryNodeSession(std::unique_ptr<NodeConnection> connection, OpenDatabaseReply opened,
-                    std::chrono::nanoseconds timeout);
+  MemoryNodeSession(RpcClient* rpc, OpenDatabaseReply opened, std::chrono::nanoseconds timeout);
 
-  const std::unique_ptr<NodeConnection> connection_;
+  RpcClient* const rpc_;
   const OpenDatabaseReply opened_;
   const std::chrono::nanoseconds timeout_;
   uint64_t manifest_version_;

@@ -1,5 +1,7 @@
 #include "db/point_reader.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "util/status_macros.h"
@@ -80,6 +82,7 @@ struct PointReader::Pending {
   const Table* probed = nullptr;  // This round's table; null: the request is finished.
   TableProbe probe;
   Slice bytes;
+  size_t way = 0;
   size_t scratch_offset = 0;
 
   // Moves on to the next table that its filter does not exclude.
@@ -96,72 +99,104 @@ struct PointReader::Pending {
   }
 };
 
-void PointReader::MultiGet(const ReadView& view,
-                           const std::vector<std::unique_ptr<Request>>& requests,
-                           const TableReadOptions& options) const {
+// This thread's way to one memory node, for one round.
+struct PointReader::Way {
+  explicit Way(ThreadQueuePairs* pairs, NodeId node) : queue_pairs(pairs) {
+    status = pairs->ForThisThread(node, &queue_pair);
+  }
+
+  void Post(const RemoteSpan& from, const LocalSpan& to, Purpose purpose) {
+    if (!status.ok()) return;
+    status = queue_pair->PostRead(from, to, purpose, &last);
+    posted |= status.ok();
+  }
+  // The buffer is the fabric's until the reads that were posted have ended, whatever came after.
+  void Wait(std::chrono::nanoseconds timeout) {
+    if (!posted) return;
+    Status waited = queue_pair->Wait(last, Deadline::In(timeout));
+    if (status.ok()) status = std::move(waited);
+  }
+
+  ThreadQueuePairs* queue_pairs;
+  QueuePair* queue_pair = nullptr;
+  Status status;
+  size_t scratch_bytes = 0;
+  LocalSpan scratch;
+  Ticket last{};
+  bool posted = false;
+};
+
+void PointReader::MultiGet(const std::vector<std::unique_ptr<Request>>& requests,
+                           const TableReadOptions& options) {
   std::vector<Pending> pending;
   for (const std::unique_ptr<Request>& request : requests) {
     LookupResult result;
-    if (GetFromMemtables(view, request->key, &result)) {
+    if (request->reader->GetFromMemtables(*request->view, request->key, &result)) {
       request->state = result.state;
       request->value->assign(result.value.data(), result.value.size());
       continue;
     }
     Pending& added = pending.emplace_back();
     added.request = request.get();
-    view.version->ForEachCandidate(request->key, [&added](const Table& table, bool filtered) {
-      added.candidates.push_back({&table, filtered});
-      return true;
-    });
+    request->view->version->ForEachCandidate(request->key,
+                                             [&added](const Table& table, bool filtered) {
+                                               added.candidates.push_back({&table, filtered});
+                                               return true;
+                                             });
     if (!added.Advance()) pending.pop_back();
   }
   while (!pending.empty()) {
-    const Status fetched = FetchRound(options, &pending);
-    if (!fetched.ok()) {
-      for (Pending& waiting : pending) waiting.request->status = fetched;
-      return;
-    }
+    FetchRound(options, &pending);
     DecodeRound(options, &pending);
   }
 }
 
-// Fetches what every pending request needs next, with one doorbell.
-Status PointReader::FetchRound(const TableReadOptions& options,
-                               std::vector<Pending>* pending) const {
-  const NodeId node = pending->front().probed->meta().image.node;
-  QueuePair* queue_pair;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(node, &queue_pair));
-  size_t scratch_bytes = 0;
+// Fetches what every pending request needs next, with one doorbell for each memory node. What
+// cannot be fetched has its request's status set.
+void PointReader::FetchRound(const TableReadOptions& options, std::vector<Pending>* pending) {
+  std::vector<Way> ways;
   for (Pending& waiting : *pending) {
-    if (waiting.probe.cached != nullptr) continue;
-    if (const char* direct = queue_pair->Direct(waiting.probe.span); direct != nullptr) {
-      queue_pair->CountDirectRead(waiting.probe.span.bytes, options.purpose);
+    ThreadQueuePairs* const queue_pairs = waiting.request->reader->queue_pairs_;
+    const auto found = std::find_if(ways.begin(), ways.end(), [queue_pairs](const Way& way) {
+      return way.queue_pairs == queue_pairs;
+    });
+    waiting.way = static_cast<size_t>(found - ways.begin());
+    if (found == ways.end()) ways.emplace_back(queue_pairs, waiting.probed->meta().image.node);
+    Way& way = ways[waiting.way];
+    if (waiting.probe.cached != nullptr || !way.status.ok()) continue;
+    if (const char* direct = way.queue_pair->Direct(waiting.probe.span); direct != nullptr) {
+      way.queue_pair->CountDirectRead(waiting.probe.span.bytes, options.purpose);
       waiting.bytes = Slice(direct, waiting.probe.span.bytes);
     } else {
-      waiting.scratch_offset = scratch_bytes;
-      scratch_bytes += waiting.probe.span.bytes;
+      waiting.scratch_offset = way.scratch_bytes;
+      way.scratch_bytes += waiting.probe.span.bytes;
     }
   }
-  if (scratch_bytes == 0) return Status::OK();
-  LocalSpan scratch;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ScratchForThisThread(scratch_bytes, &scratch));
-  Ticket last{};
+  for (Way& way : ways) {
+    if (way.scratch_bytes == 0) continue;
+    way.status = way.queue_pairs->ScratchForThisThread(way.scratch_bytes, &way.scratch);
+  }
   for (Pending& waiting : *pending) {
-    if (waiting.probe.cached != nullptr || !waiting.bytes.empty()) continue;
-    const LocalSpan to = scratch.Sub(waiting.scratch_offset, waiting.probe.span.bytes);
-    DLSM_RETURN_IF_ERROR(queue_pair->PostRead(waiting.probe.span, to, options.purpose, &last));
+    Way& way = ways[waiting.way];
+    if (waiting.probe.cached != nullptr || !waiting.bytes.empty() || !way.status.ok()) continue;
+    const LocalSpan to = way.scratch.Sub(waiting.scratch_offset, waiting.probe.span.bytes);
+    way.Post(waiting.probe.span, to, options.purpose);
     waiting.bytes = Slice(to.data, to.bytes);
   }
-  return queue_pair->Wait(last, Deadline::In(options.timeout));
+  for (Way& way : ways) way.Wait(options.timeout);
+  for (Pending& waiting : *pending) {
+    if (waiting.probe.cached == nullptr) waiting.request->status = ways[waiting.way].status;
+  }
 }
 
 // Finishes the requests that were answered and moves the others on.
-void PointReader::DecodeRound(const TableReadOptions& options,
-                              std::vector<Pending>* pending) const {
+void PointReader::DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending) {
   std::vector<Pending> unanswered;
-  statistics_->Add(Ticker::kTableProbes, pending->size());
+  Statistics* const statistics = pending->front().request->reader->statistics_;
+  statistics->Add(Ticker::kTableProbes, pending->size());
   for (Pending& waiting : *pending) {
     Request& request = *waiting.request;
+    if (!request.status.ok()) continue;
     LookupResult result;
     request.status = waiting.probed->reader().Decode(request.key, waiting.probe, waiting.bytes,
                                                      options, &result);
@@ -170,7 +205,7 @@ void PointReader::DecodeRound(const TableReadOptions& options,
     if (result.state == LookupState::kFound) {
       request.value->assign(result.value.data(), result.value.size());
     } else if (result.state == LookupState::kAbsent) {
-      statistics_->Add(Ticker::kTableProbesUseless);
+      statistics->Add(Ticker::kTableProbesUseless);
       waiting.bytes.clear();
       if (waiting.Advance()) unanswered.push_back(std::move(waiting));
     }

@@ -28,23 +28,27 @@ class PointReader {
   struct Request {
     explicit Request(const Slice& user_key, SequenceNumber sequence) : key(user_key, sequence) {}
     LookupKey key;
+    const PointReader* reader = nullptr;  // Of the key's shard.
+    const ReadView* view = nullptr;
     Status status;
     LookupState state = LookupState::kAbsent;
     std::string* value = nullptr;
   };
-  // The fetches of all requests overlap: a round for all requests' first candidate tables, one for
-  // the next candidates of those that met a false positive, and so on.
-  void MultiGet(const ReadView& view, const std::vector<std::unique_ptr<Request>>& requests,
-                const TableReadOptions& options) const;
+  // The fetches of all requests overlap, whatever shards they are of: a round for all requests'
+  // first candidate tables, one for the next candidates of those that met a false positive, and so
+  // on. A memory node that fails fails its own requests.
+  static void MultiGet(const std::vector<std::unique_ptr<Request>>& requests,
+                       const TableReadOptions& options);
 
  private:
   struct Pending;
+  struct Way;
 
   bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
                bool* fetched) const;
-  Status FetchRound(const TableReadOptions& options, std::vector<Pending>* pending) const;
-  void DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending) const;
+  static void FetchRound(const TableReadOptions& options, std::vector<Pending>* pending);
+  static void DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending);
 
   Sequencer* const sequencer_;
   ThreadQueuePairs* const queue_pairs_;

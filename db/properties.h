@@ -1,13 +1,20 @@
-// What GetProperty() answers.
+// What GetProperty() answers. Of several shards: the sum, or what is the most where a sum says
+// nothing, or one after the other; of several memory nodes likewise.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "dLSM/slice.h"
+#include "db/version.h"
 
 namespace dlsm {
 
 class DbImpl;
+class MemoryNodeLink;
 
 class Properties {
  public:
@@ -16,6 +23,18 @@ class Properties {
   bool Get(const Slice& property, std::string* value) const;
 
  private:
+  using VersionRef = std::shared_ptr<const Version>;
+
+  std::vector<VersionRef> Versions() const;
+  uint64_t Sum(const std::function<uint64_t(const Version&)>& of_shard) const;
+  // The texts of all memory nodes; each begins with its name if there are several.
+  std::string ForEachNode(const std::function<std::string(MemoryNodeLink&)>& of_node) const;
+
+  std::string Shards() const;
+  std::string Guards() const;
+  std::string Components(bool expected) const;
+  std::string Fabric() const;
+  std::string BackgroundError() const;
   std::string Stats() const;
   std::string Levels() const;
   std::string Wire() const;
@@ -23,7 +42,7 @@ class Properties {
   std::string Stalls() const;
   std::string Memory() const;
   std::string MergeScheduleInForce() const;
-  std::string NodeStatistics(bool cpu_only) const;
+  std::string RemoteCpuMicros() const;
   bool TablesAtLevel(const Slice& level, std::string* value) const;
 
   DbImpl& db_;

@@ -16,7 +16,6 @@ namespace dlsm {
 
 struct ReadView : std::enable_shared_from_this<ReadView> {
   std::shared_ptr<Memtable> active;
-  MemtableEpoch active_epoch{};
   std::vector<std::shared_ptr<Memtable>> immutables;  // Newest first.
   std::shared_ptr<const Version> version;
 };

@@ -69,16 +69,41 @@ Status Parse(const std::unordered_map<std::string, std::string>& options, Change
 
 }  // namespace
 
-Status DbImpl::SetMemoryNodeSchedule(const SetMergeScheduleRequest& request,
+Status DbImpl::SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                      SetMergeScheduleReply* reply) const {
   std::string reply_bytes;
-  DLSM_RETURN_IF_ERROR(session_->connection().rpc().Call(
-      Method::kSetMergeSchedule, request.Encode(), &reply_bytes,
-      Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms))));
+  DLSM_RETURN_IF_ERROR(
+      link->rpc().Call(Method::kSetMergeSchedule, request.Encode(), &reply_bytes,
+                       Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms))));
   return reply->Decode(reply_bytes);
 }
 
-// The memory node goes first: it may refuse, and then nothing has changed.
+// All memory nodes or none: where one refuses, those before get back what they had.
+Status DbImpl::SetMemoryNodeSchedules(const SetMergeScheduleRequest& request) {
+  std::vector<SetMergeScheduleReply> before(links_.size());
+  if (links_.size() > 1) {
+    for (size_t i = 0; i < links_.size(); ++i) {
+      DLSM_RETURN_IF_ERROR(
+          SetMemoryNodeSchedule(links_[i].get(), SetMergeScheduleRequest(), &before[i]));
+    }
+  }
+  for (size_t i = 0; i < links_.size(); ++i) {
+    SetMergeScheduleReply reply;
+    const Status set = SetMemoryNodeSchedule(links_[i].get(), request, &reply);
+    if (set.ok()) continue;
+    while (i-- > 0) {
+      SetMergeScheduleRequest back;
+      back.schedule = before[i].schedule;
+      back.sets_budget = true;
+      back.bytes_per_second = before[i].bytes_per_second;
+      (void)SetMemoryNodeSchedule(links_[i].get(), back, &reply);
+    }
+    return set;
+  }
+  return Status::OK();
+}
+
+// Memory nodes go first: they may refuse, and then nothing has changed.
 Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& options) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   Changes changes;
@@ -90,29 +115,31 @@ Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& op
     }
     request.sets_budget = changes.memory_node.bytes_per_second.has_value();
     request.bytes_per_second = changes.memory_node.bytes_per_second.value_or(0);
-    SetMergeScheduleReply reply;
-    DLSM_RETURN_IF_ERROR(SetMemoryNodeSchedule(request, &reply));
+    DLSM_RETURN_IF_ERROR(SetMemoryNodeSchedules(request));
   }
-  MergeScheduler& scheduler = background_->scheduler();
-  if (changes.here.schedule.has_value()) scheduler.SetSchedule(*changes.here.schedule);
+  if (changes.here.schedule.has_value()) scheduler_.SetSchedule(*changes.here.schedule);
   if (changes.here.bytes_per_second.has_value()) {
-    scheduler.SetBudget(*changes.here.bytes_per_second);
+    scheduler_.SetBudget(*changes.here.bytes_per_second);
   }
   if (changes.level0_tables_per_merge.has_value()) {
-    background_->LimitLevel0Merges(static_cast<size_t>(*changes.level0_tables_per_merge));
+    const auto tables = static_cast<size_t>(*changes.level0_tables_per_merge);
+    for (const auto& shard : shards_) shard->background().LimitLevel0Merges(tables);
   }
   return Status::OK();
 }
 
 std::string Properties::MergeScheduleInForce() const {
-  const MergeSchedulerOptions here = db_.background_->scheduler().options();
+  const MergeSchedulerOptions here = db_.scheduler_.options();
   std::string text = std::string("merge_scheduler ") + MergeScheduleName(here.schedule) +
                      "\ncompaction_bandwidth " + std::to_string(here.bytes_per_second) + "\n";
-  SetMergeScheduleReply there;
-  const Status asked = db_.SetMemoryNodeSchedule(SetMergeScheduleRequest(), &there);
-  if (!asked.ok()) return text + "memory-node-error " + asked.ToString() + "\n";
-  return text + "memory_node_merge_scheduler " + there.schedule +
-         "\nmemory_node_compaction_bandwidth " + std::to_string(there.bytes_per_second) + "\n";
+  return text + ForEachNode([this](MemoryNodeLink& link) {
+           SetMergeScheduleReply there;
+           const Status asked = db_.SetMemoryNodeSchedule(&link, SetMergeScheduleRequest(), &there);
+           if (!asked.ok()) return "memory-node-error " + asked.ToString() + "\n";
+           return "memory_node_merge_scheduler " + there.schedule +
+                  "\nmemory_node_compaction_bandwidth " + std::to_string(there.bytes_per_second) +
+                  "\n";
+         });
 }
 
 }  // namespace dlsm

@@ -31,49 +31,51 @@ bool IsAdded(const VersionEdit& edit, const TableRef& table) {
 
 }  // namespace
 
-Tree::Tree(const Config& config, const InternalKeyComparator& comparator, const Manifest& manifest,
-           std::vector<Level> levels, ManifestStore* store)
-    : config_(config),
-      comparator_(comparator),
+Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const Manifest& manifest,
+           std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs)
+    : comparator_(comparator),
       identity_(manifest),
       store_(store),
-      sequencer_(manifest.last_sequence),
+      epochs_(epochs),
+      look_at_bytes_(memtable_bytes),
       next_table_number_(manifest.next_table_number),
       active_(std::make_shared<Memtable>(comparator, 0, Slice())),
-      active_epoch_{},
       version_(std::make_shared<const Version>(comparator, std::move(levels))),
       views_([this]() NO_THREAD_SAFETY_ANALYSIS {
         auto view = std::make_shared<ReadView>();
         view->active = active_;
-        view->active_epoch = active_epoch_;
         view->version = version_;
         return view;
       }()) {
-  by_epoch_[0].store(active_.get(), std::memory_order_release);
+  assert(epochs->sequencer().Now().next > manifest.last_sequence);
+  epochs->Join(&by_epoch_, active_.get());
 }
 
-Tree::SwitchResult Tree::Switch(bool even_if_not_full) {
+bool Tree::Shows(const ReadView& view, MemtableEpoch epoch) const {
+  const Memtable* const owner = &by_epoch_.Of(epoch);
+  return owner == view.active.get() ||
+         std::any_of(view.immutables.begin(), view.immutables.end(),
+                     [owner](const auto& immutable) { return immutable.get() == owner; });
+}
+
+Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
   port::MutexLock lock(mutex_);
-  if (active_->empty()) return SwitchResult::kNotNeeded;
-  if (!even_if_not_full && !IsFull(*active_)) return SwitchResult::kNotNeeded;
-  if (immutables_.size() + 1 >= config_.memtables_max) return SwitchResult::kTooManyMemtables;
+  if (active_->empty() || active_->MemoryUsage() < bytes) return SwitchResult::kNotNeeded;
+  if (immutables_.size() >= immutables_max) return SwitchResult::kTooManyMemtables;
   SwitchLocked();
   return SwitchResult::kSwitched;
 }
 
 // The order matters:
-//   1. The new memtable is found by its epoch and is in the readers' view;
-//   2. then the sequencer hands its epoch out. Who completes a write in it can read it back.
+//   1. The new memtable is in the readers' view and is found by its epoch;
+//   2. then the sequencer hands the epoch out. Who completes a write in it can read it back.
 void Tree::SwitchLocked() {
   auto fresh =
       std::make_shared<Memtable>(comparator_, next_memtable_number_++, GuessPrefixLocked());
-  const auto epoch = static_cast<MemtableEpoch>(static_cast<uint8_t>(active_epoch_) + 1);
-  by_epoch_[static_cast<size_t>(epoch)].store(fresh.get(), std::memory_order_release);
-  std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
-  active_epoch_ = epoch;
+  const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
   immutables_.push_back(Immutable{full, false, false, {}});
   PublishLocked();
-  full->set_cut(sequencer_.Switch());
+  full->set_cut(epochs_->Switch(&by_epoch_, active_.get()));
 }
 
 // What the keys of the memtable before had in common, the next ones are likely to have.
@@ -93,7 +95,6 @@ std::string Tree::GuessPrefixLocked() const {
 void Tree::PublishLocked() {
   auto view = std::make_shared<ReadView>();
   view->active = active_;
-  view->active_epoch = active_epoch_;
   for (auto at = immutables_.rbegin(); at != immutables_.rend(); ++at) {
     view->immutables.push_back(at->memtable);
   }
@@ -112,7 +113,7 @@ std::shared_ptr<Memtable> Tree::TakeForFlush() {
       break;
     }
   }
-  if (memtable != nullptr) sequencer_.WaitSettled(memtable->cut() - 1);
+  if (memtable != nullptr) epochs_->sequencer().WaitSettled(memtable->cut() - 1);
   return memtable;
 }
 
@@ -213,7 +214,7 @@ Status Tree::PutManifest() {
 
 Status Tree::Store(const Version& version) {
   Manifest manifest = identity_;
-  manifest.last_sequence = sequencer_.Now().next - 1;
+  manifest.last_sequence = epochs_->sequencer().Now().next - 1;
   manifest.next_table_number = next_table_number_.load(std::memory_order_relaxed);
   std::vector<RemoteSpan> live;
   for (const Level& level : version.levels()) {
@@ -222,6 +223,15 @@ Status Tree::Store(const Version& version) {
     }
   }
   return store_->Put(ManifestCodec::Encode(manifest, version.levels()), std::move(live));
+}
+
+Tree::MemtableUsage Tree::Usage() {
+  const ReadViews::Pin view(views_);
+  MemtableUsage usage;
+  usage.active_bytes = view->active->MemoryUsage();
+  for (const auto& immutable : view->immutables) usage.immutable_bytes += immutable->MemoryUsage();
+  usage.immutables = view->immutables.size();
+  return usage;
 }
 
 Tree::MemtableCounts Tree::Memtables() const {

@@ -8,9 +8,7 @@
 // A change of the version first goes into the manifest, then becomes visible.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +17,7 @@
 #include "db/manifest.h"
 #include "db/manifest_store.h"
 #include "db/memtable.h"
+#include "db/memtable_epochs.h"
 #include "db/read_view.h"
 #include "db/sequencer.h"
 #include "db/version.h"
@@ -29,30 +28,38 @@ namespace dlsm {
 // Thread-safe.
 class Tree {
  public:
-  struct Config {
-    size_t memtable_bytes = 0;
-    size_t memtables_max = 0;  // The active one included.
-  };
-  // `store` outlives the tree.
-  Tree(const Config& config, const InternalKeyComparator& comparator, const Manifest& manifest,
-       std::vector<Level> levels, ManifestStore* store);
+  // `store` and `epochs`, which other trees share, outlive the tree. All epochs together start
+  // behind the manifest's last sequence number. IsFull() from `memtable_bytes` on.
+  Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const Manifest& manifest,
+       std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs);
+  ~Tree() { epochs_->Leave(&by_epoch_); }
 
-  Sequencer& sequencer() { return sequencer_; }
+  Sequencer& sequencer() { return epochs_->sequencer(); }
   ReadViews& views() { return views_; }
   const InternalKeyComparator& comparator() const { return comparator_; }
 
   // Memtable of a write that is under way: it lives at least as long as the write.
-  Memtable& MemtableOf(MemtableEpoch epoch) const {
-    // Pairs with the store in SwitchLocked, which comes before the epoch is handed out.
-    return *by_epoch_[static_cast<size_t>(epoch)].load(std::memory_order_acquire);
-  }
+  Memtable& MemtableOf(MemtableEpoch epoch) const { return by_epoch_.Of(epoch); }
+
+  // Whether the view, taken before `epoch` was the current one, has all that was written up to
+  // then: the memtable of that epoch is in it. (A view that is too old lacks it.)
+  bool Shows(const ReadView& view, MemtableEpoch epoch) const;
+
+  // Whether it is time for Switch() to be called.
   bool IsFull(const Memtable& memtable) const {
-    return memtable.MemoryUsage() >= config_.memtable_bytes;
+    return memtable.MemoryUsage() >= look_at_bytes_.load(std::memory_order_relaxed);
+  }
+  // Memtables are full with so many bytes from now on.
+  void LookAgainAt(size_t bytes) {
+    // Only if it changes: each write reads it.
+    if (look_at_bytes_.load(std::memory_order_relaxed) == bytes) return;
+    look_at_bytes_.store(bytes, std::memory_order_relaxed);
   }
 
   enum class SwitchResult : uint8_t { kNotNeeded, kSwitched, kTooManyMemtables };
-  // Switches if the active memtable is full, or, with `even_if_not_full`, if it holds anything.
-  SwitchResult Switch(bool even_if_not_full) LOCKS_EXCLUDED(mutex_);
+  // Switches if the active memtable holds something, and no less than `bytes`, unless
+  // `immutables_max` wait already.
+  SwitchResult Switch(size_t bytes, size_t immutables_max) LOCKS_EXCLUDED(mutex_);
 
   // The oldest immutable memtable that nobody is flushing, now the caller's to flush; null if none.
   // Complete when this returns.
@@ -81,6 +88,14 @@ class Tree {
   };
   MemtableCounts Memtables() const LOCKS_EXCLUDED(mutex_);
 
+  struct MemtableUsage {
+    size_t active_bytes = 0;
+    size_t immutable_bytes = 0;
+    size_t immutables = 0;
+  };
+  // As readers see it, without a lock. The thread has no view pinned.
+  MemtableUsage Usage();
+
  private:
   struct Immutable {
     std::shared_ptr<Memtable> memtable;
@@ -99,22 +114,19 @@ class Tree {
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);
 
-  const Config config_;
   const InternalKeyComparator comparator_;
-  const Manifest identity_;  // Names of comparator and filter policy.
+  const Manifest identity_;  // What does not change while the database is open.
   ManifestStore* const store_;
-
-  Sequencer sequencer_;
+  MemtableEpochs* const epochs_;
+  std::atomic<size_t> look_at_bytes_;
+  EpochMap by_epoch_;
   std::atomic<uint64_t> next_table_number_;
-  // By MemtableEpoch. Far fewer memtables than epochs exist at once.
-  std::array<std::atomic<Memtable*>, 256> by_epoch_{};
 
   // One change of the version at a time, manifest included. Taken before mutex_.
   port::Mutex installing_;
 
   mutable port::Mutex mutex_;  // Never held across a call to a memory node.
   std::shared_ptr<Memtable> active_ GUARDED_BY(mutex_);
-  MemtableEpoch active_epoch_ GUARDED_BY(mutex_);
   uint64_t next_memtable_number_ GUARDED_BY(mutex_) = 1;
   std::vector<Immutable> immutables_ GUARDED_BY(mutex_);  // Oldest first.
   std::shared_ptr<const Version> version_ GUARDED_BY(mutex_);

@@ -52,7 +52,7 @@ class TreeTest : public testing::Test {
   // Puts a key and makes its memtable immutable.
   std::shared_ptr<Memtable> PutAndTake(const std::string& key) {
     Put(key);
-    EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kSwitched);
+    EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kSwitched);
     return tree_.TakeForFlush();
   }
   TableRef NewTable(const std::string& key, SequenceNumber sequence) {
@@ -63,30 +63,28 @@ class TreeTest : public testing::Test {
     return NumbersOf(tree_.views().Current()->version->levels()[0].sentinel().tables);
   }
 
-  static Tree::Config Config() {
-    Tree::Config config;
-    config.memtable_bytes = 1 << 20;
-    config.memtables_max = 4;
-    return config;
-  }
+  static constexpr size_t kMemtableBytes = 1 << 20;
+  static constexpr size_t kImmutablesMax = 3;
+  Tree::SwitchResult SwitchAny() { return tree_.Switch(0, kImmutablesMax); }
 
   Statistics statistics_;
   FakeMemoryNode node_{uint64_t{1} << 40};
   RemoteMemory memory_{RemoteMemory::Config(), &node_, &statistics_};
   FakeManifestStore store_;
-  Tree tree_{Config(), Bytewise(), Manifest(), TwoLevels(), &store_};
+  MemtableEpochs epochs_{0};
+  Tree tree_{kMemtableBytes, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_};
 };
 
 // Fails if an empty memtable is switched, a full set of memtables grows, or a switch goes unseen.
 TEST_F(TreeTest, SwitchesWhatHoldsSomething) {
-  EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kNotNeeded);
+  EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kNotNeeded);
   for (int i = 0; i < 3; ++i) {
     Put("key");
-    EXPECT_EQ(tree_.Switch(false), Tree::SwitchResult::kNotNeeded) << "not full";
-    EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kSwitched);
+    EXPECT_EQ(tree_.Switch(kMemtableBytes, kImmutablesMax), Tree::SwitchResult::kNotNeeded) << "not full";
+    EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kSwitched);
   }
   Put("key");
-  EXPECT_EQ(tree_.Switch(true), Tree::SwitchResult::kTooManyMemtables);
+  EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kTooManyMemtables);
   const auto view = tree_.views().Current();
   ASSERT_EQ(view->immutables.size(), 3u);
   EXPECT_GT(view->active->number(), view->immutables[0]->number());
@@ -218,11 +216,11 @@ TEST_F(TreeTest, NoWriteIsLostThroughManySwitches) {
     }
   };
   while (running > 0) {
-    if (tree_.Switch(true) == Tree::SwitchResult::kSwitched) ++switches;
+    if (SwitchAny() == Tree::SwitchResult::kSwitched) ++switches;
     drain();
   }
   for (std::thread& writer : writers) writer.join();
-  (void)tree_.Switch(true);
+  (void)SwitchAny();
   drain();
   EXPECT_EQ(next, written + 1);
   EXPECT_GE(switches, kSwitchesLeast);

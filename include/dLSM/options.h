@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dLSM/comparator.h"
 #include "dLSM/slice.h"
@@ -63,6 +64,15 @@ struct Options {
   // -------- What the database is. Stored with it; must be the same at every open.
   const Comparator* comparator = BytewiseComparator();
 
+  // How a new database is divided by key range; an existing one stays as it is: 1 and no boundaries
+  // then mean what it has, anything else must be what it has. Each shard is a tree of its own; all
+  // calls work across them. See README, "Shards".
+  int shards = 1;  // 1 to 256.
+  // The keys at which shards 1, 2, ... begin, ascending: one less than shards. None: the first eight
+  // bytes of keys are divided evenly, which leaves most shards empty where keys have something in
+  // common, such as a prefix or digits only; dlsm_tool split-points finds better ones.
+  std::vector<std::string> shard_boundaries;
+
   // -------- How to open.
   bool create_if_missing = false;
   bool error_if_exists = false;
@@ -83,7 +93,8 @@ struct Options {
   std::string rpc_transport;
   // The path of a connection.conf (see README); empty: none.
   std::string config;
-  // Instead of `config`: "host[:port]" of each memory node, separated by commas.
+  // Instead of `config`: "host[:port]" of each memory node, separated by commas. Shard i of compute
+  // node c is made on memory node (c + i) modulo their number, and found there ever after.
   std::string memory_nodes;
   // Which of the config's compute nodes this process is, from 0.
   uint32_t compute_node_id = 0;
@@ -97,7 +108,8 @@ struct Options {
 
   // -------- Memory and tables.
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable.
-  int max_write_buffer_number = 4;              // Memtables, the active one included.
+  // Memtables, the active one included. Several shards share as many bytes as that makes.
+  int max_write_buffer_number = 4;
   size_t max_file_size = size_t{64} << 20;      // Of one table made by a merge.
   TableFormat table_format = TableFormat::kByteAddressable;
   size_t block_size = 8192;
@@ -117,6 +129,7 @@ struct Options {
   // Both can be changed while the database is open, see DB::SetOptions.
   MergeSchedule merge_scheduler = MergeSchedule::kGreedy;
   uint64_t compaction_bandwidth = 0;  // Bytes of input a second; 0: no limit.
+  // Threads, for all shards together.
   int max_background_flushes = 2;
   int max_background_compactions = 2;
   int max_subcompactions = 2;

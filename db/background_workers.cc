@@ -1,0 +1,100 @@
+#include "db/background_workers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dlsm {
+
+using Clock = Background::Clock;
+
+BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Background*> shards,
+                                     std::vector<House> houses, const MemtableBudget* budget,
+                                     WorkSignal* signal)
+    : shards_(std::move(shards)),
+      budget_(budget),
+      signal_(signal),
+      flushes_{&Background::FlushOne, &Background::flushes_fail, config.flush_threads},
+      merges_{&Background::MergeOne, &Background::merges_fail, config.merge_threads} {
+  port::MutexLock lock(mutex_);
+  for (int i = 0; i < flushes_.threads; ++i) threads_.emplace_back([this] { Work(&flushes_); });
+  for (int i = 0; i < merges_.threads; ++i) threads_.emplace_back([this] { Work(&merges_); });
+  for (House& house : houses) {
+    threads_.emplace_back([this, house = std::move(house)] { KeepHouse(house); });
+  }
+}
+
+void BackgroundWorkers::Stop() {
+  if (stopping()) return;
+  for (Background* shard : shards_) shard->Stop();
+  std::vector<std::thread> threads;
+  {
+    port::MutexLock lock(mutex_);
+    stopping_.store(true, std::memory_order_release);
+    stopped_.SignalAll();
+    threads.swap(threads_);
+  }
+  signal_->Notify();
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Others' memtables may be the ones that have to make room.
+void BackgroundWorkers::MemtableIsFull(size_t shard) {
+  shards_[shard]->MemtableIsFull();
+  if (shards_.size() == 1) return;
+  const size_t largest = budget_->ShardToSwitch();
+  if (largest != MemtableBudget::none && largest != shard) shards_[largest]->MemtableIsFull();
+}
+
+void BackgroundWorkers::Work(Kind* kind) {
+  while (!stopping()) {
+    const uint64_t seen = signal_->count();
+    auto due = Clock::time_point::max();
+    if (!WorkOnce(kind, &due) && !stopping()) signal_->Wait(seen, due);
+  }
+}
+
+bool BackgroundWorkers::WorkOnce(Kind* kind, Clock::time_point* due) {
+  const size_t first = kind->next.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const size_t shard = (first + i) % shards_.size();
+    kind->next.store((shard + 1) % shards_.size(), std::memory_order_relaxed);
+    if (!WorkAt(kind, shards_[shard], due)) continue;
+    // What one shard's flush has freed, others may take.
+    if (kind == &flushes_ && shards_.size() > 1) {
+      for (Background* each : shards_) each->LookAtMemtables();
+    }
+    return true;
+  }
+  return false;
+}
+
+bool BackgroundWorkers::WorkAt(Kind* kind, Background* shard, Clock::time_point* due) {
+  if (shards_.size() == 1 || kind->threads == 1 || !(shard->*kind->fails)()) {
+    return (shard->*kind->work)(due);
+  }
+  const bool permitted = kind->failing.fetch_add(1, std::memory_order_relaxed) < kind->threads - 1;
+  // Whoever is there now notifies when he is done.
+  const bool worked = permitted && (shard->*kind->work)(due);
+  kind->failing.fetch_sub(1, std::memory_order_relaxed);
+  return worked;
+}
+
+void BackgroundWorkers::KeepHouse(const House& house) {
+  const std::chrono::milliseconds interval = house.shards.front()->heartbeat_interval();
+  auto next_heartbeat = Clock::now();  // The first merges need a report.
+  while (true) {
+    {
+      port::MutexLock lock(mutex_);
+      const auto until = Clock::now() + Background::kHouseInterval;
+      while (!stopping() && Clock::now() < until) stopped_.WaitUntil(until);
+      if (stopping()) return;
+    }
+    for (Background* shard : house.shards) shard->KeepHouse();
+    if (Clock::now() < next_heartbeat) continue;
+    next_heartbeat = Clock::now() + interval;
+    for (Background* shard : house.shards) shard->Heartbeat();
+    house.merge_load->SampleCpu();
+  }
+}
+
+}  // namespace dlsm

@@ -1,0 +1,77 @@
+// The threads that do the background work of all shards of a handle.
+//
+//   flush threads   max_background_flushes
+//   merge threads   max_background_compactions: flushes never wait behind merges
+//   house threads   one for each memory node, so that a memory node that does not answer does not
+//                   keep the others from hearing of their sessions
+//
+// A flush or merge thread goes from shard to shard, beginning behind the one that got a thread of
+// its kind last, and does one piece of work at the first that has any. Shards whose work fails
+// share all threads of a kind but one: where a memory node takes its time to fail, the other
+// shards' work goes on.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "db/background.h"
+#include "db/memtable_budget.h"
+#include "db/work_signal.h"
+#include "port/mutex.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class BackgroundWorkers {
+ public:
+  struct Config {
+    int flush_threads = 2;
+    int merge_threads = 2;
+  };
+  // The shards of one memory node.
+  struct House {
+    MergeLoadMonitor* merge_load;
+    std::vector<Background*> shards;
+  };
+  // Starts the threads. All outlive this. `shards` are in the budget's order.
+  BackgroundWorkers(const Config& config, std::vector<Background*> shards,
+                    std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
+  ~BackgroundWorkers() { Stop(); }
+
+  // A writer has found the shard's active memtable full.
+  void MemtableIsFull(size_t shard);
+
+  // Stops all shards' work and joins the threads. Idempotent.
+  void Stop() LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // One kind of work.
+  struct Kind {
+    bool (Background::*work)(Background::Clock::time_point*);
+    bool (Background::*fails)() const;
+    int threads;
+    std::atomic<size_t> next{0};  // The shard to begin with.
+    std::atomic<int> failing{0};  // Threads at shards whose work fails.
+  };
+
+  void Work(Kind* kind);
+  bool WorkOnce(Kind* kind, Background::Clock::time_point* due);
+  bool WorkAt(Kind* kind, Background* shard, Background::Clock::time_point* due);
+  void KeepHouse(const House& house) LOCKS_EXCLUDED(mutex_);
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }
+
+  const std::vector<Background*> shards_;
+  const MemtableBudget* const budget_;
+  WorkSignal* const signal_;
+  Kind flushes_;
+  Kind merges_;
+  std::atomic<bool> stopping_{false};
+
+  port::Mutex mutex_;
+  port::CondVar stopped_{mutex_};
+  std::vector<std::thread> threads_ GUARDED_BY(mutex_);
+};
+
+}  // namespace dlsm

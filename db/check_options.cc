@@ -1,0 +1,107 @@
+#include "db/check_options.h"
+
+#include <algorithm>
+
+#include "db/shard_map.h"
+#include "table/merge_scheduler.h"
+
+namespace dlsm {
+namespace {
+
+Status Refuse(const std::string& option, const std::string& remedy) {
+  return Status::InvalidArgument("Options::" + option, remedy);
+}
+
+}  // namespace
+
+Status CheckOptions(const Options& options) {
+  if (options.comparator == nullptr) return Refuse("comparator is null", "leave it as it is");
+  if (options.write_buffer_size < (size_t{64} << 10)) {
+    return Refuse("write_buffer_size is too small", "use at least 64 KiB");
+  }
+  if (options.max_write_buffer_number < 2 || options.max_write_buffer_number > 128) {
+    return Refuse("max_write_buffer_number is out of range", "use 2 to 128");
+  }
+  if (options.max_file_size < (size_t{64} << 10) || options.max_file_size > (size_t{2} << 30)) {
+    return Refuse("max_file_size is out of range", "use 64 KiB to 2 GiB");
+  }
+  if (options.block_size < 256 || options.block_size > (size_t{4} << 20)) {
+    return Refuse("block_size is out of range", "use 256 bytes to 4 MiB");
+  }
+  if (options.block_restart_interval < 1) {
+    return Refuse("block_restart_interval is less than 1", "use 16");
+  }
+  if (options.table_format != TableFormat::kByteAddressable &&
+      options.table_format != TableFormat::kBlockBased) {
+    return Refuse("table_format is unknown", "use kByteAddressable or kBlockBased");
+  }
+  if (options.compaction_style > CompactionStyle::kSizeTiered) {
+    return Refuse("compaction_style is unknown", "use one of CompactionStyle");
+  }
+  if (options.max_tables_per_guard < 2 || options.max_tables_per_guard > 1000) {
+    return Refuse("max_tables_per_guard is out of range", "use 2 to 1000");
+  }
+  if (options.guard_bits < 0 || options.guard_bits > 48) {
+    return Refuse("guard_bits is out of range", "use 0 to 48");
+  }
+  if (options.max_size_amplification_percent < 1 ||
+      options.max_size_amplification_percent > 10000) {
+    return Refuse("max_size_amplification_percent is out of range", "use 1 to 10000");
+  }
+  if (options.compaction_place > CompactionPlace::kAutomatic) {
+    return Refuse("compaction_place is unknown", "use kMemoryNode, kComputeNode or kAutomatic");
+  }
+  if (MergeScheduleName(options.merge_scheduler) == std::string("unknown")) {
+    return Refuse("merge_scheduler is unknown", "use kSingle, kFair, kGreedy or kSpringAndGear");
+  }
+  if (options.compression != kNoCompression && options.compression != kSnappyCompression) {
+    return Refuse("compression is unknown", "use kNoCompression or kSnappyCompression");
+  }
+  if (options.compression != kNoCompression &&
+      options.table_format == TableFormat::kByteAddressable) {
+    return Refuse("compression needs blocks", "set table_format to kBlockBased");
+  }
+  if (options.max_background_flushes < 1 || options.max_background_flushes > 64 ||
+      options.max_background_compactions < 1 || options.max_background_compactions > 64 ||
+      options.max_subcompactions < 1 || options.max_subcompactions > 64) {
+    return Refuse("number of background threads is out of range", "use 1 to 64");
+  }
+  if (options.num_levels < 2 || options.num_levels > 32) {
+    return Refuse("num_levels is out of range", "use 2 to 32");
+  }
+  if (options.level0_file_num_compaction_trigger < 1 ||
+      options.level0_stop_writes_trigger <= options.level0_file_num_compaction_trigger) {
+    return Refuse("level0_stop_writes_trigger is not above level0_file_num_compaction_trigger",
+                  "raise it");
+  }
+  if (options.component_constraint > ComponentConstraint::kGlobal || options.max_components < 0) {
+    return Refuse("component_constraint is unknown or max_components is negative",
+                  "use kLocal or kGlobal, and 0 for twice the expected number");
+  }
+  if (options.max_bytes_for_level_base == 0 || !(options.max_bytes_for_level_multiplier >= 1)) {
+    return Refuse("max_bytes_for_level_base or _multiplier is too small",
+                  "use a size above 0 and a multiplier of at least 1");
+  }
+  return CheckShardOptions(options);
+}
+
+Options WithFiniteTimeouts(Options options) {
+  constexpr uint64_t kTimeoutMsMax = uint64_t{7} * 24 * 3600 * 1000;
+  for (uint64_t* timeout :
+       {&options.open_timeout_ms, &options.operation_timeout_ms, &options.write_stall_timeout_ms}) {
+    *timeout = std::min(*timeout, kTimeoutMsMax);
+  }
+  return options;
+}
+
+Status CheckName(const std::string& name) {
+  if (name.empty()) return Status::InvalidArgument("the database has no name", "give it one");
+  if (name.size() > 4096) return Status::InvalidArgument("the database's name exceeds 4096 bytes");
+  if (IsShardName(name)) {
+    return Status::InvalidArgument("the name " + name + " is that of a database's shard",
+                                   "use one that does not end in #shard- and a number");
+  }
+  return Status::OK();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,123 @@
+// Destroying databases: the shards first, the one with the map last, so that it can be repeated.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/check_options.h"
+#include "db/manifest.h"
+#include "db/memory_node_link.h"
+#include "db/memory_node_session.h"
+#include "db/shard_map.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+class Destroyer {
+ public:
+  Destroyer(const Options& options, const std::string& name) : options_(options), name_(name) {
+    options_.create_if_missing = false;
+    options_.error_if_exists = false;
+  }
+
+  Status Run() {
+    std::vector<std::string> nodes;
+    DLSM_RETURN_IF_ERROR(MemoryNodesOf(options_, &nodes));
+    const std::string& home = nodes[options_.compute_node_id % nodes.size()];
+    std::unique_ptr<NodeConnection> connection;
+    DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options_, home, &connection));
+    std::vector<std::string> there;
+    DLSM_RETURN_IF_ERROR(List(&connection->rpc(), &there));
+    if (std::find(there.begin(), there.end(), name_) == there.end()) {
+      SweepAll(nodes);
+      return Status::OK();
+    }
+    ShardMap map;
+    DLSM_RETURN_IF_ERROR(FindMap(home, &connection->rpc(), &map));
+    DLSM_RETURN_IF_ERROR(DestroyOthers(map));
+    return MemoryNodeSession::Destroy(options_, name_, &connection->rpc());
+  }
+
+ private:
+  Status List(RpcClient* rpc, std::vector<std::string>* names) const {
+    std::string bytes;
+    DLSM_RETURN_IF_ERROR(rpc->Call(Method::kListDatabases, Slice(), &bytes, OneCall()));
+    ListDatabasesReply reply;
+    DLSM_RETURN_IF_ERROR(reply.Decode(bytes));
+    for (ListDatabasesReply::Entry& entry : reply.databases)
+      names->push_back(std::move(entry.name));
+    return Status::OK();
+  }
+
+  // A database that nobody can open is destroyed as if it had one shard.
+  Status FindMap(const std::string& home, RpcClient* rpc, ShardMap* map) const {
+    std::unique_ptr<MemoryNodeSession> session;
+    Options at_once = options_;
+    at_once.open_timeout_ms = 0;
+    DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(at_once, name_, rpc, &session));
+    const Status read = ReadMap(session->manifest(), home, map);
+    if (!read.ok()) {
+      Log().warn("database \"{}\" is destroyed without its shards: {}", name_, read.ToString());
+      map->nodes = {home};
+    }
+    return session->Close();
+  }
+
+  Status DestroyOthers(const ShardMap& map) const {
+    Status first_error;
+    for (size_t i = 1; i < map.count(); ++i) {
+      std::unique_ptr<NodeConnection> connection;
+      Status status = ConnectToMemoryNode(options_, map.nodes[i], &connection);
+      if (status.ok()) {
+        status = MemoryNodeSession::Destroy(options_, ShardName(name_, i), &connection->rpc());
+      }
+      if (!first_error.ok() || status.ok()) continue;
+      first_error = Status::FromCode(status.code(), "shard " + std::to_string(i) +
+                                                        " is left, destroy the database again: " +
+                                                        status.message().ToString());
+    }
+    return first_error;
+  }
+
+  // There is no database, but there may be shards of one that was not made to its end. Best effort.
+  void SweepAll(std::vector<std::string> nodes) const {
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    for (const std::string& node : nodes) {
+      std::unique_ptr<NodeConnection> connection;
+      std::vector<std::string> there;
+      Status status = ConnectToMemoryNode(options_, node, &connection);
+      if (status.ok()) status = List(&connection->rpc(), &there);
+      for (const std::string& name : there) {
+        if (!IsShardOf(name)) continue;
+        const Status swept = MemoryNodeSession::Destroy(options_, name, &connection->rpc());
+        if (status.ok()) status = swept;
+      }
+      if (!status.ok()) Log().warn("shards may be left at {}: {}", node, status.ToString());
+    }
+  }
+
+  bool IsShardOf(const std::string& name) const {
+    return IsShardName(name) && name.compare(0, name_.size(), name_) == 0 &&
+           name.rfind("#shard-") == name_.size();
+  }
+
+  Deadline OneCall() const {
+    return Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms));
+  }
+
+  Options options_;
+  const std::string name_;
+};
+
+}  // namespace
+
+Status DestroyDB(const std::string& name, const Options& requested) {
+  DLSM_RETURN_IF_ERROR(CheckName(name));
+  return Destroyer(WithFiniteTimeouts(requested), name).Run();
+}
+
+}  // namespace dlsm

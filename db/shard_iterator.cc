@@ -1,0 +1,129 @@
+#include "db/shard_iterator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+#include <utility>
+
+#include "db/level_iterator.h"
+#include "table/merging_iterator.h"
+
+namespace dlsm {
+namespace {
+
+// Stands in one shard, at `at_`; goes on to the next one where that ends, unless it has failed.
+class ShardsIterator final : public Iterator {
+ public:
+  ShardsIterator(const InternalKeyComparator& comparator, const ShardMap& map, size_t first,
+                 std::vector<ShardView> shards, const TableReadOptions& read_options)
+      : comparator_(comparator), map_(map), first_(first), read_options_(read_options) {
+    for (ShardView& shard : shards) parts_.emplace_back().shard = std::move(shard);
+    assert(!parts_.empty());
+  }
+
+  ~ShardsIterator() override {
+    for (const Part& part : parts_) {
+      const Table* const counts =
+          part.shard.view->version->levels().front().sentinel().index->oldest();
+      if (counts != nullptr && part.seeks > 0) counts->CountSeeks(part.seeks);
+    }
+  }
+
+  bool Valid() const override { return Here() != nullptr && Here()->Valid(); }
+  Slice key() const override { return Here()->key(); }
+  Slice value() const override { return Here()->value(); }
+  Status status() const override { return Here() == nullptr ? Status::OK() : Here()->status(); }
+
+  void SeekToFirst() override {
+    Enter(0);
+    Here()->SeekToFirst();
+    SkipForward();
+  }
+  void SeekToLast() override {
+    Enter(parts_.size() - 1);
+    Here()->SeekToLast();
+    SkipBackward();
+  }
+  void Seek(const Slice& target) override {
+    const size_t shard = map_.ShardOf(*comparator_.user_comparator(), ExtractUserKey(target));
+    Enter(std::clamp(shard, first_, first_ + parts_.size() - 1) - first_);
+    Here()->Seek(target);
+    SkipForward();
+  }
+  void Next() override {
+    assert(Valid());
+    Here()->Next();
+    SkipForward();
+  }
+  void Prev() override {
+    assert(Valid());
+    Here()->Prev();
+    SkipBackward();
+  }
+
+ private:
+  struct Part {
+    ShardView shard;
+    std::unique_ptr<Iterator> entries;  // Null: not reached yet. Goes before the view.
+    uint64_t seeks = 0;
+  };
+
+  Iterator* Here() const { return parts_[at_].entries.get(); }
+  void Enter(size_t part) {
+    at_ = part;
+    Part& entered = parts_[part];
+    ++entered.seeks;
+    if (entered.entries != nullptr) return;
+    entered.entries =
+        NewViewIterator(comparator_, *entered.shard.view, read_options_, entered.shard.queue_pairs);
+  }
+  bool Ended() const { return !Here()->Valid() && Here()->status().ok(); }
+  void SkipForward() {
+    while (Ended() && at_ + 1 < parts_.size()) {
+      Enter(at_ + 1);
+      Here()->SeekToFirst();
+    }
+  }
+  void SkipBackward() {
+    while (Ended() && at_ > 0) {
+      Enter(at_ - 1);
+      Here()->SeekToLast();
+    }
+  }
+
+  const InternalKeyComparator comparator_;
+  const ShardMap& map_;
+  const size_t first_;
+  const TableReadOptions read_options_;
+  std::vector<Part> parts_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Iterator> NewViewIterator(const InternalKeyComparator& comparator,
+                                          const ReadView& view,
+                                          const TableReadOptions& read_options,
+                                          QueuePairs* queue_pairs) {
+  std::vector<MergingSource> sources;
+  sources.push_back(view.active->NewIterator());
+  for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
+    sources.push_back(memtable->NewIterator());
+  }
+  const std::vector<Level>& levels = view.version->levels();
+  AddGuardSources(comparator, levels.front().sentinel(), read_options, queue_pairs, &sources);
+  for (const Level& level : std::span(levels).subspan(1)) {
+    if (level.empty()) continue;
+    AddLevelSources(comparator, level, read_options, queue_pairs, &sources);
+  }
+  return NewMergingIterator(comparator, std::move(sources));
+}
+
+std::unique_ptr<Iterator> NewShardsIterator(const InternalKeyComparator& comparator,
+                                            const ShardMap& map, size_t first,
+                                            std::vector<ShardView> shards,
+                                            const TableReadOptions& read_options) {
+  return std::make_unique<ShardsIterator>(comparator, map, first, std::move(shards), read_options);
+}
+
+}  // namespace dlsm

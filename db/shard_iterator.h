@@ -1,0 +1,35 @@
+// Iterators over internal keys: of one shard, and of shards side by side.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dLSM/iterator.h"
+#include "db/read_view.h"
+#include "db/shard_map.h"
+#include "table/internal_key.h"
+#include "table/table_reader.h"
+
+namespace dlsm {
+
+// All entries of the view, which outlives the iterator.
+std::unique_ptr<Iterator> NewViewIterator(const InternalKeyComparator& comparator,
+                                          const ReadView& view,
+                                          const TableReadOptions& read_options,
+                                          QueuePairs* queue_pairs);
+
+// A shard as an iterator needs it.
+struct ShardView {
+  std::shared_ptr<const ReadView> view;
+  QueuePairs* queue_pairs;
+};
+
+// The same for `shards`, the first of which is number `first` in the map. A shard is opened when it
+// is reached. The seeks that a shard has seen are counted in its tables in the end. `map` outlives
+// the iterator.
+std::unique_ptr<Iterator> NewShardsIterator(const InternalKeyComparator& comparator,
+                                            const ShardMap& map, size_t first,
+                                            std::vector<ShardView> shards,
+                                            const TableReadOptions& read_options);
+
+}  // namespace dlsm
