@@ -397,6 +397,16 @@ void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes) {
 void dlsm_options_set_config(dlsm_options_t* options, const char* path) {
   options->options.config = path;
 }
+void dlsm_options_set_shards(dlsm_options_t* options, int count) {
+  options->options.shards = count;
+}
+void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const char* const* keys,
+                                       const size_t* keys_len) {
+  options->options.shard_boundaries.clear();
+  for (int i = 0; i < count; ++i) {
+    options->options.shard_boundaries.emplace_back(keys[i], keys_len[i]);
+  }
+}
 void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
   options->options.compute_node_id = id;
 }

@@ -29,6 +29,7 @@ struct Shape {
   const char* fabric;
   CompactionPlace place;
   CompactionStyle style = CompactionStyle::kLeveled;
+  bool divided = false;  // So that every batch, and almost every walk, crosses shards.
 };
 void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
@@ -50,6 +51,10 @@ class ConcurrencyTest : public testing::TestWithParam<Shape> {
     options_ = TinyOptions();
     options_.compaction_place = GetParam().place;
     options_.compaction_style = GetParam().style;
+    if (GetParam().divided) {
+      options_.shard_boundaries = {KeyOf(0, 3), KeyOf(1, 2), KeyOf(2, 0), KeyOf(2, 5)};
+      options_.write_buffer_size = 128 << 10;
+    }
     if (*GetParam().fabric != '\0') {
       node_ = std::make_unique<TestNode>(GetParam().fabric);
       options_ = node_->With(options_, GetParam().fabric);
@@ -364,7 +369,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"VerbsMergedHere", "verbs", CompactionPlace::kComputeNode},
                     Shape{"Guards", "", CompactionPlace::kMemoryNode, CompactionStyle::kGuards},
                     Shape{"TcpTiered", "tcp", CompactionPlace::kMemoryNode,
-                          CompactionStyle::kTiered}),
+                          CompactionStyle::kTiered},
+                    Shape{"Shards", "", CompactionPlace::kMemoryNode, CompactionStyle::kLeveled,
+                          /*divided=*/true},
+                    Shape{"TcpShardsGuards", "tcp", CompactionPlace::kMemoryNode,
+                          CompactionStyle::kGuards, /*divided=*/true}),
     NameOf);
 
 }  // namespace

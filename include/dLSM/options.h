@@ -68,9 +68,9 @@ struct Options {
   // then mean what it has, anything else must be what it has. Each shard is a tree of its own; all
   // calls work across them. See README, "Shards".
   int shards = 1;  // 1 to 256.
-  // The keys at which shards 1, 2, ... begin, ascending: one less than shards. None: the first eight
-  // bytes of keys are divided evenly, which leaves most shards empty where keys have something in
-  // common, such as a prefix or digits only; dlsm_tool split-points finds better ones.
+  // The keys at which shards 1, 2, ... begin, ascending: one less than shards. None: the first
+  // eight bytes of keys are divided evenly, which leaves most shards empty where keys have
+  // something in common, such as a prefix or digits only; dlsm_tool split-points finds better ones.
   std::vector<std::string> shard_boundaries;
 
   // -------- How to open.
@@ -110,7 +110,7 @@ struct Options {
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable.
   // Memtables, the active one included. Several shards share as many bytes as that makes.
   int max_write_buffer_number = 4;
-  size_t max_file_size = size_t{64} << 20;      // Of one table made by a merge.
+  size_t max_file_size = size_t{64} << 20;  // Of one table made by a merge.
   TableFormat table_format = TableFormat::kByteAddressable;
   size_t block_size = 8192;
   int block_restart_interval = 16;
