@@ -138,7 +138,12 @@ DEFINE_string(memory_nodes, "",
               "neither this nor --config, one inside this process");
 DEFINE_string(secret_file, "", "dlsm: file with the secret of the cluster");
 DEFINE_uint32(compute_node_id, 0, "dlsm: which of the compute nodes of --config this is");
-DEFINE_uint32(fixed_compute_shards_num, 1, "dlsm: shards of the database; only 1");
+DEFINE_uint32(shards, 1,
+              "dlsm: shards of the database, which divide the keys that --num makes evenly");
+DEFINE_uint32(fixed_compute_shards_num, 1, "the same");
+DEFINE_string(shard_boundaries, "",
+              "dlsm: instead: the keys at which all shards but the first begin, separated by "
+              "commas");
 DEFINE_uint64(embedded_memory_bytes, 0,
               "dlsm: size of the memory node inside this process; 0: three "
               "quarters of the machine's memory");
@@ -204,10 +209,8 @@ Status CheckRanges() {
       CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, -1, 100),
       CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
       CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
-      FLAGS_fixed_compute_shards_num == 1
-          ? Status::OK()
-          : Wrong("fixed_compute_shards_num", FLAGS_fixed_compute_shards_num,
-                  "1: a database has one shard"),
+      CheckRange<uint32_t>("shards", FLAGS_shards, 1, 256),
+      CheckRange<uint32_t>("fixed_compute_shards_num", FLAGS_fixed_compute_shards_num, 1, 256),
   });
 }
 
@@ -258,6 +261,18 @@ size_t CacheBytes() {
   const double data =
       static_cast<double>(FLAGS_num) * static_cast<double>(FLAGS_key_size + FLAGS_value_size);
   return static_cast<size_t>(std::clamp(2 * data, 8.0 * (1 << 20), static_cast<double>(kMost)));
+}
+
+// Where the workloads' own keys are divided evenly.
+std::vector<std::string> ShardBoundaries() {
+  if (!FLAGS_shard_boundaries.empty()) return SplitAtCommas(FLAGS_shard_boundaries);
+  const uint64_t shards = std::max(FLAGS_shards, FLAGS_fixed_compute_shards_num);
+  KeyFormatter keys(static_cast<size_t>(FLAGS_key_size));
+  std::vector<std::string> boundaries;
+  for (uint64_t i = 1; i < shards; ++i) {
+    boundaries.push_back(keys.Format(static_cast<uint64_t>(FLAGS_num) * i / shards).ToString());
+  }
+  return boundaries;
 }
 
 int BloomBits() {
@@ -322,6 +337,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->memory_nodes = FLAGS_memory_nodes;
   options->secret_file = FLAGS_secret_file;
   options->compute_node_id = FLAGS_compute_node_id;
+  options->shard_boundaries = ShardBoundaries();
   options->embedded_memory_bytes = FLAGS_embedded_memory_bytes;
   options->simulated_rtt_ns = FLAGS_simulated_rtt_ns;
   options->simulated_gbit_per_second = FLAGS_simulated_gbit_per_second;

@@ -56,6 +56,7 @@ struct EngineOptions {
   std::string memory_nodes;
   std::string secret_file;
   uint32_t compute_node_id = 0;
+  std::vector<std::string> shard_boundaries;  // None: one shard.
   uint64_t embedded_memory_bytes = 0;
   uint64_t simulated_rtt_ns = 0;
   double simulated_gbit_per_second = 0;

@@ -136,6 +136,9 @@ class DlsmEngine : public Engine {
     if (db_ == nullptr) return notes;
     std::string fabric;
     if (db_->GetProperty("dlsm.fabric", &fabric)) notes.push_back("fabric: " + fabric);
+    if (!options_.shard_boundaries.empty()) {
+      notes.push_back("shards: " + std::to_string(options_.shard_boundaries.size() + 1));
+    }
     return notes;
   }
 
@@ -223,7 +226,8 @@ class DlsmEngine : public Engine {
            Text("dlsm.expected-components") + "\n" + Text("dlsm.stalls") +
            "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
            Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\n" + Text("dlsm.merge-schedule") +
-           Text("dlsm.merge-load") + "\nfabric: " + Text("dlsm.fabric") + "\n";
+           Text("dlsm.merge-load") + "\n" + Text("dlsm.shards") +
+           "\nfabric: " + Text("dlsm.fabric") + "\n";
   }
   std::string LevelStats() override { return Text("dlsm.levels"); }
 
@@ -244,6 +248,7 @@ class DlsmEngine : public Engine {
     options_.memory_nodes = options.memory_nodes;
     options_.secret_file = options.secret_file;
     options_.compute_node_id = options.compute_node_id;
+    options_.shard_boundaries = options.shard_boundaries;
     options_.embedded_memory_bytes = options.embedded_memory_bytes;
     options_.simulated_rtt_ns = options.simulated_rtt_ns;
     options_.simulated_gbit_per_second = options.simulated_gbit_per_second;

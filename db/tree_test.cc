@@ -80,7 +80,8 @@ TEST_F(TreeTest, SwitchesWhatHoldsSomething) {
   EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kNotNeeded);
   for (int i = 0; i < 3; ++i) {
     Put("key");
-    EXPECT_EQ(tree_.Switch(kMemtableBytes, kImmutablesMax), Tree::SwitchResult::kNotNeeded) << "not full";
+    EXPECT_EQ(tree_.Switch(kMemtableBytes, kImmutablesMax), Tree::SwitchResult::kNotNeeded)
+        << "not full";
     EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kSwitched);
   }
   Put("key");

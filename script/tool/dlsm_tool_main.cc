@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "script/tool/doctor.h"
 #include "script/tool/merge_schedule.h"
 #include "script/tool/node_use.h"
+#include "script/tool/split_points.h"
 #include "script/tool/tool.h"
 #include "util/fabric/fabric.h"
 #include "util/secret_file.h"
@@ -32,6 +35,10 @@ DEFINE_string(merge_scheduler, "",
               "schedule: single, fair, greedy or spring_and_gear; empty: as it is");
 DEFINE_int64(merge_bandwidth_mb, -1,
              "schedule: megabytes of input a second for all merges; 0: no limit; -1: as it is");
+DEFINE_uint32(shards, 1,
+              "of a database that is made; split-points: how many to find boundaries for");
+DEFINE_string(shard_boundaries, "",
+              "of a database that is made: a file with a key a line, as split-points writes them");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
 
 namespace dlsm::tool {
@@ -54,6 +61,8 @@ constexpr const char* kUsageText =
     "  stats    writes the properties of the database\n"
     "  compact  merges all tables down\n"
     "  destroy  deletes the database\n"
+    "  split-points\n"
+    "           writes the keys that divide the data into --shards parts of the same size\n"
     "  doctor   (by itself) checks this host, and the memory nodes if any are named: limits, huge\n"
     "           pages, RDMA devices, control port, version, secret, speed of each fabric\n"
     "  schedule (by itself) shows how the memory nodes schedule the merges of all their "
@@ -76,6 +85,26 @@ Status BytesOfFlag(const char* name, std::optional<std::string>* bytes) {
   }
   *bytes = std::move(unescaped);
   return Status::OK();
+}
+
+// Where the verbs ask for split points, --shards is how many; else that of a new database.
+Status ShardsFromFlags(const std::vector<Verb>& verbs, ToolOptions* options) {
+  constexpr uint32_t kShardsMax = 256;
+  if (FLAGS_shards < 1 || FLAGS_shards > kShardsMax) {
+    return Status::InvalidArgument(
+        fmt::format("--shards={}: from 1 to {}", FLAGS_shards, kShardsMax));
+  }
+  options->shards = FLAGS_shards;
+  if (std::find(verbs.begin(), verbs.end(), Verb::kSplitPoints) == verbs.end()) {
+    options->database.shards = static_cast<int>(FLAGS_shards);
+  }
+  if (FLAGS_shard_boundaries.empty()) return Status::OK();
+  std::ifstream file(FLAGS_shard_boundaries);
+  if (!file) {
+    return Status::InvalidArgument(
+        fmt::format("--shard_boundaries: cannot read {}", FLAGS_shard_boundaries));
+  }
+  return ReadSplitPoints(&file, &options->database.shard_boundaries);
 }
 
 Status OptionsFromFlags(ToolOptions* options) {
@@ -105,6 +134,7 @@ Status ParseCommand(int argc, char** argv, std::vector<Verb>* verbs, ToolOptions
   }
   DLSM_RETURN_IF_ERROR(ParseVerbs(argv[1], verbs));
   DLSM_RETURN_IF_ERROR(OptionsFromFlags(options));
+  DLSM_RETURN_IF_ERROR(ShardsFromFlags(*verbs, options));
   return CheckVerbs(*verbs, *options);
 }
 

@@ -11,6 +11,7 @@
 
 #include "dLSM/iterator.h"
 #include "dLSM/write_batch.h"
+#include "script/tool/split_points.h"
 #include "util/status_macros.h"
 
 namespace dlsm::tool {
@@ -22,11 +23,17 @@ struct VerbName {
   Verb verb;
 };
 constexpr std::array kVerbNames = {
-    VerbName{"load", Verb::kLoad},       VerbName{"dump", Verb::kDump},
-    VerbName{"get", Verb::kGet},         VerbName{"put", Verb::kPut},
-    VerbName{"scan", Verb::kScan},       VerbName{"delete", Verb::kDelete},
-    VerbName{"stats", Verb::kStats},     VerbName{"verify", Verb::kVerify},
-    VerbName{"compact", Verb::kCompact}, VerbName{"destroy", Verb::kDestroy},
+    VerbName{"load", Verb::kLoad},
+    VerbName{"dump", Verb::kDump},
+    VerbName{"get", Verb::kGet},
+    VerbName{"put", Verb::kPut},
+    VerbName{"scan", Verb::kScan},
+    VerbName{"delete", Verb::kDelete},
+    VerbName{"stats", Verb::kStats},
+    VerbName{"verify", Verb::kVerify},
+    VerbName{"compact", Verb::kCompact},
+    VerbName{"destroy", Verb::kDestroy},
+    VerbName{"split-points", Verb::kSplitPoints},
 };
 
 // A batch of `load`: large enough that its fixed cost does not matter, small beside a memtable.
@@ -103,6 +110,9 @@ Status CheckVerbs(const std::vector<Verb>& verbs, const ToolOptions& options) {
       return Status::InvalidArgument("put needs --value=VALUE");
     }
   }
+  if (Has(verbs, Verb::kSplitPoints) && options.shards < 2) {
+    return Status::InvalidArgument("split-points needs --shards=N, at least 2");
+  }
   const bool bounded = options.from.has_value() || options.to.has_value() || options.limit != 0;
   if (bounded && !Has(verbs, Verb::kScan)) {
     return Status::InvalidArgument("--from, --to and --limit are for scan only");
@@ -151,6 +161,8 @@ Status Tool::RunOne(Verb verb) {
       return Compact();
     case Verb::kDestroy:
       return Destroy();
+    case Verb::kSplitPoints:
+      return SplitPoints();
   }
   return Status::InvalidArgument("no such verb");
 }
@@ -324,6 +336,18 @@ Status Tool::Verify() {
 Status Tool::Compact() {
   db_->CompactRange(nullptr, nullptr);
   return db_->WaitForBackgroundWork();
+}
+
+// One a line, escaped: what --shard_boundaries reads.
+Status Tool::SplitPoints() {
+  std::vector<std::string> points;
+  DLSM_RETURN_IF_ERROR(FindSplitPoints(db_.get(), options_.shards, &points));
+  std::string text;
+  for (const std::string& point : points) {
+    AppendEscaped(&text, point);
+    text.push_back('\n');
+  }
+  return Emit(text);
 }
 
 Status Tool::Destroy() {

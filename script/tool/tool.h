@@ -28,6 +28,7 @@ enum class Verb : uint8_t {
   kVerify,
   kCompact,
   kDestroy,
+  kSplitPoints,
 };
 
 struct ToolOptions {
@@ -39,6 +40,7 @@ struct ToolOptions {
   std::optional<std::string> from;  // scan: the first key, inclusive.
   std::optional<std::string> to;    // scan: the end, exclusive.
   uint64_t limit = 0;               // scan: how many entries at most; 0: all.
+  size_t shards = 1;                // split-points: into how many parts.
 };
 
 // "load,verify,dump" as verbs. InvalidArgument names what is unknown and lists what there is.
@@ -74,6 +76,7 @@ class Tool {
   Status Verify();
   Status Compact();
   Status Destroy();
+  Status SplitPoints();
 
   Status WriteEntries(const ReadOptions& read, const Slice* first, uint64_t limit);
   Status Emit(const std::string& text);

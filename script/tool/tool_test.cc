@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <sstream>
+#include <string>
+#include <vector>
+
+#include "script/tool/split_points.h"
 
 namespace dlsm::tool {
 
@@ -118,6 +123,44 @@ TEST(Tool, WrongCommandsAreRefusedBeforehand) {
   EXPECT_THAT(RunCommand("put", options).status.ToString(), HasSubstr("--value"));
   options.limit = 1;
   EXPECT_THAT(RunCommand("dump", options).status.ToString(), HasSubstr("scan only"));
+}
+
+// Fails if the parts are of different size, are not those of keys, or a database cannot be made of
+// them.
+TEST(Tool, SplitPointsDivideTheDataEvenly) {
+  std::string entries;
+  for (int i = 0; i < 8000; ++i) {
+    // Most of the data lies behind one prefix.
+    entries += (i % 8 == 0 ? "a" : "prefix/") + std::to_string(100000 + i) + "\t" +
+               std::string(100, 'v') + "\n";
+  }
+  ToolOptions options = Fresh();
+  options.shards = 4;
+  const Outcome outcome = RunCommand("load,split-points", options, entries);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+  ToolOptions divided = Fresh();
+  std::istringstream points(outcome.out);
+  ASSERT_TRUE(ReadSplitPoints(&points, &divided.database.shard_boundaries).ok());
+  ASSERT_EQ(divided.database.shard_boundaries.size(), 3u);
+  ASSERT_TRUE(RunCommand("load,verify", divided, entries).status.ok());
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(divided.database, divided.name, &db).ok());
+  std::string shards;
+  ASSERT_TRUE(db->GetProperty("dlsm.shards", &shards));
+  std::istringstream lines(shards);
+  std::string line;
+  std::getline(lines, line);  // The heading.
+  while (std::getline(lines, line)) {
+    std::istringstream fields(line);
+    uint64_t shard, tables, bytes, count;
+    ASSERT_TRUE(fields >> shard >> tables >> bytes >> count) << line;
+    EXPECT_NEAR(static_cast<double>(count), 2000, 200) << shards;
+  }
+  ToolOptions empty = Fresh();
+  empty.shards = 2;
+  EXPECT_TRUE(RunCommand("load,split-points", empty, "").status.IsInvalidArgument());
+  empty.shards = 1;
+  EXPECT_TRUE(RunCommand("split-points", empty).status.IsInvalidArgument());
 }
 
 }  // namespace
