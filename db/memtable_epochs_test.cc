@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "db/tree.h"
@@ -60,6 +61,7 @@ class MemtableEpochsTest : public testing::Test {
 // write would land in a memtable of its shard that is newer than its number.
 TEST_F(MemtableEpochsTest, AnEpochIsNotUsedAgainUnderAWrite) {
   constexpr int kSwitches = 600;
+  constexpr auto kNothingMoves = std::chrono::milliseconds(300);
   Put(&other_);
   const auto view = other_.views().Current();
   std::atomic<int> switches{0};
@@ -70,10 +72,13 @@ TEST_F(MemtableEpochsTest, AnEpochIsNotUsedAgainUnderAWrite) {
       PutAndSwitch(&other_);
       for (; switches < kSwitches; ++switches) PutAndSwitch(&one_);
     });
-    // However long it is held. (Where nobody waits for it, this ends at once.)
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
-    while (switches < kSwitches && std::chrono::steady_clock::now() < until) {
-      std::this_thread::yield();
+    // However long it is held: until nothing has moved for a while.
+    auto moved_at = std::chrono::steady_clock::now();
+    for (int seen = -1; std::chrono::steady_clock::now() < moved_at + kNothingMoves;) {
+      const int now = switches;
+      if (now == kSwitches) break;
+      if (std::exchange(seen, now) != now) moved_at = std::chrono::steady_clock::now();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     EXPECT_LT(switches, 256);
     Memtable& memtable = other_.MemtableOf(held.epoch());
