@@ -73,6 +73,12 @@ void Background::Stop() {
 
 void Background::ChangedLocked() {
   changed_.SignalAll();
+  flush_hint_.store(true, std::memory_order_release);
+  SetHint(&merge_hint_);
+}
+
+void Background::SetHint(std::atomic<bool>* hint) {
+  hint->store(true, std::memory_order_release);
   signal_->Notify();
 }
 
@@ -184,19 +190,22 @@ Status Background::last_error() const {
 
 bool Background::flushes_fail() const {
   port::MutexLock lock(mutex_);
-  return flush_failures_.count > 0;
+  return flush_failures_.count > 0 || house_failures_.count > 0;
 }
 
 bool Background::FlushOne(Clock::time_point* due) {
+  if (!flush_hint_.exchange(false, std::memory_order_acq_rel)) return false;
   {
     port::MutexLock lock(mutex_);
     if (stopping_.load(std::memory_order_acquire) || !tree_->HasMemtableToFlush()) return false;
     if (flush_failures_.count > 0 && Clock::now() < flush_failures_.retry_at) {
       *due = std::min(*due, flush_failures_.retry_at);
+      flush_hint_.store(true, std::memory_order_release);
       return false;
     }
     ++flushes_running_;
   }
+  SetHint(&flush_hint_);
   const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush();
   if (memtable != nullptr) {
     const Status status = FlushInto(memtable);
@@ -285,22 +294,25 @@ void Background::UnmarkBusyLocked(const MergePick& pick) {
 
 bool Background::merges_fail() const {
   port::MutexLock lock(mutex_);
-  return merge_failures_.count > 0;
+  return merge_failures_.count > 0 || house_failures_.count > 0;
 }
 
 bool Background::MergeOne(Clock::time_point* due) {
+  if (!merge_hint_.exchange(false, std::memory_order_acq_rel)) return false;
   std::optional<MergePick> pick;
   {
     port::MutexLock lock(mutex_);
     if (stopping_.load(std::memory_order_acquire)) return false;
     if (merge_failures_.count > 0 && Clock::now() < merge_failures_.retry_at) {
       *due = std::min(*due, merge_failures_.retry_at);
+      merge_hint_.store(true, std::memory_order_release);
       return false;
     }
     pick = PickLocked();
     if (!pick.has_value()) return false;
     MarkBusyLocked(*pick);
   }
+  SetHint(&merge_hint_);
   const Status status = Merge(*pick);
   NoteOutcome(&Background::merge_failures_, status);
   UpdateGate();

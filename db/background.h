@@ -73,7 +73,7 @@ class Background {
   // nothing is due before *due where that is moved up.
   bool FlushOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
   bool MergeOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
-  // Whether the last piece has failed.
+  // Whether the last piece has failed, or the memory node does not answer.
   bool flushes_fail() const LOCKS_EXCLUDED(mutex_);
   bool merges_fail() const LOCKS_EXCLUDED(mutex_);
   // Every kHouseInterval, and as often as heartbeat_interval() says.
@@ -127,6 +127,8 @@ class Background {
 
   // For all who wait here, and for the threads.
   void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A thread has found some work; there may be more of it.
+  void SetHint(std::atomic<bool>* hint);
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -156,6 +158,10 @@ class Background {
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
   std::atomic<bool> stopping_{false};
+  // Whether there may be such work: something has changed since a thread looked for it in vain. Set
+  // after the change and before the signal.
+  std::atomic<bool> flush_hint_{true};
+  std::atomic<bool> merge_hint_{true};
 
   // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
   port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);

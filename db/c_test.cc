@@ -386,4 +386,20 @@ TEST(CVersionTest, HasAVersion) {
   EXPECT_GE(dlsm_minor_version(), 1);
 }
 
+// Fails if boundaries are taken for C strings, or not at all.
+TEST_F(CTest, ADatabaseCanBeDivided) {
+  const char* const boundaries[] = {"g\0x", "n"};
+  const size_t lengths[] = {3, 1};
+  dlsm_options_set_shards(options_, 3);
+  dlsm_options_set_shard_boundaries(options_, 2, boundaries, lengths);
+  Open();
+  for (const char* key : {"a", "g", "m", "n", "z"}) Put(key, key);
+  EXPECT_EQ(Scan(), "a=a g=g m=m n=n z=z ");
+  char* const shards = dlsm_property_value(db_, "dlsm.shards");
+  ASSERT_NE(shards, nullptr);
+  EXPECT_NE(std::string(shards).find("g\\x00x"), std::string::npos) << shards;
+  EXPECT_NE(std::string(shards).find("\"n\""), std::string::npos) << shards;
+  dlsm_free(shards);
+}
+
 }  // namespace

@@ -65,7 +65,6 @@ class DbImpl final : public DB {
 
   DbImpl(const Options& options, const std::string& name);
   Status OpenShards();
-  Status OpenFirst(std::unique_ptr<MemoryNodeSession>* session, bool* is_new);
   Status OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
   Status StartShards();
   Status LinkTo(const std::string& node, MemoryNodeLink** link);

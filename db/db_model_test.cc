@@ -59,6 +59,7 @@ struct Shape {
   const char* name;
   const char* fabric = "";  // "": embedded.
   std::function<void(Options*)> change = [](Options*) {};
+  int memory_nodes = 1;  // Not embedded: that many.
 };
 void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
@@ -117,6 +118,13 @@ std::vector<Shape> AllShapes() {
        }},
       {"ShardsShm", "shm", Shards},
       {"ShardsTcp", "tcp", Shards},
+      {"ShardsShmTwoNodes", "shm", Shards, 2},
+      {"ShardsTcpThreeNodesMergedAnywhere", "tcp",
+       [](Options* o) {
+         Shards(o);
+         o->compaction_place = CompactionPlace::kAutomatic;
+       },
+       3},
       {"ShardsTcpSmallMemtables", "tcp",
        [](Options* o) {
          o->shards = 8;
@@ -229,6 +237,10 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
     if (*shape().fabric != '\0') {
       node_ = std::make_unique<TestNode>(shape().fabric);
       options_ = node_->With(options_, shape().fabric);
+      for (int i = 1; i < shape().memory_nodes; ++i) {
+        more_nodes_.push_back(std::make_unique<TestNode>(shape().fabric));
+        options_.memory_nodes += "," + more_nodes_.back()->address();
+      }
     }
     name_ = "model " + std::string(shape().name) + std::to_string(std::get<1>(GetParam()));
     model_ = Model(InOrder{options_.comparator});
@@ -502,6 +514,7 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
 
   Random random_{std::get<1>(GetParam())};
   std::unique_ptr<TestNode> node_;
+  std::vector<std::unique_ptr<TestNode>> more_nodes_;
   Options options_;
   std::string name_;
   Model model_{InOrder{BytewiseComparator()}};

@@ -64,6 +64,34 @@ TEST(ManifestTest, ComesBackAsItWas) {
   EXPECT_EQ(meta.smallest, FakeMeta({3, "g", "h"}).smallest);
 }
 
+// Fails if databases with one shard can no longer be opened by what they were made with, or a shard
+// forgets which one it is.
+TEST(ManifestTest, SaysWhichShardItIs) {
+  const auto format_of = [](const Manifest& manifest) {
+    return DecodeFixed32(ManifestCodec::Encode(manifest, {}).data() + 4);
+  };
+  Manifest manifest;
+  EXPECT_EQ(format_of(manifest), 1u);
+  manifest.shards.nodes = {"only"};
+  EXPECT_EQ(format_of(manifest), 1u);
+  manifest.shards = ShardMap{{"m"}, {"one:1", "two:2"}};
+  EXPECT_EQ(format_of(manifest), 2u);
+  const Decoded first = Decode(ManifestCodec::Encode(manifest, {}));
+  ASSERT_OK(first.status);
+  EXPECT_EQ(first.manifest.shard, 0u);
+  EXPECT_EQ(first.manifest.shards, manifest.shards);
+  Manifest other;
+  other.shard = 1;
+  const Decoded second = Decode(ManifestCodec::Encode(other, {}));
+  ASSERT_OK(second.status);
+  EXPECT_EQ(second.manifest.shard, 1u);
+  EXPECT_TRUE(second.manifest.divided());
+  ShardMap map;
+  EXPECT_OK(ReadMap(ManifestCodec::Encode(manifest, {}), "moved:3", &map));
+  EXPECT_EQ(map.nodes, (std::vector<std::string>{"moved:3", "two:2"}));
+  EXPECT_TRUE(ReadMap(ManifestCodec::Encode(other, {}), "", &map).IsCorruption());
+}
+
 // Fails if a manifest that was cut short is taken for a whole one, or crashes the reader.
 TEST(ManifestTest, RefusesEveryTruncation) {
   const std::string bytes = Sample();
@@ -113,7 +141,7 @@ TEST(ManifestTest, RefusesTrailingBytes) {
 // Fails if a database of another release is read as if it were of this one, or called damaged.
 TEST(ManifestTest, NamesAnotherFormat) {
   std::string body = Sample().substr(4);
-  EncodeFixed32(body.data(), 2);
+  EncodeFixed32(body.data(), 3);
   const Status status = Decode(WithChecksum(body)).status;
   EXPECT_TRUE(status.IsNotSupportedError()) << status.ToString();
   EXPECT_NE(status.ToString().find("version"), std::string::npos);
