@@ -25,7 +25,7 @@ class ShardsIterator final : public Iterator {
     for (const Part& part : parts_) {
       const Table* const counts =
           part.shard.view->version->levels().front().sentinel().index->oldest();
-      if (counts != nullptr && part.seeks > 0) counts->CountSeeks(part.seeks);
+      if (counts != nullptr && part.seeks > 0) counts->CountLooks(part.seeks * kLooksPerSeek);
     }
   }
 
