@@ -11,30 +11,49 @@ BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Backgroun
                                      std::vector<House> houses, const MemtableBudget* budget,
                                      WorkSignal* signal)
     : shards_(std::move(shards)),
+      houses_(std::move(houses)),
       budget_(budget),
       signal_(signal),
       flushes_{&Background::FlushOne, &Background::flushes_fail, config.flush_threads},
       merges_{&Background::MergeOne, &Background::merges_fail, config.merge_threads} {
   port::MutexLock lock(mutex_);
-  for (int i = 0; i < flushes_.threads; ++i) threads_.emplace_back([this] { Work(&flushes_); });
-  for (int i = 0; i < merges_.threads; ++i) threads_.emplace_back([this] { Work(&merges_); });
-  for (House& house : houses) {
-    threads_.emplace_back([this, house = std::move(house)] { KeepHouse(house); });
+  for (Kind* kind : {&flushes_, &merges_}) {
+    for (int i = 0; i < kind->threads; ++i) {
+      work_threads_.emplace_back([this, kind] { Work(kind); });
+    }
+  }
+  for (size_t i = 0; i < houses_.size(); ++i) {
+    house_threads_.emplace_back().thread = std::thread([this, i] { KeepHouse(i); });
   }
 }
 
-void BackgroundWorkers::Stop() {
+BackgroundWorkers::~BackgroundWorkers() {
+  StopWork();
+  for (size_t i = 0; i < houses_.size(); ++i) StopHouse(i);
+}
+
+void BackgroundWorkers::StopWork() {
   if (stopping()) return;
   for (Background* shard : shards_) shard->Stop();
   std::vector<std::thread> threads;
   {
     port::MutexLock lock(mutex_);
     stopping_.store(true, std::memory_order_release);
-    stopped_.SignalAll();
-    threads.swap(threads_);
+    threads.swap(work_threads_);
   }
   signal_->Notify();
   for (std::thread& thread : threads) thread.join();
+}
+
+void BackgroundWorkers::StopHouse(size_t house) {
+  std::thread thread;
+  {
+    port::MutexLock lock(mutex_);
+    house_threads_[house].stopped = true;
+    house_stopped_.SignalAll();
+    thread.swap(house_threads_[house].thread);
+  }
+  if (thread.joinable()) thread.join();
 }
 
 // Others' memtables may be the ones that have to make room.
@@ -79,15 +98,18 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Background* shard, Clock::time_point*
   return worked;
 }
 
-void BackgroundWorkers::KeepHouse(const House& house) {
+void BackgroundWorkers::KeepHouse(size_t number) {
+  const House& house = houses_[number];
   const std::chrono::milliseconds interval = house.shards.front()->heartbeat_interval();
   auto next_heartbeat = Clock::now();  // The first merges need a report.
   while (true) {
     {
       port::MutexLock lock(mutex_);
       const auto until = Clock::now() + Background::kHouseInterval;
-      while (!stopping() && Clock::now() < until) stopped_.WaitUntil(until);
-      if (stopping()) return;
+      while (!house_threads_[number].stopped && Clock::now() < until) {
+        house_stopped_.WaitUntil(until);
+      }
+      if (house_threads_[number].stopped) return;
     }
     for (Background* shard : house.shards) shard->KeepHouse();
     if (Clock::now() < next_heartbeat) continue;

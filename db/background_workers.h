@@ -38,15 +38,23 @@ class BackgroundWorkers {
   // Starts the threads. All outlive this. `shards` are in the budget's order.
   BackgroundWorkers(const Config& config, std::vector<Background*> shards,
                     std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
-  ~BackgroundWorkers() { Stop(); }
+  ~BackgroundWorkers();
 
   // A writer has found the shard's active memtable full.
   void MemtableIsFull(size_t shard);
 
-  // Stops all shards' work and joins the threads. Idempotent.
-  void Stop() LOCKS_EXCLUDED(mutex_);
+  // In the end, in this order; idempotent. All shards' work stops, which may have to wait for
+  // memory nodes; their sessions are kept meanwhile.
+  void StopWork() LOCKS_EXCLUDED(mutex_);
+  // Nobody keeps the house any more: its sessions are to be closed before their leases end. The
+  // others are kept, for this too may have to wait for a memory node.
+  void StopHouse(size_t house) LOCKS_EXCLUDED(mutex_);
 
  private:
+  struct HouseThread {
+    std::thread thread;
+    bool stopped = false;
+  };
   // One kind of work.
   struct Kind {
     bool (Background::*work)(Background::Clock::time_point*);
@@ -59,10 +67,11 @@ class BackgroundWorkers {
   void Work(Kind* kind);
   bool WorkOnce(Kind* kind, Background::Clock::time_point* due);
   bool WorkAt(Kind* kind, Background* shard, Background::Clock::time_point* due);
-  void KeepHouse(const House& house) LOCKS_EXCLUDED(mutex_);
+  void KeepHouse(size_t number) LOCKS_EXCLUDED(mutex_);
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
   const std::vector<Background*> shards_;
+  const std::vector<House> houses_;
   const MemtableBudget* const budget_;
   WorkSignal* const signal_;
   Kind flushes_;
@@ -70,8 +79,9 @@ class BackgroundWorkers {
   std::atomic<bool> stopping_{false};
 
   port::Mutex mutex_;
-  port::CondVar stopped_{mutex_};
-  std::vector<std::thread> threads_ GUARDED_BY(mutex_);
+  port::CondVar house_stopped_{mutex_};
+  std::vector<std::thread> work_threads_ GUARDED_BY(mutex_);
+  std::vector<HouseThread> house_threads_ GUARDED_BY(mutex_);  // As houses_.
 };
 
 }  // namespace dlsm

@@ -70,6 +70,7 @@ class DbImpl final : public DB {
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
   ShardContext Context();
   Status FlushShards(bool wait);
+  Status CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>& flushed);
 
   Status CheckOpen() const;
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,

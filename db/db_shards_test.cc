@@ -15,6 +15,7 @@
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
 #include "util/random.h"
+#include "util/rpc/socket.h"
 
 namespace dlsm {
 namespace {
@@ -247,6 +248,48 @@ TEST_F(ShardsTest, ALostMemoryNodeFailsItsOwnShardsOnly) {
   EXPECT_FALSE(db->Close().ok());
   db.reset();
   EXPECT_EQ(first_.server().node().Statistics().sessions, 0u) << "the others were closed";
+}
+
+// A memory node that takes calls and never answers holds each of them for the time-out, which is
+// longer than the lease at the others. Fails if one thread keeps the house of several memory nodes:
+// then the sessions at those that answer would end; or if all threads may wait for it at once.
+TEST_F(ShardsTest, AMemoryNodeThatHangsHoldsNobodyElse) {
+  TestNode::Config config;
+  config.lease = std::chrono::milliseconds(900);
+  TestNode first(config);
+  options_.memory_nodes = first.address() + "," + second_.address();
+  options_.operation_timeout_ms = 2000;
+  options_.write_stall_timeout_ms = 10000;
+  auto db = OpenOrDie(options_, "divided");
+  Fill(db.get());
+  ASSERT_OK(db->Flush(FlushOptions()));
+  second_.Kill();
+  const size_t colon = second_.address().rfind(':');
+  const auto port = static_cast<uint16_t>(std::stoi(second_.address().substr(colon + 1)));
+  Socket deaf;
+  uint16_t bound;
+  ASSERT_OK(ListenSocket("127.0.0.1", port, &deaf, &bound));
+  // Something of the lost shard wants to be flushed all the time.
+  for (uint64_t i = 1000; i < 1100; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions{false}));
+  const uint64_t flushes = db->GetStatistics()->Get(Ticker::kFlushes);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  std::string value;
+  while (std::chrono::steady_clock::now() < until) {
+    Fill(db.get(), 0, 1000);
+    Fill(db.get(), 2000, 3000);
+    ASSERT_OK(db->Get(ReadOptions(), NumberedKey(500), &value));
+    ASSERT_OK(db->Get(ReadOptions(), NumberedKey(2500), &value));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_GT(db->GetStatistics()->Get(Ticker::kFlushes), flushes + 10);
+  EXPECT_EQ(first.server().node().Statistics().sessions, 2u);
+  const Status lost = db->Get(ReadOptions(), NumberedKey(1500), &value);
+  EXPECT_TRUE(Says(lost, second_.address())) << lost.ToString();
+  EXPECT_FALSE(db->Close().ok());
+  EXPECT_EQ(first.server().node().Statistics().sessions, 0u);
 }
 
 // Fails if each shard has a memtable budget of its own, or a busy shard may not use what idle ones

@@ -181,7 +181,8 @@ Status DbImpl::StartShards() {
 }
 
 // Each shard is closed, whatever becomes of the others; one that could not be flushed keeps the
-// manifest that it has.
+// manifest that it has. Memory nodes that have just answered go first: to wait for the others may
+// take longer than their leases.
 Status DbImpl::Close() {
   if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
   Status first_error;
@@ -195,14 +196,33 @@ Status DbImpl::Close() {
       flushed.push_back(status.ok());
       if (first_error.ok()) first_error = status;
     }
-    workers_.reset();
-    for (size_t i = 0; i < shards_.size(); ++i) {
-      const Status status = shards_[i]->Close(/*put_manifest=*/flushed[i]);
-      if (first_error.ok()) first_error = status;
+    workers_->StopWork();
+    for (const bool answering : {true, false}) {
+      for (size_t house = 0; house < links_.size(); ++house) {
+        bool all_flushed = true;
+        for (const auto& shard : shards_) {
+          all_flushed &= &shard->link() != links_[house].get() || flushed[shard->number()];
+        }
+        if (all_flushed != answering) continue;
+        workers_->StopHouse(house);
+        const Status closed = CloseShardsAt(*links_[house], flushed);
+        if (first_error.ok()) first_error = closed;
+      }
     }
   }
+  workers_.reset();
   shards_.clear();
   links_.clear();
+  return first_error;
+}
+
+Status DbImpl::CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) {
+  Status first_error;
+  for (const auto& shard : shards_) {
+    if (&shard->link() != &link) continue;
+    const Status closed = shard->Close(/*put_manifest=*/flushed[shard->number()]);
+    if (first_error.ok()) first_error = closed;
+  }
   return first_error;
 }
 

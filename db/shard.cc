@@ -28,7 +28,7 @@ Shard::~Shard() {
   reader_.reset();
   tree_.reset();
   levels_.clear();
-  if (session_ != nullptr) memory_.ReleaseAll();
+  if (!closed_) memory_.ReleaseAll();
 }
 
 TableStore::Config Shard::TableStoreConfig() const {
@@ -160,6 +160,7 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
 }
 
 Status Shard::Close(bool put_manifest) {
+  closed_ = true;
   Status status = put_manifest ? tree_->PutManifest() : Status::OK();
   background_.reset();
   reader_.reset();

@@ -88,6 +88,7 @@ class Shard {
   const size_t at_node_;
   MemoryNodeLink* const link_;
   bool divided_ = false;  // There are others.
+  bool closed_ = false;
 
   // In the order in which they depend on each other.
   const std::unique_ptr<MemoryNodeSession> session_;
