@@ -248,9 +248,10 @@ Status Background::Flush(bool wait) {
   while (true) {
     if (tree_->Memtables().newest_number == target) {
       port::MutexLock lock(gate_mutex_);
-      const size_t immutables_max = budget_->RulingFor(*tree_).immutables_max;
-      target_is_empty |=
-          tree_->Switch(/*bytes=*/0, immutables_max) == Tree::SwitchResult::kNotNeeded;
+      const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+      const Tree::SwitchResult result = tree_->Switch(/*bytes=*/0, ruling.immutables_max);
+      if (result == Tree::SwitchResult::kSwitched) tree_->LookAgainAt(ruling.look_at_next);
+      target_is_empty |= result == Tree::SwitchResult::kNotNeeded;
     }
     Wake();
     if (!wait) return Status::OK();

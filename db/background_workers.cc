@@ -1,6 +1,7 @@
 #include "db/background_workers.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace dlsm {
@@ -91,8 +92,11 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Background* shard, Clock::time_point*
   if (shards_.size() == 1 || kind->threads == 1 || !(shard->*kind->fails)()) {
     return (shard->*kind->work)(due);
   }
+  // Who is not permitted does not learn when the work is to be tried again, and perhaps nobody
+  // does: two threads may keep each other off.
+  constexpr auto kLookAgain = std::chrono::milliseconds(50);
   const bool permitted = kind->failing.fetch_add(1, std::memory_order_relaxed) < kind->threads - 1;
-  // Whoever is there now notifies when he is done.
+  if (!permitted) *due = std::min(*due, Clock::now() + kLookAgain);
   const bool worked = permitted && (shard->*kind->work)(due);
   kind->failing.fetch_sub(1, std::memory_order_relaxed);
   return worked;
