@@ -8,7 +8,7 @@ std::string DescribeAccesses(const Operation& operation) {
     if (!text.empty()) text += ", ";
     text += "register " + std::to_string(access.register_index);
     text += operation.writes() ? " := " : " = ";
-    text += access.value == kAbsent ? "absent" : std::to_string(access.value);
+    text += access.value == kNoValue ? "absent" : std::to_string(access.value);
   }
   return text;
 }

@@ -24,11 +24,11 @@ using Tick = uint64_t;
 inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
 
 // The value of a register that nobody has written, or that was deleted.
-inline constexpr uint64_t kAbsent = 0;
+inline constexpr uint64_t kNoValue = 0;
 
 struct Access {
   uint32_t register_index = 0;
-  uint64_t value = kAbsent;
+  uint64_t value = kNoValue;
 
   bool operator==(const Access&) const = default;
   auto operator<=>(const Access&) const = default;

@@ -46,29 +46,29 @@ void ExpectViolation(const History& history, size_t operations) {
 // Fails if what may have happened is taken for an error.
 TEST(LinearizabilityCheckerTest, OverlappingOperationsHaveAnyOrder) {
   ExpectLinearizable({});
-  ExpectLinearizable({Get(1, 2, kAbsent)});
+  ExpectLinearizable({Get(1, 2, kNoValue)});
   ExpectLinearizable({Put(1, 2, 7), Get(3, 4, 7)});
   ExpectLinearizable({Put(1, 4, 7), Get(2, 3, 7)});
-  ExpectLinearizable({Put(1, 4, 7), Get(2, 3, kAbsent)});
-  ExpectLinearizable({Put(1, 10, 7), Get(2, 3, kAbsent), Get(4, 5, 7)});
+  ExpectLinearizable({Put(1, 4, 7), Get(2, 3, kNoValue)});
+  ExpectLinearizable({Put(1, 10, 7), Get(2, 3, kNoValue), Get(4, 5, 7)});
   ExpectLinearizable({Put(1, 10, 7), Put(2, 9, 8), Get(11, 12, 7), Get(13, 14, 7)});
   ExpectLinearizable({Put(1, 10, 7), Put(2, 9, 8), Get(11, 12, 8)});
-  ExpectLinearizable({Put(1, 2, 7), Put(3, 9, 8), Put(4, 8, kAbsent), Get(5, 6, 7), Get(5, 10, 8),
-                      Get(11, 12, kAbsent)});
+  ExpectLinearizable({Put(1, 2, 7), Put(3, 9, 8), Put(4, 8, kNoValue), Get(5, 6, 7), Get(5, 10, 8),
+                      Get(11, 12, kNoValue)});
   // The same tick does not order anything.
-  ExpectLinearizable({Put(1, 2, 7), Get(2, 3, kAbsent)});
+  ExpectLinearizable({Put(1, 2, 7), Get(2, 3, kNoValue)});
 }
 
 // Fails if a stale read, a lost update, a value from the future, a value that nobody wrote, a
 // deleted value that is back, or an order on which two readers disagree, goes unnoticed.
 TEST(LinearizabilityCheckerTest, FindsWhatCannotBe) {
   ExpectViolation({Put(1, 2, 7), Put(3, 4, 8), Get(5, 6, 7)}, 3);
-  ExpectViolation({Put(1, 2, 7), Get(3, 4, kAbsent)}, 2);
+  ExpectViolation({Put(1, 2, 7), Get(3, 4, kNoValue)}, 2);
   ExpectViolation({Get(1, 2, 7), Put(3, 4, 7)}, 1);
   ExpectViolation({Get(1, 2, 9)}, 1);
-  ExpectViolation({Put(1, 2, 7), Put(3, 4, kAbsent), Get(5, 6, 7)}, 3);
-  ExpectViolation({Put(1, 2, 7), Put(3, 4, kAbsent), Get(5, 6, kAbsent), Get(7, 8, 7)}, 3);
-  ExpectViolation({Put(1, 10, 7), Get(2, 3, 7), Get(4, 5, kAbsent)}, 3);
+  ExpectViolation({Put(1, 2, 7), Put(3, 4, kNoValue), Get(5, 6, 7)}, 3);
+  ExpectViolation({Put(1, 2, 7), Put(3, 4, kNoValue), Get(5, 6, kNoValue), Get(7, 8, 7)}, 3);
+  ExpectViolation({Put(1, 10, 7), Get(2, 3, 7), Get(4, 5, kNoValue)}, 3);
   ExpectViolation({Put(1, 10, 7), Put(2, 10, 8), Get(11, 12, 7), Get(13, 14, 8)}, 4);
   ExpectViolation({Put(1, 20, 7), Put(1, 20, 8), Get(2, 3, 7), Get(4, 5, 8), Get(6, 7, 7)}, 5);
 }
@@ -76,25 +76,25 @@ TEST(LinearizabilityCheckerTest, FindsWhatCannotBe) {
 // Fails if an unknown outcome is taken for success, for failure, or for something that must have
 // happened before the error.
 TEST(LinearizabilityCheckerTest, UnknownWritesHappenLaterOrNever) {
-  ExpectLinearizable({Put(1, kNever, 7), Get(3, 4, kAbsent)});
+  ExpectLinearizable({Put(1, kNever, 7), Get(3, 4, kNoValue)});
   ExpectLinearizable({Put(1, kNever, 7), Get(3, 4, 7)});
-  ExpectLinearizable({Put(1, kNever, 7), Get(3, 4, kAbsent), Get(5, 6, 7)});
+  ExpectLinearizable({Put(1, kNever, 7), Get(3, 4, kNoValue), Get(5, 6, 7)});
   ExpectLinearizable({Put(1, kNever, 7), Put(3, 4, 8), Get(5, 6, 8), Get(7, 8, 7)});
-  ExpectLinearizable({Put(1, 2, 7), Put(3, kNever, kAbsent), Get(5, 6, 7), Get(7, 8, kAbsent)});
-  ExpectViolation({Put(1, kNever, 7), Get(3, 4, 7), Get(5, 6, kAbsent)}, 3);
+  ExpectLinearizable({Put(1, 2, 7), Put(3, kNever, kNoValue), Get(5, 6, 7), Get(7, 8, kNoValue)});
+  ExpectViolation({Put(1, kNever, 7), Get(3, 4, 7), Get(5, 6, kNoValue)}, 3);
   ExpectViolation({Get(1, 2, 7), Put(3, kNever, 7)}, 1);
   // It happens at most once.
   ExpectViolation({Put(1, kNever, 7), Get(3, 4, 7), Put(5, 6, 8), Get(7, 8, 7)}, 4);
   // Two of a kind, twice; three times is too often.
-  History history = {Put(1, kNever, kAbsent), Put(2, kNever, kAbsent)};
+  History history = {Put(1, kNever, kNoValue), Put(2, kNever, kNoValue)};
   for (Tick tick = 10; tick < 30; tick += 10) {
     history.push_back(Put(tick, tick + 1, tick));
     history.push_back(Get(tick + 2, tick + 3, tick));
-    history.push_back(Get(tick + 4, tick + 5, kAbsent));
+    history.push_back(Get(tick + 4, tick + 5, kNoValue));
   }
   ExpectLinearizable(history);
   history.push_back(Put(50, 51, 9));
-  history.push_back(Get(52, 53, kAbsent));
+  history.push_back(Get(52, 53, kNoValue));
   EXPECT_EQ(CheckLinearizability(history).outcome, Outcome::kViolation);
 }
 
@@ -102,25 +102,25 @@ TEST(LinearizabilityCheckerTest, UnknownWritesHappenLaterOrNever) {
 TEST(LinearizabilityCheckerTest, SeveralRegistersAtOneMoment) {
   ExpectLinearizable({Write(1, 4, {{0, 7}, {1, 7}}), Read(2, 3, {{0, 7}, {1, 7}})});
   ExpectLinearizable({Write(1, 4, {{0, 7}, {1, 7}}), Read(2, 3, {{1, 0}, {0, 0}})});
-  ExpectViolation({Write(1, 4, {{0, 7}, {1, 7}}), Read(2, 3, {{0, 7}, {1, kAbsent}})}, 2);
-  ExpectLinearizable({Write(1, 9, {{0, 7}, {1, 7}}), Read(2, 3, {{0, kAbsent}}),
+  ExpectViolation({Write(1, 4, {{0, 7}, {1, 7}}), Read(2, 3, {{0, 7}, {1, kNoValue}})}, 2);
+  ExpectLinearizable({Write(1, 9, {{0, 7}, {1, 7}}), Read(2, 3, {{0, kNoValue}}),
                       Read(4, 5, {{1, 7}}), Read(6, 7, {{0, 7}})});
   // Each register by itself has an order, but the second write is seen without the first.
   const History causes = {Write(1, 2, {{0, 7}}), Write(3, 4, {{1, 8}}),
-                          Read(1, 5, {{0, kAbsent}, {1, 8}})};
+                          Read(1, 5, {{0, kNoValue}, {1, 8}})};
   ExpectViolation(causes, 3);
   ExpectLinearizable(CutIntoRegisters(causes));
   // Two readers who disagree about the order of two writes.
   const History forks = {Write(1, 9, {{0, 7}}), Write(1, 9, {{1, 8}}),
-                         Read(2, 8, {{0, 7}, {1, kAbsent}}), Read(2, 8, {{0, kAbsent}, {1, 8}})};
+                         Read(2, 8, {{0, 7}, {1, kNoValue}}), Read(2, 8, {{0, kNoValue}, {1, 8}})};
   ExpectViolation(forks, 4);
   ExpectLinearizable(CutIntoRegisters(forks));
   // An unknown write is seen, covered in one register, and still there in the other.
   ExpectLinearizable({Write(1, kNever, {{0, 7}, {1, 7}}), Write(3, 9, {{0, 8}}),
-                      Read(4, 8, {{0, 8}, {1, kAbsent}}), Read(10, 11, {{0, 7}, {1, 7}})});
+                      Read(4, 8, {{0, 8}, {1, kNoValue}}), Read(10, 11, {{0, 7}, {1, 7}})});
   ExpectLinearizable(
       {Write(1, kNever, {{0, 7}, {1, 7}}), Write(3, 9, {{0, 8}}), Read(10, 11, {{0, 8}, {1, 7}})});
-  ExpectViolation({Write(1, kNever, {{0, 7}, {1, 7}}), Read(10, 11, {{0, 7}, {1, kAbsent}})}, 2);
+  ExpectViolation({Write(1, kNever, {{0, 7}, {1, 7}}), Read(10, 11, {{0, 7}, {1, kNoValue}})}, 2);
 }
 
 // Fails if a violation drowns in what has nothing to do with it.
@@ -195,8 +195,9 @@ bool HasAnOrder(const History& history, std::vector<bool>* done,
 }
 
 History RandomHistory(Random* random) {
-  const uint64_t registers = 1 + random->Uniform(2);
+  const uint64_t registers = 1 + random->Uniform(3);
   const bool distinct = random->OneIn(2);
+  const uint64_t unknown = random->OneIn(2) ? 8 : 2;  // One in so many writes.
   History history;
   for (uint64_t i = 1 + random->Uniform(7); i > 0; --i) {
     Operation& operation = history.emplace_back();
@@ -204,7 +205,7 @@ History RandomHistory(Random* random) {
     operation.kind = random->OneIn(2) ? Operation::Kind::kRead : Operation::Kind::kWrite;
     operation.called = 1 + random->Uniform(12);
     operation.returned = operation.called + 1 + random->Uniform(6);
-    if (operation.writes() && random->OneIn(4)) operation.returned = kNever;
+    if (operation.writes() && random->OneIn(unknown)) operation.returned = kNever;
     const uint64_t which = 1 + random->Uniform((uint64_t{1} << registers) - 1);
     for (uint32_t r = 0; r < registers; ++r) {
       if ((which >> r & 1) == 0) continue;
@@ -216,8 +217,9 @@ History RandomHistory(Random* random) {
   // Reads of what was written are more telling than reads of anything.
   for (Operation& operation : history) {
     if (operation.writes() || random->OneIn(4)) continue;
-    const Operation& other = history[random->Uniform(history.size())];
-    for (Access& access : operation.accesses) access.value = other.accesses.front().value;
+    for (Access& access : operation.accesses) {
+      access.value = history[random->Uniform(history.size())].accesses.front().value;
+    }
   }
   return history;
 }
@@ -226,7 +228,7 @@ History RandomHistory(Random* random) {
 TEST(LinearizabilityCheckerTest, AgreesWithBruteForce) {
   Random random(1);
   size_t linearizable = 0;
-  constexpr size_t kHistories = 20000;
+  constexpr size_t kHistories = 50000;
   for (size_t i = 0; i < kHistories; ++i) {
     const History history = RandomHistory(&random);
     std::vector<bool> done(history.size());
@@ -261,7 +263,7 @@ TEST(LinearizabilityCheckerTest, RealThreadsOnARealRegister) {
   constexpr int kThreads = 6;
   constexpr uint64_t kOperations = 4000;
   HistoryRecorder recorder(kThreads);
-  std::atomic<uint64_t> reg{kAbsent};
+  std::atomic<uint64_t> reg{kNoValue};
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -291,7 +293,7 @@ TEST(LinearizabilityCheckerTest, RealThreadsOnARealRegister) {
     return !operation.writes() && operation.called > kThreads * kOperations;
   });
   ASSERT_NE(late, history.end());
-  late->accesses.front().value = kAbsent;
+  late->accesses.front().value = kNoValue;
   EXPECT_EQ(CheckLinearizability(history).outcome, Outcome::kViolation);
 }
 
