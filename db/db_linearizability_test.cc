@@ -135,7 +135,7 @@ class Worker {
     } else if (dice < 45) {
       WriteGroups();
     } else if (dice < 70) {
-      GetOne();
+      GetSome();
     } else if (dice < 80) {
       MultiGetSome();
     } else if (dice < 90) {
@@ -231,7 +231,11 @@ class Worker {
 
   // -------- Point reads
 
-  void GetOne() { GetRegister(static_cast<uint32_t>(random_.Uniform(kRegisters))); }
+  // Several in a row: what one has seen of a batch, the next may not miss.
+  void GetSome() {
+    const auto register_index = static_cast<uint32_t>(random_.Uniform(kRegisters));
+    for (uint64_t i = random_.Uniform(5); i > 0; --i) GetRegister(register_index);
+  }
 
   // Any key of a register tells its value.
   void GetRegister(uint32_t register_index) {

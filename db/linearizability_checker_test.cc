@@ -144,6 +144,23 @@ TEST(LinearizabilityCheckerTest, TheCounterexampleIsSmallAndReadable) {
   EXPECT_NE(text.find("|-|"), std::string::npos) << text;
 }
 
+// Fails if a key that is absent too late is shown with all its deletions, or as if it had never
+// been deleted.
+TEST(LinearizabilityCheckerTest, TheCounterexampleHasTheDeletionsThatMatter) {
+  History history;
+  for (uint64_t i = 1; i <= 500; ++i) {
+    history.push_back(Put(10 * i, 10 * i + 1, i));
+    history.push_back(Put(10 * i + 2, 10 * i + 3, kNoValue));
+    history.push_back(Get(10 * i + 4, 10 * i + 5, kNoValue));
+  }
+  ExpectLinearizable(history);
+  history.push_back(Put(6000, 6001, 1000));
+  history.push_back(Put(6002, 6009, kNoValue));
+  history.push_back(Get(6003, 6004, kNoValue));
+  history.push_back(Get(6005, 6006, 1000));
+  ExpectViolation(history, 4);
+}
+
 // Fails if what was given up is called linearizable.
 TEST(LinearizabilityCheckerTest, LimitsLeaveItUndecided) {
   const History history = {Put(1, 9, 7), Put(2, 8, 8), Put(3, 7, 9), Get(10, 11, 7)};

@@ -1,4 +1,4 @@
-// A violation is made small: writes are left out together with all reads that saw what they wrote,
+// A violation is made small: writes are left out together with all reads that may have seen them,
 // and reads by themselves, as long as it stays one. What is linearizable stays so when they are
 // left out, so the rest proves as much as the whole did.
 #include "db/linearizability_checker_testing.h"
@@ -45,23 +45,65 @@ std::vector<Component> ConnectedComponents(const History& history) {
 
 // -------- Small counterexamples
 
+// Which of the writes of what a read saw it may have seen, whatever order explains the history. Of
+// deletions there are many, so it matters which; anything else that was seen should be found in the
+// counterexample where it was written, however long before.
+class Sight {
+ public:
+  explicit Sight(const Component& component) {
+    for (const Operation* operation : component) {
+      if (!operation->writes() || operation->unknown()) continue;
+      for (const Access& access : operation->accesses) {
+        writes_[access.register_index].push_back({operation->returned, operation->called});
+      }
+    }
+    for (auto& [index, writes] : writes_) {
+      std::ranges::sort(writes);
+      Tick latest = 0;
+      for (auto& [returned, latest_call] : writes) {
+        latest = latest_call = std::max(latest, latest_call);
+      }
+    }
+  }
+
+  // Not one that another write came after which had returned before the read was called.
+  bool MayHaveSeen(const Operation& read, const Access& access, const Operation& write) const {
+    return access.value != kNoValue ||
+           (write.called <= read.returned && write.returned >= LastCallBefore(read, access));
+  }
+
+ private:
+  // When the last write was called that had returned by then.
+  Tick LastCallBefore(const Operation& read, const Access& access) const {
+    const auto writes = writes_.find(access.register_index);
+    if (writes == writes_.end()) return 0;
+    const auto after =
+        std::ranges::lower_bound(writes->second, read.called, {}, &std::pair<Tick, Tick>::first);
+    return after == writes->second.begin() ? 0 : std::prev(after)->second;
+  }
+
+  // Of each register, by their return: and the latest call up to there.
+  std::map<uint32_t, std::vector<std::pair<Tick, Tick>>> writes_;
+};
+
 class Shrinker {
  public:
   // `component` is a violation, found at `unexplained`.
-  Shrinker(const Component& component, const Operation& unexplained, const Limits& limits)
-      : limits_(limits), unexplained_(&unexplained) {
+  Shrinker(const Component& component, const Operation& unexplained)
+      : sight_(component), unexplained_(&unexplained) {
     std::ranges::copy_if(component, std::back_inserter(kept_), [&](const Operation* operation) {
       return operation->called < unexplained.returned;
     });
+    // So that neighbours here overlap, and pieces are spans of time.
+    std::ranges::stable_sort(kept_, {}, &Operation::called);
   }
 
   const Component& Shrink() {
-    for (size_t before = 0; before != kept_.size();) {
+    for (size_t before = 0; before != kept_.size() && Clock::now() < limits_.deadline;) {
       before = kept_.size();
       LeaveOut(Operation::Kind::kWrite);
       LeaveOut(Operation::Kind::kRead);
     }
-    std::ranges::stable_sort(kept_, {}, &Operation::called);
     return kept_;
   }
   const Operation& unexplained() const { return *unexplained_; }
@@ -83,18 +125,24 @@ class Shrinker {
   }
 
   void TryWithout(const std::set<const Operation*>& left_out) {
-    std::set<Access> never_written;
+    std::map<Access, std::vector<const Operation*>> never_written;
     for (const Operation* operation : left_out) {
-      if (operation->writes()) {
-        never_written.insert(operation->accesses.begin(), operation->accesses.end());
-      }
+      if (!operation->writes()) continue;
+      for (const Access& access : operation->accesses) never_written[access].push_back(operation);
     }
+    const auto may_have_seen = [&](const Operation& read, const Access& access) {
+      const auto writes = never_written.find(access);
+      return writes != never_written.end() &&
+             std::ranges::any_of(writes->second, [&](const Operation* write) {
+               return sight_.MayHaveSeen(read, access, *write);
+             });
+    };
     Component rest;
     for (const Operation* operation : kept_) {
       if (left_out.contains(operation)) continue;
       const bool saw = !operation->writes() &&
                        std::ranges::any_of(operation->accesses, [&](const Access& access) {
-                         return never_written.contains(access);
+                         return may_have_seen(*operation, access);
                        });
       if (!saw) rest.push_back(operation);
     }
@@ -105,7 +153,9 @@ class Shrinker {
     unexplained_ = search.unexplained();
   }
 
-  const Limits limits_;
+  // What takes long is not tried: the next piece may be easier.
+  const Limits limits_{Clock::now() + std::chrono::seconds(10), 4096};
+  const Sight sight_;
   const Operation* unexplained_;
   Component kept_;
 };
@@ -150,7 +200,7 @@ Verdict CheckComponent(const Component& component, const Limits& limits) {
                             std::to_string(component.size()) + " operations";
       break;
     case JustInTimeSearch::Outcome::kThereIsNone: {
-      Shrinker shrinker(component, *search.unexplained(), limits);
+      Shrinker shrinker(component, *search.unexplained());
       const Component& shrunk = shrinker.Shrink();
       verdict.outcome = Verdict::Outcome::kViolation;
       for (const Operation* operation : shrunk) verdict.counterexample.push_back(*operation);

@@ -26,8 +26,8 @@ struct Verdict {
   Outcome outcome = Outcome::kLinearizable;
   // What is wrong, for people.
   std::string explanation;
-  // kViolation: operations of the history that are a violation by themselves, and are none any more
-  // without any of the reads, or any of the writes and those who saw it.
+  // kViolation: operations of the history that are a violation by themselves. As few as were found
+  // in some seconds: mostly, without any one of them (and who saw what it wrote) there is none.
   History counterexample;
 };
 
