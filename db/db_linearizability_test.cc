@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 constexpr int kThreads = 5;
 constexpr auto kPhase = milliseconds(1000);
 // Of each thread in a phase: the checker's time is bounded by this.
-constexpr int kStepsMax = 4000;
+constexpr int kStepsMax = 8000;
 
 constexpr uint32_t kGroups = 3;
 constexpr uint32_t kKeysOfGroup = 8;
@@ -176,16 +176,37 @@ class Worker {
 
   // -------- Writes
 
+  // One key, and often a look at it right afterwards.
   void WriteSingle() {
     const auto register_index = static_cast<uint32_t>(kGroups + random_.Uniform(kSingles));
     const std::string& key = layout_.key(layout_.KeysOf(register_index).front());
-    const bool deletes = random_.OneIn(4);
-    const uint64_t value = deletes ? kNoValue : NewValue();
-    const std::string bytes = deletes ? "" : ValueOf(value);
+    const uint64_t value = random_.OneIn(4) ? kNoValue : NewValue();
+    const std::string bytes = ValueOf(value);
+    WriteBatch batch;
+    const bool batched = random_.OneIn(3);
+    if (batched) {
+      batch.Put(key, ValueOf(NewValue()));
+      AddTo(&batch, register_index, value);
+    }
     const Tick called = log_.Now();
-    const Status status =
-        deletes ? db_->Delete(WriteOptions(), key) : db_->Put(WriteOptions(), key, bytes);
-    NoteWrite(deletes ? "Delete" : "Put", called, status, {{register_index, value}});
+    if (batched) {
+      NoteWrite("Write", called, db_->Write(WriteOptions(), &batch), {{register_index, value}});
+    } else if (value == kNoValue) {
+      NoteWrite("Delete", called, db_->Delete(WriteOptions(), key), {{register_index, value}});
+    } else {
+      NoteWrite("Put", called, db_->Put(WriteOptions(), key, bytes), {{register_index, value}});
+    }
+    if (random_.OneIn(2)) GetRegister(register_index);
+  }
+
+  // Of several entries for a key the last one counts; nobody may see the others.
+  void AddTo(WriteBatch* batch, uint32_t register_index, uint64_t value) {
+    for (const size_t key_index : layout_.KeysOf(register_index)) {
+      const std::string& key = layout_.key(key_index);
+      if (random_.OneIn(8)) batch->Delete(key);
+      if (random_.OneIn(8)) batch->Put(key, ValueOf(NewValue()));
+      value == kNoValue ? batch->Delete(key) : batch->Put(key, ValueOf(value));
+    }
   }
 
   // A group or two, and perhaps a single key.
@@ -201,21 +222,13 @@ class Worker {
       // An outcome that is not known explains too much if anybody else may have deleted the same.
       const bool may_delete = !may_fail_ || written.size() == 1;
       const uint64_t value = may_delete && random_.OneIn(5) ? kNoValue : NewValue();
-      for (const size_t key : layout_.KeysOf(register_index)) {
-        // Of several entries for a key the last one counts; nobody may see the others.
-        if (random_.OneIn(8)) batch.Delete(layout_.key(key));
-        if (random_.OneIn(8)) batch.Put(layout_.key(key), ValueOf(NewValue()));
-        if (value == kNoValue) {
-          batch.Delete(layout_.key(key));
-        } else {
-          batch.Put(layout_.key(key), ValueOf(value));
-        }
-      }
+      AddTo(&batch, register_index, value);
       accesses.push_back({register_index, value});
     }
     const Tick called = log_.Now();
     const Status status = db_->Write(WriteOptions(), &batch);
     NoteWrite("Write", called, status, std::move(accesses));
+    if (random_.OneIn(2)) GetRegister(written.front());
   }
 
   void NoteWrite(const char* name, Tick called, const Status& status,
@@ -571,6 +584,9 @@ TEST_P(LinearizabilityTest, HistoriesHaveAnOrder) {
 
   const History history = recorder_.Collect();
   EXPECT_GT(history.size(), 200u);
+  RecordProperty("operations", std::to_string(history.size()));
+  RecordProperty("flushes", std::to_string(db_->GetStatistics()->Get(Ticker::kFlushes)));
+  RecordProperty("faults", std::to_string(faults_->CountFaults()));
   const Verdict each = CheckLinearizability(CutIntoRegisters(history));
   EXPECT_TRUE(each.outcome == Verdict::Outcome::kLinearizable) << each;
   const Verdict together = CheckLinearizability(OrderedTogether(history));
