@@ -9,9 +9,13 @@
 //      Point reads without a snapshot are not held to this: they see a write before older ones that
 //      are still under way.
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -457,6 +461,34 @@ class Worker {
   Observation snapshot_seen_;
 };
 
+// -------- What is in its way
+
+// Holds up threads for a moment, wherever they are: as a busy machine does, but so often that it
+// also happens between two instructions that belong together.
+class Interrupter {
+ public:
+  Interrupter() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      const int saved = errno;
+      const timespec moment = {0, 100'000};
+      nanosleep(&moment, nullptr);
+      errno = saved;
+    };
+    action.sa_flags = SA_RESTART;
+    EXPECT_EQ(sigaction(SIGUSR1, &action, &before_), 0);
+  }
+  ~Interrupter() { EXPECT_EQ(sigaction(SIGUSR1, &before_, nullptr), 0); }
+  Interrupter(const Interrupter&) = delete;
+  Interrupter& operator=(const Interrupter&) = delete;
+
+  // The thread has not been joined.
+  void HoldUp(std::thread& thread) { pthread_kill(thread.native_handle(), SIGUSR1); }
+
+ private:
+  struct sigaction before_ = {};
+};
+
 // -------- The test
 
 class LinearizabilityTest : public testing::TestWithParam<Shape> {
@@ -490,16 +522,24 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
   void RunPhase() {
     const Clock::time_point end = Clock::now() + kPhase;
     std::vector<std::thread> threads;
+    std::atomic<int> running{kThreads};
     for (int t = 0; t < kThreads; ++t) {
-      threads.emplace_back([this, t, end] {
+      threads.emplace_back([this, t, end, &running] {
         Worker worker(db_.get(), layout_, &recorder_.LogOf(t), GetParam().faults, first_values_[t],
                       kThreads);
         for (int i = 0; i < kStepsMax && Clock::now() < end && !HasFailure(); ++i) worker.Step();
         first_values_[t] = worker.next_value();
+        --running;
       });
     }
     std::atomic<bool> stop{false};
     std::thread disturber([this, &stop] { Disturb(stop); });
+    Interrupter interrupter;
+    Random random(98);
+    while (running > 0) {
+      interrupter.HoldUp(threads[random.Uniform(kThreads)]);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
     for (std::thread& thread : threads) thread.join();
     stop = true;
     disturber.join();
