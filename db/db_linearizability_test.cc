@@ -43,7 +43,7 @@ using std::chrono::milliseconds;
 constexpr int kThreads = 5;
 constexpr auto kPhase = milliseconds(1000);
 // Of each thread in a phase: the checker's time is bounded by this.
-constexpr int kStepsMax = 8000;
+constexpr int kStepsMax = 16000;
 
 constexpr uint32_t kGroups = 3;
 constexpr uint32_t kKeysOfGroup = 8;
@@ -251,7 +251,7 @@ class Worker {
   // Several in a row: what one has seen of a batch, the next may not miss.
   void GetSome() {
     const auto register_index = static_cast<uint32_t>(random_.Uniform(kRegisters));
-    for (uint64_t i = random_.Uniform(5); i > 0; --i) GetRegister(register_index);
+    for (uint64_t i = random_.Uniform(8); i > 0; --i) GetRegister(register_index);
   }
 
   // Any key of a register tells its value.
