@@ -497,6 +497,7 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
     const std::string why_not = TestNode::WhyNot(GetParam().fabric);
     if (!why_not.empty()) GTEST_SKIP() << why_not;
     options_ = TinyOptions();
+    options_.compaction_style = CompactionStyle::kLeveled;  // Shapes of other styles say so.
     GetParam().change(&options_);
     if (GetParam().faults) {
       options_.fault_injector = faults_;
@@ -641,6 +642,10 @@ void Guards(Options* options) {
   options->compaction_style = CompactionStyle::kGuards;
   options->max_tables_per_guard = 3;
 }
+void Shards(Options* options) {
+  Guards(options);
+  options->shards = 4;
+}
 void SnappyBlocks(Options* options) {
   options->table_format = TableFormat::kBlockBased;
   options->block_size = 2048;
@@ -657,6 +662,8 @@ std::vector<Shape> AllShapes() {
       {"SizeTiered", "", Style<CompactionStyle::kSizeTiered>},
       {"SnappyBlocks", "", SnappyBlocks},
       {"TcpGuards", "tcp", Guards},
+      {"Shards", "", Shards},
+      {"TcpShards", "tcp", Shards},
       {"Verbs", "verbs"},
       {"Faults", "", MergeHere, true},
       {"TcpFaults", "tcp",
@@ -667,6 +674,7 @@ std::vector<Shape> AllShapes() {
          MergeHere(options);
        },
        true},
+      {"TcpShardsFaults", "tcp", Shards, true},
       {"VerbsFaults", "verbs", MergeHere, true},
   };
 }
