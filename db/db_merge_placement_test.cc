@@ -151,7 +151,8 @@ TEST(DbMergePlacementTest, TellsTheLoadOfBothSides) {
   }
   EXPECT_EQ(FieldOfProperty(db.get(), "dlsm.merge-load", "memory-node-known"), 1u)
       << "the first heartbeat goes out at once";
-  for (uint64_t seed = 0; seed < 5; ++seed) WriteAndMerge(*db, 300 << 10, seed);
+  // A rate is told once a millisecond of it has been seen, which takes several flushes over shm.
+  for (uint64_t seed = 0; seed < 20; ++seed) WriteAndMerge(*db, 300 << 10, seed);
   EXPECT_EQ(FieldOfProperty(db.get(), "dlsm.merge-load", "memory-node-workers"), 2u);
   EXPECT_GT(FieldOfProperty(db.get(), "dlsm.merge-load", "memory-node-bytes-per-second"), 0u);
   EXPECT_GT(FieldOfProperty(db.get(), "dlsm.merge-load", "compute-node-transfer-bytes-per-second"),
