@@ -270,12 +270,23 @@ std::optional<MergePick> Background::PickLocked() {
   if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
-  if (pick.has_value() || !store_->memory()->full()) return pick;
-  // The memory node is full: look for merges that make room though none is due.
-  for (size_t level = 0; level < version->levels().size(); ++level) {
+  return pick.has_value() ? pick : PickForRoomLocked(*version);
+}
+
+// While the memory node has little room: merges that make some, though none is due.
+std::optional<MergePick> Background::PickForRoomLocked(const Version& version) {
+  const uint64_t own_bytes = version.bytes();
+  const uint64_t free_bytes =
+      store_->memory()->full() ? 0 : room_.FreeBytes(own_bytes).value_or(UINT64_MAX);
+  if (!RoomWatch::IsPressing(own_bytes, free_bytes)) return std::nullopt;
+  for (size_t level = 0; level < version.levels().size(); ++level) {
     bool done;
-    pick = policy_->PickManual(*version, busy_, level, nullptr, nullptr, &done);
-    if (pick.has_value() && pick->MakesRoom(version->comparator())) return pick;
+    std::optional<MergePick> pick =
+        policy_->PickManual(version, busy_, level, nullptr, nullptr, &done);
+    if (pick.has_value() && pick->MakesRoom(version.comparator()) &&
+        RoomWatch::IsPressing(pick->input_bytes(), free_bytes)) {
+      return pick;
+    }
   }
   return std::nullopt;
 }
@@ -489,6 +500,9 @@ Status Background::SendHeartbeat() {
   HeartbeatReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
   merge_load_->NoteReport(reply.merges, sent);
+  const uint64_t own_bytes = tree_->views().Current()->version->bytes();
+  port::MutexLock lock(mutex_);
+  room_.NoteReport(reply.free_bytes, own_bytes);
   return Status::OK();
 }
 

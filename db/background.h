@@ -22,6 +22,7 @@
 #include "db/merge_job.h"
 #include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
+#include "db/room_watch.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
 #include "db/table_store.h"
@@ -130,6 +131,8 @@ class Background {
   // A thread has found some work; there may be more of it.
   void SetHint(std::atomic<bool>* hint);
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<MergePick> PickForRoomLocked(const Version& version)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -184,6 +187,7 @@ class Background {
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
   uint64_t flushes_seen_ GUARDED_BY(mutex_) = 0;
   Clock::time_point quiet_since_ GUARDED_BY(mutex_);
+  RoomWatch room_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

@@ -13,6 +13,7 @@
 #include "dLSM/cache.h"
 #include "db/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
+#include "util/random.h"
 
 namespace dlsm {
 namespace {
@@ -450,6 +451,29 @@ TEST_P(NodeFaultTest, KilledUnderLoad) {
 
 // Fails if a full memory node is anything but a clear refusal: writers must be told the cause,
 // reads must go on, and deletions followed by a compaction must make room for the next write.
+// Fails if old versions fill a memory node that has room for several times the live data: merges
+// that make room must start before what they write does not fit any more.
+TEST_P(NodeFaultTest, OldVersionsDoNotFillAMemoryNode) {
+  TestNode::Config config = TestNode::Serving(GetParam());
+  config.bytes = uint64_t{128} << 20;
+  node_ = std::make_unique<TestNode>(config);
+  Options options = NodeOptions();
+  options.operation_timeout_ms = options.write_stall_timeout_ms = 60000;
+  options.write_buffer_size = options.max_file_size = size_t{4} << 20;
+  options.max_bytes_for_level_base = uint64_t{16} << 20;
+  options.max_tables_per_guard = 16;
+  const auto db = OpenOrDie(options, "db");
+  constexpr uint64_t kLiveKeys = 10000;  // 10 MB.
+  Random random(301);
+  for (uint64_t i = 0; i < 40 * kLiveKeys; ++i) {
+    const Status status = db->Put(WriteOptions(), NumberedKey(random.Uniform(kLiveKeys)),
+                                  std::string(1000, static_cast<char>('a' + i % 26)));
+    ASSERT_TRUE(status.ok()) << i << ": " << status.ToString();
+  }
+  EXPECT_OK(db->Flush(FlushOptions()));
+  EXPECT_OK(db->WaitForBackgroundWork());
+}
+
 TEST_P(NodeFaultTest, FullMemoryNodeRefusesAndRecovers) {
   TestNode::Config config = TestNode::Serving(GetParam());
   config.bytes = uint64_t{16} << 20;

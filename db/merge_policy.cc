@@ -13,7 +13,7 @@ bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
   const bool deletes = std::any_of(inputs.begin(), inputs.end(), [](const TableRef& table) {
     return table->meta().deletions > 0;
   });
-  return deletes || !target_inputs.empty() || (in_place() && CountRuns(comparator, inputs) > 1);
+  return deletes || !target_inputs.empty() || CountRuns(comparator, inputs) > 1;
 }
 
 std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max) {

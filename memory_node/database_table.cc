@@ -522,6 +522,11 @@ void DatabaseTable::Describe(NodeStatisticsReply* statistics) const {
   statistics->sessions = sessions_.size();
 }
 
+uint64_t DatabaseTable::FreeBytes() const {
+  const port::MutexLock lock(mutex_);
+  return allocator_.capacity_bytes() - allocator_.used_bytes();
+}
+
 uint64_t DatabaseTable::quarantined_bytes() const {
   const port::MutexLock lock(mutex_);
   uint64_t bytes = 0;

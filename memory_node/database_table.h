@@ -107,6 +107,8 @@ class DatabaseTable {
   void EndExpiredSessions();
 
   void Describe(NodeStatisticsReply* statistics) const;
+  // Of this memory node, what it keeps for merges included.
+  uint64_t FreeBytes() const;
   // What is kept from use because the access of its former client could not be taken away so far.
   uint64_t quarantined_bytes() const;
   // Corruption unless every allocated byte has exactly one owner.
@@ -212,6 +214,7 @@ class MergeHold {
   Status AllocateOutput(uint64_t bytes, RemoteSpan* span) {
     return table_->AllocateOutput(merge_, bytes, span);
   }
+  uint64_t FreeBytes() const { return table_->FreeBytes(); }
   // Keeps the first `bytes` of what AllocateOutput() gave; none: frees all of it.
   void ShrinkOutput(const RemoteSpan& allocated, uint64_t bytes) {
     table_->ShrinkOutput(merge_, allocated, bytes);

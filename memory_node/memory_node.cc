@@ -133,6 +133,7 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
         DLSM_RETURN_IF_ERROR(databases_.Heartbeat(peer, beat));
         HeartbeatReply beaten;
         beaten.merges = merges_.Load();
+        beaten.free_bytes = databases_.FreeBytes();
         *reply = beaten.Encode();
         return Status::OK();
       });

@@ -78,11 +78,13 @@ class OutputTables final : public MergeOutput {
 
  private:
   Status Allocate(uint64_t bytes) {
-    // So that a huge merge does not ask for more in one piece than there may be.
+    // So that a huge merge does not ask for more in one piece than there may be, nor for what other
+    // merges that make room need.
     constexpr uint64_t kPieceBytesMax = uint64_t{256} << 20;
     FreeRest();
     ++allocations_;
-    const uint64_t wanted = std::max(bytes, std::min(bytes_bound_, kPieceBytesMax));
+    const uint64_t piece_bytes_max = std::min(kPieceBytesMax, hold_->FreeBytes() / 4);
+    const uint64_t wanted = std::max(bytes, std::min(bytes_bound_, piece_bytes_max));
     if (wanted > bytes && hold_->AllocateOutput(wanted, &free_).ok()) return Status::OK();
     return hold_->AllocateOutput(bytes, &free_);
   }

@@ -124,8 +124,16 @@ Status MergeWriter::OpenTable(const Pending& first) {
   // table in any case.
   const uint64_t fixed = empty_table_->ImageBytesBound();
   const uint64_t together = std::min(fixed + pending_bytes_bound_, table_bytes_max_);
-  capacity_ = std::max({capacity_, together, fixed + Bound(first)});
-  DLSM_RETURN_IF_ERROR(output_->NewTable(capacity_, &sink_));
+  const uint64_t least = std::max(together, fixed + Bound(first));
+  capacity_ = std::max(capacity_, least);
+  Status made = output_->NewTable(capacity_, &sink_);
+  // Where there is no such piece of memory left, several smaller tables do.
+  const uint64_t smallest = std::max(least, table_bytes_max_ / 32);
+  while (made.IsBusy() && capacity_ > smallest) {
+    capacity_ = std::max(capacity_ / 2, smallest);
+    made = output_->NewTable(capacity_, &sink_);
+  }
+  DLSM_RETURN_IF_ERROR(made);
   assert(sink_->capacity() >= capacity_);
   builder_ = NewTableBuilder(options_.table, sink_.get());
   return Status::OK();

@@ -149,11 +149,12 @@ Status HeartbeatRequest::Decode(const Slice& bytes) {
 std::string HeartbeatReply::Encode() const {
   std::string bytes;
   merges.EncodeTo(&bytes);
+  PutFixed64(&bytes, free_bytes);
   return bytes;
 }
 
 Status HeartbeatReply::Decode(const Slice& bytes) {
-  return Fields(bytes).Load(&merges).Finish("reply to a heartbeat");
+  return Fields(bytes).Load(&merges).Fixed64(&free_bytes).Finish("reply to a heartbeat");
 }
 
 std::string GrantRequest::Encode() const {

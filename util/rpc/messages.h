@@ -46,6 +46,7 @@ struct HeartbeatRequest {
 
 struct HeartbeatReply {
   MergeLoad merges;
+  uint64_t free_bytes = 0;  // Of the memory node, what it keeps for merges included.
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);
