@@ -126,7 +126,7 @@ TEST(MessagesTest, LoadComesBackAsItWas) {
   EXPECT_FALSE(decoded.merges.cpu_idle.has_value());
 
   std::string bytes = reply.Encode();
-  EncodeFixed32(bytes.data() + bytes.size() - 4, 1001);
+  EncodeFixed32(bytes.data() + bytes.size() - sizeof(uint64_t) - 4, 1001);  // Before free_bytes.
   EXPECT_TRUE(decoded.Decode(bytes).IsCorruption()) << "more idle than there is";
   bytes = reply.Encode();
   EncodeFixed32(bytes.data(), 2);
