@@ -108,7 +108,7 @@ Status SocketChannel::ReadFrame(FrameAssembler* assembler) {
       pollfd waited{socket_.get(), POLLIN, 0};
       static_cast<void>(poll(&waited, 1, -1));
     } else if (errno != EINTR) {
-      return Status::IOError(ErrorText(errno));
+      return Status::IOError(ErrorText(errno), "is its network up?");
     }
   }
   if (assembler->header().type != FrameType::kReply) {
