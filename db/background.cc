@@ -479,6 +479,8 @@ Status Background::WaitIdle() {
     while (!IdleLocked()) {
       DLSM_RETURN_IF_ERROR(StuckLocked(flush_failures_));
       DLSM_RETURN_IF_ERROR(StuckLocked(merge_failures_));
+      // A merge may have become due without an event, by what was read meanwhile.
+      SetHint(&merge_hint_);
       changed_.WaitUntil(Clock::now() + kHouseInterval);
     }
   }
@@ -503,18 +505,22 @@ Status Background::SendHeartbeat() {
   const uint64_t own_bytes = tree_->views().Current()->version->bytes();
   port::MutexLock lock(mutex_);
   room_.NoteReport(reply.free_bytes, own_bytes);
+  if (RoomWatch::IsPressing(own_bytes, reply.free_bytes)) ChangedLocked();
   return Status::OK();
 }
 
-// Reads wake nobody; where there were some, a policy may want to merge what they visited.
+// Reads wake nobody; where there were some, a policy may want to merge what they visited, and the
+// more so once writes have ended.
 void Background::LookForWornGuards() {
   const uint64_t reads = statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
   const uint64_t flushes = statistics_->Get(Ticker::kFlushes);  // Of all shards.
   port::MutexLock lock(mutex_);
   const auto now = Clock::now();
   if (std::exchange(flushes_seen_, flushes) != flushes) quiet_since_ = now;
-  policy_->SetQuiet(now - quiet_since_ >= kQuietAfter);
-  if (std::exchange(reads_seen_, reads) != reads) ChangedLocked();
+  const bool quiet = now - quiet_since_ >= kQuietAfter;
+  policy_->SetQuiet(quiet);
+  const bool turned_quiet = std::exchange(quiet_, quiet) != quiet;
+  if (std::exchange(reads_seen_, reads) != reads || turned_quiet) ChangedLocked();
 }
 
 void Background::KeepHouse() {

@@ -187,6 +187,7 @@ class Background {
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
   uint64_t flushes_seen_ GUARDED_BY(mutex_) = 0;
   Clock::time_point quiet_since_ GUARDED_BY(mutex_);
+  bool quiet_ GUARDED_BY(mutex_) = false;
   RoomWatch room_ GUARDED_BY(mutex_);
 };
 

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "db/test_database_testing.h"
 #include "util/random.h"
@@ -30,6 +32,23 @@ class GuardsTest : public testing::Test {
       const uint64_t number = random.Uniform(keys);
       ASSERT_OK(db->Put(WriteOptions(), NumberedKey(number), ValueOf(number, seed)));
     }
+  }
+
+  // Reads all over a database until that has something merged.
+  void ExpectMergesFor(const std::function<void(DB*, uint64_t)>& read) {
+    Options options = GuardsOptions("shm");
+    options.max_tables_per_guard = 8;
+    const auto db = OpenOrDie(options, "db");
+    Load(db.get(), 20000, 30000, 1);
+    ASSERT_OK(db->WaitForBackgroundWork());
+    const auto statistics = db->GetStatistics();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    for (uint64_t i = 0; statistics->Get(Ticker::kMergesForReads) == 0 && !HasFailure() &&
+                         std::chrono::steady_clock::now() < deadline;
+         i = (i + 7) % 20000) {
+      read(db.get(), i);
+    }
+    EXPECT_GT(statistics->Get(Ticker::kMergesForReads), 0u);
   }
 
   static int LevelsWithTables(DB* db) {
@@ -146,38 +165,43 @@ TEST_F(GuardsTest, CompactRangeLeavesOneLevelWhateverElseMerges) {
 
 // Fails if seeks do not get the guards merged that they visit.
 TEST_F(GuardsTest, SeeksMergeWhatTheyVisit) {
-  Options options = GuardsOptions("shm");
-  options.max_tables_per_guard = 8;
-  const auto db = OpenOrDie(options, "db");
-  Load(db.get(), 20000, 30000, 1);
-  ASSERT_OK(db->WaitForBackgroundWork());
-  const auto statistics = db->GetStatistics();
-  for (uint64_t i = 0; i < 200000 && statistics->Get(Ticker::kMergesForReads) == 0; ++i) {
+  ExpectMergesFor([](DB* db, uint64_t number) {
     const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
-    iterator->Seek(NumberedKey(i % 20000));
-    ASSERT_TRUE(iterator->status().ok());
-  }
-  EXPECT_GT(statistics->Get(Ticker::kMergesForReads), 0u);
+    iterator->Seek(NumberedKey(number));
+    EXPECT_OK(iterator->status());
+  });
 }
 
 // Fails if lookups are not counted, so that a database that is only read keeps all its runs.
 TEST_F(GuardsTest, LookupsMergeWhatTheyVisit) {
-  Options options = GuardsOptions("shm");
-  options.max_tables_per_guard = 8;
-  const auto db = OpenOrDie(options, "db");
-  Load(db.get(), 20000, 30000, 1);
-  ASSERT_OK(db->WaitForBackgroundWork());
-  const auto statistics = db->GetStatistics();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-  uint64_t number = 0;
-  while (statistics->Get(Ticker::kMergesForReads) == 0 &&
-         std::chrono::steady_clock::now() < deadline) {
-    const std::string value = GetOr(db.get(), NumberedKey(number));
-    ASSERT_TRUE(value == "(none)" || value == ValueOf(number, 1)) << value;
-    number = (number + 7) % 20000;
+  ExpectMergesFor([](DB* db, uint64_t number) {
+    const std::string value = GetOr(db, NumberedKey(number));
+    EXPECT_TRUE(value == "(none)" || value == ValueOf(number, 1)) << value;
+  });
+}
+
+// Fails if merges that make room wait until a memory node is full, or start where there is plenty.
+TEST_F(GuardsTest, OldVersionsAreMergedWhereRoomIsShort) {
+  TestNode::Config config;
+  config.bytes = uint64_t{96} << 20;
+  const TestNode small(config);
+  for (const TestNode* node : {&small, static_cast<const TestNode*>(&node_)}) {
+    Options options = node->With(GuardsOptions("shm"), "shm");
+    options.write_buffer_size = options.max_file_size = size_t{2} << 20;
+    options.max_tables_per_guard = 50;  // None of the merges is due.
+    const auto db = OpenOrDie(options, "db");
+    Load(db.get(), 20000, 150000, 1);  // 30 MB.
+    ASSERT_OK(db->Flush(FlushOptions()));
+    // By the next report of how much is free, which comes every second; nobody writes meanwhile.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    while (db->GetStatistics()->Get(Ticker::kMergesRemote) == 0 &&
+           std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_OK(db->WaitForBackgroundWork());
+    EXPECT_EQ(db->GetStatistics()->Get(Ticker::kMergesRemote) > 0, node == &small);
+    EXPECT_EQ(db->GetStatistics()->Get(Ticker::kRetries), 0u);
   }
-  EXPECT_GT(statistics->Get(Ticker::kMergesForReads), 0u);
-  EXPECT_EQ(statistics->Get(Ticker::kSeeks), 0u);
 }
 
 // Fails if whole levels are not merged where seeks go on, or what they leave reads wrong.
