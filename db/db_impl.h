@@ -87,6 +87,10 @@ class DbImpl final : public DB {
   std::vector<size_t> ShardsOf(const Slice* begin, const Slice* end) const;
   Status GetInView(const Shard& shard, const ReadView& view, const ReadOptions& options,
                    const Slice& key, LookupResult* result, bool* fetched);
+  // Calls take(view, result, fetched) while what was found stays where it is; `fetched`: in the
+  // thread's scratch.
+  template <typename Take>
+  Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
   ReadPoint TakeReadPoint(const ReadOptions& options, const std::vector<size_t>& shards);
   TableReadOptions ReadOptionsFor(const ReadOptions& options) const;
 

@@ -73,33 +73,36 @@ Status DbImpl::GetInView(const Shard& shard, const ReadView& view, const ReadOpt
   return Status::OK();
 }
 
-Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) {
+template <typename Take>
+Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, const Take& take) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   Shard& shard = ShardOf(key);
   const ReadViews::Pin view(shard.tree().views());
   LookupResult result;
   bool fetched;
   DLSM_RETURN_IF_ERROR(GetInView(shard, *view, options, key, &result, &fetched));
-  value->assign(result.value.data(), result.value.size());
+  take(*view, result, fetched);
   return Status::OK();
+}
+
+Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) {
+  return GetAndTake(options, key, [value](const ReadView&, const LookupResult& result, bool) {
+    value->assign(result.value.data(), result.value.size());
+  });
 }
 
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
   value->Reset();
-  DLSM_RETURN_IF_ERROR(CheckOpen());
-  Shard& shard = ShardOf(key);
-  const ReadViews::Pin view(shard.tree().views());
-  LookupResult result;
-  bool fetched;
-  DLSM_RETURN_IF_ERROR(GetInView(shard, *view, options, key, &result, &fetched));
-  if (result.holder != nullptr) {
-    value->PinSlice(result.value, std::move(result.holder));
-  } else if (fetched) {
-    value->PinSelf(result.value);
-  } else {
-    value->PinSlice(result.value, view->shared_from_this());
-  }
-  return Status::OK();
+  return GetAndTake(options, key,
+                    [value](const ReadView& view, LookupResult& result, bool fetched) {
+                      if (result.holder != nullptr) {
+                        value->PinSlice(result.value, std::move(result.holder));
+                      } else if (fetched) {
+                        value->PinSelf(result.value);
+                      } else {
+                        value->PinSlice(result.value, view.shared_from_this());
+                      }
+                    });
 }
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
