@@ -55,19 +55,11 @@ class ConcurrencyTest : public testing::TestWithParam<Shape> {
       options_.shard_boundaries = {KeyOf(0, 3), KeyOf(1, 2), KeyOf(2, 0), KeyOf(2, 5)};
       options_.write_buffer_size = 128 << 10;
     }
-    if (*GetParam().fabric != '\0') {
-      node_ = std::make_unique<TestNode>(GetParam().fabric);
-      options_ = node_->With(options_, GetParam().fabric);
-    }
+    node_ = NodeServing(GetParam().fabric, &options_);
     name_ = "concurrency " + std::string(GetParam().name);
     db_ = OpenOrDie(options_, name_);
   }
-  void TearDown() override {
-    if (db_ == nullptr) return;
-    EXPECT_OK(db_->Close());
-    db_.reset();
-    EXPECT_OK(DestroyDB(name_, options_));
-  }
+  void TearDown() override { CloseAndDestroy(&db_, options_, name_); }
 
   // Runs `body` in a thread of its own, again and again until the time is over.
   void Repeat(std::function<void()> body) {

@@ -46,10 +46,7 @@ class FaultTest : public testing::TestWithParam<Shape> {
     // The cache would hide the faults.
     cache_.reset(NewLRUCache(0));
     options_.block_cache = cache_.get();
-    if (*GetParam().fabric != '\0') {
-      node_ = std::make_unique<TestNode>(GetParam().fabric);
-      options_ = node_->With(options_, GetParam().fabric);
-    }
+    node_ = NodeServing(GetParam().fabric, &options_);
     name_ = "faults " + std::string(GetParam().name);
     db_ = OpenOrDie(options_, name_);
   }

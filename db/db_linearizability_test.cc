@@ -505,19 +505,11 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
       options_.write_stall_timeout_ms = 100;
       options_.paranoid_checks = true;  // Some of the faults are flipped bits.
     }
-    if (*GetParam().fabric != '\0') {
-      node_ = std::make_unique<TestNode>(GetParam().fabric);
-      options_ = node_->With(options_, GetParam().fabric);
-    }
+    node_ = NodeServing(GetParam().fabric, &options_);
     name_ = "linearizability " + std::string(GetParam().name);
     db_ = OpenOrDie(options_, name_);
   }
-  void TearDown() override {
-    if (db_ == nullptr) return;
-    EXPECT_OK(db_->Close());
-    db_.reset();
-    EXPECT_OK(DestroyDB(name_, options_));
-  }
+  void TearDown() override { CloseAndDestroy(&db_, options_, name_); }
 
   // All threads for some time; then, with the network well again, one that sees everything.
   void RunPhase() {

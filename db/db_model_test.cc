@@ -234,24 +234,18 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
     options_ = TinyOptions();
     options_.compaction_style = CompactionStyle::kLeveled;  // Shapes of other styles say so.
     shape().change(&options_);
-    if (*shape().fabric != '\0') {
-      node_ = std::make_unique<TestNode>(shape().fabric);
-      options_ = node_->With(options_, shape().fabric);
-      for (int i = 1; i < shape().memory_nodes; ++i) {
-        more_nodes_.push_back(std::make_unique<TestNode>(shape().fabric));
-        options_.memory_nodes += "," + more_nodes_.back()->address();
-      }
+    node_ = NodeServing(shape().fabric, &options_);
+    for (int i = 1; i < shape().memory_nodes; ++i) {
+      more_nodes_.push_back(std::make_unique<TestNode>(shape().fabric));
+      options_.memory_nodes += "," + more_nodes_.back()->address();
     }
     name_ = "model " + std::string(shape().name) + std::to_string(std::get<1>(GetParam()));
     model_ = Model(InOrder{options_.comparator});
     db_ = OpenOrDie(options_, name_);
   }
   void TearDown() override {
-    if (db_ == nullptr) return;
     ReleaseAll();
-    EXPECT_OK(db_->Close());
-    db_.reset();
-    EXPECT_OK(DestroyDB(name_, options_));
+    CloseAndDestroy(&db_, options_, name_);
   }
 
   const Shape& shape() const { return std::get<0>(GetParam()); }

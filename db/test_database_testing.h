@@ -110,6 +110,23 @@ inline std::unique_ptr<DB> OpenOrDie(const Options& options, const std::string& 
   return db;
 }
 
+// A memory node for tests of all fabrics, with the options for it; null for "", the embedded one.
+inline std::unique_ptr<TestNode> NodeServing(const std::string& fabric, Options* options) {
+  if (fabric.empty()) return nullptr;
+  auto node = std::make_unique<TestNode>(fabric);
+  *options = node->With(*options, fabric);
+  return node;
+}
+
+// The end of a test's database, unless it was never opened.
+inline void CloseAndDestroy(std::unique_ptr<DB>* db, const Options& options,
+                            const std::string& name) {
+  if (*db == nullptr) return;
+  EXPECT_OK((*db)->Close());
+  db->reset();
+  EXPECT_OK(DestroyDB(name, options));
+}
+
 inline std::string GetOr(DB* db, const Slice& key, const ReadOptions& options = ReadOptions()) {
   std::string value;
   const Status status = db->Get(options, key, &value);
