@@ -37,7 +37,7 @@ DEFINE_int64(merge_bandwidth_mb, -1,
              "schedule: megabytes of input a second for all merges; 0: no limit; -1: as it is");
 DEFINE_uint32(shards, 1,
               "of a database that is made; split-points: how many to find boundaries for");
-DEFINE_string(shard_boundaries, "",
+DEFINE_string(shard_boundaries_file, "",
               "of a database that is made: a file with a key a line, as split-points writes them");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
 
@@ -98,11 +98,12 @@ Status ShardsFromFlags(const std::vector<Verb>& verbs, ToolOptions* options) {
   if (std::find(verbs.begin(), verbs.end(), Verb::kSplitPoints) == verbs.end()) {
     options->database.shards = static_cast<int>(FLAGS_shards);
   }
-  if (FLAGS_shard_boundaries.empty()) return Status::OK();
-  std::ifstream file(FLAGS_shard_boundaries);
+  if (FLAGS_shard_boundaries_file.empty()) return Status::OK();
+  std::ifstream file(FLAGS_shard_boundaries_file);
   if (!file) {
     return Status::InvalidArgument(
-        fmt::format("--shard_boundaries: cannot read {}", FLAGS_shard_boundaries));
+        fmt::format("--shard_boundaries_file: cannot read {}", FLAGS_shard_boundaries_file),
+        "name a file with a key a line, as split-points writes them");
   }
   return ReadSplitPoints(&file, &options->database.shard_boundaries);
 }

@@ -338,7 +338,7 @@ Status Tool::Compact() {
   return db_->WaitForBackgroundWork();
 }
 
-// One a line, escaped: what --shard_boundaries reads.
+// One a line, escaped: what --shard_boundaries_file reads.
 Status Tool::SplitPoints() {
   std::vector<std::string> points;
   DLSM_RETURN_IF_ERROR(FindSplitPoints(db_.get(), options_.shards, &points));
