@@ -9,7 +9,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/merge_load_monitor.h"
-#include "db/thread_queue_pairs.h"
+#include "table/thread_queue_pairs.h"
 #include "table/merge_scheduler.h"
 #include "util/rpc/node_connection.h"
 

@@ -58,7 +58,7 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
     return Status::OK();
   }
   LocalSpan scratch;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ScratchForThisThread(span.bytes, &scratch));
+  DLSM_RETURN_IF_ERROR(queue_pairs_->ScratchForThisThread(span.node, span.bytes, &scratch));
   Ticket ticket;
   DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, scratch, options.purpose, &ticket));
   DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(options.timeout)));
@@ -101,8 +101,9 @@ struct PointReader::Pending {
 
 // This thread's way to one memory node, for one round.
 struct PointReader::Way {
-  explicit Way(ThreadQueuePairs* pairs, NodeId node) : queue_pairs(pairs) {
-    status = pairs->ForThisThread(node, &queue_pair);
+  Way(ThreadQueuePairs* pairs, NodeId node) : queue_pairs(pairs) {
+    status =
+        pairs == nullptr ? NodeQueuePairs::Unknown(node) : pairs->ForThisThread(node, &queue_pair);
   }
 
   void Post(const RemoteSpan& from, const LocalSpan& to, Purpose purpose) {
@@ -156,12 +157,13 @@ void PointReader::MultiGet(const std::vector<std::unique_ptr<Request>>& requests
 void PointReader::FetchRound(const TableReadOptions& options, std::vector<Pending>* pending) {
   std::vector<Way> ways;
   for (Pending& waiting : *pending) {
-    ThreadQueuePairs* const queue_pairs = waiting.request->reader->queue_pairs_;
+    const NodeId node = waiting.probed->meta().image.node;
+    ThreadQueuePairs* const queue_pairs = waiting.request->reader->queue_pairs_->Of(node);
     const auto found = std::find_if(ways.begin(), ways.end(), [queue_pairs](const Way& way) {
       return way.queue_pairs == queue_pairs;
     });
     waiting.way = static_cast<size_t>(found - ways.begin());
-    if (found == ways.end()) ways.emplace_back(queue_pairs, waiting.probed->meta().image.node);
+    if (found == ways.end()) ways.emplace_back(queue_pairs, node);
     Way& way = ways[waiting.way];
     if (waiting.probe.cached != nullptr || !way.status.ok()) continue;
     if (const char* direct = way.queue_pair->Direct(waiting.probe.span); direct != nullptr) {

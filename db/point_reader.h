@@ -9,7 +9,7 @@
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/read_view.h"
-#include "db/thread_queue_pairs.h"
+#include "table/node_queue_pairs.h"
 
 namespace dlsm {
 
@@ -17,7 +17,7 @@ namespace dlsm {
 class PointReader {
  public:
   // All outlive the reader.
-  PointReader(Sequencer* sequencer, ThreadQueuePairs* queue_pairs, Statistics* statistics)
+  PointReader(Sequencer* sequencer, NodeQueuePairs* queue_pairs, Statistics* statistics)
       : sequencer_(sequencer), queue_pairs_(queue_pairs), statistics_(statistics) {}
 
   // result->value stays where it is as long as the view, or until the thread's next lookup where
@@ -51,7 +51,7 @@ class PointReader {
   static void DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending);
 
   Sequencer* const sequencer_;
-  ThreadQueuePairs* const queue_pairs_;
+  NodeQueuePairs* const queue_pairs_;
   Statistics* const statistics_;
 };
 

@@ -172,13 +172,13 @@ Iterator* DbImpl::NewIterator(const ReadOptions& options) {
     iterator_options.counts_seeks = view->version->levels().front().sentinel().index->oldest();
     return NewDbIterator(
                comparator_,
-               NewViewIterator(comparator_, *view, read_options, &only_->link().queue_pairs()),
+               NewViewIterator(comparator_, *view, read_options, &only_->queue_pairs()),
                iterator_options, view, statistics_)
         .release();
   }
   std::vector<ShardView> views;
   for (size_t i = 0; i < shards.size(); ++i) {
-    views.push_back({point.views[i], &shards_[shards[i]]->link().queue_pairs()});
+    views.push_back({point.views[i], &shards_[shards[i]]->queue_pairs()});
   }
   return NewDbIterator(
              comparator_,

@@ -18,9 +18,11 @@ Shard::Shard(const ShardContext& context, size_t number, size_t at_node, MemoryN
       link_(link),
       session_(std::move(session)),
       memory_(RemoteMemoryConfig(), &link->rpc(), context.statistics),
-      tables_(TableStoreConfig(), &link->queue_pairs(), &memory_, context.statistics),
+      tables_(TableStoreConfig(), &queue_pairs_, &memory_, context.statistics),
       gate_(std::chrono::milliseconds(context.options->write_stall_timeout_ms),
-            context.statistics) {}
+            context.statistics) {
+  queue_pairs_.Add(link->peer().node, &link->queue_pairs());
+}
 
 Shard::~Shard() {
   // Views, and with them the tables, go before the memory they would be freed from.
@@ -95,7 +97,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
                 std::exchange(levels_, {}), session_.get(), epochs);
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
   (void)memory_.RefillReserve();  // Where there is no room for it, flushes will say so.
-  reader_.emplace(&epochs->sequencer(), &link_->queue_pairs(), context_.statistics);
+  reader_.emplace(&epochs->sequencer(), &queue_pairs_, context_.statistics);
   Background::Parts parts{};
   parts.tree = &*tree_;
   parts.store = &tables_;

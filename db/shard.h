@@ -32,6 +32,7 @@
 #include "db/tree.h"
 #include "db/work_signal.h"
 #include "table/merge_scheduler.h"
+#include "table/node_queue_pairs.h"
 
 namespace dlsm {
 
@@ -71,6 +72,8 @@ class Shard {
   const PointReader& reader() const { return *reader_; }
   Background& background() { return *background_; }
   MemoryNodeLink& link() { return *link_; }
+  // To all memory nodes that hold its tables.
+  NodeQueuePairs& queue_pairs() { return queue_pairs_; }
   bool started() const { return background_ != nullptr; }
   size_t number() const { return number_; }
 
@@ -93,6 +96,7 @@ class Shard {
   // In the order in which they depend on each other.
   const std::unique_ptr<MemoryNodeSession> session_;
   RemoteMemory memory_;
+  NodeQueuePairs queue_pairs_;
   TableStore tables_;
   StallGate gate_;
   Manifest manifest_;          // As it was loaded.

@@ -10,8 +10,8 @@
 #include "dLSM/status.h"
 #include "db/remote_memory.h"
 #include "db/table.h"
-#include "db/thread_queue_pairs.h"
 #include "table/merge_tables.h"
+#include "table/node_queue_pairs.h"
 #include "table/table_builder.h"
 
 namespace dlsm {
@@ -30,7 +30,7 @@ class TableStore {
     std::chrono::nanoseconds timeout{};
   };
   // All outlive the store and its tables.
-  TableStore(const Config& config, ThreadQueuePairs* queue_pairs, RemoteMemory* memory,
+  TableStore(const Config& config, NodeQueuePairs* queue_pairs, RemoteMemory* memory,
              Statistics* statistics)
       : config_(config), queue_pairs_(queue_pairs), memory_(memory), statistics_(statistics) {}
 
@@ -48,7 +48,7 @@ class TableStore {
   const InternalKeyComparator& comparator() const { return config_.comparator; }
   std::chrono::nanoseconds timeout() const { return config_.timeout; }
   NodeId node() const { return config_.node; }
-  ThreadQueuePairs* queue_pairs() const { return queue_pairs_; }
+  NodeQueuePairs* queue_pairs() const { return queue_pairs_; }
   RemoteMemory* memory() const { return memory_; }
   Statistics* statistics() const { return statistics_; }
 
@@ -57,7 +57,7 @@ class TableStore {
                    Purpose purpose, std::vector<TableRef>* tables) const;
 
   const Config config_;
-  ThreadQueuePairs* const queue_pairs_;
+  NodeQueuePairs* const queue_pairs_;
   RemoteMemory* const memory_;
   Statistics* const statistics_;
 };

@@ -1,4 +1,4 @@
-#include "db/thread_queue_pairs.h"
+#include "table/thread_queue_pairs.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // What threads get that want a queue pair to a memory node that gives none.
-#include "db/thread_queue_pairs.h"
+#include "table/thread_queue_pairs.h"
 
 #include <gtest/gtest.h>
 
