@@ -9,8 +9,8 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/merge_load_monitor.h"
-#include "table/thread_queue_pairs.h"
 #include "table/merge_scheduler.h"
+#include "table/thread_queue_pairs.h"
 #include "util/rpc/node_connection.h"
 
 namespace dlsm {

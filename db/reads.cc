@@ -170,10 +170,9 @@ Iterator* DbImpl::NewIterator(const ReadOptions& options) {
   if (only_ != nullptr) {
     const std::shared_ptr<const ReadView>& view = point.views.front();
     iterator_options.counts_seeks = view->version->levels().front().sentinel().index->oldest();
-    return NewDbIterator(
-               comparator_,
-               NewViewIterator(comparator_, *view, read_options, &only_->queue_pairs()),
-               iterator_options, view, statistics_)
+    return NewDbIterator(comparator_,
+                         NewViewIterator(comparator_, *view, read_options, &only_->queue_pairs()),
+                         iterator_options, view, statistics_)
         .release();
   }
   std::vector<ShardView> views;
