@@ -2,26 +2,16 @@
 
 #include <utility>
 
+#include "table/fetch_resident.h"
 #include "table/remote_sink.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 
 Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table) const {
-  const RemoteSpan span = meta.resident_span();
-  QueuePair* queue_pair;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
-  if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
-    queue_pair->CountDirectRead(span.bytes, purpose);
-    return OpenWith(meta, std::string(direct, span.bytes), table);
-  }
-  RegisteredBuffer buffer;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(span.node, span.bytes, &buffer));
-  Ticket ticket;
-  DLSM_RETURN_IF_ERROR(
-      queue_pair->PostRead(span, buffer.span().Sub(0, span.bytes), purpose, &ticket));
-  DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(config_.timeout)));
-  return OpenWith(meta, std::string(buffer.data(), span.bytes), table);
+  std::string resident;
+  DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
+  return OpenWith(meta, std::move(resident), table);
 }
 
 Status TableStore::OpenAll(const std::vector<TableMeta>& metas, Purpose purpose,

@@ -75,7 +75,8 @@ MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
       databases_(TableOptionsOf(options, *region_, &revoker_)),
-      merges_(ScheduleOf(options), &databases_, &memory_),
+      peers_({.node = options.node, .secret = options.secret, .verbs = options.verbs}),
+      merges_(ScheduleOf(options), &databases_, &memory_, &peers_),
       housekeeper_([this] { KeepHouse(); }) {}
 
 MemoryNode::~MemoryNode() {
@@ -194,6 +195,7 @@ NodeStatisticsReply MemoryNode::Statistics() const {
   NodeStatisticsReply statistics;
   databases_.Describe(&statistics);
   merges_.Describe(&statistics);
+  statistics.peer_bytes_read = peers_.bytes_read();
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0) {
     statistics.cpu_micros = Micros(usage.ru_utime) + Micros(usage.ru_stime);

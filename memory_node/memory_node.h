@@ -18,6 +18,7 @@
 #include "memory_node/database_table.h"
 #include "memory_node/merge_service.h"
 #include "memory_node/own_memory.h"
+#include "memory_node/peer_nodes.h"
 #include "port/mutex.h"
 #include "util/fabric/fabric_server.h"
 #include "util/rpc/messages.h"
@@ -34,6 +35,9 @@ struct MemoryNodeOptions {
   std::chrono::nanoseconds lease = std::chrono::seconds(10);
   std::chrono::nanoseconds grace = std::chrono::seconds(2);
   std::optional<uint64_t> merge_reserve_bytes;  // Empty: DefaultMergeReserve().
+  // How it reaches other memory nodes, whose tables it merges with its own.
+  std::string secret;
+  VerbsOptions verbs;
   std::string full_remedy = "start Server with more memory";
   std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
 };
@@ -79,6 +83,7 @@ class MemoryNode final : public RpcHandler {
   OwnMemory memory_;
   AccessRevoker revoker_;  // Stopped before the table that it tells outcomes to goes.
   DatabaseTable databases_;
+  PeerNodes peers_;
   MergeService merges_;
   std::array<std::atomic<uint64_t>, kMethodCount> calls_{};  // Relaxed: counts order nothing.
 

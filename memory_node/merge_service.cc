@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "table/fetch_resident.h"
 #include "table/merge_tables.h"
 #include "table/table_reader.h"
 #include "table/table_sink.h"
@@ -19,17 +20,22 @@ namespace {
 // Each entry is a caller that sleeps; more than this cannot be served in any useful time.
 constexpr size_t kQueuedMax = 256;
 
-std::vector<RemoteSpan> ImagesOf(const MergeRequest& request) {
+// Those that lie on this memory node; what lies on others is for them to hold.
+std::vector<RemoteSpan> ImagesAt(NodeId node, const MergeRequest& request) {
   std::vector<RemoteSpan> images;
   for (const std::vector<TableMeta>& run : request.runs) {
-    for (const TableMeta& table : run) images.push_back(table.image);
+    for (const TableMeta& table : run) {
+      if (table.image.node == node) images.push_back(table.image);
+    }
   }
   return images;
 }
 
-uint64_t BytesOf(const std::vector<RemoteSpan>& images) {
+uint64_t InputBytes(const MergeRequest& request) {
   uint64_t bytes = 0;
-  for (const RemoteSpan& image : images) bytes += image.bytes;
+  for (const std::vector<TableMeta>& run : request.runs) {
+    for (const TableMeta& table : run) bytes += table.image.bytes;
+  }
   return bytes;
 }
 
@@ -38,7 +44,7 @@ constexpr size_t kWorkersPerRunning = 2;
 
 // No less than the outputs take, unless they are compressed worse than the inputs.
 uint64_t OutputBytesBound(const MergeRequest& request) {
-  const uint64_t bytes = BytesOf(ImagesOf(request));
+  const uint64_t bytes = InputBytes(request);
   // A table that is being written has room for more than it is going to have.
   constexpr uint64_t kSlack = uint64_t{2} << 20;
   return bytes + bytes / 4 + kSlack;
@@ -100,11 +106,11 @@ class OutputTables final : public MergeOutput {
 // The input tables of a merge, opened.
 class InputTables {
  public:
-  Status Open(const MergeRequest& request, OwnMemory* memory) {
+  Status Open(const MergeRequest& request, const TableReadOptions& read_options, QueuePairs* ways) {
     for (const std::vector<TableMeta>& run : request.runs) {
       TableRun& opened = runs_.emplace_back();
       for (const TableMeta& meta : run) {
-        DLSM_RETURN_IF_ERROR(OpenTable(request.options.table, meta, memory));
+        DLSM_RETURN_IF_ERROR(OpenTable(request.options.table, meta, read_options, ways));
         opened.push_back(readers_.back().get());
       }
     }
@@ -114,13 +120,14 @@ class InputTables {
   const std::vector<TableRun>& runs() const { return runs_; }
 
  private:
-  Status OpenTable(const TableOptions& options, const TableMeta& meta, OwnMemory* memory) {
-    const RemoteSpan span = meta.resident_span();
-    const char* bytes = memory->At(span);
-    if (bytes == nullptr) return Status::InvalidArgument("a table to merge is outside the region");
+  Status OpenTable(const TableOptions& options, const TableMeta& meta,
+                   const TableReadOptions& read_options, QueuePairs* ways) {
     // A copy: what has been checked must not change under the reader, and compute nodes can write
     // to the original.
-    const auto resident = std::make_shared<const std::string>(bytes, span.bytes);
+    std::string fetched;
+    DLSM_RETURN_IF_ERROR(
+        FetchResident(meta, ways, read_options.purpose, read_options.timeout, &fetched));
+    const auto resident = std::make_shared<const std::string>(std::move(fetched));
     return TableReader::Open(options, meta, *resident, resident, /*block_cache=*/nullptr,
                              &readers_.emplace_back());
   }
@@ -132,10 +139,11 @@ class InputTables {
 }  // namespace
 
 MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases,
-                           OwnMemory* memory)
+                           OwnMemory* memory, PeerNodes* peers)
     : running_max_(schedule.running_max),
       databases_(databases),
       memory_(memory),
+      peers_(peers),
       scheduler_(schedule) {
   for (size_t i = 0; i < schedule.running_max * kWorkersPerRunning; ++i) {
     workers_.emplace_back([this] { WorkLoop(); });
@@ -172,9 +180,9 @@ Status MergeService::Enqueue(const RpcPeer& peer, const Slice& request, RpcDone*
   }
   auto job = std::make_unique<Job>();
   DLSM_RETURN_IF_ERROR(job->request.Decode(request));
-  const std::vector<RemoteSpan> images = ImagesOf(job->request);
-  DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session, images, &job->hold));
-  job->input_bytes = BytesOf(images);
+  DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session,
+                                              ImagesAt(memory_->node(), job->request), &job->hold));
+  job->input_bytes = InputBytes(job->request);
   if (job->request.input_bytes > 0) {
     job->input_bytes = std::min(job->input_bytes, job->request.input_bytes);
   }
@@ -208,7 +216,9 @@ std::unique_ptr<MergeService::Job> MergeService::NextJob() {
 void MergeService::Run(std::unique_ptr<Job> job) {
   MergeReply reply;
   const auto start = std::chrono::steady_clock::now();
-  const Status status = Merge(*job, &reply);
+  PeerNodes::Ways ways(memory_);
+  const Status status = Merge(*job, &ways, &reply);
+  if (status.IsIOError() || status.IsTimedOut()) peers_->Forget(ways);
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
   if (!status.ok() && !status.IsAborted()) Log().warn("a merge failed: {}", status.ToString());
@@ -277,17 +287,19 @@ void MergeService::Describe(NodeStatisticsReply* statistics) const {
   statistics->merge_paused_micros = paused.paused_micros;
 }
 
-Status MergeService::Merge(const Job& job, MergeReply* reply) {
+Status MergeService::Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* reply) {
   MergeScheduler::Turn turn(&scheduler_, job.input_bytes, job.hold->cancelled());
   // Before it takes memory for its outputs.
   DLSM_RETURN_IF_ERROR(turn.Proceed(0));
-  InputTables inputs;
-  DLSM_RETURN_IF_ERROR(inputs.Open(job.request, memory_));
-  OutputTables outputs(job.hold.get(), memory_, OutputBytesBound(job.request));
+  DLSM_RETURN_IF_ERROR(peers_->Connect(job.request.peers, ways));
   TableReadOptions read_options;
   read_options.purpose = Purpose::kCompaction;
   read_options.fill_cache = false;
-  DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, memory_, &turn,
+  read_options.prefetch_bytes = read_options.prefetch_bytes_max;
+  InputTables inputs;
+  DLSM_RETURN_IF_ERROR(inputs.Open(job.request, read_options, ways));
+  OutputTables outputs(job.hold.get(), memory_, OutputBytesBound(job.request));
+  DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, ways, &turn,
                                    &outputs, &reply->statistics));
   turn.Finished(reply->statistics.bytes_read);
   outputs.FreeRest();

@@ -22,6 +22,7 @@
 #include "dLSM/status.h"
 #include "memory_node/database_table.h"
 #include "memory_node/own_memory.h"
+#include "memory_node/peer_nodes.h"
 #include "port/mutex.h"
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
@@ -32,9 +33,10 @@ namespace dlsm {
 // Thread-safe.
 class MergeService {
  public:
-  // `databases` and `memory` outlive this. `schedule.running_max` may be 0: then every merge is
+  // What the pointers refer to outlives this. `schedule.running_max` may be 0: then every merge is
   // refused.
-  MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases, OwnMemory* memory);
+  MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases, OwnMemory* memory,
+               PeerNodes* peers);
   // Cancels what runs and waits; what is queued is answered with Aborted.
   ~MergeService();
 
@@ -71,11 +73,12 @@ class MergeService {
   // Null once it is time to stop.
   std::unique_ptr<Job> NextJob() LOCKS_EXCLUDED(mutex_);
   void Run(std::unique_ptr<Job> job) LOCKS_EXCLUDED(mutex_);
-  Status Merge(const Job& job, MergeReply* reply);
+  Status Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* reply);
 
   const uint64_t running_max_;
   DatabaseTable* const databases_;
   OwnMemory* const memory_;
+  PeerNodes* const peers_;
   MergeScheduler scheduler_;
 
   mutable port::Mutex mutex_;  // Protects what follows; not held while merging or answering.

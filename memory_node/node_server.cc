@@ -83,7 +83,10 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   ServerTransportFactory transports;
   std::unique_ptr<ExportedRegion> region;
   DLSM_RETURN_IF_ERROR(MakeRegion(options, &region));
-  DLSM_RETURN_IF_ERROR(MemoryNode::Start(options.node, std::move(region), &made->node_));
+  MemoryNodeOptions node = options.node;
+  node.secret = options.secret;
+  node.verbs = options.verbs;
+  DLSM_RETURN_IF_ERROR(MemoryNode::Start(node, std::move(region), &made->node_));
   DLSM_RETURN_IF_ERROR(TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
                                               &made->order_, &made->fabric_));
   if (options.fabric == FabricKind::kVerbs) {

@@ -20,6 +20,7 @@ class OwnMemory final : public QueuePairs {
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
   Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
 
+  NodeId node() const { return node_; }
   // nullptr if the span is not inside the region.
   char* At(const RemoteSpan& span) { return queue_pair_.Direct(span); }
 

@@ -46,6 +46,8 @@ class ServerMetrics final : public prometheus::Collectable {
         now.merge_bytes_written);
     add(MetricType::Counter, "dlsm_merge_microseconds_total", "Time spent in merges",
         now.merge_micros);
+    add(MetricType::Counter, "dlsm_peer_read_bytes_total",
+        "Bytes that merges have read from other memory nodes", now.peer_bytes_read);
     add(MetricType::Counter, "dlsm_merge_pauses_total", "Merges paused for others or the budget",
         now.merge_pauses);
     add(MetricType::Counter, "dlsm_merge_paused_microseconds_total", "Time that merges were paused",

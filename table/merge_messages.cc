@@ -7,7 +7,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 
 // More snapshots, ranges, cut points or tables than any merge has; and a bound on what a hostile
 // message can make its receiver allocate.
@@ -171,6 +171,34 @@ Status GetTables(Slice* from, std::vector<TableMeta>* tables) {
   return Status::OK();
 }
 
+void PutPeers(std::string* to, const std::vector<MergePeer>& peers) {
+  PutCount(to, peers.size());
+  for (const MergePeer& peer : peers) {
+    PutFixed32(to, static_cast<uint32_t>(peer.node));
+    PutFixed64(to, peer.epoch);
+    PutLengthPrefixed(to, peer.host);
+    PutFixed32(to, peer.port);
+  }
+}
+
+bool GetPeers(Slice* from, std::vector<MergePeer>* peers) {
+  uint32_t count = 0;
+  if (!GetCount(from, &count) || count > kMergePeersMax) return false;
+  peers->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    MergePeer& peer = peers->emplace_back();
+    uint32_t node = 0;
+    uint32_t port = 0;
+    if (!GetFixed32(from, &node) || !GetFixed64(from, &peer.epoch) ||
+        !GetString(from, &peer.host) || !GetFixed32(from, &port) || port > UINT16_MAX) {
+      return false;
+    }
+    peer.node = NodeId{node};
+    peer.port = static_cast<uint16_t>(port);
+  }
+  return true;
+}
+
 Status GetVersion(Slice* from) {
   uint32_t version = 0;
   if (!GetFixed32(from, &version)) return Malformed("too short");
@@ -193,7 +221,7 @@ bool MergeRequest::CanShip(const TableOptions& options) {
 }
 
 // | version: 4 | session: 8 | table options | merge options | input bytes: 8 |
-// | runs: count, tables: count, meta each |
+// | runs: count, tables: count, meta each | peers: count, each node: 4, epoch: 8, host, port: 4 |
 std::string MergeRequest::Encode() const {
   std::string to;
   PutFixed32(&to, kVersion);
@@ -203,6 +231,7 @@ std::string MergeRequest::Encode() const {
   PutFixed64(&to, input_bytes);
   PutCount(&to, runs.size());
   for (const auto& run : runs) PutTables(&to, run);
+  PutPeers(&to, peers);
   return to;
 }
 
@@ -222,6 +251,7 @@ Status MergeRequest::Decode(const Slice& bytes) {
   for (uint32_t i = 0; i < run_count; ++i) {
     DLSM_RETURN_IF_ERROR(GetTables(&from, &runs.emplace_back()));
   }
+  if (!GetPeers(&from, &peers)) return Malformed("its peers are malformed");
   return ExpectEnd(from);
 }
 

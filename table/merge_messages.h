@@ -15,12 +15,28 @@
 
 namespace dlsm {
 
+// Another memory node, from which the one that merges reads inputs.
+struct MergePeer {
+  NodeId node{};
+  uint64_t epoch = 0;  // Tables are good for one only.
+  std::string host;
+  uint16_t port = 0;
+
+  friend bool operator==(const MergePeer&, const MergePeer&) = default;
+};
+
+// Of one merge.
+inline constexpr uint32_t kMergePeersMax = 256;
+
 struct MergeRequest {
   SessionId session{};
   // In options.table, comparator and filter policy are shipped by name (and bits per key): only the
   // built-in ones can be, see CanShip().
   MergeOptions options;
   std::vector<std::vector<TableMeta>> runs;
+  // Where inputs are that are not on the memory node that merges. Theirs is to stay until the
+  // answer is there; the memory node that merges does not hold them.
+  std::vector<MergePeer> peers;
   // About how many bytes of the tables lie in the range that is merged; for the schedule; 0: all.
   uint64_t input_bytes = 0;
   // What options.table.filter_policy points to after Decode().

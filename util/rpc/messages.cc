@@ -284,8 +284,8 @@ std::string NodeStatisticsReply::Encode() const {
   for (const uint64_t value :
        {capacity_bytes, used_bytes, largest_free_bytes, databases, sessions, merges_done,
         merges_running, merges_queued, merge_bytes_waiting, merge_bytes_per_second,
-        merge_bytes_read, merge_bytes_written, merge_micros, merge_pauses, merge_paused_micros,
-        cpu_micros, peak_rss_bytes}) {
+        merge_bytes_read, merge_bytes_written, merge_micros, peer_bytes_read, merge_pauses,
+        merge_paused_micros, cpu_micros, peak_rss_bytes}) {
     PutFixed64(&bytes, value);
   }
   return bytes;
@@ -296,8 +296,8 @@ Status NodeStatisticsReply::Decode(const Slice& bytes) {
   for (uint64_t* value :
        {&capacity_bytes, &used_bytes, &largest_free_bytes, &databases, &sessions, &merges_done,
         &merges_running, &merges_queued, &merge_bytes_waiting, &merge_bytes_per_second,
-        &merge_bytes_read, &merge_bytes_written, &merge_micros, &merge_pauses, &merge_paused_micros,
-        &cpu_micros, &peak_rss_bytes}) {
+        &merge_bytes_read, &merge_bytes_written, &merge_micros, &peer_bytes_read, &merge_pauses,
+        &merge_paused_micros, &cpu_micros, &peak_rss_bytes}) {
     fields.Fixed64(value);
   }
   return fields.Finish("statistics of a memory node");

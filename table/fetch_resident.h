@@ -1,0 +1,18 @@
+// Fetches index and filter of a table that exists.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "dLSM/status.h"
+#include "table/table_meta.h"
+#include "table/table_reader.h"
+
+namespace dlsm {
+
+// A copy of them, from whichever memory node the table lies on. `timeout` is for the wait.
+// Corruption if the meta, which may come from another machine, claims more than any table has.
+Status FetchResident(const TableMeta& meta, QueuePairs* queue_pairs, Purpose purpose,
+                     std::chrono::nanoseconds timeout, std::string* resident);
+
+}  // namespace dlsm
