@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,9 +12,7 @@
 #include <vector>
 
 #include "memory_node/memory_node_testing.h"
-#include "table/table_builder.h"
-#include "table/table_reader.h"
-#include "table/table_sink.h"
+#include "memory_node/table_client_testing.h"
 #include "util/extent_allocator.h"
 #include "util/rpc/loopback_rpc.h"
 
@@ -23,123 +20,38 @@ namespace dlsm {
 namespace {
 
 using testing::HasSubstr;
-using Contents = std::map<std::string, std::string>;
-
-// The connection of one thread's queue pair.
-class OneQueuePair final : public QueuePairs {
- public:
-  explicit OneQueuePair(FabricConnection* fabric) : fabric_(fabric) {}
-  Status ForThisThread(NodeId /*node*/, QueuePair** queue_pair) override {
-    if (made_ == nullptr || made_->closed()) {
-      const Status status = fabric_->NewQueuePair(TestDeadline(), &made_);
-      if (!status.ok()) return status;
-    }
-    *queue_pair = made_.get();
-    return Status::OK();
-  }
-  Status NewBuffer(NodeId /*node*/, size_t bytes, RegisteredBuffer* buffer) override {
-    return fabric_->NewBuffer(bytes, buffer);
-  }
-
- private:
-  FabricConnection* const fabric_;
-  std::unique_ptr<QueuePair> made_;
-};
 
 enum class Way { kEmbedded, kShm, kTcp };
 
 class MergeServiceTest : public testing::TestWithParam<Way> {
  protected:
   MergeServiceTest() {
+    std::unique_ptr<NodeConnection> connection;
     if (GetParam() == Way::kEmbedded) {
       EmbeddedNodeOptions options;
       options.bytes = uint64_t{64} << 20;
-      EXPECT_OK(ConnectEmbeddedNode(options, FabricOptions(), &connection_));
+      EXPECT_OK(ConnectEmbeddedNode(options, FabricOptions(), &connection));
     } else {
       server_ = std::make_unique<TestServer>();
       NodeConnectionOptions options;
       options.fabric.kind = GetParam() == Way::kShm ? FabricKind::kShm : FabricKind::kTcp;
       options.client_name = "tester";
-      EXPECT_OK(ConnectNode(server_->address(), options, TestDeadline(), &connection_));
+      EXPECT_OK(ConnectNode(server_->address(), options, TestDeadline(), &connection));
     }
-    queue_pairs_ = std::make_unique<OneQueuePair>(&connection_->fabric());
-    client_ = std::make_unique<TestClient>(&connection_->rpc());
+    tables_ = std::make_unique<TableClient>(std::move(connection));
+    client_ = &tables_->client();
     EXPECT_OK(client_->Open("merges"));
   }
   ~MergeServiceTest() override {
-    if (client_ == nullptr) return;
+    if (tables_ == nullptr) return;
     EXPECT_OK(client_->Close());
     EXPECT_EQ(client_->Statistics().used_bytes, 0u);
   }
 
-  void Transfer(const RemoteSpan& remote, std::string* bytes, bool write) {
-    RegisteredBuffer buffer;
-    ASSERT_OK(connection_->fabric().NewBuffer(bytes->size(), &buffer));
-    const LocalSpan local = buffer.span().Sub(0, bytes->size());
-    QueuePair* pair = nullptr;
-    ASSERT_OK(queue_pairs_->ForThisThread(remote.node, &pair));
-    Ticket ticket{};
-    if (write) {
-      std::copy(bytes->begin(), bytes->end(), buffer.data());
-      ASSERT_OK(pair->PostWrite(local, remote, Purpose::kFlush, &ticket));
-    } else {
-      ASSERT_OK(pair->PostRead(remote, local, Purpose::kRead, &ticket));
-    }
-    ASSERT_OK(pair->Wait(ticket, TestDeadline()));
-    if (!write) bytes->assign(buffer.data(), bytes->size());
-  }
-
-  // A table with these entries, written to a grant of its own; an empty value is a deletion.
-  TableMeta WriteTable(const Contents& contents, SequenceNumber sequence) {
-    std::string image(size_t{4} << 20, '\0');
-    MemorySink sink(image.data(), image.size());
-    const auto builder = NewTableBuilder(TableOptions(), &sink);
-    for (const auto& [key, value] : contents) {
-      std::string internal_key;
-      AppendInternalKey(&internal_key, key, sequence,
-                        value.empty() ? ValueType::kDeletion : ValueType::kValue);
-      EXPECT_OK(builder->Add(internal_key, value));
-    }
-    TableMeta meta;
-    std::string resident;
-    EXPECT_OK(builder->Finish(&meta, &resident));
-    EXPECT_OK(sink.Finish());
-    image.resize(meta.image.bytes);
-    meta.image = client_->Grant(meta.image.bytes).Sub(0, meta.image.bytes);
-    Transfer(meta.image, &image, /*write=*/true);
-    return meta;
-  }
-
-  Contents ReadTable(const TableMeta& meta) {
-    std::string resident(meta.resident_span().bytes, '\0');
-    Transfer(meta.resident_span(), &resident, /*write=*/false);
-    std::unique_ptr<TableReader> reader;
-    Contents contents;
-    const Status opened =
-        TableReader::Open(TableOptions(), meta, resident, nullptr, nullptr, &reader);
-    EXPECT_OK(opened);
-    if (!opened.ok()) return contents;
-    const auto iterator = reader->NewIterator(TableReadOptions(), queue_pairs_.get());
-    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-      contents[ExtractUserKey(iterator->key()).ToString()] = iterator->value().ToString();
-    }
-    EXPECT_OK(iterator->status());
-    return contents;
-  }
-
   std::unique_ptr<TestServer> server_;  // Not for the embedded node.
-  std::unique_ptr<NodeConnection> connection_;
-  std::unique_ptr<OneQueuePair> queue_pairs_;
-  std::unique_ptr<TestClient> client_;
+  std::unique_ptr<TableClient> tables_;
+  TestClient* client_ = nullptr;  // Of tables_.
 };
-
-Contents Numbers(int begin, int end, int step, const std::string& value) {
-  Contents contents;
-  for (int i = begin; i < end; i += step) {
-    contents[fmt::format("{:08}", i)] = value.empty() ? value : fmt::format("{}-{}", value, i);
-  }
-  return contents;
-}
 
 // Fails if the result is not what a map would hold, if an output lies where it should not, or if a
 // byte is left over.
@@ -152,7 +64,9 @@ TEST_P(MergeServiceTest, MergesLikeAMap) {
   for (const auto& [key, value] : newest) expected.erase(key);
 
   MergeRequest request;
-  request.runs = {{WriteTable(newest, 30)}, {WriteTable(oldest, 10)}, {WriteTable(newer, 20)}};
+  request.runs = {{tables_->WriteTable(newest, 30)},
+                  {tables_->WriteTable(oldest, 10)},
+                  {tables_->WriteTable(newer, 20)}};
   request.options.table_bytes_max = 64 << 10;
   const uint64_t inputs_bytes = client_->Statistics().used_bytes;
   const uint64_t merges_before = client_->Statistics().merges_done;
@@ -165,7 +79,7 @@ TEST_P(MergeServiceTest, MergesLikeAMap) {
   uint64_t outputs_bytes = 0;
   std::vector<RemoteSpan> to_free;
   for (const TableMeta& output : reply.outputs) {
-    merged.merge(ReadTable(output));
+    merged.merge(tables_->ReadTable(output));
     outputs_bytes += RoundUpToExtent(output.image.bytes);
     to_free.push_back(output.image);
   }
@@ -184,8 +98,8 @@ TEST_P(MergeServiceTest, MergesLikeAMap) {
 // Fails if merges of several threads disturb each other.
 TEST_P(MergeServiceTest, SeveralAtOnce) {
   MergeRequest request;
-  request.runs = {{WriteTable(Numbers(0, 2000, 2, "a"), 1)},
-                  {WriteTable(Numbers(1, 2000, 2, "b"), 2)}};
+  request.runs = {{tables_->WriteTable(Numbers(0, 2000, 2, "a"), 1)},
+                  {tables_->WriteTable(Numbers(1, 2000, 2, "b"), 2)}};
   std::vector<MergeReply> replies(6);
   std::vector<std::thread> threads;
   for (MergeReply& reply : replies) {
@@ -194,13 +108,13 @@ TEST_P(MergeServiceTest, SeveralAtOnce) {
   for (std::thread& thread : threads) thread.join();
   for (const MergeReply& reply : replies) {
     ASSERT_EQ(reply.outputs.size(), 1u);
-    EXPECT_EQ(ReadTable(reply.outputs[0]).size(), 2000u);
+    EXPECT_EQ(tables_->ReadTable(reply.outputs[0]).size(), 2000u);
   }
 }
 
 // Fails if a request that names what is not the session's, or is garbage, is carried out.
 TEST_P(MergeServiceTest, WrongRequestsAreRefused) {
-  const TableMeta good = WriteTable(Numbers(0, 100, 1, "v"), 1);
+  const TableMeta good = tables_->WriteTable(Numbers(0, 100, 1, "v"), 1);
   const uint64_t used = client_->Statistics().used_bytes;
   MergeReply reply;
   MergeRequest request;
@@ -216,8 +130,10 @@ TEST_P(MergeServiceTest, WrongRequestsAreRefused) {
   request.runs = {{other_node}};
   EXPECT_TRUE(client_->Merge(request, &reply).IsInvalidArgument());
   std::string bytes;
-  EXPECT_FALSE(connection_->rpc().Call(Method::kMerge, "garbage", &bytes, TestDeadline()).ok());
-  EXPECT_TRUE(connection_->rpc()
+  EXPECT_FALSE(
+      tables_->connection().rpc().Call(Method::kMerge, "garbage", &bytes, TestDeadline()).ok());
+  EXPECT_TRUE(tables_->connection()
+                  .rpc()
                   .Call(static_cast<Method>(99), "", &bytes, TestDeadline())
                   .IsNotSupported());
   EXPECT_EQ(client_->Statistics().used_bytes, used);
@@ -226,8 +142,8 @@ TEST_P(MergeServiceTest, WrongRequestsAreRefused) {
 // Fails if a heartbeat does not tell what merges have shown, or if the reply to a merge does not.
 TEST_P(MergeServiceTest, TellsItsLoad) {
   MergeRequest request;
-  request.runs = {{WriteTable(Numbers(0, 20000, 2, "a"), 1)},
-                  {WriteTable(Numbers(1, 20000, 2, "b"), 2)}};
+  request.runs = {{tables_->WriteTable(Numbers(0, 20000, 2, "a"), 1)},
+                  {tables_->WriteTable(Numbers(1, 20000, 2, "b"), 2)}};
   MergeReply reply;
   ASSERT_OK(client_->Merge(request, &reply));
   EXPECT_GT(reply.load.bytes_merged, 0u);
@@ -285,7 +201,7 @@ TEST_P(MergeServiceTest, WhatIsQueuedWaits) {
   slow.bytes_per_second = 1;
   ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
   MergeRequest request;
-  request.runs = {{WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
+  request.runs = {{tables_->WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
   const uint64_t table_bytes = request.runs[0][0].image.bytes;
   constexpr uint64_t kMerges = 7;  // Four are under way, for there are two workers and two more.
   std::vector<std::thread> threads;
@@ -316,13 +232,13 @@ TEST_P(MergeServiceTest, WhatIsQueuedWaits) {
 TEST_P(MergeServiceTest, DamagedInputsAreCorruption) {
   const Contents contents = Numbers(0, 2000, 1, "value");
   for (const bool in_index : {false, true}) {
-    const TableMeta meta = WriteTable(contents, 1);
+    const TableMeta meta = tables_->WriteTable(contents, 1);
     RemoteSpan damaged = in_index ? meta.resident_span() : meta.data_span();
     damaged = damaged.Sub(damaged.bytes - 9, 1);
     std::string byte(1, '\0');
-    Transfer(damaged, &byte, /*write=*/false);
+    tables_->Transfer(damaged, &byte, /*write=*/false);
     byte[0] = static_cast<char>(~byte[0]);
-    Transfer(damaged, &byte, /*write=*/true);
+    tables_->Transfer(damaged, &byte, /*write=*/true);
     const uint64_t used = client_->Statistics().used_bytes;
     MergeRequest request;
     request.runs = {{meta}};

@@ -10,7 +10,7 @@ namespace dlsm {
 namespace {
 
 Status WrongNode() {
-  return Status::InvalidArgument("a memory node reaches no other memory node's memory");
+  return Status::InvalidArgument("this way leads to the memory node's own memory only");
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ MergeRequest SomeRequest(const FilterPolicy* filter_policy) {
   request.options.cut_hash_bits = 9;
   request.input_bytes = 777;
   request.runs = {{SomeTable(1), SomeTable(2)}, {}, {SomeTable(3)}};
+  request.peers = {{NodeId{4}, 44, "there", 4444}, {NodeId{5}, 55, "::1", 5555}};
   return request;
 }
 
@@ -75,6 +76,7 @@ TEST(MergeMessagesTest, RequestComesBackAsItWas) {
   EXPECT_EQ(decoded.options.cut_hash_bits, 9u);
   EXPECT_EQ(decoded.input_bytes, 777u);
   EXPECT_EQ(decoded.runs[0][1].image, SomeTable(2).image);
+  EXPECT_EQ(decoded.peers, SomeRequest(nullptr).peers);
   ASSERT_OK(decoded.Decode(SomeRequest(nullptr).Encode()));
   EXPECT_EQ(decoded.options.table.filter_policy, nullptr);
 }
