@@ -156,8 +156,8 @@ struct NodeStatisticsReply {
   uint64_t merge_bytes_read = 0;
   uint64_t merge_bytes_written = 0;
   uint64_t merge_micros = 0;
-  uint64_t peer_bytes_read = 0;    // From other memory nodes, for merges.
-  uint64_t merge_pauses = 0;  // For the sake of other merges, or of the budget.
+  uint64_t peer_bytes_read = 0;  // From other memory nodes, for merges.
+  uint64_t merge_pauses = 0;     // For the sake of other merges, or of the budget.
   uint64_t merge_paused_micros = 0;
   uint64_t cpu_micros = 0;  // Of the memory node's process.
   uint64_t peak_rss_bytes = 0;
