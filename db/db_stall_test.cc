@@ -102,6 +102,19 @@ TEST_P(DbStallTest, WritersCanBeSlowedInsteadOfStopped) {
   ASSERT_OK(db->WaitForBackgroundWork());
 }
 
+// Fails if writers wait for a merge that is not due: of a tree in which everything is in level 0,
+// for example.
+TEST_P(DbStallTest, NobodyIsStoppedWhereNoMergeIsDue) {
+  Options options = node_.With(TinyOptions(), "shm");
+  options.compaction_style = GetParam();
+  options.level0_file_num_compaction_trigger = 1;
+  options.level0_stop_writes_trigger = 2;
+  options.write_stall_timeout_ms = 5000;
+  const auto db = OpenOrDie(options, "db");
+  Write(db.get(), 60000);
+  ASSERT_OK(db->WaitForBackgroundWork());
+}
+
 // Fails if writers are slowed where no merge is due: nothing would ever make them fast again.
 TEST_P(DbStallTest, NobodyIsSlowedWhereNoMergeIsDue) {
   Options options = node_.With(TinyOptions(), "shm");

@@ -71,7 +71,10 @@ RemoteMemory::Config Shard::RemoteMemoryConfig() const {
 Background::Config Shard::BackgroundConfig() const {
   const Options& options = *context_.options;
   Background::Config config;
-  config.constraint = options.component_constraint;
+  // Where all runs are in level 0, its tables say nothing about merges that are due.
+  config.constraint = options.compaction_style == CompactionStyle::kSizeTiered
+                          ? ComponentConstraint::kGlobal
+                          : options.component_constraint;
   config.level0_merge_trigger = Level0TriggersOf(options).merge;
   config.level0_stop_trigger = Level0TriggersOf(options).stop;
   config.components_max = static_cast<size_t>(options.max_components);

@@ -48,7 +48,8 @@ enum class MergeSchedule : unsigned char {
 
 // What stops writers when merges fall behind.
 enum class ComponentConstraint : unsigned char {
-  kLocal = 0,   // Tables in level 0: level0_stop_writes_trigger.
+  // Tables in level 0: level0_stop_writes_trigger. Not for kSizeTiered, which has kGlobal always.
+  kLocal = 0,
   kGlobal = 1,  // Sorted runs that a lookup may have to search, in all levels: max_components.
 };
 
