@@ -33,6 +33,14 @@ target_link_libraries(rpc_bench PRIVATE dlsm dlsm_settings gflags)
 add_executable(fabric_bench benchmarks/fabric_bench_main.cc)
 target_link_libraries(fabric_bench PRIVATE dlsm dlsm_settings gflags)
 
+# Random operations, faults and crashes against a model.
+file(GLOB stress_sources CONFIGURE_DEPENDS benchmarks/stress/*.cc)
+list(FILTER stress_sources EXCLUDE REGEX "_(main|test)\\.cc$")
+add_library(dlsm_stress OBJECT ${stress_sources})
+target_link_libraries(dlsm_stress PRIVATE dlsm_settings PUBLIC dlsm)
+add_executable(db_stress benchmarks/stress/db_stress_main.cc)
+target_link_libraries(db_stress PRIVATE dlsm_stress dlsm_settings gflags)
+
 if(DLSM_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)

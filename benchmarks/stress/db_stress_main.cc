@@ -1,0 +1,379 @@
+// db_stress: random operations from the whole public API, by many threads, with faults, reopenings
+// and crashes, against a model of what each key may hold. One seed repeats a run of one thread
+// exactly.
+//
+// Exit codes: 0 nothing wrong, 1 the database has done wrong, 2 wrong arguments, 3 it could not
+// run.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gflags/gflags.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "benchmarks/stress/stress_run.h"
+#include "memory_node/node_server.h"
+#include "util/random.h"
+#include "util/status_macros.h"
+
+DEFINE_uint64(seed, 0, "what everything is drawn from; 0: a new one, which is printed");
+DEFINE_int32(seconds, 60, "how long to go on");
+DEFINE_int32(rounds, 0, "so many rounds of one database instead of --seconds");
+DEFINE_int32(database_seconds, 10, "how long to use one database, before the next is drawn");
+DEFINE_int32(threads, 4, "threads that use the database");
+DEFINE_uint64(operations, 2000, "operations of each thread in a round");
+DEFINE_uint64(keys, 4000, "number of keys");
+DEFINE_uint64(value_size_max, 2000, "bytes of the largest values");
+DEFINE_string(fabric, "", "embedded, shm or tcp; empty: drawn for each database");
+DEFINE_int32(nodes, 3, "memory nodes at most, where they are not embedded");
+DEFINE_double(faults, 0.002, "share of transfers that fail, in every other round; 0: none");
+DEFINE_int32(crash_seconds, 0,
+             "kill the process that uses the database after so long, on average, and go on with "
+             "another; 0: never");
+DEFINE_bool(verbose, false, "print the options of every opening");
+DEFINE_int32(state_descriptor, -1, "for the process that is to be killed: of the expected state");
+DEFINE_string(memory_nodes, "", "for the process that is to be killed");
+DEFINE_bool(after_crash, false, "for the process that is to be killed: one before it was");
+
+namespace dlsm::stress {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kExitWrong = 1;
+constexpr int kExitUsage = 2;
+constexpr int kExitFailed = 3;
+
+// Memory that the processes of one run share.
+class SharedMemory {
+ public:
+  static Status Open(int descriptor, size_t bytes, std::unique_ptr<SharedMemory>* memory) {
+    if (descriptor < 0) {
+      descriptor = memfd_create("dlsm-stress", 0);
+      if (descriptor < 0 || ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+        return Status::IOError("no memory for the expected state", std::strerror(errno));
+      }
+    }
+    void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (data == MAP_FAILED) {
+      return Status::IOError("the expected state cannot be mapped", std::strerror(errno));
+    }
+    memory->reset(new SharedMemory(descriptor, data, bytes));
+    return Status::OK();
+  }
+  ~SharedMemory() {
+    munmap(data_, bytes_);
+    close(descriptor_);
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  void* data() const { return data_; }
+  void Clear() { std::memset(data_, 0, bytes_); }
+
+ private:
+  SharedMemory(int descriptor, void* data, size_t bytes)
+      : descriptor_(descriptor), data_(data), bytes_(bytes) {}
+
+  const int descriptor_;
+  void* const data_;
+  const size_t bytes_;
+};
+
+// The memory nodes of one database.
+class Nodes {
+ public:
+  Status Start(int count) {
+    for (int i = 0; i < count; ++i) {
+      NodeServerOptions options;
+      options.bytes = uint64_t{512} << 20;
+      options.huge_pages = false;
+      options.node.node = NodeId{static_cast<uint32_t>(i + 1)};
+      options.node.lease = std::chrono::seconds(3);
+      options.node.grace = std::chrono::milliseconds(300);
+      DLSM_RETURN_IF_ERROR(NodeServer::Start(options, &servers_.emplace_back()));
+      addresses_ += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", servers_.back()->port());
+    }
+    return Status::OK();
+  }
+  const std::string& addresses() const { return addresses_; }
+  uint64_t used_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& server : servers_) bytes += server->node().Statistics().used_bytes;
+    return bytes;
+  }
+  Status CheckInvariants() const {
+    for (const auto& server : servers_) {
+      DLSM_RETURN_IF_ERROR(server->node().databases().CheckInvariants());
+    }
+    return Status::OK();
+  }
+
+ private:
+  std::vector<std::unique_ptr<NodeServer>> servers_;
+  std::string addresses_;
+};
+
+struct Totals {
+  RunResult sum;
+  uint64_t databases = 0;
+  uint64_t crashes = 0;
+
+  void Add(const RunResult& result) {
+    sum.tally.Add(result.tally);
+    sum.rounds += result.rounds;
+    sum.reopenings += result.reopenings;
+    sum.faults += result.faults;
+    sum.torn_by_crash += result.torn_by_crash;
+  }
+
+  void Print() const {
+    uint64_t operations = 0;
+    for (const uint64_t count : sum.tally.operations) operations += count;
+    std::printf(
+        "%llu databases, %llu rounds, %llu reopenings, %llu crashes\n",
+        static_cast<unsigned long long>(databases), static_cast<unsigned long long>(sum.rounds),
+        static_cast<unsigned long long>(sum.reopenings), static_cast<unsigned long long>(crashes));
+    std::printf(
+        "%llu operations, %llu observations checked, %llu faults, %llu errors due to them\n",
+        static_cast<unsigned long long>(operations),
+        static_cast<unsigned long long>(sum.tally.observations),
+        static_cast<unsigned long long>(sum.faults),
+        static_cast<unsigned long long>(sum.tally.tolerated));
+    for (size_t i = 0; i < kOperationCount; ++i) {
+      std::printf("%s%s %llu", i == 0 ? "" : ", ", OperationName(static_cast<Operation>(i)),
+                  static_cast<unsigned long long>(sum.tally.operations[i]));
+    }
+    std::printf("\n");
+  }
+};
+
+RunConfig ConfigOf(uint64_t seed) {
+  RunConfig config;
+  config.seed = seed;
+  config.threads = static_cast<uint64_t>(FLAGS_threads);
+  config.operations_per_round = FLAGS_operations;
+  config.rounds = static_cast<uint64_t>(FLAGS_rounds);
+  config.fault_rate = FLAGS_faults;
+  config.verbose = FLAGS_verbose;
+  return config;
+}
+
+void PrintFailure(uint64_t seed, const std::string& options, const Status& status) {
+  std::printf("FAILED: %s\n  options: %s\n", status.ToString().c_str(), options.c_str());
+  std::printf("  again, as far as threads allow: db_stress --seed=%llu --rounds=%d --threads=%d\n",
+              static_cast<unsigned long long>(seed), FLAGS_rounds > 0 ? FLAGS_rounds : 100,
+              FLAGS_threads);
+}
+
+// What the seed draws for one database besides its options.
+struct Setting {
+  std::string fabric;
+  int nodes = 0;  // 0: embedded.
+
+  static Setting Draw(uint64_t seed) {
+    Random random(~seed);
+    Setting setting;
+    const char* const fabrics[] = {"embedded", "shm", "tcp"};
+    setting.fabric = FLAGS_fabric.empty() ? fabrics[random.Uniform(3)] : FLAGS_fabric;
+    // A killed process takes an embedded memory node along.
+    if (FLAGS_crash_seconds > 0 && setting.fabric == "embedded") setting.fabric = "tcp";
+    if (setting.fabric != "embedded") {
+      setting.nodes = 1 + static_cast<int>(random.Uniform(static_cast<uint64_t>(FLAGS_nodes)));
+    }
+    return setting;
+  }
+};
+
+Status CheckLeftovers(const Nodes& nodes, StressRun* run) {
+  DLSM_RETURN_IF_ERROR(nodes.CheckInvariants());
+  DLSM_RETURN_IF_ERROR(run->Destroy());
+  DLSM_RETURN_IF_ERROR(nodes.CheckInvariants());
+  if (nodes.used_bytes() == 0) return Status::OK();
+  return Status::Corruption(
+      fmt::format("{} bytes are left on the memory nodes by a database that was destroyed",
+                  nodes.used_bytes()));
+}
+
+// A database from its making to its end, in this process.
+Status UseOneDatabase(uint64_t seed, SharedMemory* memory, RunResult* result) {
+  const Setting setting = Setting::Draw(seed);
+  Nodes nodes;
+  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes));
+  const KeySpace space(seed, FLAGS_keys, FLAGS_value_size_max);
+  memory->Clear();
+  ExpectedState state(memory->data(), FLAGS_keys);
+  RunConfig config = ConfigOf(seed);
+  config.memory_nodes = nodes.addresses();
+  config.fabric = setting.fabric == "embedded" ? "" : setting.fabric;
+  config.until = Clock::now() + std::chrono::seconds(FLAGS_database_seconds);
+  config.database = fmt::format("stress-{}", seed);
+  StressRun run(config, &space, &state);
+  const Status status = run.Run(result);
+  result->options =
+      fmt::format("fabric={} nodes={} {}", setting.fabric, setting.nodes, result->options);
+  DLSM_RETURN_IF_ERROR(status);
+  return CheckLeftovers(nodes, &run);
+}
+
+// The process that is to be killed.
+int RunChild() {
+  std::unique_ptr<SharedMemory> memory;
+  Status status =
+      SharedMemory::Open(FLAGS_state_descriptor, ExpectedState::BytesFor(FLAGS_keys), &memory);
+  if (!status.ok()) {
+    std::fprintf(stderr, "db_stress: %s\n", status.ToString().c_str());
+    return kExitFailed;
+  }
+  const KeySpace space(FLAGS_seed, FLAGS_keys, FLAGS_value_size_max);
+  ExpectedState state(memory->data(), FLAGS_keys);
+  RunConfig config = ConfigOf(FLAGS_seed);
+  config.memory_nodes = FLAGS_memory_nodes;
+  config.fabric = FLAGS_fabric;
+  config.until = Clock::now() + std::chrono::hours(1);
+  config.after_crash = FLAGS_after_crash;
+  RunResult result;
+  StressRun run(config, &space, &state);
+  status = run.Run(&result);
+  if (status.ok()) return 0;
+  PrintFailure(FLAGS_seed, result.options, status);
+  return kExitWrong;
+}
+
+// Starts the child and kills it after a while; what it has not flushed may be gone.
+Status RunAndKill(const std::string& program, const Nodes& nodes, const Setting& setting,
+                  uint64_t seed, bool after_crash, int descriptor, Random* random) {
+  const std::vector<std::string> arguments = {
+      program,
+      fmt::format("--seed={}", seed),
+      fmt::format("--keys={}", FLAGS_keys),
+      fmt::format("--value_size_max={}", FLAGS_value_size_max),
+      fmt::format("--threads={}", FLAGS_threads),
+      fmt::format("--operations={}", FLAGS_operations),
+      fmt::format("--faults={}", FLAGS_faults),
+      fmt::format("--verbose={}", FLAGS_verbose),
+      fmt::format("--fabric={}", setting.fabric),
+      fmt::format("--memory_nodes={}", nodes.addresses()),
+      fmt::format("--state_descriptor={}", descriptor),
+      fmt::format("--after_crash={}", after_crash)};
+  std::vector<char*> raw;
+  for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
+  raw.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return Status::IOError("fork", std::strerror(errno));
+  if (child == 0) {
+    execv("/proc/self/exe", raw.data());
+    _exit(kExitFailed);
+  }
+  const auto mean = std::chrono::milliseconds(1000 * FLAGS_crash_seconds);
+  const auto until = Clock::now() + mean / 4 + mean * random->Uniform(1000) * 3 / 2000;
+  int exited = 0;
+  while (Clock::now() < until) {
+    if (waitpid(child, &exited, WNOHANG) == child) {
+      return Status::Corruption(
+          fmt::format("the process that used the database ended by itself, status {}", exited));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &exited, 0);
+  if (WIFEXITED(exited)) {
+    return Status::Corruption(
+        fmt::format("the process that used the database ended with {}", WEXITSTATUS(exited)));
+  }
+  return Status::OK();
+}
+
+// A database that several processes use, one after the other; each but the last is killed.
+Status CrashOneDatabase(const std::string& program, uint64_t seed, SharedMemory* memory,
+                        Totals* totals, RunResult* result) {
+  const Setting setting = Setting::Draw(seed);
+  Nodes nodes;
+  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes));
+  memory->Clear();
+  ExpectedState state(memory->data(), FLAGS_keys);
+  Random random(seed);
+  const auto until = Clock::now() + std::chrono::seconds(FLAGS_database_seconds);
+  bool after_crash = false;
+  while (Clock::now() < until) {
+    DLSM_RETURN_IF_ERROR(
+        RunAndKill(program, nodes, setting, seed, after_crash, memory->descriptor(), &random));
+    ++totals->crashes;
+    state.ForgetUndurable();
+    after_crash = true;
+  }
+  const KeySpace space(seed, FLAGS_keys, FLAGS_value_size_max);
+  RunConfig config = ConfigOf(seed);
+  config.memory_nodes = nodes.addresses();
+  config.fabric = setting.fabric;
+  config.rounds = 1;
+  config.after_crash = true;
+  StressRun run(config, &space, &state);
+  DLSM_RETURN_IF_ERROR(run.Run(result));
+  return CheckLeftovers(nodes, &run);
+}
+
+int Main(const std::string& program) {
+  if (FLAGS_keys < 64 || FLAGS_keys % KeySpace::kGroupKeys != 0 || FLAGS_threads < 1 ||
+      FLAGS_nodes < 1 || FLAGS_operations < 1 || FLAGS_faults < 0 || FLAGS_faults > 0.5 ||
+      (!FLAGS_fabric.empty() && FLAGS_fabric != "embedded" && FLAGS_fabric != "shm" &&
+       FLAGS_fabric != "tcp")) {
+    std::fprintf(stderr,
+                 "db_stress: --keys is a multiple of 4 from 64 on, --threads, --nodes and "
+                 "--operations are at least 1, --faults is 0 to 0.5, --fabric is embedded, shm or "
+                 "tcp; see --help\n");
+    return kExitUsage;
+  }
+  if (FLAGS_state_descriptor >= 0) return RunChild();
+  std::unique_ptr<SharedMemory> memory;
+  const Status mapped = SharedMemory::Open(-1, ExpectedState::BytesFor(FLAGS_keys), &memory);
+  if (!mapped.ok()) {
+    std::fprintf(stderr, "db_stress: %s\n", mapped.ToString().c_str());
+    return kExitFailed;
+  }
+  uint64_t seed = FLAGS_seed != 0 ? FLAGS_seed : std::random_device()();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  const auto until = Clock::now() + std::chrono::seconds(FLAGS_seconds);
+  Totals totals;
+  do {
+    RunResult result;
+    const Status status = FLAGS_crash_seconds > 0
+                              ? CrashOneDatabase(program, seed, memory.get(), &totals, &result)
+                              : UseOneDatabase(seed, memory.get(), &result);
+    totals.Add(result);
+    ++totals.databases;
+    if (!status.ok()) {
+      totals.Print();
+      PrintFailure(seed, result.options, status);
+      return kExitWrong;
+    }
+    ++seed;
+  } while (FLAGS_rounds == 0 && Clock::now() < until);
+  totals.Print();
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlsm::stress
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("random operations, faults and crashes against a model");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (argc > 1) {
+    std::fprintf(stderr, "db_stress: '%s' is no flag; see --help\n", argv[1]);
+    return 2;
+  }
+  return dlsm::stress::Main(argv[0]);
+}

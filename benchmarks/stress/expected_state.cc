@@ -1,0 +1,91 @@
+#include "benchmarks/stress/expected_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dlsm::stress {
+
+uint32_t ExpectedState::StartGroup(const KeySpace& space, uint64_t group) {
+  uint32_t version = 0;
+  for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
+    version = std::max(version, started(space.KeyOf(group, i)) + 1);
+  }
+  for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
+    keys_[space.KeyOf(group, i)].started.store(version, std::memory_order_release);
+  }
+  return version;
+}
+
+std::vector<uint32_t> ExpectedState::AllAcknowledged() const {
+  std::vector<uint32_t> versions(count_);
+  for (uint64_t key = 0; key < count_; ++key) versions[key] = acknowledged(key);
+  return versions;
+}
+
+void ExpectedState::SetDurable(const std::vector<uint32_t>& acknowledged) {
+  for (uint64_t key = 0; key < count_; ++key) {
+    // Flushes of several threads overlap.
+    std::atomic<uint32_t>& durable = keys_[key].durable;
+    uint32_t before = durable.load(std::memory_order_relaxed);
+    while (before < acknowledged[key] &&
+           !durable.compare_exchange_weak(before, acknowledged[key], std::memory_order_acq_rel)) {
+    }
+  }
+}
+
+void ExpectedState::ForgetUndurable() {
+  for (uint64_t key = 0; key < count_; ++key) {
+    keys_[key].acknowledged.store(keys_[key].durable.load(std::memory_order_acquire),
+                                  std::memory_order_release);
+  }
+}
+
+Status CheckObservation(const KeySpace& space, const Observation& observation,
+                        const VersionRange& range, std::vector<uint32_t>* versions) {
+  if (versions != nullptr) versions->clear();
+  const auto wrong = [&](const std::string& what) {
+    return Status::Corruption(
+        fmt::format("key {} ({}) {}; versions {} to {} are possible", observation.key,
+                    space.KeyBytes(observation.key).substr(0, 8), what, range.least, range.most));
+  };
+  if (observation.found) {
+    const std::optional<uint32_t> version =
+        space.VersionFromBytes(observation.key, observation.value);
+    if (!version.has_value()) {
+      return wrong(fmt::format("has a value of no version, {} bytes beginning '{}'",
+                               observation.value.size(), observation.value.substr(0, 40)));
+    }
+    if (*version < range.least || *version > range.most) {
+      return wrong(fmt::format("has version {}", *version));
+    }
+    if (versions != nullptr) versions->push_back(*version);
+    return Status::OK();
+  }
+  bool deleted = false;
+  for (uint32_t version = range.least; version <= range.most; ++version) {
+    if (!space.IsDeletion(observation.key, version)) continue;
+    deleted = true;
+    if (versions == nullptr) break;
+    versions->push_back(version);
+  }
+  return deleted ? Status::OK() : wrong("is not there, and none of its versions is a deletion");
+}
+
+Status CheckGroup(uint64_t group, const std::vector<std::vector<uint32_t>>& versions) {
+  std::vector<uint32_t> common = versions.front();
+  for (const std::vector<uint32_t>& others : versions) {
+    std::erase_if(common, [&others](uint32_t version) {
+      return !std::binary_search(others.begin(), others.end(), version);
+    });
+  }
+  if (!common.empty()) return Status::OK();
+  std::string seen;
+  for (const std::vector<uint32_t>& of_key : versions) {
+    seen += fmt::format(" {}", of_key.size() == 1 ? std::to_string(of_key[0]) : "deleted");
+  }
+  return Status::Corruption(
+      fmt::format("the batch of group {} is torn: its keys have versions{}", group, seen));
+}
+
+}  // namespace dlsm::stress

@@ -1,0 +1,52 @@
+// The keys and values of a stress run, all derived from its seed: whoever knows key and version
+// knows every byte that the database may return.
+//
+// Keys are numbers 0 .. count-1, in the order of their numbers. They form groups of four that lie
+// far apart, so that a group spans shards: group g has the keys g, g + count/4, g + 2*count/4, ...
+// The keys of an even group are only written together, by one batch; those of an odd group each by
+// itself. A group has one writer, so the versions of a key are counted by one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dLSM/slice.h"
+
+namespace dlsm::stress {
+
+class KeySpace {
+ public:
+  static constexpr uint64_t kGroupKeys = 4;
+
+  // `count`: a multiple of kGroupKeys. Values have up to `value_bytes_max` bytes and a head.
+  KeySpace(uint64_t seed, uint64_t count, uint64_t value_bytes_max)
+      : seed_(seed), count_(count), value_bytes_max_(value_bytes_max) {}
+
+  uint64_t count() const { return count_; }
+  uint64_t groups() const { return count_ / kGroupKeys; }
+  uint64_t GroupOf(uint64_t key) const { return key % groups(); }
+  uint64_t KeyOf(uint64_t group, uint64_t i) const { return group + i * groups(); }
+  static bool IsBatchGroup(uint64_t group) { return group % 2 == 0; }
+  uint64_t WriterOf(uint64_t group, uint64_t writers) const;
+
+  // Of various lengths.
+  std::string KeyBytes(uint64_t key) const;
+  // Nothing if these are not the bytes of a key.
+  std::optional<uint64_t> KeyFromBytes(const Slice& bytes) const;
+
+  // Whether this version of the key is a deletion; version 0, before the first write, is one.
+  bool IsDeletion(uint64_t key, uint32_t version) const;
+  std::string ValueBytes(uint64_t key, uint32_t version) const;
+  // The version of which these are the bytes; nothing if they are of no version of the key.
+  std::optional<uint32_t> VersionFromBytes(uint64_t key, const Slice& bytes) const;
+
+ private:
+  uint64_t Draw(uint64_t key, uint64_t version) const;
+
+  const uint64_t seed_;
+  const uint64_t count_;
+  const uint64_t value_bytes_max_;
+};
+
+}  // namespace dlsm::stress

@@ -1,0 +1,133 @@
+#include "benchmarks/stress/random_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace dlsm::stress {
+namespace {
+
+template <typename Value, size_t count>
+Value PickOf(const std::array<Value, count>& values, Random* random) {
+  return values[random->Uniform(count)];
+}
+
+const char* NameOf(CompactionStyle style) {
+  switch (style) {
+    case CompactionStyle::kLeveled:
+      return "leveled";
+    case CompactionStyle::kGuards:
+      return "guards";
+    case CompactionStyle::kLeveledChooseBest:
+      return "leveled_choose_best";
+    case CompactionStyle::kFullLeveling:
+      return "full_leveling";
+    case CompactionStyle::kTiered:
+      return "tiered";
+    case CompactionStyle::kSizeTiered:
+      return "size_tiered";
+  }
+  return "?";
+}
+
+std::string Describe(const Options& options) {
+  return fmt::format(
+      "style={} shards={} format={} block={} compression={} filter={} memtable={}x{} table={} "
+      "level0={}/{} base={} per_guard={} place={} schedule={} constraint={} slow_down={} "
+      "flushes={} merges={} parts={}",
+      NameOf(options.compaction_style), options.shard_boundaries.size() + 1,
+      options.table_format == TableFormat::kBlockBased ? "block" : "byte", options.block_size,
+      options.compression == kSnappyCompression ? "snappy" : "none",
+      options.filter_policy == Options::kNoFilter ? "none" : "bloom", options.write_buffer_size,
+      options.max_write_buffer_number, options.max_file_size,
+      options.level0_file_num_compaction_trigger, options.level0_stop_writes_trigger,
+      options.max_bytes_for_level_base, options.max_tables_per_guard,
+      static_cast<int>(options.compaction_place), static_cast<int>(options.merge_scheduler),
+      static_cast<int>(options.component_constraint), options.slow_down_writes,
+      options.max_background_flushes, options.max_background_compactions,
+      options.max_subcompactions);
+}
+
+void DrawSizes(Options* options, Random* random) {
+  constexpr size_t kKiB = 1024;
+  options->write_buffer_size =
+      PickOf(std::array{64 * kKiB, 128 * kKiB, 512 * kKiB, 4096 * kKiB}, random);
+  options->max_write_buffer_number = PickOf(std::array{2, 3, 4, 8}, random);
+  // Every shard needs its part of the memory.
+  const size_t shards = options->shard_boundaries.size() + 1;
+  options->write_buffer_size = std::max(options->write_buffer_size, 64 * kKiB * shards);
+  options->max_file_size = PickOf(std::array{64 * kKiB, 128 * kKiB, 1024 * kKiB}, random);
+  options->level0_file_num_compaction_trigger = PickOf(std::array{1, 2, 4, 8}, random);
+  options->level0_stop_writes_trigger =
+      options->level0_file_num_compaction_trigger * PickOf(std::array{2, 4}, random);
+  options->max_bytes_for_level_base =
+      PickOf(std::array<uint64_t, 3>{64 * kKiB, 512 * kKiB, 8192 * kKiB}, random);
+  options->max_bytes_for_level_multiplier = PickOf(std::array{2.0, 4.0, 10.0}, random);
+  options->max_tables_per_guard = PickOf(std::array{2, 4, 16}, random);
+}
+
+void DrawWork(Options* options, Random* random) {
+  options->compaction_place =
+      PickOf(std::array{CompactionPlace::kMemoryNode, CompactionPlace::kComputeNode,
+                        CompactionPlace::kAutomatic},
+             random);
+  options->merge_scheduler =
+      PickOf(std::array{MergeSchedule::kSingle, MergeSchedule::kFair, MergeSchedule::kGreedy,
+                        MergeSchedule::kSpringAndGear},
+             random);
+  options->component_constraint =
+      PickOf(std::array{ComponentConstraint::kLocal, ComponentConstraint::kGlobal}, random);
+  options->slow_down_writes = random->OneIn(3);
+  options->max_background_flushes = PickOf(std::array{1, 2, 3}, random);
+  options->max_background_compactions = PickOf(std::array{1, 2, 3}, random);
+  options->max_subcompactions = PickOf(std::array{1, 2, 4}, random);
+}
+
+void DrawFormat(Options* options, Random* random) {
+  options->table_format =
+      random->OneIn(3) ? TableFormat::kBlockBased : TableFormat::kByteAddressable;
+  options->block_size = PickOf(std::array<size_t, 2>{2048, 8192}, random);
+  options->compression = options->table_format == TableFormat::kBlockBased && random->OneIn(2)
+                             ? kSnappyCompression
+                             : kNoCompression;
+}
+
+}  // namespace
+
+DrawnOptions DrawDatabase(uint64_t keys, int shards_max, Random* random) {
+  DrawnOptions drawn;
+  Options& options = drawn.options;
+  options.create_if_missing = true;
+  options.compaction_style = PickOf(
+      std::array{CompactionStyle::kGuards, CompactionStyle::kGuards, CompactionStyle::kLeveled,
+                 CompactionStyle::kLeveledChooseBest, CompactionStyle::kFullLeveling,
+                 CompactionStyle::kTiered, CompactionStyle::kSizeTiered},
+      random);
+  if (random->OneIn(5)) options.filter_policy = Options::kNoFilter;
+  const int shards = random->OneIn(2)
+                         ? 1
+                         : 1 + static_cast<int>(random->Uniform(static_cast<uint64_t>(shards_max)));
+  for (int i = 1; i < shards; ++i) {
+    options.shard_boundaries.push_back(
+        fmt::format("{:08x}", keys * static_cast<uint64_t>(i) / static_cast<uint64_t>(shards)));
+  }
+  if (shards > 1) options.shards = shards;
+  DrawFormat(&options, random);
+  DrawSizes(&options, random);
+  DrawWork(&options, random);
+  drawn.text = Describe(options);
+  return drawn;
+}
+
+DrawnOptions DrawReopening(const DrawnOptions& before, Random* random) {
+  DrawnOptions drawn = before;
+  DrawFormat(&drawn.options, random);
+  DrawSizes(&drawn.options, random);
+  DrawWork(&drawn.options, random);
+  drawn.text = Describe(drawn.options);
+  return drawn;
+}
+
+}  // namespace dlsm::stress

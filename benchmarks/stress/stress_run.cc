@@ -1,0 +1,150 @@
+#include "benchmarks/stress/stress_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "util/fabric/fault_injector.h"
+#include "util/status_macros.h"
+
+namespace dlsm::stress {
+namespace {
+
+// Every draw of the run comes from its seed; what the database is must come out the same in each
+// process that opens it.
+constexpr uint64_t kDatabaseSalt = 0x6461746162617365;
+
+Status With(const std::string& what, const Status& status) {
+  return status.ok() ? status
+                     : Status::FromCode(status.code(), what + ": " + status.message().ToString());
+}
+
+}  // namespace
+
+StressRun::StressRun(const RunConfig& config, const KeySpace* space, ExpectedState* state)
+    : config_(config),
+      space_(space),
+      state_(state),
+      random_(config.seed),
+      injector_(std::make_shared<FaultInjector>(config.seed)) {
+  Random database(config.seed ^ kDatabaseSalt);
+  drawn_ = DrawDatabase(space->count(), config.shards_max, &database);
+  for (uint64_t i = 0; i < config.threads; ++i) {
+    workers_.push_back(
+        std::make_unique<Worker>(Worker::Config{i, config.threads, random_.Next()}, space, state));
+  }
+}
+
+StressRun::~StressRun() = default;
+
+Options StressRun::Complete(const DrawnOptions& drawn) const {
+  Options options = drawn.options;
+  options.memory_nodes = config_.memory_nodes;
+  options.fabric = config_.fabric;
+  options.embedded_memory_bytes = uint64_t{1} << 30;
+  options.fault_injector = injector_;
+  // Lost requests are waited for so long.
+  if (config_.fault_rate > 0) options.operation_timeout_ms = 2000;
+  return options;
+}
+
+Status StressRun::Open() {
+  result_.options = drawn_.text;
+  if (config_.verbose) std::fprintf(stderr, "opening: %s\n", drawn_.text.c_str());
+  return With("opening the database", DB::Open(Complete(drawn_), config_.database, &db_));
+}
+
+Status StressRun::Close() {
+  for (const auto& worker : workers_) worker->ReleaseSnapshots(db_.get());
+  const Status closed = db_->Close();
+  db_.reset();
+  return With("closing the database", closed);
+}
+
+Status StressRun::Destroy() { return DestroyDB(config_.database, Complete(drawn_)); }
+
+Status StressRun::Round(bool faults) {
+  if (faults) {
+    for (const FaultKind kind : {FaultKind::kFail, FaultKind::kDelay, FaultKind::kHalfWrite}) {
+      injector_->SetProbability(kind, config_.fault_rate);
+    }
+    // Every one of these makes a connection anew.
+    injector_->SetProbability(FaultKind::kDisconnect, config_.fault_rate / 10);
+  }
+  std::atomic<bool> failed{false};
+  std::vector<Status> statuses(workers_.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Worker& worker = *workers_[i];
+      for (uint64_t done = 0; done < config_.operations_per_round; ++done) {
+        if (failed.load(std::memory_order_relaxed)) return;
+        const Status status = worker.Step(db_.get(), faults);
+        if (status.ok()) continue;
+        statuses[i] = With(fmt::format("thread {}, round {}, operation {} ({})", i, result_.rounds,
+                                       done, worker.last()),
+                           status);
+        failed.store(true, std::memory_order_relaxed);
+        return;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  injector_->Clear();
+  ++result_.rounds;
+  for (Status& status : statuses) {
+    if (!status.ok()) return std::move(status);
+  }
+  return Status::OK();
+}
+
+// Without faults, nothing may fail.
+Status StressRun::Verify() {
+  DLSM_RETURN_IF_ERROR(With("waiting for background work", db_->WaitForBackgroundWork()));
+  return workers_[0]->VerifyAll(db_.get());
+}
+
+// A batch over several shards may have survived in part; nothing else may be torn.
+Status StressRun::AfterCrash() {
+  Worker& worker = *workers_[0];
+  worker.TolerateTornGroups(!drawn_.options.shard_boundaries.empty());
+  DLSM_RETURN_IF_ERROR(With("after a crash", worker.VerifyAll(db_.get())));
+  worker.TolerateTornGroups(false);
+  for (const uint64_t group : worker.torn_groups()) {
+    ++result_.torn_by_crash;
+    DLSM_RETURN_IF_ERROR(worker.RewriteGroup(db_.get(), group));
+  }
+  return Status::OK();
+}
+
+Status StressRun::Run(RunResult* result) {
+  Status status = Open();
+  if (status.ok() && config_.after_crash) status = AfterCrash();
+  while (status.ok() && (config_.rounds > 0 ? result_.rounds < config_.rounds
+                                            : std::chrono::steady_clock::now() < config_.until)) {
+    status = Round(/*faults=*/config_.fault_rate > 0 && result_.rounds % 2 == 1);
+    if (status.ok() && random_.OneIn(3)) status = Verify();
+    if (status.ok() && random_.OneIn(3)) {
+      status = Close();
+      drawn_ = DrawReopening(drawn_, &random_);
+      if (status.ok()) status = Open();
+      if (status.ok()) status = workers_[0]->VerifyAll(db_.get());
+      ++result_.reopenings;
+    }
+  }
+  if (status.ok()) status = Verify();
+  if (db_ != nullptr) {
+    const Status closed = Close();
+    if (status.ok()) status = closed;
+  }
+  for (const auto& worker : workers_) result_.tally.Add(worker->tally());
+  result_.faults = injector_->CountFaults();
+  *result = result_;
+  return status;
+}
+
+}  // namespace dlsm::stress

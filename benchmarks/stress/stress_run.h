@@ -1,0 +1,82 @@
+// A stress run in this process: rounds of random operations by many threads, and between the rounds
+// what needs them to rest: verification of everything, reopening with other options, faults
+// beginning and ending.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/stress/expected_state.h"
+#include "benchmarks/stress/key_space.h"
+#include "benchmarks/stress/random_options.h"
+#include "benchmarks/stress/worker.h"
+#include "dLSM/db.h"
+#include "dLSM/status.h"
+#include "util/random.h"
+
+namespace dlsm {
+class FaultInjector;
+}
+
+namespace dlsm::stress {
+
+struct RunConfig {
+  uint64_t seed = 1;
+  uint64_t threads = 4;
+  uint64_t operations_per_round = 2000;  // Of each thread.
+  uint64_t rounds = 0;                   // 0: until `until`.
+  std::chrono::steady_clock::time_point until;
+  double fault_rate = 0;  // Of transfers, in every other round.
+  bool verbose = false;
+  // Where the memory nodes are, and how they are reached: as in Options.
+  std::string memory_nodes;
+  std::string fabric;
+  int shards_max = 6;
+  std::string database = "stress";
+  // The process that wrote before has been killed.
+  bool after_crash = false;
+};
+
+struct RunResult {
+  Tally tally;
+  uint64_t rounds = 0;
+  uint64_t reopenings = 0;
+  uint64_t faults = 0;
+  uint64_t torn_by_crash = 0;
+  std::string options;  // Of the last opening.
+};
+
+class StressRun {
+ public:
+  StressRun(const RunConfig& config, const KeySpace* space, ExpectedState* state);
+  ~StressRun();
+
+  // Corruption with the seed, the operation and what was wrong, if the database has done wrong. The
+  // database stays.
+  Status Run(RunResult* result);
+  // For the end, when nothing else is to come.
+  Status Destroy();
+
+ private:
+  Status Open();
+  Status Close();
+  Status Round(bool faults);
+  Status Verify();
+  Status AfterCrash();
+  Options Complete(const DrawnOptions& drawn) const;
+
+  const RunConfig config_;
+  const KeySpace* const space_;
+  ExpectedState* const state_;
+  Random random_;
+  const std::shared_ptr<FaultInjector> injector_;
+  DrawnOptions drawn_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<DB> db_;
+  RunResult result_;
+};
+
+}  // namespace dlsm::stress

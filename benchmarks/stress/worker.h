@@ -1,0 +1,119 @@
+// One thread of a stress run: random operations, each checked against what the keys may hold.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/stress/expected_state.h"
+#include "benchmarks/stress/key_space.h"
+#include "dLSM/db.h"
+#include "dLSM/status.h"
+#include "util/random.h"
+
+namespace dlsm::stress {
+
+enum class Operation : uint8_t {
+  kPut = 0,
+  kBatch,
+  kGroupBatch,
+  kGet,
+  kMultiGet,
+  kScan,
+  kSnapshotTake,
+  kSnapshotRead,
+  kFlush,
+  kCompactRange,
+  kSetOptions,
+  kProperties,
+};
+inline constexpr size_t kOperationCount = 12;
+const char* OperationName(Operation operation);
+
+struct Tally {
+  std::array<uint64_t, kOperationCount> operations{};
+  uint64_t observations = 0;  // Results of reads that were checked.
+  uint64_t tolerated = 0;     // Errors, while faults were injected.
+
+  void Add(const Tally& other);
+};
+
+// Whether an error may be due to an injected fault.
+bool IsDueToFaults(const Status& status);
+
+class Worker {
+ public:
+  struct Config {
+    uint64_t number = 0;  // Of `workers`.
+    uint64_t workers = 1;
+    uint64_t seed = 0;
+  };
+  // `space` and `state` outlive this.
+  Worker(const Config& config, const KeySpace* space, ExpectedState* state)
+      : config_(config), space_(space), state_(state), random_(config.seed) {}
+
+  // One operation. Corruption if the database has returned what it must not, or an error of the
+  // database that nothing explains. `faults`: transfers may fail.
+  Status Step(DB* db, bool faults);
+  // Reads all keys and checks them, and that batches are whole.
+  Status VerifyAll(DB* db);
+  // Before the database is closed.
+  void ReleaseSnapshots(DB* db);
+
+  const Tally& tally() const { return tally_; }
+  // What Step() did last, for people.
+  const std::string& last() const { return last_; }
+  // Groups of batches that VerifyAll() has found torn: only a crash may have done that.
+  const std::vector<uint64_t>& torn_groups() const { return torn_groups_; }
+  void TolerateTornGroups(bool tolerate) { tolerate_torn_ = tolerate; }
+  // Writes a group again, whoever's it is: the other workers rest.
+  Status RewriteGroup(DB* db, uint64_t group) { return WriteGroup(db, group); }
+
+ private:
+  using Window = std::vector<VersionRange>;  // Of neighbouring keys.
+
+  struct Held {
+    const Snapshot* snapshot = nullptr;
+    Window all;
+  };
+
+  Operation Draw();
+  uint64_t AnyKey() { return random_.Uniform(space_->count()); }
+  // Of this worker's own.
+  uint64_t OwnGroup(bool of_batches);
+
+  Status Put(DB* db);
+  Status Batch(DB* db);
+  Status WriteGroup(DB* db, uint64_t group);
+  Status Get(DB* db);
+  Status MultiGet(DB* db);
+  Status Scan(DB* db, const Held* held);
+  Status TakeSnapshot(DB* db);
+  Status ReadSnapshot(DB* db);
+  Status FlushAll(DB* db);
+  Status Compact(DB* db);
+  Status ChangeOptions(DB* db);
+  Status LookAtProperties(DB* db);
+
+  void SetLeast(uint64_t begin, Window* window) const;
+  void SetMost(uint64_t begin, Window* window) const;
+  Status Check(const Observation& observation, const VersionRange& range,
+               std::vector<uint32_t>* versions = nullptr);
+  // The keys of a group by one MultiGet; `held` null: now.
+  Status ReadGroup(DB* db, uint64_t group, const Held* held);
+  Status CheckAbsent(uint64_t begin, uint64_t end, uint64_t window_begin, const Window& window);
+
+  const Config config_;
+  const KeySpace* const space_;
+  ExpectedState* const state_;
+  Random random_;
+  Tally tally_;
+  std::string last_;
+  std::vector<Held> held_;
+  std::vector<uint64_t> torn_groups_;
+  bool tolerate_torn_ = false;
+};
+
+}  // namespace dlsm::stress
