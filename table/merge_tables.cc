@@ -31,16 +31,11 @@ class LastKey {
   std::string copy_;
 };
 
-// More than the outputs are going to have, or 0 where that cannot be told from the inputs: a
-// compressed table says nothing of what it holds.
-uint64_t ImageBytesBound(const MergeOptions& options, const std::vector<TableRun>& runs) {
-  if (options.table.format != TableFormat::kByteAddressable) return 0;
+// More than the outputs are going to have, unless they are compressed worse than the inputs.
+uint64_t ExpectedImageBytes(const std::vector<TableRun>& runs) {
   uint64_t bytes = 0;
   for (const TableRun& run : runs) {
-    for (const TableReader* table : run) {
-      if (table->meta().format != TableFormat::kByteAddressable) return 0;
-      bytes += table->meta().image.bytes;
-    }
+    for (const TableReader* table : run) bytes += table->meta().image.bytes;
   }
   return bytes + bytes / 4 + (uint64_t{64} << 10);
 }
@@ -56,7 +51,7 @@ class Merge {
         statistics_(statistics),
         input_(options, runs, read_options, queue_pairs),
         filter_(options),
-        writer_(options, ImageBytesBound(options, runs), output, statistics) {}
+        writer_(options, ExpectedImageBytes(runs), output, statistics) {}
 
   Status Run() {
     uint64_t told = 0;

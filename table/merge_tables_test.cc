@@ -348,6 +348,30 @@ TEST_P(MergeTablesTest, GivesALargeRecordATableOfItsOwn) {
   EXPECT_EQ(ReadOutputs(&output), records);
 }
 
+// Fails if a merge of little asks for as much memory as one table may have, which others then lack,
+// or ends in crumbs where the inputs hold far more than they show.
+TEST_P(MergeTablesTest, AsksForAboutWhatItNeeds) {
+  TestRecords records;
+  for (int i = 0; i < 8000; ++i) {  // Twenty times smaller when compressed.
+    records.emplace_back(MakeInternalKey(fmt::format("{:05}", i), 1), std::string(1000, 'v'));
+  }
+  SortRecords(comparator(), &records);
+  merge_.table.block_bytes = 4096;
+  merge_.table_bytes_max = uint64_t{2} << 30;
+  MakeRuns(records, 2);
+  uint64_t input_bytes = 0;
+  for (const auto& table : tables_) input_bytes += table->meta.image.bytes;
+  TestOutput output(&memory_, &queue_pairs_);
+  ASSERT_OK(Merge(&output));
+  EXPECT_EQ(ReadOutputs(&output), records);
+  uint64_t output_bytes = 0;
+  for (const TestTable& table : output.tables) output_bytes += table.meta.image.bytes;
+  for (const uint64_t capacity : output.capacities) {
+    EXPECT_LE(capacity, 2 * std::max(input_bytes, output_bytes) + (1 << 20));
+  }
+  EXPECT_LE(output.tables.size(), 9u);
+}
+
 TEST_P(MergeTablesTest, OfNothingIsNothing) {
   TestOutput output(&memory_, &queue_pairs_);
   runs_.resize(2);

@@ -16,15 +16,15 @@ constexpr uint64_t kCapacityBytesMin = uint64_t{1} << 20;
 
 }  // namespace
 
-MergeWriter::MergeWriter(const MergeOptions& options, uint64_t image_bytes_bound,
-                         MergeOutput* output, MergeStatistics* statistics)
+MergeWriter::MergeWriter(const MergeOptions& options, uint64_t expected_bytes, MergeOutput* output,
+                         MergeStatistics* statistics)
     : options_(options),
       comparator_(options.table.comparator),
       output_(output),
       statistics_(statistics),
       empty_table_(NewTableBuilder(options.table, nullptr)),
       table_bytes_max_(std::min(options.table_bytes_max, kByteTableDataBytesMax)),
-      image_bytes_left_(image_bytes_bound) {}
+      image_bytes_left_(expected_bytes) {}
 
 Status MergeWriter::Add(const TableIterator& record, bool same) {
   if (!same) {
@@ -118,8 +118,7 @@ bool MergeWriter::MustCut(const Slice& user_key) {
 }
 
 Status MergeWriter::OpenTable(const Pending& first) {
-  capacity_ = table_bytes_max_;
-  if (image_bytes_left_ != 0) capacity_ = std::min(capacity_, image_bytes_left_);
+  capacity_ = std::min(table_bytes_max_, image_bytes_left_);
   // The versions of one key stay together where one table may hold them all; a lone record gets a
   // table in any case.
   const uint64_t fixed = empty_table_->ImageBytesBound();
@@ -146,10 +145,10 @@ Status MergeWriter::CloseTable() {
   builder_.reset();
   sink_.reset();
   statistics_->bytes_written += meta.image.bytes;
-  if (image_bytes_left_ != 0) {
-    // Never down to 0, which would mean that nothing is known.
-    const uint64_t left = image_bytes_left_ - std::min(image_bytes_left_, meta.image.bytes);
-    image_bytes_left_ = std::max(left, kCapacityBytesMin);
+  image_bytes_left_ -= std::min(image_bytes_left_, meta.image.bytes);
+  // Where there is more than was expected, nobody knows how much: tables grow with it.
+  if (image_bytes_left_ < kCapacityBytesMin) {
+    image_bytes_left_ = std::max(kCapacityBytesMin, statistics_->bytes_written / 2);
   }
   return output_->TableDone(std::move(meta), std::move(resident));
 }

@@ -19,9 +19,9 @@ namespace dlsm {
 
 class MergeWriter {
  public:
-  // What the arguments point to outlives this. `image_bytes_bound`: more than all outputs together
-  // are going to have, as far as is known; 0 if nothing is known.
-  MergeWriter(const MergeOptions& options, uint64_t image_bytes_bound, MergeOutput* output,
+  // What the arguments point to outlives this. `expected_bytes`: of all outputs together; if there
+  // are more, each further table may have half of what has been written by then.
+  MergeWriter(const MergeOptions& options, uint64_t expected_bytes, MergeOutput* output,
               MergeStatistics* statistics);
 
   // In internal key order. `same`: the user key is that of the call before.
@@ -57,7 +57,7 @@ class MergeWriter {
   // For bounds only: it is never given a record.
   const std::unique_ptr<TableBuilder> empty_table_;
   const uint64_t table_bytes_max_;
-  uint64_t image_bytes_left_;  // Of image_bytes_bound; 0 if nothing is known.
+  uint64_t image_bytes_left_;  // Of what is expected, or of what may come beyond that.
 
   size_t cut_point_ = 0;      // The next of options_.cut_points.
   size_t cut_candidate_ = 0;  // The next of options_.cut_candidates.

@@ -137,6 +137,10 @@ Status StressRun::Run(RunResult* result) {
     }
   }
   if (status.ok()) status = Verify();
+  if (!status.ok() && db_ != nullptr) {
+    std::string state;
+    if (db_->GetProperty("dlsm.stats", &state)) std::fprintf(stderr, "%s\n", state.c_str());
+  }
   if (db_ != nullptr) {
     const Status closed = Close();
     if (status.ok()) status = closed;
