@@ -80,15 +80,17 @@ class MergingIterator final : public Iterator {
   }
 
   // The sources but the current one stand behind the current key: move them before it. Keys are
-  // unique, so none of them stands at it.
+  // unique, so none of them stands at it. A memtable may be written to meanwhile: what has come in
+  // between the two moves may lie behind the current key, too.
   void TurnBackward() {
-    Turn(/*forward=*/false, [](Iterator& source, const Slice& current) {
+    Turn(/*forward=*/false, [this](Iterator& source, const Slice& current) {
       source.Seek(current);
       if (source.Valid()) {
         source.Prev();
       } else if (source.status().ok()) {
         source.SeekToLast();
       }
+      while (source.Valid() && comparator_.Compare(source.key(), current) > 0) source.Prev();
     });
   }
 

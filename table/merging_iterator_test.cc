@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "table/table_testing.h"
@@ -91,6 +96,76 @@ TEST_F(MergingIteratorTest, FailedPreparationIsAnErrorOrReadAgain) {
     queue_pairs_->FailNone();
     iterator->Seek(KeyOf(300));
     ExpectFrom(iterator.get(), 300);
+  }
+}
+
+// Keys of a memtable, one of which another thread inserts right after the next Seek().
+class GrowingSource final : public Iterator {
+ public:
+  GrowingSource(std::vector<std::string> keys, std::string comes)
+      : keys_(std::move(keys)), comes_(std::move(comes)) {}
+
+  bool Valid() const override { return at_.has_value(); }
+  Slice key() const override { return *at_; }
+  Slice value() const override { return Slice(); }
+  Status status() const override { return Status::OK(); }
+  void SeekToFirst() override { Stand(std::find_if(keys_.begin(), keys_.end(), NoneBefore(""))); }
+  void SeekToLast() override { at_ = keys_.back(); }
+  void Seek(const Slice& target) override {
+    Stand(std::find_if(keys_.begin(), keys_.end(), NoneBefore(target.ToString())));
+    if (comes_.empty()) return;
+    const std::string comes = std::exchange(comes_, "");
+    keys_.insert(std::find_if(keys_.begin(), keys_.end(), NoneBefore(comes)), comes);
+  }
+  void Next() override { Stand(std::find_if(keys_.begin(), keys_.end(), NoneBefore(*at_)) + 1); }
+  void Prev() override {
+    const auto here = std::find_if(keys_.begin(), keys_.end(), NoneBefore(*at_));
+    Stand(here == keys_.begin() ? keys_.end() : here - 1);
+  }
+
+ private:
+  static std::function<bool(const std::string&)> NoneBefore(const std::string& target) {
+    return [target](const std::string& key) { return key >= target; };
+  }
+  void Stand(std::vector<std::string>::iterator at) {
+    at_.reset();
+    if (at != keys_.end()) at_ = *at;
+  }
+
+  std::vector<std::string> keys_;  // User keys of one letter, each with the same trailer.
+  std::string comes_;
+  std::optional<std::string> at_;
+};
+
+// Fails if a key that is inserted while the direction changes is taken for one before the current
+// key: then the current key is shown twice, or one before it is passed over.
+TEST(MergingIteratorGrowthTest, TurnsBackwardWhileKeysCome) {
+  const auto key = [](const char* user_key) { return MakeInternalKey(user_key, 1); };
+  for (const bool last : {false, true}) {
+    std::vector<std::string> growing = {key("a"), key("c")};
+    if (!last) growing.push_back(key("z"));
+    std::vector<MergingSource> sources;
+    sources.emplace_back(std::unique_ptr<Iterator>(
+        std::make_unique<GrowingSource>(std::vector<std::string>{key("b"), key("d")}, "")));
+    sources.emplace_back(
+        std::unique_ptr<Iterator>(std::make_unique<GrowingSource>(growing, key("x"))));
+    const auto iterator =
+        NewMergingIterator(InternalKeyComparator(BytewiseComparator()), std::move(sources));
+    iterator->SeekToFirst();
+    for (const char* expected : {"a", "b", "c"}) {
+      ASSERT_TRUE(iterator->Valid());
+      EXPECT_EQ(iterator->key(), Slice(key(expected)));
+      iterator->Next();
+    }
+    ASSERT_TRUE(iterator->Valid());
+    EXPECT_EQ(iterator->key(), Slice(key("d")));
+    for (const char* expected : {"c", "b", "a"}) {
+      iterator->Prev();
+      ASSERT_TRUE(iterator->Valid());
+      EXPECT_EQ(iterator->key(), Slice(key(expected)));
+    }
+    iterator->Prev();
+    EXPECT_FALSE(iterator->Valid());
   }
 }
 
