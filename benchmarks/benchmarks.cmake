@@ -52,6 +52,21 @@ if(DLSM_TESTS)
   gtest_discover_tests(benchmarks_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 600)
 
+  file(GLOB stress_tests CONFIGURE_DEPENDS benchmarks/stress/*_test.cc)
+  add_executable(stress_test ${stress_tests})
+  target_link_libraries(stress_test PRIVATE dlsm_stress dlsm_settings GTest::gmock
+                        GTest::gtest_main)
+  gtest_discover_tests(stress_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600)
+  # script/stress for longer.
+  add_test(NAME db_stress.random COMMAND db_stress --seed=1 --seconds=90)
+  add_test(NAME db_stress.crash COMMAND db_stress --seed=1001 --seconds=90 --crash_seconds=2)
+  add_test(NAME db_stress.repeats
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/stress/repeats_test.sh
+                   $<TARGET_FILE:db_stress>)
+  set_tests_properties(db_stress.random db_stress.crash db_stress.repeats
+                       PROPERTIES LABELS stress TIMEOUT 400)
+
   add_test(NAME db_bench.smoke
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/smoke_test.py $<TARGET_FILE:db_bench>
                    $<TARGET_FILE:Server>)
