@@ -273,5 +273,21 @@ TEST_F(GuardsTest, AnUnfitTreeIsRefused) {
   }
 }
 
+// Fails if the parts of one merge overlap: tables that overlap in the target begin in no order. The
+// manifest is refused then, when the database is opened the next time.
+TEST_F(GuardsTest, PartsOfAMergeAreDisjoint) {
+  Options options = GuardsOptions("shm");
+  options.max_subcompactions = 4;
+  options.max_bytes_for_level_base = uint64_t{64} << 20;  // All stays in level 1,
+  options.max_file_size = uint64_t{8} << 20;              // without guards.
+  for (uint64_t flush = 1; flush <= 60; ++flush) {
+    const auto db = OpenOrDie(options, "db");
+    Load(db.get(), 3000, 100, flush);
+    ASSERT_OK(db->Flush(FlushOptions()));
+    ASSERT_OK(db->WaitForBackgroundWork());
+    ASSERT_OK(db->Close());
+  }
+}
+
 }  // namespace
 }  // namespace dlsm

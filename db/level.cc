@@ -1,6 +1,7 @@
 #include "db/level.h"
 
 #include <algorithm>
+#include <string>
 
 #include "util/status_macros.h"
 
@@ -36,11 +37,18 @@ bool MayPrecede(const InternalKeyComparator& comparator, const Table& front, con
                                     ExtractUserKey(front.smallest())) < 0;
 }
 
+std::string Described(const Table& table) {
+  return "table " + std::to_string(table.number()) + " of sequence numbers " +
+         std::to_string(table.meta().sequence_min) + " to " +
+         std::to_string(table.meta().sequence_max);
+}
+
 Status CheckNewestFirst(const InternalKeyComparator& comparator, const Guard& guard) {
   for (auto front = guard.tables.begin(); front != guard.tables.end(); ++front) {
     for (auto back = front + 1; back != guard.tables.end(); ++back) {
       if (!MayPrecede(comparator, **front, **back)) {
-        return Status::Corruption("overlapping tables do not lie newest first");
+        return Status::Corruption("overlapping tables do not lie newest first",
+                                  Described(**front) + " in front of " + Described(**back));
       }
     }
   }

@@ -27,12 +27,22 @@ Runs InputRuns(const InternalKeyComparator& comparator, const MergePick& pick) {
 
 // The user keys at which the merge is cut into parts: where the target's tables or guards start,
 // about evenly.
-std::vector<std::string> PartBoundaries(const MergePick& pick, size_t parts_max) {
+std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
+                                        const MergePick& pick, size_t parts_max) {
   std::vector<std::string> starts = pick.cut_points;
   if (starts.empty()) {
     for (const TableRef& table : pick.target_inputs) {
       starts.push_back(ExtractUserKey(table->smallest()).ToString());
     }
+    // Tables of a guard lie newest first, and overlap.
+    const auto before = [&comparator](const std::string& a, const std::string& b) {
+      return comparator.CompareUserKeys(a, b) < 0;
+    };
+    std::sort(starts.begin(), starts.end(), before);
+    const auto same = [&before](const std::string& a, const std::string& b) {
+      return !before(a, b);
+    };
+    starts.erase(std::unique(starts.begin(), starts.end(), same), starts.end());
   }
   std::vector<std::string> boundaries;
   const size_t parts = std::min(parts_max, starts.size());
@@ -68,7 +78,7 @@ uint64_t BytesWithin(const MergeOptions& options, const Table& table) {
 std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
                           const std::vector<SequenceNumber>& snapshots, const TableStore& store) {
   const std::vector<std::string> boundaries =
-      PartBoundaries(pick, pick.undivided ? 1 : config.parts_max);
+      PartBoundaries(store.comparator(), pick, pick.undivided ? 1 : config.parts_max);
   const Runs runs = InputRuns(store.comparator(), pick);
   std::vector<Part> parts(boundaries.size() + 1);
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "util/log.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -21,6 +22,13 @@ void CollectObsolete(const Version& before, const VersionEdit& edit,
     }
   }
 }
+
+#ifndef NDEBUG
+bool Holds(const Status& invariants) {
+  if (!invariants.ok()) Log().critical("a version is wrong: {}", invariants.ToString());
+  return invariants.ok();
+}
+#endif
 
 // A table that only moves to another level stays.
 bool IsAdded(const VersionEdit& edit, const TableRef& table) {
@@ -176,7 +184,7 @@ Status Tree::InstallFlushed() {
   }
   if (count == 0) return Status::OK();
   if (!edit.levels[0].added.empty()) version = version->With(edit);
-  assert(version->CheckInvariants().ok());
+  assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   port::MutexLock lock(mutex_);
   version_ = std::move(version);
@@ -190,7 +198,7 @@ Status Tree::InstallMerge(const VersionEdit& edit) {
   port::MutexLock installing(installing_);
   const std::shared_ptr<const Version> before = Head();
   std::shared_ptr<const Version> version = before->With(edit);
-  assert(version->CheckInvariants().ok());
+  assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   CollectObsolete(*before, edit, &removed);
   for (const TableRef& table : removed) {
