@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <utility>
 
 #include "util/coding.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
+#include "util/rpc/database_header.h"
 #include "util/rpc/secret_proof.h"
 #include "util/status_macros.h"
 
@@ -57,16 +59,19 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   DLSM_RETURN_IF_ERROR(CheckOpenableLocked(request));
   SessionId id{};
   DLSM_RETURN_IF_ERROR(NewSessionIdLocked(&id));
-  const auto [found, is_new] = databases_.try_emplace(request.name);
+  const auto found = databases_.find(request.name);
+  const bool is_new = found == databases_.end();
+  std::shared_ptr<Database> opened;
   if (is_new) {
-    found->second = std::make_shared<Database>();
-    found->second->name = request.name;
+    DLSM_RETURN_IF_ERROR(NewDatabaseLocked(request.name, &opened));
+  } else {
+    opened = found->second;
   }
-  Database& database = *found->second;
+  Database& database = *opened;
   database.session = id;
   database.held = database.live;
   Session session;
-  session.database = found->second;
+  session.database = opened;
   session.client = peer.name;
   if (!peer.data_token.empty()) session.tokens.push_back(peer.data_token);
   session.connection = peer.connection;
@@ -78,6 +83,7 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
       std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
   reply->manifest_version = database.manifest_version;
   reply->manifest = database.manifest;
+  reply->header = SpanOf(database.header.begin, kDatabaseHeaderBytes);
   Log().info("database '{}' is opened by {}", request.name, peer.name);
   return Status::OK();
 }
@@ -119,6 +125,30 @@ Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) co
       fmt::format("database '{}' is open by {}, whose connection is lost; its lease ends within "
                   "{:.1f} s",
                   request.name, session.client, Seconds(options_.grace)));
+}
+
+Status DatabaseTable::NewDatabaseLocked(const std::string& name,
+                                        std::shared_ptr<Database>* database) {
+  uint64_t offset = 0;
+  const uint64_t usable = GrantableLocked();
+  if (usable < kDatabaseHeaderBytes || !allocator_.Allocate(kDatabaseHeaderBytes, &offset)) {
+    const Status full = FullLocked(kDatabaseHeaderBytes, usable);
+    return Status::FromCode(full.code(), fmt::format("no room for another database: {}",
+                                                     full.message().ToStringView()));
+  }
+  std::memset(options_.memory->At(SpanOf(offset, kDatabaseHeaderBytes)), 0, kDatabaseHeaderBytes);
+  *database = std::make_shared<Database>();
+  (*database)->name = name;
+  (*database)->header = {offset, offset + kDatabaseHeaderBytes};
+  databases_.emplace(name, *database);
+  return Status::OK();
+}
+
+void DatabaseTable::DropDatabaseLocked(const std::shared_ptr<Database>& database) {
+  databases_.erase(database->name);
+  ByteRanges rest = std::exchange(database->live, ByteRanges());
+  rest.Add(std::exchange(database->header, ByteRange()));
+  ReleaseLocked(*database, std::move(rest));
 }
 
 Status DatabaseTable::NewSessionIdLocked(SessionId* id) const {
@@ -216,6 +246,7 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
   }
   const std::shared_ptr<Database> database = session->second.database;
   ByteRanges held = std::exchange(database->held, ByteRanges());
+  held.Add(database->header);  // The client reaches it as well.
   std::vector<std::string> tokens = TokensToRevokeLocked(session->second, closed);
   if (tokens.empty()) {
     ReleaseLocked(*database, std::move(held));
@@ -229,7 +260,7 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
                              [this, id](const Status& status) { AccessRevoked(id, status); });
   }
   database->session = SessionId{};
-  if (database->manifest_version == 0) databases_.erase(database->name);
+  if (database->manifest_version == 0) DropDatabaseLocked(database);
   return sessions_.erase(session);
 }
 
@@ -380,15 +411,15 @@ Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
   OpenDatabaseRequest open;
   open.name = request.name;
   DLSM_RETURN_IF_ERROR(CheckOpenableLocked(open));
-  const std::shared_ptr<Database> database = found->second;
-  databases_.erase(found);
-  ReleaseLocked(*database, std::exchange(database->live, ByteRanges()));
+  const std::shared_ptr<Database> database = found->second;  // Also when it is no longer listed.
+  DropDatabaseLocked(database);
   Log().info("database '{}' is destroyed", request.name);
   return Status::OK();
 }
 
 void DatabaseTable::ReleaseLocked(const Database& database, ByteRanges candidates) {
   if (candidates.empty()) return;
+  candidates.Remove(database.header);
   candidates.Remove(database.held);
   candidates.Remove(database.live);
   candidates.Remove(database.fenced);
@@ -508,6 +539,7 @@ ListDatabasesReply DatabaseTable::List() const {
     ByteRanges kept = database->held;
     kept.Add(database->live);
     kept.Add(database->fenced);
+    kept.Add(database->header);
     reply.databases.push_back({name, kept.bytes(), database->session != SessionId{}});
   }
   return reply;
@@ -544,6 +576,10 @@ Status DatabaseTable::CheckInvariants() const {
     ByteRanges& ranges = owned[database.get()];
     ranges.Add(database->held);
     ranges.Add(database->live);
+    if (ranges.Overlaps(database->header)) {
+      return Status::Corruption("a database's header has two owners");
+    }
+    ranges.Add(database->header);
   }
   for (const auto& [id, revocation] : revocations_) {
     owned[revocation.database.get()].Add(revocation.database->fenced);

@@ -4,6 +4,7 @@
 //
 //   held     by its session: granted to it or merged for it, and not yet given back
 //   live     its manifest refers to it
+//   header   its clients' own, see util/rpc/database_header.h: for as long as the database is there
 //   in use   a merge reads it, or writes its output there
 //   fenced   its session has ended, but it is not yet certain that the session's client no longer
 //            reaches it one-sided: requests that are on their way would hit whoever gets it next
@@ -41,6 +42,7 @@
 #include "dLSM/status.h"
 #include "memory_node/access_revoker.h"
 #include "memory_node/byte_ranges.h"
+#include "memory_node/own_memory.h"
 #include "port/mutex.h"
 #include "util/extent_allocator.h"
 #include "util/rpc/messages.h"
@@ -58,6 +60,7 @@ struct DatabaseTableOptions {
   NodeId node{};
   RegionId region{};
   uint64_t capacity_bytes = 0;
+  OwnMemory* memory = nullptr;  // The region's bytes; outlives the table.
   uint64_t merge_reserve_bytes = 0;
   std::chrono::nanoseconds lease = std::chrono::seconds(10);
   std::chrono::nanoseconds grace = std::chrono::seconds(2);
@@ -120,6 +123,7 @@ class DatabaseTable {
 
   struct Database {
     std::string name;
+    ByteRange header;  // Empty once the database has gone.
     ByteRanges held;
     ByteRanges live;
     ByteRanges fenced;
@@ -160,6 +164,11 @@ class DatabaseTable {
   Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status CheckOpenableLocked(const OpenDatabaseRequest& request) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status NewDatabaseLocked(const std::string& name, std::shared_ptr<Database>* database)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It has gone: nobody opens it any more.
+  void DropDatabaseLocked(const std::shared_ptr<Database>& database)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NewSessionIdLocked(SessionId* id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionMap::iterator EndSessionLocked(SessionMap::iterator session, bool closed,

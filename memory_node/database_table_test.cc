@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "util/random.h"
+#include "util/rpc/database_header.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -20,6 +23,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kCapacity = uint64_t{1} << 20;
 constexpr uint64_t kUnit = 4096;
+constexpr uint64_t kHeader = kDatabaseHeaderBytes;
 
 class DatabaseTableTest : public testing::Test {
  protected:
@@ -29,6 +33,7 @@ class DatabaseTableTest : public testing::Test {
   DatabaseTableOptions Options(uint64_t reserve) {
     DatabaseTableOptions options;
     options.node = NodeId{1};
+    options.memory = &memory_;
     options.capacity_bytes = kCapacity;
     options.merge_reserve_bytes = reserve;
     options.clock = [this] { return now_; };
@@ -100,13 +105,16 @@ class DatabaseTableTest : public testing::Test {
     EXPECT_OK(table_.BeginMerge(Peer(1), session, inputs, &hold));
     return hold;
   }
+  // Besides the headers of databases.
   uint64_t used() {
     NodeStatisticsReply reply;
     table_.Describe(&reply);
-    return reply.used_bytes;
+    return reply.used_bytes - reply.databases * kHeader;
   }
 
   DatabaseTableOptions::Clock::time_point now_{};
+  const std::unique_ptr<char[]> bytes_ = std::make_unique<char[]>(kCapacity);
+  OwnMemory memory_{NodeId{1}, RegionId{}, bytes_.get(), kCapacity};
   DatabaseTable table_;
 };
 
@@ -267,7 +275,7 @@ TEST_F(DatabaseTableTest, FullIsSaid) {
   const SessionId session = OpenOk("a");
   RemoteSpan span;
   ASSERT_OK(Grant(session, 2 * kCapacity, kUnit, &span));  // What there is.
-  EXPECT_EQ(span.bytes, kCapacity);
+  EXPECT_EQ(span.bytes, kCapacity - kHeader);
   RemoteSpan more;
   Status full = Grant(session, kUnit, kUnit, &more);
   EXPECT_TRUE(full.IsBusy());
@@ -282,6 +290,48 @@ TEST_F(DatabaseTableTest, FullIsSaid) {
   EXPECT_TRUE(Grant(session, 0, 0, &more).IsInvalidArgument());
   EXPECT_TRUE(Grant(session, kUnit, kUnit + 1, &more).IsInvalidArgument());
   EXPECT_TRUE(Grant(session, ~uint64_t{0}, ~uint64_t{0}, &more).IsBusy());
+}
+
+// Fails if two databases share a header, one is moved or not made zero, or outlives its database.
+TEST_F(DatabaseTableTest, EachDatabaseHasAHeader) {
+  OpenDatabaseReply a;
+  OpenDatabaseReply b;
+  std::memset(bytes_.get(), 'x', kCapacity);
+  ASSERT_OK(Open("a", 1, &a));
+  ASSERT_OK(Open("b", 1, &b));
+  EXPECT_EQ(a.header.bytes, kDatabaseHeaderBytes);
+  EXPECT_EQ(a.header.offset % kExtentAlignment, 0u);
+  EXPECT_NE(a.header.offset, b.header.offset);
+  char* const header = memory_.At(a.header);
+  EXPECT_EQ(std::count(header, header + kHeader, '\0'), static_cast<ptrdiff_t>(kHeader));
+  std::memset(header, 'a', kHeader);
+  EXPECT_TRUE(Free(a.session, {a.header}).IsInvalidArgument()) << "it is not the session's to give";
+  EXPECT_TRUE(Put(a.session, 1, {a.header}).IsInvalidArgument());
+  ASSERT_OK(Put(a.session, 1, {}));
+  ASSERT_OK(Close(a.session));
+  const RemoteSpan before = a.header;
+  ASSERT_OK(Open("a", 1, &a));
+  EXPECT_EQ(a.header, before);
+  EXPECT_EQ(*header, 'a') << "whoever has it open next sees what the last one left";
+  ASSERT_OK(Close(a.session));
+  ASSERT_OK(Close(b.session));  // It was never made.
+  ASSERT_OK(Destroy("a"));
+  NodeStatisticsReply statistics;
+  table_.Describe(&statistics);
+  EXPECT_EQ(statistics.used_bytes, 0u);
+}
+
+// Fails if a database is made without a header, or remains half made, where there is no room.
+TEST_F(DatabaseTableTest, AFullNodeTakesNoFurtherDatabase) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan all = GrantOk(session, kCapacity - kHeader);
+  OpenDatabaseReply reply;
+  const Status full = Open("b", 1, &reply);
+  EXPECT_TRUE(full.IsBusy());
+  EXPECT_THAT(full.ToString(), HasSubstr("no room for another database: memory node 1 is full"));
+  EXPECT_EQ(table_.List().databases.size(), 1u);
+  ASSERT_OK(Free(session, {all.Sub(0, kHeader)}));
+  EXPECT_OK(Open("b", 1, &reply));
 }
 
 // Fails if grants take what merges need to make room, or merges cannot have it.
@@ -301,7 +351,7 @@ TEST_F(DatabaseTableTest, MergesHaveAReserve) {
   grant.bytes_min = kUnit;
   GrantReply granted;
   ASSERT_OK(table.Grant(Peer(1), grant, &granted));
-  EXPECT_EQ(granted.extent.bytes, kCapacity / 4 * 3);
+  EXPECT_EQ(granted.extent.bytes, kCapacity / 4 * 3 - kHeader);
   const Status full = table.Grant(Peer(1), grant, &granted);
   EXPECT_TRUE(full.IsBusy());
   EXPECT_THAT(full.ToString(), HasSubstr("kept for merges"));
@@ -386,7 +436,7 @@ TEST_F(DatabaseTableTest, DestroysWhatIsClosed) {
   ASSERT_OK(Close(session));
   ASSERT_EQ(table_.List().databases.size(), 1u);
   EXPECT_EQ(table_.List().databases[0].name, "a");
-  EXPECT_EQ(table_.List().databases[0].bytes, kUnit);
+  EXPECT_EQ(table_.List().databases[0].bytes, kHeader + kUnit);
   EXPECT_FALSE(table_.List().databases[0].open);
   ASSERT_OK(Destroy("a"));
   EXPECT_EQ(used(), kUnit);  // Until its cancelled merge has let go.

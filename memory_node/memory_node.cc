@@ -21,11 +21,12 @@ constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(200);
 constexpr auto kCpuPeriod = std::chrono::seconds(1);
 
 DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const ExportedRegion& region,
-                                    AccessRevoker* revoker) {
+                                    OwnMemory* memory, AccessRevoker* revoker) {
   DatabaseTableOptions made;
   made.node = options.node;
   made.region = region.info().id;
   made.capacity_bytes = region.info().bytes;
+  made.memory = memory;
   made.merge_reserve_bytes =
       options.merge_reserve_bytes.value_or(DefaultMergeReserve(region.info().bytes));
   made.lease = options.lease;
@@ -74,7 +75,7 @@ MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
       epoch_(epoch),
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
-      databases_(TableOptionsOf(options, *region_, &revoker_)),
+      databases_(TableOptionsOf(options, *region_, &memory_, &revoker_)),
       peers_({.node = options.node, .secret = options.secret, .verbs = options.verbs}),
       merges_(ScheduleOf(options), &databases_, &memory_, &peers_),
       housekeeper_([this] { KeepHouse(); }) {}

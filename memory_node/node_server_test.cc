@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "memory_node/memory_node_testing.h"
+#include "util/rpc/database_header.h"
 
 namespace dlsm {
 namespace {
@@ -75,7 +76,7 @@ TEST(NodeServerTest, ServesShmAndTcpAtOnce) {
   ASSERT_OK(Transfer(shm->fabric(), span, &bytes, /*write=*/true));
   ASSERT_OK(writer.PutManifest(1, "manifest", {span}));
   ASSERT_OK(writer.Close());
-  EXPECT_EQ(server.used_bytes(), 64u);
+  EXPECT_EQ(server.used_bytes(), kDatabaseHeaderBytes + 64);
 
   const auto tcp = ConnectOk(server, FabricKind::kTcp);
   EXPECT_EQ(tcp->fabric().kind(), FabricKind::kTcp);
@@ -99,13 +100,13 @@ TEST(NodeServerTest, DeadClientsLeaveNothing) {
     ASSERT_OK(client.PutManifest(1, "m", {extent.Sub(0, 4096)}));
     client.Grant(1 << 20);
   }
-  EXPECT_EQ(server.used_bytes(), uint64_t{2} << 20);
+  EXPECT_EQ(server.used_bytes(), kDatabaseHeaderBytes + (uint64_t{2} << 20));
   const auto other = ConnectOk(server, FabricKind::kTcp);
   TestClient successor(&other->rpc());
   EXPECT_TRUE(successor.Open("a").IsBusy());
   connection.reset();
   EXPECT_TRUE(Eventually([&] { return successor.Open("a").ok(); }));
-  EXPECT_EQ(server.used_bytes(), 4096u);
+  EXPECT_EQ(server.used_bytes(), kDatabaseHeaderBytes + 4096);
   EXPECT_EQ(successor.opened().manifest, "m");
   EXPECT_OK(server.node().databases().CheckInvariants());
 }

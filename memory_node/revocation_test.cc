@@ -13,6 +13,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "port/mutex.h"
+#include "util/rpc/database_header.h"
 
 namespace dlsm {
 namespace {
@@ -90,7 +91,8 @@ class RevocationTest : public testing::TestWithParam<FabricKind> {
     const Status usable = GetParam() == FabricKind::kVerbs ? CheckVerbsDevice({}) : Status::OK();
     if (!usable.ok()) GTEST_SKIP() << usable.ToString();
     NodeServerOptions options = TestServer::SmallOptions();
-    options.bytes = kExtentBytes;  // So whoever is granted memory next gets the same.
+    // So whoever is granted memory next gets the same.
+    options.bytes = kExtentBytes + 2 * kDatabaseHeaderBytes;
     options.fabric = GetParam();
     options.node.lease = kLease;
     options.node.grace = kGrace;
@@ -149,6 +151,7 @@ TEST_P(RevocationTest, TheLeaseEndsUnderAWriter) {
   const auto connection = Connect();
   TestClient client(&connection->rpc());
   ASSERT_OK(client.Open("old"));
+  ASSERT_OK(client.PutManifest(1, "m", {}));  // So its header stays.
   const RemoteSpan extent = client.Grant(kExtentBytes);
   const auto other = Connect();
   TestClient heir(&other->rpc());
@@ -172,6 +175,7 @@ TEST_P(RevocationTest, AClientComesBackTooLate) {
   auto connection = Connect();
   TestClient client(&connection->rpc());
   ASSERT_OK(client.Open("old"));
+  ASSERT_OK(client.PutManifest(1, "m", {}));  // So its header stays.
   const RemoteSpan extent = client.Grant(kExtentBytes);
   // The fabric outlives its control connection here: as if only that had been lost.
   const FabricPeer peer = connection->peer();
@@ -200,7 +204,7 @@ TEST_P(RevocationTest, ACloseEndsTheAccess) {
   Zombie zombie(&connection->fabric(), extent.Sub(512 << 10, 512 << 10), 'z');
   ASSERT_TRUE(Eventually([&] { return zombie.writes() > 0; }));
   ASSERT_OK(client.Close());
-  EXPECT_EQ(node().Statistics().used_bytes, 4096u);
+  EXPECT_EQ(node().Statistics().used_bytes, kDatabaseHeaderBytes + 4096);
   EXPECT_TRUE(Eventually([&] { return zombie.failures() > 0; }));
   const auto other = Connect();
   TestClient next(&other->rpc());
@@ -222,8 +226,8 @@ TEST_P(RevocationTest, UnconfirmedMemoryIsQuarantined) {
   const RemoteSpan extent = client.Grant(kExtentBytes);
   ASSERT_OK(client.PutManifest(1, "m", {extent.Sub(0, 4096)}));
   ASSERT_OK(client.Close());  // Its part is done.
-  EXPECT_EQ(node().quarantined_bytes(), kExtentBytes);
-  EXPECT_EQ(node().Statistics().used_bytes, kExtentBytes);
+  EXPECT_EQ(node().quarantined_bytes(), kDatabaseHeaderBytes + kExtentBytes);
+  EXPECT_EQ(node().Statistics().used_bytes, kDatabaseHeaderBytes + kExtentBytes);
   EXPECT_GT(node().revocations().failures, 0u);
   EXPECT_EQ(node().revocations().pending, 1u);
   EXPECT_OK(node().databases().CheckInvariants());
@@ -238,7 +242,7 @@ TEST_P(RevocationTest, UnconfirmedMemoryIsQuarantined) {
   }
   EXPECT_TRUE(Eventually([&] { return next.Open("old", false).ok(); }));
   EXPECT_EQ(node().quarantined_bytes(), 0u);
-  EXPECT_EQ(node().Statistics().used_bytes, 4096u);
+  EXPECT_EQ(node().Statistics().used_bytes, kDatabaseHeaderBytes + 4096);
   EXPECT_EQ(node().revocations().pending, 0u);
   EXPECT_OK(node().databases().CheckInvariants());
   // What the test lent goes before the server.

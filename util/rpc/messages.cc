@@ -123,6 +123,7 @@ std::string OpenDatabaseReply::Encode() const {
   PutFixed64(&bytes, lease_ms);
   PutFixed64(&bytes, manifest_version);
   PutLengthPrefixed(&bytes, manifest);
+  PutSpan(&bytes, header);
   return bytes;
 }
 
@@ -133,6 +134,7 @@ Status OpenDatabaseReply::Decode(const Slice& bytes) {
       .Fixed64(&lease_ms)
       .Fixed64(&manifest_version)
       .String(&manifest)
+      .Span(&header)
       .Finish("reply to open a database");
 }
 

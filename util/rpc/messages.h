@@ -32,6 +32,7 @@ struct OpenDatabaseReply {
   uint64_t lease_ms = 0;          // Any call with the session renews it.
   uint64_t manifest_version = 0;  // 0: none was ever put.
   std::string manifest;
+  RemoteSpan header;  // See util/rpc/database_header.h.
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

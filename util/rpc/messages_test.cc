@@ -53,6 +53,7 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   opened.lease_ms = 10000;
   opened.manifest_version = 7;
   opened.manifest = "manifest";
+  opened.header = Span(640, 4096);
   CheckMessage(opened);
   HeartbeatRequest beat;
   beat.session = SessionId{5};
