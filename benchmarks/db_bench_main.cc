@@ -58,6 +58,7 @@ DEFINE_string(db, "",
 DEFINE_bool(use_existing_db, false,
             "Open the database that is there, and leave it; fill workloads "
             "are skipped");
+DEFINE_bool(take_over, false, "dlsm: open it although another process has it open");
 DEFINE_string(history, "",
               "With --use_existing_db: the write workloads that an earlier run with the "
               "same flags did, so that verify knows what must be there");
@@ -330,6 +331,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->max_size_amplification_percent = FLAGS_max_size_amplification_percent;
   options->block_based = format == 1;
   options->compaction_place = place;
+  options->take_over = FLAGS_take_over;
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
   options->rpc_transport = FLAGS_rpc_transport;

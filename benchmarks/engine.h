@@ -49,6 +49,7 @@ struct EngineOptions {
 
   bool block_based = false;
   size_t compaction_place = 0;  // A CompactionPlace.
+  bool take_over = false;
   std::string fabric;
   std::string rdma_device;
   std::string rpc_transport;

@@ -241,6 +241,7 @@ class DlsmEngine : public Engine {
   }
 
   void SetPlace(const EngineOptions& options) {
+    options_.take_over = options.take_over;
     options_.fabric = options.fabric;
     options_.rdma_device = options.rdma_device;
     options_.rpc_transport = options.rpc_transport;

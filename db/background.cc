@@ -60,6 +60,7 @@ Background::Background(const Config& config, const Parts& parts,
       scheduler_(parts.scheduler),
       budget_(parts.budget),
       signal_(parts.signal),
+      fence_(parts.fence),
       statistics_(parts.statistics),
       new_table_number_([tree = parts.tree] { return tree->NewTableNumber(); }),
       traffic_(parts.tree->views().Current()->version->levels().size()),
@@ -156,6 +157,7 @@ void Background::LimitLevel0Merges(size_t tables) {
 void Background::NoteOutcome(Failures Background::*failures, const Status& status) {
   // Work that was cancelled because the database closes has not failed.
   if (status.IsAborted() && stopping_.load(std::memory_order_acquire)) return;
+  if (status.IsIOFenced()) fence_->Raise(status);
   bool first_failure;
   {
     port::MutexLock lock(mutex_);
@@ -173,7 +175,7 @@ void Background::NoteOutcome(Failures Background::*failures, const Status& statu
   }
   if (!status.ok()) {
     gate_->NoteError(status);
-    if (first_failure)
+    if (first_failure && !fence_->raised())
       Log().error("background work failed, to be tried again: {}", status.ToString());
   }
 }
@@ -197,7 +199,7 @@ bool Background::FlushOne(Clock::time_point* due) {
   if (!flush_hint_.exchange(false, std::memory_order_acq_rel)) return false;
   {
     port::MutexLock lock(mutex_);
-    if (stopping_.load(std::memory_order_acquire) || !tree_->HasMemtableToFlush()) return false;
+    if (Ended() || !tree_->HasMemtableToFlush()) return false;
     if (flush_failures_.count > 0 && Clock::now() < flush_failures_.retry_at) {
       *due = std::min(*due, flush_failures_.retry_at);
       flush_hint_.store(true, std::memory_order_release);
@@ -254,7 +256,7 @@ Status Background::Flush(bool wait) {
       target_is_empty |= result == Tree::SwitchResult::kNotNeeded;
     }
     Wake();
-    if (!wait) return Status::OK();
+    if (!wait) return fence_->status();
     port::MutexLock lock(mutex_);
     const uint64_t oldest = tree_->Memtables().oldest_number;
     if (oldest > target || (target_is_empty && oldest == target)) return Status::OK();
@@ -314,7 +316,7 @@ bool Background::MergeOne(Clock::time_point* due) {
   std::optional<MergePick> pick;
   {
     port::MutexLock lock(mutex_);
-    if (stopping_.load(std::memory_order_acquire)) return false;
+    if (Ended()) return false;
     if (merge_failures_.count > 0 && Clock::now() < merge_failures_.retry_at) {
       *due = std::min(*due, merge_failures_.retry_at);
       merge_hint_.store(true, std::memory_order_release);
@@ -428,6 +430,7 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
       bool done = false;
       while (!pick.has_value()) {
         if (stopping_.load(std::memory_order_acquire)) return Status::Aborted("closing");
+        if (fence_->raised()) return fence_->status();
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
         if (!adding_guards_) {
           pick = policy_->PickManual(*version, busy_, level, begin, end, &done);
@@ -468,6 +471,7 @@ Status Background::StuckLocked(const Failures& failures) const {
   if (stopping_.load(std::memory_order_acquire)) {
     return Status::Aborted("the database is being closed");
   }
+  if (fence_->raised()) return fence_->status();
   return failures.count >= kFailuresTolerated ? failures.last : Status::OK();
 }
 
@@ -490,7 +494,9 @@ Status Background::WaitIdle() {
 
 // -------- House keeping
 
-void Background::Heartbeat() { NoteOutcome(&Background::house_failures_, SendHeartbeat()); }
+void Background::Heartbeat() {
+  if (!fence_->raised()) NoteOutcome(&Background::house_failures_, SendHeartbeat());
+}
 
 Status Background::SendHeartbeat() {
   HeartbeatRequest request;
@@ -526,6 +532,7 @@ void Background::LookForWornGuards() {
 void Background::KeepHouse() {
   tree_->views().Reclaim();
   LookForWornGuards();
+  if (fence_->raised()) return;
   RemoteMemory& memory = *store_->memory();
   // An error stays with the heartbeat, which meets it too.
   if (memory.queued_free_bytes() > 0) (void)memory.SendFrees();

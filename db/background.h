@@ -4,7 +4,8 @@
 //   memtable full ──Switch──> flush threads ──> level 0 ──policy──> merge threads ──> levels below
 //
 // The threads are those of BackgroundWorkers, which come to all shards of a handle. A job that
-// fails is tried again after a pause; what it left behind has been dropped by then.
+// fails is tried again after a pause; what it left behind has been dropped by then. Nothing is done
+// any more once the fence is raised.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
+#include "db/fence.h"
 #include "db/level_traffic.h"
 #include "db/memtable_budget.h"
 #include "db/merge_job.h"
@@ -58,6 +60,7 @@ class Background {
     MergeScheduler* scheduler;
     MemtableBudget* budget;
     WorkSignal* signal;
+    Fence* fence;
     Statistics* statistics;
   };
   Background(const Config& config, const Parts& parts, std::unique_ptr<MergePolicy> policy);
@@ -110,6 +113,9 @@ class Background {
   Status last_error() const LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Nothing may begin any more.
+  bool Ended() const { return stopping_.load(std::memory_order_acquire) || fence_->raised(); }
+
   // How often a kind of work has failed in a row.
   struct Failures {
     int count = 0;
@@ -157,6 +163,7 @@ class Background {
   MergeScheduler* const scheduler_;
   MemtableBudget* const budget_;
   WorkSignal* const signal_;
+  Fence* const fence_;
   Statistics* const statistics_;
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;

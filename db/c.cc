@@ -367,6 +367,9 @@ void dlsm_options_set_create_if_missing(dlsm_options_t* options, uint8_t value) 
 void dlsm_options_set_error_if_exists(dlsm_options_t* options, uint8_t value) {
   options->options.error_if_exists = value != 0;
 }
+void dlsm_options_set_take_over(dlsm_options_t* options, uint8_t value) {
+  options->options.take_over = value != 0;
+}
 void dlsm_options_set_paranoid_checks(dlsm_options_t* options, uint8_t value) {
   options->options.paranoid_checks = value != 0;
 }

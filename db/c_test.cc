@@ -377,6 +377,7 @@ TEST_F(CTest, ReopensWhatWasClosed) {
   Put("a", "1");
   dlsm_close(db_);
   dlsm_options_set_error_if_exists(options_, 0);
+  dlsm_options_set_take_over(options_, 1);  // From nobody.
   Open();
   EXPECT_EQ(Get("a"), "1");
 }

@@ -17,6 +17,7 @@
 #include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
 #include "db/background_workers.h"
+#include "db/fence.h"
 #include "db/memory_node_link.h"
 #include "db/memtable_budget.h"
 #include "db/memtable_epochs.h"
@@ -107,6 +108,7 @@ class DbImpl final : public DB {
   MergeScheduler scheduler_;  // Of merges that run here.
   MemtableBudget budget_;
   WorkSignal signal_;
+  Fence fence_;
   SnapshotList snapshots_;
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;
   ShardMap map_;

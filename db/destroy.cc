@@ -21,6 +21,7 @@ class Destroyer {
   Destroyer(const Options& options, const std::string& name) : options_(options), name_(name) {
     options_.create_if_missing = false;
     options_.error_if_exists = false;
+    options_.take_over = false;
   }
 
   Status Run() {

@@ -21,9 +21,10 @@ bool WorthWaitingFor(const Status& status, Deadline noticed) {
 
 }  // namespace
 
-MemoryNodeSession::MemoryNodeSession(RpcClient* rpc, OpenDatabaseReply opened,
+MemoryNodeSession::MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatabaseReply opened,
                                      std::chrono::nanoseconds timeout)
     : rpc_(rpc),
+      name_(std::move(name)),
       opened_(std::move(opened)),
       timeout_(timeout),
       manifest_version_(opened_.manifest_version) {}
@@ -39,6 +40,7 @@ Status MemoryNodeSession::Open(const Options& options, const std::string& name, 
   request.name = name;
   request.create_if_missing = options.create_if_missing;
   request.error_if_exists = options.error_if_exists;
+  request.take_over = options.take_over;
   const auto timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   const Deadline deadline = Deadline::In(std::chrono::milliseconds(options.open_timeout_ms));
   const Deadline noticed = Deadline::In(kDisconnectNoticed);
@@ -53,7 +55,35 @@ Status MemoryNodeSession::Open(const Options& options, const std::string& name, 
   DLSM_RETURN_IF_ERROR(status);
   OpenDatabaseReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
-  session->reset(new MemoryNodeSession(rpc, std::move(reply), timeout));
+  session->reset(new MemoryNodeSession(rpc, name, std::move(reply), timeout));
+  return Check((*session)->opened_);
+}
+
+Status MemoryNodeSession::Check(const OpenDatabaseReply& reply) {
+  if (reply.header.bytes == kDatabaseHeaderBytes) return Status::OK();
+  return Status::Corruption("malformed reply to open a database", "its header has another size");
+}
+
+Status MemoryNodeSession::TakeOwnership(QueuePairs* queue_pairs) {
+  QueuePair* queue_pair;
+  DLSM_RETURN_IF_ERROR(queue_pairs->ForThisThread(opened_.header.node, &queue_pair));
+  uint64_t prior = 0;  // The answer below says more of a swap that failed.
+  Ticket ticket{};
+  DLSM_RETURN_IF_ERROR(
+      queue_pair->PostCompareAndSwap(OwnershipWordIn(opened_.header), opened_.ownership_before,
+                                     opened_.ownership_word, &prior, Purpose::kRpc, &ticket));
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(timeout_)));
+  OpenDatabaseRequest request;
+  request.name = name_;
+  request.claimed = opened_.session;
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(
+      rpc_->Call(Method::kOpenDatabase, request.Encode(), &reply_bytes, Deadline::In(timeout_)));
+  OpenDatabaseReply reply;
+  DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+  DLSM_RETURN_IF_ERROR(Check(reply));
+  opened_ = std::move(reply);
+  manifest_version_ = opened_.manifest_version;
   return Status::OK();
 }
 

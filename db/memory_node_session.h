@@ -9,6 +9,8 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/manifest_store.h"
+#include "table/table_reader.h"
+#include "util/rpc/database_header.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
 
@@ -16,16 +18,23 @@ namespace dlsm {
 
 class MemoryNodeSession final : public ManifestStore {
  public:
-  // Opens the database `name`; waits for the lease of a process that has died, not longer than
-  // options.open_timeout_ms. `rpc` outlives the session.
+  // Opens the database `name`, or claims it (options.take_over); waits for the lease of a process
+  // that has died, not longer than options.open_timeout_ms. `rpc` outlives the session.
   static Status Open(const Options& options, const std::string& name, RpcClient* rpc,
                      std::unique_ptr<MemoryNodeSession>* session);
+  // Puts the session's word into the database's header. Busy naming who was faster, if somebody
+  // was. The database may be written only after it, and what the session knows of it before may be
+  // out of date.
+  Status TakeOwnership(QueuePairs* queue_pairs);
   // Destroys a database that is not open. OK if there is none.
   static Status Destroy(const Options& options, const std::string& name, RpcClient* rpc);
   ~MemoryNodeSession() override;
 
   SessionId id() const { return opened_.session; }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(opened_.lease_ms); }
+  // Of the ownership word: larger than that of any owner before.
+  uint32_t epoch() const { return OwnershipWord::Of(opened_.ownership_word).epoch; }
+  const RemoteSpan& header() const { return opened_.header; }
   // As it was when the database was opened; empty for a new one.
   const std::string& manifest() const { return opened_.manifest; }
 
@@ -34,10 +43,13 @@ class MemoryNodeSession final : public ManifestStore {
   Status Close();
 
  private:
-  MemoryNodeSession(RpcClient* rpc, OpenDatabaseReply opened, std::chrono::nanoseconds timeout);
+  MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatabaseReply opened,
+                    std::chrono::nanoseconds timeout);
+  static Status Check(const OpenDatabaseReply& reply);
 
   RpcClient* const rpc_;
-  const OpenDatabaseReply opened_;
+  const std::string name_;
+  OpenDatabaseReply opened_;
   const std::chrono::nanoseconds timeout_;
   uint64_t manifest_version_;
   bool closed_ = false;

@@ -27,6 +27,13 @@ MergeSchedulerOptions ScheduleOf(const Options& options) {
   return schedule;
 }
 
+// As the owner.
+Status OpenSession(const Options& options, const std::string& name, MemoryNodeLink* link,
+                   std::unique_ptr<MemoryNodeSession>* session) {
+  DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(options, name, &link->rpc(), session));
+  return (*session)->TakeOwnership(&link->queue_pairs());
+}
+
 }  // namespace
 
 Status DB::Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
@@ -74,7 +81,7 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
 ShardContext DbImpl::Context() {
   ShardContext context{&options_,         comparator_, filter_policy_, options_.block_cache,
                        statistics_.get(), &snapshots_, &scheduler_,    &budget_,
-                       &signal_};
+                       &signal_,          &fence_};
   if (own_block_cache_ != nullptr) context.block_cache = own_block_cache_.get();
   return context;
 }
@@ -101,7 +108,7 @@ Status DbImpl::OpenShards() {
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions(1);
-  DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(options_, name_, &link->rpc(), &sessions[0]));
+  DLSM_RETURN_IF_ERROR(OpenSession(options_, name_, link, &sessions[0]));
   const bool is_new = sessions[0]->manifest().empty();
   if (is_new) {
     DLSM_RETURN_IF_ERROR(ShardMap::FromOptions(options_, nodes, &map_));
@@ -134,8 +141,7 @@ Status DbImpl::OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSes
     MemoryNodeLink* link;
     DLSM_RETURN_IF_ERROR(LinkTo(map_.nodes[i], &link));
     if (is_new) DLSM_RETURN_IF_ERROR(MemoryNodeSession::Destroy(options, name, &link->rpc()));
-    const Status opened =
-        MemoryNodeSession::Open(options, name, &link->rpc(), &sessions->emplace_back());
+    const Status opened = OpenSession(options, name, link, &sessions->emplace_back());
     if (opened.ok()) continue;
     return Status::FromCode(opened.code(), "shard " + std::to_string(i) + " on memory node " +
                                                link->name() + ": " + opened.message().ToString());

@@ -111,6 +111,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = Memory();
   } else if (name == "dlsm.fabric") {
     *value = Fabric();
+  } else if (name == "dlsm.ownership-epoch") {
+    *value = std::to_string(db_.shards_.front()->epoch());
   } else if (name == "dlsm.metadata-bytes") {
     *value = std::to_string(Sum(&Version::metadata_bytes));
   } else if (name == "dlsm.entries") {

@@ -21,6 +21,7 @@ Shard::Shard(const ShardContext& context, size_t number, size_t at_node, MemoryN
       tables_(TableStoreConfig(), &queue_pairs_, &memory_, context.statistics),
       gate_(std::chrono::milliseconds(context.options->write_stall_timeout_ms),
             context.statistics) {
+  context.fence->Join(&gate_);
   queue_pairs_.Add(link->peer().node, &link->queue_pairs());
 }
 
@@ -111,6 +112,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.scheduler = context_.scheduler;
   parts.budget = context_.budget;
   parts.signal = context_.signal;
+  parts.fence = context_.fence;
   parts.statistics = context_.statistics;
   background_ = std::make_unique<Background>(BackgroundConfig(), parts, NewMergePolicy(options));
   return Status::OK();
@@ -178,7 +180,10 @@ Status Shard::Close(bool put_manifest) {
 }
 
 Status Shard::Named(const Status& status) const {
-  if (status.ok() || !divided_) return status;
+  if (status.ok()) return status;
+  // What the fabric says of access that was taken away is not the cause.
+  if (status.IsIOError() && context_.fence->raised()) return context_.fence->status();
+  if (!divided_) return status;
   return Status::FromCode(status.code(), "shard " + std::to_string(number_) + " on memory node " +
                                              link_->name() + ": " + status.message().ToString());
 }

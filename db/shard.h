@@ -19,6 +19,7 @@
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/background.h"
+#include "db/fence.h"
 #include "db/manifest.h"
 #include "db/memory_node_link.h"
 #include "db/memory_node_session.h"
@@ -47,6 +48,7 @@ struct ShardContext {
   MergeScheduler* scheduler;
   MemtableBudget* budget;
   WorkSignal* signal;
+  Fence* fence;
 };
 
 class Shard {
@@ -76,6 +78,8 @@ class Shard {
   NodeQueuePairs& queue_pairs() { return queue_pairs_; }
   bool started() const { return background_ != nullptr; }
   size_t number() const { return number_; }
+  // Of its ownership.
+  uint32_t epoch() const { return session_->epoch(); }
 
   // Says in an error which shard it is of and where that is, if there are several.
   Status Named(const Status& status) const;

@@ -54,6 +54,13 @@ void StallGate::NoteError(const Status& error) {
   error_ = error;
 }
 
+void StallGate::Refuse(const Status& error) {
+  port::MutexLock lock(mutex_);
+  refusal_ = error;
+  reasons_.fetch_or(kRefusing, std::memory_order_release);
+  changed_.SignalAll();
+}
+
 void StallGate::Shut() {
   port::MutexLock lock(mutex_);
   reasons_.fetch_or(kShut, std::memory_order_release);
@@ -72,6 +79,10 @@ Status StallGate::Wait(bool only_deletes, uint64_t bytes) {
 
 Status StallGate::WaitForOpening(bool only_deletes) {
   if (MayPass(only_deletes)) return Status::OK();
+  if ((reasons_.load(std::memory_order_acquire) & kRefusing) != 0) {
+    port::MutexLock lock(mutex_);
+    return refusal_;
+  }
   const auto started = std::chrono::steady_clock::now();
   const StallReason reason = MainReason(reasons_.load(std::memory_order_relaxed));
   Status status;
@@ -79,8 +90,8 @@ Status StallGate::WaitForOpening(bool only_deletes) {
     port::MutexLock lock(mutex_);
     while (!MayPass(only_deletes)) {
       const auto give_up = std::max(started, last_progress_) + timeout_;
-      const bool shut = (reasons_.load(std::memory_order_relaxed) & kShut) != 0;
-      if (shut || std::chrono::steady_clock::now() >= give_up) {
+      const bool ended = (reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0;
+      if (ended || std::chrono::steady_clock::now() >= give_up) {
         status = GiveUp();
         break;
       }
@@ -99,7 +110,7 @@ Status StallGate::KeepPace(uint64_t bytes) {
   {
     port::MutexLock lock(mutex_);
     while (std::chrono::steady_clock::now() < started + wait) {
-      if ((reasons_.load(std::memory_order_relaxed) & kShut) != 0) {
+      if ((reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0) {
         status = GiveUp();
         break;
       }
@@ -130,6 +141,7 @@ StallTotals StallGate::totals() const {
 
 Status StallGate::GiveUp() const {
   const uint32_t reasons = reasons_.load(std::memory_order_relaxed);
+  if ((reasons & kRefusing) != 0) return refusal_;
   if ((reasons & kShut) != 0) return Status::Aborted("the database is being closed");
   std::string why;
   if ((reasons & Bit(StallReason::kMemory)) != 0) {

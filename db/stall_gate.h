@@ -52,6 +52,8 @@ class StallGate {
   void NoteProgress() LOCKS_EXCLUDED(mutex_);
   // What keeps background work from getting on; forgotten at the next progress.
   void NoteError(const Status& error) LOCKS_EXCLUDED(mutex_);
+  // Nobody may write any more: everybody gets this error, now and always.
+  void Refuse(const Status& error) LOCKS_EXCLUDED(mutex_);
   // The database is closing: everybody leaves with an error.
   void Shut() LOCKS_EXCLUDED(mutex_);
 
@@ -61,6 +63,7 @@ class StallGate {
   static uint32_t Bit(StallReason reason) { return 1u << static_cast<uint32_t>(reason); }
   static constexpr uint32_t kPaced = 1u << static_cast<uint32_t>(StallReason::kSlowed);
   static constexpr uint32_t kShut = 1u << 31;
+  static constexpr uint32_t kRefusing = 1u << 30;
 
   Status Wait(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   Status WaitForOpening(bool only_deletes) LOCKS_EXCLUDED(mutex_);
@@ -79,6 +82,7 @@ class StallGate {
   port::CondVar changed_{mutex_};
   std::chrono::steady_clock::time_point last_progress_ GUARDED_BY(mutex_);
   Status error_ GUARDED_BY(mutex_);
+  Status refusal_ GUARDED_BY(mutex_);  // If kRefusing.
   StallTotals totals_ GUARDED_BY(mutex_);
 };
 

@@ -51,44 +51,41 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   }
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();
+  if (request.claimed != SessionId{}) return ConfirmClaimLocked(peer, request, reply);
   if (cut_off_.contains(peer.connection)) {
     return Status::IOError(
         "the access of this connection to the memory node's memory ended with its last session; "
         "connect again");
   }
+  EndClaimsLocked(peer.connection, request.name);
   DLSM_RETURN_IF_ERROR(CheckOpenableLocked(request));
   SessionId id{};
   DLSM_RETURN_IF_ERROR(NewSessionIdLocked(&id));
   const auto found = databases_.find(request.name);
-  const bool is_new = found == databases_.end();
   std::shared_ptr<Database> opened;
-  if (is_new) {
-    DLSM_RETURN_IF_ERROR(NewDatabaseLocked(request.name, &opened));
-  } else {
+  if (found != databases_.end()) {
     opened = found->second;
+  } else {
+    DLSM_RETURN_IF_ERROR(NewDatabaseLocked(request.name, &opened));
   }
-  Database& database = *opened;
-  database.session = id;
-  database.held = database.live;
   Session session;
   session.database = opened;
   session.client = peer.name;
   if (!peer.data_token.empty()) session.tokens.push_back(peer.data_token);
   session.connection = peer.connection;
   session.ends_at = options_.clock() + options_.lease;
-  sessions_.emplace(id, std::move(session));
-  reply->session = id;
-  reply->existed = !is_new;
-  reply->lease_ms = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
-  reply->manifest_version = database.manifest_version;
-  reply->manifest = database.manifest;
-  reply->header = SpanOf(database.header.begin, kDatabaseHeaderBytes);
-  Log().info("database '{}' is opened by {}", request.name, peer.name);
+  OfferWordLocked(id, &session);
+  const bool contended = ClaimOnLocked(*opened) != nullptr;
+  const Session& made = sessions_.emplace(id, std::move(session)).first->second;
+  if (opened->session == SessionId{} && !contended) {
+    BecomeOwnerLocked(id, opened.get());
+    Log().info("database '{}' is opened by {}", request.name, peer.name);
+  }
+  FillReplyLocked(id, made, reply);
   return Status::OK();
 }
 
-Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) const {
+Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) {
   const auto found = databases_.find(request.name);
   if (found == databases_.end()) {
     if (!request.create_if_missing) {
@@ -106,8 +103,15 @@ Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) co
     return Status::InvalidArgument(
         fmt::format("database '{}' exists (error_if_exists is true)", request.name));
   }
+  FenceLostOwnerLocked(*found->second);
+  if (request.take_over) return Status::OK();
+  if (const Session* const claim = ClaimOnLocked(*found->second); claim != nullptr) {
+    return Status::Busy(
+        fmt::format("database '{}' is being taken over by {}; close it there or wait", request.name,
+                    claim->client));
+  }
   for (const auto& [id, revocation] : revocations_) {
-    if (revocation.database != found->second) continue;
+    if (revocation.database != found->second || !revocation.blocks) continue;
     return Status::TimedOut(fmt::format(
         "database '{}' was open by {}, whose access to its memory is being taken away{}{}; try "
         "again",
@@ -118,8 +122,10 @@ Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) co
   if (holder == SessionId{}) return Status::OK();
   const Session& session = sessions_.at(holder);
   if (session.connected) {
-    return Status::Busy(fmt::format("database '{}' is open by {}; close it there or wait",
-                                    request.name, session.client));
+    return Status::Busy(
+        fmt::format("database '{}' is open by {}; close it there or wait, or take it over "
+                    "(Options::take_over)",
+                    request.name, session.client));
   }
   return Status::TimedOut(
       fmt::format("database '{}' is open by {}, whose connection is lost; its lease ends within "
@@ -165,20 +171,37 @@ Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
                                         SessionMap::iterator* session) {
   EndExpiredSessionsLocked();
   *session = sessions_.find(id);
-  if (*session == sessions_.end()) {
-    return Status::IOError(
-        fmt::format("this handle's session at memory node {} has ended (closed, or silent for more "
-                    "than {:.1f} s); open the database again",
-                    static_cast<uint32_t>(options_.node), Seconds(options_.lease)));
+  if (*session == sessions_.end()) return NoSessionLocked(id);
+  const std::shared_ptr<Database> database = (*session)->second.database;
+  if (database->session != id) {
+    return Status::InvalidArgument(
+        fmt::format("this session has not taken ownership of database '{}' yet", database->name));
   }
-  Session& found = (*session)->second;
-  const bool known = peer.data_token.empty() || std::find(found.tokens.begin(), found.tokens.end(),
-                                                          peer.data_token) != found.tokens.end();
-  if (!known) found.tokens.push_back(peer.data_token);
-  found.connection = peer.connection;
-  found.connected = true;
-  found.ends_at = options_.clock() + options_.lease;
+  FenceLostOwnerLocked(*database);
+  if (database->session != id) return NoSessionLocked(id);
+  RenewLocked(peer, &(*session)->second);
   return Status::OK();
+}
+
+Status DatabaseTable::NoSessionLocked(SessionId id) const {
+  const auto fenced = fenced_.find(id);
+  if (fenced != fenced_.end()) {
+    return Status::IOFenced(fenced->second.why + "; this handle may write no more: close it");
+  }
+  return Status::IOError(
+      fmt::format("this handle's session at memory node {} has ended (closed, or silent for more "
+                  "than {:.1f} s); open the database again",
+                  static_cast<uint32_t>(options_.node), Seconds(options_.lease)));
+}
+
+void DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
+  const bool known = peer.data_token.empty() ||
+                     std::find(session->tokens.begin(), session->tokens.end(), peer.data_token) !=
+                         session->tokens.end();
+  if (!known) session->tokens.push_back(peer.data_token);
+  session->connection = peer.connection;
+  session->connected = true;
+  session->ends_at = options_.clock() + options_.lease;
 }
 
 Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request) {
@@ -192,9 +215,14 @@ Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& req
   {
     const port::MutexLock lock(mutex_);
     SessionMap::iterator session;
-    DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+    const Status found = FindSessionLocked(peer, request.session, &session);
+    const bool is_claim = found.IsInvalidArgument() && session != sessions_.end();
+    if (!found.ok() && !is_claim) {
+      LetGoLocked(request.session, peer.connection);
+      return found;
+    }
     Log().info("database '{}' is closed", session->second.database->name);
-    EndSessionLocked(session, /*closed=*/true, &done);
+    EndSessionLocked(session, End::kClosed, &done);
   }
   if (done) done();
   return Status::OK();
@@ -209,6 +237,7 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
     session.ends_at = std::min(session.ends_at, grace_end);
   }
   cut_off_.erase(peer.connection);
+  LetGoLocked(SessionId{}, peer.connection);
   // Nobody is left to take the answer, and with it the outputs.
   for (const auto& [key, merge] : merges_) {
     if (merge->connection == peer.connection) {
@@ -224,6 +253,7 @@ void DatabaseTable::EndExpiredSessions() {
 
 void DatabaseTable::EndExpiredSessionsLocked() {
   const Clock::time_point now = options_.clock();
+  std::erase_if(fenced_, [now](const auto& each) { return each.second.forget_at <= now; });
   for (auto next = sessions_.begin(); next != sessions_.end();) {
     if (now < next->second.ends_at) {
       ++next;
@@ -233,44 +263,65 @@ void DatabaseTable::EndExpiredSessionsLocked() {
                next->second.database->name,
                next->second.connected ? "its lease ran out" : "its connection is lost");
     std::function<void()> nobody_waits;
-    next = EndSessionLocked(next, /*closed=*/false, &nobody_waits);
+    next = EndSessionLocked(next, End::kExpired, &nobody_waits);
   }
 }
 
 // Takes *done over if it is to be called later.
 DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::iterator session,
-                                                                    bool closed,
+                                                                    End how,
                                                                     std::function<void()>* done) {
+  const SessionId id = session->first;
   for (const auto& [key, merge] : merges_) {
-    if (merge->session == session->first) merge->cancelled.store(true, std::memory_order_relaxed);
+    if (merge->session == id) merge->cancelled.store(true, std::memory_order_relaxed);
   }
   const std::shared_ptr<Database> database = session->second.database;
-  ByteRanges held = std::exchange(database->held, ByteRanges());
-  held.Add(database->header);  // The client reaches it as well.
-  std::vector<std::string> tokens = TokensToRevokeLocked(session->second, closed);
-  if (tokens.empty()) {
-    ReleaseLocked(*database, std::move(held));
-  } else {
-    database->fenced = std::move(held);
-    if (session->second.connected) cut_off_.insert(session->second.connection);
-    const uint64_t id = next_revocation_++;
-    revocations_.emplace(
-        id, Revocation{database, session->second.client, Status::OK(), std::exchange(*done, {})});
-    options_.revoker->Revoke(std::move(tokens),
-                             [this, id](const Status& status) { AccessRevoked(id, status); });
+  Revocation revocation;
+  const bool owner = database->session == id;
+  if (owner) {
+    revocation.fenced = std::exchange(database->held, ByteRanges());
+    if (how == End::kFenced) revocation.fenced.Add(database->live);
+    database->session = SessionId{};
   }
-  database->session = SessionId{};
-  if (database->manifest_version == 0) DropDatabaseLocked(database);
-  return sessions_.erase(session);
+  revocation.fenced.Add(database->header);  // The client reaches it as well.
+  std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);
+  // A claim holds nothing; the client's swap has ended before it could close.
+  if (!owner && how == End::kClosed) tokens.clear();
+  revocation.cut_off = tokens.empty();
+  revocation.let_go =
+      how != End::kFenced || !options_.clients_map_memory || !session->second.connected;
+  revocation.blocks = how != End::kFenced;
+  revocation.database = database;
+  revocation.session = id;
+  revocation.client = session->second.client;
+  revocation.connection = session->second.connection;
+  const bool connected = session->second.connected;
+  const auto next = sessions_.erase(session);
+  const auto begun = revocations_.emplace(next_revocation_++, std::move(revocation)).first;
+  if (tokens.empty()) {
+    EndRevocationLocked(begun);
+  } else {
+    if (connected) cut_off_.insert(begun->second.connection);
+    begun->second.done = std::exchange(*done, {});
+    options_.revoker->Revoke(
+        std::move(tokens),
+        [this, number = begun->first](const Status& status) { AccessRevoked(number, status); });
+  }
+  const bool wanted = database->session != SessionId{} || ClaimOnLocked(*database) != nullptr;
+  if (!wanted && database->manifest_version == 0) DropDatabaseLocked(database);
+  return next;
 }
 
 std::vector<std::string> DatabaseTable::TokensToRevokeLocked(const Session& session,
-                                                             bool closed) const {
+                                                             End how) const {
   if (options_.revoker == nullptr) return {};
   std::vector<std::string> tokens = session.tokens;
-  if (!closed) return tokens;
+  if (how == End::kExpired) return tokens;
   for (const auto& [id, other] : sessions_) {
     if (&other == &session) continue;
+    // A client that takes over from itself keeps its access; one from which another takes over
+    // does not, whatever else it has open.
+    if (how == End::kFenced && other.database != session.database) continue;
     std::erase_if(tokens, [&other = other](const std::string& token) {
       return std::find(other.tokens.begin(), other.tokens.end(), token) != other.tokens.end();
     });
@@ -278,34 +329,44 @@ std::vector<std::string> DatabaseTable::TokensToRevokeLocked(const Session& sess
   return tokens;
 }
 
-void DatabaseTable::AccessRevoked(uint64_t id, const Status& status) {
+void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
   std::function<void()> done;
   {
     const port::MutexLock lock(mutex_);
-    const auto found = revocations_.find(id);
+    const auto found = revocations_.find(number);
     assert(found != revocations_.end());
     Revocation& revocation = found->second;
-    Database& database = *revocation.database;
     done = std::exchange(revocation.done, {});
     if (status.ok()) {
       if (!revocation.failure.ok()) {
-        Log().info("{} bytes of database '{}' are in quarantine no more", database.fenced.bytes(),
-                   database.name);
+        Log().info("{} bytes of database '{}' are in quarantine no more", revocation.fenced.bytes(),
+                   revocation.database->name);
       }
-      ReleaseLocked(database, std::exchange(database.fenced, ByteRanges()));
-      revocations_.erase(found);
+      revocation.failure = Status::OK();
+      revocation.cut_off = true;
+      EndRevocationLocked(found);
     } else {
       if (revocation.failure.ok() && !status.IsAborted()) {
         Log().error(
             "{} bytes of database '{}' are in quarantine, because the access of {} to them could "
             "not be taken away: {}; it is tried again, and they are not used before that has "
             "succeeded",
-            database.fenced.bytes(), database.name, revocation.client, status.ToString());
+            revocation.fenced.bytes(), revocation.database->name, revocation.client,
+            status.ToString());
       }
       revocation.failure = status;
     }
   }
   if (done) done();
+}
+
+// Unless there is something left to wait for.
+void DatabaseTable::EndRevocationLocked(RevocationMap::iterator revocation) {
+  if (!revocation->second.cut_off || !revocation->second.let_go) return;
+  const std::shared_ptr<Database> database = revocation->second.database;
+  ByteRanges fenced = std::move(revocation->second.fenced);
+  revocations_.erase(revocation);
+  ReleaseLocked(*database, std::move(fenced));
 }
 
 // ---- Memory
@@ -422,7 +483,9 @@ void DatabaseTable::ReleaseLocked(const Database& database, ByteRanges candidate
   candidates.Remove(database.header);
   candidates.Remove(database.held);
   candidates.Remove(database.live);
-  candidates.Remove(database.fenced);
+  for (const auto& [number, revocation] : revocations_) {
+    if (revocation.database.get() == &database) candidates.Remove(revocation.fenced);
+  }
   for (const auto& [key, merge] : merges_) {
     if (merge->database.get() == &database) candidates.Remove(merge->inputs);
   }
@@ -511,6 +574,7 @@ void DatabaseTable::ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint
 
 Status DatabaseTable::KeepOutputs(Merge* merge) {
   const port::MutexLock lock(mutex_);
+  FenceLostOwnerLocked(*merge->database);
   // Cancelled: the session has ended, or the connection that waits for the answer.
   if (merge->cancelled.load(std::memory_order_relaxed)) {
     return Status::Aborted("the client of this merge has gone");
@@ -538,7 +602,9 @@ ListDatabasesReply DatabaseTable::List() const {
   for (const auto& [name, database] : databases_) {
     ByteRanges kept = database->held;
     kept.Add(database->live);
-    kept.Add(database->fenced);
+    for (const auto& [number, revocation] : revocations_) {
+      if (revocation.database == database) kept.Add(revocation.fenced);
+    }
     kept.Add(database->header);
     reply.databases.push_back({name, kept.bytes(), database->session != SessionId{}});
   }
@@ -563,9 +629,14 @@ uint64_t DatabaseTable::quarantined_bytes() const {
   const port::MutexLock lock(mutex_);
   uint64_t bytes = 0;
   for (const auto& [id, revocation] : revocations_) {
-    if (!revocation.failure.ok()) bytes += revocation.database->fenced.bytes();
+    if (!revocation.failure.ok()) bytes += revocation.fenced.bytes();
   }
   return bytes;
+}
+
+uint64_t DatabaseTable::take_overs() const {
+  const port::MutexLock lock(mutex_);
+  return take_overs_;
 }
 
 Status DatabaseTable::CheckInvariants() const {
@@ -582,7 +653,7 @@ Status DatabaseTable::CheckInvariants() const {
     ranges.Add(database->header);
   }
   for (const auto& [id, revocation] : revocations_) {
-    owned[revocation.database.get()].Add(revocation.database->fenced);
+    owned[revocation.database.get()].Add(revocation.fenced);
   }
   uint64_t bytes = 0;
   for (const auto& [key, merge] : merges_) {

@@ -19,7 +19,21 @@
 //   the end of a session       turns all of its `held` into `fenced`
 //   a confirmed revocation     of the client's access ends `fenced`; one that fails is tried again,
 //                              and the bytes are quarantined until then
+//   a take-over                ends a session, too; what is live is then fenced as well, for the
+//                              former owner may go on reading. Where clients map the region, its
+//                              bytes stay fenced until it has let go: its connection is gone, or it
+//                              has closed the database
 //   the end of a merge         ends `in use`; its outputs are held if its session still exists
+//
+// Who owns a database is the ownership word in its header (util/rpc/database_header.h):
+//
+// 1. Open() says which word the session is to put in place of which. If the database is open and is
+//    to be taken over, the session is a claim: it can do nothing yet.
+// 2. The client swaps the words, if it can.
+// 3. It opens again with `claimed`. If its word is there, it is the owner; whoever was is fenced.
+//
+// Each call of a session looks at the word first, in FindSessionLocked(): so from step 2 on, which
+// no memory node has to notice, the former owner can neither allocate, free nor put a manifest.
 //
 // A session ends when it is closed, when its lease runs out, or when it has had no connection for
 // the grace period. The next session of a database starts by holding what is live, once nothing of
@@ -67,6 +81,8 @@ struct DatabaseTableOptions {
   // What to do when it is full, besides deleting data; for messages.
   std::string full_remedy = "start Server with more memory";
   std::function<Clock::time_point()> clock = [] { return Clock::now(); };
+  // Clients address the region themselves: that cannot be taken from them.
+  bool clients_map_memory = false;
   // Takes access away, and tells the outcome later, from another thread; outlives the table. Null
   // where clients reach nothing that could be taken away.
   AccessRevoker* revoker = nullptr;
@@ -81,13 +97,13 @@ class DatabaseTable {
   // All MergeHolds are gone.
   ~DatabaseTable();
 
-  // Busy if a session that has a connection has it open; TimedOut if one without has, which will
-  // come back or end within the grace period, or if the access of the last one's client is just
-  // being taken away. IOError if that of this peer has been.
+  // Unless it is to be taken over: Busy if a session that has a connection has it open; TimedOut if
+  // one without has, which will come back or end within the grace period, or if the access of the
+  // last one's client is just being taken away. IOError if that of this peer has been.
   Status Open(const RpcPeer& peer, const OpenDatabaseRequest& request, OpenDatabaseReply* reply);
 
   // These renew the lease of the session and tie it to the peer's connection. IOError when there is
-  // no such session (any more).
+  // no such session (any more), IOFenced naming the new owner if the database was taken over.
   Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request);
   Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
   Status Free(const RpcPeer& peer, const FreeRequest& request);
@@ -114,6 +130,8 @@ class DatabaseTable {
   uint64_t FreeBytes() const;
   // What is kept from use because the access of its former client could not be taken away so far.
   uint64_t quarantined_bytes() const;
+  // Databases that were taken over from whoever had them open, so far.
+  uint64_t take_overs() const;
   // Corruption unless every allocated byte has exactly one owner.
   Status CheckInvariants() const;
 
@@ -126,10 +144,9 @@ class DatabaseTable {
     ByteRange header;  // Empty once the database has gone.
     ByteRanges held;
     ByteRanges live;
-    ByteRanges fenced;
     uint64_t manifest_version = 0;  // 0: none was ever put.
     std::string manifest;
-    SessionId session{};  // 0: not open.
+    SessionId session{};  // Its owner's; 0: not open.
   };
 
   struct Session {
@@ -139,14 +156,31 @@ class DatabaseTable {
     uint64_t connection = 0;
     bool connected = true;
     Clock::time_point ends_at;
+    uint64_t word_before = 0;  // Until the client has put `word` in its place.
+    uint64_t word = 0;
   };
+
+  enum class End { kClosed, kExpired, kFenced };
 
   // A session has ended, and its client's access is being taken away.
   struct Revocation {
     std::shared_ptr<Database> database;
+    SessionId session{};
     std::string client;
+    uint64_t connection = 0;
+    bool blocks = true;  // The database is not opened meanwhile.
+    ByteRanges fenced;
+    bool cut_off = false;        // Confirmed, as far as access can be taken away.
+    bool let_go = true;          // By the client, where it cannot.
     Status failure;              // Of the last attempt.
     std::function<void()> done;  // Empty once it has been called.
+  };
+  using RevocationMap = std::map<uint64_t, Revocation>;
+
+  // Why a session is no more, for who asks with it.
+  struct Fenced {
+    Clock::time_point forget_at;
+    std::string why;
   };
 
   struct Merge {
@@ -163,19 +197,41 @@ class DatabaseTable {
 
   Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status CheckOpenableLocked(const OpenDatabaseRequest& request) const
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status CheckOpenableLocked(const OpenDatabaseRequest& request) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NewDatabaseLocked(const std::string& name, std::shared_ptr<Database>* database)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // It has gone: nobody opens it any more.
   void DropDatabaseLocked(const std::shared_ptr<Database>& database)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NewSessionIdLocked(SessionId* id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  SessionMap::iterator EndSessionLocked(SessionMap::iterator session, bool closed,
+  SessionMap::iterator EndSessionLocked(SessionMap::iterator session, End how,
                                         std::function<void()>* done)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<std::string> TokensToRevokeLocked(const Session& session, bool closed) const
+  std::vector<std::string> TokensToRevokeLocked(const Session& session, End how) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRevocationLocked(RevocationMap::iterator revocation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Ownership: database_ownership.cc.
+  uint64_t OwnershipWordLocked(const Database& database) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Says in *session which word it is to put in place of which.
+  void OfferWordLocked(SessionId id, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BecomeOwnerLocked(SessionId id, Database* database) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabaseRequest& request,
+                            OpenDatabaseReply* reply) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FillReplyLocked(SessionId id, const Session& session, OpenDatabaseReply* reply) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the session of an owner whose word has been replaced.
+  void FenceLostOwnerLocked(const Database& database) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const Session* ClaimOnLocked(const Database& database) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Who put this word into the database's header, for people.
+  std::string HolderOfLocked(const Database& database, uint64_t word) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A connection has one claim on a database at a time.
+  void EndClaimsLocked(uint64_t connection, const std::string& name)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LetGoLocked(SessionId session, uint64_t connection) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
   void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -202,7 +258,9 @@ class DatabaseTable {
   std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
   SessionMap sessions_ GUARDED_BY(mutex_);
   std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
-  std::map<uint64_t, Revocation> revocations_ GUARDED_BY(mutex_);
+  RevocationMap revocations_ GUARDED_BY(mutex_);
+  std::map<SessionId, Fenced> fenced_ GUARDED_BY(mutex_);
+  uint64_t take_overs_ GUARDED_BY(mutex_) = 0;
   uint64_t next_revocation_ GUARDED_BY(mutex_) = 0;
   // Connections whose token has been taken away, for as long as they last.
   std::set<uint64_t> cut_off_ GUARDED_BY(mutex_);

@@ -40,6 +40,7 @@ Status StartNode(const EmbeddedNodeOptions& options, std::unique_ptr<MemoryNode>
   node_options.merge_schedule = options.merge_schedule;
   node_options.merge_bytes_per_second = options.merge_bytes_per_second;
   node_options.lease = kLease;
+  node_options.clients_map_memory = true;
   node_options.full_remedy = "set Options::embedded_memory_bytes higher";
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(node_options, std::move(region), node));
   const RegionInfo& info = (*node)->region().info();

@@ -33,6 +33,7 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const Expo
   made.grace = options.grace;
   made.full_remedy = options.full_remedy;
   made.clock = options.clock;
+  made.clients_map_memory = options.clients_map_memory;
   made.revoker = revoker;
   return made;
 }

@@ -39,6 +39,7 @@ struct MemoryNodeOptions {
   std::string secret;
   VerbsOptions verbs;
   std::string full_remedy = "start Server with more memory";
+  bool clients_map_memory = false;
   std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
 };
 
@@ -66,6 +67,7 @@ class MemoryNode final : public RpcHandler {
   uint64_t calls(Method method) const;
   AccessRevoker::Statistics revocations() const { return revoker_.statistics(); }
   uint64_t quarantined_bytes() const { return databases_.quarantined_bytes(); }
+  uint64_t take_overs() const { return databases_.take_overs(); }
 
  private:
   static MergeSchedulerOptions ScheduleOf(const MemoryNodeOptions& options);

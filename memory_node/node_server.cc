@@ -86,6 +86,7 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   MemoryNodeOptions node = options.node;
   node.secret = options.secret;
   node.verbs = options.verbs;
+  node.clients_map_memory = options.fabric == FabricKind::kShm;
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(node, std::move(region), &made->node_));
   DLSM_RETURN_IF_ERROR(TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
                                               &made->order_, &made->fabric_));

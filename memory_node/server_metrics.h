@@ -62,6 +62,8 @@ class ServerMetrics final : public prometheus::Collectable {
     add(MetricType::Gauge, "dlsm_quarantined_bytes",
         "Memory that is not used because the access of its former client was not taken away",
         node_->quarantined_bytes());
+    add(MetricType::Counter, "dlsm_take_overs_total",
+        "Databases that were taken over from whoever had them open", node_->take_overs());
     const VerbsEventCounts events = server_->DeviceEvents();
     add(MetricType::Counter, "dlsm_rdma_device_failures_total", "Failures of the RDMA device",
         events.device_failures);

@@ -16,6 +16,7 @@ const char* CodeName(Status::Code code) {
     case Status::Code::kInvalidArgument:
       return "Invalid argument";
     case Status::Code::kIOError:
+    case Status::Code::kIOFenced:
       return "IO error";
     case Status::Code::kBusy:
       return "Busy";
@@ -27,7 +28,7 @@ const char* CodeName(Status::Code code) {
   return "Unknown";
 }
 
-bool IsKnown(Status::Code code) { return code <= Status::Code::kAborted; }
+bool IsKnown(Status::Code code) { return code <= Status::Code::kIOFenced; }
 
 }  // namespace
 

@@ -117,6 +117,7 @@ void dlsm_options_set_comparator(dlsm_options_t* options, dlsm_comparator_t* com
 void dlsm_options_set_filter_policy(dlsm_options_t* options, dlsm_filterpolicy_t* policy);
 void dlsm_options_set_create_if_missing(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_error_if_exists(dlsm_options_t* options, uint8_t value);
+void dlsm_options_set_take_over(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_paranoid_checks(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_write_buffer_size(dlsm_options_t* options, size_t bytes);
 void dlsm_options_set_max_open_files(dlsm_options_t* options, int value); /* Without effect. */

@@ -80,6 +80,11 @@ struct Options {
   // How long Open() waits for memory nodes, and for the lease of a handle whose process died.
   uint64_t open_timeout_ms = 10000;
 
+  // Opens a database that another process has open, without waiting for that process or its lease.
+  // Its handle can write no more: within a heartbeat (1 s at most) its writes and flushes fail,
+  // naming who took over; what it had not flushed is lost. See README, "Ownership".
+  bool take_over = false;
+
   // -------- Where the tables live.
   // "": embedded if neither `config` nor `memory_nodes` is set, otherwise "shm" where the memory
   // node is on this host and serves it, else "verbs" where it serves that and this machine has an

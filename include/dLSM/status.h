@@ -23,6 +23,7 @@ class [[nodiscard]] Status {
     kBusy = 6,
     kTimedOut = 7,
     kAborted = 8,
+    kIOFenced = 9,
   };
 
   Status() noexcept = default;
@@ -52,6 +53,10 @@ class [[nodiscard]] Status {
   static Status IOError(const Slice& what, const Slice& detail = Slice()) {
     return Status(Code::kIOError, what, detail);
   }
+  // An IOError for good: another process has taken over what this handle wrote to.
+  static Status IOFenced(const Slice& what, const Slice& detail = Slice()) {
+    return Status(Code::kIOFenced, what, detail);
+  }
   // The resource is in use or full for now; the same call may succeed later.
   static Status Busy(const Slice& what, const Slice& detail = Slice()) {
     return Status(Code::kBusy, what, detail);
@@ -71,7 +76,8 @@ class [[nodiscard]] Status {
   bool IsNotSupportedError() const { return code_ == Code::kNotSupported; }
   bool IsNotSupported() const { return code_ == Code::kNotSupported; }
   bool IsInvalidArgument() const { return code_ == Code::kInvalidArgument; }
-  bool IsIOError() const { return code_ == Code::kIOError; }
+  bool IsIOError() const { return code_ == Code::kIOError || IsIOFenced(); }
+  bool IsIOFenced() const { return code_ == Code::kIOFenced; }
   bool IsBusy() const { return code_ == Code::kBusy; }
   bool IsTimedOut() const { return code_ == Code::kTimedOut; }
   bool IsAborted() const { return code_ == Code::kAborted; }

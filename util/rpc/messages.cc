@@ -105,6 +105,8 @@ std::string OpenDatabaseRequest::Encode() const {
   PutLengthPrefixed(&bytes, name);
   PutBool(&bytes, create_if_missing);
   PutBool(&bytes, error_if_exists);
+  PutBool(&bytes, take_over);
+  PutSession(&bytes, claimed);
   return bytes;
 }
 
@@ -113,6 +115,8 @@ Status OpenDatabaseRequest::Decode(const Slice& bytes) {
       .String(&name)
       .Bool(&create_if_missing)
       .Bool(&error_if_exists)
+      .Bool(&take_over)
+      .Session(&claimed)
       .Finish("request to open a database");
 }
 
@@ -124,6 +128,8 @@ std::string OpenDatabaseReply::Encode() const {
   PutFixed64(&bytes, manifest_version);
   PutLengthPrefixed(&bytes, manifest);
   PutSpan(&bytes, header);
+  PutFixed64(&bytes, ownership_before);
+  PutFixed64(&bytes, ownership_word);
   return bytes;
 }
 
@@ -135,6 +141,8 @@ Status OpenDatabaseReply::Decode(const Slice& bytes) {
       .Fixed64(&manifest_version)
       .String(&manifest)
       .Span(&header)
+      .Fixed64(&ownership_before)
+      .Fixed64(&ownership_word)
       .Finish("reply to open a database");
 }
 

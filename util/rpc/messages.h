@@ -21,6 +21,11 @@ struct OpenDatabaseRequest {
   std::string name;
   bool create_if_missing = false;
   bool error_if_exists = false;
+  // From whoever has it open: the session is a claim until its word is in place.
+  bool take_over = false;
+  // Not 0: the session of an earlier reply, whose word the client has put in place. Busy naming who
+  // has it if another word is there.
+  SessionId claimed{};
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);
@@ -33,6 +38,10 @@ struct OpenDatabaseReply {
   uint64_t manifest_version = 0;  // 0: none was ever put.
   std::string manifest;
   RemoteSpan header;  // See util/rpc/database_header.h.
+  // The ownership word as it is, and the one that the client puts in its place. Then it asks again,
+  // with `claimed`: what the database is may be taken from that reply only.
+  uint64_t ownership_before = 0;
+  uint64_t ownership_word = 0;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

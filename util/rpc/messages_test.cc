@@ -46,6 +46,8 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   open.create_if_missing = true;
   CheckMessage(open);
   open.error_if_exists = true;
+  open.take_over = true;
+  open.claimed = SessionId{6};
   CheckMessage(open);
   OpenDatabaseReply opened;
   opened.session = SessionId{0x1122334455667788};
@@ -54,6 +56,8 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   opened.manifest_version = 7;
   opened.manifest = "manifest";
   opened.header = Span(640, 4096);
+  opened.ownership_before = uint64_t{1} << 32;
+  opened.ownership_word = uint64_t{2} << 32 | 5;
   CheckMessage(opened);
   HeartbeatRequest beat;
   beat.session = SessionId{5};

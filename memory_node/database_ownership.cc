@@ -1,0 +1,155 @@
+// Who owns a database: the part of DatabaseTable that is about the word in its header.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cassert>
+#include <utility>
+
+#include "memory_node/database_table.h"
+#include "util/log.h"
+#include "util/rpc/database_header.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// For who asks why its session has ended: so many, and for so many leases.
+constexpr size_t kFencedMax = 10000;
+constexpr int kFencedLeases = 10;
+
+constexpr char kBusyRemedy[] = "; close it there or wait, or take it over again";
+
+}  // namespace
+
+// The client's swap of the words and its call are ordered by the message between them; a swap that
+// no call follows may be seen a little later.
+uint64_t DatabaseTable::OwnershipWordLocked(const Database& database) const {
+  char* const word =
+      options_.memory->At(OwnershipWordIn(SpanOf(database.header.begin, kDatabaseHeaderBytes)));
+  return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word))
+      .load(std::memory_order_acquire);
+}
+
+void DatabaseTable::OfferWordLocked(SessionId id, Session* session) {
+  const Database& database = *session->database;
+  session->word_before = OwnershipWordLocked(database);
+  OwnershipWord word = OwnershipWord::Of(session->word_before);
+  ++word.epoch;
+  // Part of the session's number, which is random, and different from that of each other session.
+  word.tag = static_cast<uint32_t>(id);
+  const auto taken = [&](const OwnershipWord& by) {
+    for (const auto& [other, each] : sessions_) {
+      if (each.database == session->database && each.word == by.bits()) return true;
+    }
+    return by.tag == 0;
+  };
+  while (taken(word)) ++word.tag;
+  session->word = word.bits();
+}
+
+void DatabaseTable::BecomeOwnerLocked(SessionId id, Database* database) {
+  assert(database->session == SessionId{});
+  database->session = id;
+  database->held = database->live;
+}
+
+void DatabaseTable::FillReplyLocked(SessionId id, const Session& session,
+                                    OpenDatabaseReply* reply) const {
+  const Database& database = *session.database;
+  reply->session = id;
+  reply->lease_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
+  reply->header = SpanOf(database.header.begin, kDatabaseHeaderBytes);
+  reply->ownership_before = session.word_before;
+  reply->ownership_word = session.word;
+  reply->existed = database.manifest_version > 0;
+  if (database.session != id) return;
+  reply->manifest_version = database.manifest_version;
+  reply->manifest = database.manifest;
+}
+
+Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabaseRequest& request,
+                                         OpenDatabaseReply* reply) {
+  const auto found = sessions_.find(request.claimed);
+  if (found == sessions_.end()) {
+    const auto fenced = fenced_.find(request.claimed);
+    return fenced == fenced_.end() ? NoSessionLocked(request.claimed)
+                                   : Status::Busy(fenced->second.why + kBusyRemedy);
+  }
+  Session& session = found->second;
+  const std::shared_ptr<Database> database = session.database;
+  const uint64_t word = OwnershipWordLocked(*database);
+  if (word != session.word) {
+    const Status lost = Status::Busy(fmt::format(
+        "database '{}' is open by {}, which took ownership first (epoch {}){}", database->name,
+        HolderOfLocked(*database, word), OwnershipWord::Of(word).epoch, kBusyRemedy));
+    std::function<void()> nobody_waits;
+    EndSessionLocked(found, End::kClosed, &nobody_waits);
+    return lost;
+  }
+  RenewLocked(peer, &session);
+  if (database->session != request.claimed) {
+    FenceLostOwnerLocked(*database);
+    BecomeOwnerLocked(request.claimed, database.get());
+    Log().warn("database '{}' is taken over by {} (epoch {})", database->name, peer.name,
+               OwnershipWord::Of(word).epoch);
+  }
+  FillReplyLocked(request.claimed, session, reply);
+  return Status::OK();
+}
+
+void DatabaseTable::FenceLostOwnerLocked(const Database& database) {
+  if (database.session == SessionId{}) return;
+  const auto owner = sessions_.find(database.session);
+  assert(owner != sessions_.end());
+  const uint64_t word = OwnershipWordLocked(database);
+  if (word == owner->second.word || word == owner->second.word_before) return;
+  const std::string why =
+      fmt::format("fenced: ownership of database '{}' was taken by {} (epoch {})", database.name,
+                  HolderOfLocked(database, word), OwnershipWord::Of(word).epoch);
+  Log().warn("the session of {} with database '{}' has ended: ownership was taken by {}",
+             owner->second.client, database.name, HolderOfLocked(database, word));
+  if (fenced_.size() >= kFencedMax) fenced_.erase(fenced_.begin());
+  fenced_[owner->first] = Fenced{options_.clock() + kFencedLeases * options_.lease, why};
+  ++take_overs_;
+  std::function<void()> nobody_waits;
+  EndSessionLocked(owner, End::kFenced, &nobody_waits);
+}
+
+const DatabaseTable::Session* DatabaseTable::ClaimOnLocked(const Database& database) const {
+  for (const auto& [id, session] : sessions_) {
+    if (session.database.get() == &database && id != database.session) return &session;
+  }
+  return nullptr;
+}
+
+std::string DatabaseTable::HolderOfLocked(const Database& database, uint64_t word) const {
+  for (const auto& [id, session] : sessions_) {
+    if (session.database.get() == &database && session.word == word) return session.client;
+  }
+  return "a client that has gone since";
+}
+
+void DatabaseTable::EndClaimsLocked(uint64_t connection, const std::string& name) {
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    const Session& session = next->second;
+    const bool ends = session.connection == connection && session.database->name == name &&
+                      session.database->session != next->first;
+    std::function<void()> nobody_waits;
+    next = ends ? EndSessionLocked(next, End::kClosed, &nobody_waits) : std::next(next);
+  }
+}
+
+// By the client of a session that was ended, or, without a session, of those of a connection.
+void DatabaseTable::LetGoLocked(SessionId session, uint64_t connection) {
+  for (auto next = revocations_.begin(); next != revocations_.end();) {
+    const auto each = next++;
+    const bool concerned = session != SessionId{} ? each->second.session == session
+                                                  : each->second.connection == connection;
+    if (!concerned) continue;
+    each->second.let_go = true;
+    EndRevocationLocked(each);
+  }
+}
+
+}  // namespace dlsm
