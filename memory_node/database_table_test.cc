@@ -312,7 +312,8 @@ TEST_F(DatabaseTableTest, EachDatabaseHasAHeader) {
   const RemoteSpan before = a.header;
   ASSERT_OK(Open("a", 1, &a));
   EXPECT_EQ(a.header, before);
-  EXPECT_EQ(header[kPublicationsOffset], 'a') << "whoever has it open next sees what the last one left";
+  EXPECT_EQ(header[kPublicationsOffset], 'a')
+      << "whoever has it open next sees what the last one left";
   ASSERT_OK(Close(a.session));
   ASSERT_OK(Close(b.session));  // It was never made.
   ASSERT_OK(Destroy("a"));
