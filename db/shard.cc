@@ -54,6 +54,7 @@ RemoteMemory::Config Shard::RemoteMemoryConfig() const {
   const Options& options = *context_.options;
   uint64_t capacity = 0;
   for (const RegionInfo& region : link_->peer().regions) capacity += region.bytes;
+  if (session_->quota_bytes() > 0) capacity = std::min(capacity, session_->quota_bytes());
   // Of what the shards at this memory node have together, an equal part.
   capacity /= at_node_;
   RemoteMemory::Config config;

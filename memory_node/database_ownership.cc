@@ -37,14 +37,15 @@ void DatabaseTable::OfferWordLocked(SessionId id, Session* session) {
   ++word.epoch;
   // Part of the session's number, which is random, and different from that of each other session.
   word.tag = static_cast<uint32_t>(id);
-  const auto taken = [&](const OwnershipWord& by) {
-    for (const auto& [other, each] : sessions_) {
-      if (each.database == session->database && each.word == by.bits()) return true;
-    }
-    return by.tag == 0;
-  };
-  while (taken(word)) ++word.tag;
+  while (word.tag == 0 || IsOfferedLocked(database, word.bits())) ++word.tag;
   session->word = word.bits();
+}
+
+bool DatabaseTable::IsOfferedLocked(const Database& database, uint64_t word) const {
+  for (const auto& [id, session] : sessions_) {
+    if (session.database.get() == &database && session.word == word) return true;
+  }
+  return false;
 }
 
 void DatabaseTable::BecomeOwnerLocked(SessionId id, Database* database) {
@@ -62,6 +63,7 @@ void DatabaseTable::FillReplyLocked(SessionId id, const Session& session,
   reply->header = SpanOf(database.header.begin, kDatabaseHeaderBytes);
   reply->ownership_before = session.word_before;
   reply->ownership_word = session.word;
+  reply->quota_bytes = quotas_.Of(Quotas::OwnerOf(database.name));
   reply->existed = database.manifest_version > 0;
   if (database.session != id) return;
   reply->manifest_version = database.manifest_version;

@@ -34,7 +34,9 @@ uint64_t DefaultMergeReserve(uint64_t capacity_bytes) {
 }
 
 DatabaseTable::DatabaseTable(DatabaseTableOptions options)
-    : options_(std::move(options)), allocator_(options_.capacity_bytes) {}
+    : options_(std::move(options)),
+      allocator_(options_.capacity_bytes),
+      quotas_(options_.database_quota_bytes) {}
 
 DatabaseTable::~DatabaseTable() {
   const port::MutexLock lock(mutex_);
@@ -135,18 +137,21 @@ Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) {
 
 Status DatabaseTable::NewDatabaseLocked(const std::string& name,
                                         std::shared_ptr<Database>* database) {
+  auto made = std::make_shared<Database>();
+  made->name = name;
+  if (QuotaLeftLocked(*made, /*for_merges=*/false) < kDatabaseHeaderBytes) {
+    return OverQuotaLocked(*made, kDatabaseHeaderBytes);
+  }
   uint64_t offset = 0;
   const uint64_t usable = GrantableLocked();
-  if (usable < kDatabaseHeaderBytes || !allocator_.Allocate(kDatabaseHeaderBytes, &offset)) {
+  if (usable < kDatabaseHeaderBytes || !AllocateLocked(made.get(), kDatabaseHeaderBytes, &offset)) {
     const Status full = FullLocked(kDatabaseHeaderBytes, usable);
     return Status::FromCode(full.code(), fmt::format("no room for another database: {}",
                                                      full.message().ToStringView()));
   }
   std::memset(options_.memory->At(SpanOf(offset, kDatabaseHeaderBytes)), 0, kDatabaseHeaderBytes);
-  *database = std::make_shared<Database>();
-  (*database)->name = name;
-  (*database)->header = {offset, offset + kDatabaseHeaderBytes};
-  databases_.emplace(name, *database);
+  made->header = {offset, offset + kDatabaseHeaderBytes};
+  *database = databases_.emplace(name, std::move(made)).first->second;
   return Status::OK();
 }
 
@@ -154,7 +159,7 @@ void DatabaseTable::DropDatabaseLocked(const std::shared_ptr<Database>& database
   databases_.erase(database->name);
   ByteRanges rest = std::exchange(database->live, ByteRanges());
   rest.Add(std::exchange(database->header, ByteRange()));
-  ReleaseLocked(*database, std::move(rest));
+  ReleaseLocked(database.get(), std::move(rest));
 }
 
 Status DatabaseTable::NewSessionIdLocked(SessionId* id) const {
@@ -366,7 +371,7 @@ void DatabaseTable::EndRevocationLocked(RevocationMap::iterator revocation) {
   const std::shared_ptr<Database> database = revocation->second.database;
   ByteRanges fenced = std::move(revocation->second.fenced);
   revocations_.erase(revocation);
-  ReleaseLocked(*database, std::move(fenced));
+  ReleaseLocked(database.get(), std::move(fenced));
 }
 
 // ---- Memory
@@ -398,17 +403,22 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   const port::MutexLock lock(mutex_);
   SessionMap::iterator session;
   DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
-  const uint64_t usable = GrantableLocked() / kExtentAlignment * kExtentAlignment;
+  Database* const database = session->second.database.get();
   const uint64_t least = std::max<uint64_t>(request.bytes_min, 1);
-  if (least > usable) return FullLocked(least, usable);
+  const uint64_t quota_left = QuotaLeftLocked(*database, /*for_merges=*/false);
+  const uint64_t room = GrantableLocked();
+  const uint64_t usable = std::min(room, quota_left) / kExtentAlignment * kExtentAlignment;
+  if (least > usable) {
+    return quota_left < room ? OverQuotaLocked(*database, least) : FullLocked(least, usable);
+  }
   // Both fit into the region from here on, so rounding up does not overflow.
   uint64_t bytes = RoundUpToExtent(std::min(request.bytes, usable));
   if (bytes > allocator_.largest_free_bytes()) bytes = allocator_.largest_free_bytes();
   uint64_t offset = 0;
-  if (bytes < RoundUpToExtent(least) || !allocator_.Allocate(bytes, &offset)) {
+  if (bytes < RoundUpToExtent(least) || !AllocateLocked(database, bytes, &offset)) {
     return FullLocked(least, usable);
   }
-  session->second.database->held.Add({offset, offset + bytes});
+  database->held.Add({offset, offset + bytes});
   reply->extent = SpanOf(offset, bytes);
   return Status::OK();
 }
@@ -430,7 +440,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
     freed.Add(range);
   }
   database.held.Remove(freed);
-  ReleaseLocked(database, std::move(freed));
+  ReleaseLocked(&database, std::move(freed));
   return Status::OK();
 }
 
@@ -457,7 +467,7 @@ Status DatabaseTable::PutManifest(const RpcPeer& peer, const PutManifestRequest&
   }
   database.manifest_version = request.version;
   database.manifest = request.manifest;
-  ReleaseLocked(database, std::exchange(database.live, std::move(live)));
+  ReleaseLocked(&database, std::exchange(database.live, std::move(live)));
   return Status::OK();
 }
 
@@ -478,21 +488,29 @@ Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
   return Status::OK();
 }
 
-void DatabaseTable::ReleaseLocked(const Database& database, ByteRanges candidates) {
+void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates) {
   if (candidates.empty()) return;
-  candidates.Remove(database.header);
-  candidates.Remove(database.held);
-  candidates.Remove(database.live);
+  candidates.Remove(database->header);
+  candidates.Remove(database->held);
+  candidates.Remove(database->live);
   for (const auto& [number, revocation] : revocations_) {
-    if (revocation.database.get() == &database) candidates.Remove(revocation.fenced);
+    if (revocation.database.get() == database) candidates.Remove(revocation.fenced);
   }
   for (const auto& [key, merge] : merges_) {
-    if (merge->database.get() == &database) candidates.Remove(merge->inputs);
+    if (merge->database.get() == database) candidates.Remove(merge->inputs);
   }
-  FreeRangesLocked(candidates);
+  FreeRangesLocked(database, candidates);
 }
 
-void DatabaseTable::FreeRangesLocked(const ByteRanges& ranges) {
+bool DatabaseTable::AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset) {
+  if (!allocator_.Allocate(bytes, offset)) return false;
+  database->bytes += RoundUpToExtent(std::max<uint64_t>(bytes, 1));
+  return true;
+}
+
+void DatabaseTable::FreeRangesLocked(Database* database, const ByteRanges& ranges) {
+  assert(ranges.bytes() <= database->bytes);
+  database->bytes -= ranges.bytes();
   for (const auto& [begin, end] : ranges.ranges()) {
     const Status status = allocator_.Free(begin, end - begin);
     if (status.ok()) continue;
@@ -555,8 +573,13 @@ void DatabaseTable::CancelMerges() {
 Status DatabaseTable::AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span) {
   const port::MutexLock lock(mutex_);
   uint64_t offset = 0;
-  if (!allocator_.Allocate(bytes, &offset)) return FullLocked(bytes, allocator_.free_bytes());
   const uint64_t rounded = RoundUpToExtent(std::max<uint64_t>(bytes, 1));
+  if (QuotaLeftLocked(*merge->database, /*for_merges=*/true) < rounded) {
+    return OverQuotaLocked(*merge->database, rounded);
+  }
+  if (!AllocateLocked(merge->database.get(), bytes, &offset)) {
+    return FullLocked(bytes, allocator_.free_bytes());
+  }
   merge->outputs.Add({offset, offset + rounded});
   *span = SpanOf(offset, rounded);
   return Status::OK();
@@ -569,7 +592,7 @@ void DatabaseTable::ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint
   ByteRanges rest;
   rest.Add(ByteRange{allocated.offset + kept, allocated.offset + allocated.bytes});
   merge->outputs.Remove(rest);
-  FreeRangesLocked(rest);
+  FreeRangesLocked(merge->database.get(), rest);
 }
 
 Status DatabaseTable::KeepOutputs(Merge* merge) {
@@ -590,8 +613,8 @@ void DatabaseTable::EndMerge(Merge* merge) {
   assert(found != merges_.end());
   const std::unique_ptr<Merge> ended = std::move(found->second);
   merges_.erase(found);
-  FreeRangesLocked(ended->outputs);
-  ReleaseLocked(*ended->database, std::move(ended->inputs));
+  FreeRangesLocked(ended->database.get(), ended->outputs);
+  ReleaseLocked(ended->database.get(), std::move(ended->inputs));
 }
 
 // ---- What there is
@@ -606,7 +629,8 @@ ListDatabasesReply DatabaseTable::List() const {
       if (revocation.database == database) kept.Add(revocation.fenced);
     }
     kept.Add(database->header);
-    reply.databases.push_back({name, kept.bytes(), database->session != SessionId{}});
+    reply.databases.push_back(
+        {name, kept.bytes(), quotas_.Of(Quotas::OwnerOf(name)), database->session != SessionId{}});
   }
   return reply;
 }
@@ -668,6 +692,10 @@ Status DatabaseTable::CheckInvariants() const {
   for (const auto& [database, ranges] : owned) {
     for (const auto& [begin, end] : ranges.ranges()) {
       if (all.Overlaps({begin, end})) return Status::Corruption("two databases own one byte");
+    }
+    if (ranges.bytes() != database->bytes) {
+      return Status::Corruption(fmt::format("database '{}' counts {} bytes and has {}",
+                                            database->name, database->bytes, ranges.bytes()));
     }
     all.Add(ranges);
     bytes += ranges.bytes();

@@ -57,6 +57,7 @@
 #include "memory_node/access_revoker.h"
 #include "memory_node/byte_ranges.h"
 #include "memory_node/own_memory.h"
+#include "memory_node/quotas.h"
 #include "port/mutex.h"
 #include "util/extent_allocator.h"
 #include "util/rpc/messages.h"
@@ -76,6 +77,7 @@ struct DatabaseTableOptions {
   uint64_t capacity_bytes = 0;
   OwnMemory* memory = nullptr;  // The region's bytes; outlives the table.
   uint64_t merge_reserve_bytes = 0;
+  uint64_t database_quota_bytes = 0;  // Of each database that has no quota of its own; 0: none.
   std::chrono::nanoseconds lease = std::chrono::seconds(10);
   std::chrono::nanoseconds grace = std::chrono::seconds(2);
   // What to do when it is full, besides deleting data; for messages.
@@ -115,6 +117,7 @@ class DatabaseTable {
 
   Status Destroy(const DestroyDatabaseRequest& request);
   ListDatabasesReply List() const;
+  Status SetQuota(const RpcPeer& peer, const SetQuotaRequest& request);
 
   // A merge of `inputs`, which the session holds, begins. *hold ends it when it is destroyed.
   Status BeginMerge(const RpcPeer& peer, SessionId session, const std::vector<RemoteSpan>& inputs,
@@ -128,6 +131,8 @@ class DatabaseTable {
   void Describe(NodeStatisticsReply* statistics) const;
   // Of this memory node, what it keeps for merges included.
   uint64_t FreeBytes() const;
+  // The same for the database of this session, which may have a quota.
+  uint64_t FreeBytesFor(SessionId session) const;
   // What is kept from use because the access of its former client could not be taken away so far.
   uint64_t quarantined_bytes() const;
   // Databases that were taken over from whoever had them open, so far.
@@ -141,7 +146,8 @@ class DatabaseTable {
 
   struct Database {
     std::string name;
-    ByteRange header;  // Empty once the database has gone.
+    uint64_t bytes = 0;  // All that is allocated for it.
+    ByteRange header;    // Empty once the database has gone.
     ByteRanges held;
     ByteRanges live;
     uint64_t manifest_version = 0;  // 0: none was ever put.
@@ -217,6 +223,8 @@ class DatabaseTable {
   uint64_t OwnershipWordLocked(const Database& database) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Says in *session which word it is to put in place of which.
   void OfferWordLocked(SessionId id, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsOfferedLocked(const Database& database, uint64_t word) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BecomeOwnerLocked(SessionId id, Database* database) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabaseRequest& request,
                             OpenDatabaseReply* reply) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -236,14 +244,23 @@ class DatabaseTable {
   void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Frees those of `candidates` that `database` has no reason left to keep.
-  void ReleaseLocked(const Database& database, ByteRanges candidates)
+  void ReleaseLocked(Database* database, ByteRanges candidates) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FreeRangesLocked(const ByteRanges& ranges) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeRangesLocked(Database* database, const ByteRanges& ranges)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t GrantableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status FullLocked(uint64_t bytes, uint64_t usable) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Status RangeOf(const RemoteSpan& span, ByteRange* range) const;
   RemoteSpan SpanOf(uint64_t offset, uint64_t bytes) const;
+
+  // Quotas: database_quota.cc.
+  uint64_t OwnedBytesLocked(const std::string& owner) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t QuotaLeftLocked(const Database& database, bool for_merges) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status OverQuotaLocked(const Database& database, uint64_t bytes) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The calls of MergeHold.
   Status AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span);
@@ -261,6 +278,7 @@ class DatabaseTable {
   RevocationMap revocations_ GUARDED_BY(mutex_);
   std::map<SessionId, Fenced> fenced_ GUARDED_BY(mutex_);
   uint64_t take_overs_ GUARDED_BY(mutex_) = 0;
+  Quotas quotas_ GUARDED_BY(mutex_);
   uint64_t next_revocation_ GUARDED_BY(mutex_) = 0;
   // Connections whose token has been taken away, for as long as they last.
   std::set<uint64_t> cut_off_ GUARDED_BY(mutex_);
@@ -281,7 +299,7 @@ class MergeHold {
   Status AllocateOutput(uint64_t bytes, RemoteSpan* span) {
     return table_->AllocateOutput(merge_, bytes, span);
   }
-  uint64_t FreeBytes() const { return table_->FreeBytes(); }
+  uint64_t FreeBytes() const { return table_->FreeBytesFor(merge_->session); }
   // Keeps the first `bytes` of what AllocateOutput() gave; none: frees all of it.
   void ShrinkOutput(const RemoteSpan& allocated, uint64_t bytes) {
     table_->ShrinkOutput(merge_, allocated, bytes);

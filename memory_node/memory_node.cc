@@ -34,6 +34,7 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const Expo
   made.full_remedy = options.full_remedy;
   made.clock = options.clock;
   made.clients_map_memory = options.clients_map_memory;
+  made.database_quota_bytes = options.database_quota_bytes;
   made.revoker = revoker;
   return made;
 }
@@ -136,7 +137,7 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
         DLSM_RETURN_IF_ERROR(databases_.Heartbeat(peer, beat));
         HeartbeatReply beaten;
         beaten.merges = merges_.Load();
-        beaten.free_bytes = databases_.FreeBytes();
+        beaten.free_bytes = databases_.FreeBytesFor(beat.session);
         *reply = beaten.Encode();
         return Status::OK();
       });
@@ -175,6 +176,10 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
             *reply = now.Encode();
             return Status::OK();
           });
+    case Method::kSetQuota:
+      return Answer<SetQuotaRequest>(request, done, [&](const auto& set, std::string*) {
+        return databases_.SetQuota(peer, set);
+      });
   }
   done(Status::NotSupported(fmt::format("memory node {} knows no method {}",
                                         static_cast<uint32_t>(options_.node), number)),

@@ -40,6 +40,7 @@ struct MemoryNodeOptions {
   VerbsOptions verbs;
   std::string full_remedy = "start Server with more memory";
   bool clients_map_memory = false;
+  uint64_t database_quota_bytes = 0;
   std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
 };
 

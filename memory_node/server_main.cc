@@ -37,6 +37,9 @@ DEFINE_string(merge_scheduler, "greedy",
               "spring_and_gear");
 DEFINE_int32(merge_bandwidth_mb, 0, "megabytes of input a second for all merges; 0: no limit");
 DEFINE_int32(merge_threads, 2, "threads that merge tables; 0: compute nodes merge for themselves");
+DEFINE_double(database_quota_gb, 0,
+              "memory that each database may have, unless dlsm_tool quota gives it another quota, "
+              "in GB; may be a fraction; 0: no limit");
 DEFINE_int32(fabric_threads, 1, "threads that answer one-sided requests over tcp");
 DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
 DEFINE_bool(huge_pages, true, "ask for huge pages; without them it works, more slowly");
@@ -56,6 +59,7 @@ constexpr const char* kUsage =
     "  NODEID      the number of this memory node in its cluster\n"
     "Server --help lists the flags.";
 
+constexpr double kGigabytesMax = 1 << 20;
 constexpr double kGigabyte = static_cast<double>(uint64_t{1} << 30);
 
 bool ParseUnsigned(const char* text, uint64_t max, uint64_t* value) {
@@ -124,6 +128,11 @@ Status ParseFlags(NodeServerOptions* options) {
   DLSM_RETURN_IF_ERROR(CheckRange("numa_node", FLAGS_numa_node, -1, 1023));
   DLSM_RETURN_IF_ERROR(CheckRange("metrics_port", FLAGS_metrics_port, 0, 65535));
   DLSM_RETURN_IF_ERROR(CheckRange("status_seconds", FLAGS_status_seconds, 0, 1 << 20));
+  if (!(FLAGS_database_quota_gb >= 0) || FLAGS_database_quota_gb > kGigabytesMax) {
+    return Status::InvalidArgument(fmt::format("--database_quota_gb={} is not from 0 to {}",
+                                               FLAGS_database_quota_gb, kGigabytesMax));
+  }
+  options->node.database_quota_bytes = static_cast<uint64_t>(FLAGS_database_quota_gb * kGigabyte);
   options->fabric = *fabric;
   options->bind_address = FLAGS_bind;
   options->node.merge_threads = FLAGS_merge_threads;

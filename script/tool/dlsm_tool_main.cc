@@ -12,6 +12,7 @@
 #include "script/tool/doctor.h"
 #include "script/tool/merge_schedule.h"
 #include "script/tool/node_use.h"
+#include "script/tool/quota.h"
 #include "script/tool/split_points.h"
 #include "script/tool/tool.h"
 #include "util/fabric/fabric.h"
@@ -39,6 +40,8 @@ DEFINE_uint32(shards, 1,
               "of a database that is made; split-points: how many to find boundaries for");
 DEFINE_string(shard_boundaries_file, "",
               "of a database that is made: a file with a key a line, as split-points writes them");
+DEFINE_string(quota, "",
+              "quota: bytes that --db may have at each memory node, or none; empty: as it is");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
 
 namespace dlsm::tool {
@@ -68,6 +71,9 @@ constexpr const char* kUsageText =
     "  schedule (by itself) shows how the memory nodes schedule the merges of all their "
     "databases,\n"
     "           or sets it with --merge_scheduler and --merge_bandwidth_mb until they end\n"
+    "  quota    (by itself) shows what databases, or --db alone, have at memory nodes and may "
+    "have;\n"
+    "           or sets with --quota what --db may have, until they end\n"
     "  nodes    (by itself) shows what the memory nodes hold and have spent\n"
     "\n"
     "With neither --memory_nodes nor --config the database lives in this process and ends with "
@@ -195,6 +201,22 @@ int ScheduleMain() {
   return status.IsInvalidArgument() ? kUsage : kFailed;
 }
 
+int QuotaMain() {
+  QuotaOptions options;
+  if (!gflags::GetCommandLineFlagInfoOrDie("db").is_default) options.database = FLAGS_db;
+  Status status;
+  if (!FLAGS_quota.empty()) {
+    uint64_t bytes = 0;
+    status = ParseQuota(FLAGS_quota, &bytes);
+    options.bytes = bytes;
+  }
+  if (status.ok()) status = NodesFromFlags(&options.memory_nodes, &options.secret);
+  if (status.ok()) status = ShowQuotas(options, &std::cout);
+  if (status.ok()) return 0;
+  std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+  return status.IsInvalidArgument() ? kUsage : kFailed;
+}
+
 int NodesMain() {
   NodeUseOptions options;
   Status status = NodesFromFlags(&options.memory_nodes, &options.secret);
@@ -216,6 +238,7 @@ int Main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "doctor") return DoctorMain();
   if (argc == 2 && std::string(argv[1]) == "schedule") return ScheduleMain();
   if (argc == 2 && std::string(argv[1]) == "nodes") return NodesMain();
+  if (argc == 2 && std::string(argv[1]) == "quota") return QuotaMain();
 
   std::vector<Verb> verbs;
   ToolOptions options;

@@ -130,6 +130,7 @@ std::string OpenDatabaseReply::Encode() const {
   PutSpan(&bytes, header);
   PutFixed64(&bytes, ownership_before);
   PutFixed64(&bytes, ownership_word);
+  PutFixed64(&bytes, quota_bytes);
   return bytes;
 }
 
@@ -143,6 +144,7 @@ Status OpenDatabaseReply::Decode(const Slice& bytes) {
       .Span(&header)
       .Fixed64(&ownership_before)
       .Fixed64(&ownership_word)
+      .Fixed64(&quota_bytes)
       .Finish("reply to open a database");
 }
 
@@ -244,22 +246,34 @@ std::string ListDatabasesReply::Encode() const {
   for (const Entry& entry : databases) {
     PutLengthPrefixed(&to, entry.name);
     PutFixed64(&to, entry.bytes);
+    PutFixed64(&to, entry.quota_bytes);
     PutBool(&to, entry.open);
   }
   return to;
 }
 
 Status ListDatabasesReply::Decode(const Slice& bytes) {
-  constexpr size_t kEntryBytesMin = 10;
+  constexpr size_t kEntryBytesMin = 18;
   Fields fields(bytes);
   uint32_t count = 0;
   fields.Count(kEntryBytesMin, &count);
   databases.clear();
   for (uint32_t i = 0; fields.ok() && i < count; ++i) {
     Entry& entry = databases.emplace_back();
-    fields.String(&entry.name).Fixed64(&entry.bytes).Bool(&entry.open);
+    fields.String(&entry.name).Fixed64(&entry.bytes).Fixed64(&entry.quota_bytes).Bool(&entry.open);
   }
   return fields.Finish("list of databases");
+}
+
+std::string SetQuotaRequest::Encode() const {
+  std::string to;
+  PutLengthPrefixed(&to, name);
+  PutFixed64(&to, bytes);
+  return to;
+}
+
+Status SetQuotaRequest::Decode(const Slice& from) {
+  return Fields(from).String(&name).Fixed64(&bytes).Finish("request to set a quota");
 }
 
 std::string SetMergeScheduleRequest::Encode() const {

@@ -42,6 +42,7 @@ struct OpenDatabaseReply {
   // with `claimed`: what the database is may be taken from that reply only.
   uint64_t ownership_before = 0;
   uint64_t ownership_word = 0;
+  uint64_t quota_bytes = 0;  // At this memory node, of all shards together; 0: none.
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);
@@ -124,9 +125,20 @@ struct ListDatabasesReply {
   struct Entry {
     std::string name;
     uint64_t bytes = 0;
+    uint64_t quota_bytes = 0;  // Of it and the other shards there together; 0: none.
     bool open = false;
   };
   std::vector<Entry> databases;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+// Limits what a memory node gives to a database, all of its shards there together, until it is
+// changed again or the memory node ends. The database need not be there yet.
+struct SetQuotaRequest {
+  std::string name;
+  uint64_t bytes = 0;  // 0: no limit.
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

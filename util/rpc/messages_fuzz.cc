@@ -61,6 +61,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 12:
       Check<dlsm::SetMergeScheduleReply>(bytes);
       break;
+    case 13:
+      Check<dlsm::SetQuotaRequest>(bytes);
+      break;
     default:
       Check<dlsm::NodeStatisticsReply>(bytes);
   }

@@ -58,6 +58,7 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   opened.header = Span(640, 4096);
   opened.ownership_before = uint64_t{1} << 32;
   opened.ownership_word = uint64_t{2} << 32 | 5;
+  opened.quota_bytes = 12345;
   CheckMessage(opened);
   HeartbeatRequest beat;
   beat.session = SessionId{5};
@@ -92,8 +93,12 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   destroy.name = "gone";
   CheckMessage(destroy);
   ListDatabasesReply list;
-  list.databases = {{"a", 1, true}, {"", 2, false}};
+  list.databases = {{"a", 1, 0, true}, {"", 2, 3, false}};
   CheckMessage(list);
+  SetQuotaRequest quota;
+  quota.name = "a";
+  quota.bytes = uint64_t{1} << 40;
+  CheckMessage(quota);
   SetMergeScheduleRequest set_schedule;
   CheckMessage(set_schedule);
   set_schedule.schedule = "fair";
@@ -164,6 +169,7 @@ TEST(MessagesTest, RandomBytesDoNoHarm) {
     static_cast<void>(PutManifestRequest().Decode(bytes).ok());
     static_cast<void>(ListDatabasesReply().Decode(bytes).ok());
     static_cast<void>(HeartbeatReply().Decode(bytes).ok());
+    static_cast<void>(SetQuotaRequest().Decode(bytes).ok());
     static_cast<void>(SetMergeScheduleRequest().Decode(bytes).ok());
   }
 }

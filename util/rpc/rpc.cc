@@ -26,6 +26,8 @@ const char* MethodName(Method method) {
       return "node_statistics";
     case Method::kSetMergeSchedule:
       return "set_merge_schedule";
+    case Method::kSetQuota:
+      return "set_quota";
   }
   return "unknown";
 }

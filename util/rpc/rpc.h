@@ -28,9 +28,10 @@ enum class Method : uint8_t {
   kListDatabases,
   kNodeStatistics,
   kSetMergeSchedule,
+  kSetQuota,
 };
 // What has an element for each method, by its number, has this many: there is no method 0.
-inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kSetMergeSchedule) + 1;
+inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kSetQuota) + 1;
 const char* MethodName(Method method);
 
 struct CallCounts {

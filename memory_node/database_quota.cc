@@ -1,0 +1,74 @@
+// The part of DatabaseTable that is about quotas.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "memory_node/database_table.h"
+#include "util/format_bytes.h"
+#include "util/log.h"
+
+namespace dlsm {
+namespace {
+
+// Each costs some memory besides the region's.
+constexpr size_t kQuotasMax = 10000;
+// Larger ones would overflow with their reserve, and limit nothing.
+constexpr uint64_t kQuotaBytesMax = uint64_t{1} << 60;
+
+}  // namespace
+
+Status DatabaseTable::SetQuota(const RpcPeer& peer, const SetQuotaRequest& request) {
+  if (request.name.empty() || Quotas::OwnerOf(request.name) != request.name) {
+    return Status::InvalidArgument(fmt::format(
+        "a quota is of a database with all of its shards: name it by what comes before the # "
+        "in '{}'",
+        request.name));
+  }
+  if (request.bytes > kQuotaBytesMax) {
+    return Status::InvalidArgument("a quota has at most 2^60 bytes; 0 is none");
+  }
+  const port::MutexLock lock(mutex_);
+  if (quotas_.count() >= kQuotasMax) {
+    return Status::Busy(fmt::format("memory node {} has {} quotas, its limit; restart it",
+                                    static_cast<uint32_t>(options_.node), kQuotasMax));
+  }
+  quotas_.Set(request.name, request.bytes);
+  Log().warn("{} sets the quota of database '{}': {}", peer.name, request.name,
+             request.bytes == 0 ? "none" : FormatBytes(request.bytes));
+  return Status::OK();
+}
+
+uint64_t DatabaseTable::OwnedBytesLocked(const std::string& owner) const {
+  uint64_t bytes = 0;
+  for (auto each = databases_.lower_bound(owner);
+       each != databases_.end() && each->first.compare(0, owner.size(), owner) == 0; ++each) {
+    if (Quotas::OwnerOf(each->first) == owner) bytes += each->second->bytes;
+  }
+  return bytes;
+}
+
+uint64_t DatabaseTable::QuotaLeftLocked(const Database& database, bool for_merges) const {
+  const std::string owner = Quotas::OwnerOf(database.name);
+  // Most have none, and need no count.
+  const uint64_t used = quotas_.Of(owner) == 0 ? 0 : OwnedBytesLocked(owner);
+  return quotas_.Left(owner, used, for_merges);
+}
+
+Status DatabaseTable::OverQuotaLocked(const Database& database, uint64_t bytes) const {
+  const std::string owner = Quotas::OwnerOf(database.name);
+  return Status::Busy(fmt::format(
+      "database '{}' has {} of its quota of {} at memory node {}, and asks for {} more; delete "
+      "data, or raise the quota: dlsm_tool --db={} --quota=BYTES quota",
+      owner, FormatBytes(OwnedBytesLocked(owner)), FormatBytes(quotas_.Of(owner)),
+      static_cast<uint32_t>(options_.node), FormatBytes(bytes), owner));
+}
+
+uint64_t DatabaseTable::FreeBytesFor(SessionId session) const {
+  const port::MutexLock lock(mutex_);
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return allocator_.free_bytes();
+  return std::min(allocator_.free_bytes(),
+                  QuotaLeftLocked(*found->second.database, /*for_merges=*/true));
+}
+
+}  // namespace dlsm

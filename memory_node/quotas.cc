@@ -1,0 +1,25 @@
+#include "memory_node/quotas.h"
+
+#include <limits>
+
+#include "memory_node/database_table.h"
+
+namespace dlsm {
+
+std::string Quotas::OwnerOf(const std::string& database) {
+  return database.substr(0, database.find('#'));
+}
+
+uint64_t Quotas::Of(const std::string& owner) const {
+  const auto own = own_.find(owner);
+  return own == own_.end() ? default_bytes_ : own->second;
+}
+
+uint64_t Quotas::Left(const std::string& owner, uint64_t used, bool for_merges) const {
+  const uint64_t quota = Of(owner);
+  if (quota == 0) return std::numeric_limits<uint64_t>::max();
+  const uint64_t limit = quota + (for_merges ? DefaultMergeReserve(quota) : 0);
+  return limit > used ? limit - used : 0;
+}
+
+}  // namespace dlsm

@@ -1,0 +1,41 @@
+// How much of a memory node's memory databases may have.
+//
+// 1. A quota counts all that a database has there, its shards and what is fenced included. The
+//    shards of a database, and what other parts it has, are databases named `name#...`: what comes
+//    before the first # is whose quota it is.
+// 2. Grants stop at the quota: writers wait, and fail after their time-out. Deletions go on, with
+//    the room that their handle has set aside (db/remote_memory.h).
+// 3. Merges may go beyond it by as much as a memory node of that size keeps for merges
+//    (DefaultMergeReserve): between the start and the end of a merge both its inputs and its
+//    outputs are there, and without merges deletions would never make room.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace dlsm {
+
+// One thread at a time: the caller locks.
+class Quotas {
+ public:
+  // `default_bytes`: of a database without a quota of its own; 0: none.
+  explicit Quotas(uint64_t default_bytes) : default_bytes_(default_bytes) {}
+
+  // Whose quota the database's bytes count against.
+  static std::string OwnerOf(const std::string& database);
+
+  // 0: no limit.
+  void Set(const std::string& owner, uint64_t bytes) { own_[owner] = bytes; }
+  uint64_t Of(const std::string& owner) const;
+  size_t count() const { return own_.size(); }
+
+  // How much more an owner that has `used` bytes may get; for its merges, or for anything else.
+  uint64_t Left(const std::string& owner, uint64_t used, bool for_merges) const;
+
+ private:
+  const uint64_t default_bytes_;
+  std::map<std::string, uint64_t> own_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,76 @@
+#include "script/tool/quota.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <memory>
+
+#include "util/rpc/hello.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/rpc_client.h"
+#include "util/status_macros.h"
+
+namespace dlsm::tool {
+namespace {
+
+constexpr auto kTimeout = std::chrono::seconds(5);
+
+Status Ask(const HostPort& node, const QuotaOptions& options, ListDatabasesReply* databases) {
+  NodeInfo info;
+  std::unique_ptr<NodeRpcClient> client;
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.secret,
+                                              "dlsm_tool quota", Deadline::In(kTimeout), &info,
+                                              &client));
+  std::string reply;
+  if (options.bytes.has_value()) {
+    SetQuotaRequest request;
+    request.name = options.database;
+    request.bytes = *options.bytes;
+    DLSM_RETURN_IF_ERROR(
+        client->Call(Method::kSetQuota, request.Encode(), &reply, Deadline::In(kTimeout)));
+  }
+  DLSM_RETURN_IF_ERROR(
+      client->Call(Method::kListDatabases, Slice(), &reply, Deadline::In(kTimeout)));
+  return databases->Decode(reply);
+}
+
+bool Concerns(const QuotaOptions& options, const std::string& name) {
+  return options.database.empty() || name == options.database ||
+         name.rfind(options.database + "#", 0) == 0;
+}
+
+}  // namespace
+
+Status ParseQuota(const std::string& text, uint64_t* bytes) {
+  *bytes = 0;
+  if (text == "none") return Status::OK();
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, *bytes);
+  if (error == std::errc() && rest == end && *bytes > 0) return Status::OK();
+  return Status::InvalidArgument(
+      fmt::format("--quota={}: none, or a number of bytes at each memory node", text));
+}
+
+Status ShowQuotas(const QuotaOptions& options, std::ostream* out) {
+  if (options.memory_nodes.empty()) {
+    return Status::InvalidArgument(
+        "quota is of memory nodes: name them with --memory_nodes or --config");
+  }
+  if (options.bytes.has_value() && options.database.empty()) {
+    return Status::InvalidArgument("--quota is of one database: name it with --db");
+  }
+  for (const HostPort& node : options.memory_nodes) {
+    ListDatabasesReply reply;
+    DLSM_RETURN_IF_ERROR(Ask(node, options, &reply));
+    for (const ListDatabasesReply::Entry& each : reply.databases) {
+      if (!Concerns(options, each.name)) continue;
+      *out << fmt::format("{} {} bytes {} quota {}{}\n", node.ToString(), each.name, each.bytes,
+                          each.quota_bytes == 0 ? "none" : std::to_string(each.quota_bytes),
+                          each.open ? " open" : "");
+    }
+  }
+  return Status::OK();
+}
+
+}  // namespace dlsm::tool
