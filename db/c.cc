@@ -410,6 +410,13 @@ void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const
     options->options.shard_boundaries.emplace_back(keys[i], keys_len[i]);
   }
 }
+void dlsm_options_set_compute_boundaries(dlsm_options_t* options, int count,
+                                         const char* const* keys, const size_t* keys_len) {
+  options->options.compute_boundaries.clear();
+  for (int i = 0; i < count; ++i) {
+    options->options.compute_boundaries.emplace_back(keys[i], keys_len[i]);
+  }
+}
 void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
   options->options.compute_node_id = id;
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "db/compute_range.h"
 #include "db/shard_map.h"
 #include "table/merge_scheduler.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -16,6 +18,7 @@ Status Refuse(const std::string& option, const std::string& remedy) {
 
 Status CheckOptions(const Options& options) {
   if (options.comparator == nullptr) return Refuse("comparator is null", "leave it as it is");
+  DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(options));
   if (options.write_buffer_size < (size_t{64} << 10)) {
     return Refuse("write_buffer_size is too small", "use at least 64 KiB");
   }
@@ -97,6 +100,11 @@ Options WithFiniteTimeouts(Options options) {
 Status CheckName(const std::string& name) {
   if (name.empty()) return Status::InvalidArgument("the database has no name", "give it one");
   if (name.size() > 4096) return Status::InvalidArgument("the database's name exceeds 4096 bytes");
+  if (IsRangeName(name)) {
+    return Status::InvalidArgument(
+        "the name " + name + " is that of a compute node's range of a database",
+        "use one that does not end in #range- and a number");
+  }
   if (IsShardName(name)) {
     return Status::InvalidArgument("the name " + name + " is that of a database's shard",
                                    "use one that does not end in #shard- and a number");

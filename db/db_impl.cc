@@ -45,6 +45,7 @@ Status DbImpl::Delete(const WriteOptions&, const Slice& key) {
 Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
+  DLSM_RETURN_IF_ERROR(range_.Check(key));
   Shard& shard = ShardOf(key);
   const Status passed =
       shard.gate().Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size());
@@ -80,6 +81,7 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) {
   WriteBatchReader checker(*updates);
   for (; checker.Next(&type, &key, &value); ++count) {
     DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
+    DLSM_RETURN_IF_ERROR(range_.Check(key));
     only_deletes &= type == UpdateType::kDelete;
     bytes += key.size() + value.size();
   }

@@ -17,6 +17,7 @@
 #include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
 #include "db/background_workers.h"
+#include "db/compute_range.h"
 #include "db/fence.h"
 #include "db/memory_node_link.h"
 #include "db/memtable_budget.h"
@@ -98,6 +99,7 @@ class DbImpl final : public DB {
   const Options options_;
   const std::string name_;
   const InternalKeyComparator comparator_;
+  const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
   std::unique_ptr<const FilterPolicy> own_filter_policy_;
   const FilterPolicy* filter_policy_ = nullptr;  // Null: none.

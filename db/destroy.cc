@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "db/check_options.h"
+#include "db/compute_range.h"
 #include "db/manifest.h"
 #include "db/memory_node_link.h"
 #include "db/memory_node_session.h"
@@ -118,7 +119,8 @@ class Destroyer {
 
 Status DestroyDB(const std::string& name, const Options& requested) {
   DLSM_RETURN_IF_ERROR(CheckName(name));
-  return Destroyer(WithFiniteTimeouts(requested), name).Run();
+  DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(requested));
+  return Destroyer(WithFiniteTimeouts(requested), NameAtMemoryNodes(requested, name)).Run();
 }
 
 }  // namespace dlsm

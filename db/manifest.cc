@@ -12,9 +12,26 @@ namespace {
 // A database with one shard is written as it always was.
 constexpr uint32_t kFormatVersion = 1;
 constexpr uint32_t kFormatVersionDivided = 2;
+// Added to either.
+constexpr uint32_t kFormatRange = 4;
 constexpr uint32_t kLevelsMax = 64;
 
 Status Malformed(const char* what) { return Status::Corruption("malformed manifest", what); }
+
+Status TakeBoundaries(Slice* from, std::vector<std::string>* boundaries) {
+  uint32_t count;
+  // Each takes at least a byte, which bounds the loop by the input.
+  if (!GetVarint32(from, &count) || count == 0 || count > from->size()) {
+    return Malformed("boundaries of compute nodes");
+  }
+  boundaries->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    Slice boundary;
+    if (!GetLengthPrefixed(from, &boundary)) return Malformed("a boundary of compute nodes");
+    boundaries->push_back(boundary.ToString());
+  }
+  return Status::OK();
+}
 
 }  // namespace
 
@@ -30,7 +47,9 @@ Status ReadMap(const Slice& bytes, const std::string& home, ShardMap* map) {
 
 std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Level>& levels) {
   std::string body;
-  PutFixed32(&body, manifest.divided() ? kFormatVersionDivided : kFormatVersion);
+  const bool is_range = !manifest.compute_boundaries.empty();
+  PutFixed32(&body, (manifest.divided() ? kFormatVersionDivided : kFormatVersion) +
+                        (is_range ? kFormatRange : 0));
   PutLengthPrefixed(&body, manifest.comparator_name);
   PutLengthPrefixed(&body, manifest.filter_policy_name);
   PutVarint64(&body, manifest.last_sequence);
@@ -38,6 +57,12 @@ std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Le
   if (manifest.divided()) {
     PutVarint32(&body, manifest.shard);
     if (manifest.shard == 0) manifest.shards.EncodeTo(&body);
+  }
+  if (is_range) {
+    PutVarint32(&body, static_cast<uint32_t>(manifest.compute_boundaries.size()));
+    for (const std::string& boundary : manifest.compute_boundaries) {
+      PutLengthPrefixed(&body, boundary);
+    }
   }
   PutVarint32(&body, static_cast<uint32_t>(levels.size()));
   for (const Level& level : levels) {
@@ -77,6 +102,8 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest) {
   if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
   uint32_t format;
   if (!GetFixed32(&from, &format)) return Malformed("no format version");
+  const bool is_range = format > kFormatRange;
+  if (is_range) format -= kFormatRange;
   if (format != kFormatVersion && format != kFormatVersionDivided) {
     return Status::NotSupported("the database was written by another version of dLSM",
                                 "manifest format " + std::to_string(format) +
@@ -101,6 +128,7 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest) {
     if (manifest->shard == 0) DLSM_RETURN_IF_ERROR(manifest->shards.DecodeFrom(&from));
     if (!manifest->divided()) return Malformed("a shard map of one shard");
   }
+  if (is_range) DLSM_RETURN_IF_ERROR(TakeBoundaries(&from, &manifest->compute_boundaries));
   *bytes = from;
   return Status::OK();
 }

@@ -7,6 +7,8 @@
 //   comparator name, filter policy name            length-prefixed
 //   varint64 last sequence number, varint64 next table number
 //   if the database has several shards (format 2): varint32 shard; the shard map for shard 0
+//   if it is a range of a compute node's (4 more in the format version): varint32 count; boundaries
+//     of compute nodes, length-prefixed
 //   varint32 level count; for each level:
 //     sentinel guard, varint32 guard count, guards
 //   guard: key (length-prefixed), order (1 byte), varint32 table count, TableMeta *
@@ -32,6 +34,8 @@ struct Manifest {
   // Which part of a database this is, if it has several; each part has a manifest of its own.
   uint32_t shard = 0;
   ShardMap shards;  // Of shard 0. Empty: there is only one.
+  // Of shard 0: Options::compute_boundaries.
+  std::vector<std::string> compute_boundaries;
   bool divided() const { return shard > 0 || shards.count() > 1; }
 };
 

@@ -52,6 +52,7 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
     : options_(options),
       name_(name),
       comparator_(options.comparator),
+      range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
       scheduler_(ScheduleOf(options)),
       budget_(options.write_buffer_size, static_cast<size_t>(options.max_write_buffer_number)) {
@@ -71,7 +72,7 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
   const Options options = WithFiniteTimeouts(requested);
   DLSM_RETURN_IF_ERROR(CheckName(name));
   DLSM_RETURN_IF_ERROR(CheckOptions(options));
-  std::unique_ptr<DbImpl> opened(new DbImpl(options, name));
+  std::unique_ptr<DbImpl> opened(new DbImpl(options, NameAtMemoryNodes(options, name)));
   DLSM_RETURN_IF_ERROR(opened->OpenShards());
   DLSM_RETURN_IF_ERROR(opened->StartShards());
   *db = std::move(opened);

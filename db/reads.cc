@@ -76,6 +76,7 @@ Status DbImpl::GetInView(const Shard& shard, const ReadView& view, const ReadOpt
 template <typename Take>
 Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, const Take& take) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(range_.Check(key));
   Shard& shard = ShardOf(key);
   const ReadViews::Pin view(shard.tree().views());
   LookupResult result;
@@ -133,8 +134,11 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vect
   statistics_->Add(Ticker::kKeysRead, keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     Status status = shards_[shard_of[i]]->Named(requests[i]->status);
-    if (status.ok() && requests[i]->state != LookupState::kFound)
-      status = Status::NotFound(Slice());
+    if (status.ok() && requests[i]->state != LookupState::kFound) {
+      // Other compute nodes' keys are not found, for nobody can have written them here.
+      status = range_.Check(keys[i]);
+      if (status.ok()) status = Status::NotFound(Slice());
+    }
     if (status.ok()) {
       statistics_->Add(Ticker::kKeysFound);
       statistics_->Add(Ticker::kBytesRead, (*values)[i].size());

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "db/compute_range.h"
 #include "db/level_shape.h"
 #include "db/merge_policies.h"
 #include "util/status_macros.h"
@@ -131,6 +132,7 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
     manifest->filter_policy_name = filter_name;
     manifest->shard = static_cast<uint32_t>(number_);
     if (number_ == 0 && divided_) manifest->shards = shards;
+    if (number_ == 0) manifest->compute_boundaries = options.compute_boundaries;
     return ShapeLevels(context_.comparator, options.compaction_style,
                        static_cast<size_t>(options.num_levels), levels);
   }
@@ -154,6 +156,10 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
   };
   DLSM_RETURN_IF_ERROR(ManifestCodec::Decode(session_->manifest(), open_table, manifest, levels));
   DLSM_RETURN_IF_ERROR(check_names());
+  if (number_ == 0) {
+    DLSM_RETURN_IF_ERROR(
+        CheckSameBoundaries(manifest->compute_boundaries, options.compute_boundaries));
+  }
   if (manifest->shard != number_ || manifest->divided() != divided_) {
     return Status::Corruption("malformed manifest", "it is another shard's");
   }

@@ -1,0 +1,157 @@
+// One database, divided among compute nodes: handles that own a range each.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/write_batch.h"
+#include "db/compute_range.h"
+#include "db/test_database_testing.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Key(uint64_t number) { return "key" + std::to_string(1000000 + number); }
+
+class ComputeRangeTest : public testing::TestWithParam<int> {
+ protected:
+  Options HandleOptions(uint32_t compute_node) {
+    Options options = node_.With(TinyOptions(), "tcp");
+    options.compute_boundaries = {Key(1000), Key(2000)};
+    options.compute_node_id = compute_node;
+    options.shards = GetParam();
+    return options;
+  }
+
+  TestNode node_;
+};
+
+// Fails if a range is not what its boundaries say, if a handle takes another's keys, or if it does
+// not say whose they are.
+TEST_P(ComputeRangeTest, ReadsLikeAMapInParts) {
+  std::vector<std::unique_ptr<DB>> handles;
+  std::vector<std::map<std::string, std::string>> models(3);
+  for (uint32_t i = 0; i < 3; ++i) handles.push_back(OpenOrDie(HandleOptions(i), "db"));
+  Random random(3);
+  for (int step = 0; step < 20000; ++step) {
+    const uint64_t number = random.Uniform(3000);
+    const size_t owner = number / 1000;
+    const size_t asked = random.Uniform(3);
+    const std::string value = std::to_string(step);
+    Status status;
+    if (random.OneIn(3)) {
+      WriteBatch batch;
+      batch.Put(Key(asked * 1000), value);
+      batch.Put(Key(number), value);
+      status = handles[asked]->Write(WriteOptions(), &batch);
+      if (asked == owner) models[asked][Key(asked * 1000)] = value;
+    } else {
+      status = handles[asked]->Put(WriteOptions(), Key(number), value);
+    }
+    if (asked == owner) {
+      ASSERT_OK(status);
+      models[owner][Key(number)] = value;
+      continue;
+    }
+    ASSERT_TRUE(status.IsInvalidArgument());
+    ASSERT_THAT(status.ToString(), HasSubstr("belongs to compute node " + std::to_string(owner)));
+    std::string found;
+    ASSERT_TRUE(handles[asked]->Get(ReadOptions(), Key(number), &found).IsInvalidArgument());
+    ASSERT_TRUE(handles[asked]->Delete(WriteOptions(), Key(number)).IsInvalidArgument());
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    const std::unique_ptr<Iterator> all(handles[i]->NewIterator(ReadOptions()));
+    auto expected = models[i].begin();
+    for (all->SeekToFirst(); all->Valid(); all->Next(), ++expected) {
+      ASSERT_NE(expected, models[i].end());
+      ASSERT_EQ(all->key().ToString(), expected->first);
+      ASSERT_EQ(all->value().ToString(), expected->second);
+    }
+    ASSERT_EQ(expected, models[i].end());
+    const std::string other = Key((i + 1) % 3 * 1000);
+    const std::string own = models[i].begin()->first;
+    std::vector<std::string> values;
+    const auto statuses = handles[i]->MultiGet(ReadOptions(), {own, other}, &values);
+    EXPECT_OK(statuses[0]);
+    EXPECT_TRUE(statuses[1].IsInvalidArgument()) << statuses[1].ToString();
+  }
+}
+
+// Fails if ranges share an owner, or the take-over of one concerns another.
+TEST_P(ComputeRangeTest, EachRangeHasItsOwner) {
+  const auto first = OpenOrDie(HandleOptions(0), "db");
+  const auto second = OpenOrDie(HandleOptions(1), "db");
+  ASSERT_OK(first->Put(WriteOptions(), Key(1), "v"));
+  ASSERT_OK(first->Flush(FlushOptions()));
+  Options taking = HandleOptions(0);
+  taking.take_over = true;
+  const auto heir = OpenOrDie(taking, "db");
+  std::string value;
+  EXPECT_OK(heir->Get(ReadOptions(), Key(1), &value));
+  EXPECT_TRUE(first->Close().IsIOError());
+  EXPECT_OK(second->Put(WriteOptions(), Key(1001), "v"));
+  EXPECT_OK(second->Close());
+}
+
+// Fails if a database is opened by other boundaries than it was made with.
+TEST_P(ComputeRangeTest, BoundariesStay) {
+  OpenOrDie(HandleOptions(1), "db").reset();
+  Options other = HandleOptions(1);
+  other.compute_boundaries = {Key(1000), Key(2500)};
+  std::unique_ptr<DB> db;
+  const Status refused = DB::Open(other, "db", &db);
+  EXPECT_TRUE(refused.IsInvalidArgument());
+  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2000)));
+  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2500)));
+  OpenOrDie(HandleOptions(1), "db").reset();
+  EXPECT_OK(DestroyDB("db", HandleOptions(1)));
+  EXPECT_EQ(node_.used_bytes(), 0u);
+  OpenOrDie(other, "db").reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, ComputeRangeTest, testing::Values(1, 2));
+
+// Fails if nonsense is taken.
+TEST(ComputeRangeOptionsTest, EachBadOptionIsNamed) {
+  Options options;
+  options.compute_boundaries = {"b", "a"};
+  EXPECT_THAT(CheckComputeBoundaries(options).ToString(), HasSubstr("\"a\" does not come after"));
+  options.compute_boundaries = {"a", "a"};
+  EXPECT_TRUE(CheckComputeBoundaries(options).IsInvalidArgument());
+  options.compute_boundaries = {"a", "b"};
+  EXPECT_OK(CheckComputeBoundaries(options));
+  options.compute_node_id = 3;
+  EXPECT_THAT(CheckComputeBoundaries(options).ToString(), HasSubstr("compute nodes 0 to 2"));
+  std::unique_ptr<DB> db;
+  EXPECT_TRUE(DB::Open(Options(), "a#range-1", &db).IsInvalidArgument());
+  EXPECT_TRUE(IsRangeName(RangeName("a", 17)));
+  for (const char* name : {"a", "a#range-", "a#range-x", "#range1"})
+    EXPECT_FALSE(IsRangeName(name));
+}
+
+// Fails if the config's compute nodes are not compared, or the owner's address is not told.
+TEST(ComputeRangeOptionsTest, TheConfigNamesTheOwner) {
+  const std::string path = testing::TempDir() + "/compute_range.conf";
+  std::ofstream(path) << "alpha:1 beta:2\nmemory\n";
+  Options options;
+  options.config = path;
+  options.compute_boundaries = {"a", "b"};
+  EXPECT_THAT(CheckComputeBoundaries(options).ToString(), HasSubstr("names 2"));
+  options.compute_boundaries = {"m"};
+  ASSERT_OK(CheckComputeBoundaries(options));
+  const ComputeRange range(options);
+  EXPECT_OK(range.Check("l"));
+  EXPECT_THAT(range.Check("m").ToString(), HasSubstr("compute node 1 (beta:2)"));
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace dlsm
