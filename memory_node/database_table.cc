@@ -159,6 +159,8 @@ void DatabaseTable::DropDatabaseLocked(const std::shared_ptr<Database>& database
   databases_.erase(database->name);
   ByteRanges rest = std::exchange(database->live, ByteRanges());
   rest.Add(std::exchange(database->header, ByteRange()));
+  readers_.OwnerGone(database->published);
+  database->published->destroyed = true;
   ReleaseLocked(database.get(), std::move(rest));
 }
 
@@ -212,7 +214,10 @@ void DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
 Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request) {
   const port::MutexLock lock(mutex_);
   SessionMap::iterator session;
-  return FindSessionLocked(peer, request.session, &session);
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  readers_.UnnamedFrom(session->second.database->published, request.publications_from);
+  FreeUnreadLocked();
+  return Status::OK();
 }
 
 Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& request,
@@ -270,6 +275,8 @@ void DatabaseTable::EndExpiredSessionsLocked() {
     std::function<void()> nobody_waits;
     next = EndSessionLocked(next, End::kExpired, &nobody_waits);
   }
+  readers_.EndExpired(now);
+  FreeUnreadLocked();
 }
 
 // Takes *done over if it is to be called later.
@@ -287,6 +294,7 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
     revocation.fenced = std::exchange(database->held, ByteRanges());
     if (how == End::kFenced) revocation.fenced.Add(database->live);
     database->session = SessionId{};
+    readers_.OwnerGone(database->published);
   }
   revocation.fenced.Add(database->header);  // The client reaches it as well.
   std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);
@@ -409,14 +417,14 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   const uint64_t room = GrantableLocked();
   const uint64_t usable = std::min(room, quota_left) / kExtentAlignment * kExtentAlignment;
   if (least > usable) {
-    return quota_left < room ? OverQuotaLocked(*database, least) : FullLocked(least, usable);
+    return quota_left < room ? OverQuotaLocked(*database, least) : NoRoomLocked(least, usable);
   }
   // Both fit into the region from here on, so rounding up does not overflow.
   uint64_t bytes = RoundUpToExtent(std::min(request.bytes, usable));
   if (bytes > allocator_.largest_free_bytes()) bytes = allocator_.largest_free_bytes();
   uint64_t offset = 0;
   if (bytes < RoundUpToExtent(least) || !AllocateLocked(database, bytes, &offset)) {
-    return FullLocked(least, usable);
+    return NoRoomLocked(least, usable);
   }
   database->held.Add({offset, offset + bytes});
   reply->extent = SpanOf(offset, bytes);
@@ -440,6 +448,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
     freed.Add(range);
   }
   database.held.Remove(freed);
+  readers_.UnnamedFrom(database.published, request.unnamed_from);
   ReleaseLocked(&database, std::move(freed));
   return Status::OK();
 }
@@ -499,7 +508,11 @@ void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates) {
   for (const auto& [key, merge] : merges_) {
     if (merge->database.get() == database) candidates.Remove(merge->inputs);
   }
-  FreeRangesLocked(database, candidates);
+  // What is kept for readers does not count for its quota.
+  assert(candidates.bytes() <= database->bytes);
+  database->bytes -= candidates.bytes();
+  readers_.Retire(database->published, candidates);
+  FreeUnreadLocked();
 }
 
 bool DatabaseTable::AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset) {
@@ -511,6 +524,10 @@ bool DatabaseTable::AllocateLocked(Database* database, uint64_t bytes, uint64_t*
 void DatabaseTable::FreeRangesLocked(Database* database, const ByteRanges& ranges) {
   assert(ranges.bytes() <= database->bytes);
   database->bytes -= ranges.bytes();
+  GiveBackLocked(ranges);
+}
+
+void DatabaseTable::GiveBackLocked(const ByteRanges& ranges) {
   for (const auto& [begin, end] : ranges.ranges()) {
     const Status status = allocator_.Free(begin, end - begin);
     if (status.ok()) continue;
@@ -578,7 +595,7 @@ Status DatabaseTable::AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* s
     return OverQuotaLocked(*merge->database, rounded);
   }
   if (!AllocateLocked(merge->database.get(), bytes, &offset)) {
-    return FullLocked(bytes, allocator_.free_bytes());
+    return NoRoomLocked(bytes, allocator_.free_bytes());
   }
   merge->outputs.Add({offset, offset + rounded});
   *span = SpanOf(offset, rounded);
@@ -629,6 +646,7 @@ ListDatabasesReply DatabaseTable::List() const {
       if (revocation.database == database) kept.Add(revocation.fenced);
     }
     kept.Add(database->header);
+    kept.Add(readers_.RetiredOf(database->published));
     reply.databases.push_back(
         {name, kept.bytes(), quotas_.Of(Quotas::OwnerOf(name)), database->session != SessionId{}});
   }
@@ -688,7 +706,8 @@ Status DatabaseTable::CheckInvariants() const {
     }
     ranges.Add(merge->outputs);
   }
-  ByteRanges all;
+  ByteRanges all = readers_.AllRetired();
+  bytes = all.bytes();
   for (const auto& [database, ranges] : owned) {
     for (const auto& [begin, end] : ranges.ranges()) {
       if (all.Overlaps({begin, end})) return Status::Corruption("two databases own one byte");

@@ -25,6 +25,9 @@
 //                              has closed the database
 //   the end of a merge         ends `in use`; its outputs are held if its session still exists
 //
+// What readers that follow the database may still read is not free then, but *retired*, until they
+// have moved on (reader_leases.h).
+//
 // Who owns a database is the ownership word in its header (util/rpc/database_header.h):
 //
 // 1. Open() says which word the session is to put in place of which. If the database is open and is
@@ -58,6 +61,7 @@
 #include "memory_node/byte_ranges.h"
 #include "memory_node/own_memory.h"
 #include "memory_node/quotas.h"
+#include "memory_node/reader_leases.h"
 #include "port/mutex.h"
 #include "util/extent_allocator.h"
 #include "util/rpc/messages.h"
@@ -124,6 +128,11 @@ class DatabaseTable {
                     std::unique_ptr<MergeHold>* hold);
   void CancelMerges();
 
+  // Readers that follow databases, whoever has these open.
+  Status OpenReader(const RpcPeer& peer, const OpenReaderRequest& request, OpenReaderReply* reply);
+  Status RenewReader(const ReaderHeartbeatRequest& request, ReaderHeartbeatReply* reply);
+  Status CloseReader(const CloseReaderRequest& request);
+
   void Disconnected(const RpcPeer& peer);
   // To be called every now and then.
   void EndExpiredSessions();
@@ -153,6 +162,7 @@ class DatabaseTable {
     uint64_t manifest_version = 0;  // 0: none was ever put.
     std::string manifest;
     SessionId session{};  // Its owner's; 0: not open.
+    ReaderLeases::Database published = std::make_shared<PublishedDatabase>();
   };
 
   struct Session {
@@ -243,14 +253,21 @@ class DatabaseTable {
   void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
   void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Frees those of `candidates` that `database` has no reason left to keep.
+  // Retires those of `candidates` that `database` has no reason left to keep, and frees what no
+  // reader may read.
   void ReleaseLocked(Database* database, ByteRanges candidates) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeRangesLocked(Database* database, const ByteRanges& ranges)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveBackLocked(const ByteRanges& ranges) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What no reader may read any more.
+  void FreeUnreadLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t GrantableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status FullLocked(uint64_t bytes, uint64_t usable) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // FullLocked(), and readers are pressed to move on.
+  Status NoRoomLocked(uint64_t bytes, uint64_t usable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Status RangeOf(const RemoteSpan& span, ByteRange* range) const;
   RemoteSpan SpanOf(uint64_t offset, uint64_t bytes) const;
@@ -274,6 +291,7 @@ class DatabaseTable {
   ExtentAllocator allocator_ GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
   SessionMap sessions_ GUARDED_BY(mutex_);
+  ReaderLeases readers_ GUARDED_BY(mutex_);
   std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
   RevocationMap revocations_ GUARDED_BY(mutex_);
   std::map<SessionId, Fenced> fenced_ GUARDED_BY(mutex_);

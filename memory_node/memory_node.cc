@@ -168,6 +168,25 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
       return done(Status::OK(), databases_.List().Encode());
     case Method::kNodeStatistics:
       return done(Status::OK(), Statistics().Encode());
+    case Method::kOpenReader:
+      return Answer<OpenReaderRequest>(request, done, [&](const auto& open, std::string* reply) {
+        OpenReaderReply opened;
+        DLSM_RETURN_IF_ERROR(databases_.OpenReader(peer, open, &opened));
+        *reply = opened.Encode();
+        return Status::OK();
+      });
+    case Method::kReaderHeartbeat:
+      return Answer<ReaderHeartbeatRequest>(
+          request, done, [&](const auto& beat, std::string* reply) {
+            ReaderHeartbeatReply beaten;
+            DLSM_RETURN_IF_ERROR(databases_.RenewReader(beat, &beaten));
+            *reply = beaten.Encode();
+            return Status::OK();
+          });
+    case Method::kCloseReader:
+      return Answer<CloseReaderRequest>(request, done, [&](const auto& close, std::string*) {
+        return databases_.CloseReader(close);
+      });
     case Method::kSetMergeSchedule:
       return Answer<SetMergeScheduleRequest>(
           request, done, [&](const auto& set, std::string* reply) {

@@ -113,6 +113,26 @@ class TestClient {
     request.session = session();
     return Call(Method::kMerge, request, reply);
   }
+  // A reader that follows the databases; one for each client.
+  Status OpenReader(std::vector<std::string> names) {
+    OpenReaderRequest request;
+    request.databases = std::move(names);
+    return Call(Method::kOpenReader, request, &reader_);
+  }
+  Status RenewReader(uint64_t oldest) {
+    ReaderHeartbeatRequest request;
+    request.reader = reader_.reader;
+    request.oldest = oldest;
+    ReaderHeartbeatReply reply;
+    return Call(Method::kReaderHeartbeat, request, &reply);
+  }
+  Status CloseReader() {
+    CloseReaderRequest request;
+    request.reader = reader_.reader;
+    return Call(Method::kCloseReader, request);
+  }
+  const OpenReaderReply& reader() const { return reader_; }
+
   Status Close() {
     CloseDatabaseRequest request;
     request.session = session();
@@ -156,6 +176,7 @@ class TestClient {
 
   RpcClient* const rpc_;
   OpenDatabaseReply opened_;
+  OpenReaderReply reader_;
 };
 
 }  // namespace dlsm

@@ -58,6 +58,12 @@ class Fields {
     *session = SessionId{value};
     return *this;
   }
+  Fields& Reader(ReaderId* reader) {
+    uint64_t value = 0;
+    Fixed64(&value);
+    *reader = ReaderId{value};
+    return *this;
+  }
   Fields& Load(MergeLoad* load) { return Require(ok_ && load->DecodeFrom(&rest_)); }
   Fields& Span(RemoteSpan* span) {
     uint32_t node = 0;
@@ -151,11 +157,12 @@ Status OpenDatabaseReply::Decode(const Slice& bytes) {
 std::string HeartbeatRequest::Encode() const {
   std::string bytes;
   PutSession(&bytes, session);
+  PutFixed64(&bytes, publications_from);
   return bytes;
 }
 
 Status HeartbeatRequest::Decode(const Slice& bytes) {
-  return Fields(bytes).Session(&session).Finish("heartbeat");
+  return Fields(bytes).Session(&session).Fixed64(&publications_from).Finish("heartbeat");
 }
 
 std::string HeartbeatReply::Encode() const {
@@ -198,12 +205,17 @@ Status GrantReply::Decode(const Slice& bytes) {
 std::string FreeRequest::Encode() const {
   std::string bytes;
   PutSession(&bytes, session);
+  PutFixed64(&bytes, unnamed_from);
   PutSpans(&bytes, spans);
   return bytes;
 }
 
 Status FreeRequest::Decode(const Slice& bytes) {
-  return Fields(bytes).Session(&session).Spans(&spans).Finish("request to free");
+  return Fields(bytes)
+      .Session(&session)
+      .Fixed64(&unnamed_from)
+      .Spans(&spans)
+      .Finish("request to free");
 }
 
 std::string PutManifestRequest::Encode() const {
@@ -274,6 +286,71 @@ std::string SetQuotaRequest::Encode() const {
 
 Status SetQuotaRequest::Decode(const Slice& from) {
   return Fields(from).String(&name).Fixed64(&bytes).Finish("request to set a quota");
+}
+
+std::string OpenReaderRequest::Encode() const {
+  std::string bytes;
+  PutFixed32(&bytes, static_cast<uint32_t>(databases.size()));
+  for (const std::string& name : databases) PutLengthPrefixed(&bytes, name);
+  return bytes;
+}
+
+Status OpenReaderRequest::Decode(const Slice& bytes) {
+  Fields fields(bytes);
+  uint32_t count = 0;
+  fields.Count(/*element_bytes=*/1, &count);
+  databases.clear();
+  for (uint32_t i = 0; fields.ok() && i < count; ++i) fields.String(&databases.emplace_back());
+  return fields.Finish("request to open a reader");
+}
+
+std::string OpenReaderReply::Encode() const {
+  std::string bytes;
+  PutFixed64(&bytes, static_cast<uint64_t>(reader));
+  PutFixed64(&bytes, lease_ms);
+  PutFixed64(&bytes, whole_from);
+  PutSpan(&bytes, header);
+  return bytes;
+}
+
+Status OpenReaderReply::Decode(const Slice& bytes) {
+  return Fields(bytes)
+      .Reader(&reader)
+      .Fixed64(&lease_ms)
+      .Fixed64(&whole_from)
+      .Span(&header)
+      .Finish("reply to open a reader");
+}
+
+std::string ReaderHeartbeatRequest::Encode() const {
+  std::string bytes;
+  PutFixed64(&bytes, static_cast<uint64_t>(reader));
+  PutFixed64(&bytes, oldest);
+  return bytes;
+}
+
+Status ReaderHeartbeatRequest::Decode(const Slice& bytes) {
+  return Fields(bytes).Reader(&reader).Fixed64(&oldest).Finish("heartbeat of a reader");
+}
+
+std::string ReaderHeartbeatReply::Encode() const {
+  std::string bytes;
+  PutBool(&bytes, must_move);
+  return bytes;
+}
+
+Status ReaderHeartbeatReply::Decode(const Slice& bytes) {
+  return Fields(bytes).Bool(&must_move).Finish("reply to the heartbeat of a reader");
+}
+
+std::string CloseReaderRequest::Encode() const {
+  std::string bytes;
+  PutFixed64(&bytes, static_cast<uint64_t>(reader));
+  return bytes;
+}
+
+Status CloseReaderRequest::Decode(const Slice& bytes) {
+  return Fields(bytes).Reader(&reader).Finish("request to close a reader");
 }
 
 std::string SetMergeScheduleRequest::Encode() const {

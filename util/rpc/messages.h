@@ -17,6 +17,10 @@ namespace dlsm {
 // its lease ends after its process fell silent.
 enum class SessionId : uint64_t {};
 
+// One follower's leave to read databases at one memory node: memory that it may still read is kept
+// for it. A memory node gives it out; it ends at close, or when its lease ends.
+enum class ReaderId : uint64_t {};
+
 struct OpenDatabaseRequest {
   std::string name;
   bool create_if_missing = false;
@@ -50,6 +54,9 @@ struct OpenDatabaseReply {
 
 struct HeartbeatRequest {
   SessionId session{};
+  // This handle's first publication has this number or a later one; earlier publications are not
+  // its own.
+  uint64_t publications_from = 0;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);
@@ -88,6 +95,7 @@ struct GrantReply {
 // manifest refers to is kept until a manifest no longer does.
 struct FreeRequest {
   SessionId session{};
+  uint64_t unnamed_from = 0;  // No publication from this one on names the spans.
   std::vector<RemoteSpan> spans;
 
   std::string Encode() const;
@@ -139,6 +147,51 @@ struct ListDatabasesReply {
 struct SetQuotaRequest {
   std::string name;
   uint64_t bytes = 0;  // 0: no limit.
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+// Takes up a reader of these databases, which exist; they may be open or not. What any publication
+// names that is whole is kept for it.
+struct OpenReaderRequest {
+  std::vector<std::string> databases;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct OpenReaderReply {
+  ReaderId reader{};
+  uint64_t lease_ms = 0;  // From when a heartbeat, or this call, was sent.
+  // Publications before this one may name memory that has been freed already; the largest number:
+  // so may every one there is.
+  uint64_t whole_from = 0;
+  RemoteSpan header;  // Of the first of the databases.
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+// Renews the lease. The reader uses no publication before `oldest` any more. Busy if it is not
+// renewed because others have waited too long for memory that is kept for it.
+struct ReaderHeartbeatRequest {
+  ReaderId reader{};
+  uint64_t oldest = 0;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct ReaderHeartbeatReply {
+  bool must_move = false;  // Others wait for memory: it is not renewed again with this `oldest`.
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct CloseReaderRequest {
+  ReaderId reader{};
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

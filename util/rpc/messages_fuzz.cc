@@ -21,7 +21,7 @@ void Check(const dlsm::Slice& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const dlsm::Slice bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 14) {
+  switch (data[0] % 19) {
     case 0:
       Check<dlsm::OpenDatabaseRequest>(bytes);
       break;
@@ -63,6 +63,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 13:
       Check<dlsm::SetQuotaRequest>(bytes);
+      break;
+    case 14:
+      Check<dlsm::OpenReaderRequest>(bytes);
+      break;
+    case 15:
+      Check<dlsm::OpenReaderReply>(bytes);
+      break;
+    case 16:
+      Check<dlsm::ReaderHeartbeatRequest>(bytes);
+      break;
+    case 17:
+      Check<dlsm::ReaderHeartbeatReply>(bytes);
+      break;
+    case 18:
+      Check<dlsm::CloseReaderRequest>(bytes);
       break;
     default:
       Check<dlsm::NodeStatisticsReply>(bytes);

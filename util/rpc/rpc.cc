@@ -28,6 +28,12 @@ const char* MethodName(Method method) {
       return "set_merge_schedule";
     case Method::kSetQuota:
       return "set_quota";
+    case Method::kOpenReader:
+      return "open_reader";
+    case Method::kReaderHeartbeat:
+      return "reader_heartbeat";
+    case Method::kCloseReader:
+      return "close_reader";
   }
   return "unknown";
 }

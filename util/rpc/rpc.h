@@ -29,9 +29,12 @@ enum class Method : uint8_t {
   kNodeStatistics,
   kSetMergeSchedule,
   kSetQuota,
+  kOpenReader,
+  kReaderHeartbeat,
+  kCloseReader,
 };
 // What has an element for each method, by its number, has this many: there is no method 0.
-inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kSetQuota) + 1;
+inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kCloseReader) + 1;
 const char* MethodName(Method method);
 
 struct CallCounts {

@@ -1,0 +1,88 @@
+// The calls of readers that follow databases: see reader_leases.h.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "memory_node/database_table.h"
+#include "util/coding.h"
+#include "util/format_bytes.h"
+#include "util/log.h"
+#include "util/rpc/database_header.h"
+#include "util/rpc/secret_proof.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Each costs some memory besides the region's.
+constexpr size_t kReadersMax = 10000;
+
+}  // namespace
+
+Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& request,
+                                 OpenReaderReply* reply) {
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+  if (request.databases.empty()) return Status::InvalidArgument("a reader reads something");
+  if (readers_.count() >= kReadersMax) {
+    return Status::Busy(fmt::format("memory node {} has {} readers, its limit; close some",
+                                    static_cast<uint32_t>(options_.node), kReadersMax));
+  }
+  std::vector<ReaderLeases::Database> databases;
+  reply->whole_from = 0;
+  for (const std::string& name : request.databases) {
+    const auto found = databases_.find(name);
+    if (found == databases_.end()) {
+      return Status::NotFound(fmt::format("memory node {} has no database '{}'",
+                                          static_cast<uint32_t>(options_.node), name));
+    }
+    const Database& database = *found->second;
+    if (databases.empty()) reply->header = SpanOf(database.header.begin, kDatabaseHeaderBytes);
+    databases.push_back(database.published);
+    reply->whole_from = std::max(reply->whole_from, database.published->whole_from);
+  }
+  do {
+    std::string random;
+    DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
+    reply->reader = ReaderId{DecodeFixed64(random.data())};
+  } while (readers_.contains(reply->reader));
+  readers_.Open(reply->reader, peer.name, std::move(databases), options_.clock() + options_.lease);
+  reply->lease_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
+  Log().info("{} follows database '{}'", peer.name, request.databases.front());
+  return Status::OK();
+}
+
+Status DatabaseTable::RenewReader(const ReaderHeartbeatRequest& request,
+                                  ReaderHeartbeatReply* reply) {
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+  const auto now = options_.clock();
+  const Status renewed =
+      readers_.Renew(request.reader, request.oldest, now, now + options_.lease, &reply->must_move);
+  FreeUnreadLocked();
+  return renewed;
+}
+
+Status DatabaseTable::CloseReader(const CloseReaderRequest& request) {
+  const port::MutexLock lock(mutex_);
+  readers_.Close(request.reader);
+  FreeUnreadLocked();
+  return Status::OK();
+}
+
+void DatabaseTable::FreeUnreadLocked() { GiveBackLocked(readers_.TakeUnread()); }
+
+Status DatabaseTable::NoRoomLocked(uint64_t bytes, uint64_t usable) {
+  if (readers_.AllRetired().empty()) return FullLocked(bytes, usable);
+  readers_.Press(options_.clock() + options_.lease);
+  const Status full = FullLocked(bytes, usable);
+  return Status::FromCode(
+      full.code(),
+      fmt::format("{}; {} are kept for readers that use old publications, and are "
+                  "free when those move on or their leases end",
+                  full.message().ToStringView(), FormatBytes(readers_.AllRetired().bytes())));
+}
+
+}  // namespace dlsm

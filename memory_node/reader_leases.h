@@ -1,0 +1,105 @@
+// Readers that hold no session, and the memory that is kept for them.
+//
+// A reader follows the publications of databases: versions that their owners wrote into remote
+// memory, numbered upwards. It tells the oldest one that it still uses. Whoever gives memory back
+// tells the number from which on no publication names it. In between, the memory is *retired*:
+//
+//   publication     4      5      6      7
+//   named by        x      x
+//   given back, not named from 6 on: free once every reader of the database uses 6 or later, or its
+//   lease has ended
+//
+//   1. A reader is taken up with 0 as the oldest one in use: from then on nothing is freed that any
+//      publication names. What was freed before is told by whole_from: publications before that
+//      number may name it, so a new reader begins with none of them.
+//   2. When an owner's session ends, nobody knows how far it had got. What is then given back no
+//      reader passes, until the next owner tells the number of its first publication.
+//   3. A reader that keeps an old publication in use while the memory node has no room is told so
+//      once; if it has not moved on by its next heartbeat, its lease is not renewed any more.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "memory_node/byte_ranges.h"
+#include "util/rpc/messages.h"
+
+namespace dlsm {
+
+// What is known of a database's publications. Written by ReaderLeases alone.
+struct PublishedDatabase {
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+
+  // What is given back now no publication names from this one on.
+  uint64_t unnamed_from = kUnknown;
+  // Publications before this one may name what has been freed; kUnknown: all so far.
+  uint64_t whole_from = 0;
+  bool destroyed = false;
+};
+
+// One thread at a time: the caller locks.
+class ReaderLeases {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Database = std::shared_ptr<PublishedDatabase>;
+
+  // `client` is for messages.
+  void Open(ReaderId id, std::string client, std::vector<Database> databases,
+            Clock::time_point ends_at);
+  bool contains(ReaderId id) const { return readers_.contains(id); }
+  size_t count() const { return readers_.size(); }
+
+  // The reader uses no publication before `oldest` any more. IOError if there is no such reader, or
+  // no such database; Busy, and its lease goes on to its end, if it has kept others waiting for
+  // memory too long. *must_move: it is about to.
+  Status Renew(ReaderId id, uint64_t oldest, Clock::time_point now, Clock::time_point ends_at,
+               bool* must_move);
+  void Close(ReaderId id) { readers_.erase(id); }
+  void EndExpired(Clock::time_point now);
+
+  // What the owner gives back from now on, until it tells a later one, no publication names from
+  // this one on.
+  void UnnamedFrom(const Database& database, uint64_t publication);
+  void OwnerGone(const Database& database) { database->unnamed_from = PublishedDatabase::kUnknown; }
+
+  void Retire(const Database& database, const ByteRanges& ranges);
+  // What no reader may read any more, to be freed. To be called after all of the above.
+  ByteRanges TakeUnread();
+
+  // Somebody has asked for room in vain; it counts until then.
+  void Press(Clock::time_point until) { pressed_until_ = until; }
+
+  // Of this database, and of all.
+  ByteRanges RetiredOf(const Database& database) const;
+  ByteRanges AllRetired() const;
+
+ private:
+  struct Reader {
+    std::string client;
+    std::vector<Database> databases;
+    uint64_t oldest = 0;
+    Clock::time_point ends_at;
+    bool told = false;  // That others wait for what it keeps, when it used `told_at`.
+    uint64_t told_at = 0;
+    Status refusal;  // Not OK: it is not renewed.
+  };
+  struct Retired {
+    Database database;
+    uint64_t unnamed_from;
+    ByteRanges ranges;
+  };
+
+  static bool Keeps(const Reader& reader, const Retired& retired);
+  uint64_t KeptBytes(const Reader& reader) const;
+
+  std::map<ReaderId, Reader> readers_;
+  std::vector<Retired> retired_;
+  Clock::time_point pressed_until_ = Clock::time_point::min();
+};
+
+}  // namespace dlsm
