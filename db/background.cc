@@ -501,6 +501,7 @@ void Background::Heartbeat() {
 Status Background::SendHeartbeat() {
   HeartbeatRequest request;
   request.session = config_.merge.session;
+  request.publications_from = config_.publications_from;
   const uint64_t sent = merge_load_->sent_bytes();
   std::string reply_bytes;
   DLSM_RETURN_IF_ERROR(rpc_->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,

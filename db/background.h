@@ -46,6 +46,7 @@ class Background {
     size_t components_max = 0;        // kGlobal; 0: twice the expected number.
     bool slow_down_writes = false;
     MergeJobConfig merge;
+    uint64_t publications_from = 0;  // See HeartbeatRequest.
     std::chrono::milliseconds heartbeat_interval{1000};
     std::chrono::nanoseconds timeout{};
   };

@@ -165,25 +165,16 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
   std::fill_n(sizes, n, 0);
   if (!CheckOpen().ok()) return;
   for (int i = 0; i < n; ++i) {
-    const LookupKey start(range[i].start, kSequenceNumberMax);
-    const LookupKey limit(range[i].limit, kSequenceNumberMax);
-    for (const size_t shard : ShardsOf(&range[i].start, &range[i].limit)) {
+    for (const size_t shard : reads_.ShardsOf(&range[i].start, &range[i].limit)) {
       const ReadViews::Pin view(shards_[shard]->tree().views());
-      for (const Level& level : view->version->levels()) {
-        for (const TableRef& table :
-             level.Overlapping(comparator_, &range[i].start, &range[i].limit)) {
-          const uint64_t from = table->reader().ApproximateOffsetOf(start.internal_key());
-          const uint64_t to = table->reader().ApproximateOffsetOf(limit.internal_key());
-          sizes[i] += to > from ? to - from : 0;
-        }
-      }
+      sizes[i] += reads_.ApproximateBytes(*view->version, range[i]);
     }
   }
 }
 
 void DbImpl::CompactRange(const Slice* begin, const Slice* end) {
   if (!CheckOpen().ok()) return;
-  for (const size_t i : ShardsOf(begin, end)) {
+  for (const size_t i : reads_.ShardsOf(begin, end)) {
     const Status status = shards_[i]->background().CompactRange(begin, end);
     if (!status.ok()) {
       Log().warn("CompactRange ended early: {}", shards_[i]->Named(status).ToString());

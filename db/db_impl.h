@@ -22,6 +22,8 @@
 #include "db/memory_node_link.h"
 #include "db/memtable_budget.h"
 #include "db/memtable_epochs.h"
+#include "db/publisher.h"
+#include "db/reads.h"
 #include "db/shard.h"
 #include "db/shard_map.h"
 #include "db/snapshot.h"
@@ -72,6 +74,9 @@ class DbImpl final : public DB {
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
   ShardContext Context();
   Status FlushShards(bool wait);
+  Status TakeOver();
+  void StartPublisher();
+  Status FinishPublisher(bool flushed);
   Status CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>& flushed);
 
   Status CheckOpen() const;
@@ -85,16 +90,11 @@ class DbImpl final : public DB {
       return *only_;
     return *shards_[map_.ShardOf(*options_.comparator, key)];
   }
-  // Those that have keys in [*begin, *end]; null: before the first, after the last key.
-  std::vector<size_t> ShardsOf(const Slice* begin, const Slice* end) const;
-  Status GetInView(const Shard& shard, const ReadView& view, const ReadOptions& options,
-                   const Slice& key, LookupResult* result, bool* fetched);
   // Calls take(view, result, fetched) while what was found stays where it is; `fetched`: in the
   // thread's scratch.
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
   ReadPoint TakeReadPoint(const ReadOptions& options, const std::vector<size_t>& shards);
-  TableReadOptions ReadOptionsFor(const ReadOptions& options) const;
 
   const Options options_;
   const std::string name_;
@@ -114,10 +114,14 @@ class DbImpl final : public DB {
   SnapshotList snapshots_;
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;
   ShardMap map_;
+  const Reads reads_;
   std::unique_ptr<MemtableEpochs> epochs_;
+  // No publication from this one on names what is freed now.
+  std::atomic<uint64_t> unnamed_from_{0};
   std::vector<std::unique_ptr<Shard>> shards_;
   Shard* only_ = nullptr;  // If there is only one.
   std::unique_ptr<BackgroundWorkers> workers_;
+  std::unique_ptr<Publisher> publisher_;  // Null: nothing is published.
 };
 
 }  // namespace dlsm

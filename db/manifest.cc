@@ -45,6 +45,19 @@ Status ReadMap(const Slice& bytes, const std::string& home, ShardMap* map) {
   return Status::OK();
 }
 
+Status Manifest::CheckNames(const std::string& comparator, const std::string& filter) const {
+  if (comparator_name != comparator) {
+    return Status::InvalidArgument("the database is ordered by comparator " + comparator_name,
+                                   "the options name " + comparator + ": open it with its own");
+  }
+  if (filter_policy_name != filter) {
+    return Status::InvalidArgument(
+        "the database's tables have filter policy \"" + filter_policy_name + "\"",
+        "the options name \"" + filter + "\": open it with its own");
+  }
+  return Status::OK();
+}
+
 std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Level>& levels) {
   std::string body;
   const bool is_range = !manifest.compute_boundaries.empty();

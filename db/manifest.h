@@ -37,6 +37,9 @@ struct Manifest {
   // Of shard 0: Options::compute_boundaries.
   std::vector<std::string> compute_boundaries;
   bool divided() const { return shard > 0 || shards.count() > 1; }
+  // InvalidArgument unless the options' comparator and filter policy, "" for none, are those of the
+  // database.
+  Status CheckNames(const std::string& comparator, const std::string& filter) const;
 };
 
 // Makes a table of its meta; sets *table on success.

@@ -13,15 +13,17 @@
 namespace dlsm {
 namespace {
 
-FabricOptions FabricOf(const Options& options) {
+FabricOptions FabricOf(const Options& options, std::shared_ptr<const TransferGuard> guard) {
   FabricOptions fabric;
+  fabric.guard = std::move(guard);
   fabric.simulated_rtt_ns = options.simulated_rtt_ns;
   fabric.simulated_gbit_per_second = options.simulated_gbit_per_second;
   fabric.faults = options.fault_injector;
   return fabric;
 }
 
-Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* connection) {
+Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* connection,
+                       std::shared_ptr<const TransferGuard> guard) {
   if (!options.fabric.empty() && options.fabric != "local") {
     return Status::InvalidArgument(
         "fabric \"" + options.fabric + "\" needs a memory node",
@@ -36,7 +38,7 @@ Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* 
   node.merge_threads = options.max_background_compactions * options.max_subcompactions;
   node.merge_schedule = options.merge_scheduler;
   node.merge_bytes_per_second = options.compaction_bandwidth;
-  return ConnectEmbeddedNode(node, FabricOf(options), connection);
+  return ConnectEmbeddedNode(node, FabricOf(options, std::move(guard)), connection);
 }
 
 Status NamedNodes(const Options& options, std::vector<HostPort>* nodes) {
@@ -81,12 +83,13 @@ Status MemoryNodesOf(const Options& options, std::vector<std::string>* nodes) {
 }
 
 Status ConnectToMemoryNode(const Options& options, const std::string& name,
-                           std::unique_ptr<NodeConnection>* connection) {
-  if (name.empty()) return ConnectEmbedded(options, connection);
+                           std::unique_ptr<NodeConnection>* connection,
+                           std::shared_ptr<const TransferGuard> guard) {
+  if (name.empty()) return ConnectEmbedded(options, connection, std::move(guard));
   HostPort node;
   DLSM_RETURN_IF_ERROR(ParseHostPort(name, &node));
   NodeConnectionOptions connect;
-  connect.fabric = FabricOf(options);
+  connect.fabric = FabricOf(options, std::move(guard));
   DLSM_RETURN_IF_ERROR(ParseVerbsOptions(options.rdma_device, &connect.fabric.verbs));
   if (!options.rpc_transport.empty()) {
     const std::optional<RpcTransport> transport = RpcTransportFromName(options.rpc_transport);
@@ -127,9 +130,10 @@ MemoryNodeLink::MemoryNodeLink(const Options& options, const std::string& node,
 
 Status MemoryNodeLink::Open(const Options& options, const std::string& node,
                             const MergeScheduler* local_merges,
-                            std::unique_ptr<MemoryNodeLink>* link) {
+                            std::unique_ptr<MemoryNodeLink>* link,
+                            std::shared_ptr<const TransferGuard> guard) {
   std::unique_ptr<NodeConnection> connection;
-  DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options, node, &connection));
+  DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options, node, &connection, std::move(guard)));
   link->reset(new MemoryNodeLink(options, node, std::move(connection), local_merges));
   return Status::OK();
 }

@@ -15,6 +15,8 @@
 
 namespace dlsm {
 
+class TransferGuard;
+
 // How often a memory node hears of its sessions at the latest.
 inline constexpr std::chrono::milliseconds kHeartbeatIntervalMax{1000};
 
@@ -22,16 +24,18 @@ inline constexpr std::chrono::milliseconds kHeartbeatIntervalMax{1000};
 // memory node inside this process, if they name none.
 Status MemoryNodesOf(const Options& options, std::vector<std::string>* nodes);
 
-// Connects to one of these.
+// Connects to one of these. `guard` may be null, see FabricOptions.
 Status ConnectToMemoryNode(const Options& options, const std::string& node,
-                           std::unique_ptr<NodeConnection>* connection);
+                           std::unique_ptr<NodeConnection>* connection,
+                           std::shared_ptr<const TransferGuard> guard = nullptr);
 
 // Thread-safe.
 class MemoryNodeLink {
  public:
   // `local_merges` outlives the link.
   static Status Open(const Options& options, const std::string& node,
-                     const MergeScheduler* local_merges, std::unique_ptr<MemoryNodeLink>* link);
+                     const MergeScheduler* local_merges, std::unique_ptr<MemoryNodeLink>* link,
+                     std::shared_ptr<const TransferGuard> guard = nullptr);
 
   // Of MemoryNodesOf().
   const std::string& node() const { return node_; }

@@ -40,7 +40,13 @@ class MemoryNodeSession final : public ManifestStore {
   // As it was when the database was opened; empty for a new one.
   const std::string& manifest() const { return opened_.manifest; }
 
+  // See util/rpc/database_header.h.
+  const RemoteSpan& header() const { return opened_.header; }
+
   Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override;
+  // This outlives the session besides what manifests refer to that are put from now on. While
+  // nobody else puts one.
+  void Keep(const RemoteSpan& span) { kept_ = span; }
   // Ends the session: the memory node keeps what the manifest refers to. The last call.
   Status Close();
 
@@ -54,6 +60,7 @@ class MemoryNodeSession final : public ManifestStore {
   OpenDatabaseReply opened_;
   const std::chrono::nanoseconds timeout_;
   uint64_t manifest_version_;
+  RemoteSpan kept_;  // No bytes: nothing.
   bool closed_ = false;
 };
 

@@ -6,17 +6,12 @@
 
 #include "db/check_options.h"
 #include "db/db_impl.h"
-#include "util/bloom_filter.h"
+#include "db/table_defaults.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
-
-constexpr size_t kDefaultBlockCacheBytes = size_t{8} << 20;
-// A miss then costs a round trip in less than one of a hundred tables that it asks, several of
-// which overlap.
-constexpr int kDefaultBloomBits = 14;
 
 MergeSchedulerOptions ScheduleOf(const Options& options) {
   MergeSchedulerOptions schedule;
@@ -54,18 +49,11 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       comparator_(options.comparator),
       range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
+      filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
+      own_block_cache_(OwnBlockCacheFor(options)),
       scheduler_(ScheduleOf(options)),
-      budget_(options.write_buffer_size, static_cast<size_t>(options.max_write_buffer_number)) {
-  if (options_.filter_policy == nullptr) {
-    own_filter_policy_.reset(NewBloomFilterPolicy(kDefaultBloomBits));
-    filter_policy_ = own_filter_policy_.get();
-  } else if (options_.filter_policy != Options::kNoFilter) {
-    filter_policy_ = options_.filter_policy;
-  }
-  if (options_.block_cache == nullptr && options_.table_format == TableFormat::kBlockBased) {
-    own_block_cache_.reset(NewLRUCache(kDefaultBlockCacheBytes));
-  }
-}
+      budget_(options.write_buffer_size, static_cast<size_t>(options.max_write_buffer_number)),
+      reads_(&options_, &comparator_, &map_, statistics_) {}
 
 Status DbImpl::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
   db->reset();
@@ -82,7 +70,7 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
 ShardContext DbImpl::Context() {
   ShardContext context{&options_,         comparator_, filter_policy_, options_.block_cache,
                        statistics_.get(), &snapshots_, &scheduler_,    &budget_,
-                       &signal_,          &fence_};
+                       &signal_,          &fence_,     &unnamed_from_};
   if (own_block_cache_ != nullptr) context.block_cache = own_block_cache_.get();
   return context;
 }
@@ -158,6 +146,7 @@ Status DbImpl::StartShards() {
   }
   DLSM_RETURN_IF_ERROR(map_.CheckOrder(*options_.comparator));
   epochs_ = std::make_unique<MemtableEpochs>(last);
+  DLSM_RETURN_IF_ERROR(TakeOver());
   for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard) {
     DLSM_RETURN_IF_ERROR((*shard)->Start(epochs_.get()));
   }
@@ -184,7 +173,57 @@ Status DbImpl::StartShards() {
   config.merge_threads = options_.max_background_compactions;
   workers_ = std::make_unique<BackgroundWorkers>(config, std::move(backgrounds), std::move(houses),
                                                  &budget_, &signal_);
+  if (options_.publish_interval_ms > 0) StartPublisher();
   return Status::OK();
+}
+
+// What is published from now on is this handle's.
+Status DbImpl::TakeOver() {
+  Shard& home = *shards_.front();
+  uint64_t first = 0;
+  DLSM_RETURN_IF_ERROR(home.Named(TakeOverPublications(
+      home.session().header(), &home.queue_pairs(), &home.link().rpc(), home.session().id(),
+      std::chrono::milliseconds(options_.operation_timeout_ms), &first)));
+  unnamed_from_.store(first, std::memory_order_release);
+  return Status::OK();
+}
+
+void DbImpl::StartPublisher() {
+  Shard& home = *shards_.front();
+  Publisher::Config config;
+  config.header = home.session().header();
+  config.first = unnamed_from_.load(std::memory_order_acquire);
+  config.interval = std::chrono::milliseconds(options_.publish_interval_ms);
+  config.timeout = std::chrono::milliseconds(options_.operation_timeout_ms);
+  Publisher::Parts parts{};
+  parts.queue_pairs = &home.queue_pairs();
+  parts.memory = &home.memory();
+  parts.snapshots = &snapshots_;
+  parts.sequencer = &epochs_->sequencer();
+  for (const auto& link : links_) {
+    Publication::Place& place = parts.places.emplace_back();
+    place.node = link->node();
+    place.id = link->peer().node;
+    for (const auto& shard : shards_) {
+      if (&shard->link() == link.get()) {
+        place.databases.push_back(ShardName(name_, shard->number()));
+      }
+    }
+  }
+  for (const auto& shard : shards_) parts.trees.push_back(&shard->tree());
+  parts.flush = [this] { return FlushShards(/*wait=*/true); };
+  parts.unnamed_from = &unnamed_from_;
+  parts.statistics = statistics_.get();
+  publisher_ = std::make_unique<Publisher>(config, std::move(parts));
+}
+
+Status DbImpl::FinishPublisher(bool flushed) {
+  if (publisher_ == nullptr) return Status::OK();
+  RemoteSpan image;
+  const Status finished = publisher_->Finish(flushed, &image);
+  shards_.front()->session().Keep(image);
+  publisher_.reset();
+  return shards_.front()->Named(finished);
 }
 
 // Each shard is closed, whatever becomes of the others; one that could not be flushed keeps the
@@ -194,6 +233,7 @@ Status DbImpl::Close() {
   if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
   Status first_error;
   if (workers_ != nullptr) {
+    if (publisher_ != nullptr) publisher_->Stop();
     std::vector<bool> flushed;
     for (const auto& shard : shards_) {
       if (only_ == nullptr) (void)shard->background().Flush(/*wait=*/false);
@@ -204,6 +244,8 @@ Status DbImpl::Close() {
       if (first_error.ok()) first_error = status;
     }
     workers_->StopWork();
+    const Status published = FinishPublisher(/*flushed=*/first_error.ok());
+    if (first_error.ok()) first_error = published;
     for (const bool answering : {true, false}) {
       for (size_t house = 0; house < links_.size(); ++house) {
         bool all_flushed = true;

@@ -8,6 +8,7 @@
 #include "db/components.h"
 #include "db/db_impl.h"
 #include "db/guards_property.h"
+#include "db/link_properties.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -21,27 +22,6 @@ StallTotals& operator+=(StallTotals& sum, const StallTotals& more) {
     sum[i].longest_micros = std::max(sum[i].longest_micros, more[i].longest_micros);
   }
   return sum;
-}
-
-Status AskNode(MemoryNodeLink& link, NodeStatisticsReply* reply) {
-  std::string reply_bytes;
-  DLSM_RETURN_IF_ERROR(link.rpc().Call(Method::kNodeStatistics, Slice(), &reply_bytes,
-                                       Deadline::In(std::chrono::seconds(5))));
-  return reply->Decode(reply_bytes);
-}
-
-std::string NodeStatistics(MemoryNodeLink& link) {
-  NodeStatisticsReply reply;
-  const Status asked = AskNode(link, &reply);
-  if (!asked.ok()) return asked.ToString();
-  return fmt::format(
-      "capacity {}\nused {}\nlargest-free {}\ndatabases {}\nsessions {}\nmerges-done {}\n"
-      "merge-bytes-read {}\nmerge-bytes-written {}\nmerges-running {}\nmerges-queued {}\n"
-      "merge-bytes-waiting {}\nmerge-bytes-per-second {}\n",
-      reply.capacity_bytes, reply.used_bytes, reply.largest_free_bytes, reply.databases,
-      reply.sessions, reply.merges_done, reply.merge_bytes_read, reply.merge_bytes_written,
-      reply.merges_running, reply.merges_queued, reply.merge_bytes_waiting,
-      reply.merge_bytes_per_second);
 }
 
 }  // namespace
@@ -58,16 +38,6 @@ uint64_t Properties::Sum(const std::function<uint64_t(const Version&)>& of_shard
   uint64_t sum = 0;
   for (const VersionRef& version : Versions()) sum += of_shard(*version);
   return sum;
-}
-
-std::string Properties::ForEachNode(
-    const std::function<std::string(MemoryNodeLink&)>& of_node) const {
-  std::string text;
-  for (const auto& link : db_.links_) {
-    if (db_.links_.size() > 1) text += "memory-node " + link->name() + "\n";
-    text += of_node(*link);
-  }
-  return text;
 }
 
 bool Properties::Get(const Slice& property, std::string* value) const {
@@ -103,14 +73,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = Stalls();
   } else if (name == "dlsm.guards") {
     *value = Guards();
-  } else if (name == "dlsm.wire") {
-    *value = Wire();
-  } else if (name == "dlsm.rpc") {
-    *value = Calls();
   } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {
     *value = Memory();
-  } else if (name == "dlsm.fabric") {
-    *value = Fabric();
   } else if (name == "dlsm.ownership-epoch") {
     *value = std::to_string(db_.shards_.front()->epoch());
   } else if (name == "dlsm.metadata-bytes") {
@@ -121,18 +85,26 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = std::to_string(Sum(&Version::bytes));
   } else if (name == "dlsm.remote-cpu-micros") {
     *value = RemoteCpuMicros();
-  } else if (name == "dlsm.memory-node") {
-    *value = ForEachNode(NodeStatistics);
   } else if (name == "dlsm.merge-load") {
-    *value = ForEachNode([](MemoryNodeLink& link) { return link.merge_load().Describe(); });
+    *value =
+        ForEachNode(LinksOf(), [](MemoryNodeLink& link) { return link.merge_load().Describe(); });
   } else if (name == "dlsm.merge-schedule") {
     *value = MergeScheduleInForce();
   } else if (name == "dlsm.background-error") {
     *value = BackgroundError();
+  } else if (name == "dlsm.publications") {
+    if (db_.publisher_ == nullptr) return false;
+    *value = db_.publisher_->Describe();
   } else {
-    return false;
+    return GetLinkProperty(LinksOf(), std::string(name), value);
   }
   return true;
+}
+
+Links Properties::LinksOf() const {
+  Links links;
+  for (const auto& link : db_.links_) links.push_back(link.get());
+  return links;
 }
 
 bool Properties::TablesAtLevel(const Slice& level, std::string* value) const {
@@ -182,16 +154,6 @@ std::string Properties::Components(bool expected) const {
   return std::to_string(most);
 }
 
-std::string Properties::Fabric() const {
-  std::string text;
-  for (const auto& link : db_.links_) {
-    const std::string described = link->fabric().Describe();
-    if (text.find(described) != std::string::npos) continue;
-    text += (text.empty() ? "" : "; ") + described;
-  }
-  return text;
-}
-
 std::string Properties::BackgroundError() const {
   for (const auto& shard : db_.shards_) {
     const Status error = shard->background().last_error();
@@ -234,50 +196,6 @@ std::string Properties::Levels() const {
   return text;
 }
 
-std::string Properties::Wire() const {
-  WireTotals totals{};
-  for (const auto& link : db_.links_) {
-    const WireTotals of_link = link->fabric().Totals();
-    for (size_t i = 0; i < totals.size(); ++i) totals[i] += of_link[i];
-    WireCounts& calls = totals[static_cast<size_t>(Purpose::kRpc)];
-    for (const CallCounts& counts : link->rpc().Totals()) {
-      calls += {.round_trips = counts.calls,
-                .work_requests = counts.calls,
-                .doorbells = counts.calls,
-                .read_bytes = counts.reply_bytes,
-                .write_bytes = counts.request_bytes};
-    }
-  }
-  std::string text;
-  for (size_t i = 0; i < totals.size(); ++i) {
-    const WireCounts& counts = totals[i];
-    text +=
-        fmt::format("{} {} {} {} {} {}\n", PurposeName(static_cast<Purpose>(i)), counts.round_trips,
-                    counts.work_requests, counts.doorbells, counts.read_bytes, counts.write_bytes);
-  }
-  return text;
-}
-
-std::string Properties::Calls() const {
-  CallTotals totals{};
-  for (const auto& link : db_.links_) {
-    const CallTotals of_link = link->rpc().Totals();
-    for (size_t i = 0; i < totals.size(); ++i) {
-      totals[i].calls += of_link[i].calls;
-      totals[i].failures += of_link[i].failures;
-      totals[i].request_bytes += of_link[i].request_bytes;
-      totals[i].reply_bytes += of_link[i].reply_bytes;
-    }
-  }
-  std::string text = "method               calls  failures  request bytes    reply bytes\n";
-  for (size_t i = 1; i < totals.size(); ++i) {
-    const CallCounts& counts = totals[i];
-    text += fmt::format("{:16} {:9} {:9} {:14} {:14}\n", MethodName(static_cast<Method>(i)),
-                        counts.calls, counts.failures, counts.request_bytes, counts.reply_bytes);
-  }
-  return text;
-}
-
 std::string Properties::Stalls() const {
   StallTotals totals{};
   for (const auto& shard : db_.shards_) totals += shard->gate().totals();
@@ -301,7 +219,8 @@ std::string Properties::RemoteCpuMicros() const {
   uint64_t micros = 0;
   for (const auto& link : db_.links_) {
     NodeStatisticsReply reply;
-    if (link->fabric().kind() == FabricKind::kLocal || !AskNode(*link, &reply).ok()) continue;
+    if (link->fabric().kind() == FabricKind::kLocal || !AskForStatistics(*link, &reply).ok())
+      continue;
     micros += reply.cpu_micros;
   }
   return std::to_string(micros);

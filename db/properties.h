@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dLSM/slice.h"
+#include "db/link_properties.h"
 #include "db/version.h"
 
 namespace dlsm {
@@ -27,18 +28,14 @@ class Properties {
 
   std::vector<VersionRef> Versions() const;
   uint64_t Sum(const std::function<uint64_t(const Version&)>& of_shard) const;
-  // The texts of all memory nodes; each begins with its name if there are several.
-  std::string ForEachNode(const std::function<std::string(MemoryNodeLink&)>& of_node) const;
+  Links LinksOf() const;
 
   std::string Shards() const;
   std::string Guards() const;
   std::string Components(bool expected) const;
-  std::string Fabric() const;
   std::string BackgroundError() const;
   std::string Stats() const;
   std::string Levels() const;
-  std::string Wire() const;
-  std::string Calls() const;
   std::string Stalls() const;
   std::string Memory() const;
   std::string MergeScheduleInForce() const;

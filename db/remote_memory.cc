@@ -83,6 +83,10 @@ Status RemoteMemory::SendFrees() {
     request.spans.swap(to_free_);
   }
   if (request.spans.empty()) return Status::OK();
+  // Read after the spans were queued, so it is not too small for any.
+  if (config_.unnamed_from != nullptr) {
+    request.unnamed_from = config_.unnamed_from->load(std::memory_order_acquire);
+  }
   const uint64_t bytes = TotalBytes(request.spans);
   std::string reply;
   const Status status =

@@ -34,6 +34,9 @@ class RemoteMemory {
     uint64_t grant_bytes = 0;    // Asked for at a time.
     uint64_t reserve_bytes = 0;  // Kept for when the memory node is full; 0: none.
     std::chrono::nanoseconds timeout{};
+    // No publication from this one on names what is freed now; null: there are no followers. It
+    // outlives this.
+    const std::atomic<uint64_t>* unnamed_from = nullptr;
   };
   // Both outlive this.
   RemoteMemory(const Config& config, RpcClient* rpc, Statistics* statistics);

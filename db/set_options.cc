@@ -132,7 +132,7 @@ std::string Properties::MergeScheduleInForce() const {
   const MergeSchedulerOptions here = db_.scheduler_.options();
   std::string text = std::string("merge_scheduler ") + MergeScheduleName(here.schedule) +
                      "\ncompaction_bandwidth " + std::to_string(here.bytes_per_second) + "\n";
-  return text + ForEachNode([this](MemoryNodeLink& link) {
+  return text + ForEachNode(LinksOf(), [this](MemoryNodeLink& link) {
            SetMergeScheduleReply there;
            const Status asked = db_.SetMemoryNodeSchedule(&link, SetMergeScheduleRequest(), &there);
            if (!asked.ok()) return "memory-node-error " + asked.ToString() + "\n";

@@ -60,6 +60,7 @@ RemoteMemory::Config Shard::RemoteMemoryConfig() const {
   capacity /= at_node_;
   RemoteMemory::Config config;
   config.session = session_->id();
+  config.unnamed_from = context_.unnamed_from;
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.
   config.grant_bytes = std::min<uint64_t>(4 * options.write_buffer_size, capacity / 16);
@@ -86,6 +87,8 @@ Background::Config Shard::BackgroundConfig() const {
   config.merge.table_bytes_max = options.max_file_size;
   config.merge.parts_max = static_cast<size_t>(options.max_subcompactions);
   config.merge.session = session_->id();
+  // Nothing has been published yet.
+  config.publications_from = context_.unnamed_from->load(std::memory_order_acquire);
   config.heartbeat_interval =
       std::clamp(session_->lease() / 4, std::chrono::milliseconds(20), kHeartbeatIntervalMax);
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
@@ -136,26 +139,13 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
     return ShapeLevels(context_.comparator, options.compaction_style,
                        static_cast<size_t>(options.num_levels), levels);
   }
-  const auto check_names = [&]() {
-    if (manifest->comparator_name != comparator_name) {
-      return Status::InvalidArgument(
-          "the database is ordered by comparator " + manifest->comparator_name,
-          "the options name " + comparator_name + ": open it with its own");
-    }
-    if (manifest->filter_policy_name != filter_name) {
-      return Status::InvalidArgument(
-          "the database's tables have filter policy \"" + manifest->filter_policy_name + "\"",
-          "the options name \"" + filter_name + "\": open it with its own");
-    }
-    return Status::OK();
-  };
   // The names come before the tables, which would look damaged to the wrong comparator.
   const auto open_table = [&](const TableMeta& meta, TableRef* table) {
-    DLSM_RETURN_IF_ERROR(check_names());
+    DLSM_RETURN_IF_ERROR(manifest->CheckNames(comparator_name, filter_name));
     return tables_.Open(meta, Purpose::kRead, table);
   };
   DLSM_RETURN_IF_ERROR(ManifestCodec::Decode(session_->manifest(), open_table, manifest, levels));
-  DLSM_RETURN_IF_ERROR(check_names());
+  DLSM_RETURN_IF_ERROR(manifest->CheckNames(comparator_name, filter_name));
   if (number_ == 0) {
     DLSM_RETURN_IF_ERROR(
         CheckSameBoundaries(manifest->compute_boundaries, options.compute_boundaries));

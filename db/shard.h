@@ -7,6 +7,7 @@
 //   Start()   tree and background; the manifest is put for the first time
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -49,6 +50,7 @@ struct ShardContext {
   MemtableBudget* budget;
   WorkSignal* signal;
   Fence* fence;
+  const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
 };
 
 class Shard {
@@ -76,6 +78,8 @@ class Shard {
   MemoryNodeLink& link() { return *link_; }
   // To all memory nodes that hold its tables.
   NodeQueuePairs& queue_pairs() { return queue_pairs_; }
+  MemoryNodeSession& session() { return *session_; }
+  RemoteMemory& memory() { return memory_; }
   bool started() const { return background_ != nullptr; }
   size_t number() const { return number_; }
   // Of its ownership.

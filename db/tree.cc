@@ -221,9 +221,7 @@ Status Tree::PutManifest() {
 }
 
 Status Tree::Store(const Version& version) {
-  Manifest manifest = identity_;
-  manifest.last_sequence = epochs_->sequencer().Now().next - 1;
-  manifest.next_table_number = next_table_number_.load(std::memory_order_relaxed);
+  const Manifest manifest = Identity(epochs_->sequencer().Now().next - 1);
   std::vector<RemoteSpan> live;
   for (const Level& level : version.levels()) {
     for (const TableRef& table : level.AllTables()) {

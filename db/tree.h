@@ -78,6 +78,14 @@ class Tree {
   // Puts the manifest once more, with the present sequence number.
   Status PutManifest() LOCKS_EXCLUDED(mutex_, installing_);
 
+  // What a manifest says of this tree besides its levels, as of `last`.
+  Manifest Identity(SequenceNumber last) const {
+    Manifest manifest = identity_;
+    manifest.last_sequence = last;
+    manifest.next_table_number = next_table_number_.load(std::memory_order_relaxed);
+    return manifest;
+  }
+
   uint64_t NewTableNumber() { return next_table_number_.fetch_add(1, std::memory_order_relaxed); }
 
   struct MemtableCounts {

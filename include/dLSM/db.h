@@ -51,6 +51,15 @@ class DB {
   static Status Open(const Options& options, const std::string& name, DB** db);
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
 
+  // A handle that only reads a database which somebody else owns, has opened with
+  // Options::publish_interval_ms, and may be writing. It shows the state that was published last,
+  // as of one moment in all shards, and goes on to newer ones by itself, without any call to the
+  // memory nodes; what would change the database is NotSupported. Waits for a publication up to
+  // options.open_timeout_ms. See README, "Followers".
+  static Status OpenFollower(const Options& options, const std::string& name, DB** db);
+  static Status OpenFollower(const Options& options, const std::string& name,
+                             std::unique_ptr<DB>* db);
+
   DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
@@ -109,6 +118,11 @@ class DB {
   //                                            at a time; 0: all. For measuring what is sustained
   // Schedules are single, fair, greedy and spring_and_gear. Merges under way follow at once.
   virtual Status SetOptions(const std::unordered_map<std::string, std::string>& options) = 0;
+
+  // Of a follower: goes on to the newest publication. If it was cut off from a memory node for
+  // longer than the lease that it has there, it begins anew; iterators and snapshots from before
+  // return TimedOut. OK, and nothing is done, for an owner.
+  virtual Status TryCatchUp() { return Status::OK(); }
 
   virtual std::shared_ptr<Statistics> GetStatistics() const = 0;
 };

@@ -171,6 +171,13 @@ struct Options {
   // Writers that wait for memory this long without any progress of flushes get Busy.
   uint64_t write_stall_timeout_ms = 30000;
 
+  // -------- Followers; see README.
+  // How often the owner publishes what was written, which flushes all memtables; so followers lag
+  // behind by this and their follow_interval_ms, at least. 0: it does not publish.
+  uint64_t publish_interval_ms = 0;
+  // How often a follower looks for a new publication by itself; 0: only in DB::TryCatchUp().
+  uint64_t follow_interval_ms = 100;
+
   // -------- Counters; null: the database makes its own, see DB::GetStatistics.
   std::shared_ptr<Statistics> statistics;
 

@@ -55,6 +55,9 @@ enum class Ticker : uint32_t {
   kStalls,                 // Of all these.
   kGrants,
   kFreedBytes,
+  kPublications,      // Versions published for followers.
+  kPublicationBytes,  // Of their images.
+  kCatchUps,          // Of a follower: publications that it has gone on to.
   kRetries,  // Flushes and merges that were tried again after a fault.
   kTickerCount,
 };

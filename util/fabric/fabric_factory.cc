@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "util/fabric/faulty_fabric.h"
+#include "util/fabric/guarded_fabric.h"
 #include "util/fabric/local_fabric.h"
 #include "util/fabric/shm_fabric.h"
 #include "util/fabric/simulated_fabric.h"
@@ -53,6 +54,7 @@ Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadl
   }
   // Outermost, so that a fault also costs what the network costs.
   if (options.faults != nullptr) made = InjectFaults(options.faults, std::move(made));
+  if (options.guard != nullptr) made = GuardTransfers(options.guard, std::move(made));
   *connection = std::move(made);
   return Status::OK();
 }

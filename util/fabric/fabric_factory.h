@@ -11,6 +11,7 @@
 namespace dlsm {
 
 class FaultInjector;
+class TransferGuard;
 
 struct FabricOptions {
   FabricKind kind = FabricKind::kLocal;
@@ -23,6 +24,9 @@ struct FabricOptions {
 
   // Decides about every post and wait; null: no faults. Shared by all queue pairs.
   std::shared_ptr<FaultInjector> faults;
+
+  // Asked about every transfer, see guarded_fabric.h; null: all are good.
+  std::shared_ptr<const TransferGuard> guard;
 };
 
 // Whether this machine has what the verbs fabric needs; if not, why, and what to do.

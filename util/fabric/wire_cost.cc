@@ -14,6 +14,8 @@ const char* PurposeName(Purpose purpose) {
       return "log";
     case Purpose::kRpc:
       return "rpc";
+    case Purpose::kPublication:
+      return "publication";
   }
   return "unknown";
 }

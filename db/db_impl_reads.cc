@@ -1,0 +1,132 @@
+// Reads of a database's owner: what they hold.
+
+#include <algorithm>
+#include <utility>
+
+#include "dLSM/pinnable_slice.h"
+#include "db/db_impl.h"
+#include "db/db_iterator.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+// The state of now: a sequence number, settled, and views that have all of it. The views are taken
+// first: what flushes and merges had dropped by then no later number needs. If memtables were
+// switched in between, a view may lack its shard's newest one, which the epoch tells.
+DbImpl::ReadPoint DbImpl::TakeReadPoint(const ReadOptions& options,
+                                        const std::vector<size_t>& shards) {
+  ReadPoint point;
+  const auto take_views = [&] {
+    point.views.clear();
+    for (const size_t i : shards) point.views.push_back(shards_[i]->tree().views().Current());
+  };
+  if (options.snapshot != nullptr) {
+    point.sequence = static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
+    take_views();
+    return point;
+  }
+  while (true) {
+    take_views();
+    const Sequencer::Position now = epochs_->sequencer().Now();
+    bool shown = true;
+    for (size_t i = 0; shown && i < shards.size(); ++i) {
+      shown = shards_[shards[i]]->tree().Shows(*point.views[i], now.epoch);
+    }
+    if (!shown) continue;
+    point.sequence = now.next - 1;
+    epochs_->sequencer().WaitSettled(point.sequence);
+    return point;
+  }
+}
+
+template <typename Take>
+Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, const Take& take) {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(range_.Check(key));
+  Shard& shard = ShardOf(key);
+  const ReadViews::Pin view(shard.tree().views());
+  const SequenceNumber sequence =
+      options.snapshot == nullptr ? kSequenceNumberMax
+                                  : static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
+  LookupResult result;
+  bool fetched;
+  const Status got =
+      reads_.Get({&shard.reader(), &*view}, sequence, options, key, &result, &fetched);
+  if (!got.ok()) return got.IsNotFound() ? got : shard.Named(got);
+  take(*view, result, fetched);
+  return Status::OK();
+}
+
+Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) {
+  return GetAndTake(options, key, [value](const ReadView&, const LookupResult& result, bool) {
+    value->assign(result.value.data(), result.value.size());
+  });
+}
+
+Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
+  value->Reset();
+  return GetAndTake(options, key,
+                    [value](const ReadView& view, LookupResult& result, bool fetched) {
+                      if (result.holder != nullptr) {
+                        value->PinSlice(result.value, std::move(result.holder));
+                      } else if (fetched) {
+                        value->PinSelf(result.value);
+                      } else {
+                        value->PinSlice(result.value, view.shared_from_this());
+                      }
+                    });
+}
+
+std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
+                                     std::vector<std::string>* values) {
+  values->assign(keys.size(), std::string());
+  const Status open = CheckOpen();
+  if (!open.ok()) return std::vector<Status>(keys.size(), open);
+  std::vector<size_t> shard_of;  // By key.
+  shard_of.reserve(keys.size());
+  for (const Slice& key : keys) shard_of.push_back(ShardOf(key).number());
+  std::vector<size_t> shards = shard_of;
+  std::sort(shards.begin(), shards.end());
+  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
+  const ReadPoint point = TakeReadPoint(options, shards);
+  std::vector<Reads::Source> sources;
+  sources.reserve(keys.size());
+  for (const size_t shard : shard_of) {
+    const auto view = std::lower_bound(shards.begin(), shards.end(), shard) - shards.begin();
+    sources.push_back({&shards_[shard]->reader(), point.views[static_cast<size_t>(view)].get()});
+  }
+  std::vector<Status> statuses = reads_.MultiGet(keys, sources, point.sequence, options, values);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (statuses[i].IsNotFound()) {
+      // Other compute nodes' keys are not found, for nobody can have written them here.
+      const Status mine = range_.Check(keys[i]);
+      if (!mine.ok()) statuses[i] = mine;
+    } else if (!statuses[i].ok()) {
+      statuses[i] = shards_[shard_of[i]]->Named(statuses[i]);
+    }
+  }
+  return statuses;
+}
+
+Iterator* DbImpl::NewIterator(const ReadOptions& options) {
+  const Status open = CheckOpen();
+  if (!open.ok()) return NewErrorIterator(open);
+  const std::vector<size_t> shards = reads_.ShardsOf(options);
+  const ReadPoint point = TakeReadPoint(options, shards);
+  std::vector<ShardView> views;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    views.push_back({point.views[i], &shards_[shards[i]]->queue_pairs()});
+  }
+  return reads_.NewIterator(shards.front(), std::move(views), point.sequence, options,
+                            /*holder=*/nullptr);
+}
+
+const Snapshot* DbImpl::GetSnapshot() {
+  return CheckOpen().ok() ? snapshots_.Take(&epochs_->sequencer()) : nullptr;
+}
+
+void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
+  if (snapshot != nullptr) snapshots_.Release(static_cast<const SnapshotImpl*>(snapshot));
+}
+
+}  // namespace dlsm

@@ -1,0 +1,152 @@
+#include "db/followed_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// The clocks of two machines run differently by much less than this.
+constexpr int kClockMargin = 100;
+
+}  // namespace
+
+void ReaderLease::Renewed(Clock::time_point sent, std::chrono::nanoseconds lease) {
+  const auto good_until = sent + lease - lease / kClockMargin;
+  good_until_.store(good_until.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+void ReaderLease::NotRenewed(const Status& why) {
+  port::MutexLock lock(mutex_);
+  why_ = why;
+}
+
+Status ReaderLease::Check() const {
+  if (Clock::now().time_since_epoch().count() < good_until_.load(std::memory_order_relaxed)) {
+    return Status::OK();
+  }
+  port::MutexLock lock(mutex_);
+  return Status::TimedOut("the lease of this follower on memory node " + node_ + " has ended" +
+                              (why_.ok() ? std::string() : " (" + why_.ToString() + ")"),
+                          "catch up, and make iterators and snapshots again");
+}
+
+std::chrono::nanoseconds ReaderLease::left() const {
+  return std::chrono::nanoseconds(good_until_.load(std::memory_order_relaxed)) -
+         Clock::now().time_since_epoch();
+}
+
+Status FollowedNode::Open(const Options& options, const std::string& node,
+                          std::vector<std::string> databases, const MergeScheduler* idle,
+                          std::unique_ptr<FollowedNode>* followed) {
+  const auto lease = std::make_shared<ReaderLease>(node.empty() ? "embedded" : node);
+  std::unique_ptr<MemoryNodeLink> link;
+  DLSM_RETURN_IF_ERROR(MemoryNodeLink::Open(options, node, idle, &link, lease));
+  std::unique_ptr<FollowedNode> made(new FollowedNode(options, lease, std::move(link)));
+  DLSM_RETURN_IF_ERROR(made->OpenReader(std::move(databases)));
+  *followed = std::move(made);
+  return Status::OK();
+}
+
+Status FollowedNode::OpenReader(std::vector<std::string> databases) {
+  OpenReaderRequest request;
+  request.databases = std::move(databases);
+  const auto sent = ReaderLease::Clock::now();
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(link_->rpc().Call(Method::kOpenReader, request.Encode(), &reply_bytes,
+                                         Deadline::In(timeout_)));
+  DLSM_RETURN_IF_ERROR(opened_.Decode(reply_bytes));
+  databases_ = std::move(request.databases);
+  lease_->Renewed(sent, lease_time());
+  return Status::OK();
+}
+
+Status FollowedNode::CloseReader(ReaderId reader) {
+  CloseReaderRequest request;
+  request.reader = reader;
+  std::string reply;
+  return link_->rpc().Call(
+      Method::kCloseReader, request.Encode(), &reply,
+      Deadline::In(std::min<std::chrono::nanoseconds>(timeout_, lease_time())));
+}
+
+bool FollowedNode::Covers(const std::vector<std::string>& databases) const {
+  return std::all_of(databases.begin(), databases.end(), [this](const std::string& name) {
+    return std::find(databases_.begin(), databases_.end(), name) != databases_.end();
+  });
+}
+
+Status FollowedNode::Cover(const std::vector<std::string>& databases) {
+  std::vector<std::string> all = databases_;  // The first one stays the first.
+  for (const std::string& name : databases) {
+    if (!Covers({name})) all.push_back(name);
+  }
+  const ReaderId before = opened_.reader;
+  StopThread();
+  const Status opened = OpenReader(std::move(all));
+  Start(oldest_);
+  DLSM_RETURN_IF_ERROR(opened);
+  return CloseReader(before);
+}
+
+void FollowedNode::Start(std::function<uint64_t()> oldest) {
+  oldest_ = std::move(oldest);
+  {
+    port::MutexLock lock(mutex_);
+    stop_ = false;
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+void FollowedNode::StopThread() {
+  {
+    port::MutexLock lock(mutex_);
+    stop_ = true;
+    stopped_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void FollowedNode::Stop(bool close) {
+  StopThread();
+  if (!close) return;
+  const Status closed = CloseReader(opened_.reader);
+  if (!closed.ok()) Log().warn("a reader is left to its lease: {}", closed.ToString());
+}
+
+void FollowedNode::Run() {
+  const auto interval =
+      std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(lease_time() / 4),
+                 std::chrono::milliseconds(20), kHeartbeatIntervalMax);
+  while (true) {
+    {
+      port::MutexLock lock(mutex_);
+      const auto until = ReaderLease::Clock::now() + interval;
+      while (!stop_ && ReaderLease::Clock::now() < until) stopped_.WaitUntil(until);
+      if (stop_) return;
+    }
+    const Status renewed = Heartbeat(oldest_());
+    if (!renewed.ok()) lease_->NotRenewed(renewed);
+  }
+}
+
+Status FollowedNode::Heartbeat(uint64_t oldest) {
+  ReaderHeartbeatRequest request;
+  request.reader = opened_.reader;
+  request.oldest = oldest;
+  const auto sent = ReaderLease::Clock::now();
+  std::string reply_bytes;
+  // An answer that comes later than this is of little use.
+  const auto patience = std::min<std::chrono::nanoseconds>(timeout_, lease_time() / 2);
+  DLSM_RETURN_IF_ERROR(link_->rpc().Call(Method::kReaderHeartbeat, request.Encode(), &reply_bytes,
+                                         Deadline::In(patience)));
+  ReaderHeartbeatReply reply;
+  DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+  lease_->Renewed(sent, lease_time());
+  return Status::OK();
+}
+
+}  // namespace dlsm

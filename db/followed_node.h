@@ -1,0 +1,101 @@
+// A follower's way to one memory node: a connection of its own, and a reader there, whose lease
+// decides whether what was transferred may be used.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dLSM/options.h"
+#include "dLSM/status.h"
+#include "db/memory_node_link.h"
+#include "port/mutex.h"
+#include "util/fabric/guarded_fabric.h"
+#include "util/rpc/messages.h"
+
+namespace dlsm {
+
+// The memory node counts a lease from when it has got a heartbeat, this from before that was sent:
+// so it ends here first. Thread-safe.
+class ReaderLease final : public TransferGuard {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit ReaderLease(std::string node) : node_(std::move(node)) {}
+
+  void Renewed(Clock::time_point sent, std::chrono::nanoseconds lease);
+  // The last attempt to renew it has failed; for messages.
+  void NotRenewed(const Status& why) LOCKS_EXCLUDED(mutex_);
+
+  // TimedOut once the lease has ended.
+  Status Check() const override;
+  // Negative once it has ended.
+  std::chrono::nanoseconds left() const;
+
+ private:
+  const std::string node_;
+  // Of the clock. Relaxed: it orders nothing, and the margin is much longer than any reordering of
+  // a transfer and the look at the clock after it.
+  std::atomic<int64_t> good_until_{INT64_MIN};
+
+  mutable port::Mutex mutex_;
+  Status why_ GUARDED_BY(mutex_);
+};
+
+// Opened and covered by one thread; otherwise thread-safe.
+class FollowedNode {
+ public:
+  // `databases`: names there. `idle` is a scheduler without merges, and outlives this.
+  static Status Open(const Options& options, const std::string& node,
+                     std::vector<std::string> databases, const MergeScheduler* idle,
+                     std::unique_ptr<FollowedNode>* followed);
+  ~FollowedNode() { Stop(/*close=*/false); }
+
+  // Reads these databases, too, from now on; learns anew from where on publications are whole.
+  // While none is in use.
+  Status Cover(const std::vector<std::string>& databases);
+  bool Covers(const std::vector<std::string>& databases) const;
+
+  // Renews the lease from now on; `oldest` is asked for the oldest publication in use.
+  void Start(std::function<uint64_t()> oldest) LOCKS_EXCLUDED(mutex_);
+  // Renews it no more. `close`: nothing is used any more, and the memory node is told so.
+  void Stop(bool close) LOCKS_EXCLUDED(mutex_);
+
+  MemoryNodeLink& link() { return *link_; }
+  const ReaderLease& lease() const { return *lease_; }
+  const RemoteSpan& header() const { return opened_.header; }
+  // Publications before this one may name memory that has been freed.
+  uint64_t whole_from() const { return opened_.whole_from; }
+
+ private:
+  FollowedNode(const Options& options, std::shared_ptr<ReaderLease> lease,
+               std::unique_ptr<MemoryNodeLink> link)
+      : timeout_(options.operation_timeout_ms), lease_(std::move(lease)), link_(std::move(link)) {}
+
+  Status OpenReader(std::vector<std::string> databases);
+  Status CloseReader(ReaderId reader);
+  std::chrono::nanoseconds lease_time() const {
+    return std::chrono::milliseconds(opened_.lease_ms);
+  }
+  void StopThread() LOCKS_EXCLUDED(mutex_);
+  void Run() LOCKS_EXCLUDED(mutex_);
+  Status Heartbeat(uint64_t oldest);
+
+  const std::chrono::milliseconds timeout_;
+  const std::shared_ptr<ReaderLease> lease_;
+  const std::unique_ptr<MemoryNodeLink> link_;
+  std::vector<std::string> databases_;
+  OpenReaderReply opened_;            // Changes while there is no thread.
+  std::function<uint64_t()> oldest_;  // Likewise.
+
+  port::Mutex mutex_;
+  port::CondVar stopped_{mutex_};
+  bool stop_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace dlsm

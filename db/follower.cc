@@ -1,0 +1,335 @@
+#include "db/follower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "dLSM/pinnable_slice.h"
+#include "db/check_options.h"
+#include "db/link_properties.h"
+#include "db/table_defaults.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+class FollowerSnapshot final : public Snapshot {
+ public:
+  explicit FollowerSnapshot(FollowedPublicationRef of) : publication(std::move(of)) {}
+  const FollowedPublicationRef publication;
+};
+
+Status ReadOnly() {
+  return Status::NotSupported("this handle follows the database and cannot change it",
+                              "write through the handle of its owner, see DB::Open");
+}
+
+// Where connections are made again nobody waits for the first state, but Close() may.
+Options WithShortOpening(Options options) {
+  constexpr uint64_t kOpenMsMax = 1000;
+  options.open_timeout_ms = std::min(options.open_timeout_ms, kOpenMsMax);
+  return options;
+}
+
+}  // namespace
+
+Status DB::OpenFollower(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
+  return Follower::Open(options, name, db);
+}
+
+Status DB::OpenFollower(const Options& options, const std::string& name, DB** db) {
+  *db = nullptr;
+  std::unique_ptr<DB> opened;
+  DLSM_RETURN_IF_ERROR(Follower::Open(options, name, &opened));
+  *db = opened.release();
+  return Status::OK();
+}
+
+Follower::Follower(const Options& options, const std::string& name)
+    : options_(options),
+      reopen_options_(WithShortOpening(options)),
+      name_(name),
+      comparator_(options.comparator),
+      statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
+      filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
+      own_block_cache_(OwnBlockCacheFor(options)),
+      idle_(MergeSchedulerOptions()) {}
+
+Status Follower::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
+  db->reset();
+  const Options options = WithFiniteTimeouts(requested);
+  DLSM_RETURN_IF_ERROR(CheckName(name));
+  DLSM_RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<Follower> opened(new Follower(options, name));
+  FollowedPublicationRef first;
+  DLSM_RETURN_IF_ERROR(FollowedDatabase::Open(
+      opened->Context(opened->options_),
+      Deadline::In(std::chrono::milliseconds(options.open_timeout_ms)), &first));
+  opened->publications_ = std::make_unique<Publications>(std::move(first));
+  {
+    port::MutexLock state(opened->state_mutex_);
+    opened->looked_at_ = Clock::now();
+  }
+  if (options.follow_interval_ms > 0) {
+    opened->thread_ = std::thread([follower = opened.get()] { follower->Run(); });
+  }
+  *db = std::move(opened);
+  return Status::OK();
+}
+
+FollowerContext Follower::Context(const Options& options) {
+  return {&options,
+          name_,
+          comparator_,
+          filter_policy_,
+          own_block_cache_ != nullptr ? own_block_cache_.get() : options_.block_cache,
+          statistics_.get(),
+          &idle_};
+}
+
+Status Follower::CheckOpen() const {
+  if (!closed_.load(std::memory_order_acquire)) [[likely]]
+    return Status::OK();
+  return Status::InvalidArgument("the follower is closed", "open it again");
+}
+
+Status Follower::Close() {
+  if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
+  {
+    port::MutexLock lock(stop_mutex_);
+    stop_ = true;
+    stopped_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.join();
+  port::MutexLock lock(mutex_);
+  if (publications_ == nullptr) return Status::OK();
+  const std::shared_ptr<FollowedDatabase> database = publications_->Current()->database;
+  publications_.reset();
+  database->Close();
+  return Status::OK();
+}
+
+Follower::~Follower() {
+  const Status closed = Close();
+  if (!closed.ok()) Log().error("closing a follower of \"{}\": {}", name_, closed.ToString());
+}
+
+// -------- Catching up
+
+void Follower::Run() {
+  const auto interval = std::chrono::milliseconds(options_.follow_interval_ms);
+  bool failing = false;
+  while (true) {
+    {
+      port::MutexLock lock(stop_mutex_);
+      const auto until = Clock::now() + interval;
+      while (!stop_ && Clock::now() < until) stopped_.WaitUntil(until);
+      if (stop_) return;
+    }
+    const Status status = TryCatchUp();
+    if (!status.ok() && !failing) {
+      Log().error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
+    }
+    failing = !status.ok();
+  }
+}
+
+Status Follower::TryCatchUp() {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  port::MutexLock lock(mutex_);
+  Status status = CatchUpLocked();
+  publications_->Reclaim();
+  port::MutexLock state(state_mutex_);
+  if (status.ok()) looked_at_ = Clock::now();
+  last_error_ = status;
+  return status;
+}
+
+// Where the connections or the readers there are of no use any more, all are made again. What was
+// read through the old ones keeps them, and fails once its lease has ended.
+Status Follower::CatchUpLocked() {
+  const FollowedPublicationRef current = publications_->Current();
+  FollowedPublicationRef newest;
+  bool reopen = !current->database->CheckLeases().ok();
+  if (!reopen) {
+    const Status status = current->database->CatchUp(*current, &newest, &reopen);
+    reopen |= !current->database->CheckLeases().ok();
+    if (!reopen && (!status.ok() || newest == nullptr)) return status;
+  }
+  if (reopen) {
+    DLSM_RETURN_IF_ERROR(
+        FollowedDatabase::Open(Context(reopen_options_), Deadline::In({}), &newest));
+    port::MutexLock state(state_mutex_);
+    ++reopened_;
+  }
+  publications_->Install(std::move(newest));
+  statistics_->Add(Ticker::kCatchUps);
+  return Status::OK();
+}
+
+// -------- Reads
+
+FollowedPublicationRef Follower::PublicationFor(const ReadOptions& options) {
+  if (options.snapshot == nullptr) return publications_->Current();
+  return static_cast<const FollowerSnapshot*>(options.snapshot)->publication;
+}
+
+template <typename Take>
+Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, const Take& take) {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  const auto get_in = [&](const FollowedPublication& publication) {
+    const size_t shard = publication.map.ShardOf(*options_.comparator, key);
+    LookupResult result;
+    bool fetched;
+    DLSM_RETURN_IF_ERROR(ReadsOf(publication)
+                             .Get(publication.SourceOf(shard), publication.sequence, options, key,
+                                  &result, &fetched));
+    take(result);
+    return Status::OK();
+  };
+  if (options.snapshot != nullptr) return get_in(*PublicationFor(options));
+  const Publications::Pin publication(*publications_);
+  return get_in(*publication);
+}
+
+Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* value) {
+  return GetAndTake(options, key, [value](const LookupResult& result) {
+    value->assign(result.value.data(), result.value.size());
+  });
+}
+
+// What was fetched lies in the thread's scratch, or in the block cache.
+Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
+  value->Reset();
+  return GetAndTake(options, key, [value](LookupResult& result) {
+    if (result.holder != nullptr) {
+      value->PinSlice(result.value, std::move(result.holder));
+    } else {
+      value->PinSelf(result.value);
+    }
+  });
+}
+
+std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
+                                       std::vector<std::string>* values) {
+  values->assign(keys.size(), std::string());
+  const Status open = CheckOpen();
+  if (!open.ok()) return std::vector<Status>(keys.size(), open);
+  const FollowedPublicationRef publication = PublicationFor(options);
+  std::vector<Reads::Source> sources;
+  sources.reserve(keys.size());
+  for (const Slice& key : keys) {
+    sources.push_back(publication->SourceOf(publication->map.ShardOf(*options_.comparator, key)));
+  }
+  return ReadsOf(*publication).MultiGet(keys, sources, publication->sequence, options, values);
+}
+
+Iterator* Follower::NewIterator(const ReadOptions& options) {
+  const Status open = CheckOpen();
+  if (!open.ok()) return NewErrorIterator(open);
+  const FollowedPublicationRef publication = PublicationFor(options);
+  const Reads reads = ReadsOf(*publication);
+  const std::vector<size_t> shards = reads.ShardsOf(options);
+  return reads.NewIterator(shards.front(), publication->ViewsOf(shards), publication->sequence,
+                           options, publication);
+}
+
+const Snapshot* Follower::GetSnapshot() {
+  if (!CheckOpen().ok()) return nullptr;
+  // The caller's until ReleaseSnapshot().
+  return std::make_unique<FollowerSnapshot>(publications_->Current()).release();
+}
+
+void Follower::ReleaseSnapshot(const Snapshot* snapshot) {
+  const std::unique_ptr<const FollowerSnapshot> released(
+      static_cast<const FollowerSnapshot*>(snapshot));
+}
+
+void Follower::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
+  std::fill_n(sizes, n, 0);
+  if (!CheckOpen().ok()) return;
+  const FollowedPublicationRef publication = publications_->Current();
+  const Reads reads = ReadsOf(*publication);
+  for (int i = 0; i < n; ++i) {
+    for (const size_t shard : reads.ShardsOf(&range[i].start, &range[i].limit)) {
+      sizes[i] += reads.ApproximateBytes(*publication->views[shard]->version, range[i]);
+    }
+  }
+}
+
+// -------- Properties
+
+std::string Follower::Describe() {
+  const FollowedPublicationRef publication = publications_->Current();
+  const FollowedDatabase& database = *publication->database;
+  const auto millis = [](std::chrono::nanoseconds time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  };
+  port::MutexLock state(state_mutex_);
+  return fmt::format(
+      "number {}\nsequence {}\nage-ms {}\nlease-left-ms {}\npublications-in-use {}\n"
+      "oldest-in-use {}\nmemory-nodes {}\nreopened {}\nerror {}\n",
+      publication->number, publication->sequence, millis(Clock::now() - looked_at_),
+      std::max<int64_t>(0, millis(database.lease_left())), database.publications_in_use(),
+      database.OldestInUse(), database.links().size(), reopened_, last_error_.ToString());
+}
+
+std::string Follower::Levels(const FollowedPublication& publication) const {
+  std::string text = "shard level  tables       bytes\n";
+  for (size_t shard = 0; shard < publication.views.size(); ++shard) {
+    const std::vector<Level>& levels = publication.views[shard]->version->levels();
+    for (size_t i = 0; i < levels.size(); ++i) {
+      text += fmt::format("{:5} {:5} {:7} {:11}\n", shard, i, levels[i].table_count(),
+                          levels[i].bytes());
+    }
+  }
+  return text;
+}
+
+bool Follower::GetProperty(const Slice& property, std::string* value) {
+  value->clear();
+  if (!CheckOpen().ok()) return false;
+  const std::string name = property.ToString();
+  const FollowedPublicationRef publication = publications_->Current();
+  const auto sum = [&publication](uint64_t (Version::*of)() const) {
+    uint64_t total = 0;
+    for (const auto& view : publication->views) total += (*view->version.*of)();
+    return std::to_string(total);
+  };
+  if (name == "dlsm.follower") {
+    *value = Describe();
+  } else if (name == "dlsm.stats") {
+    *value = Describe() + "\n" + statistics_->ToString();
+  } else if (name == "dlsm.levels") {
+    *value = Levels(*publication);
+  } else if (name == "dlsm.entries") {
+    *value = sum(&Version::entries);
+  } else if (name == "dlsm.table-bytes") {
+    *value = sum(&Version::bytes);
+  } else if (name == "dlsm.metadata-bytes") {
+    *value = sum(&Version::metadata_bytes);
+  } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {
+    *value = "memtables 0\nindexes-and-filters " + sum(&Version::metadata_bytes) + "\n";
+  } else {
+    return GetLinkProperty(publication->database->links(), name, value);
+  }
+  return true;
+}
+
+// -------- Nothing of this
+
+Status Follower::Put(const WriteOptions&, const Slice&, const Slice&) { return ReadOnly(); }
+Status Follower::Delete(const WriteOptions&, const Slice&) { return ReadOnly(); }
+Status Follower::Write(const WriteOptions&, WriteBatch*) { return ReadOnly(); }
+Status Follower::Flush(const FlushOptions&) { return ReadOnly(); }
+Status Follower::SetOptions(const std::unordered_map<std::string, std::string>&) {
+  return ReadOnly();
+}
+void Follower::CompactRange(const Slice*, const Slice*) {
+  Log().warn("CompactRange: {}", ReadOnly().ToString());
+}
+
+}  // namespace dlsm

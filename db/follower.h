@@ -1,0 +1,102 @@
+// A handle that reads a database which another process, or another handle of this one, owns and
+// writes. It shows the state at the owner's newest publication that it has caught up with.
+//
+//   get       publication ──> view ──> version ──> level ──> table reader ──> guarded queue pair
+//   rest      a thread that looks for newer publications; one for each memory node's lease
+//
+// It reads only: no call to a memory node changes anything, and none is needed to catch up.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "dLSM/cache.h"
+#include "dLSM/db.h"
+#include "dLSM/filter_policy.h"
+#include "dLSM/statistics.h"
+#include "db/followed_database.h"
+#include "db/succession.h"
+#include "port/mutex.h"
+#include "table/merge_scheduler.h"
+
+namespace dlsm {
+
+class Follower final : public DB {
+ public:
+  static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
+  ~Follower() override;
+
+  Status Close() override;
+  Status TryCatchUp() override LOCKS_EXCLUDED(mutex_);
+
+  Status Get(const ReadOptions& options, const Slice& key, std::string* value) override;
+  Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) override;
+  std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
+                               std::vector<std::string>* values) override;
+  Iterator* NewIterator(const ReadOptions& options) override;
+  const Snapshot* GetSnapshot() override;
+  void ReleaseSnapshot(const Snapshot* snapshot) override;
+  bool GetProperty(const Slice& property, std::string* value) override;
+  void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) override;
+  Status WaitForBackgroundWork() override { return CheckOpen(); }
+  std::shared_ptr<Statistics> GetStatistics() const override { return statistics_; }
+
+  // All NotSupported.
+  Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override;
+  Status Delete(const WriteOptions& options, const Slice& key) override;
+  Status Write(const WriteOptions& options, WriteBatch* updates) override;
+  void CompactRange(const Slice* begin, const Slice* end) override;
+  Status Flush(const FlushOptions& options) override;
+  Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Publications = Succession<FollowedPublication>;
+
+  Follower(const Options& options, const std::string& name);
+  FollowerContext Context(const Options& options);
+  Status CheckOpen() const;
+  Reads ReadsOf(const FollowedPublication& publication) const {
+    return Reads(&options_, &comparator_, &publication.map, statistics_);
+  }
+  // The snapshot's, or the current one.
+  FollowedPublicationRef PublicationFor(const ReadOptions& options);
+  template <typename Take>
+  Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
+  Status CatchUpLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run();
+  std::string Describe() LOCKS_EXCLUDED(mutex_);
+  std::string Levels(const FollowedPublication& publication) const;
+
+  const Options options_;
+  const Options reopen_options_;
+  const std::string name_;
+  const InternalKeyComparator comparator_;
+  const std::shared_ptr<Statistics> statistics_;
+  std::unique_ptr<const FilterPolicy> own_filter_policy_;
+  const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
+  std::unique_ptr<Cache> own_block_cache_;
+  const MergeScheduler idle_;
+  std::atomic<bool> closed_{false};
+  std::unique_ptr<Publications> publications_;  // Null: never opened, or closed.
+
+  // One catch-up at a time; held across calls and transfers.
+  port::Mutex mutex_;
+
+  mutable port::Mutex state_mutex_;                       // What is told. Taken after mutex_.
+  Clock::time_point looked_at_ GUARDED_BY(state_mutex_);  // Last, with success.
+  uint64_t reopened_ GUARDED_BY(state_mutex_) = 0;
+  Status last_error_ GUARDED_BY(state_mutex_);
+
+  port::Mutex stop_mutex_;
+  port::CondVar stopped_{stop_mutex_};
+  bool stop_ GUARDED_BY(stop_mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,24 @@
+// Properties of a handle's links to memory nodes: of an owner's and of a follower's.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "util/rpc/messages.h"
+
+namespace dlsm {
+
+class MemoryNodeLink;
+using Links = std::vector<MemoryNodeLink*>;
+
+// The texts of all memory nodes; each begins with its name if there are several.
+std::string ForEachNode(const Links& links,
+                        const std::function<std::string(MemoryNodeLink&)>& of_node);
+
+Status AskForStatistics(MemoryNodeLink& link, NodeStatisticsReply* reply);
+
+// False if `property`, "dlsm...", is none of these: wire, rpc, fabric, memory-node.
+bool GetLinkProperty(const Links& links, const std::string& property, std::string* value);
+
+}  // namespace dlsm

@@ -1,0 +1,186 @@
+#include "db/publication.h"
+
+#include "util/checksum.h"
+#include "util/coding.h"
+#include "util/rpc/database_header.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint32_t kFormatVersion = 1;
+constexpr uint64_t kNumberOffset = 0;
+constexpr uint64_t kSlotOffset = 64;
+constexpr uint64_t kSlotBytes = 64;
+
+uint64_t SlotOffsetOf(uint64_t number) { return kSlotOffset + number % 2 * kSlotBytes; }
+
+Status Malformed(const char* what) { return Status::Corruption("malformed publication", what); }
+
+// Of all words but the last, and of what the last says of the image.
+uint32_t ChecksumOf(const PublicationSlot::Words& words, uint32_t image_checksum) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < words.size(); ++i) PutFixed64(&bytes, words[i]);
+  PutFixed32(&bytes, image_checksum);
+  return Crc32c(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+std::string Publication::Encode() const {
+  std::string body;
+  PutFixed32(&body, kFormatVersion);
+  PutVarint64(&body, number);
+  PutVarint64(&body, sequence);
+  PutVarint32(&body, static_cast<uint32_t>(places.size()));
+  for (const Place& place : places) {
+    PutLengthPrefixed(&body, place.node);
+    PutVarint32(&body, static_cast<uint32_t>(place.id));
+    PutVarint32(&body, static_cast<uint32_t>(place.databases.size()));
+    for (const std::string& name : place.databases) PutLengthPrefixed(&body, name);
+  }
+  PutVarint32(&body, static_cast<uint32_t>(manifests.size()));
+  for (const std::string& manifest : manifests) PutLengthPrefixed(&body, manifest);
+  std::string bytes;
+  PutFixed32(&bytes, Crc32c(body.data(), body.size()));
+  return bytes + body;
+}
+
+Status Publication::Decode(const Slice& bytes) {
+  Slice from = bytes;
+  uint32_t checksum;
+  if (!GetFixed32(&from, &checksum)) return Malformed("too short");
+  if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
+  uint32_t format;
+  if (!GetFixed32(&from, &format)) return Malformed("no format version");
+  if (format != kFormatVersion) {
+    return Status::NotSupported(
+        "the publication was written by another version of dLSM",
+        "format " + std::to_string(format) + ", this knows " + std::to_string(kFormatVersion));
+  }
+  uint32_t count;
+  if (!GetVarint64(&from, &number) || !GetVarint64(&from, &sequence) ||
+      sequence >= kSequenceNumberMax) {
+    return Malformed("number");
+  }
+  // Each element takes at least one byte, which bounds the loops by the input.
+  if (!GetVarint32(&from, &count) || count == 0 || count > from.size()) return Malformed("places");
+  places.clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    Place& place = places.emplace_back();
+    Slice name;
+    uint32_t id;
+    uint32_t databases;
+    if (!GetLengthPrefixed(&from, &name) || !GetVarint32(&from, &id) ||
+        !GetVarint32(&from, &databases) || databases > from.size()) {
+      return Malformed("place");
+    }
+    place.node = name.ToString();
+    place.id = NodeId{id};
+    for (uint32_t d = 0; d < databases; ++d) {
+      if (!GetLengthPrefixed(&from, &name)) return Malformed("database");
+      place.databases.push_back(name.ToString());
+    }
+  }
+  if (!GetVarint32(&from, &count) || count == 0 || count > from.size()) return Malformed("shards");
+  manifests.clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    Slice manifest;
+    if (!GetLengthPrefixed(&from, &manifest)) return Malformed("manifest");
+    manifests.push_back(manifest.ToString());
+  }
+  return from.empty() ? Status::OK() : Malformed("trailing bytes");
+}
+
+PublicationSlot::Words PublicationSlot::Encode() const {
+  Words words{
+      number,
+      sequence,
+      uint64_t{static_cast<uint32_t>(image.node)} << 32 | static_cast<uint32_t>(image.region),
+      image.offset,
+      image.bytes,
+      0};
+  words[kWords - 1] = uint64_t{ChecksumOf(words, image_checksum)} << 32 | image_checksum;
+  return words;
+}
+
+Status PublicationSlot::Decode(const Words& words) {
+  number = words[0];
+  sequence = words[1];
+  image.node = NodeId{static_cast<uint32_t>(words[2] >> 32)};
+  image.region = RegionId{static_cast<uint32_t>(words[2])};
+  image.offset = words[3];
+  image.bytes = words[4];
+  image_checksum = static_cast<uint32_t>(words[5]);
+  if (words[5] >> 32 != ChecksumOf(words, image_checksum)) return Malformed("slot");
+  // Who has written the checksum has not meant this, but it is what this process would allocate.
+  constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;
+  if (image.bytes > kImageBytesMax || image.offset > UINT64_MAX - image.bytes) {
+    return Malformed("image");
+  }
+  return Status::OK();
+}
+
+// By adding nothing: a read that no fabric tears.
+Status PublicationBoard::Load(uint64_t offset, uint64_t* words, size_t count) {
+  const RemoteSpan publications = PublicationsIn(header_);
+  Ticket last{};
+  for (size_t i = 0; i < count; ++i) {
+    DLSM_RETURN_IF_ERROR(queue_pair_->PostFetchAdd(publications.Sub(offset + i * 8, 8),
+                                                   /*addend=*/0, &words[i], Purpose::kPublication,
+                                                   &last));
+  }
+  return queue_pair_->Wait(last, deadline_);
+}
+
+Status PublicationBoard::Store(uint64_t offset, const uint64_t* before, const uint64_t* after,
+                               size_t count) {
+  const RemoteSpan publications = PublicationsIn(header_);
+  std::array<uint64_t, PublicationSlot::kWords> prior{};
+  Ticket last{};
+  for (size_t i = 0; i < count; ++i) {
+    DLSM_RETURN_IF_ERROR(queue_pair_->PostCompareAndSwap(publications.Sub(offset + i * 8, 8),
+                                                         before[i], after[i], &prior[i],
+                                                         Purpose::kPublication, &last));
+  }
+  DLSM_RETURN_IF_ERROR(queue_pair_->Wait(last, deadline_));
+  for (size_t i = 0; i < count; ++i) {
+    if (prior[i] == before[i]) continue;
+    return Status::Aborted("somebody else publishes this database", "open it again");
+  }
+  return Status::OK();
+}
+
+Status PublicationBoard::ReadNumber(uint64_t* number) { return Load(kNumberOffset, number, 1); }
+
+Status PublicationBoard::ReadSlot(uint64_t number, PublicationSlot* slot) {
+  PublicationSlot::Words words{};
+  DLSM_RETURN_IF_ERROR(Load(SlotOffsetOf(number), words.data(), words.size()));
+  const Status decoded = slot->Decode(words);
+  if (decoded.ok() && slot->number == number) return Status::OK();
+  return Status::Busy("the publication was overtaken by newer ones", "try again");
+}
+
+Status PublicationBoard::Write(const PublicationSlot& slot, uint64_t before) {
+  uint64_t number;
+  PublicationSlot::Words old{};
+  DLSM_RETURN_IF_ERROR(ReadNumber(&number));
+  if (number == slot.number) return Status::OK();  // The answer was lost the last time.
+  if (number != before) {
+    return Status::Aborted("somebody else publishes this database", "open it again");
+  }
+  DLSM_RETURN_IF_ERROR(Load(SlotOffsetOf(slot.number), old.data(), old.size()));
+  DLSM_RETURN_IF_ERROR(
+      Store(SlotOffsetOf(slot.number), old.data(), slot.Encode().data(), old.size()));
+  return Store(kNumberOffset, &before, &slot.number, 1);
+}
+
+Status PublicationBoard::Withdraw(uint64_t number) {
+  PublicationSlot::Words old{};
+  DLSM_RETURN_IF_ERROR(Load(SlotOffsetOf(number), old.data(), old.size()));
+  PublicationSlot withdrawn;
+  withdrawn.number = number;
+  return Store(SlotOffsetOf(number), old.data(), withdrawn.Encode().data(), old.size());
+}
+
+}  // namespace dlsm

@@ -1,0 +1,180 @@
+#include "db/publisher.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "db/manifest.h"
+#include "table/remote_sink.h"
+#include "util/checksum.h"
+#include "util/log.h"
+#include "util/rpc/messages.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pairs, RpcClient* rpc,
+                            SessionId session, std::chrono::nanoseconds timeout, uint64_t* first) {
+  QueuePair* queue_pair;
+  DLSM_RETURN_IF_ERROR(queue_pairs->ForThisThread(header.node, &queue_pair));
+  PublicationBoard board(queue_pair, header, Deadline::In(timeout));
+  uint64_t number;
+  DLSM_RETURN_IF_ERROR(board.ReadNumber(&number));
+  *first = number + 1;
+  if (number == 0) return Status::OK();
+  PublicationSlot slot;
+  DLSM_RETURN_IF_ERROR(board.ReadSlot(number, &slot));
+  if (slot.image.bytes == 0) return Status::OK();
+  DLSM_RETURN_IF_ERROR(board.Withdraw(number));
+  FreeRequest request;
+  request.session = session;
+  request.unnamed_from = *first;
+  request.spans = {AllocatedSpan(slot.image)};
+  std::string reply;
+  const Status freed = rpc->Call(Method::kFree, request.Encode(), &reply, Deadline::In(timeout));
+  // The session does not hold it: it went with the one that wrote it.
+  return freed.IsInvalidArgument() ? Status::OK() : freed;
+}
+
+Publisher::Publisher(const Config& config, Parts parts)
+    : config_(config),
+      parts_(std::move(parts)),
+      newest_{PublicationSlot{config.first - 1, 0, {}, 0}, {}},
+      thread_([this] { Run(); }) {}
+
+void Publisher::Stop() {
+  {
+    port::MutexLock lock(stop_mutex_);
+    stop_ = true;
+    stopped_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Publisher::Run() {
+  bool failing = false;
+  while (true) {
+    const Status published = Publish(/*flush=*/true);
+    if (!published.ok() && !failing) {
+      Log().error("publishing failed, to be tried again: {}", published.ToString());
+    }
+    failing = !published.ok();
+    port::MutexLock lock(stop_mutex_);
+    const auto until = Clock::now() + config_.interval;
+    while (!stop_ && Clock::now() < until) stopped_.WaitUntil(until);
+    if (stop_) return;
+  }
+}
+
+Publisher::Versions Publisher::CurrentVersions() const {
+  Versions versions;
+  for (Tree* tree : parts_.trees) versions.push_back(tree->views().Current()->version);
+  return versions;
+}
+
+Status Publisher::Publish(bool flush) {
+  port::MutexLock lock(mutex_);
+  const auto start = Clock::now();
+  Status status = PublishLocked(flush);
+  port::MutexLock state(state_mutex_);
+  if (status.ok()) complete_at_ = start;
+  last_error_ = status;
+  return status;
+}
+
+Status Publisher::PublishLocked(bool flush) {
+  if (incomplete_.has_value()) DLSM_RETURN_IF_ERROR(CompleteLocked());
+  Held next;
+  Publication publication;
+  const SnapshotImpl* const snapshot = parts_.snapshots->Take(parts_.sequencer);
+  next.slot.sequence = snapshot->sequence();
+  const bool unchanged = newest_.slot.sequence == next.slot.sequence;
+  Status flushed = flush && !(unchanged && newest_.versions == CurrentVersions()) ? parts_.flush()
+                                                                                  : Status::OK();
+  if (flushed.ok()) next.versions = CurrentVersions();
+  parts_.snapshots->Release(snapshot);
+  DLSM_RETURN_IF_ERROR(flushed);
+  // Merges alone change versions too, and what they have merged is not to be kept for ever.
+  if (unchanged && newest_.versions == next.versions) return Status::OK();
+
+  publication.number = next.slot.number = newest_.slot.number + 1;
+  publication.sequence = next.slot.sequence;
+  publication.places = parts_.places;
+  for (size_t i = 0; i < parts_.trees.size(); ++i) {
+    publication.manifests.push_back(ManifestCodec::Encode(
+        parts_.trees[i]->Identity(next.slot.sequence), next.versions[i]->levels()));
+  }
+  const std::string image = publication.Encode();
+  RemoteSpan allocated;
+  DLSM_RETURN_IF_ERROR(parts_.memory->Allocate(image.size(), /*may_use_reserve=*/true, &allocated));
+  next.slot.image = allocated.Sub(0, image.size());
+  next.slot.image_checksum = Crc32c(image.data(), image.size());
+  if (Status written = WriteImage(image, next.slot.image); !written.ok()) {
+    parts_.memory->Free(allocated);  // Nothing names it.
+    return written;
+  }
+  incomplete_ = std::move(next);
+  return CompleteLocked();
+}
+
+// A sink that fails has waited for its writes, or their queue pair is closed.
+Status Publisher::WriteImage(const std::string& image, const RemoteSpan& span) {
+  std::unique_ptr<TableSink> sink;
+  DLSM_RETURN_IF_ERROR(
+      RemoteSink::Open(span, parts_.queue_pairs, Purpose::kPublication, config_.timeout, &sink));
+  DLSM_RETURN_IF_ERROR(sink->Append(image));
+  return sink->Finish();
+}
+
+Status Publisher::WriteSlot(const PublicationSlot& slot) {
+  QueuePair* queue_pair;
+  DLSM_RETURN_IF_ERROR(parts_.queue_pairs->ForThisThread(config_.header.node, &queue_pair));
+  return PublicationBoard(queue_pair, config_.header, Deadline::In(config_.timeout))
+      .Write(slot, newest_.slot.number);
+}
+
+Status Publisher::CompleteLocked() {
+  DLSM_RETURN_IF_ERROR(WriteSlot(incomplete_->slot));
+  // First the number, then the references: what is freed from here on no later publication names.
+  parts_.unnamed_from->store(incomplete_->slot.number, std::memory_order_release);
+  const Held before = std::exchange(newest_, std::move(*incomplete_));
+  incomplete_.reset();
+  if (before.slot.image.bytes > 0) parts_.memory->Free(AllocatedSpan(before.slot.image));
+  parts_.statistics->Add(Ticker::kPublications);
+  parts_.statistics->Add(Ticker::kPublicationBytes, newest_.slot.image.bytes);
+  port::MutexLock state(state_mutex_);
+  number_ = newest_.slot.number;
+  sequence_ = newest_.slot.sequence;
+  image_bytes_ = newest_.slot.image.bytes;
+  return Status::OK();
+}
+
+Status Publisher::Finish(bool flushed, RemoteSpan* image) {
+  *image = RemoteSpan{};
+  Status status;
+  if (flushed) status = Publish(/*flush=*/false);
+  port::MutexLock lock(mutex_);
+  if (flushed && status.ok()) {
+    *image = newest_.slot.image;
+  } else {
+    // What the newest publication names is not kept any more.
+    const uint64_t newest =
+        incomplete_.has_value() ? incomplete_->slot.number : newest_.slot.number;
+    parts_.unnamed_from->store(newest + 1, std::memory_order_release);
+  }
+  incomplete_.reset();
+  newest_.versions.clear();
+  return status;
+}
+
+std::string Publisher::Describe() const {
+  port::MutexLock state(state_mutex_);
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
+      complete_at_ == Clock::time_point() ? std::chrono::nanoseconds(0)
+                                          : Clock::now() - complete_at_);
+  return fmt::format(
+      "number {}\nsequence {}\nage-ms {}\nimage-bytes {}\ninterval-ms {}\nerror {}\n", number_,
+      sequence_, age.count(), image_bytes_, config_.interval.count(), last_error_.ToString());
+}
+
+}  // namespace dlsm

@@ -1,0 +1,62 @@
+// Reads of a database with one or more shards, as far as they are the same for its owner and for
+// followers: how shards are found, and what is read once views and sequence number are known.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/db.h"
+#include "dLSM/iterator.h"
+#include "dLSM/options.h"
+#include "dLSM/statistics.h"
+#include "db/point_reader.h"
+#include "db/shard_iterator.h"
+#include "db/shard_map.h"
+#include "table/internal_key.h"
+#include "table/table_reader.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class Reads {
+ public:
+  // Where a key is looked for.
+  struct Source {
+    const PointReader* reader;
+    const ReadView* view;
+  };
+
+  // All but the statistics outlive this; of `options` only what concerns reads is looked at.
+  Reads(const Options* options, const InternalKeyComparator* comparator, const ShardMap* map,
+        std::shared_ptr<Statistics> statistics)
+      : options_(options), comparator_(comparator), map_(map), statistics_(std::move(statistics)) {}
+
+  TableReadOptions OptionsFor(const ReadOptions& options) const;
+  // Shards that have keys in [*begin, *end]; null: before the first, after the last key.
+  std::vector<size_t> ShardsOf(const Slice* begin, const Slice* end) const;
+  // Shards between an iterator's bounds.
+  std::vector<size_t> ShardsOf(const ReadOptions& options) const;
+
+  // As PointReader::Get, but NotFound where there is no such key; counts it.
+  Status Get(const Source& source, SequenceNumber sequence, const ReadOptions& options,
+             const Slice& key, LookupResult* result, bool* fetched) const;
+  // sources[i] is of keys[i].
+  std::vector<Status> MultiGet(const std::vector<Slice>& keys, const std::vector<Source>& sources,
+                               SequenceNumber sequence, const ReadOptions& options,
+                               std::vector<std::string>* values) const;
+  // Of the shards from number `first` on; `holder`, which may be null, keeps what they refer to
+  // besides the views.
+  Iterator* NewIterator(size_t first, std::vector<ShardView> shards, SequenceNumber sequence,
+                        const ReadOptions& options, std::shared_ptr<const void> holder) const;
+  // What the keys in the range take in tables.
+  uint64_t ApproximateBytes(const Version& version, const Range& range) const;
+
+ private:
+  const Options* const options_;
+  const InternalKeyComparator* const comparator_;
+  const ShardMap* const map_;
+  const std::shared_ptr<Statistics> statistics_;
+};
+
+}  // namespace dlsm
