@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "util/fabric/fault_injector.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -17,11 +18,13 @@ constexpr int kClockMargin = 100;
 void ReaderLease::Renewed(Clock::time_point sent, std::chrono::nanoseconds lease) {
   const auto good_until = sent + lease - lease / kClockMargin;
   good_until_.store(good_until.time_since_epoch().count(), std::memory_order_relaxed);
+  port::MutexLock lock(mutex_);
+  why_ = Status::OK();
 }
 
 void ReaderLease::NotRenewed(const Status& why) {
   port::MutexLock lock(mutex_);
-  why_ = why;
+  if (why_.ok()) why_ = why;
 }
 
 Status ReaderLease::Check() const {
@@ -121,19 +124,23 @@ void FollowedNode::Run() {
   const auto interval =
       std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(lease_time() / 4),
                  std::chrono::milliseconds(20), kHeartbeatIntervalMax);
+  bool hurry = false;
   while (true) {
     {
       port::MutexLock lock(mutex_);
-      const auto until = ReaderLease::Clock::now() + interval;
+      const auto until = ReaderLease::Clock::now() + (hurry ? interval / 8 : interval);
       while (!stop_ && ReaderLease::Clock::now() < until) stopped_.WaitUntil(until);
       if (stop_) return;
     }
-    const Status renewed = Heartbeat(oldest_());
+    const Status renewed = Heartbeat(oldest_(), &hurry);
     if (!renewed.ok()) lease_->NotRenewed(renewed);
   }
 }
 
-Status FollowedNode::Heartbeat(uint64_t oldest) {
+Status FollowedNode::Heartbeat(uint64_t oldest, bool* hurry) {
+  if (faults_ != nullptr && faults_->Decide(Purpose::kRpc).kind != FaultKind::kNone) {
+    return Status::IOError("an injected fault lost this heartbeat");
+  }
   ReaderHeartbeatRequest request;
   request.reader = opened_.reader;
   request.oldest = oldest;
@@ -146,6 +153,7 @@ Status FollowedNode::Heartbeat(uint64_t oldest) {
   ReaderHeartbeatReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
   lease_->Renewed(sent, lease_time());
+  *hurry = reply.must_move;
   return Status::OK();
 }
 

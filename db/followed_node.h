@@ -27,8 +27,8 @@ class ReaderLease final : public TransferGuard {
 
   explicit ReaderLease(std::string node) : node_(std::move(node)) {}
 
-  void Renewed(Clock::time_point sent, std::chrono::nanoseconds lease);
-  // The last attempt to renew it has failed; for messages.
+  void Renewed(Clock::time_point sent, std::chrono::nanoseconds lease) LOCKS_EXCLUDED(mutex_);
+  // An attempt to renew it has failed; the first one's reason is told.
   void NotRenewed(const Status& why) LOCKS_EXCLUDED(mutex_);
 
   // TimedOut once the lease has ended.
@@ -74,7 +74,10 @@ class FollowedNode {
  private:
   FollowedNode(const Options& options, std::shared_ptr<ReaderLease> lease,
                std::unique_ptr<MemoryNodeLink> link)
-      : timeout_(options.operation_timeout_ms), lease_(std::move(lease)), link_(std::move(link)) {}
+      : timeout_(options.operation_timeout_ms),
+        faults_(options.fault_injector),
+        lease_(std::move(lease)),
+        link_(std::move(link)) {}
 
   Status OpenReader(std::vector<std::string> databases);
   Status CloseReader(ReaderId reader);
@@ -83,9 +86,11 @@ class FollowedNode {
   }
   void StopThread() LOCKS_EXCLUDED(mutex_);
   void Run() LOCKS_EXCLUDED(mutex_);
-  Status Heartbeat(uint64_t oldest);
+  // *hurry: others wait for memory that this may let go of.
+  Status Heartbeat(uint64_t oldest, bool* hurry);
 
   const std::chrono::milliseconds timeout_;
+  const std::shared_ptr<FaultInjector> faults_;  // Null: none.
   const std::shared_ptr<ReaderLease> lease_;
   const std::unique_ptr<MemoryNodeLink> link_;
   std::vector<std::string> databases_;

@@ -52,7 +52,11 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
   const uint64_t kept = now < pressed_until_ ? KeptBytes(reader) : 0;
   if (kept == 0) {
     reader.told = false;
-  } else if (reader.told && reader.oldest == reader.told_at) {
+  } else if (!reader.told || reader.oldest != reader.told_at) {
+    reader.told = true;
+    reader.told_at = reader.oldest;
+    reader.told_since = now;
+  } else if (now - reader.told_since >= (ends_at - now) / 4) {
     reader.refusal = Status::Busy(
         fmt::format("the memory node is full, and {} wait for this reader to let go of publication "
                     "{}: its lease is renewed no more",
@@ -60,11 +64,8 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
         "release iterators and snapshots sooner, or give the memory node more memory");
     Log().warn("{}: {}", reader.client, reader.refusal.ToString());
     return reader.refusal;
-  } else {
-    reader.told = true;
-    reader.told_at = reader.oldest;
-    *must_move = true;
   }
+  *must_move = reader.told;
   reader.ends_at = ends_at;
   return Status::OK();
 }

@@ -14,8 +14,8 @@
 //      number may name it, so a new reader begins with none of them.
 //   2. When an owner's session ends, nobody knows how far it had got. What is then given back no
 //      reader passes, until the next owner tells the number of its first publication.
-//   3. A reader that keeps an old publication in use while the memory node has no room is told so
-//      once; if it has not moved on by its next heartbeat, its lease is not renewed any more.
+//   3. A reader that keeps an old publication in use while the memory node has no room is told so;
+//      if it has not moved on a quarter of its lease later, that is not renewed any more.
 #pragma once
 
 #include <chrono>
@@ -86,6 +86,7 @@ class ReaderLeases {
     Clock::time_point ends_at;
     bool told = false;  // That others wait for what it keeps, when it used `told_at`.
     uint64_t told_at = 0;
+    Clock::time_point told_since;
     Status refusal;  // Not OK: it is not renewed.
   };
   struct Retired {

@@ -137,6 +137,9 @@ TEST_F(ReaderLeasesTest, AFullNodeRenewsNoReaderThatStays) {
   EXPECT_TRUE(must_move);
   EXPECT_OK(Renew(1, 4, &must_move));  // It has moved.
   EXPECT_TRUE(must_move);
+  EXPECT_OK(Renew(1, 4, &must_move));
+  EXPECT_TRUE(must_move);
+  Pass(kLease / 2);
   const Status refused = Renew(1, 4);
   EXPECT_TRUE(refused.IsBusy());
   EXPECT_THAT(refused.ToString(), HasSubstr("full"));

@@ -1,0 +1,600 @@
+// Followers: read-only handles that follow what a database's owner publishes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dLSM/pinnable_slice.h"
+#include "dLSM/write_batch.h"
+#include "db/test_database_testing.h"
+#include "util/fabric/fault_injector.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < until) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  return condition();
+}
+
+Options OwnerOptions() {
+  Options options = TinyOptions();
+  options.publish_interval_ms = 5;
+  return options;
+}
+
+Options FollowerOptions() {
+  Options options = TinyOptions();
+  options.follow_interval_ms = 0;
+  return options;
+}
+
+std::unique_ptr<DB> FollowOrDie(const Options& options, const std::string& name) {
+  std::unique_ptr<DB> db;
+  const Status status = DB::OpenFollower(options, name, &db);
+  EXPECT_OK(status);
+  if (!status.ok()) std::abort();
+  return db;
+}
+
+// Goes on to a publication that has all that the owner has written so far.
+void CatchUpWith(DB* owner, DB* follower) {
+  static std::atomic<uint64_t> marks{0};
+  const std::string mark = std::to_string(++marks);
+  ASSERT_OK(owner->Put(WriteOptions(), "~mark", mark));
+  EXPECT_TRUE(Eventually([&] {
+    EXPECT_OK(follower->TryCatchUp());
+    return GetOr(follower, "~mark") == mark;
+  }));
+}
+
+class FollowerTest : public testing::TestWithParam<std::string> {
+ protected:
+  FollowerTest() { node_ = NodeServing(GetParam(), &owner_options_); }
+  void SetUp() override {
+    follower_options_.memory_nodes = owner_options_.memory_nodes;
+    follower_options_.fabric = owner_options_.fabric;
+  }
+  void TearDown() override {
+    if (follower_ != nullptr) {
+      EXPECT_OK(follower_->Close());
+    }
+    CloseAndDestroy(&owner_, owner_options_, "followed");
+  }
+  void OpenBoth() {
+    owner_ = OpenOrDie(owner_options_, "followed");
+    follower_ = FollowOrDie(follower_options_, "followed");
+  }
+  void CatchUp() { CatchUpWith(owner_.get(), follower_.get()); }
+
+  Options owner_options_ = OwnerOptions();
+  Options follower_options_ = FollowerOptions();
+  std::unique_ptr<TestNode> node_;
+  std::unique_ptr<DB> owner_;
+  std::unique_ptr<DB> follower_;
+};
+
+// Fails if a follower does not show what was published, shows more, or misses a deletion.
+TEST_P(FollowerTest, ShowsWhatWasPublished) {
+  OpenBoth();
+  EXPECT_EQ(GetOr(follower_.get(), "a"), "(none)");
+  ASSERT_OK(owner_->Put(WriteOptions(), "a", "1"));
+  ASSERT_OK(owner_->Put(WriteOptions(), "b", "2"));
+  EXPECT_EQ(GetOr(follower_.get(), "a"), "(none)");
+  CatchUp();
+  EXPECT_EQ(GetOr(follower_.get(), "a"), "1");
+  const Snapshot* const snapshot = follower_->GetSnapshot();
+  ASSERT_OK(owner_->Delete(WriteOptions(), "a"));
+  ASSERT_OK(owner_->Put(WriteOptions(), "b", "3"));
+  CatchUp();
+  EXPECT_EQ(GetOr(follower_.get(), "a"), "(none)");
+  ReadOptions as_before;
+  as_before.snapshot = snapshot;
+  EXPECT_EQ(GetOr(follower_.get(), "a", as_before), "1");
+  EXPECT_EQ(GetOr(follower_.get(), "b", as_before), "2");
+  follower_->ReleaseSnapshot(snapshot);
+  PinnableSlice pinned;
+  ASSERT_OK(follower_->Get(ReadOptions(), "b", &pinned));
+  EXPECT_EQ(pinned.ToString(), "3");
+  std::vector<std::string> values;
+  const std::vector<Status> statuses = follower_->MultiGet(ReadOptions(), {"a", "b"}, &values);
+  EXPECT_TRUE(statuses[0].IsNotFound());
+  EXPECT_OK(statuses[1]);
+  EXPECT_EQ(values[1], "3");
+  const std::unique_ptr<Iterator> all(follower_->NewIterator(ReadOptions()));
+  all->SeekToFirst();
+  ASSERT_TRUE(all->Valid());
+  EXPECT_EQ(all->key().ToString(), "b");
+}
+
+// Eight keys all over the key range, of which each batch makes one number; and what lies between
+// them is overwritten at random, so that flushes and merges have something to do.
+class Batches {
+ public:
+  static constexpr int kKeys = 8;
+
+  static std::string Key(int i) { return std::string(1, static_cast<char>(i * 32)) + "key"; }
+
+  Status Write(DB* db) {
+    WriteBatch batch;
+    ++number_;
+    for (int i = 0; i < kKeys; ++i) batch.Put(Key(i), std::to_string(number_));
+    for (int i = 0; i < 4; ++i) {
+      const std::string key = Key(static_cast<int>(random_.Uniform(kKeys))) + "filler" +
+                              std::to_string(random_.Uniform(200));
+      batch.Put(key, std::to_string(number_) + std::string(300, 'f'));
+    }
+    return db->Write(WriteOptions(), &batch);
+  }
+  int number() const { return number_; }
+
+ private:
+  int number_ = 0;
+  Random random_{301};
+};
+
+// What all of the keys say, checked to be one number: by MultiGet, or by an iterator that has been
+// made before. -1: nothing has been written.
+int NumberOf(DB* db) {
+  std::vector<std::string> names;
+  std::vector<Slice> keys;
+  for (int i = 0; i < Batches::kKeys; ++i) names.push_back(Batches::Key(i));
+  keys.assign(names.begin(), names.end());
+  std::vector<std::string> values;
+  const std::vector<Status> statuses = db->MultiGet(ReadOptions(), keys, &values);
+  for (int i = 1; i < Batches::kKeys; ++i) {
+    EXPECT_EQ(values[static_cast<size_t>(i)], values[0]) << i;
+    EXPECT_EQ(statuses[static_cast<size_t>(i)].ToString(), statuses[0].ToString()) << i;
+  }
+  if (statuses[0].IsNotFound()) return -1;
+  EXPECT_OK(statuses[0]);
+  return std::atoi(values[0].c_str());
+}
+
+int NumberOf(Iterator* iterator) {
+  int number = -1;
+  int found = 0;
+  int largest_filler = -1;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    const int value = std::atoi(iterator->value().ToString().c_str());
+    if (iterator->key().size() > 4) {
+      largest_filler = std::max(largest_filler, value);
+      continue;
+    }
+    if (found++ == 0) number = value;
+    EXPECT_EQ(value, number) << iterator->key().ToString();
+  }
+  EXPECT_OK(iterator->status());
+  EXPECT_TRUE(found == 0 || found == Batches::kKeys) << found;
+  EXPECT_LE(largest_filler, number);
+  return number;
+}
+
+void UseShards(Options* options, int shards) {
+  options->shards = shards;
+  for (int i = 1; i < shards; ++i) {
+    options->shard_boundaries.emplace_back(1, static_cast<char>(i * 256 / shards));
+  }
+}
+
+// Readers and a writer at once, over four shards. Fails if a read mixes two states, goes back in
+// time, or an iterator changes while publications, flushes and merges go on.
+TEST_P(FollowerTest, EveryReadIsOfOnePoint) {
+  UseShards(&owner_options_, 4);
+  follower_options_.follow_interval_ms = 3;
+  OpenBoth();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 2; ++reader) {
+    readers.emplace_back([&] {
+      int last = -1;
+      while (!stop.load()) {
+        const int number = NumberOf(follower_.get());
+        EXPECT_GE(number, last);
+        last = number;
+      }
+    });
+  }
+  readers.emplace_back([&] {
+    while (!stop.load()) {
+      const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+      const int number = NumberOf(iterator.get());
+      std::this_thread::sleep_for(milliseconds(30));
+      EXPECT_EQ(NumberOf(iterator.get()), number);
+    }
+  });
+  Batches batches;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (std::chrono::steady_clock::now() < until && !HasFailure()) {
+    ASSERT_OK(batches.Write(owner_.get()));
+  }
+  EXPECT_TRUE(Eventually([&] { return NumberOf(follower_.get()) == batches.number(); }));
+  stop.store(true);
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_GT(follower_->GetStatistics()->Get(Ticker::kCatchUps), 10u);
+  EXPECT_GT(owner_->GetStatistics()->Get(Ticker::kMergesRemote), 0u);
+}
+
+// Fails if an iterator or a snapshot is not kept while everything that it reads is overwritten,
+// merged and given back.
+TEST_P(FollowerTest, OldReadsStayExact) {
+  OpenBoth();
+  Batches batches;
+  for (int i = 0; i < 200; ++i) ASSERT_OK(batches.Write(owner_.get()));
+  CatchUp();
+  const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+  const Snapshot* const snapshot = follower_->GetSnapshot();
+  const int number = batches.number();
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < 200; ++i) ASSERT_OK(batches.Write(owner_.get()));
+    owner_->CompactRange(nullptr, nullptr);
+    CatchUp();
+    ASSERT_EQ(NumberOf(iterator.get()), number);
+    ReadOptions as_before;
+    as_before.snapshot = snapshot;
+    ASSERT_EQ(GetOr(follower_.get(), Batches::Key(5), as_before), std::to_string(number));
+    ASSERT_EQ(NumberOf(follower_.get()), batches.number());
+  }
+  follower_->ReleaseSnapshot(snapshot);
+}
+
+// Fails if a catch-up needs a call, or one that finds nothing new more than one small transfer.
+TEST_P(FollowerTest, FollowingNeedsNoCalls) {
+  OpenBoth();
+  CatchUp();
+  const auto calls = [&] {
+    std::map<std::string, int> counts;
+    std::string text;
+    EXPECT_TRUE(follower_->GetProperty("dlsm.rpc", &text));
+    std::istringstream lines(text);
+    std::string name;
+    int count;
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      if (fields >> name >> count && count > 0) counts[name] = count;
+    }
+    counts.erase("reader_heartbeat");
+    return counts;
+  };
+  const auto transfers = [&] {
+    std::string text;
+    EXPECT_TRUE(follower_->GetProperty("dlsm.wire", &text));
+    std::istringstream fields(text.substr(text.find("publication ") + 12));
+    std::vector<int> numbers(5);
+    for (int& number : numbers) fields >> number;
+    return numbers;
+  };
+  const std::map<std::string, int> before = calls();
+  EXPECT_EQ(before.contains("open_reader"), !GetParam().empty());
+  for (int i = 0; i < 10; ++i) CatchUp();
+  EXPECT_EQ(calls(), before);
+  // Until the last publication has been seen, merges included.
+  ASSERT_OK(owner_->WaitForBackgroundWork());
+  std::this_thread::sleep_for(milliseconds(100));
+  ASSERT_OK(follower_->TryCatchUp());
+  const std::vector<int> idle_before = transfers();
+  for (int i = 0; i < 10; ++i) ASSERT_OK(follower_->TryCatchUp());
+  const std::vector<int> idle = transfers();
+  EXPECT_EQ(idle[0] - idle_before[0], 10) << "round trips";
+  EXPECT_EQ(idle[1] - idle_before[1], 10) << "work requests";
+  EXPECT_EQ(idle[3] - idle_before[3], 80) << "bytes";
+  EXPECT_EQ(calls(), before);
+}
+
+// Fails if an owner without writes publishes all the time.
+TEST_P(FollowerTest, NothingNewIsNotPublished) {
+  OpenBoth();
+  CatchUp();
+  ASSERT_OK(owner_->WaitForBackgroundWork());
+  std::this_thread::sleep_for(milliseconds(50));
+  const uint64_t number = FieldOfProperty(owner_.get(), "dlsm.publications", "number");
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(FieldOfProperty(owner_.get(), "dlsm.publications", "number"), number);
+  EXPECT_LT(FieldOfProperty(owner_.get(), "dlsm.publications", "age-ms"), 2000u);
+  ASSERT_OK(follower_->TryCatchUp());
+  EXPECT_EQ(FieldOfProperty(follower_.get(), "dlsm.follower", "number"), number);
+}
+
+// Fails if a call that would change the database does anything, or does not say what to do.
+TEST_P(FollowerTest, RefusesToWrite) {
+  OpenBoth();
+  WriteBatch batch;
+  batch.Put("a", "1");
+  for (const Status& refused :
+       {follower_->Put(WriteOptions(), "a", "1"), follower_->Delete(WriteOptions(), "a"),
+        follower_->Write(WriteOptions(), &batch), follower_->Flush(FlushOptions()),
+        follower_->SetOptions({{"merge_scheduler", "fair"}})}) {
+    EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
+    EXPECT_THAT(refused.ToString(), HasSubstr("owner"));
+  }
+  follower_->CompactRange(nullptr, nullptr);
+  EXPECT_OK(follower_->WaitForBackgroundWork());
+  EXPECT_OK(owner_->TryCatchUp());
+  EXPECT_EQ(GetOr(owner_.get(), "a"), "(none)");
+}
+
+// Fails if followers are in each other's way, or one that closes takes another's memory along.
+TEST_P(FollowerTest, SeveralFollow) {
+  OpenBoth();
+  Batches batches;
+  for (int i = 0; i < 100; ++i) ASSERT_OK(batches.Write(owner_.get()));
+  auto second = FollowOrDie(follower_options_, "followed");
+  CatchUpWith(owner_.get(), second.get());
+  CatchUp();
+  const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+  const int number = batches.number();
+  EXPECT_OK(second->Close());
+  EXPECT_TRUE(second->TryCatchUp().IsInvalidArgument());
+  EXPECT_TRUE(second->Put(WriteOptions(), "a", "b").IsNotSupported());
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 100; ++i) ASSERT_OK(batches.Write(owner_.get()));
+    owner_->CompactRange(nullptr, nullptr);
+    ASSERT_EQ(NumberOf(iterator.get()), number);
+  }
+}
+
+// Fails if what was loaded and closed cannot be followed, if another owner's start disturbs who
+// follows already, or if what is no longer kept is read.
+TEST_P(FollowerTest, OutlivesItsOwner) {
+  UseShards(&owner_options_, 2);
+  owner_ = OpenOrDie(owner_options_, "followed");
+  Batches batches;
+  for (int i = 0; i < 300; ++i) ASSERT_OK(batches.Write(owner_.get()));
+  ASSERT_OK(owner_->Close());
+  follower_ = FollowOrDie(follower_options_, "followed");
+  EXPECT_EQ(NumberOf(follower_.get()), 300);
+  const uint64_t number = FieldOfProperty(follower_.get(), "dlsm.follower", "number");
+  // An owner that does not publish.
+  Options silent = owner_options_;
+  silent.publish_interval_ms = 0;
+  owner_ = OpenOrDie(silent, "followed");
+  const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+  for (int i = 0; i < 300; ++i) ASSERT_OK(batches.Write(owner_.get()));
+  owner_->CompactRange(nullptr, nullptr);
+  EXPECT_EQ(NumberOf(iterator.get()), 300);
+  ASSERT_OK(follower_->TryCatchUp());
+  EXPECT_EQ(NumberOf(follower_.get()), 300);
+  follower_options_.open_timeout_ms = 200;
+  std::unique_ptr<DB> late;
+  const Status unpublished = DB::OpenFollower(follower_options_, "followed", &late);
+  EXPECT_TRUE(unpublished.IsBusy()) << unpublished.ToString();
+  EXPECT_THAT(unpublished.ToString(), HasSubstr("publish_interval_ms"));
+  ASSERT_OK(owner_->Close());
+  owner_ = OpenOrDie(owner_options_, "followed");
+  CatchUp();
+  EXPECT_EQ(NumberOf(follower_.get()), 600);
+  EXPECT_EQ(NumberOf(iterator.get()), 300);
+  EXPECT_GT(FieldOfProperty(follower_.get(), "dlsm.follower", "number"), number);
+  ASSERT_OK(DB::OpenFollower(follower_options_, "followed", &late));
+  EXPECT_EQ(NumberOf(late.get()), 600);
+}
+
+// Fails if what cannot be followed is not named, or takes long.
+TEST_P(FollowerTest, SaysWhatCannotBeFollowed) {
+  follower_options_.open_timeout_ms = 100;
+  std::unique_ptr<DB> db;
+  Status status = DB::OpenFollower(follower_options_, "nobody's", &db);
+  EXPECT_TRUE(status.IsNotFound()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("nobody's"));
+  owner_options_.publish_interval_ms = 0;
+  owner_ = OpenOrDie(owner_options_, "followed");
+  status = DB::OpenFollower(follower_options_, "followed", &db);
+  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("never been published"));
+  EXPECT_EQ(db, nullptr);
+  ASSERT_OK(owner_->Close());
+  owner_options_.publish_interval_ms = 5;
+  owner_ = OpenOrDie(owner_options_, "followed");
+  Options other = follower_options_;
+  other.filter_policy = Options::kNoFilter;
+  other.open_timeout_ms = 10000;
+  status = DB::OpenFollower(other, "followed", &db);
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("filter policy"));
+}
+
+// Each transfer of a publication fails once, in turn. Fails if one that was cut short is taken for
+// whole, memory that it names is given back, or the owner does not publish any more.
+TEST_P(FollowerTest, PublicationsThatFailAreMadeGood) {
+  owner_options_.fault_injector = std::make_shared<FaultInjector>();
+  FaultInjector& faults = *owner_options_.fault_injector;
+  OpenBoth();
+  faults.OnlyPurpose(Purpose::kPublication);
+  Batches batches;
+  for (uint64_t n = 1; n < 25; ++n) {
+    SCOPED_TRACE(n);
+    faults.FailNth(n, n % 2 == 0 ? FaultKind::kHalfWrite : FaultKind::kDisconnect);
+    for (int i = 0; i < 20; ++i) ASSERT_OK(batches.Write(owner_.get()));
+    owner_->CompactRange(nullptr, nullptr);
+    CatchUp();
+    ASSERT_EQ(NumberOf(follower_.get()), batches.number());
+  }
+  EXPECT_GE(faults.CountFaults(), 15u) << "transfers of one publication";
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, FollowerTest, testing::Values("", "shm", "tcp"),
+                         [](const auto& param) {
+                           return param.param.empty() ? "embedded" : param.param;
+                         });
+
+// -------- Leases
+
+constexpr milliseconds kLease{800};
+
+// A memory node with short leases, an owner, and a follower whose heartbeats can be lost.
+class FollowerLeaseTest : public testing::TestWithParam<std::string> {
+ protected:
+  static TestNode::Config NodeConfig(uint64_t bytes) {
+    TestNode::Config config;
+    config.bytes = bytes;
+    config.lease = kLease;
+    return config;
+  }
+  void Start(uint64_t bytes) {
+    node_ = std::make_unique<TestNode>(NodeConfig(bytes));
+    owner_options_ = node_->With(OwnerOptions(), GetParam());
+    follower_options_ = node_->With(FollowerOptions(), GetParam());
+    follower_options_.fault_injector = faults_;
+    faults_->OnlyPurpose(Purpose::kRpc);
+    owner_ = OpenOrDie(owner_options_, "followed");
+    follower_ = FollowOrDie(follower_options_, "followed");
+  }
+  void TearDown() override {
+    if (follower_ != nullptr) {
+      EXPECT_OK(follower_->Close());
+    }
+    CloseAndDestroy(&owner_, owner_options_, "followed");
+  }
+  void LoseHeartbeats() { faults_->SetProbability(FaultKind::kFail, 1); }
+  void OverwriteAll() {
+    for (int i = 0; i < 400; ++i) ASSERT_OK(batches_.Write(owner_.get()));
+    owner_->CompactRange(nullptr, nullptr);
+    ASSERT_OK(owner_->WaitForBackgroundWork());
+  }
+  uint64_t OwnerNumber() { return FieldOfProperty(owner_.get(), "dlsm.publications", "number"); }
+
+  const std::shared_ptr<FaultInjector> faults_ = std::make_shared<FaultInjector>();
+  Options owner_options_;
+  Options follower_options_;
+  Batches batches_;
+  std::unique_ptr<TestNode> node_;
+  std::unique_ptr<DB> owner_;
+  std::unique_ptr<DB> follower_;
+};
+
+// Fails if bytes are handed out after the lease, if memory is reused before its end or not after
+// it, or if the follower does not come back.
+TEST_P(FollowerLeaseTest, AnEndedLeaseGivesErrorsNotBytes) {
+  Start(uint64_t{256} << 20);
+  OverwriteAll();
+  CatchUpWith(owner_.get(), follower_.get());
+  const int number = batches_.number();
+  const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+  const Snapshot* const snapshot = follower_->GetSnapshot();
+  // For several leases, the follower's heartbeats keep what it reads.
+  uint64_t kept = 0;
+  for (int round = 0; round < 6; ++round) {
+    OverwriteAll();
+    std::this_thread::sleep_for(kLease / 2);
+    ASSERT_EQ(NumberOf(iterator.get()), number);
+    ASSERT_GE(node_->used_bytes(), kept);
+    kept = node_->used_bytes();
+  }
+  LoseHeartbeats();
+  Status ended;
+  int before = 0;
+  // Whatever is returned is right, until an error is.
+  EXPECT_TRUE(Eventually([&] {
+    OverwriteAll();
+    iterator->SeekToFirst();
+    for (; iterator->Valid(); iterator->Next()) {
+      if (iterator->key().size() == 4) {
+        EXPECT_EQ(iterator->value().ToString(), std::to_string(number));
+      }
+    }
+    ended = iterator->status();
+    before += ended.ok() ? 1 : 0;
+    return !ended.ok();
+  }));
+  EXPECT_GT(before, 0);
+  EXPECT_TRUE(ended.IsTimedOut()) << ended.ToString();
+  EXPECT_THAT(ended.ToString(), HasSubstr("lease"));
+  EXPECT_THAT(ended.ToString(), HasSubstr("injected fault"));
+  ReadOptions as_before;
+  as_before.snapshot = snapshot;
+  std::string value;
+  EXPECT_TRUE(follower_->Get(as_before, Batches::Key(1), &value).IsTimedOut());
+  EXPECT_TRUE(follower_->Get(ReadOptions(), Batches::Key(1), &value).IsTimedOut());
+  EXPECT_TRUE(Eventually([&] { return node_->used_bytes() < kept; })) << "what it kept is free";
+  faults_->Clear();
+  CatchUpWith(owner_.get(), follower_.get());
+  EXPECT_EQ(NumberOf(follower_.get()), batches_.number());
+  EXPECT_EQ(FieldOfProperty(follower_.get(), "dlsm.follower", "reopened"), 1u);
+  iterator->SeekToFirst();
+  EXPECT_FALSE(iterator->Valid());
+  EXPECT_TRUE(iterator->status().IsTimedOut()) << "it is of the lease that has ended";
+  EXPECT_TRUE(follower_->Get(as_before, Batches::Key(1), &value).IsTimedOut());
+  follower_->ReleaseSnapshot(snapshot);
+}
+
+// Fails if a follower that reads something old for ever can stop the owner of a full memory node,
+// or gets wrong bytes when it no longer can.
+TEST_P(FollowerLeaseTest, AFullNodeGetsItsMemoryBack) {
+  Start(uint64_t{24} << 20);
+  follower_.reset();
+  follower_options_.follow_interval_ms = 10;
+  follower_ = FollowOrDie(follower_options_, "followed");
+  OverwriteAll();
+  CatchUpWith(owner_.get(), follower_.get());
+  const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+  const int number = NumberOf(iterator.get());
+  Status ended;
+  EXPECT_TRUE(Eventually([&] {
+    OverwriteAll();
+    if (HasFatalFailure()) return true;
+    iterator->SeekToFirst();
+    for (; iterator->Valid(); iterator->Next()) {
+      if (iterator->key().size() == 4) {
+        EXPECT_EQ(iterator->value().ToString(), std::to_string(number));
+      }
+    }
+    ended = iterator->status();
+    return !ended.ok();
+  }));
+  EXPECT_TRUE(ended.IsTimedOut()) << ended.ToString();
+  EXPECT_THAT(ended.ToString(), HasSubstr("the memory node is full"));
+  // It follows again by itself.
+  OverwriteAll();
+  EXPECT_TRUE(Eventually([&] {
+    std::string value;
+    return follower_->Get(ReadOptions(), Batches::Key(1), &value).ok() &&
+           value == std::to_string(batches_.number());
+  }));
+}
+
+// Fails if a follower hangs, or gets wrong bytes, when the memory node has gone.
+TEST_P(FollowerLeaseTest, OutlivesItsMemoryNode) {
+  Start(uint64_t{256} << 20);
+  follower_options_.operation_timeout_ms = 1000;
+  follower_options_.follow_interval_ms = 10;
+  auto follower = FollowOrDie(follower_options_, "followed");
+  OverwriteAll();
+  CatchUpWith(owner_.get(), follower.get());
+  node_->Kill();
+  EXPECT_TRUE(Eventually([&] {
+    std::string value;
+    const Status status = follower->Get(ReadOptions(), Batches::Key(1), &value);
+    if (status.ok()) {
+      EXPECT_EQ(value, std::to_string(batches_.number()));
+    }
+    return !status.ok();
+  }));
+  EXPECT_FALSE(follower->TryCatchUp().ok());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_OK(follower->Close());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  follower_.reset();
+  owner_.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, FollowerLeaseTest, testing::Values("shm", "tcp"),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace dlsm
