@@ -74,11 +74,11 @@ struct Options {
   // something in common, such as a prefix or digits only; dlsm_tool split-points finds better ones.
   std::vector<std::string> shard_boundaries;
 
-  // Divides the database among compute nodes: the keys at which the ranges of compute nodes 1, 2, ...
-  // begin, ascending; one less than the config has compute nodes, if it is set. The handle owns the
-  // range of compute_node_id, a tree (or `shards`) of its own: Put, Delete, Write and Get of other
-  // keys are InvalidArgument naming the owner, iterators see the range. See README, "Ranges of
-  // compute nodes".
+  // Divides the database among compute nodes: the keys at which the ranges of compute nodes 1, 2,
+  // ... begin, ascending; one less than the config has compute nodes, if it is set. The handle owns
+  // the range of compute_node_id, a tree (or `shards`) of its own: Put, Delete, Write and Get of
+  // other keys are InvalidArgument naming the owner, iterators see the range. See README, "Ranges
+  // of compute nodes".
   std::vector<std::string> compute_boundaries;
 
   // -------- How to open.
