@@ -59,6 +59,12 @@ DEFINE_bool(use_existing_db, false,
             "Open the database that is there, and leave it; fill workloads "
             "are skipped");
 DEFINE_bool(take_over, false, "dlsm: open it although another process has it open");
+DEFINE_bool(follow, false,
+            "dlsm, with --use_existing_db: read as a follower what another process, which has the "
+            "database open with --publish_interval_ms, publishes or has published at its end; "
+            "workloads that write fail");
+DEFINE_uint64(publish_interval_ms, 0,
+              "dlsm: how often what was written is published for followers; 0: not at all");
 DEFINE_string(history, "",
               "With --use_existing_db: the write workloads that an earlier run with the "
               "same flags did, so that verify knows what must be there");
@@ -340,6 +346,11 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->secret_file = FLAGS_secret_file;
   options->compute_node_id = FLAGS_compute_node_id;
   options->shard_boundaries = ShardBoundaries();
+  if (FLAGS_follow && !FLAGS_use_existing_db) {
+    return Wrong("follow", "true", "only with --use_existing_db");
+  }
+  options->follow = FLAGS_follow;
+  options->publish_interval_ms = FLAGS_publish_interval_ms;
   options->embedded_memory_bytes = FLAGS_embedded_memory_bytes;
   options->simulated_rtt_ns = FLAGS_simulated_rtt_ns;
   options->simulated_gbit_per_second = FLAGS_simulated_gbit_per_second;

@@ -59,6 +59,8 @@ struct EngineOptions {
   uint32_t compute_node_id = 0;
   std::vector<std::string> shard_boundaries;  // None: one shard.
   uint64_t embedded_memory_bytes = 0;
+  uint64_t publish_interval_ms = 0;  // dlsm; 0: nothing is published.
+  bool follow = false;               // dlsm: read what another process publishes.
   uint64_t simulated_rtt_ns = 0;
   double simulated_gbit_per_second = 0;
 };

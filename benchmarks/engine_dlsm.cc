@@ -123,7 +123,7 @@ class DlsmSession : public Session {
 class DlsmEngine : public Engine {
  public:
   explicit DlsmEngine(const EngineOptions& options)
-      : name_(options.db), verify_checksums_(options.verify_checksums) {
+      : name_(options.db), verify_checksums_(options.verify_checksums), follow_(options.follow) {
     SetPlace(options);
     SetSizes(options);
   }
@@ -136,6 +136,7 @@ class DlsmEngine : public Engine {
     if (db_ == nullptr) return notes;
     std::string fabric;
     if (db_->GetProperty("dlsm.fabric", &fabric)) notes.push_back("fabric: " + fabric);
+    if (follow_) notes.push_back("follows what another process writes");
     if (!options_.shard_boundaries.empty()) {
       notes.push_back("shards: " + std::to_string(options_.shard_boundaries.size() + 1));
     }
@@ -144,6 +145,7 @@ class DlsmEngine : public Engine {
 
   Status Open(bool create) override {
     options_.create_if_missing = create;
+    if (follow_) return DB::OpenFollower(options_, name_, &db_);
     return DB::Open(options_, name_, &db_);
   }
   Status Close() override {
@@ -159,7 +161,7 @@ class DlsmEngine : public Engine {
     read.verify_checksums = verify_checksums_;
     return std::make_unique<DlsmSession>(*db_, read);
   }
-  Status Flush() override { return db_->Flush(FlushOptions()); }
+  Status Flush() override { return follow_ ? Status::OK() : db_->Flush(FlushOptions()); }
   Status Compact() override {
     db_->CompactRange(nullptr, nullptr);
     return Status::OK();
@@ -222,7 +224,8 @@ class DlsmEngine : public Engine {
     return tree;
   }
   std::string Stats() override {
-    return Text("dlsm.stats") + "\ncomponents: " + Text("dlsm.components") + ", expected at most " +
+    return Text("dlsm.stats") + Text("dlsm.publications") +
+           "\ncomponents: " + Text("dlsm.components") + ", expected at most " +
            Text("dlsm.expected-components") + "\n" + Text("dlsm.stalls") +
            "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
            Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\n" + Text("dlsm.merge-schedule") +
@@ -250,6 +253,7 @@ class DlsmEngine : public Engine {
     options_.secret_file = options.secret_file;
     options_.compute_node_id = options.compute_node_id;
     options_.shard_boundaries = options.shard_boundaries;
+    options_.publish_interval_ms = options.publish_interval_ms;
     options_.embedded_memory_bytes = options.embedded_memory_bytes;
     options_.simulated_rtt_ns = options.simulated_rtt_ns;
     options_.simulated_gbit_per_second = options.simulated_gbit_per_second;
@@ -322,6 +326,7 @@ class DlsmEngine : public Engine {
 
   const std::string name_;
   const bool verify_checksums_;
+  const bool follow_;
   Options options_;
   // Before the database, which uses them to its end.
   std::unique_ptr<Cache> cache_;

@@ -190,6 +190,16 @@ dlsm_t* dlsm_open(const dlsm_options_t* options, const char* name, char** errptr
   return result.release();
 }
 
+dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char** errptr) {
+  auto result = std::make_unique<dlsm_t>();
+  if (SaveError(errptr, dlsm::DB::OpenFollower(options->options, name, &result->db))) {
+    return nullptr;
+  }
+  return result.release();
+}
+
+void dlsm_try_catch_up(dlsm_t* db, char** errptr) { SaveError(errptr, db->db->TryCatchUp()); }
+
 void dlsm_close(dlsm_t* db) { Delete(db); }
 
 void dlsm_close_checked(dlsm_t* db, char** errptr) {
@@ -399,6 +409,12 @@ void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes) {
 }
 void dlsm_options_set_config(dlsm_options_t* options, const char* path) {
   options->options.config = path;
+}
+void dlsm_options_set_publish_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  options->options.publish_interval_ms = milliseconds;
+}
+void dlsm_options_set_follow_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  options->options.follow_interval_ms = milliseconds;
 }
 void dlsm_options_set_shards(dlsm_options_t* options, int count) {
   options->options.shards = count;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -380,6 +381,28 @@ TEST_F(CTest, ReopensWhatWasClosed) {
   dlsm_options_set_take_over(options_, 1);  // From nobody.
   Open();
   EXPECT_EQ(Get("a"), "1");
+}
+
+// Fails if C has no followers, or one of them can write.
+TEST_F(CTest, FollowsWhatIsPublished) {
+  dlsm_options_set_publish_interval_ms(options_, 5);
+  dlsm_options_set_follow_interval_ms(options_, 0);
+  Open();
+  Put("a", "1");
+  dlsm_t* const owner = db_;
+  db_ = dlsm_open_follower(options_, name_.c_str(), error_.out());
+  ASSERT_EQ(error_.text(), "");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (Get("a") != "1" && std::chrono::steady_clock::now() < until) {
+    dlsm_try_catch_up(db_, error_.out());
+    ASSERT_EQ(error_.text(), "");
+  }
+  EXPECT_EQ(Get("a"), "1");
+  Error refused;
+  dlsm_put(db_, write_, "a", 1, "2", 1, refused.out());
+  EXPECT_NE(refused.text().find("follows"), std::string::npos) << refused.text();
+  dlsm_close(db_);
+  db_ = owner;
 }
 
 TEST(CVersionTest, HasAVersion) {

@@ -91,7 +91,8 @@ Status CheckOptions(const Options& options) {
 Options WithFiniteTimeouts(Options options) {
   constexpr uint64_t kTimeoutMsMax = uint64_t{7} * 24 * 3600 * 1000;
   for (uint64_t* timeout :
-       {&options.open_timeout_ms, &options.operation_timeout_ms, &options.write_stall_timeout_ms}) {
+       {&options.open_timeout_ms, &options.operation_timeout_ms, &options.write_stall_timeout_ms,
+        &options.publish_interval_ms, &options.follow_interval_ms}) {
     *timeout = std::min(*timeout, kTimeoutMsMax);
   }
   return options;

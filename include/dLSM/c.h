@@ -36,6 +36,10 @@ typedef struct dlsm_writeoptions_t dlsm_writeoptions_t;
 
 /* NULL on error. */
 dlsm_t* dlsm_open(const dlsm_options_t* options, const char* name, char** errptr);
+/* A handle that only reads what the owner of the database publishes. NULL on error. */
+dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char** errptr);
+/* Of a follower: goes on to the newest publication. */
+void dlsm_try_catch_up(dlsm_t* db, char** errptr);
 /* What fails is only logged. */
 void dlsm_close(dlsm_t* db);
 /* The same, and tells what failed. `db` is gone in any case. */
@@ -132,6 +136,8 @@ void dlsm_options_set_compression(dlsm_options_t* options, int value);
 /* What LevelDB does not have; see options.h. */
 void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes);
 void dlsm_options_set_config(dlsm_options_t* options, const char* path);
+void dlsm_options_set_publish_interval_ms(dlsm_options_t* options, uint64_t milliseconds);
+void dlsm_options_set_follow_interval_ms(dlsm_options_t* options, uint64_t milliseconds);
 void dlsm_options_set_shards(dlsm_options_t* options, int count);
 /* The keys at which all shards but the first begin, ascending; copied. */
 void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const char* const* keys,
