@@ -51,6 +51,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.stalls",
     "dlsm.grants",
     "dlsm.freed.bytes",
+    "dlsm.tables.elsewhere",
     "dlsm.retries",
 };
 static_assert(kNames.back() != nullptr, "every ticker has a name");

@@ -55,7 +55,8 @@ enum class Ticker : uint32_t {
   kStalls,                 // Of all these.
   kGrants,
   kFreedBytes,
-  kRetries,  // Flushes and merges that were tried again after a fault.
+  kTablesElsewhere,  // Not where Options::placement wanted them first: full, or it did not answer.
+  kRetries,          // Flushes and merges that were tried again after a fault.
   kTickerCount,
 };
 
