@@ -510,13 +510,14 @@ Status Background::SendHeartbeat(size_t number) {
   HeartbeatRequest request;
   request.session = node.session;
   const uint64_t sent = node.load->sent_bytes();
+  const uint64_t merge_mark = store_->memory()->MergeMark(number);
   std::string reply_bytes;
   DLSM_RETURN_IF_ERROR(node.rpc->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,
                                       Deadline::In(config_.timeout)));
   HeartbeatReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
   node.load->NoteReport(reply.merges, sent);
-  store_->memory()->NoteReport(number, reply);
+  store_->memory()->NoteReport(number, reply, merge_mark);
   port::MutexLock lock(mutex_);
   NoteRoomLocked(number, reply.free_bytes);
   return Status::OK();

@@ -80,9 +80,11 @@ uint64_t BytesWithin(const MergeOptions& options, const Table& table) {
 std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
                           const std::vector<SequenceNumber>& snapshots, const TableStore& store) {
   const size_t fragments = store.memory()->scatter_width();
+  const size_t parts_to_fit = store.memory()->PartsToFit(pick.input_bytes());
+  const size_t parts_max =
+      pick.undivided ? parts_to_fit : std::max({config.parts_max, fragments, parts_to_fit});
   const std::vector<std::string> boundaries =
-      PartBoundaries(store.comparator(), pick,
-                     pick.undivided ? 1 : std::max(config.parts_max, fragments), fragments > 1);
+      PartBoundaries(store.comparator(), pick, parts_max, fragments > 1 || parts_to_fit > 1);
   const Runs runs = InputRuns(store.comparator(), pick);
   std::vector<Part> parts(boundaries.size() + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -132,9 +134,11 @@ class MergeRunner {
 
   Status Run(const Part& part, MergeOutcome* outcome) const {
     if (part.runs.empty()) return Status::OK();
-    const std::vector<size_t> order = store_.memory()->MergeOrder(part.bytes_at);
+    PlacedMemory::MergeForecast forecast(store_.memory(), part.bytes_at);
+    const std::vector<size_t> order = forecast.Order();
     const PlaceChoice choice = Place(part, nodes_[order.front()].load);
     if (choice.local) {
+      forecast.RunsAt(nodes_.size());
       Count(choice.reason);
       return RunLocally(part, outcome);
     }
@@ -142,8 +146,10 @@ class MergeRunner {
     Status status;
     for (const size_t node : order) {
       if (node != order.front()) nodes_[node].load->NoteSent(part.bytes);
+      forecast.RunsAt(node);
       status = RunRemotely(part, node, outcome);
       if (!status.IsBusy() && !status.IsNotSupported()) {
+        forecast.Done(outcome->statistics.bytes_read, outcome->statistics.bytes_written);
         Count(choice.reason);
         return status;
       }
@@ -155,6 +161,7 @@ class MergeRunner {
       Count(choice.reason);
       return status;
     }
+    forecast.RunsAt(nodes_.size());
     Count(PlaceReason::kRefused);
     outcome->remote = false;
     return RunLocally(part, outcome);

@@ -74,23 +74,26 @@ void PlacedManifestStore::AddNode(NodeId node, ManifestStore* at,
   for (const RemoteSpan& span : told) Add(span, &nodes_.back()->told);
 }
 
-Status PlacedManifestStore::NoteLoaded(const std::vector<RemoteSpan>& live,
-                                       std::vector<RemoteSpan>* unused) {
+Status PlacedManifestStore::CheckTold(const RemoteSpan& span) {
+  Node* const node = Find(span.node);
+  if (node == nullptr) return Status::OK();  // At the home, or unknown to those who read it.
+  port::MutexLock lock(mutex_);
+  const auto told = node->told.find({static_cast<uint32_t>(span.region), span.offset});
+  return told != node->told.end() && told->second == span ? Status::OK() : Lost(node->id);
+}
+
+std::vector<RemoteSpan> PlacedManifestStore::NoteLoaded(const std::vector<RemoteSpan>& live) {
   port::MutexLock lock(mutex_);
   for (const RemoteSpan& span : live) {
     if (Node* const node = Find(span.node); node != nullptr) Add(span, &node->live);
   }
-  unused->clear();
+  std::vector<RemoteSpan> unused;
   for (const auto& node : nodes_) {
-    for (const auto& [place, span] : node->live) {
-      const auto told = node->told.find(place);
-      if (told == node->told.end() || told->second != span) return Lost(node->id);
-    }
     for (const auto& [place, span] : node->told) {
-      if (!node->live.contains(place)) unused->push_back(span);
+      if (!node->live.contains(place)) unused.push_back(span);
     }
   }
-  return Status::OK();
+  return unused;
 }
 
 void PlacedManifestStore::Add(const RemoteSpan& span, Spans* to) {
@@ -117,7 +120,13 @@ Status PlacedManifestStore::Tell(Node* node) {
     node->exact = false;
   }
   for (const auto& [place, span] : spans) list.spans.push_back(span);
-  DLSM_RETURN_IF_ERROR(node->at->Put(list.Encode(), list.spans));
+  const Status put = node->at->Put(list.Encode(), list.spans);
+  if (!put.ok()) {
+    if (unreachable_ && (put.IsIOError() || put.IsTimedOut())) unreachable_(node->id);
+    return Status::FromCode(put.code(), "memory node " +
+                                            std::to_string(static_cast<uint32_t>(node->id)) +
+                                            ", which gets tables: " + put.message().ToString());
+  }
   port::MutexLock lock(mutex_);
   node->told = std::move(spans);
   node->exact = true;

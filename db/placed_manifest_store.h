@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -55,10 +56,15 @@ class PlacedManifestStore final : public ManifestStore {
   // These before anything is put. `at`, which outlives this, takes the lists of `node`, which is
   // not the home; `told`: what its list may name now.
   void AddNode(NodeId node, ManifestStore* at, const std::vector<RemoteSpan>& told);
-  // The manifest that was loaded refers to this; *unused is what lists name beyond that: nobody's.
-  // IOError if one does not name all of it: then its node has lost its memory.
-  Status NoteLoaded(const std::vector<RemoteSpan>& live, std::vector<RemoteSpan>* unused)
-      LOCKS_EXCLUDED(mutex_);
+  // IOError if the list of its node does not name a span that the manifest refers to: the memory of
+  // that node is lost.
+  Status CheckTold(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
+  // The manifest that was loaded refers to this. Returns what lists name beyond that: nobody's.
+  std::vector<RemoteSpan> NoteLoaded(const std::vector<RemoteSpan>& live) LOCKS_EXCLUDED(mutex_);
+  // Called when one of these nodes could not be told.
+  void SetUnreachable(std::function<void(NodeId)> unreachable) {
+    unreachable_ = std::move(unreachable);
+  }
 
   // If it fails, the manifest that is in force may be this one or the one before.
   Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override
@@ -98,6 +104,7 @@ class PlacedManifestStore final : public ManifestStore {
   Node* Find(NodeId id) const;
 
   ManifestStore* const home_;
+  std::function<void(NodeId)> unreachable_;
   std::vector<std::unique_ptr<Node>> nodes_;  // Constant once something has been put.
 
   port::Mutex putting_;  // One manifest at a time. Taken before all others.

@@ -161,12 +161,11 @@ TEST_F(PlacedManifestStoreTest, FindsWhatNobodyRefersTo) {
   const RemoteSpan used = New(2);
   const RemoteSpan left = New(2);
   opened.AddNode(NodeId{2}, &nodes_[2], {used, left});
-  std::vector<RemoteSpan> unused;
-  ASSERT_OK(opened.NoteLoaded({New(1), used}, &unused));
-  EXPECT_EQ(unused, std::vector<RemoteSpan>{left});
+  EXPECT_OK(opened.CheckTold(used));
+  EXPECT_EQ(opened.NoteLoaded({New(1), used}), std::vector<RemoteSpan>{left});
   PlacedManifestStore restarted(&nodes_[1]);
   restarted.AddNode(NodeId{2}, &nodes_[2], {});
-  EXPECT_TRUE(restarted.NoteLoaded({used}, &unused).IsIOError());
+  EXPECT_TRUE(restarted.CheckTold(used).IsIOError());
 }
 
 // Any fate of any call, in random order with changes of the version, frees, and the handle's death.

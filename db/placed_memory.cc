@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "util/log.h"
 
@@ -40,7 +41,9 @@ PlacedMemory::Account* PlacedMemory::AccountOf(const RemoteSpan& span) const {
 std::vector<PlacementNode> PlacedMemory::Known() const {
   std::vector<PlacementNode> known(accounts_.size());
   for (size_t i = 0; i < known.size(); ++i) {
-    known[i].free_bytes = free_bytes(i);
+    const int64_t coming = accounts_[i]->coming_bytes.load(std::memory_order_relaxed);
+    const auto free = static_cast<int64_t>(free_bytes(i));
+    known[i].free_bytes = static_cast<uint64_t>(std::max<int64_t>(free - coming, 0));
     known[i].used_bytes = used_bytes(i);
     known[i].merge_bytes_waiting =
         accounts_[i]->merge_bytes_waiting.load(std::memory_order_relaxed);
@@ -56,11 +59,69 @@ std::vector<size_t> PlacedMemory::Order(size_t width) {
   return placer_.Order(known, width);
 }
 
-std::vector<size_t> PlacedMemory::MergeOrder(const std::vector<uint64_t>& input_bytes_at) {
-  if (placeable_ == 1) return {0};
-  const std::vector<PlacementNode> known = Known();
-  port::MutexLock lock(mutex_);
-  return OrderForMerge(known, input_bytes_at, placer_.Order(known, 1));
+PlacedMemory::MergeForecast::MergeForecast(PlacedMemory* memory,
+                                           std::vector<uint64_t> input_bytes_at)
+    : memory_(memory), input_bytes_at_(std::move(input_bytes_at)), runs_at_(memory->nodes()) {
+  for (size_t i = 0; i < input_bytes_at_.size(); ++i) {
+    input_bytes_ += input_bytes_at_[i];
+    memory_->accounts_[i]->coming_bytes.fetch_sub(static_cast<int64_t>(input_bytes_at_[i]),
+                                                  std::memory_order_relaxed);
+  }
+  port::MutexLock lock(memory->mutex_);
+  output_bytes_ = static_cast<int64_t>(static_cast<double>(input_bytes_) * memory->left_by_merges_);
+}
+
+void PlacedMemory::MergeForecast::Done(uint64_t bytes_read, uint64_t bytes_written) {
+  if (bytes_read == 0) return;
+  constexpr double kWeight = 1.0 / 16;
+  const double left = static_cast<double>(bytes_written) / static_cast<double>(bytes_read);
+  port::MutexLock lock(memory_->mutex_);
+  memory_->left_by_merges_ += kWeight * (std::min(left, 1.0) - memory_->left_by_merges_);
+}
+
+PlacedMemory::MergeForecast::~MergeForecast() {
+  RunsAt(memory_->nodes());
+  for (size_t i = 0; i < input_bytes_at_.size(); ++i) {
+    memory_->accounts_[i]->coming_bytes.fetch_add(static_cast<int64_t>(input_bytes_at_[i]),
+                                                  std::memory_order_relaxed);
+  }
+}
+
+std::vector<size_t> PlacedMemory::MergeForecast::Order() {
+  // Under the lock, so that parts of a merge, which begin together, do not all take the same one.
+  port::MutexLock lock(memory_->mutex_);
+  std::vector<size_t> order = {0};
+  if (memory_->placeable_ > 1) {
+    const std::vector<PlacementNode> known = memory_->Known();
+    order = OrderForMerge(known, input_bytes_at_, memory_->placer_.Order(known, 1));
+  }
+  RunsAt(order.front());
+  return order;
+}
+
+void PlacedMemory::MergeForecast::RunsAt(size_t node) {
+  const size_t before = std::exchange(runs_at_, node);
+  if (before < memory_->nodes()) {
+    Account& account = *memory_->accounts_[before];
+    account.coming_bytes.fetch_sub(output_bytes_, std::memory_order_relaxed);
+    account.merges_ended.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (node < memory_->nodes()) {
+    Account& account = *memory_->accounts_[node];
+    account.coming_bytes.fetch_add(output_bytes_, std::memory_order_relaxed);
+    account.merges_begun.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+size_t PlacedMemory::PartsToFit(uint64_t input_bytes) const {
+  uint64_t most_free = 0;
+  uint64_t used = 0;
+  for (size_t i = 0; i < placeable_; ++i) {
+    if (answers(i)) most_free = std::max(most_free, free_bytes(i));
+    used += used_bytes(i);
+  }
+  const uint64_t most_bytes = std::min(most_free / 2, used / placeable_ / 8);
+  return input_bytes > most_bytes ? placeable_ : 1;
 }
 
 Status PlacedMemory::Allocate(uint64_t bytes, bool may_use_reserve,
@@ -161,12 +222,26 @@ void PlacedMemory::NoteAnswer(size_t node, bool answers) {
   }
 }
 
-void PlacedMemory::NoteReport(size_t node, const HeartbeatReply& report) {
+uint64_t PlacedMemory::MergeMark(size_t node) const {
+  const uint64_t begun = accounts_[node]->merges_begun.load(std::memory_order_relaxed);
+  const bool runs = accounts_[node]->merges_ended.load(std::memory_order_relaxed) != begun;
+  return runs ? UINT64_MAX : begun;
+}
+
+void PlacedMemory::NoteReport(size_t node, const HeartbeatReply& report, uint64_t merge_mark) {
   NoteAnswer(node, true);
   Account& account = *accounts_[node];
-  const uint64_t used = account.used_bytes.load(std::memory_order_relaxed);
-  account.available_bytes.store(report.free_bytes + account.memory.idle_bytes() + used,
-                                std::memory_order_relaxed);
+  const uint64_t available = report.free_bytes + account.memory.idle_bytes() + used_bytes(node);
+  // A merge has taken more there than it is going to need, so a report that comes while one runs
+  // says too little; it counts only if there has been no better one for long.
+  constexpr auto kReportLifetime = std::chrono::seconds(10);
+  const bool merging = merge_mark == UINT64_MAX || merge_mark != MergeMark(node);
+  const auto now = std::chrono::steady_clock::now();
+  if (!merging || available > account.available_bytes.load(std::memory_order_relaxed) ||
+      now - account.reported_at > kReportLifetime) {
+    account.available_bytes.store(available, std::memory_order_relaxed);
+    account.reported_at = now;
+  }
   account.merge_bytes_waiting.store(report.merges.bytes_waiting, std::memory_order_relaxed);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,9 +52,37 @@ class PlacedMemory {
 
   // As TablePlacer::Order().
   std::vector<size_t> Order(size_t width) LOCKS_EXCLUDED(mutex_);
-  // Where a merge had better run, of whose input each node has so much, as in OrderForMerge().
-  std::vector<size_t> MergeOrder(const std::vector<uint64_t>& input_bytes_at)
-      LOCKS_EXCLUDED(mutex_);
+  // A merge that is about to run: what it takes away and what it will bring is reckoned with where
+  // places are sought, until it ends. One thread at a time.
+  class MergeForecast {
+   public:
+    // Of its input each node has so much. `memory` outlives the forecast.
+    MergeForecast(PlacedMemory* memory, std::vector<uint64_t> input_bytes_at);
+    ~MergeForecast();
+    MergeForecast(const MergeForecast&) = delete;
+    MergeForecast& operator=(const MergeForecast&) = delete;
+
+    // Where it had better run, as in OrderForMerge(); it is taken to run at the first one, until
+    // RunsAt() says otherwise.
+    std::vector<size_t> Order();
+    // It runs at this node, which has its output in the end; nodes(): at none.
+    void RunsAt(size_t node);
+    // It is done, and has read and written so much.
+    void Done(uint64_t bytes_read, uint64_t bytes_written);
+
+   private:
+    PlacedMemory* const memory_;
+    const std::vector<uint64_t> input_bytes_at_;
+    uint64_t input_bytes_ = 0;
+    int64_t output_bytes_ = 0;  // As expected.
+    size_t runs_at_;
+  };
+
+  // Into how many parts, on nodes of their own, a merge is to be cut so that its output finds room
+  // and does not upset the balance: one unless its input takes more than half of what is free on
+  // any single node, or than an eighth of what a node's tables take on average.
+  size_t PartsToFit(uint64_t input_bytes) const;
+
   // A span of at least `bytes` on the first of `order` that has it; as in RemoteMemory.
   Status Allocate(uint64_t bytes, bool may_use_reserve, const std::vector<size_t>& order,
                   RemoteSpan* span);
@@ -80,8 +109,10 @@ class PlacedMemory {
   bool full() const;
   Status full_reason() const;
 
-  // A heartbeat was answered, with this, or was not.
-  void NoteReport(size_t node, const HeartbeatReply& report);
+  // To be asked before a heartbeat is sent: changes with each merge that begins there.
+  uint64_t MergeMark(size_t node) const;
+  // The heartbeat was answered, with this, or was not.
+  void NoteReport(size_t node, const HeartbeatReply& report, uint64_t merge_mark);
   void NoteSilence(size_t node) { NoteAnswer(node, false); }
   bool answers(size_t node) const {
     return accounts_[node]->answers.load(std::memory_order_relaxed);
@@ -116,6 +147,11 @@ class PlacedMemory {
     std::atomic<uint64_t> used_bytes{0};    // By tables, unfinished ones included.
     std::atomic<uint64_t> available_bytes;  // To tables, those that there are included.
     std::atomic<uint64_t> merge_bytes_waiting{0};
+    std::atomic<int64_t> coming_bytes{0};   // By merges; less than 0: going.
+    std::atomic<uint64_t> merges_begun{0};  // There.
+    std::atomic<uint64_t> merges_ended{0};
+    // Only touched by who sends heartbeats there.
+    std::chrono::steady_clock::time_point reported_at = std::chrono::steady_clock::now();
     std::atomic<bool> answers{true};
   };
 
@@ -130,6 +166,8 @@ class PlacedMemory {
 
   port::Mutex mutex_;
   TablePlacer placer_ GUARDED_BY(mutex_);
+  // Of the last merges, about: what they have left of their inputs.
+  double left_by_merges_ GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace dlsm

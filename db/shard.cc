@@ -21,6 +21,7 @@ Shard::Shard(const ShardContext& context, size_t number, std::vector<ShardNode> 
       tables_(TableStoreConfig(), &queue_pairs_, &memory_, context.statistics),
       gate_(std::chrono::milliseconds(context.options->write_stall_timeout_ms),
             context.statistics) {
+  manifests_.SetUnreachable([this](NodeId node) { memory_.NoteSilence(memory_.NumberOf(node)); });
   for (const ShardNode& node : nodes_) {
     queue_pairs_.Add(node.link->peer().node, &node.link->queue_pairs());
   }
@@ -156,7 +157,7 @@ Status Shard::Load(const ShardMap& shards) {
   divided_ = shards.count() > 1;
   DLSM_RETURN_IF_ERROR(Named(TakeLists()));
   DLSM_RETURN_IF_ERROR(Named(DecodeManifest(shards)));
-  DLSM_RETURN_IF_ERROR(Named(ReclaimUnused()));
+  ReclaimUnused();
   manifest_.table_nodes.clear();
   if (nodes_.size() == 1) return Status::OK();
   for (const ShardNode& node : nodes_) {
@@ -176,17 +177,14 @@ Status Shard::TakeLists() {
 }
 
 // What a handle that was cut short has left on other memory nodes than the home is given back.
-Status Shard::ReclaimUnused() {
+void Shard::ReclaimUnused() {
   std::vector<RemoteSpan> live;
   for (const Level& level : levels_) {
     for (const TableRef& table : level.AllTables()) {
       live.push_back(AllocatedSpan(table->meta().image));
     }
   }
-  std::vector<RemoteSpan> unused;
-  DLSM_RETURN_IF_ERROR(manifests_.NoteLoaded(live, &unused));
-  for (const RemoteSpan& span : unused) memory_.Free(span);
-  return Status::OK();
+  for (const RemoteSpan& span : manifests_.NoteLoaded(live)) memory_.Free(span);
 }
 
 Status Shard::CheckTableNodes() const {
@@ -257,6 +255,7 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
   const auto open_table = [&](const TableMeta& meta, TableRef* table) {
     DLSM_RETURN_IF_ERROR(check_names());
     DLSM_RETURN_IF_ERROR(CheckTableNodes());
+    DLSM_RETURN_IF_ERROR(manifests_.CheckTold(AllocatedSpan(meta.image)));
     return tables_.Open(meta, Purpose::kRead, table);
   };
   DLSM_RETURN_IF_ERROR(

@@ -104,7 +104,7 @@ class Shard {
   Status TakeLists();
   Status DecodeManifest(const ShardMap& shards);
   Status CheckTableNodes() const;
-  Status ReclaimUnused();
+  void ReclaimUnused();
 
   const ShardContext context_;
   const size_t number_;

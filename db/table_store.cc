@@ -96,11 +96,14 @@ void RemoteTableWriter::DropUnfinished() {
   if (unfinished_.bytes == 0) return;
   QueuePair* queue_pair;
   Ticket ticket;
-  if (store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair).ok() &&
-      queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket).ok()) {
-    (void)queue_pair->Wait(ticket, Deadline::In(store_->timeout()));
-  }
-  store_->memory()->FreeAllocated(std::exchange(unfinished_, RemoteSpan{}));
+  PlacedMemory* const memory = store_->memory();
+  const bool ended =
+      store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair).ok() &&
+      queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket).ok() &&
+      queue_pair->Wait(ticket, Deadline::In(store_->timeout())).ok();
+  // The next attempt had better go elsewhere.
+  if (!ended) memory->NoteSilence(memory->NumberOf(unfinished_.node));
+  memory->FreeAllocated(std::exchange(unfinished_, RemoteSpan{}));
 }
 
 std::vector<size_t> RemoteTableWriter::NextOrder() {
