@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "db/split_keys.h"
 #include "db/table_runs.h"
 #include "table/internal_key.h"
 #include "table/merge_messages.h"
@@ -26,24 +27,19 @@ Runs InputRuns(const InternalKeyComparator& comparator, const MergePick& pick) {
 }
 
 // The user keys at which the merge is cut into parts: where the target's tables or guards start,
-// about evenly; where the inputs start, if there are none of these and `scattered`.
+// about evenly; if it must be cut into `parts_min` and these are too few, anywhere.
 std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
-                                        const MergePick& pick, size_t parts_max, bool scattered) {
+                                        const MergePick& pick, size_t parts_max, size_t parts_min) {
   std::vector<std::string> starts = pick.cut_points;
   if (starts.empty()) {
     for (const TableRef& table : pick.target_inputs) {
       starts.push_back(ExtractUserKey(table->smallest()).ToString());
     }
   }
-  if (starts.empty() && scattered) {
-    for (const TableRef& table : pick.inputs) {
-      starts.push_back(ExtractUserKey(table->smallest()).ToString());
-    }
-    const auto before = [&comparator](const std::string& a, const std::string& b) {
-      return comparator.CompareUserKeys(a, b) < 0;
-    };
-    std::sort(starts.begin(), starts.end(), before);
-    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  if (starts.size() < parts_min) {
+    std::vector<TableRef> tables = pick.inputs;
+    tables.insert(tables.end(), pick.target_inputs.begin(), pick.target_inputs.end());
+    return SplitKeys(comparator, tables, parts_min);
   }
   std::vector<std::string> boundaries;
   const size_t parts = std::min(parts_max, starts.size());
@@ -79,12 +75,11 @@ uint64_t BytesWithin(const MergeOptions& options, const Table& table) {
 
 std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
                           const std::vector<SequenceNumber>& snapshots, const TableStore& store) {
-  const size_t fragments = store.memory()->scatter_width();
-  const size_t parts_to_fit = store.memory()->PartsToFit(pick.input_bytes());
-  const size_t parts_max =
-      pick.undivided ? parts_to_fit : std::max({config.parts_max, fragments, parts_to_fit});
+  size_t parts_min = store.memory()->PartsToFit(pick.input_bytes());
+  if (!pick.undivided) parts_min = std::max(parts_min, store.memory()->scatter_width());
+  const size_t parts_max = pick.undivided ? parts_min : std::max(config.parts_max, parts_min);
   const std::vector<std::string> boundaries =
-      PartBoundaries(store.comparator(), pick, parts_max, fragments > 1 || parts_to_fit > 1);
+      PartBoundaries(store.comparator(), pick, parts_max, parts_min);
   const Runs runs = InputRuns(store.comparator(), pick);
   std::vector<Part> parts(boundaries.size() + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
