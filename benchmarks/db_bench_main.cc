@@ -151,6 +151,12 @@ DEFINE_uint32(fixed_compute_shards_num, 1, "the same");
 DEFINE_string(shard_boundaries, "",
               "dlsm: instead: the keys at which all shards but the first begin, separated by "
               "commas");
+DEFINE_string(placement, "shard",
+              "dlsm: which memory nodes a shard's tables go to: shard (its own), round_robin or "
+              "power_of_d (the one with the most room of --power_of_d drawn at random)");
+DEFINE_int32(power_of_d, 2, "dlsm: memory nodes that are compared for a table");
+DEFINE_int32(scatter_width, 1,
+             "dlsm: pieces, each on a memory node of its own, that a flush or merge is cut into");
 DEFINE_uint64(embedded_memory_bytes, 0,
               "dlsm: size of the memory node inside this process; 0: three "
               "quarters of the machine's memory");
@@ -289,12 +295,13 @@ int BloomBits() {
 
 Status MakeEngineOptions(EngineOptions* options) {
   size_t format = 0, place = 0, style = 0, schedule = 0, compression = 0, engine = 0, fabric = 0;
-  size_t constraint = 0;
+  size_t constraint = 0, placement = 0;
   Status status = FirstError({
       CheckChoice("engine", FLAGS_engine, EngineNames(), &engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &format),
       CheckChoice("compaction_place", FLAGS_compaction_place,
                   {"memory_node", "compute_node", "auto"}, &place),
+      CheckChoice("placement", FLAGS_placement, {"shard", "round_robin", "power_of_d"}, &placement),
       CheckChoice("merge_scheduler", FLAGS_merge_scheduler,
                   {"single", "fair", "greedy", "spring_and_gear"}, &schedule),
       CheckChoice("component_constraint", FLAGS_component_constraint, {"local", "global"},
@@ -351,6 +358,9 @@ Status MakeEngineOptions(EngineOptions* options) {
   }
   options->follow = FLAGS_follow;
   options->publish_interval_ms = FLAGS_publish_interval_ms;
+  options->placement = placement;
+  options->power_of_d = FLAGS_power_of_d;
+  options->scatter_width = FLAGS_scatter_width;
   options->embedded_memory_bytes = FLAGS_embedded_memory_bytes;
   options->simulated_rtt_ns = FLAGS_simulated_rtt_ns;
   options->simulated_gbit_per_second = FLAGS_simulated_gbit_per_second;
@@ -365,6 +375,10 @@ void PrintConfiguration(const BenchOptions& options, const EngineOptions& engine
   if (engine_options.engine == "dlsm") {
     fmt::print("  table format: {}, compaction style {}, merges on the {}\n", FLAGS_table_format,
                FLAGS_compaction_style, FLAGS_compaction_place);
+    if (FLAGS_placement != "shard") {
+      fmt::print("  placement: {}, d {}, scattered over {}\n", FLAGS_placement, FLAGS_power_of_d,
+                 FLAGS_scatter_width);
+    }
     if (FLAGS_simulated_rtt_ns > 0 || FLAGS_simulated_gbit_per_second > 0) {
       fmt::print("  simulated network: {} ns, {} Gbit/s\n", FLAGS_simulated_rtt_ns,
                  FLAGS_simulated_gbit_per_second);

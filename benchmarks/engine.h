@@ -58,6 +58,9 @@ struct EngineOptions {
   std::string secret_file;
   uint32_t compute_node_id = 0;
   std::vector<std::string> shard_boundaries;  // None: one shard.
+  size_t placement = 0;                       // A TablePlacement.
+  int power_of_d = 2;
+  int scatter_width = 1;
   uint64_t embedded_memory_bytes = 0;
   uint64_t publish_interval_ms = 0;  // dlsm; 0: nothing is published.
   bool follow = false;               // dlsm: read what another process publishes.

@@ -229,7 +229,7 @@ class DlsmEngine : public Engine {
            Text("dlsm.expected-components") + "\n" + Text("dlsm.stalls") +
            "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
            Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\n" + Text("dlsm.merge-schedule") +
-           Text("dlsm.merge-load") + "\n" + Text("dlsm.shards") +
+           Text("dlsm.merge-load") + "\n" + Text("dlsm.shards") + Text("dlsm.placement") +
            "\nfabric: " + Text("dlsm.fabric") + "\n";
   }
   std::string LevelStats() override { return Text("dlsm.levels"); }
@@ -254,6 +254,9 @@ class DlsmEngine : public Engine {
     options_.compute_node_id = options.compute_node_id;
     options_.shard_boundaries = options.shard_boundaries;
     options_.publish_interval_ms = options.publish_interval_ms;
+    options_.placement = static_cast<TablePlacement>(options.placement);
+    options_.power_of_d = options.power_of_d;
+    options_.scatter_width = options.scatter_width;
     options_.embedded_memory_bytes = options.embedded_memory_bytes;
     options_.simulated_rtt_ns = options.simulated_rtt_ns;
     options_.simulated_gbit_per_second = options.simulated_gbit_per_second;

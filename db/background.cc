@@ -54,8 +54,7 @@ Background::Background(const Config& config, const Parts& parts,
       tree_(parts.tree),
       store_(parts.store),
       gate_(parts.gate),
-      rpc_(parts.rpc),
-      merge_load_(parts.merge_load),
+      nodes_(parts.nodes),
       snapshots_(parts.snapshots),
       scheduler_(parts.scheduler),
       budget_(parts.budget),
@@ -64,7 +63,9 @@ Background::Background(const Config& config, const Parts& parts,
       statistics_(parts.statistics),
       new_table_number_([tree = parts.tree] { return tree->NewTableNumber(); }),
       traffic_(parts.tree->views().Current()->version->levels().size()),
-      policy_(std::move(policy)) {}
+      policy_(std::move(policy)),
+      failures_(kHouse + parts.nodes.size()),
+      free_bytes_(parts.nodes.size()) {}
 
 void Background::Stop() {
   gate_->Shut();
@@ -154,14 +155,14 @@ void Background::LimitLevel0Merges(size_t tables) {
   ChangedLocked();
 }
 
-void Background::NoteOutcome(Failures Background::*failures, const Status& status) {
+void Background::NoteOutcome(size_t kind, const Status& status) {
   // Work that was cancelled because the database closes has not failed.
   if (status.IsAborted() && stopping_.load(std::memory_order_acquire)) return;
   if (status.IsIOFenced()) fence_->Raise(status);
   bool first_failure;
   {
     port::MutexLock lock(mutex_);
-    Failures& of_kind = this->*failures;
+    Failures& of_kind = failures_[kind];
     if (status.ok()) {
       of_kind.count = 0;
     } else {
@@ -182,8 +183,8 @@ void Background::NoteOutcome(Failures Background::*failures, const Status& statu
 
 Status Background::last_error() const {
   port::MutexLock lock(mutex_);
-  for (const Failures* failures : {&flush_failures_, &merge_failures_, &house_failures_}) {
-    if (!failures->last.ok()) return failures->last;
+  for (const Failures& failures : failures_) {
+    if (!failures.last.ok()) return failures.last;
   }
   return Status::OK();
 }
@@ -192,7 +193,8 @@ Status Background::last_error() const {
 
 bool Background::flushes_fail() const {
   port::MutexLock lock(mutex_);
-  return flush_failures_.count > 0 || house_failures_.count > 0;
+  // Flushes go to other memory nodes where there are some, but for the manifest.
+  return failures_[kFlush].count > 0 || failures_[kHouse].count > 0;
 }
 
 bool Background::FlushOne(Clock::time_point* due) {
@@ -200,8 +202,8 @@ bool Background::FlushOne(Clock::time_point* due) {
   {
     port::MutexLock lock(mutex_);
     if (Ended() || !tree_->HasMemtableToFlush()) return false;
-    if (flush_failures_.count > 0 && Clock::now() < flush_failures_.retry_at) {
-      *due = std::min(*due, flush_failures_.retry_at);
+    if (failures_[kFlush].count > 0 && Clock::now() < failures_[kFlush].retry_at) {
+      *due = std::min(*due, failures_[kFlush].retry_at);
       flush_hint_.store(true, std::memory_order_release);
       return false;
     }
@@ -214,7 +216,7 @@ bool Background::FlushOne(Clock::time_point* due) {
     if (!status.ok()) tree_->ReturnUnflushed(*memtable);
     if (status.ok()) gate_->NoteProgress();
     UpdateGate();
-    NoteOutcome(&Background::flush_failures_, status);
+    NoteOutcome(kFlush, status);
   }
   port::MutexLock lock(mutex_);
   --flushes_running_;
@@ -227,7 +229,8 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
   FlushOutcome outcome;
   DLSM_RETURN_IF_ERROR(
       FlushMemtable(*memtable, snapshots_->List(), *store_, new_table_number_, &outcome));
-  merge_load_->NoteTransfer(outcome.bytes, Clock::now() - start);
+  const auto took = Clock::now() - start;
+  for (const MergeNode& node : nodes_) node.load->NoteTransfer(outcome.bytes, took);
   const Status installed = tree_->InstallFlush(memtable, outcome.tables);
   if (!installed.ok()) {
     for (const TableRef& table : outcome.tables) table->MarkObsolete();
@@ -245,7 +248,7 @@ Status Background::Flush(bool wait) {
   bool target_is_empty = false;
   if (wait) {
     port::MutexLock lock(mutex_);
-    ForgiveLocked(&flush_failures_);
+    ForgiveLocked(&failures_[kFlush]);
   }
   while (true) {
     if (tree_->Memtables().newest_number == target) {
@@ -261,7 +264,7 @@ Status Background::Flush(bool wait) {
     const uint64_t oldest = tree_->Memtables().oldest_number;
     if (oldest > target || (target_is_empty && oldest == target)) return Status::OK();
     // Merges that fail do not keep memtables from being flushed.
-    DLSM_RETURN_IF_ERROR(StuckLocked(flush_failures_));
+    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
     changed_.WaitUntil(Clock::now() + kHouseInterval);
   }
 }
@@ -308,7 +311,8 @@ void Background::UnmarkBusyLocked(const MergePick& pick) {
 
 bool Background::merges_fail() const {
   port::MutexLock lock(mutex_);
-  return merge_failures_.count > 0 || house_failures_.count > 0;
+  return std::any_of(failures_.begin() + kMerge, failures_.end(),
+                     [](const Failures& failures) { return failures.count > 0; });
 }
 
 bool Background::MergeOne(Clock::time_point* due) {
@@ -317,8 +321,8 @@ bool Background::MergeOne(Clock::time_point* due) {
   {
     port::MutexLock lock(mutex_);
     if (Ended()) return false;
-    if (merge_failures_.count > 0 && Clock::now() < merge_failures_.retry_at) {
-      *due = std::min(*due, merge_failures_.retry_at);
+    if (failures_[kMerge].count > 0 && Clock::now() < failures_[kMerge].retry_at) {
+      *due = std::min(*due, failures_[kMerge].retry_at);
       merge_hint_.store(true, std::memory_order_release);
       return false;
     }
@@ -328,7 +332,7 @@ bool Background::MergeOne(Clock::time_point* due) {
   }
   SetHint(&merge_hint_);
   const Status status = Merge(*pick);
-  NoteOutcome(&Background::merge_failures_, status);
+  NoteOutcome(kMerge, status);
   UpdateGate();
   port::MutexLock lock(mutex_);
   UnmarkBusyLocked(*pick);
@@ -340,8 +344,8 @@ Status Background::Merge(const MergePick& pick) {
   const auto start = Clock::now();
   MergeOutcome outcome;
   if (!pick.trivial_move) {
-    DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, rpc_,
-                                  new_table_number_, stopping_, scheduler_, merge_load_, &outcome));
+    DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, nodes_,
+                                  new_table_number_, stopping_, scheduler_, &outcome));
   }
   const MergeStatistics statistics = outcome.statistics;
   const bool remote = outcome.remote;
@@ -441,7 +445,7 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
       MarkBusyLocked(*pick);
     }
     const Status status = Merge(*pick);
-    NoteOutcome(&Background::merge_failures_, status);
+    NoteOutcome(kMerge, status);
     UpdateGate();
     {
       port::MutexLock lock(mutex_);
@@ -478,11 +482,11 @@ Status Background::StuckLocked(const Failures& failures) const {
 Status Background::WaitIdle() {
   {
     port::MutexLock lock(mutex_);
-    ForgiveLocked(&flush_failures_);
-    ForgiveLocked(&merge_failures_);
+    ForgiveLocked(&failures_[kFlush]);
+    ForgiveLocked(&failures_[kMerge]);
     while (!IdleLocked()) {
-      DLSM_RETURN_IF_ERROR(StuckLocked(flush_failures_));
-      DLSM_RETURN_IF_ERROR(StuckLocked(merge_failures_));
+      DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
+      DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
       // A merge may have become due without an event, by what was read meanwhile.
       SetHint(&merge_hint_);
       changed_.WaitUntil(Clock::now() + kHouseInterval);
@@ -494,26 +498,49 @@ Status Background::WaitIdle() {
 
 // -------- House keeping
 
-void Background::Heartbeat() {
-  if (!fence_->raised()) NoteOutcome(&Background::house_failures_, SendHeartbeat());
+void Background::Heartbeat(size_t node) {
+  if (fence_->raised()) return;
+  const Status status = SendHeartbeat(node);
+  if (!status.ok()) store_->memory()->NoteSilence(node);
+  NoteOutcome(kHouse + node, status);
 }
 
-Status Background::SendHeartbeat() {
+bool Background::answers(size_t node) const {
+  port::MutexLock lock(mutex_);
+  return failures_[kHouse + node].count == 0;
+}
+
+Status Background::SendHeartbeat(size_t number) {
+  const MergeNode& node = nodes_[number];
   HeartbeatRequest request;
-  request.session = config_.merge.session;
+  request.session = node.session;
   request.publications_from = config_.publications_from;
-  const uint64_t sent = merge_load_->sent_bytes();
+  const uint64_t sent = node.load->sent_bytes();
+  const uint64_t merge_mark = store_->memory()->MergeMark(number);
   std::string reply_bytes;
-  DLSM_RETURN_IF_ERROR(rpc_->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,
-                                  Deadline::In(config_.timeout)));
+  DLSM_RETURN_IF_ERROR(node.rpc->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,
+                                      Deadline::In(config_.timeout)));
   HeartbeatReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
-  merge_load_->NoteReport(reply.merges, sent);
-  const uint64_t own_bytes = tree_->views().Current()->version->bytes();
+  node.load->NoteReport(reply.merges, sent);
+  store_->memory()->NoteReport(number, reply, merge_mark);
   port::MutexLock lock(mutex_);
-  room_.NoteReport(reply.free_bytes, own_bytes);
-  if (RoomWatch::IsPressing(own_bytes, reply.free_bytes)) ChangedLocked();
+  NoteRoomLocked(number, reply.free_bytes);
   return Status::OK();
+}
+
+// Where tables go to several memory nodes, the room of all of them counts.
+void Background::NoteRoomLocked(size_t node, uint64_t free_bytes) {
+  if (!store_->memory()->placeable(node)) return;
+  free_bytes_[node] = free_bytes;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < nodes_.size() && store_->memory()->placeable(i); ++i) {
+    if (!free_bytes_[i].has_value()) return;
+    sum += *free_bytes_[i];
+  }
+  const uint64_t own_bytes = tree_->views().Current()->version->bytes();
+  room_.NoteReport(sum, own_bytes);
+  if (RoomWatch::IsPressing(own_bytes, sum)) ChangedLocked();
 }
 
 // Reads wake nobody; where there were some, a policy may want to merge what they visited, and the
@@ -530,20 +557,22 @@ void Background::LookForWornGuards() {
   if (std::exchange(reads_seen_, reads) != reads || turned_quiet) ChangedLocked();
 }
 
-void Background::KeepHouse() {
-  tree_->views().Reclaim();
-  LookForWornGuards();
+void Background::KeepHouse(size_t node) {
+  if (node == 0) {
+    tree_->views().Reclaim();
+    LookForWornGuards();
+  }
   if (fence_->raised()) return;
-  RemoteMemory& memory = *store_->memory();
+  PlacedMemory& memory = *store_->memory();
   // An error stays with the heartbeat, which meets it too.
-  if (memory.queued_free_bytes() > 0) (void)memory.SendFrees();
-  const bool was_full = memory.full();
-  if (!memory.RefillReserve() || !was_full) return;
+  if (memory.queued_free_bytes(node) > 0) (void)memory.SendFrees(node);
+  const bool was_full = memory.full(node);
+  if (!memory.RefillReserve(node) || !was_full) return;
   UpdateGate();
   // What failed for want of room need not wait for its next attempt.
   port::MutexLock lock(mutex_);
-  ForgiveLocked(&flush_failures_);
-  ForgiveLocked(&merge_failures_);
+  ForgiveLocked(&failures_[kFlush]);
+  ForgiveLocked(&failures_[kMerge]);
 }
 
 }  // namespace dlsm

@@ -55,8 +55,7 @@ class Background {
     Tree* tree;
     const TableStore* store;
     StallGate* gate;
-    RpcClient* rpc;
-    MergeLoadMonitor* merge_load;
+    std::vector<MergeNode> nodes;  // The home first.
     SnapshotList* snapshots;
     MergeScheduler* scheduler;
     MemtableBudget* budget;
@@ -81,10 +80,13 @@ class Background {
   // Whether the last piece has failed, or the memory node does not answer.
   bool flushes_fail() const LOCKS_EXCLUDED(mutex_);
   bool merges_fail() const LOCKS_EXCLUDED(mutex_);
-  // Every kHouseInterval, and as often as heartbeat_interval() says.
+  // For each of its memory nodes, by its number: every kHouseInterval, and as often as
+  // heartbeat_interval() says.
   static constexpr auto kHouseInterval = std::chrono::milliseconds(100);
-  void KeepHouse() LOCKS_EXCLUDED(mutex_);
-  void Heartbeat();
+  void KeepHouse(size_t node) LOCKS_EXCLUDED(mutex_);
+  void Heartbeat(size_t node);
+  // Whether the last heartbeat to it was answered.
+  bool answers(size_t node) const LOCKS_EXCLUDED(mutex_);
   std::chrono::milliseconds heartbeat_interval() const { return config_.heartbeat_interval; }
 
   // Flushes what is in memtables now; returns when done, or with the error that keeps it from that.
@@ -130,7 +132,8 @@ class Background {
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, MergeOutcome outcome);
-  Status SendHeartbeat();
+  Status SendHeartbeat(size_t node);
+  void NoteRoomLocked(size_t node, uint64_t free_bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LookForWornGuards() LOCKS_EXCLUDED(mutex_);
 
   // For all who wait here, and for the threads.
@@ -145,7 +148,11 @@ class Background {
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteOutcome(Failures Background::*failures, const Status& status) LOCKS_EXCLUDED(mutex_);
+  // Kinds of work, as their failures are kept: these, and from kHouse on one for each memory node.
+  static constexpr size_t kFlush = 0;
+  static constexpr size_t kMerge = 1;
+  static constexpr size_t kHouse = 2;
+  void NoteOutcome(size_t kind, const Status& status) LOCKS_EXCLUDED(mutex_);
   void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
   // `components_share`: what is used up of the limit on components or level 0, as the gate judges
   // them; 0 where no merge is due. `switched_bytes`: of a memtable that has just become full.
@@ -158,8 +165,7 @@ class Background {
   Tree* const tree_;
   const TableStore* const store_;
   StallGate* const gate_;
-  RpcClient* const rpc_;
-  MergeLoadMonitor* const merge_load_;
+  const std::vector<MergeNode> nodes_;
   SnapshotList* const snapshots_;
   MergeScheduler* const scheduler_;
   MemtableBudget* const budget_;
@@ -188,15 +194,14 @@ class Background {
   // A version with more guards is about to come. Nothing is picked meanwhile, because what is
   // picked by the old one would not be cut at them.
   bool adding_guards_ GUARDED_BY(mutex_) = false;
-  Failures flush_failures_ GUARDED_BY(mutex_);
-  Failures merge_failures_ GUARDED_BY(mutex_);
-  Failures house_failures_ GUARDED_BY(mutex_);
+  std::vector<Failures> failures_ GUARDED_BY(mutex_);  // By kind of work.
   // When merges were last looked for on account of reads.
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
   uint64_t flushes_seen_ GUARDED_BY(mutex_) = 0;
   Clock::time_point quiet_since_ GUARDED_BY(mutex_);
   bool quiet_ GUARDED_BY(mutex_) = false;
-  RoomWatch room_ GUARDED_BY(mutex_);
+  std::vector<std::optional<uint64_t>> free_bytes_ GUARDED_BY(mutex_);  // Reported by each node.
+  RoomWatch room_ GUARDED_BY(mutex_);                                   // Of all of them.
 };
 
 }  // namespace dlsm

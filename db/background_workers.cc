@@ -104,7 +104,7 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Background* shard, Clock::time_point*
 
 void BackgroundWorkers::KeepHouse(size_t number) {
   const House& house = houses_[number];
-  const std::chrono::milliseconds interval = house.shards.front()->heartbeat_interval();
+  const std::chrono::milliseconds interval = house.shards.front().shard->heartbeat_interval();
   auto next_heartbeat = Clock::now();  // The first merges need a report.
   while (true) {
     {
@@ -115,10 +115,10 @@ void BackgroundWorkers::KeepHouse(size_t number) {
       }
       if (house_threads_[number].stopped) return;
     }
-    for (Background* shard : house.shards) shard->KeepHouse();
+    for (const House::Member& each : house.shards) each.shard->KeepHouse(each.node);
     if (Clock::now() < next_heartbeat) continue;
     next_heartbeat = Clock::now() + interval;
-    for (Background* shard : house.shards) shard->Heartbeat();
+    for (const House::Member& each : house.shards) each.shard->Heartbeat(each.node);
     house.merge_load->SampleCpu();
   }
 }

@@ -30,10 +30,14 @@ class BackgroundWorkers {
     int flush_threads = 2;
     int merge_threads = 2;
   };
-  // The shards of one memory node.
+  // The shards that have a session at one memory node, each with the number it has there.
   struct House {
+    struct Member {
+      Background* shard;
+      size_t node;
+    };
     MergeLoadMonitor* merge_load;
-    std::vector<Background*> shards;
+    std::vector<Member> shards;
   };
   // Starts the threads. All outlive this. `shards` are in the budget's order.
   BackgroundWorkers(const Config& config, std::vector<Background*> shards,

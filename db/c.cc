@@ -433,6 +433,15 @@ void dlsm_options_set_compute_boundaries(dlsm_options_t* options, int count,
     options->options.compute_boundaries.emplace_back(keys[i], keys_len[i]);
   }
 }
+void dlsm_options_set_placement(dlsm_options_t* options, int value) {
+  options->options.placement = ToEnum<dlsm::TablePlacement>(value);
+}
+void dlsm_options_set_power_of_d(dlsm_options_t* options, int value) {
+  options->options.power_of_d = value;
+}
+void dlsm_options_set_scatter_width(dlsm_options_t* options, int value) {
+  options->options.scatter_width = value;
+}
 void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
   options->options.compute_node_id = id;
 }

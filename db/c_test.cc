@@ -416,6 +416,9 @@ TEST_F(CTest, ADatabaseCanBeDivided) {
   const size_t lengths[] = {3, 1};
   dlsm_options_set_shards(options_, 3);
   dlsm_options_set_shard_boundaries(options_, 2, boundaries, lengths);
+  dlsm_options_set_placement(options_, dlsm_place_power_of_d);
+  dlsm_options_set_power_of_d(options_, 3);
+  dlsm_options_set_scatter_width(options_, 2);
   Open();
   for (const char* key : {"a", "g", "m", "n", "z"}) Put(key, key);
   EXPECT_EQ(Scan(), "a=a g=g m=m n=n z=z ");

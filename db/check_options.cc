@@ -14,6 +14,23 @@ Status Refuse(const std::string& option, const std::string& remedy) {
   return Status::InvalidArgument("Options::" + option, remedy);
 }
 
+Status CheckPlacement(const Options& options) {
+  if (options.placement > TablePlacement::kPowerOfD) {
+    return Refuse("placement is unknown", "use kByShard, kRoundRobin or kPowerOfD");
+  }
+  if (options.power_of_d < 1 || options.power_of_d > 1024) {
+    return Refuse("power_of_d is out of range", "use 1 to 1024; 2 is nearly as good as all");
+  }
+  if (options.scatter_width < 1 || options.scatter_width > 64) {
+    return Refuse("scatter_width is out of range", "use 1 to 64");
+  }
+  if (options.scatter_width > 1 && options.placement == TablePlacement::kByShard) {
+    return Refuse("scatter_width needs a placement over several memory nodes",
+                  "set placement to kRoundRobin or kPowerOfD");
+  }
+  return Status::OK();
+}
+
 }  // namespace
 
 Status CheckOptions(const Options& options) {
@@ -85,6 +102,7 @@ Status CheckOptions(const Options& options) {
     return Refuse("max_bytes_for_level_base or _multiplier is too small",
                   "use a size above 0 and a multiplier of at least 1");
   }
+  DLSM_RETURN_IF_ERROR(CheckPlacement(options));
   return CheckShardOptions(options);
 }
 
@@ -106,9 +124,10 @@ Status CheckName(const std::string& name) {
         "the name " + name + " is that of a compute node's range of a database",
         "use one that does not end in #range- and a number");
   }
-  if (IsShardName(name)) {
-    return Status::InvalidArgument("the name " + name + " is that of a database's shard",
-                                   "use one that does not end in #shard- and a number");
+  if (IsShardName(name) || IsShardTablesName(name)) {
+    return Status::InvalidArgument(
+        "the name " + name + " is that of a database's shard",
+        "use one that does not end in #shard- or #tables-of-shard- and a number");
   }
   return Status::OK();
 }

@@ -70,6 +70,11 @@ class DbImpl final : public DB {
   DbImpl(const Options& options, const std::string& name);
   Status OpenShards();
   Status OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
+  Status OpenTableNodes(const std::vector<std::string>& named, bool is_new,
+                        std::vector<std::unique_ptr<MemoryNodeSession>> homes,
+                        std::vector<std::vector<ShardNode>>* nodes);
+  Status OpenTableNode(const std::string& node, size_t shard, bool is_new,
+                       std::vector<ShardNode>* nodes);
   Status StartShards();
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
   ShardContext Context();
@@ -78,6 +83,7 @@ class DbImpl final : public DB {
   void StartPublisher();
   Status FinishPublisher(bool flushed);
   Status CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>& flushed);
+  bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;
 
   Status CheckOpen() const;
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,

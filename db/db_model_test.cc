@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,11 @@ void Shards(Options* options) {
   options->write_buffer_size = 128 << 10;
 }
 
+template <TablePlacement placement>
+void Place(Options* options) {
+  options->placement = placement;
+}
+
 std::vector<Shape> AllShapes() {
   return {
       {"Shards", "", Shards},
@@ -123,6 +129,36 @@ std::vector<Shape> AllShapes() {
        [](Options* o) {
          Shards(o);
          o->compaction_place = CompactionPlace::kAutomatic;
+       },
+       3},
+      {"RoundRobinShm", "shm", Place<TablePlacement::kRoundRobin>, 3},
+      {"PowerOfDTcpGuardsMergedAnywhere", "tcp",
+       [](Options* o) {
+         Place<TablePlacement::kPowerOfD>(o);
+         Guards(o);
+         o->compaction_place = CompactionPlace::kAutomatic;
+       },
+       3},
+      {"ScatteredTcpGuards", "tcp",
+       [](Options* o) {
+         Place<TablePlacement::kPowerOfD>(o);
+         Guards(o);
+         o->scatter_width = 2;
+       },
+       3},
+      {"ScatteredShmMergedHere", "shm",
+       [](Options* o) {
+         Place<TablePlacement::kRoundRobin>(o);
+         MergeHere(o);
+         o->scatter_width = 3;
+       },
+       3},
+      {"ScatteredShardsTcpBlocks", "tcp",
+       [](Options* o) {
+         Shards(o);
+         Blocks(o);
+         Place<TablePlacement::kPowerOfD>(o);
+         o->scatter_width = 2;
        },
        3},
       {"ShardsTcpSmallMemtables", "tcp",
@@ -234,10 +270,11 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
     options_ = TinyOptions();
     options_.compaction_style = CompactionStyle::kLeveled;  // Shapes of other styles say so.
     shape().change(&options_);
-    node_ = NodeServing(shape().fabric, &options_);
-    for (int i = 1; i < shape().memory_nodes; ++i) {
-      more_nodes_.push_back(std::make_unique<TestNode>(shape().fabric));
-      options_.memory_nodes += "," + more_nodes_.back()->address();
+    if (shape().memory_nodes > 1) {
+      nodes_.emplace(static_cast<size_t>(shape().memory_nodes), shape().fabric);
+      options_ = nodes_->With(options_);
+    } else {
+      node_ = NodeServing(shape().fabric, &options_);
     }
     name_ = "model " + std::string(shape().name) + std::to_string(std::get<1>(GetParam()));
     model_ = Model(InOrder{options_.comparator});
@@ -508,7 +545,7 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
 
   Random random_{std::get<1>(GetParam())};
   std::unique_ptr<TestNode> node_;
-  std::vector<std::unique_ptr<TestNode>> more_nodes_;
+  std::optional<TestNodes> nodes_;  // Several.
   Options options_;
   std::string name_;
   Model model_{InOrder{BytewiseComparator()}};

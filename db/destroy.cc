@@ -1,4 +1,5 @@
-// Destroying databases: the shards first, the one with the map last, so that it can be repeated.
+// Destroying databases: the shards and their tables on other memory nodes first, the one with the
+// map last, so that it can be repeated.
 
 #include <algorithm>
 #include <memory>
@@ -40,6 +41,7 @@ class Destroyer {
     ShardMap map;
     DLSM_RETURN_IF_ERROR(FindMap(home, &connection->rpc(), &map));
     DLSM_RETURN_IF_ERROR(DestroyOthers(map));
+    DLSM_RETURN_IF_ERROR(DestroyTables(nodes));
     return MemoryNodeSession::Destroy(options_, name_, &connection->rpc());
   }
 
@@ -55,12 +57,12 @@ class Destroyer {
   }
 
   // A database that nobody can open is destroyed as if it had one shard.
-  Status FindMap(const std::string& home, RpcClient* rpc, ShardMap* map) const {
+  Status FindMap(const std::string& home, RpcClient* rpc, ShardMap* map) {
     std::unique_ptr<MemoryNodeSession> session;
     Options at_once = options_;
     at_once.open_timeout_ms = 0;
     DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(at_once, name_, rpc, &session));
-    const Status read = ReadMap(session->manifest(), home, map);
+    const Status read = ReadMap(session->manifest(), home, map, &table_nodes_);
     if (!read.ok()) {
       Log().warn("database \"{}\" is destroyed without its shards: {}", name_, read.ToString());
       map->nodes = {home};
@@ -84,27 +86,53 @@ class Destroyer {
     return first_error;
   }
 
+  // Best effort at memory nodes that the database does not say it has tables on.
+  Status DestroyTables(std::vector<std::string> nodes) const {
+    Status first_error;
+    const auto has_tables = [this](const std::string& node) {
+      return std::any_of(table_nodes_.begin(), table_nodes_.end(),
+                         [&node](const TableNode& each) { return each.address == node; });
+    };
+    for (const TableNode& node : table_nodes_) nodes.push_back(node.address);
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    if (nodes.size() == 1) return Status::OK();
+    for (const std::string& node : nodes) {
+      const Status swept = Sweep(node, /*only_tables=*/true);
+      if (swept.ok()) continue;
+      if (!has_tables(node)) {
+        Log().warn("tables may be left at {}: {}", node, swept.ToString());
+      } else if (first_error.ok()) {
+        first_error =
+            Status::FromCode(swept.code(), "tables are left, destroy the database again: " +
+                                               swept.message().ToString());
+      }
+    }
+    return first_error;
+  }
+
+  // Destroys what there is at `node` of shards and their tables, or of their tables only.
+  Status Sweep(const std::string& node, bool only_tables) const {
+    std::unique_ptr<NodeConnection> connection;
+    std::vector<std::string> there;
+    Status status = ConnectToMemoryNode(options_, node, &connection);
+    if (status.ok()) status = List(&connection->rpc(), &there);
+    for (const std::string& name : there) {
+      if (!IsPartOf(name, name_) || (only_tables && !IsShardTablesName(name))) continue;
+      const Status swept = MemoryNodeSession::Destroy(options_, name, &connection->rpc());
+      if (status.ok()) status = swept;
+    }
+    return status;
+  }
+
   // There is no database, but there may be shards of one that was not made to its end. Best effort.
   void SweepAll(std::vector<std::string> nodes) const {
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     for (const std::string& node : nodes) {
-      std::unique_ptr<NodeConnection> connection;
-      std::vector<std::string> there;
-      Status status = ConnectToMemoryNode(options_, node, &connection);
-      if (status.ok()) status = List(&connection->rpc(), &there);
-      for (const std::string& name : there) {
-        if (!IsShardOf(name)) continue;
-        const Status swept = MemoryNodeSession::Destroy(options_, name, &connection->rpc());
-        if (status.ok()) status = swept;
-      }
+      const Status status = Sweep(node, /*only_tables=*/false);
       if (!status.ok()) Log().warn("shards may be left at {}: {}", node, status.ToString());
     }
-  }
-
-  bool IsShardOf(const std::string& name) const {
-    return IsShardName(name) && name.compare(0, name_.size(), name_) == 0 &&
-           name.rfind("#shard-") == name_.size();
   }
 
   Deadline OneCall() const {
@@ -113,6 +141,7 @@ class Destroyer {
 
   Options options_;
   const std::string name_;
+  std::vector<TableNode> table_nodes_;  // As the database says.
 };
 
 }  // namespace

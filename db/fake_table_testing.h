@@ -67,7 +67,7 @@ inline TableMeta FakeMeta(const FakeTable& table) {
 }
 
 // `memory` gets the image back if the table is obsolete when it goes; it may be null if none is.
-inline TableRef MakeFakeTable(const FakeTable& table, RemoteMemory* memory = nullptr) {
+inline TableRef MakeFakeTable(const FakeTable& table, PlacedMemory* memory = nullptr) {
   return std::make_shared<const Table>(std::make_unique<FakeTableReader>(FakeMeta(table)), memory);
 }
 

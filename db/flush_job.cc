@@ -17,13 +17,26 @@ bool IsNeeded(SequenceNumber sequence, SequenceNumber newer,
   return first_that_sees != snapshots.end() && *first_that_sees < newer;
 }
 
-// One table at a time; usually one is enough.
+// One table at a time; usually one is enough, or one for each memory node of those that it is
+// scattered over.
 class FlushWriter {
  public:
-  FlushWriter(const TableStore& store, RemoteTableWriter* output, uint64_t table_bytes)
-      : store_(store), output_(output), table_bytes_(table_bytes) {}
+  // Tables have up to `table_bytes`; but for the last one, fragments end at `fragment_bytes`.
+  FlushWriter(const TableStore& store, RemoteTableWriter* output, uint64_t table_bytes,
+              uint64_t fragment_bytes)
+      : store_(store),
+        output_(output),
+        table_bytes_(table_bytes),
+        fragment_bytes_(fragment_bytes),
+        cuts_left_(store.memory()->scatter_width() - 1) {}
 
-  Status Add(const Slice& internal_key, const Slice& value) {
+  // `same_key`: as the one before.
+  Status Add(const Slice& internal_key, const Slice& value, bool same_key) {
+    if (cuts_left_ > 0 && !same_key && builder_ != nullptr &&
+        builder_->ImageBytesBound() >= fragment_bytes_) {
+      --cuts_left_;
+      DLSM_RETURN_IF_ERROR(FinishTable());
+    }
     if (builder_ != nullptr &&
         builder_->ImageBytesBound() +
                 builder_->RecordBytesBound(internal_key.size(), value.size()) >
@@ -63,6 +76,8 @@ class FlushWriter {
   const TableStore& store_;
   RemoteTableWriter* const output_;
   const uint64_t table_bytes_;
+  const uint64_t fragment_bytes_;
+  size_t cuts_left_;
   std::unique_ptr<TableSink> sink_;
   std::unique_ptr<TableBuilder> builder_;
 };
@@ -73,10 +88,11 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
                      const TableStore& store, const std::function<uint64_t()>& new_table_number,
                      FlushOutcome* outcome) {
   RemoteTableWriter output(&store, Purpose::kFlush, /*may_use_reserve=*/true, new_table_number);
-  // Records, and an eighth for checksums, index and filter; if that is too little, a second table
+  // Records, and an eighth for checksums, index and filter; if that is too little, one more table
   // follows.
-  const uint64_t usage = memtable.MemoryUsage();
-  FlushWriter writer(store, &output, usage + usage / 8 + (64 << 10));
+  const uint64_t usage = memtable.MemoryUsage() / store.memory()->scatter_width();
+  // A memtable needs more than a table for the same records, so that fragments even out below it.
+  FlushWriter writer(store, &output, usage + usage / 8 + (64 << 10), usage - usage / 6);
   const std::unique_ptr<Iterator> entries = memtable.NewIterator();
   std::string user_key;
   bool first = true;
@@ -87,15 +103,14 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
     const bool same_key = !first && Slice(user_key) == ExtractUserKey(internal_key);
     if (!same_key) user_key.assign(internal_key.data(), internal_key.size() - kTrailerBytes);
     if (!same_key || IsNeeded(sequence, newer, snapshots)) {
-      DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value()));
+      DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value(), same_key));
     }
     first = false;
     newer = sequence;
   }
   DLSM_RETURN_IF_ERROR(writer.FinishTable());
   outcome->bytes = output.bytes_written();
-  outcome->tables = output.Release();
-  return Status::OK();
+  return output.Release(&outcome->tables);
 }
 
 }  // namespace dlsm

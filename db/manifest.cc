@@ -9,9 +9,10 @@
 namespace dlsm {
 namespace {
 
-// A database with one shard is written as it always was.
+// A database is written in the first format that can say what it is.
 constexpr uint32_t kFormatVersion = 1;
 constexpr uint32_t kFormatVersionDivided = 2;
+constexpr uint32_t kFormatVersionPlaced = 3;
 // Added to either.
 constexpr uint32_t kFormatRange = 4;
 constexpr uint32_t kLevelsMax = 64;
@@ -35,13 +36,15 @@ Status TakeBoundaries(Slice* from, std::vector<std::string>* boundaries) {
 
 }  // namespace
 
-Status ReadMap(const Slice& bytes, const std::string& home, ShardMap* map) {
+Status ReadMap(const Slice& bytes, const std::string& home, ShardMap* map,
+               std::vector<TableNode>* table_nodes) {
   Manifest manifest;
   DLSM_RETURN_IF_ERROR(ManifestCodec::DecodeHeader(bytes, &manifest));
   if (manifest.shard != 0) return Malformed("it is another shard's");
   *map = std::move(manifest.shards);
   if (map->nodes.empty()) map->nodes.push_back(home);
   map->nodes[0] = home;
+  *table_nodes = std::move(manifest.table_nodes);
   return Status::OK();
 }
 
@@ -60,16 +63,22 @@ Status Manifest::CheckNames(const std::string& comparator, const std::string& fi
 
 std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Level>& levels) {
   std::string body;
+  const bool placed = !manifest.table_nodes.empty();
   const bool is_range = !manifest.compute_boundaries.empty();
-  PutFixed32(&body, (manifest.divided() ? kFormatVersionDivided : kFormatVersion) +
+  const uint32_t undivided_format = manifest.divided() ? kFormatVersionDivided : kFormatVersion;
+  PutFixed32(&body, (placed ? kFormatVersionPlaced : undivided_format) +
                         (is_range ? kFormatRange : 0));
   PutLengthPrefixed(&body, manifest.comparator_name);
   PutLengthPrefixed(&body, manifest.filter_policy_name);
   PutVarint64(&body, manifest.last_sequence);
   PutVarint64(&body, manifest.next_table_number);
-  if (manifest.divided()) {
-    PutVarint32(&body, manifest.shard);
-    if (manifest.shard == 0) manifest.shards.EncodeTo(&body);
+  if (manifest.divided() || placed) PutVarint32(&body, manifest.shard);
+  if (placed) body.push_back(manifest.divided() ? 1 : 0);
+  if (manifest.divided() && manifest.shard == 0) manifest.shards.EncodeTo(&body);
+  if (placed) PutVarint32(&body, static_cast<uint32_t>(manifest.table_nodes.size()));
+  for (const TableNode& node : manifest.table_nodes) {
+    PutVarint32(&body, static_cast<uint32_t>(node.id));
+    PutLengthPrefixed(&body, node.address);
   }
   if (is_range) {
     PutVarint32(&body, static_cast<uint32_t>(manifest.compute_boundaries.size()));
@@ -117,10 +126,10 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest) {
   if (!GetFixed32(&from, &format)) return Malformed("no format version");
   const bool is_range = format > kFormatRange;
   if (is_range) format -= kFormatRange;
-  if (format != kFormatVersion && format != kFormatVersionDivided) {
+  if (format < kFormatVersion || format > kFormatVersionPlaced) {
     return Status::NotSupported("the database was written by another version of dLSM",
                                 "manifest format " + std::to_string(format) +
-                                    ", this knows up to " + std::to_string(kFormatVersionDivided));
+                                    ", this knows up to " + std::to_string(kFormatVersionPlaced));
   }
   Slice comparator_name;
   Slice filter_policy_name;
@@ -134,15 +143,41 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest) {
   if (manifest->last_sequence >= kSequenceNumberMax) return Malformed("sequence number");
   manifest->comparator_name = comparator_name.ToString();
   manifest->filter_policy_name = filter_policy_name.ToString();
-  if (format == kFormatVersionDivided) {
-    if (!GetVarint32(&from, &manifest->shard) || manifest->shard >= ShardMap::kShardsMax) {
-      return Malformed("shard");
-    }
-    if (manifest->shard == 0) DLSM_RETURN_IF_ERROR(manifest->shards.DecodeFrom(&from));
-    if (!manifest->divided()) return Malformed("a shard map of one shard");
+  if (format != kFormatVersion) DLSM_RETURN_IF_ERROR(TakeShard(format, &from, manifest));
+  if (format == kFormatVersionPlaced) {
+    DLSM_RETURN_IF_ERROR(TakeTableNodes(&from, &manifest->table_nodes));
   }
   if (is_range) DLSM_RETURN_IF_ERROR(TakeBoundaries(&from, &manifest->compute_boundaries));
   *bytes = from;
+  return Status::OK();
+}
+
+Status ManifestCodec::TakeShard(uint32_t format, Slice* from, Manifest* manifest) {
+  if (!GetVarint32(from, &manifest->shard) || manifest->shard >= ShardMap::kShardsMax) {
+    return Malformed("shard");
+  }
+  uint8_t divided = 1;
+  if (format == kFormatVersionPlaced && (!GetFixed8(from, &divided) || divided > 1)) {
+    return Malformed("shard");
+  }
+  if (divided == 1 && manifest->shard == 0) {
+    DLSM_RETURN_IF_ERROR(manifest->shards.DecodeFrom(from));
+  }
+  return manifest->divided() == (divided == 1) ? Status::OK()
+                                               : Malformed("a shard map of one shard");
+}
+
+Status ManifestCodec::TakeTableNodes(Slice* from, std::vector<TableNode>* nodes) {
+  uint32_t count;
+  if (!GetVarint32(from, &count) || count < 1 || count > Manifest::kNodesMax) {
+    return Malformed("node count");
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t id;
+    Slice address;
+    if (!GetVarint32(from, &id) || !GetLengthPrefixed(from, &address)) return Malformed("node");
+    nodes->push_back({NodeId{id}, address.ToString()});
+  }
   return Status::OK();
 }
 

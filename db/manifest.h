@@ -7,6 +7,9 @@
 //   comparator name, filter policy name            length-prefixed
 //   varint64 last sequence number, varint64 next table number
 //   if the database has several shards (format 2): varint32 shard; the shard map for shard 0
+//   if tables may be on several memory nodes (format 3): varint32 shard; 1 byte, whether there are
+//     several shards; if so the shard map for shard 0; varint32 node count; for each:
+//     varint32 id, address (length-prefixed)
 //   if it is a range of a compute node's (4 more in the format version): varint32 count; boundaries
 //     of compute nodes, length-prefixed
 //   varint32 level count; for each level:
@@ -26,7 +29,17 @@
 
 namespace dlsm {
 
+// A memory node that tables may be on.
+struct TableNode {
+  NodeId id{};
+  std::string address;  // As in MemoryNodesOf().
+
+  friend bool operator==(const TableNode&, const TableNode&) = default;
+};
+
 struct Manifest {
+  static constexpr uint32_t kNodesMax = 1024;
+
   std::string comparator_name;
   std::string filter_policy_name;  // Empty: no filter.
   SequenceNumber last_sequence = 0;
@@ -36,6 +49,8 @@ struct Manifest {
   ShardMap shards;  // Of shard 0. Empty: there is only one.
   // Of shard 0: Options::compute_boundaries.
   std::vector<std::string> compute_boundaries;
+  // All memory nodes that tables of this shard may be on, its home included. Empty: only its home.
+  std::vector<TableNode> table_nodes;
   bool divided() const { return shard > 0 || shards.count() > 1; }
   // InvalidArgument unless the options' comparator and filter policy, "" for none, are those of the
   // database.
@@ -56,12 +71,16 @@ class ManifestCodec {
 
  private:
   static Status TakeHeader(Slice* from, Manifest* manifest);
+  static Status TakeShard(uint32_t format, Slice* from, Manifest* manifest);
+  static Status TakeTableNodes(Slice* from, std::vector<TableNode>* nodes);
   static void EncodeGuard(const Guard& guard, std::string* to);
   static Status DecodeGuard(Slice* from, const TableOpener& open, Guard* guard);
   static Status DecodeLevels(Slice* from, const TableOpener& open, std::vector<Level>* levels);
 };
 
-// The shards of the database whose first one, at memory node `home`, has this manifest.
-Status ReadMap(const Slice& manifest, const std::string& home, ShardMap* map);
+// The shards of the database whose first one, at memory node `home`, has this manifest; and the
+// memory nodes that tables of the first one may be on.
+Status ReadMap(const Slice& manifest, const std::string& home, ShardMap* map,
+               std::vector<TableNode>* table_nodes);
 
 }  // namespace dlsm

@@ -87,9 +87,37 @@ TEST(ManifestTest, SaysWhichShardItIs) {
   EXPECT_EQ(second.manifest.shard, 1u);
   EXPECT_TRUE(second.manifest.divided());
   ShardMap map;
-  EXPECT_OK(ReadMap(ManifestCodec::Encode(manifest, {}), "moved:3", &map));
+  std::vector<TableNode> nodes;
+  EXPECT_OK(ReadMap(ManifestCodec::Encode(manifest, {}), "moved:3", &map, &nodes));
   EXPECT_EQ(map.nodes, (std::vector<std::string>{"moved:3", "two:2"}));
-  EXPECT_TRUE(ReadMap(ManifestCodec::Encode(other, {}), "", &map).IsCorruption());
+  EXPECT_TRUE(ReadMap(ManifestCodec::Encode(other, {}), "", &map, &nodes).IsCorruption());
+}
+
+// Fails if a shard forgets on which memory nodes its tables may be, or half a list of them passes.
+TEST(ManifestTest, SaysWhereTablesMayBe) {
+  Manifest manifest;
+  manifest.table_nodes = {{NodeId{3}, "one:1"}, {NodeId{4}, "two:2"}};
+  const std::string undivided = ManifestCodec::Encode(manifest, {});
+  EXPECT_EQ(DecodeFixed32(undivided.data() + 4), 3u);
+  const Decoded decoded = Decode(undivided);
+  ASSERT_OK(decoded.status);
+  EXPECT_EQ(decoded.manifest.table_nodes, manifest.table_nodes);
+  EXPECT_FALSE(decoded.manifest.divided());
+  for (size_t length = 4; length < undivided.size(); ++length) {
+    const std::string cut = WithChecksum(undivided.substr(4, length - 4));
+    EXPECT_TRUE(Decode(cut).status.IsCorruption()) << length;
+  }
+  manifest.shards = ShardMap{{"m"}, {"one:1", "two:2"}};
+  ShardMap map;
+  std::vector<TableNode> nodes;
+  EXPECT_OK(ReadMap(ManifestCodec::Encode(manifest, {}), "one:1", &map, &nodes));
+  EXPECT_EQ(map, manifest.shards);
+  EXPECT_EQ(nodes, manifest.table_nodes);
+  manifest.shard = 1;
+  const Decoded second = Decode(ManifestCodec::Encode(manifest, {}));
+  ASSERT_OK(second.status);
+  EXPECT_EQ(second.manifest.shard, 1u);
+  EXPECT_TRUE(second.manifest.divided());
 }
 
 // Fails if a manifest that was cut short is taken for a whole one, or crashes the reader.
@@ -141,7 +169,7 @@ TEST(ManifestTest, RefusesTrailingBytes) {
 // Fails if a database of another release is read as if it were of this one, or called damaged.
 TEST(ManifestTest, NamesAnotherFormat) {
   std::string body = Sample().substr(4);
-  EncodeFixed32(body.data(), 3);
+  EncodeFixed32(body.data(), 4);
   const Status status = Decode(WithChecksum(body)).status;
   EXPECT_TRUE(status.IsNotSupportedError()) << status.ToString();
   EXPECT_NE(status.ToString().find("version"), std::string::npos);

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "db/split_keys.h"
 #include "db/table_runs.h"
 #include "table/internal_key.h"
 #include "table/merge_messages.h"
@@ -26,9 +27,9 @@ Runs InputRuns(const InternalKeyComparator& comparator, const MergePick& pick) {
 }
 
 // The user keys at which the merge is cut into parts: where the target's tables or guards start,
-// about evenly.
+// about evenly; if it must be cut into `parts_min` and these are too few, anywhere.
 std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
-                                        const MergePick& pick, size_t parts_max) {
+                                        const MergePick& pick, size_t parts_max, size_t parts_min) {
   std::vector<std::string> starts = pick.cut_points;
   if (starts.empty()) {
     for (const TableRef& table : pick.target_inputs) {
@@ -44,6 +45,11 @@ std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
     };
     starts.erase(std::unique(starts.begin(), starts.end(), same), starts.end());
   }
+  if (starts.size() < parts_min) {
+    std::vector<TableRef> tables = pick.inputs;
+    tables.insert(tables.end(), pick.target_inputs.begin(), pick.target_inputs.end());
+    return SplitKeys(comparator, tables, parts_min);
+  }
   std::vector<std::string> boundaries;
   const size_t parts = std::min(parts_max, starts.size());
   for (size_t i = 1; i < parts; ++i) boundaries.push_back(starts[i * starts.size() / parts]);
@@ -52,8 +58,9 @@ std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
 
 struct Part {
   MergeOptions options;
-  Runs runs;           // Only tables that the part's range overlaps.
-  uint64_t bytes = 0;  // Of them, within the range; about.
+  Runs runs;                       // Only tables that the part's range overlaps.
+  uint64_t bytes = 0;              // Of them, within the range; about.
+  std::vector<uint64_t> bytes_at;  // The same by memory node.
 };
 
 bool Overlaps(const InternalKeyComparator& comparator, const MergeOptions& options,
@@ -77,11 +84,15 @@ uint64_t BytesWithin(const MergeOptions& options, const Table& table) {
 
 std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
                           const std::vector<SequenceNumber>& snapshots, const TableStore& store) {
+  size_t parts_min = store.memory()->PartsToFit(pick.input_bytes());
+  if (!pick.undivided) parts_min = std::max(parts_min, store.memory()->scatter_width());
+  const size_t parts_max = pick.undivided ? parts_min : std::max(config.parts_max, parts_min);
   const std::vector<std::string> boundaries =
-      PartBoundaries(store.comparator(), pick, pick.undivided ? 1 : config.parts_max);
+      PartBoundaries(store.comparator(), pick, parts_max, parts_min);
   const Runs runs = InputRuns(store.comparator(), pick);
   std::vector<Part> parts(boundaries.size() + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i].bytes_at.resize(store.memory()->nodes());
     MergeOptions& options = parts[i].options;
     options.table = store.table_options();
     options.snapshots = snapshots;
@@ -100,7 +111,11 @@ std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
       for (const TableRef& table : run) {
         if (!Overlaps(store.comparator(), options, *table)) continue;
         overlapping.push_back(table);
-        parts[i].bytes += BytesWithin(options, *table);
+        const uint64_t bytes = BytesWithin(options, *table);
+        parts[i].bytes += bytes;
+        const size_t node = store.memory()->NumberOf(table->meta().image.node);
+        if (node < parts[i].bytes_at.size())
+          parts[i].bytes_at[node] += std::max<uint64_t>(bytes, 1);
       }
       if (!overlapping.empty()) parts[i].runs.push_back(std::move(overlapping));
     }
@@ -110,48 +125,64 @@ std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
 
 class MergeRunner {
  public:
-  MergeRunner(const MergeJobConfig& config, const TableStore& store, RpcClient* rpc,
+  MergeRunner(const MergeJobConfig& config, const TableStore& store,
+              const std::vector<MergeNode>& nodes,
               const std::function<uint64_t()>& new_table_number, const std::atomic<bool>& cancelled,
-              MergeScheduler* scheduler, MergeLoadMonitor* load)
+              MergeScheduler* scheduler)
       : config_(config),
         store_(store),
-        rpc_(rpc),
+        nodes_(nodes),
         new_table_number_(new_table_number),
         cancelled_(cancelled),
-        scheduler_(scheduler),
-        load_(load) {}
+        scheduler_(scheduler) {}
 
   Status Run(const Part& part, MergeOutcome* outcome) const {
     if (part.runs.empty()) return Status::OK();
-    const PlaceChoice choice = Place(part);
-    outcome->remote = !choice.local;
+    PlacedMemory::MergeForecast forecast(store_.memory(), part.bytes_at);
+    const std::vector<size_t> order = forecast.Order();
+    const PlaceChoice choice = Place(part, nodes_[order.front()].load);
+    if (choice.local) {
+      forecast.RunsAt(nodes_.size());
+      Count(choice.reason);
+      return RunLocally(part, outcome);
+    }
+    outcome->remote = true;
     Status status;
-    if (!choice.local) {
-      status = RunRemotely(part, outcome);
-      const bool refused = status.IsBusy() || status.IsNotSupported();
-      if (!refused || config_.place != CompactionPlace::kAutomatic) {
+    for (const size_t node : order) {
+      if (node != order.front()) nodes_[node].load->NoteSent(part.bytes);
+      forecast.RunsAt(node);
+      status = RunRemotely(part, node, outcome);
+      if (!status.IsBusy() && !status.IsNotSupported()) {
+        forecast.Done(outcome->statistics.bytes_read, outcome->statistics.bytes_written);
         Count(choice.reason);
         return status;
       }
-      load_->NoteRefused(part.bytes);
+      nodes_[node].load->NoteRefused(part.bytes);
     }
-    Count(choice.local ? choice.reason : PlaceReason::kRefused);
+    // Where no single memory node has all of the input, to insist on memory nodes would be to wait
+    // for all of them.
+    if (config_.place != CompactionPlace::kAutomatic && nodes_.size() == 1) {
+      Count(choice.reason);
+      return status;
+    }
+    forecast.RunsAt(nodes_.size());
+    Count(PlaceReason::kRefused);
     outcome->remote = false;
     return RunLocally(part, outcome);
   }
 
  private:
-  PlaceChoice Place(const Part& part) const {
+  PlaceChoice Place(const Part& part, MergeLoadMonitor* load) const {
     PlaceChoice choice;
     if (!MergeRequest::CanShip(store_.table_options())) {
       choice.local = true;
       choice.reason = PlaceReason::kOwnCode;
     } else if (config_.place == CompactionPlace::kAutomatic) {
-      choice = load_->Place(part.bytes);
+      choice = load->Place(part.bytes);
     } else {
       choice.local = config_.place == CompactionPlace::kComputeNode;
       choice.reason = PlaceReason::kFixed;
-      if (!choice.local) load_->NoteSent(part.bytes);
+      if (!choice.local) load->NoteSent(part.bytes);
     }
     return choice;
   }
@@ -182,26 +213,29 @@ class MergeRunner {
     DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, store_.queue_pairs(), &turn,
                                      &output, &outcome->statistics));
     turn.Finished(outcome->statistics.bytes_read);
-    outcome->tables = output.Release();
-    return Status::OK();
+    return output.Release(&outcome->tables);
   }
 
-  Status RunRemotely(const Part& part, MergeOutcome* outcome) const {
+  Status RunRemotely(const Part& part, size_t number, MergeOutcome* outcome) const {
+    const MergeNode& node = nodes_[number];
     MergeRequest request;
-    request.session = config_.session;
+    request.session = node.session;
     request.options = part.options;
     request.input_bytes = part.bytes;
     for (const std::vector<TableRef>& tables : part.runs) {
       std::vector<TableMeta>& run = request.runs.emplace_back();
       for (const TableRef& table : tables) run.push_back(table->meta());
     }
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (i != number && part.bytes_at[i] > 0) request.peers.push_back(nodes_[i].as_peer);
+    }
     ++outcome->calls;
     std::string reply_bytes;
     DLSM_RETURN_IF_ERROR(
-        rpc_->Call(Method::kMerge, request.Encode(), &reply_bytes, load_->MergeDeadline()));
+        node.rpc->Call(Method::kMerge, request.Encode(), &reply_bytes, node.load->MergeDeadline()));
     MergeReply reply;
     DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
-    load_->NoteReport(reply.load, load_->sent_bytes());
+    node.load->NoteReport(reply.load, node.load->sent_bytes());
     outcome->statistics = reply.statistics;
     return OpenOutputs(std::move(reply.outputs), &outcome->tables);
   }
@@ -218,11 +252,10 @@ class MergeRunner {
 
   const MergeJobConfig& config_;
   const TableStore& store_;
-  RpcClient* const rpc_;
+  const std::vector<MergeNode>& nodes_;
   const std::function<uint64_t()>& new_table_number_;
   const std::atomic<bool>& cancelled_;
   MergeScheduler* const scheduler_;
-  MergeLoadMonitor* const load_;
 };
 
 void Append(MergeOutcome part, MergeOutcome* whole) {
@@ -241,11 +274,12 @@ void Append(MergeOutcome part, MergeOutcome* whole) {
 
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
-                RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
+                const std::vector<MergeNode>& nodes,
+                const std::function<uint64_t()>& new_table_number,
                 const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
-                MergeLoadMonitor* load, MergeOutcome* outcome) {
+                MergeOutcome* outcome) {
   const std::vector<Part> parts = PartsOf(pick, config, snapshots, store);
-  const MergeRunner runner(config, store, rpc, new_table_number, cancelled, scheduler, load);
+  const MergeRunner runner(config, store, nodes, new_table_number, cancelled, scheduler);
   std::vector<MergeOutcome> outcomes(parts.size());
   std::vector<Status> statuses(parts.size());
   std::vector<std::thread> threads;

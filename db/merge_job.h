@@ -11,7 +11,9 @@
 #include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
 #include "db/table_store.h"
+#include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
+#include "util/fabric/remote_address.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
 
@@ -21,7 +23,14 @@ struct MergeJobConfig {
   CompactionPlace place = CompactionPlace::kMemoryNode;
   uint64_t table_bytes_max = 0;
   size_t parts_max = 1;  // Merged side by side, by key range.
+};
+
+// A memory node that may hold inputs and outputs, numbered as in PlacedMemory.
+struct MergeNode {
   SessionId session{};
+  RpcClient* rpc = nullptr;
+  MergeLoadMonitor* load = nullptr;
+  MergePeer as_peer;  // How the others reach it.
 };
 
 struct MergeOutcome {
@@ -31,13 +40,15 @@ struct MergeOutcome {
   bool remote = false;
 };
 
-// `scheduler` says when merges on the compute node go on, `load` on which side each part runs. Runs
+// `scheduler` says when merges on the compute node go on, each of `nodes` on which side the parts
+// run that it is chosen for. Runs
 // in the calling thread, and in one more for each further part. `snapshots` ascend. When *cancelled
 // becomes true the merge ends with Aborted. On an error nothing is left behind.
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
-                RpcClient* rpc, const std::function<uint64_t()>& new_table_number,
+                const std::vector<MergeNode>& nodes,
+                const std::function<uint64_t()>& new_table_number,
                 const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
-                MergeLoadMonitor* load, MergeOutcome* outcome);
+                MergeOutcome* outcome);
 
 }  // namespace dlsm

@@ -5,9 +5,14 @@
 namespace dlsm {
 namespace {
 
+// Triggers are for flushes; a scattered one makes several tables.
+size_t TablesInFlushes(int flushes, const Options& options) {
+  return static_cast<size_t>(flushes) * static_cast<size_t>(options.scatter_width);
+}
+
 LeveledPolicyConfig LeveledConfig(const Options& options) {
   LeveledPolicyConfig config;
-  config.level0_trigger = static_cast<size_t>(options.level0_file_num_compaction_trigger);
+  config.level0_trigger = TablesInFlushes(options.level0_file_num_compaction_trigger, options);
   config.base_bytes = options.max_bytes_for_level_base;
   config.multiplier = options.max_bytes_for_level_multiplier;
   config.choose_best = options.compaction_style == CompactionStyle::kLeveledChooseBest;
@@ -18,17 +23,18 @@ GuardsPolicyConfig GuardsConfig(const Options& options) {
   GuardsPolicyConfig config;
   config.level0_trigger = Level0TriggersOf(options).merge;
   config.base_bytes = std::max<uint64_t>(options.max_bytes_for_level_base,
-                                         config.level0_trigger * options.write_buffer_size);
+                                         config.level0_trigger * options.write_buffer_size /
+                                             static_cast<uint64_t>(options.scatter_width));
   config.runs_max = static_cast<size_t>(options.max_tables_per_guard);
   config.newer_percent_max = static_cast<uint64_t>(options.max_size_amplification_percent);
-  config.table_bytes_max = options.max_file_size;
+  config.table_bytes_max = TableBytesMax(options);
   config.hash_bits = static_cast<uint32_t>(options.guard_bits);
   return config;
 }
 
 TieredPolicyConfig TieredConfig(const Options& options) {
   TieredPolicyConfig config;
-  config.level0_trigger = static_cast<size_t>(options.level0_file_num_compaction_trigger);
+  config.level0_trigger = TablesInFlushes(options.level0_file_num_compaction_trigger, options);
   config.runs_max =
       static_cast<size_t>(std::clamp(options.max_bytes_for_level_multiplier, 2.0, 1000.0));
   return config;
@@ -36,13 +42,18 @@ TieredPolicyConfig TieredConfig(const Options& options) {
 
 }  // namespace
 
+uint64_t TableBytesMax(const Options& options) {
+  constexpr uint64_t kLeast = uint64_t{64} << 10;
+  return std::max(kLeast, options.max_file_size / static_cast<uint64_t>(options.scatter_width));
+}
+
 // With guards, level 0 is one of them: were it merged sooner, everything would be written once
 // more.
 Level0Triggers Level0TriggersOf(const Options& options) {
-  Level0Triggers triggers{static_cast<size_t>(options.level0_file_num_compaction_trigger),
-                          static_cast<size_t>(options.level0_stop_writes_trigger)};
+  Level0Triggers triggers{TablesInFlushes(options.level0_file_num_compaction_trigger, options),
+                          TablesInFlushes(options.level0_stop_writes_trigger, options)};
   if (options.compaction_style != CompactionStyle::kGuards) return triggers;
-  triggers.merge = std::max(triggers.merge, static_cast<size_t>(options.max_tables_per_guard));
+  triggers.merge = std::max(triggers.merge, TablesInFlushes(options.max_tables_per_guard, options));
   triggers.stop = std::max(triggers.stop, 2 * triggers.merge);
   return triggers;
 }

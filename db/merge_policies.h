@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "dLSM/options.h"
@@ -17,6 +18,9 @@ struct Level0Triggers {
   size_t stop;
 };
 Level0Triggers Level0TriggersOf(const Options& options);
+
+// Of one table that a merge makes.
+uint64_t TableBytesMax(const Options& options);
 
 std::unique_ptr<MergePolicy> NewMergePolicy(const Options& options);
 

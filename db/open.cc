@@ -7,6 +7,7 @@
 #include "db/check_options.h"
 #include "db/db_impl.h"
 #include "db/table_defaults.h"
+#include "db/table_nodes.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -57,9 +58,10 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
 
 Status DbImpl::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
   db->reset();
-  const Options options = WithFiniteTimeouts(requested);
+  Options options = WithFiniteTimeouts(requested);
   DLSM_RETURN_IF_ERROR(CheckName(name));
   DLSM_RETURN_IF_ERROR(CheckOptions(options));
+  DLSM_RETURN_IF_ERROR(FitScatterWidth(&options));
   std::unique_ptr<DbImpl> opened(new DbImpl(options, NameAtMemoryNodes(options, name)));
   DLSM_RETURN_IF_ERROR(opened->OpenShards());
   DLSM_RETURN_IF_ERROR(opened->StartShards());
@@ -102,18 +104,18 @@ Status DbImpl::OpenShards() {
   if (is_new) {
     DLSM_RETURN_IF_ERROR(ShardMap::FromOptions(options_, nodes, &map_));
   } else {
-    DLSM_RETURN_IF_ERROR(ReadMap(sessions[0]->manifest(), home, &map_));
+    std::vector<TableNode> table_nodes;  // Each shard's manifest has its own, see below.
+    DLSM_RETURN_IF_ERROR(ReadMap(sessions[0]->manifest(), home, &map_, &table_nodes));
     DLSM_RETURN_IF_ERROR(map_.CheckAgainst(options_, nodes));
   }
   DLSM_RETURN_IF_ERROR(MemtableBudget::Check(options_.write_buffer_size,
                                              static_cast<size_t>(options_.max_write_buffer_number),
                                              map_.count()));
   DLSM_RETURN_IF_ERROR(OpenOthers(is_new, &sessions));
-  for (size_t i = 0; i < map_.count(); ++i) {
-    DLSM_RETURN_IF_ERROR(LinkTo(map_.nodes[i], &link));
-    const auto at_node = std::count(map_.nodes.begin(), map_.nodes.end(), map_.nodes[i]);
-    shards_.push_back(std::make_unique<Shard>(Context(), i, static_cast<size_t>(at_node), link,
-                                              std::move(sessions[i])));
+  std::vector<std::vector<ShardNode>> shards;
+  DLSM_RETURN_IF_ERROR(OpenTableNodes(nodes, is_new, std::move(sessions), &shards));
+  for (auto& shard : shards) {
+    shards_.push_back(std::make_unique<Shard>(Context(), shards_.size(), std::move(shard)));
   }
   if (map_.count() == 1) only_ = shards_.front().get();
   return Status::OK();
@@ -135,6 +137,63 @@ Status DbImpl::OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSes
     return Status::FromCode(opened.code(), "shard " + std::to_string(i) + " on memory node " +
                                                link->name() + ": " + opened.message().ToString());
   }
+  return Status::OK();
+}
+
+// Each shard's home, and the other memory nodes that its tables are on or may go to.
+Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new,
+                              std::vector<std::unique_ptr<MemoryNodeSession>> homes,
+                              std::vector<std::vector<ShardNode>>* shards) {
+  for (size_t i = 0; i < homes.size(); ++i) {
+    std::vector<ShardNode>& nodes = shards->emplace_back();
+    MemoryNodeLink* link;
+    DLSM_RETURN_IF_ERROR(LinkTo(map_.nodes[i], &link));
+    std::vector<std::string> others;
+    DLSM_RETURN_IF_ERROR(
+        OtherTableNodes(options_, named, map_.nodes[i], homes[i]->manifest(), &others));
+    nodes.push_back(ShardNode{link, std::move(homes[i])});
+    for (const std::string& other : others) {
+      DLSM_RETURN_IF_ERROR(OpenTableNode(other, i, is_new, &nodes));
+    }
+    std::vector<const MemoryNodeLink*> links;
+    for (const ShardNode& node : nodes) links.push_back(node.link);
+    DLSM_RETURN_IF_ERROR(CheckDistinct(links));
+  }
+  for (const auto& link : links_) {
+    size_t sessions = 0;
+    const auto for_each = [&](const auto& visit) {
+      for (std::vector<ShardNode>& nodes : *shards) {
+        for (ShardNode& node : nodes) {
+          if (node.link == link.get()) visit(&node);
+        }
+      }
+    };
+    for_each([&sessions](ShardNode*) { ++sessions; });
+    for_each([&sessions](ShardNode* node) { node->shards = sessions; });
+  }
+  return Status::OK();
+}
+
+// What an attempt to make or to destroy the database has left there is nobody's if it is new; else
+// the shard gives back what its manifest does not refer to.
+Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
+                             std::vector<ShardNode>* nodes) {
+  Options options = options_;
+  options.create_if_missing = true;
+  options.error_if_exists = false;
+  const std::string name = ShardTablesName(name_, shard);
+  MemoryNodeLink* link;
+  DLSM_RETURN_IF_ERROR(LinkTo(node, &link));
+  std::unique_ptr<MemoryNodeSession> session;
+  Status opened;
+  if (is_new) opened = MemoryNodeSession::Destroy(options, name, &link->rpc());
+  if (opened.ok()) opened = MemoryNodeSession::Open(options, name, &link->rpc(), &session);
+  if (!opened.ok()) {
+    return Status::FromCode(
+        opened.code(),
+        "memory node " + link->name() + ", which may hold tables: " + opened.message().ToString());
+  }
+  nodes->push_back(ShardNode{link, std::move(session)});
   return Status::OK();
 }
 
@@ -161,7 +220,8 @@ Status DbImpl::StartShards() {
     BackgroundWorkers::House& house = houses.emplace_back();
     house.merge_load = &link->merge_load();
     for (const auto& shard : shards_) {
-      if (&shard->link() == link.get()) house.shards.push_back(&shard->background());
+      const size_t node = shard->NodeAt(*link);
+      if (node < shard->nodes()) house.shards.push_back({&shard->background(), node});
     }
   }
   budget_.Share(std::move(trees));
@@ -207,6 +267,8 @@ void DbImpl::StartPublisher() {
     for (const auto& shard : shards_) {
       if (&shard->link() == link.get()) {
         place.databases.push_back(ShardName(name_, shard->number()));
+      } else if (shard->NodeAt(*link) < shard->nodes()) {
+        place.databases.push_back(ShardTablesName(name_, shard->number()));
       }
     }
   }
@@ -248,11 +310,7 @@ Status DbImpl::Close() {
     if (first_error.ok()) first_error = published;
     for (const bool answering : {true, false}) {
       for (size_t house = 0; house < links_.size(); ++house) {
-        bool all_flushed = true;
-        for (const auto& shard : shards_) {
-          all_flushed &= &shard->link() != links_[house].get() || flushed[shard->number()];
-        }
-        if (all_flushed != answering) continue;
+        if (AllIsWellAt(*links_[house], flushed) != answering) continue;
         workers_->StopHouse(house);
         const Status closed = CloseShardsAt(*links_[house], flushed);
         if (first_error.ok()) first_error = closed;
@@ -265,11 +323,19 @@ Status DbImpl::Close() {
   return first_error;
 }
 
+bool DbImpl::AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const {
+  return std::all_of(shards_.begin(), shards_.end(), [&](const auto& shard) {
+    const size_t node = shard->NodeAt(link);
+    if (node == shard->nodes()) return true;
+    return node == 0 ? flushed[shard->number()] : shard->background().answers(node);
+  });
+}
+
 Status DbImpl::CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) {
   Status first_error;
   for (const auto& shard : shards_) {
-    if (&shard->link() != &link) continue;
-    const Status closed = shard->Close(/*put_manifest=*/flushed[shard->number()]);
+    if (shard->NodeAt(link) == shard->nodes()) continue;
+    const Status closed = shard->CloseAt(link, /*put_manifest=*/flushed[shard->number()]);
     if (first_error.ok()) first_error = closed;
   }
   return first_error;

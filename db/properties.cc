@@ -9,6 +9,7 @@
 #include "db/db_impl.h"
 #include "db/guards_property.h"
 #include "db/link_properties.h"
+#include "db/placement_property.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -69,6 +70,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = std::to_string(bytes);
   } else if (name == "dlsm.shards") {
     *value = Shards();
+  } else if (name == "dlsm.placement") {
+    *value = DescribePlacement(db_.links_, db_.shards_);
   } else if (name == "dlsm.stalls") {
     *value = Stalls();
   } else if (name == "dlsm.guards") {

@@ -12,6 +12,12 @@
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+// Of the nodes of a shard's memory.
+constexpr size_t kHome = 0;
+
+}  // namespace
 
 Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pairs, RpcClient* rpc,
                             SessionId session, std::chrono::nanoseconds timeout, uint64_t* first) {
@@ -106,11 +112,11 @@ Status Publisher::PublishLocked(bool flush) {
   }
   const std::string image = publication.Encode();
   RemoteSpan allocated;
-  DLSM_RETURN_IF_ERROR(parts_.memory->Allocate(image.size(), /*may_use_reserve=*/true, &allocated));
+  DLSM_RETURN_IF_ERROR(parts_.memory->Allocate(image.size(), /*may_use_reserve=*/true, {kHome}, &allocated));
   next.slot.image = allocated.Sub(0, image.size());
   next.slot.image_checksum = Crc32c(image.data(), image.size());
   if (Status written = WriteImage(image, next.slot.image); !written.ok()) {
-    parts_.memory->Free(allocated);  // Nothing names it.
+    parts_.memory->FreeAllocated(allocated);  // Nothing names it.
     return written;
   }
   incomplete_ = std::move(next);
@@ -139,7 +145,7 @@ Status Publisher::CompleteLocked() {
   parts_.unnamed_from->store(incomplete_->slot.number, std::memory_order_release);
   const Held before = std::exchange(newest_, std::move(*incomplete_));
   incomplete_.reset();
-  if (before.slot.image.bytes > 0) parts_.memory->Free(AllocatedSpan(before.slot.image));
+  if (before.slot.image.bytes > 0) parts_.memory->FreeAllocated(AllocatedSpan(before.slot.image));
   parts_.statistics->Add(Ticker::kPublications);
   parts_.statistics->Add(Ticker::kPublicationBytes, newest_.slot.image.bytes);
   port::MutexLock state(state_mutex_);

@@ -28,7 +28,7 @@
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/publication.h"
-#include "db/remote_memory.h"
+#include "db/placed_memory.h"
 #include "db/snapshot.h"
 #include "db/tree.h"
 #include "port/mutex.h"
@@ -57,7 +57,7 @@ class Publisher {
   // All outlive this.
   struct Parts {
     NodeQueuePairs* queue_pairs;  // To the header's memory node, too.
-    RemoteMemory* memory;         // On the header's memory node.
+    PlacedMemory* memory;         // Whose home has the header.
     SnapshotList* snapshots;
     Sequencer* sequencer;
     std::vector<Tree*> trees;  // In the order of shards.

@@ -58,6 +58,16 @@ Status RemoteMemory::Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* 
   return granted;
 }
 
+bool RemoteMemory::AllocateFromReserve(uint64_t bytes, RemoteSpan* span) {
+  port::MutexLock lock(mutex_);
+  return CutFrom(&reserve_, RoundUp(std::max<uint64_t>(bytes, 1)), span);
+}
+
+uint64_t RemoteMemory::idle_bytes() const {
+  port::MutexLock lock(mutex_);
+  return TotalBytes(granted_) + TotalBytes(reserve_) + TotalBytes(to_free_);
+}
+
 void RemoteMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
   const uint64_t kept = RoundUp(bytes);
   if (kept >= allocated.bytes) return;
@@ -88,10 +98,14 @@ Status RemoteMemory::SendFrees() {
     request.unnamed_from = config_.unnamed_from->load(std::memory_order_acquire);
   }
   const uint64_t bytes = TotalBytes(request.spans);
-  std::string reply;
-  const Status status =
-      rpc_->Call(Method::kFree, request.Encode(), &reply, Deadline::In(config_.timeout));
-  if (status.IsInvalidArgument()) {
+  // After they have been gathered: what comes later may be freed too early yet.
+  const Status ready = config_.before_frees ? config_.before_frees() : Status::OK();
+  Status status = ready;
+  if (ready.ok()) {
+    std::string reply;
+    status = rpc_->Call(Method::kFree, request.Encode(), &reply, Deadline::In(config_.timeout));
+  }
+  if (ready.ok() && status.IsInvalidArgument()) {
     // The memory node does not know the spans as ours: they are lost, not to be tried again.
     Log().error("memory node refused to take back {} bytes: {}", bytes, status.ToString());
   } else if (!status.ok()) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -37,6 +38,9 @@ class RemoteMemory {
     // No publication from this one on names what is freed now; null: there are no followers. It
     // outlives this.
     const std::atomic<uint64_t>* unnamed_from = nullptr;
+    // Called when frees have been gathered and are about to be sent; an error keeps them queued.
+    // Empty: nothing is to be done before.
+    std::function<Status()> before_frees;
   };
   // Both outlive this.
   RemoteMemory(const Config& config, RpcClient* rpc, Statistics* statistics);
@@ -44,6 +48,8 @@ class RemoteMemory {
   // A span of at least `bytes`; give back what is not needed with Shrink(). If the memory node is
   // full and `may_use_reserve`, out of the reserve.
   Status Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
+  // Out of the reserve, without asking the memory node. False if it has no such piece.
+  bool AllocateFromReserve(uint64_t bytes, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   // Keeps the first `bytes` of what Allocate() returned.
   void Shrink(const RemoteSpan& allocated, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
 
@@ -52,6 +58,9 @@ class RemoteMemory {
   // Gives back what is queued. On an error it stays queued.
   Status SendFrees() LOCKS_EXCLUDED(mutex_);
   uint64_t queued_free_bytes() const { return queued_free_bytes_.load(std::memory_order_relaxed); }
+
+  // Held here, and used by no table: parts of grants, the reserve, and what is about to go back.
+  uint64_t idle_bytes() const LOCKS_EXCLUDED(mutex_);
 
   // Fills the reserve if it was used or never was filled. False while the memory node is full.
   bool RefillReserve() LOCKS_EXCLUDED(mutex_);

@@ -7,23 +7,26 @@
 #include "db/compute_range.h"
 #include "db/level_shape.h"
 #include "db/merge_policies.h"
+#include "util/cluster_config.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 
-Shard::Shard(const ShardContext& context, size_t number, size_t at_node, MemoryNodeLink* link,
-             std::unique_ptr<MemoryNodeSession> session)
+Shard::Shard(const ShardContext& context, size_t number, std::vector<ShardNode> nodes)
     : context_(context),
       number_(number),
-      at_node_(at_node),
-      link_(link),
-      session_(std::move(session)),
-      memory_(RemoteMemoryConfig(), &link->rpc(), context.statistics),
+      nodes_(std::move(nodes)),
+      closed_(nodes_.size()),
+      manifests_(nodes_[0].session.get()),
+      memory_(PlacementConfig(), Accounts(), context.statistics),
       tables_(TableStoreConfig(), &queue_pairs_, &memory_, context.statistics),
       gate_(std::chrono::milliseconds(context.options->write_stall_timeout_ms),
             context.statistics) {
   context.fence->Join(&gate_);
-  queue_pairs_.Add(link->peer().node, &link->queue_pairs());
+  manifests_.SetUnreachable([this](NodeId node) { memory_.NoteSilence(memory_.NumberOf(node)); });
+  for (const ShardNode& node : nodes_) {
+    queue_pairs_.Add(node.link->peer().node, &node.link->queue_pairs());
+  }
 }
 
 Shard::~Shard() {
@@ -32,7 +35,15 @@ Shard::~Shard() {
   reader_.reset();
   tree_.reset();
   levels_.clear();
-  if (!closed_) memory_.ReleaseAll();
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!closed_[i]) memory_.ReleaseAll(i);
+  }
+}
+
+size_t Shard::NodeAt(const MemoryNodeLink& link) const {
+  size_t i = 0;
+  while (i < nodes_.size() && nodes_[i].link != &link) ++i;
+  return i;
 }
 
 TableStore::Config Shard::TableStoreConfig() const {
@@ -45,30 +56,65 @@ TableStore::Config Shard::TableStoreConfig() const {
   config.table.restart_interval = options.block_restart_interval;
   config.table.compression = options.compression;
   config.comparator = context_.comparator;
-  config.node = link_->peer().node;
   config.block_cache = context_.block_cache;
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   return config;
 }
 
-RemoteMemory::Config Shard::RemoteMemoryConfig() const {
+PlacedMemory::Config Shard::PlacementConfig() const {
+  PlacedMemory::Config config;
+  config.placement = context_.options->placement;
+  config.power_of_d = static_cast<size_t>(context_.options->power_of_d);
+  config.scatter_width = static_cast<size_t>(context_.options->scatter_width);
+  // Handles must not all draw the same nodes.
+  config.seed = static_cast<uint64_t>(nodes_[0].session->id());
+  return config;
+}
+
+std::vector<PlacedMemory::Node> Shard::Accounts() {
+  std::vector<PlacedMemory::Node> accounts;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const ShardNode& node = nodes_[i];
+    PlacedMemory::Node& account = accounts.emplace_back();
+    account.id = node.link->peer().node;
+    account.rpc = &node.link->rpc();
+    for (const RegionInfo& region : node.link->peer().regions) {
+      account.capacity_bytes += region.bytes;
+    }
+    account.account = AccountConfig(node, i);
+  }
+  return accounts;
+}
+
+RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) {
   const Options& options = *context_.options;
   uint64_t capacity = 0;
-  for (const RegionInfo& region : link_->peer().regions) capacity += region.bytes;
-  if (session_->quota_bytes() > 0) capacity = std::min(capacity, session_->quota_bytes());
+  for (const RegionInfo& region : node.link->peer().regions) capacity += region.bytes;
+  const uint64_t quota = node.session->quota_bytes();
+  if (quota > 0) capacity = std::min(capacity, quota);
   // Of what the shards at this memory node have together, an equal part.
-  capacity /= at_node_;
+  capacity /= node.shards;
   RemoteMemory::Config config;
-  config.session = session_->id();
+  config.session = node.session->id();
   config.unnamed_from = context_.unnamed_from;
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.
   config.grant_bytes = std::min<uint64_t>(4 * options.write_buffer_size, capacity / 16);
   // Room for all memtables that may be waiting when the memory node becomes full, and for as many
-  // with deletions after them.
-  config.reserve_bytes = std::min<uint64_t>(static_cast<uint64_t>(options.max_write_buffer_number) *
-                                                options.write_buffer_size * 2 / at_node_,
-                                            capacity / 8);
+  // with deletions after them. Of several memory nodes each has a part of it, which is enough for
+  // the tables of one memtable and its index.
+  const bool placed = options.placement != TablePlacement::kByShard;
+  const uint64_t wanted = static_cast<uint64_t>(options.max_write_buffer_number) *
+                          options.write_buffer_size * 2 / node.shards;
+  const uint64_t part = placed ? std::max<uint64_t>(wanted / nodes_.size(),
+                                                    2 * options.write_buffer_size / node.shards)
+                               : wanted;
+  if (number == 0 || placed) config.reserve_bytes = std::min<uint64_t>(part, capacity / 8);
+  if (number > 0) {
+    config.before_frees = [this, id = node.link->peer().node] {
+      return manifests_.BeforeFrees(id);
+    };
+  }
   return config;
 }
 
@@ -84,35 +130,100 @@ Background::Config Shard::BackgroundConfig() const {
   config.components_max = static_cast<size_t>(options.max_components);
   config.slow_down_writes = options.slow_down_writes;
   config.merge.place = options.compaction_place;
-  config.merge.table_bytes_max = options.max_file_size;
+  config.merge.table_bytes_max = TableBytesMax(options);
   config.merge.parts_max = static_cast<size_t>(options.max_subcompactions);
-  config.merge.session = session_->id();
   // Nothing has been published yet.
   config.publications_from = context_.unnamed_from->load(std::memory_order_acquire);
+  std::chrono::milliseconds shortest_lease = nodes_[0].session->lease();
+  for (const ShardNode& node : nodes_) {
+    shortest_lease = std::min(shortest_lease, node.session->lease());
+  }
   config.heartbeat_interval =
-      std::clamp(session_->lease() / 4, std::chrono::milliseconds(20), kHeartbeatIntervalMax);
+      std::clamp(shortest_lease / 4, std::chrono::milliseconds(20), kHeartbeatIntervalMax);
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   return config;
 }
 
+std::vector<MergeNode> Shard::MergeNodes() const {
+  std::vector<MergeNode> merge_nodes;
+  for (const ShardNode& node : nodes_) {
+    MergeNode& made = merge_nodes.emplace_back();
+    const FabricPeer& peer = node.link->peer();
+    made.session = node.session->id();
+    made.rpc = &node.link->rpc();
+    made.load = &node.link->merge_load();
+    made.as_peer.node = peer.node;
+    made.as_peer.epoch = peer.epoch;
+    HostPort address;
+    // The embedded memory node has no address, and no others beside it.
+    if (!ParseHostPort(node.link->node(), &address).ok()) continue;
+    made.as_peer.host = address.host;
+    made.as_peer.port = address.port;
+  }
+  return merge_nodes;
+}
+
 Status Shard::Load(const ShardMap& shards) {
   divided_ = shards.count() > 1;
-  return Named(DecodeManifest(shards));
+  DLSM_RETURN_IF_ERROR(Named(TakeLists()));
+  DLSM_RETURN_IF_ERROR(Named(DecodeManifest(shards)));
+  ReclaimUnused();
+  manifest_.table_nodes.clear();
+  if (nodes_.size() == 1) return Status::OK();
+  for (const ShardNode& node : nodes_) {
+    manifest_.table_nodes.push_back({node.link->peer().node, node.link->node()});
+  }
+  return Status::OK();
+}
+
+Status Shard::TakeLists() {
+  for (size_t i = 1; i < nodes_.size(); ++i) {
+    LiveList list;
+    const std::string& bytes = nodes_[i].session->manifest();
+    if (!bytes.empty()) DLSM_RETURN_IF_ERROR(list.Decode(bytes));
+    manifests_.AddNode(nodes_[i].link->peer().node, nodes_[i].session.get(), list.spans);
+  }
+  return Status::OK();
+}
+
+// What a handle that was cut short has left on other memory nodes than the home is given back.
+void Shard::ReclaimUnused() {
+  std::vector<RemoteSpan> live;
+  for (const Level& level : levels_) {
+    for (const TableRef& table : level.AllTables()) {
+      live.push_back(AllocatedSpan(table->meta().image));
+    }
+  }
+  for (const RemoteSpan& span : manifests_.NoteLoaded(live)) memory_.Free(span);
+}
+
+Status Shard::CheckTableNodes() const {
+  for (const TableNode& recorded : manifest_.table_nodes) {
+    for (const ShardNode& node : nodes_) {
+      if (node.link->node() != recorded.address || node.link->peer().node == recorded.id) continue;
+      return Status::InvalidArgument(
+          "memory node " + node.link->name() + " has the number " +
+              std::to_string(static_cast<uint32_t>(node.link->peer().node)) + ", tables are on " +
+              std::to_string(static_cast<uint32_t>(recorded.id)),
+          "name the memory node that has them; if it was restarted, they are lost");
+    }
+  }
+  return Status::OK();
 }
 
 Status Shard::Start(MemtableEpochs* epochs) {
   const Options& options = *context_.options;
   tree_.emplace(options.write_buffer_size, context_.comparator, manifest_,
-                std::exchange(levels_, {}), session_.get(), epochs);
+                std::exchange(levels_, {}), &manifests_, epochs);
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
-  (void)memory_.RefillReserve();  // Where there is no room for it, flushes will say so.
+  // Where there is no room for it, flushes will say so.
+  for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_.RefillReserve(i);
   reader_.emplace(&epochs->sequencer(), &queue_pairs_, context_.statistics);
   Background::Parts parts{};
   parts.tree = &*tree_;
   parts.store = &tables_;
   parts.gate = &gate_;
-  parts.rpc = &link_->rpc();
-  parts.merge_load = &link_->merge_load();
+  parts.nodes = MergeNodes();
   parts.snapshots = context_.snapshots;
   parts.scheduler = context_.scheduler;
   parts.budget = context_.budget;
@@ -130,7 +241,7 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
   const std::string comparator_name = options.comparator->Name();
   const std::string filter_name =
       context_.filter_policy == nullptr ? "" : context_.filter_policy->Name();
-  if (session_->manifest().empty()) {
+  if (nodes_[0].session->manifest().empty()) {
     manifest->comparator_name = comparator_name;
     manifest->filter_policy_name = filter_name;
     manifest->shard = static_cast<uint32_t>(number_);
@@ -142,9 +253,12 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
   // The names come before the tables, which would look damaged to the wrong comparator.
   const auto open_table = [&](const TableMeta& meta, TableRef* table) {
     DLSM_RETURN_IF_ERROR(manifest->CheckNames(comparator_name, filter_name));
+    DLSM_RETURN_IF_ERROR(CheckTableNodes());
+    DLSM_RETURN_IF_ERROR(manifests_.CheckTold(AllocatedSpan(meta.image)));
     return tables_.Open(meta, Purpose::kRead, table);
   };
-  DLSM_RETURN_IF_ERROR(ManifestCodec::Decode(session_->manifest(), open_table, manifest, levels));
+  DLSM_RETURN_IF_ERROR(
+      ManifestCodec::Decode(nodes_[0].session->manifest(), open_table, manifest, levels));
   DLSM_RETURN_IF_ERROR(manifest->CheckNames(comparator_name, filter_name));
   if (number_ == 0) {
     DLSM_RETURN_IF_ERROR(
@@ -163,15 +277,14 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
   return version.CheckInvariants();
 }
 
-Status Shard::Close(bool put_manifest) {
-  closed_ = true;
-  Status status = put_manifest ? tree_->PutManifest() : Status::OK();
-  background_.reset();
-  reader_.reset();
-  tree_.reset();
-  levels_.clear();
-  memory_.ReleaseAll();
-  Status ended = session_->Close();
+Status Shard::CloseAt(const MemoryNodeLink& link, bool put_manifest) {
+  const size_t node = NodeAt(link);
+  Status status;
+  if (!std::exchange(last_put_done_, true) && put_manifest) status = tree_->PutManifest();
+  tree_->views().Reclaim();
+  closed_[node] = true;
+  memory_.ReleaseAll(node);
+  Status ended = nodes_[node].session->Close();
   if (status.ok()) status = std::move(ended);
   return Named(status);
 }
@@ -182,7 +295,8 @@ Status Shard::Named(const Status& status) const {
   if (status.IsIOError() && context_.fence->raised()) return context_.fence->status();
   if (!divided_) return status;
   return Status::FromCode(status.code(), "shard " + std::to_string(number_) + " on memory node " +
-                                             link_->name() + ": " + status.message().ToString());
+                                             nodes_[0].link->name() + ": " +
+                                             status.message().ToString());
 }
 
 }  // namespace dlsm

@@ -1,9 +1,10 @@
-// A shard: the LSM-tree of one key range, a database of its own at its memory node.
+// A shard: the LSM-tree of one key range, a database of its own at its home, which is a memory
+// node; and, where its tables are placed on others too, one of another name at each of them.
 //
 // Opened in two steps, for all shards of a handle together start from the last sequence number of
 // any of them:
 //
-//   Load()    session, manifest, tables
+//   Load()    manifest, tables
 //   Start()   tree and background; the manifest is put for the first time
 #pragma once
 
@@ -26,8 +27,9 @@
 #include "db/memory_node_session.h"
 #include "db/memtable_budget.h"
 #include "db/memtable_epochs.h"
+#include "db/placed_manifest_store.h"
+#include "db/placed_memory.h"
 #include "db/point_reader.h"
-#include "db/remote_memory.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
 #include "db/table_store.h"
@@ -53,11 +55,17 @@ struct ShardContext {
   const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
 };
 
+// A memory node that a shard's tables may be on.
+struct ShardNode {
+  MemoryNodeLink* link;  // Outlives the shard.
+  std::unique_ptr<MemoryNodeSession> session;
+  size_t shards = 1;  // How many of the handle have a session there.
+};
+
 class Shard {
  public:
-  // `at_node`: how many shards of the handle are at this memory node. `link` outlives the shard.
-  Shard(const ShardContext& context, size_t number, size_t at_node, MemoryNodeLink* link,
-        std::unique_ptr<MemoryNodeSession> session);
+  // The home first; the others' numbers are distinct.
+  Shard(const ShardContext& context, size_t number, std::vector<ShardNode> nodes);
   ~Shard();
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
@@ -67,43 +75,55 @@ class Shard {
   SequenceNumber last_sequence() const { return manifest_.last_sequence; }
   Status Start(MemtableEpochs* epochs);
 
-  // Puts the manifest for the last time and ends the session. The threads have stopped. What was
-  // not flushed is lost, which is then the error of who has tried to.
-  Status Close(bool put_manifest);
+  // Ends the session at this memory node; the first such call puts the manifest for the last time
+  // before. Work has stopped, and nobody keeps the house there. What was not flushed is lost, which
+  // is then the error of who has tried to.
+  Status CloseAt(const MemoryNodeLink& link, bool put_manifest);
 
   Tree& tree() { return *tree_; }
   StallGate& gate() { return gate_; }
   const PointReader& reader() const { return *reader_; }
   Background& background() { return *background_; }
-  MemoryNodeLink& link() { return *link_; }
+  // Of the home.
+  MemoryNodeLink& link() { return *nodes_[0].link; }
+  size_t nodes() const { return nodes_.size(); }
+  // The number that this memory node has here; nodes() if the shard has no session there.
+  size_t NodeAt(const MemoryNodeLink& link) const;
+  PlacedMemory& memory() { return memory_; }
   // To all memory nodes that hold its tables.
   NodeQueuePairs& queue_pairs() { return queue_pairs_; }
-  MemoryNodeSession& session() { return *session_; }
-  RemoteMemory& memory() { return memory_; }
+  // At the home.
+  MemoryNodeSession& session() { return *nodes_[0].session; }
   bool started() const { return background_ != nullptr; }
   size_t number() const { return number_; }
   // Of its ownership.
-  uint32_t epoch() const { return session_->epoch(); }
+  uint32_t epoch() const { return nodes_[0].session->epoch(); }
 
   // Says in an error which shard it is of and where that is, if there are several.
   Status Named(const Status& status) const;
 
  private:
   TableStore::Config TableStoreConfig() const;
-  RemoteMemory::Config RemoteMemoryConfig() const;
+  PlacedMemory::Config PlacementConfig() const;
+  std::vector<PlacedMemory::Node> Accounts();
+  RemoteMemory::Config AccountConfig(const ShardNode& node, size_t number);
   Background::Config BackgroundConfig() const;
+  std::vector<MergeNode> MergeNodes() const;
+  Status TakeLists();
   Status DecodeManifest(const ShardMap& shards);
+  Status CheckTableNodes() const;
+  void ReclaimUnused();
 
   const ShardContext context_;
   const size_t number_;
-  const size_t at_node_;
-  MemoryNodeLink* const link_;
   bool divided_ = false;  // There are others.
-  bool closed_ = false;
+  bool last_put_done_ = false;
 
   // In the order in which they depend on each other.
-  const std::unique_ptr<MemoryNodeSession> session_;
-  RemoteMemory memory_;
+  const std::vector<ShardNode> nodes_;
+  std::vector<bool> closed_;  // By node.
+  PlacedManifestStore manifests_;
+  PlacedMemory memory_;
   NodeQueuePairs queue_pairs_;
   TableStore tables_;
   StallGate gate_;

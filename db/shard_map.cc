@@ -12,6 +12,7 @@ namespace dlsm {
 namespace {
 
 constexpr std::string_view kShardMark = "#shard-";
+constexpr std::string_view kTablesMark = "#tables-of-shard-";
 
 Status Malformed(const char* what) { return Status::Corruption("malformed shard map", what); }
 
@@ -24,6 +25,14 @@ Status CheckAscending(const Comparator& comparator, const std::vector<std::strin
     return Status::InvalidArgument(*which);
   }
   return Status::OK();
+}
+
+// Whether the name ends in the mark and a number.
+bool IsNumbered(const std::string& name, std::string_view mark_text) {
+  const size_t mark = name.rfind(mark_text);
+  if (mark == std::string::npos) return false;
+  const std::string number = name.substr(mark + mark_text.size());
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
 }
 
 // The i-th of `count` equal parts of all 8-byte keys starts here.
@@ -63,11 +72,18 @@ std::string ShardName(const std::string& database, size_t shard) {
   return shard == 0 ? database : fmt::format("{}{}{}", database, kShardMark, shard);
 }
 
-bool IsShardName(const std::string& name) {
-  const size_t mark = name.rfind(kShardMark);
-  if (mark == std::string::npos) return false;
-  const std::string number = name.substr(mark + kShardMark.size());
-  return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+bool IsShardName(const std::string& name) { return IsNumbered(name, kShardMark); }
+
+std::string ShardTablesName(const std::string& database, size_t shard) {
+  return fmt::format("{}{}{}", database, kTablesMark, shard);
+}
+
+bool IsShardTablesName(const std::string& name) { return IsNumbered(name, kTablesMark); }
+
+bool IsPartOf(const std::string& name, const std::string& database) {
+  const std::string_view mark = IsShardName(name) ? kShardMark : kTablesMark;
+  return IsNumbered(name, mark) && name.compare(0, database.size(), database) == 0 &&
+         name.rfind(mark) == database.size();
 }
 
 Status CheckShardOptions(const Options& options) {

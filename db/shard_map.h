@@ -23,6 +23,12 @@ namespace dlsm {
 // first, see IsShardName().
 std::string ShardName(const std::string& database, size_t shard);
 bool IsShardName(const std::string& name);
+// The name under which memory nodes that are not a shard's home know those of its tables that they
+// have; no user's database has such a one either.
+std::string ShardTablesName(const std::string& database, size_t shard);
+bool IsShardTablesName(const std::string& name);
+// Whether `name` is that of a shard but the first, or of tables of one, of `database`.
+bool IsPartOf(const std::string& name, const std::string& database);
 
 struct ShardMap {
   static constexpr size_t kShardsMax = 256;

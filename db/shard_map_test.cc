@@ -96,6 +96,16 @@ TEST(ShardMapTest, NamesOfShardsAreTheirOwn) {
   for (const char* name : {"db", "db#shard-", "db#shard-1x", "#shard", "db-1"}) {
     EXPECT_FALSE(IsShardName(name)) << name;
   }
+  EXPECT_TRUE(IsShardTablesName(ShardTablesName("db", 0)));
+  EXPECT_FALSE(IsShardTablesName(ShardName("db", 1)));
+  EXPECT_FALSE(IsShardName(ShardTablesName("db", 1)));
+  for (const std::string& part : {ShardName("db", 1), ShardTablesName("db", 12)}) {
+    EXPECT_TRUE(IsPartOf(part, "db")) << part;
+    EXPECT_FALSE(IsPartOf(part, "d")) << part;
+    EXPECT_FALSE(IsPartOf(part, "db2")) << part;
+    EXPECT_FALSE(IsPartOf(part, part)) << part;
+  }
+  EXPECT_FALSE(IsPartOf("db", "db"));
 }
 
 // Fails if a map is changed on its way, or bytes from outside lead beyond their end.

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "db/remote_memory.h"
+#include "db/placed_memory.h"
 #include "table/table_meta.h"
 #include "table/table_reader.h"
 
@@ -19,11 +19,16 @@ inline constexpr uint64_t kLooksPerSeek = 256;
 // outlives the process).
 class Table {
  public:
-  // `memory` outlives the table.
-  Table(std::unique_ptr<TableReader> reader, RemoteMemory* memory)
-      : reader_(std::move(reader)), memory_(memory) {}
+  // `memory` outlives the table; null where nobody keeps account of it.
+  Table(std::unique_ptr<TableReader> reader, PlacedMemory* memory)
+      : reader_(std::move(reader)), memory_(memory) {
+    if (memory_ != nullptr) memory_->NoteTable(AllocatedSpan(meta().image));
+  }
   ~Table() {
-    if (obsolete_.load(std::memory_order_acquire)) memory_->Free(AllocatedSpan(meta().image));
+    if (memory_ == nullptr) return;
+    const RemoteSpan span = AllocatedSpan(meta().image);
+    memory_->NoteTableGone(span);
+    if (obsolete_.load(std::memory_order_acquire)) memory_->Free(span);
   }
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -44,7 +49,7 @@ class Table {
 
  private:
   const std::unique_ptr<TableReader> reader_;
-  RemoteMemory* const memory_;
+  PlacedMemory* const memory_;
   mutable std::atomic<bool> obsolete_{false};
   mutable std::atomic<uint64_t> looks_{0};
 };

@@ -1,5 +1,6 @@
 #include "db/table_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "table/fetch_resident.h"
@@ -84,6 +85,8 @@ Status TableStore::OpenWith(const TableMeta& meta, std::string resident, TableRe
 
 RemoteTableWriter::~RemoteTableWriter() {
   DropUnfinished();
+  // Nothing may land in memory that is given back; a wait that fails has closed the queue pair.
+  if (!tables_.empty()) (void)writes_.Wait();
   for (const TableRef& table : tables_) table->MarkObsolete();
 }
 
@@ -93,21 +96,41 @@ void RemoteTableWriter::DropUnfinished() {
   if (unfinished_.bytes == 0) return;
   QueuePair* queue_pair;
   Ticket ticket;
-  if (store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair).ok() &&
-      queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket).ok()) {
-    (void)queue_pair->Wait(ticket, Deadline::In(store_->timeout()));
+  PlacedMemory* const memory = store_->memory();
+  const bool ended =
+      store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair).ok() &&
+      queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket).ok() &&
+      queue_pair->Wait(ticket, Deadline::In(store_->timeout())).ok();
+  // The next attempt had better go elsewhere.
+  if (!ended) memory->NoteSilence(memory->NumberOf(unfinished_.node));
+  memory->FreeAllocated(std::exchange(unfinished_, RemoteSpan{}));
+}
+
+std::vector<size_t> RemoteTableWriter::NextOrder() {
+  const size_t width = store_->memory()->scatter_width();
+  if (fragment_ % width == 0) order_ = store_->memory()->Order(width);
+  const size_t first = std::min(fragment_ % width, order_.size() - 1);
+  // Its own one, those beyond all fragments, and only then the other fragments'.
+  std::vector<size_t> order = {order_[first]};
+  const size_t beyond = std::min(width, order_.size());
+  order.insert(order.end(), order_.begin() + static_cast<ptrdiff_t>(beyond), order_.end());
+  for (size_t i = 0; i < beyond; ++i) {
+    if (i != first) order.push_back(order_[i]);
   }
-  store_->memory()->Free(std::exchange(unfinished_, RemoteSpan{}));
+  return order;
 }
 
 Status RemoteTableWriter::NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) {
   DropUnfinished();
-  DLSM_RETURN_IF_ERROR(store_->memory()->Allocate(bytes, may_use_reserve_, &unfinished_));
-  return RemoteSink::Open(unfinished_, store_->queue_pairs(), purpose_, store_->timeout(), sink);
+  DLSM_RETURN_IF_ERROR(
+      store_->memory()->Allocate(bytes, may_use_reserve_, NextOrder(), &unfinished_));
+  return RemoteSink::Open(unfinished_, store_->queue_pairs(), purpose_, store_->timeout(), sink,
+                          store_->memory()->nodes() > 1 ? &writes_ : nullptr);
 }
 
 Status RemoteTableWriter::TableDone(TableMeta meta, std::string resident) {
   const RemoteSpan allocated = std::exchange(unfinished_, RemoteSpan{});
+  ++fragment_;
   meta.number = number_();
   meta.image.node = allocated.node;
   meta.image.region = allocated.region;
@@ -121,6 +144,12 @@ Status RemoteTableWriter::TableDone(TableMeta meta, std::string resident) {
     return opened;
   }
   tables_.push_back(std::move(table));
+  return Status::OK();
+}
+
+Status RemoteTableWriter::Release(std::vector<TableRef>* tables) {
+  DLSM_RETURN_IF_ERROR(writes_.Wait());
+  *tables = std::exchange(tables_, {});
   return Status::OK();
 }
 

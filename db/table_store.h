@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/remote_memory.h"
+#include "db/placed_memory.h"
 #include "db/table.h"
 #include "table/merge_tables.h"
 #include "table/node_queue_pairs.h"
+#include "table/remote_sink.h"
 #include "table/table_builder.h"
 
 namespace dlsm {
@@ -25,12 +26,11 @@ class TableStore {
   struct Config {
     TableOptions table;
     InternalKeyComparator comparator{BytewiseComparator()};
-    NodeId node{};
     Cache* block_cache = nullptr;
     std::chrono::nanoseconds timeout{};
   };
   // All outlive the store and its tables.
-  TableStore(const Config& config, NodeQueuePairs* queue_pairs, RemoteMemory* memory,
+  TableStore(const Config& config, NodeQueuePairs* queue_pairs, PlacedMemory* memory,
              Statistics* statistics)
       : config_(config), queue_pairs_(queue_pairs), memory_(memory), statistics_(statistics) {}
 
@@ -47,9 +47,8 @@ class TableStore {
   const TableOptions& table_options() const { return config_.table; }
   const InternalKeyComparator& comparator() const { return config_.comparator; }
   std::chrono::nanoseconds timeout() const { return config_.timeout; }
-  NodeId node() const { return config_.node; }
   NodeQueuePairs* queue_pairs() const { return queue_pairs_; }
-  RemoteMemory* memory() const { return memory_; }
+  PlacedMemory* memory() const { return memory_; }
   Statistics* statistics() const { return statistics_; }
 
  private:
@@ -58,12 +57,14 @@ class TableStore {
 
   const Config config_;
   NodeQueuePairs* const queue_pairs_;
-  RemoteMemory* const memory_;
+  PlacedMemory* const memory_;
   Statistics* const statistics_;
 };
 
 // Writes tables one after the other into remote memory that the compute node allocates: the output
-// of flushes and of merges on the compute node. What is not taken with Release() is freed.
+// of flushes and of merges on the compute node. Tables that are scattered are fragments: each group
+// of as many as that makes goes to nodes that are chosen together, and while one fragment is on its
+// way the next ones are built. What is not taken with Release() is freed.
 class RemoteTableWriter final : public MergeOutput {
  public:
   // `number` names tables; `store` outlives this.
@@ -72,24 +73,30 @@ class RemoteTableWriter final : public MergeOutput {
       : store_(store),
         purpose_(purpose),
         may_use_reserve_(may_use_reserve),
-        number_(std::move(number)) {}
+        number_(std::move(number)),
+        writes_(store->queue_pairs(), store->timeout()) {}
   ~RemoteTableWriter() override;
 
   Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) override;
   Status TableDone(TableMeta meta, std::string resident) override;
 
-  // In key order.
-  std::vector<TableRef> Release() { return std::exchange(tables_, {}); }
+  // Waits until all tables are in place, which come in key order. On an error they are freed later.
+  Status Release(std::vector<TableRef>* tables);
   uint64_t bytes_written() const { return bytes_written_; }
 
  private:
   void DropUnfinished();
+  // Nodes in the order in which they are to be tried for the next table.
+  std::vector<size_t> NextOrder();
 
   const TableStore* const store_;
   const Purpose purpose_;
   const bool may_use_reserve_;
   const std::function<uint64_t()> number_;
-  RemoteSpan unfinished_;  // Of the table that is being written; no bytes: none.
+  RemoteSpan unfinished_;      // Of the table that is being written; no bytes: none.
+  std::vector<size_t> order_;  // Of the present group of fragments.
+  size_t fragment_ = 0;        // Of the group, the next one.
+  UnfinishedWrites writes_;
   std::vector<TableRef> tables_;
   uint64_t bytes_written_ = 0;
 };

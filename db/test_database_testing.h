@@ -33,6 +33,7 @@ class TestNode {
     FabricKind fabric = FabricKind::kShm;
     int merge_threads = 2;
     uint64_t merge_bytes_per_second = 0;
+    uint32_t id = 7;
   };
 
   static Config Serving(const std::string& fabric) {
@@ -47,7 +48,7 @@ class TestNode {
     options_.bytes = config.bytes;
     options_.huge_pages = false;
     options_.fabric = config.fabric;
-    options_.node.node = NodeId{7};
+    options_.node.node = NodeId{config.id};
     options_.node.lease = config.lease;
     options_.node.grace = config.grace;
     options_.node.merge_threads = config.merge_threads;
@@ -83,6 +84,36 @@ class TestNode {
   NodeServerOptions options_;
   std::unique_ptr<NodeServer> server_;
   std::string address_;
+};
+
+// Several memory nodes for one handle, with numbers of their own.
+class TestNodes {
+ public:
+  TestNodes(size_t count, const std::string& fabric)
+      : TestNodes(std::vector<TestNode::Config>(count, TestNode::Serving(fabric)), fabric) {}
+  TestNodes(const std::vector<TestNode::Config>& configs, std::string fabric)
+      : fabric_(std::move(fabric)) {
+    for (TestNode::Config config : configs) {
+      config.id = static_cast<uint32_t>(nodes_.size()) + 1;
+      nodes_.push_back(std::make_unique<TestNode>(config));
+    }
+  }
+
+  TestNode& operator[](size_t i) { return *nodes_[i]; }
+  size_t size() const { return nodes_.size(); }
+  // Makes the options those of a database on the first `count` of them; 0: on all.
+  Options With(Options options, size_t count = 0) const {
+    options.fabric = fabric_;
+    options.memory_nodes.clear();
+    for (size_t i = 0; i < (count == 0 ? nodes_.size() : count); ++i) {
+      options.memory_nodes += (i > 0 ? "," : "") + nodes_[i]->address();
+    }
+    return options;
+  }
+
+ private:
+  const std::string fabric_;
+  std::vector<std::unique_ptr<TestNode>> nodes_;
 };
 
 // Memtables and tables so small that a test of seconds sees hundreds of flushes and merges.

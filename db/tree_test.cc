@@ -69,7 +69,9 @@ class TreeTest : public testing::Test {
 
   Statistics statistics_;
   FakeMemoryNode node_{uint64_t{1} << 40};
-  RemoteMemory memory_{RemoteMemory::Config(), &node_, &statistics_};
+  // Of one node, whose number fake tables have.
+  PlacedMemory memory_{
+      PlacedMemory::Config(), {PlacedMemory::Node{NodeId{}, &node_, 0, {}}}, &statistics_};
   FakeManifestStore store_;
   MemtableEpochs epochs_{0};
   Tree tree_{kMemtableBytes, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_};
@@ -159,11 +161,11 @@ TEST_F(TreeTest, GivesMemoryBackWhenTheLastReaderIsGone) {
   table.reset();
   ASSERT_OK(tree_.InstallMerge(gone));
   tree_.views().Reclaim();
-  EXPECT_EQ(memory_.queued_free_bytes(), 0u) << "a reader holds the version";
+  EXPECT_EQ(memory_.queued_free_bytes(0), 0u) << "a reader holds the version";
   EXPECT_TRUE(store_.live_spans.empty());
   reader.reset();
   tree_.views().Reclaim();
-  EXPECT_EQ(memory_.queued_free_bytes(), AllocatedSpan(image).bytes);
+  EXPECT_EQ(memory_.queued_free_bytes(0), AllocatedSpan(image).bytes);
 }
 
 // Fails if the manifest's sequence number or table number could be given out again after a crash.

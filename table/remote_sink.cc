@@ -7,10 +7,57 @@
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+Status WaitFor(QueuePair* queue_pair, WriteWindow* window, std::chrono::nanoseconds timeout) {
+  if (!window->posted || window->complete()) return Status::OK();
+  if (!queue_pair->held().Holds(*window)) {
+    return Status::IOError("the connection to a memory node was lost in the middle of a table");
+  }
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, Deadline::In(timeout)));
+  queue_pair->held().Complete(window->ticket);
+  return Status::OK();
+}
+
+Status WaitForAllOf(NodeId node, const std::vector<std::shared_ptr<WriteWindow>>& windows,
+                    QueuePairs* queue_pairs, std::chrono::nanoseconds timeout) {
+  const auto under_way = [](const auto& window) { return window->posted && !window->complete(); };
+  if (std::none_of(windows.begin(), windows.end(), under_way)) return Status::OK();
+  QueuePair* queue_pair = nullptr;
+  DLSM_RETURN_IF_ERROR(queue_pairs->ForThisThread(node, &queue_pair));
+  for (const auto& window : windows) {
+    DLSM_RETURN_IF_ERROR(WaitFor(queue_pair, window.get(), timeout));
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+Status UnfinishedWrites::Add(NodeId node, std::vector<std::shared_ptr<WriteWindow>> windows) {
+  images_.emplace_back(node, std::move(windows));
+  return images_.size() > kImagesMax ? WaitForOldest() : Status::OK();
+}
+
+Status UnfinishedWrites::WaitForOldest() {
+  const auto image = std::move(images_.front());
+  images_.erase(images_.begin());
+  return WaitForAllOf(image.first, image.second, queue_pairs_, timeout_);
+}
+
+Status UnfinishedWrites::Wait() {
+  Status first_error;
+  while (!images_.empty()) {
+    const Status waited = WaitForOldest();
+    if (first_error.ok()) first_error = waited;
+  }
+  return first_error;
+}
 
 Status RemoteSink::Open(const RemoteSpan& image, QueuePairs* queue_pairs, Purpose purpose,
-                        std::chrono::nanoseconds timeout, std::unique_ptr<TableSink>* sink) {
-  std::unique_ptr<RemoteSink> opened(new RemoteSink(image, queue_pairs, purpose, timeout));
+                        std::chrono::nanoseconds timeout, std::unique_ptr<TableSink>* sink,
+                        UnfinishedWrites* unfinished) {
+  std::unique_ptr<RemoteSink> opened(
+      new RemoteSink(image, queue_pairs, purpose, timeout, unfinished));
   DLSM_RETURN_IF_ERROR(opened->OpenFirstWindow());
   *sink = std::move(opened);
   return Status::OK();
@@ -46,14 +93,15 @@ Status RemoteSink::NextWindow() {
   DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(image_.node, &queue_pair));
   DLSM_RETURN_IF_ERROR(PostCurrent(queue_pair));
   const size_t next = (current_ + 1) % kWindows;
-  if (next < windows_.size()) DLSM_RETURN_IF_ERROR(WaitFor(queue_pair, windows_[next].get()));
+  if (next < windows_.size())
+    DLSM_RETURN_IF_ERROR(WaitFor(queue_pair, windows_[next].get(), timeout_));
   return UseWindow(next);
 }
 
 // Window `i` has no transfer under way.
 Status RemoteSink::UseWindow(size_t i) {
   if (i == windows_.size()) {
-    auto window = std::make_shared<Window>();
+    auto window = std::make_shared<WriteWindow>();
     const uint64_t bytes = std::min<uint64_t>(kWindowBytes, std::max<uint64_t>(image_.bytes, 1));
     DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(image_.node, bytes, &window->buffer));
     windows_.push_back(std::move(window));
@@ -66,7 +114,7 @@ Status RemoteSink::UseWindow(size_t i) {
 }
 
 Status RemoteSink::PostCurrent(QueuePair* queue_pair) {
-  Window& window = *windows_[current_];
+  WriteWindow& window = *windows_[current_];
   const uint64_t bytes = appended() - disposed_;
   window.Reset();
   DLSM_RETURN_IF_ERROR(queue_pair->PostWrite(
@@ -78,23 +126,8 @@ Status RemoteSink::PostCurrent(QueuePair* queue_pair) {
   return queue_pair->Ring();
 }
 
-Status RemoteSink::WaitFor(QueuePair* queue_pair, Window* window) {
-  if (!window->posted || window->complete()) return Status::OK();
-  if (!queue_pair->held().Holds(*window)) {
-    return Status::IOError("the connection to a memory node was lost in the middle of a table");
-  }
-  DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, Deadline::In(timeout_)));
-  queue_pair->held().Complete(window->ticket);
-  return Status::OK();
-}
-
 Status RemoteSink::WaitForAll() {
-  const auto under_way = [](const auto& window) { return window->posted && !window->complete(); };
-  if (std::none_of(windows_.begin(), windows_.end(), under_way)) return Status::OK();
-  QueuePair* queue_pair = nullptr;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(image_.node, &queue_pair));
-  for (const auto& window : windows_) DLSM_RETURN_IF_ERROR(WaitFor(queue_pair, window.get()));
-  return Status::OK();
+  return WaitForAllOf(image_.node, windows_, queue_pairs_, timeout_);
 }
 
 Status RemoteSink::Finish() {
@@ -107,6 +140,7 @@ Status RemoteSink::Finish() {
     return Status::OK();
   }
   DLSM_RETURN_IF_ERROR(PostCurrent(queue_pair));
+  if (unfinished_ != nullptr) return unfinished_->Add(image_.node, std::move(windows_));
   return WaitForAll();
 }
 

@@ -54,6 +54,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.publications",
     "dlsm.publications.bytes",
     "dlsm.catch.ups",
+    "dlsm.tables.elsewhere",
     "dlsm.retries",
 };
 static_assert(kNames.back() != nullptr, "every ticker has a name");

@@ -144,6 +144,10 @@ void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const
                                        const size_t* keys_len);
 void dlsm_options_set_compute_boundaries(dlsm_options_t* options, int count,
                                          const char* const* keys, const size_t* keys_len);
+enum { dlsm_place_by_shard = 0, dlsm_place_round_robin, dlsm_place_power_of_d };
+void dlsm_options_set_placement(dlsm_options_t* options, int value);
+void dlsm_options_set_power_of_d(dlsm_options_t* options, int value);
+void dlsm_options_set_scatter_width(dlsm_options_t* options, int value);
 void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id);
 void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric);
 void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport);

@@ -61,6 +61,16 @@ enum class CompactionPlace : unsigned char {
   kAutomatic = 2,
 };
 
+// Which memory nodes a shard's tables are on. May differ from one open to the next: tables that
+// there are stay where they are until they are merged, and all memory nodes that may hold some must
+// be named.
+enum class TablePlacement : unsigned char {
+  kByShard = 0,  // On the shard's own memory node.
+  // On all that are named, whose numbers (Server's NODEID) must differ then:
+  kRoundRobin = 1,  // one after the other;
+  kPowerOfD = 2,    // each on the one with the most room of power_of_d drawn at random.
+};
+
 struct Options {
   // -------- What the database is. Stored with it; must be the same at every open.
   const Comparator* comparator = BytewiseComparator();
@@ -109,6 +119,11 @@ struct Options {
   // Instead of `config`: "host[:port]" of each memory node, separated by commas. Shard i of compute
   // node c is made on memory node (c + i) modulo their number, and found there ever after.
   std::string memory_nodes;
+  TablePlacement placement = TablePlacement::kByShard;
+  int power_of_d = 2;  // kPowerOfD: how many memory nodes are compared; 1 to 1024.
+  // Other placements than kByShard: into how many pieces, each a table on a memory node of its own,
+  // what a flush or a merge writes is cut by key range; 1 to 64, no more than memory nodes count.
+  int scatter_width = 1;
   // Which of the config's compute nodes this process is, from 0.
   uint32_t compute_node_id = 0;
   // A file with the secret that all nodes of the cluster share; empty: no secret.
