@@ -15,6 +15,7 @@ struct BenchOptions {
   std::vector<std::string> benchmarks;
 
   uint64_t num = 1'000'000;
+  uint64_t first_key = 0;  // The number of the first of them.
   uint64_t reads = 0;   // Of each thread; 0: num.
   uint64_t writes = 0;  // Of each thread; 0: num.
   uint32_t threads = 1;

@@ -45,6 +45,7 @@
 #include "benchmarks/two_phase_flags.h"
 #include "benchmarks/workload.h"
 #include "dLSM/db.h"
+#include "util/cluster_config.h"
 
 DEFINE_string(benchmarks,
               "fillseq,fillrandom,overwrite,readrandom,readmissing,readhot,readseq,"
@@ -157,6 +158,10 @@ DEFINE_string(placement, "shard",
 DEFINE_int32(power_of_d, 2, "dlsm: memory nodes that are compared for a table");
 DEFINE_int32(scatter_width, 1,
              "dlsm: pieces, each on a memory node of its own, that a flush or merge is cut into");
+DEFINE_string(
+    compute_boundaries, "",
+    "dlsm: auto: one database for all compute nodes of --config, which own equal parts of "
+    "the keys; each writes and reads its own. Empty: a database each");
 DEFINE_uint64(embedded_memory_bytes, 0,
               "dlsm: size of the memory node inside this process; 0: three "
               "quarters of the machine's memory");
@@ -236,6 +241,39 @@ Status CheckTimeSeries(const BenchOptions& options) {
   return Wrong("timeseries", options.two_phase.time_series, "a file if twophase runs, once");
 }
 
+// The part of the keys that this compute node has.
+struct OwnKeys {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  std::vector<std::string> boundaries;  // Of all compute nodes.
+};
+
+// Parts begin at multiples of ten: with all keys that FormatAbsent() makes of theirs.
+Status OwnKeysFromFlags(OwnKeys* own) {
+  own->count = FLAGS_num;
+  if (FLAGS_compute_boundaries.empty()) return Status::OK();
+  if (FLAGS_compute_boundaries != "auto") {
+    return Wrong("compute_boundaries", FLAGS_compute_boundaries, "auto, or nothing");
+  }
+  ClusterConfig config;
+  const Status read = ReadClusterConfig(FLAGS_config, &config);
+  if (!read.ok()) return read;
+  const uint64_t nodes = config.compute_nodes.size();
+  const auto first_of = [nodes](uint64_t node) { return FLAGS_num * node / nodes / 10 * 10; };
+  if (FLAGS_compute_node_id >= nodes || FLAGS_num < 20 * nodes) {
+    return Wrong("compute_boundaries", FLAGS_compute_boundaries,
+                 "for a --compute_node_id of --config, and 20 keys for each compute node");
+  }
+  own->first = first_of(FLAGS_compute_node_id);
+  const bool last = FLAGS_compute_node_id + 1 == nodes;
+  own->count = (last ? FLAGS_num : first_of(FLAGS_compute_node_id + 1)) - own->first;
+  KeyFormatter keys(static_cast<size_t>(FLAGS_key_size));
+  for (uint64_t i = 1; i < nodes; ++i) {
+    own->boundaries.push_back(keys.FormatAbsent(first_of(i)).ToString());
+  }
+  return Status::OK();
+}
+
 Status MakeBenchOptions(BenchOptions* options) {
   options->benchmarks = SplitAtCommas(FLAGS_benchmarks);
   options->history = SplitAtCommas(FLAGS_history);
@@ -247,7 +285,11 @@ Status MakeBenchOptions(BenchOptions* options) {
                               MakeTwoPhaseOptions(&options->two_phase), CheckTimeSeries(*options)});
   if (!status.ok()) return status;
   if (options->benchmarks.empty()) return Wrong("benchmarks", "", "a list of workloads");
-  options->num = FLAGS_num;
+  OwnKeys own;
+  status = OwnKeysFromFlags(&own);
+  if (!status.ok()) return status;
+  options->num = own.count;
+  options->first_key = own.first;
   options->reads = static_cast<uint64_t>(std::max<int64_t>(0, FLAGS_reads));
   options->writes = static_cast<uint64_t>(std::max<int64_t>(0, FLAGS_writes));
   options->threads = FLAGS_threads;
@@ -277,13 +319,13 @@ size_t CacheBytes() {
 }
 
 // Where the workloads' own keys are divided evenly.
-std::vector<std::string> ShardBoundaries() {
+std::vector<std::string> ShardBoundaries(const OwnKeys& own) {
   if (!FLAGS_shard_boundaries.empty()) return SplitAtCommas(FLAGS_shard_boundaries);
   const uint64_t shards = std::max(FLAGS_shards, FLAGS_fixed_compute_shards_num);
-  KeyFormatter keys(static_cast<size_t>(FLAGS_key_size));
+  KeyFormatter keys(static_cast<size_t>(FLAGS_key_size), own.first);
   std::vector<std::string> boundaries;
   for (uint64_t i = 1; i < shards; ++i) {
-    boundaries.push_back(keys.Format(static_cast<uint64_t>(FLAGS_num) * i / shards).ToString());
+    boundaries.push_back(keys.Format(own.count * i / shards).ToString());
   }
   return boundaries;
 }
@@ -352,7 +394,11 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->memory_nodes = FLAGS_memory_nodes;
   options->secret_file = FLAGS_secret_file;
   options->compute_node_id = FLAGS_compute_node_id;
-  options->shard_boundaries = ShardBoundaries();
+  OwnKeys own;
+  const Status divided = OwnKeysFromFlags(&own);
+  if (!divided.ok()) return divided;
+  options->compute_boundaries = own.boundaries;
+  options->shard_boundaries = ShardBoundaries(own);
   if (FLAGS_follow && !FLAGS_use_existing_db) {
     return Wrong("follow", "true", "only with --use_existing_db");
   }

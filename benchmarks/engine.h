@@ -57,7 +57,8 @@ struct EngineOptions {
   std::string memory_nodes;
   std::string secret_file;
   uint32_t compute_node_id = 0;
-  std::vector<std::string> shard_boundaries;  // None: one shard.
+  std::vector<std::string> compute_boundaries;  // None: one compute node has all keys.
+  std::vector<std::string> shard_boundaries;    // None: one shard.
   size_t placement = 0;                       // A TablePlacement.
   int power_of_d = 2;
   int scatter_width = 1;

@@ -252,6 +252,7 @@ class DlsmEngine : public Engine {
     options_.memory_nodes = options.memory_nodes;
     options_.secret_file = options.secret_file;
     options_.compute_node_id = options.compute_node_id;
+    options_.compute_boundaries = options.compute_boundaries;
     options_.shard_boundaries = options.shard_boundaries;
     options_.publish_interval_ms = options.publish_interval_ms;
     options_.placement = static_cast<TablePlacement>(options.placement);

@@ -22,16 +22,18 @@ size_t KeyBytesMin(uint64_t num);
 // Writes keys into a buffer of its own; each call overwrites the last key. One thread.
 class KeyFormatter {
  public:
-  explicit KeyFormatter(size_t key_bytes) : buffer_(key_bytes, '0') {}
+  // Keys are numbered from `first` on: index 0 is the key of that number.
+  explicit KeyFormatter(size_t key_bytes, uint64_t first = 0)
+      : buffer_(key_bytes, '0'), first_(first) {}
 
   // `index` has at most key_bytes digits.
   Slice Format(uint64_t index) {
-    WriteDigits(index, buffer_.data(), buffer_.size());
+    WriteDigits(first_ + index, buffer_.data(), buffer_.size());
     return Slice(buffer_);
   }
   // A key of the same size that sorts right before Format(index) and that no index names.
   Slice FormatAbsent(uint64_t index) {
-    WriteDigits(index, buffer_.data(), buffer_.size());
+    WriteDigits(first_ + index, buffer_.data(), buffer_.size());
     buffer_.back() = '.';
     return Slice(buffer_);
   }
@@ -40,6 +42,7 @@ class KeyFormatter {
 
  private:
   std::string buffer_;
+  uint64_t first_;
 };
 
 // A bijection of [0, n) that looks random: a Feistel network, whose halves may differ by a bit,

@@ -25,8 +25,8 @@ uint64_t GetOne(Worker& worker, const Slice& key) {
 // Batches of keys, each with a buffer of its own.
 class KeyBatch {
  public:
-  KeyBatch(uint64_t size, size_t key_bytes)
-      : formatters_(size, KeyFormatter(key_bytes)), keys_(size) {}
+  KeyBatch(uint64_t size, const BenchOptions& options)
+      : formatters_(size, KeyFormatter(options.key_bytes, options.first_key)), keys_(size) {}
 
   const std::vector<Slice>& Choose(const KeyChooser& chooser, Random& random) {
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -78,7 +78,7 @@ void RunReadHot(Worker& worker, const WorkloadInput& /*input*/) {
 }
 
 void RunMultiRead(Worker& worker, const WorkloadInput& input) {
-  KeyBatch batch(input.batch_size, worker.options().key_bytes);
+  KeyBatch batch(input.batch_size, worker.options());
   std::vector<std::optional<Slice>> values;
   worker.Loop([&]() -> uint64_t {
     const auto& keys = batch.Choose(*input.chooser, worker.random());

@@ -36,7 +36,7 @@ class alignas(64) Worker {
         index_(index),
         operations_(shared.duration_seconds > 0 ? UINT64_MAX : operations),
         random_(seed),
-        keys_(shared.options.key_bytes) {}
+        keys_(shared.options.key_bytes, shared.options.first_key) {}
 
   // The session is made and dropped by the thread that uses it.
   void Connect(Engine& engine) { session_ = engine.NewSession(); }
