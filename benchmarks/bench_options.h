@@ -16,8 +16,8 @@ struct BenchOptions {
 
   uint64_t num = 1'000'000;
   uint64_t first_key = 0;  // The number of the first of them.
-  uint64_t reads = 0;   // Of each thread; 0: num.
-  uint64_t writes = 0;  // Of each thread; 0: num.
+  uint64_t reads = 0;      // Of each thread; 0: num.
+  uint64_t writes = 0;     // Of each thread; 0: num.
   uint32_t threads = 1;
   double duration_seconds = 0;  // If not 0, takes the place of the numbers of operations.
 
