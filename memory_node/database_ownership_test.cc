@@ -180,19 +180,22 @@ TEST_P(OwnershipTest, MemoryWaitsUntilTheOldOwnerHasLetGo) {
     RemoteSpan pool;
     ASSERT_OK(Grant(old, 1, &live));
     ASSERT_OK(Grant(old, 1, &pool));
-    ASSERT_OK(Put(old, 1, old.manifest_version + 1, {live}));
+    RemoteSpan freed;  // By the old owner, but live: it may still be reading it.
+    ASSERT_OK(Grant(old, 1, &freed));
+    ASSERT_OK(Put(old, 1, old.manifest_version + 1, {live, freed}));
+    ASSERT_OK(table_.Free(Peer(1), FreeRequest{old.session, {freed}}));
     OpenDatabaseReply heir = TakeOk(2, true);
-    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 2 : 1) * kUnit);
-    ASSERT_OK(table_.Free(Peer(2), FreeRequest{heir.session, {live}}));
+    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 : 2) * kUnit);
+    ASSERT_OK(table_.Free(Peer(2), FreeRequest{heir.session, {live, freed}}));
     ASSERT_OK(Put(heir, 2, heir.manifest_version + 1, {}));
-    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 2 * kUnit : 0));
+    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 * kUnit : 0));
     EXPECT_EQ(table_.List().databases[0].bytes, used());
     ASSERT_OK(table_.CheckInvariants());
     now_ += seconds(5);
     ASSERT_OK(table_.Heartbeat(Peer(2), HeartbeatRequest{heir.session}));
     now_ += seconds(6);  // The old owner's lease is no matter any more.
     ASSERT_OK(table_.Heartbeat(Peer(2), HeartbeatRequest{heir.session}));
-    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 2 * kUnit : 0));
+    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 * kUnit : 0));
     if (by_close) {
       EXPECT_TRUE(Close(old, 1).IsIOFenced());
     } else {
