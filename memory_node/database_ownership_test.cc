@@ -141,7 +141,8 @@ TEST_P(OwnershipTest, AFencedSessionCanDoNothing) {
     EXPECT_TRUE(fenced.IsIOFenced() && fenced.IsIOError()) << fenced.ToString();
     EXPECT_THAT(fenced.ToString(), HasSubstr("ownership of database 'a' was taken by client 2"));
     EXPECT_TRUE(Put(old, 1, 99, {}).IsIOFenced());
-    EXPECT_TRUE(table_.Free(Peer(1), FreeRequest{old.session, {span}}).IsIOFenced());
+    EXPECT_TRUE(
+        table_.Free(Peer(1), FreeRequest{.session = old.session, .spans = {span}}).IsIOFenced());
     EXPECT_TRUE(table_.Heartbeat(Peer(1), HeartbeatRequest{old.session}).IsIOFenced());
     std::unique_ptr<MergeHold> hold;
     EXPECT_TRUE(table_.BeginMerge(Peer(1), old.session, {}, &hold).IsIOFenced());
@@ -183,10 +184,10 @@ TEST_P(OwnershipTest, MemoryWaitsUntilTheOldOwnerHasLetGo) {
     RemoteSpan freed;  // By the old owner, but live: it may still be reading it.
     ASSERT_OK(Grant(old, 1, &freed));
     ASSERT_OK(Put(old, 1, old.manifest_version + 1, {live, freed}));
-    ASSERT_OK(table_.Free(Peer(1), FreeRequest{old.session, {freed}}));
+    ASSERT_OK(table_.Free(Peer(1), FreeRequest{.session = old.session, .spans = {freed}}));
     OpenDatabaseReply heir = TakeOk(2, true);
     EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 : 2) * kUnit);
-    ASSERT_OK(table_.Free(Peer(2), FreeRequest{heir.session, {live, freed}}));
+    ASSERT_OK(table_.Free(Peer(2), FreeRequest{.session = heir.session, .spans = {live, freed}}));
     ASSERT_OK(Put(heir, 2, heir.manifest_version + 1, {}));
     EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 * kUnit : 0));
     EXPECT_EQ(table_.List().databases[0].bytes, used());
