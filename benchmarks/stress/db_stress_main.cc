@@ -137,9 +137,12 @@ struct Totals {
     sum.reopenings += result.reopenings;
     sum.faults += result.faults;
     sum.torn_by_crash += result.torn_by_crash;
+    sum.publications_followed += result.publications_followed;
   }
 
   void Print() const {
+    std::printf("%llu states read by followers\n",
+                static_cast<unsigned long long>(sum.publications_followed));
     uint64_t operations = 0;
     for (const uint64_t count : sum.tally.operations) operations += count;
     std::printf(

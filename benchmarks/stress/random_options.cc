@@ -36,7 +36,7 @@ std::string Describe(const Options& options) {
   return fmt::format(
       "style={} shards={} format={} block={} compression={} filter={} memtable={}x{} table={} "
       "level0={}/{} base={} per_guard={} place={} schedule={} constraint={} slow_down={} "
-      "flushes={} merges={} parts={}",
+      "flushes={} merges={} parts={} placement={} scatter={} publish_ms={}",
       NameOf(options.compaction_style), options.shard_boundaries.size() + 1,
       options.table_format == TableFormat::kBlockBased ? "block" : "byte", options.block_size,
       options.compression == kSnappyCompression ? "snappy" : "none",
@@ -47,7 +47,8 @@ std::string Describe(const Options& options) {
       static_cast<int>(options.compaction_place), static_cast<int>(options.merge_scheduler),
       static_cast<int>(options.component_constraint), options.slow_down_writes,
       options.max_background_flushes, options.max_background_compactions,
-      options.max_subcompactions);
+      options.max_subcompactions, static_cast<int>(options.placement), options.scatter_width,
+      options.publish_interval_ms);
 }
 
 void DrawSizes(Options* options, Random* random) {
@@ -83,6 +84,12 @@ void DrawWork(Options* options, Random* random) {
   options->max_background_flushes = PickOf(std::array{1, 2, 3}, random);
   options->max_background_compactions = PickOf(std::array{1, 2, 3}, random);
   options->max_subcompactions = PickOf(std::array{1, 2, 4}, random);
+  options->placement = PickOf(
+      std::array{TablePlacement::kByShard, TablePlacement::kRoundRobin, TablePlacement::kPowerOfD},
+      random);
+  options->publish_interval_ms = PickOf(std::array<uint64_t, 4>{0, 0, 10, 200}, random);
+  options->scatter_width =
+      options->placement == TablePlacement::kByShard ? 1 : PickOf(std::array{1, 2, 3}, random);
 }
 
 void DrawFormat(Options* options, Random* random) {

@@ -5,7 +5,8 @@ set -euo pipefail
 stress=$1
 
 tally() {
-  "$stress" --seed="$1" --threads=1 --rounds=6 --operations=1000 --faults=0 2>/dev/null
+  "$stress" --seed="$1" --threads=1 --rounds=6 --operations=1000 --faults=0 2>/dev/null |
+    grep -v followers  # How many there are is a matter of time.
 }
 for seed in 11 12 13; do
   first=$(tally "$seed")

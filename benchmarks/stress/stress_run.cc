@@ -93,13 +93,38 @@ Status StressRun::Round(bool faults) {
       }
     });
   }
+  std::atomic<bool> rounds_end{false};
+  Status followed;
+  std::thread follower([&] {
+    if (drawn_.options.publish_interval_ms > 0) followed = Follow(rounds_end);
+  });
   for (std::thread& thread : threads) thread.join();
+  rounds_end = true;
+  follower.join();
   injector_->Clear();
   ++result_.rounds;
   for (Status& status : statuses) {
     if (!status.ok()) return std::move(status);
   }
-  return Status::OK();
+  return With("a follower", followed);
+}
+
+// It reads without faults; but the owner, who has them, may have nothing whole published.
+Status StressRun::Follow(const std::atomic<bool>& stop) {
+  Options options = Complete(drawn_);
+  options.fault_injector = nullptr;
+  options.publish_interval_ms = 0;
+  options.open_timeout_ms = 1000;
+  std::unique_ptr<DB> follower;
+  const Status opened = DB::OpenFollower(options, config_.database, &follower);
+  if (!opened.ok()) return opened.IsBusy() ? Status::OK() : opened;
+  Worker reader(Worker::Config{0, 1, config_.seed}, space_, state_);
+  while (!stop.load(std::memory_order_relaxed)) {
+    DLSM_RETURN_IF_ERROR(follower->TryCatchUp());
+    DLSM_RETURN_IF_ERROR(reader.VerifyFollower(follower.get()));
+    ++result_.publications_followed;
+  }
+  return follower->Close();
 }
 
 // Without faults, nothing may fail.

@@ -3,6 +3,7 @@
 // beginning and ending.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -45,6 +46,7 @@ struct RunResult {
   uint64_t rounds = 0;
   uint64_t reopenings = 0;
   uint64_t faults = 0;
+  uint64_t publications_followed = 0;  // Verified as a whole.
   uint64_t torn_by_crash = 0;
   std::string options;  // Of the last opening.
 };
@@ -66,6 +68,8 @@ class StressRun {
   Status Round(bool faults);
   Status Verify();
   Status AfterCrash();
+  // Until *stop.
+  Status Follow(const std::atomic<bool>& stop);
   Options Complete(const DrawnOptions& drawn) const;
 
   const RunConfig config_;

@@ -422,6 +422,17 @@ Status Worker::VerifyAll(DB* db) {
   SetLeast(0, &window);
   const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
   SetMost(0, &window);
+  return VerifyBy(iterator.get(), window);
+}
+
+Status Worker::VerifyFollower(DB* follower) {
+  const std::unique_ptr<Iterator> iterator(follower->NewIterator(ReadOptions()));
+  Window window(space_->count());
+  SetMost(0, &window);
+  return VerifyBy(iterator.get(), window);
+}
+
+Status Worker::VerifyBy(Iterator* iterator, const Window& window) {
   std::vector<Observation> all(space_->count());
   for (uint64_t key = 0; key < all.size(); ++key) all[key].key = key;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {

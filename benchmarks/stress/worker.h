@@ -59,6 +59,8 @@ class Worker {
   Status Step(DB* db, bool faults);
   // Reads all keys and checks them, and that batches are whole.
   Status VerifyAll(DB* db);
+  // The same of a follower, which may show any state of the past, but no mixture of two.
+  Status VerifyFollower(DB* follower);
   // Before the database is closed.
   void ReleaseSnapshots(DB* db);
 
@@ -99,6 +101,7 @@ class Worker {
 
   void SetLeast(uint64_t begin, Window* window) const;
   void SetMost(uint64_t begin, Window* window) const;
+  Status VerifyBy(Iterator* iterator, const Window& window);
   Status Check(const Observation& observation, const VersionRange& range,
                std::vector<uint32_t>* versions = nullptr);
   // The keys of a group by one MultiGet; `held` null: now.
