@@ -112,6 +112,7 @@ struct Shape {
   const char* fabric = "";  // "": embedded.
   std::function<void(Options*)> change = [](Options*) {};
   bool faults = false;
+  size_t memory_nodes = 1;  // Not embedded: that many.
 };
 void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
@@ -505,7 +506,12 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
       options_.write_stall_timeout_ms = 100;
       options_.paranoid_checks = true;  // Some of the faults are flipped bits.
     }
-    node_ = NodeServing(GetParam().fabric, &options_);
+    if (GetParam().memory_nodes > 1) {
+      nodes_.emplace(GetParam().memory_nodes, GetParam().fabric);
+      options_ = nodes_->With(options_);
+    } else {
+      node_ = NodeServing(GetParam().fabric, &options_);
+    }
     name_ = "linearizability " + std::string(GetParam().name);
     db_ = OpenOrDie(options_, name_);
   }
@@ -590,6 +596,7 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
   std::shared_ptr<FaultInjector> faults_ = std::make_shared<FaultInjector>();
   uint64_t random_post_ = 7;
   std::unique_ptr<TestNode> node_;
+  std::optional<TestNodes> nodes_;  // Several.
   Options options_;
   std::string name_;
   std::unique_ptr<DB> db_;
@@ -645,6 +652,12 @@ void SnappyBlocks(Options* options) {
 }
 void MergeHere(Options* options) { options->compaction_place = CompactionPlace::kComputeNode; }
 
+void Placed(Options* options) {
+  Guards(options);
+  options->placement = TablePlacement::kPowerOfD;
+  options->scatter_width = 2;
+}
+
 std::vector<Shape> AllShapes() {
   return {
       {"Leveled"},
@@ -667,6 +680,8 @@ std::vector<Shape> AllShapes() {
        },
        true},
       {"TcpShardsFaults", "tcp", Shards, true},
+      {"ShmPlaced", "shm", Placed, false, 3},
+      {"TcpPlacedFaults", "tcp", Placed, true, 3},
       {"VerbsFaults", "verbs", MergeHere, true},
   };
 }

@@ -256,7 +256,9 @@ TEST(DbPlacementTest, FullMemoryNodesArePassedOver) {
       ASSERT_OK(db->Delete(WriteOptions(), NumberedKey(key)));
     }
     EXPECT_EQ(GetOr(db.get(), NumberedKey(0)), "(none)");
-    CloseAndDestroy(&db, options, "db");
+    const Status closed = db->Close();  // The last memtables may not fit.
+    EXPECT_TRUE(closed.ok() || closed.IsBusy()) << closed.ToString();
+    EXPECT_OK(DestroyDB("db", options));
     ExpectNothingLeft(&nodes);
   }
 }
