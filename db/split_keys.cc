@@ -48,10 +48,12 @@ std::vector<std::string> FirstKeys(const InternalKeyComparator& comparator,
                                    const std::vector<TableRef>& tables) {
   std::vector<std::string> keys;
   for (const TableRef& table : tables) keys.push_back(ExtractUserKey(table->smallest()).ToString());
-  std::sort(keys.begin(), keys.end(), [&comparator](const std::string& a, const std::string& b) {
-    return comparator.CompareUserKeys(a, b) < 0;
-  });
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  const auto before = [&comparator](const std::string& x, const std::string& y) {
+    return comparator.CompareUserKeys(x, y) < 0;
+  };
+  const auto same = [&before](const std::string& x, const std::string& y) { return !before(x, y); };
+  std::sort(keys.begin(), keys.end(), before);
+  keys.erase(std::unique(keys.begin(), keys.end(), same), keys.end());
   return keys;
 }
 
