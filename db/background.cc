@@ -166,7 +166,7 @@ void Background::NoteOutcome(size_t kind, const Status& status) {
     if (status.ok()) {
       of_kind.count = 0;
     } else {
-      ++of_kind.count;
+      if (of_kind.count++ == 0) of_kind.since = Clock::now();
       of_kind.retry_at = Clock::now() + PauseAfter(of_kind.count);
       statistics_->Add(Ticker::kRetries);
     }
@@ -476,7 +476,10 @@ Status Background::StuckLocked(const Failures& failures) const {
     return Status::Aborted("the database is being closed");
   }
   if (fence_->raised()) return fence_->status();
-  return failures.count >= kFailuresTolerated ? failures.last : Status::OK();
+  if (failures.count < kFailuresTolerated) return Status::OK();
+  // Others may make room: merges, or followers that move on or whose leases end.
+  const bool may_pass = failures.last.IsBusy() && Clock::now() - failures.since < config_.patience;
+  return may_pass ? Status::OK() : failures.last;
 }
 
 Status Background::WaitIdle() {

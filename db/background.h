@@ -49,6 +49,8 @@ class Background {
     uint64_t publications_from = 0;  // See HeartbeatRequest.
     std::chrono::milliseconds heartbeat_interval{1000};
     std::chrono::nanoseconds timeout{};
+    // How long who waits for work does so while there is no room for it.
+    std::chrono::milliseconds patience{0};
   };
   // Those of this shard, and those that it shares with the others of its handle. All outlive this.
   struct Parts {
@@ -122,6 +124,7 @@ class Background {
   // How often a kind of work has failed in a row.
   struct Failures {
     int count = 0;
+    std::chrono::steady_clock::time_point since;  // Of the first of these.
     Status last;
     std::chrono::steady_clock::time_point retry_at;
   };

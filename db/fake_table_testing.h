@@ -67,8 +67,10 @@ inline TableMeta FakeMeta(const FakeTable& table) {
 }
 
 // `memory` gets the image back if the table is obsolete when it goes; it may be null if none is.
-inline TableRef MakeFakeTable(const FakeTable& table, PlacedMemory* memory = nullptr) {
-  return std::make_shared<const Table>(std::make_unique<FakeTableReader>(FakeMeta(table)), memory);
+inline TableRef MakeFakeTable(const FakeTable& table,
+                              std::shared_ptr<PlacedMemory> memory = nullptr) {
+  return std::make_shared<const Table>(std::make_unique<FakeTableReader>(FakeMeta(table)),
+                                       std::move(memory));
 }
 
 inline std::vector<TableRef> MakeFakeTables(std::initializer_list<FakeTable> tables) {

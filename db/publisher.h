@@ -27,8 +27,8 @@
 
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
-#include "db/publication.h"
 #include "db/placed_memory.h"
+#include "db/publication.h"
 #include "db/snapshot.h"
 #include "db/tree.h"
 #include "port/mutex.h"

@@ -18,12 +18,12 @@ Shard::Shard(const ShardContext& context, size_t number, std::vector<ShardNode> 
       nodes_(std::move(nodes)),
       closed_(nodes_.size()),
       manifests_(nodes_[0].session.get()),
-      memory_(PlacementConfig(), Accounts(), context.statistics),
-      tables_(TableStoreConfig(), &queue_pairs_, &memory_, context.statistics),
+      memory_(std::make_shared<PlacedMemory>(PlacementConfig(), Accounts(), context.statistics)),
+      tables_(TableStoreConfig(), &queue_pairs_, memory_, context.statistics),
       gate_(std::chrono::milliseconds(context.options->write_stall_timeout_ms),
             context.statistics) {
   context.fence->Join(&gate_);
-  manifests_.SetUnreachable([this](NodeId node) { memory_.NoteSilence(memory_.NumberOf(node)); });
+  manifests_.SetUnreachable([this](NodeId node) { memory_->NoteSilence(memory_->NumberOf(node)); });
   for (const ShardNode& node : nodes_) {
     queue_pairs_.Add(node.link->peer().node, &node.link->queue_pairs());
   }
@@ -36,7 +36,7 @@ Shard::~Shard() {
   tree_.reset();
   levels_.clear();
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (!closed_[i]) memory_.ReleaseAll(i);
+    if (!closed_[i]) memory_->ReleaseAll(i);
   }
 }
 
@@ -141,6 +141,7 @@ Background::Config Shard::BackgroundConfig() const {
   config.heartbeat_interval =
       std::clamp(shortest_lease / 4, std::chrono::milliseconds(20), kHeartbeatIntervalMax);
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
+  config.patience = std::chrono::milliseconds(options.write_stall_timeout_ms);
   return config;
 }
 
@@ -194,7 +195,7 @@ void Shard::ReclaimUnused() {
       live.push_back(AllocatedSpan(table->meta().image));
     }
   }
-  for (const RemoteSpan& span : manifests_.NoteLoaded(live)) memory_.Free(span);
+  for (const RemoteSpan& span : manifests_.NoteLoaded(live)) memory_->Free(span);
 }
 
 Status Shard::CheckTableNodes() const {
@@ -217,7 +218,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
                 std::exchange(levels_, {}), &manifests_, epochs);
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
   // Where there is no room for it, flushes will say so.
-  for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_.RefillReserve(i);
+  for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_->RefillReserve(i);
   reader_.emplace(&epochs->sequencer(), &queue_pairs_, context_.statistics);
   Background::Parts parts{};
   parts.tree = &*tree_;
@@ -283,7 +284,7 @@ Status Shard::CloseAt(const MemoryNodeLink& link, bool put_manifest) {
   if (!std::exchange(last_put_done_, true) && put_manifest) status = tree_->PutManifest();
   tree_->views().Reclaim();
   closed_[node] = true;
-  memory_.ReleaseAll(node);
+  memory_->ReleaseAll(node);
   Status ended = nodes_[node].session->Close();
   if (status.ok()) status = std::move(ended);
   return Named(status);

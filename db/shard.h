@@ -89,7 +89,7 @@ class Shard {
   size_t nodes() const { return nodes_.size(); }
   // The number that this memory node has here; nodes() if the shard has no session there.
   size_t NodeAt(const MemoryNodeLink& link) const;
-  PlacedMemory& memory() { return memory_; }
+  PlacedMemory& memory() { return *memory_; }
   // To all memory nodes that hold its tables.
   NodeQueuePairs& queue_pairs() { return queue_pairs_; }
   // At the home.
@@ -123,7 +123,7 @@ class Shard {
   const std::vector<ShardNode> nodes_;
   std::vector<bool> closed_;  // By node.
   PlacedManifestStore manifests_;
-  PlacedMemory memory_;
+  const std::shared_ptr<PlacedMemory> memory_;  // Shared with its tables.
   NodeQueuePairs queue_pairs_;
   TableStore tables_;
   StallGate gate_;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "db/placed_memory.h"
 #include "table/table_meta.h"
@@ -19,9 +20,10 @@ inline constexpr uint64_t kLooksPerSeek = 256;
 // outlives the process).
 class Table {
  public:
-  // `memory` outlives the table; null where nobody keeps account of it.
-  Table(std::unique_ptr<TableReader> reader, PlacedMemory* memory)
-      : reader_(std::move(reader)), memory_(memory) {
+  // `memory` is null where nobody keeps account of it. An iterator may keep a table beyond the end
+  // of its database: so the table shares it.
+  Table(std::unique_ptr<TableReader> reader, std::shared_ptr<PlacedMemory> memory)
+      : reader_(std::move(reader)), memory_(std::move(memory)) {
     if (memory_ != nullptr) memory_->NoteTable(AllocatedSpan(meta().image));
   }
   ~Table() {
@@ -49,7 +51,7 @@ class Table {
 
  private:
   const std::unique_ptr<TableReader> reader_;
-  PlacedMemory* const memory_;
+  const std::shared_ptr<PlacedMemory> memory_;
   mutable std::atomic<bool> obsolete_{false};
   mutable std::atomic<uint64_t> looks_{0};
 };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -30,9 +31,12 @@ class TableStore {
     std::chrono::nanoseconds timeout{};
   };
   // All outlive the store and its tables.
-  TableStore(const Config& config, NodeQueuePairs* queue_pairs, PlacedMemory* memory,
-             Statistics* statistics)
-      : config_(config), queue_pairs_(queue_pairs), memory_(memory), statistics_(statistics) {}
+  TableStore(const Config& config, NodeQueuePairs* queue_pairs,
+             std::shared_ptr<PlacedMemory> memory, Statistics* statistics)
+      : config_(config),
+        queue_pairs_(queue_pairs),
+        memory_(std::move(memory)),
+        statistics_(statistics) {}
 
   // Fetches index and filter of a table that exists.
   Status Open(const TableMeta& meta, Purpose purpose, TableRef* table) const;
@@ -48,7 +52,7 @@ class TableStore {
   const InternalKeyComparator& comparator() const { return config_.comparator; }
   std::chrono::nanoseconds timeout() const { return config_.timeout; }
   NodeQueuePairs* queue_pairs() const { return queue_pairs_; }
-  PlacedMemory* memory() const { return memory_; }
+  PlacedMemory* memory() const { return memory_.get(); }
   Statistics* statistics() const { return statistics_; }
 
  private:
@@ -57,7 +61,7 @@ class TableStore {
 
   const Config config_;
   NodeQueuePairs* const queue_pairs_;
-  PlacedMemory* const memory_;
+  const std::shared_ptr<PlacedMemory> memory_;
   Statistics* const statistics_;
 };
 

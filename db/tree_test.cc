@@ -57,7 +57,7 @@ class TreeTest : public testing::Test {
   }
   TableRef NewTable(const std::string& key, SequenceNumber sequence) {
     FakeTable table{tree_.NewTableNumber(), key, key, sequence, sequence};
-    return MakeFakeTable(table, &memory_);
+    return MakeFakeTable(table, memory_);
   }
   std::vector<uint64_t> Level0() {
     return NumbersOf(tree_.views().Current()->version->levels()[0].sentinel().tables);
@@ -70,8 +70,9 @@ class TreeTest : public testing::Test {
   Statistics statistics_;
   FakeMemoryNode node_{uint64_t{1} << 40};
   // Of one node, whose number fake tables have.
-  PlacedMemory memory_{
-      PlacedMemory::Config(), {PlacedMemory::Node{NodeId{}, &node_, 0, {}}}, &statistics_};
+  const std::shared_ptr<PlacedMemory> memory_ = std::make_shared<PlacedMemory>(
+      PlacedMemory::Config(),
+      std::vector<PlacedMemory::Node>{PlacedMemory::Node{NodeId{}, &node_, 0, {}}}, &statistics_);
   FakeManifestStore store_;
   MemtableEpochs epochs_{0};
   Tree tree_{kMemtableBytes, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_};
@@ -161,11 +162,11 @@ TEST_F(TreeTest, GivesMemoryBackWhenTheLastReaderIsGone) {
   table.reset();
   ASSERT_OK(tree_.InstallMerge(gone));
   tree_.views().Reclaim();
-  EXPECT_EQ(memory_.queued_free_bytes(0), 0u) << "a reader holds the version";
+  EXPECT_EQ(memory_->queued_free_bytes(0), 0u) << "a reader holds the version";
   EXPECT_TRUE(store_.live_spans.empty());
   reader.reset();
   tree_.views().Reclaim();
-  EXPECT_EQ(memory_.queued_free_bytes(0), AllocatedSpan(image).bytes);
+  EXPECT_EQ(memory_->queued_free_bytes(0), AllocatedSpan(image).bytes);
 }
 
 // Fails if the manifest's sequence number or table number could be given out again after a crash.

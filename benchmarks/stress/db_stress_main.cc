@@ -51,6 +51,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kLease = std::chrono::seconds(3);
+
 constexpr int kExitWrong = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitFailed = 3;
@@ -101,7 +103,7 @@ class Nodes {
       options.bytes = uint64_t{512} << 20;
       options.huge_pages = false;
       options.node.node = NodeId{static_cast<uint32_t>(i + 1)};
-      options.node.lease = std::chrono::seconds(3);
+      options.node.lease = kLease;
       options.node.grace = std::chrono::milliseconds(300);
       DLSM_RETURN_IF_ERROR(NodeServer::Start(options, &servers_.emplace_back()));
       addresses_ += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", servers_.back()->port());
@@ -204,6 +206,11 @@ Status CheckLeftovers(const Nodes& nodes, StressRun* run) {
   DLSM_RETURN_IF_ERROR(nodes.CheckInvariants());
   DLSM_RETURN_IF_ERROR(run->Destroy());
   DLSM_RETURN_IF_ERROR(nodes.CheckInvariants());
+  // What a killed follower may have read is kept until its lease has ended.
+  const auto until = Clock::now() + 3 * kLease;
+  while (nodes.used_bytes() > 0 && Clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   if (nodes.used_bytes() == 0) return Status::OK();
   return Status::Corruption(
       fmt::format("{} bytes are left on the memory nodes by a database that was destroyed",
