@@ -1,9 +1,14 @@
 // Followers: read-only handles that follow what a database's owner publishes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,9 +19,13 @@
 
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
+#include "db/publication.h"
 #include "db/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
+#include "util/rpc/database_header.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/node_connection.h"
 
 namespace dlsm {
 namespace {
@@ -591,6 +600,118 @@ TEST_P(FollowerLeaseTest, OutlivesItsMemoryNode) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   follower_.reset();
   owner_.reset();
+}
+
+// What another process could write into the header. Fails if any of it is believed, or stops the
+// follower from reading what it has.
+TEST_P(FollowerLeaseTest, NonsenseInTheHeaderIsNotBelieved) {
+  Start(uint64_t{256} << 20);
+  OverwriteAll();
+  ASSERT_OK(owner_->Close());  // It would notice.
+  ASSERT_OK(follower_->TryCatchUp());
+  ASSERT_EQ(NumberOf(follower_.get()), batches_.number());
+  std::unique_ptr<NodeConnection> connection;
+  NodeConnectionOptions connect;
+  connect.fabric.kind = FabricKind::kTcp;
+  const Deadline deadline = Deadline::In(std::chrono::seconds(30));
+  ASSERT_OK(ConnectNode({"127.0.0.1", node_->server().port()}, connect, deadline, &connection));
+  OpenReaderRequest request;
+  request.databases = {"followed"};
+  OpenReaderReply reader;
+  std::string reply;
+  ASSERT_OK(connection->rpc().Call(Method::kOpenReader, request.Encode(), &reply, deadline));
+  ASSERT_OK(reader.Decode(reply));
+  std::unique_ptr<QueuePair> queue_pair;
+  ASSERT_OK(connection->fabric().NewQueuePair(deadline, &queue_pair));
+  PublicationBoard board(queue_pair.get(), reader.header, deadline);
+  uint64_t number = 0;
+  ASSERT_OK(board.ReadNumber(&number));
+  PublicationSlot good;
+  ASSERT_OK(board.ReadSlot(number, &good));
+  const auto publish = [&](PublicationSlot slot) {
+    slot.number = number + 1;
+    ASSERT_OK(board.Write(slot, number));
+    ++number;
+    EXPECT_FALSE(follower_->TryCatchUp().ok());
+    EXPECT_EQ(NumberOf(follower_.get()), batches_.number());
+  };
+  PublicationSlot bad = good;
+  bad.image.offset = UINT64_MAX - bad.image.bytes;  // Outside of the region.
+  publish(bad);
+  bad = good;
+  bad.image.node = NodeId{77};
+  publish(bad);
+  bad = good;
+  bad.image.offset += 64;  // Something else.
+  publish(bad);
+  bad.image_checksum = 0;
+  publish(bad);
+  publish(good);  // An image of another number.
+  publish(PublicationSlot());
+  // Words that are no slot at all.
+  uint64_t prior;
+  Ticket ticket;
+  const RemoteSpan words = PublicationsIn(reader.header);
+  ASSERT_OK(queue_pair->PostFetchAdd(words.Sub(64 + number % 2 * 64, 8), 12345, &prior,
+                                     Purpose::kPublication, &ticket));
+  ASSERT_OK(queue_pair->PostFetchAdd(words.Sub(64 + (number + 1) % 2 * 64, 8), 12345, &prior,
+                                     Purpose::kPublication, &ticket));
+  ASSERT_OK(queue_pair->PostFetchAdd(words.Sub(0, 8), 1, &prior, Purpose::kPublication, &ticket));
+  ASSERT_OK(queue_pair->Wait(ticket, deadline));
+  EXPECT_FALSE(follower_->TryCatchUp().ok());
+  EXPECT_EQ(NumberOf(follower_.get()), batches_.number());
+  owner_.reset();
+}
+
+// -------- Another process
+
+constexpr char kNodeVariable[] = "DLSM_FOLLOWER_TEST_NODE";
+
+// Not a test: the owner that is killed.
+TEST(FollowerOwnerProcess, DISABLED_WritesUntilItIsKilled) {
+  const char* const node = std::getenv(kNodeVariable);
+  if (node == nullptr) GTEST_SKIP() << "only for the test below";
+  Options options = OwnerOptions();
+  options.memory_nodes = node;
+  const auto owner = OpenOrDie(options, "followed");
+  Batches batches;
+  for (int i = 0; i < 300; ++i) ASSERT_OK(batches.Write(owner.get()));
+  std::this_thread::sleep_for(std::chrono::minutes(2));
+}
+
+// Fails if followers do not survive an owner that is killed, go back, or do not follow the next.
+TEST_P(FollowerLeaseTest, OutlivesAnOwnerThatIsKilled) {
+  TestNode::Config config = NodeConfig(uint64_t{256} << 20);
+  config.grace = milliseconds(200);
+  node_ = std::make_unique<TestNode>(config);
+  owner_options_ = node_->With(OwnerOptions(), GetParam());
+  follower_options_ = node_->With(FollowerOptions(), GetParam());
+  setenv(kNodeVariable, node_->address().c_str(), /*overwrite=*/1);
+  char program[] = "/proc/self/exe";
+  char filter[] = "--gtest_filter=FollowerOwnerProcess.DISABLED_*";
+  char disabled[] = "--gtest_also_run_disabled_tests";
+  char* arguments[] = {program, filter, disabled, nullptr};
+  pid_t owner = 0;
+  ASSERT_EQ(posix_spawn(&owner, program, nullptr, nullptr, arguments, environ), 0);
+  ASSERT_TRUE(
+      Eventually([&] { return DB::OpenFollower(follower_options_, "followed", &follower_).ok(); }));
+  EXPECT_TRUE(Eventually([&] {
+    EXPECT_OK(follower_->TryCatchUp());
+    return NumberOf(follower_.get()) == 300;
+  }));
+  const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+  ASSERT_EQ(kill(owner, SIGKILL), 0);
+  ASSERT_EQ(waitpid(owner, nullptr, 0), owner);
+  // What the killed owner held beyond its manifest is given back when its session has ended.
+  std::this_thread::sleep_for(config.grace + kLease);
+  EXPECT_EQ(NumberOf(follower_.get()), 300);
+  owner_ = OpenOrDie(owner_options_, "followed");
+  for (int i = 0; i < 400; ++i) ASSERT_OK(batches_.Write(owner_.get()));
+  owner_->CompactRange(nullptr, nullptr);
+  EXPECT_EQ(NumberOf(iterator.get()), 300);
+  CatchUpWith(owner_.get(), follower_.get());
+  EXPECT_EQ(NumberOf(follower_.get()), 400);
+  EXPECT_EQ(NumberOf(iterator.get()), 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FollowerLeaseTest, testing::Values("shm", "tcp"),
