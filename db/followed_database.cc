@@ -119,8 +119,11 @@ Status FollowedDatabase::TryOpen(FollowedPublicationRef* publication) {
   while (true) {
     uint64_t number;
     DLSM_RETURN_IF_ERROR(ReadNumber(&number));
-    if (number == 0) return Unpublished(context_.name, " has never been published");
-    DLSM_RETURN_IF_ERROR(ReadImage(number, &read));
+    const Status found = number == 0 ? Status::NotFound("no number") : ReadImage(number, &read);
+    if (found.IsNotFound()) {
+      return Unpublished(context_.name, " has not been published since it was opened for writing");
+    }
+    DLSM_RETURN_IF_ERROR(found);
     if (Covers(read)) break;
     DLSM_RETURN_IF_ERROR(Cover(read));
   }
@@ -148,9 +151,7 @@ Status FollowedDatabase::ReadImage(uint64_t number, Publication* publication) {
   DLSM_RETURN_IF_ERROR(PublicationBoard(queue_pair, header, Deadline::In(tables_.timeout()))
                            .ReadSlot(number, &slot));
   const RemoteSpan& image = slot.image;
-  if (image.bytes == 0) {
-    return Unpublished(context_.name, " has not been published since it was opened for writing");
-  }
+  if (image.bytes == 0) return Status::NotFound("no image");
   if (image.node != header.node) return Status::Corruption("malformed publication", "its node");
   RegisteredBuffer buffer;
   Ticket ticket;
@@ -215,6 +216,7 @@ Status FollowedDatabase::CatchUp(const FollowedPublication& current, FollowedPub
     Publication read;
     status = ReadImage(number, &read);
     if (status.IsBusy()) continue;
+    if (status.IsNotFound()) return Status::OK();  // Another owner, which has yet to publish.
     DLSM_RETURN_IF_ERROR(status);
     *elsewhere = !Covers(read);
     return *elsewhere ? Status::OK() : OpenPublication(read, &current, newest);

@@ -95,6 +95,7 @@ class FollowedDatabase : public std::enable_shared_from_this<FollowedDatabase> {
   Status AddNode(std::unique_ptr<FollowedNode> node);
   Status TryOpen(FollowedPublicationRef* publication);
   Status ReadNumber(uint64_t* number);
+  // NotFound where that publication has no image, Busy where it is not whole (any more).
   Status ReadImage(uint64_t number, Publication* publication);
   bool Covers(const Publication& publication) const;
   Status Cover(const Publication& publication);

@@ -53,6 +53,7 @@ Follower::Follower(const Options& options, const std::string& name)
       reopen_options_(WithShortOpening(options)),
       name_(name),
       comparator_(options.comparator),
+      range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
       filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
       own_block_cache_(OwnBlockCacheFor(options)),
@@ -63,7 +64,7 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
   const Options options = WithFiniteTimeouts(requested);
   DLSM_RETURN_IF_ERROR(CheckName(name));
   DLSM_RETURN_IF_ERROR(CheckOptions(options));
-  std::unique_ptr<Follower> opened(new Follower(options, name));
+  std::unique_ptr<Follower> opened(new Follower(options, NameAtMemoryNodes(options, name)));
   FollowedPublicationRef first;
   DLSM_RETURN_IF_ERROR(FollowedDatabase::Open(
       opened->Context(opened->options_),
@@ -180,6 +181,7 @@ FollowedPublicationRef Follower::PublicationFor(const ReadOptions& options) {
 template <typename Take>
 Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, const Take& take) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(range_.Check(key));
   const auto get_in = [&](const FollowedPublication& publication) {
     const size_t shard = publication.map.ShardOf(*options_.comparator, key);
     LookupResult result;
@@ -224,7 +226,14 @@ std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::ve
   for (const Slice& key : keys) {
     sources.push_back(publication->SourceOf(publication->map.ShardOf(*options_.comparator, key)));
   }
-  return ReadsOf(*publication).MultiGet(keys, sources, publication->sequence, options, values);
+  std::vector<Status> statuses =
+      ReadsOf(*publication).MultiGet(keys, sources, publication->sequence, options, values);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!statuses[i].IsNotFound()) continue;
+    // Other compute nodes' keys are another database's.
+    if (const Status other = range_.Check(keys[i]); !other.ok()) statuses[i] = other;
+  }
+  return statuses;
 }
 
 Iterator* Follower::NewIterator(const ReadOptions& options) {

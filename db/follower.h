@@ -19,6 +19,7 @@
 #include "dLSM/db.h"
 #include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
+#include "db/compute_range.h"
 #include "db/followed_database.h"
 #include "db/succession.h"
 #include "port/mutex.h"
@@ -77,6 +78,7 @@ class Follower final : public DB {
   const Options reopen_options_;
   const std::string name_;
   const InternalKeyComparator comparator_;
+  const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
   std::unique_ptr<const FilterPolicy> own_filter_policy_;
   const FilterPolicy* filter_policy_ = nullptr;  // Null: none.

@@ -40,7 +40,6 @@ class MemoryNodeSession final : public ManifestStore {
   const std::string& manifest() const { return opened_.manifest; }
 
   // See util/rpc/database_header.h.
-  const RemoteSpan& header() const { return opened_.header; }
 
   Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override;
   // This outlives the session besides what manifests refer to that are put from now on. While

@@ -165,22 +165,35 @@ Status PublicationBoard::Write(const PublicationSlot& slot, uint64_t before) {
   uint64_t number;
   PublicationSlot::Words old{};
   DLSM_RETURN_IF_ERROR(ReadNumber(&number));
-  if (number == slot.number) return Status::OK();  // The answer was lost the last time.
+  DLSM_RETURN_IF_ERROR(Load(SlotOffsetOf(slot.number), old.data(), old.size()));
+  // The answer was lost the last time.
+  if (number == slot.number && old == slot.Encode()) return Status::OK();
   if (number != before) {
     return Status::Aborted("somebody else publishes this database", "open it again");
   }
-  DLSM_RETURN_IF_ERROR(Load(SlotOffsetOf(slot.number), old.data(), old.size()));
   DLSM_RETURN_IF_ERROR(
       Store(SlotOffsetOf(slot.number), old.data(), slot.Encode().data(), old.size()));
   return Store(kNumberOffset, &before, &slot.number, 1);
 }
 
-Status PublicationBoard::Withdraw(uint64_t number) {
-  PublicationSlot::Words old{};
-  DLSM_RETURN_IF_ERROR(Load(SlotOffsetOf(number), old.data(), old.size()));
-  PublicationSlot withdrawn;
-  withdrawn.number = number;
-  return Store(SlotOffsetOf(number), old.data(), withdrawn.Encode().data(), old.size());
+// The former owner may publish once more meanwhile: then that one is taken over.
+Status PublicationBoard::TakeOver(uint64_t* number, RemoteSpan* image) {
+  constexpr int kAttemptsMax = 10;
+  Status taken;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    uint64_t before;
+    DLSM_RETURN_IF_ERROR(ReadNumber(&before));
+    PublicationSlot last;
+    const Status read = before == 0 ? Status::OK() : ReadSlot(before, &last);
+    if (!read.ok() && !read.IsBusy()) return read;
+    *image = read.ok() ? last.image : RemoteSpan{};
+    PublicationSlot none;
+    none.number = before + 1;
+    taken = Write(none, before);
+    if (taken.ok()) *number = none.number;
+    if (!taken.IsAborted()) return taken;
+  }
+  return taken;
 }
 
 }  // namespace dlsm

@@ -13,8 +13,9 @@
 // that a follower has read is whole, unless two further publications have come since; then the
 // slot's own number or checksum tells, and it reads the number again.
 //
-// Who opens the database withdraws the publication that it finds: its slot names no image then. For
-// what that publication names is no longer kept for new followers.
+// Who opens the database takes the next number for a publication without an image, for what the
+// last one names is no longer kept for new followers. A former owner that does not know yet that it
+// has been taken over has the wrong number from then on, and publishes nothing any more.
 //
 // The image:
 //
@@ -65,7 +66,7 @@ struct PublicationSlot {
 
   uint64_t number = 0;
   SequenceNumber sequence = 0;
-  RemoteSpan image;  // No bytes: withdrawn.
+  RemoteSpan image;  // No bytes: there is nothing to read.
   uint32_t image_checksum = 0;
 
   Words Encode() const;
@@ -87,8 +88,9 @@ class PublicationBoard {
   // For the owner alone. Publishes slot.number after `before`, or writes it again; Aborted if
   // somebody else has published meanwhile.
   Status Write(const PublicationSlot& slot, uint64_t before);
-  // What slot.number, the newest, names is no longer kept.
-  Status Withdraw(uint64_t number);
+  // What was published before is so no longer. *number is that of the publication without an image;
+  // *image, the last one's, perhaps of no bytes.
+  Status TakeOver(uint64_t* number, RemoteSpan* image);
 
  private:
   Status Load(uint64_t offset, uint64_t* words, size_t count);

@@ -25,17 +25,14 @@ Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pair
   DLSM_RETURN_IF_ERROR(queue_pairs->ForThisThread(header.node, &queue_pair));
   PublicationBoard board(queue_pair, header, Deadline::In(timeout));
   uint64_t number;
-  DLSM_RETURN_IF_ERROR(board.ReadNumber(&number));
+  RemoteSpan image;
+  DLSM_RETURN_IF_ERROR(board.TakeOver(&number, &image));
   *first = number + 1;
-  if (number == 0) return Status::OK();
-  PublicationSlot slot;
-  DLSM_RETURN_IF_ERROR(board.ReadSlot(number, &slot));
-  if (slot.image.bytes == 0) return Status::OK();
-  DLSM_RETURN_IF_ERROR(board.Withdraw(number));
+  if (image.bytes == 0) return Status::OK();
   FreeRequest request;
   request.session = session;
   request.unnamed_from = *first;
-  request.spans = {AllocatedSpan(slot.image)};
+  request.spans = {AllocatedSpan(image)};
   std::string reply;
   const Status freed = rpc->Call(Method::kFree, request.Encode(), &reply, Deadline::In(timeout));
   // The session does not hold it: it went with the one that wrote it.

@@ -36,10 +36,10 @@
 
 namespace dlsm {
 
-// What the header says when its database is opened. Withdraws what was published before, and gives
-// its image back, if it is still there; before the session has been granted anything, for the
-// image's memory may not be its own any more. *first is the number of the first publication of this
-// session.
+// Takes the publications in the header over when its database is opened, see
+// PublicationBoard::TakeOver(), and gives the last one's image back, if it is still there; before
+// the session has been granted anything, for the image's memory may not be its own any more. *first
+// is the number of the first publication of this session.
 Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pairs, RpcClient* rpc,
                             SessionId session, std::chrono::nanoseconds timeout, uint64_t* first);
 
