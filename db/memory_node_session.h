@@ -36,10 +36,10 @@ class MemoryNodeSession final : public ManifestStore {
   uint32_t epoch() const { return OwnershipWord::Of(opened_.ownership_word).epoch; }
   // At the memory node, of all the database's shards there; 0: none.
   uint64_t quota_bytes() const { return opened_.quota_bytes; }
+  // See util/rpc/database_header.h.
+  const RemoteSpan& header() const { return opened_.header; }
   // As it was when the database was opened; empty for a new one.
   const std::string& manifest() const { return opened_.manifest; }
-
-  // See util/rpc/database_header.h.
 
   Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override;
   // This outlives the session besides what manifests refer to that are put from now on. While
