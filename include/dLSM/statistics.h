@@ -58,8 +58,8 @@ enum class Ticker : uint32_t {
   kPublications,      // Versions published for followers.
   kPublicationBytes,  // Of their images.
   kCatchUps,          // Of a follower: publications that it has gone on to.
-  kTablesElsewhere,  // Not where Options::placement wanted them first: full, or it did not answer.
-  kRetries,          // Flushes and merges that were tried again after a fault.
+  kTablesElsewhere,   // Not where Options::placement wanted them first: full, or it did not answer.
+  kRetries,           // Flushes and merges that were tried again after a fault.
   kTickerCount,
 };
 
