@@ -59,7 +59,7 @@ struct EngineOptions {
   uint32_t compute_node_id = 0;
   std::vector<std::string> compute_boundaries;  // None: one compute node has all keys.
   std::vector<std::string> shard_boundaries;    // None: one shard.
-  size_t placement = 0;                       // A TablePlacement.
+  size_t placement = 0;                         // A TablePlacement.
   int power_of_d = 2;
   int scatter_width = 1;
   uint64_t embedded_memory_bytes = 0;

@@ -66,8 +66,8 @@ std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Le
   const bool placed = !manifest.table_nodes.empty();
   const bool is_range = !manifest.compute_boundaries.empty();
   const uint32_t undivided_format = manifest.divided() ? kFormatVersionDivided : kFormatVersion;
-  PutFixed32(&body, (placed ? kFormatVersionPlaced : undivided_format) +
-                        (is_range ? kFormatRange : 0));
+  PutFixed32(&body,
+             (placed ? kFormatVersionPlaced : undivided_format) + (is_range ? kFormatRange : 0));
   PutLengthPrefixed(&body, manifest.comparator_name);
   PutLengthPrefixed(&body, manifest.filter_policy_name);
   PutVarint64(&body, manifest.last_sequence);

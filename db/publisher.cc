@@ -109,7 +109,8 @@ Status Publisher::PublishLocked(bool flush) {
   }
   const std::string image = publication.Encode();
   RemoteSpan allocated;
-  DLSM_RETURN_IF_ERROR(parts_.memory->Allocate(image.size(), /*may_use_reserve=*/true, {kHome}, &allocated));
+  DLSM_RETURN_IF_ERROR(
+      parts_.memory->Allocate(image.size(), /*may_use_reserve=*/true, {kHome}, &allocated));
   next.slot.image = allocated.Sub(0, image.size());
   next.slot.image_checksum = Crc32c(image.data(), image.size());
   if (Status written = WriteImage(image, next.slot.image); !written.ok()) {
