@@ -119,6 +119,8 @@ Status StressRun::Follow(const std::atomic<bool>& stop) {
   const Status opened = DB::OpenFollower(options, config_.database, &follower);
   if (!opened.ok()) return opened.IsBusy() ? Status::OK() : opened;
   Worker reader(Worker::Config{0, 1, config_.seed}, space_, state_);
+  // What a crash has torn was published before it was written again.
+  reader.TolerateTornGroups(result_.torn_by_crash > 0);
   while (!stop.load(std::memory_order_relaxed)) {
     DLSM_RETURN_IF_ERROR(follower->TryCatchUp());
     DLSM_RETURN_IF_ERROR(reader.VerifyFollower(follower.get()));
