@@ -155,17 +155,30 @@ Status Tree::InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector
     immutable->tables = std::move(tables);
   }
   const Status status = InstallFlushed();
-  // The caller gives these tables up: no later install may take them for flushed.
-  if (!status.ok()) ForgetFlush(*memtable);
+  if (status.ok()) return status;
+  std::vector<TableRef> dropped;
+  ForgetFlushes(*memtable, &dropped);
+  for (const TableRef& table : dropped) table->MarkObsolete();
   return status;
 }
 
-void Tree::ForgetFlush(const Memtable& memtable) {
+// The caller gives its tables up: no later install may take them for flushed. So are the others of
+// this attempt, for their tables may be what it failed for: on a memory node that has died, say.
+void Tree::ForgetFlushes(const Memtable& failed, std::vector<TableRef>* dropped) {
   port::MutexLock lock(mutex_);
-  Immutable* immutable = FindLocked(memtable);
-  assert(immutable != nullptr);
-  immutable->flushed = false;
-  immutable->tables.clear();
+  for (Immutable& immutable : immutables_) {
+    if (!immutable.flushed) break;
+    immutable.flushed = false;
+    if (immutable.memtable.get() != &failed) {
+      immutable.taken = false;
+      dropped->insert(dropped->end(), immutable.tables.begin(), immutable.tables.end());
+    }
+    immutable.tables.clear();
+  }
+  Immutable* const own = FindLocked(failed);
+  assert(own != nullptr);
+  own->flushed = false;
+  own->tables.clear();
 }
 
 // Installs the oldest memtables as far as they are flushed without a gap.

@@ -68,7 +68,7 @@ class Tree {
   void ReturnUnflushed(const Memtable& memtable) LOCKS_EXCLUDED(mutex_);
   // Hands in what a flush made (newest first); it becomes visible at once, or when the memtables
   // before it have been flushed too. On an error nothing has changed and the memtable is the
-  // caller's still.
+  // caller's still; those that waited for it are to be flushed again.
   Status InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector<TableRef> tables)
       LOCKS_EXCLUDED(mutex_, installing_);
 
@@ -116,8 +116,8 @@ class Tree {
   void PublishLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string GuessPrefixLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Immutable* FindLocked(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ForgetFlush(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(installing_)
-      LOCKS_EXCLUDED(mutex_);
+  void ForgetFlushes(const Memtable& failed, std::vector<TableRef>* dropped)
+      EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   Status InstallFlushed() EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);

@@ -144,6 +144,26 @@ TEST_F(TreeTest, AFailedInstallIsNotCarriedOutByTheNext) {
   EXPECT_EQ(Level0().size(), 2u);
 }
 
+// Fails if a flush that waited for an older one is kept when both could not be installed: if its
+// tables are what cannot be installed, the older one fails for ever.
+TEST_F(TreeTest, AFailedInstallDropsWhatWaitedForIt) {
+  const auto older = PutAndTake("a");
+  const auto newer = PutAndTake("b");
+  const uint64_t freed_before = memory_->queued_free_bytes(0);
+  ASSERT_OK(tree_.InstallFlush(newer, {NewTable("b", 2)}));
+  store_.before_put = [] { return Status::IOError("a memory node with the newer one's table"); };
+  EXPECT_TRUE(tree_.InstallFlush(older, {NewTable("a", 1)}).IsIOError());
+  EXPECT_GT(memory_->queued_free_bytes(0), freed_before);
+  store_.before_put = nullptr;
+  tree_.ReturnUnflushed(*older);
+  EXPECT_EQ(tree_.TakeForFlush(), older);
+  EXPECT_EQ(tree_.TakeForFlush(), newer);
+  ASSERT_OK(tree_.InstallFlush(older, {NewTable("a", 1)}));
+  ASSERT_OK(tree_.InstallFlush(newer, {NewTable("b", 2)}));
+  EXPECT_EQ(Level0().size(), 2u);
+  EXPECT_EQ(tree_.Memtables().immutable, 0u);
+}
+
 // Fails if a table's memory is given back while a reader holds it, or never; or if that of a table
 // that only changes its level is.
 TEST_F(TreeTest, GivesMemoryBackWhenTheLastReaderIsGone) {
