@@ -255,6 +255,10 @@ Status OwnKeysFromFlags(OwnKeys* own) {
   if (FLAGS_compute_boundaries != "auto") {
     return Wrong("compute_boundaries", FLAGS_compute_boundaries, "auto, or nothing");
   }
+  if (FLAGS_config.empty()) {
+    return Wrong("compute_boundaries", FLAGS_compute_boundaries,
+                 "only with --config, which names the compute nodes");
+  }
   ClusterConfig config;
   const Status read = ReadClusterConfig(FLAGS_config, &config);
   if (!read.ok()) return read;

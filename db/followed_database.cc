@@ -96,7 +96,7 @@ Status FollowedDatabase::AddNode(std::unique_ptr<FollowedNode> node) {
   if (NodeOf(link.peer().node) != nullptr) {
     return Status::InvalidArgument("two memory nodes have the number " +
                                        std::to_string(static_cast<uint32_t>(link.peer().node)),
-                                   "start each Server with a --node-id of its own");
+                                   "start each Server with a NODEID of its own");
   }
   queue_pairs_.Add(link.peer().node, &link.queue_pairs());
   // What is renewed before a publication is in use keeps everything.
