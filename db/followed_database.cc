@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "db/table_defaults.h"
 #include "util/checksum.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -46,27 +47,13 @@ std::vector<ShardView> FollowedPublication::ViewsOf(const std::vector<size_t>& s
 
 FollowedDatabase::FollowedDatabase(const FollowerContext& context)
     : context_(context),
-      tables_(TableStoreConfig(), &queue_pairs_, /*memory=*/nullptr, context.statistics),
+      tables_(TableStoreConfigOf(*context.options, context.filter_policy, context.block_cache),
+              &queue_pairs_, /*memory=*/nullptr, context.statistics),
       reader_(&sequencer_, &queue_pairs_, context.statistics),
       no_memtable_(std::make_shared<Memtable>(context.comparator, 0, Slice())) {}
 
 FollowedDatabase::~FollowedDatabase() {
   for (const auto& node : nodes_) node->Stop(/*close=*/false);  // They ask for what is in use.
-}
-
-TableStore::Config FollowedDatabase::TableStoreConfig() const {
-  const Options& options = *context_.options;
-  TableStore::Config config;
-  config.table.format = options.table_format;
-  config.table.comparator = options.comparator;
-  config.table.filter_policy = context_.filter_policy;
-  config.table.block_bytes = options.block_size;
-  config.table.restart_interval = options.block_restart_interval;
-  config.table.compression = options.compression;
-  config.comparator = context_.comparator;
-  config.block_cache = context_.block_cache;
-  config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
-  return config;
 }
 
 Status FollowedDatabase::Open(const FollowerContext& context, Deadline deadline,

@@ -90,7 +90,6 @@ class FollowedDatabase : public std::enable_shared_from_this<FollowedDatabase> {
   friend struct FollowedPublication;
 
   explicit FollowedDatabase(const FollowerContext& context);
-  TableStore::Config TableStoreConfig() const;
   Status OpenHome();
   Status AddNode(std::unique_ptr<FollowedNode> node);
   Status TryOpen(FollowedPublicationRef* publication);

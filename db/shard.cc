@@ -7,6 +7,7 @@
 #include "db/compute_range.h"
 #include "db/level_shape.h"
 #include "db/merge_policies.h"
+#include "db/table_defaults.h"
 #include "util/cluster_config.h"
 #include "util/status_macros.h"
 
@@ -19,7 +20,8 @@ Shard::Shard(const ShardContext& context, size_t number, std::vector<ShardNode> 
       closed_(nodes_.size()),
       manifests_(nodes_[0].session.get()),
       memory_(std::make_shared<PlacedMemory>(PlacementConfig(), Accounts(), context.statistics)),
-      tables_(TableStoreConfig(), &queue_pairs_, memory_, context.statistics),
+      tables_(TableStoreConfigOf(*context.options, context.filter_policy, context.block_cache),
+              &queue_pairs_, memory_, context.statistics),
       gate_(std::chrono::milliseconds(context.options->write_stall_timeout_ms),
             context.statistics) {
   context.fence->Join(&gate_);
@@ -44,21 +46,6 @@ size_t Shard::NodeAt(const MemoryNodeLink& link) const {
   size_t i = 0;
   while (i < nodes_.size() && nodes_[i].link != &link) ++i;
   return i;
-}
-
-TableStore::Config Shard::TableStoreConfig() const {
-  const Options& options = *context_.options;
-  TableStore::Config config;
-  config.table.format = options.table_format;
-  config.table.comparator = options.comparator;
-  config.table.filter_policy = context_.filter_policy;
-  config.table.block_bytes = options.block_size;
-  config.table.restart_interval = options.block_restart_interval;
-  config.table.compression = options.compression;
-  config.comparator = context_.comparator;
-  config.block_cache = context_.block_cache;
-  config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
-  return config;
 }
 
 PlacedMemory::Config Shard::PlacementConfig() const {

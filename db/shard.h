@@ -103,7 +103,6 @@ class Shard {
   Status Named(const Status& status) const;
 
  private:
-  TableStore::Config TableStoreConfig() const;
   PlacedMemory::Config PlacementConfig() const;
   std::vector<PlacedMemory::Node> Accounts();
   RemoteMemory::Config AccountConfig(const ShardNode& node, size_t number);

@@ -1,5 +1,7 @@
 #include "db/table_defaults.h"
 
+#include <chrono>
+
 namespace dlsm {
 
 const FilterPolicy* FilterPolicyOf(const Options& options,
@@ -19,6 +21,21 @@ std::unique_ptr<Cache> OwnBlockCacheFor(const Options& options) {
     return nullptr;
   }
   return std::unique_ptr<Cache>(NewLRUCache(kBytes));
+}
+
+TableStore::Config TableStoreConfigOf(const Options& options, const FilterPolicy* filter_policy,
+                                      Cache* block_cache) {
+  TableStore::Config config;
+  config.table.format = options.table_format;
+  config.table.comparator = options.comparator;
+  config.table.filter_policy = filter_policy;
+  config.table.block_bytes = options.block_size;
+  config.table.restart_interval = options.block_restart_interval;
+  config.table.compression = options.compression;
+  config.comparator = InternalKeyComparator(options.comparator);
+  config.block_cache = block_cache;
+  config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
+  return config;
 }
 
 }  // namespace dlsm

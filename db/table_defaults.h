@@ -6,6 +6,7 @@
 #include "dLSM/cache.h"
 #include "dLSM/filter_policy.h"
 #include "dLSM/options.h"
+#include "db/table_store.h"
 
 namespace dlsm {
 
@@ -15,5 +16,9 @@ const FilterPolicy* FilterPolicyOf(const Options& options,
 
 // Null where the options have a cache, or tables need none.
 std::unique_ptr<Cache> OwnBlockCacheFor(const Options& options);
+
+// How a database's tables are made and read; null: no filter, no cache.
+TableStore::Config TableStoreConfigOf(const Options& options, const FilterPolicy* filter_policy,
+                                      Cache* block_cache);
 
 }  // namespace dlsm

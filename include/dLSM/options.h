@@ -183,7 +183,8 @@ struct Options {
   // Styles that keep several sorted runs of the same keys: how many percent of the oldest run the
   // newer ones may have.
   int max_size_amplification_percent = 200;
-  // Writers that wait for memory this long without any progress of flushes get Busy.
+  // Writers that wait for memory this long without any progress of flushes get Busy; Flush and
+  // Close wait as long for room.
   uint64_t write_stall_timeout_ms = 30000;
 
   // -------- Followers; see README.
