@@ -179,6 +179,7 @@ Status HeartbeatReply::Decode(const Slice& bytes) {
 std::string GrantRequest::Encode() const {
   std::string to;
   PutSession(&to, session);
+  PutFixed64(&to, number);
   PutFixed64(&to, bytes);
   PutFixed64(&to, bytes_min);
   return to;
@@ -187,6 +188,7 @@ std::string GrantRequest::Encode() const {
 Status GrantRequest::Decode(const Slice& from) {
   return Fields(from)
       .Session(&session)
+      .Fixed64(&number)
       .Fixed64(&bytes)
       .Fixed64(&bytes_min)
       .Finish("request for a grant");
@@ -205,6 +207,7 @@ Status GrantReply::Decode(const Slice& bytes) {
 std::string FreeRequest::Encode() const {
   std::string bytes;
   PutSession(&bytes, session);
+  PutFixed64(&bytes, number);
   PutFixed64(&bytes, unnamed_from);
   PutSpans(&bytes, spans);
   return bytes;
@@ -213,6 +216,7 @@ std::string FreeRequest::Encode() const {
 Status FreeRequest::Decode(const Slice& bytes) {
   return Fields(bytes)
       .Session(&session)
+      .Fixed64(&number)
       .Fixed64(&unnamed_from)
       .Spans(&spans)
       .Finish("request to free");

@@ -79,6 +79,7 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   FreeRequest free;
   free.session = SessionId{5};
   CheckMessage(free);
+  free.number = 6;
   free.unnamed_from = 7;
   free.spans = {Span(0, 64), Span(640, 1)};
   CheckMessage(free);
