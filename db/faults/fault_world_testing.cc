@@ -1,6 +1,7 @@
 #include "db/faults/fault_world_testing.h"
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,6 +34,19 @@ size_t CountEntries(const char* folder) {
     ++count;
   }
   return count;
+}
+
+std::string ThreadNames() {
+  std::string names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/task", error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::ifstream file(entry->path() / "comm");
+    std::string name;
+    std::getline(file, name);
+    names += " " + name;
+  }
+  return names;
 }
 
 }  // namespace
@@ -148,7 +162,7 @@ void ProcessUse::ExpectAgain() const {
     return now.threads <= threads && now.descriptors <= descriptors;
   })) << now.threads
       << " threads, before " << threads << "; " << now.descriptors << " descriptors, before "
-      << descriptors;
+      << descriptors << ";" << ThreadNames();
 }
 
 FaultWorld::FaultWorld(TestNodes* nodes, const Options& options, std::string name)
