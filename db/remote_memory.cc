@@ -206,9 +206,10 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
     lost_grants_.push_back(request);
   }
   DLSM_RETURN_IF_ERROR(status);
-  if (reply.extent.bytes < request.bytes_min) {
-    return Status::Corruption("memory node granted less than was asked for");
+  if (reply.extent.bytes < request.bytes_min || reply.extent.bytes > RoundUp(request.bytes)) {
+    return Status::Corruption("memory node granted something else than was asked for");
   }
+  if (config_.check_extent) DLSM_RETURN_IF_ERROR(config_.check_extent(reply.extent));
   statistics_->Add(Ticker::kGrants);
   *extent = reply.extent;
   return Status::OK();

@@ -36,6 +36,8 @@ class RemoteMemory {
     uint64_t grant_bytes = 0;    // Asked for at a time.
     uint64_t reserve_bytes = 0;  // Kept for when the memory node is full; 0: none.
     std::chrono::nanoseconds timeout{};
+    // Whether an extent that was granted can be one. Empty: all can.
+    std::function<Status(const RemoteSpan&)> check_extent;
     // No publication from this one on names what is freed now; null: there are no followers. It
     // outlives this.
     const std::atomic<uint64_t>* unnamed_from = nullptr;
