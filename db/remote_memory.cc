@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "port/sync_point.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -98,6 +99,7 @@ Status RemoteMemory::SendFrees() {
   if (config_.unnamed_from != nullptr) {
     request.unnamed_from = config_.unnamed_from->load(std::memory_order_acquire);
   }
+  port::SyncPoint("frees: gathered");
   // After they have been gathered: what comes later may be freed too early yet.
   const Status ready = config_.before_frees ? config_.before_frees() : Status::OK();
   if (!ready.ok()) {

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "port/sync_point.h"
+
 namespace dlsm {
 
 Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
@@ -15,12 +17,16 @@ Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
   if (batch_) {
     slot_.batch_last.store(first_ + entries - 1, std::memory_order_release);
     slot_.batch_first.store(first_, std::memory_order_release);
+    port::SyncPoint("batch: begun");
   }
 }
 
 Sequencer::Write::~Write() {
   // Release: who sees the slot cleared sees every entry of this write.
-  if (batch_) slot_.batch_first.store(0, std::memory_order_release);
+  if (batch_) {
+    port::SyncPoint("batch: inserted");
+    slot_.batch_first.store(0, std::memory_order_release);
+  }
   slot_.lower_bound.store(0, std::memory_order_release);
 }
 

@@ -38,6 +38,20 @@ void Tally::Add(const Tally& other) {
   tolerated += other.tolerated;
 }
 
+void SharedTally::Add(const Tally& more) {
+  for (size_t i = 0; i < operations.size(); ++i) operations[i] += more.operations[i];
+  observations += more.observations;
+  tolerated += more.tolerated;
+}
+
+Tally SharedTally::Sum() const {
+  Tally sum;
+  for (size_t i = 0; i < operations.size(); ++i) sum.operations[i] = operations[i];
+  sum.observations = observations;
+  sum.tolerated = tolerated;
+  return sum;
+}
+
 bool IsDueToFaults(const Status& status) {
   return status.IsIOError() || status.IsTimedOut() || status.IsBusy() || status.IsAborted();
 }
