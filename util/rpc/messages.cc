@@ -39,6 +39,11 @@ class Fields {
 
   Fields& Fixed32(uint32_t* value) { return Require(ok_ && GetFixed32(&rest_, value)); }
   Fields& Fixed64(uint64_t* value) { return Require(ok_ && GetFixed64(&rest_, value)); }
+  // Up to ten years: times that far from now still fit into every clock.
+  Fields& Lease(uint64_t* ms) {
+    constexpr uint64_t kMost = uint64_t{10} * 365 * 24 * 3600 * 1000;
+    return Require(ok_ && GetFixed64(&rest_, ms) && *ms <= kMost);
+  }
   Fields& Bool(bool* value) {
     uint8_t byte = 0;
     Require(ok_ && GetFixed8(&rest_, &byte) && byte <= 1);
@@ -144,7 +149,7 @@ Status OpenDatabaseReply::Decode(const Slice& bytes) {
   return Fields(bytes)
       .Session(&session)
       .Bool(&existed)
-      .Fixed64(&lease_ms)
+      .Lease(&lease_ms)
       .Fixed64(&manifest_version)
       .String(&manifest)
       .Span(&header)
@@ -320,7 +325,7 @@ std::string OpenReaderReply::Encode() const {
 Status OpenReaderReply::Decode(const Slice& bytes) {
   return Fields(bytes)
       .Reader(&reader)
-      .Fixed64(&lease_ms)
+      .Lease(&lease_ms)
       .Fixed64(&whole_from)
       .Span(&header)
       .Finish("reply to open a reader");

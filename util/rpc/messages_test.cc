@@ -184,6 +184,16 @@ TEST(MessagesTest, SpansThatOverflowAreCorruption) {
   EXPECT_TRUE(GrantReply().Decode(reply.Encode()).IsCorruption());
 }
 
+// Fails if a lease is believed that no clock can hold: when it ends, numbers would overflow.
+TEST(MessagesTest, LeasesOfCenturiesAreCorruption) {
+  OpenDatabaseReply opened;
+  opened.lease_ms = ~uint64_t{0} / 2;
+  EXPECT_TRUE(OpenDatabaseReply().Decode(opened.Encode()).IsCorruption());
+  OpenReaderReply reader;
+  reader.lease_ms = opened.lease_ms;
+  EXPECT_TRUE(OpenReaderReply().Decode(reader.Encode()).IsCorruption());
+}
+
 TEST(MessagesTest, RandomBytesDoNoHarm) {
   Random random(7);
   for (int i = 0; i < 20000; ++i) {
