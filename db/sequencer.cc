@@ -17,7 +17,6 @@ Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
   if (batch_) {
     slot_.batch_last.store(first_ + entries - 1, std::memory_order_release);
     slot_.batch_first.store(first_, std::memory_order_release);
-    port::SyncPoint("batch: begun");
   }
 }
 

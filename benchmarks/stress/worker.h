@@ -104,6 +104,8 @@ class Worker {
   Status Batch(DB* db);
   Status WriteGroup(DB* db, uint64_t group);
   Status Get(DB* db);
+  // The keys of a group of batches, one Get after the other.
+  Status GetGroup(DB* db);
   Status MultiGet(DB* db);
   Status Scan(DB* db, const Held* held);
   Status TakeSnapshot(DB* db);
