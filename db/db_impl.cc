@@ -5,6 +5,7 @@
 
 #include "dLSM/write_batch.h"
 #include "db/properties.h"
+#include "port/sync_point.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"
@@ -97,6 +98,7 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) {
     WriteBatchReader reader(*updates);
     while (reader.Next(&type, &key, &value)) {
       memtable.Add(sequence++, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
+      port::SyncPoint("batch: entry inserted");
     }
     full = only_->tree().IsFull(memtable);
   }
@@ -144,6 +146,7 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count, uint64_t 
       Memtable& memtable = tree.MemtableOf(write.epoch());
       memtable.Add(sequence++, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
       parts[shard].full = tree.IsFull(memtable);
+      port::SyncPoint("batch: entry inserted");
     }
   }
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ class FakeMemoryNode final : public RpcClient {
     fault_ = std::move(fault);
   }
 
+  // Whether calls are carried out, but their answers get lost.
+  void LoseAnswers(bool lose) {
+    port::MutexLock lock(mutex_);
+    lose_answers_ = lose;
+  }
+
   Status Call(Method method, const Slice& request, std::string* reply, Deadline) override {
     Fault fault;
     {
@@ -36,9 +43,8 @@ class FakeMemoryNode final : public RpcClient {
       if (!status.ok()) return status;
     }
     port::MutexLock lock(mutex_);
-    if (method == Method::kGrant) return GrantLocked(request, reply);
-    if (method == Method::kFree) return FreeLocked(request);
-    return Status::NotSupported("not a call of a memory account");
+    const Status status = AnswerLocked(method, request, reply);
+    return lose_answers_ ? Status::IOError("the answer is lost") : status;
   }
 
   uint64_t used_bytes() const {
@@ -64,17 +70,28 @@ class FakeMemoryNode final : public RpcClient {
   }
 
  private:
+  Status AnswerLocked(Method method, const Slice& request, std::string* reply)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (method == Method::kGrant) return GrantLocked(request, reply);
+    if (method == Method::kFree) return FreeLocked(request);
+    return Status::NotSupported("not a call of a memory account");
+  }
+
   Status GrantLocked(const Slice& bytes, std::string* reply) EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     GrantRequest request;
     const Status decoded = request.Decode(bytes);
     if (!decoded.ok()) return decoded;
+    if (const auto again = by_number_.find(request.number); again != by_number_.end()) {
+      *reply = again->second;
+      return Status::OK();
+    }
     GrantReply granted;
     const uint64_t most = std::min(request.bytes, allocator_.largest_free_bytes());
     const uint64_t size = std::max(most, request.bytes_min);
     if (!allocator_.Allocate(size, &granted.extent.offset)) return Status::Busy("the fake is full");
     granted.extent.bytes = RoundUpToExtent(size);
     ++grants_;
-    *reply = granted.Encode();
+    *reply = by_number_[request.number] = granted.Encode();
     return Status::OK();
   }
 
@@ -82,6 +99,8 @@ class FakeMemoryNode final : public RpcClient {
     FreeRequest request;
     const Status decoded = request.Decode(bytes);
     if (!decoded.ok()) return decoded;
+    if (request.number <= last_free_) return Status::OK();
+    last_free_ = request.number;
     ++frees_;
     for (const RemoteSpan& span : request.spans) {
       const Status freed = allocator_.Free(span.offset, span.bytes);
@@ -93,6 +112,9 @@ class FakeMemoryNode final : public RpcClient {
   mutable port::Mutex mutex_;
   Fault fault_ GUARDED_BY(mutex_);
   ExtentAllocator allocator_ GUARDED_BY(mutex_);
+  bool lose_answers_ GUARDED_BY(mutex_) = false;
+  std::map<uint64_t, std::string> by_number_ GUARDED_BY(mutex_);  // Answers to requests to grant.
+  uint64_t last_free_ GUARDED_BY(mutex_) = 0;
   uint64_t grants_ GUARDED_BY(mutex_) = 0;
   uint64_t frees_ GUARDED_BY(mutex_) = 0;
 };

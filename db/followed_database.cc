@@ -60,12 +60,15 @@ Status FollowedDatabase::Open(const FollowerContext& context, Deadline deadline,
                               FollowedPublicationRef* publication) {
   constexpr auto kLookAgain = std::chrono::milliseconds(50);
   std::shared_ptr<FollowedDatabase> database(new FollowedDatabase(context));
-  DLSM_RETURN_IF_ERROR(database->OpenHome());
-  while (true) {
-    const Status opened = database->TryOpen(publication);
-    if (!opened.IsBusy() || deadline.Passed()) return opened;
+  Status opened = database->OpenHome();
+  if (opened.ok()) opened = database->TryOpen(publication);
+  while (opened.IsBusy() && !deadline.Passed()) {
     std::this_thread::sleep_for(kLookAgain);
+    opened = database->TryOpen(publication);
   }
+  // Else memory would be kept until the leases end, for a reader that never was.
+  if (!opened.ok()) database->Close();
+  return opened;
 }
 
 Status FollowedDatabase::OpenHome() {

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "util/fabric/fault_injector.h"
+#include "util/fabric/peer_spans.h"
 #include "util/log.h"
+#include "util/rpc/database_header.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -61,7 +63,13 @@ Status FollowedNode::OpenReader(std::vector<std::string> databases) {
   std::string reply_bytes;
   DLSM_RETURN_IF_ERROR(link_->rpc().Call(Method::kOpenReader, request.Encode(), &reply_bytes,
                                          Deadline::In(timeout_)));
-  DLSM_RETURN_IF_ERROR(opened_.Decode(reply_bytes));
+  OpenReaderReply opened;
+  DLSM_RETURN_IF_ERROR(opened.Decode(reply_bytes));
+  if (opened.header.bytes != kDatabaseHeaderBytes) {
+    return Status::Corruption("malformed reply to open a reader", "its header has another size");
+  }
+  DLSM_RETURN_IF_ERROR(CheckSpanOf(link_->peer(), opened.header));
+  opened_ = opened;
   databases_ = std::move(request.databases);
   lease_->Renewed(sent, lease_time());
   return Status::OK();

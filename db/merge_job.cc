@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "db/merge_outputs.h"
 #include "db/split_keys.h"
 #include "db/table_runs.h"
 #include "table/internal_key.h"
@@ -235,6 +236,8 @@ class MergeRunner {
         node.rpc->Call(Method::kMerge, request.Encode(), &reply_bytes, node.load->MergeDeadline()));
     MergeReply reply;
     DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+    DLSM_RETURN_IF_ERROR(CheckMergeOutputs(store_.comparator(), part.options, part.runs,
+                                           node.as_peer.node, reply.outputs));
     node.load->NoteReport(reply.load, node.load->sent_bytes());
     outcome->statistics = reply.statistics;
     return OpenOutputs(std::move(reply.outputs), &outcome->tables);

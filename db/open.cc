@@ -190,6 +190,9 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   Status opened;
   if (is_new) opened = MemoryNodeSession::Destroy(options, name, &link->rpc());
   if (opened.ok()) opened = MemoryNodeSession::Open(options, name, &link->rpc(), &session);
+  // From the one who has it open: until then the session is a claim, which is told nothing. Nobody
+  // else can be faster, for the home comes first.
+  if (opened.ok() && options.take_over) opened = session->TakeOwnership(&link->queue_pairs());
   if (!opened.ok()) {
     return Status::FromCode(
         opened.code(),

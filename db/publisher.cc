@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "db/manifest.h"
+#include "port/sync_point.h"
 #include "table/remote_sink.h"
 #include "util/checksum.h"
 #include "util/log.h"
@@ -118,6 +119,7 @@ Status Publisher::PublishLocked(bool flush) {
     return written;
   }
   incomplete_ = std::move(next);
+  port::SyncPoint("publication: written");
   return CompleteLocked();
 }
 
@@ -139,6 +141,7 @@ Status Publisher::WriteSlot(const PublicationSlot& slot) {
 
 Status Publisher::CompleteLocked() {
   DLSM_RETURN_IF_ERROR(WriteSlot(incomplete_->slot));
+  port::SyncPoint("publication: named");
   // First the number, then the references: what is freed from here on no later publication names.
   parts_.unnamed_from->store(incomplete_->slot.number, std::memory_order_release);
   const Held before = std::exchange(newest_, std::move(*incomplete_));

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "port/sync_point.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -65,7 +66,7 @@ bool RemoteMemory::AllocateFromReserve(uint64_t bytes, RemoteSpan* span) {
 
 uint64_t RemoteMemory::idle_bytes() const {
   port::MutexLock lock(mutex_);
-  return TotalBytes(granted_) + TotalBytes(reserve_) + TotalBytes(to_free_);
+  return TotalBytes(granted_) + TotalBytes(reserve_) + queued_free_bytes();
 }
 
 void RemoteMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
@@ -86,6 +87,7 @@ void RemoteMemory::Free(const RemoteSpan& span) {
 
 Status RemoteMemory::SendFrees() {
   port::MutexLock sending(sending_);
+  if (unanswered_.has_value()) DLSM_RETURN_IF_ERROR(Send(FreeRequest(*unanswered_)));
   FreeRequest request;
   request.session = config_.session;
   {
@@ -97,21 +99,31 @@ Status RemoteMemory::SendFrees() {
   if (config_.unnamed_from != nullptr) {
     request.unnamed_from = config_.unnamed_from->load(std::memory_order_acquire);
   }
-  const uint64_t bytes = TotalBytes(request.spans);
+  port::SyncPoint("frees: gathered");
   // After they have been gathered: what comes later may be freed too early yet.
   const Status ready = config_.before_frees ? config_.before_frees() : Status::OK();
-  Status status = ready;
-  if (ready.ok()) {
-    std::string reply;
-    status = rpc_->Call(Method::kFree, request.Encode(), &reply, Deadline::In(config_.timeout));
-  }
-  if (ready.ok() && status.IsInvalidArgument()) {
-    // The memory node does not know the spans as ours: they are lost, not to be tried again.
-    Log().error("memory node refused to take back {} bytes: {}", bytes, status.ToString());
-  } else if (!status.ok()) {
+  if (!ready.ok()) {
     port::MutexLock lock(mutex_);
     to_free_.insert(to_free_.end(), request.spans.begin(), request.spans.end());
+    return ready;
+  }
+  request.number = ++batches_;
+  return Send(std::move(request));
+}
+
+Status RemoteMemory::Send(FreeRequest request) {
+  const uint64_t bytes = TotalBytes(request.spans);
+  std::string reply;
+  const Status status =
+      rpc_->Call(Method::kFree, request.Encode(), &reply, Deadline::In(config_.timeout));
+  if (!status.ok() && !status.IsInvalidArgument()) {
+    unanswered_ = std::move(request);
     return status;
+  }
+  unanswered_.reset();
+  if (!status.ok()) {
+    // The memory node does not know the spans as ours: they are lost, not to be tried again.
+    Log().error("memory node refused to take back {} bytes: {}", bytes, status.ToString());
   }
   queued_free_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   statistics_->Add(Ticker::kFreedBytes, bytes);
@@ -156,18 +168,50 @@ void RemoteMemory::ReleaseAll() {
 }
 
 Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {
+  DLSM_RETURN_IF_ERROR(FindLostGrants());
   GrantRequest request;
   request.session = config_.session;
   request.bytes = bytes;
   request.bytes_min = bytes_min;
-  std::string reply_bytes;
-  DLSM_RETURN_IF_ERROR(
-      rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout)));
-  GrantReply reply;
-  DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
-  if (reply.extent.bytes < bytes_min) {
-    return Status::Corruption("memory node granted less than was asked for");
+  {
+    port::MutexLock lock(mutex_);
+    request.number = ++grants_;
   }
+  return Call(request, extent);
+}
+
+Status RemoteMemory::FindLostGrants() {
+  while (true) {
+    GrantRequest request;
+    {
+      port::MutexLock lock(mutex_);
+      if (lost_grants_.empty()) return Status::OK();
+      request = lost_grants_.back();
+      lost_grants_.pop_back();
+    }
+    RemoteSpan extent;
+    const Status status = Call(request, &extent);
+    if (Unanswered(status)) return status;
+    if (!status.ok()) continue;  // There is no room for it, so it never was granted.
+    Free(extent);
+  }
+}
+
+Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
+  std::string reply_bytes;
+  GrantReply reply;
+  Status status =
+      rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout));
+  if (status.ok()) status = reply.Decode(reply_bytes);
+  if (Unanswered(status)) {
+    port::MutexLock lock(mutex_);
+    lost_grants_.push_back(request);
+  }
+  DLSM_RETURN_IF_ERROR(status);
+  if (reply.extent.bytes < request.bytes_min || reply.extent.bytes > RoundUp(request.bytes)) {
+    return Status::Corruption("memory node granted something else than was asked for");
+  }
+  if (config_.check_extent) DLSM_RETURN_IF_ERROR(config_.check_extent(reply.extent));
   statistics_->Add(Ticker::kGrants);
   *extent = reply.extent;
   return Status::OK();

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "dLSM/statistics.h"
@@ -35,6 +36,8 @@ class RemoteMemory {
     uint64_t grant_bytes = 0;    // Asked for at a time.
     uint64_t reserve_bytes = 0;  // Kept for when the memory node is full; 0: none.
     std::chrono::nanoseconds timeout{};
+    // Whether an extent that was granted can be one. Empty: all can.
+    std::function<Status(const RemoteSpan&)> check_extent;
     // No publication from this one on names what is freed now; null: there are no followers. It
     // outlives this.
     const std::atomic<uint64_t>* unnamed_from = nullptr;
@@ -56,7 +59,7 @@ class RemoteMemory {
   // Queues a span to be given back by the next SendFrees().
   void Free(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
   // Gives back what is queued. On an error it stays queued.
-  Status SendFrees() LOCKS_EXCLUDED(mutex_);
+  Status SendFrees() LOCKS_EXCLUDED(mutex_, sending_);
   uint64_t queued_free_bytes() const { return queued_free_bytes_.load(std::memory_order_relaxed); }
 
   // Held here, and used by no table: parts of grants, the reserve, and what is about to go back.
@@ -72,7 +75,16 @@ class RemoteMemory {
   void ReleaseAll() LOCKS_EXCLUDED(mutex_);
 
  private:
-  Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent);
+  Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
+  Status Send(FreeRequest request) EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
+  Status Call(const GrantRequest& request, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
+  // Asks again for what may have been granted without anybody knowing. An error: the memory node
+  // still does not answer.
+  Status FindLostGrants() LOCKS_EXCLUDED(mutex_);
+  // Whether what was asked for may have been done.
+  static bool Unanswered(const Status& status) {
+    return status.IsIOError() || status.IsTimedOut() || status.IsCorruption();
+  }
   void ReleasePoolLocked(std::vector<RemoteSpan>* pool) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, RemoteSpan* span);
   static void PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span);
@@ -84,6 +96,9 @@ class RemoteMemory {
   std::atomic<uint64_t> queued_free_bytes_{0};
 
   port::Mutex sending_;  // One batch at a time. Taken before mutex_.
+  uint64_t batches_ GUARDED_BY(sending_) = 0;
+  // The last batch, if nobody knows what became of it; it goes out again as it is, before others.
+  std::optional<FreeRequest> unanswered_ GUARDED_BY(sending_);
 
   // Never held across a call. The lists hold a handful of spans.
   mutable port::Mutex mutex_;
@@ -91,6 +106,9 @@ class RemoteMemory {
   std::vector<RemoteSpan> reserve_ GUARDED_BY(mutex_);
   std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);
   Status full_reason_ GUARDED_BY(mutex_);
+  uint64_t grants_ GUARDED_BY(mutex_) = 0;
+  // Requests without an answer. What they were granted is ours, wherever it is.
+  std::vector<GrantRequest> lost_grants_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

@@ -139,6 +139,44 @@ TEST_F(RemoteMemoryTest, KeepsFreesThatWereNotTaken) {
   EXPECT_EQ(node_.used_bytes(), 0u);
 }
 
+// Fails if what the memory node has taken back without anybody knowing is given back once more: it
+// may be in use again by then.
+TEST_F(RemoteMemoryTest, GivesNothingBackTwice) {
+  RemoteMemory memory(Config(4096, 0), &node_, &statistics_);
+  RemoteSpan first;
+  RemoteSpan second;
+  ASSERT_OK(memory.Allocate(4096, false, &first));
+  ASSERT_OK(memory.Allocate(4096, false, &second));
+  memory.Free(first);
+  node_.LoseAnswers(true);
+  EXPECT_TRUE(memory.SendFrees().IsIOError());
+  node_.LoseAnswers(false);
+  uint64_t offset;
+  ASSERT_TRUE(node_.Take(4096, &offset));
+  ASSERT_EQ(offset, first.offset) << "it is somebody else's";
+  memory.Free(second);
+  EXPECT_OK(memory.SendFrees());
+  EXPECT_EQ(node_.used_bytes(), 4096u);
+  EXPECT_EQ(memory.queued_free_bytes(), 0u);
+  EXPECT_EQ(node_.frees(), 2u);
+}
+
+// Fails if what was granted without anybody knowing stays granted until the database is closed.
+TEST_F(RemoteMemoryTest, FindsLostGrantsAgain) {
+  RemoteMemory memory(Config(4096, 0), &node_, &statistics_);
+  node_.LoseAnswers(true);
+  RemoteSpan span;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(memory.Allocate(4096, false, &span).IsIOError());
+  }
+  EXPECT_EQ(node_.used_bytes(), 4096u) << "each try took some";
+  node_.LoseAnswers(false);
+  ASSERT_OK(memory.Allocate(4096, false, &span));
+  memory.Free(span);
+  EXPECT_OK(memory.SendFrees());
+  EXPECT_EQ(node_.used_bytes(), 0u);
+}
+
 // Fails if spans that the memory node does not know as ours are sent for ever.
 TEST_F(RemoteMemoryTest, ForgetsFreesThatWereRefused) {
   RemoteMemory memory(Config(64 << 10, 0), &node_, &statistics_);

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "port/sync_point.h"
+
 namespace dlsm {
 
 Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
@@ -20,7 +22,10 @@ Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
 
 Sequencer::Write::~Write() {
   // Release: who sees the slot cleared sees every entry of this write.
-  if (batch_) slot_.batch_first.store(0, std::memory_order_release);
+  if (batch_) {
+    port::SyncPoint("batch: inserted");
+    slot_.batch_first.store(0, std::memory_order_release);
+  }
   slot_.lower_bound.store(0, std::memory_order_release);
 }
 

@@ -9,6 +9,7 @@
 #include "db/merge_policies.h"
 #include "db/table_defaults.h"
 #include "util/cluster_config.h"
+#include "util/fabric/peer_spans.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -92,6 +93,9 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
   capacity /= node.shards;
   RemoteMemory::Config config;
   config.session = node.session->id();
+  config.check_extent = [link = node.link](const RemoteSpan& extent) {
+    return CheckSpanOf(link->peer(), extent);
+  };
   config.unnamed_from = context_.unnamed_from;
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "port/sync_point.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -63,6 +64,7 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
         auto view = std::make_shared<ReadView>();
         view->active = active_;
         view->version = version_;
+        port::SyncPoint("view: made");
         return view;
       }()) {
   assert(epochs->sequencer().Now().next > manifest.last_sequence);
@@ -93,6 +95,7 @@ void Tree::SwitchLocked() {
   const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
   immutables_.push_back(Immutable{full, false, false, {}});
   PublishLocked();
+  port::SyncPoint("switch: shown");
   full->set_cut(epochs_->Switch(&by_epoch_, active_.get()));
 }
 
@@ -209,6 +212,7 @@ Status Tree::InstallFlushed() {
   if (!edit.levels[0].added.empty()) version = version->With(edit);
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
+  port::SyncPoint("flush: stored");
   port::MutexLock lock(mutex_);
   version_ = std::move(version);
   immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(count));
@@ -224,6 +228,7 @@ Status Tree::InstallMerge(const VersionEdit& edit) {
   std::shared_ptr<const Version> version = before->With(WithPresentReaders(edit, &removed));
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
+  port::SyncPoint("merge: stored");
   for (const TableRef& table : removed) table->MarkObsolete();
   port::MutexLock lock(mutex_);
   version_ = std::move(version);

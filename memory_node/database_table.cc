@@ -411,6 +411,11 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   const port::MutexLock lock(mutex_);
   SessionMap::iterator session;
   DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  std::map<uint64_t, RemoteSpan>& grants = session->second.grants;
+  if (const auto again = grants.find(request.number); again != grants.end()) {
+    reply->extent = again->second;
+    return Status::OK();
+  }
   Database* const database = session->second.database.get();
   const uint64_t least = std::max<uint64_t>(request.bytes_min, 1);
   const uint64_t quota_left = QuotaLeftLocked(*database, /*for_merges=*/false);
@@ -428,6 +433,8 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   }
   database->held.Add({offset, offset + bytes});
   reply->extent = SpanOf(offset, bytes);
+  if (request.number != 0) grants[request.number] = reply->extent;
+  if (grants.size() > GrantRequest::kGrantsRemembered) grants.erase(grants.begin());
   return Status::OK();
 }
 
@@ -435,6 +442,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
   const port::MutexLock lock(mutex_);
   SessionMap::iterator session;
   DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  if (request.number != 0 && request.number <= session->second.last_free) return Status::OK();
   Database& database = *session->second.database;
   ByteRanges freed;
   for (const RemoteSpan& span : request.spans) {
@@ -447,6 +455,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
     }
     freed.Add(range);
   }
+  session->second.last_free = std::max(session->second.last_free, request.number);
   database.held.Remove(freed);
   readers_.UnnamedFrom(database.published, request.unnamed_from);
   ReleaseLocked(&database, std::move(freed));

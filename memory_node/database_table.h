@@ -172,7 +172,9 @@ class DatabaseTable {
     uint64_t connection = 0;
     bool connected = true;
     Clock::time_point ends_at;
-    uint64_t word_before = 0;  // Until the client has put `word` in its place.
+    std::map<uint64_t, RemoteSpan> grants;  // The last ones, by the numbers of their requests.
+    uint64_t last_free = 0;                 // The number of the last request that was dealt with.
+    uint64_t word_before = 0;               // Until the client has put `word` in its place.
     uint64_t word = 0;
   };
 

@@ -243,6 +243,54 @@ TEST_F(DatabaseTableTest, DatabasesWithoutManifestVanish) {
   EXPECT_TRUE(table_.List().databases.empty());
 }
 
+// Fails if a request that comes twice is carried out twice: the second one may free what was
+// granted in between, or take more for good.
+TEST_F(DatabaseTableTest, RequestsThatComeTwiceAreCarriedOutOnce) {
+  const SessionId session = OpenOk("db");
+  GrantRequest grant;
+  grant.session = session;
+  grant.number = 1;
+  grant.bytes = kUnit;
+  GrantReply first;
+  GrantReply again;
+  ASSERT_OK(table_.Grant(Peer(1), grant, &first));
+  ASSERT_OK(table_.Grant(Peer(1), grant, &again));
+  EXPECT_EQ(first.extent, again.extent);
+  EXPECT_EQ(used(), kUnit);
+  FreeRequest free;
+  free.session = session;
+  free.number = 1;
+  free.spans = {first.extent};
+  ASSERT_OK(table_.Free(Peer(1), free));
+  grant.number = 2;
+  ASSERT_OK(table_.Grant(Peer(1), grant, &again));
+  ASSERT_EQ(again.extent, first.extent) << "it is in use again";
+  ASSERT_OK(table_.Free(Peer(1), free));
+  EXPECT_EQ(used(), kUnit);
+  free.number = 2;
+  ASSERT_OK(table_.Free(Peer(1), free));
+  EXPECT_EQ(used(), 0u);
+}
+
+// Fails if a session that asks for grants without end makes the memory node remember without end.
+TEST_F(DatabaseTableTest, OnlyTheLastGrantsAreRemembered) {
+  const SessionId session = OpenOk("db");
+  GrantRequest grant;
+  grant.session = session;
+  grant.bytes = 64;
+  GrantReply reply;
+  for (grant.number = 1; grant.number <= GrantRequest::kGrantsRemembered + 1; ++grant.number) {
+    ASSERT_OK(table_.Grant(Peer(1), grant, &reply));
+  }
+  const uint64_t before = used();
+  grant.number = 1;
+  ASSERT_OK(table_.Grant(Peer(1), grant, &reply));
+  EXPECT_EQ(used(), before + 64) << "the first one is forgotten";
+  grant.number = GrantRequest::kGrantsRemembered + 1;
+  ASSERT_OK(table_.Grant(Peer(1), grant, &reply));
+  EXPECT_EQ(used(), before + 64);
+}
+
 // Fails if a wrong free frees anything, or another database's memory can be touched.
 TEST_F(DatabaseTableTest, WrongFreesFreeNothing) {
   const SessionId a = OpenOk("a");

@@ -8,6 +8,7 @@
 #include "port/mutex.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
+#include "util/rpc/faulty_rpc.h"
 #include "util/rpc/loopback_rpc.h"
 #include "util/rpc/node_connection.h"
 #include "util/status_macros.h"
@@ -94,6 +95,7 @@ class EmbeddedConnection final : public NodeConnection {
 Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node_options,
                            const FabricOptions& fabric_options,
                            std::unique_ptr<NodeConnection>* connection) {
+  DLSM_RETURN_IF_ERROR(InjectConnectFault(fabric_options.faults));
   MemoryNode* node = nullptr;
   RpcPeer client;
   DLSM_RETURN_IF_ERROR(EmbeddedNode::Instance().Join(node_options, &node, &client.connection));
@@ -107,8 +109,9 @@ Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node_options,
   // Nothing is waited for: the other end is this process.
   std::unique_ptr<FabricConnection> fabric;
   DLSM_RETURN_IF_ERROR(ConnectFabric(local, peer, Deadline::In(std::chrono::seconds(1)), &fabric));
-  *connection = std::make_unique<EmbeddedConnection>(NewLoopbackRpcClient(node, client),
-                                                     std::move(peer), std::move(fabric));
+  *connection = std::make_unique<EmbeddedConnection>(
+      InjectCallFaults(fabric_options.faults, NewLoopbackRpcClient(node, client)), std::move(peer),
+      std::move(fabric));
   return Status::OK();
 }
 

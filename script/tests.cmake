@@ -2,6 +2,7 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
+# Further arguments are properties of each test.
 function(dlsm_tests name folder)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*_test.cc)
   file(GLOB helpers CONFIGURE_DEPENDS ${folder}/*_testing.cc)
@@ -9,7 +10,7 @@ function(dlsm_tests name folder)
     add_executable(${name} ${sources} ${helpers})
     target_link_libraries(${name} PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                         PROPERTIES TIMEOUT 600)
+                         PROPERTIES TIMEOUT 600 ${ARGN})
   endif()
 endfunction()
 
@@ -20,6 +21,8 @@ dlsm_tests(rpc_test util/rpc)
 dlsm_tests(table_test table)
 dlsm_tests(memory_node_test memory_node)
 dlsm_tests(db_test db)
+# Every operation with every fault; by itself, so that its time is seen.
+dlsm_tests(fault_test db/faults LABELS faults)
 
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 if(TARGET dlsm_tool)

@@ -35,6 +35,7 @@ Status CheckSizes(const TableMeta& meta) {
       meta.filter_bytes != image - meta.data_bytes - meta.index_bytes) {
     return Malformed("data, index and filter do not add up to the image");
   }
+  if (meta.entries > 0 && meta.data_bytes == 0) return Malformed("entries without data");
   if (meta.deletions > meta.entries) return Malformed("more deletions than entries");
   if (meta.sequence_min > meta.sequence_max || meta.sequence_max > kSequenceNumberMax) {
     return Malformed("sequence numbers out of range");

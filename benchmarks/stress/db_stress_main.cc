@@ -38,10 +38,15 @@ DEFINE_uint64(keys, 4000, "number of keys");
 DEFINE_uint64(value_size_max, 2000, "bytes of the largest values");
 DEFINE_string(fabric, "", "embedded, shm or tcp; empty: drawn for each database");
 DEFINE_int32(nodes, 3, "memory nodes at most, where they are not embedded");
-DEFINE_double(faults, 0.002, "share of transfers that fail, in every other round; 0: none");
+DEFINE_double(faults, 0.002,
+              "share of transfers and calls that fail, in every other round; 0: none");
 DEFINE_int32(crash_seconds, 0,
              "kill the process that uses the database after so long, on average, and go on with "
              "another; 0: never");
+DEFINE_uint64(large_value, uint64_t{1} << 20, "bytes of a large value; one of 3001 is; 0: none");
+DEFINE_uint64(huge_value, uint64_t{64} << 20, "bytes of the one value that is larger than all others; 0: none");
+DEFINE_bool(delays, true,
+            "hold threads up for a moment where their order matters, in every other database");
 DEFINE_bool(verbose, false, "print the options of every opening");
 DEFINE_int32(state_descriptor, -1, "for the process that is to be killed: of the expected state");
 DEFINE_string(memory_nodes, "", "for the process that is to be killed");
@@ -138,6 +143,7 @@ struct Totals {
     sum.tally.Add(result.tally);
     sum.rounds += result.rounds;
     sum.reopenings += result.reopenings;
+    sum.take_overs += result.take_overs;
     sum.faults += result.faults;
     sum.torn_by_crash += result.torn_by_crash;
     sum.publications_followed += result.publications_followed;
@@ -149,9 +155,10 @@ struct Totals {
     uint64_t operations = 0;
     for (const uint64_t count : sum.tally.operations) operations += count;
     std::printf(
-        "%llu databases, %llu rounds, %llu reopenings, %llu crashes\n",
+        "%llu databases, %llu rounds, %llu reopenings, %llu take-overs, %llu crashes\n",
         static_cast<unsigned long long>(databases), static_cast<unsigned long long>(sum.rounds),
-        static_cast<unsigned long long>(sum.reopenings), static_cast<unsigned long long>(crashes));
+        static_cast<unsigned long long>(sum.reopenings),
+        static_cast<unsigned long long>(sum.take_overs), static_cast<unsigned long long>(crashes));
     std::printf(
         "%llu operations, %llu observations checked, %llu faults, %llu errors due to them\n",
         static_cast<unsigned long long>(operations),
@@ -166,6 +173,19 @@ struct Totals {
   }
 };
 
+// The expected state, and behind it what killed processes have done.
+size_t SharedBytes() { return ExpectedState::BytesFor(FLAGS_keys) + sizeof(SharedTally) + 64; }
+SharedTally* TallyIn(const SharedMemory& memory) {
+  const size_t offset = (ExpectedState::BytesFor(FLAGS_keys) + 63) / 64 * 64;
+  return reinterpret_cast<SharedTally*>(static_cast<char*>(memory.data()) + offset);
+}
+
+KeySpace KeysOf(uint64_t seed) {
+  KeySpace space(seed, FLAGS_keys, FLAGS_value_size_max);
+  space.AddLargeValues(FLAGS_large_value, FLAGS_huge_value);
+  return space;
+}
+
 RunConfig ConfigOf(uint64_t seed) {
   RunConfig config;
   config.seed = seed;
@@ -173,6 +193,7 @@ RunConfig ConfigOf(uint64_t seed) {
   config.operations_per_round = FLAGS_operations;
   config.rounds = static_cast<uint64_t>(FLAGS_rounds);
   config.fault_rate = FLAGS_faults;
+  config.delays = FLAGS_delays && seed % 2 == 1;
   config.verbose = FLAGS_verbose;
   return config;
 }
@@ -223,7 +244,7 @@ Status UseOneDatabase(uint64_t seed, SharedMemory* memory, RunResult* result) {
   const Setting setting = Setting::Draw(seed);
   Nodes nodes;
   DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes));
-  const KeySpace space(seed, FLAGS_keys, FLAGS_value_size_max);
+  const KeySpace space = KeysOf(seed);
   memory->Clear();
   ExpectedState state(memory->data(), FLAGS_keys);
   RunConfig config = ConfigOf(seed);
@@ -242,19 +263,19 @@ Status UseOneDatabase(uint64_t seed, SharedMemory* memory, RunResult* result) {
 // The process that is to be killed.
 int RunChild() {
   std::unique_ptr<SharedMemory> memory;
-  Status status =
-      SharedMemory::Open(FLAGS_state_descriptor, ExpectedState::BytesFor(FLAGS_keys), &memory);
+  Status status = SharedMemory::Open(FLAGS_state_descriptor, SharedBytes(), &memory);
   if (!status.ok()) {
     std::fprintf(stderr, "db_stress: %s\n", status.ToString().c_str());
     return kExitFailed;
   }
-  const KeySpace space(FLAGS_seed, FLAGS_keys, FLAGS_value_size_max);
+  const KeySpace space = KeysOf(FLAGS_seed);
   ExpectedState state(memory->data(), FLAGS_keys);
   RunConfig config = ConfigOf(FLAGS_seed);
   config.memory_nodes = FLAGS_memory_nodes;
   config.fabric = FLAGS_fabric;
   config.until = Clock::now() + std::chrono::hours(1);
   config.after_crash = FLAGS_after_crash;
+  config.tally = TallyIn(*memory);
   RunResult result;
   StressRun run(config, &space, &state);
   status = run.Run(&result);
@@ -274,6 +295,9 @@ Status RunAndKill(const std::string& program, const Nodes& nodes, const Setting&
       fmt::format("--threads={}", FLAGS_threads),
       fmt::format("--operations={}", FLAGS_operations),
       fmt::format("--faults={}", FLAGS_faults),
+      fmt::format("--large_value={}", FLAGS_large_value),
+      fmt::format("--huge_value={}", FLAGS_huge_value),
+      fmt::format("--delays={}", FLAGS_delays),
       fmt::format("--verbose={}", FLAGS_verbose),
       fmt::format("--fabric={}", setting.fabric),
       fmt::format("--memory_nodes={}", nodes.addresses()),
@@ -327,7 +351,9 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, SharedMemory*
     state.ForgetUndurable();
     after_crash = true;
   }
-  const KeySpace space(seed, FLAGS_keys, FLAGS_value_size_max);
+  totals->sum.tally.Add(TallyIn(*memory)->Sum());
+  totals->sum.rounds += TallyIn(*memory)->rounds;
+  const KeySpace space = KeysOf(seed);
   RunConfig config = ConfigOf(seed);
   config.memory_nodes = nodes.addresses();
   config.fabric = setting.fabric;
@@ -351,7 +377,7 @@ int Main(const std::string& program) {
   }
   if (FLAGS_state_descriptor >= 0) return RunChild();
   std::unique_ptr<SharedMemory> memory;
-  const Status mapped = SharedMemory::Open(-1, ExpectedState::BytesFor(FLAGS_keys), &memory);
+  const Status mapped = SharedMemory::Open(-1, SharedBytes(), &memory);
   if (!mapped.ok()) {
     std::fprintf(stderr, "db_stress: %s\n", mapped.ToString().c_str());
     return kExitFailed;

@@ -12,6 +12,9 @@ namespace {
 constexpr uint64_t kKeyDigits = 8;
 constexpr uint64_t kSuffixBytesMax = 24;
 constexpr uint64_t kDeletionOneIn = 6;
+constexpr uint64_t kLargeOneIn = 3001;
+constexpr uint64_t kHugeKey = 1;
+constexpr uint32_t kHugeVersion = 2;
 
 }  // namespace
 
@@ -45,8 +48,10 @@ std::string KeySpace::ValueBytes(uint64_t key, uint32_t version) const {
   const uint64_t drawn = Draw(key, version) >> 8;
   std::string bytes = fmt::format("{:x}:{:x}:", key, version);
   // Mostly small; one of sixteen up to the limit.
+  if (drawn % kLargeOneIn == 1) bytes.append(drawn % large_bytes_max_, 'L');
   const uint64_t limit = drawn % 16 == 0 ? value_bytes_max_ : value_bytes_max_ / 16;
   bytes.append((drawn >> 4) % (limit + 1), static_cast<char>('!' + (drawn >> 40) % 90));
+  if (key == kHugeKey && version == kHugeVersion && huge_bytes_ > 0) bytes.resize(huge_bytes_, 'H');
   return bytes;
 }
 

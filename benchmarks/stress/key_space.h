@@ -22,6 +22,12 @@ class KeySpace {
   // `count`: a multiple of kGroupKeys. Values have up to `value_bytes_max` bytes and a head.
   KeySpace(uint64_t seed, uint64_t count, uint64_t value_bytes_max)
       : seed_(seed), count_(count), value_bytes_max_(value_bytes_max) {}
+  // Besides, one of some thousand versions has up to `large` bytes more, and one version of one key
+  // has `huge`. 0: none.
+  void AddLargeValues(uint64_t large, uint64_t huge) {
+    large_bytes_max_ = large + 1;
+    huge_bytes_ = huge;
+  }
 
   uint64_t count() const { return count_; }
   uint64_t groups() const { return count_ / kGroupKeys; }
@@ -47,6 +53,8 @@ class KeySpace {
   const uint64_t seed_;
   const uint64_t count_;
   const uint64_t value_bytes_max_;
+  uint64_t large_bytes_max_ = 1;
+  uint64_t huge_bytes_ = 0;
 };
 
 }  // namespace dlsm::stress

@@ -32,12 +32,49 @@ const char* NameOf(CompactionStyle style) {
   return "?";
 }
 
+// A user's comparator, of which indexes and memory nodes know nothing: by the number at the front,
+// of any length, and by the bytes behind it. The order of KeySpace's keys is the same.
+class NumberFirst final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    const size_t a_digits = Digits(a);
+    const size_t b_digits = Digits(b);
+    const int numbers = Number(a, a_digits).compare(Number(b, b_digits));
+    return numbers != 0 ? numbers : a.compare(b);
+  }
+  const char* Name() const override { return "stress.NumberFirst"; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+
+ private:
+  static constexpr size_t kDigitsMax = 8;
+  static size_t Digits(const Slice& key) {
+    size_t digits = 0;
+    while (digits < std::min(key.size(), kDigitsMax) && IsDigit(key[digits])) ++digits;
+    return digits;
+  }
+  static bool IsDigit(char byte) {
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f');
+  }
+  // Numbers of fewer digits are smaller ones.
+  static std::string Number(const Slice& key, size_t digits) {
+    return std::string(kDigitsMax - digits, '0') + std::string(key.data(), digits);
+  }
+};
+
+const Comparator* OwnOrder() {
+  static const NumberFirst order;
+  return &order;
+}
+
 std::string Describe(const Options& options) {
   return fmt::format(
-      "style={} shards={} format={} block={} compression={} filter={} memtable={}x{} table={} "
+      "order={} style={} shards={} format={} block={} compression={} filter={} memtable={}x{} "
+      "table={} "
       "level0={}/{} base={} per_guard={} place={} schedule={} constraint={} slow_down={} "
       "flushes={} merges={} parts={} placement={} scatter={} publish_ms={} budget={}",
-      NameOf(options.compaction_style), options.shard_boundaries.size() + 1,
+      options.comparator->Name(), NameOf(options.compaction_style),
+      options.shard_boundaries.size() + 1,
       options.table_format == TableFormat::kBlockBased ? "block" : "byte", options.block_size,
       options.compression == kSnappyCompression ? "snappy" : "none",
       options.filter_policy == Options::kNoFilter ? "none" : "bloom", options.write_buffer_size,
@@ -117,6 +154,7 @@ DrawnOptions DrawDatabase(uint64_t keys, int shards_max, Random* random) {
                  CompactionStyle::kLeveledChooseBest, CompactionStyle::kFullLeveling,
                  CompactionStyle::kTiered, CompactionStyle::kSizeTiered},
       random);
+  if (random->OneIn(5)) options.comparator = OwnOrder();
   if (random->OneIn(5)) options.filter_policy = Options::kNoFilter;
   const int shards = random->OneIn(2)
                          ? 1

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <thread>
 #include <utility>
 
+#include "port/sync_point.h"
 #include "util/fabric/fault_injector.h"
 #include "util/status_macros.h"
 
@@ -23,6 +25,13 @@ Status With(const std::string& what, const Status& status) {
                      : Status::FromCode(status.code(), what + ": " + status.message().ToString());
 }
 
+// Now and then for a moment: long enough for other threads to get through what they are about.
+void HoldUp(const char* /*place*/) {
+  thread_local Random random(std::hash<std::thread::id>()(std::this_thread::get_id()));
+  if (!random.OneIn(4)) return;
+  std::this_thread::sleep_for(std::chrono::microseconds(random.Uniform(1000)));
+}
+
 }  // namespace
 
 StressRun::StressRun(const RunConfig& config, const KeySpace* space, ExpectedState* state)
@@ -33,13 +42,15 @@ StressRun::StressRun(const RunConfig& config, const KeySpace* space, ExpectedSta
       injector_(std::make_shared<FaultInjector>(config.seed)) {
   Random database(config.seed ^ kDatabaseSalt);
   drawn_ = DrawDatabase(space->count(), config.shards_max, &database);
+  injector_->HarmAll(true);
+  if (config.delays) port::SyncPointHookOfProcess().store(&HoldUp);
   for (uint64_t i = 0; i < config.threads; ++i) {
     workers_.push_back(
         std::make_unique<Worker>(Worker::Config{i, config.threads, random_.Next()}, space, state));
   }
 }
 
-StressRun::~StressRun() = default;
+StressRun::~StressRun() { port::SyncPointHookOfProcess().store(nullptr); }
 
 Options StressRun::Complete(const DrawnOptions& drawn) const {
   Options options = drawn.options;
@@ -103,6 +114,10 @@ Status StressRun::Round(bool faults) {
   follower.join();
   injector_->Clear();
   ++result_.rounds;
+  if (config_.tally != nullptr) {
+    for (const auto& worker : workers_) config_.tally->Add(worker->TakeTally());
+    ++config_.tally->rounds;
+  }
   for (Status& status : statuses) {
     if (!status.ok()) return std::move(status);
   }
@@ -148,6 +163,28 @@ Status StressRun::AfterCrash() {
   return Status::OK();
 }
 
+// What the former handle had acknowledged and not flushed is gone with it. It writes no more, and
+// says why.
+Status StressRun::TakeOver() {
+  for (const auto& worker : workers_) worker->ReleaseSnapshots(db_.get());
+  const std::unique_ptr<DB> former = std::move(db_);
+  Options options = Complete(drawn_);
+  options.take_over = true;
+  const Status opened = DB::Open(options, config_.database, &db_);
+  if (!opened.ok()) return With("taking over the database", opened);
+  state_->ForgetUndurable();
+  ++result_.take_overs;
+  const Status flushed = former->Flush(FlushOptions());
+  if (!former->Put(WriteOptions(), space_->KeyBytes(0), "late").ok() || flushed.IsIOError()) {
+    (void)former->Close();  // What it could not flush is no loss of this handle's.
+    return AfterCrash();
+  }
+  // The word of its owner is asked for with each heartbeat only; what it writes goes nowhere.
+  const Status closed = former->Close();
+  return closed.ok() ? Status::Corruption("a handle that lost its database has flushed to it")
+                     : AfterCrash();
+}
+
 Status StressRun::Run(RunResult* result) {
   Status status = Open();
   if (status.ok() && config_.after_crash) status = AfterCrash();
@@ -155,6 +192,7 @@ Status StressRun::Run(RunResult* result) {
                                             : std::chrono::steady_clock::now() < config_.until)) {
     status = Round(/*faults=*/config_.fault_rate > 0 && result_.rounds % 2 == 1);
     if (status.ok() && random_.OneIn(3)) status = Verify();
+    if (status.ok() && random_.OneIn(8)) status = TakeOver();
     if (status.ok() && random_.OneIn(3)) {
       status = Close();
       drawn_ = DrawReopening(drawn_, &random_);

@@ -30,8 +30,10 @@ struct RunConfig {
   uint64_t operations_per_round = 2000;  // Of each thread.
   uint64_t rounds = 0;                   // 0: until `until`.
   std::chrono::steady_clock::time_point until;
-  double fault_rate = 0;  // Of transfers, in every other round.
+  double fault_rate = 0;  // Of transfers and calls, in every other round.
+  bool delays = false;    // Threads are held up where their order matters (port/sync_point.h).
   bool verbose = false;
+  SharedTally* tally = nullptr;  // Gets each round's; null: none.
   // Where the memory nodes are, and how they are reached: as in Options.
   std::string memory_nodes;
   std::string fabric;
@@ -45,6 +47,7 @@ struct RunResult {
   Tally tally;
   uint64_t rounds = 0;
   uint64_t reopenings = 0;
+  uint64_t take_overs = 0;
   uint64_t faults = 0;
   uint64_t publications_followed = 0;  // Verified as a whole.
   uint64_t torn_by_crash = 0;
@@ -68,6 +71,8 @@ class StressRun {
   Status Round(bool faults);
   Status Verify();
   Status AfterCrash();
+  // Another handle opens the database while this one has it; then it is the one.
+  Status TakeOver();
   // Until *stop.
   Status Follow(const std::atomic<bool>& stop);
   Options Complete(const DrawnOptions& drawn) const;

@@ -38,6 +38,20 @@ void Tally::Add(const Tally& other) {
   tolerated += other.tolerated;
 }
 
+void SharedTally::Add(const Tally& more) {
+  for (size_t i = 0; i < operations.size(); ++i) operations[i] += more.operations[i];
+  observations += more.observations;
+  tolerated += more.tolerated;
+}
+
+Tally SharedTally::Sum() const {
+  Tally sum;
+  for (size_t i = 0; i < operations.size(); ++i) sum.operations[i] = operations[i];
+  sum.observations = observations;
+  sum.tolerated = tolerated;
+  return sum;
+}
+
 bool IsDueToFaults(const Status& status) {
   return status.IsIOError() || status.IsTimedOut() || status.IsBusy() || status.IsAborted();
 }
@@ -185,7 +199,36 @@ Status Worker::Check(const Observation& observation, const VersionRange& range,
   return CheckObservation(*space_, observation, range, versions);
 }
 
+// Who has seen one key of a batch does not see another one as it was before.
+Status Worker::GetGroup(DB* db) {
+  const uint64_t group = 2 * random_.Uniform((space_->groups() + 1) / 2);
+  last_ += fmt::format(" of group {}", group);
+  uint32_t seen = 0;
+  for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
+    const uint64_t key = space_->KeyOf(group, i);
+    Window window(1);
+    SetLeast(key, &window);
+    Observation observation{key, false, std::string()};
+    const Status status = db->Get(ReadOptions(), space_->KeyBytes(key), &observation.value);
+    if (!status.ok() && !status.IsNotFound()) return status;
+    observation.found = status.ok();
+    SetMost(key, &window);
+    std::vector<uint32_t> versions;
+    DLSM_RETURN_IF_ERROR(Check(observation, window[0], &versions));
+    const auto next = std::lower_bound(versions.begin(), versions.end(), seen);
+    if (next == versions.end()) {
+      return Wrong(
+          fmt::format("the batch of group {} is seen in part: key {} has version {}, after "
+                      "another had version {}",
+                      group, key, versions.back(), seen));
+    }
+    seen = *next;
+  }
+  return Status::OK();
+}
+
 Status Worker::Get(DB* db) {
+  if (random_.OneIn(4)) return GetGroup(db);
   const uint64_t key = AnyKey();
   last_ += fmt::format(" of key {}", key);
   Window window(1);

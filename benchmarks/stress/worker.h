@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/stress/expected_state.h"
@@ -40,6 +42,17 @@ struct Tally {
   void Add(const Tally& other);
 };
 
+// What processes have done that were killed before they could tell; in memory that outlives them.
+struct SharedTally {
+  std::array<std::atomic<uint64_t>, kOperationCount> operations{};
+  std::atomic<uint64_t> observations{0};
+  std::atomic<uint64_t> tolerated{0};
+  std::atomic<uint64_t> rounds{0};
+
+  void Add(const Tally& more);
+  Tally Sum() const;
+};
+
 // Whether an error may be due to an injected fault.
 bool IsDueToFaults(const Status& status);
 
@@ -65,6 +78,7 @@ class Worker {
   void ReleaseSnapshots(DB* db);
 
   const Tally& tally() const { return tally_; }
+  Tally TakeTally() { return std::exchange(tally_, Tally()); }
   // What Step() did last, for people.
   const std::string& last() const { return last_; }
   // Groups of batches that VerifyAll() has found torn: only a crash may have done that.
@@ -90,6 +104,8 @@ class Worker {
   Status Batch(DB* db);
   Status WriteGroup(DB* db, uint64_t group);
   Status Get(DB* db);
+  // The keys of a group of batches, one Get after the other.
+  Status GetGroup(DB* db);
   Status MultiGet(DB* db);
   Status Scan(DB* db, const Held* held);
   Status TakeSnapshot(DB* db);

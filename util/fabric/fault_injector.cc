@@ -9,6 +9,11 @@ void FaultInjector::OnlyPurpose(std::optional<Purpose> purpose) {
   only_purpose_ = purpose;
 }
 
+void FaultInjector::HarmAll(bool all) {
+  port::MutexLock lock(mutex_);
+  harm_all_ = all;
+}
+
 void FaultInjector::FailNth(uint64_t n, FaultKind kind) {
   assert(n > 0);
   port::MutexLock lock(mutex_);
@@ -45,6 +50,20 @@ void FaultInjector::Clear() {
 Fault FaultInjector::Decide(Purpose purpose) {
   port::MutexLock lock(mutex_);
   if (only_purpose_.has_value() && *only_purpose_ != purpose) return Fault{};
+  return DecideLocked();
+}
+
+Fault FaultInjector::Decide(FaultSite site) {
+  port::MutexLock lock(mutex_);
+  if (!harm_all_ || only_purpose_.has_value()) return Fault{};
+  Fault fault = DecideLocked();
+  // There are no bytes that could arrive wrong.
+  const bool of_bytes = fault.kind == FaultKind::kCorrupt || fault.kind == FaultKind::kMangle;
+  if (site != FaultSite::kCall && of_bytes) fault.kind = FaultKind::kNone;
+  return fault;
+}
+
+Fault FaultInjector::DecideLocked() {
   ++posts_;
   Fault fault;
   fault.kind = posts_ == nth_ ? nth_kind_ : DrawKindLocked();

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "util/fabric/mangle.h"
 #include "util/fabric/ring_queue.h"
 #include "util/status_macros.h"
 
@@ -49,7 +50,7 @@ class FaultyQueuePair : public QueuePair {
       DLSM_RETURN_IF_ERROR(
           inner_->PostCompareAndSwap(word, expected, desired, prior, purpose, ticket));
     }
-    return Posted(fault, LocalSpan{}, ticket);
+    return Posted(fault, Answer(fault, prior), ticket);
   }
 
   Status PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint64_t* prior, Purpose purpose,
@@ -59,7 +60,7 @@ class FaultyQueuePair : public QueuePair {
     if (!broken_ && !Breaks(fault.kind)) {
       DLSM_RETURN_IF_ERROR(inner_->PostFetchAdd(word, addend, prior, purpose, ticket));
     }
-    return Posted(fault, LocalSpan{}, ticket);
+    return Posted(fault, Answer(fault, prior), ticket);
   }
 
   Status Ring() override {
@@ -103,6 +104,12 @@ class FaultyQueuePair : public QueuePair {
            kind == FaultKind::kDisconnect || kind == FaultKind::kDrop;
   }
 
+  // A flipped bit is one of data; a memory node may also say anything of a word.
+  static LocalSpan Answer(const Fault& fault, uint64_t* prior) {
+    if (fault.kind != FaultKind::kMangle) return LocalSpan{};
+    return LocalSpan{reinterpret_cast<char*>(prior), sizeof(*prior), 0};
+  }
+
   // The inner fabric has given *ticket if it got the request.
   Status Posted(const Fault& fault, const LocalSpan& data, Ticket* ticket) {
     if (broken_) {
@@ -140,6 +147,9 @@ class FaultyQueuePair : public QueuePair {
       const Effect effect = effects_.front();
       effects_.pop_front();
       if (effect.fault.kind == FaultKind::kCorrupt) FlipBit(effect);
+      if (effect.fault.kind == FaultKind::kMangle) {
+        MangleBytes(effect.data.data, effect.data.bytes, effect.fault.draw);
+      }
       if (effect.fault.kind != FaultKind::kDelay) continue;
       if (effect.not_before > deadline.time_point()) {
         std::this_thread::sleep_until(deadline.time_point());
@@ -186,18 +196,34 @@ class FaultyConnection : public FabricConnection {
 
   FabricKind kind() const override { return inner_->kind(); }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override {
+    DLSM_RETURN_IF_ERROR(Refusal(FaultSite::kQueuePair, "to make this queue pair"));
     std::unique_ptr<QueuePair> inner;
     DLSM_RETURN_IF_ERROR(inner_->NewQueuePair(deadline, &inner));
     *queue_pair = std::make_unique<FaultyQueuePair>(*faults_, std::move(inner));
     return Status::OK();
   }
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
-    return inner_->NewBuffer(bytes, buffer);
+    DLSM_RETURN_IF_ERROR(Refusal(FaultSite::kBuffer, "to register this buffer"));
+    RegisteredBuffer inner;
+    DLSM_RETURN_IF_ERROR(inner_->NewBuffer(bytes, &inner));
+    const LocalSpan span = inner.span();
+    faults_->CountBuffer(1);
+    std::shared_ptr<char[]> counted(span.data, [faults = faults_, inner = std::move(inner)](char*) {
+      faults->CountBuffer(-1);
+    });
+    *buffer = RegisteredBuffer(std::move(counted), span.bytes, span.local_key);
+    return Status::OK();
   }
   WireTotals Totals() const override { return inner_->Totals(); }
   std::string Describe() const override { return inner_->Describe(); }
 
  private:
+  Status Refusal(FaultSite site, const char* what) {
+    const Fault fault = faults_->Decide(site);
+    if (fault.kind == FaultKind::kNone || fault.kind == FaultKind::kDelay) return Status::OK();
+    return Status::IOError("an injected fault refused", what);
+  }
+
   const std::shared_ptr<FaultInjector> faults_;
   const std::unique_ptr<FabricConnection> inner_;
 };

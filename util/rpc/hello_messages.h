@@ -2,7 +2,7 @@
 // checks. hello.h has the conversation.
 //
 //   greeting, from both sides, the same in every version for ever:
-//       "DLSMCTRL" 8 | protocol version 4
+//       "DLSMCTRL" 8 | protocol version 5
 //   every message after that:
 //       bytes of the body 4 | CRC32C of the body 4 | body
 //
@@ -20,7 +20,7 @@
 
 namespace dlsm {
 
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 inline constexpr size_t kPreambleBytes = 8;
 inline constexpr char kControlPreamble[] = "DLSMCTRL";

@@ -39,6 +39,11 @@ class Fields {
 
   Fields& Fixed32(uint32_t* value) { return Require(ok_ && GetFixed32(&rest_, value)); }
   Fields& Fixed64(uint64_t* value) { return Require(ok_ && GetFixed64(&rest_, value)); }
+  // Up to ten years: times that far from now still fit into every clock.
+  Fields& Lease(uint64_t* ms) {
+    constexpr uint64_t kMost = uint64_t{10} * 365 * 24 * 3600 * 1000;
+    return Require(ok_ && GetFixed64(&rest_, ms) && *ms <= kMost);
+  }
   Fields& Bool(bool* value) {
     uint8_t byte = 0;
     Require(ok_ && GetFixed8(&rest_, &byte) && byte <= 1);
@@ -144,7 +149,7 @@ Status OpenDatabaseReply::Decode(const Slice& bytes) {
   return Fields(bytes)
       .Session(&session)
       .Bool(&existed)
-      .Fixed64(&lease_ms)
+      .Lease(&lease_ms)
       .Fixed64(&manifest_version)
       .String(&manifest)
       .Span(&header)
@@ -179,6 +184,7 @@ Status HeartbeatReply::Decode(const Slice& bytes) {
 std::string GrantRequest::Encode() const {
   std::string to;
   PutSession(&to, session);
+  PutFixed64(&to, number);
   PutFixed64(&to, bytes);
   PutFixed64(&to, bytes_min);
   return to;
@@ -187,6 +193,7 @@ std::string GrantRequest::Encode() const {
 Status GrantRequest::Decode(const Slice& from) {
   return Fields(from)
       .Session(&session)
+      .Fixed64(&number)
       .Fixed64(&bytes)
       .Fixed64(&bytes_min)
       .Finish("request for a grant");
@@ -205,6 +212,7 @@ Status GrantReply::Decode(const Slice& bytes) {
 std::string FreeRequest::Encode() const {
   std::string bytes;
   PutSession(&bytes, session);
+  PutFixed64(&bytes, number);
   PutFixed64(&bytes, unnamed_from);
   PutSpans(&bytes, spans);
   return bytes;
@@ -213,6 +221,7 @@ std::string FreeRequest::Encode() const {
 Status FreeRequest::Decode(const Slice& bytes) {
   return Fields(bytes)
       .Session(&session)
+      .Fixed64(&number)
       .Fixed64(&unnamed_from)
       .Spans(&spans)
       .Finish("request to free");
@@ -316,7 +325,7 @@ std::string OpenReaderReply::Encode() const {
 Status OpenReaderReply::Decode(const Slice& bytes) {
   return Fields(bytes)
       .Reader(&reader)
-      .Fixed64(&lease_ms)
+      .Lease(&lease_ms)
       .Fixed64(&whole_from)
       .Span(&header)
       .Finish("reply to open a reader");

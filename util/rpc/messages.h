@@ -73,8 +73,15 @@ struct HeartbeatReply {
 // Asks for one contiguous extent of `bytes`, or of at least `bytes_min` when that is not to be had.
 // Refused with Busy naming the cause when the memory node is full; part of its memory is kept for
 // merges, which make room.
+//
+// Requests of a session are numbered, each with a number of its own, so that one whose answer got
+// lost can be sent again: it is given the same extent, as long as it is one of the last
+// kGrantsRemembered. 0: not numbered.
 struct GrantRequest {
+  static constexpr size_t kGrantsRemembered = 64;
+
   SessionId session{};
+  uint64_t number = 0;
   uint64_t bytes = 0;
   uint64_t bytes_min = 0;
 
@@ -93,8 +100,13 @@ struct GrantReply {
 // multiples of kExtentAlignment (util/extent_allocator.h), and their ends are rounded up to one.
 // InvalidArgument, and nothing is freed, if the session does not hold all of them. What the last
 // manifest refers to is kept until a manifest no longer does.
+//
+// Requests of a session are numbered upwards, one after the other, so that one whose answer got
+// lost can be sent again: what has a number that was dealt with is OK, and nothing is done. For by
+// then the spans may be somebody's again. 0: not numbered.
 struct FreeRequest {
   SessionId session{};
+  uint64_t number = 0;
   uint64_t unnamed_from = 0;  // No publication from this one on names the spans.
   std::vector<RemoteSpan> spans;
 

@@ -79,6 +79,7 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   FreeRequest free;
   free.session = SessionId{5};
   CheckMessage(free);
+  free.number = 6;
   free.unnamed_from = 7;
   free.spans = {Span(0, 64), Span(640, 1)};
   CheckMessage(free);
@@ -181,6 +182,16 @@ TEST(MessagesTest, SpansThatOverflowAreCorruption) {
   GrantReply reply;
   reply.extent = Span(~uint64_t{0} - 3, 4);
   EXPECT_TRUE(GrantReply().Decode(reply.Encode()).IsCorruption());
+}
+
+// Fails if a lease is believed that no clock can hold: when it ends, numbers would overflow.
+TEST(MessagesTest, LeasesOfCenturiesAreCorruption) {
+  OpenDatabaseReply opened;
+  opened.lease_ms = ~uint64_t{0} / 2;
+  EXPECT_TRUE(OpenDatabaseReply().Decode(opened.Encode()).IsCorruption());
+  OpenReaderReply reader;
+  reader.lease_ms = opened.lease_ms;
+  EXPECT_TRUE(OpenReaderReply().Decode(reader.Encode()).IsCorruption());
 }
 
 TEST(MessagesTest, RandomBytesDoNoHarm) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "util/log.h"
+#include "util/rpc/faulty_rpc.h"
 #include "util/rpc/rpc_client.h"
 #include "util/status_macros.h"
 
@@ -39,6 +40,7 @@ struct Reached {
 
 Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, Deadline deadline,
              Reached* reached) {
+  DLSM_RETURN_IF_ERROR(InjectConnectFault(options.fabric.faults));
   NodeInfo info;
   DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect(address, options.secret, options.client_name,
                                               deadline, &info, &reached->rpc,
@@ -91,8 +93,9 @@ Status JoinFabric(Reached reached, const FabricOptions& options, Deadline deadli
                   std::unique_ptr<NodeConnection>* connection) {
   std::unique_ptr<FabricConnection> fabric;
   DLSM_RETURN_IF_ERROR(ConnectFabric(options, reached.peer, deadline, &fabric));
-  *connection = std::make_unique<TcpNodeConnection>(std::move(reached.rpc), std::move(reached.peer),
-                                                    std::move(fabric));
+  *connection =
+      std::make_unique<TcpNodeConnection>(InjectCallFaults(options.faults, std::move(reached.rpc)),
+                                          std::move(reached.peer), std::move(fabric));
   return Status::OK();
 }
 

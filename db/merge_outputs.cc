@@ -1,0 +1,64 @@
+#include "db/merge_outputs.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace dlsm {
+namespace {
+
+Status Wrong(const char* what) {
+  return Status::Corruption("a memory node has answered with a wrong merge", what);
+}
+
+struct Bounds {
+  SequenceNumber least = kSequenceNumberMax;
+  SequenceNumber most = 0;
+  uint64_t entries = 0;
+};
+
+Bounds BoundsOf(const std::vector<std::vector<TableRef>>& inputs) {
+  Bounds bounds;
+  for (const std::vector<TableRef>& run : inputs) {
+    for (const TableRef& table : run) {
+      bounds.least = std::min(bounds.least, table->meta().sequence_min);
+      bounds.most = std::max(bounds.most, table->meta().sequence_max);
+      bounds.entries += table->meta().entries;
+    }
+  }
+  return bounds;
+}
+
+}  // namespace
+
+Status CheckMergeOutputs(const InternalKeyComparator& comparator, const MergeOptions& options,
+                         const std::vector<std::vector<TableRef>>& inputs, NodeId node,
+                         const std::vector<TableMeta>& outputs) {
+  const Bounds bounds = BoundsOf(inputs);
+  uint64_t entries = 0;
+  const TableMeta* before = nullptr;
+  for (const TableMeta& table : outputs) {
+    if (table.image.node != node) return Wrong("its tables are on another node");
+    if (table.format != options.table.format) return Wrong("its tables have another format");
+    if (comparator.Compare(table.smallest, table.largest) > 0) return Wrong("a table ends early");
+    if (before != nullptr && comparator.Compare(before->largest, table.smallest) >= 0) {
+      return Wrong("its tables overlap");
+    }
+    const Slice smallest = ExtractUserKey(table.smallest);
+    const Slice largest = ExtractUserKey(table.largest);
+    if ((options.has_begin && comparator.CompareUserKeys(smallest, options.begin) < 0) ||
+        (options.has_end && comparator.CompareUserKeys(largest, options.end) >= 0)) {
+      return Wrong("its tables leave the merge's range");
+    }
+    if (table.sequence_min < bounds.least || table.sequence_max > bounds.most) {
+      return Wrong("its versions are not those that were merged");
+    }
+    if (table.entries == 0 || table.entries > bounds.entries - entries) {
+      return Wrong("it has more entries than were merged, or a table without any");
+    }
+    entries += table.entries;
+    before = &table;
+  }
+  return Status::OK();
+}
+
+}  // namespace dlsm
