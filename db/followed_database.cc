@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "db/table_defaults.h"
+#include "port/clock.h"
 #include "util/checksum.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -64,7 +64,7 @@ Status FollowedDatabase::Open(const FollowerContext& context, Deadline deadline,
   while (true) {
     const Status opened = database->TryOpen(publication);
     if (!opened.IsBusy() || deadline.Passed()) return opened;
-    std::this_thread::sleep_for(kLookAgain);
+    port::SleepFor(kLookAgain);
   }
 }
 

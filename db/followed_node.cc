@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "port/thread.h"
 #include "util/fabric/fault_injector.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -101,7 +102,7 @@ void FollowedNode::Start(std::function<uint64_t()> oldest) {
     port::MutexLock lock(mutex_);
     stop_ = false;
   }
-  thread_ = std::thread([this] { Run(); });
+  thread_ = port::Thread([this] { Run(); });
 }
 
 void FollowedNode::StopThread() {
