@@ -187,7 +187,7 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   std::unique_ptr<MemoryNodeSession> session;
   Status opened;
   if (is_new) opened = MemoryNodeSession::Destroy(options, name, &link->rpc());
-  if (opened.ok()) opened = MemoryNodeSession::Open(options, name, &link->rpc(), &session);
+  if (opened.ok()) opened = OpenSession(options, name, link, &session);
   if (!opened.ok()) {
     return Status::FromCode(
         opened.code(),
