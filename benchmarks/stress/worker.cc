@@ -43,6 +43,9 @@ bool IsDueToFaults(const Status& status) {
 }
 
 Operation Worker::Draw() {
+  if (config_.reshape_one_in > 0 && random_.OneIn(config_.reshape_one_in)) {
+    return random_.OneIn(5) ? Operation::kCompactRange : Operation::kFlush;
+  }
   uint64_t drawn = random_.Uniform(1000);
   for (size_t i = 0; i < kWeights.size(); ++i) {
     if (drawn < kWeights[i]) return static_cast<Operation>(i);

@@ -49,6 +49,8 @@ class Worker {
     uint64_t number = 0;  // Of `workers`.
     uint64_t workers = 1;
     uint64_t seed = 0;
+    // Of all operations so many flush or compact, besides those of the usual mixture; 0: none.
+    uint64_t reshape_one_in = 0;
   };
   // `space` and `state` outlive this.
   Worker(const Config& config, const KeySpace* space, ExpectedState* state)
