@@ -371,7 +371,12 @@ Status Simulation::Recover(Ordeal ordeal) {
 // Another process becomes the owner.
 Status Simulation::Succeed(bool take_over) {
   former_ = std::move(client_);
-  const Status status = Insist("opening after the former owner", [&] { return Open(take_over); });
+  const Status status = Insist("opening after the former owner", [&] {
+    const Status opened = Open(take_over);
+    // What fails once may fail again for as long as the network does.
+    if (!opened.ok()) network_.SetWhole(true);
+    return opened;
+  });
   if (!status.ok()) client_ = Client();
   return status;
 }
