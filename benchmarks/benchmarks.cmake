@@ -67,6 +67,13 @@ if(DLSM_TESTS)
                         GTest::gtest_main)
   gtest_discover_tests(stress_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 600)
+  file(GLOB simulation_tests CONFIGURE_DEPENDS benchmarks/simulation/*_test.cc)
+  add_executable(simulation_test ${simulation_tests} $<TARGET_OBJECTS:dlsm_stress>)
+  target_link_libraries(simulation_test PRIVATE dlsm_simulation dlsm_settings GTest::gmock
+                        GTest::gtest_main)
+  gtest_discover_tests(simulation_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600)
+
   # script/stress for longer.
   add_test(NAME db_stress.random COMMAND db_stress --seed=1 --seconds=90)
   add_test(NAME db_stress.crash COMMAND db_stress --seed=1001 --seconds=90 --crash_seconds=2)
