@@ -126,6 +126,7 @@ class Simulation {
   Client former_;  // After a take-over or a death, until it has been closed.
   uint64_t hosts_ = 0;
   bool torn_by_death_ = false;
+  bool restarted_ = false;     // A memory node was.
   uint64_t until_strike_ = 0;  // Operations; 0: it has happened, or will not.
   bool struck_ = false;
   bool failed_ = false;
