@@ -189,25 +189,50 @@ Status Worker::Check(const Observation& observation, const VersionRange& range,
 }
 
 Status Worker::Get(DB* db) {
+  if (random_.OneIn(4)) return GetGroup(db, 2 * random_.Uniform((space_->groups() + 1) / 2));
   const uint64_t key = AnyKey();
   last_ += fmt::format(" of key {}", key);
   Window window(1);
   SetLeast(key, &window);
-  Observation observation{key, false, std::string()};
+  Observation observation;
+  DLSM_RETURN_IF_ERROR(GetOne(db, key, &observation));
+  SetMost(key, &window);
+  return Check(observation, window[0]);
+}
+
+Status Worker::GetGroup(DB* db, uint64_t group) {
+  last_ += fmt::format(" of group {}, one after the other", group);
+  uint32_t seen = 0;
+  const uint64_t first = random_.Uniform(KeySpace::kGroupKeys);
+  for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
+    const uint64_t key = space_->KeyOf(group, (first + i) % KeySpace::kGroupKeys);
+    VersionRange range;
+    range.least = std::max(seen, state_->acknowledged(key));
+    Observation observation;
+    DLSM_RETURN_IF_ERROR(GetOne(db, key, &observation));
+    range.most = state_->started(key);
+    std::vector<uint32_t> versions;
+    DLSM_RETURN_IF_ERROR(Check(observation, range, &versions));
+    seen = versions.front();
+  }
+  return Status::OK();
+}
+
+Status Worker::GetOne(DB* db, uint64_t key, Observation* observation) {
+  *observation = Observation{key, false, std::string()};
   ReadOptions options;
   options.verify_checksums = random_.OneIn(2);
   Status status;
   if (random_.OneIn(2)) {
     PinnableSlice pinned;
     status = db->Get(options, space_->KeyBytes(key), &pinned);
-    observation.value = pinned.ToString();
+    observation->value = pinned.ToString();
   } else {
-    status = db->Get(options, space_->KeyBytes(key), &observation.value);
+    status = db->Get(options, space_->KeyBytes(key), &observation->value);
   }
   if (!status.ok() && !status.IsNotFound()) return status;
-  observation.found = status.ok();
-  SetMost(key, &window);
-  return Check(observation, window[0]);
+  observation->found = status.ok();
+  return Status::OK();
 }
 
 Status Worker::MultiGet(DB* db) {

@@ -92,6 +92,10 @@ class Worker {
   Status Batch(DB* db);
   Status WriteGroup(DB* db, uint64_t group);
   Status Get(DB* db);
+  // The keys of a batch one after the other, without a snapshot: who has seen one of its entries
+  // sees all of them from then on.
+  Status GetGroup(DB* db, uint64_t group);
+  Status GetOne(DB* db, uint64_t key, Observation* observation);
   Status MultiGet(DB* db);
   Status Scan(DB* db, const Held* held);
   Status TakeSnapshot(DB* db);
