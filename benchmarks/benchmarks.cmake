@@ -41,6 +41,15 @@ target_link_libraries(dlsm_stress PRIVATE dlsm_settings PUBLIC dlsm)
 add_executable(db_stress benchmarks/stress/db_stress_main.cc)
 target_link_libraries(db_stress PRIVATE dlsm_stress dlsm_settings gflags)
 
+# Simulated processes and networks, seed by seed.
+file(GLOB simulation_sources CONFIGURE_DEPENDS benchmarks/simulation/*.cc)
+list(FILTER simulation_sources EXCLUDE REGEX "_(main|test)\\.cc$")
+add_library(dlsm_simulation OBJECT ${simulation_sources})
+target_link_libraries(dlsm_simulation PRIVATE dlsm_settings PUBLIC dlsm)
+add_executable(db_simulate benchmarks/simulation/db_simulate_main.cc
+               $<TARGET_OBJECTS:dlsm_stress>)
+target_link_libraries(db_simulate PRIVATE dlsm_simulation dlsm_settings gflags)
+
 if(DLSM_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
@@ -58,6 +67,13 @@ if(DLSM_TESTS)
                         GTest::gtest_main)
   gtest_discover_tests(stress_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 600)
+  file(GLOB simulation_tests CONFIGURE_DEPENDS benchmarks/simulation/*_test.cc)
+  add_executable(simulation_test ${simulation_tests} $<TARGET_OBJECTS:dlsm_stress>)
+  target_link_libraries(simulation_test PRIVATE dlsm_simulation dlsm_settings GTest::gmock
+                        GTest::gtest_main)
+  gtest_discover_tests(simulation_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600)
+
   # script/stress for longer.
   add_test(NAME db_stress.random COMMAND db_stress --seed=1 --seconds=90)
   add_test(NAME db_stress.crash COMMAND db_stress --seed=1001 --seconds=90 --crash_seconds=2)

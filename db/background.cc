@@ -257,7 +257,9 @@ Status Background::Flush(bool wait) {
       const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
       const Tree::SwitchResult result = tree_->Switch(/*bytes=*/0, ruling.immutables_max);
       if (result == Tree::SwitchResult::kSwitched) tree_->LookAgainAt(ruling.look_at_next);
-      target_is_empty |= result == Tree::SwitchResult::kNotNeeded;
+      // Somebody else may have switched since: then it was the next memtable that is empty.
+      target_is_empty |=
+          result == Tree::SwitchResult::kNotNeeded && tree_->Memtables().newest_number == target;
     }
     Wake();
     if (!wait) return fence_->status();

@@ -30,6 +30,7 @@
 #include "db/table_store.h"
 #include "db/tree.h"
 #include "db/work_signal.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 
 namespace dlsm {
@@ -37,7 +38,7 @@ namespace dlsm {
 // Thread-safe.
 class Background {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   struct Config {
     ComponentConstraint constraint = ComponentConstraint::kLocal;
@@ -124,9 +125,9 @@ class Background {
   // How often a kind of work has failed in a row.
   struct Failures {
     int count = 0;
-    std::chrono::steady_clock::time_point since;  // Of the first of these.
+    port::Clock::time_point since;  // Of the first of these.
     Status last;
-    std::chrono::steady_clock::time_point retry_at;
+    port::Clock::time_point retry_at;
   };
 
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "port/thread.h"
+
 namespace dlsm {
 
 using Clock = Background::Clock;
@@ -24,7 +26,7 @@ BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Backgroun
     }
   }
   for (size_t i = 0; i < houses_.size(); ++i) {
-    house_threads_.emplace_back().thread = std::thread([this, i] { KeepHouse(i); });
+    house_threads_.emplace_back().thread = port::Thread([this, i] { KeepHouse(i); });
   }
 }
 
@@ -36,23 +38,23 @@ BackgroundWorkers::~BackgroundWorkers() {
 void BackgroundWorkers::StopWork() {
   if (stopping()) return;
   for (Background* shard : shards_) shard->Stop();
-  std::vector<std::thread> threads;
+  std::vector<port::Thread> threads;
   {
     port::MutexLock lock(mutex_);
     stopping_.store(true, std::memory_order_release);
     threads.swap(work_threads_);
   }
   signal_->Notify();
-  for (std::thread& thread : threads) thread.join();
+  for (port::Thread& thread : threads) thread.join();
 }
 
 void BackgroundWorkers::StopHouse(size_t house) {
-  std::thread thread;
+  port::Thread thread;
   {
     port::MutexLock lock(mutex_);
     house_threads_[house].stopped = true;
     house_stopped_.SignalAll();
-    thread.swap(house_threads_[house].thread);
+    std::swap(thread, house_threads_[house].thread);
   }
   if (thread.joinable()) thread.join();
 }

@@ -13,13 +13,13 @@
 
 #include <atomic>
 #include <cstddef>
-#include <thread>
 #include <vector>
 
 #include "db/background.h"
 #include "db/memtable_budget.h"
 #include "db/work_signal.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 
 namespace dlsm {
 
@@ -56,7 +56,7 @@ class BackgroundWorkers {
 
  private:
   struct HouseThread {
-    std::thread thread;
+    port::Thread thread;
     bool stopped = false;
   };
   // One kind of work.
@@ -84,7 +84,7 @@ class BackgroundWorkers {
 
   port::Mutex mutex_;
   port::CondVar house_stopped_{mutex_};
-  std::vector<std::thread> work_threads_ GUARDED_BY(mutex_);
+  std::vector<port::Thread> work_threads_ GUARDED_BY(mutex_);
   std::vector<HouseThread> house_threads_ GUARDED_BY(mutex_);  // As houses_.
 };
 

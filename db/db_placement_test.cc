@@ -142,6 +142,25 @@ TEST(DbPlacementTest, RoundsOfOverwritingLeaveNothing) {
   }
 }
 
+// Fails if a handle that takes the database over becomes the owner at the home alone: the other
+// memory nodes would give it no memory, and end its sessions after a lease.
+TEST(DbPlacementTest, IsTakenOverOnAllMemoryNodes) {
+  TestNodes nodes(3, "tcp");
+  Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  auto former = OpenOrDie(options, "db");
+  Fill(former.get(), 0, 500);
+  options.take_over = true;
+  auto db = OpenOrDie(options, "db");
+  Fill(db.get());
+  for (const AtNode& node : PlacementOf(db.get())) EXPECT_GT(node.tables, 0u);
+  ExpectAll(db.get());
+  static_cast<void>(former->Put(WriteOptions(), "key", "value"));
+  EXPECT_FALSE(former->Flush(FlushOptions()).ok());
+  static_cast<void>(former->Close());
+  CloseAndDestroy(&db, options, "db");
+  ExpectNothingLeft(&nodes);
+}
+
 // Fails if fragments of a flush share a memory node, or a flush is not cut.
 TEST(DbPlacementTest, FlushesAreScattered) {
   TestNodes nodes(4, "shm");

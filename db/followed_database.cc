@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "db/table_defaults.h"
+#include "port/clock.h"
 #include "util/checksum.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -63,7 +63,7 @@ Status FollowedDatabase::Open(const FollowerContext& context, Deadline deadline,
   Status opened = database->OpenHome();
   if (opened.ok()) opened = database->TryOpen(publication);
   while (opened.IsBusy() && !deadline.Passed()) {
-    std::this_thread::sleep_for(kLookAgain);
+    port::SleepFor(kLookAgain);
     opened = database->TryOpen(publication);
   }
   // Else memory would be kept until the leases end, for a reader that never was.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "port/thread.h"
 #include "util/fabric/fault_injector.h"
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
@@ -109,7 +110,7 @@ void FollowedNode::Start(std::function<uint64_t()> oldest) {
     port::MutexLock lock(mutex_);
     stop_ = false;
   }
-  thread_ = std::thread([this] { Run(); });
+  thread_ = port::Thread([this] { Run(); });
 }
 
 void FollowedNode::StopThread() {

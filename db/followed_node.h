@@ -7,13 +7,14 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/memory_node_link.h"
+#include "port/clock.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/fabric/guarded_fabric.h"
 #include "util/rpc/messages.h"
 
@@ -23,7 +24,7 @@ namespace dlsm {
 // so it ends here first. Thread-safe.
 class ReaderLease final : public TransferGuard {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   explicit ReaderLease(std::string node) : node_(std::move(node)) {}
 
@@ -100,7 +101,7 @@ class FollowedNode {
   port::Mutex mutex_;
   port::CondVar stopped_{mutex_};
   bool stop_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  port::Thread thread_;
 };
 
 }  // namespace dlsm

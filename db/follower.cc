@@ -10,6 +10,7 @@
 #include "db/check_options.h"
 #include "db/link_properties.h"
 #include "db/table_defaults.h"
+#include "port/thread.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -75,7 +76,7 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
     opened->looked_at_ = Clock::now();
   }
   if (options.follow_interval_ms > 0) {
-    opened->thread_ = std::thread([follower = opened.get()] { follower->Run(); });
+    opened->thread_ = port::Thread([follower = opened.get()] { follower->Run(); });
   }
   *db = std::move(opened);
   return Status::OK();

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -22,7 +21,9 @@
 #include "db/compute_range.h"
 #include "db/followed_database.h"
 #include "db/succession.h"
+#include "port/clock.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "table/merge_scheduler.h"
 
 namespace dlsm {
@@ -56,7 +57,7 @@ class Follower final : public DB {
   Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
   using Publications = Succession<FollowedPublication>;
 
   Follower(const Options& options, const std::string& name);
@@ -98,7 +99,7 @@ class Follower final : public DB {
   port::Mutex stop_mutex_;
   port::CondVar stopped_{stop_mutex_};
   bool stop_ GUARDED_BY(stop_mutex_) = false;
-  std::thread thread_;
+  port::Thread thread_;
 };
 
 }  // namespace dlsm

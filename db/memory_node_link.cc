@@ -105,6 +105,9 @@ Status ConnectToMemoryNode(const Options& options, const std::string& name,
   }
   const NodeAddress address{node.host, node.port};
   const Deadline deadline = Deadline::In(std::chrono::milliseconds(options.open_timeout_ms));
+  if (options.node_connector != nullptr) {
+    return options.node_connector->Connect(address, connect, deadline, connection);
+  }
   if (options.fabric.empty()) return ConnectNodeAuto(address, connect, deadline, connection);
   const std::optional<FabricKind> kind = FabricKindFromName(options.fabric);
   if (!kind.has_value()) {

@@ -1,9 +1,9 @@
 #include "db/memory_node_session.h"
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
+#include "port/clock.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -50,7 +50,7 @@ Status MemoryNodeSession::Open(const Options& options, const std::string& name, 
     status =
         rpc->Call(Method::kOpenDatabase, request.Encode(), &reply_bytes, Deadline::In(timeout));
     if (!WorthWaitingFor(status, noticed) || deadline.Passed()) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    port::SleepFor(std::chrono::milliseconds(50));
   }
   DLSM_RETURN_IF_ERROR(status);
   OpenDatabaseReply reply;

@@ -1,5 +1,7 @@
 #include "db/memtable.h"
 
+#include "port/scheduler.h"
+
 namespace dlsm {
 namespace {
 
@@ -50,6 +52,7 @@ void Memtable::Add(SequenceNumber sequence, ValueType type, const Slice& user_ke
       arena_.AllocateAligned(MemtableRecordBytes(user_key.size() + kTrailerBytes, value.size()));
   WriteMemtableRecord(record, user_key, PackTrailer(sequence, type), value);
   tree_.Insert(RecordPointer(record, batched));
+  port::InterleavingPoint();
 }
 
 RecordPointer Memtable::Find(const Slice& user_key, SequenceNumber newest) const {
@@ -68,6 +71,7 @@ void Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* res
     const uint64_t trailer = ExtractTrailer(internal_key);
     const SequenceNumber sequence = TrailerSequence(trailer);
     if (record.batched()) [[unlikely]] {
+      port::InterleavingPoint();
       // Past all of an open batch: the next entry may be its own, and find it complete.
       if (const SequenceNumber first = sequencer->OpenBatchOf(sequence); first != 0) {
         newest = first - 1;

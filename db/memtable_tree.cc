@@ -4,9 +4,9 @@
 #include <cassert>
 #include <cstring>
 #include <new>
-#include <thread>
 
 #include "port/cpu.h"
+#include "port/thread.h"
 #include "util/coding.h"
 
 namespace dlsm {
@@ -85,7 +85,7 @@ struct MemtableTree::Node {
       if (spins < 1000) {
         port::CpuRelax();
       } else {
-        std::this_thread::yield();
+        port::Yield();
       }
     }
   }

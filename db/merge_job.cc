@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "db/merge_outputs.h"
 #include "db/split_keys.h"
 #include "db/table_runs.h"
+#include "port/thread.h"
 #include "table/internal_key.h"
 #include "table/merge_messages.h"
 #include "util/status_macros.h"
@@ -285,12 +285,12 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
   const MergeRunner runner(config, store, nodes, new_table_number, cancelled, scheduler);
   std::vector<MergeOutcome> outcomes(parts.size());
   std::vector<Status> statuses(parts.size());
-  std::vector<std::thread> threads;
+  std::vector<port::Thread> threads;
   for (size_t i = 1; i < parts.size(); ++i) {
     threads.emplace_back([&, i] { statuses[i] = runner.Run(parts[i], &outcomes[i]); });
   }
   statuses[0] = runner.Run(parts[0], &outcomes[0]);
-  for (std::thread& thread : threads) thread.join();
+  for (port::Thread& thread : threads) thread.join();
   Status first_error;
   for (Status& status : statuses) {
     if (first_error.ok()) first_error = std::move(status);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "db/merge_placement.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "table/merge_scheduler.h"
 #include "util/cpu_meter.h"
@@ -21,7 +22,7 @@ namespace dlsm {
 // Thread-safe.
 class MergeLoadMonitor {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   struct Config {
     // Reports older than this say nothing.

@@ -189,10 +189,7 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   std::unique_ptr<MemoryNodeSession> session;
   Status opened;
   if (is_new) opened = MemoryNodeSession::Destroy(options, name, &link->rpc());
-  if (opened.ok()) opened = MemoryNodeSession::Open(options, name, &link->rpc(), &session);
-  // From the one who has it open: until then the session is a claim, which is told nothing. Nobody
-  // else can be faster, for the home comes first.
-  if (opened.ok() && options.take_over) opened = session->TakeOwnership(&link->queue_pairs());
+  if (opened.ok()) opened = OpenSession(options, name, link, &session);
   if (!opened.ok()) {
     return Status::FromCode(
         opened.code(),

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "port/clock.h"
 #include "util/log.h"
 
 namespace dlsm {
@@ -236,7 +237,7 @@ void PlacedMemory::NoteReport(size_t node, const HeartbeatReply& report, uint64_
   // says too little; it counts only if there has been no better one for long.
   constexpr auto kReportLifetime = std::chrono::seconds(10);
   const bool merging = merge_mark == UINT64_MAX || merge_mark != MergeMark(node);
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = port::Clock::now();
   if (!merging || available > account.available_bytes.load(std::memory_order_relaxed) ||
       now - account.reported_at > kReportLifetime) {
     account.available_bytes.store(available, std::memory_order_relaxed);

@@ -18,6 +18,7 @@
 #include "dLSM/status.h"
 #include "db/remote_memory.h"
 #include "db/table_placement.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "util/fabric/remote_address.h"
 #include "util/rpc/messages.h"
@@ -151,7 +152,7 @@ class PlacedMemory {
     std::atomic<uint64_t> merges_begun{0};  // There.
     std::atomic<uint64_t> merges_ended{0};
     // Only touched by who sends heartbeats there.
-    std::chrono::steady_clock::time_point reported_at = std::chrono::steady_clock::now();
+    port::Clock::time_point reported_at = port::Clock::now();
     std::atomic<bool> answers{true};
   };
 

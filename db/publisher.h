@@ -22,7 +22,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dLSM/statistics.h"
@@ -31,7 +30,9 @@
 #include "db/publication.h"
 #include "db/snapshot.h"
 #include "db/tree.h"
+#include "port/clock.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "table/node_queue_pairs.h"
 
 namespace dlsm {
@@ -46,7 +47,7 @@ Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pair
 // Thread-safe.
 class Publisher {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   struct Config {
     RemoteSpan header;
@@ -115,7 +116,7 @@ class Publisher {
   port::Mutex stop_mutex_;
   port::CondVar stopped_{stop_mutex_};
   bool stop_ GUARDED_BY(stop_mutex_) = false;
-  std::thread thread_;  // Last.
+  port::Thread thread_;  // Last.
 };
 
 }  // namespace dlsm

@@ -1,6 +1,7 @@
 #include "db/sequencer.h"
 
-#include <thread>
+#include "port/scheduler.h"
+#include "port/thread.h"
 
 #include "port/sync_point.h"
 
@@ -11,9 +12,11 @@ Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
   // Sequentially consistent, as is the fetch-add after it: who has read a position that includes
   // our numbers also finds our announcement.
   slot_.lower_bound.store(sequencer.Now().next, std::memory_order_seq_cst);
+  port::InterleavingPoint();
   const Position position = Split(sequencer.word_.fetch_add(entries, std::memory_order_seq_cst));
   first_ = position.next;
   epoch_ = position.epoch;
+  port::InterleavingPoint();
   if (batch_) {
     slot_.batch_last.store(first_ + entries - 1, std::memory_order_release);
     slot_.batch_first.store(first_, std::memory_order_release);
@@ -42,7 +45,7 @@ void Sequencer::WaitSettled(SequenceNumber sequence) {
       if (spins < 1000) {
         port::CpuRelax();
       } else {
-        std::this_thread::yield();
+        port::Yield();
       }
     }
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "port/clock.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -45,7 +46,7 @@ void StallGate::SetPace(double bytes_per_second) {
 
 void StallGate::NoteProgress() {
   port::MutexLock lock(mutex_);
-  last_progress_ = std::chrono::steady_clock::now();
+  last_progress_ = port::Clock::now();
   error_ = Status::OK();
 }
 
@@ -83,7 +84,7 @@ Status StallGate::WaitForOpening(bool only_deletes) {
     port::MutexLock lock(mutex_);
     return refusal_;
   }
-  const auto started = std::chrono::steady_clock::now();
+  const auto started = port::Clock::now();
   const StallReason reason = MainReason(reasons_.load(std::memory_order_relaxed));
   Status status;
   {
@@ -91,7 +92,7 @@ Status StallGate::WaitForOpening(bool only_deletes) {
     while (!MayPass(only_deletes)) {
       const auto give_up = std::max(started, last_progress_) + timeout_;
       const bool ended = (reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0;
-      if (ended || std::chrono::steady_clock::now() >= give_up) {
+      if (ended || port::Clock::now() >= give_up) {
         status = GiveUp();
         break;
       }
@@ -103,13 +104,13 @@ Status StallGate::WaitForOpening(bool only_deletes) {
 }
 
 Status StallGate::KeepPace(uint64_t bytes) {
-  const auto started = std::chrono::steady_clock::now();
+  const auto started = port::Clock::now();
   const std::chrono::nanoseconds wait = pacer_.Take(bytes, started);
   if (wait.count() == 0) return Status::OK();
   Status status;
   {
     port::MutexLock lock(mutex_);
-    while (std::chrono::steady_clock::now() < started + wait) {
+    while (port::Clock::now() < started + wait) {
       if ((reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0) {
         status = GiveUp();
         break;
@@ -121,10 +122,9 @@ Status StallGate::KeepPace(uint64_t bytes) {
   return status;
 }
 
-void StallGate::Count(StallReason reason, std::chrono::steady_clock::time_point started) {
-  const auto micros = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-                                                std::chrono::steady_clock::now() - started)
-                                                .count());
+void StallGate::Count(StallReason reason, port::Clock::time_point started) {
+  const auto micros = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(port::Clock::now() - started).count());
   statistics_->Add(Ticker::kStalls);
   statistics_->Add(kTickers[static_cast<size_t>(reason)], micros);
   port::MutexLock lock(mutex_);

@@ -9,6 +9,7 @@
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/write_pacer.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 
 namespace dlsm {
@@ -68,8 +69,7 @@ class StallGate {
   Status Wait(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   Status WaitForOpening(bool only_deletes) LOCKS_EXCLUDED(mutex_);
   Status KeepPace(uint64_t bytes) LOCKS_EXCLUDED(mutex_);
-  void Count(StallReason reason, std::chrono::steady_clock::time_point started)
-      LOCKS_EXCLUDED(mutex_);
+  void Count(StallReason reason, port::Clock::time_point started) LOCKS_EXCLUDED(mutex_);
   bool MayPass(bool only_deletes) const;
   Status GiveUp() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -80,7 +80,7 @@ class StallGate {
 
   mutable port::Mutex mutex_;
   port::CondVar changed_{mutex_};
-  std::chrono::steady_clock::time_point last_progress_ GUARDED_BY(mutex_);
+  port::Clock::time_point last_progress_ GUARDED_BY(mutex_);
   Status error_ GUARDED_BY(mutex_);
   Status refusal_ GUARDED_BY(mutex_);  // If kRefusing.
   StallTotals totals_ GUARDED_BY(mutex_);

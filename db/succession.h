@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "port/mutex.h"
+#include "port/scheduler.h"
 #include "util/thread_number.h"
 
 namespace dlsm {
@@ -30,6 +31,7 @@ class Succession {
       // take the new one, or Reclaim() sees our announcement.
       do {
         pinned_ = objects.current_.load(std::memory_order_seq_cst);
+        port::InterleavingPoint();
         announced_.store(pinned_, std::memory_order_seq_cst);
       } while (objects.current_.load(std::memory_order_seq_cst) != pinned_);
     }

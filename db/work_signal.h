@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "port/clock.h"
 #include "port/mutex.h"
 
 namespace dlsm {
@@ -12,7 +13,7 @@ namespace dlsm {
 // Thread-safe.
 class WorkSignal {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   uint64_t count() const LOCKS_EXCLUDED(mutex_) {
     port::MutexLock lock(mutex_);

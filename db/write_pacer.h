@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "port/clock.h"
+
 namespace dlsm {
 
 // Bytes of writes a second when `used_share` of a limit is used up and `sustained_rate` is what
@@ -20,7 +22,7 @@ double PaceFor(double used_share, double sustained_rate);
 // Who asks when each memtable is full can tell the sustained rate.
 class SustainedRate {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   void Add(uint64_t bytes, Clock::time_point now);
   // Bytes a second over the last ones; 0: not known yet.
@@ -39,7 +41,7 @@ class SustainedRate {
 // Thread-safe. All writers together keep to one rate, in the order in which they ask.
 class WritePacer {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   // 0: no limit.
   void SetRate(double bytes_per_second) {

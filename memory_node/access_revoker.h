@@ -8,18 +8,19 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dLSM/status.h"
+#include "port/clock.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 
 namespace dlsm {
 
 // Thread-safe.
 class AccessRevoker {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
   // Takes away what a data token gives access to. OK: it is certain that nothing which a client has
   // asked for with that token can take effect any more.
   using CutOff = std::function<Status(const std::string& token)>;
@@ -69,7 +70,7 @@ class AccessRevoker {
   bool stopping_ GUARDED_BY(mutex_) = false;
   Statistics statistics_ GUARDED_BY(mutex_);
 
-  std::thread thread_;  // Last: it uses all of the above.
+  port::Thread thread_;  // Last: it uses all of the above.
 };
 
 }  // namespace dlsm

@@ -62,6 +62,7 @@
 #include "memory_node/own_memory.h"
 #include "memory_node/quotas.h"
 #include "memory_node/reader_leases.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "util/extent_allocator.h"
 #include "util/rpc/messages.h"
@@ -74,7 +75,7 @@ namespace dlsm {
 uint64_t DefaultMergeReserve(uint64_t capacity_bytes);
 
 struct DatabaseTableOptions {
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   NodeId node{};
   RegionId region{};

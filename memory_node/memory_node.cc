@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "port/clock.h"
 #include "util/coding.h"
 #include "util/cpu_meter.h"
 #include "util/log.h"
@@ -78,7 +79,10 @@ MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
       databases_(TableOptionsOf(options, *region_, &memory_, &revoker_)),
-      peers_({.node = options.node, .secret = options.secret, .verbs = options.verbs}),
+      peers_({.node = options.node,
+              .secret = options.secret,
+              .verbs = options.verbs,
+              .connector = options.node_connector}),
       merges_(ScheduleOf(options), &databases_, &memory_, &peers_),
       housekeeper_([this] { KeepHouse(); }) {}
 
@@ -107,13 +111,13 @@ Status MemoryNode::SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleR
 
 void MemoryNode::KeepHouse() {
   CpuMeter cpu;
-  auto cpu_at = std::chrono::steady_clock::now();
+  auto cpu_at = port::Clock::now();
   const port::MutexLock lock(mutex_);
   while (!stopping_) {
-    static_cast<void>(stop_.WaitUntil(std::chrono::steady_clock::now() + kHousekeepingPeriod));
+    static_cast<void>(stop_.WaitUntil(port::Clock::now() + kHousekeepingPeriod));
     if (stopping_) return;
     databases_.EndExpiredSessions();
-    if (std::chrono::steady_clock::now() < cpu_at) continue;
+    if (port::Clock::now() < cpu_at) continue;
     cpu_at += kCpuPeriod;
     if (const std::optional<double> idle = cpu.IdleShare(); idle.has_value()) {
       merges_.SetCpuIdle(idle);

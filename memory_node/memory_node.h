@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "dLSM/status.h"
 #include "memory_node/access_revoker.h"
@@ -20,6 +19,7 @@
 #include "memory_node/own_memory.h"
 #include "memory_node/peer_nodes.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/fabric/fabric_server.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
@@ -38,6 +38,7 @@ struct MemoryNodeOptions {
   // How it reaches other memory nodes, whose tables it merges with its own.
   std::string secret;
   VerbsOptions verbs;
+  std::shared_ptr<NodeConnector> node_connector;  // Null: the network.
   std::string full_remedy = "start Server with more memory";
   bool clients_map_memory = false;
   uint64_t database_quota_bytes = 0;
@@ -93,7 +94,7 @@ class MemoryNode final : public RpcHandler {
   port::Mutex mutex_;
   port::CondVar stop_{mutex_};
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::thread housekeeper_;  // Last: it uses all of the above.
+  port::Thread housekeeper_;  // Last: it uses all of the above.
 };
 
 }  // namespace dlsm

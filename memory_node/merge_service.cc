@@ -1,11 +1,12 @@
 #include "memory_node/merge_service.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "port/clock.h"
+#include "port/thread.h"
+#include "port/thread_name.h"
 #include "table/fetch_resident.h"
 #include "table/merge_tables.h"
 #include "table/table_reader.h"
@@ -147,7 +148,6 @@ MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable*
       scheduler_(schedule) {
   for (size_t i = 0; i < schedule.running_max * kWorkersPerRunning; ++i) {
     workers_.emplace_back([this] { WorkLoop(); });
-    static_cast<void>(pthread_setname_np(workers_.back().native_handle(), "dlsm-merge"));
   }
 }
 
@@ -164,7 +164,7 @@ MergeService::~MergeService() {
   for (const std::unique_ptr<Job>& job : dropped) {
     job->done(Status::Aborted("the memory node is shutting down"), std::string());
   }
-  for (std::thread& worker : workers_) worker.join();
+  for (port::Thread& worker : workers_) worker.join();
 }
 
 void MergeService::Submit(const RpcPeer& peer, const Slice& request, RpcDone done) {
@@ -199,6 +199,7 @@ Status MergeService::Enqueue(const RpcPeer& peer, const Slice& request, RpcDone*
 }
 
 void MergeService::WorkLoop() {
+  port::SetThreadName("dlsm-merge");
   while (std::unique_ptr<Job> job = NextJob()) Run(std::move(job));
 }
 
@@ -215,12 +216,12 @@ std::unique_ptr<MergeService::Job> MergeService::NextJob() {
 
 void MergeService::Run(std::unique_ptr<Job> job) {
   MergeReply reply;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = port::Clock::now();
   PeerNodes::Ways ways(memory_);
   const Status status = Merge(*job, &ways, &reply);
   if (status.IsIOError() || status.IsTimedOut()) peers_->Forget(ways);
-  const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::steady_clock::now() - start);
+  const auto duration =
+      std::chrono::duration_cast<std::chrono::microseconds>(port::Clock::now() - start);
   if (!status.ok() && !status.IsAborted()) Log().warn("a merge failed: {}", status.ToString());
   // Before the answer: who has it may give back the inputs and look for their memory.
   job->hold.reset();

@@ -16,7 +16,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -24,6 +23,7 @@
 #include "memory_node/own_memory.h"
 #include "memory_node/peer_nodes.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
 #include "util/rpc/rpc.h"
@@ -90,7 +90,7 @@ class MergeService {
   uint64_t running_ GUARDED_BY(mutex_) = 0;
   Totals totals_ GUARDED_BY(mutex_);
 
-  std::vector<std::thread> workers_;  // Last: they use all of the above.
+  std::vector<port::Thread> workers_;  // Last: they use all of the above.
 };
 
 }  // namespace dlsm

@@ -101,8 +101,11 @@ Status PeerNodes::ConnectTo(const MergePeer& peer, std::shared_ptr<Peer>* made) 
   options.fabric.verbs = config_.verbs;
   options.client_name = fmt::format("memory node {}", static_cast<uint32_t>(config_.node));
   std::unique_ptr<NodeConnection> connection;
-  DLSM_RETURN_IF_ERROR(ConnectNodeAuto(NodeAddress{peer.host, peer.port}, options,
-                                       Deadline::In(config_.timeout), &connection));
+  const NodeAddress address{peer.host, peer.port};
+  const Deadline deadline = Deadline::In(config_.timeout);
+  DLSM_RETURN_IF_ERROR(config_.connector != nullptr
+                           ? config_.connector->Connect(address, options, deadline, &connection)
+                           : ConnectNodeAuto(address, options, deadline, &connection));
   auto reached = std::make_shared<Peer>(std::move(connection), config_.timeout);
   if (!IsGood(*reached, peer)) {
     const FabricPeer& found = reached->connection().peer();

@@ -27,9 +27,10 @@ namespace dlsm {
 class PeerNodes {
  public:
   struct Config {
-    NodeId node{};       // Of this memory node.
-    std::string secret;  // The cluster's.
-    VerbsOptions verbs;  // For peers that serve RDMA.
+    NodeId node{};                               // Of this memory node.
+    std::string secret;                          // The cluster's.
+    VerbsOptions verbs;                          // For peers that serve RDMA.
+    std::shared_ptr<NodeConnector> connector{};  // See NodeConnector; null: the network.
     std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   };
 

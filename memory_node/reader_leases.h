@@ -27,6 +27,7 @@
 
 #include "dLSM/status.h"
 #include "memory_node/byte_ranges.h"
+#include "port/clock.h"
 #include "util/rpc/messages.h"
 
 namespace dlsm {
@@ -45,7 +46,7 @@ struct PublishedDatabase {
 // One thread at a time: the caller locks.
 class ReaderLeases {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
   using Database = std::shared_ptr<PublishedDatabase>;
 
   // `client` is for messages.

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "port/scheduler.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -12,7 +14,9 @@ namespace dlsm::port {
 // Two threads that write within one such unit slow each other down.
 inline constexpr size_t kCacheLineBytes = 64;
 
+// In a loop that waits for what another thread does.
 inline void CpuRelax() {
+  InterleavingPoint();
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)

@@ -1,10 +1,12 @@
-// The locks of the project: std::mutex and std::condition_variable with thread safety annotations.
+// The locks of the project: std::mutex and std::condition_variable with thread safety annotations,
+// and, for threads that have one, a scheduler's.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 
+#include "port/scheduler.h"
 #include "port/thread_annotations.h"
 
 namespace dlsm::port {
@@ -15,14 +17,36 @@ class CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void Lock() EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
-  bool TryLock() EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
-  void Unlock() UNLOCK_FUNCTION() { mutex_.unlock(); }
+  void Lock() EXCLUSIVE_LOCK_FUNCTION() {
+    Scheduler* const scheduler = Scheduler::Current();
+    if (scheduler != nullptr) [[unlikely]]
+      return LockBy(*scheduler);
+    mutex_.lock();
+  }
+  bool TryLock() EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    InterleavingPoint();
+    return mutex_.try_lock();
+  }
+  void Unlock() UNLOCK_FUNCTION() {
+    mutex_.unlock();
+    // Somebody else may have destroyed this by now.
+    Scheduler* const scheduler = Scheduler::Current();
+    if (scheduler != nullptr) [[unlikely]] {
+      scheduler->Freed(this);
+      scheduler->Pause();
+    }
+  }
   // Tells the analysis, and nobody else, that the caller holds this mutex (for lambdas).
   void AssertHeld() const ASSERT_CAPABILITY(this) {}
 
  private:
   friend class CondVar;
+
+  void LockBy(Scheduler& scheduler) {
+    scheduler.Pause();
+    while (!mutex_.try_lock()) scheduler.AwaitFree(this);
+  }
+
   std::mutex mutex_;
 };
 
@@ -46,6 +70,11 @@ class CondVar {
   CondVar& operator=(const CondVar&) = delete;
 
   void Wait() {
+    Scheduler* const scheduler = Scheduler::Current();
+    if (scheduler != nullptr) [[unlikely]] {
+      static_cast<void>(WaitBy(*scheduler, Scheduler::TimePoint::max()));
+      return;
+    }
     std::unique_lock<std::mutex> lock(mutex_.mutex_, std::adopt_lock);
     condition_.wait(lock);
     lock.release();
@@ -53,16 +82,38 @@ class CondVar {
 
   // Returns false when `until` has passed.
   bool WaitUntil(std::chrono::steady_clock::time_point until) {
+    Scheduler* const scheduler = Scheduler::Current();
+    if (scheduler != nullptr) [[unlikely]]
+      return WaitBy(*scheduler, until);
     std::unique_lock<std::mutex> lock(mutex_.mutex_, std::adopt_lock);
     const auto verdict = condition_.wait_until(lock, until);
     lock.release();
     return verdict == std::cv_status::no_timeout;
   }
 
-  void Signal() { condition_.notify_one(); }
-  void SignalAll() { condition_.notify_all(); }
+  void Signal() {
+    Scheduler* const scheduler = Scheduler::Current();
+    if (scheduler != nullptr) [[unlikely]]
+      return scheduler->Signal(this, /*all=*/false);
+    condition_.notify_one();
+  }
+  void SignalAll() {
+    Scheduler* const scheduler = Scheduler::Current();
+    if (scheduler != nullptr) [[unlikely]]
+      return scheduler->Signal(this, /*all=*/true);
+    condition_.notify_all();
+  }
 
  private:
+  // Nobody else runs between the first and the third step, so no signal is missed.
+  bool WaitBy(Scheduler& scheduler, Scheduler::TimePoint until) {
+    mutex_.mutex_.unlock();
+    scheduler.Freed(&mutex_);
+    const bool signalled = scheduler.Await(this, until);
+    mutex_.LockBy(scheduler);
+    return signalled;
+  }
+
   Mutex& mutex_;
   std::condition_variable condition_;
 };

@@ -17,6 +17,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "table/merge_tables.h"
 #include "util/smoothed_rate.h"
@@ -38,7 +39,7 @@ struct MergeSchedulerOptions {
 
 // Thread-safe.
 class MergeScheduler {
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
  public:
   explicit MergeScheduler(const MergeSchedulerOptions& options);

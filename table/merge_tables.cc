@@ -3,6 +3,7 @@
 #include <bit>
 #include <chrono>
 
+#include "port/clock.h"
 #include "table/merge_input.h"
 #include "table/merge_writer.h"
 #include "table/version_filter.h"
@@ -115,8 +116,8 @@ class Merge {
   bool kept_ = false;  // A version of the last key was kept.
 };
 
-uint64_t MicrosSince(std::chrono::steady_clock::time_point start) {
-  const auto passed = std::chrono::steady_clock::now() - start;
+uint64_t MicrosSince(port::Clock::time_point start) {
+  const auto passed = port::Clock::now() - start;
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(passed).count());
 }
@@ -130,7 +131,7 @@ uint32_t CutRank(const Slice& user_key) {
 Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& runs,
                    const TableReadOptions& read_options, QueuePairs* queue_pairs, MergePace* pace,
                    MergeOutput* output, MergeStatistics* statistics) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = port::Clock::now();
   *statistics = MergeStatistics();
   TableReadOptions verified = read_options;
   verified.verify_checksums = true;

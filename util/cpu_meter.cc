@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "port/scheduler.h"
+
 namespace dlsm {
 
 // cpu user nice system idle iowait irq softirq steal guest guest_nice; the last two are part of
@@ -34,6 +36,8 @@ std::optional<double> CpuMeter::IdleShare(const Ticks& earlier, const Ticks& now
 }
 
 std::optional<double> CpuMeter::IdleShare() {
+  // What else this machine does is no part of a simulation.
+  if (port::Scheduler::Current() != nullptr) return std::nullopt;
   std::ifstream file("/proc/stat");
   std::string line;
   std::getline(file, line);

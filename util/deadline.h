@@ -5,11 +5,13 @@
 #include <atomic>
 #include <chrono>
 
+#include "port/clock.h"
+
 namespace dlsm {
 
 class Deadline {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   static Deadline In(std::chrono::nanoseconds duration) {
     return Deadline(Clock::now() + duration);

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdint>
 
+#include "port/clock.h"
+
 namespace dlsm {
 
 // Not thread-safe.
 class SmoothedRate {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   // `bytes` took this long, until `now`.
   void Add(uint64_t bytes, std::chrono::nanoseconds took, Clock::time_point now = Clock::now());

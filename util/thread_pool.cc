@@ -3,6 +3,7 @@
 #include <cassert>
 #include <utility>
 
+#include "port/thread.h"
 #include "port/thread_name.h"
 
 namespace dlsm {
@@ -38,14 +39,14 @@ bool ThreadPool::WaitUntilIdle(Deadline deadline) {
 }
 
 void ThreadPool::Shutdown() {
-  std::vector<std::thread> threads;
+  std::vector<port::Thread> threads;
   {
     port::MutexLock lock(mutex_);
     stopping_ = true;
     threads.swap(threads_);
     wanted_.SignalAll();
   }
-  for (std::thread& thread : threads) thread.join();
+  for (port::Thread& thread : threads) thread.join();
 }
 
 void ThreadPool::RunTasks() {

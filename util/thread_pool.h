@@ -5,10 +5,10 @@
 #include <deque>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/deadline.h"
 
 namespace dlsm {
@@ -43,7 +43,7 @@ class ThreadPool {
   std::deque<std::function<void()>> queue_ GUARDED_BY(mutex_);
   size_t running_ GUARDED_BY(mutex_) = 0;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_ GUARDED_BY(mutex_);
+  std::vector<port::Thread> threads_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

@@ -57,6 +57,9 @@ bool IsDueToFaults(const Status& status) {
 }
 
 Operation Worker::Draw() {
+  if (config_.reshape_one_in > 0 && random_.OneIn(config_.reshape_one_in)) {
+    return random_.OneIn(5) ? Operation::kCompactRange : Operation::kFlush;
+  }
   uint64_t drawn = random_.Uniform(1000);
   for (size_t i = 0; i < kWeights.size(); ++i) {
     if (drawn < kWeights[i]) return static_cast<Operation>(i);
@@ -199,55 +202,51 @@ Status Worker::Check(const Observation& observation, const VersionRange& range,
   return CheckObservation(*space_, observation, range, versions);
 }
 
-// Who has seen one key of a batch does not see another one as it was before.
-Status Worker::GetGroup(DB* db) {
-  const uint64_t group = 2 * random_.Uniform((space_->groups() + 1) / 2);
-  last_ += fmt::format(" of group {}", group);
-  uint32_t seen = 0;
-  for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
-    const uint64_t key = space_->KeyOf(group, i);
-    Window window(1);
-    SetLeast(key, &window);
-    Observation observation{key, false, std::string()};
-    const Status status = db->Get(ReadOptions(), space_->KeyBytes(key), &observation.value);
-    if (!status.ok() && !status.IsNotFound()) return status;
-    observation.found = status.ok();
-    SetMost(key, &window);
-    std::vector<uint32_t> versions;
-    DLSM_RETURN_IF_ERROR(Check(observation, window[0], &versions));
-    const auto next = std::lower_bound(versions.begin(), versions.end(), seen);
-    if (next == versions.end()) {
-      return Wrong(
-          fmt::format("the batch of group {} is seen in part: key {} has version {}, after "
-                      "another had version {}",
-                      group, key, versions.back(), seen));
-    }
-    seen = *next;
-  }
-  return Status::OK();
-}
-
 Status Worker::Get(DB* db) {
-  if (random_.OneIn(4)) return GetGroup(db);
+  if (random_.OneIn(4)) return GetGroup(db, 2 * random_.Uniform((space_->groups() + 1) / 2));
   const uint64_t key = AnyKey();
   last_ += fmt::format(" of key {}", key);
   Window window(1);
   SetLeast(key, &window);
-  Observation observation{key, false, std::string()};
+  Observation observation;
+  DLSM_RETURN_IF_ERROR(GetOne(db, key, &observation));
+  SetMost(key, &window);
+  return Check(observation, window[0]);
+}
+
+Status Worker::GetGroup(DB* db, uint64_t group) {
+  last_ += fmt::format(" of group {}, one after the other", group);
+  uint32_t seen = 0;
+  const uint64_t first = random_.Uniform(KeySpace::kGroupKeys);
+  for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
+    const uint64_t key = space_->KeyOf(group, (first + i) % KeySpace::kGroupKeys);
+    VersionRange range;
+    range.least = std::max(seen, state_->acknowledged(key));
+    Observation observation;
+    DLSM_RETURN_IF_ERROR(GetOne(db, key, &observation));
+    range.most = state_->started(key);
+    std::vector<uint32_t> versions;
+    DLSM_RETURN_IF_ERROR(Check(observation, range, &versions));
+    seen = versions.front();
+  }
+  return Status::OK();
+}
+
+Status Worker::GetOne(DB* db, uint64_t key, Observation* observation) {
+  *observation = Observation{key, false, std::string()};
   ReadOptions options;
   options.verify_checksums = random_.OneIn(2);
   Status status;
   if (random_.OneIn(2)) {
     PinnableSlice pinned;
     status = db->Get(options, space_->KeyBytes(key), &pinned);
-    observation.value = pinned.ToString();
+    observation->value = pinned.ToString();
   } else {
-    status = db->Get(options, space_->KeyBytes(key), &observation.value);
+    status = db->Get(options, space_->KeyBytes(key), &observation->value);
   }
   if (!status.ok() && !status.IsNotFound()) return status;
-  observation.found = status.ok();
-  SetMost(key, &window);
-  return Check(observation, window[0]);
+  observation->found = status.ok();
+  return Status::OK();
 }
 
 Status Worker::MultiGet(DB* db) {

@@ -62,6 +62,8 @@ class Worker {
     uint64_t number = 0;  // Of `workers`.
     uint64_t workers = 1;
     uint64_t seed = 0;
+    // Of all operations so many flush or compact, besides those of the usual mixture; 0: none.
+    uint64_t reshape_one_in = 0;
   };
   // `space` and `state` outlive this.
   Worker(const Config& config, const KeySpace* space, ExpectedState* state)
@@ -104,8 +106,10 @@ class Worker {
   Status Batch(DB* db);
   Status WriteGroup(DB* db, uint64_t group);
   Status Get(DB* db);
-  // The keys of a group of batches, one Get after the other.
-  Status GetGroup(DB* db);
+  // The keys of a batch one after the other, without a snapshot: who has seen one of its entries
+  // sees all of them from then on.
+  Status GetGroup(DB* db, uint64_t group);
+  Status GetOne(DB* db, uint64_t key, Observation* observation);
   Status MultiGet(DB* db);
   Status Scan(DB* db, const Held* held);
   Status TakeSnapshot(DB* db);

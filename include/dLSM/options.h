@@ -15,6 +15,7 @@ namespace dlsm {
 
 class Cache;
 class FaultInjector;
+class NodeConnector;
 class FilterPolicy;
 class Snapshot;
 class Statistics;
@@ -210,6 +211,9 @@ struct Options {
   // Decides which transfers fail, and which heartbeats of followers; see
   // util/fabric/fault_injector.h. Null: none.
   std::shared_ptr<FaultInjector> fault_injector;
+  // Makes the connections to the memory nodes, in place of the network: a simulation's; see
+  // util/rpc/node_connection.h. Null: the network.
+  std::shared_ptr<NodeConnector> node_connector;
 
   // -------- Accepted for source compatibility, without effect: there are no files.
   int max_open_files = 1000;

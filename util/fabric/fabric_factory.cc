@@ -43,10 +43,9 @@ bool IsSimulated(const FabricOptions& options) {
 
 Status CheckVerbsDevice(const VerbsOptions& options) { return VerbsConnection::Check(options); }
 
-Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
-                     std::unique_ptr<FabricConnection>* connection) {
-  std::unique_ptr<FabricConnection> made;
-  DLSM_RETURN_IF_ERROR(ConnectPlain(options, peer, deadline, &made));
+std::unique_ptr<FabricConnection> DecorateFabric(const FabricOptions& options,
+                                                 std::unique_ptr<FabricConnection> plain) {
+  std::unique_ptr<FabricConnection> made = std::move(plain);
   if (IsSimulated(options)) {
     made = SimulateNetwork(
         SimulatedNetwork{options.simulated_rtt_ns, options.simulated_gbit_per_second},
@@ -55,7 +54,14 @@ Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadl
   // Outermost, so that a fault also costs what the network costs.
   if (options.faults != nullptr) made = InjectFaults(options.faults, std::move(made));
   if (options.guard != nullptr) made = GuardTransfers(options.guard, std::move(made));
-  *connection = std::move(made);
+  return made;
+}
+
+Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
+                     std::unique_ptr<FabricConnection>* connection) {
+  std::unique_ptr<FabricConnection> plain;
+  DLSM_RETURN_IF_ERROR(ConnectPlain(options, peer, deadline, &plain));
+  *connection = DecorateFabric(options, std::move(plain));
   return Status::OK();
 }
 

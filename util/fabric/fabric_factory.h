@@ -32,6 +32,10 @@ struct FabricOptions {
 // Whether this machine has what the verbs fabric needs; if not, why, and what to do.
 Status CheckVerbsDevice(const VerbsOptions& options);
 
+// Puts around a connection what the options ask for besides its kind.
+std::unique_ptr<FabricConnection> DecorateFabric(const FabricOptions& options,
+                                                 std::unique_ptr<FabricConnection> plain);
+
 Status ConnectFabric(const FabricOptions& options, const FabricPeer& peer, Deadline deadline,
                      std::unique_ptr<FabricConnection>* connection);
 

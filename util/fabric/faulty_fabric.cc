@@ -1,8 +1,8 @@
 #include "util/fabric/faulty_fabric.h"
 
-#include <thread>
 #include <utility>
 
+#include "port/clock.h"
 #include "util/fabric/mangle.h"
 #include "util/fabric/ring_queue.h"
 #include "util/status_macros.h"
@@ -77,7 +77,7 @@ class FaultyQueuePair : public QueuePair {
     if (!status.ok()) return Close(std::move(status));
     if (!breaks) return Status::OK();
     if (!dropped_) return Close(Status::IOError("an injected fault failed this transfer"));
-    std::this_thread::sleep_until(deadline.time_point());
+    port::SleepUntil(deadline.time_point());
     return Close(Status::TimedOut("an injected fault lost this transfer"));
   }
 
@@ -152,10 +152,10 @@ class FaultyQueuePair : public QueuePair {
       }
       if (effect.fault.kind != FaultKind::kDelay) continue;
       if (effect.not_before > deadline.time_point()) {
-        std::this_thread::sleep_until(deadline.time_point());
+        port::SleepUntil(deadline.time_point());
         return Status::TimedOut("an injected fault delayed this transfer beyond its deadline");
       }
-      std::this_thread::sleep_until(effect.not_before);
+      port::SleepUntil(effect.not_before);
     }
     return Status::OK();
   }

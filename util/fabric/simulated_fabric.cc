@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <thread>
 #include <utility>
 
+#include "port/clock.h"
 #include "port/cpu.h"
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/ring_queue.h"
@@ -22,7 +22,7 @@ using std::chrono::nanoseconds;
 constexpr std::chrono::microseconds kSleepError{100};
 
 void PassTimeUntil(TimePoint when) {
-  if (when - Clock::now() > 2 * kSleepError) std::this_thread::sleep_until(when - kSleepError);
+  if (when - Clock::now() > 2 * kSleepError) port::SleepUntil(when - kSleepError);
   while (Clock::now() < when) port::CpuRelax();
 }
 

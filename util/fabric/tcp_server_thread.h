@@ -9,12 +9,12 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/fabric/file_descriptor.h"
 #include "util/fabric/tcp_server_connection.h"
 
@@ -71,7 +71,7 @@ class TcpServerThread {
   TcpServerConnection::Scratch scratch_;
   bool tokens_awaited_ = false;  // Some connection may not have shown its token yet.
 
-  std::thread thread_;
+  port::Thread thread_;
 };
 
 }  // namespace dlsm

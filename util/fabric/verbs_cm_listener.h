@@ -8,11 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/deadline.h"
 #include "util/fabric/file_descriptor.h"
 #include "util/fabric/verbs_cm_frame.h"
@@ -66,7 +66,7 @@ class VerbsCmListener {
   port::Mutex mutex_;  // Protects what follows.
   std::map<VerbsCmNonce, Expected> expected_ GUARDED_BY(mutex_);
 
-  std::thread thread_;
+  port::Thread thread_;
 };
 
 }  // namespace dlsm

@@ -18,10 +18,10 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/fabric/file_descriptor.h"
 #include "util/fabric/verbs_counters.h"
 #include "util/fabric/verbs_gid.h"
@@ -114,7 +114,7 @@ class VerbsEvents {
   bool port_down_ GUARDED_BY(mutex_) = false;
   std::map<const ibv_qp*, Member> members_ GUARDED_BY(mutex_);
 
-  std::thread thread_;  // Last: it uses all of the above.
+  port::Thread thread_;  // Last: it uses all of the above.
 };
 
 }  // namespace dlsm

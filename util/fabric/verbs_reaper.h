@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <deque>
-#include <thread>
 
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/fabric/verbs_client.h"
 
 namespace dlsm {
@@ -30,7 +30,7 @@ class VerbsReaper {
   std::deque<VerbsClient::Remains> waiting_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
 
-  std::thread thread_;
+  port::Thread thread_;
 };
 
 }  // namespace dlsm

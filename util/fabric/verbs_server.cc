@@ -10,11 +10,11 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <thread>
 #include <utility>
 #include <variant>
 
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/fabric/fabric_server.h"
 #include "util/fabric/peer_dialer.h"
 #include "util/fabric/tcp_socket.h"
@@ -278,7 +278,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   std::map<std::string, std::vector<VerbsClient::Remains>> left_ GUARDED_BY(mutex_);
   uint64_t next_number_ GUARDED_BY(mutex_) = kWakeNumber + 1;
 
-  std::thread thread_;
+  port::Thread thread_;
 };
 
 // Takes and pins every page once, so that what cannot be registered is known at the start, and the

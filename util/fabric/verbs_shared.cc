@@ -1,9 +1,9 @@
 #include "util/fabric/verbs_shared.h"
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
+#include "port/clock.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -74,7 +74,7 @@ class SharedQueuePair : public QueuePair {
           core_->Do([&](VerbsQueuePair& inner) { return inner.Advance(ticket, &done); }));
       if (done) return Status::OK();
       if (deadline.Passed()) break;
-      std::this_thread::sleep_for(kTurn);
+      port::SleepFor(kTurn);
     }
     return core_->Do([&](QueuePair& inner) { return inner.Wait(ticket, deadline); });
   }

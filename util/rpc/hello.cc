@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <thread>
 
+#include "port/clock.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/log.h"
@@ -130,7 +130,7 @@ Status TalkToNode(int socket, const std::string& who, const ClientIdentity& iden
 }
 
 Status SendRefusal(int socket, Deadline deadline) {
-  std::this_thread::sleep_for(kRefusalDelay);
+  port::SleepFor(kRefusalDelay);
   NodeWelcome refusal;
   refusal.verdict = Verdict::kSecretRefused;
   return SendMessage(socket, refusal.Encode(), deadline);

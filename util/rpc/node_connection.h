@@ -37,6 +37,15 @@ struct NodeConnectionOptions {
   std::string client_name;  // For the memory node's logs and messages.
 };
 
+// What reaches memory nodes in place of the network. Thread-safe.
+class NodeConnector {
+ public:
+  virtual ~NodeConnector() = default;
+  // As ConnectNode(); what options.fabric says of faults and guards is honoured.
+  virtual Status Connect(const NodeAddress& address, const NodeConnectionOptions& options,
+                         Deadline deadline, std::unique_ptr<NodeConnection>* connection) = 0;
+};
+
 // Says the hello over TCP: versions are compared, both sides prove that they know the secret, and
 // the memory node tells its id, epoch and regions. kind kLocal is an InvalidArgument here.
 Status ConnectNode(const NodeAddress& address, const NodeConnectionOptions& options,

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
+#include "port/clock.h"
 #include "util/log.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc_channel.h"
@@ -41,7 +41,7 @@ Status ConnectAndHello(const NodeAddress& address, const std::string& where,
     if (!refused) return CannotReach(where, refusal.ok() ? status : refusal);
     if (!patient || deadline.Passed()) return CannotReach(where, status);
     refusal = status;
-    std::this_thread::sleep_for(std::min(delay, deadline.Remaining()));
+    port::SleepFor(std::min(delay, deadline.Remaining()));
     delay = std::min<std::chrono::nanoseconds>(delay * 2, kRetryDelayMax);
   }
   const Status hello = ClientHello(socket->get(), where, identity, deadline, info);

@@ -11,9 +11,10 @@
 #include <cerrno>
 #include <chrono>
 #include <list>
-#include <thread>
 #include <utility>
 
+#include "port/clock.h"
+#include "port/thread.h"
 #include "util/log.h"
 #include "util/rpc/hello.h"
 #include "util/rpc/server_connection.h"
@@ -56,7 +57,7 @@ class RpcServerImpl final : public RpcServer {
         : connection(std::make_shared<ServerConnection>(std::move(socket))) {}
     const std::shared_ptr<ServerConnection> connection;
     std::atomic<bool> done{false};
-    std::thread thread;
+    port::Thread thread;
   };
 
   static NodeIdentity MakeIdentity(const RpcServerOptions& options);
@@ -86,7 +87,7 @@ class RpcServerImpl final : public RpcServer {
   std::list<Served> served_;
   uint64_t next_connection_ = 1;
 
-  std::thread accept_thread_;
+  port::Thread accept_thread_;
 };
 
 NodeIdentity RpcServerImpl::MakeIdentity(const RpcServerOptions& options) {
@@ -103,7 +104,7 @@ Status RpcServerImpl::Listen() {
   DLSM_RETURN_IF_ERROR(ListenSocket(options_.bind_address, options_.port, &listener_, &port_));
   stop_ = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!stop_.valid()) return Status::IOError("no event descriptor", ErrorText(errno));
-  accept_thread_ = std::thread([this] { AcceptLoop(); });
+  accept_thread_ = port::Thread([this] { AcceptLoop(); });
   return Status::OK();
 }
 
@@ -134,7 +135,7 @@ void RpcServerImpl::AcceptOne() {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       Log().warn("cannot accept a connection: {}; raise the limit of open files (ulimit -n)",
                  ErrorText(errno));
-      std::this_thread::sleep_for(kAcceptRetryDelay);
+      port::SleepFor(kAcceptRetryDelay);
     }
     return;
   }
@@ -144,7 +145,7 @@ void RpcServerImpl::AcceptOne() {
   PrepareSocket(socket.get());
   const bool refuse = count >= options_.connections_max;
   Served& served = served_.emplace_back(std::move(socket));
-  served.thread = std::thread(
+  served.thread = port::Thread(
       [this, &served, number = next_connection_++, refuse] { Serve(&served, number, refuse); });
 }
 

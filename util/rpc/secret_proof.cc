@@ -7,12 +7,17 @@
 
 #include <cassert>
 
+#include "port/scheduler.h"
 #include "util/coding.h"
 
 namespace dlsm {
 
 Status RandomBytes(size_t bytes, std::string* random) {
   random->resize(bytes);
+  if (port::Scheduler* const scheduler = port::Scheduler::Current()) {
+    for (char& byte : *random) byte = static_cast<char>(scheduler->Random());
+    return Status::OK();
+  }
   if (RAND_bytes(reinterpret_cast<unsigned char*>(random->data()), static_cast<int>(bytes)) != 1) {
     return Status::IOError("the system's source of random numbers failed");
   }

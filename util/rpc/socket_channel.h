@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <thread>
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
+#include "port/thread.h"
 #include "util/deadline.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc.h"
@@ -56,7 +56,7 @@ class SocketChannel final : public RpcChannel {
   std::map<uint64_t, Waiter*> waiters_ GUARDED_BY(mutex_);
   Status failure_ GUARDED_BY(mutex_);
 
-  std::thread reader_;  // Last: it uses all of the above.
+  port::Thread reader_;  // Last: it uses all of the above.
 };
 
 }  // namespace dlsm

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "dLSM/status.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 
 namespace dlsm {
@@ -23,7 +24,7 @@ namespace dlsm {
 // Thread-safe.
 class TokenTable {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
   using Callback = std::function<void(const std::string& token)>;
 
   // `allowed` is called before a new token is given out, `abandoned` when the client of one has

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include "port/cpu.h"
+#include "port/thread.h"
 #include "util/rpc/verbs_rpc_channel.h"
 #include "util/status_macros.h"
 
@@ -80,7 +80,7 @@ void VerbsRpcChannel::Spin(const Slot& slot, Deadline deadline) {
       continue;
     }
     if (Deadline::Clock::now() >= until) break;
-    std::this_thread::yield();
+    port::Yield();
   }
   mutex_.Lock();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/ring_sleep.h"
@@ -42,7 +43,7 @@ class VerbsServerTransport : public ServerTransport,
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = port::Clock;
 
   // verbs: a client has at most kRpcSlots requests under way; a further one may come while the
   // buffer of an answered one is not posted again yet.

@@ -1,0 +1,186 @@
+// Databases on simulated memory nodes, for what only certain interleavings show.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/simulation/simulated_connector.h"
+#include "benchmarks/simulation/simulated_memory_node.h"
+#include "benchmarks/simulation/simulated_network.h"
+#include "benchmarks/simulation/simulated_scheduler.h"
+#include "benchmarks/simulation/simulation_run.h"
+#include "dLSM/db.h"
+#include "port/clock.h"
+#include "port/thread.h"
+#include "util/fabric/fabric.h"
+#include "util/status_testing.h"
+
+namespace dlsm::simulation {
+namespace {
+
+void Unexpected(const std::string& why) { FAIL() << why; }
+
+// One memory node, and as many processes as connect to it.
+class Cluster {
+ public:
+  explicit Cluster(uint64_t seed)
+      : scheduler_(SchedulerOf(seed), Unexpected), network_(NetworkOf(seed), &scheduler_) {
+    SimulatedMemoryNode::Config config;
+    config.node.node = NodeId{1};
+    config.cut_off_fails_one_in = 0;
+    node_ = std::make_unique<SimulatedMemoryNode>(config, &network_);
+    nodes_["node:7"] = node_.get();
+  }
+
+  void Run(const std::function<void()>& body) {
+    scheduler_.Run([&] {
+      ASSERT_OK(node_->Start());
+      body();
+      node_->Kill();
+    });
+  }
+
+  std::shared_ptr<SimulatedHost> NewHost() { return std::make_shared<SimulatedHost>(); }
+  void Kill(SimulatedHost* host) {
+    host->alive = false;
+    node_->LoseHost(host);
+  }
+  Options OptionsOn(const std::shared_ptr<SimulatedHost>& host) {
+    Options options;
+    options.create_if_missing = true;
+    options.memory_nodes = "node:7";
+    options.node_connector = std::make_shared<SimulatedConnector>(&network_, &nodes_, host);
+    options.write_buffer_size = 64 << 10;
+    options.max_write_buffer_number = 2;
+    options.max_background_flushes = 1;
+    options.operation_timeout_ms = 2000;
+    return options;
+  }
+  SimulatedMemoryNode& node() { return *node_; }
+  SimulatedNetwork& network() { return network_; }
+  std::shared_ptr<NodeConnector> ConnectorOf(const std::shared_ptr<SimulatedHost>& host) {
+    return std::make_shared<SimulatedConnector>(&network_, &nodes_, host);
+  }
+
+ private:
+  static SimulatedScheduler::Config SchedulerOf(uint64_t seed) {
+    SimulatedScheduler::Config config;
+    config.seed = seed;
+    config.switch_one_in = 2;
+    return config;
+  }
+  static SimulatedNetwork::Config NetworkOf(uint64_t seed) {
+    SimulatedNetwork::Config config;
+    config.seed = seed;
+    return config;
+  }
+
+  SimulatedScheduler scheduler_;
+  SimulatedNetwork network_;
+  std::unique_ptr<SimulatedMemoryNode> node_;
+  SimulatedNodes nodes_;
+};
+
+// Fails if a flush returns while what its caller had written is not in a table: threads that flush
+// at the same time must not take each other's memtables for their own.
+TEST(SimulatedClusterTest, WhatWasFlushedOutlivesItsProcess) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Cluster cluster(seed);
+    cluster.Run([&] {
+      const auto host = cluster.NewHost();
+      std::unique_ptr<DB> db;
+      ASSERT_OK(DB::Open(cluster.OptionsOn(host), "db", &db));
+      constexpr size_t kThreads = 3;
+      std::array<bool, kThreads> flushed{};
+      std::vector<port::Thread> threads;
+      for (size_t i = 0; i < kThreads; ++i) {
+        threads.emplace_back([&, i] {
+          ASSERT_OK(db->Put(WriteOptions(), "before" + std::to_string(i), "value"));
+          static_cast<void>(db->Flush(FlushOptions()));
+          if (db->Put(WriteOptions(), std::to_string(i), "value").ok()) {
+            flushed[i] = db->Flush(FlushOptions()).ok() && host->alive;
+          }
+          if (host->alive) cluster.Kill(host.get());
+        });
+      }
+      for (port::Thread& thread : threads) thread.join();
+      static_cast<void>(db->Close());
+      Options options = cluster.OptionsOn(cluster.NewHost());
+      options.take_over = true;
+      std::unique_ptr<DB> next;
+      ASSERT_OK(DB::Open(options, "db", &next));
+      for (size_t i = 0; i < kThreads; ++i) {
+        if (!flushed[i]) continue;
+        std::string value;
+        EXPECT_OK(next->Get(ReadOptions(), std::to_string(i), &value));
+      }
+      ASSERT_OK(next->Close());
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Fails if the simulated network does not do what the faults are there for: a reader that races a
+// write must, under some seed, see a part of it.
+TEST(SimulatedClusterTest, AReaderMaySeeHalfOfAWrite) {
+  int torn = 0;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Cluster cluster(seed);
+    cluster.Run([&] {
+      const auto connector = cluster.ConnectorOf(cluster.NewHost());
+      std::unique_ptr<NodeConnection> connection;
+      const Deadline deadline = Deadline::In(std::chrono::seconds(10));
+      ASSERT_OK(connector->Connect({"node", 7}, {}, deadline, &connection));
+      const RemoteSpan span{NodeId{1}, connection->peer().regions[0].id, 4096, 4096};
+      port::Thread writer([&] {
+        std::unique_ptr<QueuePair> queue_pair;
+        ASSERT_OK(connection->fabric().NewQueuePair(deadline, &queue_pair));
+        RegisteredBuffer buffer;
+        ASSERT_OK(connection->fabric().NewBuffer(4096, &buffer));
+        std::fill(buffer.data(), buffer.data() + 4096, 'w');
+        Ticket ticket{};
+        ASSERT_OK(queue_pair->PostWrite(buffer.span(), span, Purpose::kFlush, &ticket));
+        ASSERT_OK(queue_pair->Wait(ticket, deadline));
+      });
+      std::unique_ptr<QueuePair> queue_pair;
+      ASSERT_OK(connection->fabric().NewQueuePair(deadline, &queue_pair));
+      RegisteredBuffer buffer;
+      ASSERT_OK(connection->fabric().NewBuffer(4096, &buffer));
+      for (int i = 0; i < 5; ++i) {
+        Ticket ticket{};
+        ASSERT_OK(queue_pair->PostRead(span, buffer.span(), Purpose::kRead, &ticket));
+        ASSERT_OK(queue_pair->Wait(ticket, deadline));
+        const auto written = std::count(buffer.data(), buffer.data() + 4096, 'w');
+        if (written > 0 && written < 4096) ++torn;
+      }
+      writer.join();
+      queue_pair.reset();
+      connection.reset();
+    });
+  }
+  EXPECT_GT(torn, 0);
+}
+
+// Fails if what the process did before, or where its memory lies, decides anything.
+TEST(SimulatedClusterTest, ASeedRepeats) {
+  for (uint64_t seed = 101; seed <= 105; ++seed) {
+    std::array<SimulationCounts, 2> counts;
+    for (SimulationCounts& each : counts) {
+      SimulationConfig config;
+      config.seed = seed;
+      Simulation simulation(config, Unexpected);
+      EXPECT_OK(simulation.Run(&each));
+    }
+    EXPECT_EQ(counts[0].trace, counts[1].trace) << seed;
+    EXPECT_GT(counts[0].operations, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace dlsm::simulation

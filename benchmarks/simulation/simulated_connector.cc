@@ -1,0 +1,66 @@
+#include "benchmarks/simulation/simulated_connector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "benchmarks/simulation/simulated_queue_pair.h"
+#include "benchmarks/simulation/simulated_rpc.h"
+#include "port/clock.h"
+#include "util/fabric/fabric_factory.h"
+#include "util/status_macros.h"
+
+namespace dlsm::simulation {
+namespace {
+
+constexpr auto kRetryDelay = std::chrono::milliseconds(100);
+
+class SimulatedConnection final : public NodeConnection {
+ public:
+  SimulatedConnection(std::unique_ptr<RpcClient> rpc, FabricPeer peer,
+                      std::unique_ptr<FabricConnection> fabric)
+      : rpc_(std::move(rpc)), peer_(std::move(peer)), fabric_(std::move(fabric)) {}
+
+  RpcClient& rpc() override { return *rpc_; }
+  FabricConnection& fabric() override { return *fabric_; }
+  const FabricPeer& peer() const override { return peer_; }
+
+ private:
+  const std::unique_ptr<RpcClient> rpc_;
+  const FabricPeer peer_;
+  const std::unique_ptr<FabricConnection> fabric_;
+};
+
+}  // namespace
+
+Status SimulatedConnector::Connect(const NodeAddress& address, const NodeConnectionOptions& options,
+                                   Deadline deadline, std::unique_ptr<NodeConnection>* connection) {
+  const auto found = nodes_->find(fmt::format("{}:{}", address.host, address.port));
+  if (found == nodes_->end()) return Status::InvalidArgument("there is no such memory node");
+  SimulatedMemoryNode* const node = found->second;
+  std::shared_ptr<ControlLink> link;
+  FabricPeer peer;
+  for (;;) {
+    port::SleepUntil(std::min(port::Clock::now() + 3 * network_->Delay(), deadline.time_point()));
+    const Status status = node->Accept(host_, options.client_name, "", &link, &peer);
+    if (status.ok()) break;
+    if (!host_->alive || deadline.Passed()) return status;
+    port::SleepUntil(std::min(port::Clock::now() + kRetryDelay, deadline.time_point()));
+  }
+  const std::shared_ptr<ServedMemory> memory = node->memory();
+  if (memory == nullptr || memory->peer().epoch != peer.epoch) {
+    link->Break({}, {});
+    return Status::IOError("the memory node went away during the hello");
+  }
+  auto fabric = DecorateFabric(options.fabric, std::make_unique<SimulatedFabricConnection>(
+                                                   network_, host_, memory, peer.data_token));
+  auto rpc = std::make_unique<SimulatedRpcClient>(network_, node, host_, options.client_name,
+                                                  std::move(link), peer);
+  *connection =
+      std::make_unique<SimulatedConnection>(std::move(rpc), std::move(peer), std::move(fabric));
+  return Status::OK();
+}
+
+}  // namespace dlsm::simulation

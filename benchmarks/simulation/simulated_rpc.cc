@@ -1,0 +1,156 @@
+#include "benchmarks/simulation/simulated_rpc.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "port/clock.h"
+#include "util/rpc/frame.h"
+#include "util/status_macros.h"
+
+namespace dlsm::simulation {
+
+// -------- The connection
+
+port::Scheduler::TimePoint ControlLink::Arrival(port::Scheduler::TimePoint* last) {
+  *last = std::max(*last, network_->scheduler().now() + network_->Delay());
+  return *last;
+}
+
+bool ControlLink::Loses() {
+  if (!silent_ && network_->Loses()) {
+    silent_ = true;
+    const std::chrono::nanoseconds noticed(network_->random().Uniform(1'000'000'000));
+    Break(noticed, 2 * noticed);
+  }
+  return silent_;
+}
+
+Status ControlLink::Call(Method method, const Slice& request, std::string* reply,
+                         Deadline deadline) {
+  SimulatedScheduler& scheduler = network_->scheduler();
+  if (network_->Resets()) Break(network_->Delay(), network_->Delay());
+  auto call = std::make_shared<PendingCall>();
+  if (!Loses()) {
+    scheduler.At(
+        Arrival(&last_request_),
+        [self = shared_from_this(), message = Message{method, request.ToString(), call}]() mutable {
+          if (self->server_broken_) return;
+          self->inbox_.push_back(std::move(message));
+          self->network_->scheduler().Signal(&self->inbox_, /*all=*/true);
+        });
+  }
+  while (!call->done && !client_broken_) {
+    if (deadline.Passed()) return Status::TimedOut("the memory node did not answer a call in time");
+    static_cast<void>(scheduler.Await(this, deadline.time_point()));
+  }
+  if (!call->done) return Status::IOError("the control connection to the memory node is lost");
+  if (call->status.ok()) *reply = std::move(call->reply);
+  return call->status;
+}
+
+void ControlLink::Break(std::chrono::nanoseconds client, std::chrono::nanoseconds server) {
+  SimulatedScheduler& scheduler = network_->scheduler();
+  scheduler.At(scheduler.now() + client, [self = shared_from_this()] {
+    self->client_broken_ = true;
+    self->network_->scheduler().Signal(self.get(), /*all=*/true);
+  });
+  scheduler.At(scheduler.now() + server, [self = shared_from_this()] {
+    self->server_broken_ = true;
+    self->network_->scheduler().Signal(&self->inbox_, /*all=*/true);
+  });
+}
+
+void ControlLink::Answer(const std::shared_ptr<PendingCall>& call, const Status& status,
+                         std::string reply) {
+  if (server_broken_ || Loses()) return;
+  network_->scheduler().At(Arrival(&last_reply_),
+                           [self = shared_from_this(), call, status, reply = std::move(reply)] {
+                             if (self->client_broken_) return;
+                             call->done = true;
+                             call->status = status;
+                             call->reply = reply;
+                             self->network_->scheduler().Signal(self.get(), /*all=*/true);
+                           });
+}
+
+void ControlLink::Serve(RpcHandler* handler) {
+  for (;;) {
+    while (inbox_.empty() && !server_broken_) {
+      static_cast<void>(network_->scheduler().Await(&inbox_, port::Scheduler::TimePoint::max()));
+    }
+    if (server_broken_) break;
+    const Message message = std::move(inbox_.front());
+    inbox_.pop_front();
+    handler->Handle(
+        peer_, message.method, message.request,
+        [self = shared_from_this(), call = message.call](const Status& status, std::string reply) {
+          self->Answer(call, status, std::move(reply));
+        });
+  }
+  handler->Disconnected(peer_);
+}
+
+// -------- The client
+
+SimulatedRpcClient::SimulatedRpcClient(SimulatedNetwork* network, ControlServer* server,
+                                       std::shared_ptr<SimulatedHost> host, std::string client_name,
+                                       std::shared_ptr<ControlLink> link, const FabricPeer& peer)
+    : network_(network),
+      server_(server),
+      host_(std::move(host)),
+      client_name_(std::move(client_name)),
+      epoch_(peer.epoch),
+      token_(peer.data_token),
+      link_(std::move(link)) {}
+
+SimulatedRpcClient::~SimulatedRpcClient() { link_->Break({}, network_->Delay()); }
+
+Status SimulatedRpcClient::Call(Method method, const Slice& request, std::string* reply,
+                                Deadline deadline) {
+  std::shared_ptr<ControlLink> link;
+  DLSM_RETURN_IF_ERROR(WorkingLink(deadline, &link));
+  ledger_.Add(method, kFrameHeaderBytes + request.size());
+  const Status status = link->Call(method, request, reply, deadline);
+  if (status.ok()) {
+    ledger_.AddReply(method, kFrameHeaderBytes + reply->size());
+  } else {
+    ledger_.AddFailure(method);
+  }
+  return status;
+}
+
+Status SimulatedRpcClient::WorkingLink(Deadline deadline, std::shared_ptr<ControlLink>* link) {
+  while (connecting_) {
+    if (deadline.Passed()) return Status::TimedOut("the memory node cannot be reached");
+    static_cast<void>(network_->scheduler().Await(&connecting_, deadline.time_point()));
+  }
+  DLSM_RETURN_IF_ERROR(lost_);
+  if (link_->failed()) {
+    connecting_ = true;
+    const Status status = Reconnect(deadline);
+    connecting_ = false;
+    network_->scheduler().Signal(&connecting_, /*all=*/true);
+    DLSM_RETURN_IF_ERROR(status);
+  }
+  *link = link_;
+  return Status::OK();
+}
+
+Status SimulatedRpcClient::Reconnect(Deadline deadline) {
+  const auto answer = network_->scheduler().now() + network_->Delay() + network_->Delay();
+  port::SleepUntil(std::min(answer, deadline.time_point()));
+  if (answer > deadline.time_point()) return Status::TimedOut("no connection in time");
+  std::shared_ptr<ControlLink> link;
+  FabricPeer peer;
+  DLSM_RETURN_IF_ERROR(server_->Accept(host_, client_name_, token_, &link, &peer));
+  if (peer.epoch != epoch_) {
+    link->Break({}, network_->Delay());
+    lost_ = Status::IOError(
+        "the memory node was restarted and its memory is lost; open the database again");
+    return lost_;
+  }
+  link_ = std::move(link);
+  return Status::OK();
+}
+
+}  // namespace dlsm::simulation

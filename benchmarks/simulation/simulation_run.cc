@@ -1,0 +1,451 @@
+#include "benchmarks/simulation/simulation_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "port/clock.h"
+#include "util/status_macros.h"
+
+namespace dlsm::simulation {
+namespace {
+
+constexpr uint64_t kKeys = 256;
+constexpr uint64_t kValueBytesMax = 16 << 10;
+constexpr auto kLease = std::chrono::seconds(10);
+constexpr const char* kDatabase = "simulated";
+
+Status With(const std::string& what, const Status& status) {
+  return status.ok() ? status
+                     : Status::FromCode(status.code(), what + ": " + status.message().ToString());
+}
+
+SimulatedScheduler::Config SchedulerOf(uint64_t seed) {
+  Random random(seed ^ 0x7363686564756c65);
+  SimulatedScheduler::Config config;
+  config.seed = random.Next();
+  config.switch_one_in = uint64_t{1} << (1 + random.Uniform(7));
+  config.step = std::chrono::nanoseconds(50 << random.Uniform(6));
+  config.hold_up_one_in = random.OneIn(3) ? 0 : 2000 << random.Uniform(5);
+  config.hold_up_max = std::chrono::milliseconds(1 << random.Uniform(9));
+  return config;
+}
+
+SimulatedNetwork::Config NetworkOf(uint64_t seed) {
+  Random random(seed ^ 0x6e6574776f726b73);
+  SimulatedNetwork::Config config;
+  config.seed = random.Next();
+  config.delay = std::chrono::nanoseconds(1000 << random.Uniform(8));
+  config.slow_one_in = random.OneIn(4) ? 0 : 50 << random.Uniform(4);
+  config.slow_max = std::chrono::milliseconds(1 << random.Uniform(7));
+  config.reset_one_in = 20 << random.Uniform(6);
+  config.lost_one_in = 100 << random.Uniform(6);
+  return config;
+}
+
+// So that few operations fill memtables, tables and levels.
+void MakeSmall(stress::DrawnOptions* drawn, Random* random) {
+  Options& options = drawn->options;
+  if (random->OneIn(4)) return;
+  options.write_buffer_size = (64 << 10) * (options.shard_boundaries.size() + 1);
+  options.max_file_size = 64 << 10;
+  options.max_bytes_for_level_base = 64 << 10;
+  options.level0_file_num_compaction_trigger =
+      std::min(options.level0_file_num_compaction_trigger, 2);
+  options.level0_stop_writes_trigger = options.level0_file_num_compaction_trigger * 4;
+  drawn->text += " (small)";
+}
+
+}  // namespace
+
+const char* OrdealName(Ordeal ordeal) {
+  constexpr std::array<const char*, kOrdealCount> kNames = {"nothing", "faults", "death",
+                                                            "take-over", "restart"};
+  return kNames[static_cast<size_t>(ordeal)];
+}
+
+void SimulationCounts::Add(const SimulationCounts& other) {
+  operations += other.operations;
+  observations += other.observations;
+  tolerated += other.tolerated;
+  publications += other.publications;
+  flushes += other.flushes;
+  merges += other.merges;
+  for (size_t i = 0; i < rounds.size(); ++i) rounds[i] += other.rounds[i];
+  for (size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
+  scheduler.steps += other.scheduler.steps;
+  scheduler.switches += other.scheduler.switches;
+  scheduler.threads += other.scheduler.threads;
+  scheduler.events += other.scheduler.events;
+  scheduler.hold_ups += other.scheduler.hold_ups;
+  scheduler.jumps += other.scheduler.jumps;
+  virtual_us += other.virtual_us;
+  trace = SplitMix64(trace ^ other.trace);
+}
+
+Simulation::Simulation(const SimulationConfig& config, SimulatedScheduler::Failure failure)
+    : config_(config),
+      random_(config.seed),
+      scheduler_(SchedulerOf(config.seed), std::move(failure)),
+      network_(NetworkOf(config.seed), &scheduler_),
+      space_(config.seed, kKeys, kValueBytesMax),
+      state_memory_(stress::ExpectedState::BytesFor(kKeys)),
+      state_(state_memory_.data(), kKeys) {}
+
+Simulation::~Simulation() = default;
+
+Status Simulation::Run(SimulationCounts* counts) {
+  Status status;
+  scheduler_.Run([&] { status = RunAll(); });
+  for (const auto& worker : workers_) {
+    for (const uint64_t count : worker->tally().operations) counts_.operations += count;
+    counts_.observations += worker->tally().observations;
+    counts_.tolerated += worker->tally().tolerated;
+    scheduler_.Trace(worker->tally().observations);
+  }
+  counts_.flushes = statistics_->Get(Ticker::kFlushes);
+  counts_.merges = statistics_->Get(Ticker::kMergesRemote) +
+                   statistics_->Get(Ticker::kMergesLocal) + statistics_->Get(Ticker::kTrivialMoves);
+  counts_.faults = network_.counts();
+  counts_.scheduler = scheduler_.counts();
+  counts_.virtual_us = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(scheduler_.elapsed()).count());
+  counts_.trace = scheduler_.trace();
+  *counts = counts_;
+  return status;
+}
+
+Status Simulation::RunAll() {
+  DLSM_RETURN_IF_ERROR(StartNodes());
+  drawn_ = stress::DrawDatabase(kKeys, 4, &random_);
+  MakeSmall(&drawn_, &random_);
+  const uint64_t workers = 1 + random_.Uniform(3);
+  const uint64_t reshape_one_in = 5 << random_.Uniform(5);
+  for (uint64_t i = 0; i < workers; ++i) {
+    workers_.push_back(std::make_unique<stress::Worker>(
+        stress::Worker::Config{i, workers, random_.Next(), reshape_one_in}, &space_, &state_));
+  }
+  text_ = fmt::format("nodes={} threads={}", nodes_.size(), workers);
+  Status status = Open(/*take_over=*/false);
+  for (uint64_t round = random_.Uniform(config_.rounds_max) + 1; status.ok() && round > 0;
+       --round) {
+    const Ordeal ordeal = DrawOrdeal();
+    status = With(fmt::format("round with {}", OrdealName(ordeal)), Round(ordeal));
+    if (!status.ok() || !random_.OneIn(3)) continue;
+    status = Close(&client_);
+    drawn_ = stress::DrawReopening(drawn_, &random_);
+    MakeSmall(&drawn_, &random_);
+    if (status.ok()) status = Insist("reopening", [&] { return Open(/*take_over=*/false); });
+    if (status.ok()) status = Verify();
+  }
+  if (status.ok()) status = Finish();
+  for (Client* client : {&client_, &former_}) {
+    if (client->db == nullptr) continue;
+    workers_[0]->ReleaseSnapshots(client->db.get());
+    static_cast<void>(client->db->Close());
+    client->db.reset();
+  }
+  for (const auto& node : nodes_) node->Kill();
+  return status;
+}
+
+// -------- Processes
+
+Status Simulation::StartNodes() {
+  const uint64_t count = 1 + random_.Uniform(3);
+  for (uint64_t i = 0; i < count; ++i) {
+    SimulatedMemoryNode::Config config;
+    config.node.node = NodeId{static_cast<uint32_t>(i + 1)};
+    config.node.merge_threads = 1 + static_cast<int>(random_.Uniform(2));
+    config.node.lease = kLease;
+    config.node.grace = std::chrono::seconds(5);
+    const std::string address = fmt::format("node-{}:7", i + 1);
+    config.node.node_connector = std::make_shared<SimulatedConnector>(
+        &network_, &addresses_,
+        std::make_shared<SimulatedHost>(SimulatedHost{"the host of " + address}));
+    nodes_.push_back(std::make_unique<SimulatedMemoryNode>(config, &network_));
+    addresses_[address] = nodes_.back().get();
+    node_list_ += (i == 0 ? "" : ",") + address;
+    DLSM_RETURN_IF_ERROR(nodes_.back()->Start());
+  }
+  return Status::OK();
+}
+
+Simulation::Client Simulation::NewClient(const char* role) {
+  Client client;
+  client.host =
+      std::make_shared<SimulatedHost>(SimulatedHost{fmt::format("{} {}", role, ++hosts_)});
+  client.connector = std::make_shared<SimulatedConnector>(&network_, &addresses_, client.host);
+  return client;
+}
+
+Options Simulation::Complete(const Client& client) const {
+  Options options = drawn_.options;
+  options.memory_nodes = node_list_;
+  options.fabric = "tcp";
+  options.node_connector = client.connector;
+  options.statistics = statistics_;
+  options.operation_timeout_ms = 2000;
+  options.open_timeout_ms = 60'000;
+  options.write_stall_timeout_ms = 20'000;
+  return options;
+}
+
+Status Simulation::Open(bool take_over) {
+  client_ = NewClient("compute node");
+  if (config_.verbose) {
+    fmt::print(stderr, "{:.6f} opening{}: {}\n",
+               std::chrono::duration<double>(scheduler_.elapsed()).count(),
+               take_over ? " (take-over)" : "", drawn_.text);
+  }
+  Options options = Complete(client_);
+  options.take_over = take_over;
+  return With("opening the database", DB::Open(options, kDatabase, &client_.db));
+}
+
+Status Simulation::Close(Client* client) {
+  for (const auto& worker : workers_) worker->ReleaseSnapshots(client->db.get());
+  const Status closed = client->db->Close();
+  client->db.reset();
+  return With("closing the database", closed);
+}
+
+template <typename Attempt>
+Status Simulation::Insist(const char* what, const Attempt& attempt) {
+  Status status;
+  for (int i = 0; i < 20; ++i) {
+    status = attempt();
+    if (status.ok() || !stress::IsDueToFaults(status)) break;
+    ++counts_.tolerated;
+    port::SleepFor(std::chrono::seconds(2));
+  }
+  return With(what, status);
+}
+
+// -------- A round
+
+Ordeal Simulation::DrawOrdeal() {
+  const uint64_t drawn = random_.Uniform(16);
+  if (drawn < 5) return Ordeal::kNothing;
+  if (drawn < 10) return Ordeal::kFaults;
+  if (drawn < 13) return Ordeal::kDeath;
+  return drawn < 15 ? Ordeal::kTakeOver : Ordeal::kRestart;
+}
+
+Status Simulation::Round(Ordeal ordeal) {
+  ++counts_.rounds[static_cast<size_t>(ordeal)];
+  if (config_.verbose) {
+    fmt::print(stderr, "{:.6f} a round with {}\n",
+               std::chrono::duration<double>(scheduler_.elapsed()).count(), OrdealName(ordeal));
+  }
+  const uint64_t operations = random_.Uniform(config_.operations_max) + 1;
+  network_.SetWhole(ordeal == Ordeal::kNothing || random_.OneIn(2));
+  if (ordeal == Ordeal::kFaults) network_.SetWhole(false);
+  struck_ = failed_ = round_ended_ = false;
+  until_strike_ = ordeal > Ordeal::kFaults ? 1 + random_.Uniform(operations) : 0;
+  std::vector<Status> statuses(workers_.size());
+  std::vector<port::Thread> threads;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    threads.emplace_back([this, i, db = client_.db.get(), ordeal, operations, &statuses] {
+      Work(i, db, ordeal, operations, &statuses[i]);
+    });
+  }
+  Status followed;
+  port::Thread follower([this, ordeal, &followed] {
+    if (drawn_.options.publish_interval_ms > 0) followed = Follow(ordeal);
+  });
+  Status succeeded;
+  if (ordeal == Ordeal::kTakeOver) {
+    while (!struck_ && !failed_) port::SleepFor(std::chrono::microseconds(100));
+    if (struck_) succeeded = Succeed(/*take_over=*/true);
+    failed_ = true;  // The former owner's threads have seen enough.
+  }
+  for (port::Thread& thread : threads) thread.join();
+  round_ended_ = true;
+  follower.join();
+  network_.SetWhole(true);
+  for (Status& status : statuses) DLSM_RETURN_IF_ERROR(status);
+  DLSM_RETURN_IF_ERROR(With("a follower", followed));
+  DLSM_RETURN_IF_ERROR(succeeded);
+  if (ordeal > Ordeal::kFaults && !struck_) Strike(ordeal);
+  return Recover(ordeal);
+}
+
+void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations, Status* status) {
+  for (uint64_t done = 0; done < operations && !failed_; ++done) {
+    // A memory node that is gone, or an owner that is no longer one, fails in ways of its own.
+    Status step = workers_[worker]->Step(db, /*faults=*/ordeal != Ordeal::kNothing);
+    if (!step.ok() && ordeal > Ordeal::kFaults && struck_ && !step.IsCorruption()) {
+      ++counts_.tolerated;
+      step = Status::OK();
+    }
+    if (!step.ok()) {
+      *status =
+          With(fmt::format("thread {}, operation {} ({})", worker, done, workers_[worker]->last()),
+               step);
+      failed_ = true;
+      return;
+    }
+    if (ordeal == Ordeal::kDeath && struck_) return;
+    if (until_strike_ > 0 && --until_strike_ == 0) Strike(ordeal);
+  }
+}
+
+Status Simulation::Follow(Ordeal ordeal) {
+  Client client = NewClient("follower");
+  Options options = Complete(client);
+  options.publish_interval_ms = 0;
+  options.open_timeout_ms = 1000;
+  stress::Worker reader(stress::Worker::Config{0, 1, config_.seed}, &space_, &state_);
+  const auto explained = [&](const Status& status) {
+    return ordeal != Ordeal::kNothing && !status.IsCorruption();
+  };
+  const Status opened = DB::OpenFollower(options, kDatabase, &client.db);
+  if (!opened.ok()) return opened.IsBusy() || explained(opened) ? Status::OK() : opened;
+  while (!round_ended_) {
+    // What the former owner had not flushed, the one that follows it may publish in part.
+    reader.TolerateTornGroups(torn_by_death_ ||
+                              (struck_ && !drawn_.options.shard_boundaries.empty()));
+    Status status = client.db->TryCatchUp();
+    if (status.ok()) status = reader.VerifyFollower(client.db.get());
+    if (!status.ok()) {
+      if (!explained(status)) return status;
+      ++counts_.tolerated;
+    }
+    if (status.ok()) ++counts_.publications;
+    port::SleepFor(status.ok() ? std::chrono::microseconds(200) : std::chrono::milliseconds(50));
+  }
+  const Status closed = client.db->Close();
+  return explained(closed) ? Status::OK() : closed;
+}
+
+// -------- Ordeals
+
+void Simulation::Strike(Ordeal ordeal) {
+  struck_ = true;
+  until_strike_ = 0;
+  if (ordeal == Ordeal::kDeath) {
+    client_.host->alive = false;
+    for (const auto& node : nodes_) node->LoseHost(client_.host.get());
+    network_.Count(NetworkFault::kHostKilled);
+  } else if (ordeal == Ordeal::kRestart) {
+    SimulatedMemoryNode& node = *nodes_[random_.Uniform(nodes_.size())];
+    node.Kill();
+    network_.Count(NetworkFault::kNodeKilled);
+    static_cast<void>(node.Start());
+  }
+}
+
+Status Simulation::Recover(Ordeal ordeal) {
+  switch (ordeal) {
+    case Ordeal::kNothing:
+      return random_.OneIn(2) ? Verify() : Status::OK();
+    case Ordeal::kFaults:
+      return Settle();
+    case Ordeal::kDeath: {
+      DLSM_RETURN_IF_ERROR(Succeed(/*take_over=*/random_.OneIn(2)));
+      break;
+    }
+    case Ordeal::kTakeOver:
+      if (former_.db == nullptr) DLSM_RETURN_IF_ERROR(Succeed(/*take_over=*/true));
+      break;
+    case Ordeal::kRestart:
+      return StartAnew();
+  }
+  for (const auto& worker : workers_) worker->ReleaseSnapshots(former_.db.get());
+  // The former owner ends whenever it likes.
+  const auto ends_in = std::chrono::milliseconds(random_.Uniform(2000));
+  port::Thread end([this, ends_in] {
+    port::SleepFor(ends_in);
+    static_cast<void>(former_.db->Close());
+    former_.db.reset();
+  });
+  state_.ForgetUndurable();
+  const Status status = AfterLoss();
+  end.join();
+  return status;
+}
+
+// Another process becomes the owner.
+Status Simulation::Succeed(bool take_over) {
+  former_ = std::move(client_);
+  const Status status = Insist("opening after the former owner", [&] {
+    const Status opened = Open(take_over);
+    // What fails once may fail again for as long as the network does.
+    if (!opened.ok()) network_.SetWhole(true);
+    return opened;
+  });
+  if (!status.ok()) client_ = Client();
+  return status;
+}
+
+// What was on the memory node is gone, and with it the database.
+Status Simulation::StartAnew() {
+  for (const auto& worker : workers_) worker->ReleaseSnapshots(client_.db.get());
+  static_cast<void>(client_.db->Close());
+  client_.db.reset();
+  std::fill(state_memory_.begin(), state_memory_.end(), 0);
+  torn_by_death_ = false;
+  restarted_ = true;
+  client_ = NewClient("compute node");
+  DLSM_RETURN_IF_ERROR(Insist("destroying what is left after a restart",
+                              [&] { return DestroyDB(kDatabase, Complete(client_)); }));
+  DLSM_RETURN_IF_ERROR(
+      Insist("opening after a restart", [&] { return Open(/*take_over=*/false); }));
+  return Verify();
+}
+
+// What was on its way when the faults ended may still fail.
+Status Simulation::Settle() {
+  port::SleepFor(std::chrono::seconds(3));
+  DLSM_RETURN_IF_ERROR(
+      Insist("background work after faults", [&] { return client_.db->WaitForBackgroundWork(); }));
+  return Verify();
+}
+
+// A batch over several shards may have survived in part; nothing else may be torn.
+Status Simulation::AfterLoss() {
+  stress::Worker& worker = *workers_[0];
+  worker.TolerateTornGroups(!drawn_.options.shard_boundaries.empty());
+  DLSM_RETURN_IF_ERROR(With("after the loss of the owner", worker.VerifyAll(client_.db.get())));
+  worker.TolerateTornGroups(false);
+  for (const uint64_t group : worker.torn_groups()) {
+    torn_by_death_ = true;
+    DLSM_RETURN_IF_ERROR(worker.RewriteGroup(client_.db.get(), group));
+  }
+  return Status::OK();
+}
+
+Status Simulation::Verify() {
+  DLSM_RETURN_IF_ERROR(With("waiting for background work", client_.db->WaitForBackgroundWork()));
+  return workers_[0]->VerifyAll(client_.db.get());
+}
+
+Status Simulation::Finish() {
+  DLSM_RETURN_IF_ERROR(Verify());
+  DLSM_RETURN_IF_ERROR(Close(&client_));
+  for (const auto& node : nodes_) DLSM_RETURN_IF_ERROR(node->node().databases().CheckInvariants());
+  DLSM_RETURN_IF_ERROR(
+      Insist("destroying the database", [&] { return DestroyDB(kDatabase, Complete(client_)); }));
+  // What a dead process may still reach is kept until it no longer can.
+  const auto used = [this] {
+    uint64_t bytes = 0;
+    for (const auto& node : nodes_) bytes += node->node().Statistics().used_bytes;
+    return bytes;
+  };
+  const auto until = port::Clock::now() + 10 * kLease;
+  while (used() > 0 && port::Clock::now() < until) {
+    port::SleepFor(std::chrono::seconds(1));
+    // Where a memory node was lost, nobody knows of all that others have: DestroyDB does what it
+    // can, and says that it may be called again.
+    if (restarted_) static_cast<void>(DestroyDB(kDatabase, Complete(client_)));
+  }
+  for (const auto& node : nodes_) DLSM_RETURN_IF_ERROR(node->node().databases().CheckInvariants());
+  if (used() == 0) return Status::OK();
+  return Status::Corruption(fmt::format(
+      "{} bytes are left on the memory nodes by a database that was destroyed", used()));
+}
+
+}  // namespace dlsm::simulation

@@ -1,0 +1,139 @@
+// One seed: memory nodes, processes that use a database one after the other, and what befalls them.
+//
+// In each round threads do the random operations of db_stress against its model of what each key
+// may hold (benchmarks/stress/). What a round suffers is drawn:
+//
+//   nothing     nothing may fail then
+//   faults      connections break, messages are lost; what fails must fail as IOError, TimedOut,
+//               Busy or Aborted, and afterwards all is well again without opening anything anew
+//   death       the compute node dies in the middle of an operation; another opens the database
+//               when the lease has ended, or takes it over at once. What was flushed is there
+//   take-over   another process takes the database over from a living one that goes on using it
+//   restart     a memory node dies and comes back empty. Until the database is made anew, reads
+//               are right or fail
+//
+// At the end the database is destroyed, and no byte of any memory node may be left to it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/simulation/simulated_connector.h"
+#include "benchmarks/simulation/simulated_memory_node.h"
+#include "benchmarks/simulation/simulated_network.h"
+#include "benchmarks/simulation/simulated_scheduler.h"
+#include "benchmarks/stress/expected_state.h"
+#include "benchmarks/stress/key_space.h"
+#include "benchmarks/stress/random_options.h"
+#include "benchmarks/stress/worker.h"
+#include "dLSM/db.h"
+#include "dLSM/statistics.h"
+#include "dLSM/status.h"
+#include "port/thread.h"
+#include "util/random.h"
+
+namespace dlsm::simulation {
+
+enum class Ordeal : uint8_t { kNothing = 0, kFaults, kDeath, kTakeOver, kRestart };
+inline constexpr size_t kOrdealCount = 5;
+const char* OrdealName(Ordeal ordeal);
+
+struct SimulationConfig {
+  uint64_t seed = 1;
+  uint64_t rounds_max = 4;
+  uint64_t operations_max = 60;  // Of each thread in a round.
+  bool verbose = false;
+};
+
+// Plain numbers, so that they can be handed from process to process.
+struct SimulationCounts {
+  uint64_t operations = 0;
+  uint64_t observations = 0;
+  uint64_t tolerated = 0;  // Errors, in rounds that explain them.
+  uint64_t publications = 0;
+  uint64_t flushes = 0;
+  uint64_t merges = 0;
+  std::array<uint64_t, kOrdealCount> rounds{};
+  SimulatedNetwork::Counts faults{};
+  SimulatedScheduler::Counts scheduler{};
+  uint64_t virtual_us = 0;
+  uint64_t trace = 0;
+
+  void Add(const SimulationCounts& other);
+};
+
+class Simulation {
+ public:
+  // `failure` is told what makes no progress, and does not return.
+  Simulation(const SimulationConfig& config, SimulatedScheduler::Failure failure);
+  ~Simulation();
+
+  // Corruption if the database has done wrong.
+  Status Run(SimulationCounts* counts);
+
+  // What was drawn, for people.
+  const std::string& text() const { return text_; }
+
+ private:
+  // A process that uses the database.
+  struct Client {
+    std::shared_ptr<SimulatedHost> host;
+    std::shared_ptr<NodeConnector> connector;
+    std::unique_ptr<DB> db;
+  };
+
+  Status RunAll();
+  Status StartNodes();
+  Client NewClient(const char* role);
+  Options Complete(const Client& client) const;
+  Status Open(bool take_over);
+  Status Close(Client* client);
+  // Until it succeeds, for what the last round has left behind may be in its way.
+  template <typename Attempt>
+  Status Insist(const char* what, const Attempt& attempt);
+
+  Ordeal DrawOrdeal();
+  Status Round(Ordeal ordeal);
+  void Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations, Status* status);
+  Status Follow(Ordeal ordeal);
+  // In the middle of an operation of some worker.
+  void Strike(Ordeal ordeal);
+  Status Recover(Ordeal ordeal);
+  Status Succeed(bool take_over);
+  Status StartAnew();
+  Status Settle();
+  Status AfterLoss();
+  Status Verify();
+  Status Finish();
+
+  const SimulationConfig config_;
+  Random random_;
+  SimulatedScheduler scheduler_;
+  SimulatedNetwork network_;
+  std::vector<std::unique_ptr<SimulatedMemoryNode>> nodes_;
+  SimulatedNodes addresses_;
+  std::string node_list_;
+
+  const stress::KeySpace space_;
+  std::vector<char> state_memory_;
+  stress::ExpectedState state_;
+  stress::DrawnOptions drawn_;
+  std::vector<std::unique_ptr<stress::Worker>> workers_;
+  Client client_;
+  Client former_;  // After a take-over or a death, until it has been closed.
+  uint64_t hosts_ = 0;
+  bool torn_by_death_ = false;
+  bool restarted_ = false;     // A memory node was.
+  uint64_t until_strike_ = 0;  // Operations; 0: it has happened, or will not.
+  bool struck_ = false;
+  bool failed_ = false;
+  bool round_ended_ = false;
+  std::string text_;
+  const std::shared_ptr<Statistics> statistics_ = CreateStatistics();
+  SimulationCounts counts_;
+};
+
+}  // namespace dlsm::simulation
