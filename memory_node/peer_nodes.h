@@ -27,9 +27,9 @@ namespace dlsm {
 class PeerNodes {
  public:
   struct Config {
-    NodeId node{};       // Of this memory node.
-    std::string secret;  // The cluster's.
-    VerbsOptions verbs;  // For peers that serve RDMA.
+    NodeId node{};            // Of this memory node.
+    Credentials credentials;  // Of this cluster's memory nodes.
+    VerbsOptions verbs;       // For peers that serve RDMA.
     std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   };
 
