@@ -36,6 +36,7 @@ class TestMemoryNode {
   const std::string& token() const { return token_; }
   const std::string& key() const { return key_; }
   TcpFabricServer& tcp() { return *tcp_; }
+  const MessageOrder& order() const { return order_; }
   VerbsFabricServer& verbs() { return *verbs_; }
   FabricPeer Peer() const;
   RemoteSpan Span(uint64_t offset, uint64_t span_bytes) const {

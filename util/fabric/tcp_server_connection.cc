@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "util/fabric/tcp_socket.h"
+#include "port/thread_sanitizer.h"
 #include "util/log.h"
 
 namespace dlsm {
@@ -223,9 +223,8 @@ bool TcpServerConnection::Send() {
     }
     size_t moved = 0;
     SocketOutcome outcome = SocketOutcome::kBlocked;
-    order_->BeforeSend();
     if (!Within(ranges, range_count, /*writes=*/false,
-                [&] { outcome = stream_.Send(parts, count, &moved); })) {
+                [&] { outcome = SendOrdered(parts, count, &moved); })) {
       Log().warn("data connection of {} closed: what it was reading is not its databases' any more",
                  peer_);
       return false;
@@ -238,6 +237,15 @@ bool TcpServerConnection::Send() {
     ConsumeReplies(moved);
   }
   return true;
+}
+
+// The kernel has read everything before the peer can hear of it, and so before anything that the
+// peer then causes: for ThreadSanitizer it is read before the order's clock moves, not after.
+SocketOutcome TcpServerConnection::SendOrdered(iovec* parts, size_t count, size_t* moved) {
+  for (size_t i = 0; i < count; ++i) port::AnnotateRead(parts[i].iov_base, parts[i].iov_len);
+  order_->BeforeSend();
+  const port::UnseenReads unseen;
+  return stream_.Send(parts, count, moved);
 }
 
 void TcpServerConnection::ConsumeReplies(size_t bytes) {

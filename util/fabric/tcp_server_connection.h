@@ -68,6 +68,7 @@ class TcpServerConnection {
             uint64_t payload_bytes);
   void Forbid(const TcpRequest& request);
   void Reject(const TcpRequest& request, TcpCode code, const std::string& why);
+  SocketOutcome SendOrdered(iovec* parts, size_t count, size_t* moved);
   void ConsumeReplies(size_t bytes);
 
   // Calls `move`, which moves bytes from or to `ranges`, if the client may reach them. False: it
