@@ -146,6 +146,12 @@ DEFINE_string(memory_nodes, "",
               "dlsm: host[:port] of each memory node, separated by commas; with "
               "neither this nor --config, one inside this process");
 DEFINE_string(secret_file, "", "dlsm: file with the secret of the cluster");
+DEFINE_string(access_name, "", "dlsm: name of this client in the memory nodes' access files");
+DEFINE_bool(tls, false, "dlsm: TLS to the memory nodes, known by the secret");
+DEFINE_string(tls_ca_file, "",
+              "dlsm: PEM: TLS to memory nodes, known by certificates that lead there");
+DEFINE_string(tls_certificate_file, "", "dlsm: PEM: what this client shows by TLS");
+DEFINE_string(tls_key_file, "", "dlsm: PEM: its key");
 DEFINE_uint32(compute_node_id, 0, "dlsm: which of the compute nodes of --config this is");
 DEFINE_uint32(shards, 1,
               "dlsm: shards of the database, which divide the keys that --num makes evenly");
@@ -399,6 +405,11 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->config = FLAGS_config;
   options->memory_nodes = FLAGS_memory_nodes;
   options->secret_file = FLAGS_secret_file;
+  options->access_name = FLAGS_access_name;
+  options->tls = FLAGS_tls;
+  options->tls_ca_file = FLAGS_tls_ca_file;
+  options->tls_certificate_file = FLAGS_tls_certificate_file;
+  options->tls_key_file = FLAGS_tls_key_file;
   options->compute_node_id = FLAGS_compute_node_id;
   OwnKeys own;
   const Status divided = OwnKeysFromFlags(&own);

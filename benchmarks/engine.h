@@ -57,6 +57,11 @@ struct EngineOptions {
   std::string config;
   std::string memory_nodes;
   std::string secret_file;
+  std::string access_name;
+  bool tls = false;
+  std::string tls_ca_file;
+  std::string tls_certificate_file;
+  std::string tls_key_file;
   uint32_t compute_node_id = 0;
   std::vector<std::string> compute_boundaries;  // None: one compute node has all keys.
   std::vector<std::string> shard_boundaries;    // None: one shard.

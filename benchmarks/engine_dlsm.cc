@@ -251,6 +251,11 @@ class DlsmEngine : public Engine {
     options_.config = options.config;
     options_.memory_nodes = options.memory_nodes;
     options_.secret_file = options.secret_file;
+    options_.access_name = options.access_name;
+    options_.tls = options.tls;
+    options_.tls_ca_file = options.tls_ca_file;
+    options_.tls_certificate_file = options.tls_certificate_file;
+    options_.tls_key_file = options.tls_key_file;
     options_.compute_node_id = options.compute_node_id;
     options_.compute_boundaries = options.compute_boundaries;
     options_.shard_boundaries = options.shard_boundaries;

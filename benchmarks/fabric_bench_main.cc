@@ -47,7 +47,7 @@ Status Connect(std::unique_ptr<NodeConnection>* connection) {
   options.client_name = "fabric_bench";
   DLSM_RETURN_IF_ERROR(ParseVerbsOptions(FLAGS_rdma_device, &options.fabric.verbs));
   if (!FLAGS_secret_file.empty()) {
-    DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, &options.secret));
+    DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, &options.credentials.secret));
   }
   const NodeAddress address{FLAGS_memory_node.substr(0, colon), static_cast<uint16_t>(port)};
   return ConnectNode(address, options, Soon(), connection);

@@ -454,6 +454,26 @@ void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transpo
 void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device) {
   options->options.rdma_device = device;
 }
+void dlsm_options_set_access_name(dlsm_options_t* options, const char* name) {
+  options->options.access_name = name;
+}
+
+void dlsm_options_set_tls(dlsm_options_t* options, unsigned char value) {
+  options->options.tls = value != 0;
+}
+
+void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path) {
+  options->options.tls_ca_file = path;
+}
+
+void dlsm_options_set_tls_certificate_file(dlsm_options_t* options, const char* path) {
+  options->options.tls_certificate_file = path;
+}
+
+void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path) {
+  options->options.tls_key_file = path;
+}
+
 void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path) {
   options->options.secret_file = path;
 }

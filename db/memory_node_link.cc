@@ -101,8 +101,15 @@ Status ConnectToMemoryNode(const Options& options, const std::string& name,
   }
   connect.client_name = "process " + std::to_string(getpid());
   if (!options.secret_file.empty()) {
-    DLSM_RETURN_IF_ERROR(ReadSecretFile(options.secret_file, &connect.secret));
+    DLSM_RETURN_IF_ERROR(ReadSecretFile(options.secret_file, &connect.credentials.secret));
   }
+  connect.credentials.access_name = options.access_name;
+  TlsConfig tls;
+  tls.enabled = options.tls;
+  tls.ca_file = options.tls_ca_file;
+  tls.certificate_file = options.tls_certificate_file;
+  tls.key_file = options.tls_key_file;
+  DLSM_RETURN_IF_ERROR(UseTls(tls, &connect.credentials));
   const NodeAddress address{node.host, node.port};
   const Deadline deadline = Deadline::In(std::chrono::milliseconds(options.open_timeout_ms));
   if (options.node_connector != nullptr) {

@@ -7,11 +7,12 @@
 #include <cstring>
 #include <utility>
 
+#include "memory_node/call_rights.h"
 #include "util/coding.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
 #include "util/rpc/database_header.h"
-#include "util/rpc/secret_proof.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -180,6 +181,8 @@ Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
   *session = sessions_.find(id);
   if (*session == sessions_.end()) return NoSessionLocked(id);
   const std::shared_ptr<Database> database = (*session)->second.database;
+  // As if it were not there: its number alone gives no right.
+  if (!CheckMayOwn(peer, database->name).ok()) return NoSessionLocked(id);
   if (database->session != id) {
     return Status::InvalidArgument(
         fmt::format("this session has not taken ownership of database '{}' yet", database->name));
@@ -526,7 +529,12 @@ void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates) {
 
 bool DatabaseTable::AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset) {
   if (!allocator_.Allocate(bytes, offset)) return false;
-  database->bytes += RoundUpToExtent(std::max<uint64_t>(bytes, 1));
+  const uint64_t taken = RoundUpToExtent(std::max<uint64_t>(bytes, 1));
+  database->bytes += taken;
+  if (options_.extent_owners != nullptr) {
+    std::memset(options_.memory->At(SpanOf(*offset, taken)), 0, taken);
+    options_.extent_owners->Add(*offset, taken, database->name);
+  }
   return true;
 }
 
@@ -538,6 +546,7 @@ void DatabaseTable::FreeRangesLocked(Database* database, const ByteRanges& range
 
 void DatabaseTable::GiveBackLocked(const ByteRanges& ranges) {
   for (const auto& [begin, end] : ranges.ranges()) {
+    if (options_.extent_owners != nullptr) options_.extent_owners->Remove(begin, end - begin);
     const Status status = allocator_.Free(begin, end - begin);
     if (status.ok()) continue;
     assert(false && "a byte without an owner was owned");

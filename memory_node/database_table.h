@@ -59,6 +59,7 @@
 #include "dLSM/status.h"
 #include "memory_node/access_revoker.h"
 #include "memory_node/byte_ranges.h"
+#include "memory_node/extent_owners.h"
 #include "memory_node/own_memory.h"
 #include "memory_node/quotas.h"
 #include "memory_node/reader_leases.h"
@@ -93,6 +94,9 @@ struct DatabaseTableOptions {
   // Takes access away, and tells the outcome later, from another thread; outlives the table. Null
   // where clients reach nothing that could be taken away.
   AccessRevoker* revoker = nullptr;
+  // Told whose what is; outlives the table. Null: nobody asks. Otherwise memory is overwritten with
+  // zeros before it is given to anybody: not every client may read what was there before.
+  ExtentOwners* extent_owners = nullptr;
 };
 
 class MergeHold;

@@ -5,11 +5,12 @@
 
 #include <utility>
 
+#include "memory_node/call_rights.h"
 #include "port/clock.h"
 #include "util/coding.h"
 #include "util/cpu_meter.h"
 #include "util/log.h"
-#include "util/rpc/secret_proof.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -37,6 +38,7 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const Expo
   made.clients_map_memory = options.clients_map_memory;
   made.database_quota_bytes = options.database_quota_bytes;
   made.revoker = revoker;
+  made.extent_owners = options.extent_owners;
   return made;
 }
 
@@ -80,7 +82,7 @@ MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
       databases_(TableOptionsOf(options, *region_, &memory_, &revoker_)),
       peers_({.node = options.node,
-              .secret = options.secret,
+              .credentials = options.credentials,
               .verbs = options.verbs,
               .connector = options.node_connector}),
       merges_(ScheduleOf(options), &databases_, &memory_, &peers_),
@@ -132,6 +134,7 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
     case Method::kOpenDatabase:
       return Answer<OpenDatabaseRequest>(request, done, [&](const auto& open, std::string* reply) {
         OpenDatabaseReply opened;
+        DLSM_RETURN_IF_ERROR(CheckMayOwn(peer, open.name));
         DLSM_RETURN_IF_ERROR(databases_.Open(peer, open, &opened));
         *reply = opened.Encode();
         return Status::OK();
@@ -166,15 +169,22 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
       return Close(peer, request, done);
     case Method::kDestroyDatabase:
       return Answer<DestroyDatabaseRequest>(request, done, [&](const auto& destroy, std::string*) {
+        DLSM_RETURN_IF_ERROR(CheckMayOwn(peer, destroy.name));
         return databases_.Destroy(destroy);
       });
-    case Method::kListDatabases:
-      return done(Status::OK(), databases_.List().Encode());
+    case Method::kListDatabases: {
+      ListDatabasesReply list = databases_.List();
+      FilterFor(peer, &list);
+      return done(Status::OK(), list.Encode());
+    }
     case Method::kNodeStatistics:
       return done(Status::OK(), Statistics().Encode());
     case Method::kOpenReader:
       return Answer<OpenReaderRequest>(request, done, [&](const auto& open, std::string* reply) {
         OpenReaderReply opened;
+        for (const std::string& name : open.databases) {
+          DLSM_RETURN_IF_ERROR(CheckMayRead(peer, name));
+        }
         DLSM_RETURN_IF_ERROR(databases_.OpenReader(peer, open, &opened));
         *reply = opened.Encode();
         return Status::OK();
@@ -195,12 +205,15 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
       return Answer<SetMergeScheduleRequest>(
           request, done, [&](const auto& set, std::string* reply) {
             SetMergeScheduleReply now;
+            const bool changes = !set.schedule.empty() || set.sets_budget;
+            if (changes) DLSM_RETURN_IF_ERROR(CheckMayRule(peer));
             DLSM_RETURN_IF_ERROR(SetMergeSchedule(peer, set, &now));
             *reply = now.Encode();
             return Status::OK();
           });
     case Method::kSetQuota:
       return Answer<SetQuotaRequest>(request, done, [&](const auto& set, std::string*) {
+        DLSM_RETURN_IF_ERROR(CheckMayRule(peer));
         return databases_.SetQuota(peer, set);
       });
   }

@@ -36,12 +36,13 @@ struct MemoryNodeOptions {
   std::chrono::nanoseconds grace = std::chrono::seconds(2);
   std::optional<uint64_t> merge_reserve_bytes;  // Empty: DefaultMergeReserve().
   // How it reaches other memory nodes, whose tables it merges with its own.
-  std::string secret;
+  Credentials credentials;
   VerbsOptions verbs;
   std::shared_ptr<NodeConnector> node_connector;  // Null: the network.
   std::string full_remedy = "start Server with more memory";
   bool clients_map_memory = false;
   uint64_t database_quota_bytes = 0;
+  ExtentOwners* extent_owners = nullptr;  // See DatabaseTableOptions.
   std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
 };
 

@@ -180,6 +180,11 @@ Status MergeService::Enqueue(const RpcPeer& peer, const Slice& request, RpcDone*
   }
   auto job = std::make_unique<Job>();
   DLSM_RETURN_IF_ERROR(job->request.Decode(request));
+  if (peer.rights != nullptr && !job->request.peers.empty()) {
+    // This memory node reads from others as one of the cluster: they could not tell for whom.
+    return Status::NotSupported(
+        "tables on other memory nodes are not merged here for a client of the access list");
+  }
   DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session,
                                               ImagesAt(memory_->node(), job->request), &job->hold));
   job->input_bytes = InputBytes(job->request);

@@ -7,6 +7,7 @@
 
 #include "util/log.h"
 #include "util/rpc/verbs_rpc_server.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -53,12 +54,10 @@ std::chrono::nanoseconds TokenGrace(const MemoryNodeOptions& node) {
 }  // namespace
 
 NodeServer::NodeServer(const NodeServerOptions& options)
-    : tokens_(
+    : options_(options),
+      tokens_(
           TokenGrace(options.node),
-          [this](const std::string& token) {
-            fabric_->AllowToken(token);
-            if (verbs_ != nullptr) verbs_->AllowToken(token);
-          },
+          [this](const std::string& token, const std::string& owner) { AllowToken(token, owner); },
           [this](const std::string& token) {
             // No session has this token, so nobody waits for its end.
             node_->revoker().Revoke({token}, [](const Status& status) {
@@ -66,6 +65,42 @@ NodeServer::NodeServer(const NodeServerOptions& options)
               Log().warn("a client that has gone is not cut off yet: {}", status.ToString());
             });
           }) {}
+
+void NodeServer::AllowToken(const std::string& token, const std::string& owner) {
+  const std::shared_ptr<const AccessRights> rights =
+      options_.access != nullptr ? options_.access->Find(owner) : nullptr;
+  if (rights == nullptr) {
+    fabric_->AllowToken(token, DataKey(options_.secret, token));
+  } else {
+    fabric_->AllowToken(token, DataKey(rights->secret(), token), extent_owners_->ReachOf(rights));
+    if (!options_.access_shares_memory) return;  // A device cannot be told what is whose.
+  }
+  if (verbs_ != nullptr) verbs_->AllowToken(token);
+}
+
+std::string NodeServer::TlsKeyOf(const std::string& identity) const {
+  if (identity.substr(0, kTlsIdentityPrefix.size()) != kTlsIdentityPrefix) return std::string();
+  const std::string name = identity.substr(kTlsIdentityPrefix.size());
+  if (name.empty()) return TlsKey(options_.secret);
+  const auto rights = options_.access != nullptr ? options_.access->Find(name) : nullptr;
+  return rights != nullptr ? TlsKey(rights->secret()) : std::string();
+}
+
+Status NodeServer::MakeTls(const NodeServerOptions& options) {
+  if (!options.tls.on()) return Status::OK();
+  if (options.tls.certificate_file.empty() && options.secret.empty()) {
+    return Status::InvalidArgument(
+        "TLS has nothing to know clients by: give a --secret_file, or a --tls_certificate_file");
+  }
+  DLSM_RETURN_IF_ERROR(TlsContext::ForServer(
+      options.tls, [this](const std::string& identity) { return TlsKeyOf(identity); }, &tls_));
+  // Other memory nodes are known as clients know this one. Where there is no CA for them, theirs is
+  // this one's certificate.
+  TlsConfig peers = options.tls;
+  if (peers.ca_file.empty()) peers.ca_file = peers.certificate_file;
+  peer_credentials_.secret = options.secret;
+  return UseTls(peers, &peer_credentials_);
+}
 
 Status NodeServer::CutOff(const std::string& token) {
   tokens_.Forget(token);
@@ -79,14 +114,24 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
     return Status::InvalidArgument("a memory node serves shm, tcp or verbs, not local");
   }
   std::unique_ptr<NodeServer> made(new NodeServer(options));
-  made->kind_ = options.fabric;
+  made->peer_credentials_ = Credentials(options.secret);
+  DLSM_RETURN_IF_ERROR(made->MakeTls(options));
+  if (options.access != nullptr && options.secret.empty()) {
+    return Status::InvalidArgument(
+        "an access list without a secret would let everybody in who shows no name; give a "
+        "--secret_file as well");
+  }
   ServerTransportFactory transports;
   std::unique_ptr<ExportedRegion> region;
   DLSM_RETURN_IF_ERROR(MakeRegion(options, &region));
   MemoryNodeOptions node = options.node;
-  node.secret = options.secret;
+  node.credentials = made->peer_credentials_;
   node.verbs = options.verbs;
   node.clients_map_memory = options.fabric == FabricKind::kShm;
+  if (options.access != nullptr) {
+    made->extent_owners_ = std::make_unique<ExtentOwners>(region->info().id);
+    node.extent_owners = made->extent_owners_.get();
+  }
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(node, std::move(region), &made->node_));
   DLSM_RETURN_IF_ERROR(TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
                                               &made->order_, &made->fabric_));
@@ -106,7 +151,17 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   rpc.regions = {made->node_->region().info()};
   rpc.connections_max = options.connections_max;
   rpc.transports = std::move(transports);
-  rpc.on_data_connection = [fabric = made->fabric_.get()](int socket) { fabric->Adopt(socket); };
+  rpc.tls = made->tls_;
+  rpc.access = options.access;
+  rpc.access_shares_memory = options.access_shares_memory;
+  rpc.greet_data_connection = [fabric = made->fabric_.get()](TcpStream& stream, Deadline deadline,
+                                                             std::string* token) {
+    return fabric->Greet(stream, deadline, token);
+  };
+  rpc.on_data_connection = [fabric = made->fabric_.get()](TcpStream stream,
+                                                          const std::string& token) {
+    fabric->Adopt(std::move(stream), token);
+  };
   if (made->verbs_ != nullptr) {
     rpc.on_queue_pair_connection = [verbs = made->verbs_.get()](int socket) {
       verbs->Adopt(socket);
@@ -121,7 +176,7 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
 }
 
 std::string NodeServer::DescribeFabric() const {
-  if (verbs_ == nullptr) return FabricKindName(kind_);
+  if (verbs_ == nullptr) return FabricKindName(options_.fabric);
   return fmt::format("verbs on {}", verbs_->Describe());
 }
 

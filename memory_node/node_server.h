@@ -6,9 +6,13 @@
 #include <string>
 
 #include "dLSM/status.h"
+#include "memory_node/extent_owners.h"
 #include "memory_node/memory_node.h"
 #include "util/fabric/fabric_server.h"
+#include "util/fabric/tls_context.h"
 #include "util/message_order.h"
+#include "util/rpc/access_list.h"
+#include "util/rpc/node_connection.h"
 #include "util/rpc/rpc_server.h"
 #include "util/rpc/token_table.h"
 
@@ -24,6 +28,10 @@ struct NodeServerOptions {
   int numa_node = -1;
   bool huge_pages = true;
   std::string secret;
+  TlsConfig tls;
+  // Clients with secrets and databases of their own. Null: there are none.
+  std::shared_ptr<const AccessList> access;
+  bool access_shares_memory = false;  // They may use shm and verbs, which reach all databases'.
   int connections_max = 1024;
   MemoryNodeOptions node;
 };
@@ -44,18 +52,25 @@ class NodeServer {
 
  private:
   explicit NodeServer(const NodeServerOptions& options);
+  void AllowToken(const std::string& token, const std::string& owner);
+  Status MakeTls(const NodeServerOptions& options);
+  // What TLS knows a client by.
+  std::string TlsKeyOf(const std::string& identity) const;
   // Everything that `token` gives access to ends.
   Status CutOff(const std::string& token);
 
   // In the order in which they need each other.
-  MessageOrder order_;  // Of fabric threads, RPC threads and merges.
+  const NodeServerOptions options_;
+  std::shared_ptr<const TlsContext> tls_;        // Null: plain.
+  Credentials peer_credentials_;                 // For other memory nodes.
+  std::unique_ptr<ExtentOwners> extent_owners_;  // Null where there is no access list.
+  MessageOrder order_;                           // Of fabric threads, RPC threads and merges.
   std::unique_ptr<MemoryNode> node_;
   std::unique_ptr<RpcHandler> ordered_node_;
   std::unique_ptr<TcpFabricServer> fabric_;
   std::unique_ptr<VerbsFabricServer> verbs_;  // Null where it is not served.
   TokenTable tokens_;
   std::unique_ptr<RpcServer> rpc_;
-  FabricKind kind_ = FabricKind::kTcp;
 };
 
 }  // namespace dlsm

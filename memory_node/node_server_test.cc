@@ -223,10 +223,10 @@ TEST(NodeServerTest, SecretGuardsTheMemory) {
   TestServer server(options);
   std::unique_ptr<NodeConnection> connection;
   NodeConnectionOptions client = Connect(FabricKind::kTcp);
-  client.secret = "wrong";
+  client.credentials.secret = "wrong";
   EXPECT_TRUE(
       ConnectNode(server.address(), client, TestDeadline(), &connection).IsInvalidArgument());
-  client.secret = "right";
+  client.credentials.secret = "right";
   ASSERT_OK(ConnectNode(server.address(), client, TestDeadline(), &connection));
   // A token that was never given out opens no data connection.
   FabricPeer peer = connection->peer();

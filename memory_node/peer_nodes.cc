@@ -97,7 +97,7 @@ Status PeerNodes::Reach(const MergePeer& peer, std::shared_ptr<Peer>* reached) {
 
 Status PeerNodes::ConnectTo(const MergePeer& peer, std::shared_ptr<Peer>* made) const {
   NodeConnectionOptions options;
-  options.secret = config_.secret;
+  options.credentials = config_.credentials;
   options.fabric.verbs = config_.verbs;
   options.client_name = fmt::format("memory node {}", static_cast<uint32_t>(config_.node));
   std::unique_ptr<NodeConnection> connection;

@@ -28,7 +28,7 @@ class PeerNodes {
  public:
   struct Config {
     NodeId node{};                               // Of this memory node.
-    std::string secret;                          // The cluster's.
+    Credentials credentials;                     // Of this cluster's memory nodes.
     VerbsOptions verbs;                          // For peers that serve RDMA.
     std::shared_ptr<NodeConnector> connector{};  // See NodeConnector; null: the network.
     std::chrono::nanoseconds timeout = std::chrono::seconds(10);

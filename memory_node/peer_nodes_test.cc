@@ -33,7 +33,7 @@ struct Node {
   void Connect(FabricKind fabric) {
     NodeConnectionOptions options;
     options.fabric.kind = fabric;
-    options.secret = "the cluster's";
+    options.credentials.secret = "the cluster's";
     std::unique_ptr<NodeConnection> connection;
     EXPECT_OK(ConnectNode(server.address(), options, TestDeadline(), &connection));
     tables = std::make_unique<TableClient>(std::move(connection));

@@ -5,6 +5,7 @@
 #include <gflags/gflags.h>
 #include <prometheus/exposer.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -25,6 +26,17 @@
 DEFINE_string(bind, "127.0.0.1", "numeric address to listen on");
 DEFINE_bool(insecure, false, "allow --bind to other machines without --secret_file");
 DEFINE_string(secret_file, "", "file with the cluster's secret; readable by its owner only");
+DEFINE_bool(tls, false,
+            "TLS for control and tcp data connections; without a certificate, clients and memory "
+            "node know each other by the secret");
+DEFINE_string(tls_certificate_file, "", "PEM: this memory node's certificate; implies --tls");
+DEFINE_string(tls_key_file, "", "PEM: its key; readable by its owner only");
+DEFINE_string(tls_ca_file, "",
+              "PEM: clients must show a certificate that leads there; other memory nodes, too");
+DEFINE_string(access_file, "",
+              "clients with secrets and databases of their own; readable by its owner only");
+DEFINE_bool(access_shares_memory, false,
+            "clients of --access_file may use shm and verbs, which reach all databases' memory");
 DEFINE_string(fabric, "shm",
               "shm: compute nodes on this host map the memory, others use tcp; tcp: all use tcp; "
               "verbs: RDMA, and tcp for those who ask for it");
@@ -150,6 +162,14 @@ bool IsLoopback(const std::string& address) {
 
 // Strangers must not get at the memory.
 Status CheckSecret(NodeServerOptions* options) {
+  options->tls.enabled = FLAGS_tls;
+  options->tls.certificate_file = FLAGS_tls_certificate_file;
+  options->tls.key_file = FLAGS_tls_key_file;
+  options->tls.ca_file = FLAGS_tls_ca_file;
+  options->access_shares_memory = FLAGS_access_shares_memory;
+  if (!FLAGS_access_file.empty()) {
+    DLSM_RETURN_IF_ERROR(AccessList::Read(FLAGS_access_file, &options->access));
+  }
   if (!FLAGS_secret_file.empty()) return ReadSecretFile(FLAGS_secret_file, &options->secret);
   if (IsLoopback(FLAGS_bind) || FLAGS_insecure) return Status::OK();
   return Status::InvalidArgument(fmt::format(
@@ -175,6 +195,14 @@ Status CheckMemory(uint64_t bytes) {
                     FormatBytes(bytes), FormatBytes(kilobytes * 1024)));
   }
   return Status::OK();  // Not known here.
+}
+
+// Each connection takes descriptors: as many as the system allows.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // It works with less.
 }
 
 void PrintReady(NodeServer& server, const NodeServerOptions& options) {
@@ -240,6 +268,7 @@ int Run(int count, char** arguments) {
   if (status.ok()) status = ParseFlags(&options);
   if (!status.ok()) return Fail(status, kExitUsage);
 
+  RaiseDescriptorLimit();
   status = CheckSecret(&options);
   if (status.ok()) status = CheckMemory(options.bytes);
   std::unique_ptr<NodeServer> server;

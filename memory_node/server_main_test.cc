@@ -184,7 +184,7 @@ TEST_F(ServerMainTest, SecretFileProblems) {
   options.fabric.kind = FabricKind::kTcp;
   std::unique_ptr<NodeConnection> connection;
   EXPECT_TRUE(ConnectNode(address, options, TestDeadline(), &connection).IsInvalidArgument());
-  options.secret = "a secret";
+  options.credentials.secret = "a secret";
   EXPECT_OK(ConnectNode(address, options, TestDeadline(), &connection));
   unlink(path.c_str());
 }

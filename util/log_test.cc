@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace dlsm {
 namespace {
 
@@ -11,6 +13,16 @@ TEST(LogTest, IsOneLoggerNamedDlsm) {
   EXPECT_EQ(Log().name(), "dlsm");
   EXPECT_EQ(&Log(), &Log());
   EXPECT_TRUE(Log().should_log(spdlog::level::err));
+}
+
+// Fails if a name that a peer has chosen can forge a line, or command a terminal.
+TEST(LogTest, ControlCharactersDoNotPass) {
+  testing::internal::CaptureStderr();
+  Log().error("database '{}'", "a\n[critical] forged\x1b[2J");
+  Log().flush();
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("a?[critical] forged?[2J'"), std::string::npos) << line;
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
 }
 
 }  // namespace

@@ -127,8 +127,21 @@ struct Options {
   int scatter_width = 1;
   // Which of the config's compute nodes this process is, from 0.
   uint32_t compute_node_id = 0;
-  // A file with the secret that all nodes of the cluster share; empty: no secret.
+  // A file with the secret that all nodes of the cluster share, or with that of `access_name`;
+  // empty: no secret.
   std::string secret_file;
+  // The name of this client in the memory nodes' access files (Server --access_file); empty: it has
+  // the cluster's secret, and reaches all databases.
+  std::string access_name;
+  // TLS 1.3 for calls, and for data over the fabric tcp; data over shm and verbs goes as without.
+  // Alone it needs `secret_file`, by which both sides know each other then, and no certificate.
+  bool tls = false;
+  // With Server --tls_certificate_file: PEM files. Each implies `tls`. The memory node's
+  // certificate has to name the host by which it is reached here, and lead to tls_ca_file. The
+  // other two are what this client shows where the memory node asks for it.
+  std::string tls_ca_file;
+  std::string tls_certificate_file;
+  std::string tls_key_file;
   // The size of the embedded memory node when this process first starts it; 0: three quarters of
   // the machine's memory (taken only as it is used).
   uint64_t embedded_memory_bytes = 0;

@@ -27,6 +27,11 @@ DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory
 DEFINE_string(rdma_device, "",
               "for verbs, and for doctor: device, port, network interface or address; empty: any");
 DEFINE_string(secret_file, "", "file with the secret of the cluster");
+DEFINE_string(access_name, "", "name of this client in the memory nodes' access files");
+DEFINE_bool(tls, false, "TLS to the memory nodes, known by the secret");
+DEFINE_string(tls_ca_file, "", "PEM: TLS to memory nodes, known by certificates that lead there");
+DEFINE_string(tls_certificate_file, "", "PEM: what this client shows by TLS");
+DEFINE_string(tls_key_file, "", "PEM: its key");
 DEFINE_string(format, "tsv", "of entries on standard input and output: tsv or binary");
 DEFINE_string(key, "", "get, put, delete: the key, escaped as in tsv");
 DEFINE_string(value, "", "put: the value, escaped as in tsv");
@@ -122,6 +127,11 @@ Status OptionsFromFlags(ToolOptions* options) {
   options->database.fabric = FLAGS_fabric;
   options->database.rdma_device = FLAGS_rdma_device;
   options->database.secret_file = FLAGS_secret_file;
+  options->database.access_name = FLAGS_access_name;
+  options->database.tls = FLAGS_tls;
+  options->database.tls_ca_file = FLAGS_tls_ca_file;
+  options->database.tls_certificate_file = FLAGS_tls_certificate_file;
+  options->database.tls_key_file = FLAGS_tls_key_file;
   options->limit = FLAGS_limit;
   if (!EntryFormatFromName(FLAGS_format, &options->format)) {
     return Status::InvalidArgument(
@@ -145,10 +155,17 @@ Status ParseCommand(int argc, char** argv, std::vector<Verb>* verbs, ToolOptions
   return CheckVerbs(*verbs, *options);
 }
 
-Status NodesFromFlags(std::vector<HostPort>* memory_nodes, std::string* secret) {
+Status NodesFromFlags(std::vector<HostPort>* memory_nodes, Credentials* credentials) {
   if (!FLAGS_secret_file.empty()) {
-    DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, secret));
+    DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, &credentials->secret));
   }
+  credentials->access_name = FLAGS_access_name;
+  TlsConfig tls;
+  tls.enabled = FLAGS_tls;
+  tls.ca_file = FLAGS_tls_ca_file;
+  tls.certificate_file = FLAGS_tls_certificate_file;
+  tls.key_file = FLAGS_tls_key_file;
+  DLSM_RETURN_IF_ERROR(UseTls(tls, credentials));
   if (!FLAGS_memory_nodes.empty()) return ParseHostPorts(FLAGS_memory_nodes, memory_nodes);
   if (FLAGS_config.empty()) return Status::OK();
   ClusterConfig config;
@@ -164,7 +181,7 @@ Status DoctorOptionsFromFlags(DoctorOptions* options) {
     return Status::InvalidArgument(
         fmt::format("--fabric={}: there are local, shm, tcp and verbs", FLAGS_fabric));
   }
-  return NodesFromFlags(&options->memory_nodes, &options->secret);
+  return NodesFromFlags(&options->memory_nodes, &options->credentials);
 }
 
 Status ScheduleOptionsFromFlags(MergeScheduleOptions* options) {
@@ -177,7 +194,7 @@ Status ScheduleOptionsFromFlags(MergeScheduleOptions* options) {
   if (FLAGS_merge_bandwidth_mb >= 0) {
     options->bytes_per_second = static_cast<uint64_t>(FLAGS_merge_bandwidth_mb) << 20;
   }
-  return NodesFromFlags(&options->memory_nodes, &options->secret);
+  return NodesFromFlags(&options->memory_nodes, &options->credentials);
 }
 
 int DoctorMain() {
@@ -210,7 +227,7 @@ int QuotaMain() {
     status = ParseQuota(FLAGS_quota, &bytes);
     options.bytes = bytes;
   }
-  if (status.ok()) status = NodesFromFlags(&options.memory_nodes, &options.secret);
+  if (status.ok()) status = NodesFromFlags(&options.memory_nodes, &options.credentials);
   if (status.ok()) status = ShowQuotas(options, &std::cout);
   if (status.ok()) return 0;
   std::cerr << "dlsm_tool: " << status.ToString() << "\n";
@@ -219,7 +236,7 @@ int QuotaMain() {
 
 int NodesMain() {
   NodeUseOptions options;
-  Status status = NodesFromFlags(&options.memory_nodes, &options.secret);
+  Status status = NodesFromFlags(&options.memory_nodes, &options.credentials);
   if (status.ok()) status = ShowNodeUse(options, &std::cout);
   if (status.ok()) return 0;
   std::cerr << "dlsm_tool: " << status.ToString() << "\n";

@@ -30,7 +30,7 @@ Findings CheckHost(const DoctorOptions& options) {
 
 Findings CheckMemoryNode(const NodeAddress& address, const DoctorOptions& options) {
   bool reachable = false;
-  Findings findings = CheckNode(address, options.secret, &reachable);
+  Findings findings = CheckNode(address, options.credentials, &reachable);
   if (!reachable) return findings;
   for (const FabricKind kind : {FabricKind::kShm, FabricKind::kTcp, FabricKind::kVerbs}) {
     FabricOptions fabric;
@@ -38,7 +38,7 @@ Findings CheckMemoryNode(const NodeAddress& address, const DoctorOptions& option
     // A malformed device was found on this host already.
     (void)ParseVerbsOptions(options.rdma_device, &fabric.verbs);
     const bool required = options.fabric == FabricKindName(kind);
-    findings.push_back(CheckFabric(address, options.secret, fabric, required));
+    findings.push_back(CheckFabric(address, options.credentials, fabric, required));
   }
   return findings;
 }

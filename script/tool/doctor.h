@@ -7,6 +7,7 @@
 
 #include "script/tool/finding.h"
 #include "util/cluster_config.h"
+#include "util/rpc/node_connection.h"
 
 namespace dlsm::tool {
 
@@ -14,7 +15,7 @@ struct DoctorOptions {
   std::vector<HostPort> memory_nodes;  // None: this host alone is checked.
   std::string fabric;                  // The one that must work; empty: whichever does.
   std::string rdma_device;             // Empty: any.
-  std::string secret;
+  Credentials credentials;
   std::string root = "/";  // Where proc and sys are; another one in tests.
 };
 

@@ -155,7 +155,7 @@ class DoctorNodeTest : public testing::Test {
     const Status status = NodeServer::Start(options, &server_);
     EXPECT_TRUE(status.ok()) << status.ToString();
     options_.memory_nodes = {{"127.0.0.1", server_->port()}};
-    options_.secret = options.secret;
+    options_.credentials = options.secret;
   }
   Findings OfTheNode() {
     const Findings all = RunDoctor(options_);
@@ -191,7 +191,7 @@ TEST_F(DoctorNodeTest, AFabricThatWasAskedForMustWork) {
 }
 
 TEST_F(DoctorNodeTest, WrongSecretsAndAbsentNodesAreNamed) {
-  options_.secret = "another";
+  options_.credentials = "another";
   EXPECT_THAT(Printed(OfTheNode()), HasSubstr("secret"));
   EXPECT_TRUE(AnyBad(OfTheNode()));
   server_.reset();

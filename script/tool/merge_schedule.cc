@@ -23,7 +23,7 @@ Status Ask(const HostPort& node, const MergeScheduleOptions& options,
   request.bytes_per_second = options.bytes_per_second.value_or(0);
   NodeInfo info;
   std::unique_ptr<NodeRpcClient> client;
-  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.secret,
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.credentials,
                                               "dlsm_tool schedule", Deadline::In(kTimeout), &info,
                                               &client));
   std::string reply;

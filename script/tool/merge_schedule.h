@@ -10,12 +10,13 @@
 
 #include "dLSM/status.h"
 #include "util/cluster_config.h"
+#include "util/rpc/node_connection.h"
 
 namespace dlsm::tool {
 
 struct MergeScheduleOptions {
   std::vector<HostPort> memory_nodes;
-  std::string secret;
+  Credentials credentials;
   // What to change; nothing: it is only shown.
   std::string schedule;
   std::optional<uint64_t> bytes_per_second;

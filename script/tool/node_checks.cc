@@ -25,11 +25,11 @@ constexpr int kLargeReads = 50;
 // However slow the fabric is, its check ends about then.
 constexpr auto kProbeTime = std::chrono::seconds(3);
 
-Status Connect(const NodeAddress& address, const std::string& secret, const FabricOptions& fabric,
-               std::unique_ptr<NodeConnection>* connection) {
+Status Connect(const NodeAddress& address, const Credentials& credentials,
+               const FabricOptions& fabric, std::unique_ptr<NodeConnection>* connection) {
   NodeConnectionOptions options;
   options.fabric = fabric;
-  options.secret = secret;
+  options.credentials = credentials;
   options.client_name = "dlsm_tool doctor";
   return ConnectNode(address, options, Deadline::In(kConnectTimeout), connection);
 }
@@ -90,12 +90,12 @@ Status Measure(NodeConnection& node, Speed* speed) {
 
 }  // namespace
 
-Findings CheckNode(const NodeAddress& address, const std::string& secret, bool* reachable) {
+Findings CheckNode(const NodeAddress& address, const Credentials& credentials, bool* reachable) {
   const std::string subject = fmt::format("{}:{}", address.host, address.port);
   FabricOptions tcp;
   tcp.kind = FabricKind::kTcp;
   std::unique_ptr<NodeConnection> node;
-  const Status connected = Connect(address, secret, tcp, &node);
+  const Status connected = Connect(address, credentials, tcp, &node);
   *reachable = connected.ok();
   if (!connected.ok()) {
     return {
@@ -105,7 +105,7 @@ Findings CheckNode(const NodeAddress& address, const std::string& secret, bool* 
   findings.push_back({Verdict::kGood, subject,
                       fmt::format("memory node {}, protocol version {}, secret {}",
                                   static_cast<uint32_t>(node->peer().node), kProtocolVersion,
-                                  secret.empty() ? "not used" : "agreed"),
+                                  credentials.secret.empty() ? "not used" : "agreed"),
                       ""});
   std::string bytes;
   NodeStatisticsReply statistics;
@@ -124,11 +124,11 @@ Findings CheckNode(const NodeAddress& address, const std::string& secret, bool* 
   return findings;
 }
 
-Finding CheckFabric(const NodeAddress& address, const std::string& secret,
+Finding CheckFabric(const NodeAddress& address, const Credentials& credentials,
                     const FabricOptions& fabric, bool required) {
   const std::string subject = fmt::format("fabric {}", FabricKindName(fabric.kind));
   std::unique_ptr<NodeConnection> node;
-  Status status = Connect(address, secret, fabric, &node);
+  Status status = Connect(address, credentials, fabric, &node);
   Speed speed;
   if (status.ok()) status = Measure(*node, &speed);
   if (!status.ok()) {

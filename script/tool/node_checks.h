@@ -11,11 +11,11 @@
 namespace dlsm::tool {
 
 // Its control port, version, secret, and what it has left. *reachable: the fabrics may be tried.
-Findings CheckNode(const NodeAddress& address, const std::string& secret, bool* reachable);
+Findings CheckNode(const NodeAddress& address, const Credentials& credentials, bool* reachable);
 
 // Reads 512 bytes many times and 1 MiB some times, one-sided; writes nothing. `kind` may be one
 // that the memory node does not serve: `required` tells whether that is bad.
-Finding CheckFabric(const NodeAddress& address, const std::string& secret,
+Finding CheckFabric(const NodeAddress& address, const Credentials& credentials,
                     const FabricOptions& fabric, bool required);
 
 }  // namespace dlsm::tool

@@ -16,7 +16,7 @@ Status Ask(const HostPort& node, const NodeUseOptions& options, NodeStatisticsRe
   const Deadline deadline = Deadline::In(options.timeout);
   NodeInfo info;
   std::unique_ptr<NodeRpcClient> client;
-  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.secret,
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.credentials,
                                               "dlsm_tool nodes", deadline, &info, &client));
   std::string reply;
   DLSM_RETURN_IF_ERROR(client->Call(Method::kNodeStatistics, Slice(), &reply, deadline));

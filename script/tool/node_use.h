@@ -8,12 +8,13 @@
 
 #include "dLSM/status.h"
 #include "util/cluster_config.h"
+#include "util/rpc/node_connection.h"
 
 namespace dlsm::tool {
 
 struct NodeUseOptions {
   std::vector<HostPort> memory_nodes;
-  std::string secret;
+  Credentials credentials;
   std::chrono::milliseconds timeout{5000};  // For each node to answer.
 };
 

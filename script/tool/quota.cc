@@ -19,7 +19,7 @@ constexpr auto kTimeout = std::chrono::seconds(5);
 Status Ask(const HostPort& node, const QuotaOptions& options, ListDatabasesReply* databases) {
   NodeInfo info;
   std::unique_ptr<NodeRpcClient> client;
-  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.secret,
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.credentials,
                                               "dlsm_tool quota", Deadline::In(kTimeout), &info,
                                               &client));
   std::string reply;

@@ -9,12 +9,13 @@
 
 #include "dLSM/status.h"
 #include "util/cluster_config.h"
+#include "util/rpc/node_connection.h"
 
 namespace dlsm::tool {
 
 struct QuotaOptions {
   std::vector<HostPort> memory_nodes;
-  std::string secret;
+  Credentials credentials;
   std::string database;           // To show, or change; empty: all are shown.
   std::optional<uint64_t> bytes;  // At each memory node; 0: none. Nothing: it is only shown.
 };

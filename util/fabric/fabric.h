@@ -99,13 +99,17 @@ struct RegionInfo {
   std::string shm_path;  // The file that holds it; empty where it has none.
 };
 
+class TlsContext;
+
 // All that a compute node has to know to reach a memory node's regions.
 struct FabricPeer {
   NodeId node{};
   uint64_t epoch = 0;  // Drawn by the memory node at its start: other memory, other epoch.
   std::string host;    // Where data connections go (tcp).
   uint16_t port = 0;
-  std::string data_token;  // Proves to the fabric that this process has passed the hello.
+  std::string data_token;  // Tells the fabric that this process has passed the hello,
+  std::string data_key;    // and this proves it (tcp); see DataKey().
+  std::shared_ptr<const TlsContext> tls;  // Of tcp data connections; null: plain.
   std::vector<RegionInfo> regions;
 };
 

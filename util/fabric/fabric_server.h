@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "util/deadline.h"
 #include "util/fabric/fabric.h"
+#include "util/fabric/reach.h"
+#include "util/fabric/tcp_stream.h"
 #include "util/fabric/verbs_counters.h"
 #include "util/fabric/verbs_options.h"
 #include "util/message_order.h"
@@ -65,10 +68,14 @@ class TcpFabricServer {
                       std::unique_ptr<TcpFabricServer>* server);
   virtual ~TcpFabricServer() = default;
 
-  // Takes over a connected socket whose peer has sent the data preamble. The peer's next bytes must
-  // be a token that was allowed; otherwise the connection is closed and that is logged.
-  virtual void Adopt(int socket) = 0;
-  virtual void AllowToken(const std::string& token) = 0;
+  // The hello (tcp_hello.h) of a connection whose peer has sent the data preamble: *token is the
+  // one that the peer has shown and proved. Blocks, on the caller's thread.
+  virtual Status Greet(TcpStream& stream, Deadline deadline, std::string* token) = 0;
+  // Serves a connection that was greeted.
+  virtual void Adopt(TcpStream stream, const std::string& token) = 0;
+  // `key` proves the token (DataKey()); `reach` limits what it gives access to.
+  virtual void AllowToken(const std::string& token, const std::string& key,
+                          ReachPointer reach = nullptr) = 0;
   // Also closes the data connections that used it. OK: nothing that they sent can take effect any
   // more. Otherwise it may, and this is to be called again.
   virtual Status RevokeToken(const std::string& token) = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_hello.h"
 #include "util/fabric/verbs_device.h"
 #include "util/fabric/verbs_frame.h"
 
@@ -69,6 +70,18 @@ void SendAll(int socket, const std::string& bytes) {
   }
 }
 
+void SayTcpHello(int socket, const std::string& token, const std::string& key) {
+  TcpHello hello(token, key);
+  std::string opening;
+  EXPECT_TRUE(hello.Open(&opening).ok());
+  SendAll(socket, std::string(kTcpPreamble) + opening);
+  const std::string challenge = ReceiveUpTo(socket, kTcpChallengeBytes);
+  std::string proof;
+  if (challenge.size() < kTcpChallengeBytes) return;  // Refused: the caller's subject.
+  EXPECT_TRUE(hello.Answer(challenge, &proof));
+  SendAll(socket, proof);
+}
+
 std::string ReceiveUpTo(int socket, size_t bytes) {
   constexpr int kPatienceMs = 10'000;
   std::string received;
@@ -125,7 +138,7 @@ TestMemoryNode::~TestMemoryNode() {
 }
 
 void TestMemoryNode::Listen() {
-  if (tcp_ != nullptr) tcp_->AllowToken(token_);
+  if (tcp_ != nullptr) tcp_->AllowToken(token_, key_);
   if (verbs_ != nullptr) verbs_->AllowToken(token_);
   if (tcp_ == nullptr && verbs_ == nullptr) return;
   listener_ = ListenOnLoopback(&port_);
@@ -139,7 +152,14 @@ void TestMemoryNode::AcceptLoop() {
     std::string preamble(kTcpPreamble.size(), '\0');
     const ssize_t n = ::recv(socket.get(), preamble.data(), preamble.size(), MSG_WAITALL);
     if (n != static_cast<ssize_t>(preamble.size())) continue;
-    if (tcp_ != nullptr && preamble == kTcpPreamble) tcp_->Adopt(socket.Release());
+    if (tcp_ != nullptr && preamble == kTcpPreamble) {
+      TcpStream stream(std::move(socket));
+      std::string token;
+      const Deadline deadline = Deadline::In(std::chrono::seconds(5));
+      const Status greeted = tcp_->Greet(stream, deadline, &token);
+      if (greeted.ok()) tcp_->Adopt(std::move(stream), token);
+      continue;
+    }
     if (verbs_ != nullptr && preamble == kVerbsPreamble) verbs_->Adopt(socket.Release());
   }
 }
@@ -175,6 +195,7 @@ FabricPeer TestMemoryNode::Peer() const {
   peer.host = "127.0.0.1";
   peer.port = port_;
   peer.data_token = token_;
+  peer.data_key = key_;
   peer.regions = {region_->info()};
   return peer;
 }

@@ -34,6 +34,7 @@ class TestMemoryNode {
   uint64_t bytes() const { return region_->info().bytes; }
   uint16_t port() const { return port_; }
   const std::string& token() const { return token_; }
+  const std::string& key() const { return key_; }
   TcpFabricServer& tcp() { return *tcp_; }
   const MessageOrder& order() const { return order_; }
   VerbsFabricServer& verbs() { return *verbs_; }
@@ -58,6 +59,7 @@ class TestMemoryNode {
   const FabricKind kind_;
   const uint64_t epoch_;
   const std::string token_;
+  const std::string key_ = std::string(32, 'k');  // Of the token.
   std::unique_ptr<ExportedRegion> region_;
   MessageOrder order_;
   std::unique_ptr<TcpFabricServer> tcp_;
@@ -73,6 +75,8 @@ FileDescriptor ListenOnLoopback(uint16_t* port);
 // A plain blocking connection to it.
 FileDescriptor DialLoopback(uint16_t port);
 void SendAll(int socket, const std::string& bytes);
+// Shows `token` and proves it with `key`, as the client of a tcp data connection.
+void SayTcpHello(int socket, const std::string& token, const std::string& key);
 // Until the peer closes or `bytes` have come; gives up after some seconds.
 std::string ReceiveUpTo(int socket, size_t bytes);
 

@@ -27,7 +27,7 @@ Status MoveAll(const std::string& peer, int socket, short event, char* data, siz
   while (bytes > 0) {
     iovec part{data, bytes};
     size_t moved = 0;
-    switch (move(socket, &part, 1, &moved)) {
+    switch (move(&part, &moved)) {
       case SocketOutcome::kMoved:
         data += moved;
         bytes -= moved;
@@ -116,15 +116,28 @@ Status PeerDialer::DialAddress(const Address& address, Deadline deadline,
   return Status::OK();
 }
 
+// What is sent is not written to.
 Status SendWhole(const std::string& peer, int socket, const std::string& bytes, Deadline deadline) {
-  // What is sent is not written to.
   return MoveAll(peer, socket, POLLOUT, const_cast<char*>(bytes.data()), bytes.size(), deadline,
-                 SocketSend);
+                 [&](iovec* part, size_t* moved) { return SocketSend(socket, part, 1, moved); });
 }
 
 Status ReceiveWhole(const std::string& peer, int socket, char* to, size_t bytes,
                     Deadline deadline) {
-  return MoveAll(peer, socket, POLLIN, to, bytes, deadline, SocketReceive);
+  return MoveAll(peer, socket, POLLIN, to, bytes, deadline,
+                 [&](iovec* part, size_t* moved) { return SocketReceive(socket, part, 1, moved); });
+}
+
+Status SendWhole(const std::string& peer, TcpStream& stream, const std::string& bytes,
+                 Deadline deadline) {
+  return MoveAll(peer, stream.get(), POLLOUT, const_cast<char*>(bytes.data()), bytes.size(),
+                 deadline, [&](iovec* part, size_t* moved) { return stream.Send(part, 1, moved); });
+}
+
+Status ReceiveWhole(const std::string& peer, TcpStream& stream, char* to, size_t bytes,
+                    Deadline deadline) {
+  return MoveAll(peer, stream.get(), POLLIN, to, bytes, deadline,
+                 [&](iovec* part, size_t* moved) { return stream.Receive(part, 1, moved); });
 }
 
 }  // namespace dlsm

@@ -10,6 +10,7 @@
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/file_descriptor.h"
+#include "util/fabric/tcp_stream.h"
 
 namespace dlsm {
 
@@ -39,5 +40,9 @@ class PeerDialer {
 // Moves all of the bytes while a connection to `peer` is set up; `socket` does not block.
 Status SendWhole(const std::string& peer, int socket, const std::string& bytes, Deadline deadline);
 Status ReceiveWhole(const std::string& peer, int socket, char* to, size_t bytes, Deadline deadline);
+Status SendWhole(const std::string& peer, TcpStream& stream, const std::string& bytes,
+                 Deadline deadline);
+Status ReceiveWhole(const std::string& peer, TcpStream& stream, char* to, size_t bytes,
+                    Deadline deadline);
 
 }  // namespace dlsm

@@ -6,6 +6,8 @@
 
 #include "util/fabric/tcp_datapath.h"
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_hello.h"
+#include "util/fabric/tls_context.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -36,25 +38,45 @@ Status TcpConnection::Connect(const FabricPeer& peer,
 }
 
 TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer)
-    : dialer_(std::move(dialer)), token_(peer.data_token), peer_(MakePeer(peer)) {}
+    : dialer_(std::move(dialer)),
+      token_(peer.data_token),
+      key_(peer.data_key),
+      host_(peer.host),
+      where_(fmt::format("{}:{}", peer.host, peer.port)),
+      tls_(peer.tls),
+      peer_(MakePeer(peer)) {}
 
 Status TcpConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
   FileDescriptor socket;
   DLSM_RETURN_IF_ERROR(dialer_.Dial(deadline, &socket));
-  DLSM_RETURN_IF_ERROR(SayHello(socket.get(), deadline));
-  *queue_pair = std::make_unique<TcpQueuePair>(std::move(socket), peer_, costs_);
+  TcpStream stream(std::move(socket));
+  if (tls_ != nullptr) DLSM_RETURN_IF_ERROR(tls_->Connect(stream, host_, where_, deadline));
+  DLSM_RETURN_IF_ERROR(SayHello(stream, deadline));
+  *queue_pair = std::make_unique<TcpQueuePair>(std::move(stream), peer_, costs_);
   return Status::OK();
 }
 
-Status TcpConnection::SayHello(int socket, Deadline deadline) const {
-  std::string greeting(kTcpPreamble);
-  greeting += token_;
+Status TcpConnection::SayHello(TcpStream& stream, Deadline deadline) const {
+  TcpHello hello(token_, key_);
+  std::string opening;
+  DLSM_RETURN_IF_ERROR(hello.Open(&opening));
+  DLSM_RETURN_IF_ERROR(
+      SendWhole(peer_->name, stream, std::string(kTcpPreamble) + opening, deadline));
+  std::string challenge(kTcpChallengeBytes, '\0');
+  DLSM_RETURN_IF_ERROR(
+      ReceiveWhole(peer_->name, stream, challenge.data(), challenge.size(), deadline));
+  std::string proof;
+  if (!hello.Answer(challenge, &proof)) {
+    return Status::InvalidArgument(
+        peer_->name + " did not prove itself on a new data connection",
+        "somebody else may answer in its place; check the network between, and use TLS");
+  }
   TcpRequest::Encoded request;
   TcpRequest{}.Encode(request.data());
-  greeting.append(request.data(), request.size());
-  DLSM_RETURN_IF_ERROR(SendWhole(peer_->name, socket, greeting, deadline));
+  proof.append(request.data(), request.size());
+  DLSM_RETURN_IF_ERROR(SendWhole(peer_->name, stream, proof, deadline));
   TcpReply::Encoded bytes;
-  DLSM_RETURN_IF_ERROR(ReceiveWhole(peer_->name, socket, bytes.data(), bytes.size(), deadline));
+  DLSM_RETURN_IF_ERROR(ReceiveWhole(peer_->name, stream, bytes.data(), bytes.size(), deadline));
   TcpReply reply;
   const TcpCode decoded = reply.Decode(bytes.data());
   if (decoded == TcpCode::kOtherVersion || reply.code == TcpCode::kOtherVersion) {

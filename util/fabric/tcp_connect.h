@@ -34,11 +34,16 @@ class TcpConnection : public FabricConnection {
 
  private:
   TcpConnection(const FabricPeer& peer, PeerDialer dialer);
-  // Shows the token and checks that the server speaks this version.
-  Status SayHello(int socket, Deadline deadline) const;
+  // Shows and proves the token, has the server prove itself, and checks that it speaks this
+  // version.
+  Status SayHello(TcpStream& stream, Deadline deadline) const;
 
   const PeerDialer dialer_;
   const std::string token_;
+  const std::string key_;
+  const std::string host_;
+  const std::string where_;                      // "host:port".
+  const std::shared_ptr<const TlsContext> tls_;  // Null: plain.
   const std::shared_ptr<const TcpPeer> peer_;
   BufferPool buffers_;
   WireCostRegistry costs_;

@@ -4,9 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "util/fabric/tcp_socket.h"
@@ -27,11 +25,11 @@ constexpr milliseconds kDrain{100};
 
 }  // namespace
 
-TcpQueuePair::TcpQueuePair(FileDescriptor socket, std::shared_ptr<const TcpPeer> peer,
+TcpQueuePair::TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
                            WireCostRegistry& costs)
     : peer_(std::move(peer)),
       check_(peer_->node, peer_->regions),
-      socket_(std::move(socket)),
+      stream_(std::move(stream)),
       ledger_(costs) {}
 
 TcpQueuePair::~TcpQueuePair() {
@@ -137,7 +135,7 @@ Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
     // At once: to poll for the answer first would keep the server's thread from the processor where
     // both run on one host, and over a network the answer takes longer than polling would pay for.
     const int events = sending_.drained() ? POLLIN : POLLIN | POLLOUT;
-    PollSocket(socket_.get(), static_cast<short>(events), deadline);
+    PollSocket(stream_.get(), static_cast<short>(events), deadline);
   }
   return Status::OK();
 }
@@ -147,13 +145,13 @@ Status TcpQueuePair::SendSome(bool* progress) {
   while (!sending_.drained()) {
     const size_t count = sending_.Gather(parts, kPartsMax);
     size_t moved = 0;
-    const SocketOutcome outcome = SocketSend(socket_.get(), parts, count, &moved);
+    const SocketOutcome outcome = stream_.Send(parts, count, &moved);
     if (outcome == SocketOutcome::kBlocked) break;
     if (outcome != SocketOutcome::kMoved) {
-      const int error = errno;
+      const std::string why = stream_.Failure();
       // The server's last words say more than a broken pipe.
       DLSM_RETURN_IF_ERROR(ReceiveSome(progress));
-      return Close(Lost(std::strerror(error)));
+      return Close(Lost(why));
     }
     sending_.Consume(moved);
     *progress = true;
@@ -167,7 +165,7 @@ Status TcpQueuePair::ReceiveSome(bool* progress) {
     size_t wanted = 0;
     const size_t count = GatherReplies(parts, &wanted);
     size_t moved = 0;
-    switch (SocketReceive(socket_.get(), parts, count, &moved)) {
+    switch (stream_.Receive(parts, count, &moved)) {
       case SocketOutcome::kMoved:
         break;
       case SocketOutcome::kBlocked:
@@ -175,7 +173,7 @@ Status TcpQueuePair::ReceiveSome(bool* progress) {
       case SocketOutcome::kEnded:
         return Close(Lost("it closed the connection"));
       case SocketOutcome::kFailed:
-        return Close(Lost(std::strerror(errno)));
+        return Close(Lost(stream_.Failure()));
     }
     *progress = true;
     DLSM_RETURN_IF_ERROR(ConsumeReplies(moved));
@@ -246,11 +244,17 @@ Status TcpQueuePair::Refused(const Outstanding& request, const TcpReply& reply) 
                     "it restarted?",
                     peer_->name, request.bytes));
   }
+  if (reply.code == TcpCode::kForbidden) {
+    return Status::InvalidArgument(
+        fmt::format("{} refused a transfer of {} bytes: they belong to no database that its access "
+                    "list gives to this client",
+                    peer_->name, request.bytes));
+  }
   return Status::Corruption(
       fmt::format("{} received a damaged request; check the network between", peer_->name));
 }
 
-Status TcpQueuePair::Lost(const char* why) const {
+Status TcpQueuePair::Lost(const std::string& why) const {
   return Status::IOError(
       fmt::format("the data connection to {} is lost ({}): is its Server still "
                   "running?",
@@ -259,7 +263,7 @@ Status TcpQueuePair::Lost(const char* why) const {
 
 Status TcpQueuePair::Close(Status why) {
   if (!outstanding_.empty()) Drain();
-  socket_.Close();
+  stream_.Close();
   outstanding_.clear();
   sending_.Clear();
   error_ = std::move(why);
@@ -272,18 +276,18 @@ Status TcpQueuePair::Close(Status why) {
 // had received, and that is waited for; a server that hangs gets a reset, and drops what it has
 // received when it sees that.
 void TcpQueuePair::Drain() {
-  (void)::shutdown(socket_.get(), SHUT_WR);
+  (void)::shutdown(stream_.get(), SHUT_WR);
   const Deadline deadline = Deadline::In(kDrain);
   char discarded[4096];
   while (!deadline.Passed()) {
     iovec part{discarded, sizeof(discarded)};
     size_t moved = 0;
-    const SocketOutcome outcome = SocketReceive(socket_.get(), &part, 1, &moved);
+    const SocketOutcome outcome = stream_.Receive(&part, 1, &moved);
     if (outcome == SocketOutcome::kEnded || outcome == SocketOutcome::kFailed) return;
-    if (outcome == SocketOutcome::kBlocked) PollSocket(socket_.get(), POLLIN, deadline);
+    if (outcome == SocketOutcome::kBlocked) PollSocket(stream_.get(), POLLIN, deadline);
   }
   const linger reset{1, 0};
-  (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  (void)::setsockopt(stream_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 }
 
 }  // namespace dlsm

@@ -12,23 +12,24 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "dLSM/status.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/ring_queue.h"
 #include "util/fabric/span_check.h"
 #include "util/fabric/tcp_connect.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_send_queue.h"
+#include "util/fabric/tcp_stream.h"
 
 namespace dlsm {
 
 class TcpQueuePair : public QueuePair {
  public:
-  // `socket` has said its hello.
-  TcpQueuePair(FileDescriptor socket, std::shared_ptr<const TcpPeer> peer, WireCostRegistry& costs);
+  // `stream` has said its hello.
+  TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer, WireCostRegistry& costs);
   ~TcpQueuePair() override;
 
   Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
@@ -73,7 +74,7 @@ class TcpQueuePair : public QueuePair {
   Status ConsumeReplies(size_t bytes);
   Status CheckReply(const Outstanding& request, const char* header);
   Status Refused(const Outstanding& request, const TcpReply& reply) const;
-  Status Lost(const char* why) const;
+  Status Lost(const std::string& why) const;
 
   char* Header(uint64_t number) { return headers_[number % kRepliesPerCall].data(); }
   Status Close(Status why);
@@ -82,7 +83,7 @@ class TcpQueuePair : public QueuePair {
 
   const std::shared_ptr<const TcpPeer> peer_;
   const SpanCheck check_;
-  FileDescriptor socket_;
+  TcpStream stream_;
   QueuePairLedger ledger_;
   Status error_;  // Not OK: closed, and why.
 

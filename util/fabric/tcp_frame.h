@@ -1,8 +1,9 @@
 // What travels on a TCP data connection.
 //
 //   client                                        server
-//     "DLSMDATA" (8) | token (32)                   tells data from control connections; the hello
-//     request: hello                       ->       gave the token out
+//     "DLSMDATA" (8)                       ->       tells data from control connections
+//     hello                               <->       tcp_hello.h
+//     request: hello                       ->
 //                                          <-       reply
 //     request [payload of a write] ...     ->
 //                                          <-       reply [payload of a read] ...
@@ -48,6 +49,7 @@ enum class TcpCode : uint8_t {
   kMalformed,     // The checksum or a field of the request is wrong.
   kOtherVersion,  // The server speaks the version in its reply's header.
   kOutOfBounds,   // There is no such region, or the range is not inside it.
+  kForbidden,     // The range belongs to a database that is not the client's.
 };
 
 struct TcpRequest {

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "util/fabric/fabric_server.h"
+#include "util/fabric/peer_dialer.h"
 #include "util/fabric/region_table.h"
+#include "util/fabric/tcp_hello.h"
 #include "util/fabric/tcp_server_thread.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_tokens.h"
@@ -40,19 +42,46 @@ class TcpFabricServerImpl : public TcpFabricServer {
     return Status::OK();
   }
 
-  void Adopt(int socket) override {
-    FileDescriptor owned(socket);
+  Status Greet(TcpStream& stream, Deadline deadline, std::string* token) override {
+    const std::string peer = SocketPeerName(stream.get());
+    std::string opening(kTcpOpeningBytes, '\0');
+    DLSM_RETURN_IF_ERROR(ReceiveWhole(peer, stream, opening.data(), opening.size(), deadline));
+    const std::string shown = opening.substr(0, kTcpTokenBytes);
+    std::string key;
+    ReachPointer reach;
+    if (!tokens_.Allowed(shown, &key, &reach)) {
+      return Status::InvalidArgument(
+          "its data connection shows no token that this memory node gave out");
+    }
+    std::string challenge;
+    std::string expected;
+    DLSM_RETURN_IF_ERROR(MakeTcpChallenge(opening, key, &challenge, &expected));
+    DLSM_RETURN_IF_ERROR(SendWhole(peer, stream, challenge, deadline));
+    std::string proof(kProofBytes, '\0');
+    DLSM_RETURN_IF_ERROR(ReceiveWhole(peer, stream, proof.data(), proof.size(), deadline));
+    if (!ProofsEqual(proof, expected)) {
+      return Status::InvalidArgument(
+          "its data connection shows a token that it has no key for; somebody may have read it "
+          "from the network");
+    }
+    *token = shown;
+    return Status::OK();
+  }
+
+  void Adopt(TcpStream stream, const std::string& token) override {
     size_t connections = 0;
     for (const auto& thread : threads_) connections += thread->connections();
     if (connections >= kConnectionsMax) {
-      Log().warn("data connection of {} refused: there are {} already", SocketPeerName(socket),
-                 connections);
+      Log().warn("data connection of {} refused: there are {} already",
+                 SocketPeerName(stream.get()), connections);
       return;
     }
-    LeastBusy().Adopt(std::move(owned));
+    LeastBusy().Adopt(std::move(stream), token);
   }
 
-  void AllowToken(const std::string& token) override { tokens_.Allow(token); }
+  void AllowToken(const std::string& token, const std::string& key, ReachPointer reach) override {
+    tokens_.Allow(token, key, std::move(reach));
+  }
 
   Status RevokeToken(const std::string& token) override {
     // First, so that a connection that is showing it just now is either refused or closed below.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -18,19 +17,17 @@ namespace {
 constexpr size_t kPartsMax = 256;
 // Receives in a row before other connections get their turn.
 constexpr int kRoundsMax = 32;
-static_assert(kTcpTokenBytes <= TcpRequest::kBytes);
 
 }  // namespace
 
-TcpServerConnection::TcpServerConnection(FileDescriptor socket, const RegionTable& regions,
-                                         const TcpTokens& tokens, MessageOrder* order,
-                                         Deadline hello_by)
+TcpServerConnection::TcpServerConnection(TcpStream stream, std::string token, ReachPointer reach,
+                                         const RegionTable& regions, MessageOrder* order)
     : regions_(regions),
-      tokens_(tokens),
       order_(order),
-      hello_by_(hello_by),
-      socket_(std::move(socket)),
-      peer_(SocketPeerName(socket_.get())),
+      token_(std::move(token)),
+      reach_(std::move(reach)),
+      stream_(std::move(stream)),
+      peer_(SocketPeerName(stream_.get())),
       replies_(std::make_unique<std::array<Reply, kRepliesMax>>()) {}
 
 bool TcpServerConnection::Serve(Scratch& scratch) {
@@ -40,7 +37,16 @@ bool TcpServerConnection::Serve(Scratch& scratch) {
     if (!Receive(scratch, &drained) || !Send()) return false;
   }
   if (!Send()) return false;
-  return !rejected_ || wants_to_send();
+  return !rejected_ || reply_count_ > 0;
+}
+
+template <typename Move>
+bool TcpServerConnection::Within(const ReachedRange* ranges, size_t count, bool writes, Move move) {
+  if (reach_ == nullptr || count == 0) [[likely]] {
+    move();
+    return true;
+  }
+  return reach_->During(ranges, count, writes, move);
 }
 
 bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
@@ -50,7 +56,16 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
   if (write_left_ > 0) parts[count++] = iovec{write_to_, write_left_};
   parts[count++] = iovec{scratch.data(), scratch.size()};
   size_t moved = 0;
-  switch (SocketReceive(socket_.get(), parts, count, &moved)) {
+  SocketOutcome outcome = SocketOutcome::kBlocked;
+  // What was the client's when it began to write may have been given back, and to another, since.
+  const ReachedRange range{write_.region, write_.offset + (write_.operand - write_left_),
+                           write_left_};
+  if (!Within(&range, write_left_ > 0 ? 1 : 0, /*writes=*/true,
+              [&] { outcome = stream_.Receive(parts, count, &moved); })) {
+    Forbid(write_);
+    return true;
+  }
+  switch (outcome) {
     case SocketOutcome::kMoved:
       break;
     case SocketOutcome::kBlocked:
@@ -59,7 +74,7 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
     case SocketOutcome::kEnded:
       return false;
     case SocketOutcome::kFailed:
-      Log().info("data connection of {} lost: {}", peer_, std::strerror(errno));
+      Log().info("data connection of {} lost: {}", peer_, stream_.Failure());
       return false;
   }
   order_->AfterReceive();
@@ -75,12 +90,16 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
 
 bool TcpServerConnection::Consume(const char* from, size_t bytes) {
   const char* end = from + bytes;
-  if (token_.empty() && !ConsumeToken(&from, end)) return false;
   while (from < end && !rejected_) {
     const auto available = static_cast<size_t>(end - from);
     if (write_left_ > 0) {
       const size_t taken = std::min<uint64_t>(available, write_left_);
-      std::memcpy(write_to_, from, taken);
+      const ReachedRange range{write_.region, write_.offset + (write_.operand - write_left_),
+                               taken};
+      if (!Within(&range, 1, /*writes=*/true, [&] { std::memcpy(write_to_, from, taken); })) {
+        Forbid(write_);
+        return true;
+      }
       from += taken;
       write_to_ += taken;
       write_left_ -= taken;
@@ -101,23 +120,6 @@ bool TcpServerConnection::Consume(const char* from, size_t bytes) {
   return true;
 }
 
-bool TcpServerConnection::ConsumeToken(const char** from, const char* end) {
-  const size_t taken = std::min(static_cast<size_t>(end - *from), kTcpTokenBytes - partial_bytes_);
-  std::memcpy(partial_.data() + partial_bytes_, *from, taken);
-  *from += taken;
-  partial_bytes_ += taken;
-  if (partial_bytes_ < kTcpTokenBytes) return true;
-  partial_bytes_ = 0;
-  std::string shown(partial_.data(), kTcpTokenBytes);
-  if (!tokens_.Allowed(shown)) {
-    Log().warn("data connection of {} refused: it shows no token that this memory node gave out",
-               peer_);
-    return false;
-  }
-  token_ = std::move(shown);
-  return true;
-}
-
 void TcpServerConnection::CarryOut(const char* header) {
   TcpRequest request;
   const TcpCode code = request.Decode(header);
@@ -133,6 +135,9 @@ void TcpServerConnection::CarryOut(const char* header) {
     case TcpOpcode::kRead: {
       const MappedRegion* region = regions_.Find(request.region, request.offset, request.operand);
       if (region == nullptr) return Reject(request, TcpCode::kOutOfBounds, "read out of bounds");
+      // Checked again when it is sent; a refusal then could only be the end of the connection.
+      const ReachedRange range{request.region, request.offset, request.operand};
+      if (!Within(&range, 1, /*writes=*/false, [] {})) return Forbid(request);
       return Push(request, TcpCode::kOk, request.operand, region->data + request.offset,
                   request.operand);
     }
@@ -147,6 +152,8 @@ void TcpServerConnection::CarryOut(const char* header) {
 void TcpServerConnection::StartWrite(const TcpRequest& request) {
   const MappedRegion* region = regions_.Find(request.region, request.offset, request.operand);
   if (region == nullptr) return Reject(request, TcpCode::kOutOfBounds, "wrote out of bounds");
+  const ReachedRange range{request.region, request.offset, request.operand};
+  if (!Within(&range, 1, /*writes=*/true, [] {})) return Forbid(request);
   if (request.operand == 0) return Push(request, TcpCode::kOk, 0, nullptr, 0);
   write_ = request;
   write_to_ = region->data + request.offset;
@@ -161,11 +168,15 @@ void TcpServerConnection::DoAtomic(const TcpRequest& request) {
   auto& bytes = *reinterpret_cast<uint64_t*>(region->data + request.offset);
   const std::atomic_ref<uint64_t> word(bytes);
   uint64_t prior = request.operand;
-  if (request.opcode == TcpOpcode::kFetchAdd) {
-    prior = word.fetch_add(request.operand);
-  } else {
-    word.compare_exchange_strong(prior, request.desired);  // Leaves the word before in `prior`.
-  }
+  const ReachedRange range{request.region, request.offset, kAtomicWordBytes};
+  const bool within = Within(&range, 1, /*writes=*/true, [&] {
+    if (request.opcode == TcpOpcode::kFetchAdd) {
+      prior = word.fetch_add(request.operand);
+    } else {
+      word.compare_exchange_strong(prior, request.desired);  // Leaves the word before in `prior`.
+    }
+  });
+  if (!within) return Forbid(request);
   Push(request, TcpCode::kOk, prior, nullptr, 0);
 }
 
@@ -176,6 +187,11 @@ void TcpServerConnection::Push(const TcpRequest& request, TcpCode code, uint64_t
   TcpReply{request.opcode, code, request.sequence, value}.Encode(reply.header.data());
   reply.payload = payload;
   reply.payload_bytes = payload_bytes;
+  reply.range = ReachedRange{request.region, request.offset, payload_bytes};
+}
+
+void TcpServerConnection::Forbid(const TcpRequest& request) {
+  Reject(request, TcpCode::kForbidden, "reached for memory that is not its databases'");
 }
 
 void TcpServerConnection::Reject(const TcpRequest& request, TcpCode code, const std::string& why) {
@@ -187,8 +203,10 @@ void TcpServerConnection::Reject(const TcpRequest& request, TcpCode code, const 
 
 bool TcpServerConnection::Send() {
   iovec parts[kPartsMax];
+  ReachedRange ranges[kPartsMax];
   while (reply_count_ > 0) {
     size_t count = 0;
+    size_t range_count = 0;
     size_t skip = reply_sent_;
     const auto add = [&](const char* data, uint64_t bytes) {
       const size_t skipped = std::min<uint64_t>(skip, bytes);
@@ -201,12 +219,19 @@ bool TcpServerConnection::Send() {
       const Reply& reply = (*replies_)[(reply_first_ + i) % kRepliesMax];
       add(reply.header.data(), reply.header.size());
       add(reply.payload, reply.payload_bytes);
+      if (reach_ != nullptr && reply.payload_bytes > 0) ranges[range_count++] = reply.range;
     }
     size_t moved = 0;
-    const SocketOutcome outcome = SendOrdered(parts, count, &moved);
+    SocketOutcome outcome = SocketOutcome::kBlocked;
+    if (!Within(ranges, range_count, /*writes=*/false,
+                [&] { outcome = SendOrdered(parts, count, &moved); })) {
+      Log().warn("data connection of {} closed: what it was reading is not its databases' any more",
+                 peer_);
+      return false;
+    }
     if (outcome == SocketOutcome::kBlocked) return true;
     if (outcome != SocketOutcome::kMoved) {
-      Log().info("data connection of {} lost: {}", peer_, std::strerror(errno));
+      Log().info("data connection of {} lost: {}", peer_, stream_.Failure());
       return false;
     }
     ConsumeReplies(moved);
@@ -220,7 +245,7 @@ SocketOutcome TcpServerConnection::SendOrdered(iovec* parts, size_t count, size_
   for (size_t i = 0; i < count; ++i) port::AnnotateRead(parts[i].iov_base, parts[i].iov_len);
   order_->BeforeSend();
   const port::UnseenReads unseen;
-  return SocketSend(socket_.get(), parts, count, moved);
+  return stream_.Send(parts, count, moved);
 }
 
 void TcpServerConnection::ConsumeReplies(size_t bytes) {

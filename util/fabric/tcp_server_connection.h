@@ -12,12 +12,10 @@
 #include <memory>
 #include <string>
 
-#include "util/deadline.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/fabric/reach.h"
 #include "util/fabric/region_table.h"
 #include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_tokens.h"
+#include "util/fabric/tcp_stream.h"
 #include "util/message_order.h"
 
 namespace dlsm {
@@ -28,8 +26,9 @@ class TcpServerConnection {
   static constexpr size_t kScratchBytes = size_t{16} << 10;
   using Scratch = std::array<char, kScratchBytes>;
 
-  TcpServerConnection(FileDescriptor socket, const RegionTable& regions, const TcpTokens& tokens,
-                      MessageOrder* order, Deadline hello_by);
+  // `stream` has said its hello with `token`.
+  TcpServerConnection(TcpStream stream, std::string token, ReachPointer reach,
+                      const RegionTable& regions, MessageOrder* order);
   TcpServerConnection(const TcpServerConnection&) = delete;
   TcpServerConnection& operator=(const TcpServerConnection&) = delete;
 
@@ -37,15 +36,12 @@ class TcpServerConnection {
   // False: the connection is to be closed (and why is logged, if anything was wrong).
   bool Serve(Scratch& scratch);
 
-  int socket() const { return socket_.get(); }
+  int socket() const { return stream_.get(); }
   const std::string& peer() const { return peer_; }
-  // Empty until it was shown and found allowed.
   const std::string& token() const { return token_; }
-  bool wants_to_send() const { return reply_count_ > 0; }
+  // A socket can be sent to nearly always: so who holds input is served again soon.
+  bool wants_to_send() const { return reply_count_ > 0 || stream_.holds_input(); }
   bool wants_to_receive() const { return HasRoom() && !rejected_; }
-  // A peer that has not shown a token by then is closed.
-  bool IsLate() const { return token_.empty() && hello_by_.Passed(); }
-
   // The events that the thread's epoll instance watches for this connection.
   uint32_t watched_events = 0;
 
@@ -54,6 +50,7 @@ class TcpServerConnection {
     TcpReply::Encoded header;
     const char* payload = nullptr;
     uint64_t payload_bytes = 0;
+    ReachedRange range;  // Of the payload.
   };
   static constexpr size_t kRepliesMax = 1024;
   // A receive brings at most: the end of a write, a request begun before, and whole requests.
@@ -64,25 +61,29 @@ class TcpServerConnection {
   bool Send();
   bool Receive(Scratch& scratch, bool* drained);
   bool Consume(const char* from, size_t bytes);
-  bool ConsumeToken(const char** from, const char* end);
   void CarryOut(const char* header);
   void StartWrite(const TcpRequest& request);
   void DoAtomic(const TcpRequest& request);
   void Push(const TcpRequest& request, TcpCode code, uint64_t value, const char* payload,
             uint64_t payload_bytes);
+  void Forbid(const TcpRequest& request);
   void Reject(const TcpRequest& request, TcpCode code, const std::string& why);
   SocketOutcome SendOrdered(iovec* parts, size_t count, size_t* moved);
   void ConsumeReplies(size_t bytes);
 
+  // Calls `move`, which moves bytes from or to `ranges`, if the client may reach them. False: it
+  // may not.
+  template <typename Move>
+  bool Within(const ReachedRange* ranges, size_t count, bool writes, Move move);
+
   const RegionTable& regions_;
-  const TcpTokens& tokens_;
   MessageOrder* const order_;
-  const Deadline hello_by_;
-  FileDescriptor socket_;
+  const std::string token_;
+  const ReachPointer reach_;  // Null: everything.
+  TcpStream stream_;
   const std::string peer_;
 
-  std::string token_;
-  // The beginning of a token or of a request that has not arrived whole.
+  // The beginning of a request that has not arrived whole.
   std::array<char, TcpRequest::kBytes> partial_;
   size_t partial_bytes_ = 0;
   // The write whose payload is arriving.

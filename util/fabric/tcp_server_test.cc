@@ -14,6 +14,7 @@
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_hello.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 
@@ -58,7 +59,7 @@ class TcpServerTest : public testing::Test {
   // A stranger's connection that has shown `token`.
   FileDescriptor DialRaw(const std::string& token) {
     FileDescriptor socket = DialLoopback(node_.port());
-    SendAll(socket.get(), std::string(kTcpPreamble) + token);
+    SayTcpHello(socket.get(), token, node_.key());
     return socket;
   }
 
@@ -100,10 +101,9 @@ TEST_F(TcpServerTest, AReadIsOverBeforeItsReaderGivesBackTheMemory) {
 
 // Fails if a wrong, short or missing token learns or changes anything.
 TEST_F(TcpServerTest, RefusesWrongTokens) {
-  const std::string hello = Encoded(TcpRequest{});
-  for (const std::string& token :
-       {std::string(kTcpTokenBytes, 'x'), node_.token().substr(1) + "x", std::string(40, '\0')}) {
-    const FileDescriptor socket = DialRaw(token + hello);
+  for (const std::string& token : {std::string(kTcpTokenBytes, 'x'), node_.token().substr(1) + "x",
+                                   std::string(kTcpTokenBytes, '\0')}) {
+    const FileDescriptor socket = DialRaw(token);
     EXPECT_EQ(ReceiveUpTo(socket.get(), 1), "");
   }
   FabricPeer peer = node_.Peer();
@@ -116,12 +116,28 @@ TEST_F(TcpServerTest, RefusesWrongTokens) {
   ExpectOthersAreServed();
 }
 
-TEST_F(TcpServerTest, ClosesConnectionsThatShowNoToken) {
-  const FileDescriptor silent = DialRaw("");
-  const FileDescriptor half = DialRaw(node_.token().substr(0, 31));
-  EXPECT_EQ(ReceiveUpTo(silent.get(), 1), "");
-  EXPECT_EQ(ReceiveUpTo(half.get(), 1), "");
-  ExpectOthersAreServed();  // Ours has been silent as long, but has shown one.
+// Fails if who has read a token, or a whole hello, from the network gets in with it.
+TEST_F(TcpServerTest, ATokenAloneOpensNothing) {
+  const FileDescriptor thief = DialLoopback(node_.port());
+  TcpHello stolen(node_.token(), "another key");
+  std::string opening;
+  ASSERT_OK(stolen.Open(&opening));
+  SendAll(thief.get(), std::string(kTcpPreamble) + opening);
+  const std::string challenge = ReceiveUpTo(thief.get(), kTcpChallengeBytes);
+  ASSERT_EQ(challenge.size(), kTcpChallengeBytes);
+  std::string proof;
+  EXPECT_FALSE(stolen.Answer(challenge, &proof)) << "who has no key cannot tell who answers";
+  // What somebody else has proved a moment ago, to another challenge.
+  TcpHello honest(node_.token(), node_.key());
+  ASSERT_OK(honest.Open(&opening));
+  std::string others;
+  std::string expected;
+  ASSERT_OK(MakeTcpChallenge(opening, node_.key(), &others, &expected));
+  ASSERT_TRUE(honest.Answer(others, &proof));
+  EXPECT_EQ(proof, expected);
+  SendAll(thief.get(), proof + Encoded(TcpRequest{}));
+  EXPECT_EQ(ReceiveUpTo(thief.get(), 1), "");
+  ExpectOthersAreServed();
 }
 
 // Fails if the server trusts a client's bounds: these requests come from one that checks nothing.
@@ -192,8 +208,8 @@ TEST_F(TcpServerTest, SurvivesMalformedFrames) {
 
 // Fails if requests depend on how the network cuts them.
 TEST_F(TcpServerTest, AcceptsRequestsByteByByte) {
-  const FileDescriptor socket = DialRaw("");
-  std::string bytes = node_.token();
+  const FileDescriptor socket = DialRaw(node_.token());
+  std::string bytes;
   for (uint32_t i = 0; i < 3; ++i) {
     bytes += Encoded(TcpRequest{TcpOpcode::kWrite, i, kTestRegion, 100 + 3 * i, 3, 0}) + "xyz";
   }
@@ -230,7 +246,7 @@ TEST_F(TcpServerTest, APeerThatNeverReadsHurtsOnlyItself) {
 // Fails if a revoked token still opens connections, or the old ones stay open.
 TEST_F(TcpServerTest, ARevokedTokenEndsItsConnections) {
   const std::string mine(kTcpTokenBytes, 'm');
-  node_.tcp().AllowToken(mine);
+  node_.tcp().AllowToken(mine, node_.key());
   const FileDescriptor expelled = DialRaw(mine);
   SendAll(expelled.get(), Encoded(TcpRequest{}));
   EXPECT_EQ(ReceiveUpTo(expelled.get(), TcpReply::kBytes).size(), TcpReply::kBytes);
@@ -291,13 +307,23 @@ TEST(TcpServerStartTest, RefusesSillyThreadCounts) {
 // it is told.
 class TcpClientTest : public testing::Test {
  protected:
+  static constexpr const char* kKey = "the key of its token";
+
   TcpClientTest() : listener_(ListenOnLoopback(&port_)) {}
 
   template <typename Serve>
   void Play(Serve serve) {
     server_ = std::thread([this, serve] {
       const FileDescriptor socket(::accept(listener_.get(), nullptr, nullptr));
-      ReceiveUpTo(socket.get(), kTcpPreamble.size() + kTcpTokenBytes + TcpRequest::kBytes);
+      const std::string opening = ReceiveUpTo(socket.get(), kTcpPreamble.size() + kTcpOpeningBytes);
+      std::string challenge;
+      std::string expected;
+      if (opening.size() == kTcpPreamble.size() + kTcpOpeningBytes) {
+        EXPECT_OK(
+            MakeTcpChallenge(opening.substr(kTcpPreamble.size()), kKey, &challenge, &expected));
+        SendAll(socket.get(), challenge);
+        ReceiveUpTo(socket.get(), kProofBytes + TcpRequest::kBytes);
+      }
       serve(socket.get());
     });
   }
@@ -307,6 +333,7 @@ class TcpClientTest : public testing::Test {
     peer.host = "127.0.0.1";
     peer.port = port_;
     peer.data_token = std::string(kTcpTokenBytes, 't');
+    peer.data_key = kKey;
     peer.regions = {RegionInfo{kTestRegion, 1 << 20, ""}};
     FabricOptions options;
     options.kind = FabricKind::kTcp;

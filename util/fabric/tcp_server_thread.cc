@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "util/deadline.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/log.h"
 
@@ -19,9 +20,6 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 
 constexpr int kEventsMax = 64;
-// How long a connection may hold a socket without a token, and how often that is looked at.
-constexpr milliseconds kHelloWait{5000};
-constexpr int kLateCheckMs = 1000;
 // The thread never blocks, so it obeys within one round of its loop; this only bounds a bug.
 constexpr milliseconds kObeyWait{10'000};
 
@@ -65,11 +63,11 @@ TcpServerThread::~TcpServerThread() {
   thread_.join();
 }
 
-void TcpServerThread::Adopt(FileDescriptor socket) {
+void TcpServerThread::Adopt(TcpStream stream, const std::string& token) {
   connection_count_.fetch_add(1, std::memory_order_relaxed);
   {
     port::MutexLock lock(mutex_);
-    adopted_.push_back(std::move(socket));
+    adopted_.push_back({std::move(stream), token});
   }
   Wake();
 }
@@ -104,10 +102,8 @@ void TcpServerThread::Run() {
 
 void TcpServerThread::Serve() {
   std::array<epoll_event, kEventsMax> events;
-  auto late_check = Clock::now();
   while (true) {
-    const int timeout_ms = tokens_awaited_ ? kLateCheckMs : -1;
-    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout_ms);
+    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, -1);
     if (count < 0 && errno != EINTR) {
       Log().critical("a fabric thread ends: epoll_wait: {}", std::strerror(errno));
       return;
@@ -120,18 +116,13 @@ void TcpServerThread::Serve() {
         return;
       }
     }
-    if (!tokens_awaited_) continue;
-    const auto now = Clock::now();
-    if (now < late_check) continue;
-    CloseLateConnections();
-    late_check = now + milliseconds(kLateCheckMs);
   }
 }
 
 bool TcpServerThread::ObeyOrders() {
   uint64_t count = 0;
   (void)!::read(wake_.get(), &count, sizeof(count));
-  std::vector<FileDescriptor> adopted;
+  std::vector<Adopted> adopted;
   std::vector<std::string> revoked;
   uint64_t obeyed = 0;
   {
@@ -141,7 +132,7 @@ bool TcpServerThread::ObeyOrders() {
     revoked.swap(revoked_);
     obeyed = orders_given_;
   }
-  for (FileDescriptor& socket : adopted) Register(std::move(socket));
+  for (Adopted& each : adopted) Register(std::move(each.stream), each.token);
   for (const std::string& token : revoked) {
     CloseWhere([&](const TcpServerConnection& each) { return each.token() == token; });
   }
@@ -151,13 +142,19 @@ bool TcpServerThread::ObeyOrders() {
   return true;
 }
 
-void TcpServerThread::Register(FileDescriptor socket) {
-  PrepareDataSocket(socket.get());
-  auto connection = std::make_unique<TcpServerConnection>(std::move(socket), regions_, tokens_,
-                                                          order_, Deadline::In(kHelloWait));
+void TcpServerThread::Register(TcpStream stream, const std::string& token) {
+  std::string key;
+  ReachPointer reach;
+  // It may have been revoked since the hello, and CloseAll() have found nothing to close.
+  if (!tokens_.Allowed(token, &key, &reach)) {
+    connection_count_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  PrepareDataSocket(stream.get());
+  auto connection = std::make_unique<TcpServerConnection>(std::move(stream), token,
+                                                          std::move(reach), regions_, order_);
   TcpServerConnection* const borrowed = connection.get();
   connections_[borrowed->socket()] = std::move(connection);
-  tokens_awaited_ = true;
   Watch(borrowed, EPOLL_CTL_ADD);
 }
 
@@ -198,19 +195,6 @@ void TcpServerThread::CloseWhere(Condition condition) {
   const size_t closed = std::erase_if(
       connections_, [&](const auto& each) { return condition(std::as_const(*each.second)); });
   connection_count_.fetch_sub(closed, std::memory_order_relaxed);
-}
-
-void TcpServerThread::CloseLateConnections() {
-  tokens_awaited_ = false;
-  CloseWhere([this](const TcpServerConnection& each) {
-    if (!each.IsLate()) {
-      tokens_awaited_ = tokens_awaited_ || each.token().empty();
-      return false;
-    }
-    Log().warn("data connection of {} closed: it showed no token within {} s", each.peer(),
-               kHelloWait.count() / 1000);
-    return true;
-  });
 }
 
 }  // namespace dlsm

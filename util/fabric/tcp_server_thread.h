@@ -17,6 +17,7 @@
 #include "port/thread.h"
 #include "util/fabric/file_descriptor.h"
 #include "util/fabric/tcp_server_connection.h"
+#include "util/fabric/tcp_tokens.h"
 
 namespace dlsm {
 
@@ -26,7 +27,7 @@ class TcpServerThread {
                       std::unique_ptr<TcpServerThread>* thread);
   ~TcpServerThread();  // Closes its connections.
 
-  void Adopt(FileDescriptor socket) LOCKS_EXCLUDED(mutex_);
+  void Adopt(TcpStream stream, const std::string& token) LOCKS_EXCLUDED(mutex_);
   // Closes the connections that showed `token`. OK: nothing that they sent can take effect any
   // more. Otherwise the thread has not confirmed that in time.
   Status CloseAll(const std::string& token) LOCKS_EXCLUDED(mutex_);
@@ -41,13 +42,12 @@ class TcpServerThread {
   void Serve() LOCKS_EXCLUDED(mutex_);
   // Returns false when the thread is to end.
   bool ObeyOrders() LOCKS_EXCLUDED(mutex_);
-  void Register(FileDescriptor socket);
+  void Register(TcpStream stream, const std::string& token);
   void Handle(const epoll_event& event);
   void Watch(TcpServerConnection* connection, int operation);
   void Close(int socket);
   template <typename Condition>
   void CloseWhere(Condition condition);
-  void CloseLateConnections();
 
   const RegionTable& regions_;
   const TcpTokens& tokens_;
@@ -56,10 +56,15 @@ class TcpServerThread {
   const FileDescriptor wake_;  // An eventfd: there are orders.
   std::atomic<size_t> connection_count_{0};
 
+  struct Adopted {
+    TcpStream stream;
+    std::string token;
+  };
+
   // Protects what other threads order.
   port::Mutex mutex_;
   port::CondVar obeyed_{mutex_};
-  std::vector<FileDescriptor> adopted_ GUARDED_BY(mutex_);
+  std::vector<Adopted> adopted_ GUARDED_BY(mutex_);
   std::vector<std::string> revoked_ GUARDED_BY(mutex_);
   uint64_t orders_given_ GUARDED_BY(mutex_) = 0;
   uint64_t orders_obeyed_ GUARDED_BY(mutex_) = 0;
@@ -69,7 +74,6 @@ class TcpServerThread {
   // The thread's own.
   std::unordered_map<int, std::unique_ptr<TcpServerConnection>> connections_;
   TcpServerConnection::Scratch scratch_;
-  bool tokens_awaited_ = false;  // Some connection may not have shown its token yet.
 
   port::Thread thread_;
 };

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "util/fabric/mangle.h"
 #include "util/status_macros.h"
@@ -25,11 +26,10 @@ class FaultyRpcClient final : public RpcClient {
       case FaultKind::kFail:
         return Named("an injected fault kept this call from being sent", method);
       case FaultKind::kDrop:
-        std::this_thread::sleep_until(deadline.time_point());
+        port::SleepUntil(deadline.time_point());
         return Status::TimedOut("an injected fault lost this call", MethodName(method));
       case FaultKind::kDelay:
-        std::this_thread::sleep_until(
-            std::min(deadline.time_point(), Deadline::Clock::now() + fault.delay));
+        port::SleepUntil(std::min(deadline.time_point(), Deadline::Clock::now() + fault.delay));
         break;
       default:
         break;

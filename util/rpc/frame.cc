@@ -93,7 +93,7 @@ void FrameAssembler::Restart() {
 }
 
 char* FrameAssembler::Space(size_t* bytes) {
-  const size_t wanted = have_header_ ? header_.payload_bytes : kFrameHeaderBytes;
+  const size_t wanted = have_header_ ? WantedBytes() : kFrameHeaderBytes;
   if (filled_ == buffer_.size() && filled_ < wanted) {
     buffer_.resize(std::min(wanted, filled_ + std::max(filled_, kGrowthBytes)));
   }
@@ -105,15 +105,22 @@ Status FrameAssembler::Filled(size_t bytes) {
   assert(bytes <= buffer_.size() - filled_);
   filled_ += bytes;
   if (!have_header_ && filled_ == kFrameHeaderBytes) DLSM_RETURN_IF_ERROR(HeaderArrived());
-  if (complete() && Crc32c(Slice(buffer_.data(), filled_)) != header_.payload_checksum) {
+  return complete() ? Check() : Status::OK();
+}
+
+Status FrameAssembler::Check() {
+  const Slice payload(buffer_.data(), header_.payload_bytes);
+  if (Crc32c(payload) != header_.payload_checksum) {
     return Status::Corruption("frame payload has a wrong checksum");
   }
-  return Status::OK();
+  if (seal_ == nullptr) return Status::OK();
+  return seal_->Check(header_bytes_, payload, Slice(payload.end(), FrameSeal::kBytes));
 }
 
 Status FrameAssembler::HeaderArrived() {
   DLSM_RETURN_IF_ERROR(header_.Decode(buffer_));
   have_header_ = true;
+  if (seal_ != nullptr) header_bytes_ = buffer_;
   filled_ = 0;
   buffer_.clear();
   return Status::OK();
@@ -122,7 +129,7 @@ Status FrameAssembler::HeaderArrived() {
 std::string FrameAssembler::TakePayload() {
   assert(complete());
   std::string payload = std::move(buffer_);
-  payload.resize(filled_);
+  payload.resize(header_.payload_bytes);
   buffer_ = std::string();
   Restart();
   return payload;

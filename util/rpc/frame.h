@@ -10,6 +10,7 @@
 //          20  CRC32C of the payload      4
 //          24  CRC32C of bytes 0 to 23    4
 //          28  payload: the request, the reply, or the message of a bad reply's Status
+//              seal                      16   on sockets: frame_seal.h
 //
 // All integers are little-endian. A frame that breaks a rule ends its connection.
 #pragma once
@@ -20,6 +21,7 @@
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
+#include "util/rpc/frame_seal.h"
 #include "util/rpc/rpc.h"
 
 namespace dlsm {
@@ -54,14 +56,15 @@ Status MakeFrame(FrameType type, Method method, Status::Code code, uint64_t call
 //   read into Space(); Filled(); if complete(): use header(), TakePayload(); again
 class FrameAssembler {
  public:
-  FrameAssembler() { Restart(); }
+  // `seal` is what frames end with and are checked by; null: they are not sealed.
+  explicit FrameAssembler(FrameSeal* seal = nullptr) : seal_(seal) { Restart(); }
 
   // Where the next bytes of the frame belong, and how many fit: at least one, unless complete().
   char* Space(size_t* bytes);
   // The first `bytes` of Space() have arrived.
   Status Filled(size_t bytes);
 
-  bool complete() const { return have_header_ && filled_ == header_.payload_bytes; }
+  bool complete() const { return have_header_ && filled_ == WantedBytes(); }
   // Whether the peer owes the rest of a frame.
   bool started() const { return have_header_ || filled_ > 0; }
   const FrameHeader& header() const { return header_; }
@@ -71,10 +74,17 @@ class FrameAssembler {
  private:
   void Restart();
   Status HeaderArrived();
+  // After the header.
+  size_t WantedBytes() const {
+    return header_.payload_bytes + (seal_ != nullptr ? FrameSeal::kBytes : 0);
+  }
+  Status Check();
 
+  FrameSeal* const seal_;
   FrameHeader header_;
+  std::string header_bytes_;  // As they came; where frames are sealed.
   bool have_header_ = false;
-  std::string buffer_;  // The header, then the payload.
+  std::string buffer_;  // The header, then what follows it.
   size_t filled_ = 0;   // Of buffer_.
 };
 

@@ -8,8 +8,8 @@
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/log.h"
-#include "util/rpc/secret_proof.h"
 #include "util/rpc/socket.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -18,32 +18,33 @@ namespace {
 // A refused client waits this long for the refusal, so that guessing secrets is slow.
 constexpr auto kRefusalDelay = std::chrono::milliseconds(200);
 
-Status SendMessage(int socket, const Slice& body, Deadline deadline) {
-  return SendAll(socket, EncodeHelloMessage(body), deadline);
+Status SendMessage(TcpStream& stream, const Slice& body, Deadline deadline) {
+  return SendAll(stream, EncodeHelloMessage(body), deadline);
 }
 
-Status ReceiveMessage(int socket, Deadline deadline, std::string* body) {
+Status ReceiveMessage(TcpStream& stream, Deadline deadline, std::string* body) {
   char header[kHelloHeaderBytes];
-  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, header, sizeof(header), deadline));
+  DLSM_RETURN_IF_ERROR(ReceiveAll(stream, header, sizeof(header), deadline));
   uint32_t bytes = 0;
   uint32_t checksum = 0;
   DLSM_RETURN_IF_ERROR(DecodeHelloHeader(Slice(header, sizeof(header)), &bytes, &checksum));
   body->resize(bytes);
-  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, body->data(), bytes, deadline));
+  DLSM_RETURN_IF_ERROR(ReceiveAll(stream, body->data(), bytes, deadline));
   if (Crc32c(*body) != checksum) return Status::Corruption("hello has a wrong checksum");
   return Status::OK();
 }
 
 template <typename Message>
-Status Receive(int socket, Deadline deadline, Message* message) {
+Status Receive(TcpStream& stream, Deadline deadline, Message* message) {
   std::string body;
-  DLSM_RETURN_IF_ERROR(ReceiveMessage(socket, deadline, &body));
+  DLSM_RETURN_IF_ERROR(ReceiveMessage(stream, deadline, &body));
   return message->Decode(body);
 }
 
-std::string SaidByClient(const std::string& name, const ClientProof& proof) {
+std::string SaidByClient(const ClientOpening& opening, const ClientProof& proof) {
   std::string said;
-  PutLengthPrefixed(&said, name);
+  PutLengthPrefixed(&said, opening.name);
+  PutLengthPrefixed(&said, opening.access_name);
   PutFixed64(&said, proof.epoch);
   PutLengthPrefixed(&said, proof.data_token);
   return said;
@@ -56,18 +57,19 @@ Status VersionMismatch(const std::string& who, uint32_t theirs, uint32_t ours) {
                   who, theirs, ours));
 }
 
-Status CheckNodeVersion(int socket, const std::string& who, uint32_t ours, Deadline deadline) {
+Status CheckNodeVersion(TcpStream& stream, const std::string& who, uint32_t ours,
+                        Deadline deadline) {
   char greeting[kGreetingBytes];
-  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, greeting, sizeof(greeting), deadline));
+  DLSM_RETURN_IF_ERROR(ReceiveAll(stream, greeting, sizeof(greeting), deadline));
   uint32_t theirs = 0;
   DLSM_RETURN_IF_ERROR(DecodeGreeting(Slice(greeting, sizeof(greeting)), &theirs));
   return theirs == ours ? Status::OK() : VersionMismatch(who, theirs, ours);
 }
 
 // The preamble of this greeting has been read already.
-Status CheckClientVersion(int socket, uint32_t ours, Deadline deadline) {
+Status CheckClientVersion(TcpStream& stream, uint32_t ours, Deadline deadline) {
   char version[kGreetingBytes - kPreambleBytes];
-  DLSM_RETURN_IF_ERROR(ReceiveAll(socket, version, sizeof(version), deadline));
+  DLSM_RETURN_IF_ERROR(ReceiveAll(stream, version, sizeof(version), deadline));
   const uint32_t theirs = DecodeFixed32(version);
   return theirs == ours ? Status::OK() : VersionMismatch("the client", theirs, ours);
 }
@@ -99,17 +101,30 @@ Status AtNode(const std::string& who, const Status& status) {
       status.code(), fmt::format("hello with {} failed: {}", who, status.message().ToStringView()));
 }
 
-Status TalkToNode(int socket, const std::string& who, const ClientIdentity& identity,
-                  Deadline deadline, NodeInfo* info) {
+FrameKeys KeysOf(const std::string& secret, const std::string& client_nonce,
+                 const std::string& node_nonce) {
+  const auto key = [&](ProofRole role) {
+    return SecretProof(secret, role, client_nonce, node_nonce, Slice());
+  };
+  return FrameKeys{key(ProofRole::kClientFrames), key(ProofRole::kMemoryNodeFrames)};
+}
+
+Status TalkToNode(TcpStream& stream, const std::string& who, const ClientIdentity& identity,
+                  Deadline deadline, NodeInfo* info, FrameKeys* keys) {
   ClientOpening opening;
   opening.name = identity.name.substr(0, kClientNameBytesMax);
+  opening.access_name = identity.access_name;
   DLSM_RETURN_IF_ERROR(RandomBytes(kNonceBytes, &opening.nonce));
-  DLSM_RETURN_IF_ERROR(SendAll(socket, EncodeGreeting(identity.version), deadline));
-  DLSM_RETURN_IF_ERROR(CheckNodeVersion(socket, who, identity.version, deadline));
-  DLSM_RETURN_IF_ERROR(SendMessage(socket, opening.Encode(), deadline));
+  DLSM_RETURN_IF_ERROR(SendAll(stream, EncodeGreeting(identity.version), deadline));
+  DLSM_RETURN_IF_ERROR(CheckNodeVersion(stream, who, identity.version, deadline));
+  DLSM_RETURN_IF_ERROR(SendMessage(stream, opening.Encode(), deadline));
 
   NodeChallenge challenge;
-  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &challenge));
+  DLSM_RETURN_IF_ERROR(Receive(stream, deadline, &challenge));
+  if (challenge.verdict == Verdict::kRefused) {
+    return Status::InvalidArgument(
+        fmt::format("{} refused the connection: {}", who, challenge.reason));
+  }
   if (challenge.verdict != Verdict::kGoOn) {
     return Status::Busy(fmt::format("{} refused the connection: {}", who, challenge.reason));
   }
@@ -117,76 +132,89 @@ Status TalkToNode(int socket, const std::string& who, const ClientIdentity& iden
   proof.epoch = identity.epoch;
   proof.data_token = identity.data_token;
   proof.proof = SecretProof(identity.secret, ProofRole::kClient, opening.nonce, challenge.nonce,
-                            SaidByClient(opening.name, proof));
-  DLSM_RETURN_IF_ERROR(SendMessage(socket, proof.Encode(), deadline));
+                            SaidByClient(opening, proof));
+  DLSM_RETURN_IF_ERROR(SendMessage(stream, proof.Encode(), deadline));
 
   NodeWelcome welcome;
-  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &welcome));
+  DLSM_RETURN_IF_ERROR(Receive(stream, deadline, &welcome));
   if (welcome.verdict != Verdict::kGoOn) return SecretRefused(who, !identity.secret.empty());
   const std::string expected = SecretProof(identity.secret, ProofRole::kMemoryNode, opening.nonce,
                                            challenge.nonce, welcome.info);
   if (!ProofsEqual(welcome.proof, expected)) return NodeUnproven(who);
+  *keys = KeysOf(identity.secret, opening.nonce, challenge.nonce);
   return info->Decode(welcome.info);
 }
 
-Status SendRefusal(int socket, Deadline deadline) {
+Status SendRefusal(TcpStream& stream, Deadline deadline) {
   port::SleepFor(kRefusalDelay);
   NodeWelcome refusal;
   refusal.verdict = Verdict::kSecretRefused;
-  return SendMessage(socket, refusal.Encode(), deadline);
+  return SendMessage(stream, refusal.Encode(), deadline);
 }
 
 }  // namespace
 
-Status ClientHello(int socket, const std::string& where, const ClientIdentity& identity,
-                   Deadline deadline, NodeInfo* info) {
+Status ClientHello(TcpStream& stream, const std::string& where, const ClientIdentity& identity,
+                   Deadline deadline, NodeInfo* info, FrameKeys* keys) {
   const std::string who = fmt::format("memory node {}", where);
-  return AtNode(who, TalkToNode(socket, who, identity, deadline, info));
+  return AtNode(who, TalkToNode(stream, who, identity, deadline, info, keys));
 }
 
-Status NodeHello(int socket, const NodeIdentity& identity, Deadline deadline,
-                 const GiveToken& give_token, AuthenticatedClient* client) {
+Status NodeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadline,
+                 const GiveToken& give_token, AuthenticatedClient* client, FailureLimiter* failures,
+                 const std::string& address) {
   // The greeting goes out first, whatever the client's version: so both sides can name both.
-  DLSM_RETURN_IF_ERROR(SendAll(socket, EncodeGreeting(identity.version), deadline));
-  DLSM_RETURN_IF_ERROR(CheckClientVersion(socket, identity.version, deadline));
+  DLSM_RETURN_IF_ERROR(SendAll(stream, EncodeGreeting(identity.version), deadline));
+  DLSM_RETURN_IF_ERROR(CheckClientVersion(stream, identity.version, deadline));
   ClientOpening opening;
-  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &opening));
+  DLSM_RETURN_IF_ERROR(Receive(stream, deadline, &opening));
 
   NodeChallenge challenge;
   DLSM_RETURN_IF_ERROR(RandomBytes(kNonceBytes, &challenge.nonce));
-  DLSM_RETURN_IF_ERROR(SendMessage(socket, challenge.Encode(), deadline));
+  DLSM_RETURN_IF_ERROR(SendMessage(stream, challenge.Encode(), deadline));
 
   ClientProof proof;
-  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &proof));
-  const std::string expected = SecretProof(identity.secret, ProofRole::kClient, opening.nonce,
-                                           challenge.nonce, SaidByClient(opening.name, proof));
-  if (!ProofsEqual(proof.proof, expected)) {
-    const Status sent = SendRefusal(socket, deadline);
+  DLSM_RETURN_IF_ERROR(Receive(stream, deadline, &proof));
+  if (failures != nullptr) {
+    port::SleepFor(failures->DelayOf(address, FailureLimiter::Clock::now()));
+  }
+  // Who is not in the list is refused like one with a wrong secret, and after the same work.
+  const std::shared_ptr<const AccessRights> rights =
+      identity.access != nullptr ? identity.access->Find(opening.access_name) : nullptr;
+  const bool known = opening.access_name.empty() || rights != nullptr;
+  const std::string& secret = rights != nullptr ? rights->secret() : identity.secret;
+  const std::string expected = SecretProof(secret, ProofRole::kClient, opening.nonce,
+                                           challenge.nonce, SaidByClient(opening, proof));
+  if (!ProofsEqual(proof.proof, expected) || !known) {
+    if (failures != nullptr) failures->Failed(address, FailureLimiter::Clock::now());
+    const Status sent = SendRefusal(stream, deadline);
     if (!sent.ok()) Log().debug("a refusal did not reach its client: {}", sent.ToString());
     return Status::InvalidArgument("the client does not know the secret");
   }
 
   NodeInfo info = identity.info;
   const std::string shown = proof.epoch == info.epoch ? proof.data_token : std::string();
-  DLSM_RETURN_IF_ERROR(give_token(shown, &info.data_token));
+  DLSM_RETURN_IF_ERROR(give_token(shown, rights, &info));
   client->name = opening.name;
   client->data_token = info.data_token;
+  client->rights = rights;
+  client->keys = KeysOf(secret, opening.nonce, challenge.nonce);
   NodeWelcome welcome;
   welcome.info = info.Encode();
-  welcome.proof = SecretProof(identity.secret, ProofRole::kMemoryNode, opening.nonce,
-                              challenge.nonce, welcome.info);
-  return SendMessage(socket, welcome.Encode(), deadline);
+  welcome.proof =
+      SecretProof(secret, ProofRole::kMemoryNode, opening.nonce, challenge.nonce, welcome.info);
+  return SendMessage(stream, welcome.Encode(), deadline);
 }
 
-Status RefuseHello(int socket, const std::string& reason, Deadline deadline) {
-  DLSM_RETURN_IF_ERROR(SendAll(socket, EncodeGreeting(kProtocolVersion), deadline));
-  DLSM_RETURN_IF_ERROR(CheckClientVersion(socket, kProtocolVersion, deadline));
+Status RefuseHello(TcpStream& stream, const std::string& reason, Deadline deadline, bool busy) {
+  DLSM_RETURN_IF_ERROR(SendAll(stream, EncodeGreeting(kProtocolVersion), deadline));
+  DLSM_RETURN_IF_ERROR(CheckClientVersion(stream, kProtocolVersion, deadline));
   ClientOpening opening;
-  DLSM_RETURN_IF_ERROR(Receive(socket, deadline, &opening));
+  DLSM_RETURN_IF_ERROR(Receive(stream, deadline, &opening));
   NodeChallenge refusal;
-  refusal.verdict = Verdict::kBusy;
+  refusal.verdict = busy ? Verdict::kBusy : Verdict::kRefused;
   refusal.reason = reason;
-  return SendMessage(socket, refusal.Encode(), deadline);
+  return SendMessage(stream, refusal.Encode(), deadline);
 }
 
 }  // namespace dlsm

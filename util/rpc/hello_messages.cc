@@ -4,7 +4,7 @@
 
 #include "util/checksum.h"
 #include "util/coding.h"
-#include "util/rpc/secret_proof.h"
+#include "util/secret_proof.h"
 
 namespace dlsm {
 namespace {
@@ -26,7 +26,7 @@ bool GetString(Slice* from, size_t bytes_min, size_t bytes_max, std::string* val
 
 bool GetVerdict(Slice* from, Verdict* verdict) {
   uint8_t byte = 0;
-  if (!GetFixed8(from, &byte) || byte > static_cast<uint8_t>(Verdict::kBusy)) return false;
+  if (!GetFixed8(from, &byte) || byte > static_cast<uint8_t>(Verdict::kRefused)) return false;
   *verdict = static_cast<Verdict>(byte);
   return true;
 }
@@ -74,13 +74,15 @@ std::string ClientOpening::Encode() const {
   std::string body;
   PutLengthPrefixed(&body, nonce);
   PutLengthPrefixed(&body, name);
+  PutLengthPrefixed(&body, access_name);
   return body;
 }
 
 Status ClientOpening::Decode(const Slice& body) {
   Slice rest = body;
   if (!GetString(&rest, kNonceBytes, kNonceBytes, &nonce) ||
-      !GetString(&rest, 0, kClientNameBytesMax, &name) || !rest.empty()) {
+      !GetString(&rest, 0, kClientNameBytesMax, &name) ||
+      !GetString(&rest, 0, kClientNameBytesMax, &access_name) || !rest.empty()) {
     return Malformed("opening");
   }
   return Status::OK();

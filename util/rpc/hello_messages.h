@@ -46,13 +46,14 @@ Status DecodeHelloHeader(const Slice& header, uint32_t* body_bytes, uint32_t* ch
 struct ClientOpening {
   std::string nonce;  // kNonceBytes.
   std::string name;
+  std::string access_name;  // In the memory node's access list; empty: the cluster's secret.
 
   std::string Encode() const;
   Status Decode(const Slice& body);
 };
 
 // Every answer of the memory node starts with one byte that tells whether it goes on.
-enum class Verdict : uint8_t { kGoOn = 0, kSecretRefused = 1, kBusy = 2 };
+enum class Verdict : uint8_t { kGoOn = 0, kSecretRefused = 1, kBusy = 2, kRefused = 3 };
 
 // Memory node to client: a nonce to prove the secret with, or why it will not talk.
 struct NodeChallenge {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "util/random.h"
-#include "util/rpc/secret_proof.h"
 #include "util/rpc/socket.h"
+#include "util/secret_proof.h"
 
 namespace dlsm {
 namespace {
@@ -23,11 +23,11 @@ struct Connected {
   Connected() {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    client = Socket(ends[0]);
-    node = Socket(ends[1]);
+    client = TcpStream(FileDescriptor(ends[0]));
+    node = TcpStream(FileDescriptor(ends[1]));
   }
-  Socket client;
-  Socket node;
+  TcpStream client;
+  TcpStream node;
 };
 
 struct Outcome {
@@ -36,6 +36,8 @@ struct Outcome {
   NodeInfo info;
   AuthenticatedClient authenticated;
   std::string allowed;  // The token, if one was allowed.
+  ClientRights rights;
+  FrameKeys keys;  // The client's.
 };
 
 NodeIdentity Node(const std::string& secret) {
@@ -55,24 +57,27 @@ ClientIdentity Client(const std::string& secret) {
   return identity;
 }
 
-Status ServeHello(int socket, const NodeIdentity& identity, Deadline deadline, Outcome* outcome) {
+Status ServeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadline,
+                  Outcome* outcome) {
   std::string preamble(kPreambleBytes, '\0');
-  const Status status = ReceiveAll(socket, preamble.data(), preamble.size(), deadline);
+  const Status status = ReceiveAll(stream, preamble.data(), preamble.size(), deadline);
   if (!status.ok()) return status;
   EXPECT_EQ(preamble, kControlPreamble);
   return NodeHello(
-      socket, identity, deadline,
-      [&](const std::string& shown, std::string* token) {
-        *token = shown;
-        const Status drawn = shown.empty() ? RandomBytes(kDataTokenBytes, token) : Status::OK();
-        outcome->allowed = *token;
+      stream, identity, deadline,
+      [&](const std::string& shown, const ClientRights& rights, NodeInfo* info) {
+        outcome->rights = rights;
+        info->data_token = shown;
+        const Status drawn =
+            shown.empty() ? RandomBytes(kDataTokenBytes, &info->data_token) : Status::OK();
+        outcome->allowed = info->data_token;
         return drawn;
       },
       &outcome->authenticated);
 }
 
 // Of a hello in which nobody proves himself.
-Status NoToken(const std::string& /*shown*/, std::string* /*token*/) {
+Status NoToken(const std::string& /*shown*/, const ClientRights& /*rights*/, NodeInfo* /*info*/) {
   ADD_FAILURE() << "a stranger got a token";
   return Status::OK();
 }
@@ -81,10 +86,10 @@ Outcome Converse(const NodeIdentity& node, const ClientIdentity& client) {
   Connected ends;
   Outcome outcome;
   std::thread server([&] {
-    outcome.node = ServeHello(ends.node.get(), node, Soon(), &outcome);
+    outcome.node = ServeHello(ends.node, node, Soon(), &outcome);
     ends.node.Shutdown();
   });
-  outcome.client = ClientHello(ends.client.get(), "host:1", client, Soon(), &outcome.info);
+  outcome.client = ClientHello(ends.client, "host:1", client, Soon(), &outcome.info, &outcome.keys);
   ends.client.Shutdown();
   server.join();
   return outcome;
@@ -171,18 +176,18 @@ TEST(HelloTest, ImpostorIsFoundOut) {
   std::thread impostor([&] {
     const auto receive = [&] {
       std::string header(kHelloHeaderBytes, '\0');
-      ASSERT_TRUE(ReceiveAll(ends.node.get(), header.data(), header.size(), Soon()).ok());
+      ASSERT_TRUE(ReceiveAll(ends.node, header.data(), header.size(), Soon()).ok());
       uint32_t bytes = 0;
       uint32_t checksum = 0;
       ASSERT_TRUE(DecodeHelloHeader(header, &bytes, &checksum).ok());
       std::string body(bytes, '\0');
-      ASSERT_TRUE(ReceiveAll(ends.node.get(), body.data(), bytes, Soon()).ok());
+      ASSERT_TRUE(ReceiveAll(ends.node, body.data(), bytes, Soon()).ok());
     };
     const auto send = [&](const std::string& bytes) {
-      ASSERT_TRUE(SendAll(ends.node.get(), bytes, Soon()).ok());
+      ASSERT_TRUE(SendAll(ends.node, bytes, Soon()).ok());
     };
     std::string greeting(kGreetingBytes, '\0');
-    ASSERT_TRUE(ReceiveAll(ends.node.get(), greeting.data(), greeting.size(), Soon()).ok());
+    ASSERT_TRUE(ReceiveAll(ends.node, greeting.data(), greeting.size(), Soon()).ok());
     send(greeting);
     receive();
     NodeChallenge challenge;
@@ -190,6 +195,7 @@ TEST(HelloTest, ImpostorIsFoundOut) {
     send(EncodeHelloMessage(challenge.Encode()));
     receive();
     NodeInfo info;
+    FrameKeys keys;
     info.data_token = std::string(kDataTokenBytes, 't');
     NodeWelcome welcome;
     welcome.info = info.Encode();
@@ -197,7 +203,8 @@ TEST(HelloTest, ImpostorIsFoundOut) {
     send(EncodeHelloMessage(welcome.Encode()));
   });
   NodeInfo info;
-  const Status status = ClientHello(ends.client.get(), "host:1", Client("s"), Soon(), &info);
+  FrameKeys keys;
+  const Status status = ClientHello(ends.client, "host:1", Client("s"), Soon(), &info, &keys);
   impostor.join();
   EXPECT_TRUE(status.IsInvalidArgument());
   EXPECT_THAT(status.ToString(), HasSubstr("did not prove"));
@@ -225,18 +232,19 @@ TEST(HelloTest, GarbageIsAnErrorOnEitherSide) {
     if (i % 2 == 0) garbage = EncodeGreeting(kProtocolVersion) + garbage;
     {
       Connected ends;
-      ASSERT_TRUE(SendAll(ends.node.get(), garbage, Soon()).ok());
+      ASSERT_TRUE(SendAll(ends.node, garbage, Soon()).ok());
       ends.node.Shutdown();
       NodeInfo info;
-      const Status status = ClientHello(ends.client.get(), "host:1", Client("s"), Soon(), &info);
+      FrameKeys keys;
+      const Status status = ClientHello(ends.client, "host:1", Client("s"), Soon(), &info, &keys);
       EXPECT_FALSE(status.ok());
     }
     {
       Connected ends;
-      ASSERT_TRUE(SendAll(ends.client.get(), garbage, Soon()).ok());
+      ASSERT_TRUE(SendAll(ends.client, garbage, Soon()).ok());
       ends.client.Shutdown();
       AuthenticatedClient client;
-      EXPECT_FALSE(NodeHello(ends.node.get(), Node("s"), Soon(), NoToken, &client).ok());
+      EXPECT_FALSE(NodeHello(ends.node, Node("s"), Soon(), NoToken, &client).ok());
     }
   }
 }
@@ -246,10 +254,11 @@ TEST(HelloTest, SilenceEndsAtTheDeadline) {
   Connected ends;
   const Deadline deadline = Deadline::In(std::chrono::milliseconds(50));
   NodeInfo info;
-  EXPECT_TRUE(ClientHello(ends.client.get(), "host:1", Client("s"), deadline, &info).IsTimedOut());
+  FrameKeys keys;
+  EXPECT_TRUE(ClientHello(ends.client, "host:1", Client("s"), deadline, &info, &keys).IsTimedOut());
   Connected others;
   AuthenticatedClient client;
-  EXPECT_TRUE(NodeHello(others.node.get(), Node("s"), Deadline::In(std::chrono::milliseconds(50)),
+  EXPECT_TRUE(NodeHello(others.node, Node("s"), Deadline::In(std::chrono::milliseconds(50)),
                         NoToken, &client)
                   .IsTimedOut());
 }
@@ -258,11 +267,12 @@ TEST(HelloTest, BusyNodeSaysSo) {
   Connected ends;
   std::thread server([&] {
     std::string preamble(kPreambleBytes, '\0');
-    ASSERT_TRUE(ReceiveAll(ends.node.get(), preamble.data(), preamble.size(), Soon()).ok());
-    ASSERT_TRUE(RefuseHello(ends.node.get(), "too many friends", Soon()).ok());
+    ASSERT_TRUE(ReceiveAll(ends.node, preamble.data(), preamble.size(), Soon()).ok());
+    ASSERT_TRUE(RefuseHello(ends.node, "too many friends", Soon()).ok());
   });
   NodeInfo info;
-  const Status status = ClientHello(ends.client.get(), "host:1", Client("s"), Soon(), &info);
+  FrameKeys keys;
+  const Status status = ClientHello(ends.client, "host:1", Client("s"), Soon(), &info, &keys);
   server.join();
   EXPECT_TRUE(status.IsBusy());
   EXPECT_THAT(status.ToString(), HasSubstr("too many friends"));

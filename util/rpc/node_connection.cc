@@ -8,6 +8,7 @@
 #include "util/log.h"
 #include "util/rpc/faulty_rpc.h"
 #include "util/rpc/rpc_client.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -42,7 +43,7 @@ Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, D
              Reached* reached) {
   DLSM_RETURN_IF_ERROR(InjectConnectFault(options.fabric.faults));
   NodeInfo info;
-  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect(address, options.secret, options.client_name,
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect(address, options.credentials, options.client_name,
                                               deadline, &info, &reached->rpc,
                                               {options.rpc, options.fabric.verbs}));
   reached->where = fmt::format("{}:{}", address.host, address.port);
@@ -51,7 +52,9 @@ Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, D
   reached->peer.epoch = info.epoch;
   reached->peer.host = address.host;
   reached->peer.port = address.port;
+  reached->peer.data_key = DataKey(options.credentials.secret, info.data_token);
   reached->peer.data_token = std::move(info.data_token);
+  reached->peer.tls = options.credentials.tls;
   reached->peer.regions = std::move(info.regions);
   return Status::OK();
 }
@@ -61,8 +64,9 @@ Status CheckShm(const Reached& reached) {
   for (const RegionInfo& region : reached.peer.regions) {
     if (region.shm_path.empty()) {
       return Status::InvalidArgument(
-          fmt::format("memory node {} does not serve the shm fabric; start Server with "
-                      "--fabric=shm, or use the tcp fabric",
+          fmt::format("memory node {} does not serve the shm fabric, or not to this client; start "
+                      "Server with --fabric=shm (and --access_shares_memory, with an access list), "
+                      "or use the tcp fabric",
                       reached.where));
     }
     if (access(region.shm_path.c_str(), F_OK) != 0) {
@@ -100,6 +104,12 @@ Status JoinFabric(Reached reached, const FabricOptions& options, Deadline deadli
 }
 
 }  // namespace
+
+Status UseTls(const TlsConfig& config, Credentials* credentials) {
+  if (!config.on()) return Status::OK();
+  return TlsContext::ForClient(config, std::string(kTlsIdentityPrefix) + credentials->access_name,
+                               TlsKey(credentials->secret), &credentials->tls);
+}
 
 Status ConnectNode(const NodeAddress& address, const NodeConnectionOptions& options,
                    Deadline deadline, std::unique_ptr<NodeConnection>* connection) {

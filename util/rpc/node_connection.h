@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/fabric_factory.h"
+#include "util/fabric/tls_context.h"
 #include "util/rpc/rpc.h"
 #include "util/rpc/rpc_transport.h"
 
@@ -29,11 +32,29 @@ struct NodeAddress {
   uint16_t port = 0;
 };
 
+// What a client proves itself with, and knows memory nodes by.
+struct Credentials {
+  Credentials() = default;
+  // The cluster's secret, which may be empty on both sides.
+  Credentials(std::string cluster_secret) : secret(std::move(cluster_secret)) {}
+  Credentials(const char* cluster_secret) : secret(cluster_secret) {}
+
+  std::string secret;
+  std::string access_name;  // In the memory nodes' access lists, with a secret of its own there.
+  std::shared_ptr<const TlsContext> tls;  // Null: plain.
+};
+
+// Before the access name, where TLS knows clients by their secret.
+inline constexpr std::string_view kTlsIdentityPrefix = "dLSM:";
+
+// Makes credentials->tls, if `config` is on, for what the rest of *credentials says.
+Status UseTls(const TlsConfig& config, Credentials* credentials);
+
 struct NodeConnectionOptions {
   FabricOptions fabric;
   // What carries the calls; the device is fabric.verbs.
   RpcTransport rpc = RpcTransport::kTcp;
-  std::string secret;       // Shared by all nodes of a cluster; may be empty on both sides.
+  Credentials credentials;
   std::string client_name;  // For the memory node's logs and messages.
 };
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "dLSM/status.h"
@@ -66,12 +67,16 @@ class RpcClient {
   virtual Status lost() { return Status::OK(); }
 };
 
+class AccessRights;
+
 // Who calls, as far as the memory node has made sure of it.
 struct RpcPeer {
   uint64_t connection = 0;  // Unique during the life of the memory node.
   std::string name;         // For logs and messages: what the client calls itself, and its address.
   // With which it reaches memory one-sided. Empty: it reaches nothing that could be taken from it.
   std::string data_token{};
+  // What the access list lets it do; null: everything.
+  std::shared_ptr<const AccessRights> rights{};
 };
 
 using RpcDone = std::function<void(const Status& status, std::string reply)>;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "port/clock.h"
+#include "util/fabric/tls_context.h"
 #include "util/log.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc_channel.h"
@@ -27,49 +28,56 @@ Status CannotReach(const std::string& where, const Status& why) {
                                      where, why.message().ToStringView()));
 }
 
-// `patient`: whether to try again while the connection is refused.
-Status ConnectAndHello(const NodeAddress& address, const std::string& where,
-                       const ClientIdentity& identity, bool patient, Deadline deadline,
-                       Socket* socket, NodeInfo* info) {
+}  // namespace
+
+Status NodeRpcClient::ConnectAndHello(bool patient, Deadline deadline, ControlStream* control,
+                                      NodeInfo* info) const {
   std::chrono::nanoseconds delay = kRetryDelayMin;
+  Socket socket;
   Status refusal;
   for (;;) {
     bool refused = false;
-    const Status status = ConnectSocket(address.host, address.port, deadline, socket, &refused);
+    const Status status = ConnectSocket(address_.host, address_.port, deadline, &socket, &refused);
     if (status.ok()) break;
     // The last try may have had no time for an answer; those before say more.
-    if (!refused) return CannotReach(where, refusal.ok() ? status : refusal);
-    if (!patient || deadline.Passed()) return CannotReach(where, status);
+    if (!refused) return CannotReach(where_, refusal.ok() ? status : refusal);
+    if (!patient || deadline.Passed()) return CannotReach(where_, status);
     refusal = status;
     port::SleepFor(std::min(delay, deadline.Remaining()));
     delay = std::min<std::chrono::nanoseconds>(delay * 2, kRetryDelayMax);
   }
-  const Status hello = ClientHello(socket->get(), where, identity, deadline, info);
-  return hello.IsTimedOut() ? Status::TimedOut(fmt::format(
-                                  "memory node {} takes a connection and does not answer the "
-                                  "hello; is it overloaded?",
-                                  where))
-                            : hello;
+  control->stream = TcpStream(FileDescriptor(socket.Release()));
+  if (tls_ != nullptr) {
+    DLSM_RETURN_IF_ERROR(tls_->Connect(control->stream, address_.host, where_, deadline));
+  }
+  FrameKeys keys;
+  const Status hello = ClientHello(control->stream, where_, identity_, deadline, info, &keys);
+  if (hello.IsTimedOut()) {
+    return Status::TimedOut(fmt::format(
+        "memory node {} takes a connection and does not answer the hello; is it overloaded?",
+        where_));
+  }
+  DLSM_RETURN_IF_ERROR(hello);
+  return control->seals.MakeForClient(keys);
 }
 
-}  // namespace
-
-Status NodeRpcClient::Connect(const NodeAddress& address, const std::string& secret,
+Status NodeRpcClient::Connect(const NodeAddress& address, const Credentials& credentials,
                               const std::string& client_name, Deadline deadline, NodeInfo* info,
                               std::unique_ptr<NodeRpcClient>* client,
                               const RpcTransportOptions& transport) {
   ClientIdentity identity;
-  identity.secret = secret;
+  identity.secret = credentials.secret;
+  identity.access_name = credentials.access_name;
   identity.name = client_name;
-  std::unique_ptr<NodeRpcClient> made(new NodeRpcClient(address, std::move(identity), transport));
-  Socket socket;
-  DLSM_RETURN_IF_ERROR(ConnectAndHello(address, made->where_, made->identity_, /*patient=*/true,
-                                       deadline, &socket, info));
+  std::unique_ptr<NodeRpcClient> made(
+      new NodeRpcClient(address, std::move(identity), credentials.tls, transport));
+  ControlStream control;
+  DLSM_RETURN_IF_ERROR(made->ConnectAndHello(/*patient=*/true, deadline, &control, info));
   made->identity_.data_token = info->data_token;
   made->identity_.epoch = info->epoch;
   {
     std::shared_ptr<RpcChannel> channel;
-    DLSM_RETURN_IF_ERROR(made->MakeChannel(std::move(socket), deadline, &channel));
+    DLSM_RETURN_IF_ERROR(made->MakeChannel(std::move(control), deadline, &channel));
     const port::MutexLock lock(made->mutex_);
     made->channel_ = std::move(channel);
   }
@@ -78,9 +86,11 @@ Status NodeRpcClient::Connect(const NodeAddress& address, const std::string& sec
 }
 
 NodeRpcClient::NodeRpcClient(const NodeAddress& address, ClientIdentity identity,
+                             std::shared_ptr<const TlsContext> tls,
                              const RpcTransportOptions& transport)
     : address_(address),
       where_(fmt::format("{}:{}", address.host, address.port)),
+      tls_(std::move(tls)),
       transport_(transport),
       identity_(std::move(identity)) {}
 
@@ -96,15 +106,15 @@ RpcCounts NodeRpcClient::counts() {
   return channel_->counts();
 }
 
-Status NodeRpcClient::MakeChannel(Socket socket, Deadline deadline,
+Status NodeRpcClient::MakeChannel(ControlStream control, Deadline deadline,
                                   std::shared_ptr<RpcChannel>* channel) const {
   if (transport_.kind == RpcTransport::kTcp) {
-    *channel = std::make_shared<SocketChannel>(std::move(socket), where_);
+    *channel = std::make_shared<SocketChannel>(std::move(control), where_);
     return Status::OK();
   }
   std::shared_ptr<VerbsRpcChannel> made;
   const Status opened =
-      VerbsRpcChannel::Open(transport_, std::move(socket), where_, deadline, &made);
+      VerbsRpcChannel::Open(transport_, std::move(control), where_, deadline, &made);
   if (opened.IsTimedOut()) {
     return Status::TimedOut(
         fmt::format("memory node {} does not answer the offer of the rpc transport {}; is it "
@@ -155,11 +165,10 @@ Status NodeRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChann
 }
 
 Status NodeRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
-  Socket socket;
+  ControlStream control;
   NodeInfo info;
   // One try: a memory node that has to be started again has lost its memory anyway.
-  DLSM_RETURN_IF_ERROR(
-      ConnectAndHello(address_, where_, identity_, /*patient=*/false, deadline, &socket, &info));
+  DLSM_RETURN_IF_ERROR(ConnectAndHello(/*patient=*/false, deadline, &control, &info));
   if (info.epoch != identity_.epoch) {
     const port::MutexLock lock(mutex_);
     lost_ = Status::IOError(
@@ -169,7 +178,7 @@ Status NodeRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* 
     Log().error("{}", lost_.ToString());
     return lost_;
   }
-  DLSM_RETURN_IF_ERROR(MakeChannel(std::move(socket), deadline, channel));
+  DLSM_RETURN_IF_ERROR(MakeChannel(std::move(control), deadline, channel));
   Log().info("connected to memory node {} again", where_);
   return Status::OK();
 }

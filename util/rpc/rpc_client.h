@@ -13,6 +13,7 @@
 #include "port/mutex.h"
 #include "util/deadline.h"
 #include "util/rpc/call_ledger.h"
+#include "util/rpc/control_stream.h"
 #include "util/rpc/hello.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc.h"
@@ -22,14 +23,13 @@
 namespace dlsm {
 
 class RpcChannel;
-class Socket;
 
 class NodeRpcClient final : public RpcClient {
  public:
   // Connects and says the hello. While nobody listens at `address` it tries again until
   // `deadline`. *info is what the memory node told of itself. `transport` is what carries the
   // calls, or the reason why it cannot is the error.
-  static Status Connect(const NodeAddress& address, const std::string& secret,
+  static Status Connect(const NodeAddress& address, const Credentials& credentials,
                         const std::string& client_name, Deadline deadline, NodeInfo* info,
                         std::unique_ptr<NodeRpcClient>* client,
                         const RpcTransportOptions& transport = {});
@@ -45,9 +45,14 @@ class NodeRpcClient final : public RpcClient {
 
  private:
   NodeRpcClient(const NodeAddress& address, ClientIdentity identity,
-                const RpcTransportOptions& transport);
+                std::shared_ptr<const TlsContext> tls, const RpcTransportOptions& transport);
 
-  Status MakeChannel(Socket socket, Deadline deadline, std::shared_ptr<RpcChannel>* channel) const;
+  // Connects, with TLS where there is to be some, and says the hello. `patient`: whether to try
+  // again while the connection is refused.
+  Status ConnectAndHello(bool patient, Deadline deadline, ControlStream* control,
+                         NodeInfo* info) const;
+  Status MakeChannel(ControlStream control, Deadline deadline,
+                     std::shared_ptr<RpcChannel>* channel) const;
 
   // The channel that works; made again if the last one has failed.
   Status WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel);
@@ -55,6 +60,7 @@ class NodeRpcClient final : public RpcClient {
 
   const NodeAddress address_;
   const std::string where_;
+  const std::shared_ptr<const TlsContext> tls_;  // Null: plain.
   const RpcTransportOptions transport_;
   // Constant once Connect() has set its data token and epoch, which the first hello told.
   ClientIdentity identity_;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <list>
+#include <system_error>
 #include <utility>
 
 #include "port/clock.h"
@@ -19,6 +20,7 @@
 #include "util/rpc/hello.h"
 #include "util/rpc/server_connection.h"
 #include "util/rpc/socket.h"
+#include "util/rpc/stranger_log.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -33,11 +35,9 @@ constexpr auto kTokenGrace = std::chrono::milliseconds(1500);
 
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
 
-// Beyond the limit, so many more are told politely that there are too many; the rest is cut off.
-constexpr int kRefusedAtOnceMax = 16;
-
 // Without descriptors accept() fails at once, and again: not more often than this.
 constexpr auto kAcceptRetryDelay = std::chrono::milliseconds(50);
+constexpr auto kAcceptPause = std::chrono::milliseconds(1);
 
 class RpcServerImpl final : public RpcServer {
  public:
@@ -52,12 +52,22 @@ class RpcServerImpl final : public RpcServer {
   uint16_t port() const override { return port_; }
 
  private:
+  // A stranger becomes trusted, on its own thread, or is evicted, on the accepting one; not both.
+  enum class Standing { kStranger, kTrusted, kEvicted };
+
   struct Served {
     explicit Served(Socket socket)
-        : connection(std::make_shared<ServerConnection>(std::move(socket))) {}
+        : connection(
+              std::make_shared<ServerConnection>(TcpStream(FileDescriptor(socket.Release())))) {}
     const std::shared_ptr<ServerConnection> connection;
+    std::atomic<Standing> standing{Standing::kStranger};
     std::atomic<bool> done{false};
     port::Thread thread;
+
+    bool Become(Standing next) {
+      Standing stranger = Standing::kStranger;
+      return standing.compare_exchange_strong(stranger, next);
+    }
   };
 
   static NodeIdentity MakeIdentity(const RpcServerOptions& options);
@@ -65,14 +75,17 @@ class RpcServerImpl final : public RpcServer {
   void AcceptLoop();
   void AcceptOne();
   void ReapServed();
-  void Serve(Served* served, uint64_t number, bool refuse);
-  Status ServeControl(const std::shared_ptr<ServerConnection>& connection,
-                      const std::string& address, uint64_t number);
-  Status ServeAny(const std::shared_ptr<ServerConnection>& connection, const std::string& address,
-                  uint64_t number, bool refuse, bool* handed_over);
-  // Gives the fabric a descriptor of its own, so that this one can be closed like all others.
-  static Status HandOver(int socket, const std::function<void(int socket)>& fabric,
-                         bool* handed_over);
+  // False: there is none.
+  bool EvictOldestStranger();
+  void Serve(Served* served, uint64_t number);
+  Status ServeControl(Served* served, const std::string& address, uint64_t number);
+  Status ServeAny(Served* served, const std::string& address, uint64_t number, bool* handed_over);
+  // The TLS handshake where there is to be one, and the first bytes behind it.
+  Status Begin(Served* served, Deadline deadline, char* preamble);
+  Status ServeData(Served* served, Deadline deadline, bool* handed_over);
+  Status ServeQueuePair(Served* served, bool* handed_over);
+  // What clients with rights of their own are told of this memory node.
+  void Restrict(NodeInfo* info) const;
 
   const RpcServerOptions options_;
   RpcHandler* const handler_;
@@ -87,12 +100,17 @@ class RpcServerImpl final : public RpcServer {
   std::list<Served> served_;
   uint64_t next_connection_ = 1;
 
+  std::atomic<int> trusted_{0};  // Control connections that have proved themselves.
+  FailureLimiter failures_;
+  StrangerLog log_;
+
   port::Thread accept_thread_;
 };
 
 NodeIdentity RpcServerImpl::MakeIdentity(const RpcServerOptions& options) {
   NodeIdentity identity;
   identity.secret = options.secret;
+  identity.access = options.access;
   identity.info.node = options.node;
   identity.info.epoch = options.epoch;
   identity.info.fabric = options.fabric;
@@ -130,23 +148,53 @@ void RpcServerImpl::AcceptLoop() {
 }
 
 void RpcServerImpl::AcceptOne() {
+  ReapServed();
+  int strangers = 0;
+  int unfinished = 0;
+  for (const Served& served : served_) {
+    if (served.done.load(std::memory_order_relaxed)) continue;
+    const Standing standing = served.standing.load(std::memory_order_relaxed);
+    strangers += standing == Standing::kStranger ? 1 : 0;
+    unfinished += standing != Standing::kTrusted ? 1 : 0;
+  }
+  if (unfinished >= 2 * options_.strangers_max) {
+    // Those that were evicted are ending: no more threads until they have.
+    port::SleepFor(kAcceptPause);
+    return;
+  }
   Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      Log().warn("cannot accept a connection: {}; raise the limit of open files (ulimit -n)",
-                 ErrorText(errno));
-      port::SleepFor(kAcceptRetryDelay);
+      log_.Warn("cannot accept a connection: {}; raise the limit of open files (ulimit -n)",
+                ErrorText(errno));
+      if (!EvictOldestStranger()) port::SleepFor(kAcceptRetryDelay);
     }
     return;
   }
-  ReapServed();
-  const int count = static_cast<int>(served_.size());
-  if (count >= options_.connections_max + kRefusedAtOnceMax) return;
+  if (strangers >= options_.strangers_max && EvictOldestStranger()) {
+    log_.Warn("more than {} connections have not proved themselves: the oldest is closed",
+              options_.strangers_max);
+  }
   PrepareSocket(socket.get());
-  const bool refuse = count >= options_.connections_max;
   Served& served = served_.emplace_back(std::move(socket));
-  served.thread = port::Thread(
-      [this, &served, number = next_connection_++, refuse] { Serve(&served, number, refuse); });
+  try {
+    served.thread =
+        port::Thread([this, &served, number = next_connection_++] { Serve(&served, number); });
+  } catch (const std::system_error& error) {
+    log_.Warn("cannot serve a connection: {}; raise the limit of processes (ulimit -u)",
+              error.what());
+    served_.pop_back();
+    port::SleepFor(kAcceptRetryDelay);
+  }
+}
+
+bool RpcServerImpl::EvictOldestStranger() {
+  for (Served& served : served_) {
+    if (!served.Become(Standing::kEvicted)) continue;
+    served.connection->Stop();
+    return true;
+  }
+  return false;
 }
 
 void RpcServerImpl::ReapServed() {
@@ -161,72 +209,131 @@ void RpcServerImpl::ReapServed() {
   }
 }
 
-void RpcServerImpl::Serve(Served* served, uint64_t number, bool refuse) {
+void RpcServerImpl::Serve(Served* served, uint64_t number) {
   const std::string address = PeerAddress(served->connection->socket());
   bool handed_over = false;
-  const Status status = ServeAny(served->connection, address, number, refuse, &handed_over);
-  if (!status.ok()) Log().warn("connection from {}: {}", address, status.ToString());
+  const Status status = ServeAny(served, address, number, &handed_over);
+  if (!status.ok()) log_.Warn("connection from {}: {}", address, status.ToString());
   if (!handed_over) served->connection->Stop();
   served->done.store(true, std::memory_order_release);
 }
 
-Status RpcServerImpl::ServeAny(const std::shared_ptr<ServerConnection>& connection,
-                               const std::string& address, uint64_t number, bool refuse,
+Status RpcServerImpl::Begin(Served* served, Deadline deadline, char* preamble) {
+  TcpStream& stream = served->connection->stream();
+  // What is not TLS is looked at as it is: verbs arranges its queue pairs without, and others are
+  // to be told what is wrong.
+  char first[2];
+  DLSM_RETURN_IF_ERROR(PeekAll(stream.get(), first, sizeof(first), deadline));
+  const bool tls = IsTlsHandshake(first, sizeof(first));
+  if (tls && options_.tls == nullptr) {
+    return Status::InvalidArgument("it speaks TLS, and this memory node was started without",
+                                   "start Server with --tls or --tls_certificate_file");
+  }
+  if (tls) DLSM_RETURN_IF_ERROR(options_.tls->Accept(stream, deadline));
+  return ReceiveAll(stream, preamble, kPreambleBytes, deadline);
+}
+
+Status RpcServerImpl::ServeAny(Served* served, const std::string& address, uint64_t number,
                                bool* handed_over) {
-  const int socket = connection->socket();
+  TcpStream& stream = served->connection->stream();
   const Deadline deadline = Deadline::In(kHelloTimeout);
   char preamble[kPreambleBytes];
-  Status status = ReceiveAll(socket, preamble, sizeof(preamble), deadline);
-  if (!status.ok()) return Status::FromCode(status.code(), "it did not say what it wants");
-  const Slice said(preamble, sizeof(preamble));
-  if (said == Slice(kDataPreamble)) {
-    return HandOver(socket, options_.on_data_connection, handed_over);
+  const Status begun = Begin(served, deadline, preamble);
+  if (begun.IsIOError() || begun.IsTimedOut()) {
+    return Status::FromCode(begun.code(), "it did not say what it wants");
   }
-  if (said == Slice(kQueuePairPreamble)) {
-    return HandOver(socket, options_.on_queue_pair_connection, handed_over);
+  DLSM_RETURN_IF_ERROR(begun);
+  const Slice said(preamble, sizeof(preamble));
+  if (said == Slice(kQueuePairPreamble)) return ServeQueuePair(served, handed_over);
+  const bool too_open = options_.tls != nullptr && !stream.secure();
+  if (said == Slice(kDataPreamble)) {
+    if (too_open) return Status::InvalidArgument("its data connection does not use TLS");
+    return ServeData(served, deadline, handed_over);
   }
   if (said != Slice(kControlPreamble)) return Status::Corruption("it does not speak dLSM");
-  if (!refuse) return ServeControl(connection, address, number);
+  if (too_open) {
+    const std::string reason = "it speaks TLS only; set Options::tls (--tls), or a tls_ca_file";
+    DLSM_RETURN_IF_ERROR(RefuseHello(stream, reason, deadline, /*busy=*/false));
+    return Status::InvalidArgument("refused", "it does not use TLS");
+  }
+  if (trusted_.load(std::memory_order_relaxed) < options_.connections_max) {
+    return ServeControl(served, address, number);
+  }
   const std::string reason =
       fmt::format("it has {} connections, its limit; close some", options_.connections_max);
-  DLSM_RETURN_IF_ERROR(RefuseHello(socket, reason, deadline));
+  DLSM_RETURN_IF_ERROR(RefuseHello(stream, reason, deadline));
   return Status::Busy("refused", reason);
 }
 
-Status RpcServerImpl::HandOver(int socket, const std::function<void(int socket)>& fabric,
-                               bool* handed_over) {
-  if (!fabric) return Status::InvalidArgument("this fabric is not served here");
-  Socket copy(fcntl(socket, F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return Status::IOError("no descriptor for it", ErrorText(errno));
-  fabric(copy.Release());
+// The fabric gets a descriptor of its own, so that this one can be closed like all others.
+Status RpcServerImpl::ServeData(Served* served, Deadline deadline, bool* handed_over) {
+  if (!options_.greet_data_connection || !options_.on_data_connection) {
+    return Status::InvalidArgument("this fabric is not served here");
+  }
+  TcpStream& stream = served->connection->stream();
+  std::string token;
+  DLSM_RETURN_IF_ERROR(options_.greet_data_connection(stream, deadline, &token));
+  if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "there are too many");
+  TcpStream theirs;
+  DLSM_RETURN_IF_ERROR(stream.HandOver(&theirs));
+  options_.on_data_connection(std::move(theirs), token);
   *handed_over = true;
   return Status::OK();
 }
 
-Status RpcServerImpl::ServeControl(const std::shared_ptr<ServerConnection>& connection,
-                                   const std::string& address, uint64_t number) {
+Status RpcServerImpl::ServeQueuePair(Served* served, bool* handed_over) {
+  if (!options_.on_queue_pair_connection) {
+    return Status::InvalidArgument("this fabric is not served here");
+  }
+  if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "there are too many");
+  Socket copy(fcntl(served->connection->socket(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return Status::IOError("no descriptor for it", ErrorText(errno));
+  options_.on_queue_pair_connection(copy.Release());
+  *handed_over = true;
+  return Status::OK();
+}
+
+void RpcServerImpl::Restrict(NodeInfo* info) const {
+  if (options_.access_shares_memory) return;
+  info->fabric = FabricKind::kTcp;
+  for (RegionInfo& region : info->regions) region.shm_path.clear();
+}
+
+Status RpcServerImpl::ServeControl(Served* served, const std::string& address, uint64_t number) {
+  ServerConnection& connection = *served->connection;
   std::string token;
   AuthenticatedClient client;
   Status status = NodeHello(
-      connection->socket(), identity_, Deadline::In(kHelloTimeout),
-      [&](const std::string& shown, std::string* given) {
-        DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, &token));
-        *given = token;
+      connection.stream(), identity_, Deadline::In(kHelloTimeout),
+      [&](const std::string& shown, const ClientRights& rights, NodeInfo* info) {
+        if (!served->Become(Standing::kTrusted))
+          return Status::Busy("evicted", "too many strangers");
+        // Before the client knows: so it cannot come again uncounted.
+        trusted_.fetch_add(1, std::memory_order_relaxed);
+        DLSM_RETURN_IF_ERROR(
+            tokens_.Acquire(shown, rights != nullptr ? rights->name() : std::string(), &token));
+        info->data_token = token;
+        if (rights != nullptr) Restrict(info);
         return Status::OK();
       },
-      &client);
+      &client, &failures_, address.substr(0, address.rfind(':')));
   if (status.ok()) {
     RpcPeer peer;
     peer.connection = number;
     peer.name = client.name.empty() ? address : fmt::format("{} ({})", client.name, address);
     peer.data_token = token;
+    peer.rights = client.rights;
+    if (peer.rights != nullptr) peer.name = fmt::format("{}, {}", peer.rights->name(), peer.name);
     Log().info("{} connected", peer.name);
-    status = connection->Serve(peer, handler_, options_.transports);
+    status = connection.Serve(peer, client.keys, handler_, options_.transports);
     handler_->Disconnected(peer);
     Log().info("{} disconnected: {}", peer.name, status.message().ToStringView());
     if (status.IsIOError()) status = Status::OK();  // How connections usually end.
   } else {
     status = Status::FromCode(status.code(), "refused: " + status.message().ToString());
+  }
+  if (served->standing.load(std::memory_order_relaxed) == Standing::kTrusted) {
+    trusted_.fetch_sub(1, std::memory_order_relaxed);
   }
   if (!token.empty()) tokens_.Release(token, TokenTable::Clock::now());
   return status;

@@ -10,7 +10,11 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "util/deadline.h"
 #include "util/fabric/fabric.h"
+#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tls_context.h"
+#include "util/rpc/access_list.h"
 #include "util/rpc/rpc.h"
 #include "util/rpc/server_transport.h"
 #include "util/rpc/token_table.h"
@@ -26,12 +30,21 @@ struct RpcServerOptions {
   FabricKind fabric = FabricKind::kTcp;  // The one this memory node serves besides tcp.
   std::vector<RegionInfo> regions;       // Told to peers that have passed the hello.
   int connections_max = 1024;
-  ServerTransportFactory transports;  // Besides tcp; empty: none. See verbs_rpc_server.h.
-  TokenTable* tokens = nullptr;       // Outlives the server. Null: one of its own.
+  // Connections that have not proved themselves: the oldest goes when another one comes.
+  int strangers_max = 256;
+  std::shared_ptr<const TlsContext> tls;     // Null: no TLS, and clients with TLS are refused.
+  std::shared_ptr<const AccessList> access;  // Null: all clients have `secret`.
+  bool access_shares_memory = false;         // Clients of `access` are told of shm and verbs.
+  ServerTransportFactory transports;         // Besides tcp; empty: none. See verbs_rpc_server.h.
+  TokenTable* tokens = nullptr;              // Outlives the server. Null: one of its own.
 
-  // Each takes over the socket; where one is empty, such connections are refused.
-  std::function<void(int socket)> on_data_connection;        // Of the tcp fabric.
-  std::function<void(int socket)> on_queue_pair_connection;  // Of the verbs fabric.
+  // Of the tcp fabric: its hello, which says whose token it is, and what takes a connection over
+  // then. Where they are empty, such connections are refused.
+  std::function<Status(TcpStream& stream, Deadline deadline, std::string* token)>
+      greet_data_connection;
+  std::function<void(TcpStream stream, const std::string& token)> on_data_connection;
+  // Of the verbs fabric: takes over the socket; empty: refused.
+  std::function<void(int socket)> on_queue_pair_connection;
 };
 
 class RpcServer {

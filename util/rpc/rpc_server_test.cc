@@ -1,6 +1,7 @@
 // Client and server together, over real sockets.
 #include "util/rpc/rpc_server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -21,9 +22,9 @@
 #include "util/rpc/hello.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_transport.h"
-#include "util/rpc/secret_proof.h"
 #include "util/rpc/socket.h"
 #include "util/rpc/verbs_rpc_server.h"
+#include "util/secret_proof.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -134,18 +135,29 @@ class RpcServerTest : public testing::Test {
     return socket;
   }
   // One that has passed the hello.
-  Socket HelloedConnection() {
-    Socket socket = RawConnection();
+  ControlStream HelloedConnection() {
+    ControlStream control;
+    control.stream = TcpStream(FileDescriptor(RawConnection().Release()));
     ClientIdentity identity;
     identity.secret = "secret";
     NodeInfo info;
-    EXPECT_OK(ClientHello(socket.get(), "here", identity, Soon(), &info));
-    return socket;
+    FrameKeys keys;
+    EXPECT_OK(ClientHello(control.stream, "here", identity, Soon(), &info, &keys));
+    EXPECT_OK(control.seals.MakeForClient(keys));
+    return control;
+  }
+  static Status SendSealed(ControlStream& control, std::string frame) {
+    const Status sealed = control.seals.sent->Append(&frame);
+    return sealed.ok() ? SendAll(control.stream, frame, Soon()) : sealed;
   }
   // Whether the server has ended this connection; waits for it.
   static bool EndsSoon(const Socket& socket) {
     char byte;
-    const Status status = ReceiveAll(socket.get(), &byte, 1, Soon());
+    return ReceiveAll(socket.get(), &byte, 1, Soon()).IsIOError();
+  }
+  static bool EndsSoon(ControlStream& control) {
+    char byte;
+    const Status status = ReceiveAll(control.stream, &byte, 1, Soon());
     return status.IsIOError();
   }
   void ExpectServes() {
@@ -268,7 +280,7 @@ TEST_P(RpcTransportTest, ComesBackToTheSameEpoch) {
   port::Mutex mutex;
   std::vector<std::string> allowed;
   TokenTable tokens(std::chrono::hours(1),
-                    [&](const std::string& token) {
+                    [&](const std::string& token, const std::string& /*owner*/) {
                       const port::MutexLock lock(mutex);
                       allowed.push_back(token);
                     },
@@ -404,23 +416,23 @@ TEST_F(RpcServerTest, StrangersHurtNobody) {
 // Fails if a memory node that does not serve a transport is taken for one that does.
 TEST_F(RpcServerTest, UnservedTransportsAreRefused) {
   StartServer();
-  const Socket socket = HelloedConnection();
+  ControlStream control = HelloedConnection();
   std::string frame;
   ASSERT_OK(MakeFrame(FrameType::kRequest, kOpenTransport, Status::Code::kOk, 7, "offer", &frame));
-  ASSERT_OK(SendAll(socket.get(), frame, Soon()));
+  ASSERT_OK(SendSealed(control, frame));
   char bytes[kFrameHeaderBytes];
-  ASSERT_OK(ReceiveAll(socket.get(), bytes, sizeof(bytes), Soon()));
+  ASSERT_OK(ReceiveAll(control.stream, bytes, sizeof(bytes), Soon()));
   FrameHeader header;
   ASSERT_OK(header.Decode(Slice(bytes, sizeof(bytes))));
   EXPECT_EQ(header.code, Status::Code::kNotSupported);
   EXPECT_EQ(header.call, 7u);
-  std::string reason(header.payload_bytes, '\0');
-  ASSERT_OK(ReceiveAll(socket.get(), reason.data(), reason.size(), Soon()));
+  std::string reason(header.payload_bytes + FrameSeal::kBytes, '\0');
+  ASSERT_OK(ReceiveAll(control.stream, reason.data(), reason.size(), Soon()));
   EXPECT_THAT(reason, HasSubstr("over tcp only"));
   // And the connection goes on.
   ASSERT_OK(MakeFrame(FrameType::kRequest, Method::kGrant, Status::Code::kOk, 8, "", &frame));
-  ASSERT_OK(SendAll(socket.get(), frame, Soon()));
-  ASSERT_OK(ReceiveAll(socket.get(), bytes, sizeof(bytes), Soon()));
+  ASSERT_OK(SendSealed(control, frame));
+  ASSERT_OK(ReceiveAll(control.stream, bytes, sizeof(bytes), Soon()));
 }
 
 // Fails if many more calls than there are slots at once are not answered, or calls that were given
@@ -491,16 +503,16 @@ TEST_F(RpcServerTest, BrokenFramesEndTheirConnection) {
   ASSERT_OK(MakeFrame(FrameType::kRequest, Method::kGrant, Status::Code::kOk, 1, "pay", &frame));
   Random random(6);
   for (int i = 0; i < 30; ++i) {
-    const Socket socket = HelloedConnection();
+    ControlStream control = HelloedConnection();
     std::string broken = frame;
     const size_t at = random.Uniform(frame.size());
     broken[at] = static_cast<char>(broken[at] ^ (1 << random.Uniform(8)));
-    ASSERT_OK(SendAll(socket.get(), broken, Soon()));
-    ASSERT_TRUE(EndsSoon(socket)) << at;
+    ASSERT_OK(SendSealed(control, broken));
+    ASSERT_TRUE(EndsSoon(control)) << at;
   }
-  const Socket reply_sender = HelloedConnection();
+  ControlStream reply_sender = HelloedConnection();
   ASSERT_OK(MakeFrame(FrameType::kReply, Method::kGrant, Status::Code::kOk, 1, "pay", &frame));
-  ASSERT_OK(SendAll(reply_sender.get(), frame, Soon()));
+  ASSERT_OK(SendSealed(reply_sender, frame));
   EXPECT_TRUE(EndsSoon(reply_sender));
   std::string reply;
   ASSERT_OK(client->Call(Method::kGrant, "unhurt", &reply, Soon()));
@@ -510,11 +522,11 @@ TEST_F(RpcServerTest, BrokenFramesEndTheirConnection) {
 // all of it.
 TEST_F(RpcServerTest, ClientsThatDoNotReadAreCutOff) {
   StartServer();
-  const Socket greedy = HelloedConnection();
+  ControlStream greedy = HelloedConnection();
   std::string frame;
   ASSERT_OK(MakeFrame(FrameType::kRequest, Method::kPutManifest, Status::Code::kOk, 1, "", &frame));
   Status sent;
-  for (int i = 0; i < 1000 && sent.ok(); ++i) sent = SendAll(greedy.get(), frame, Soon());
+  for (int i = 0; i < 1000 && sent.ok(); ++i) sent = SendSealed(greedy, frame);
   ExpectServes();
   // Nothing is read before the server has given up.
   const Deadline deadline = Soon();
@@ -524,7 +536,7 @@ TEST_F(RpcServerTest, ClientsThatDoNotReadAreCutOff) {
   // Its 1 GB of replies does not arrive.
   std::vector<char> chunk(size_t{1} << 20);
   uint64_t received = 0;
-  while (ReceiveAll(greedy.get(), chunk.data(), chunk.size(), Soon()).ok()) {
+  while (ReceiveAll(greedy.stream, chunk.data(), chunk.size(), Soon()).ok()) {
     received += chunk.size();
   }
   EXPECT_LT(received, uint64_t{300} << 20);
@@ -555,15 +567,19 @@ TEST_F(RpcServerTest, TooManyConnectionsAreRefused) {
 // Fails if a data connection is lost, closed, or has bytes missing when it is handed over.
 TEST_F(RpcServerTest, HandsOverDataConnections) {
   std::atomic<int> taken{-1};
-  options_.on_data_connection = [&](int socket) { taken.store(socket); };
+  options_.greet_data_connection = [&](TcpStream& stream, Deadline deadline, std::string* token) {
+    token->resize(9);
+    return ReceiveAll(stream, token->data(), token->size(), deadline);
+  };
+  options_.on_data_connection = [&](TcpStream stream, const std::string& token) {
+    EXPECT_EQ(token, "the token");
+    taken.store(fcntl(stream.get(), F_DUPFD_CLOEXEC, 0));
+  };
   StartServer();
   const Socket data = RawConnection();
   ASSERT_OK(SendAll(data.get(), std::string(kDataPreamble) + "the token", Soon()));
   while (taken.load() < 0) std::this_thread::yield();
   const Socket theirs(taken.load());
-  std::string token(9, '\0');
-  ASSERT_OK(ReceiveAll(theirs.get(), token.data(), token.size(), Soon()));
-  EXPECT_EQ(token, "the token");
   // The server forgets its own descriptor in its housekeeping; the connection stays.
   std::this_thread::sleep_for(milliseconds(400));
   ASSERT_OK(SendAll(theirs.get(), "answer", Soon()));

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,12 +33,13 @@ constexpr auto kSocketPeriod = std::chrono::milliseconds(1);
 
 }  // namespace
 
-ServerConnection::ServerConnection(Socket socket)
-    : socket_(std::move(socket)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+ServerConnection::ServerConnection(TcpStream stream)
+    : stream_(std::move(stream)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-Status ServerConnection::Serve(const RpcPeer& peer, RpcHandler* handler,
+Status ServerConnection::Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHandler* handler,
                                const ServerTransportFactory& transports) {
-  Status status;
+  Status status = seals_.MakeForMemoryNode(keys);
+  assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
   if (!wakeup_.valid()) status = Status::IOError("no event descriptor", ErrorText(errno));
   Patience patience{Deadline::In(kProgressTimeout), Deadline::In(kProgressTimeout)};
   while (status.ok()) {
@@ -81,21 +81,22 @@ Status ServerConnection::AwaitEvents(const Patience& patience, bool may_sleep, b
     has_output = output_sent_ < output_.size();
   }
   int timeout = -1;
-  if (assembler_.started()) timeout = PollTimeout(patience.frame);
+  if (assembler_->started()) timeout = PollTimeout(patience.frame);
   if (has_output) {
     const int left = PollTimeout(patience.output);
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
-  if (!may_sleep) timeout = 0;
+  const bool holds_input = stream_.holds_input();
+  if (!may_sleep || holds_input) timeout = 0;
   const short events = static_cast<short>(has_output ? POLLIN | POLLOUT : POLLIN);
   // poll() passes over a descriptor of -1.
   const int transport_events = transport_ != nullptr ? transport_->events() : -1;
   pollfd waited[3] = {
-      {socket_.get(), events, 0}, {wakeup_.get(), POLLIN, 0}, {transport_events, POLLIN, 0}};
+      {stream_.get(), events, 0}, {wakeup_.get(), POLLIN, 0}, {transport_events, POLLIN, 0}};
   if (poll(waited, 3, timeout) < 0 && errno != EINTR) {
     return Status::IOError("poll", ErrorText(errno));
   }
-  *readable = (waited[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+  *readable = holds_input || (waited[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
   *writable = (waited[0].revents & POLLOUT) != 0;
   if (waited[1].revents != 0) {
     // What it counts does not matter, only that it can be waited for again.
@@ -103,7 +104,7 @@ Status ServerConnection::AwaitEvents(const Patience& patience, bool may_sleep, b
     static_cast<void>(!read(wakeup_.get(), &count, sizeof(count)));
   }
   if (waited[2].revents != 0) transport_->TakeEvent();
-  if (!*readable && assembler_.started() && patience.frame.Passed()) {
+  if (!*readable && assembler_->started() && patience.frame.Passed()) {
     return Status::TimedOut("the rest of a request did not come in time");
   }
   if (!*writable && has_output && patience.output.Passed()) {
@@ -116,20 +117,26 @@ Status ServerConnection::ReceiveRequests(const RpcPeer& peer, RpcHandler* handle
                                          const ServerTransportFactory& transports,
                                          Patience* patience) {
   size_t bytes = 0;
-  char* to = assembler_.Space(&bytes);
-  const ssize_t received = recv(socket_.get(), to, bytes, MSG_DONTWAIT);
-  if (received == 0) return Status::IOError("closed by the client");
-  if (received < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return Status::OK();
-    return Status::IOError(ErrorText(errno));
+  char* to = assembler_->Space(&bytes);
+  iovec part{to, bytes};
+  size_t received = 0;
+  switch (stream_.Receive(&part, 1, &received)) {
+    case SocketOutcome::kMoved:
+      break;
+    case SocketOutcome::kBlocked:
+      return Status::OK();
+    case SocketOutcome::kEnded:
+      return Status::IOError("closed by the client");
+    case SocketOutcome::kFailed:
+      return Status::IOError(stream_.Failure());
   }
   patience->frame = Deadline::In(kProgressTimeout);
-  DLSM_RETURN_IF_ERROR(assembler_.Filled(static_cast<size_t>(received)));
-  if (!assembler_.complete()) return Status::OK();
-  if (assembler_.header().type != FrameType::kRequest) {
+  DLSM_RETURN_IF_ERROR(assembler_->Filled(received));
+  if (!assembler_->complete()) return Status::OK();
+  if (assembler_->header().type != FrameType::kRequest) {
     return Status::Corruption("the client sent a reply where a request belongs");
   }
-  if (assembler_.header().method == kOpenTransport) {
+  if (assembler_->header().method == kOpenTransport) {
     return OpenTransport(peer, handler, transports);
   }
   HandleRequest(peer, handler);
@@ -139,13 +146,13 @@ Status ServerConnection::ReceiveRequests(const RpcPeer& peer, RpcHandler* handle
 // A refusal is an answer as any; the connection goes on without the transport.
 Status ServerConnection::OpenTransport(const RpcPeer& peer, RpcHandler* handler,
                                        const ServerTransportFactory& transports) {
-  const FrameHeader header = assembler_.header();
-  const std::string offer = assembler_.TakePayload();
+  const FrameHeader header = assembler_->header();
+  const std::string offer = assembler_->TakePayload();
   if (transport_ != nullptr) return Status::Corruption("the client asked for a second transport");
   Status status;
   std::string answer;
   if (transports) {
-    ServerTransportContext context{peer, handler, socket_.get(), {}};
+    ServerTransportContext context{peer, handler, stream_.get(), {}};
     context.wake_up = [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->WakeUp();
     };
@@ -170,8 +177,8 @@ void ServerConnection::WakeUp() {
 }
 
 void ServerConnection::HandleRequest(const RpcPeer& peer, RpcHandler* handler) {
-  const FrameHeader header = assembler_.header();
-  const std::string request = assembler_.TakePayload();
+  const FrameHeader header = assembler_->header();
+  const std::string request = assembler_->TakePayload();
   bool too_many = false;
   {
     const port::MutexLock lock(mutex_);
@@ -199,7 +206,7 @@ void ServerConnection::Reply(Method method, uint64_t call, const Status& status,
   }
   const port::MutexLock lock(mutex_);
   --calls_;
-  if (ended_) return;
+  if (ended_ || !seals_.sent->Append(&frame).ok()) return;
   Slice rest(frame);
   if (output_sent_ == output_.size()) {
     const Status sent = SendSome(&rest);
@@ -227,14 +234,16 @@ Status ServerConnection::SendOutput(Patience* patience) {
 
 Status ServerConnection::SendSome(Slice* bytes) {
   while (!bytes->empty()) {
-    const ssize_t sent =
-        send(socket_.get(), bytes->data(), bytes->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) {
-      bytes->remove_prefix(static_cast<size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return Status::OK();
-    } else if (errno != EINTR) {
-      return Status::IOError(ErrorText(errno));
+    iovec part{const_cast<char*>(bytes->data()), bytes->size()};  // It is not written to.
+    size_t moved = 0;
+    switch (stream_.Send(&part, 1, &moved)) {
+      case SocketOutcome::kMoved:
+        bytes->remove_prefix(moved);
+        break;
+      case SocketOutcome::kBlocked:
+        return Status::OK();
+      default:
+        return Status::IOError(stream_.Failure());
     }
   }
   return Status::OK();

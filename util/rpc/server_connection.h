@@ -16,6 +16,7 @@
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
+#include "util/fabric/tcp_stream.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc.h"
 #include "util/rpc/server_transport.h"
@@ -25,16 +26,20 @@ namespace dlsm {
 
 class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
-  explicit ServerConnection(Socket socket);
+  explicit ServerConnection(TcpStream stream);
 
-  int socket() const { return socket_.get(); }
+  int socket() const { return stream_.get(); }
+  // For the hello.
+  TcpStream& stream() { return stream_; }
 
   // Serves requests until the connection ends; returns why. The handler's answers may come later
-  // than that: they are dropped. `transports` may be empty: there are none then.
-  Status Serve(const RpcPeer& peer, RpcHandler* handler, const ServerTransportFactory& transports);
+  // than that: they are dropped. `transports` may be empty: there are none then. `keys` are those
+  // of its hello.
+  Status Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHandler* handler,
+               const ServerTransportFactory& transports);
 
   // Makes Serve(), and whatever else waits on the socket, return soon. From any thread.
-  void Stop() { socket_.Shutdown(); }
+  void Stop() { stream_.Shutdown(); }
 
  private:
   // What has to be in time: the rest of a frame that has begun, progress in sending.
@@ -57,11 +62,12 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Status SendOutput(Patience* patience) LOCKS_EXCLUDED(mutex_);
   Status SendSome(Slice* bytes);
 
-  Socket socket_;  // The descriptor stays open as long as this object lives.
-  Socket wakeup_;  // An eventfd: Reply() has left something to send.
+  TcpStream stream_;  // The descriptor stays open as long as this object lives.
+  Socket wakeup_;     // An eventfd: Reply() has left something to send.
 
   // Of the own thread.
-  FrameAssembler assembler_;
+  FrameSeals seals_;  // That of what is sent is used with the mutex held.
+  std::unique_ptr<FrameAssembler> assembler_;
   std::shared_ptr<ServerTransport> transport_;  // Null: the socket is the only way.
 
   port::Mutex mutex_;  // Protects what follows; held while sending without waiting.

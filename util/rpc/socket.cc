@@ -15,7 +15,9 @@
 #include <chrono>
 #include <memory>
 #include <system_error>
+#include <thread>
 
+#include "port/clock.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -27,7 +29,7 @@ constexpr int kKeepAliveIdleSeconds = 5;
 constexpr int kKeepAliveIntervalSeconds = 2;
 constexpr int kKeepAliveProbes = 3;
 
-constexpr int kListenBacklog = 256;
+constexpr int kListenBacklog = 1024;
 
 struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -201,6 +203,64 @@ Status ReceiveAll(int socket, char* to, size_t bytes, Deadline deadline) {
       DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLIN, deadline));
     } else if (errno != EINTR) {
       return Status::IOError("the connection failed", ErrorText(errno));
+    }
+  }
+  return Status::OK();
+}
+
+Status PeekAll(int socket, char* to, size_t bytes, Deadline deadline) {
+  // A part of them makes a socket readable at once: that is not to be waited for in a loop.
+  constexpr auto kPause = std::chrono::milliseconds(5);
+  for (;;) {
+    const ssize_t received = recv(socket, to, bytes, MSG_PEEK | MSG_DONTWAIT);
+    if (received == static_cast<ssize_t>(bytes)) return Status::OK();
+    if (received == 0) return Status::IOError("the peer closed the connection");
+    if (received > 0) {
+      if (deadline.Passed()) return Status::TimedOut("no answer in time");
+      port::SleepFor(kPause);
+    } else if (WouldBlock(errno)) {
+      DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLIN, deadline));
+    } else if (errno != EINTR) {
+      return Status::IOError("the connection failed", ErrorText(errno));
+    }
+  }
+}
+
+Status SendAll(TcpStream& stream, const Slice& bytes, Deadline deadline) {
+  Slice rest = bytes;
+  while (!rest.empty()) {
+    iovec part{const_cast<char*>(rest.data()), rest.size()};  // It is not written to.
+    size_t moved = 0;
+    switch (stream.Send(&part, 1, &moved)) {
+      case SocketOutcome::kMoved:
+        rest.remove_prefix(moved);
+        break;
+      case SocketOutcome::kBlocked:
+        DLSM_RETURN_IF_ERROR(WaitReady(stream.get(), POLLOUT, deadline));
+        break;
+      default:
+        return Status::IOError("the connection failed", stream.Failure());
+    }
+  }
+  return Status::OK();
+}
+
+Status ReceiveAll(TcpStream& stream, char* to, size_t bytes, Deadline deadline) {
+  while (bytes > 0) {
+    iovec part{to, bytes};
+    size_t moved = 0;
+    switch (stream.Receive(&part, 1, &moved)) {
+      case SocketOutcome::kMoved:
+        to += moved;
+        bytes -= moved;
+        break;
+      case SocketOutcome::kBlocked:
+        DLSM_RETURN_IF_ERROR(WaitReady(stream.get(), POLLIN, deadline));
+        break;
+      case SocketOutcome::kEnded:
+        return Status::IOError("the peer closed the connection");
+      case SocketOutcome::kFailed:
+        return Status::IOError("the connection failed", stream.Failure());
     }
   }
   return Status::OK();

@@ -9,6 +9,7 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "util/deadline.h"
+#include "util/fabric/tcp_stream.h"
 
 namespace dlsm {
 
@@ -60,6 +61,10 @@ std::string PeerAddress(int socket);
 // blocking and non-blocking sockets alike.
 Status SendAll(int socket, const Slice& bytes, Deadline deadline);
 Status ReceiveAll(int socket, char* to, size_t bytes, Deadline deadline);
+// Leaves what it has looked at to be received.
+Status PeekAll(int socket, char* to, size_t bytes, Deadline deadline);
+Status SendAll(TcpStream& stream, const Slice& bytes, Deadline deadline);
+Status ReceiveAll(TcpStream& stream, char* to, size_t bytes, Deadline deadline);
 
 // poll(2)'s timeout until then: rounded up, so that a wait never ends early and spins.
 int PollTimeout(Deadline deadline);

@@ -2,22 +2,24 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <cassert>
-#include <cerrno>
 #include <utility>
 
 #include "util/log.h"
+#include "util/rpc/socket.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 
-SocketChannel::SocketChannel(Socket socket, std::string where)
-    : where_(std::move(where)), socket_(std::move(socket)), reader_([this] { ReadReplies(); }) {}
+SocketChannel::SocketChannel(ControlStream control, std::string where)
+    : where_(std::move(where)),
+      stream_(std::move(control.stream)),
+      seals_(std::move(control.seals)),
+      reader_([this] { ReadReplies(); }) {}
 
 SocketChannel::~SocketChannel() {
-  socket_.Shutdown();
+  stream_.Shutdown();
   reader_.join();
   const port::MutexLock lock(mutex_);
   assert(waiters_.empty());
@@ -40,7 +42,7 @@ Status SocketChannel::Call(Method method, const Slice& request, std::string* rep
   }
   std::string frame;
   Status status = MakeFrame(FrameType::kRequest, method, Status::Code::kOk, call, request, &frame);
-  if (status.ok()) status = Send(frame, deadline);
+  if (status.ok()) status = Send(std::move(frame), deadline);
 
   const port::MutexLock lock(mutex_);
   if (status.ok()) status = AwaitReply(&waiter, deadline);
@@ -58,17 +60,18 @@ Status SocketChannel::AwaitTurn(Deadline deadline) {
   return failure_;
 }
 
-Status SocketChannel::Send(const Slice& frame, Deadline deadline) {
+Status SocketChannel::Send(std::string frame, Deadline deadline) {
   {
     const port::MutexLock lock(mutex_);
     DLSM_RETURN_IF_ERROR(AwaitTurn(deadline));
     sending_ = true;
   }
-  const Status sent = SendAll(socket_.get(), frame, deadline);
+  Status sent = seals_.sent->Append(&frame);
+  if (sent.ok()) sent = SendAll(stream_, frame, deadline);
   if (!sent.ok()) {
     // Part of a frame may be under way: nothing can follow it.
     Fail(sent);
-    socket_.Shutdown();
+    stream_.Shutdown();
   }
   const port::MutexLock lock(mutex_);
   sending_ = false;
@@ -88,7 +91,7 @@ Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
 }
 
 void SocketChannel::ReadReplies() {
-  FrameAssembler assembler;
+  FrameAssembler assembler(seals_.received.get());
   Status status;
   while (status.ok()) status = ReadFrame(&assembler);
   Fail(status);
@@ -98,17 +101,22 @@ Status SocketChannel::ReadFrame(FrameAssembler* assembler) {
   while (!assembler->complete()) {
     size_t bytes = 0;
     char* to = assembler->Space(&bytes);
-    const ssize_t received = recv(socket_.get(), to, bytes, MSG_DONTWAIT);
-    if (received > 0) {
-      DLSM_RETURN_IF_ERROR(assembler->Filled(static_cast<size_t>(received)));
-    } else if (received == 0) {
-      return Status::IOError("it closed the connection; is Server still running there?");
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      // No deadline: the callers have theirs, and the destructor's Shutdown() ends this wait.
-      pollfd waited{socket_.get(), POLLIN, 0};
-      static_cast<void>(poll(&waited, 1, -1));
-    } else if (errno != EINTR) {
-      return Status::IOError(ErrorText(errno), "is its network up?");
+    iovec part{to, bytes};
+    size_t moved = 0;
+    switch (stream_.Receive(&part, 1, &moved)) {
+      case SocketOutcome::kMoved:
+        DLSM_RETURN_IF_ERROR(assembler->Filled(moved));
+        break;
+      case SocketOutcome::kBlocked: {
+        // No deadline: the callers have theirs, and the destructor's Shutdown() ends this wait.
+        pollfd waited{stream_.get(), POLLIN, 0};
+        static_cast<void>(poll(&waited, 1, -1));
+        break;
+      }
+      case SocketOutcome::kEnded:
+        return Status::IOError("it closed the connection; is Server still running there?");
+      case SocketOutcome::kFailed:
+        return Status::IOError(stream_.Failure(), "is its network up?");
     }
   }
   if (assembler->header().type != FrameType::kReply) {

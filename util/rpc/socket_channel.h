@@ -9,17 +9,17 @@
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "util/deadline.h"
+#include "util/rpc/control_stream.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc.h"
 #include "util/rpc/rpc_channel.h"
-#include "util/rpc/socket.h"
 
 namespace dlsm {
 
 class SocketChannel final : public RpcChannel {
  public:
   // `where` names the memory node in messages.
-  SocketChannel(Socket socket, std::string where);
+  SocketChannel(ControlStream control, std::string where);
   ~SocketChannel() override;
 
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
@@ -36,8 +36,8 @@ class SocketChannel final : public RpcChannel {
     std::string reply;
   };
 
-  // One frame at a time. TimedOut, with nothing sent, if its turn does not come.
-  Status Send(const Slice& frame, Deadline deadline) LOCKS_EXCLUDED(mutex_);
+  // Seals and sends one frame at a time. TimedOut, with nothing sent, if its turn does not come.
+  Status Send(std::string frame, Deadline deadline) LOCKS_EXCLUDED(mutex_);
   Status AwaitTurn(Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status AwaitReply(Waiter* waiter, Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -47,7 +47,9 @@ class SocketChannel final : public RpcChannel {
   void Fail(const Status& why) LOCKS_EXCLUDED(mutex_);
 
   const std::string where_;
-  Socket socket_;  // The descriptor stays open as long as the channel lives.
+  TcpStream stream_;  // The descriptor stays open as long as the channel lives.
+  // Each is used by one thread at a time: whose turn it is to send, and the reader.
+  FrameSeals seals_;
 
   port::Mutex mutex_;  // Protects what follows; not held while sending or receiving.
   port::CondVar turn_{mutex_};

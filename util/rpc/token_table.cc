@@ -2,23 +2,25 @@
 
 #include <cassert>
 
-#include "util/rpc/secret_proof.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 
-Status TokenTable::Acquire(const std::string& shown, std::string* token) {
+Status TokenTable::Acquire(const std::string& shown, const std::string& owner, std::string* token) {
   const port::MutexLock lock(mutex_);
   const auto known = holders_.find(shown);
-  if (known != holders_.end()) {
+  if (known != holders_.end() && known->second.owner == owner) {
     ++known->second.connections;
     *token = shown;
     return Status::OK();
   }
   std::string drawn;
   DLSM_RETURN_IF_ERROR(RandomBytes(kDataTokenBytes, &drawn));
-  holders_[drawn].connections = 1;
-  if (allowed_) allowed_(drawn);
+  Holder& holder = holders_[drawn];
+  holder.owner = owner;
+  holder.connections = 1;
+  if (allowed_) allowed_(drawn, owner);
   *token = std::move(drawn);
   return Status::OK();
 }

@@ -25,16 +25,19 @@ namespace dlsm {
 class TokenTable {
  public:
   using Clock = port::Clock;
-  using Callback = std::function<void(const std::string& token)>;
+  using Allowed = std::function<void(const std::string& token, const std::string& owner)>;
+  using Abandoned = std::function<void(const std::string& token)>;
 
   // `allowed` is called before a new token is given out, `abandoned` when the client of one has
   // gone for good. They are called one at a time, and must not call back. Either may be empty.
-  TokenTable(std::chrono::nanoseconds grace, Callback allowed, Callback abandoned)
+  TokenTable(std::chrono::nanoseconds grace, Allowed allowed, Abandoned abandoned)
       : grace_(grace), allowed_(std::move(allowed)), abandoned_(std::move(abandoned)) {}
 
   // A control connection begins whose client shows `shown`; it may be empty. *token is that if it
-  // is good, and else a new one.
-  Status Acquire(const std::string& shown, std::string* token) LOCKS_EXCLUDED(mutex_);
+  // is good, and else a new one. `owner` is the client's name in the access list: a token is good
+  // for the one it was given to only.
+  Status Acquire(const std::string& shown, const std::string& owner, std::string* token)
+      LOCKS_EXCLUDED(mutex_);
   // It ends. Does nothing if the token has been forgotten meanwhile.
   void Release(const std::string& token, Clock::time_point now) LOCKS_EXCLUDED(mutex_);
   // Forgets what has been without a control connection for the grace period.
@@ -44,13 +47,14 @@ class TokenTable {
 
  private:
   struct Holder {
+    std::string owner;
     int connections = 0;
     Clock::time_point released_at{};  // If there are none.
   };
 
   const std::chrono::nanoseconds grace_;
-  const Callback allowed_;
-  const Callback abandoned_;
+  const Allowed allowed_;
+  const Abandoned abandoned_;
 
   port::Mutex mutex_;  // Protects what follows. Held while a callback runs, to keep their order.
   std::map<std::string, Holder> holders_ GUARDED_BY(mutex_);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "util/rpc/secret_proof.h"
+#include "util/secret_proof.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -15,15 +15,17 @@ using std::chrono::seconds;
 
 class TokenTableTest : public testing::Test {
  protected:
-  std::string Acquire(const std::string& shown) {
+  std::string Acquire(const std::string& shown, const std::string& owner = {}) {
     std::string token;
-    EXPECT_OK(table_.Acquire(shown, &token));
+    EXPECT_OK(table_.Acquire(shown, owner, &token));
     return token;
   }
 
   std::vector<std::string> events_;
   TokenTable table_{seconds(2),
-                    [this](const std::string& token) { events_.push_back("+" + token); },
+                    [this](const std::string& token, const std::string& /*owner*/) {
+                      events_.push_back("+" + token);
+                    },
                     [this](const std::string& token) { events_.push_back("-" + token); }};
   const TokenTable::Clock::time_point now_{};
 };
@@ -67,6 +69,14 @@ TEST_F(TokenTableTest, AForgottenTokenIsNeverGoodAgain) {
 
   const std::string invented(kDataTokenBytes, 'x');
   EXPECT_NE(Acquire(invented), invented);
+}
+
+// Fails if a client of the access list gets another's rights with the token that it saw.
+TEST_F(TokenTableTest, ATokenIsGoodForItsOwnerOnly) {
+  const std::string token = Acquire("", "alice");
+  EXPECT_NE(Acquire(token, "mallory"), token);
+  EXPECT_NE(Acquire(token), token);
+  EXPECT_EQ(Acquire(token, "alice"), token);
 }
 
 }  // namespace

@@ -29,12 +29,12 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/fabric/file_descriptor.h"
+#include "util/rpc/control_stream.h"
 #include "util/rpc/ring_sleep.h"
 #include "util/rpc/rpc_channel.h"
 #include "util/rpc/rpc_counts.h"
 #include "util/rpc/rpc_ring.h"
 #include "util/rpc/rpc_transport.h"
-#include "util/rpc/socket.h"
 #include "util/rpc/transport_messages.h"
 #include "util/rpc/verbs_rpc_link.h"
 
@@ -42,9 +42,10 @@ namespace dlsm {
 
 class VerbsRpcChannel final : public RpcChannel {
  public:
-  // `socket` has passed the hello and sent nothing since. An error says which side cannot.
-  static Status Open(const RpcTransportOptions& options, Socket socket, const std::string& where,
-                     Deadline deadline, std::shared_ptr<VerbsRpcChannel>* channel);
+  // `control` has passed the hello and sent nothing since. An error says which side cannot.
+  static Status Open(const RpcTransportOptions& options, ControlStream control,
+                     const std::string& where, Deadline deadline,
+                     std::shared_ptr<VerbsRpcChannel>* channel);
   ~VerbsRpcChannel() override;
 
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override
@@ -96,7 +97,7 @@ class VerbsRpcChannel final : public RpcChannel {
     void BuildAt(char* to) const;
   };
 
-  VerbsRpcChannel(RpcTransport transport, Socket socket, std::string where);
+  VerbsRpcChannel(RpcTransport transport, ControlStream control, std::string where);
 
   Status Arrange(const VerbsOptions& options, Deadline deadline) LOCKS_EXCLUDED(mutex_);
   Status Offer(const TransportOffer& offer, Deadline deadline, TransportAnswer* answer);
@@ -146,7 +147,8 @@ class VerbsRpcChannel final : public RpcChannel {
   const RpcTransport transport_;
   const std::string where_;
   const uint64_t salt_;
-  Socket socket_;  // The life line.
+  TcpStream socket_;  // The life line.
+  FrameSeals seals_;  // Of the frames that arrange the queue pair.
 
   // Constant once open.
   FileDescriptor events_;  // Of its own, for it is waited for without the mutex.

@@ -12,6 +12,7 @@
 
 #include "util/fabric/verbs_socket.h"
 #include "util/rpc/frame.h"
+#include "util/rpc/socket.h"
 #include "util/rpc/verbs_rpc_channel.h"
 #include "util/status_macros.h"
 
@@ -29,22 +30,23 @@ uint64_t DrawSalt() {
 
 }  // namespace
 
-Status VerbsRpcChannel::Open(const RpcTransportOptions& options, Socket socket,
+Status VerbsRpcChannel::Open(const RpcTransportOptions& options, ControlStream control,
                              const std::string& where, Deadline deadline,
                              std::shared_ptr<VerbsRpcChannel>* channel) {
   std::shared_ptr<VerbsRpcChannel> made(
-      new VerbsRpcChannel(options.kind, std::move(socket), where));
+      new VerbsRpcChannel(options.kind, std::move(control), where));
   DLSM_RETURN_IF_ERROR(made->Arrange(options.verbs, deadline));
   *channel = std::move(made);
   return Status::OK();
 }
 
-VerbsRpcChannel::VerbsRpcChannel(RpcTransport transport, Socket socket, std::string where)
+VerbsRpcChannel::VerbsRpcChannel(RpcTransport transport, ControlStream control, std::string where)
     : ring_(transport == RpcTransport::kRing),
       transport_(transport),
       where_(std::move(where)),
       salt_(DrawSalt()),
-      socket_(std::move(socket)),
+      socket_(std::move(control.stream)),
+      seals_(std::move(control.seals)),
       request_pool_(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ),
       reply_pool_(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
       places_(kReplySegments) {}
@@ -92,12 +94,13 @@ Status VerbsRpcChannel::Offer(const TransportOffer& offer, Deadline deadline,
   std::string frame;
   DLSM_RETURN_IF_ERROR(
       MakeFrame(FrameType::kRequest, kOpenTransport, Status::Code::kOk, 0, offer.Encode(), &frame));
-  DLSM_RETURN_IF_ERROR(SendAll(socket_.get(), frame, deadline));
-  FrameAssembler assembler;
+  DLSM_RETURN_IF_ERROR(seals_.sent->Append(&frame));
+  DLSM_RETURN_IF_ERROR(SendAll(socket_, frame, deadline));
+  FrameAssembler assembler(seals_.received.get());
   while (!assembler.complete()) {
     size_t bytes = 0;
     char* const to = assembler.Space(&bytes);
-    DLSM_RETURN_IF_ERROR(ReceiveAll(socket_.get(), to, bytes, deadline));
+    DLSM_RETURN_IF_ERROR(ReceiveAll(socket_, to, bytes, deadline));
     DLSM_RETURN_IF_ERROR(assembler.Filled(bytes));
   }
   const FrameHeader header = assembler.header();

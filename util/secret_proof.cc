@@ -1,4 +1,4 @@
-#include "util/rpc/secret_proof.h"
+#include "util/secret_proof.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -11,6 +11,31 @@
 #include "util/coding.h"
 
 namespace dlsm {
+namespace {
+
+const char* Name(ProofRole role) {
+  switch (role) {
+    case ProofRole::kClient:
+      return "dLSM client";
+    case ProofRole::kMemoryNode:
+      return "dLSM memory node";
+    case ProofRole::kClientFrames:
+      return "dLSM frames of a client";
+    case ProofRole::kMemoryNodeFrames:
+      return "dLSM frames of a memory node";
+    case ProofRole::kDataKey:
+      return "dLSM data key";
+    case ProofRole::kDataClient:
+      return "dLSM data connection of a client";
+    case ProofRole::kDataMemoryNode:
+      return "dLSM data connection of a memory node";
+    case ProofRole::kTls:
+      return "dLSM TLS";
+  }
+  return "";
+}
+
+}  // namespace
 
 Status RandomBytes(size_t bytes, std::string* random) {
   random->resize(bytes);
@@ -27,7 +52,7 @@ Status RandomBytes(size_t bytes, std::string* random) {
 std::string SecretProof(const Slice& secret, ProofRole role, const Slice& client_nonce,
                         const Slice& node_nonce, const Slice& said) {
   std::string input;
-  PutLengthPrefixed(&input, role == ProofRole::kClient ? "dLSM client" : "dLSM memory node");
+  PutLengthPrefixed(&input, Name(role));
   PutLengthPrefixed(&input, client_nonce);
   PutLengthPrefixed(&input, node_nonce);
   PutLengthPrefixed(&input, said);
@@ -39,6 +64,15 @@ std::string SecretProof(const Slice& secret, ProofRole role, const Slice& client
            reinterpret_cast<const unsigned char*>(input.data()), input.size(), proof, &proof_bytes);
   assert(made != nullptr && proof_bytes == kProofBytes);
   return std::string(reinterpret_cast<const char*>(proof), kProofBytes);
+}
+
+std::string DataKey(const Slice& secret, const Slice& token) {
+  return SecretProof(secret, ProofRole::kDataKey, Slice(), Slice(), token);
+}
+
+std::string TlsKey(const Slice& secret) {
+  if (secret.empty()) return std::string();
+  return SecretProof(secret, ProofRole::kTls, Slice(), Slice(), Slice());
 }
 
 bool ProofsEqual(const Slice& a, const Slice& b) {

@@ -1,0 +1,223 @@
+// The access list: what a client may ask for, and reach one-sided, and what it may not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "memory_node/memory_node_testing.h"
+#include "util/rpc/database_header.h"
+
+namespace dlsm {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kCluster = "the secret of this cluster";
+
+NodeServerOptions OptionsWithList() {
+  NodeServerOptions options = TestServer::SmallOptions();
+  options.secret = kCluster;
+  auto list = std::make_shared<AccessList>();
+  EXPECT_OK(
+      AccessList::Parse("alice the-secret-of-alice own=a,shared-*  # our first\n"
+                        "bob the-secret-of-bobs own=b read=a\n",
+                        "list", list.get()));
+  options.access = list;
+  return options;
+}
+
+class AccessTest : public testing::Test {
+ protected:
+  AccessTest() : server_(OptionsWithList()) {}
+
+  Status TryConnect(const std::string& name, const std::string& secret, FabricKind kind,
+                    std::unique_ptr<NodeConnection>* connection) {
+    NodeConnectionOptions options;
+    options.fabric.kind = kind;
+    options.client_name = "tester";
+    options.credentials = Credentials(secret);
+    options.credentials.access_name = name;
+    return ConnectNode(server_.address(), options, TestDeadline(), connection);
+  }
+  std::unique_ptr<NodeConnection> Connect(const std::string& name, const std::string& secret) {
+    std::unique_ptr<NodeConnection> connection;
+    EXPECT_OK(TryConnect(name, secret, FabricKind::kTcp, &connection));
+    return connection;
+  }
+  std::unique_ptr<NodeConnection> Alice() { return Connect("alice", "the-secret-of-alice"); }
+  std::unique_ptr<NodeConnection> Bob() { return Connect("bob", "the-secret-of-bobs"); }
+
+  static Status Transfer(NodeConnection& node, const RemoteSpan& span, bool write,
+                         std::string* bytes) {
+    std::unique_ptr<QueuePair> pair;
+    RegisteredBuffer buffer;
+    Status status = node.fabric().NewQueuePair(TestDeadline(), &pair);
+    if (status.ok()) status = node.fabric().NewBuffer(span.bytes, &buffer);
+    if (!status.ok()) return status;
+    std::memcpy(buffer.data(), bytes->data(), std::min<size_t>(bytes->size(), span.bytes));
+    const LocalSpan local = buffer.span().Sub(0, span.bytes);
+    Ticket ticket{};
+    status = write ? pair->PostWrite(local, span, Purpose::kFlush, &ticket)
+                   : pair->PostRead(span, local, Purpose::kRead, &ticket);
+    if (status.ok()) status = pair->Wait(ticket, TestDeadline());
+    bytes->assign(buffer.data(), span.bytes);
+    return status;
+  }
+  static void ExpectForbidden(NodeConnection& node, const RemoteSpan& span, bool write) {
+    std::string bytes(span.bytes, 'x');
+    const Status status = Transfer(node, span, write, &bytes);
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("access list"));
+  }
+
+  TestServer server_;
+};
+
+// Fails if a name opens the door without its secret, or a secret without its name.
+TEST_F(AccessTest, NamesAndSecretsBelongTogether) {
+  std::unique_ptr<NodeConnection> connection;
+  const std::pair<const char*, const char*> wrong[] = {{"alice", kCluster},
+                                                       {"alice", "the-secret-of-bobs"},
+                                                       {"", "the-secret-of-alice"},
+                                                       {"carol", kCluster},
+                                                       {"carol", ""},
+                                                       {"", ""}};
+  for (const auto& [name, secret] : wrong) {
+    const Status status = TryConnect(name, secret, FabricKind::kTcp, &connection);
+    EXPECT_TRUE(status.IsInvalidArgument()) << name << ": " << status.ToString();
+  }
+  EXPECT_OK(TryConnect("", kCluster, FabricKind::kTcp, &connection));
+  EXPECT_NE(Alice(), nullptr);
+}
+
+// Fails if a call reaches, changes or names a database that is not the client's.
+TEST_F(AccessTest, CallsAreLimitedToTheClientsDatabases) {
+  const auto alice = Alice();
+  const auto bob = Bob();
+  TestClient hers(&alice->rpc());
+  TestClient his(&bob->rpc());
+  ASSERT_OK(hers.Open("a"));
+  ASSERT_OK(his.Open("b"));
+  TestClient shards(&alice->rpc());
+  ASSERT_OK(shards.Open("shared-1#3"));
+  for (const char* name : {"a", "shared-1", "new"}) {
+    const Status status = TestClient(&bob->rpc()).Open(name);
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("access file"));
+    EXPECT_THAT(TestClient(&bob->rpc()).Destroy(name).ToString(), HasSubstr("access file"));
+  }
+  EXPECT_OK(his.OpenReader({"a"}));  // He may follow hers; she may not follow his.
+  EXPECT_TRUE(hers.OpenReader({"b"}).IsInvalidArgument());
+  EXPECT_TRUE(his.OpenReader({"a", "shared-1#3"}).IsInvalidArgument());
+  std::string listed;
+  for (const auto& each : hers.List().databases) listed += each.name + " ";
+  EXPECT_EQ(listed, "a shared-1#3 ");
+  EXPECT_EQ(his.List().databases.size(), 2u);
+  SetMergeScheduleRequest schedule;
+  SetMergeScheduleReply now;
+  EXPECT_OK(hers.SetMergeSchedule(schedule, &now));  // Only asks.
+  schedule.schedule = "fair";
+  EXPECT_TRUE(hers.SetMergeSchedule(schedule, &now).IsInvalidArgument());
+  SetQuotaRequest quota;
+  quota.name = "a";
+  std::string bytes;
+  EXPECT_TRUE(alice->rpc()
+                  .Call(Method::kSetQuota, quota.Encode(), &bytes, TestDeadline())
+                  .IsInvalidArgument());
+}
+
+// Fails if the number of a session is enough to act for its client.
+TEST_F(AccessTest, AStolenSessionIsOfNoUse) {
+  const auto alice = Alice();
+  const auto bob = Bob();
+  TestClient hers(&alice->rpc());
+  ASSERT_OK(hers.Open("a"));
+  GrantRequest request;
+  request.session = hers.session();
+  request.bytes = request.bytes_min = 4096;
+  std::string bytes;
+  EXPECT_TRUE(
+      bob->rpc().Call(Method::kGrant, request.Encode(), &bytes, TestDeadline()).IsIOError());
+  CloseDatabaseRequest close;
+  close.session = hers.session();
+  EXPECT_FALSE(
+      bob->rpc().Call(Method::kCloseDatabase, close.Encode(), &bytes, TestDeadline()).ok());
+  EXPECT_OK(hers.Heartbeat());
+}
+
+// Fails if memory of others can be read or written one-sided over tcp, in whole or at an edge.
+TEST_F(AccessTest, TransfersAreLimitedToTheClientsMemory) {
+  const auto alice = Alice();
+  const auto bob = Bob();
+  TestClient hers(&alice->rpc());
+  TestClient his(&bob->rpc());
+  ASSERT_OK(hers.Open("a"));
+  ASSERT_OK(his.Open("b"));
+  const RemoteSpan first = hers.Grant(1 << 16);
+  const RemoteSpan second = hers.Grant(1 << 16);
+  std::string bytes(first.bytes, 'a');
+  ASSERT_OK(Transfer(*alice, first, /*write=*/true, &bytes));
+  ASSERT_OK(Transfer(*alice, first, /*write=*/false, &bytes));
+  if (second.offset == first.offset + first.bytes) {
+    // Two of hers side by side are one to her.
+    const RemoteSpan both{first.node, first.region, first.offset, 2 * first.bytes};
+    ASSERT_OK(Transfer(*alice, both, /*write=*/false, &bytes));
+  }
+  bytes.assign(first.bytes, ' ');
+  ASSERT_OK(Transfer(*bob, first, /*write=*/false, &bytes));  // He may read hers,
+  EXPECT_EQ(bytes, std::string(first.bytes, 'a'));
+  ExpectForbidden(*bob, first, /*write=*/true);  // but not write there.
+  const RemoteSpan mine = his.Grant(1 << 16);
+  ExpectForbidden(*alice, mine, /*write=*/false);
+  ExpectForbidden(*alice, mine.Sub(100, 8), /*write=*/true);
+  RemoteSpan edge = mine;  // Reaches one byte into what is nobody's, or another's.
+  edge.bytes += 1;
+  ExpectForbidden(*bob, edge, /*write=*/true);
+  ExpectForbidden(*bob, {mine.node, mine.region, (uint64_t{64} << 20) - 8, 8}, /*write=*/false);
+  // The cluster's own reach everything.
+  const auto root = Connect("", kCluster);
+  EXPECT_OK(Transfer(*root, mine, /*write=*/false, &bytes));
+}
+
+// Fails if what was given back is still within reach, or what it held before is.
+TEST_F(AccessTest, MemoryThatChangesHandsIsClean) {
+  const auto alice = Alice();
+  const auto bob = Bob();
+  TestClient hers(&alice->rpc());
+  TestClient his(&bob->rpc());
+  ASSERT_OK(hers.Open("a"));
+  ASSERT_OK(his.Open("b"));
+  const RemoteSpan span = hers.Grant(1 << 16);
+  std::string bytes(span.bytes, 's');
+  ASSERT_OK(Transfer(*alice, span, /*write=*/true, &bytes));
+  ASSERT_OK(hers.Free({span}));
+  ExpectForbidden(*alice, span, /*write=*/false);
+  const RemoteSpan his_now = his.Grant(1 << 16);
+  ASSERT_EQ(his_now.offset, span.offset) << "the test has to look elsewhere";
+  ASSERT_OK(Transfer(*bob, his_now, /*write=*/false, &bytes));
+  EXPECT_EQ(bytes, std::string(span.bytes, '\0'));
+  ExpectForbidden(*alice, span, /*write=*/true);
+}
+
+// Fails if a client of the list gets at all memory by mapping it, unasked.
+TEST_F(AccessTest, MappedMemoryIsNotForThem) {
+  std::unique_ptr<NodeConnection> connection;
+  const Status status = TryConnect("alice", "the-secret-of-alice", FabricKind::kShm, &connection);
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("--access_shares_memory"));
+  EXPECT_TRUE(Alice()->peer().regions.front().shm_path.empty());
+  EXPECT_OK(TryConnect("", kCluster, FabricKind::kShm, &connection));
+}
+
+// Fails if a memory node with a list takes in who shows neither name nor secret.
+TEST(AccessListTest, NeedsASecret) {
+  NodeServerOptions options = OptionsWithList();
+  options.secret.clear();
+  std::unique_ptr<NodeServer> server;
+  EXPECT_TRUE(NodeServer::Start(options, &server).IsInvalidArgument());
+}
+
+}  // namespace
+}  // namespace dlsm

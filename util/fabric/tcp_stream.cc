@@ -1,0 +1,42 @@
+#include "util/fabric/tcp_stream.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace dlsm {
+
+std::string TcpStream::Failure() const {
+  const int error = errno;
+  const std::string tls = tls_ != nullptr ? tls_->failure() : std::string();
+  return tls.empty() ? std::strerror(error) : tls;
+}
+
+Status TcpStream::HandOver(TcpStream* other) {
+  FileDescriptor copy(::fcntl(get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    return Status::IOError(
+        fmt::format("no descriptor for a connection: {}; raise the limit of open files (ulimit -n)",
+                    std::strerror(errno)));
+  }
+  *other = TcpStream(std::move(copy));
+  if (tls_ == nullptr) return Status::OK();
+  tls_->SetSocket(other->get());
+  other->tls_ = std::move(tls_);
+  return Status::OK();
+}
+
+void TcpStream::Shutdown() {
+  if (valid()) static_cast<void>(::shutdown(get(), SHUT_RDWR));
+}
+
+void TcpStream::Close() {
+  tls_.reset();
+  socket_.Close();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,135 @@
+#include "util/rpc/access_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "util/small_file.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kFileBytesMax = size_t{1} << 20;
+constexpr size_t kSecretBytesMin = 16;  // Fewer can be guessed.
+constexpr size_t kSecretBytesMax = 4096;
+constexpr size_t kPatternsMax = 256;  // Each transfer of the client may have to look at all.
+constexpr mode_t kOthers = 077;
+
+// No secret is part of a message.
+Status Wrong(const std::string& path, size_t line, const std::string& what) {
+  return Status::InvalidArgument(fmt::format("{}:{}: {}", path, line, what),
+                                 "a line is NAME SECRET [own=PATTERN,...] [read=PATTERN,...]");
+}
+
+bool GetPatterns(std::string_view word, std::string_view key, std::vector<std::string>* patterns) {
+  if (word.substr(0, key.size()) != key) return false;
+  word.remove_prefix(key.size());
+  while (!word.empty()) {
+    const size_t end = std::min(word.find(','), word.size());
+    if (end > 0) patterns->emplace_back(word.substr(0, end));
+    word.remove_prefix(std::min(end + 1, word.size()));
+  }
+  return true;
+}
+
+// What users call the database.
+std::string_view NameOfUsers(std::string_view database) {
+  return database.substr(0, database.find('#'));
+}
+
+bool MatchesAny(std::string_view database, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return MatchesPattern(NameOfUsers(database), pattern);
+  });
+}
+
+}  // namespace
+
+bool MatchesPattern(std::string_view text, std::string_view pattern) {
+  // Where to go on, with one more byte for the last star, when what follows it does not match.
+  size_t star = std::string_view::npos;
+  size_t taken = 0;
+  size_t at = 0;
+  size_t in_pattern = 0;
+  while (at < text.size()) {
+    if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
+      star = in_pattern++;
+      taken = at;
+    } else if (in_pattern < pattern.size() && pattern[in_pattern] == text[at]) {
+      ++in_pattern;
+      ++at;
+    } else if (star != std::string_view::npos) {
+      in_pattern = star + 1;
+      at = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
+}
+
+bool AccessRights::MayOwn(std::string_view database) const { return MatchesAny(database, own_); }
+
+bool AccessRights::MayRead(std::string_view database) const {
+  return MayOwn(database) || MatchesAny(database, read_);
+}
+
+Status AccessList::Parse(const std::string& text, const std::string& path, AccessList* list) {
+  std::istringstream lines(text);
+  std::string line;
+  for (size_t number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line);
+    std::string name;
+    std::string secret;
+    if (!(words >> name) || name[0] == '#') continue;
+    if (name.size() > kAccessNameBytesMax) return Wrong(path, number, "the name is too long");
+    if (!(words >> secret)) return Wrong(path, number, "there is no secret");
+    if (secret.size() < kSecretBytesMin || secret.size() > kSecretBytesMax) {
+      return Wrong(path, number,
+                   fmt::format("the secret has {} characters, not {} to {}; make one with: "
+                               "openssl rand -hex 32",
+                               secret.size(), kSecretBytesMin, kSecretBytesMax));
+    }
+    std::vector<std::string> own;
+    std::vector<std::string> read;
+    std::string word;
+    while (words >> word && word[0] != '#') {
+      if (!GetPatterns(word, "own=", &own) && !GetPatterns(word, "read=", &read)) {
+        return Wrong(path, number, "there is something else than own= and read=");
+      }
+    }
+    if (own.size() + read.size() > kPatternsMax) {
+      return Wrong(path, number, fmt::format("there are more than {} patterns", kPatternsMax));
+    }
+    const auto rights =
+        std::make_shared<const AccessRights>(name, secret, std::move(own), std::move(read));
+    if (!list->clients_.emplace(name, rights).second) {
+      return Wrong(path, number, fmt::format("there is a line for '{}' before", name));
+    }
+  }
+  return Status::OK();
+}
+
+Status AccessList::Read(const std::string& path, std::shared_ptr<const AccessList>* list) {
+  SmallFile file;
+  DLSM_RETURN_IF_ERROR(ReadSmallFile("access file", path, kFileBytesMax, &file));
+  if ((file.mode & kOthers) != 0) {
+    return Status::InvalidArgument(
+        fmt::format("the access file {0} is open to others than its owner (mode {1:04o}); "
+                    "run: chmod 600 {0}",
+                    path, file.mode));
+  }
+  auto made = std::make_shared<AccessList>();
+  DLSM_RETURN_IF_ERROR(Parse(file.contents, path, made.get()));
+  *list = std::move(made);
+  return Status::OK();
+}
+
+std::shared_ptr<const AccessRights> AccessList::Find(const std::string& name) const {
+  const auto found = clients_.find(name);
+  return found == clients_.end() ? nullptr : found->second;
+}
+
+}  // namespace dlsm

@@ -1,0 +1,14 @@
+// A control connection behind its hello: where frames go and come, and what seals them.
+#pragma once
+
+#include "util/fabric/tcp_stream.h"
+#include "util/rpc/frame_seal.h"
+
+namespace dlsm {
+
+struct ControlStream {
+  TcpStream stream;
+  FrameSeals seals;
+};
+
+}  // namespace dlsm

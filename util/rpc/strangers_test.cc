@@ -1,0 +1,195 @@
+// Thousands of connections of those who do not know the secret: none of them keeps a client away.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "util/random.h"
+#include "util/rpc/failure_limiter.h"
+#include "util/rpc/rpc_client.h"
+#include "util/rpc/rpc_server.h"
+#include "util/rpc/socket.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+
+Deadline Soon() { return Deadline::In(std::chrono::seconds(30)); }
+
+class EchoHandler : public RpcHandler {
+ public:
+  void Handle(const RpcPeer& /*peer*/, Method /*method*/, const Slice& request,
+              RpcDone done) override {
+    done(Status::OK(), request.ToString());
+  }
+  void Disconnected(const RpcPeer& /*peer*/) override {}
+};
+
+class StrangersTest : public testing::Test {
+ protected:
+  StrangersTest() {
+    rlimit limit{};
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    before_ = limit;
+    limit.rlim_cur = limit.rlim_max;
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    descriptors_ = limit.rlim_cur;
+    options_.secret = "secret";
+  }
+  ~StrangersTest() override {
+    server_.reset();
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0);
+  }
+
+  void StartServer() { ASSERT_OK(RpcServer::Start(options_, &handler_, &server_)); }
+
+  Socket Dial() {
+    Socket socket;
+    bool refused = false;
+    // Where there is no descriptor left, there is no stranger.
+    const Status status = ConnectSocket("127.0.0.1", server_->port(), Soon(), &socket, &refused);
+    if (!status.ok()) socket = Socket();
+    return socket;
+  }
+
+  Status CallOnce(const std::string& secret = "secret") {
+    NodeInfo info;
+    std::unique_ptr<NodeRpcClient> client;
+    const Status status = NodeRpcClient::Connect({"127.0.0.1", server_->port()}, secret, "tester",
+                                                 Soon(), &info, &client);
+    std::string reply;
+    return status.ok() ? client->Call(Method::kGrant, "here", &reply, Soon()) : status;
+  }
+
+  rlimit before_{};
+  rlim_t descriptors_ = 0;
+  EchoHandler handler_;
+  RpcServerOptions options_;
+  std::unique_ptr<RpcServer> server_;
+};
+
+// Fails if connections that are silent, stop half-way, send a byte now and then, or rubbish, hold
+// what others need: threads, descriptors, the limit of connections, or the time to accept them.
+TEST_F(StrangersTest, ThousandsKeepNobodyAway) {
+  options_.connections_max = 8;
+  StartServer();
+  NodeInfo info;
+  std::unique_ptr<NodeRpcClient> old_client;
+  ASSERT_OK(NodeRpcClient::Connect({"127.0.0.1", server_->port()}, "secret", "old", Soon(), &info,
+                                   &old_client));
+  const size_t count = std::min<size_t>(5000, descriptors_ / 2);
+  const std::string greeting = EncodeGreeting(kProtocolVersion);
+  std::vector<Socket> strangers;
+  Random random(3);
+  for (size_t i = 0; i < count; ++i) {
+    Socket stranger = Dial();
+    if (!stranger.valid()) continue;
+    std::string said;
+    switch (i % 6) {
+      case 1:
+        said = std::string(kControlPreamble, 3);
+        break;
+      case 2:
+        said = greeting;
+        break;
+      case 3:
+        said = std::string(kDataPreamble) + std::string(10, 't');
+        break;
+      case 4:
+        said = std::string("\x16\x03\x01", 3);
+        break;
+      case 5:
+        said = random.Bytes(50);
+        break;
+      default:
+        break;
+    }
+    static_cast<void>(SendAll(stranger.get(), said, Soon()).ok());
+    strangers.push_back(std::move(stranger));
+    if (i % 500 == 0) {
+      // One byte more for each: so nobody is given up for silence.
+      for (const Socket& each : strangers) {
+        static_cast<void>(::send(each.get(), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT));
+      }
+      EXPECT_OK(CallOnce()) << "after " << i;
+      std::string reply;
+      EXPECT_OK(old_client->Call(Method::kGrant, "still", &reply, Soon()));
+    }
+  }
+  EXPECT_OK(CallOnce());
+  EXPECT_GT(strangers.size(), count / 4) << "the test could not attack";
+}
+
+// Fails if a process without descriptors does not say so, or does not recover.
+TEST_F(StrangersTest, RunsOutOfDescriptorsAndRecovers) {
+  options_.strangers_max = 1000000;  // So that descriptors are what ends first.
+  StartServer();
+  ASSERT_OK(CallOnce());
+  rlimit few{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &few), 0);
+  few.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 200; ++i) strangers.push_back(Dial());
+  EXPECT_FALSE(strangers.back().valid());
+  // The client, which is in the same process, is told.
+  const Status status = CallOnce();
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_THAT(status.ToString(), testing::HasSubstr("Too many open files"));
+  strangers.clear();
+  const Deadline deadline = Soon();
+  Status recovered = CallOnce();
+  while (!recovered.ok() && !deadline.Passed()) {
+    std::this_thread::sleep_for(milliseconds(20));
+    recovered = CallOnce();
+  }
+  EXPECT_OK(recovered);
+}
+
+// Fails if secrets can be tried at the speed of the network, or one who tries locks others out.
+TEST_F(StrangersTest, GuessesAreSlow) {
+  StartServer();
+  std::vector<std::thread> guessers;
+  std::atomic<int> guesses{0};
+  const auto until = FailureLimiter::Clock::now() + milliseconds(2500);
+  for (int i = 0; i < 16; ++i) {
+    guessers.emplace_back([&] {
+      while (FailureLimiter::Clock::now() < until) {
+        EXPECT_TRUE(CallOnce("guess").IsInvalidArgument());
+        guesses.fetch_add(1);
+      }
+    });
+  }
+  EXPECT_OK(CallOnce());
+  for (std::thread& guesser : guessers) guesser.join();
+  // Sixteen at a time, first 200 ms and soon 1200 ms each.
+  EXPECT_LT(guesses.load(), 16 * 6);
+  EXPECT_OK(CallOnce());
+}
+
+TEST(FailureLimiterTest, DelaysGrowAndAreForgotten) {
+  FailureLimiter limiter;
+  const FailureLimiter::Clock::time_point start{std::chrono::hours(1)};
+  EXPECT_EQ(limiter.DelayOf("a", start).count(), 0);
+  limiter.Failed("a", start);
+  EXPECT_EQ(limiter.DelayOf("a", start), FailureLimiter::kDelayPerFailure);
+  EXPECT_EQ(limiter.DelayOf("b", start).count(), 0);
+  for (int i = 0; i < 1000; ++i) limiter.Failed("a", start);
+  EXPECT_EQ(limiter.DelayOf("a", start), FailureLimiter::kDelayMax);
+  const auto half = start + FailureLimiter::kForgottenAfter / 2;
+  EXPECT_LE(limiter.DelayOf("a", half), FailureLimiter::kDelayMax / 2);
+  EXPECT_GT(limiter.DelayOf("a", half).count(), 0);
+  EXPECT_EQ(limiter.DelayOf("a", start + FailureLimiter::kForgottenAfter).count(), 0);
+}
+
+}  // namespace
+}  // namespace dlsm
