@@ -1,9 +1,8 @@
 #include "db/sequencer.h"
 
 #include "port/scheduler.h"
-#include "port/thread.h"
-
 #include "port/sync_point.h"
+#include "port/thread.h"
 
 namespace dlsm {
 
