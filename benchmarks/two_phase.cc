@@ -195,7 +195,7 @@ class TwoPhase::SustainableMerges {
   explicit SustainableMerges(Engine& engine) : engine_(engine) {}
   ~SustainableMerges() {
     // After an error, which is the one to tell.
-    if (active_) static_cast<void>(engine_.ScheduleMergesSustainably(false).ok());
+    if (active_) engine_.ScheduleMergesSustainably(false).PermitUncheckedError();
   }
   Status Begin() {
     Status status = engine_.ScheduleMergesSustainably(true);

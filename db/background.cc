@@ -572,7 +572,7 @@ void Background::KeepHouse(size_t node) {
   if (fence_->raised()) return;
   PlacedMemory& memory = *store_->memory();
   // An error stays with the heartbeat, which meets it too.
-  if (memory.queued_free_bytes(node) > 0) (void)memory.SendFrees(node);
+  if (memory.queued_free_bytes(node) > 0) memory.SendFrees(node).PermitUncheckedError();
   const bool was_full = memory.full(node);
   if (!memory.RefillReserve(node) || !was_full) return;
   UpdateGate();

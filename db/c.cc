@@ -360,7 +360,7 @@ void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,
   caller.put = put;
   caller.deleted = deleted;
   // The signature has no place for the error; dlsm_write tells it.
-  static_cast<void>(batch->batch.Iterate(&caller).ok());
+  batch->batch.Iterate(&caller).PermitUncheckedError();
 }
 
 dlsm_options_t* dlsm_options_create(void) { return New<dlsm_options_t>(); }

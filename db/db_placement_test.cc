@@ -154,9 +154,9 @@ TEST(DbPlacementTest, IsTakenOverOnAllMemoryNodes) {
   Fill(db.get());
   for (const AtNode& node : PlacementOf(db.get())) EXPECT_GT(node.tables, 0u);
   ExpectAll(db.get());
-  static_cast<void>(former->Put(WriteOptions(), "key", "value"));
+  former->Put(WriteOptions(), "key", "value").PermitUncheckedError();
   EXPECT_FALSE(former->Flush(FlushOptions()).ok());
-  static_cast<void>(former->Close());
+  former->Close().PermitUncheckedError();
   CloseAndDestroy(&db, options, "db");
   ExpectNothingLeft(&nodes);
 }
@@ -323,7 +323,7 @@ TEST(DbPlacementTest, AMemoryNodeThatDiesTakesOnlyItsTables) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     EXPECT_NE(text, "OK");
-    (void)db->Close();
+    db->Close().PermitUncheckedError();
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40));
     std::unique_ptr<DB> again;
     options.open_timeout_ms = 500;

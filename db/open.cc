@@ -300,7 +300,7 @@ Status DbImpl::Close() {
     if (publisher_ != nullptr) publisher_->Stop();
     std::vector<bool> flushed;
     for (const auto& shard : shards_) {
-      if (only_ == nullptr) (void)shard->background().Flush(/*wait=*/false);
+      if (only_ == nullptr) shard->background().Flush(/*wait=*/false).PermitUncheckedError();
     }
     for (const auto& shard : shards_) {
       const Status status = shard->Named(shard->background().Flush(/*wait=*/true));

@@ -96,7 +96,7 @@ Status DbImpl::SetMemoryNodeSchedules(const SetMergeScheduleRequest& request) {
       back.schedule = before[i].schedule;
       back.sets_budget = true;
       back.bytes_per_second = before[i].bytes_per_second;
-      (void)SetMemoryNodeSchedule(links_[i].get(), back, &reply);
+      SetMemoryNodeSchedule(links_[i].get(), back, &reply).PermitUncheckedError();
     }
     return set;
   }

@@ -91,7 +91,7 @@ Status TableStore::OpenBatch(QueuePair* queue_pair, const TableMeta* first, cons
         queue_pair->PostRead(span, buffer.span().Sub(offset, span.bytes), purpose, &ticket);
     if (!posted.ok()) {
       // The buffer stays the fabric's until the reads before have ended.
-      (void)queue_pair->Wait(ticket, Deadline::In(config_.timeout));
+      queue_pair->Wait(ticket, Deadline::In(config_.timeout)).PermitUncheckedError();
       return posted;
     }
     offset += span.bytes;
@@ -120,7 +120,7 @@ Status TableStore::OpenWith(const TableMeta& meta, std::string resident, TableRe
 RemoteTableWriter::~RemoteTableWriter() {
   DropUnfinished();
   // Nothing may land in memory that is given back; a wait that fails has closed the queue pair.
-  if (!tables_.empty()) (void)writes_.Wait();
+  if (!tables_.empty()) writes_.Wait().PermitUncheckedError();
   for (const TableRef& table : tables_) table->MarkObsolete();
 }
 

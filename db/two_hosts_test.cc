@@ -194,7 +194,7 @@ class TwoHostsTest : public testing::TestWithParam<Load> {
 
   // What was flushed before the handle was lost is there.
   void OpenAgain() {
-    (void)Close();
+    Close().PermitUncheckedError();
     model_->ForgetUnflushed();
     ASSERT_OK(DB::Open(options_, "db", &db_));
     model_->ExpectAll(db_.get());
@@ -220,7 +220,7 @@ TEST_P(TwoHostsTest, TheServerIsKilled) {
   host_.Order("kill");
   AwaitErrors(kRecoveryMax);
   TryEverything();
-  (void)Close();
+  Close().PermitUncheckedError();
   EXPECT_EQ(Link::QueuePairs(), 0);
   Options impatient = options_;
   impatient.open_timeout_ms = 2000;
@@ -238,7 +238,7 @@ TEST_P(TwoHostsTest, TheServerIsKilledAndStartedAgain) {
   AwaitErrors(kRecoveryMax);
   TryEverything();
   EXPECT_FALSE(Recovers());
-  (void)Close();
+  Close().PermitUncheckedError();
   Report("server started again");
   StartAnew();
 }
@@ -327,7 +327,7 @@ TEST_P(TwoHostsStaleTest, ALostHandleReadsNoGarbage) {
     if (model_->Get(db_.get(), number).ok()) ++read;
   }
   std::printf("the old handle has read %llu values\n", static_cast<unsigned long long>(read));
-  (void)Close();
+  Close().PermitUncheckedError();
   db_ = std::move(next);
 }
 

@@ -144,7 +144,7 @@ Status Simulation::RunAll() {
   for (Client* client : {&client_, &former_}) {
     if (client->db == nullptr) continue;
     workers_[0]->ReleaseSnapshots(client->db.get());
-    static_cast<void>(client->db->Close());
+    client->db->Close().PermitUncheckedError();
     client->db.reset();
   }
   for (const auto& node : nodes_) node->Kill();
@@ -334,7 +334,7 @@ void Simulation::Strike(Ordeal ordeal) {
     SimulatedMemoryNode& node = *nodes_[random_.Uniform(nodes_.size())];
     node.Kill();
     network_.Count(NetworkFault::kNodeKilled);
-    static_cast<void>(node.Start());
+    node.Start().PermitUncheckedError();
   }
 }
 
@@ -359,7 +359,7 @@ Status Simulation::Recover(Ordeal ordeal) {
   const auto ends_in = std::chrono::milliseconds(random_.Uniform(2000));
   port::Thread end([this, ends_in] {
     port::SleepFor(ends_in);
-    static_cast<void>(former_.db->Close());
+    former_.db->Close().PermitUncheckedError();
     former_.db.reset();
   });
   state_.ForgetUndurable();
@@ -384,7 +384,7 @@ Status Simulation::Succeed(bool take_over) {
 // What was on the memory node is gone, and with it the database.
 Status Simulation::StartAnew() {
   for (const auto& worker : workers_) worker->ReleaseSnapshots(client_.db.get());
-  static_cast<void>(client_.db->Close());
+  client_.db->Close().PermitUncheckedError();
   client_.db.reset();
   std::fill(state_memory_.begin(), state_memory_.end(), 0);
   torn_by_death_ = false;
@@ -440,7 +440,7 @@ Status Simulation::Finish() {
     port::SleepFor(std::chrono::seconds(1));
     // Where a memory node was lost, nobody knows of all that others have: DestroyDB does what it
     // can, and says that it may be called again.
-    if (restarted_) static_cast<void>(DestroyDB(kDatabase, Complete(client_)));
+    if (restarted_) DestroyDB(kDatabase, Complete(client_)).PermitUncheckedError();
   }
   for (const auto& node : nodes_) DLSM_RETURN_IF_ERROR(node->node().databases().CheckInvariants());
   if (used() == 0) return Status::OK();

@@ -176,7 +176,7 @@ Status StressRun::TakeOver() {
   ++result_.take_overs;
   const Status flushed = former->Flush(FlushOptions());
   if (!former->Put(WriteOptions(), space_->KeyBytes(0), "late").ok() || flushed.IsIOError()) {
-    (void)former->Close();  // What it could not flush is no loss of this handle's.
+    former->Close().PermitUncheckedError();  // What it could not flush is no loss of this handle's.
     return AfterCrash();
   }
   // The word of its owner is asked for with each heartbeat only; what it writes goes nowhere.

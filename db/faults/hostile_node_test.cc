@@ -149,7 +149,7 @@ class Victim {
 
   void Open() {
     watchdog_.Begin("Open");
-    if (db_ == nullptr) (void)DB::Open(options_, name_, &db_);
+    if (db_ == nullptr) DB::Open(options_, name_, &db_).PermitUncheckedError();
   }
 
   void Fill() {
@@ -161,7 +161,7 @@ class Victim {
         if (!put.ok()) break;  // Each may wait for its time-out.
       }
       watchdog_.Begin("Flush");
-      (void)db_->Flush(FlushOptions());
+      db_->Flush(FlushOptions()).PermitUncheckedError();
     }
   }
 
@@ -192,7 +192,7 @@ class Victim {
       default:
         if (db_ == nullptr) return;
         watchdog_.Begin("Close");
-        (void)db_->Close();
+        db_->Close().PermitUncheckedError();
         db_.reset();
         return;
     }
@@ -212,7 +212,7 @@ class Victim {
     const ReadOptions reads = Reads();
     for (int i = 0; i < 20; ++i) {
       std::string value;
-      (void)db->Get(reads, AnyKey(), &value);
+      db->Get(reads, AnyKey(), &value).PermitUncheckedError();
       PinnableSlice pinned;
       if (db->Get(reads, AnyKey(), &pinned).ok()) Touch(pinned);
     }
@@ -248,7 +248,7 @@ class Victim {
       Touch(iterator->value());
       forward == !random_.OneIn(10) ? iterator->Next() : iterator->Prev();
     }
-    (void)iterator->status();
+    iterator->status().PermitUncheckedError();
   }
 
   void Properties(DB* db) {
@@ -266,7 +266,7 @@ class Victim {
     if (options_.publish_interval_ms == 0) return;
     if (follower_ != nullptr && random_.OneIn(2)) {
       watchdog_.Begin("TryCatchUp");
-      (void)follower_->TryCatchUp();
+      follower_->TryCatchUp().PermitUncheckedError();
       return;
     }
     follower_.reset();
@@ -274,7 +274,7 @@ class Victim {
     following.publish_interval_ms = 0;
     following.follow_interval_ms = random_.OneIn(2) ? 5 : 0;
     watchdog_.Begin("OpenFollower");
-    (void)DB::OpenFollower(following, name_, &follower_);
+    DB::OpenFollower(following, name_, &follower_).PermitUncheckedError();
   }
 
   // Reads every byte.

@@ -36,7 +36,7 @@ Findings CheckMemoryNode(const NodeAddress& address, const DoctorOptions& option
     FabricOptions fabric;
     fabric.kind = kind;
     // A malformed device was found on this host already.
-    (void)ParseVerbsOptions(options.rdma_device, &fabric.verbs);
+    ParseVerbsOptions(options.rdma_device, &fabric.verbs).PermitUncheckedError();
     const bool required = options.fabric == FabricKindName(kind);
     findings.push_back(CheckFabric(address, options.credentials, fabric, required));
   }

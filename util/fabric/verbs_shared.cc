@@ -21,7 +21,7 @@ class SharedQueuePair : public QueuePair {
     if (last_ == waited_) return;
     // Its buffers must be free when this is gone, so the answer does not matter: either all has
     // completed, or the queue pair is closed.
-    (void)WaitInTurns(last_, Deadline::In(kLastWait));
+    WaitInTurns(last_, Deadline::In(kLastWait)).PermitUncheckedError();
   }
 
   Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,

@@ -198,12 +198,12 @@ TEST(MessagesTest, RandomBytesDoNoHarm) {
   Random random(7);
   for (int i = 0; i < 20000; ++i) {
     const std::string bytes = random.Bytes(random.Uniform(80));
-    static_cast<void>(OpenDatabaseReply().Decode(bytes).ok());
-    static_cast<void>(PutManifestRequest().Decode(bytes).ok());
-    static_cast<void>(ListDatabasesReply().Decode(bytes).ok());
-    static_cast<void>(HeartbeatReply().Decode(bytes).ok());
-    static_cast<void>(SetQuotaRequest().Decode(bytes).ok());
-    static_cast<void>(SetMergeScheduleRequest().Decode(bytes).ok());
+    OpenDatabaseReply().Decode(bytes).PermitUncheckedError();
+    PutManifestRequest().Decode(bytes).PermitUncheckedError();
+    ListDatabasesReply().Decode(bytes).PermitUncheckedError();
+    HeartbeatReply().Decode(bytes).PermitUncheckedError();
+    SetQuotaRequest().Decode(bytes).PermitUncheckedError();
+    SetMergeScheduleRequest().Decode(bytes).PermitUncheckedError();
   }
 }
 
