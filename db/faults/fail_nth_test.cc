@@ -41,13 +41,13 @@ void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 #endif
 #endif
 #ifdef DLSM_SLOW_BUILD
-constexpr uint64_t kStrideFactor = 3;
+constexpr uint64_t kStrideFactor = 4;
+constexpr auto kLease = std::chrono::milliseconds(1000);
 #else
 constexpr uint64_t kStrideFactor = 1;
-#endif
-
 // How long what could not be closed is kept.
-constexpr auto kLease = std::chrono::milliseconds(1000);
+constexpr auto kLease = std::chrono::milliseconds(400);
+#endif
 
 TestNode::Config NodeConfig(const char* fabric) {
   TestNode::Config config = TestNode::Serving(fabric);
@@ -453,7 +453,7 @@ TEST_P(FailNthTest, CallsOfTools) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, FailNthTest,
     testing::Values(Shape{"OneNode", "tcp", 1, 1, CompactionPlace::kMemoryNode, 1},
-                    Shape{"MergesHere", "shm", 1, 1, CompactionPlace::kComputeNode, 1},
+                    Shape{"MergesHere", "shm", 1, 1, CompactionPlace::kComputeNode, 3},
                     Shape{"ShardsOverNodes", "tcp", 2, 3, CompactionPlace::kMemoryNode, 5}),
     [](const testing::TestParamInfo<Shape>& shape) { return std::string(shape.param.name); });
 
