@@ -35,6 +35,7 @@ class TestMemoryNode {
   uint16_t port() const { return port_; }
   const std::string& token() const { return token_; }
   TcpFabricServer& tcp() { return *tcp_; }
+  const MessageOrder& order() const { return order_; }
   VerbsFabricServer& verbs() { return *verbs_; }
   FabricPeer Peer() const;
   RemoteSpan Span(uint64_t offset, uint64_t span_bytes) const {

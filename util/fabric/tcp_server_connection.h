@@ -16,6 +16,7 @@
 #include "util/fabric/file_descriptor.h"
 #include "util/fabric/region_table.h"
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_tokens.h"
 #include "util/message_order.h"
 
@@ -70,6 +71,7 @@ class TcpServerConnection {
   void Push(const TcpRequest& request, TcpCode code, uint64_t value, const char* payload,
             uint64_t payload_bytes);
   void Reject(const TcpRequest& request, TcpCode code, const std::string& why);
+  SocketOutcome SendOrdered(iovec* parts, size_t count, size_t* moved);
   void ConsumeReplies(size_t bytes);
 
   const RegionTable& regions_;
