@@ -307,6 +307,41 @@ TEST_P(FailNthTest, Destroy) {
             .destroys = true});
 }
 
+// The memory node has room for less and less of what a merge makes: it is full at each of its
+// allocations in turn. Fails if one that is given up leaves outputs behind, or takes inputs with
+// it.
+TEST_P(FailNthTest, MergesWithoutRoom) {
+  constexpr uint64_t kStep = 4 << 10;
+  Options options = nodes_.With(OptionsOf(GetParam()));
+  options.write_stall_timeout_ms = 100;
+  const auto set_quota = [this](const FaultWorld& world, uint64_t bytes) {
+    SetQuotaRequest request;
+    request.name = world.name();
+    request.bytes = bytes;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      EXPECT_OK(nodes_[i].server().node().databases().SetQuota(RpcPeer(), request));
+    }
+  };
+  uint64_t full = 0;
+  for (uint64_t room = 0; room < 24 * kStep; room += kStep * Stride()) {
+    SCOPED_TRACE(testing::Message() << room << " bytes of room");
+    FaultWorld world(&nodes_, options, "full " + std::to_string(room));
+    ASSERT_OK(Fill(&world));
+    ASSERT_OK(world.db()->Flush(FlushOptions()));
+    uint64_t used = 0;
+    for (size_t i = 0; i < nodes_.size(); ++i) used = std::max(used, nodes_[i].used_bytes());
+    set_quota(world, used + room);
+    const Status status = CompactAll(&world);
+    ExpectExplained(status);
+    if (!status.ok()) ++full;
+    set_quota(world, 0);
+    ASSERT_OK(CompactAll(&world)) << "there is room again";
+    world.ExpectWhole();
+    if (HasFailure()) return;
+  }
+  RecordProperty("Full", static_cast<int>(full));
+}
+
 // -------- Followers and other owners
 
 void Publish(Options* options) { options->publish_interval_ms = 5; }
