@@ -43,7 +43,8 @@ DEFINE_int32(crash_seconds, 0,
              "kill the process that uses the database after so long, on average, and go on with "
              "another; 0: never");
 DEFINE_uint64(large_value, uint64_t{1} << 20, "bytes of a large value; one of 3001 is; 0: none");
-DEFINE_uint64(huge_value, uint64_t{64} << 20, "bytes of the one value that is larger than all others; 0: none");
+DEFINE_uint64(huge_value, uint64_t{64} << 20,
+              "bytes of the one value that is larger than all others; 0: none");
 DEFINE_bool(delays, true,
             "hold threads up for a moment where their order matters, in every other database");
 DEFINE_bool(verbose, false, "print the options of every opening");
