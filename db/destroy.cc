@@ -32,20 +32,32 @@ class Destroyer {
     const std::string& home = nodes[options_.compute_node_id % nodes.size()];
     std::unique_ptr<NodeConnection> connection;
     DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options_, home, &connection));
-    std::vector<std::string> there;
-    DLSM_RETURN_IF_ERROR(List(&connection->rpc(), &there));
-    if (std::find(there.begin(), there.end(), name_) == there.end()) {
+    bool there = false;
+    DLSM_RETURN_IF_ERROR(IsThere(&connection->rpc(), &there));
+    ShardMap map;
+    if (there) {
+      const Status found = FindMap(home, &connection->rpc(), &map);
+      // One that was never made to its end goes with the session that was making it.
+      if (found.IsInvalidArgument()) DLSM_RETURN_IF_ERROR(IsThere(&connection->rpc(), &there));
+      if (there) DLSM_RETURN_IF_ERROR(found);
+    }
+    if (!there) {
       SweepAll(nodes);
       return Status::OK();
     }
-    ShardMap map;
-    DLSM_RETURN_IF_ERROR(FindMap(home, &connection->rpc(), &map));
     DLSM_RETURN_IF_ERROR(DestroyOthers(map));
     DLSM_RETURN_IF_ERROR(DestroyTables(nodes));
     return MemoryNodeSession::Destroy(options_, name_, &connection->rpc());
   }
 
  private:
+  Status IsThere(RpcClient* rpc, bool* there) const {
+    std::vector<std::string> names;
+    DLSM_RETURN_IF_ERROR(List(rpc, &names));
+    *there = std::find(names.begin(), names.end(), name_) != names.end();
+    return Status::OK();
+  }
+
   Status List(RpcClient* rpc, std::vector<std::string>* names) const {
     std::string bytes;
     DLSM_RETURN_IF_ERROR(rpc->Call(Method::kListDatabases, Slice(), &bytes, OneCall()));

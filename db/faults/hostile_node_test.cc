@@ -75,9 +75,9 @@ Value PickOf(const std::array<Value, count>& values, Random* random) {
 
 Options DrawOptions(Random* random) {
   Options options = TinyOptions();
-  options.operation_timeout_ms = 1000;
-  options.open_timeout_ms = 300;
-  options.write_stall_timeout_ms = 300;
+  options.operation_timeout_ms = 500;
+  options.open_timeout_ms = 100;
+  options.write_stall_timeout_ms = 100;
   options.table_format =
       random->OneIn(3) ? TableFormat::kBlockBased : TableFormat::kByteAddressable;
   if (options.table_format == TableFormat::kBlockBased && random->OneIn(2)) {
@@ -297,11 +297,11 @@ class HostileNodeTest : public testing::TestWithParam<const char*> {};
 TEST_P(HostileNodeTest, AnythingItSaysIsSurvived) {
   const char* const only = std::getenv("DLSM_HOSTILE_SEED");
   const char* const count = std::getenv("DLSM_HOSTILE_SEEDS");
-  const uint64_t seeds = count != nullptr ? std::strtoull(count, nullptr, 10) : 50;
+  const uint64_t seeds = count != nullptr ? std::strtoull(count, nullptr, 10) : 60;
   const uint64_t first = only != nullptr ? std::strtoull(only, nullptr, 10) : 1;
   TestNode::Config config;
   config.bytes = uint64_t{64} << 20;
-  config.lease = std::chrono::milliseconds(1000);
+  config.lease = std::chrono::milliseconds(200);
   config.grace = std::chrono::milliseconds(50);
   TestNodes nodes(std::vector<TestNode::Config>(2, config), GetParam());
   for (uint64_t seed = first; seed < first + (only != nullptr ? 1 : seeds); ++seed) {

@@ -221,7 +221,7 @@ struct Options {
   // -------- For tests and measurements: a network that this machine does not have.
   uint64_t simulated_rtt_ns = 0;
   double simulated_gbit_per_second = 0;
-  // Decides which transfers fail, and which heartbeats of followers; see
+  // Decides which transfers and calls fail, and which heartbeats of followers; see
   // util/fabric/fault_injector.h. Null: none.
   std::shared_ptr<FaultInjector> fault_injector;
   // Makes the connections to the memory nodes, in place of the network: a simulation's; see
