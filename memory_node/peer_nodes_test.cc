@@ -23,6 +23,8 @@ NodeServerOptions OptionsOf(uint32_t node, FabricKind fabric) {
   options.node.node = NodeId{node};
   options.fabric = fabric;
   options.secret = "the cluster's";
+  // Over tcp, memory nodes that are secured reach each other, too.
+  options.tls.enabled = fabric == FabricKind::kTcp;
   return options;
 }
 
@@ -34,6 +36,9 @@ struct Node {
     NodeConnectionOptions options;
     options.fabric.kind = fabric;
     options.credentials.secret = "the cluster's";
+    TlsConfig tls;
+    tls.enabled = fabric == FabricKind::kTcp;
+    EXPECT_OK(UseTls(tls, &options.credentials));
     std::unique_ptr<NodeConnection> connection;
     EXPECT_OK(ConnectNode(server.address(), options, TestDeadline(), &connection));
     tables = std::make_unique<TableClient>(std::move(connection));

@@ -189,6 +189,37 @@ TEST_F(ServerMainTest, SecretFileProblems) {
   unlink(path.c_str());
 }
 
+// Fails if a flag of the security of connections is not obeyed, or lets a mistake pass.
+TEST_F(ServerMainTest, TlsAndAccessFiles) {
+  ExpectFailure({"0", "0.01", "1", "--tls"}, 1, "--secret_file");
+  ExpectFailure({"0", "0.01", "1", "--tls_certificate_file=/no/such", "--tls_key_file=/no/such"}, 1,
+                "/no/such");
+  const std::string path = testing::TempDir() + fmt::format("/dlsm-access-{}", getpid());
+  std::ofstream(path) << "alice short own=*\n";
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  ExpectFailure({"0", "0.01", "1", "--access_file=" + path}, 1, "5 characters");
+  std::ofstream(path) << "alice the-secret-of-alice own=*\n";
+  ExpectFailure({"0", "0.01", "1", "--access_file=" + path}, 1, "--secret_file");
+  const std::string secret = path + "-secret";
+  std::ofstream(secret) << "a secret\n";
+  ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+  ServerProcess process(
+      {"0", "0.01", "1", "--tls", "--access_file=" + path, "--secret_file=" + secret});
+  const NodeAddress address{"127.0.0.1", PortOf(process.LineWith("ready"))};
+  NodeConnectionOptions options;
+  options.fabric.kind = FabricKind::kTcp;
+  options.credentials = Credentials("the-secret-of-alice");
+  options.credentials.access_name = "alice";
+  std::unique_ptr<NodeConnection> connection;
+  EXPECT_TRUE(ConnectNode(address, options, TestDeadline(), &connection).IsInvalidArgument());
+  TlsConfig tls;
+  tls.enabled = true;
+  ASSERT_OK(UseTls(tls, &options.credentials));
+  EXPECT_OK(ConnectNode(address, options, TestDeadline(), &connection));
+  unlink(path.c_str());
+  unlink(secret.c_str());
+}
+
 // Fails if the metrics are not there, or do not move.
 TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   // A port that was free a moment ago.
