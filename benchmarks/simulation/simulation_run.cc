@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint64_t kKeys = 256;
 constexpr uint64_t kValueBytesMax = 16 << 10;
+constexpr uint64_t kOperationsAfterRestart = 8;
 constexpr auto kLease = std::chrono::seconds(10);
 
 SimulatedScheduler::Config SchedulerOf(uint64_t seed) {
@@ -273,6 +274,7 @@ Status Simulation::Round(Ordeal ordeal) {
 }
 
 void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations, Status* status) {
+  uint64_t after_strike = 0;
   for (uint64_t done = 0; done < operations && !failed_; ++done) {
     // A memory node that is gone, or an owner that is no longer one, fails in ways of its own.
     Status step = workers_[worker]->Step(db, /*faults=*/ordeal != Ordeal::kNothing);
@@ -288,6 +290,8 @@ void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations,
       return;
     }
     if (ordeal == Ordeal::kDeath && struck_) return;
+    // Each may wait for as long as writes may stall.
+    if (ordeal == Ordeal::kRestart && struck_ && ++after_strike > kOperationsAfterRestart) return;
     if (until_strike_ > 0 && --until_strike_ == 0) Strike(ordeal);
   }
 }
