@@ -73,6 +73,18 @@ if(DLSM_TESTS)
                         GTest::gtest_main)
   gtest_discover_tests(simulation_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 600)
+  # Under ThreadSanitizer there is nothing to find: the hand-over of turns orders all threads.
+  if(NOT DLSM_SANITIZE STREQUAL "thread")
+    set(simulated_seconds 60)
+    if(DLSM_SANITIZE)
+      set(simulated_seconds 20)
+    endif()
+    add_test(NAME db_simulate.seeds
+             COMMAND db_simulate --seed=1 --seeds=3000 --seconds=${simulated_seconds})
+    add_test(NAME db_simulate.repeats COMMAND db_simulate --seed=1 --seeds=40 --seconds=10 --twice)
+    set_tests_properties(db_simulate.seeds db_simulate.repeats
+                         PROPERTIES LABELS stress TIMEOUT 400)
+  endif()
 
   # script/stress for longer.
   add_test(NAME db_stress.random COMMAND db_stress --seed=1 --seconds=90)

@@ -247,6 +247,7 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
 Status Background::Flush(bool wait) {
   const uint64_t target = tree_->Memtables().newest_number;
   bool target_is_empty = false;
+  bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.
   if (wait) {
     port::MutexLock lock(mutex_);
     ForgiveLocked(&failures_[kFlush]);
@@ -256,12 +257,15 @@ Status Background::Flush(bool wait) {
       port::MutexLock lock(gate_mutex_);
       const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
       const Tree::SwitchResult result = tree_->Switch(/*bytes=*/0, ruling.immutables_max);
-      if (result == Tree::SwitchResult::kSwitched) tree_->LookAgainAt(ruling.look_at_next);
+      if (result == Tree::SwitchResult::kSwitched) {
+        tree_->LookAgainAt(ruling.look_at_next);
+        news = true;
+      }
       // Somebody else may have switched since: then it was the next memtable that is empty.
       target_is_empty |=
           result == Tree::SwitchResult::kNotNeeded && tree_->Memtables().newest_number == target;
     }
-    Wake();
+    if (std::exchange(news, false)) Wake();
     if (!wait) return fence_->status();
     port::MutexLock lock(mutex_);
     const uint64_t oldest = tree_->Memtables().oldest_number;

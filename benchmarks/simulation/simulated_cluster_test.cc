@@ -61,8 +61,8 @@ class Cluster {
     options.operation_timeout_ms = 2000;
     return options;
   }
-  SimulatedMemoryNode& node() { return *node_; }
   SimulatedNetwork& network() { return network_; }
+  const SimulatedScheduler& scheduler() const { return scheduler_; }
   std::shared_ptr<NodeConnector> ConnectorOf(const std::shared_ptr<SimulatedHost>& host) {
     return std::make_shared<SimulatedConnector>(&network_, &nodes_, host);
   }
@@ -77,6 +77,7 @@ class Cluster {
   static SimulatedNetwork::Config NetworkOf(uint64_t seed) {
     SimulatedNetwork::Config config;
     config.seed = seed;
+    config.lost_one_in = 1;  // While the network is not whole: nothing arrives.
     return config;
   }
 
@@ -124,6 +125,28 @@ TEST(SimulatedClusterTest, WhatWasFlushedOutlivesItsProcess) {
     });
     if (HasFatalFailure()) return;
   }
+}
+
+// Fails if threads that wait for flushes keep each other awake, which burns processors for as long
+// as the memory node does not answer.
+TEST(SimulatedClusterTest, WhoWaitsForAFlushSleeps) {
+  Cluster cluster(1);
+  cluster.Run([&] {
+    const auto host = cluster.NewHost();
+    std::unique_ptr<DB> db;
+    ASSERT_OK(DB::Open(cluster.OptionsOn(host), "db", &db));
+    ASSERT_OK(db->Put(WriteOptions(), "key", "value"));
+    cluster.network().SetWhole(false);
+    const uint64_t before = cluster.scheduler().counts().steps;
+    std::vector<port::Thread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] { EXPECT_FALSE(db->Flush(FlushOptions()).ok()); });
+    }
+    for (port::Thread& thread : threads) thread.join();
+    EXPECT_LT(cluster.scheduler().counts().steps - before, 6'000u);
+    cluster.network().SetWhole(true);
+    db->Close().PermitUncheckedError();
+  });
 }
 
 // Fails if the simulated network does not do what the faults are there for: a reader that races a

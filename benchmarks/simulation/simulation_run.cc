@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "port/clock.h"
@@ -14,13 +15,8 @@ namespace {
 
 constexpr uint64_t kKeys = 256;
 constexpr uint64_t kValueBytesMax = 16 << 10;
+constexpr uint64_t kOperationsAfterRestart = 8;
 constexpr auto kLease = std::chrono::seconds(10);
-constexpr const char* kDatabase = "simulated";
-
-Status With(const std::string& what, const Status& status) {
-  return status.ok() ? status
-                     : Status::FromCode(status.code(), what + ": " + status.message().ToString());
-}
 
 SimulatedScheduler::Config SchedulerOf(uint64_t seed) {
   Random random(seed ^ 0x7363686564756c65);
@@ -59,6 +55,11 @@ void MakeSmall(stress::DrawnOptions* drawn, Random* random) {
 }
 
 }  // namespace
+
+Status Simulation::With(const std::string& what, const Status& status) {
+  return status.ok() ? status
+                     : Status::FromCode(status.code(), what + ": " + status.message().ToString());
+}
 
 const char* OrdealName(Ordeal ordeal) {
   constexpr std::array<const char*, kOrdealCount> kNames = {"nothing", "faults", "death",
@@ -212,8 +213,7 @@ Status Simulation::Close(Client* client) {
   return With("closing the database", closed);
 }
 
-template <typename Attempt>
-Status Simulation::Insist(const char* what, const Attempt& attempt) {
+Status Simulation::Insist(const char* what, const std::function<Status()>& attempt) {
   Status status;
   for (int i = 0; i < 20; ++i) {
     status = attempt();
@@ -274,6 +274,7 @@ Status Simulation::Round(Ordeal ordeal) {
 }
 
 void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations, Status* status) {
+  uint64_t after_strike = 0;
   for (uint64_t done = 0; done < operations && !failed_; ++done) {
     // A memory node that is gone, or an owner that is no longer one, fails in ways of its own.
     Status step = workers_[worker]->Step(db, /*faults=*/ordeal != Ordeal::kNothing);
@@ -289,6 +290,8 @@ void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations,
       return;
     }
     if (ordeal == Ordeal::kDeath && struck_) return;
+    // Each may wait for as long as writes may stall.
+    if (ordeal == Ordeal::kRestart && struck_ && ++after_strike > kOperationsAfterRestart) return;
     if (until_strike_ > 0 && --until_strike_ == 0) Strike(ordeal);
   }
 }
@@ -321,102 +324,7 @@ Status Simulation::Follow(Ordeal ordeal) {
   return explained(closed) ? Status::OK() : closed;
 }
 
-// -------- Ordeals
-
-void Simulation::Strike(Ordeal ordeal) {
-  struck_ = true;
-  until_strike_ = 0;
-  if (ordeal == Ordeal::kDeath) {
-    client_.host->alive = false;
-    for (const auto& node : nodes_) node->LoseHost(client_.host.get());
-    network_.Count(NetworkFault::kHostKilled);
-  } else if (ordeal == Ordeal::kRestart) {
-    SimulatedMemoryNode& node = *nodes_[random_.Uniform(nodes_.size())];
-    node.Kill();
-    network_.Count(NetworkFault::kNodeKilled);
-    node.Start().PermitUncheckedError();
-  }
-}
-
-Status Simulation::Recover(Ordeal ordeal) {
-  switch (ordeal) {
-    case Ordeal::kNothing:
-      return random_.OneIn(2) ? Verify() : Status::OK();
-    case Ordeal::kFaults:
-      return Settle();
-    case Ordeal::kDeath: {
-      DLSM_RETURN_IF_ERROR(Succeed(/*take_over=*/random_.OneIn(2)));
-      break;
-    }
-    case Ordeal::kTakeOver:
-      if (former_.db == nullptr) DLSM_RETURN_IF_ERROR(Succeed(/*take_over=*/true));
-      break;
-    case Ordeal::kRestart:
-      return StartAnew();
-  }
-  for (const auto& worker : workers_) worker->ReleaseSnapshots(former_.db.get());
-  // The former owner ends whenever it likes.
-  const auto ends_in = std::chrono::milliseconds(random_.Uniform(2000));
-  port::Thread end([this, ends_in] {
-    port::SleepFor(ends_in);
-    former_.db->Close().PermitUncheckedError();
-    former_.db.reset();
-  });
-  state_.ForgetUndurable();
-  const Status status = AfterLoss();
-  end.join();
-  return status;
-}
-
-// Another process becomes the owner.
-Status Simulation::Succeed(bool take_over) {
-  former_ = std::move(client_);
-  const Status status = Insist("opening after the former owner", [&] {
-    const Status opened = Open(take_over);
-    // What fails once may fail again for as long as the network does.
-    if (!opened.ok()) network_.SetWhole(true);
-    return opened;
-  });
-  if (!status.ok()) client_ = Client();
-  return status;
-}
-
-// What was on the memory node is gone, and with it the database.
-Status Simulation::StartAnew() {
-  for (const auto& worker : workers_) worker->ReleaseSnapshots(client_.db.get());
-  client_.db->Close().PermitUncheckedError();
-  client_.db.reset();
-  std::fill(state_memory_.begin(), state_memory_.end(), 0);
-  torn_by_death_ = false;
-  restarted_ = true;
-  client_ = NewClient("compute node");
-  DLSM_RETURN_IF_ERROR(Insist("destroying what is left after a restart",
-                              [&] { return DestroyDB(kDatabase, Complete(client_)); }));
-  DLSM_RETURN_IF_ERROR(
-      Insist("opening after a restart", [&] { return Open(/*take_over=*/false); }));
-  return Verify();
-}
-
-// What was on its way when the faults ended may still fail.
-Status Simulation::Settle() {
-  port::SleepFor(std::chrono::seconds(3));
-  DLSM_RETURN_IF_ERROR(
-      Insist("background work after faults", [&] { return client_.db->WaitForBackgroundWork(); }));
-  return Verify();
-}
-
-// A batch over several shards may have survived in part; nothing else may be torn.
-Status Simulation::AfterLoss() {
-  stress::Worker& worker = *workers_[0];
-  worker.TolerateTornGroups(!drawn_.options.shard_boundaries.empty());
-  DLSM_RETURN_IF_ERROR(With("after the loss of the owner", worker.VerifyAll(client_.db.get())));
-  worker.TolerateTornGroups(false);
-  for (const uint64_t group : worker.torn_groups()) {
-    torn_by_death_ = true;
-    DLSM_RETURN_IF_ERROR(worker.RewriteGroup(client_.db.get(), group));
-  }
-  return Status::OK();
-}
+// -------- The end
 
 Status Simulation::Verify() {
   DLSM_RETURN_IF_ERROR(With("waiting for background work", client_.db->WaitForBackgroundWork()));

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -92,8 +93,9 @@ class Simulation {
   Status Open(bool take_over);
   Status Close(Client* client);
   // Until it succeeds, for what the last round has left behind may be in its way.
-  template <typename Attempt>
-  Status Insist(const char* what, const Attempt& attempt);
+  Status Insist(const char* what, const std::function<Status()>& attempt);
+  // Says in what.
+  static Status With(const std::string& what, const Status& status);
 
   Ordeal DrawOrdeal();
   Status Round(Ordeal ordeal);
@@ -108,6 +110,8 @@ class Simulation {
   Status AfterLoss();
   Status Verify();
   Status Finish();
+
+  static constexpr const char* kDatabase = "simulated";
 
   const SimulationConfig config_;
   Random random_;
