@@ -98,6 +98,7 @@ DEFINE_bool(
 DEFINE_string(json, "", "File that gets an array with one object for each benchmark");
 
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes of a memtable");
+DEFINE_uint64(memory_budget, 0, "dlsm: see Options::memory_budget; 0: as much as it takes");
 DEFINE_int32(max_write_buffer_number, 4, "Memtables, the active one included");
 DEFINE_uint64(target_file_size_base, 64 << 20, "Bytes of a table made by a merge");
 DEFINE_int32(max_background_flushes, 2, "Flushes at a time");
@@ -372,6 +373,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->db = FLAGS_db;
   options->write_buffer_size = FLAGS_write_buffer_size;
   options->max_write_buffer_number = FLAGS_max_write_buffer_number;
+  options->memory_budget = FLAGS_memory_budget;
   options->target_file_size_base = FLAGS_target_file_size_base;
   options->max_background_flushes = FLAGS_max_background_flushes;
   options->max_background_compactions = FLAGS_max_background_compactions;

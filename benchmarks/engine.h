@@ -22,6 +22,7 @@ struct EngineOptions {
 
   size_t write_buffer_size = size_t{64} << 20;
   int max_write_buffer_number = 4;
+  uint64_t memory_budget = 0;
   size_t target_file_size_base = size_t{64} << 20;
   int max_background_flushes = 2;
   int max_background_compactions = 2;

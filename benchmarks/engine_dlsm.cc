@@ -272,6 +272,7 @@ class DlsmEngine : public Engine {
   void SetSizes(const EngineOptions& options) {
     options_.write_buffer_size = options.write_buffer_size;
     options_.max_write_buffer_number = options.max_write_buffer_number;
+    options_.memory_budget = options.memory_budget;
     options_.max_file_size = options.target_file_size_base;
     options_.max_background_flushes = options.max_background_flushes;
     options_.max_background_compactions = options.max_background_compactions;

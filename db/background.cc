@@ -5,6 +5,7 @@
 
 #include "db/components.h"
 #include "db/flush_job.h"
+#include "db/shed_metadata.h"
 #include "db/table_runs.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -564,6 +565,7 @@ void Background::KeepHouse(size_t node) {
   if (node == 0) {
     tree_->views().Reclaim();
     LookForWornGuards();
+    ShedMetadata(*store_, tree_, &metadata_hand_);
   }
   if (fence_->raised()) return;
   PlacedMemory& memory = *store_->memory();

@@ -177,6 +177,7 @@ class Background {
   Statistics* const statistics_;
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
+  uint64_t metadata_hand_ = 0;  // See ShedMetadata(); of who keeps the house at node 0.
   std::atomic<bool> stopping_{false};
   // Whether there may be such work: something has changed since a thread looked for it in vain. Set
   // after the change and before the signal.

@@ -486,6 +486,9 @@ void dlsm_options_set_open_timeout_ms(dlsm_options_t* options, uint64_t millisec
 void dlsm_options_set_operation_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
   options->options.operation_timeout_ms = milliseconds;
 }
+void dlsm_options_set_memory_budget(dlsm_options_t* options, uint64_t bytes) {
+  options->options.memory_budget = bytes;
+}
 void dlsm_options_set_max_write_buffer_number(dlsm_options_t* options, int value) {
   options->options.max_write_buffer_number = value;
 }

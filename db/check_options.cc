@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "db/compute_range.h"
+#include "db/memory_budget.h"
 #include "db/shard_map.h"
 #include "table/merge_scheduler.h"
 #include "util/status_macros.h"
@@ -103,6 +104,7 @@ Status CheckOptions(const Options& options) {
                   "use a size above 0 and a multiplier of at least 1");
   }
   DLSM_RETURN_IF_ERROR(CheckPlacement(options));
+  DLSM_RETURN_IF_ERROR(MemoryBudget::Check(options));
   return CheckShardOptions(options);
 }
 

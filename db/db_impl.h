@@ -20,6 +20,7 @@
 #include "db/compute_range.h"
 #include "db/fence.h"
 #include "db/memory_node_link.h"
+#include "db/memory_budget.h"
 #include "db/memtable_budget.h"
 #include "db/memtable_epochs.h"
 #include "db/publisher.h"
@@ -110,6 +111,7 @@ class DbImpl final : public DB {
   std::unique_ptr<const FilterPolicy> own_filter_policy_;
   const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
   std::unique_ptr<Cache> own_block_cache_;
+  std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
   std::atomic<bool> closed_{false};
 
   // In the order in which they depend on each other.

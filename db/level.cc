@@ -107,6 +107,19 @@ Level Level::With(const InternalKeyComparator& comparator, const std::vector<uin
   return level;
 }
 
+void Level::ReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables) {
+  const auto replace = [&tables](Guard* guard) {
+    for (TableRef& table : guard->tables) {
+      const auto found = tables.find(table->number());
+      if (found == tables.end()) continue;
+      table = found->second;
+      guard->index = nullptr;
+    }
+  };
+  replace(&sentinel_);
+  for (Guard& guard : guards_) replace(&guard);
+}
+
 bool Level::HasGuard(const InternalKeyComparator& comparator, const Slice& key) const {
   const size_t index = GuardIndexFor(comparator, key);
   return index > 0 && comparator.CompareUserKeys(guards_[index - 1].key, key) == 0;

@@ -15,6 +15,7 @@
 #include <cassert>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -51,6 +52,10 @@ class Level {
   // where the newest removed one of that guard was.
   Level With(const InternalKeyComparator& comparator, const std::vector<uint64_t>& removed,
              const std::vector<TableRef>& added, bool in_place = false) const;
+
+  // Puts each of these tables in the place of the one that has its number. Only before the level
+  // is part of a version.
+  void ReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables);
 
   // Whether a guard starts at `key`.
   bool HasGuard(const InternalKeyComparator& comparator, const Slice& key) const;

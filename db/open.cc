@@ -52,6 +52,8 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
       filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
       own_block_cache_(OwnBlockCacheFor(options)),
+      memory_budget_(MemoryBudget::For(
+          options, own_block_cache_ != nullptr ? own_block_cache_.get() : options.block_cache)),
       scheduler_(ScheduleOf(options)),
       budget_(options.write_buffer_size, static_cast<size_t>(options.max_write_buffer_number)),
       reads_(&options_, &comparator_, &map_, statistics_) {}
@@ -70,9 +72,9 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
 }
 
 ShardContext DbImpl::Context() {
-  ShardContext context{&options_,         comparator_, filter_policy_, options_.block_cache,
-                       statistics_.get(), &snapshots_, &scheduler_,    &budget_,
-                       &signal_,          &fence_,     &unnamed_from_};
+  ShardContext context{&options_,      comparator_,       filter_policy_, options_.block_cache,
+                       memory_budget_, statistics_.get(), &snapshots_,    &scheduler_,
+                       &budget_,       &signal_,          &fence_,        &unnamed_from_};
   if (own_block_cache_ != nullptr) context.block_cache = own_block_cache_.get();
   return context;
 }

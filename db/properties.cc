@@ -213,8 +213,13 @@ std::string Properties::Stalls() const {
 std::string Properties::Memory() const {
   size_t memtables = 0;
   for (const auto& shard : db_.shards_) memtables += shard->tree().Memtables().bytes;
-  return fmt::format("memtables {}\nindexes-and-filters {}\n", memtables,
-                     Sum(&Version::metadata_bytes));
+  std::string text = fmt::format("memtables {}\nindexes-and-filters {}\n", memtables,
+                                 Sum(&Version::metadata_bytes));
+  if (const MemoryBudget* const budget = db_.memory_budget_.get(); budget != nullptr) {
+    text += fmt::format("buffers {}\nindexes-and-filters-max {}\nbudget {}\n",
+                        budget->buffer_bytes(), budget->metadata_max(), budget->bytes());
+  }
+  return text;
 }
 
 // An embedded memory node's are this process's own.

@@ -20,12 +20,14 @@ Shard::Shard(const ShardContext& context, size_t number, std::vector<ShardNode> 
       closed_(nodes_.size()),
       manifests_(nodes_[0].session.get()),
       memory_(std::make_shared<PlacedMemory>(PlacementConfig(), Accounts(), context.statistics)),
-      tables_(TableStoreConfigOf(*context.options, context.filter_policy, context.block_cache),
-              &queue_pairs_, memory_, context.statistics),
+      tables_(StoreConfig(), &queue_pairs_, memory_, context.statistics),
       gate_(std::chrono::milliseconds(context.options->write_stall_timeout_ms),
             context.statistics) {
   context.fence->Join(&gate_);
   manifests_.SetUnreachable([this](NodeId node) { memory_->NoteSilence(memory_->NumberOf(node)); });
+  if (context.memory_budget != nullptr) {
+    queue_pairs_.CountBuffers(context.memory_budget->buffer_counter());
+  }
   for (const ShardNode& node : nodes_) {
     queue_pairs_.Add(node.link->peer().node, &node.link->queue_pairs());
   }
@@ -46,6 +48,13 @@ size_t Shard::NodeAt(const MemoryNodeLink& link) const {
   size_t i = 0;
   while (i < nodes_.size() && nodes_[i].link != &link) ++i;
   return i;
+}
+
+TableStore::Config Shard::StoreConfig() const {
+  TableStore::Config config =
+      TableStoreConfigOf(*context_.options, context_.filter_policy, context_.block_cache);
+  config.budget = context_.memory_budget;
+  return config;
 }
 
 PlacedMemory::Config Shard::PlacementConfig() const {

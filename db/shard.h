@@ -23,6 +23,7 @@
 #include "db/background.h"
 #include "db/fence.h"
 #include "db/manifest.h"
+#include "db/memory_budget.h"
 #include "db/memory_node_link.h"
 #include "db/memory_node_session.h"
 #include "db/memtable_budget.h"
@@ -44,8 +45,9 @@ namespace dlsm {
 struct ShardContext {
   const Options* options;
   InternalKeyComparator comparator;
-  const FilterPolicy* filter_policy;  // Null: none.
-  Cache* block_cache;                 // Null: none.
+  const FilterPolicy* filter_policy;            // Null: none.
+  Cache* block_cache;                           // Null: none.
+  std::shared_ptr<MemoryBudget> memory_budget;  // Null: none.
   Statistics* statistics;
   SnapshotList* snapshots;
   MergeScheduler* scheduler;
@@ -103,6 +105,7 @@ class Shard {
   Status Named(const Status& status) const;
 
  private:
+  TableStore::Config StoreConfig() const;
   PlacedMemory::Config PlacementConfig() const;
   std::vector<PlacedMemory::Node> Accounts();
   RemoteMemory::Config AccountConfig(const ShardNode& node, size_t number);

@@ -15,23 +15,43 @@ namespace dlsm {
 // look is a search in an index and a record fetched, kilobytes of prefetch included.
 inline constexpr uint64_t kLooksPerSeek = 256;
 
-// Immutable but for the mark that it has left the current version. Counted: its remote memory is
-// freed where its last reference dies, and only if it is so marked (a table of the manifest
-// outlives the process).
+// The remote memory of a table. Freed where its last reference dies, and only if it is so marked (a
+// table of the manifest outlives the process).
+class TableImage {
+ public:
+  TableImage(const RemoteSpan& span, std::shared_ptr<PlacedMemory> memory)
+      : span_(span), memory_(std::move(memory)) {
+    memory_->NoteTable(span_);
+  }
+  ~TableImage() {
+    memory_->NoteTableGone(span_);
+    if (obsolete_.load(std::memory_order_acquire)) memory_->Free(span_);
+  }
+  TableImage(const TableImage&) = delete;
+  TableImage& operator=(const TableImage&) = delete;
+
+  void MarkObsolete() { obsolete_.store(true, std::memory_order_release); }
+
+ private:
+  const RemoteSpan span_;
+  const std::shared_ptr<PlacedMemory> memory_;
+  std::atomic<bool> obsolete_{false};
+};
+
+// Immutable but for the mark that it has left the current version. Counted.
 class Table {
  public:
   // `memory` is null where nobody keeps account of it. An iterator may keep a table beyond the end
   // of its database: so the table shares it.
   Table(std::unique_ptr<TableReader> reader, std::shared_ptr<PlacedMemory> memory)
-      : reader_(std::move(reader)), memory_(std::move(memory)) {
-    if (memory_ != nullptr) memory_->NoteTable(AllocatedSpan(meta().image));
+      : reader_(std::move(reader)),
+        image_(memory == nullptr
+                   ? nullptr
+                   : std::make_shared<TableImage>(AllocatedSpan(meta().image), std::move(memory))) {
   }
-  ~Table() {
-    if (memory_ == nullptr) return;
-    const RemoteSpan span = AllocatedSpan(meta().image);
-    memory_->NoteTableGone(span);
-    if (obsolete_.load(std::memory_order_acquire)) memory_->Free(span);
-  }
+  // The same table as `other`, read in another way.
+  Table(std::unique_ptr<TableReader> reader, const Table& other)
+      : reader_(std::move(reader)), image_(other.image_), looks_(other.looks()) {}
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
@@ -47,12 +67,13 @@ class Table {
   uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
   // The table has left the current version, or never entered one.
-  void MarkObsolete() const { obsolete_.store(true, std::memory_order_release); }
+  void MarkObsolete() const {
+    if (image_ != nullptr) image_->MarkObsolete();
+  }
 
  private:
   const std::unique_ptr<TableReader> reader_;
-  const std::shared_ptr<PlacedMemory> memory_;
-  mutable std::atomic<bool> obsolete_{false};
+  const std::shared_ptr<TableImage> image_;
   mutable std::atomic<uint64_t> looks_{0};
 };
 

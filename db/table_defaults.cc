@@ -16,11 +16,10 @@ const FilterPolicy* FilterPolicyOf(const Options& options,
 }
 
 std::unique_ptr<Cache> OwnBlockCacheFor(const Options& options) {
-  constexpr size_t kBytes = size_t{8} << 20;
   if (options.block_cache != nullptr || options.table_format != TableFormat::kBlockBased) {
     return nullptr;
   }
-  return std::unique_ptr<Cache>(NewLRUCache(kBytes));
+  return std::unique_ptr<Cache>(NewLRUCache(kOwnBlockCacheBytes));
 }
 
 TableStore::Config TableStoreConfigOf(const Options& options, const FilterPolicy* filter_policy,

@@ -9,7 +9,39 @@
 
 namespace dlsm {
 
+Status TableStore::OpenReader(const TableMeta& meta, Purpose purpose,
+                              std::unique_ptr<TableReader>* reader) const {
+  std::string resident;
+  DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
+  const auto owner = std::make_shared<const std::string>(std::move(resident));
+  return TableReader::Open(config_.table, meta, Slice(*owner), owner, config_.block_cache, reader);
+}
+
+std::unique_ptr<TableReader> TableStore::Evictable(const TableMeta& meta,
+                                                   std::unique_ptr<TableReader> loaded) const {
+  return std::make_unique<EvictableTableReader>(meta, std::move(loaded), this, config_.budget,
+                                                statistics_);
+}
+
+TableRef TableStore::Unloaded(const Table& table) const {
+  return std::make_shared<const Table>(Evictable(table.meta(), /*loaded=*/nullptr), table);
+}
+
+Status TableStore::OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
+                            std::vector<TableRef>* tables) const {
+  std::vector<TableRef> opened;
+  for (const TableMeta& meta : metas) {
+    DLSM_RETURN_IF_ERROR(Open(meta, purpose, &opened.emplace_back()));
+  }
+  *tables = std::move(opened);
+  return Status::OK();
+}
+
 Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table) const {
+  if (config_.budget != nullptr && !config_.budget->HasRoomFor(meta.resident_span().bytes)) {
+    *table = std::make_shared<const Table>(Evictable(meta, /*loaded=*/nullptr), memory_);
+    return Status::OK();
+  }
   std::string resident;
   DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
   return OpenWith(meta, std::move(resident), table);
@@ -17,6 +49,7 @@ Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table)
 
 Status TableStore::OpenAll(const std::vector<TableMeta>& metas, Purpose purpose,
                            std::vector<TableRef>* tables) const {
+  if (config_.budget != nullptr) return OpenEach(metas, purpose, tables);
   // Of index and filter, fetched at a time.
   constexpr uint64_t kBatchBytes = uint64_t{4} << 20;
   std::vector<TableRef> opened;
@@ -79,6 +112,7 @@ Status TableStore::OpenWith(const TableMeta& meta, std::string resident, TableRe
   std::unique_ptr<TableReader> reader;
   DLSM_RETURN_IF_ERROR(
       TableReader::Open(config_.table, meta, Slice(*owner), owner, config_.block_cache, &reader));
+  if (config_.budget != nullptr) reader = Evictable(meta, std::move(reader));
   *table = std::make_shared<const Table>(std::move(reader), memory_);
   return Status::OK();
 }

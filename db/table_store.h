@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "db/evictable_table_reader.h"
+#include "db/memory_budget.h"
 #include "db/placed_memory.h"
 #include "db/table.h"
 #include "table/merge_tables.h"
@@ -22,13 +24,16 @@ class Cache;
 class Statistics;
 
 // Thread-safe.
-class TableStore {
+class TableStore final : public TableReaderSource {
  public:
   struct Config {
     TableOptions table;
     InternalKeyComparator comparator{BytewiseComparator()};
     Cache* block_cache = nullptr;
     std::chrono::nanoseconds timeout{};
+    // Null: index and filter of each table stay. Else tables beyond it are opened without, and all
+    // can be replaced by Unloaded() ones.
+    std::shared_ptr<MemoryBudget> budget;
   };
   // All outlive the store and its tables.
   TableStore(const Config& config, NodeQueuePairs* queue_pairs,
@@ -38,7 +43,10 @@ class TableStore {
         memory_(std::move(memory)),
         statistics_(statistics) {}
 
-  // Fetches index and filter of a table that exists.
+  Status OpenReader(const TableMeta& meta, Purpose purpose,
+                    std::unique_ptr<TableReader>* reader) const override;
+
+  // Opens a table that exists: fetches its index and filter, unless the budget has no room.
   Status Open(const TableMeta& meta, Purpose purpose, TableRef* table) const;
 
   // The same for several, with few doorbells; sets *tables, in the same order, if all of them open.
@@ -48,14 +56,26 @@ class TableStore {
   // Opens a table whose index and filter are at hand.
   Status OpenWith(const TableMeta& meta, std::string resident, TableRef* table) const;
 
+  // With a budget only. The reader of one of this store's tables, and the same table without index
+  // and filter, to take its place.
+  static const EvictableTableReader& EvictableReaderOf(const Table& table) {
+    return static_cast<const EvictableTableReader&>(table.reader());
+  }
+  TableRef Unloaded(const Table& table) const;
+  MemoryBudget* budget() const { return config_.budget.get(); }
+
   const TableOptions& table_options() const { return config_.table; }
-  const InternalKeyComparator& comparator() const { return config_.comparator; }
+  const InternalKeyComparator& comparator() const override { return config_.comparator; }
   std::chrono::nanoseconds timeout() const { return config_.timeout; }
   NodeQueuePairs* queue_pairs() const { return queue_pairs_; }
   PlacedMemory* memory() const { return memory_.get(); }
   Statistics* statistics() const { return statistics_; }
 
  private:
+  Status OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
+                  std::vector<TableRef>* tables) const;
+  std::unique_ptr<TableReader> Evictable(const TableMeta& meta,
+                                         std::unique_ptr<TableReader> loaded) const;
   Status OpenBatch(QueuePair* queue_pair, const TableMeta* first, const TableMeta* last,
                    Purpose purpose, std::vector<TableRef>* tables) const;
 

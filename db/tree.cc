@@ -30,11 +30,21 @@ bool Holds(const Status& invariants) {
 }
 #endif
 
-// A table that only moves to another level stays.
-bool IsAdded(const VersionEdit& edit, const TableRef& table) {
-  return std::any_of(edit.levels.begin(), edit.levels.end(), [&table](const auto& level) {
-    return std::find(level.added.begin(), level.added.end(), table) != level.added.end();
-  });
+// A table that only moves to another level stays: with the reader that it has now, which may be
+// another one than when it was picked. *removed: those of `before` that leave; then only the
+// others.
+VersionEdit WithPresentReaders(VersionEdit edit, std::vector<TableRef>* removed) {
+  for (VersionEdit::LevelEdit& level : edit.levels) {
+    for (TableRef& added : level.added) {
+      const auto moved = std::find_if(
+          removed->begin(), removed->end(),
+          [&added](const TableRef& table) { return table->number() == added->number(); });
+      if (moved == removed->end()) continue;
+      added = *moved;
+      removed->erase(moved);
+    }
+  }
+  return edit;
 }
 
 }  // namespace
@@ -210,17 +220,23 @@ Status Tree::InstallMerge(const VersionEdit& edit) {
   std::vector<TableRef> removed;  // Let go after the locks.
   port::MutexLock installing(installing_);
   const std::shared_ptr<const Version> before = Head();
-  std::shared_ptr<const Version> version = before->With(edit);
+  CollectObsolete(*before, edit, &removed);
+  std::shared_ptr<const Version> version = before->With(WithPresentReaders(edit, &removed));
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
-  CollectObsolete(*before, edit, &removed);
-  for (const TableRef& table : removed) {
-    if (!IsAdded(edit, table)) table->MarkObsolete();
-  }
+  for (const TableRef& table : removed) table->MarkObsolete();
   port::MutexLock lock(mutex_);
   version_ = std::move(version);
   PublishLocked();
   return Status::OK();
+}
+
+void Tree::ReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables) {
+  port::MutexLock installing(installing_);
+  std::shared_ptr<const Version> version = Head()->WithReaders(tables);
+  port::MutexLock lock(mutex_);
+  version_ = std::move(version);
+  PublishLocked();
 }
 
 std::shared_ptr<const Version> Tree::Head() const {

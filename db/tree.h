@@ -11,6 +11,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -74,6 +75,11 @@ class Tree {
 
   // Makes the edit visible. On an error nothing has changed.
   Status InstallMerge(const VersionEdit& edit) LOCKS_EXCLUDED(mutex_, installing_);
+
+  // Puts other readers of the same tables in the place of those that the version has, by number.
+  // Nothing of what the tree holds changes, and so nothing is put anywhere.
+  void ReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables)
+      LOCKS_EXCLUDED(mutex_, installing_);
 
   // Puts the manifest once more, with the present sequence number.
   Status PutManifest() LOCKS_EXCLUDED(mutex_, installing_);

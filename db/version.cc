@@ -31,6 +31,13 @@ std::shared_ptr<const Version> Version::With(const VersionEdit& edit) const {
   return std::make_shared<const Version>(comparator_, std::move(levels));
 }
 
+std::shared_ptr<const Version> Version::WithReaders(
+    const std::unordered_map<uint64_t, TableRef>& tables) const {
+  std::vector<Level> levels = levels_;
+  for (Level& level : levels) level.ReplaceReaders(tables);
+  return std::make_shared<const Version>(comparator_, std::move(levels));
+}
+
 void Version::AddGuard(const Slice& key, size_t first, std::vector<Level>* levels) const {
   for (size_t i = first; i < levels->size(); ++i) {
     if ((*levels)[i].DividesTable(comparator_, key)) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -38,6 +39,10 @@ class Version {
   const InternalKeyComparator& comparator() const { return comparator_; }
 
   std::shared_ptr<const Version> With(const VersionEdit& edit) const;
+
+  // With these tables in the place of those that have their numbers.
+  std::shared_ptr<const Version> WithReaders(
+      const std::unordered_map<uint64_t, TableRef>& tables) const;
 
   // Calls visit(const Table&, bool filtered) for the tables that may hold the key, the ones with
   // newer versions of it first, until it returns false. `filtered`: the table's filter has been

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "util/status_macros.h"
+
 namespace dlsm {
 
 Status NodeQueuePairs::Unknown(NodeId node) {
@@ -21,7 +23,16 @@ Status NodeQueuePairs::NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* bu
   ThreadQueuePairs* const queue_pairs = Of(node);
   if (queue_pairs == nullptr) [[unlikely]]
     return Unknown(node);
-  return queue_pairs->NewBuffer(node, bytes, buffer);
+  DLSM_RETURN_IF_ERROR(queue_pairs->NewBuffer(node, bytes, buffer));
+  if (buffer_counter_ == nullptr) return Status::OK();
+  buffer_counter_->fetch_add(buffer->bytes(), std::memory_order_relaxed);
+  // Goes when the last user of the buffer does, and keeps the buffer until then.
+  const std::shared_ptr<char[]> counted(
+      buffer->data(), [held = *buffer, counter = buffer_counter_](const char*) {
+        counter->fetch_sub(held.bytes(), std::memory_order_relaxed);
+      });
+  *buffer = RegisteredBuffer(counted, buffer->bytes(), buffer->span().local_key);
+  return Status::OK();
 }
 
 Status NodeQueuePairs::ScratchForThisThread(NodeId node, size_t bytes, LocalSpan* scratch) {

@@ -1,7 +1,11 @@
 // The queue pairs to each of the memory nodes that hold a tree's tables.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -16,6 +20,11 @@ class NodeQueuePairs final : public QueuePairs {
  public:
   // `queue_pairs`, which go to `node`, outlive this. Each node once.
   void Add(NodeId node, ThreadQueuePairs* queue_pairs) { ways_.push_back({node, queue_pairs}); }
+
+  // The bytes of buffers that NewBuffer() hands out are counted there as long as they live.
+  void CountBuffers(std::shared_ptr<std::atomic<uint64_t>> counter) {
+    buffer_counter_ = std::move(counter);
+  }
 
   // Null if the node was not added: metas come from other machines.
   ThreadQueuePairs* Of(NodeId node) const {
@@ -38,7 +47,8 @@ class NodeQueuePairs final : public QueuePairs {
     ThreadQueuePairs* queue_pairs = nullptr;
   };
 
-  std::vector<Way> ways_;  // A handful.
+  std::vector<Way> ways_;                                  // A handful.
+  std::shared_ptr<std::atomic<uint64_t>> buffer_counter_;  // Null: they are not counted.
 };
 
 }  // namespace dlsm

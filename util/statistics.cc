@@ -55,6 +55,8 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.publications.bytes",
     "dlsm.catch.ups",
     "dlsm.tables.elsewhere",
+    "dlsm.metadata.evictions",
+    "dlsm.metadata.loads",
     "dlsm.retries",
 };
 static_assert(kNames.back() != nullptr, "every ticker has a name");

@@ -1,5 +1,15 @@
 #include "dLSM/status.h"
 
+#ifdef DLSM_CHECK_STATUSES
+#include <cstdio>
+#include <cstdlib>
+#endif
+
+#ifdef DLSM_CHECK_STATUSES
+// Of the sanitizers' runtime.
+extern "C" void __sanitizer_print_stack_trace();  // NOLINT(bugprone-reserved-identifier)
+#endif
+
 namespace dlsm {
 namespace {
 
@@ -32,8 +42,17 @@ bool IsKnown(Status::Code code) { return code <= Status::Code::kIOFenced; }
 
 }  // namespace
 
+#ifdef DLSM_CHECK_STATUSES
+void StatusDuty::ReportUnexamined() noexcept {
+  std::fputs("a Status was dropped that nobody had looked at; see the stack\n", stderr);
+  __sanitizer_print_stack_trace();
+  if (std::getenv("DLSM_REPORT_ONLY") == nullptr) std::abort();
+}
+#endif
+
 Status::Status(Code code, const Slice& what, const Slice& detail)
     : code_(code), message_(std::make_unique<std::string>(what.data(), what.size())) {
+  duty_.Impose(/*ok=*/false);
   if (detail.empty()) return;
   message_->append(": ");
   message_->append(detail.data(), detail.size());

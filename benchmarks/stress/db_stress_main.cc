@@ -9,6 +9,7 @@
 #include <gflags/gflags.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -284,6 +285,8 @@ Status RunAndKill(const std::string& program, const Nodes& nodes, const Setting&
   const pid_t child = fork();
   if (child < 0) return Status::IOError("fork", std::strerror(errno));
   if (child == 0) {
+    // A parent that fails takes its child along, which would go on without memory nodes.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     execv("/proc/self/exe", raw.data());
     _exit(kExitFailed);
   }

@@ -148,6 +148,13 @@ struct Options {
   uint64_t operation_timeout_ms = 10000;
 
   // -------- Memory and tables.
+  // What the handle may use of the compute node's memory: memtables, block cache, buffers of
+  // transfers, and indexes and filters of tables. Where it does not suffice for all of the latter,
+  // those of tables that were not read lately are on their memory node only, and reading such
+  // a table costs a round trip more. Beyond it: what iterators hold, and for a moment what reads
+  // fetch. Followers do without. 0: as much as it takes.
+  uint64_t memory_budget = 0;
+
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable.
   // Memtables, the active one included. Several shards share as many bytes as that makes.
   int max_write_buffer_number = 4;

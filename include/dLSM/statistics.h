@@ -59,7 +59,9 @@ enum class Ticker : uint32_t {
   kPublicationBytes,  // Of their images.
   kCatchUps,          // Of a follower: publications that it has gone on to.
   kTablesElsewhere,   // Not where Options::placement wanted them first: full, or it did not answer.
-  kRetries,           // Flushes and merges that were tried again after a fault.
+  kMetadataEvictions,  // Tables whose index and filter had to go; see Options::memory_budget.
+  kMetadataLoads,      // Tables whose index and filter a read had to fetch.
+  kRetries,            // Flushes and merges that were tried again after a fault.
   kTickerCount,
 };
 

@@ -4,12 +4,51 @@
 // Many threads may call const methods of one Status at once.
 #pragma once
 
+#ifdef DLSM_CHECK_STATUSES
+#include <atomic>
+#endif
 #include <memory>
 #include <string>
 
 #include "dLSM/slice.h"
 
 namespace dlsm {
+
+// In a build with DLSM_CHECK_STATUSES, a Status that somebody has returned and nobody has looked at
+// ends the program where it is destroyed, and an error where it is replaced. In others this is
+// nothing.
+//
+// Thread-safe.
+class StatusDuty {
+ public:
+#ifdef DLSM_CHECK_STATUSES
+  StatusDuty() noexcept = default;
+  StatusDuty(const StatusDuty& other) noexcept : duty_(other.duty_.exchange(Duty::kNone)) {}
+  StatusDuty& operator=(const StatusDuty& other) noexcept {
+    if (this == &other) return *this;
+    // An OK that is replaced is most often the one that a loop begins with.
+    if (duty_ == Duty::kError) ReportUnexamined();
+    duty_ = other.duty_.exchange(Duty::kNone);
+    return *this;
+  }
+  ~StatusDuty() {
+    if (duty_ != Duty::kNone) ReportUnexamined();
+  }
+
+  void Impose(bool ok) noexcept { duty_ = ok ? Duty::kOk : Duty::kError; }
+  void Meet() const noexcept { duty_ = Duty::kNone; }
+
+ private:
+  enum class Duty : unsigned char { kNone, kOk, kError };
+  static void ReportUnexamined() noexcept;
+
+  // A copy takes the duty over: one of the two has to be looked at.
+  mutable std::atomic<Duty> duty_{Duty::kNone};
+#else
+  void Impose(bool) noexcept {}
+  void Meet() const noexcept {}
+#endif
+};
 
 class [[nodiscard]] Status {
  public:
@@ -29,6 +68,7 @@ class [[nodiscard]] Status {
   Status() noexcept = default;
   Status(const Status& other)
       : code_(other.code_),
+        duty_(other.duty_),
         message_(other.message_ ? std::make_unique<std::string>(*other.message_) : nullptr) {}
   Status& operator=(const Status& other) {
     if (this != &other) *this = Status(other);
@@ -37,7 +77,11 @@ class [[nodiscard]] Status {
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
 
-  static Status OK() { return Status(); }
+  static Status OK() {
+    Status status;
+    status.duty_.Impose(/*ok=*/true);
+    return status;
+  }
   static Status NotFound(const Slice& what, const Slice& detail = Slice()) {
     return Status(Code::kNotFound, what, detail);
   }
@@ -70,21 +114,30 @@ class [[nodiscard]] Status {
   // For codes that arrive over a wire. An unknown code becomes kIOError.
   static Status FromCode(Code code, const Slice& message);
 
-  bool ok() const { return code_ == Code::kOk; }
-  bool IsNotFound() const { return code_ == Code::kNotFound; }
-  bool IsCorruption() const { return code_ == Code::kCorruption; }
-  bool IsNotSupportedError() const { return code_ == Code::kNotSupported; }
-  bool IsNotSupported() const { return code_ == Code::kNotSupported; }
-  bool IsInvalidArgument() const { return code_ == Code::kInvalidArgument; }
-  bool IsIOError() const { return code_ == Code::kIOError || IsIOFenced(); }
-  bool IsIOFenced() const { return code_ == Code::kIOFenced; }
-  bool IsBusy() const { return code_ == Code::kBusy; }
-  bool IsTimedOut() const { return code_ == Code::kTimedOut; }
-  bool IsAborted() const { return code_ == Code::kAborted; }
+  // Says that this outcome changes nothing for its receiver, who need not look at it.
+  void PermitUncheckedError() const { duty_.Meet(); }
 
-  Code code() const { return code_; }
+  bool ok() const { return code() == Code::kOk; }
+  bool IsNotFound() const { return code() == Code::kNotFound; }
+  bool IsCorruption() const { return code() == Code::kCorruption; }
+  bool IsNotSupportedError() const { return code() == Code::kNotSupported; }
+  bool IsNotSupported() const { return code() == Code::kNotSupported; }
+  bool IsInvalidArgument() const { return code() == Code::kInvalidArgument; }
+  bool IsIOError() const { return code() == Code::kIOError || IsIOFenced(); }
+  bool IsIOFenced() const { return code() == Code::kIOFenced; }
+  bool IsBusy() const { return code() == Code::kBusy; }
+  bool IsTimedOut() const { return code() == Code::kTimedOut; }
+  bool IsAborted() const { return code() == Code::kAborted; }
+
+  Code code() const {
+    duty_.Meet();
+    return code_;
+  }
   // The message without the code's name; empty for OK.
-  Slice message() const { return message_ ? Slice(*message_) : Slice(); }
+  Slice message() const {
+    duty_.Meet();
+    return message_ ? Slice(*message_) : Slice();
+  }
   // "OK", or the code's name and the message, for people.
   std::string ToString() const;
 
@@ -92,6 +145,7 @@ class [[nodiscard]] Status {
   Status(Code code, const Slice& what, const Slice& detail);
 
   Code code_ = Code::kOk;
+  [[no_unique_address]] StatusDuty duty_;
   std::unique_ptr<std::string> message_;
 };
 

@@ -1,0 +1,180 @@
+// Databases whose manifest somebody has changed at the memory node.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/manifest.h"
+#include "db/test_database_testing.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/node_connection.h"
+
+namespace dlsm {
+namespace {
+
+// A table of which only the meta is looked at.
+class MetaOnly final : public TableReader {
+ public:
+  explicit MetaOnly(const TableMeta& told) : TableReader(told) {}
+  bool Find(const LookupKey&, bool, TableProbe*) const override { return false; }
+  Status Decode(const LookupKey&, const TableProbe&, const Slice&, const TableReadOptions&,
+                LookupResult*) const override {
+    return Status::OK();
+  }
+  std::unique_ptr<TableIterator> NewIterator(const TableReadOptions&, QueuePairs*) const override {
+    return nullptr;
+  }
+  uint64_t ApproximateOffsetOf(const Slice&) const override { return 0; }
+  size_t resident_bytes() const override { return 0; }
+};
+
+// Manifests of a hostile memory node. Fails if one of them crashes the process, makes it allocate
+// without bound, or opens a database whose reads leave the region.
+class HostileManifestTest : public testing::Test {
+ protected:
+  Options NodeOptions(const std::string& fabric = "shm") {
+    return node_.With(TinyOptions(), fabric);
+  }
+  Status TryOpen(const Options& options) {
+    std::unique_ptr<DB> db;
+    return DB::Open(options, "db", &db);
+  }
+  std::unique_ptr<NodeConnection> Connect() {
+    std::unique_ptr<NodeConnection> connection;
+    NodeConnectionOptions options;
+    options.fabric.kind = FabricKind::kTcp;
+    EXPECT_OK(ConnectNode({"127.0.0.1", node_.server().port()}, options,
+                          Deadline::In(std::chrono::seconds(10)), &connection));
+    return connection;
+  }
+  // Replaces the database's manifest; returns the one before.
+  std::string Exchange(const std::string& manifest) {
+    const auto connection = Connect();
+    const Deadline deadline = Deadline::In(std::chrono::seconds(10));
+    OpenDatabaseRequest open;
+    open.name = "db";
+    std::string reply;
+    EXPECT_OK(connection->rpc().Call(Method::kOpenDatabase, open.Encode(), &reply, deadline));
+    OpenDatabaseReply opened;
+    EXPECT_OK(opened.Decode(reply));
+    if (!manifest.empty()) {
+      PutManifestRequest put;
+      put.session = opened.session;
+      put.version = opened.manifest_version + 1;
+      put.manifest = manifest;
+      EXPECT_OK(connection->rpc().Call(Method::kPutManifest, put.Encode(), &reply, deadline));
+    }
+    CloseDatabaseRequest close;
+    close.session = opened.session;
+    EXPECT_OK(connection->rpc().Call(Method::kCloseDatabase, close.Encode(), &reply, deadline));
+    return opened.manifest;
+  }
+
+  TestNode node_;
+};
+
+TEST_F(HostileManifestTest, IsRefused) {
+  {
+    const auto db = OpenOrDie(NodeOptions(), "db");
+    for (uint64_t i = 0; i < 200; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), "v"));
+    ASSERT_OK(db->Close());
+  }
+  const std::string honest = Exchange("");
+  const std::vector<std::function<void(TableMeta*)>> lies = {
+      [](TableMeta* meta) { meta->image.offset = uint64_t{1} << 40; },
+      [](TableMeta* meta) {
+        meta->image.bytes += uint64_t{1} << 50;
+        meta->filter_bytes += uint64_t{1} << 50;
+      },
+      [](TableMeta* meta) {
+        meta->image.bytes += uint64_t{1} << 50;
+        meta->data_bytes += uint64_t{1} << 50;
+      },
+      [](TableMeta* meta) {
+        meta->index_bytes += meta->filter_bytes;
+        meta->filter_bytes = 0;
+      },
+      [](TableMeta* meta) { meta->image.region = RegionId{99}; },
+      [](TableMeta* meta) { meta->image.node = NodeId{99}; },
+      [](TableMeta* meta) { meta->image.offset += 64; },
+      [](TableMeta* meta) { meta->entries *= 1000; },
+      [](TableMeta* meta) { meta->sequence_max = kSequenceNumberMax - 1; },
+      [](TableMeta* meta) { std::swap(meta->smallest, meta->largest); },
+      [](TableMeta* meta) { meta->format = TableFormat::kBlockBased; },
+  };
+  for (size_t lie = 0; lie < lies.size(); ++lie) {
+    Manifest manifest;
+    std::vector<Level> levels;
+    // A fake reader keeps the meta that the lie has changed.
+    ASSERT_OK(ManifestCodec::Decode(
+        honest,
+        [&](const TableMeta& meta, TableRef* table) {
+          TableMeta told = meta;
+          lies[lie](&told);
+          *table = std::make_shared<const Table>(std::make_unique<MetaOnly>(told), nullptr);
+          return Status::OK();
+        },
+        &manifest, &levels));
+    (void)Exchange(ManifestCodec::Encode(manifest, levels));
+    for (const char* fabric : {"shm", "tcp"}) {
+      Options options = NodeOptions(fabric);
+      options.operation_timeout_ms = 2000;
+      const Status status = TryOpen(options);
+      EXPECT_FALSE(status.ok()) << "lie " << lie << " over " << fabric;
+    }
+  }
+  (void)Exchange("not a manifest");
+  EXPECT_TRUE(TryOpen(NodeOptions()).IsCorruption());
+}
+
+// Fails if a sequence number loses its upper half somewhere between memtable, table and manifest.
+TEST_F(HostileManifestTest, SequenceNumbersGoOnBeyond32Bits) {
+  constexpr SequenceNumber kStart = (uint64_t{1} << 32) - 1000;
+  {
+    const auto db = OpenOrDie(NodeOptions(), "db");
+    ASSERT_OK(db->Put(WriteOptions(), "first", "of all"));
+    ASSERT_OK(db->Close());
+  }
+  Manifest manifest;
+  std::vector<Level> levels;
+  ASSERT_OK(ManifestCodec::Decode(
+      Exchange(""),
+      [](const TableMeta& meta, TableRef* table) {
+        *table = std::make_shared<const Table>(std::make_unique<MetaOnly>(meta), nullptr);
+        return Status::OK();
+      },
+      &manifest, &levels));
+  manifest.last_sequence = kStart;
+  (void)Exchange(ManifestCodec::Encode(manifest, levels));
+  auto db = OpenOrDie(NodeOptions(), "db");
+  const Snapshot* before = nullptr;
+  for (uint64_t i = 0; i < 4000; ++i) {
+    if (i == 500) before = db->GetSnapshot();
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i % 100), std::to_string(i)));
+    if (i % 700 == 0) ASSERT_OK(db->Flush(FlushOptions()));
+  }
+  ReadOptions at_snapshot;
+  at_snapshot.snapshot = before;
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t key = 0; key < 100; ++key) {
+      EXPECT_EQ(GetOr(db.get(), NumberedKey(key)), std::to_string(3900 + key));
+      if (round == 0) {
+        EXPECT_EQ(GetOr(db.get(), NumberedKey(key), at_snapshot), std::to_string(400 + key));
+      }
+    }
+    EXPECT_EQ(GetOr(db.get(), "first"), "of all");
+    if (round == 1) break;
+    db->ReleaseSnapshot(before);
+    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->Close());
+    db = OpenOrDie(NodeOptions(), "db");
+  }
+  ASSERT_OK(db->Close());
+}
+
+}  // namespace
+}  // namespace dlsm

@@ -1,0 +1,72 @@
+// A table whose index and filter need not be on the compute node: they are fetched when it is first
+// read, and stay. They are dropped by putting another such reader, of the same table, in its place:
+// so whoever reads just now reads on.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "db/memory_budget.h"
+#include "port/mutex.h"
+#include "table/table_reader.h"
+
+namespace dlsm {
+
+class Statistics;
+
+// Where index and filter of a table that exists are fetched. Thread-safe.
+class TableReaderSource {
+ public:
+  virtual ~TableReaderSource() = default;
+  virtual const InternalKeyComparator& comparator() const = 0;
+  virtual Status OpenReader(const TableMeta& meta, Purpose purpose,
+                            std::unique_ptr<TableReader>* reader) const = 0;
+};
+
+class EvictableTableReader final : public TableReader {
+ public:
+  // `loaded` reads the table of `meta`; null: it is fetched when it is needed, from `source`, which
+  // outlives all reads.
+  EvictableTableReader(const TableMeta& meta, std::unique_ptr<TableReader> loaded,
+                       const TableReaderSource* source, std::shared_ptr<MemoryBudget> budget,
+                       Statistics* statistics);
+  ~EvictableTableReader() override;
+
+  // Where index and filter cannot be fetched, Find() says that there may be something, without a
+  // span to fetch, and Decode() says why.
+  bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const override;
+  Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
+                const TableReadOptions& options, LookupResult* result) const override;
+  std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,
+                                             QueuePairs* queue_pairs) const override;
+  // Fetches nothing: half the table for a key within it, where that is not known better.
+  uint64_t ApproximateOffsetOf(const Slice& internal_key) const override;
+  // None where it would have to be fetched: then Find() asks it.
+  Slice bloom_filter() const override;
+  size_t resident_bytes() const override;
+
+  bool loaded() const { return Loaded() != nullptr; }
+  // Whether the table has been read since the last call.
+  bool TakeUse() const { return used_.exchange(false, std::memory_order_relaxed); }
+  // Another one takes its place; once.
+  void NoteLeaving() const;
+
+ private:
+  const TableReader* Loaded() const { return reader_.load(std::memory_order_acquire); }
+  Status Load(const TableReader** reader) const LOCKS_EXCLUDED(mutex_);
+  void NoteUse() const {
+    // Only if it changes: readers share it.
+    if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
+  }
+
+  const TableReaderSource* const source_;
+  const std::shared_ptr<MemoryBudget> budget_;
+  Statistics* const statistics_;
+  mutable std::atomic<bool> used_{false};
+  mutable std::atomic<bool> leaving_{false};
+  mutable std::atomic<const TableReader*> reader_{nullptr};  // What loaded_ owns.
+  mutable port::Mutex mutex_;
+  mutable std::unique_ptr<TableReader> loaded_ GUARDED_BY(mutex_);
+};
+
+}  // namespace dlsm
