@@ -155,7 +155,9 @@ TEST_F(HostileManifestTest, SequenceNumbersGoOnBeyond32Bits) {
   for (uint64_t i = 0; i < 4000; ++i) {
     if (i == 500) before = db->GetSnapshot();
     ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i % 100), std::to_string(i)));
-    if (i % 700 == 0) ASSERT_OK(db->Flush(FlushOptions()));
+    if (i % 700 == 0) {
+      ASSERT_OK(db->Flush(FlushOptions()));
+    }
   }
   ReadOptions at_snapshot;
   at_snapshot.snapshot = before;

@@ -104,7 +104,7 @@ void VerbsBuffers::Give(Piece piece, size_t bytes) {
 Status VerbsBuffers::NewSlab(size_t bytes, std::shared_ptr<Slab>* slab) {
   auto made = std::make_shared<Slab>();
   DLSM_RETURN_IF_ERROR(MemoryMapping::Anonymous(bytes, &made->memory));
-  AdviseHugePages(made->memory, /*shared=*/false).PermitUncheckedError();
+  (void)AdviseHugePages(made->memory, /*shared=*/false);
   DLSM_RETURN_IF_ERROR(domain_->Register(made->memory.data(), bytes,
                                          domain_->device().read_access(), &made->registration));
   ++registrations_;
