@@ -269,7 +269,8 @@ Status Background::Flush(bool wait) {
     if (!wait) return fence_->status();
     port::MutexLock lock(mutex_);
     const uint64_t oldest = tree_->Memtables().oldest_number;
-    if (oldest > target || (target_is_empty && oldest == target)) return Status::OK();
+    // A handle that was taken over says so, even where it has nothing to flush.
+    if (oldest > target || (target_is_empty && oldest == target)) return fence_->status();
     // Merges that fail do not keep memtables from being flushed.
     DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
     changed_.WaitUntil(Clock::now() + kHouseInterval);
