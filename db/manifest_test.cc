@@ -157,7 +157,7 @@ TEST(ManifestTest, SurvivesNoise) {
     std::string body;
     PutFixed32(&body, 1);
     body += random.Bytes(random.Uniform(80));
-    Decode(WithChecksum(body)).PermitUncheckedError();
+    Decode(WithChecksum(body)).status.PermitUncheckedError();
   }
 }
 
