@@ -60,7 +60,10 @@ class TransferQueue : public std::enable_shared_from_this<TransferQueue> {
   void Ring() {
     if (posted_.empty()) return;
     for (Request& request : posted_) {
-      if (!broken_ && network_->Loses()) request.lost = true;
+      if (!broken_ && network_->Loses()) {
+        request.lost = true;
+        EndUnnoticed();
+      }
       request.breaks = !broken_ && network_->Resets();
       Divide(&request);
       rung_.push_back(std::move(request));
@@ -147,6 +150,16 @@ class TransferQueue : public std::enable_shared_from_this<TransferQueue> {
     }
     request->pieces.push_back({start, request->bytes - start});
     std::shuffle(request->pieces.begin(), request->pieces.end(), random);
+  }
+
+  // Nothing arrives any more; who does not wait for anything learns of it some time later.
+  void EndUnnoticed() {
+    const std::chrono::nanoseconds noticed(network_->random().Uniform(3'000'000'000));
+    network_->scheduler().At(network_->scheduler().now() + noticed, [self = shared_from_this()] {
+      if (self->orphaned_) return;
+      self->Close(self->Lost("silent"));
+      self->network_->scheduler().Signal(self.get(), /*all=*/true);
+    });
   }
 
   void ContinueIn(std::chrono::nanoseconds delay) {

@@ -305,12 +305,12 @@ Status Simulation::Follow(Ordeal ordeal) {
   const auto explained = [&](const Status& status) {
     return ordeal != Ordeal::kNothing && !status.IsCorruption();
   };
+  // What a former owner had not flushed, the one that follows it may publish in part.
+  reader.TolerateTornGroups(torn_by_death_ ||
+                            (ordeal > Ordeal::kFaults && !drawn_.options.shard_boundaries.empty()));
   const Status opened = DB::OpenFollower(options, kDatabase, &client.db);
   if (!opened.ok()) return opened.IsBusy() || explained(opened) ? Status::OK() : opened;
-  while (!round_ended_) {
-    // What the former owner had not flushed, the one that follows it may publish in part.
-    reader.TolerateTornGroups(torn_by_death_ ||
-                              (struck_ && !drawn_.options.shard_boundaries.empty()));
+  for (int verified = 0; !round_ended_;) {
     Status status = client.db->TryCatchUp();
     if (status.ok()) status = reader.VerifyFollower(client.db.get());
     if (!status.ok()) {
@@ -318,7 +318,9 @@ Status Simulation::Follow(Ordeal ordeal) {
       ++counts_.tolerated;
     }
     if (status.ok()) ++counts_.publications;
-    port::SleepFor(status.ok() ? std::chrono::microseconds(200) : std::chrono::milliseconds(50));
+    // Eager at first; but a round in which writers wait may last for minutes.
+    const bool eager = status.ok() && ++verified < 30;
+    port::SleepFor(eager ? std::chrono::microseconds(200) : std::chrono::milliseconds(100));
   }
   const Status closed = client.db->Close();
   return explained(closed) ? Status::OK() : closed;
