@@ -105,6 +105,7 @@ void DrawSizes(Options* options, Random* random) {
   options->max_bytes_for_level_multiplier = PickOf(std::array{2.0, 4.0, 10.0}, random);
   options->max_tables_per_guard = PickOf(std::array{2, 4, 16}, random);
   // The least that is permitted, or no limit.
+  options->memory_budget = 0;
   if (random->OneIn(2)) return;
   const auto memtables = static_cast<uint64_t>(options->max_write_buffer_number);
   const size_t cache = options->table_format == TableFormat::kBlockBased ? 8192 * kKiB : 0;

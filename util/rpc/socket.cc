@@ -15,7 +15,6 @@
 #include <chrono>
 #include <memory>
 #include <system_error>
-#include <thread>
 
 #include "port/clock.h"
 #include "util/status_macros.h"
