@@ -52,7 +52,7 @@ class HostileManifestTest : public testing::Test {
     return connection;
   }
   // Replaces the database's manifest; returns the one before.
-  std::string Exchange(const std::string& manifest) {
+  std::string Exchange(const std::string& manifest, const std::vector<RemoteSpan>& live = {}) {
     const auto connection = Connect();
     const Deadline deadline = Deadline::In(std::chrono::seconds(10));
     OpenDatabaseRequest open;
@@ -66,6 +66,7 @@ class HostileManifestTest : public testing::Test {
       put.session = opened.session;
       put.version = opened.manifest_version + 1;
       put.manifest = manifest;
+      put.live = live;
       EXPECT_OK(connection->rpc().Call(Method::kPutManifest, put.Encode(), &reply, deadline));
     }
     CloseDatabaseRequest close;
@@ -139,17 +140,19 @@ TEST_F(HostileManifestTest, SequenceNumbersGoOnBeyond32Bits) {
     ASSERT_OK(db->Put(WriteOptions(), "first", "of all"));
     ASSERT_OK(db->Close());
   }
+  std::vector<RemoteSpan> live;
   Manifest manifest;
   std::vector<Level> levels;
   ASSERT_OK(ManifestCodec::Decode(
       Exchange(""),
-      [](const TableMeta& meta, TableRef* table) {
+      [&live](const TableMeta& meta, TableRef* table) {
+        live.push_back(AllocatedSpan(meta.image));
         *table = std::make_shared<const Table>(std::make_unique<MetaOnly>(meta), nullptr);
         return Status::OK();
       },
       &manifest, &levels));
   manifest.last_sequence = kStart;
-  (void)Exchange(ManifestCodec::Encode(manifest, levels));
+  (void)Exchange(ManifestCodec::Encode(manifest, levels), live);
   auto db = OpenOrDie(NodeOptions(), "db");
   const Snapshot* before = nullptr;
   for (uint64_t i = 0; i < 4000; ++i) {

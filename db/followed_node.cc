@@ -28,6 +28,7 @@ void ReaderLease::Renewed(Clock::time_point sent, std::chrono::nanoseconds lease
 void ReaderLease::NotRenewed(const Status& why) {
   port::MutexLock lock(mutex_);
   if (why_.ok()) why_ = why;
+  why_.PermitUncheckedError();  // Who reads is told, if anybody does.
 }
 
 Status ReaderLease::Check() const {

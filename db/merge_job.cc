@@ -293,7 +293,7 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
   for (port::Thread& thread : threads) thread.join();
   Status first_error;
   for (Status& status : statuses) {
-    if (first_error.ok()) first_error = std::move(status);
+    KeepFirstError(std::move(status), &first_error);
   }
   for (MergeOutcome& part : outcomes) Append(std::move(part), outcome);
   if (first_error.ok()) return Status::OK();

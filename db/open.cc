@@ -303,19 +303,18 @@ Status DbImpl::Close() {
       if (only_ == nullptr) shard->background().Flush(/*wait=*/false).PermitUncheckedError();
     }
     for (const auto& shard : shards_) {
-      const Status status = shard->Named(shard->background().Flush(/*wait=*/true));
+      Status status = shard->Named(shard->background().Flush(/*wait=*/true));
       flushed.push_back(status.ok());
-      if (first_error.ok()) first_error = status;
+      KeepFirstError(std::move(status), &first_error);
     }
     workers_->StopWork();
-    const Status published = FinishPublisher(/*flushed=*/first_error.ok());
-    if (first_error.ok()) first_error = published;
+    Status published = FinishPublisher(/*flushed=*/first_error.ok());
+    KeepFirstError(std::move(published), &first_error);
     for (const bool answering : {true, false}) {
       for (size_t house = 0; house < links_.size(); ++house) {
         if (AllIsWellAt(*links_[house], flushed) != answering) continue;
         workers_->StopHouse(house);
-        const Status closed = CloseShardsAt(*links_[house], flushed);
-        if (first_error.ok()) first_error = closed;
+        KeepFirstError(CloseShardsAt(*links_[house], flushed), &first_error);
       }
     }
   }
@@ -337,8 +336,7 @@ Status DbImpl::CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>
   Status first_error;
   for (const auto& shard : shards_) {
     if (shard->NodeAt(link) == shard->nodes()) continue;
-    const Status closed = shard->CloseAt(link, /*put_manifest=*/flushed[shard->number()]);
-    if (first_error.ok()) first_error = closed;
+    KeepFirstError(shard->CloseAt(link, /*put_manifest=*/flushed[shard->number()]), &first_error);
   }
   return first_error;
 }

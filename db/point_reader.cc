@@ -114,8 +114,7 @@ struct PointReader::Way {
   // The buffer is the fabric's until the reads that were posted have ended, whatever came after.
   void Wait(std::chrono::nanoseconds timeout) {
     if (!posted) return;
-    Status waited = queue_pair->Wait(last, Deadline::In(timeout));
-    if (status.ok()) status = std::move(waited);
+    KeepFirstError(queue_pair->Wait(last, Deadline::In(timeout)), &status);
   }
 
   ThreadQueuePairs* queue_pairs;

@@ -53,11 +53,13 @@ void StallGate::NoteProgress() {
 void StallGate::NoteError(const Status& error) {
   port::MutexLock lock(mutex_);
   error_ = error;
+  error_.PermitUncheckedError();  // Writers are told, if there are any.
 }
 
 void StallGate::Refuse(const Status& error) {
   port::MutexLock lock(mutex_);
   refusal_ = error;
+  refusal_.PermitUncheckedError();
   reasons_.fetch_or(kRefusing, std::memory_order_release);
   changed_.SignalAll();
 }

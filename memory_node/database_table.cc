@@ -371,6 +371,7 @@ void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
             status.ToString());
       }
       revocation.failure = status;
+      revocation.failure.PermitUncheckedError();  // Only whether there is one matters.
     }
   }
   if (done) done();

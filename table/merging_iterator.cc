@@ -118,6 +118,7 @@ class MergingIterator final : public Iterator {
       heap_.push_back(source);
     } else if (status_.ok()) {
       status_ = source->iterator->status();
+      status_.PermitUncheckedError();  // It is there for who asks.
     }
   }
 
@@ -128,6 +129,7 @@ class MergingIterator final : public Iterator {
       top->key = top->iterator->key();
     } else {
       if (status_.ok()) status_ = top->iterator->status();
+      status_.PermitUncheckedError();  // It is there for who asks.
       heap_.front() = heap_.back();
       heap_.pop_back();
     }

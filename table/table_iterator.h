@@ -41,6 +41,7 @@ class TableIterator : public Iterator {
   void Fail(Status status) {
     valid_ = false;
     status_ = std::move(status);
+    status_.PermitUncheckedError();  // It is there for who asks.
   }
 
   bool valid_ = false;

@@ -31,7 +31,9 @@ namespace {
 
 class EmptyIterator final : public Iterator {
  public:
-  explicit EmptyIterator(const Status& status) : status_(status) {}
+  explicit EmptyIterator(const Status& status) : status_(status) {
+    status_.PermitUncheckedError();  // It is there for who asks.
+  }
 
   bool Valid() const override { return false; }
   void SeekToFirst() override {}

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "dLSM/status.h"
 
 // Passes an error on to the caller.
@@ -9,3 +11,16 @@
     if (!dlsm_status_.ok()) [[unlikely]]        \
       return dlsm_status_;                      \
   } while (false)
+
+namespace dlsm {
+
+// *first stays the first error of several; later ones are most often its consequences.
+inline void KeepFirstError(Status next, Status* first) {
+  if (first->ok()) {
+    *first = std::move(next);
+  } else {
+    next.PermitUncheckedError();
+  }
+}
+
+}  // namespace dlsm

@@ -29,6 +29,7 @@ TEST(StatusTest, CopiesAndMoves) {
   Status original = Status::Corruption("bad");
   Status copy = original;
   original = Status::OK();
+  EXPECT_TRUE(original.ok());
   EXPECT_TRUE(copy.IsCorruption());
   const Status& alias = copy;
   copy = alias;

@@ -155,9 +155,9 @@ TEST(WriteBatchReaderTest, FlippedBitsAreSafe) {
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
     const std::vector<char> exact(bytes.begin(), bytes.end());
-    const Status status = ReadAll(Slice(exact.data(), exact.size()));
+    const bool read = ReadAll(Slice(exact.data(), exact.size())).ok();
     if (bit < 32) {
-      EXPECT_FALSE(status.ok()) << "the count must be checked";
+      EXPECT_FALSE(read) << "the count must be checked";
     }
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
   }

@@ -50,6 +50,8 @@ class TransferQueue : public std::enable_shared_from_this<TransferQueue> {
         memory_(std::move(memory)),
         token_(std::move(token)) {}
 
+  ~TransferQueue() { error_.PermitUncheckedError(); }
+
   const std::string& token() const { return token_; }
   const SimulatedHost* host() const { return host_.get(); }
   const Status& error() const { return error_; }
@@ -77,8 +79,9 @@ class TransferQueue : public std::enable_shared_from_this<TransferQueue> {
 
   // Ends it for its owner: what is under way takes place in part, now or never.
   void Close(Status why) {
-    if (!error_.ok()) return;
-    error_ = std::move(why);
+    const bool closed = !error_.ok();
+    KeepFirstError(std::move(why), &error_);
+    if (closed) return;
     for (Request& request : rung_) {
       const bool torn = !request.pieces.empty() && network_->random().OneIn(2);
       if (request.lost || !memory_->alive() || broken_) break;

@@ -126,9 +126,9 @@ Tool::Tool(const ToolOptions& options, std::istream* in, std::ostream* out, std:
 Status Tool::Run(const std::vector<Verb>& verbs) {
   creates_ = Has(verbs, Verb::kLoad) || Has(verbs, Verb::kPut);
   keeps_ledger_ = Has(verbs, Verb::kVerify);
-  const Status status = RunAll(verbs);
-  const Status closed = CloseDatabase();
-  return status.ok() ? closed : status;
+  Status status = RunAll(verbs);
+  KeepFirstError(CloseDatabase(), &status);
+  return status;
 }
 
 Status Tool::RunAll(const std::vector<Verb>& verbs) {

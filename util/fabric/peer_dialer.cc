@@ -85,6 +85,7 @@ Status PeerDialer::Resolve(const FabricPeer& peer, PeerDialer* dialer) {
 Status PeerDialer::Dial(Deadline deadline, FileDescriptor* socket) const {
   Status status = Status::IOError(name_ + " has no address");
   for (const Address& address : addresses_) {
+    status.PermitUncheckedError();  // The last one tells enough.
     status = DialAddress(address, deadline, socket);
     if (status.ok()) break;
   }

@@ -24,6 +24,7 @@ void VerbsHealth::Break(const Status& why) {
   const port::MutexLock lock(mutex_);
   if (!why_.ok()) return;
   why_ = why;
+  why_.PermitUncheckedError();  // It is there for who asks.
   broken_.store(true, std::memory_order_release);
   if (on_break_) on_break_();
 }

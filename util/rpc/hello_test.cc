@@ -92,6 +92,9 @@ Outcome Converse(const NodeIdentity& node, const ClientIdentity& client) {
   outcome.client = ClientHello(ends.client, "host:1", client, Soon(), &outcome.info, &outcome.keys);
   ends.client.Shutdown();
   server.join();
+  // Each test asks for what it is about.
+  outcome.client.PermitUncheckedError();
+  outcome.node.PermitUncheckedError();
   return outcome;
 }
 

@@ -203,6 +203,7 @@ void ServerConnection::Reply(Method method, uint64_t call, const Status& status,
   if (!made.ok()) {
     // An error's message always fits.
     made = MakeFrame(FrameType::kReply, method, made.code(), call, made.message(), &frame);
+    made.PermitUncheckedError();
   }
   const port::MutexLock lock(mutex_);
   --calls_;

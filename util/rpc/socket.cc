@@ -117,6 +117,7 @@ Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, 
   Status status = Status::IOError("the host has no address");
   bool any_refused = false;
   for (const addrinfo* next = addresses.get(); next != nullptr; next = next->ai_next) {
+    status.PermitUncheckedError();  // The last one tells enough.
     status = ConnectAddress(*next, deadline, socket, refused);
     if (status.ok()) return status;
     any_refused |= *refused;
