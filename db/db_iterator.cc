@@ -119,6 +119,7 @@ class DbIterator final : public Iterator {
     ++seeks_;
     forward_ = forward;
     valid_ = false;
+    status_.PermitUncheckedError();
     status_ = Status::OK();
     saved_key_.clear();
     saved_value_.clear();

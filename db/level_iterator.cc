@@ -107,6 +107,7 @@ class LevelIterator final : public TableIterator {
   void Show() {
     if (!open_->Valid()) return Fail(open_->status());
     valid_ = true;
+    status_.PermitUncheckedError();
     status_ = Status::OK();
     key_ = open_->key();
     value_ = open_->value();

@@ -19,6 +19,7 @@ BlockTableIterator::BlockTableIterator(const InternalKeyComparator& comparator,
       cursor_(comparator) {}
 
 void BlockTableIterator::SeekToFirst() {
+  status_.PermitUncheckedError();
   status_ = Status::OK();
   if (!OpenBlock(0, Direction::kForward)) return;
   cursor_.SeekToFirst();
@@ -26,6 +27,7 @@ void BlockTableIterator::SeekToFirst() {
 }
 
 void BlockTableIterator::SeekToLast() {
+  status_.PermitUncheckedError();
   status_ = Status::OK();
   if (!OpenBlock(index_.blocks() - 1, Direction::kBackward)) return;
   cursor_.SeekToLast();
@@ -33,6 +35,7 @@ void BlockTableIterator::SeekToLast() {
 }
 
 void BlockTableIterator::Seek(const Slice& target) {
+  status_.PermitUncheckedError();
   status_ = Status::OK();
   const uint32_t block = index_.BlockFor(target);
   if (block == index_.blocks()) return Invalidate();

@@ -18,11 +18,13 @@ ByteTableIterator::ByteTableIterator(const InternalKeyComparator& comparator,
       window_(data, cuts, options, queue_pairs) {}
 
 void ByteTableIterator::SeekToFirst() {
+  status_.PermitUncheckedError();
   status_ = Status::OK();
   ReadForward(0);
 }
 
 void ByteTableIterator::SeekToLast() {
+  status_.PermitUncheckedError();
   status_ = Status::OK();
   if (index_.groups() == 0) return Invalidate();
   const uint32_t last = index_.groups() - 1;
@@ -30,6 +32,7 @@ void ByteTableIterator::SeekToLast() {
 }
 
 void ByteTableIterator::Seek(const Slice& target) {
+  status_.PermitUncheckedError();
   status_ = Status::OK();
   const Slice user_key = ExtractUserKey(target);
   // Mostly the first version there is what is sought.

@@ -70,6 +70,7 @@ class MergingIterator final : public Iterator {
   template <typename Move>
   void Restart(bool forward, Move move) {
     forward_ = forward;
+    status_.PermitUncheckedError();
     status_ = Status::OK();
     heap_.clear();
     for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {

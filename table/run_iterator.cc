@@ -88,6 +88,7 @@ class RunIterator final : public TableIterator {
 
   void Show() {
     if (table_ == nullptr) {
+      status_.PermitUncheckedError();
       status_ = Status::OK();
       return Invalidate();
     }

@@ -10,6 +10,8 @@ namespace dlsm {
 
 class TableIterator : public Iterator {
  public:
+  ~TableIterator() override { status_.PermitUncheckedError(); }  // It is there for who asks.
+
   bool Valid() const final { return valid_; }
   Slice key() const final {
     assert(valid_);
@@ -41,7 +43,6 @@ class TableIterator : public Iterator {
   void Fail(Status status) {
     valid_ = false;
     status_ = std::move(status);
-    status_.PermitUncheckedError();  // It is there for who asks.
   }
 
   bool valid_ = false;

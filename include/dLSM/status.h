@@ -15,8 +15,8 @@
 namespace dlsm {
 
 // In a build with DLSM_CHECK_STATUSES, a Status that somebody has returned and nobody has looked at
-// ends the program where it is destroyed, and an error where it is replaced. In others this is
-// nothing.
+// ends the program where it is destroyed, and an error where it is replaced (with DLSM_REPORT_ONLY
+// in the environment it is only reported, with the stack). In others this is nothing.
 //
 // Thread-safe.
 class StatusDuty {
