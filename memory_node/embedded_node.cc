@@ -74,22 +74,6 @@ class EmbeddedNode {
   uint64_t connections_ GUARDED_BY(mutex_) = 0;
 };
 
-class EmbeddedConnection final : public NodeConnection {
- public:
-  EmbeddedConnection(std::unique_ptr<RpcClient> rpc, FabricPeer peer,
-                     std::unique_ptr<FabricConnection> fabric)
-      : rpc_(std::move(rpc)), peer_(std::move(peer)), fabric_(std::move(fabric)) {}
-
-  RpcClient& rpc() override { return *rpc_; }
-  FabricConnection& fabric() override { return *fabric_; }
-  const FabricPeer& peer() const override { return peer_; }
-
- private:
-  const std::unique_ptr<RpcClient> rpc_;
-  const FabricPeer peer_;
-  const std::unique_ptr<FabricConnection> fabric_;
-};
-
 }  // namespace
 
 Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node_options,
@@ -109,7 +93,7 @@ Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node_options,
   // Nothing is waited for: the other end is this process.
   std::unique_ptr<FabricConnection> fabric;
   DLSM_RETURN_IF_ERROR(ConnectFabric(local, peer, Deadline::In(std::chrono::seconds(1)), &fabric));
-  *connection = std::make_unique<EmbeddedConnection>(
+  *connection = std::make_unique<NodeConnection>(
       InjectCallFaults(fabric_options.faults, NewLoopbackRpcClient(node, client)), std::move(peer),
       std::move(fabric));
   return Status::OK();

@@ -17,22 +17,6 @@ namespace {
 
 constexpr auto kRetryDelay = std::chrono::milliseconds(100);
 
-class SimulatedConnection final : public NodeConnection {
- public:
-  SimulatedConnection(std::unique_ptr<RpcClient> rpc, FabricPeer peer,
-                      std::unique_ptr<FabricConnection> fabric)
-      : rpc_(std::move(rpc)), peer_(std::move(peer)), fabric_(std::move(fabric)) {}
-
-  RpcClient& rpc() override { return *rpc_; }
-  FabricConnection& fabric() override { return *fabric_; }
-  const FabricPeer& peer() const override { return peer_; }
-
- private:
-  const std::unique_ptr<RpcClient> rpc_;
-  const FabricPeer peer_;
-  const std::unique_ptr<FabricConnection> fabric_;
-};
-
 }  // namespace
 
 Status SimulatedConnector::Connect(const NodeAddress& address, const NodeConnectionOptions& options,
@@ -59,7 +43,7 @@ Status SimulatedConnector::Connect(const NodeAddress& address, const NodeConnect
   auto rpc = std::make_unique<SimulatedRpcClient>(network_, node, host_, options.client_name,
                                                   std::move(link), peer);
   *connection =
-      std::make_unique<SimulatedConnection>(std::move(rpc), std::move(peer), std::move(fabric));
+      std::make_unique<NodeConnection>(std::move(rpc), std::move(peer), std::move(fabric));
   return Status::OK();
 }
 

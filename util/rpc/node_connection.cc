@@ -14,23 +14,6 @@
 namespace dlsm {
 namespace {
 
-class TcpNodeConnection final : public NodeConnection {
- public:
-  TcpNodeConnection(std::unique_ptr<RpcClient> rpc, FabricPeer peer,
-                    std::unique_ptr<FabricConnection> fabric)
-      : rpc_(std::move(rpc)), peer_(std::move(peer)), fabric_(std::move(fabric)) {}
-
-  RpcClient& rpc() override { return *rpc_; }
-  FabricConnection& fabric() override { return *fabric_; }
-  const FabricPeer& peer() const override { return peer_; }
-
- private:
-  // The data connections (fabric) end before the control connection that vouches for them.
-  std::unique_ptr<RpcClient> rpc_;
-  const FabricPeer peer_;
-  std::unique_ptr<FabricConnection> fabric_;
-};
-
 // A memory node that has passed the hello.
 struct Reached {
   std::unique_ptr<NodeRpcClient> rpc;
@@ -98,8 +81,8 @@ Status JoinFabric(Reached reached, const FabricOptions& options, Deadline deadli
   std::unique_ptr<FabricConnection> fabric;
   DLSM_RETURN_IF_ERROR(ConnectFabric(options, reached.peer, deadline, &fabric));
   *connection =
-      std::make_unique<TcpNodeConnection>(InjectCallFaults(options.faults, std::move(reached.rpc)),
-                                          std::move(reached.peer), std::move(fabric));
+      std::make_unique<NodeConnection>(InjectCallFaults(options.faults, std::move(reached.rpc)),
+                                       std::move(reached.peer), std::move(fabric));
   return Status::OK();
 }
 

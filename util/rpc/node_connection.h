@@ -21,10 +21,19 @@ namespace dlsm {
 // Thread-safe.
 class NodeConnection {
  public:
-  virtual ~NodeConnection() = default;
-  virtual RpcClient& rpc() = 0;
-  virtual FabricConnection& fabric() = 0;
-  virtual const FabricPeer& peer() const = 0;
+  NodeConnection(std::unique_ptr<RpcClient> rpc, FabricPeer peer,
+                 std::unique_ptr<FabricConnection> fabric)
+      : rpc_(std::move(rpc)), peer_(std::move(peer)), fabric_(std::move(fabric)) {}
+
+  RpcClient& rpc() { return *rpc_; }
+  FabricConnection& fabric() { return *fabric_; }
+  const FabricPeer& peer() const { return peer_; }
+
+ private:
+  // The data connections (fabric) end before the control connection that vouches for them.
+  const std::unique_ptr<RpcClient> rpc_;
+  const FabricPeer peer_;
+  const std::unique_ptr<FabricConnection> fabric_;
 };
 
 struct NodeAddress {
