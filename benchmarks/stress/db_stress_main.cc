@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "benchmarks/stress/stress_run.h"
+#include "dLSM/db.h"
 #include "memory_node/node_server.h"
 #include "util/random.h"
 #include "util/status_macros.h"
@@ -369,11 +371,12 @@ int Main(const std::string& program) {
   if (FLAGS_keys < 64 || FLAGS_keys % KeySpace::kGroupKeys != 0 || FLAGS_threads < 1 ||
       FLAGS_nodes < 1 || FLAGS_operations < 1 || FLAGS_faults < 0 || FLAGS_faults > 0.5 ||
       (!FLAGS_fabric.empty() && FLAGS_fabric != "embedded" && FLAGS_fabric != "shm" &&
-       FLAGS_fabric != "tcp")) {
+       FLAGS_fabric != "tcp") ||
+      std::max(FLAGS_large_value, FLAGS_huge_value) > kValueBytesMax) {
     std::fprintf(stderr,
                  "db_stress: --keys is a multiple of 4 from 64 on, --threads, --nodes and "
                  "--operations are at least 1, --faults is 0 to 0.5, --fabric is embedded, shm or "
-                 "tcp; see --help\n");
+                 "tcp, --large_value and --huge_value are at most 64 MiB; see --help\n");
     return kExitUsage;
   }
   if (FLAGS_state_descriptor >= 0) return RunChild();
