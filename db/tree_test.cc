@@ -189,6 +189,27 @@ TEST_F(TreeTest, GivesMemoryBackWhenTheLastReaderIsGone) {
   EXPECT_EQ(memory_->queued_free_bytes(0), AllocatedSpan(image).bytes);
 }
 
+// Fails if a table that was picked before another reader took its place comes back with the old one
+// when it moves, or if its memory goes although it only moves.
+TEST_F(TreeTest, AMovedTableKeepsTheReaderThatItHasNow) {
+  TableRef picked = NewTable("a", 1);
+  ASSERT_OK(tree_.InstallFlush(PutAndTake("a"), {picked}));
+  VersionEdit down(2);
+  down.levels[0].removed = {picked->number()};
+  down.levels[1].added = {picked};
+  const auto present =
+      std::make_shared<const Table>(std::make_unique<FakeTableReader>(picked->meta()), *picked);
+  tree_.ReplaceReaders({{picked->number(), present}});
+  ASSERT_OK(tree_.InstallMerge(down));
+  EXPECT_EQ(tree_.views().Current()->version->levels()[1].AllTables(),
+            std::vector<TableRef>{present});
+  EXPECT_EQ(store_.live_spans, std::vector<RemoteSpan>{AllocatedSpan(present->meta().image)});
+  picked.reset();
+  down.levels[1].added.clear();
+  tree_.views().Reclaim();
+  EXPECT_EQ(memory_->queued_free_bytes(0), 0u);
+}
+
 // Fails if the manifest's sequence number or table number could be given out again after a crash.
 TEST_F(TreeTest, ManifestCoversAllNumbers) {
   const auto memtable = PutAndTake("a");

@@ -1,0 +1,61 @@
+#include "db/merge_outputs.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "db/fake_table_testing.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+// Fails if what a memory node could not have made is believed: each of these would bring an older
+// version in front of a newer one, or a table where reads do not look for it.
+TEST(MergeOutputsTest, OnlyWhatTheInputsCanMakeIsBelieved) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  MergeOptions options;
+  options.has_begin = true;
+  options.begin = "b";
+  options.has_end = true;
+  options.end = "y";
+  const std::vector<std::vector<TableRef>> inputs = {MakeFakeTables({{1, "a", "m", 20, 29}}),
+                                                     MakeFakeTables({{2, "c", "z", 10, 19}})};
+  const NodeId node{3};
+  std::vector<TableMeta> honest = {FakeMeta({7, "b", "k", 10, 29}),
+                                   FakeMeta({8, "l", "x", 11, 20})};
+  for (TableMeta& table : honest) table.image.node = node;
+  EXPECT_OK(CheckMergeOutputs(comparator, options, inputs, node, honest));
+  EXPECT_OK(CheckMergeOutputs(comparator, options, inputs, node, {}));
+
+  const auto with = [](TableMeta* table, const FakeTable& told) {
+    table->smallest = FakeMeta(told).smallest;
+    table->largest = FakeMeta(told).largest;
+  };
+  const std::vector<std::function<void(std::vector<TableMeta>*)>> lies = {
+      [](auto* tables) { tables->back().image.node = NodeId{4}; },
+      [](auto* tables) { tables->front().format = TableFormat::kBlockBased; },
+      [](auto* tables) { std::swap(tables->front().smallest, tables->front().largest); },
+      [](auto* tables) { std::swap(tables->front(), tables->back()); },
+      [&](auto* tables) {
+        with(&tables->front(), {7, "a", "k", 10, 29});
+      },
+      [&](auto* tables) {
+        with(&tables->back(), {8, "l", "y", 11, 20});
+      },
+      [](auto* tables) { tables->front().sequence_min = 9; },
+      [](auto* tables) { tables->back().sequence_max = 30; },
+      [](auto* tables) { tables->back().entries = 0; },
+      [](auto* tables) { tables->back().entries = 3; },
+  };
+  for (size_t lie = 0; lie < lies.size(); ++lie) {
+    std::vector<TableMeta> told = honest;
+    lies[lie](&told);
+    EXPECT_TRUE(CheckMergeOutputs(comparator, options, inputs, node, told).IsCorruption()) << lie;
+  }
+}
+
+}  // namespace
+}  // namespace dlsm
