@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/fake_table_testing.h"
 #include "db/manifest.h"
 #include "db/test_database_testing.h"
 #include "util/rpc/messages.h"
@@ -15,22 +16,6 @@
 
 namespace dlsm {
 namespace {
-
-// A table of which only the meta is looked at.
-class MetaOnly final : public TableReader {
- public:
-  explicit MetaOnly(const TableMeta& told) : TableReader(told) {}
-  bool Find(const LookupKey&, bool, TableProbe*) const override { return false; }
-  Status Decode(const LookupKey&, const TableProbe&, const Slice&, const TableReadOptions&,
-                LookupResult*) const override {
-    return Status::OK();
-  }
-  std::unique_ptr<TableIterator> NewIterator(const TableReadOptions&, QueuePairs*) const override {
-    return nullptr;
-  }
-  uint64_t ApproximateOffsetOf(const Slice&) const override { return 0; }
-  size_t resident_bytes() const override { return 0; }
-};
 
 // Manifests of a hostile memory node. Fails if one of them crashes the process, makes it allocate
 // without bound, or opens a database whose reads leave the region.
@@ -116,7 +101,7 @@ TEST_F(HostileManifestTest, IsRefused) {
         [&](const TableMeta& meta, TableRef* table) {
           TableMeta told = meta;
           lies[lie](&told);
-          *table = std::make_shared<const Table>(std::make_unique<MetaOnly>(told), nullptr);
+          *table = std::make_shared<const Table>(std::make_unique<FakeTableReader>(told), nullptr);
           return Status::OK();
         },
         &manifest, &levels));
@@ -147,7 +132,7 @@ TEST_F(HostileManifestTest, SequenceNumbersGoOnBeyond32Bits) {
       Exchange(""),
       [&live](const TableMeta& meta, TableRef* table) {
         live.push_back(AllocatedSpan(meta.image));
-        *table = std::make_shared<const Table>(std::make_unique<MetaOnly>(meta), nullptr);
+        *table = std::make_shared<const Table>(std::make_unique<FakeTableReader>(meta), nullptr);
         return Status::OK();
       },
       &manifest, &levels));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "db/fake_table_testing.h"
 #include "db/manifest.h"
 #include "db/version.h"
 #include "util/checksum.h"
@@ -13,25 +14,9 @@
 
 namespace {
 
-// A table of which only the meta is looked at.
-class MetaOnly final : public dlsm::TableReader {
- public:
-  explicit MetaOnly(const dlsm::TableMeta& meta) : TableReader(meta) {}
-  bool Find(const dlsm::LookupKey&, bool, dlsm::TableProbe*) const override { return false; }
-  dlsm::Status Decode(const dlsm::LookupKey&, const dlsm::TableProbe&, const dlsm::Slice&,
-                      const dlsm::TableReadOptions&, dlsm::LookupResult*) const override {
-    return dlsm::Status::NotSupported("a meta only");
-  }
-  std::unique_ptr<dlsm::TableIterator> NewIterator(const dlsm::TableReadOptions&,
-                                                   dlsm::QueuePairs*) const override {
-    return nullptr;
-  }
-  uint64_t ApproximateOffsetOf(const dlsm::Slice&) const override { return 0; }
-  size_t resident_bytes() const override { return 0; }
-};
-
 dlsm::Status OpenMeta(const dlsm::TableMeta& meta, dlsm::TableRef* table) {
-  *table = std::make_shared<const dlsm::Table>(std::make_unique<MetaOnly>(meta), nullptr);
+  *table =
+      std::make_shared<const dlsm::Table>(std::make_unique<dlsm::FakeTableReader>(meta), nullptr);
   return dlsm::Status::OK();
 }
 
