@@ -131,6 +131,12 @@ TEST_F(StrangersTest, ThousandsKeepNobodyAway) {
 
 // Fails if a process without descriptors does not say so, or does not recover.
 TEST_F(StrangersTest, RunsOutOfDescriptorsAndRecovers) {
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+  GTEST_SKIP() << "UBSan opens a pipe to look at an object's type: without descriptors it reports "
+                  "sound objects";
+#endif
+#endif
   options_.strangers_max = 1000000;  // So that descriptors are what ends first.
   StartServer();
   ASSERT_OK(CallOnce());
