@@ -486,6 +486,9 @@ void dlsm_options_set_open_timeout_ms(dlsm_options_t* options, uint64_t millisec
 void dlsm_options_set_operation_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
   options->options.operation_timeout_ms = milliseconds;
 }
+void dlsm_options_set_value_cache_size(dlsm_options_t* options, uint64_t bytes) {
+  options->options.value_cache_size = bytes;
+}
 void dlsm_options_set_memory_budget(dlsm_options_t* options, uint64_t bytes) {
   options->options.memory_budget = bytes;
 }

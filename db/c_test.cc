@@ -37,6 +37,7 @@ class CTest : public testing::Test {
     dlsm_options_set_write_buffer_size(options_, 100000);
     dlsm_options_set_embedded_memory_bytes(options_, kMemoryBytes);
     dlsm_options_set_cache(options_, cache_);
+    dlsm_options_set_value_cache_size(options_, 100000);
   }
   void TearDown() override {
     if (db_ != nullptr) Close();

@@ -7,6 +7,7 @@
 #include "db/shard_map.h"
 #include "table/merge_scheduler.h"
 #include "util/status_macros.h"
+#include "util/value_cache.h"
 
 namespace dlsm {
 namespace {
@@ -45,6 +46,10 @@ Status CheckOptions(const Options& options) {
   }
   if (options.max_file_size < (size_t{64} << 10) || options.max_file_size > (size_t{2} << 30)) {
     return Refuse("max_file_size is out of range", "use 64 KiB to 2 GiB");
+  }
+  if (options.value_cache_size != 0 && (options.value_cache_size < ValueCache::kBytesMin ||
+                                        options.value_cache_size > ValueCache::kBytesMax)) {
+    return Refuse("value_cache_size is out of range", "use 64 KiB to 16 TiB, or 0 for none");
   }
   if (options.block_size < 256 || options.block_size > (size_t{4} << 20)) {
     return Refuse("block_size is out of range", "use 256 bytes to 4 MiB");

@@ -33,6 +33,8 @@
 
 namespace dlsm {
 
+class ValueCache;
+
 class DbImpl final : public DB {
  public:
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
@@ -111,7 +113,8 @@ class DbImpl final : public DB {
   std::unique_ptr<const FilterPolicy> own_filter_policy_;
   const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
   std::unique_ptr<Cache> own_block_cache_;
-  std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
+  const std::shared_ptr<ValueCache> value_cache_;  // Null: none.
+  std::shared_ptr<MemoryBudget> memory_budget_;    // Null: none.
   std::atomic<bool> closed_{false};
 
   // In the order in which they depend on each other.

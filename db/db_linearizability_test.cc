@@ -644,6 +644,7 @@ void Guards(Options* options) {
 void Shards(Options* options) {
   Guards(options);
   options->shards = 4;
+  options->value_cache_size = uint64_t{64} << 10;
 }
 void SnappyBlocks(Options* options) {
   options->table_format = TableFormat::kBlockBased;

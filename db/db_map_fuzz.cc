@@ -51,6 +51,7 @@ class Game {
     if (data_.ConsumeBool()) {
       options_.memory_budget = options_.write_buffer_size * 4 + (size_t{9} << 20);
     }
+    if (data_.ConsumeBool()) options_.value_cache_size = uint64_t{64} << 10;
     Open();
   }
   ~Game() {

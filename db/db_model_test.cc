@@ -269,6 +269,9 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
     if (!why_not.empty()) GTEST_SKIP() << why_not;
     options_ = TinyOptions();
     options_.compaction_style = CompactionStyle::kLeveled;  // Shapes of other styles say so.
+    // None, one that loses records all the time, one that keeps them all.
+    constexpr uint64_t kValueCaches[] = {0, uint64_t{64} << 10, uint64_t{4} << 20};
+    options_.value_cache_size = kValueCaches[std::get<1>(GetParam()) % 3];
     shape().change(&options_);
     if (shape().memory_nodes > 1) {
       nodes_.emplace(static_cast<size_t>(shape().memory_nodes), shape().fabric);

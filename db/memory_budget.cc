@@ -1,6 +1,7 @@
 #include "db/memory_budget.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "db/table_defaults.h"
@@ -11,35 +12,38 @@ namespace {
 // With less, each read would fetch the index of its table, however small the tables are.
 constexpr uint64_t kMetadataBytesMin = uint64_t{64} << 10;
 
-uint64_t MemtableBytes(const Options& options) {
-  return static_cast<uint64_t>(options.write_buffer_size) *
-         static_cast<uint64_t>(options.max_write_buffer_number);
+// Of memtables and value cache; what does not fit into 64 bits does not fit into a budget.
+uint64_t FixedBytes(const Options& options) {
+  const uint64_t memtables = static_cast<uint64_t>(options.write_buffer_size) *
+                             static_cast<uint64_t>(options.max_write_buffer_number);
+  const uint64_t sum = memtables + options.value_cache_size;
+  return sum < memtables ? std::numeric_limits<uint64_t>::max() / 2 : sum;
 }
 
 }  // namespace
 
 std::shared_ptr<MemoryBudget> MemoryBudget::For(const Options& options, const Cache* block_cache) {
   if (options.memory_budget == 0) return nullptr;
-  return std::make_shared<MemoryBudget>(options.memory_budget, MemtableBytes(options), block_cache);
+  return std::make_shared<MemoryBudget>(options.memory_budget, FixedBytes(options), block_cache);
 }
 
 Status MemoryBudget::Check(const Options& options) {
   if (options.memory_budget == 0) return Status::OK();
   const bool own_cache =
       options.block_cache == nullptr && options.table_format == TableFormat::kBlockBased;
-  const uint64_t taken = MemtableBytes(options) + (own_cache ? kOwnBlockCacheBytes : 0);
+  const uint64_t taken = FixedBytes(options) + (own_cache ? kOwnBlockCacheBytes : 0);
   if (options.memory_budget >= taken + kMetadataBytesMin) return Status::OK();
   return Status::InvalidArgument(
       "Options::memory_budget is too small",
-      "memtables and block cache take up to " + std::to_string(taken) +
-          " bytes of it, and at least " + std::to_string(kMetadataBytesMin) +
-          " must be left for indexes and filters: raise it, or lower write_buffer_size or "
-          "max_write_buffer_number");
+      "memtables and caches take up to " + std::to_string(taken) + " bytes of it, and at least " +
+          std::to_string(kMetadataBytesMin) +
+          " must be left for indexes and filters: raise it, or lower write_buffer_size, "
+          "max_write_buffer_number or value_cache_size");
 }
 
 uint64_t MemoryBudget::metadata_max() const {
   const uint64_t cached = block_cache_ == nullptr ? 0 : block_cache_->TotalCharge();
-  const uint64_t others = memtable_bytes_ + cached + buffer_bytes();
+  const uint64_t others = fixed_bytes_ + cached + buffer_bytes();
   return std::max(bytes_ - std::min(bytes_, others), kMetadataBytesMin);
 }
 

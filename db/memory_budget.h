@@ -1,11 +1,10 @@
 // What Options::memory_budget leaves for the indexes and filters of tables:
 //
-//   | memtables, as many as there may be | block cache | buffers of transfers | indexes and filters
-//   |
-//   <------------------------------- Options::memory_budget
-//   ---------------------------------------->
+//   | memtables | value cache | block cache | buffers of transfers | indexes and filters |
+//    <---------------------------- Options::memory_budget ---------------------------->
 //
-// Memtables count in full, whether they are there or not; cache and buffers as they are just now.
+// Memtables, as many as there may be, and value cache count in full, whether they are there or not;
+// block cache and buffers as they are just now.
 // When indexes and filters take more than what is left, those of tables that were not read lately
 // are dropped (db/shed_metadata.h) and fetched again when such a table is read.
 #pragma once
@@ -29,8 +28,8 @@ class MemoryBudget {
   // InvalidArgument if nothing would be left for indexes and filters.
   static Status Check(const Options& options);
 
-  MemoryBudget(uint64_t bytes, uint64_t memtable_bytes, const Cache* block_cache)
-      : bytes_(bytes), memtable_bytes_(memtable_bytes), block_cache_(block_cache) {}
+  MemoryBudget(uint64_t bytes, uint64_t fixed_bytes, const Cache* block_cache)
+      : bytes_(bytes), fixed_bytes_(fixed_bytes), block_cache_(block_cache) {}
 
   // Of an index and filter that have been fetched or made, and are gone again.
   void Charge(uint64_t bytes) { metadata_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -55,7 +54,7 @@ class MemoryBudget {
   uint64_t StayingBytes() const;
 
   const uint64_t bytes_;
-  const uint64_t memtable_bytes_;
+  const uint64_t fixed_bytes_;  // Memtables and value cache.
   const Cache* const block_cache_;
   std::atomic<uint64_t> metadata_bytes_{0};
   std::atomic<uint64_t> leaving_bytes_{0};

@@ -10,6 +10,7 @@
 #include "db/table_nodes.h"
 #include "util/log.h"
 #include "util/status_macros.h"
+#include "util/value_cache.h"
 
 namespace dlsm {
 namespace {
@@ -52,6 +53,9 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
       filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
       own_block_cache_(OwnBlockCacheFor(options)),
+      value_cache_(options.value_cache_size == 0
+                       ? nullptr
+                       : std::make_shared<ValueCache>(options.value_cache_size)),
       memory_budget_(MemoryBudget::For(
           options, own_block_cache_ != nullptr ? own_block_cache_.get() : options.block_cache)),
       scheduler_(ScheduleOf(options)),
@@ -72,9 +76,10 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
 }
 
 ShardContext DbImpl::Context() {
-  ShardContext context{&options_,      comparator_,       filter_policy_, options_.block_cache,
-                       memory_budget_, statistics_.get(), &snapshots_,    &scheduler_,
-                       &budget_,       &signal_,          &fence_,        &unnamed_from_};
+  ShardContext context{&options_,     comparator_,    filter_policy_,    options_.block_cache,
+                       value_cache_,  memory_budget_, statistics_.get(), &snapshots_,
+                       &scheduler_,   &budget_,       &signal_,          &fence_,
+                       &unnamed_from_};
   if (own_block_cache_ != nullptr) context.block_cache = own_block_cache_.get();
   return context;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "db/cached_records.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -34,9 +35,7 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
       return true;
     }
     ++probes;
-    Slice bytes;
-    if (probe.cached == nullptr) status = Fetch(probe.span, options, &bytes, fetched);
-    if (status.ok()) status = table.reader().Decode(key, probe, bytes, options, result);
+    status = Read(table, key, probe, options, result, fetched);
     return status.ok() && result->state == LookupState::kAbsent;
   });
   if (excluded > 0) statistics_->Add(Ticker::kFilterUseful, excluded);
@@ -48,6 +47,44 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
   return status;
 }
 
+Status PointReader::Read(const Table& table, const LookupKey& key, const TableProbe& probe,
+                         const TableReadOptions& options, LookupResult* result,
+                         bool* fetched) const {
+  if (AnswerFromCache(table, key, probe, options, result)) {
+    *fetched = true;
+    return Status::OK();
+  }
+  Slice bytes;
+  if (probe.cached == nullptr) DLSM_RETURN_IF_ERROR(Fetch(probe.span, options, &bytes, fetched));
+  DLSM_RETURN_IF_ERROR(table.reader().Decode(key, probe, bytes, options, result));
+  KeepInCache(table, probe, bytes, options);
+  return Status::OK();
+}
+
+// A reader who asks for verification gets it for what comes from the cache as well; what fails
+// there is fetched.
+bool PointReader::AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,
+                                  const TableReadOptions& options, LookupResult* result) const {
+  const CachedRecords* const records = table.cached_records();
+  // No bytes: there is nothing to fetch, Decode() says why.
+  if (records == nullptr || probe.span.bytes == 0) return false;
+  Slice bytes;
+  const bool answered = records->Lookup(probe.span, &bytes) &&
+                        table.reader().Decode(key, probe, bytes, options, result).ok();
+  statistics_->Add(answered ? Ticker::kValueCacheHits : Ticker::kValueCacheMisses);
+  return answered;
+}
+
+void PointReader::KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
+                              const TableReadOptions& options) const {
+  const CachedRecords* const records = table.cached_records();
+  if (records == nullptr || probe.span.bytes == 0 || !options.fill_cache) return;
+  const ValueCache::Change change =
+      records->Insert(probe.span, fetched, /*verified=*/options.verify_checksums);
+  if (change.inserted) statistics_->Add(Ticker::kValueCacheInserts);
+  if (change.evicted > 0) statistics_->Add(Ticker::kValueCacheEvictions, change.evicted);
+}
+
 Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
                           bool* fetched) const {
   QueuePair* queue_pair;
@@ -55,6 +92,7 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
     queue_pair->CountDirectRead(span.bytes, options.purpose);
     *bytes = Slice(direct, span.bytes);
+    *fetched = false;
     return Status::OK();
   }
   LocalSpan scratch;
@@ -96,6 +134,15 @@ struct PointReader::Pending {
       }
     }
     return false;
+  }
+
+  // Whether the request is answered.
+  bool Take(const LookupResult& result) {
+    request->state = result.state;
+    if (result.state == LookupState::kFound) {
+      request->value->assign(result.value.data(), result.value.size());
+    }
+    return result.state != LookupState::kAbsent;
   }
 };
 
@@ -143,12 +190,28 @@ void PointReader::MultiGet(const std::vector<std::unique_ptr<Request>>& requests
                                                added.candidates.push_back({&table, filtered});
                                                return true;
                                              });
-    if (!added.Advance()) pending.pop_back();
+    if (!AdvanceToFetch(options, &added)) pending.pop_back();
   }
   while (!pending.empty()) {
     FetchRound(options, &pending);
     DecodeRound(options, &pending);
   }
+}
+
+// Moves on to the next table whose record the cache does not have; false: the request is finished.
+bool PointReader::AdvanceToFetch(const TableReadOptions& options, Pending* pending) {
+  const PointReader& reader = *pending->request->reader;
+  while (pending->Advance()) {
+    LookupResult result;
+    if (!reader.AnswerFromCache(*pending->probed, pending->request->key, pending->probe, options,
+                                &result)) {
+      return true;
+    }
+    reader.statistics_->Add(Ticker::kTableProbes);
+    if (pending->Take(result)) return false;
+    reader.statistics_->Add(Ticker::kTableProbesUseless);
+  }
+  return false;
 }
 
 // Fetches what every pending request needs next, with one doorbell for each memory node. What
@@ -201,15 +264,12 @@ void PointReader::DecodeRound(const TableReadOptions& options, std::vector<Pendi
     LookupResult result;
     request.status = waiting.probed->reader().Decode(request.key, waiting.probe, waiting.bytes,
                                                      options, &result);
-    request.state = result.state;
     if (!request.status.ok()) continue;
-    if (result.state == LookupState::kFound) {
-      request.value->assign(result.value.data(), result.value.size());
-    } else if (result.state == LookupState::kAbsent) {
-      statistics->Add(Ticker::kTableProbesUseless);
-      waiting.bytes.clear();
-      if (waiting.Advance()) unanswered.push_back(std::move(waiting));
-    }
+    request.reader->KeepInCache(*waiting.probed, waiting.probe, waiting.bytes, options);
+    if (waiting.Take(result)) continue;
+    statistics->Add(Ticker::kTableProbesUseless);
+    waiting.bytes.clear();
+    if (AdvanceToFetch(options, &waiting)) unanswered.push_back(std::move(waiting));
   }
   *pending = std::move(unanswered);
 }

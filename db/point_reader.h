@@ -45,8 +45,16 @@ class PointReader {
   struct Way;
 
   bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
+  // The table's record that Find() has named, from the cache or from its memory node.
+  Status Read(const Table& table, const LookupKey& key, const TableProbe& probe,
+              const TableReadOptions& options, LookupResult* result, bool* fetched) const;
+  bool AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,
+                       const TableReadOptions& options, LookupResult* result) const;
+  void KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
+                   const TableReadOptions& options) const;
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
                bool* fetched) const;
+  static bool AdvanceToFetch(const TableReadOptions& options, Pending* pending);
   static void FetchRound(const TableReadOptions& options, std::vector<Pending>* pending);
   static void DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending);
 

@@ -11,6 +11,7 @@
 #include "db/link_properties.h"
 #include "db/placement_property.h"
 #include "util/status_macros.h"
+#include "util/value_cache.h"
 
 namespace dlsm {
 
@@ -215,6 +216,10 @@ std::string Properties::Memory() const {
   for (const auto& shard : db_.shards_) memtables += shard->tree().Memtables().bytes;
   std::string text = fmt::format("memtables {}\nindexes-and-filters {}\n", memtables,
                                  Sum(&Version::metadata_bytes));
+  if (const ValueCache* const cache = db_.value_cache_.get(); cache != nullptr) {
+    text +=
+        fmt::format("value-cache {}\nvalue-cache-records {}\n", cache->bytes(), cache->UsedBytes());
+  }
   if (const MemoryBudget* const budget = db_.memory_budget_.get(); budget != nullptr) {
     text += fmt::format("buffers {}\nindexes-and-filters-max {}\nbudget {}\n",
                         budget->buffer_bytes(), budget->metadata_max(), budget->bytes());

@@ -54,6 +54,7 @@ size_t Shard::NodeAt(const MemoryNodeLink& link) const {
 TableStore::Config Shard::StoreConfig() const {
   TableStore::Config config =
       TableStoreConfigOf(*context_.options, context_.filter_policy, context_.block_cache);
+  config.value_cache = context_.value_cache;
   config.budget = context_.memory_budget;
   return config;
 }

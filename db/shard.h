@@ -41,12 +41,15 @@
 
 namespace dlsm {
 
+class ValueCache;
+
 // What the shards of a handle share. All outlives them.
 struct ShardContext {
   const Options* options;
   InternalKeyComparator comparator;
   const FilterPolicy* filter_policy;            // Null: none.
   Cache* block_cache;                           // Null: none.
+  std::shared_ptr<ValueCache> value_cache;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget;  // Null: none.
   Statistics* statistics;
   SnapshotList* snapshots;

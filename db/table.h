@@ -11,6 +11,8 @@
 
 namespace dlsm {
 
+class CachedRecords;
+
 // What reads cost is counted in looks: one is what a lookup spends on the filter of a run. A seek's
 // look is a search in an index and a record fetched, kilobytes of prefetch included.
 inline constexpr uint64_t kLooksPerSeek = 256;
@@ -42,21 +44,27 @@ class TableImage {
 class Table {
  public:
   // `memory` is null where nobody keeps account of it. An iterator may keep a table beyond the end
-  // of its database: so the table shares it.
-  Table(std::unique_ptr<TableReader> reader, std::shared_ptr<PlacedMemory> memory)
+  // of its database: so the table shares it. `records` may be null: none are cached.
+  Table(std::unique_ptr<TableReader> reader, std::shared_ptr<PlacedMemory> memory,
+        std::shared_ptr<const CachedRecords> records = nullptr)
       : reader_(std::move(reader)),
         image_(memory == nullptr
                    ? nullptr
-                   : std::make_shared<TableImage>(AllocatedSpan(meta().image), std::move(memory))) {
-  }
+                   : std::make_shared<TableImage>(AllocatedSpan(meta().image), std::move(memory))),
+        records_(std::move(records)) {}
   // The same table as `other`, read in another way.
   Table(std::unique_ptr<TableReader> reader, const Table& other)
-      : reader_(std::move(reader)), image_(other.image_), looks_(other.looks()) {}
+      : reader_(std::move(reader)),
+        image_(other.image_),
+        records_(other.records_),
+        looks_(other.looks()) {}
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
   const TableMeta& meta() const { return reader_->meta(); }
   const TableReader& reader() const { return *reader_; }
+  // Null: none.
+  const CachedRecords* cached_records() const { return records_.get(); }
   uint64_t number() const { return meta().number; }
   Slice smallest() const { return meta().smallest; }
   Slice largest() const { return meta().largest; }
@@ -74,6 +82,7 @@ class Table {
  private:
   const std::unique_ptr<TableReader> reader_;
   const std::shared_ptr<TableImage> image_;
+  const std::shared_ptr<const CachedRecords> records_;
   mutable std::atomic<uint64_t> looks_{0};
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "db/cached_records.h"
 #include "table/fetch_resident.h"
 #include "table/remote_sink.h"
 #include "util/status_macros.h"
@@ -23,6 +24,15 @@ std::unique_ptr<TableReader> TableStore::Evictable(const TableMeta& meta,
                                                 statistics_);
 }
 
+TableRef TableStore::NewTable(std::unique_ptr<TableReader> reader) const {
+  std::shared_ptr<const CachedRecords> records;
+  // Those of blocks are in the block cache, with their blocks.
+  if (config_.value_cache != nullptr && reader->meta().format == TableFormat::kByteAddressable) {
+    records = std::make_shared<const CachedRecords>(config_.value_cache);
+  }
+  return std::make_shared<const Table>(std::move(reader), memory_, std::move(records));
+}
+
 TableRef TableStore::Unloaded(const Table& table) const {
   return std::make_shared<const Table>(Evictable(table.meta(), /*loaded=*/nullptr), table);
 }
@@ -39,7 +49,7 @@ Status TableStore::OpenEach(const std::vector<TableMeta>& metas, Purpose purpose
 
 Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table) const {
   if (config_.budget != nullptr && !config_.budget->HasRoomFor(meta.resident_span().bytes)) {
-    *table = std::make_shared<const Table>(Evictable(meta, /*loaded=*/nullptr), memory_);
+    *table = NewTable(Evictable(meta, /*loaded=*/nullptr));
     return Status::OK();
   }
   std::string resident;
@@ -113,7 +123,7 @@ Status TableStore::OpenWith(const TableMeta& meta, std::string resident, TableRe
   DLSM_RETURN_IF_ERROR(
       TableReader::Open(config_.table, meta, Slice(*owner), owner, config_.block_cache, &reader));
   if (config_.budget != nullptr) reader = Evictable(meta, std::move(reader));
-  *table = std::make_shared<const Table>(std::move(reader), memory_);
+  *table = NewTable(std::move(reader));
   return Status::OK();
 }
 

@@ -22,6 +22,7 @@ namespace dlsm {
 
 class Cache;
 class Statistics;
+class ValueCache;
 
 // Thread-safe.
 class TableStore final : public TableReaderSource {
@@ -30,6 +31,7 @@ class TableStore final : public TableReaderSource {
     TableOptions table;
     InternalKeyComparator comparator{BytewiseComparator()};
     Cache* block_cache = nullptr;
+    std::shared_ptr<ValueCache> value_cache;  // Null: none. Of byte-addressable tables.
     std::chrono::nanoseconds timeout{};
     // Null: index and filter of each table stay. Else tables beyond it are opened without, and all
     // can be replaced by Unloaded() ones.
@@ -74,6 +76,7 @@ class TableStore final : public TableReaderSource {
  private:
   Status OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
                   std::vector<TableRef>* tables) const;
+  TableRef NewTable(std::unique_ptr<TableReader> reader) const;
   std::unique_ptr<TableReader> Evictable(const TableMeta& meta,
                                          std::unique_ptr<TableReader> loaded) const;
   Status OpenBatch(QueuePair* queue_pair, const TableMeta* first, const TableMeta* last,

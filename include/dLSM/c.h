@@ -162,6 +162,7 @@ void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t by
 void dlsm_options_set_open_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
 void dlsm_options_set_operation_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
 void dlsm_options_set_memory_budget(dlsm_options_t* options, uint64_t bytes);
+void dlsm_options_set_value_cache_size(dlsm_options_t* options, uint64_t bytes);
 void dlsm_options_set_max_write_buffer_number(dlsm_options_t* options, int value);
 void dlsm_options_set_max_background_flushes(dlsm_options_t* options, int value);
 void dlsm_options_set_max_background_compactions(dlsm_options_t* options, int value);

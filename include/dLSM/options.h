@@ -149,12 +149,18 @@ struct Options {
   uint64_t operation_timeout_ms = 10000;
 
   // -------- Memory and tables.
-  // What the handle may use of the compute node's memory: memtables, block cache, buffers of
-  // transfers, and indexes and filters of tables. Where it does not suffice for all of the latter,
-  // those of tables that were not read lately are on their memory node only, and reading such
-  // a table costs a round trip more. Beyond it: what iterators hold, and for a moment what reads
-  // fetch. Followers do without. 0: as much as it takes.
+  // What the handle may use of the compute node's memory: memtables, block cache, value cache,
+  // buffers of transfers, and indexes and filters of tables. Where it does not suffice for all of
+  // the latter, those of tables that were not read lately are on their memory node only, and
+  // reading such a table costs a round trip more. Beyond it: what iterators hold, and for a moment
+  // what reads fetch. Followers do without. 0: as much as it takes.
   uint64_t memory_budget = 0;
+  // Of a cache of records that point reads fetched from byte-addressable tables, for all shards and
+  // threads of the handle: what is read often is then answered without the memory node. Reads see
+  // what they would see without it. Iterators neither use nor fill it, nor do followers. All of its
+  // memory counts, what it takes for itself included; a record takes 16 bytes more than it has, no
+  // more than a 64th of a part is kept (64 KB from 4 MB on). 0: none; else at least 64 KB.
+  uint64_t value_cache_size = 0;
 
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable.
   // Memtables, the active one included. Several shards share as many bytes as that makes.
@@ -235,7 +241,7 @@ struct Options {
 
 struct ReadOptions {
   bool verify_checksums = false;
-  // Block-based tables: whether what is read enters the block cache.
+  // Whether what is read enters the block cache (block-based tables) or the value cache (others).
   bool fill_cache = true;
   // Read as of this snapshot, which must be live; null: as of the call.
   const Snapshot* snapshot = nullptr;

@@ -18,10 +18,14 @@ enum class Ticker : uint32_t {
   kBytesRead,           // Values returned by point reads.
   kMemtableHits,        // Point reads answered by a memtable.
   kFilterUseful,        // Tables that the resident part excluded.
-  kTableProbes,         // Records or blocks fetched by point reads.
+  kTableProbes,         // Records or blocks that point reads fetched, or found in a cache.
   kTableProbesUseless,  // Of these, the ones that did not hold the key.
   kBlockCacheHits,
   kBlockCacheMisses,
+  kValueCacheHits,    // Records of point reads that were there, see Options::value_cache_size.
+  kValueCacheMisses,  // That were fetched.
+  kValueCacheInserts,
+  kValueCacheEvictions,  // Without those of tables that are gone.
   kIteratorsCreated,
   kSeeks,
   kIteratorSteps,  // Next and Prev.

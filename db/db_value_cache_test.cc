@@ -1,0 +1,249 @@
+// Options::value_cache_size: what whole databases answer from it, and what they never do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dLSM/pinnable_slice.h"
+#include "db/test_database_testing.h"
+#include "util/fabric/fault_injector.h"
+#include "util/random.h"
+#include "util/value_cache.h"
+
+namespace dlsm {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr uint64_t kKeys = 2000;
+
+std::string ValueOf(uint64_t number, uint64_t round) {
+  return std::to_string(number) + "/" + std::to_string(round) + std::string(number % 300, 'v');
+}
+
+class ValueCacheDbTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    options_ = TinyOptions();
+    options_.value_cache_size = uint64_t{4} << 20;
+    options_.fault_injector = std::make_shared<FaultInjector>();
+    options_.fault_injector->OnlyPurpose(Purpose::kRead);
+    node_ = NodeServing(GetParam(), &options_);
+  }
+  void TearDown() override { CloseAndDestroy(&db_, options_, kName); }
+
+  void Open() { db_ = OpenOrDie(options_, kName); }
+  void Fill(uint64_t round) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)));
+    }
+    ASSERT_OK(db_->Flush(FlushOptions()));
+    ASSERT_OK(db_->WaitForBackgroundWork());
+  }
+  void ExpectAll(uint64_t round, const ReadOptions& read = ReadOptions()) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i), read), ValueOf(i, round));
+    }
+  }
+  uint64_t Count(Ticker ticker) { return db_->GetStatistics()->Get(ticker); }
+  uint64_t Hits() { return Count(Ticker::kValueCacheHits); }
+  // No transfer for a read succeeds any more.
+  void CutOff() { options_.fault_injector->SetProbability(FaultKind::kFail, 1); }
+
+  static constexpr const char* kName = "value-cache";
+  Options options_;
+  std::unique_ptr<TestNode> node_;
+  std::unique_ptr<DB> db_;
+};
+
+// Fails if what has been read goes over the network again, by whatever call.
+TEST_P(ValueCacheDbTest, AnswersWithoutTheMemoryNode) {
+  Open();
+  Fill(1);
+  ExpectAll(1);
+  EXPECT_EQ(Count(Ticker::kValueCacheInserts), kKeys);
+  const uint64_t before = Hits();
+  CutOff();
+  ExpectAll(1);
+  ReadOptions verified;
+  verified.verify_checksums = true;
+  ExpectAll(1, verified);
+  PinnableSlice pinned;
+  ASSERT_OK(db_->Get(ReadOptions(), NumberedKey(7), &pinned));
+  EXPECT_EQ(pinned, Slice(ValueOf(7, 1)));
+  const std::string first = NumberedKey(1);
+  const std::string second = NumberedKey(1999);
+  std::vector<std::string> values;
+  for (const Status& status : db_->MultiGet(ReadOptions(), {first, second, "none"}, &values)) {
+    EXPECT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
+  }
+  EXPECT_EQ(values[0], ValueOf(1, 1));
+  EXPECT_EQ(values[1], ValueOf(1999, 1));
+  EXPECT_GE(Hits(), before + 2 * kKeys + 3);
+  EXPECT_THAT(db_->GetStatistics()->ToString(), HasSubstr("dlsm.value.cache.hits"));
+}
+
+// Fails if anything that was there before a write, a deletion or a merge is found after it.
+TEST_P(ValueCacheDbTest, IsNeverOutOfDate) {
+  Open();
+  Fill(1);
+  ExpectAll(1);
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  Fill(2);
+  ExpectAll(2);
+  for (uint64_t i = 0; i < kKeys; i += 2) ASSERT_OK(db_->Delete(WriteOptions(), NumberedKey(i)));
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  for (uint64_t round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), i % 2 == 0 ? "(none)" : ValueOf(i, 2));
+    }
+    ReadOptions then;
+    then.snapshot = snapshot;
+    ExpectAll(1, then);
+    db_->CompactRange(nullptr, nullptr);
+  }
+  db_->ReleaseSnapshot(snapshot);
+  EXPECT_GT(Hits(), 0u);
+  // What lies where old tables were is another table's.
+  ASSERT_OK(db_->Close());
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), i % 2 == 0 ? "(none)" : ValueOf(i, 2));
+  }
+}
+
+TEST_P(ValueCacheDbTest, IsFilledByPointReadsThatMay) {
+  Open();
+  Fill(1);
+  ReadOptions read;
+  read.fill_cache = false;
+  ExpectAll(1, read);
+  std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+  }
+  ASSERT_OK(iterator->status());
+  iterator.reset();
+  EXPECT_EQ(Count(Ticker::kValueCacheInserts), 0u);
+  EXPECT_EQ(FieldOfProperty(db_.get(), "dlsm.memory", "value-cache-records"), 0u);
+  const std::string key = NumberedKey(3);
+  std::vector<std::string> values;
+  ASSERT_OK(db_->MultiGet(ReadOptions(), {key}, &values).front());
+  EXPECT_EQ(Count(Ticker::kValueCacheInserts), 1u);
+  EXPECT_GT(FieldOfProperty(db_.get(), "dlsm.memory", "value-cache-records"), 0u);
+}
+
+TEST_P(ValueCacheDbTest, IsOffByDefault) {
+  EXPECT_EQ(Options().value_cache_size, 0u);
+  options_.value_cache_size = 0;
+  Open();
+  Fill(1);
+  ExpectAll(1);
+  ExpectAll(1);
+  EXPECT_EQ(Hits() + Count(Ticker::kValueCacheMisses), 0u);
+  std::string memory;
+  ASSERT_TRUE(db_->GetProperty("dlsm.memory", &memory));
+  EXPECT_THAT(memory, Not(HasSubstr("value-cache")));
+}
+
+// Fails if bytes that were damaged on their way are kept, for a reader who does not look at
+// checksums brings them.
+TEST_P(ValueCacheDbTest, KeepsNothingDamaged) {
+  Open();
+  Fill(1);
+  options_.fault_injector->SetProbability(FaultKind::kCorrupt, 1);
+  for (uint64_t i = 0; i < kKeys; ++i) (void)GetOr(db_.get(), NumberedKey(i));
+  ASSERT_GT(options_.fault_injector->CountFaults(), kKeys / 2);
+  options_.fault_injector->Clear();
+  ExpectAll(1);
+}
+
+// Fails if pinned bytes are the cache's own, which others overwrite.
+TEST_P(ValueCacheDbTest, PinnedBytesStayWhileOthersComeAndGo) {
+  options_.value_cache_size = ValueCache::kBytesMin;
+  Open();
+  Fill(1);
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> readers;
+  for (uint64_t thread = 0; thread < 3; ++thread) {
+    readers.emplace_back([this, thread, &wrong] {
+      Random random(thread);
+      struct Held {
+        uint64_t number = 0;
+        std::unique_ptr<PinnableSlice> value;
+      };
+      std::vector<Held> held(16);
+      for (int step = 0; step < 4000; ++step) {
+        Held& next = held[random.Uniform(held.size())];
+        if (next.value != nullptr && !(*next.value == Slice(ValueOf(next.number, 1)))) {
+          wrong.fetch_add(1);
+        }
+        next.number = random.Skewed(10);
+        next.value = std::make_unique<PinnableSlice>();
+        if (!db_->Get(ReadOptions(), NumberedKey(next.number), next.value.get()).ok()) {
+          wrong.fetch_add(1);
+        }
+      }
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0u);
+  EXPECT_GT(Hits(), 0u);
+  EXPECT_GT(Count(Ticker::kValueCacheEvictions), 0u);
+}
+
+// Fails if records are lost with the index of their table, or if the cache is not part of what the
+// handle may use.
+TEST_P(ValueCacheDbTest, IsPartOfTheMemoryBudget) {
+  constexpr uint64_t kAllKeys = 60'000;
+  const uint64_t memtables =
+      options_.write_buffer_size * static_cast<uint64_t>(options_.max_write_buffer_number);
+  options_.memory_budget = memtables + (uint64_t{64} << 10);
+  std::unique_ptr<DB> refused;
+  const Status status = DB::Open(options_, kName, &refused);
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("value_cache_size"));
+  options_.memory_budget += options_.value_cache_size;
+  Open();
+  for (uint64_t i = 0; i < kAllKeys; ++i) {
+    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, 1)));
+  }
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  const uint64_t max = FieldOfProperty(db_.get(), "dlsm.memory", "indexes-and-filters-max");
+  EXPECT_LE(max, uint64_t{64} << 10);
+  EXPECT_LE(FieldOfProperty(db_.get(), "dlsm.memory", "value-cache"), options_.value_cache_size);
+  Random random(1);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto waiting = [&] {
+    return Count(Ticker::kMetadataLoads) == 0 && std::chrono::steady_clock::now() < until;
+  };
+  for (int i = 0; i < 40'000 || waiting(); ++i) {
+    const uint64_t number = random.OneIn(2) ? random.Uniform(100) : random.Uniform(kAllKeys);
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(number)), ValueOf(number, 1));
+  }
+  // The hundred keys that are half of all reads: fetched once, whatever came of their tables.
+  EXPECT_GT(Hits(), 15'000u);
+  EXPECT_GT(Count(Ticker::kMetadataLoads), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ValueCacheDbTest, testing::Values("", "tcp"), [](const auto& each) {
+  return std::string(each.param).empty() ? "embedded" : each.param;
+});
+
+TEST(ValueCacheOptionsTest, RefusesSizesThatHoldNothing) {
+  Options options = TinyOptions();
+  options.value_cache_size = 1000;
+  std::unique_ptr<DB> db;
+  const Status status = DB::Open(options, "too-small", &db);
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("value_cache_size"));
+}
+
+}  // namespace
+}  // namespace dlsm
