@@ -23,6 +23,11 @@ std::vector<WireTotal> WireDifference(std::vector<WireTotal> after,
   return after;
 }
 
+ValueCacheTotal Difference(const ValueCacheTotal& after, const ValueCacheTotal& before) {
+  return {after.hits - before.hits, after.misses - before.misses, after.inserts - before.inserts,
+          after.evictions - before.evictions};
+}
+
 }  // namespace
 
 CostMeter::CostMeter(Engine& engine) : engine_(engine), before_(engine.Counters()) {
@@ -40,6 +45,9 @@ void CostMeter::Stop(BenchResult* result) {
       static_cast<double>(after.remote_cpu_micros - before_.remote_cpu_micros) * 1e-6;
   result->cpu_seconds = cpu_seconds + result->memory_node_cpu_seconds;
   result->index_bytes_per_key = after.index_bytes_per_key;
+  if (after.value_cache && before_.value_cache) {
+    result->value_cache = Difference(*after.value_cache, *before_.value_cache);
+  }
 }
 
 }  // namespace dlsm::bench

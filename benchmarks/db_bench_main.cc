@@ -99,6 +99,7 @@ DEFINE_string(json, "", "File that gets an array with one object for each benchm
 
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes of a memtable");
 DEFINE_uint64(memory_budget, 0, "dlsm: see Options::memory_budget; 0: as much as it takes");
+DEFINE_uint64(value_cache_size, 0, "dlsm: bytes, see Options::value_cache_size; 0: none");
 DEFINE_int32(max_write_buffer_number, 4, "Memtables, the active one included");
 DEFINE_uint64(target_file_size_base, 64 << 20, "Bytes of a table made by a merge");
 DEFINE_int32(max_background_flushes, 2, "Flushes at a time");
@@ -374,6 +375,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->write_buffer_size = FLAGS_write_buffer_size;
   options->max_write_buffer_number = FLAGS_max_write_buffer_number;
   options->memory_budget = FLAGS_memory_budget;
+  options->value_cache_size = FLAGS_value_cache_size;
   options->target_file_size_base = FLAGS_target_file_size_base;
   options->max_background_flushes = FLAGS_max_background_flushes;
   options->max_background_compactions = FLAGS_max_background_compactions;

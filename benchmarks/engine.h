@@ -23,6 +23,7 @@ struct EngineOptions {
   size_t write_buffer_size = size_t{64} << 20;
   int max_write_buffer_number = 4;
   uint64_t memory_budget = 0;
+  uint64_t value_cache_size = 0;
   size_t target_file_size_base = size_t{64} << 20;
   int max_background_flushes = 2;
   int max_background_compactions = 2;
@@ -131,6 +132,14 @@ struct WireTotal {
   uint64_t write_bytes = 0;
 };
 
+// Of records of point reads.
+struct ValueCacheTotal {
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t inserts = 0;
+  uint64_t evictions = 0;
+};
+
 // Totals since the store was opened, unless said otherwise.
 struct EngineCounters {
   std::vector<WireTotal> wire;         // Empty where there is no network.
@@ -139,6 +148,7 @@ struct EngineCounters {
   // Bytes of index and filter in the process that reads, for each entry in tables, now. None if the
   // store does not tell.
   std::optional<double> index_bytes_per_key;
+  std::optional<ValueCacheTotal> value_cache;  // None if there is none.
 };
 
 // Writers that had to wait, since the store was opened. A wait counts when it has ended.

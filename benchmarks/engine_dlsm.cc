@@ -191,6 +191,12 @@ class DlsmEngine : public Engine {
     counters.storage_bytes_written =
         statistics->Get(Ticker::kFlushBytes) + statistics->Get(Ticker::kMergeBytesWritten);
     counters.remote_cpu_micros = Number("dlsm.remote-cpu-micros");
+    if (options_.value_cache_size > 0) {
+      counters.value_cache = {statistics->Get(Ticker::kValueCacheHits),
+                              statistics->Get(Ticker::kValueCacheMisses),
+                              statistics->Get(Ticker::kValueCacheInserts),
+                              statistics->Get(Ticker::kValueCacheEvictions)};
+    }
     const uint64_t entries = Number("dlsm.entries");
     if (entries > 0) {
       counters.index_bytes_per_key =
@@ -273,6 +279,7 @@ class DlsmEngine : public Engine {
     options_.write_buffer_size = options.write_buffer_size;
     options_.max_write_buffer_number = options.max_write_buffer_number;
     options_.memory_budget = options.memory_budget;
+    options_.value_cache_size = options.value_cache_size;
     options_.max_file_size = options.target_file_size_base;
     options_.max_background_flushes = options.max_background_flushes;
     options_.max_background_compactions = options.max_background_compactions;

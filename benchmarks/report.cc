@@ -92,6 +92,14 @@ std::string ObjectText(const BenchResult& result) {
   object.Add("memory_node_cpu_seconds", result.memory_node_cpu_seconds);
   object.Add("background_writes", result.background_writes);
   object.Add("wire", WireObject(result.wire));
+  if (result.value_cache) {
+    JsonObject counts;
+    counts.Add("hits", result.value_cache->hits);
+    counts.Add("misses", result.value_cache->misses);
+    counts.Add("inserts", result.value_cache->inserts);
+    counts.Add("evictions", result.value_cache->evictions);
+    object.Add("value_cache", counts);
+  }
   for (const NamedFigure& figure : result.figures) object.Add(figure.name, figure.value);
   return object.Text();
 }
@@ -103,6 +111,14 @@ std::string Remarks(const BenchResult& result) {
   if (reads > 0) {
     remarks += fmt::format("  found {:.2f}%",
                            100 * static_cast<double>(result.found) / static_cast<double>(reads));
+  }
+  if (result.value_cache) {
+    const uint64_t looked_up = result.value_cache->hits + result.value_cache->misses;
+    if (looked_up > 0) {
+      remarks +=
+          fmt::format("  value cache {:.2f}%", 100 * static_cast<double>(result.value_cache->hits) /
+                                                   static_cast<double>(looked_up));
+    }
   }
   if (result.seconds_to_quiet) {
     const double quiet = *result.seconds_to_quiet;

@@ -54,6 +54,7 @@ struct BenchResult {
   uint64_t storage_bytes_written = 0;
 
   std::optional<double> index_bytes_per_key;  // At the end.
+  std::optional<ValueCacheTotal> value_cache;
   std::vector<NamedFigure> figures;
   std::string text;  // What the workload itself prints.
   Status status;

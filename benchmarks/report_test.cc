@@ -7,6 +7,7 @@ namespace dlsm::bench {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 BenchResult SampleResult() {
   BenchResult result;
@@ -54,6 +55,16 @@ TEST(ReportTest, JsonHasTheNamedFigures) {
   result.figures = {{"arrivals", 1'234'567'890}, {"rate", 0.5}, {"pending_bytes", std::nullopt}};
   EXPECT_THAT(ToJson({result}),
               HasSubstr("\"arrivals\": 1234567890, \"rate\": 0.5, \"pending_bytes\": null}"));
+}
+
+// Fails if a cache that there is not has figures.
+TEST(ReportTest, JsonHasTheValueCacheIfThereIsOne) {
+  BenchResult result = SampleResult();
+  EXPECT_THAT(ToJson({result}), Not(HasSubstr("value_cache")));
+  result.value_cache = ValueCacheTotal{.hits = 30, .misses = 10, .inserts = 9, .evictions = 8};
+  EXPECT_THAT(ToJson({result}), HasSubstr("\"value_cache\": {\"hits\": 30, \"misses\": 10, "
+                                          "\"inserts\": 9, \"evictions\": 8}"));
+  EXPECT_THAT(TableRow(result), HasSubstr("value cache 75.00%"));
 }
 
 TEST(ReportTest, JsonTextIsEscaped) {

@@ -72,7 +72,7 @@ std::string Describe(const Options& options) {
       "order={} style={} shards={} format={} block={} compression={} filter={} memtable={}x{} "
       "table={} "
       "level0={}/{} base={} per_guard={} place={} schedule={} constraint={} slow_down={} "
-      "flushes={} merges={} parts={} placement={} scatter={} publish_ms={} budget={}",
+      "flushes={} merges={} parts={} placement={} scatter={} publish_ms={} budget={} values={}",
       options.comparator->Name(), NameOf(options.compaction_style),
       options.shard_boundaries.size() + 1,
       options.table_format == TableFormat::kBlockBased ? "block" : "byte", options.block_size,
@@ -85,7 +85,7 @@ std::string Describe(const Options& options) {
       static_cast<int>(options.component_constraint), options.slow_down_writes,
       options.max_background_flushes, options.max_background_compactions,
       options.max_subcompactions, static_cast<int>(options.placement), options.scatter_width,
-      options.publish_interval_ms, options.memory_budget);
+      options.publish_interval_ms, options.memory_budget, options.value_cache_size);
 }
 
 void DrawSizes(Options* options, Random* random) {
@@ -104,12 +104,15 @@ void DrawSizes(Options* options, Random* random) {
       PickOf(std::array<uint64_t, 3>{64 * kKiB, 512 * kKiB, 8192 * kKiB}, random);
   options->max_bytes_for_level_multiplier = PickOf(std::array{2.0, 4.0, 10.0}, random);
   options->max_tables_per_guard = PickOf(std::array{2, 4, 16}, random);
+  // The least that is permitted, where records come and go all the time, or one that holds more.
+  options->value_cache_size = PickOf(std::array<uint64_t, 3>{0, 64 * kKiB, 1024 * kKiB}, random);
   // The least that is permitted, or no limit.
   options->memory_budget = 0;
   if (random->OneIn(2)) return;
   const auto memtables = static_cast<uint64_t>(options->max_write_buffer_number);
   const size_t cache = options->table_format == TableFormat::kBlockBased ? 8192 * kKiB : 0;
-  options->memory_budget = options->write_buffer_size * memtables + cache + 64 * kKiB;
+  options->memory_budget =
+      options->write_buffer_size * memtables + cache + options->value_cache_size + 64 * kKiB;
 }
 
 void DrawWork(Options* options, Random* random) {
