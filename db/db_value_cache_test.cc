@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dLSM/pinnable_slice.h"
+#include "db/cached_records.h"
 #include "db/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
@@ -110,7 +111,6 @@ TEST_P(ValueCacheDbTest, IsNeverOutOfDate) {
   }
   db_->ReleaseSnapshot(snapshot);
   EXPECT_GT(Hits(), 0u);
-  // What lies where old tables were is another table's.
   ASSERT_OK(db_->Close());
   Open();
   for (uint64_t i = 0; i < kKeys; ++i) {
@@ -235,6 +235,25 @@ TEST_P(ValueCacheDbTest, IsPartOfTheMemoryBudget) {
 INSTANTIATE_TEST_SUITE_P(All, ValueCacheDbTest, testing::Values("", "tcp"), [](const auto& each) {
   return std::string(each.param).empty() ? "embedded" : each.param;
 });
+
+// Fails if two tables share what is cached, of which one lies where the other one was.
+TEST(CachedRecordsTest, AreOfOneTable) {
+  const auto cache = std::make_shared<ValueCache>(ValueCache::kBytesMin);
+  RemoteSpan span;
+  span.offset = 4096;
+  span.bytes = 100;
+  const std::string bytes(span.bytes, 'r');
+  Slice found;
+  {
+    const CachedRecords before(cache);
+    EXPECT_TRUE(before.Insert(span, bytes, /*verified=*/true).inserted);
+    EXPECT_TRUE(before.Lookup(span, &found));
+    EXPECT_EQ(found, Slice(bytes));
+  }
+  const CachedRecords after(cache);
+  EXPECT_FALSE(after.Lookup(span, &found));
+  EXPECT_FALSE(after.Insert(span, bytes, /*verified=*/false).inserted) << "it is no record";
+}
 
 TEST(ValueCacheOptionsTest, RefusesSizesThatHoldNothing) {
   Options options = TinyOptions();
