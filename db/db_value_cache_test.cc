@@ -151,6 +151,22 @@ TEST_P(ValueCacheDbTest, IsOffByDefault) {
   EXPECT_THAT(memory, Not(HasSubstr("value-cache")));
 }
 
+// Fails if the other cache's counters stand still; the value cache has none of its tables' records.
+TEST_P(ValueCacheDbTest, LeavesBlocksToTheBlockCache) {
+  options_.table_format = TableFormat::kBlockBased;
+  Open();
+  Fill(1);
+  const std::string key = NumberedKey(3);
+  ASSERT_EQ(GetOr(db_.get(), key), ValueOf(3, 1));
+  EXPECT_EQ(Count(Ticker::kBlockCacheMisses), 1u);
+  ASSERT_EQ(GetOr(db_.get(), key), ValueOf(3, 1));
+  std::vector<std::string> values;
+  ASSERT_OK(db_->MultiGet(ReadOptions(), {key}, &values).front());
+  EXPECT_EQ(Count(Ticker::kBlockCacheMisses), 1u);
+  EXPECT_EQ(Count(Ticker::kBlockCacheHits), 2u);
+  EXPECT_EQ(Hits() + Count(Ticker::kValueCacheMisses), 0u);
+}
+
 // Fails if bytes that were damaged on their way are kept, for a reader who does not look at
 // checksums brings them.
 TEST_P(ValueCacheDbTest, KeepsNothingDamaged) {

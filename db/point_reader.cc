@@ -54,6 +54,7 @@ Status PointReader::Read(const Table& table, const LookupKey& key, const TablePr
     *fetched = true;
     return Status::OK();
   }
+  CountBlock(table, probe);
   Slice bytes;
   if (probe.cached == nullptr) DLSM_RETURN_IF_ERROR(Fetch(probe.span, options, &bytes, fetched));
   DLSM_RETURN_IF_ERROR(table.reader().Decode(key, probe, bytes, options, result));
@@ -73,6 +74,12 @@ bool PointReader::AnswerFromCache(const Table& table, const LookupKey& key, cons
                         table.reader().Decode(key, probe, bytes, options, result).ok();
   statistics_->Add(answered ? Ticker::kValueCacheHits : Ticker::kValueCacheMisses);
   return answered;
+}
+
+void PointReader::CountBlock(const Table& table, const TableProbe& probe) const {
+  if (table.meta().format != TableFormat::kBlockBased || probe.span.bytes == 0) return;
+  const bool cached = probe.cached != nullptr;
+  statistics_->Add(cached ? Ticker::kBlockCacheHits : Ticker::kBlockCacheMisses);
 }
 
 void PointReader::KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
@@ -205,6 +212,7 @@ bool PointReader::AdvanceToFetch(const TableReadOptions& options, Pending* pendi
     LookupResult result;
     if (!reader.AnswerFromCache(*pending->probed, pending->request->key, pending->probe, options,
                                 &result)) {
+      reader.CountBlock(*pending->probed, pending->probe);
       return true;
     }
     reader.statistics_->Add(Ticker::kTableProbes);

@@ -50,6 +50,7 @@ class PointReader {
               const TableReadOptions& options, LookupResult* result, bool* fetched) const;
   bool AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,
                        const TableReadOptions& options, LookupResult* result) const;
+  void CountBlock(const Table& table, const TableProbe& probe) const;
   void KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
                    const TableReadOptions& options) const;
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
