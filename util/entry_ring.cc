@@ -1,34 +1,45 @@
 #include "util/entry_ring.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
 namespace dlsm {
 
-uint64_t EntryRing::Append(const EntryKey& key, const char* bytes) {
+// And makes room for the bytes behind it.
+uint64_t EntryRing::AppendHeader(const EntryKey& key) {
   assert(key.table != 0 && key.bytes <= EntryKey::kBytesMax && HasRoomFor(key.bytes));
-  const uint64_t words = WordsOf(key.bytes);
-  if (const uint64_t skipped = Skipped(kHeaderWords + words); skipped > 0) {
+  const uint64_t words = kHeaderWords + WordsOf(key.bytes);
+  if (const uint64_t skipped = Skipped(words); skipped > 0) {
     Store(head_ % capacity_, 0);  // No entry's: its table would be 0.
     head_ += skipped;
   }
   const uint64_t position = head_;
-  uint64_t at = position % capacity_;
-  Store(at++, SizeWord(key));
-  Store(at++, key.offset);
-  const uint64_t whole = key.bytes / kWordBytes;
-  for (uint64_t i = 0; i < whole; ++i) {
-    uint64_t word;
-    std::memcpy(&word, bytes + i * kWordBytes, kWordBytes);
+  Store(position % capacity_, SizeWord(key));
+  Store(position % capacity_ + 1, key.offset);
+  head_ += words;
+  return position;
+}
+
+uint64_t EntryRing::Append(const EntryKey& key, const char* bytes) {
+  const uint64_t position = AppendHeader(key);
+  uint64_t at = position % capacity_ + kHeaderWords;
+  for (uint64_t done = 0; done < key.bytes; done += kWordBytes) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + done, std::min(kWordBytes, key.bytes - done));
     Store(at++, word);
   }
-  if (whole < words) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes + whole * kWordBytes, key.bytes - whole * kWordBytes);
-    Store(at, word);
-  }
-  head_ += kHeaderWords + words;
   return position;
+}
+
+// Within one ring the two may overlap. Then the new place begins before the old one, and each word
+// is read before it is written to.
+uint64_t EntryRing::AppendFrom(const EntryRing& from, uint64_t position, const EntryKey& key) {
+  const uint64_t old = position % from.capacity_ + kHeaderWords;
+  const uint64_t appended = AppendHeader(key);
+  const uint64_t at = appended % capacity_ + kHeaderWords;
+  for (uint64_t i = 0; i < WordsOf(key.bytes); ++i) Store(at + i, from.Load(old + i));
+  return appended;
 }
 
 uint64_t EntryRing::Oldest(EntryKey* key) {
@@ -41,12 +52,6 @@ uint64_t EntryRing::Oldest(EntryKey* key) {
   key->bytes = size_word & EntryKey::kBytesMax;
   key->offset = Load(at + 1);
   return position;
-}
-
-void EntryRing::CopyOldest(uint64_t* to) {
-  EntryKey key;
-  const uint64_t at = Oldest(&key) % capacity_ + kHeaderWords;
-  CopyWords(at, WordsOf(key.bytes), to);
 }
 
 void EntryRing::DropOldest() {

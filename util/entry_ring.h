@@ -64,12 +64,13 @@ class EntryRing {
   }
   // There is room. Returns the entry's position.
   uint64_t Append(const EntryKey& key, const char* bytes);
+  // The same of the entry at a position of another ring, or of this ring's oldest one, which has
+  // just been dropped.
+  uint64_t AppendFrom(const EntryRing& from, uint64_t position, const EntryKey& key);
 
   bool empty() const { return Tail() == head_; }
   // Not of an empty ring.
   uint64_t Oldest(EntryKey* key);
-  // `to`: as many words as its bytes make.
-  void CopyOldest(uint64_t* to);
   void DropOldest();
   // Whether this is the entry at a position that has not been dropped.
   bool IsAt(uint64_t position, const EntryKey& key) const {
@@ -103,6 +104,7 @@ class EntryRing {
     }
     for (; i < count; ++i) to[i] = Load(from + i);
   }
+  uint64_t AppendHeader(const EntryKey& key);
   uint64_t Tail() const { return tail_.load(std::memory_order_relaxed); }
   void MoveTail(uint64_t words) { tail_.store(Tail() + words, std::memory_order_relaxed); }
   // What is left at the end of the ring, if `words` do not fit there.

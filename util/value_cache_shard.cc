@@ -45,9 +45,7 @@ ValueCacheShard::ValueCacheShard(uint64_t* words, const Parts& parts, const Dead
       small_(words + parts.buckets * kBucketSlots, parts.small),
       main_(words + parts.buckets * kBucketSlots + parts.small, parts.main),
       ghosts_(words + parts.buckets * kBucketSlots + parts.small + parts.main, parts.ghosts,
-              parts.main * sizeof(uint64_t)),
-      promoted_(EntryRing::WordsOf(EntryBytesMax(parts.Words()))),
-      kept_(promoted_.size()) {}
+              parts.main * sizeof(uint64_t)) {}
 
 const EntryRing& ValueCacheShard::RingOf(uint64_t slot) const {
   return (slot & kInMain) != 0 ? main_ : small_;
@@ -148,9 +146,8 @@ void ValueCacheShard::MakeRoomInSmallLocked(uint64_t bytes, Change* change) {
     const bool worth_it =
         ReadsOf(Slot(*at).load(std::memory_order_relaxed)) >= kReadsForMain || !main_was_full_;
     if (!dead && worth_it) {
-      small_.CopyOldest(promoted_.data());
       MakeRoomInMainLocked(key.bytes, change);
-      const uint64_t moved_to = main_.Append(key, reinterpret_cast<char*>(promoted_.data()));
+      const uint64_t moved_to = main_.AppendFrom(small_, position, key);
       Slot(*at).store(SlotOf(moved_to, hash, /*in_main=*/true), std::memory_order_release);
     } else {
       Slot(*at).store(0, std::memory_order_relaxed);
@@ -172,13 +169,12 @@ void ValueCacheShard::MakeRoomInMainLocked(uint64_t bytes, Change* change) {
     const uint64_t slot = at == nullptr ? 0 : Slot(*at).load(std::memory_order_relaxed);
     const bool dead = dead_->Has(key.table);
     const bool keep = ReadsOf(slot) > 0 && !dead && kept < kKeptMax;
-    if (keep) main_.CopyOldest(kept_.data());
     main_.DropOldest();
     if (at == nullptr) continue;
     // What the ring's end makes it skip may leave no room for it.
     if (keep && main_.HasRoomFor(key.bytes)) {
       ++kept;
-      const uint64_t moved_to = main_.Append(key, reinterpret_cast<char*>(kept_.data()));
+      const uint64_t moved_to = main_.AppendFrom(main_, position, key);
       const uint64_t moved = SlotOf(moved_to, key.Hash(), /*in_main=*/true);
       Slot(*at).store(moved + (ReadsOf(slot) - 1) * kOneRead, std::memory_order_release);
       continue;

@@ -18,7 +18,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "port/mutex.h"
 #include "util/entry_ring.h"
@@ -77,8 +76,6 @@ class ValueCacheShard {
     uint64_t small = 0;
     uint64_t main = 0;
     uint64_t ghosts = 0;
-
-    uint64_t Words() const { return buckets * kBucketSlots + small + main + ghosts; }
   };
 
   static Parts PartsOf(uint64_t words);
@@ -108,9 +105,6 @@ class ValueCacheShard {
 
   GhostList ghosts_ GUARDED_BY(mutex_);
   bool main_was_full_ GUARDED_BY(mutex_) = false;
-  // An entry on its way out of the small ring, and one on its way round the main one.
-  std::vector<uint64_t> promoted_ GUARDED_BY(mutex_);
-  std::vector<uint64_t> kept_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm
