@@ -113,8 +113,8 @@ class DbImpl final : public DB {
   std::unique_ptr<const FilterPolicy> own_filter_policy_;
   const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
   std::unique_ptr<Cache> own_block_cache_;
-  const std::shared_ptr<ValueCache> value_cache_;  // Null: none.
-  std::shared_ptr<MemoryBudget> memory_budget_;    // Null: none.
+  std::shared_ptr<ValueCache> value_cache_;      // Null: none.
+  std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
   std::atomic<bool> closed_{false};
 
   // In the order in which they depend on each other.

@@ -271,13 +271,15 @@ TEST(CachedRecordsTest, AreOfOneTable) {
   EXPECT_FALSE(after.Insert(span, bytes, /*verified=*/false).inserted) << "it is no record";
 }
 
-TEST(ValueCacheOptionsTest, RefusesSizesThatHoldNothing) {
+TEST(ValueCacheOptionsTest, RefusesSizesThatHoldNothingOrCannotBe) {
   Options options = TinyOptions();
-  options.value_cache_size = 1000;
-  std::unique_ptr<DB> db;
-  const Status status = DB::Open(options, "too-small", &db);
-  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-  EXPECT_THAT(status.ToString(), HasSubstr("value_cache_size"));
+  for (const uint64_t bytes : {uint64_t{1000}, (uint64_t{16} << 40) + 1, ~uint64_t{0}}) {
+    options.value_cache_size = bytes;
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(options, "no-size", &db);
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("value_cache_size"));
+  }
 }
 
 }  // namespace

@@ -53,9 +53,6 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
       filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
       own_block_cache_(OwnBlockCacheFor(options)),
-      value_cache_(options.value_cache_size == 0
-                       ? nullptr
-                       : std::make_shared<ValueCache>(options.value_cache_size)),
       memory_budget_(MemoryBudget::For(
           options, own_block_cache_ != nullptr ? own_block_cache_.get() : options.block_cache)),
       scheduler_(ScheduleOf(options)),
@@ -69,6 +66,9 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
   DLSM_RETURN_IF_ERROR(CheckOptions(options));
   DLSM_RETURN_IF_ERROR(FitScatterWidth(&options));
   std::unique_ptr<DbImpl> opened(new DbImpl(options, NameAtMemoryNodes(options, name)));
+  if (options.value_cache_size > 0) {
+    DLSM_RETURN_IF_ERROR(ValueCache::New(options.value_cache_size, &opened->value_cache_));
+  }
   DLSM_RETURN_IF_ERROR(opened->OpenShards());
   DLSM_RETURN_IF_ERROR(opened->StartShards());
   *db = std::move(opened);

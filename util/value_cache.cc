@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
+#include <string>
 
 #include "port/cpu.h"
 
@@ -24,6 +26,17 @@ uint64_t WordsOfShard(uint64_t bytes) {
 }
 
 }  // namespace
+
+Status ValueCache::New(uint64_t bytes, std::shared_ptr<ValueCache>* cache) {
+  try {
+    *cache = std::make_shared<ValueCache>(bytes);
+    return Status::OK();
+  } catch (const std::bad_alloc&) {
+    return Status::InvalidArgument(
+        "value_cache_size is more than this process can have: " + std::to_string(bytes) + " bytes",
+        "lower it");
+  }
+}
 
 ValueCache::ValueCache(uint64_t bytes)
     : words_(WordsOfShard(bytes)),

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dLSM/slice.h"
+#include "dLSM/status.h"
 #include "util/entry_ring.h"
 #include "util/huge_memory.h"
 #include "util/thread_number.h"
@@ -30,7 +31,10 @@ class ValueCache {
   static constexpr uint64_t kBytesMin = uint64_t{64} << 10;
   static constexpr uint64_t kBytesMax = uint64_t{16} << 40;
 
-  // From kBytesMin to kBytesMax. Throws std::bad_alloc when the process cannot have that much.
+  // From kBytesMin to kBytesMax; InvalidArgument if the process cannot have that much.
+  static Status New(uint64_t bytes, std::shared_ptr<ValueCache>* cache);
+
+  // Throws std::bad_alloc then.
   explicit ValueCache(uint64_t bytes);
   ValueCache(const ValueCache&) = delete;
   ValueCache& operator=(const ValueCache&) = delete;
