@@ -1,11 +1,6 @@
 // Point lookups: memtables newest first, then tables, newest first, each behind its filter.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "dLSM/pinnable_slice.h"
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/read_view.h"
@@ -25,30 +20,15 @@ class PointReader {
   Status Get(const ReadView& view, const LookupKey& key, const TableReadOptions& options,
              LookupResult* result, bool* fetched) const;
 
-  struct Request {
-    explicit Request(const Slice& user_key, SequenceNumber sequence) : key(user_key, sequence) {}
-    LookupKey key;
-    const PointReader* reader = nullptr;  // Of the key's shard.
-    const ReadView* view = nullptr;
-    Status status;
-    LookupState state = LookupState::kAbsent;
-    std::string* value = nullptr;
-  };
-  // The fetches of all requests overlap, whatever shards they are of: a round for all requests'
-  // first candidate tables, one for the next candidates of those that met a false positive, and so
-  // on. A memory node that fails fails its own requests.
-  static void MultiGet(const std::vector<std::unique_ptr<Request>>& requests,
-                       const TableReadOptions& options);
+  // True if a memtable has decided; then the result is as Get() says.
+  bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
+
+  NodeQueuePairs* queue_pairs() const { return queue_pairs_; }
+  Statistics* statistics() const { return statistics_; }
 
  private:
-  struct Pending;
-  struct Way;
-
-  bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
                bool* fetched) const;
-  static void FetchRound(const TableReadOptions& options, std::vector<Pending>* pending);
-  static void DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending);
 
   Sequencer* const sequencer_;
   NodeQueuePairs* const queue_pairs_;
