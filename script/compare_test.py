@@ -121,7 +121,8 @@ def check_names():
     check_equal([way.db_bench_name(1000) for way in remote_rows.ROWS[2].ways],
                 ["multireadrandom:threads=50:batch_size=16:reads=10",
                  "multireadrandom:threads=2:batch_size=16:reads=250",
-                 "multireadrandom:threads=1:batch_size=16:reads=500"])
+                 "multireadrandom:threads=1:batch_size=16:reads=500",
+                 "multireadrandom:threads=2:batch_size=400:reads=250"])
     check_equal(remote_rows.ROWS[3].ways[0].db_bench_name(1000), "overwrite:threads=1:writes=1000")
     check_equal([row.redis_operations(8000) for row in remote_rows.ROWS[:3]], [800, 2000, 8000])
     labels = [way.label for way in remote_rows.WAYS]
@@ -164,6 +165,19 @@ def check_report():
     check("none of those measured" in text, text)
 
 
+def check_wire_bytes():
+    """Fails if a purpose or the frames are left out: Redis counts its protocol in."""
+    purpose = {"read_bytes": 4000, "write_bytes": 0, "work_requests": 10}
+    found = remote.of_way(remote_rows.WAYS[0], {
+        "ops": 10, "ops_per_sec": 5, "seconds_to_quiet": 4, "p50_us": 1, "p99_us": 2, "cpu_seconds": 3e-5,
+        "memory_node_cpu_seconds": 1e-5,
+        "wire": {"read": purpose, "flush": {**purpose, "read_bytes": 0, "write_bytes": 800}}}, 3)
+    check_equal(found["wire_bytes_per_op"], 400 + 80 + 2 * 60)
+    check_equal((round(found["client_cpu_us_per_op"], 6), found["server_cpu_us_per_op"]), (2, 1))
+    check_equal((found["ops_per_sec_to_quiet"], found["way"], found["run"]),
+                (2.5, "Get by 1 thread", 3))
+
+
 def check_redis_parts():
     """Fails if a column of redis-benchmark's is taken for another, or garbage for figures."""
     heading = ('"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",'
@@ -199,10 +213,16 @@ def check_missing_peers():
     check_equal((arguments.num, arguments.runs), (compare.QUICK["num"], 1))
     running.engines_built_in = lambda build: ["dlsm", "rocksdb", "rocksdb_mmap"]
     redis.missing_program = lambda: "redis-server"
+    chart.can_draw = lambda: False
     notes = compare.leave_out_what_is_missing(arguments)
     check_equal(arguments.setups, ["dlsm_shm", "rocksdb", "rocksdb_mmap"])
     check_equal(arguments.parts, ["engines"])
-    check("leveldb" in notes[0] and "redis-server" in notes[1] and len(notes) == 2, f"{notes}")
+    for word, note in zip(("leveldb", "redis-server", "gnuplot"), notes, strict=True):
+        check(word in note, f"{notes}")
+    compare.draw_charts(figures.Results([result("dlsm_shm", "readseq", 1)]), remote.Medians([]),
+                        arguments)
+    check_equal([compare.in_turn([1, 2, 3], run) for run in (1, 2, 3, 4)],
+                [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]])
 
 
 def check_wrong_arguments():
@@ -235,9 +255,9 @@ def check_quick(build):
         check(done.returncode == 0, f"{done.stdout}{done.stderr}")
         with open(prefix + ".json", encoding="utf-8") as file:
             written = json.load(file)
+        charts = ["result-2.svg"] + ["result-redis.svg"] * (not absent)
         check_equal(sorted(os.listdir(folder)),
-                    ["result-2.svg"] + ["result-redis.svg"] * (not absent) +
-                    ["result.json", "result.md"])
+                    charts * chart.can_draw() + ["result.json", "result.md"])
     setups = written["arguments"]["setups"]
     check("dlsm_shm" in setups and len(setups) > 1, f"only {setups}: no peer is installed")
     check_equal(len(written["runs"]), 2 * len(setups) * len(rows.BENCHMARKS))
@@ -268,7 +288,7 @@ def check_quick(build):
 def main():
     if sys.argv[1:] == ["figures"]:
         for test in (check_comparison, check_selection, check_targets, check_names, check_report,
-                     check_redis_parts, check_chart, check_wrong_arguments, check_missing_peers):
+                     check_wire_bytes, check_redis_parts, check_chart, check_wrong_arguments, check_missing_peers):
             test()
     elif len(sys.argv) == 3 and sys.argv[1] == "quick":
         check_quick(sys.argv[2])

@@ -24,13 +24,23 @@ def measure_dlsm(arguments, run):
     return [of_way(way, result, run) for way, result in zip(remote_rows.WAYS, measured)]
 
 
+# Of a request and its reply, without what they carry (util/fabric/tcp_frame.h).
+FRAME_BYTES = 40 + 20
+
+
+def wire_bytes(result):
+    """Of all reads and writes, frames included, as Redis counts its protocol in."""
+    return sum(purpose["read_bytes"] + purpose["write_bytes"] + FRAME_BYTES * purpose["work_requests"]
+               for purpose in result["wire"].values())
+
+
 def of_way(way, result, run):
     server_seconds = result["memory_node_cpu_seconds"]
     ops = result["ops"]
     return {"way": way.label, "run": run, "ops": ops, "ops_per_sec": result["ops_per_sec"],
             "ops_per_sec_to_quiet": ops / result["seconds_to_quiet"],
             "p50_us": result["p50_us"], "p99_us": result["p99_us"],
-            "wire_bytes_per_op": result["wire_read_bytes_per_op"] + result["wire_write_bytes_per_op"],
+            "wire_bytes_per_op": wire_bytes(result) / ops,
             "client_cpu_us_per_op": (result["cpu_seconds"] - server_seconds) * 1e6 / ops,
             "server_cpu_us_per_op": server_seconds * 1e6 / ops}
 

@@ -207,7 +207,7 @@ def remote_text(medians, arguments):
         table(["Redis", "dLSM", "Redis ops/s", "dLSM ops/s", "dLSM / Redis (runs)", "target", "met",
                "until quiet"], speeds, left=2) +
         "\nLatencies are those of a call: of a batch, where there is one (Redis: of its slowest "
-        "answer). Wire bytes are without the headers of TCP.\n\n" +
+        "answer). Wire bytes include the frames of both protocols, not the headers of TCP.\n\n" +
         table(["Redis", "dLSM", "P50 µs: Redis", "dLSM", "P99 µs: Redis", "dLSM", "wire B/op: Redis",
                "dLSM", "client CPU µs/op: Redis", "dLSM", "server CPU µs/op: Redis", "dLSM"], costs,
               left=2))

@@ -1,4 +1,4 @@
-"""What is measured on all engines: the benchmarks, the rows that they give, and what dLSM shall reach."""
+"""What is measured on all engines: benchmarks, the rows that they give, and what dLSM shall reach."""
 
 import dataclasses
 from collections.abc import Callable
