@@ -5,7 +5,7 @@ import subprocess
 
 from compare_lib import running
 
-WIDTH, HEIGHT = 1100, 520
+WIDTH, HEIGHT = 1100, 600
 # Of the room between two groups of bars.
 GAP = 0.8
 
