@@ -215,40 +215,39 @@ def remote_text(medians, arguments):
 
 # --- All --------------------------------------------------------------------------------------------
 
-def missed(results, medians, arguments):
-    """A line for each target that was measured and not met."""
-    lines = []
+def verdicts(results, medians, arguments):
+    """(what came out beside its target, whether that is met) for each target that was measured."""
     for size in arguments.sizes if results.results else ():
         for threads in arguments.threads:
             for row in rows.ROWS:
                 found = figures.compare_row(results, row, size, threads, rows.OURS,
                                             peers_of(arguments))
-                if found.met is False:
-                    lines.append(f"{row.label}, {size_text(size)}, {threads_text(threads)}: "
-                                 f"{found.ratio:.2f}x {found.best_peer}, target {found.target:g}x")
+                if found.met is not None:
+                    yield (f"{row.label}, {size_text(size)}, {threads_text(threads)}: "
+                           f"{found.ratio:.2f}x {found.best_peer}, target {found.target:g}x"), found.met
     for limit, threads, setups, met in limits_met(results, arguments):
-        if met is False:
-            lines.append(f"{limit.label}, {size_text(limit.size)}, {threads_text(threads)}: "
-                         f"{setups[rows.OURS]:.2f}, at most {limit.most:g}")
-    for row in remote_rows.ROWS if medians.results else ():
+        if met is not None:
+            yield (f"{limit.label}, {size_text(limit.size)}, {threads_text(threads)}: "
+                   f"{setups[rows.OURS]:.2f}, at most {limit.most:g}"), met
+    for row in remote_rows.ROWS:
         for way in row.ways:
             found = remote.compare(medians, row, way)
-            if found.met is False:
-                lines.append(f"{row.label}, {way.label}: {found.ratio:.2f}x Redis, target "
-                             f"{found.target:g}x")
-    return lines
+            if found.met is not None:
+                yield (f"{row.label}, {way.label}: {found.ratio:.2f}x Redis, target "
+                       f"{found.target:g}x"), found.met
 
 
 def markdown(results, medians, arguments, notes):
     """results: of all engines; medians: of Redis and dLSM over tcp. Either may be empty."""
     runs = len({r["run"] for r in [*results.results, *medians.results]})
-    lines = missed(results, medians, arguments)
+    measured = list(verdicts(results, medians, arguments))
+    missed = [line for line, met in measured if not met]
     text = f"# Comparison\n\n{machine()}. Runs: {runs}, interleaved.\n"
     if arguments.flags:
         text += f"Flags: `{' '.join(arguments.flags)}`.\n"
     text += "".join(f"\n{note}\n" for note in notes)
-    text += "\nTargets not met: " + ("none of those measured.\n" if not lines else
-                                     f"{len(lines)}.\n\n" + "".join(f"* {line}\n" for line in lines))
+    text += f"\nTargets met: {len(measured) - len(missed)} of {len(measured)}."
+    text += (" Not met:\n\n" + "".join(f"* {line}\n" for line in missed)) if missed else "\n"
     if results.results:
         text += engine_text(results, arguments)
     if medians.results:
