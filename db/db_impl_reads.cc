@@ -134,10 +134,9 @@ class DbImpl::Places final : public LookupPlaces {
 };
 
 std::unique_ptr<GetPipeline> DbImpl::NewGetPipeline(const ReadOptions& options, size_t depth) {
-  return std::make_unique<GetPipelineImpl>(std::make_unique<Places>(this, options.snapshot),
-                                           reads_.OptionsFor(options),
-                                           std::clamp<size_t>(depth, 1, kGetPipelineDepthMax),
-                                           statistics_);
+  return std::make_unique<GetPipelineImpl>(
+      std::make_unique<Places>(this, options.snapshot), reads_.OptionsFor(options),
+      std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
 }
 
 Iterator* DbImpl::NewIterator(const ReadOptions& options) {

@@ -240,8 +240,7 @@ std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::ve
 
 class Follower::Places final : public LookupPlaces {
  public:
-  Places(Follower* follower, const ReadOptions& options)
-      : follower_(follower), options_(options) {}
+  Places(Follower* follower, const ReadOptions& options) : follower_(follower), options_(options) {}
 
   Status Of(const Slice& key, LookupPlace* place) override {
     DLSM_RETURN_IF_ERROR(follower_->CheckOpen());
@@ -262,10 +261,9 @@ class Follower::Places final : public LookupPlaces {
 
 std::unique_ptr<GetPipeline> Follower::NewGetPipeline(const ReadOptions& options, size_t depth) {
   const Reads reads(&options_, &comparator_, /*map=*/nullptr, statistics_);
-  return std::make_unique<GetPipelineImpl>(std::make_unique<Places>(this, options),
-                                           reads.OptionsFor(options),
-                                           std::clamp<size_t>(depth, 1, kGetPipelineDepthMax),
-                                           statistics_);
+  return std::make_unique<GetPipelineImpl>(
+      std::make_unique<Places>(this, options), reads.OptionsFor(options),
+      std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
 }
 
 Iterator* Follower::NewIterator(const ReadOptions& options) {

@@ -24,8 +24,7 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
   }
   LookupPlace place;
   DLSM_RETURN_IF_ERROR(places_->Of(key, &place));
-  Slot& slot = slots_[(oldest_ + outstanding_) % slots_.size()];
-  ++outstanding_;
+  Slot& slot = SlotAt(outstanding_++);
   slot.tag = tag;
   slot.holder = std::move(place.holder);
   LookupRequest& request = slot.request.emplace(key, place.sequence);
@@ -34,18 +33,19 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
   request.value = &slot.value;
   statistics_->Add(Ticker::kKeysRead);
   Begin(&slot);
-  // Half of the gets at a time: the others keep the network busy meanwhile.
-  if (unannounced_ >= (slots_.size() + 1) / 2) Ring();
+  // Half of the gets with one doorbell: the others keep the network busy meanwhile.
+  if (located_ >= (slots_.size() + 1) / 2) PostAll();
   return Status::OK();
 }
 
+void GetPipelineImpl::Finish(Slot* slot, Status status) {
+  slot->request->status = std::move(status);
+  slot->state = State::kAnswered;
+}
+
 void GetPipelineImpl::Begin(Slot* slot) {
-  slot->answered = false;
   slot->lookup.Start(&*slot->request);
-  if (slot->lookup.AskMemtables()) {
-    slot->answered = true;
-    return;
-  }
+  if (slot->lookup.AskMemtables()) return Finish(slot, Status::OK());
   const LookupRequest& request = *slot->request;
   slot->lookup.CountExcluded(
       request.view->version->ForEachCandidate(request.key, slot->lookup.Collector()));
@@ -54,17 +54,13 @@ void GetPipelineImpl::Begin(Slot* slot) {
 
 // On to the next candidate's record; without one, or after an error, the answer is there.
 void GetPipelineImpl::GoOn(Slot* slot) {
-  if (!slot->lookup.Advance()) {
-    slot->answered = true;
-    return;
-  }
+  if (!slot->lookup.Advance()) return Finish(slot, Status::OK());
   Status located = Locate(slot);
-  if (located.ok()) return;
-  slot->request->status = std::move(located);
-  slot->answered = true;
+  if (!located.ok()) Finish(slot, std::move(located));
 }
 
 Status GetPipelineImpl::Locate(Slot* slot) {
+  slot->state = State::kInPlace;
   slot->in_place.clear();
   const RemoteSpan span = slot->lookup.to_fetch();
   if (span.bytes == 0) return Status::OK();
@@ -74,9 +70,36 @@ Status GetPipelineImpl::Locate(Slot* slot) {
     queue_pair->CountDirectRead(span.bytes, options_.purpose);
     slot->in_place = Slice(direct, span.bytes);
     PrefetchRecord(slot->in_place);
-    return Status::OK();
+  } else {
+    slot->state = State::kLocated;
+    ++located_;
   }
-  return Post(queue_pair, slot);
+  return Status::OK();
+}
+
+// All reads that are due, with one doorbell for each memory node. A doorbell that fails fails for
+// who waits.
+void GetPipelineImpl::PostAll() {
+  std::vector<std::pair<NodeQueuePairs*, NodeId>> posted_to;
+  for (size_t i = 0; i < outstanding_; ++i) {
+    Slot& slot = SlotAt(i);
+    if (slot.state != State::kLocated) continue;
+    const std::pair to(QueuePairsOf(slot), slot.lookup.to_fetch().node);
+    QueuePair* queue_pair = nullptr;
+    Status posted = to.first->ForThisThread(to.second, &queue_pair);
+    if (posted.ok()) posted = Post(queue_pair, &slot);
+    if (!posted.ok()) {
+      Finish(&slot, std::move(posted));
+    } else if (std::ranges::find(posted_to, to) == posted_to.end()) {
+      posted_to.push_back(to);
+    }
+  }
+  located_ = 0;
+  for (const auto& [queue_pairs, node] : posted_to) {
+    QueuePair* queue_pair = nullptr;
+    if (!queue_pairs->ForThisThread(node, &queue_pair).ok()) continue;
+    queue_pair->Ring().PermitUncheckedError();
+  }
 }
 
 Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
@@ -93,34 +116,21 @@ Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
   DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, fetch->buffer.span().Sub(0, span.bytes),
                                             options_.purpose, &fetch->ticket));
   queue_pair->held().Hold(fetch->ticket, fetch);
-  ++unannounced_;
-  const std::pair<NodeId, NodeQueuePairs*> at(span.node, QueuePairsOf(*slot));
-  if (std::ranges::find(unannounced_at_, at) == unannounced_at_.end()) {
-    unannounced_at_.push_back(at);
-  }
+  slot->state = State::kPosted;
   return Status::OK();
-}
-
-// What fails here fails for who waits.
-void GetPipelineImpl::Ring() {
-  for (const auto& [node, queue_pairs] : unannounced_at_) {
-    QueuePair* queue_pair;
-    if (!queue_pairs->ForThisThread(node, &queue_pair).ok()) continue;
-    queue_pair->Ring().PermitUncheckedError();
-  }
-  unannounced_ = 0;
-  unannounced_at_.clear();
 }
 
 bool GetPipelineImpl::Next(Answer* answer) {
   if (outstanding_ == 0) return false;
-  Slot& slot = Oldest();
+  Slot& slot = SlotAt(0);
   LookupRequest& request = *slot.request;
-  while (!slot.answered) {
+  while (slot.state != State::kAnswered) {
     Slice bytes;
-    request.status = Arrive(&slot, &bytes);
-    if (!request.status.ok() || slot.lookup.Decode(bytes, options_)) {
-      slot.answered = true;
+    Status arrived = Arrive(&slot, &bytes);
+    if (!arrived.ok()) {
+      Finish(&slot, std::move(arrived));
+    } else if (slot.state == State::kAnswered || slot.lookup.Decode(bytes, options_)) {
+      slot.state = State::kAnswered;
     } else {
       GoOn(&slot);
     }
@@ -143,16 +153,17 @@ bool GetPipelineImpl::Next(Answer* answer) {
   return true;
 }
 
+// Sets *bytes to the record. It may also come to an answer, an error.
 Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
-  const RemoteSpan span = slot->lookup.to_fetch();
+  if (slot->state == State::kLocated) PostAll();
   *bytes = slot->in_place;
-  if (!bytes->empty() || span.bytes == 0) return Status::OK();
+  if (slot->state != State::kPosted) return Status::OK();
+  const RemoteSpan span = slot->lookup.to_fetch();
   if (!slot->fetch->complete()) {
     QueuePair* queue_pair;
     DLSM_RETURN_IF_ERROR(QueuePairsOf(*slot)->ForThisThread(span.node, &queue_pair));
     // Another thread has posted it, or the queue pair was replaced.
     if (!queue_pair->held().Holds(*slot->fetch)) DLSM_RETURN_IF_ERROR(Post(queue_pair, slot));
-    Ring();
     Status arrived = queue_pair->Wait(slot->fetch->ticket, Deadline::In(options_.timeout));
     if (!arrived.ok()) {
       FailFetchesFrom(span.node, arrived);
@@ -167,12 +178,9 @@ Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
 // All that is under way from there, so that who has submitted many does not wait for each of them.
 void GetPipelineImpl::FailFetchesFrom(NodeId node, const Status& why) {
   for (size_t i = 0; i < outstanding_; ++i) {
-    Slot& slot = slots_[(oldest_ + i) % slots_.size()];
-    if (slot.answered || !slot.in_place.empty()) continue;
-    const RemoteSpan span = slot.lookup.to_fetch();
-    if (span.bytes == 0 || span.node != node || slot.fetch->complete()) continue;
-    slot.request->status = why;
-    slot.answered = true;
+    Slot& slot = SlotAt(i);
+    if (slot.state != State::kPosted || slot.fetch->complete()) continue;
+    if (slot.lookup.to_fetch().node == node) Finish(&slot, why);
   }
 }
 

@@ -49,27 +49,32 @@ class GetPipelineImpl final : public GetPipeline {
     Ticket ticket{};
   };
 
+  // kLocated: its record is to be fetched, and no read posted yet.
+  enum class State { kAnswered, kInPlace, kLocated, kPosted };
+
   struct Slot {
     uint64_t tag = 0;
     std::optional<LookupRequest> request;
     std::shared_ptr<const void> holder;
     TableLookup lookup;
-    bool answered = false;
-    Slice in_place;                // The record, where it can be read in place.
-    std::shared_ptr<Fetch> fetch;  // Of the record, where it cannot. Kept for its buffer.
+    State state = State::kAnswered;
+    Slice in_place;                // kInPlace: the record, empty if there is nothing to fetch.
+    std::shared_ptr<Fetch> fetch;  // kPosted: of the record. Kept for its buffer.
     std::string value;
   };
 
-  Slot& Oldest() { return slots_[oldest_]; }
+  // Of those outstanding, the oldest is 0.
+  Slot& SlotAt(size_t i) { return slots_[(oldest_ + i) % slots_.size()]; }
   NodeQueuePairs* QueuePairsOf(const Slot& slot) const {
     return slot.request->reader->queue_pairs();
   }
   void Begin(Slot* slot);
   void GoOn(Slot* slot);
   Status Locate(Slot* slot);
+  void PostAll();
   Status Post(QueuePair* queue_pair, Slot* slot);
   Status Arrive(Slot* slot, Slice* bytes);
-  void Ring();
+  static void Finish(Slot* slot, Status status);
   void FailFetchesFrom(NodeId node, const Status& why);
 
   const std::unique_ptr<LookupPlaces> places_;
@@ -78,9 +83,7 @@ class GetPipelineImpl final : public GetPipeline {
   std::vector<Slot> slots_;
   size_t oldest_ = 0;
   size_t outstanding_ = 0;
-  // Reads that no doorbell has announced yet, and by which nodes' queue pairs they go.
-  size_t unannounced_ = 0;
-  std::vector<std::pair<NodeId, NodeQueuePairs*>> unannounced_at_;
+  size_t located_ = 0;  // Slots in that state.
 };
 
 }  // namespace dlsm

@@ -14,9 +14,9 @@ namespace dlsm {
 
 // All entries of the view, which outlives the iterator.
 std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& comparator,
-                                          const ReadView& view,
-                                          const TableReadOptions& read_options,
-                                          QueuePairs* queue_pairs);
+                                                  const ReadView& view,
+                                                  const TableReadOptions& read_options,
+                                                  QueuePairs* queue_pairs);
 
 // A shard as an iterator needs it.
 struct ShardView {
@@ -28,8 +28,8 @@ struct ShardView {
 // is reached. The seeks that a shard has seen are counted in its tables in the end. `map` outlives
 // the iterator.
 std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,
-                                            const ShardMap& map, size_t first,
-                                            std::vector<ShardView> shards,
-                                            const TableReadOptions& read_options);
+                                                    const ShardMap& map, size_t first,
+                                                    std::vector<ShardView> shards,
+                                                    const TableReadOptions& read_options);
 
 }  // namespace dlsm

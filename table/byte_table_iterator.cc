@@ -36,7 +36,8 @@ void ByteTableIterator::Seek(const Slice& target) {
   status_ = Status::OK();
   const Slice user_key = ExtractUserKey(target);
   // Mostly the first version there is what is sought.
-  if (!ToPlace(user_key, ByteTableIndex::kNewest) || comparator_.Compare(key(), target) >= 0) return;
+  if (!ToPlace(user_key, ByteTableIndex::kNewest) || comparator_.Compare(key(), target) >= 0)
+    return;
   // It is too new, or the last key before the target, of which the last version is to be passed.
   const bool same = comparator_.CompareUserKeys(ExtractUserKey(key()), user_key) == 0;
   if (!ToPlace(user_key, same ? ExtractTrailer(target) : ByteTableIndex::kOldest)) return;

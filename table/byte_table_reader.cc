@@ -31,8 +31,8 @@ void ByteTableReader::ApproachFurther(const TableProbe& probe) const {
 bool ByteTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
   if (!filtered && !filter_.MayMatch(key.user_key())) return false;
   ByteTableIndex::Place place;
-  switch (index_.Locate(key.user_key(), ExtractTrailer(key.internal_key()), &place,
-                        probe->groups)) {
+  switch (
+      index_.Locate(key.user_key(), ExtractTrailer(key.internal_key()), &place, probe->groups)) {
     case ByteTableIndex::Outcome::kBeforeAll:
       return false;
     case ByteTableIndex::Outcome::kMalformed:
