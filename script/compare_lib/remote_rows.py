@@ -49,6 +49,11 @@ def batched_gets(threads, batch):
                threads, batch)
 
 
+def pipelined_gets(threads, depth):
+    return Way(f"pipeline of {depth} by {threads} thread{'s' * (threads > 1)}",
+               "pipelinedreadrandom", threads, depth)
+
+
 def puts(threads):
     return Way(f"Put by {threads} thread{'s' * (threads > 1)}", "overwrite", threads)
 
@@ -62,10 +67,12 @@ def batched_puts(threads, batch):
 ROWS = (
     Row("GET, one synchronous client", "GET", 1, 1, (gets(1),), 5),
     Row("GET, 50 outstanding: 50 clients", "GET", 50, 1,
-        (gets(50), batched_gets(1, 50), batched_gets(2, 25)), 5),
+        (gets(50), pipelined_gets(1, 50), pipelined_gets(2, 25), batched_gets(1, 50),
+         batched_gets(2, 25)), 5),
     Row("GET, 50 clients with 16 pipelined each", "GET", 50, 16,
         # At last as many outstanding as there: 800.
-        (batched_gets(50, 16), batched_gets(2, 16), batched_gets(1, 16), batched_gets(2, 400)), 3),
+        (batched_gets(50, 16), batched_gets(2, 16), batched_gets(1, 16), batched_gets(2, 400),
+         pipelined_gets(2, 400)), 3),
     Row("SET, one synchronous client", "SET", 1, 1, (puts(1),), 5),
     Row("SET, 50 outstanding: 50 clients", "SET", 50, 1, (puts(50), puts(2), puts(1)), 5),
     Row("SET, 50 clients with 16 pipelined each", "SET", 50, 16,
