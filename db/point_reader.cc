@@ -1,8 +1,10 @@
 #include "db/point_reader.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "port/cpu.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -54,6 +56,7 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
     queue_pair->CountDirectRead(span.bytes, options.purpose);
     *bytes = Slice(direct, span.bytes);
+    PrefetchRecord(*bytes);
     return Status::OK();
   }
   LocalSpan scratch;
@@ -64,6 +67,12 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   *bytes = Slice(scratch.data, span.bytes);
   *fetched = true;
   return Status::OK();
+}
+
+void PrefetchRecord(const Slice& bytes) {
+  constexpr size_t kPrefetchedMax = 1024;  // The processor itself goes on from there.
+  const size_t size = std::min(bytes.size(), kPrefetchedMax);
+  for (size_t at = 0; at < size; at += port::kCacheLineBytes) port::PrefetchRead(bytes.data() + at);
 }
 
 }  // namespace dlsm

@@ -8,6 +8,10 @@
 
 namespace dlsm {
 
+// Asks for the cache lines of a record that is read in place: so they come side by side, not the
+// value's after the header's.
+void PrefetchRecord(const Slice& bytes);
+
 // Thread-safe.
 class PointReader {
  public:

@@ -1,9 +1,5 @@
 #include "db/table_lookup.h"
 
-#include <algorithm>
-
-#include "port/cpu.h"
-
 namespace dlsm {
 
 void TableLookup::Start(LookupRequest* request) {
@@ -62,12 +58,6 @@ bool TableLookup::Take(const LookupResult& result) {
     request_->value->assign(result.value.data(), result.value.size());
   }
   return result.state != LookupState::kAbsent;
-}
-
-void PrefetchRecord(const Slice& bytes) {
-  constexpr size_t kPrefetchedMax = 1024;  // The processor itself goes on from there.
-  const size_t size = std::min(bytes.size(), kPrefetchedMax);
-  for (size_t at = 0; at < size; at += port::kCacheLineBytes) port::PrefetchRead(bytes.data() + at);
 }
 
 }  // namespace dlsm

@@ -75,7 +75,4 @@ class TableLookup {
   TableProbe probe_;
 };
 
-// Asks for the cache lines of a record that is read in place.
-void PrefetchRecord(const Slice& bytes);
-
 }  // namespace dlsm
