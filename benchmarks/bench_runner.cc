@@ -28,8 +28,8 @@ BenchRunner::BenchRunner(const BenchOptions& options, std::string engine_name, E
 
 Status BenchRunner::Open() {
   if (!options_.use_existing_db) return Empty();
-  TakeHistory();
-  return engine_.Open(/*create=*/false);
+  Status status = TakeHistory();
+  return status.ok() ? engine_.Open(/*create=*/false) : status;
 }
 
 // Leaves an empty database open.
@@ -42,22 +42,28 @@ Status BenchRunner::Empty() {
 }
 
 // Takes the word of options.history for what the existing database has seen.
-void BenchRunner::TakeHistory() {
+Status BenchRunner::TakeHistory() {
   history_known_ = !options_.history.empty();
   for (const std::string& name : options_.history) {
-    const Workload& workload = *FindWorkload(name);
+    Benchmark benchmark;
+    Status status = ParseBenchmark(name, options_, &benchmark);
+    if (!status.ok()) return status;
+    const Workload& workload = *benchmark.workload;
+    const BenchOptions& options = benchmark.options;
     if (workload.kind == Workload::Kind::kFill) history_.Clear();
     std::vector<uint64_t> steps;
-    for (uint32_t thread = 0; thread < options_.threads; ++thread) {
-      steps.push_back(StepsOfThread(workload, options_, thread));
+    for (uint32_t thread = 0; thread < options.threads; ++thread) {
+      steps.push_back(StepsOfThread(workload, options, thread));
     }
-    history_.Add(DescribeStream(workload, options_, history_.NextVersion()), std::move(steps));
+    history_.Add(DescribeStream(workload, options, history_.NextVersion()), std::move(steps));
   }
+  return Status::OK();
 }
 
-BenchResult BenchRunner::Run(const Workload& workload) {
+BenchResult BenchRunner::Run(const Benchmark& benchmark) {
+  const Workload& workload = *benchmark.workload;
   BenchResult result;
-  result.name = workload.name;
+  result.name = benchmark.name;
   result.engine = engine_name_;
   ++runs_;
   // The database that Open() left is still empty before the first write.
@@ -66,12 +72,12 @@ BenchResult BenchRunner::Run(const Workload& workload) {
     if (!result.status.ok()) return result;
   }
   if (workload.kind == Workload::Kind::kTwoPhase) {
-    result.status =
-        TwoPhase(workload, options_, engine_, values_, clock_, history_, runs_).Run(&result);
+    result.status = TwoPhase(workload, benchmark.options, engine_, values_, clock_, history_, runs_)
+                        .Run(&result);
   } else if (workload.kind == Workload::Kind::kWhole) {
     RunWhole(workload, &result);
   } else {
-    RunMeasured(workload, &result);
+    RunMeasured(benchmark, &result);
   }
   return result;
 }
@@ -87,28 +93,33 @@ void BenchRunner::RunWhole(const Workload& workload, BenchResult* result) {
   meter.Stop(result);
 }
 
-void BenchRunner::RunMeasured(const Workload& workload, BenchResult* result) {
-  SharedState shared{options_, values_, clock_};
-  shared.measured_threads = options_.threads;
-  const bool timed = options_.duration_seconds > 0 && workload.kind != Workload::Kind::kVerify;
-  if (timed) shared.duration_seconds = options_.duration_seconds;
+void BenchRunner::RunMeasured(const Benchmark& benchmark, BenchResult* result) {
+  const Workload& workload = *benchmark.workload;
+  const BenchOptions& options = benchmark.options;
+  SharedState shared{options, values_, clock_};
+  shared.measured_threads = options.threads;
+  const bool timed = options.duration_seconds > 0 && workload.kind != Workload::Kind::kVerify;
+  if (timed) shared.duration_seconds = options.duration_seconds;
 
-  const StreamPlan plan(DescribeStream(workload, options_, history_.NextVersion()));
+  const StreamPlan plan(DescribeStream(workload, options, history_.NextVersion()));
   Expectation expectation;
   if (workload.kind == Workload::Kind::kVerify) expectation = Expected();
-  const WorkloadInput input{&plan, &plan.chooser(), &expectation, BatchSize(workload)};
-  const auto workers = MakeWorkers(workload, shared);
+  const WorkloadInput input{
+      &plan, &plan.chooser(), &expectation,
+      options.batch_size > 0 ? options.batch_size : workload.usual_batch_size};
+  const auto workers = MakeWorkers(benchmark, shared);
   uint64_t operations = 0;
-  for (uint32_t i = 0; i < options_.threads; ++i) operations += workers[i]->operations();
+  for (uint32_t i = 0; i < options.threads; ++i) operations += workers[i]->operations();
 
   CostMeter meter(engine_);
-  ProgressLine progress(workload.name, timed ? 0 : operations, options_.progress);
+  ProgressLine progress(benchmark.name, timed ? 0 : operations, options.progress);
   result->seconds = RunThreads(
       engine_, shared, workers,
       [&](Worker& worker) {
         worker.measured() ? workload.run(worker, input) : RunBackgroundWriter(worker, input);
       },
       progress);
+  result->threads = options.threads;
   Collect(workers, result);
   if (workload.Writes()) {
     history_.Add(plan.description(), StepsTaken(workload, workers));
@@ -119,14 +130,15 @@ void BenchRunner::RunMeasured(const Workload& workload, BenchResult* result) {
   meter.Stop(result);
 }
 
-std::vector<std::unique_ptr<Worker>> BenchRunner::MakeWorkers(const Workload& workload,
+std::vector<std::unique_ptr<Worker>> BenchRunner::MakeWorkers(const Benchmark& benchmark,
                                                               const SharedState& shared) const {
+  const Workload& workload = *benchmark.workload;
   std::vector<std::unique_ptr<Worker>> workers;
-  const uint32_t count = options_.threads + (workload.background_writer ? 1 : 0);
+  const uint32_t count = benchmark.options.threads + (workload.background_writer ? 1 : 0);
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t seed = SplitMix64(options_.seed ^ SplitMix64(runs_ << 32 | i));
     workers.push_back(
-        std::make_unique<Worker>(shared, i, StepsOfThread(workload, options_, i), seed));
+        std::make_unique<Worker>(shared, i, StepsOfThread(workload, benchmark.options, i), seed));
   }
   return workers;
 }
@@ -134,7 +146,6 @@ std::vector<std::unique_ptr<Worker>> BenchRunner::MakeWorkers(const Workload& wo
 void BenchRunner::Collect(const std::vector<std::unique_ptr<Worker>>& workers,
                           BenchResult* result) const {
   Histogram latency;
-  result->threads = options_.threads;
   for (const auto& worker : workers) {
     if (result->status.ok()) result->status = worker->status();
     result->user_bytes_written += worker->bytes_written();
@@ -170,10 +181,6 @@ Expectation BenchRunner::Expected() const {
   expectation.known = history_known_;
   if (expectation.known) expectation.versions = history_.Replay(options_.num);
   return expectation;
-}
-
-uint64_t BenchRunner::BatchSize(const Workload& workload) const {
-  return options_.batch_size > 0 ? options_.batch_size : workload.usual_batch_size;
 }
 
 }  // namespace dlsm::bench

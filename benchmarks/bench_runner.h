@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "benchmarks/bench_options.h"
+#include "benchmarks/benchmark_settings.h"
 #include "benchmarks/engine.h"
 #include "benchmarks/report.h"
 #include "benchmarks/step_stream.h"
@@ -22,13 +23,18 @@ namespace dlsm::bench {
 // One thread. Opens the engine's database; whoever made the engine closes it.
 class BenchRunner {
  public:
-  // `options` and `engine` outlive the runner. Names in options.benchmarks and options.history are
-  // in the catalogue.
+  // `options` and `engine` outlive the runner.
   BenchRunner(const BenchOptions& options, std::string engine_name, Engine& engine);
 
+  // InvalidArgument if options.history names something that is no benchmark.
   Status Open();
-  // Runs `workload`; the result's status says whether it did what it should.
-  BenchResult Run(const Workload& workload);
+  // Runs `benchmark`, whose options differ from the runner's in its settings at most; the result's
+  // status says whether it did what it should.
+  BenchResult Run(const Benchmark& benchmark);
+  // With the runner's options.
+  BenchResult Run(const Workload& workload) {
+    return Run(Benchmark{workload.name, &workload, options_});
+  }
   // Whether Run() would do nothing: fills do not touch a database that was there before.
   bool Skips(const Workload& workload) const {
     return workload.kind == Workload::Kind::kFill && options_.use_existing_db;
@@ -36,17 +42,16 @@ class BenchRunner {
 
  private:
   Status Empty();
-  void TakeHistory();
+  Status TakeHistory();
   void RunWhole(const Workload& workload, BenchResult* result);
-  void RunMeasured(const Workload& workload, BenchResult* result);
-  std::vector<std::unique_ptr<Worker>> MakeWorkers(const Workload& workload,
+  void RunMeasured(const Benchmark& benchmark, BenchResult* result);
+  std::vector<std::unique_ptr<Worker>> MakeWorkers(const Benchmark& benchmark,
                                                    const SharedState& shared) const;
   void Collect(const std::vector<std::unique_ptr<Worker>>& workers, BenchResult* result) const;
   static std::vector<uint64_t> StepsTaken(const Workload& workload,
                                           const std::vector<std::unique_ptr<Worker>>& workers);
   void WaitUntilQuiet(BenchResult* result);
   Expectation Expected() const;
-  uint64_t BatchSize(const Workload& workload) const;
 
   const BenchOptions& options_;
   const std::string engine_name_;

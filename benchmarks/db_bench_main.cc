@@ -10,6 +10,7 @@
 //   readmissing            get keys that lie between the others
 //   readhot                get random keys of the first 1%
 //   multireadrandom        get random keys in batches of 32; an operation is a key
+//   pipelinedreadrandom    get random keys, 32 at a time under way
 //   readseq                iterate from the first key
 //   readreverse            iterate from the last key down
 //   seekrandom             new iterator, seek to a random key, --seek_nexts steps
@@ -21,6 +22,10 @@
 //                          arrive at --utilization of it, whether or not the store keeps up
 //   verify                 get and scan every key, compare with what was written
 //   compact flush waitforbackground stats levelstats
+//
+// A name may have settings of its own, in the place of flags, for example
+// readrandom:threads=50:reads=20000 or readrandomwriterandom:readwritepercent=95; see
+// benchmark_settings.h.
 //
 // The fill workloads start with an empty database. Sequential and unique workloads share the keys
 // out among the threads; the others do num (or --reads, --writes) operations in each thread, as
@@ -38,6 +43,7 @@
 #include <vector>
 
 #include "benchmarks/bench_runner.h"
+#include "benchmarks/benchmark_settings.h"
 #include "benchmarks/flag_checks.h"
 #include "benchmarks/report.h"
 #include "benchmarks/scratch_folder.h"
@@ -51,7 +57,9 @@ DEFINE_string(benchmarks,
               "fillseq,fillrandom,overwrite,readrandom,readmissing,readhot,readseq,"
               "readreverse,seekrandom,multireadrandom,readrandomwriterandom,readwhilewriting,"
               "verify,compact,readrandom,readseq,deleterandom",
-              "Workloads to run, in this order, separated by commas");
+              "Workloads to run, in this order, separated by commas; each may have settings of "
+              "its own in the place of flags: NAME:threads=2:reads=1000, also writes, batch_size, "
+              "readwritepercent and seek_nexts");
 DEFINE_string(engine, "dlsm", "dlsm, rocksdb, rocksdb_mmap or leveldb");
 DEFINE_string(db, "",
               "Name (dlsm) or folder (others) of the database; empty: db_bench (dlsm), or a "
@@ -179,26 +187,26 @@ DEFINE_double(simulated_gbit_per_second, 0, "dlsm: bandwidth of a simulated netw
 namespace dlsm::bench {
 namespace {
 
-Status CheckWorkloads(const char* flag, const std::vector<std::string>& names) {
+Status CheckBenchmarks(const char* flag, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (FindWorkload(name) != nullptr) continue;
-    std::string catalogue;
-    for (const Workload& workload : Workloads()) {
-      catalogue += (catalogue.empty() ? "" : ", ") + std::string(workload.name);
-    }
-    return Wrong(flag, name, catalogue);
+    Benchmark benchmark;
+    const Status status = ParseBenchmark(name, BenchOptions(), &benchmark);
+    if (!status.ok()) return Status::InvalidArgument(fmt::format("--{}", flag), status.ToString());
   }
   return Status::OK();
+}
+
+const Workload& WorkloadOf(const std::string& benchmark) {
+  return *FindWorkload(benchmark.substr(0, benchmark.find(':')));
 }
 
 // Only what is a fixed function of the flags: how far the writer of readwhilewriting or twophase
 // came is not.
 Status CheckHistory(const std::vector<std::string>& names) {
-  Status status = CheckWorkloads("history", names);
+  Status status = CheckBenchmarks("history", names);
   for (const std::string& name : names) {
     if (!status.ok()) return status;
-    const Workload& workload = *FindWorkload(name);
-    if (!workload.WritesWhatFlagsSay()) {
+    if (!WorkloadOf(name).WritesWhatFlagsSay()) {
       status = Wrong("history", name, "a list of fill, overwrite and delete workloads");
     }
   }
@@ -243,7 +251,10 @@ Status CheckRanges() {
 // A time series is that of one run.
 Status CheckTimeSeries(const BenchOptions& options) {
   if (options.two_phase.time_series.empty()) return Status::OK();
-  if (std::count(options.benchmarks.begin(), options.benchmarks.end(), "twophase") == 1) {
+  const auto two_phase = [](const std::string& name) {
+    return WorkloadOf(name).kind == Workload::Kind::kTwoPhase;
+  };
+  if (std::count_if(options.benchmarks.begin(), options.benchmarks.end(), two_phase) == 1) {
     return Status::OK();
   }
   return Wrong("timeseries", options.two_phase.time_series, "a file if twophase runs, once");
@@ -290,11 +301,12 @@ Status MakeBenchOptions(BenchOptions* options) {
   options->benchmarks = SplitAtCommas(FLAGS_benchmarks);
   options->history = SplitAtCommas(FLAGS_history);
   size_t distribution = 0;
-  Status status = FirstError({CheckWorkloads("benchmarks", options->benchmarks),
+  Status status = FirstError({CheckBenchmarks("benchmarks", options->benchmarks),
                               CheckHistory(options->history), CheckRanges(),
                               CheckChoice("distribution", FLAGS_distribution,
                                           {"uniform", "zipfian", "latest"}, &distribution),
-                              MakeTwoPhaseOptions(&options->two_phase), CheckTimeSeries(*options)});
+                              MakeTwoPhaseOptions(&options->two_phase)});
+  if (status.ok()) status = CheckTimeSeries(*options);
   if (!status.ok()) return status;
   if (options->benchmarks.empty()) return Wrong("benchmarks", "", "a list of workloads");
   OwnKeys own;
@@ -498,14 +510,16 @@ Status WaitForStart(const std::string& next) {
 Status RunBenchmarks(const BenchOptions& options, BenchRunner& runner,
                      std::vector<BenchResult>* results) {
   for (const std::string& name : options.benchmarks) {
-    const Workload& workload = *FindWorkload(name);
-    if (runner.Skips(workload)) {
+    Benchmark benchmark;
+    Status parsed = ParseBenchmark(name, options, &benchmark);
+    if (!parsed.ok()) return parsed;
+    if (runner.Skips(*benchmark.workload)) {
       fmt::print("{:<22} skipped (--use_existing_db)\n", name);
       continue;
     }
     Status started = WaitForStart(name);
     if (!started.ok()) return started;
-    const BenchResult result = runner.Run(workload);
+    const BenchResult result = runner.Run(benchmark);
     if (!result.status.ok()) {
       return Status::Aborted(name + " failed", result.status.ToString());
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/get_pipeline.h"
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 
@@ -115,6 +116,8 @@ class Session {
   // (*values)[i] has a value if keys[i] was found. Valid until the next call.
   virtual Status MultiGet(const std::vector<Slice>& keys,
                           std::vector<std::optional<Slice>>* values) = 0;
+  // Gets that overlap; null: the store has nothing like it.
+  virtual std::unique_ptr<GetPipeline> NewGetPipeline(size_t /*depth*/) { return nullptr; }
   virtual Status status() const = 0;
 
   // A new view of the present. The session owns the cursor; at most one at a time, and it is gone

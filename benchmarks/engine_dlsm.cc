@@ -101,6 +101,9 @@ class DlsmSession : public Session {
     }
     return Status::OK();
   }
+  std::unique_ptr<GetPipeline> NewGetPipeline(size_t depth) override {
+    return db_.NewGetPipeline(read_, depth);
+  }
   Status status() const override { return status_; }
 
   Cursor& NewCursor() override {

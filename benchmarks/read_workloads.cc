@@ -1,4 +1,5 @@
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/workload_runs.h"
@@ -92,6 +93,31 @@ void RunMultiRead(Worker& worker, const WorkloadInput& input) {
       }
     }
     return keys.size();
+  });
+}
+
+void RunPipelinedRead(Worker& worker, const WorkloadInput& input) {
+  const auto pipeline = worker.session().NewGetPipeline(input.batch_size);
+  if (pipeline == nullptr) {
+    worker.Fail(Status::NotSupported("this engine has no gets that overlap"));
+    return;
+  }
+  GetPipeline::Answer answer;
+  worker.Loop([&]() -> uint64_t {
+    while (pipeline->outstanding() < pipeline->depth()) {
+      Status submitted =
+          pipeline->Submit(worker.keys().Format(input.chooser->Choose(worker.random())), 0);
+      if (!submitted.ok()) return worker.Fail(std::move(submitted));
+    }
+    pipeline->Next(&answer);
+    if (answer.status.ok()) {
+      worker.Found(answer.value);
+    } else if (answer.status.IsNotFound()) {
+      worker.Missed();
+    } else {
+      return worker.Fail(std::move(answer.status));
+    }
+    return 1;
   });
 }
 

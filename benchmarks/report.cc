@@ -187,9 +187,12 @@ std::string TableRow(const BenchResult& result) {
   const auto per_op = [&](uint64_t total) {
     return ShortNumber(result.PerOp(static_cast<double>(total)));
   };
-  return fmt::format(
+  // A name with settings has a line of its own.
+  const bool long_name = result.name.size() > 21;
+  return (long_name ? result.name + "\n" : "") +
+         fmt::format(
              "{:<22}{:>4}{:>11}{:>11.0f}{:>9}{:>9}{:>9}{:>9}{:>10}{:>9}{:>9}{:>9}{:>7}{:>8}{:>8}",
-             result.name, result.threads, result.ops, result.OpsPerSecond(),
+             long_name ? "" : result.name, result.threads, result.ops, result.OpsPerSecond(),
              ShortNumber(result.MicrosPerOp()), ShortNumber(result.latencies.p50_us),
              ShortNumber(result.latencies.p99_us), ShortNumber(result.latencies.p999_us),
              ShortNumber(result.latencies.max_us), per_op(wire.round_trips),

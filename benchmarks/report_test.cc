@@ -73,6 +73,16 @@ TEST(ReportTest, JsonTextIsEscaped) {
   EXPECT_THAT(ToJson({result}), HasSubstr("\"a\\\"b\\\\c\\u000a\""));
 }
 
+// Fails if a long name pushes the figures out of their columns.
+TEST(ReportTest, FiguresStandUnderTheirHeadings) {
+  BenchResult result = SampleResult();
+  const std::string row = TableRow(result);
+  result.name = "readrandom:threads=50:reads=20000";
+  const std::string two_lines = TableRow(result);
+  EXPECT_EQ(two_lines.substr(0, result.name.size() + 1), result.name + "\n");
+  EXPECT_EQ(two_lines.substr(result.name.size() + 1).substr(22), row.substr(22));
+}
+
 TEST(ReportTest, UnwritableFileIsAnError) {
   const Status status = WriteJson("/nonexistent/result.json", {});
   EXPECT_TRUE(status.IsIOError());

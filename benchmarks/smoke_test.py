@@ -172,6 +172,8 @@ def check_plot_errors():
 def check_wrong_flags(program):
     for flags, message in (
             (["--benchmarks=fillrandom,nonsense"], "readrandom"),
+            (["--benchmarks=readrandom:threads=0"], "threads=1 to 1024"),
+            (["--history=overwrite:num=5"], "readwritepercent="),
             (["--engine=oracle"], "dlsm"),
             (["--num=0"], "--num=0"),
             (["--threads=0"], "--threads=0"),

@@ -23,6 +23,7 @@ void RunScanBackward(Worker& worker, const WorkloadInput& input);
 void RunSeekRandom(Worker& worker, const WorkloadInput& input);
 
 // In verify_workload.cc.
+void RunPipelinedRead(Worker& worker, const WorkloadInput& input);
 void RunVerify(Worker& worker, const WorkloadInput& input);
 
 }  // namespace dlsm::bench

@@ -48,6 +48,7 @@ class DbImpl final : public DB {
   Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) override;
   std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                std::vector<std::string>* values) override;
+  std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) override;
   Iterator* NewIterator(const ReadOptions& options) override;
   const Snapshot* GetSnapshot() override;
   void ReleaseSnapshot(const Snapshot* snapshot) override;
@@ -63,6 +64,8 @@ class DbImpl final : public DB {
   friend class Properties;
 
   using Views = std::vector<std::shared_ptr<const ReadView>>;
+
+  class Places;
 
   // What a read at "now" or at a snapshot holds of some shards.
   struct ReadPoint {

@@ -6,6 +6,7 @@
 #include "dLSM/pinnable_slice.h"
 #include "db/db_impl.h"
 #include "db/db_iterator.h"
+#include "db/get_pipeline_impl.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -106,6 +107,36 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vect
     }
   }
   return statuses;
+}
+
+class DbImpl::Places final : public LookupPlaces {
+ public:
+  Places(DbImpl* db, const Snapshot* snapshot)
+      : db_(db),
+        sequence_(snapshot == nullptr ? kSequenceNumberMax
+                                      : static_cast<const SnapshotImpl*>(snapshot)->sequence()) {}
+
+  Status Of(const Slice& key, LookupPlace* place) override {
+    DLSM_RETURN_IF_ERROR(db_->CheckOpen());
+    DLSM_RETURN_IF_ERROR(db_->range_.Check(key));
+    Shard& shard = db_->ShardOf(key);
+    std::shared_ptr<const ReadView> view = shard.tree().views().Current();
+    *place = {&shard.reader(), view.get(), view, sequence_};
+    return Status::OK();
+  }
+  Status Explain(const Slice& key, Status status) override {
+    return db_->ShardOf(key).Named(status);
+  }
+
+ private:
+  DbImpl* const db_;
+  const SequenceNumber sequence_;
+};
+
+std::unique_ptr<GetPipeline> DbImpl::NewGetPipeline(const ReadOptions& options, size_t depth) {
+  return std::make_unique<GetPipelineImpl>(
+      std::make_unique<Places>(this, options.snapshot), reads_.OptionsFor(options),
+      std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
 }
 
 Iterator* DbImpl::NewIterator(const ReadOptions& options) {

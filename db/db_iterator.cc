@@ -8,10 +8,10 @@ namespace {
 
 // Forward, `entries_` stands at the entry that is shown. Backward, it stands before all entries of
 // the user key that is shown, which is kept in saved_key_ and saved_value_: only then is it known
-// which version is the newest visible one.
+// which version is the newest visible one. key_ is what is shown, wherever it lies.
 class DbIterator final : public Iterator {
  public:
-  DbIterator(const InternalKeyComparator& comparator, std::unique_ptr<Iterator> entries,
+  DbIterator(const InternalKeyComparator& comparator, std::unique_ptr<InternalIterator> entries,
              const DbIteratorOptions& options, std::shared_ptr<const void> holder,
              std::shared_ptr<Statistics> statistics)
       : comparator_(comparator),
@@ -29,7 +29,7 @@ class DbIterator final : public Iterator {
   bool Valid() const override { return valid_; }
   Slice key() const override {
     assert(valid_);
-    return forward_ ? ExtractUserKey(entries_->key()) : Slice(saved_key_);
+    return key_;
   }
   Slice value() const override {
     assert(valid_);
@@ -82,13 +82,13 @@ class DbIterator final : public Iterator {
   void Next() override {
     assert(valid_);
     ++steps_;
-    if (forward_) {
-      const Slice shown = ExtractUserKey(entries_->key());
-      saved_key_.assign(shown.data(), shown.size());
+    if (forward_) [[likely]] {
+      Pass(key_);
       entries_->Next();
     } else {
       // Back to the entries of the key that is shown.
       forward_ = true;
+      passed_ = saved_key_;
       saved_value_.clear();
       if (entries_->Valid()) {
         entries_->Next();
@@ -103,8 +103,7 @@ class DbIterator final : public Iterator {
     assert(valid_);
     ++steps_;
     if (forward_) {
-      const Slice shown = ExtractUserKey(entries_->key());
-      saved_key_.assign(shown.data(), shown.size());
+      saved_key_.assign(key_.data(), key_.size());
       while (entries_->Valid() &&
              comparator_.CompareUserKeys(ExtractUserKey(entries_->key()), saved_key_) >= 0) {
         entries_->Prev();
@@ -153,8 +152,16 @@ class DbIterator final : public Iterator {
     return false;
   }
 
+  // Makes `user_key`, of the current entry, the one to be passed. Copied only where it must be.
+  void Pass(const Slice& user_key) {
+    passed_ = user_key;
+    if (entries_->stable()) return;
+    saved_key_.assign(user_key.data(), user_key.size());
+    passed_ = saved_key_;
+  }
+
   // Shows the first visible user key at or behind the entries' position; `skipping`: that is behind
-  // saved_key_.
+  // passed_.
   void ShowForward(bool skipping) {
     valid_ = false;
     for (; entries_->Valid(); entries_->Next()) {
@@ -166,12 +173,13 @@ class DbIterator final : public Iterator {
         return;
       }
       if (!IsVisible(entry)) continue;
-      if (skipping && comparator_.CompareUserKeys(user_key, saved_key_) <= 0) continue;
+      if (skipping && comparator_.CompareUserKeys(user_key, passed_) <= 0) continue;
       if (TrailerType(ExtractTrailer(entry)) == ValueType::kValue) {
+        key_ = user_key;
         valid_ = true;
         return;
       }
-      saved_key_.assign(user_key.data(), user_key.size());
+      Pass(user_key);
       skipping = true;
     }
   }
@@ -198,16 +206,19 @@ class DbIterator final : public Iterator {
       saved_value_.assign(value.data(), value.size());
     }
     valid_ = found && entries_->status().ok();
+    key_ = saved_key_;
   }
 
   const InternalKeyComparator comparator_;
   const DbIteratorOptions options_;
   const std::shared_ptr<const void> holder_;
   const std::shared_ptr<Statistics> statistics_;
-  const std::unique_ptr<Iterator> entries_;  // After holder_: destroyed before it.
+  const std::unique_ptr<InternalIterator> entries_;  // After holder_: destroyed before it.
 
   bool valid_ = false;
   bool forward_ = true;
+  Slice key_;
+  Slice passed_;  // Forward: lies in saved_key_, or in stable memory.
   std::string saved_key_;
   std::string saved_value_;
   Status status_;
@@ -218,7 +229,7 @@ class DbIterator final : public Iterator {
 }  // namespace
 
 std::unique_ptr<Iterator> NewDbIterator(const InternalKeyComparator& comparator,
-                                        std::unique_ptr<Iterator> entries,
+                                        std::unique_ptr<InternalIterator> entries,
                                         const DbIteratorOptions& options,
                                         std::shared_ptr<const void> holder,
                                         std::shared_ptr<Statistics> statistics) {

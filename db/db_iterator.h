@@ -10,6 +10,7 @@
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
 #include "db/table.h"
+#include "table/internal_iterator.h"
 #include "table/internal_key.h"
 
 namespace dlsm {
@@ -24,7 +25,7 @@ struct DbIteratorOptions {
 
 // `entries` is over internal keys; `holder` keeps alive what they lie in.
 std::unique_ptr<Iterator> NewDbIterator(const InternalKeyComparator& comparator,
-                                        std::unique_ptr<Iterator> entries,
+                                        std::unique_ptr<InternalIterator> entries,
                                         const DbIteratorOptions& options,
                                         std::shared_ptr<const void> holder,
                                         std::shared_ptr<Statistics> statistics);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dLSM/filter_policy.h"
+#include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
@@ -394,6 +395,19 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
       ASSERT_EQ(statuses.size(), keys.size());
       for (size_t i = 0; i < keys.size(); ++i) {
         ExpectValue(model, keys[i], statuses[i], values[i]);
+      }
+      return;
+    }
+    if (random_.OneIn(4)) {
+      const auto pipeline = db_->NewGetPipeline(options, 1 + random_.Uniform(20));
+      std::vector<std::string> keys;
+      while (keys.size() < pipeline->depth()) {
+        keys.push_back(RandomKey());
+        ASSERT_OK(pipeline->Submit(keys.back(), keys.size() - 1));
+      }
+      GetPipeline::Answer answer;
+      while (pipeline->Next(&answer)) {
+        ExpectValue(model, keys[answer.tag], answer.status, answer.value);
       }
       return;
     }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
 #include "db/cached_records.h"
 #include "db/test_database_testing.h"
@@ -86,7 +87,16 @@ TEST_P(ValueCacheDbTest, AnswersWithoutTheMemoryNode) {
   }
   EXPECT_EQ(values[0], ValueOf(1, 1));
   EXPECT_EQ(values[1], ValueOf(1999, 1));
-  EXPECT_GE(Hits(), before + 2 * kKeys + 3);
+  const std::unique_ptr<GetPipeline> pipeline = db_->NewGetPipeline(ReadOptions(), 2);
+  ASSERT_OK(pipeline->Submit(first, 1));
+  ASSERT_OK(pipeline->Submit(second, 2));
+  GetPipeline::Answer answer;
+  for (const uint64_t number : {1, 1999}) {
+    ASSERT_TRUE(pipeline->Next(&answer));
+    ASSERT_OK(answer.status);
+    EXPECT_EQ(answer.value, ValueOf(number, 1));
+  }
+  EXPECT_GE(Hits(), before + 2 * kKeys + 5);
   EXPECT_THAT(db_->GetStatistics()->ToString(), HasSubstr("dlsm.value.cache.hits"));
 }
 
@@ -135,6 +145,11 @@ TEST_P(ValueCacheDbTest, IsFilledByPointReadsThatMay) {
   std::vector<std::string> values;
   ASSERT_OK(db_->MultiGet(ReadOptions(), {key}, &values).front());
   EXPECT_EQ(Count(Ticker::kValueCacheInserts), 1u);
+  const std::unique_ptr<GetPipeline> pipeline = db_->NewGetPipeline(ReadOptions(), 2);
+  ASSERT_OK(pipeline->Submit(NumberedKey(4), 1));
+  GetPipeline::Answer answer;
+  ASSERT_TRUE(pipeline->Next(&answer));
+  EXPECT_EQ(Count(Ticker::kValueCacheInserts), 2u);
   EXPECT_GT(FieldOfProperty(db_.get(), "dlsm.memory", "value-cache-records"), 0u);
 }
 

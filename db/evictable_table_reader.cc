@@ -64,6 +64,14 @@ Status EvictableTableReader::Load(const TableReader** reader) const {
   return Status::OK();
 }
 
+void EvictableTableReader::Approach(const LookupKey& key, TableProbe* probe) const {
+  if (const TableReader* const reader = Loaded(); reader != nullptr) reader->Approach(key, probe);
+}
+
+void EvictableTableReader::ApproachFurther(const TableProbe& probe) const {
+  if (const TableReader* const reader = Loaded(); reader != nullptr) reader->ApproachFurther(probe);
+}
+
 bool EvictableTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
   const TableReader* reader;
   Status status = Load(&reader);

@@ -8,6 +8,7 @@
 
 #include "dLSM/pinnable_slice.h"
 #include "db/check_options.h"
+#include "db/get_pipeline_impl.h"
 #include "db/link_properties.h"
 #include "db/table_defaults.h"
 #include "port/thread.h"
@@ -235,6 +236,34 @@ std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::ve
     if (const Status other = range_.Check(keys[i]); !other.ok()) statuses[i] = other;
   }
   return statuses;
+}
+
+class Follower::Places final : public LookupPlaces {
+ public:
+  Places(Follower* follower, const ReadOptions& options) : follower_(follower), options_(options) {}
+
+  Status Of(const Slice& key, LookupPlace* place) override {
+    DLSM_RETURN_IF_ERROR(follower_->CheckOpen());
+    DLSM_RETURN_IF_ERROR(follower_->range_.Check(key));
+    FollowedPublicationRef publication = follower_->PublicationFor(options_);
+    const size_t shard = publication->map.ShardOf(*follower_->options_.comparator, key);
+    const Reads::Source source = publication->SourceOf(shard);
+    const SequenceNumber sequence = publication->sequence;
+    *place = {source.reader, source.view, std::move(publication), sequence};
+    return Status::OK();
+  }
+  Status Explain(const Slice& /*key*/, Status status) override { return status; }
+
+ private:
+  Follower* const follower_;
+  const ReadOptions options_;
+};
+
+std::unique_ptr<GetPipeline> Follower::NewGetPipeline(const ReadOptions& options, size_t depth) {
+  const Reads reads(&options_, &comparator_, /*map=*/nullptr, statistics_);
+  return std::make_unique<GetPipelineImpl>(
+      std::make_unique<Places>(this, options), reads.OptionsFor(options),
+      std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
 }
 
 Iterator* Follower::NewIterator(const ReadOptions& options) {

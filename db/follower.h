@@ -40,6 +40,7 @@ class Follower final : public DB {
   Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) override;
   std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                std::vector<std::string>* values) override;
+  std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) override;
   Iterator* NewIterator(const ReadOptions& options) override;
   const Snapshot* GetSnapshot() override;
   void ReleaseSnapshot(const Snapshot* snapshot) override;
@@ -62,6 +63,8 @@ class Follower final : public DB {
 
   Follower(const Options& options, const std::string& name);
   FollowerContext Context(const Options& options);
+  class Places;
+
   Status CheckOpen() const;
   Reads ReadsOf(const FollowedPublication& publication) const {
     return Reads(&options_, &comparator_, &publication.map, statistics_);

@@ -51,14 +51,22 @@ class LevelIterator final : public TableIterator {
     for (TableIterator* run : runs_) run->PrepareSeek(target);
   }
   void Next() override {
-    assert(valid_);
+    assert(Valid());
     open_->Next();
-    SkipForward();
+    if (open_->Valid()) [[likely]] {
+      Show(*open_);
+    } else {
+      SkipForward();
+    }
   }
   void Prev() override {
-    assert(valid_);
+    assert(Valid());
     open_->Prev();
-    SkipBackward();
+    if (open_->Valid()) [[likely]] {
+      Show(*open_);
+    } else {
+      SkipBackward();
+    }
   }
 
  private:
@@ -73,6 +81,7 @@ class LevelIterator final : public TableIterator {
 
   void Open(size_t index) {
     if (open_ != nullptr && index == index_) return;
+    Invalidate();
     runs_.clear();
     std::vector<MergingSource> sources;
     for (std::unique_ptr<TableIterator>& run :
@@ -91,7 +100,7 @@ class LevelIterator final : public TableIterator {
       Open(next);
       open_->SeekToFirst();
     }
-    Show();
+    ShowOpen();
   }
 
   void SkipBackward() {
@@ -101,16 +110,14 @@ class LevelIterator final : public TableIterator {
       Open(next);
       open_->SeekToLast();
     }
-    Show();
+    ShowOpen();
   }
 
-  void Show() {
+  void ShowOpen() {
     if (!open_->Valid()) return Fail(open_->status());
-    valid_ = true;
     status_.PermitUncheckedError();
     status_ = Status::OK();
-    key_ = open_->key();
-    value_ = open_->value();
+    Show(*open_);
   }
 
   const InternalKeyComparator comparator_;
@@ -119,8 +126,8 @@ class LevelIterator final : public TableIterator {
   QueuePairs* const queue_pairs_;
 
   size_t index_ = 0;
-  std::unique_ptr<Iterator> open_;    // Over the guard at index_; null before the first move.
-  std::vector<TableIterator*> runs_;  // What it merges.
+  std::unique_ptr<InternalIterator> open_;  // Over the guard at index_; null before the first move.
+  std::vector<TableIterator*> runs_;        // What it merges.
 };
 
 }  // namespace

@@ -5,11 +5,10 @@
 namespace dlsm {
 namespace {
 
-class MemtableIterator final : public Iterator {
+class MemtableIterator final : public InternalIterator {
  public:
-  explicit MemtableIterator(const MemtableTree& tree) : cursor_(tree) {}
+  explicit MemtableIterator(const MemtableTree& tree) : cursor_(tree) { record_.stable = true; }
 
-  bool Valid() const override { return cursor_.Valid(); }
   void SeekToFirst() override {
     cursor_.SeekToFirst();
     Parse();
@@ -30,18 +29,16 @@ class MemtableIterator final : public Iterator {
     cursor_.Prev();
     Parse();
   }
-  Slice key() const override { return key_; }
-  Slice value() const override { return value_; }
-  Status status() const override { return Status::OK(); }
 
  private:
   void Parse() {
-    if (cursor_.Valid()) cursor_.record().Parse(&key_, &value_);
+    if (!cursor_.Valid()) return Invalidate();
+    cursor_.record().Parse(&record_.key, &record_.value);
+    Show(&record_);
   }
 
   MemtableTree::Cursor cursor_;
-  Slice key_;
-  Slice value_;
+  Entry record_;
 };
 
 }  // namespace
@@ -94,7 +91,7 @@ void Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* res
   }
 }
 
-std::unique_ptr<Iterator> Memtable::NewIterator() const {
+std::unique_ptr<InternalIterator> Memtable::NewIterator() const {
   return std::make_unique<MemtableIterator>(tree_);
 }
 

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "dLSM/iterator.h"
 #include "db/memtable_tree.h"
 #include "db/sequencer.h"
+#include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_reader.h"
 #include "util/arena.h"
@@ -33,7 +33,7 @@ class Memtable {
   void Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
 
   // Over internal keys. The memtable outlives it.
-  std::unique_ptr<Iterator> NewIterator() const;
+  std::unique_ptr<InternalIterator> NewIterator() const;
 
   uint64_t number() const { return number_; }
   size_t MemoryUsage() const { return arena_.MemoryUsage(); }

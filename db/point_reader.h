@@ -1,17 +1,16 @@
 // Point lookups: memtables newest first, then tables, newest first, each behind its filter.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "dLSM/pinnable_slice.h"
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/read_view.h"
 #include "table/node_queue_pairs.h"
 
 namespace dlsm {
+
+// Asks for the cache lines of a record that is read in place: so they come side by side, not the
+// value's after the header's.
+void PrefetchRecord(const Slice& bytes);
 
 // Thread-safe.
 class PointReader {
@@ -25,39 +24,26 @@ class PointReader {
   Status Get(const ReadView& view, const LookupKey& key, const TableReadOptions& options,
              LookupResult* result, bool* fetched) const;
 
-  struct Request {
-    explicit Request(const Slice& user_key, SequenceNumber sequence) : key(user_key, sequence) {}
-    LookupKey key;
-    const PointReader* reader = nullptr;  // Of the key's shard.
-    const ReadView* view = nullptr;
-    Status status;
-    LookupState state = LookupState::kAbsent;
-    std::string* value = nullptr;
-  };
-  // The fetches of all requests overlap, whatever shards they are of: a round for all requests'
-  // first candidate tables, one for the next candidates of those that met a false positive, and so
-  // on. A memory node that fails fails its own requests.
-  static void MultiGet(const std::vector<std::unique_ptr<Request>>& requests,
-                       const TableReadOptions& options);
+  // True if a memtable has decided; then the result is as Get() says.
+  bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
+
+  // Whether the value cache has the record that Find() has named; then the result, which lies in
+  // the thread's scratch, is what it says of the key. Counts.
+  bool AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,
+                       const TableReadOptions& options, LookupResult* result) const;
+  // For the next reads, what was fetched and decoded.
+  void KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
+                   const TableReadOptions& options) const;
+
+  NodeQueuePairs* queue_pairs() const { return queue_pairs_; }
+  Statistics* statistics() const { return statistics_; }
 
  private:
-  struct Pending;
-  struct Way;
-
-  bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
   // The table's record that Find() has named, from the cache or from its memory node.
   Status Read(const Table& table, const LookupKey& key, const TableProbe& probe,
               const TableReadOptions& options, LookupResult* result, bool* fetched) const;
-  bool AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,
-                       const TableReadOptions& options, LookupResult* result) const;
-  void CountBlock(const Table& table, const TableProbe& probe) const;
-  void KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
-                   const TableReadOptions& options) const;
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
                bool* fetched) const;
-  static bool AdvanceToFetch(const TableReadOptions& options, Pending* pending);
-  static void FetchRound(const TableReadOptions& options, std::vector<Pending>* pending);
-  static void DecodeRound(const TableReadOptions& options, std::vector<Pending>* pending);
 
   Sequencer* const sequencer_;
   NodeQueuePairs* const queue_pairs_;

@@ -1,9 +1,11 @@
 #include "db/reads.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "db/db_iterator.h"
+#include "db/multi_get.h"
 
 namespace dlsm {
 
@@ -52,16 +54,14 @@ std::vector<Status> Reads::MultiGet(const std::vector<Slice>& keys,
                                     const std::vector<Source>& sources, SequenceNumber sequence,
                                     const ReadOptions& options,
                                     std::vector<std::string>* values) const {
-  std::vector<std::unique_ptr<PointReader::Request>> requests;
-  requests.reserve(keys.size());
+  std::vector<std::optional<LookupRequest>> requests(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    auto& request =
-        requests.emplace_back(std::make_unique<PointReader::Request>(keys[i], sequence));
-    request->reader = sources[i].reader;
-    request->view = sources[i].view;
-    request->value = &(*values)[i];
+    LookupRequest& request = requests[i].emplace(keys[i], sequence);
+    request.reader = sources[i].reader;
+    request.view = sources[i].view;
+    request.value = &(*values)[i];
   }
-  PointReader::MultiGet(requests, OptionsFor(options));
+  RunMultiGet(requests, OptionsFor(options));
   std::vector<Status> statuses;
   statuses.reserve(keys.size());
   statistics_->Add(Ticker::kKeysRead, keys.size());

@@ -12,7 +12,7 @@ namespace dlsm {
 namespace {
 
 // Stands in one shard, at `at_`; goes on to the next one where that ends, unless it has failed.
-class ShardsIterator final : public Iterator {
+class ShardsIterator final : public InternalIterator {
  public:
   ShardsIterator(const InternalKeyComparator& comparator, const ShardMap& map, size_t first,
                  std::vector<ShardView> shards, const TableReadOptions& read_options)
@@ -29,9 +29,6 @@ class ShardsIterator final : public Iterator {
     }
   }
 
-  bool Valid() const override { return Here() != nullptr && Here()->Valid(); }
-  Slice key() const override { return Here()->key(); }
-  Slice value() const override { return Here()->value(); }
   Status status() const override { return Here() == nullptr ? Status::OK() : Here()->status(); }
 
   void SeekToFirst() override {
@@ -64,11 +61,11 @@ class ShardsIterator final : public Iterator {
  private:
   struct Part {
     ShardView shard;
-    std::unique_ptr<Iterator> entries;  // Null: not reached yet. Goes before the view.
+    std::unique_ptr<InternalIterator> entries;  // Null: not reached yet. Goes before the view.
     uint64_t seeks = 0;
   };
 
-  Iterator* Here() const { return parts_[at_].entries.get(); }
+  InternalIterator* Here() const { return parts_[at_].entries.get(); }
   void Enter(size_t part) {
     at_ = part;
     Part& entered = parts_[part];
@@ -83,12 +80,14 @@ class ShardsIterator final : public Iterator {
       Enter(at_ + 1);
       Here()->SeekToFirst();
     }
+    Show(*Here());
   }
   void SkipBackward() {
     while (Ended() && at_ > 0) {
       Enter(at_ - 1);
       Here()->SeekToLast();
     }
+    Show(*Here());
   }
 
   const InternalKeyComparator comparator_;
@@ -101,7 +100,7 @@ class ShardsIterator final : public Iterator {
 
 }  // namespace
 
-std::unique_ptr<Iterator> NewViewIterator(const InternalKeyComparator& comparator,
+std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& comparator,
                                           const ReadView& view,
                                           const TableReadOptions& read_options,
                                           QueuePairs* queue_pairs) {
@@ -119,7 +118,7 @@ std::unique_ptr<Iterator> NewViewIterator(const InternalKeyComparator& comparato
   return NewMergingIterator(comparator, std::move(sources));
 }
 
-std::unique_ptr<Iterator> NewShardsIterator(const InternalKeyComparator& comparator,
+std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,
                                             const ShardMap& map, size_t first,
                                             std::vector<ShardView> shards,
                                             const TableReadOptions& read_options) {

@@ -4,19 +4,19 @@
 #include <memory>
 #include <vector>
 
-#include "dLSM/iterator.h"
 #include "db/read_view.h"
 #include "db/shard_map.h"
+#include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_reader.h"
 
 namespace dlsm {
 
 // All entries of the view, which outlives the iterator.
-std::unique_ptr<Iterator> NewViewIterator(const InternalKeyComparator& comparator,
-                                          const ReadView& view,
-                                          const TableReadOptions& read_options,
-                                          QueuePairs* queue_pairs);
+std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& comparator,
+                                                  const ReadView& view,
+                                                  const TableReadOptions& read_options,
+                                                  QueuePairs* queue_pairs);
 
 // A shard as an iterator needs it.
 struct ShardView {
@@ -27,9 +27,9 @@ struct ShardView {
 // The same for `shards`, the first of which is number `first` in the map. A shard is opened when it
 // is reached. The seeks that a shard has seen are counted in its tables in the end. `map` outlives
 // the iterator.
-std::unique_ptr<Iterator> NewShardsIterator(const InternalKeyComparator& comparator,
-                                            const ShardMap& map, size_t first,
-                                            std::vector<ShardView> shards,
-                                            const TableReadOptions& read_options);
+std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,
+                                                    const ShardMap& map, size_t first,
+                                                    std::vector<ShardView> shards,
+                                                    const TableReadOptions& read_options);
 
 }  // namespace dlsm

@@ -50,16 +50,25 @@ class Version {
   template <typename Visit>
   uint64_t ForEachCandidate(const LookupKey& key, Visit visit) const {
     CandidateList candidates(comparator_, key, visit);
+    if (AddCandidates(key, &candidates)) AskCandidates(key, &candidates);
+    return candidates.excluded();
+  }
+
+  // The two halves of that. In between the lines of the tables' filters are on their way, and so
+  // can be those for other keys. False: visit() has returned false.
+  template <typename Visit>
+  bool AddCandidates(const LookupKey& key, CandidateList<Visit>* candidates) const {
     for (const Level& level : levels_) {
       if (level.empty()) continue;
-      if (!candidates.Add(level.IndexFor(comparator_, key.user_key()))) {
-        return candidates.excluded();
-      }
+      if (!candidates->Add(level.IndexFor(comparator_, key.user_key()))) return false;
     }
-    candidates.Ask();
-    if (candidates.hash() % kLookupsPerSample == 0) [[unlikely]]
+    return true;
+  }
+  template <typename Visit>
+  void AskCandidates(const LookupKey& key, CandidateList<Visit>* candidates) const {
+    candidates->Ask();
+    if (candidates->hash() % kLookupsPerSample == 0) [[unlikely]]
       CountLookups(key, kLookupsPerSample);
-    return candidates.excluded();
   }
 
   uint64_t bytes() const;

@@ -87,6 +87,13 @@ if(TARGET db_bench AND NOT DLSM_SANITIZE)
   endforeach()
 endif()
 
+# The comparison with other stores, as far as they are installed.
+if(TARGET db_bench AND NOT DLSM_SANITIZE)
+  add_test(NAME compare.quick COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/compare_test.py quick
+                                      $<TARGET_FILE_DIR:db_bench>)
+  set_tests_properties(compare.quick PROPERTIES LABELS peers TIMEOUT 300)
+endif()
+
 # Checks that need no compiler.
 function(dlsm_static_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
@@ -97,6 +104,7 @@ dlsm_static_check(layers.self_test script/check-layers --self-test)
 dlsm_static_check(format script/check-format)
 dlsm_static_check(shell script/check-shell)
 dlsm_static_check(cluster.arguments script/cluster_test.py arguments)
+dlsm_static_check(compare.figures script/compare_test.py figures)
 
 # Fuzz targets: each *_fuzz.cc is a program. All of the library is built with coverage then, which
 # costs its tests little, so that no build is needed for the fuzzer alone.

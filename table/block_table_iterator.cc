@@ -23,7 +23,7 @@ void BlockTableIterator::SeekToFirst() {
   status_ = Status::OK();
   if (!OpenBlock(0, Direction::kForward)) return;
   cursor_.SeekToFirst();
-  Show();
+  ShowCursor();
 }
 
 void BlockTableIterator::SeekToLast() {
@@ -31,7 +31,7 @@ void BlockTableIterator::SeekToLast() {
   status_ = Status::OK();
   if (!OpenBlock(index_.blocks() - 1, Direction::kBackward)) return;
   cursor_.SeekToLast();
-  Show();
+  ShowCursor();
 }
 
 void BlockTableIterator::Seek(const Slice& target) {
@@ -47,37 +47,37 @@ void BlockTableIterator::Seek(const Slice& target) {
     if (!OpenBlock(block + 1, Direction::kForward)) return;
     cursor_.SeekToFirst();
   }
-  Show();
+  ShowCursor();
 }
 
 void BlockTableIterator::Next() {
-  assert(valid_);
+  assert(Valid());
   cursor_.Next();
   if (!cursor_.valid() && !cursor_.malformed()) {
     if (block_ + 1 == index_.blocks()) return Invalidate();
     if (!OpenBlock(block_ + 1, Direction::kForward)) return;
     cursor_.SeekToFirst();
   }
-  Show();
+  ShowCursor();
 }
 
 void BlockTableIterator::Prev() {
-  assert(valid_);
+  assert(Valid());
   cursor_.Prev();
   if (!cursor_.valid() && !cursor_.malformed()) {
     if (block_ == 0) return Invalidate();
     if (!OpenBlock(block_ - 1, Direction::kBackward)) return;
     cursor_.SeekToLast();
   }
-  Show();
+  ShowCursor();
 }
 
-void BlockTableIterator::Show() {
+void BlockTableIterator::ShowCursor() {
   if (cursor_.malformed()) return Fail(Status::Corruption("a block is malformed"));
-  valid_ = cursor_.valid();
-  if (!valid_) return;
-  key_ = cursor_.key();
-  value_ = cursor_.value();
+  if (!cursor_.valid()) return Invalidate();
+  record_.key = cursor_.key();
+  record_.value = cursor_.value();
+  Show(&record_);
 }
 
 bool BlockTableIterator::OpenBlock(uint32_t block, Direction direction) {

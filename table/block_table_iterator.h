@@ -31,7 +31,7 @@ class BlockTableIterator final : public TableIterator {
 
   bool OpenBlock(uint32_t block, Direction direction);
   Status FetchBlock(uint32_t block, Direction direction);
-  void Show();
+  void ShowCursor();
 
   const BlockTableIndex& index_;
   const CachedBlocks& cached_;
@@ -42,6 +42,7 @@ class BlockTableIterator final : public TableIterator {
   uint32_t block_ = 0;
   std::shared_ptr<const BlockPayload> payload_;  // What the cursor is in.
   BlockCursor cursor_;
+  Entry record_;
 };
 
 }  // namespace dlsm

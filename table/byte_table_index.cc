@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "port/cpu.h"
 #include "table/byte_table_index_format.h"
 #include "table/key_prefix.h"
 #include "util/checksum.h"
@@ -180,9 +181,27 @@ uint32_t ByteTableIndex::CountAtOrBefore(uint32_t low, uint32_t high, const Targ
   return low;
 }
 
-uint32_t ByteTableIndex::GroupsAtOrBefore(const Target& target, bool* malformed) const {
+uint32_t ByteTableIndex::Approach(const Slice& user_key) const {
+  if (whole_keys_ || groups_ == 0 || !user_key.starts_with(prefix_)) return kUnknown;
+  const uint32_t groups = DigestsBelow(Digest(After(user_key, prefix_.size())), true);
+  if (groups == 0) return groups;
+  port::PrefetchRead(entry_offsets_ + size_t{groups - 1} * sizeof(uint32_t));
+  port::PrefetchRead(data_offsets_ + size_t{groups - 1} * sizeof(uint32_t));
+  return groups;
+}
+
+void ByteTableIndex::ApproachFurther(uint32_t groups) const {
+  if (groups == kUnknown || groups == 0) return;
+  const char* const entries = entries_ + At32(entry_offsets_, groups - 1);
+  port::PrefetchRead(entries);
+  port::PrefetchRead(entries + port::kCacheLineBytes);
+}
+
+// `high`: the digests at or below the target's; kUnknown if they have not been counted.
+uint32_t ByteTableIndex::GroupsAtOrBefore(const Target& target, uint32_t high,
+                                          bool* malformed) const {
   if (whole_keys_) return CountAtOrBefore(0, groups_, target, malformed);
-  const uint32_t high = DigestsBelow(target.digest, true);
+  if (high == kUnknown) high = DigestsBelow(target.digest, true);
   if (high == 0 || DigestAt(high - 1) != target.digest) return high;
   if (high == 1 || DigestAt(high - 2) != target.digest) {
     return AtOrBefore(high - 1, target, malformed) ? high : high - 1;
@@ -191,7 +210,7 @@ uint32_t ByteTableIndex::GroupsAtOrBefore(const Target& target, bool* malformed)
 }
 
 ByteTableIndex::Outcome ByteTableIndex::Locate(const Slice& user_key, uint64_t trailer,
-                                               Place* place) const {
+                                               Place* place, uint32_t groups) const {
   if (groups_ == 0) return Outcome::kBeforeAll;
   if (!user_key.starts_with(prefix_)) {
     return user_key.compare(prefix_) < 0 ? Outcome::kBeforeAll : PlaceLast(place);
@@ -201,7 +220,7 @@ ByteTableIndex::Outcome ByteTableIndex::Locate(const Slice& user_key, uint64_t t
   target.digest = whole_keys_ ? 0 : Digest(target.tail);
   target.trailer = trailer;
   bool malformed = false;
-  const uint32_t groups = GroupsAtOrBefore(target, &malformed);
+  groups = GroupsAtOrBefore(target, groups, &malformed);
   if (malformed) return Outcome::kMalformed;
   return groups == 0 ? Outcome::kBeforeAll : LocateInGroup(groups - 1, target, place);
 }

@@ -143,7 +143,15 @@ class ByteTableIndex {
   // before that one are before `user_key`, all of keys after it are after `user_key`.
   static constexpr uint64_t kNewest = UINT64_MAX;
   static constexpr uint64_t kOldest = 0;
-  Outcome Locate(const Slice& user_key, uint64_t trailer, Place* place) const;
+  // `groups`: what Approach(user_key) has said, if that was called.
+  Outcome Locate(const Slice& user_key, uint64_t trailer, Place* place,
+                 uint32_t groups = kUnknown) const;
+
+  // The part of Locate() that touches nothing but digests: how many of them are at or before the
+  // key's. Then ApproachFurther(), then Locate(); each asks for the cache lines of the next.
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+  uint32_t Approach(const Slice& user_key) const;
+  void ApproachFurther(uint32_t groups) const;
 
   uint32_t groups() const { return groups_; }
   // False: malformed.
@@ -197,7 +205,7 @@ class ByteTableIndex {
   uint32_t DigestsBelow(uint64_t digest, bool or_equal) const;
   uint32_t CountAtOrBefore(uint32_t low, uint32_t high, const Target& target,
                            bool* malformed) const;
-  uint32_t GroupsAtOrBefore(const Target& target, bool* malformed) const;
+  uint32_t GroupsAtOrBefore(const Target& target, uint32_t high, bool* malformed) const;
   Outcome LocateInGroup(uint32_t group, const Target& target, Place* place) const;
   Outcome PlaceLast(Place* place) const;
 

@@ -36,11 +36,12 @@ void ByteTableIterator::Seek(const Slice& target) {
   status_ = Status::OK();
   const Slice user_key = ExtractUserKey(target);
   // Mostly the first version there is what is sought.
-  if (!ToPlace(user_key, ByteTableIndex::kNewest) || comparator_.Compare(key_, target) >= 0) return;
+  if (!ToPlace(user_key, ByteTableIndex::kNewest) || comparator_.Compare(key(), target) >= 0)
+    return;
   // It is too new, or the last key before the target, of which the last version is to be passed.
-  const bool same = comparator_.CompareUserKeys(ExtractUserKey(key_), user_key) == 0;
+  const bool same = comparator_.CompareUserKeys(ExtractUserKey(key()), user_key) == 0;
   if (!ToPlace(user_key, same ? ExtractTrailer(target) : ByteTableIndex::kOldest)) return;
-  if (comparator_.Compare(key_, target) < 0) Next();
+  if (comparator_.Compare(key(), target) < 0) Next();
 }
 
 void ByteTableIterator::PrepareSeek(const Slice& target) {
@@ -58,16 +59,16 @@ bool ByteTableIterator::ToPlace(const Slice& user_key, uint64_t trailer) {
     return false;
   }
   ReadForward(place.offset);  // 0 if all records are after the key.
-  return valid_;
+  return Valid();
 }
 
 void ByteTableIterator::Next() {
-  assert(valid_);
-  ReadForward(offset_ + encoded_.size());
+  assert(Valid());
+  ReadForward(offset_ + record_.encoded.size());
 }
 
 void ByteTableIterator::Prev() {
-  assert(valid_);
+  assert(Valid());
   if (offset_ == 0) return Invalidate();
   if (group_ == kNoGroup || offset_ <= group_offsets_.offsets[0] ||
       offset_ > group_offsets_.offsets[group_offsets_.records]) {
@@ -100,7 +101,7 @@ void ByteTableIterator::ReadForward(uint64_t offset) {
     if (offset == data_bytes_) return Invalidate();
     Status status = window_.Forward(offset);
     if (!status.ok()) return Fail(std::move(status));
-    stable_ = window_.direct();
+    record_.stable = window_.direct();
   }
   Parse(offset);
 }
@@ -109,7 +110,7 @@ void ByteTableIterator::ReadBackward(uint64_t offset, uint64_t end) {
   if (!window_.Holds(offset)) [[unlikely]] {
     Status status = window_.Backward(end);
     if (!status.ok()) return Fail(std::move(status));
-    stable_ = window_.direct();
+    record_.stable = window_.direct();
   }
   if (!window_.Holds(offset)) {  // The record's end is where another one's should be.
     return Fail(Status::Corruption("a table's index does not fit its records"));
@@ -127,10 +128,10 @@ void ByteTableIterator::Parse(uint64_t offset) {
     return Fail(Status::Corruption("a record has a wrong checksum"));
   }
   offset_ = offset;
-  key_ = record.internal_key;
-  value_ = record.value;
-  encoded_ = record.encoded;
-  valid_ = true;
+  record_.key = record.internal_key;
+  record_.value = record.value;
+  record_.encoded = record.encoded;
+  Show(&record_);
 }
 
 }  // namespace dlsm

@@ -37,6 +37,7 @@ class ByteTableIterator final : public TableIterator {
   ReadAhead window_;
 
   uint64_t offset_ = 0;  // Of the current record.
+  Entry record_;
 
   // For Prev(): the offsets of the last group that was needed.
   static constexpr uint32_t kNoGroup = UINT32_MAX;

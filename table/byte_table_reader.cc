@@ -20,10 +20,19 @@ Status ByteTableReader::Open(const TableOptions& options, const TableMeta& meta,
   return Status::OK();
 }
 
+void ByteTableReader::Approach(const LookupKey& key, TableProbe* probe) const {
+  probe->groups = index_.Approach(key.user_key());
+}
+
+void ByteTableReader::ApproachFurther(const TableProbe& probe) const {
+  index_.ApproachFurther(probe.groups);
+}
+
 bool ByteTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
   if (!filtered && !filter_.MayMatch(key.user_key())) return false;
   ByteTableIndex::Place place;
-  switch (index_.Locate(key.user_key(), ExtractTrailer(key.internal_key()), &place)) {
+  switch (
+      index_.Locate(key.user_key(), ExtractTrailer(key.internal_key()), &place, probe->groups)) {
     case ByteTableIndex::Outcome::kBeforeAll:
       return false;
     case ByteTableIndex::Outcome::kMalformed:

@@ -1,63 +1,67 @@
 #include "table/merging_iterator.h"
 
+#include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
+
+#include "table/key_prefix.h"
 
 namespace dlsm {
 namespace {
 
 // A heap of the sources that are valid, the next one on top: the smallest key when moving forward,
-// the largest when moving backward. Each source's key is kept beside it, so that comparisons make
-// no virtual calls.
-class MergingIterator final : public Iterator {
+// the largest when moving backward. Beside each source lie the eight bytes of its user key that
+// follow what all keys in the heap have in common, so that few comparisons look at keys.
+class MergingIterator final : public InternalIterator {
  public:
   MergingIterator(const InternalKeyComparator& comparator, std::vector<MergingSource> sources)
       : comparator_(comparator) {
+    sources_.reserve(sources.size());
     for (MergingSource& source : sources) {
       if (source.table != nullptr) tables_.push_back(source.table);
-      sources_.push_back(Source{std::move(source.iterator), Slice()});
+      sources_.push_back(std::move(source.iterator));
     }
     heap_.reserve(sources_.size());
   }
 
-  bool Valid() const override { return !heap_.empty() && status_.ok(); }
-  Slice key() const override { return heap_.front()->key; }
-  Slice value() const override { return heap_.front()->iterator->value(); }
-  Status status() const override { return status_; }
-
   void SeekToFirst() override {
-    Restart(/*forward=*/true, [](Iterator& source) { source.SeekToFirst(); });
+    Restart(/*forward=*/true, [](InternalIterator& source) { source.SeekToFirst(); });
   }
   void SeekToLast() override {
-    Restart(/*forward=*/false, [](Iterator& source) { source.SeekToLast(); });
+    Restart(/*forward=*/false, [](InternalIterator& source) { source.SeekToLast(); });
   }
   void Seek(const Slice& target) override {
     PrepareSeek(target);
-    Restart(/*forward=*/true, [&target](Iterator& source) { source.Seek(target); });
+    Restart(/*forward=*/true, [&target](InternalIterator& source) { source.Seek(target); });
   }
 
   void Next() override {
     assert(Valid());
-    if (!forward_) TurnForward();
-    heap_.front()->iterator->Next();
+    if (!forward_) [[unlikely]]
+      TurnForward();
+    heap_.front().source->Next();
     Settle();
   }
 
   void Prev() override {
     assert(Valid());
-    if (forward_) TurnBackward();
-    heap_.front()->iterator->Prev();
+    if (forward_) [[unlikely]]
+      TurnBackward();
+    heap_.front().source->Prev();
     Settle();
   }
 
  private:
-  struct Source {
-    std::unique_ptr<Iterator> iterator;
-    Slice key;  // While the iterator is valid.
+  struct Entry {
+    uint64_t digest;
+    InternalIterator* source;
   };
 
-  bool IsBefore(const Source* a, const Source* b) const {
-    const int order = comparator_.Compare(a->key, b->key);
+  bool IsBefore(const Entry& a, const Entry& b) const {
+    if (a.digest != b.digest) [[likely]]
+      return (a.digest < b.digest) == forward_;
+    const int order = comparator_.Compare(a.source->key(), b.source->key());
     return forward_ ? order < 0 : order > 0;
   }
 
@@ -74,8 +78,8 @@ class MergingIterator final : public Iterator {
     status_ = Status::OK();
     heap_.clear();
     for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
-      move(*source->iterator);
-      Admit(&*source);
+      move(**source);
+      Admit(source->get());
     }
     Rebuild();
   }
@@ -84,7 +88,7 @@ class MergingIterator final : public Iterator {
   // unique, so none of them stands at it. A memtable may be written to meanwhile: what has come in
   // between the two moves may lie behind the current key, too.
   void TurnBackward() {
-    Turn(/*forward=*/false, [this](Iterator& source, const Slice& current) {
+    Turn(/*forward=*/false, [this](InternalIterator& source, const Slice& current) {
       source.Seek(current);
       if (source.Valid()) {
         source.Prev();
@@ -96,49 +100,90 @@ class MergingIterator final : public Iterator {
   }
 
   void TurnForward() {
-    Turn(/*forward=*/true, [](Iterator& source, const Slice& current) { source.Seek(current); });
+    Turn(/*forward=*/true,
+         [](InternalIterator& source, const Slice& current) { source.Seek(current); });
   }
 
+  // The current source stays on top: no other's key is between.
   template <typename Move>
   void Turn(bool forward, Move move) {
-    Source* const current = heap_.front();
+    InternalIterator* const current = heap_.front().source;
     forward_ = forward;
     heap_.clear();
-    heap_.push_back(current);
-    for (Source& source : sources_) {
-      if (&source == current) continue;
-      move(*source.iterator, current->key);
-      Admit(&source);
+    heap_.push_back({0, current});
+    for (const std::unique_ptr<InternalIterator>& source : sources_) {
+      if (source.get() == current) continue;
+      move(*source, current->key());
+      Admit(source.get());
     }
     Rebuild();
   }
 
-  void Admit(Source* source) {
-    if (source->iterator->Valid()) {
-      source->key = source->iterator->key();
-      heap_.push_back(source);
-    } else if (status_.ok()) {
-      status_ = source->iterator->status();
-      status_.PermitUncheckedError();  // It is there for who asks.
+  void Admit(InternalIterator* source) {
+    if (source->Valid()) {
+      heap_.push_back({0, source});
+    } else {
+      KeepError(*source);
     }
+  }
+
+  void KeepError(const InternalIterator& source) {
+    if (status_.ok()) status_ = source.status();
+    status_.PermitUncheckedError();  // It is there for who asks.
   }
 
   // The top has moved.
   void Settle() {
-    Source* const top = heap_.front();
-    if (top->iterator->Valid()) [[likely]] {
-      top->key = top->iterator->key();
-    } else {
-      if (status_.ok()) status_ = top->iterator->status();
-      status_.PermitUncheckedError();  // It is there for who asks.
-      heap_.front() = heap_.back();
+    Entry& top = heap_.front();
+    if (!top.source->Valid()) [[unlikely]] {
+      KeepError(*top.source);
+      top = heap_.back();
       heap_.pop_back();
+    } else if (heap_.size() > 1) {
+      Refresh(&top);
     }
     SiftDown(0);
+    ShowTop();
+  }
+
+  void ShowTop() {
+    if (heap_.empty() || !status_.ok()) [[unlikely]]
+      return Invalidate();
+    Show(*heap_.front().source);
   }
 
   void Rebuild() {
+    DigestKeys();
     for (size_t i = heap_.size() / 2; i-- > 0;) SiftDown(i);
+    ShowTop();
+  }
+
+  // Finds what all keys have in common, and each one's digest behind that. The order of the entries
+  // does not change by it.
+  void DigestKeys() {
+    if (!comparator_.bytewise() || heap_.size() < 2) return;
+    const Slice first = ExtractUserKey(heap_.front().source->key());
+    size_t common = first.size();
+    for (const Entry& entry : heap_) {
+      const Slice other = ExtractUserKey(entry.source->key());
+      common = CommonPrefix(first.data(), other.data(), std::min(common, other.size()));
+    }
+    common_.assign(first.data(), common);
+    for (Entry& entry : heap_) entry.digest = DigestOf(entry);
+  }
+
+  uint64_t DigestOf(const Entry& entry) const {
+    return Digest(After(ExtractUserKey(entry.source->key()), common_.size()));
+  }
+
+  void Refresh(Entry* entry) {
+    if (!comparator_.bytewise()) return;
+    const Slice key = ExtractUserKey(entry->source->key());
+    if (CommonPrefix(key, common_) == common_.size()) [[likely]] {
+      entry->digest = Digest(After(key, common_.size()));
+    } else {
+      DigestKeys();
+    }
   }
 
   void SiftDown(size_t at) {
@@ -154,18 +199,19 @@ class MergingIterator final : public Iterator {
   }
 
   const InternalKeyComparator comparator_;
-  std::vector<Source> sources_;
+  std::vector<std::unique_ptr<InternalIterator>> sources_;
   std::vector<TableIterator*> tables_;  // Those of the sources that are tables'.
-  std::vector<Source*> heap_;
+  // Digests are kept while there are two entries at least; all zero if the order is not bytewise.
+  std::vector<Entry> heap_;
+  std::string common_;  // What all user keys in the heap begin with.
   bool forward_ = true;
-  Status status_;  // The first error; the iterator ends there, so that nothing is passed over.
+  // status_ is the first error; the iterator ends there, so that nothing is passed over.
 };
 
 }  // namespace
 
-std::unique_ptr<Iterator> NewMergingIterator(const InternalKeyComparator& comparator,
-                                             std::vector<MergingSource> sources) {
-  if (sources.empty()) return std::unique_ptr<Iterator>(NewEmptyIterator());
+std::unique_ptr<InternalIterator> NewMergingIterator(const InternalKeyComparator& comparator,
+                                                     std::vector<MergingSource> sources) {
   if (sources.size() == 1) return std::move(sources.front().iterator);
   return std::make_unique<MergingIterator>(comparator, std::move(sources));
 }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "dLSM/iterator.h"
+#include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_iterator.h"
 
@@ -14,18 +14,18 @@ namespace dlsm {
 // A table's, or any other.
 struct MergingSource {
   // NOLINTNEXTLINE(google-explicit-constructor): both kinds are what a list of sources is made of.
-  MergingSource(std::unique_ptr<Iterator> other) : iterator(std::move(other)) {}
+  MergingSource(std::unique_ptr<InternalIterator> other) : iterator(std::move(other)) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
   MergingSource(std::unique_ptr<TableIterator> of_table)
       : table(of_table.get()), iterator(std::move(of_table)) {}
 
   TableIterator* table = nullptr;  // The iterator, if it is one that can prepare to seek.
-  std::unique_ptr<Iterator> iterator;
+  std::unique_ptr<InternalIterator> iterator;
 };
 
 // Over internal keys, which are unique among all sources. With one source that source is returned,
 // with none an empty iterator.
-std::unique_ptr<Iterator> NewMergingIterator(const InternalKeyComparator& comparator,
-                                             std::vector<MergingSource> sources);
+std::unique_ptr<InternalIterator> NewMergingIterator(const InternalKeyComparator& comparator,
+                                                     std::vector<MergingSource> sources);
 
 }  // namespace dlsm

@@ -34,7 +34,7 @@ class MergingIteratorTest : public testing::Test {
   }
   static std::string KeyOf(int i) { return MakeInternalKey(fmt::format("{:06}", i), 1); }
 
-  std::unique_ptr<Iterator> NewIterator() {
+  std::unique_ptr<InternalIterator> NewIterator() {
     std::vector<MergingSource> sources;
     for (const TestTable& table : tables_) {
       sources.push_back(table.reader->NewIterator(TableReadOptions(), queue_pairs_.get()));
@@ -100,17 +100,16 @@ TEST_F(MergingIteratorTest, FailedPreparationIsAnErrorOrReadAgain) {
 }
 
 // Keys of a memtable, one of which another thread inserts right after the next Seek().
-class GrowingSource final : public Iterator {
+class GrowingSource final : public InternalIterator {
  public:
   GrowingSource(std::vector<std::string> keys, std::string comes)
       : keys_(std::move(keys)), comes_(std::move(comes)) {}
 
-  bool Valid() const override { return at_.has_value(); }
-  Slice key() const override { return *at_; }
-  Slice value() const override { return Slice(); }
-  Status status() const override { return Status::OK(); }
   void SeekToFirst() override { Stand(std::find_if(keys_.begin(), keys_.end(), NoneBefore(""))); }
-  void SeekToLast() override { at_ = keys_.back(); }
+  void SeekToLast() override {
+    at_ = keys_.back();
+    ShowKey();
+  }
   void Seek(const Slice& target) override {
     Stand(std::find_if(keys_.begin(), keys_.end(), NoneBefore(target.ToString())));
     if (comes_.empty()) return;
@@ -130,7 +129,16 @@ class GrowingSource final : public Iterator {
   void Stand(std::vector<std::string>::iterator at) {
     at_.reset();
     if (at != keys_.end()) at_ = *at;
+    ShowKey();
   }
+
+  void ShowKey() {
+    if (!at_.has_value()) return Invalidate();
+    entry_.key = *at_;
+    Show(&entry_);
+  }
+
+  Entry entry_;
 
   std::vector<std::string> keys_;  // User keys of one letter, each with the same trailer.
   std::string comes_;
@@ -145,10 +153,10 @@ TEST(MergingIteratorGrowthTest, TurnsBackwardWhileKeysCome) {
     std::vector<std::string> growing = {key("a"), key("c")};
     if (!last) growing.push_back(key("z"));
     std::vector<MergingSource> sources;
-    sources.emplace_back(std::unique_ptr<Iterator>(
+    sources.emplace_back(std::unique_ptr<InternalIterator>(
         std::make_unique<GrowingSource>(std::vector<std::string>{key("b"), key("d")}, "")));
     sources.emplace_back(
-        std::unique_ptr<Iterator>(std::make_unique<GrowingSource>(growing, key("x"))));
+        std::unique_ptr<InternalIterator>(std::make_unique<GrowingSource>(growing, key("x"))));
     const auto iterator =
         NewMergingIterator(InternalKeyComparator(BytewiseComparator()), std::move(sources));
     iterator->SeekToFirst();

@@ -35,20 +35,20 @@ class RunIterator final : public TableIterator {
   }
 
   void Next() override {
-    assert(valid_);
+    assert(Valid());
     table_->Next();
     if (table_->Valid()) [[likely]] {
-      Show();
+      ShowTable();
     } else {
       SkipForward();
     }
   }
 
   void Prev() override {
-    assert(valid_);
+    assert(Valid());
     table_->Prev();
     if (table_->Valid()) [[likely]] {
-      Show();
+      ShowTable();
     } else {
       SkipBackward();
     }
@@ -61,9 +61,11 @@ class RunIterator final : public TableIterator {
   // An index beyond the run closes. (The one before 0 wraps around to beyond it.)
   void Open(size_t index) {
     if (index >= run_.tables.size()) {
+      Invalidate();
       table_.reset();
       open_ = nullptr;
     } else if (open_ != run_.tables[index]) {
+      Invalidate();
       open_ = run_.tables[index];
       table_ = open_->NewIterator(options_, queue_pairs_);
     }
@@ -75,7 +77,7 @@ class RunIterator final : public TableIterator {
       Open(index_ + 1);
       if (table_ != nullptr) table_->SeekToFirst();
     }
-    Show();
+    ShowTable();
   }
 
   void SkipBackward() {
@@ -83,21 +85,17 @@ class RunIterator final : public TableIterator {
       Open(index_ - 1);
       if (table_ != nullptr) table_->SeekToLast();
     }
-    Show();
+    ShowTable();
   }
 
-  void Show() {
+  void ShowTable() {
     if (table_ == nullptr) {
       status_.PermitUncheckedError();
       status_ = Status::OK();
       return Invalidate();
     }
     if (!table_->Valid()) return Fail(table_->status());
-    valid_ = true;
-    stable_ = table_->stable();
-    key_ = table_->key();
-    value_ = table_->value();
-    encoded_ = table_->encoded();
+    Show(*table_);
   }
 
   const InternalKeyComparator comparator_;

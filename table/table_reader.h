@@ -46,6 +46,9 @@ struct TableReadOptions {
 struct TableProbe {
   RemoteSpan span;                     // What to fetch.
   std::shared_ptr<const void> cached;  // Block tables: the block, from the cache; fetch nothing.
+  uint32_t groups = kUnknown;          // Byte-addressable tables: what Approach() has found.
+
+  static constexpr uint32_t kUnknown = UINT32_MAX;
 };
 
 enum class LookupState : uint8_t { kAbsent, kFound, kDeleted };
@@ -67,6 +70,14 @@ class TableReader {
                      std::unique_ptr<TableReader>* reader);
   virtual ~TableReader() = default;
 
+  // Two steps towards Find(), for who looks up many keys: each ends by asking for the cache lines
+  // that the next step will touch, so those of all keys can be on their way together. They may be
+  // left out.
+  virtual void Approach(const LookupKey& key, TableProbe* probe) const {
+    static_cast<void>(key);
+    static_cast<void>(probe);
+  }
+  virtual void ApproachFurther(const TableProbe& probe) const { static_cast<void>(probe); }
   // False: the table holds no version of the key at or below its sequence number; nothing to fetch.
   // `filtered`: the built-in filter has been asked, and has not denied the key.
   virtual bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dLSM/get_pipeline.h"
 #include "dLSM/iterator.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
@@ -263,7 +264,9 @@ Status Worker::MultiGet(DB* db) {
   }
   std::vector<std::string> values;
   const std::vector<Status> statuses =
-      db->MultiGet(ReadOptions(), std::vector<Slice>(bytes.begin(), bytes.end()), &values);
+      random_.OneIn(2)
+          ? GetPipelined(db, bytes, &values)
+          : db->MultiGet(ReadOptions(), std::vector<Slice>(bytes.begin(), bytes.end()), &values);
   for (size_t i = 0; i < keys.size(); ++i) window[i].most = state_->started(keys[i]);
   Status first_error;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -274,6 +277,24 @@ Status Worker::MultiGet(DB* db) {
     DLSM_RETURN_IF_ERROR(Check({keys[i], statuses[i].ok(), values[i]}, window[i]));
   }
   return first_error;
+}
+
+std::vector<Status> Worker::GetPipelined(DB* db, const std::vector<std::string>& keys,
+                                         std::vector<std::string>* values) {
+  std::vector<Status> statuses(keys.size());
+  values->resize(keys.size());
+  const auto pipeline = db->NewGetPipeline(ReadOptions(), random_.Uniform(16) + 1);
+  GetPipeline::Answer answer;
+  for (size_t submitted = 0; submitted < keys.size() || pipeline->outstanding() > 0;) {
+    if (submitted < keys.size() && pipeline->outstanding() < pipeline->depth()) {
+      statuses[submitted] = pipeline->Submit(keys[submitted], submitted);
+      ++submitted;
+    } else if (pipeline->Next(&answer)) {
+      statuses[answer.tag] = answer.status;
+      (*values)[answer.tag].swap(answer.value);
+    }
+  }
+  return statuses;
 }
 
 Status Worker::ReadGroup(DB* db, uint64_t group, const Held* held) {

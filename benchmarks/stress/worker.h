@@ -111,6 +111,9 @@ class Worker {
   Status GetGroup(DB* db, uint64_t group);
   Status GetOne(DB* db, uint64_t key, Observation* observation);
   Status MultiGet(DB* db);
+  // As DB::MultiGet(), but each key as of a moment of its own.
+  std::vector<Status> GetPipelined(DB* db, const std::vector<std::string>& keys,
+                                   std::vector<std::string>* values);
   Status Scan(DB* db, const Held* held);
   Status TakeSnapshot(DB* db);
   Status ReadSnapshot(DB* db);

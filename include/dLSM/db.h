@@ -6,6 +6,7 @@
 // RocksDB for the interface.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +27,9 @@ inline constexpr int kMinorVersion = 1;
 inline constexpr size_t kValueBytesMax = size_t{64} << 20;
 inline constexpr size_t kKeyBytesMax = size_t{1} << 20;
 
+inline constexpr size_t kGetPipelineDepthMax = 4096;
+
+class GetPipeline;
 class PinnableSlice;
 class Statistics;
 class WriteBatch;
@@ -85,6 +89,10 @@ class DB {
   // Status belong to keys[i].
   virtual std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) = 0;
+
+  // For gets that overlap, up to `depth` at a time (1 to kGetPipelineDepthMax; what is beyond counts
+  // as that). A snapshot in `options` is released after the pipeline. See get_pipeline.h.
+  virtual std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) = 0;
 
   // As of this call, or of options.snapshot. Not positioned; the caller deletes it before the
   // database.

@@ -1,0 +1,187 @@
+#include "db/get_pipeline_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+GetPipelineImpl::GetPipelineImpl(std::unique_ptr<LookupPlaces> places,
+                                 const TableReadOptions& options, size_t depth,
+                                 std::shared_ptr<Statistics> statistics)
+    : places_(std::move(places)),
+      options_(options),
+      statistics_(std::move(statistics)),
+      slots_(depth) {}
+
+Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
+  if (outstanding_ == slots_.size()) {
+    return Status::Busy(
+        fmt::format("{} gets are outstanding: take an answer with Next() first", outstanding_));
+  }
+  LookupPlace place;
+  DLSM_RETURN_IF_ERROR(places_->Of(key, &place));
+  Slot& slot = SlotAt(outstanding_++);
+  slot.tag = tag;
+  slot.holder = std::move(place.holder);
+  LookupRequest& request = slot.request.emplace(key, place.sequence);
+  request.reader = place.reader;
+  request.view = place.view;
+  request.value = &slot.value;
+  statistics_->Add(Ticker::kKeysRead);
+  Begin(&slot);
+  // Half of the gets with one doorbell: the others keep the network busy meanwhile.
+  if (located_ >= (slots_.size() + 1) / 2) PostAll();
+  return Status::OK();
+}
+
+void GetPipelineImpl::Finish(Slot* slot, Status status) {
+  slot->request->status = std::move(status);
+  slot->state = State::kAnswered;
+}
+
+void GetPipelineImpl::Begin(Slot* slot) {
+  slot->lookup.Start(&*slot->request);
+  if (slot->lookup.AskMemtables()) return Finish(slot, Status::OK());
+  const LookupRequest& request = *slot->request;
+  slot->lookup.CountExcluded(
+      request.view->version->ForEachCandidate(request.key, slot->lookup.Collector()));
+  GoOn(slot);
+}
+
+// On to the next candidate's record; without one, or after an error, the answer is there.
+void GetPipelineImpl::GoOn(Slot* slot) {
+  if (!slot->lookup.Advance(options_)) return Finish(slot, Status::OK());
+  Status located = Locate(slot);
+  if (!located.ok()) Finish(slot, std::move(located));
+}
+
+Status GetPipelineImpl::Locate(Slot* slot) {
+  slot->state = State::kInPlace;
+  slot->in_place.clear();
+  const RemoteSpan span = slot->lookup.to_fetch();
+  if (span.bytes == 0) return Status::OK();
+  QueuePair* queue_pair;
+  DLSM_RETURN_IF_ERROR(QueuePairsOf(*slot)->ForThisThread(span.node, &queue_pair));
+  if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
+    queue_pair->CountDirectRead(span.bytes, options_.purpose);
+    slot->in_place = Slice(direct, span.bytes);
+    PrefetchRecord(slot->in_place);
+  } else {
+    slot->state = State::kLocated;
+    ++located_;
+  }
+  return Status::OK();
+}
+
+// All reads that are due, with one doorbell for each memory node. A doorbell that fails fails for
+// who waits.
+void GetPipelineImpl::PostAll() {
+  std::vector<std::pair<NodeQueuePairs*, NodeId>> posted_to;
+  for (size_t i = 0; i < outstanding_; ++i) {
+    Slot& slot = SlotAt(i);
+    if (slot.state != State::kLocated) continue;
+    const std::pair to(QueuePairsOf(slot), slot.lookup.to_fetch().node);
+    QueuePair* queue_pair = nullptr;
+    Status posted = to.first->ForThisThread(to.second, &queue_pair);
+    if (posted.ok()) posted = Post(queue_pair, &slot);
+    if (!posted.ok()) {
+      Finish(&slot, std::move(posted));
+    } else if (std::ranges::find(posted_to, to) == posted_to.end()) {
+      posted_to.push_back(to);
+    }
+  }
+  located_ = 0;
+  for (const auto& [queue_pairs, node] : posted_to) {
+    QueuePair* queue_pair = nullptr;
+    if (!queue_pairs->ForThisThread(node, &queue_pair).ok()) continue;
+    queue_pair->Ring().PermitUncheckedError();
+  }
+}
+
+Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
+  const RemoteSpan span = slot->lookup.to_fetch();
+  // One that a queue pair still holds, whose thread has not waited for it, is not ours to use.
+  std::shared_ptr<Fetch>& fetch = slot->fetch;
+  if (fetch == nullptr || fetch.use_count() > 1 || fetch->buffer.bytes() < span.bytes) {
+    fetch = std::make_shared<Fetch>();
+    constexpr size_t kBufferBytesMin = 512;
+    DLSM_RETURN_IF_ERROR(QueuePairsOf(*slot)->NewBuffer(
+        span.node, std::max<size_t>(span.bytes, kBufferBytesMin), &fetch->buffer));
+  }
+  fetch->Reset();
+  DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, fetch->buffer.span().Sub(0, span.bytes),
+                                            options_.purpose, &fetch->ticket));
+  queue_pair->held().Hold(fetch->ticket, fetch);
+  slot->state = State::kPosted;
+  return Status::OK();
+}
+
+bool GetPipelineImpl::Next(Answer* answer) {
+  if (outstanding_ == 0) return false;
+  Slot& slot = SlotAt(0);
+  LookupRequest& request = *slot.request;
+  while (slot.state != State::kAnswered) {
+    Slice bytes;
+    Status arrived = Arrive(&slot, &bytes);
+    if (!arrived.ok()) {
+      Finish(&slot, std::move(arrived));
+    } else if (slot.state == State::kAnswered || slot.lookup.Decode(bytes, options_)) {
+      slot.state = State::kAnswered;
+    } else {
+      GoOn(&slot);
+    }
+  }
+  answer->tag = slot.tag;
+  if (!request.status.ok()) {
+    answer->status = places_->Explain(request.key.user_key(), std::move(request.status));
+  } else if (request.state == LookupState::kFound) {
+    answer->status = Status::OK();
+    statistics_->Add(Ticker::kKeysFound);
+    statistics_->Add(Ticker::kBytesRead, slot.value.size());
+  } else {
+    answer->status = Status::NotFound(Slice());
+  }
+  answer->value.swap(slot.value);
+  if (!answer->status.ok()) answer->value.clear();
+  slot.holder = nullptr;
+  oldest_ = (oldest_ + 1) % slots_.size();
+  --outstanding_;
+  return true;
+}
+
+// Sets *bytes to the record. It may also come to an answer, an error.
+Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
+  if (slot->state == State::kLocated) PostAll();
+  *bytes = slot->in_place;
+  if (slot->state != State::kPosted) return Status::OK();
+  const RemoteSpan span = slot->lookup.to_fetch();
+  if (!slot->fetch->complete()) {
+    QueuePair* queue_pair;
+    DLSM_RETURN_IF_ERROR(QueuePairsOf(*slot)->ForThisThread(span.node, &queue_pair));
+    // Another thread has posted it, or the queue pair was replaced.
+    if (!queue_pair->held().Holds(*slot->fetch)) DLSM_RETURN_IF_ERROR(Post(queue_pair, slot));
+    Status arrived = queue_pair->Wait(slot->fetch->ticket, Deadline::In(options_.timeout));
+    if (!arrived.ok()) {
+      FailFetchesFrom(span.node, arrived);
+      return arrived;
+    }
+    queue_pair->held().Complete(slot->fetch->ticket);
+  }
+  *bytes = Slice(slot->fetch->buffer.data(), span.bytes);
+  return Status::OK();
+}
+
+// All that is under way from there, so that who has submitted many does not wait for each of them.
+void GetPipelineImpl::FailFetchesFrom(NodeId node, const Status& why) {
+  for (size_t i = 0; i < outstanding_; ++i) {
+    Slot& slot = SlotAt(i);
+    if (slot.state != State::kPosted || slot.fetch->complete()) continue;
+    if (slot.lookup.to_fetch().node == node) Finish(&slot, why);
+  }
+}
+
+}  // namespace dlsm

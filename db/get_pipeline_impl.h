@@ -1,0 +1,89 @@
+// A window of lookups under way, answered in the order in which they were submitted.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dLSM/get_pipeline.h"
+#include "db/table_lookup.h"
+#include "util/fabric/fabric.h"
+
+namespace dlsm {
+
+// Where a key is looked for, and what has to stay until the answer is there.
+struct LookupPlace {
+  const PointReader* reader = nullptr;
+  const ReadView* view = nullptr;
+  std::shared_ptr<const void> holder;  // Of the view.
+  SequenceNumber sequence = 0;
+};
+
+// What a kind of handle knows about its keys.
+class LookupPlaces {
+ public:
+  virtual ~LookupPlaces() = default;
+  // Where to look for the key now; or why not.
+  virtual Status Of(const Slice& key, LookupPlace* place) = 0;
+  // What to tell about an error that is not NotFound.
+  virtual Status Explain(const Slice& key, Status status) = 0;
+};
+
+class GetPipelineImpl final : public GetPipeline {
+ public:
+  // `depth` is at least 1.
+  GetPipelineImpl(std::unique_ptr<LookupPlaces> places, const TableReadOptions& options,
+                  size_t depth, std::shared_ptr<Statistics> statistics);
+
+  Status Submit(const Slice& key, uint64_t tag) override;
+  bool Next(Answer* answer) override;
+  size_t outstanding() const override { return outstanding_; }
+  size_t depth() const override { return slots_.size(); }
+
+ private:
+  // A read on the wire. The queue pair shares it, so its buffer outlives a pipeline that goes away.
+  struct Fetch final : Transfer {
+    RegisteredBuffer buffer;
+    Ticket ticket{};
+  };
+
+  // kLocated: its record is to be fetched, and no read posted yet.
+  enum class State { kAnswered, kInPlace, kLocated, kPosted };
+
+  struct Slot {
+    uint64_t tag = 0;
+    std::optional<LookupRequest> request;
+    std::shared_ptr<const void> holder;
+    TableLookup lookup;
+    State state = State::kAnswered;
+    Slice in_place;                // kInPlace: the record, empty if there is nothing to fetch.
+    std::shared_ptr<Fetch> fetch;  // kPosted: of the record. Kept for its buffer.
+    std::string value;
+  };
+
+  // Of those outstanding, the oldest is 0.
+  Slot& SlotAt(size_t i) { return slots_[(oldest_ + i) % slots_.size()]; }
+  NodeQueuePairs* QueuePairsOf(const Slot& slot) const {
+    return slot.request->reader->queue_pairs();
+  }
+  void Begin(Slot* slot);
+  void GoOn(Slot* slot);
+  Status Locate(Slot* slot);
+  void PostAll();
+  Status Post(QueuePair* queue_pair, Slot* slot);
+  Status Arrive(Slot* slot, Slice* bytes);
+  static void Finish(Slot* slot, Status status);
+  void FailFetchesFrom(NodeId node, const Status& why);
+
+  const std::unique_ptr<LookupPlaces> places_;
+  const TableReadOptions options_;
+  const std::shared_ptr<Statistics> statistics_;
+  std::vector<Slot> slots_;
+  size_t oldest_ = 0;
+  size_t outstanding_ = 0;
+  size_t located_ = 0;  // Slots in that state.
+};
+
+}  // namespace dlsm

@@ -1,0 +1,180 @@
+#include "db/multi_get.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "port/cpu.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// How many keys take each step together before any takes the next one: so many cache misses are
+// under way at a time. More would fall out of the first-level cache before they are used.
+constexpr size_t kKeysAtOnce = 32;
+
+// One request that no memtable answered, and where its bytes are in this round.
+struct Pending {
+  TableLookup lookup;
+  Slice bytes;
+  size_t way = 0;
+  size_t scratch_offset = 0;
+};
+
+// This thread's way to one memory node, for one round.
+struct Way {
+  Way(ThreadQueuePairs* pairs, NodeId node) : queue_pairs(pairs) {
+    status =
+        pairs == nullptr ? NodeQueuePairs::Unknown(node) : pairs->ForThisThread(node, &queue_pair);
+  }
+
+  void Post(const RemoteSpan& from, const LocalSpan& to, Purpose purpose) {
+    if (!status.ok()) return;
+    status = queue_pair->PostRead(from, to, purpose, &last);
+    posted |= status.ok();
+  }
+  // The buffer is the fabric's until the reads that were posted have ended, whatever came after.
+  void Wait(std::chrono::nanoseconds timeout) {
+    if (!posted) return;
+    KeepFirstError(queue_pair->Wait(last, Deadline::In(timeout)), &status);
+  }
+
+  ThreadQueuePairs* queue_pairs;
+  QueuePair* queue_pair = nullptr;
+  Status status;
+  size_t scratch_bytes = 0;
+  LocalSpan scratch;
+  Ticket last{};
+  bool posted = false;
+};
+
+class MultiGet {
+ public:
+  MultiGet(std::span<std::optional<LookupRequest>> requests, const TableReadOptions& options)
+      : requests_(requests), options_(options) {}
+
+  void Run() {
+    for (size_t begin = 0; begin < requests_.size(); begin += kKeysAtOnce) {
+      FindFirst(requests_.subspan(begin, std::min(kKeysAtOnce, requests_.size() - begin)));
+      // What lies in place is copied while it is in the cache; what is fetched has one doorbell.
+      if (NothingToFetch()) Round();
+    }
+    while (!pending_.empty()) Round();
+  }
+
+ private:
+  // Appends the requests that no memtable answers, each with the place where its first candidate
+  // table would have its record.
+  void FindFirst(std::span<std::optional<LookupRequest>> requests) {
+    const size_t first = pending_.size();
+    for (std::optional<LookupRequest>& request : requests) {
+      TableLookup& lookup = pending_.emplace_back().lookup;
+      lookup.Start(&*request);
+      if (lookup.AskMemtables()) pending_.pop_back();
+    }
+    const std::span<Pending> found = std::span(pending_).subspan(first);
+    FindCandidates(found);
+    for (Pending& pending : found) pending.lookup.Approach();
+    for (Pending& pending : found) pending.lookup.ApproachFurther();
+    size_t kept = first;
+    for (size_t i = first; i < pending_.size(); ++i) {
+      if (!pending_[i].lookup.Advance(options_)) continue;
+      Place(&pending_[i]);
+      if (kept != i) pending_[kept] = std::move(pending_[i]);
+      ++kept;
+    }
+    pending_.resize(kept);
+  }
+
+  static void FindCandidates(std::span<Pending> pending) {
+    using Collector = decltype(pending.front().lookup.Collector());
+    std::array<std::optional<Collector>, kKeysAtOnce> collectors;
+    std::array<std::optional<CandidateList<Collector>>, kKeysAtOnce> lists;
+    for (size_t i = 0; i < pending.size(); ++i) {
+      const LookupRequest& request = pending[i].lookup.request();
+      const Version& version = *request.view->version;
+      collectors[i].emplace(pending[i].lookup.Collector());
+      lists[i].emplace(version.comparator(), request.key, *collectors[i]);
+      version.AddCandidates(request.key, &*lists[i]);
+    }
+    for (size_t i = 0; i < pending.size(); ++i) {
+      const LookupRequest& request = pending[i].lookup.request();
+      request.view->version->AskCandidates(request.key, &*lists[i]);
+      pending[i].lookup.CountExcluded(lists[i]->excluded());
+    }
+  }
+
+  // Finds the record's bytes if they can be read in place, and else where they will be put.
+  void Place(Pending* pending) {
+    const NodeId node = pending->lookup.table().meta().image.node;
+    ThreadQueuePairs* const queue_pairs = pending->lookup.request().reader->queue_pairs()->Of(node);
+    const auto found = std::ranges::find(ways_, queue_pairs, &Way::queue_pairs);
+    pending->way = static_cast<size_t>(found - ways_.begin());
+    if (found == ways_.end()) ways_.emplace_back(queue_pairs, node);
+    Way& way = ways_[pending->way];
+    const RemoteSpan span = pending->lookup.to_fetch();
+    if (span.bytes == 0 || !way.status.ok()) return;
+    if (const char* direct = way.queue_pair->Direct(span); direct != nullptr) {
+      way.queue_pair->CountDirectRead(span.bytes, options_.purpose);
+      pending->bytes = Slice(direct, span.bytes);
+      PrefetchRecord(pending->bytes);
+    } else {
+      pending->scratch_offset = way.scratch_bytes;
+      way.scratch_bytes += span.bytes;
+    }
+  }
+
+  bool NothingToFetch() const {
+    return std::ranges::all_of(ways_, [](const Way& way) { return way.scratch_bytes == 0; });
+  }
+
+  // Fetches what every pending request needs next, with one doorbell for each memory node; finishes
+  // the requests that are answered, or cannot be, and moves the others on.
+  void Round() {
+    Fetch();
+    std::vector<Pending> unanswered;
+    for (Pending& waiting : pending_) {
+      TableLookup& lookup = waiting.lookup;
+      if (lookup.to_fetch().bytes > 0) lookup.request().status = ways_[waiting.way].status;
+      if (!lookup.request().status.ok() || lookup.Decode(waiting.bytes, options_)) continue;
+      waiting.bytes.clear();
+      if (lookup.Advance(options_)) unanswered.push_back(std::move(waiting));
+    }
+    pending_ = std::move(unanswered);
+    ways_.clear();
+    for (Pending& waiting : pending_) Place(&waiting);
+  }
+
+  void Fetch() {
+    for (Way& way : ways_) {
+      if (way.scratch_bytes == 0) continue;
+      way.status = way.queue_pairs->ScratchForThisThread(way.scratch_bytes, &way.scratch);
+    }
+    for (Pending& waiting : pending_) {
+      Way& way = ways_[waiting.way];
+      const RemoteSpan span = waiting.lookup.to_fetch();
+      if (span.bytes == 0 || !waiting.bytes.empty() || !way.status.ok()) continue;
+      const LocalSpan to = way.scratch.Sub(waiting.scratch_offset, span.bytes);
+      way.Post(span, to, options_.purpose);
+      waiting.bytes = Slice(to.data, to.bytes);
+    }
+    for (Way& way : ways_) way.Wait(options_.timeout);
+  }
+
+  const std::span<std::optional<LookupRequest>> requests_;
+  const TableReadOptions& options_;
+  std::vector<Pending> pending_;
+  std::vector<Way> ways_;
+};
+
+}  // namespace
+
+void RunMultiGet(std::span<std::optional<LookupRequest>> requests,
+                 const TableReadOptions& options) {
+  MultiGet(requests, options).Run();
+}
+
+}  // namespace dlsm

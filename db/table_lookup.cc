@@ -1,0 +1,71 @@
+#include "db/table_lookup.h"
+
+namespace dlsm {
+
+void TableLookup::Start(LookupRequest* request) {
+  request_ = request;
+  candidates_.clear();
+  next_ = 0;
+  table_ = nullptr;
+  probe_ = TableProbe();
+}
+
+bool TableLookup::AskMemtables() {
+  LookupResult result;
+  return request_->reader->GetFromMemtables(*request_->view, request_->key, &result) &&
+         Take(result);
+}
+
+void TableLookup::CountExcluded(uint64_t tables) const {
+  if (tables > 0) request_->reader->statistics()->Add(Ticker::kFilterUseful, tables);
+}
+
+void TableLookup::Approach() {
+  if (next_ < candidates_.size()) {
+    candidates_[next_].table->reader().Approach(request_->key, &probe_);
+  }
+}
+
+void TableLookup::ApproachFurther() const {
+  if (next_ < candidates_.size()) candidates_[next_].table->reader().ApproachFurther(probe_);
+}
+
+bool TableLookup::Advance(const TableReadOptions& options) {
+  for (; next_ < candidates_.size(); probe_ = TableProbe()) {
+    const Candidate& candidate = candidates_[next_++];
+    if (!candidate.table->reader().Find(request_->key, candidate.filtered, &probe_)) continue;
+    table_ = candidate.table;
+    LookupResult result;
+    if (!request_->reader->AnswerFromCache(*table_, request_->key, probe_, options, &result)) {
+      return true;
+    }
+    Statistics* const statistics = request_->reader->statistics();
+    statistics->Add(Ticker::kTableProbes);
+    if (Take(result)) return false;
+    statistics->Add(Ticker::kTableProbesUseless);
+  }
+  return false;
+}
+
+bool TableLookup::Decode(const Slice& fetched, const TableReadOptions& options) {
+  Statistics* const statistics = request_->reader->statistics();
+  statistics->Add(Ticker::kTableProbes);
+  LookupResult result;
+  request_->status = table_->reader().Decode(request_->key, probe_, fetched, options, &result);
+  if (!request_->status.ok()) return true;
+  request_->reader->KeepInCache(*table_, probe_, fetched, options);
+  if (Take(result)) return true;
+  statistics->Add(Ticker::kTableProbesUseless);
+  probe_ = TableProbe();
+  return false;
+}
+
+bool TableLookup::Take(const LookupResult& result) {
+  request_->state = result.state;
+  if (result.state == LookupState::kFound) {
+    request_->value->assign(result.value.data(), result.value.size());
+  }
+  return result.state != LookupState::kAbsent;
+}
+
+}  // namespace dlsm

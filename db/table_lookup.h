@@ -1,0 +1,79 @@
+// A lookup in steps, so that those of many keys can be taken side by side: memtables, filters,
+// indexes, then the records of one candidate table after the other until one answers.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/point_reader.h"
+#include "db/read_view.h"
+
+namespace dlsm {
+
+struct LookupRequest {
+  LookupRequest(const Slice& user_key, SequenceNumber sequence) : key(user_key, sequence) {}
+
+  LookupKey key;
+  const PointReader* reader = nullptr;  // Of the key's shard.
+  const ReadView* view = nullptr;
+  std::string* value = nullptr;
+
+  // The answer.
+  Status status;
+  LookupState state = LookupState::kAbsent;
+};
+
+// A request's way through the tables of its version.
+class TableLookup {
+ public:
+  // Forgets what was before. `request` stays where it is.
+  void Start(LookupRequest* request);
+  LookupRequest& request() const { return *request_; }
+
+  // True if a memtable has answered.
+  bool AskMemtables();
+  // For Version::ForEachCandidate() and its halves.
+  auto Collector() {
+    return [this](const Table& table, bool filtered) {
+      candidates_.push_back({&table, filtered});
+      return true;
+    };
+  }
+  // How many tables their filters excluded, for the statistics.
+  void CountExcluded(uint64_t tables) const;
+
+  // Steps towards the next candidate's record; see TableReader::Approach().
+  void Approach();
+  void ApproachFurther() const;
+  // Moves on to the next candidate whose index places the key, and whose record the value cache
+  // does not have. False: the request is finished, for the cache had its answer, or there is none,
+  // so the database does not have the key.
+  bool Advance(const TableReadOptions& options);
+  // After Advance() has returned true: whose record it is, and what to fetch. Without bytes there
+  // is nothing to fetch.
+  const Table& table() const { return *table_; }
+  RemoteSpan to_fetch() const {
+    return probe_.cached == nullptr ? probe_.span : table_->meta().data_span().Sub(0, 0);
+  }
+  // Looks at what was fetched. False: it is another key's, so Advance() again. True: the request
+  // has its answer, or its error.
+  bool Decode(const Slice& fetched, const TableReadOptions& options);
+
+ private:
+  struct Candidate {
+    const Table* table;
+    bool filtered;  // Its filter has been asked.
+  };
+
+  bool Take(const LookupResult& result);
+
+  LookupRequest* request_ = nullptr;
+  std::vector<Candidate> candidates_;  // That may hold the key, newest first.
+  size_t next_ = 0;
+  const Table* table_ = nullptr;
+  TableProbe probe_;
+};
+
+}  // namespace dlsm

@@ -1,0 +1,48 @@
+// Gets that overlap: the asynchronous form of DB::Get(), for who has the next keys before the
+// answers for the last ones are there. A thread keeps many round trips under way at once, and the
+// cache misses of tables that are read in place overlap, too.
+//
+//   auto pipeline = db->NewGetPipeline(ReadOptions(), 64);
+//   while (more keys, or pipeline->outstanding() > 0) {
+//     while (more keys && pipeline->outstanding() < pipeline->depth()) pipeline->Submit(key, tag);
+//     pipeline->Next(&answer);
+//   }
+//
+// Not thread-safe: one thread at a time. Deleted before the database; what is outstanding then is
+// dropped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "dLSM/slice.h"
+#include "dLSM/status.h"
+
+namespace dlsm {
+
+class GetPipeline {
+ public:
+  struct Answer {
+    uint64_t tag = 0;  // As given to Submit().
+    Status status;     // As of DB::Get().
+    std::string value;
+  };
+
+  GetPipeline() = default;
+  GetPipeline(const GetPipeline&) = delete;
+  GetPipeline& operator=(const GetPipeline&) = delete;
+  virtual ~GetPipeline() = default;
+
+  // Starts a get, which sees the database as it is now, or the ReadOptions' snapshot. Does not wait
+  // for the network. Busy if depth() gets are outstanding: take an answer first.
+  virtual Status Submit(const Slice& key, uint64_t tag) = 0;
+  // Waits for the get that was submitted first of those outstanding, as long as DB::Get() would.
+  // False if there is none. The string that answer->value brings is used again.
+  virtual bool Next(Answer* answer) = 0;
+
+  virtual size_t outstanding() const = 0;
+  virtual size_t depth() const = 0;
+};
+
+}  // namespace dlsm

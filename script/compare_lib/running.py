@@ -1,0 +1,77 @@
+"""Runs programs, and ends those that it started whatever happens."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+# with-server needs up to ten seconds to stop its Server.
+SECONDS_TO_END = 20
+
+
+class Failure(Exception):
+    """What a user or the machine has caused. Its text names the cause and the remedy."""
+
+
+@contextlib.contextmanager
+def started(words, **how):
+    """A process that is running; if it still does at the end, it is asked to end and then made to."""
+    try:
+        process = subprocess.Popen(words, **how)
+    except OSError as error:
+        raise Failure(f"cannot start {words[0]}: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def program(build, name):
+    path = os.path.join(build, name)
+    if not os.access(path, os.X_OK):
+        raise Failure(f"no {name} in {build}: script/bench builds it there; --build names another "
+                      "folder")
+    return path
+
+
+def engines_built_in(build):
+    """The engines that this db_bench knows."""
+    done = subprocess.run([program(build, "db_bench"), "--engine=?"], capture_output=True, text=True,
+                          check=False)
+    allowed = re.search(r"allowed is (.*)", done.stderr)
+    if not allowed:
+        raise Failure(f"cannot ask db_bench for its engines: {done.stdout}{done.stderr}")
+    return [name.strip() for name in allowed.group(1).split(",")]
+
+
+def beside_server(build, gigabytes, command, fabric):
+    """The command that runs `command` beside a Server, with the flags that reach it."""
+    return [os.path.join(ROOT, "script/with-server"), program(build, "Server"), f"{gigabytes:.1f}",
+            *command, "--memory_nodes=@NODE@", f"--fabric={fabric}"]
+
+
+def gigabytes_for(num, size):
+    """Old versions, output of running merges and the memory node's reserve take their share."""
+    return max(2, 4 * num * (sum(size) + 16) / 2**30)
+
+
+def db_bench_results(words):
+    """Runs db_bench; words: the command without --json. One object for each of its benchmarks."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "result.json")
+        words = [*words, "--progress=false", f"--json={path}"]
+        with started(words) as process:
+            code = process.wait()
+        if code != 0:
+            raise Failure(f"ended with code {code}: {' '.join(words)}")
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
