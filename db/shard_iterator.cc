@@ -101,9 +101,9 @@ class ShardsIterator final : public InternalIterator {
 }  // namespace
 
 std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& comparator,
-                                          const ReadView& view,
-                                          const TableReadOptions& read_options,
-                                          QueuePairs* queue_pairs) {
+                                                  const ReadView& view,
+                                                  const TableReadOptions& read_options,
+                                                  QueuePairs* queue_pairs) {
   std::vector<MergingSource> sources;
   sources.push_back(view.active->NewIterator());
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
@@ -119,9 +119,9 @@ std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& c
 }
 
 std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,
-                                            const ShardMap& map, size_t first,
-                                            std::vector<ShardView> shards,
-                                            const TableReadOptions& read_options) {
+                                                    const ShardMap& map, size_t first,
+                                                    std::vector<ShardView> shards,
+                                                    const TableReadOptions& read_options) {
   return std::make_unique<ShardsIterator>(comparator, map, first, std::move(shards), read_options);
 }
 
