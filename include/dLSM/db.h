@@ -90,8 +90,8 @@ class DB {
   virtual std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) = 0;
 
-  // For gets that overlap, up to `depth` at a time (1 to kGetPipelineDepthMax; what is beyond counts
-  // as that). A snapshot in `options` is released after the pipeline. See get_pipeline.h.
+  // For gets that overlap, up to `depth` at a time (1 to kGetPipelineDepthMax; what is beyond
+  // counts as that). A snapshot in `options` is released after the pipeline. See get_pipeline.h.
   virtual std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) = 0;
 
   // As of this call, or of options.snapshot. Not positioned; the caller deletes it before the
