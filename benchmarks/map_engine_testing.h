@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/engine.h"
@@ -84,6 +86,32 @@ struct ReadCounts {
 };
 
 // Puts that `loses` says are forgotten.
+class MapPipeline : public GetPipeline {
+ public:
+  MapPipeline(Map& map, size_t depth) : map_(map), depth_(depth) {}
+
+  Status Submit(const Slice& key, uint64_t tag) override {
+    if (answers_.size() == depth_) return Status::Busy("take an answer first");
+    Answer& answer = answers_.emplace_back();
+    answer.tag = tag;
+    if (!map_.Get(key, &answer.value)) answer.status = Status::NotFound(Slice());
+    return Status::OK();
+  }
+  bool Next(Answer* answer) override {
+    if (answers_.empty()) return false;
+    *answer = std::move(answers_.front());
+    answers_.pop_front();
+    return true;
+  }
+  size_t outstanding() const override { return answers_.size(); }
+  size_t depth() const override { return depth_; }
+
+ private:
+  Map& map_;
+  const size_t depth_;
+  std::deque<Answer> answers_;
+};
+
 class MapSession : public Session {
  public:
   using Loses = std::function<bool(const Slice& key)>;
@@ -116,6 +144,9 @@ class MapSession : public Session {
       if (map_.Get(keys[i], &values_[i])) (*values)[i] = values_[i];
     }
     return Status::OK();
+  }
+  std::unique_ptr<GetPipeline> NewGetPipeline(size_t depth) override {
+    return std::make_unique<MapPipeline>(map_, depth);
   }
   Status status() const override { return Status::OK(); }
   Cursor& NewCursor() override {
