@@ -301,6 +301,45 @@ TEST(GetPipelineFaultTest, ADeadMemoryNodeFailsAllThatIsOutstanding) {
   EXPECT_FALSE(pipeline->Submit(KeyOf(1), 1).ok());
 }
 
+// Fails, with AddressSanitizer, if a pipeline goes on with shards that a closed handle has let go.
+TEST(GetPipelineFaultTest, AClosedHandleAnswersWithAnError) {
+  TestNode node("tcp");
+  const auto db = OpenOrDie(node.With(TinyOptions(), "tcp"), kName);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), KeyOf(i), std::string(100, 'v')));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  const auto pipeline = db->NewGetPipeline(ReadOptions(), 8);
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+  EXPECT_OK(db->Close());
+  GetPipeline::Answer answer;
+  for (uint64_t i = 0; i < 8; ++i) {
+    ASSERT_TRUE(pipeline->Next(&answer));
+    EXPECT_FALSE(answer.status.ok());
+    EXPECT_FALSE(answer.status.IsNotFound());
+  }
+}
+
+// Fails if a thread that submits, and leaves the answers to another one, holds more and more.
+TEST(GetPipelineFaultTest, ManyThatNobodyWaitsFor) {
+  TestNode node("tcp");
+  const auto db = OpenOrDie(node.With(TinyOptions(), "tcp"), kName);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), KeyOf(i), std::to_string(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  for (int round = 0; round < 40; ++round) {
+    const auto pipeline = db->NewGetPipeline(ReadOptions(), 1024);
+    for (uint64_t i = 0; i < 1024; ++i) ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+  }
+  const auto pipeline = db->NewGetPipeline(ReadOptions(), 1);
+  GetPipeline::Answer answer;
+  ASSERT_OK(pipeline->Submit(KeyOf(7), 7));
+  ASSERT_TRUE(pipeline->Next(&answer));
+  ASSERT_OK(answer.status);
+  EXPECT_EQ(answer.value, "7");
+}
+
 // A follower's pipeline reads what was published when it asks.
 TEST(GetPipelineFollowerTest, ReadsPublications) {
   TestNode node("tcp");

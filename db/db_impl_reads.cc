@@ -116,12 +116,14 @@ class DbImpl::Places final : public LookupPlaces {
         sequence_(snapshot == nullptr ? kSequenceNumberMax
                                       : static_cast<const SnapshotImpl*>(snapshot)->sequence()) {}
 
+  Status CheckOpen() override { return db_->CheckOpen(); }
   Status Of(const Slice& key, LookupPlace* place) override {
     DLSM_RETURN_IF_ERROR(db_->CheckOpen());
     DLSM_RETURN_IF_ERROR(db_->range_.Check(key));
     Shard& shard = db_->ShardOf(key);
     std::shared_ptr<const ReadView> view = shard.tree().views().Current();
-    *place = {&shard.reader(), view.get(), view, sequence_};
+    const ReadView* const shown = view.get();
+    *place = {&shard.reader(), shown, std::move(view), {}, sequence_};
     return Status::OK();
   }
   Status Explain(const Slice& key, Status status) override {

@@ -65,7 +65,9 @@ class DbIterator final : public Iterator {
     ShowBackward();
   }
 
-  void SeekForPrev(const Slice& target) override {
+  void SeekForPrev(const Slice& key_or_before) override {
+    const std::string copy = key_or_before.ToString();  // It may be what this iterator shows.
+    const Slice target(copy);
     if (options_.upper_bound.has_value() &&
         comparator_.CompareUserKeys(target, *options_.upper_bound) >= 0) {
       SeekToLast();
@@ -120,10 +122,9 @@ class DbIterator final : public Iterator {
     valid_ = false;
     status_.PermitUncheckedError();
     status_ = Status::OK();
-    saved_key_.clear();
-    saved_value_.clear();
   }
 
+  // A target may be a key that this iterator has shown: it is copied before anything moves.
   void SeekEntries(const Slice& user_key) {
     const LookupKey target(user_key, options_.sequence);
     entries_->Seek(target.internal_key());

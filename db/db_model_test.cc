@@ -480,7 +480,10 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
 
   void Reposition(Walk* walk, uint64_t dice) {
     const Entries& entries = walk->entries;
-    const std::string target = RandomKey();
+    // Now and then the very bytes that the iterator shows, which must not go while they are sought.
+    const bool own = walk->iterator->Valid() && random_.OneIn(3);
+    const std::string target = own ? walk->iterator->key().ToString() : RandomKey();
+    const auto sought = [&] { return own ? walk->iterator->key() : Slice(target); };
     const auto behind = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
       return Compare(entry.first, target) > 0;
     });
@@ -496,11 +499,11 @@ class ModelTest : public testing::TestWithParam<std::tuple<Shape, uint64_t>> {
         walk->at = entries.empty() ? 0 : entries.size() - 1;
         break;
       case 2:
-        walk->iterator->Seek(target);
+        walk->iterator->Seek(sought());
         walk->at = equal ? behind_at - 1 : behind_at;
         break;
       default:
-        walk->iterator->SeekForPrev(target);
+        walk->iterator->SeekForPrev(sought());
         walk->at = behind_at == 0 ? entries.size() : behind_at - 1;
     }
   }

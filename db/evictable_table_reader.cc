@@ -85,7 +85,8 @@ bool EvictableTableReader::Find(const LookupKey& key, bool filtered, TableProbe*
 Status EvictableTableReader::Decode(const LookupKey& key, const TableProbe& probe,
                                     const Slice& fetched, const TableReadOptions& options,
                                     LookupResult* result) const {
-  if (probe.span.bytes == 0) [[unlikely]]
+  // An index that is malformed gives an empty span, too.
+  if (probe.span.bytes == 0 && probe.cached != nullptr) [[unlikely]]
     return *static_cast<const Status*>(probe.cached.get());
   return Loaded()->Decode(key, probe, fetched, options, result);
 }

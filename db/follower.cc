@@ -242,6 +242,7 @@ class Follower::Places final : public LookupPlaces {
  public:
   Places(Follower* follower, const ReadOptions& options) : follower_(follower), options_(options) {}
 
+  Status CheckOpen() override { return follower_->CheckOpen(); }
   Status Of(const Slice& key, LookupPlace* place) override {
     DLSM_RETURN_IF_ERROR(follower_->CheckOpen());
     DLSM_RETURN_IF_ERROR(follower_->range_.Check(key));
@@ -249,7 +250,8 @@ class Follower::Places final : public LookupPlaces {
     const size_t shard = publication->map.ShardOf(*follower_->options_.comparator, key);
     const Reads::Source source = publication->SourceOf(shard);
     const SequenceNumber sequence = publication->sequence;
-    *place = {source.reader, source.view, std::move(publication), sequence};
+    const std::weak_ptr<const void> database = publication->database;
+    *place = {source.reader, source.view, std::move(publication), database, sequence};
     return Status::OK();
   }
   Status Explain(const Slice& /*key*/, Status status) override { return status; }

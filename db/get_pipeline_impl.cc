@@ -27,6 +27,7 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
   Slot& slot = SlotAt(outstanding_++);
   slot.tag = tag;
   slot.holder = std::move(place.holder);
+  slot.connections = std::move(place.connections);
   LookupRequest& request = slot.request.emplace(key, place.sequence);
   request.reader = place.reader;
   request.view = place.view;
@@ -65,7 +66,7 @@ Status GetPipelineImpl::Locate(Slot* slot) {
   const RemoteSpan span = slot->lookup.to_fetch();
   if (span.bytes == 0) return Status::OK();
   QueuePair* queue_pair;
-  DLSM_RETURN_IF_ERROR(QueuePairsOf(*slot)->ForThisThread(span.node, &queue_pair));
+  DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
   if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
     queue_pair->CountDirectRead(span.bytes, options_.purpose);
     slot->in_place = Slice(direct, span.bytes);
@@ -80,36 +81,57 @@ Status GetPipelineImpl::Locate(Slot* slot) {
 // All reads that are due, with one doorbell for each memory node. A doorbell that fails fails for
 // who waits.
 void GetPipelineImpl::PostAll() {
-  std::vector<std::pair<NodeQueuePairs*, NodeId>> posted_to;
+  std::vector<Slot*> last_posted;  // By way.
   for (size_t i = 0; i < outstanding_; ++i) {
     Slot& slot = SlotAt(i);
     if (slot.state != State::kLocated) continue;
-    const std::pair to(QueuePairsOf(slot), slot.lookup.to_fetch().node);
+    --located_;
     QueuePair* queue_pair = nullptr;
-    Status posted = to.first->ForThisThread(to.second, &queue_pair);
+    Status posted = QueuePairOf(slot, &queue_pair);
     if (posted.ok()) posted = Post(queue_pair, &slot);
     if (!posted.ok()) {
-      Finish(&slot, std::move(posted));
-    } else if (std::ranges::find(posted_to, to) == posted_to.end()) {
-      posted_to.push_back(to);
+      Finish(&slot, posted);
+      FailFetchesBy(WayOf(slot), posted);
+      continue;
+    }
+    const auto same_way = [&](const Slot* other) { return WayOf(*other) == WayOf(slot); };
+    const auto found = std::ranges::find_if(last_posted, same_way);
+    if (found == last_posted.end()) {
+      last_posted.push_back(&slot);
+    } else {
+      *found = &slot;
     }
   }
-  located_ = 0;
-  for (const auto& [queue_pairs, node] : posted_to) {
+  for (Slot* const slot : last_posted) {
+    if (slot->state != State::kPosted) continue;  // Failed with another one since.
     QueuePair* queue_pair = nullptr;
-    if (!queue_pairs->ForThisThread(node, &queue_pair).ok()) continue;
+    if (!QueuePairOf(*slot, &queue_pair).ok()) continue;
     queue_pair->Ring().PermitUncheckedError();
+    // A thread that submits and never takes an answer must not hold more and more buffers.
+    constexpr size_t kHeldMax = 2 * kGetPipelineDepthMax;
+    if (queue_pair->held().size() > kHeldMax && queue_pair->held().Holds(*slot->fetch)) {
+      Status arrived = Wait(slot);
+      if (!arrived.ok()) Finish(slot, std::move(arrived));
+    }
   }
+}
+
+bool GetPipelineImpl::Fits(const Fetch& fetch, const Slot& slot) {
+  return fetch.way == WayOf(slot) && !fetch.connections.owner_before(slot.connections) &&
+         !slot.connections.owner_before(fetch.connections) &&
+         fetch.buffer.bytes() >= slot.lookup.to_fetch().bytes;
 }
 
 Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
   const RemoteSpan span = slot->lookup.to_fetch();
   // One that a queue pair still holds, whose thread has not waited for it, is not ours to use.
   std::shared_ptr<Fetch>& fetch = slot->fetch;
-  if (fetch == nullptr || fetch.use_count() > 1 || fetch->buffer.bytes() < span.bytes) {
+  if (fetch == nullptr || fetch.use_count() > 1 || !Fits(*fetch, *slot)) {
     fetch = std::make_shared<Fetch>();
+    fetch->way = WayOf(*slot);
+    fetch->connections = slot->connections;
     constexpr size_t kBufferBytesMin = 512;
-    DLSM_RETURN_IF_ERROR(QueuePairsOf(*slot)->NewBuffer(
+    DLSM_RETURN_IF_ERROR(slot->request->reader->queue_pairs()->NewBuffer(
         span.node, std::max<size_t>(span.bytes, kBufferBytesMin), &fetch->buffer));
   }
   fetch->Reset();
@@ -124,6 +146,8 @@ bool GetPipelineImpl::Next(Answer* answer) {
   if (outstanding_ == 0) return false;
   Slot& slot = SlotAt(0);
   LookupRequest& request = *slot.request;
+  const Status open = places_->CheckOpen();
+  if (!open.ok()) Finish(&slot, open);
   while (slot.state != State::kAnswered) {
     Slice bytes;
     Status arrived = Arrive(&slot, &bytes);
@@ -136,7 +160,9 @@ bool GetPipelineImpl::Next(Answer* answer) {
     }
   }
   answer->tag = slot.tag;
-  if (!request.status.ok()) {
+  if (!open.ok()) {
+    answer->status = open;
+  } else if (!request.status.ok()) {
     answer->status = places_->Explain(request.key.user_key(), std::move(request.status));
   } else if (request.state == LookupState::kFound) {
     answer->status = Status::OK();
@@ -158,29 +184,35 @@ Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
   if (slot->state == State::kLocated) PostAll();
   *bytes = slot->in_place;
   if (slot->state != State::kPosted) return Status::OK();
-  const RemoteSpan span = slot->lookup.to_fetch();
   if (!slot->fetch->complete()) {
-    QueuePair* queue_pair;
-    DLSM_RETURN_IF_ERROR(QueuePairsOf(*slot)->ForThisThread(span.node, &queue_pair));
-    // Another thread has posted it, or the queue pair was replaced.
-    if (!queue_pair->held().Holds(*slot->fetch)) DLSM_RETURN_IF_ERROR(Post(queue_pair, slot));
-    Status arrived = queue_pair->Wait(slot->fetch->ticket, Deadline::In(options_.timeout));
+    Status arrived = Wait(slot);
     if (!arrived.ok()) {
-      FailFetchesFrom(span.node, arrived);
+      FailFetchesBy(WayOf(*slot), arrived);
       return arrived;
     }
-    queue_pair->held().Complete(slot->fetch->ticket);
   }
-  *bytes = Slice(slot->fetch->buffer.data(), span.bytes);
+  *bytes = Slice(slot->fetch->buffer.data(), slot->lookup.to_fetch().bytes);
   return Status::OK();
 }
 
-// All that is under way from there, so that who has submitted many does not wait for each of them.
-void GetPipelineImpl::FailFetchesFrom(NodeId node, const Status& why) {
+Status GetPipelineImpl::Wait(Slot* slot) {
+  QueuePair* queue_pair;
+  DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
+  // Another thread has posted it, or the queue pair was replaced.
+  if (!queue_pair->held().Holds(*slot->fetch)) DLSM_RETURN_IF_ERROR(Post(queue_pair, slot));
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(slot->fetch->ticket, Deadline::In(options_.timeout)));
+  queue_pair->held().Complete(slot->fetch->ticket);
+  return Status::OK();
+}
+
+// All that is under way, or to go, by `way`, so that who has submitted many does not wait for each.
+void GetPipelineImpl::FailFetchesBy(ThreadQueuePairs* way, const Status& why) {
   for (size_t i = 0; i < outstanding_; ++i) {
     Slot& slot = SlotAt(i);
-    if (slot.state != State::kPosted || slot.fetch->complete()) continue;
-    if (slot.lookup.to_fetch().node == node) Finish(&slot, why);
+    const bool posted = slot.state == State::kPosted && !slot.fetch->complete();
+    if ((!posted && slot.state != State::kLocated) || WayOf(slot) != way) continue;
+    if (!posted) --located_;
+    Finish(&slot, why);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/db.h"
 #include "dLSM/get_pipeline.h"
 #include "db/table_lookup.h"
 #include "util/fabric/fabric.h"
@@ -17,7 +18,8 @@ namespace dlsm {
 struct LookupPlace {
   const PointReader* reader = nullptr;
   const ReadView* view = nullptr;
-  std::shared_ptr<const void> holder;  // Of the view.
+  std::shared_ptr<const void> holder;     // Of the view and of the connections.
+  std::weak_ptr<const void> connections;  // Buffers are of use as long as these are the same.
   SequenceNumber sequence = 0;
 };
 
@@ -25,6 +27,8 @@ struct LookupPlace {
 class LookupPlaces {
  public:
   virtual ~LookupPlaces() = default;
+  // Not OK once the handle is closed: then nothing that a place named is there any more.
+  virtual Status CheckOpen() = 0;
   // Where to look for the key now; or why not.
   virtual Status Of(const Slice& key, LookupPlace* place) = 0;
   // What to tell about an error that is not NotFound.
@@ -46,6 +50,9 @@ class GetPipelineImpl final : public GetPipeline {
   // A read on the wire. The queue pair shares it, so its buffer outlives a pipeline that goes away.
   struct Fetch final : Transfer {
     RegisteredBuffer buffer;
+    // Where the buffer is registered.
+    ThreadQueuePairs* way = nullptr;
+    std::weak_ptr<const void> connections;
     Ticket ticket{};
   };
 
@@ -56,6 +63,7 @@ class GetPipelineImpl final : public GetPipeline {
     uint64_t tag = 0;
     std::optional<LookupRequest> request;
     std::shared_ptr<const void> holder;
+    std::weak_ptr<const void> connections;
     TableLookup lookup;
     State state = State::kAnswered;
     Slice in_place;                // kInPlace: the record, empty if there is nothing to fetch.
@@ -65,17 +73,24 @@ class GetPipelineImpl final : public GetPipeline {
 
   // Of those outstanding, the oldest is 0.
   Slot& SlotAt(size_t i) { return slots_[(oldest_ + i) % slots_.size()]; }
-  NodeQueuePairs* QueuePairsOf(const Slot& slot) const {
-    return slot.request->reader->queue_pairs();
+  // Null if the table's meta names a node that nobody knows.
+  static ThreadQueuePairs* WayOf(const Slot& slot) {
+    return slot.request->reader->queue_pairs()->Of(slot.lookup.to_fetch().node);
   }
+  static Status QueuePairOf(const Slot& slot, QueuePair** queue_pair) {
+    return slot.request->reader->queue_pairs()->ForThisThread(slot.lookup.to_fetch().node,
+                                                              queue_pair);
+  }
+  static bool Fits(const Fetch& fetch, const Slot& slot);
   void Begin(Slot* slot);
   void GoOn(Slot* slot);
   Status Locate(Slot* slot);
   void PostAll();
   Status Post(QueuePair* queue_pair, Slot* slot);
   Status Arrive(Slot* slot, Slice* bytes);
+  Status Wait(Slot* slot);
   static void Finish(Slot* slot, Status status);
-  void FailFetchesFrom(NodeId node, const Status& why);
+  void FailFetchesBy(ThreadQueuePairs* way, const Status& why);
 
   const std::unique_ptr<LookupPlaces> places_;
   const TableReadOptions options_;

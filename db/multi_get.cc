@@ -22,33 +22,27 @@ struct Pending {
   Slice bytes;
   size_t way = 0;
   size_t scratch_offset = 0;
+  bool to_be_fetched = false;
 };
 
-// This thread's way to one memory node, for one round.
+// This thread's way to one memory node, for one round. No pointer to a queue pair is kept between
+// steps: loading an evicted index may have it replaced.
 struct Way {
-  Way(ThreadQueuePairs* pairs, NodeId node) : queue_pairs(pairs) {
-    status =
-        pairs == nullptr ? NodeQueuePairs::Unknown(node) : pairs->ForThisThread(node, &queue_pair);
+  Way(ThreadQueuePairs* pairs, NodeId to) : queue_pairs(pairs), node(to) {
+    if (pairs == nullptr) status = NodeQueuePairs::Unknown(to);
   }
 
-  void Post(const RemoteSpan& from, const LocalSpan& to, Purpose purpose) {
-    if (!status.ok()) return;
-    status = queue_pair->PostRead(from, to, purpose, &last);
-    posted |= status.ok();
-  }
-  // The buffer is the fabric's until the reads that were posted have ended, whatever came after.
-  void Wait(std::chrono::nanoseconds timeout) {
-    if (!posted) return;
-    KeepFirstError(queue_pair->Wait(last, Deadline::In(timeout)), &status);
+  QueuePair* Mine() {
+    QueuePair* queue_pair = nullptr;
+    if (status.ok()) status = queue_pairs->ForThisThread(node, &queue_pair);
+    return status.ok() ? queue_pair : nullptr;
   }
 
   ThreadQueuePairs* queue_pairs;
-  QueuePair* queue_pair = nullptr;
+  NodeId node;
   Status status;
   size_t scratch_bytes = 0;
   LocalSpan scratch;
-  Ticket last{};
-  bool posted = false;
 };
 
 class MultiGet {
@@ -109,17 +103,21 @@ class MultiGet {
 
   // Finds the record's bytes if they can be read in place, and else where they will be put.
   void Place(Pending* pending) {
+    const RemoteSpan span = pending->lookup.to_fetch();
+    pending->to_be_fetched = span.bytes > 0;
+    if (!pending->to_be_fetched) return;
     const NodeId node = pending->lookup.table().meta().image.node;
     ThreadQueuePairs* const queue_pairs = pending->lookup.request().reader->queue_pairs()->Of(node);
     const auto found = std::ranges::find(ways_, queue_pairs, &Way::queue_pairs);
     pending->way = static_cast<size_t>(found - ways_.begin());
     if (found == ways_.end()) ways_.emplace_back(queue_pairs, node);
     Way& way = ways_[pending->way];
-    const RemoteSpan span = pending->lookup.to_fetch();
-    if (span.bytes == 0 || !way.status.ok()) return;
-    if (const char* direct = way.queue_pair->Direct(span); direct != nullptr) {
-      way.queue_pair->CountDirectRead(span.bytes, options_.purpose);
+    QueuePair* const queue_pair = way.Mine();
+    if (queue_pair == nullptr) return;
+    if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
+      queue_pair->CountDirectRead(span.bytes, options_.purpose);
       pending->bytes = Slice(direct, span.bytes);
+      pending->to_be_fetched = false;
       PrefetchRecord(pending->bytes);
     } else {
       pending->scratch_offset = way.scratch_bytes;
@@ -138,7 +136,7 @@ class MultiGet {
     std::vector<Pending> unanswered;
     for (Pending& waiting : pending_) {
       TableLookup& lookup = waiting.lookup;
-      if (lookup.to_fetch().bytes > 0) lookup.request().status = ways_[waiting.way].status;
+      if (waiting.to_be_fetched) lookup.request().status = ways_[waiting.way].status;
       if (!lookup.request().status.ok() || lookup.Decode(waiting.bytes, options_)) continue;
       waiting.bytes.clear();
       if (lookup.Advance(options_)) unanswered.push_back(std::move(waiting));
@@ -150,18 +148,38 @@ class MultiGet {
 
   void Fetch() {
     for (Way& way : ways_) {
-      if (way.scratch_bytes == 0) continue;
+      if (way.scratch_bytes == 0 || !way.status.ok()) continue;
       way.status = way.queue_pairs->ScratchForThisThread(way.scratch_bytes, &way.scratch);
     }
+    std::vector<Posted> posted(ways_.size());
     for (Pending& waiting : pending_) {
-      Way& way = ways_[waiting.way];
-      const RemoteSpan span = waiting.lookup.to_fetch();
-      if (span.bytes == 0 || !waiting.bytes.empty() || !way.status.ok()) continue;
-      const LocalSpan to = way.scratch.Sub(waiting.scratch_offset, span.bytes);
-      way.Post(span, to, options_.purpose);
-      waiting.bytes = Slice(to.data, to.bytes);
+      if (waiting.to_be_fetched) Post(&waiting, &posted[waiting.way]);
     }
-    for (Way& way : ways_) way.Wait(options_.timeout);
+    // The buffer is the fabric's until the reads that were posted have ended, whatever came after.
+    for (size_t i = 0; i < ways_.size(); ++i) {
+      if (!posted[i].any) continue;
+      Status arrived = posted[i].queue_pair->Wait(posted[i].last, Deadline::In(options_.timeout));
+      if (arrived.ok()) posted[i].queue_pair->held().Complete(posted[i].last);
+      KeepFirstError(std::move(arrived), &ways_[i].status);
+    }
+  }
+
+  // What a way has posted; its queue pair stays while nobody asks for another one.
+  struct Posted {
+    QueuePair* queue_pair = nullptr;
+    Ticket last{};
+    bool any = false;
+  };
+
+  void Post(Pending* waiting, Posted* posted) {
+    Way& way = ways_[waiting->way];
+    if (posted->queue_pair == nullptr) posted->queue_pair = way.Mine();
+    if (!way.status.ok()) return;
+    const RemoteSpan span = waiting->lookup.to_fetch();
+    const LocalSpan to = way.scratch.Sub(waiting->scratch_offset, span.bytes);
+    way.status = posted->queue_pair->PostRead(span, to, options_.purpose, &posted->last);
+    posted->any |= way.status.ok();
+    waiting->bytes = Slice(to.data, to.bytes);
   }
 
   const std::span<std::optional<LookupRequest>> requests_;

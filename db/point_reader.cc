@@ -108,6 +108,7 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   Ticket ticket;
   DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, scratch, options.purpose, &ticket));
   DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(options.timeout)));
+  queue_pair->held().Complete(ticket);
   *bytes = Slice(scratch.data, span.bytes);
   *fetched = true;
   return Status::OK();

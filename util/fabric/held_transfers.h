@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -42,6 +43,8 @@ class HeldTransfers {
   void Hold(Ticket ticket, std::shared_ptr<Transfer> transfer) {
     held_.emplace_back(ticket, std::move(transfer));
   }
+
+  size_t size() const { return held_.size(); }
 
   bool Holds(const Transfer& transfer) const {
     for (const auto& held : held_) {
