@@ -41,6 +41,7 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
 
 void GetPipelineImpl::Finish(Slot* slot, Status status) {
   slot->request->status = std::move(status);
+  slot->request->status.PermitUncheckedError();  // A pipeline may go away with answers in it.
   slot->state = State::kAnswered;
 }
 
@@ -91,7 +92,7 @@ void GetPipelineImpl::PostAll() {
     if (posted.ok()) posted = Post(queue_pair, &slot);
     if (!posted.ok()) {
       Finish(&slot, posted);
-      FailFetchesBy(WayOf(slot), posted);
+      if (queue_pair == nullptr || queue_pair->closed()) FailFetchesBy(WayOf(slot), posted);
       continue;
     }
     const auto same_way = [&](const Slot* other) { return WayOf(*other) == WayOf(slot); };
@@ -102,18 +103,22 @@ void GetPipelineImpl::PostAll() {
       *found = &slot;
     }
   }
-  for (Slot* const slot : last_posted) {
-    if (slot->state != State::kPosted) continue;  // Failed with another one since.
+  for (const Slot* const slot : last_posted) {
     QueuePair* queue_pair = nullptr;
-    if (!QueuePairOf(*slot, &queue_pair).ok()) continue;
+    if (slot->state != State::kPosted || !QueuePairOf(*slot, &queue_pair).ok()) continue;
     queue_pair->Ring().PermitUncheckedError();
-    // A thread that submits and never takes an answer must not hold more and more buffers.
-    constexpr size_t kHeldMax = 2 * kGetPipelineDepthMax;
-    if (queue_pair->held().size() > kHeldMax && queue_pair->held().Holds(*slot->fetch)) {
-      Status arrived = Wait(slot);
-      if (!arrived.ok()) Finish(slot, std::move(arrived));
-    }
   }
+  for (Slot* const slot : last_posted) BoundHeld(slot);
+}
+
+// A thread that submits and never takes an answer must not hold more and more buffers.
+void GetPipelineImpl::BoundHeld(Slot* slot) {
+  constexpr size_t kHeldMax = 2 * kGetPipelineDepthMax;
+  QueuePair* queue_pair = nullptr;
+  if (slot->state != State::kPosted || !QueuePairOf(*slot, &queue_pair).ok()) return;
+  if (queue_pair->held().size() <= kHeldMax || !queue_pair->held().Holds(*slot->fetch)) return;
+  const Status arrived = Wait(slot);
+  if (!arrived.ok()) FailFetchesBy(WayOf(*slot), arrived);
 }
 
 bool GetPipelineImpl::Fits(const Fetch& fetch, const Slot& slot) {
@@ -147,7 +152,10 @@ bool GetPipelineImpl::Next(Answer* answer) {
   Slot& slot = SlotAt(0);
   LookupRequest& request = *slot.request;
   const Status open = places_->CheckOpen();
-  if (!open.ok()) Finish(&slot, open);
+  if (!open.ok()) {
+    if (slot.state == State::kLocated) --located_;
+    Finish(&slot, open);
+  }
   while (slot.state != State::kAnswered) {
     Slice bytes;
     Status arrived = Arrive(&slot, &bytes);

@@ -86,6 +86,7 @@ class GetPipelineImpl final : public GetPipeline {
   void GoOn(Slot* slot);
   Status Locate(Slot* slot);
   void PostAll();
+  void BoundHeld(Slot* slot);
   Status Post(QueuePair* queue_pair, Slot* slot);
   Status Arrive(Slot* slot, Slice* bytes);
   Status Wait(Slot* slot);
