@@ -122,7 +122,8 @@ def check_names():
                 ["multireadrandom:threads=50:batch_size=16:reads=10",
                  "multireadrandom:threads=2:batch_size=16:reads=250",
                  "multireadrandom:threads=1:batch_size=16:reads=500",
-                 "multireadrandom:threads=2:batch_size=400:reads=250"])
+                 "multireadrandom:threads=2:batch_size=400:reads=250",
+                 "pipelinedreadrandom:threads=2:batch_size=400:reads=250"])
     check_equal(remote_rows.ROWS[3].ways[0].db_bench_name(1000), "overwrite:threads=1:writes=1000")
     check_equal([row.redis_operations(8000) for row in remote_rows.ROWS[:3]], [800, 2000, 8000])
     labels = [way.label for way in remote_rows.WAYS]
