@@ -156,8 +156,8 @@ def check_report():
                  "| SET, 50 clients with 16 pipelined each | WriteBatch of 16 by 2 threads | 10.0k | "
                  "40.0k | **4.00x** | 3x | yes | 2.00x |", "\na note\n"):
         check(line in text, f"no line {line!r} in\n{text}")
-    # Eight rows of engines, two limits, and what stands beside Redis: four ways reach too little in
-    # each half.
+    # Eight rows of engines, two limits, and what stands beside Redis: six ways to get and four to
+    # put reach too little.
     check("Targets met: 18 of 28. Not met:\n\n* GET, one sync" in text, text)
     check_equal(text.count("\n* "), 10)
     measured[0].update(cpu_seconds=0.0016, ops_per_sec=299_999)
