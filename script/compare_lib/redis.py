@@ -11,7 +11,10 @@ import time
 
 from compare_lib import remote_rows, running
 
-PROGRAMS = ("redis-server", "redis-benchmark")
+# Both are in Debian's package redis-tools: the program of this name is the server, too, where it is
+# called by that name. So no service has to be installed.
+SERVER_PROGRAM = "redis-check-rdb"
+PROGRAMS = (SERVER_PROGRAM, "redis-benchmark")
 # redis-benchmark puts the twelve digits of a random number here.
 PLACE, DIGITS = "__rand_int__", 12
 SECONDS_TO_START = 30
@@ -107,7 +110,7 @@ def server(keys):
             words = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "",
                      "--appendonly", "no", "--maxmemory", str(bytes_max), "--maxmemory-policy",
                      "noeviction", "--dir", folder, "--logfile", log, "--daemonize", "no"]
-            with running.started(words) as process:
+            with running.started(words, executable=shutil.which(SERVER_PROGRAM)) as process:
                 connection = wait_until_ready(process, port)
                 if connection is None:
                     continue
