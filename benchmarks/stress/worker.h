@@ -136,6 +136,7 @@ class Worker {
   ExpectedState* const state_;
   Random random_;
   Tally tally_;
+  int left_over_ = 0;  // Errors tolerated since the last faults were.
   std::string last_;
   std::vector<Held> held_;
   std::vector<uint64_t> torn_groups_;
