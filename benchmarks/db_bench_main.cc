@@ -145,6 +145,9 @@ DEFINE_uint64(compaction_bandwidth_mb, 0,
               "dlsm: megabytes of input a second for merges in this process; 0: no limit");
 DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node, compute_node or auto");
 DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
+DEFINE_uint32(
+    tcp_poll_us, 50,
+    "dlsm: how long a wait over tcp may poll before it sleeps, while that pays; 0: never");
 DEFINE_string(rpc_transport, "",
               "dlsm: what carries calls to the memory node: tcp, verbs or ring; empty: tcp");
 DEFINE_string(rdma_device, "",
@@ -415,6 +418,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->take_over = FLAGS_take_over;
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
+  options->tcp_poll_us = FLAGS_tcp_poll_us;
   options->rpc_transport = FLAGS_rpc_transport;
   options->config = FLAGS_config;
   options->memory_nodes = FLAGS_memory_nodes;

@@ -55,6 +55,7 @@ struct EngineOptions {
   bool take_over = false;
   std::string fabric;
   std::string rdma_device;
+  uint32_t tcp_poll_us = 50;
   std::string rpc_transport;
   std::string config;
   std::string memory_nodes;

@@ -81,7 +81,7 @@ class DlsmSession : public Session {
     pinned_.Reset();
     Status status = db_.Get(read_, key, &pinned_);
     if (status.ok()) [[likely]] {
-      *value = pinned_;
+      *value = Slice(pinned_.data(), pinned_.size());
       return Outcome::kFound;
     }
     if (status.IsNotFound()) return Outcome::kMissing;
@@ -239,7 +239,7 @@ class DlsmEngine : public Engine {
            "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
            Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\n" + Text("dlsm.merge-schedule") +
            Text("dlsm.merge-load") + "\n" + Text("dlsm.shards") + Text("dlsm.placement") +
-           "\nfabric: " + Text("dlsm.fabric") + "\n";
+           "\nfabric: " + Text("dlsm.fabric") + "\nits waits: " + Text("dlsm.waits");
   }
   std::string LevelStats() override { return Text("dlsm.levels"); }
 
@@ -256,6 +256,7 @@ class DlsmEngine : public Engine {
     options_.take_over = options.take_over;
     options_.fabric = options.fabric;
     options_.rdma_device = options.rdma_device;
+    options_.tcp_poll_us = options.tcp_poll_us;
     options_.rpc_transport = options.rpc_transport;
     options_.config = options.config;
     options_.memory_nodes = options.memory_nodes;

@@ -159,8 +159,9 @@ class LeveldbEngine : public Engine {
         "version: " + std::to_string(leveldb::kMajorVersion) + "." +
             std::to_string(leveldb::kMinorVersion),
         "folder: " + folder_,
-        "log: ON, LevelDB cannot turn it off; the other engines write without one (the log's bytes "
-        "are not in the write amplification)",
+        ("log: ON, LevelDB cannot turn it off; the other engines write without one (the log's "
+         "bytes "
+         "are not in the write amplification)"),
         "background jobs: 1, LevelDB has no more",
         "block cache: " + std::to_string(cache_bytes_ >> 20) + " MB",
     };

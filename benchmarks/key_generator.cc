@@ -13,7 +13,7 @@ namespace {
 struct DigitPairs {
   char bytes[200];
   constexpr DigitPairs() : bytes() {
-    for (int i = 0; i < 100; ++i) {
+    for (size_t i = 0; i < 100; ++i) {
       bytes[2 * i] = static_cast<char>('0' + i / 10);
       bytes[2 * i + 1] = static_cast<char>('0' + i % 10);
     }

@@ -83,8 +83,8 @@ void RunMultiRead(Worker& worker, const WorkloadInput& input) {
   std::vector<std::optional<Slice>> values;
   worker.Loop([&]() -> uint64_t {
     const auto& keys = batch.Choose(*input.chooser, worker.random());
-    Status status = worker.session().MultiGet(keys, &values);
-    if (!status.ok()) return worker.Fail(std::move(status));
+    const Status status = worker.session().MultiGet(keys, &values);
+    if (!status.ok()) return worker.Fail(status);
     for (const auto& value : values) {
       if (value) {
         worker.Found(*value);
@@ -105,9 +105,9 @@ void RunPipelinedRead(Worker& worker, const WorkloadInput& input) {
   GetPipeline::Answer answer;
   worker.Loop([&]() -> uint64_t {
     while (pipeline->outstanding() < pipeline->depth()) {
-      Status submitted =
+      const Status submitted =
           pipeline->Submit(worker.keys().Format(input.chooser->Choose(worker.random())), 0);
-      if (!submitted.ok()) return worker.Fail(std::move(submitted));
+      if (!submitted.ok()) return worker.Fail(submitted);
     }
     pipeline->Next(&answer);
     if (answer.status.ok()) {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "port/error_text.h"
+
 namespace dlsm::bench {
 namespace {
 
@@ -225,7 +227,7 @@ Status WriteJson(const std::string& path, const std::vector<BenchResult>& result
   file << ToJson(results);
   file.close();
   if (file) return Status::OK();
-  return Status::IOError(fmt::format("cannot write --json={}", path), std::strerror(errno));
+  return Status::IOError(fmt::format("cannot write --json={}", path), port::ErrorText(errno));
 }
 
 }  // namespace dlsm::bench

@@ -73,6 +73,7 @@ Status CallMany(RpcClient& client, std::vector<double>* latencies_us) {
 Status CallsPerSecond(RpcClient& client, int thread_count, double* rate) {
   std::vector<std::thread> threads;
   std::vector<Status> statuses(static_cast<size_t>(thread_count));
+  threads.reserve(statuses.size());
   const auto start = Clock::now();
   for (Status& status : statuses) {
     threads.emplace_back([&client, &status] {

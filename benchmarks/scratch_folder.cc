@@ -12,6 +12,8 @@
 #include <system_error>
 #include <thread>
 
+#include "port/error_text.h"
+
 namespace dlsm::bench {
 namespace {
 
@@ -35,7 +37,7 @@ Status ScratchFolder::Create() {
   std::string path = fmt::format("{}/db_bench-XXXXXX", parent);
   if (mkdtemp(path.data()) == nullptr) {
     return Status::IOError(fmt::format("cannot make a folder in {}", parent),
-                           fmt::format("{}; name one with --db", std::strerror(errno)));
+                           fmt::format("{}; name one with --db", port::ErrorText(errno)));
   }
   path_ = path;
   const sigset_t signals = EndingSignals();

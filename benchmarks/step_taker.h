@@ -65,9 +65,9 @@ class StepTaker {
     return 1;
   }
 
-  uint64_t Written(Status status, uint64_t count, size_t bytes) {
+  uint64_t Written(const Status& status, uint64_t count, size_t bytes) {
     if (!status.ok()) [[unlikely]]
-      return worker_.Fail(std::move(status));
+      return worker_.Fail(status);
     worker_.CountWrite(bytes);
     worker_.CountSteps(count);
     return count;

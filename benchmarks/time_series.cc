@@ -8,6 +8,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "port/error_text.h"
+
 namespace dlsm::bench {
 namespace {
 
@@ -32,7 +34,7 @@ Status Write(const std::string& path, std::ios::openmode mode, const std::string
   file << text;
   file.close();
   if (file) return Status::OK();
-  return Status::IOError(fmt::format("cannot write --timeseries={}", path), std::strerror(errno));
+  return Status::IOError(fmt::format("cannot write --timeseries={}", path), port::ErrorText(errno));
 }
 
 }  // namespace

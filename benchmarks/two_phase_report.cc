@@ -51,7 +51,7 @@ void AddPercentiles(const std::string& name, const Histogram& ns, Figures* figur
 }
 
 std::optional<double> Millis(const StallTotal& stall) {
-  if (!stall.micros) return std::nullopt;
+  if (!stall.micros.has_value()) return std::nullopt;
   return static_cast<double>(*stall.micros) * 1e-3;
 }
 

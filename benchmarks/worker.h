@@ -62,8 +62,8 @@ class alignas(64) Worker {
   }
 
   // Returns 0, for a body to end its loop with.
-  uint64_t Fail(Status status) {
-    if (status_.ok()) status_ = std::move(status);
+  uint64_t Fail(const Status& status) {
+    if (status_.ok()) status_ = status;
     return 0;
   }
   bool MeasuredThreadsRun() const {

@@ -15,8 +15,6 @@ namespace {
 
 using Clock = Background::Clock;
 
-// So long after the last flush.
-constexpr auto kQuietAfter = std::chrono::seconds(1);
 // Who waits for work that fails is told after this many failures in a row.
 constexpr int kFailuresTolerated = 3;
 
@@ -558,11 +556,13 @@ void Background::NoteRoomLocked(size_t node, uint64_t free_bytes) {
 // more so once writes have ended.
 void Background::LookForWornGuards() {
   const uint64_t reads = statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
-  const uint64_t flushes = statistics_->Get(Ticker::kFlushes);  // Of all shards.
+  // Of all shards.
+  const uint64_t keys_written = statistics_->Get(Ticker::kKeysWritten);
+  const uint64_t flushes = statistics_->Get(Ticker::kFlushes);
   port::MutexLock lock(mutex_);
-  const auto now = Clock::now();
-  if (std::exchange(flushes_seen_, flushes) != flushes) quiet_since_ = now;
-  const bool quiet = now - quiet_since_ >= kQuietAfter;
+  // Writers that wait are no sign that there are none.
+  const bool waiting = gate_->closed() || flushes_running_ > 0;
+  const bool quiet = quiet_watch_.IsQuiet(Clock::now(), keys_written, flushes) && !waiting;
   policy_->SetQuiet(quiet);
   const bool turned_quiet = std::exchange(quiet_, quiet) != quiet;
   if (std::exchange(reads_seen_, reads) != reads || turned_quiet) ChangedLocked();
@@ -579,8 +579,12 @@ void Background::KeepHouse(size_t node) {
   // An error stays with the heartbeat, which meets it too.
   if (memory.queued_free_bytes(node) > 0) memory.SendFrees(node).PermitUncheckedError();
   const bool was_full = memory.full(node);
-  if (!memory.RefillReserve(node) || !was_full) return;
+  if (!memory.RefillReserve(node) && memory.full(node)) return;
+  // A publication finds room as well, without opening the gate; and where there is nothing to flush
+  // or to merge, nobody else would.
+  if (!was_full && !gate_->closed(StallReason::kMemory)) return;
   UpdateGate();
+  if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
   // What failed for want of room need not wait for its next attempt.
   port::MutexLock lock(mutex_);
   ForgiveLocked(&failures_[kFlush]);

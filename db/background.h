@@ -24,6 +24,7 @@
 #include "db/merge_job.h"
 #include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
+#include "db/quiet_watch.h"
 #include "db/room_watch.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
@@ -202,8 +203,7 @@ class Background {
   std::vector<Failures> failures_ GUARDED_BY(mutex_);  // By kind of work.
   // When merges were last looked for on account of reads.
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
-  uint64_t flushes_seen_ GUARDED_BY(mutex_) = 0;
-  Clock::time_point quiet_since_ GUARDED_BY(mutex_);
+  QuietWatch quiet_watch_ GUARDED_BY(mutex_);
   bool quiet_ GUARDED_BY(mutex_) = false;
   std::vector<std::optional<uint64_t>> free_bytes_ GUARDED_BY(mutex_);  // Reported by each node.
   RoomWatch room_ GUARDED_BY(mutex_);                                   // Of all of them.

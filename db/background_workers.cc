@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "port/thread.h"
@@ -19,20 +20,33 @@ BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Backgroun
       signal_(signal),
       flushes_{&Background::FlushOne, &Background::flushes_fail, config.flush_threads},
       merges_{&Background::MergeOne, &Background::merges_fail, config.merge_threads} {
+  try {
+    Start();
+  } catch (const std::system_error&) {
+    Stop();
+    throw;
+  }
+}
+
+BackgroundWorkers::~BackgroundWorkers() { Stop(); }
+
+void BackgroundWorkers::Stop() {
+  StopWork();
+  for (size_t i = 0; i < houses_.size(); ++i) StopHouse(i);
+}
+
+void BackgroundWorkers::Start() {
   port::MutexLock lock(mutex_);
+  // What is stopped is there, whatever comes.
+  house_threads_ = std::vector<HouseThread>(houses_.size());
   for (Kind* kind : {&flushes_, &merges_}) {
     for (int i = 0; i < kind->threads; ++i) {
       work_threads_.emplace_back([this, kind] { Work(kind); });
     }
   }
   for (size_t i = 0; i < houses_.size(); ++i) {
-    house_threads_.emplace_back().thread = port::Thread([this, i] { KeepHouse(i); });
+    house_threads_[i].thread = port::Thread([this, i] { KeepHouse(i); });
   }
-}
-
-BackgroundWorkers::~BackgroundWorkers() {
-  StopWork();
-  for (size_t i = 0; i < houses_.size(); ++i) StopHouse(i);
 }
 
 void BackgroundWorkers::StopWork() {

@@ -39,7 +39,8 @@ class BackgroundWorkers {
     MergeLoadMonitor* merge_load;
     std::vector<Member> shards;
   };
-  // Starts the threads. All outlive this. `shards` are in the budget's order.
+  // Starts the threads; std::system_error, and none runs, if there are not enough. All outlive
+  // this. `shards` are in the budget's order.
   BackgroundWorkers(const Config& config, std::vector<Background*> shards,
                     std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
   ~BackgroundWorkers();
@@ -55,6 +56,9 @@ class BackgroundWorkers {
   void StopHouse(size_t house) LOCKS_EXCLUDED(mutex_);
 
  private:
+  void Start() LOCKS_EXCLUDED(mutex_);
+  void Stop() LOCKS_EXCLUDED(mutex_);
+
   struct HouseThread {
     port::Thread thread;
     bool stopped = false;

@@ -448,6 +448,9 @@ void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
 void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric) {
   options->options.fabric = fabric;
 }
+void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds) {
+  options->options.tcp_poll_us = microseconds;
+}
 void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport) {
   options->options.rpc_transport = transport;
 }

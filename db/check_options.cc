@@ -64,6 +64,9 @@ Status CheckOptions(const Options& options) {
   if (options.compaction_style > CompactionStyle::kSizeTiered) {
     return Refuse("compaction_style is unknown", "use one of CompactionStyle");
   }
+  if (options.tcp_poll_us > 1'000'000) {
+    return Refuse("tcp_poll_us is more than a second", "use 50, or 0 for no polling");
+  }
   if (options.max_tables_per_guard < 2 || options.max_tables_per_guard > 1000) {
     return Refuse("max_tables_per_guard is out of range", "use 2 to 1000");
   }

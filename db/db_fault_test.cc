@@ -165,6 +165,34 @@ TEST_P(FaultTest, Iterator) {
   }
 }
 
+// Fails if an iterator reports the error of an earlier move: where all lies in one run, nothing is
+// between it and the tables of that run.
+TEST_P(FaultTest, AnIteratorForgetsItsErrors) {
+  ASSERT_OK(db_->Close());
+  ASSERT_OK(DestroyDB(name_, options_));
+  options_.compaction_style = CompactionStyle::kLeveled;  // No guards: a run is all there is.
+  db_ = OpenOrDie(options_, name_);
+  const std::string value(2000, 'v');
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), value));
+  }
+  db_->CompactRange(nullptr, nullptr);
+  const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+  FailEachPost(Purpose::kRead, FaultKind::kFail, [&](bool healed) {
+    iterator->Seek(NumberedKey(100));
+    if (healed) {
+      ASSERT_OK(iterator->status());
+    }
+    iterator->SeekToLast();
+    if (!healed) return;
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    ASSERT_EQ(iterator->key().ToString(), NumberedKey(kKeys - 1));
+    iterator->Prev();
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    ASSERT_OK(iterator->status());
+  });
+}
+
 // Fails if a flush that fails loses its memtable, is not tried again, or leaves the database stuck.
 TEST_P(FaultTest, Flush) {
   for (const FaultKind kind : {FaultKind::kFail, FaultKind::kHalfWrite, FaultKind::kDisconnect}) {
@@ -489,6 +517,7 @@ TEST_P(NodeFaultTest, FullMemoryNodeRefusesAndRecovers) {
   }
   ASSERT_LT(count, 40000u) << "40 MB do not fit into 16 MiB";
   EXPECT_GT(count, 5000u) << "most of the memory can be used";
+  EXPECT_GT(node_->server().node().refused_grants().full, 0u);
   EXPECT_TRUE(status.IsIOError() || status.IsBusy()) << status.ToString();
   EXPECT_NE(status.ToString().find("memory node"), std::string::npos) << status.ToString();
   EXPECT_GT(db->GetStatistics()->Get(Ticker::kStallMicrosMemory) +

@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "table/key_prefix.h"
+
 namespace dlsm {
 namespace {
 
@@ -161,6 +163,12 @@ class DbIterator final : public Iterator {
     passed_ = saved_key_;
   }
 
+  // Entries behind passed_ have a greater user key, or that one.
+  bool IsPassed(const Slice& user_key) const {
+    return comparator_.bytewise() ? SameBytes(user_key, passed_)
+                                  : comparator_.CompareUserKeys(user_key, passed_) <= 0;
+  }
+
   // Shows the first visible user key at or behind the entries' position; `skipping`: that is behind
   // passed_.
   void ShowForward(bool skipping) {
@@ -174,7 +182,7 @@ class DbIterator final : public Iterator {
         return;
       }
       if (!IsVisible(entry)) continue;
-      if (skipping && comparator_.CompareUserKeys(user_key, passed_) <= 0) continue;
+      if (skipping && IsPassed(user_key)) continue;
       if (TrailerType(ExtractTrailer(entry)) == ValueType::kValue) {
         key_ = user_key;
         valid_ = true;

@@ -398,10 +398,11 @@ TEST_F(OpenTest, PropertiesAreAnswered) {
   ASSERT_OK(db->WaitForBackgroundWork());
   std::string value;
   for (const char* name :
-       {"dlsm.stats", "dlsm.levels", "dlsm.sstables", "dlsm.wire", "dlsm.rpc", "dlsm.components",
-        "dlsm.expected-components", "dlsm.pending-merge-bytes", "dlsm.stalls", "dlsm.memory",
-        "dlsm.approximate-memory-usage", "dlsm.metadata-bytes", "dlsm.remote-cpu-micros",
-        "dlsm.memory-node", "dlsm.background-error", "dlsm.num-files-at-level0"}) {
+       {"dlsm.stats", "dlsm.levels", "dlsm.sstables", "dlsm.wire", "dlsm.waits", "dlsm.rpc",
+        "dlsm.components", "dlsm.expected-components", "dlsm.pending-merge-bytes", "dlsm.stalls",
+        "dlsm.memory", "dlsm.approximate-memory-usage", "dlsm.metadata-bytes",
+        "dlsm.remote-cpu-micros", "dlsm.memory-node", "dlsm.background-error",
+        "dlsm.num-files-at-level0"}) {
     EXPECT_TRUE(db->GetProperty(name, &value)) << name;
     EXPECT_FALSE(value.empty()) << name;
   }

@@ -61,6 +61,8 @@ TEST_P(QuotaTest, StopsOneDatabaseOnly) {
   EXPECT_THAT(refused.ToString(), HasSubstr("of its quota of 8.0 MB"));
   EXPECT_THAT(refused.ToString(), HasSubstr("dlsm_tool --db=limited --quota=BYTES quota"));
   EXPECT_GT(written, 2000u) << "most of the quota is of use";
+  EXPECT_GT(node_.server().node().refused_grants().over_quota, 0u);
+  EXPECT_EQ(node_.server().node().refused_grants().full, 0u);
   for (uint64_t i = 0; i < 20000; ++i) {
     ASSERT_OK(other->Put(WriteOptions(), Key(i), value)) << i;
   }

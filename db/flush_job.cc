@@ -93,7 +93,7 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
   const uint64_t usage = memtable.MemoryUsage() / store.memory()->scatter_width();
   // A memtable needs more than a table for the same records, so that fragments even out below it.
   FlushWriter writer(store, &output, usage + usage / 8 + (64 << 10), usage - usage / 6);
-  const std::unique_ptr<Iterator> entries = memtable.NewIterator();
+  const std::unique_ptr<Iterator> entries = memtable.NewIterator(/*whole=*/true);
   std::string user_key;
   bool first = true;
   SequenceNumber newer = kSequenceNumberMax;

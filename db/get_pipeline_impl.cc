@@ -68,7 +68,8 @@ Status GetPipelineImpl::Locate(Slot* slot) {
   if (span.bytes == 0) return Status::OK();
   QueuePair* queue_pair;
   DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
-  if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
+  const char* const direct = MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
+  if (direct != nullptr) {
     queue_pair->CountDirectRead(span.bytes, options_.purpose);
     slot->in_place = Slice(direct, span.bytes);
     PrefetchRecord(slot->in_place);

@@ -56,6 +56,12 @@ std::string Wire(const Links& links) {
   return text;
 }
 
+std::string Waits(const Links& links) {
+  WaitCounts sum;
+  for (MemoryNodeLink* link : links) sum += link->fabric().Waits();
+  return fmt::format("polled {}\nslept {}\n", sum.polled, sum.slept);
+}
+
 std::string Calls(const Links& links) {
   CallTotals totals{};
   for (MemoryNodeLink* link : links) {
@@ -98,6 +104,8 @@ std::string ForEachNode(const Links& links,
 bool GetLinkProperty(const Links& links, const std::string& property, std::string* value) {
   if (property == "dlsm.wire") {
     *value = Wire(links);
+  } else if (property == "dlsm.waits") {
+    *value = Waits(links);
   } else if (property == "dlsm.rpc") {
     *value = Calls(links);
   } else if (property == "dlsm.fabric") {

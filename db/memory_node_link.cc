@@ -16,6 +16,7 @@ namespace {
 FabricOptions FabricOf(const Options& options, std::shared_ptr<const TransferGuard> guard) {
   FabricOptions fabric;
   fabric.guard = std::move(guard);
+  fabric.tcp_poll = std::chrono::microseconds(options.tcp_poll_us);
   fabric.simulated_rtt_ns = options.simulated_rtt_ns;
   fabric.simulated_gbit_per_second = options.simulated_gbit_per_second;
   fabric.faults = options.fault_injector;

@@ -7,7 +7,9 @@ namespace {
 
 class MemtableIterator final : public InternalIterator {
  public:
-  explicit MemtableIterator(const MemtableTree& tree) : cursor_(tree) { record_.stable = true; }
+  MemtableIterator(const MemtableTree& tree, bool whole) : whole_(whole), cursor_(tree) {
+    record_.stable = true;
+  }
 
   void SeekToFirst() override {
     cursor_.SeekToFirst();
@@ -33,10 +35,12 @@ class MemtableIterator final : public InternalIterator {
  private:
   void Parse() {
     if (!cursor_.Valid()) return Invalidate();
+    if (whole_) cursor_.PrefetchAhead();
     cursor_.record().Parse(&record_.key, &record_.value);
     Show(&record_);
   }
 
+  const bool whole_;
   MemtableTree::Cursor cursor_;
   Entry record_;
 };
@@ -58,6 +62,7 @@ RecordPointer Memtable::Find(const Slice& user_key, SequenceNumber newest) const
 
 void Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const {
   result->state = LookupState::kAbsent;
+  if (tree_.Empty()) return;
   RecordPointer record = tree_.FirstAtOrAfter(key.internal_key());
   SequenceNumber newest = key.sequence();  // That the search was for.
   while (!record.null()) {
@@ -91,8 +96,8 @@ void Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* res
   }
 }
 
-std::unique_ptr<InternalIterator> Memtable::NewIterator() const {
-  return std::make_unique<MemtableIterator>(tree_);
+std::unique_ptr<InternalIterator> Memtable::NewIterator(bool whole) const {
+  return std::make_unique<MemtableIterator>(tree_, whole);
 }
 
 }  // namespace dlsm

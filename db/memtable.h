@@ -32,8 +32,9 @@ class Memtable {
   // that are still open. result->value stays where it is as long as the memtable.
   void Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
 
-  // Over internal keys. The memtable outlives it.
-  std::unique_ptr<InternalIterator> NewIterator() const;
+  // Over internal keys. The memtable outlives it. `whole`: it will go through all entries,
+  // forwards.
+  std::unique_ptr<InternalIterator> NewIterator(bool whole = false) const;
 
   uint64_t number() const { return number_; }
   size_t MemoryUsage() const { return arena_.MemoryUsage(); }

@@ -450,6 +450,32 @@ void MemtableTree::Cursor::Next() {
   if (++position_ == count_) NextLeaf();
 }
 
+// The record so many steps ahead, if it is known; only a hint, as the next leaf may change.
+RecordPointer MemtableTree::Cursor::Peek(uint32_t ahead) const {
+  const uint32_t i = position_ + ahead;
+  if (i < count_) return records_[i];
+  if (next_ == nullptr || i - count_ >= next_->Count()) return RecordPointer();
+  return next_->RecordAt(i - count_);
+}
+
+void MemtableTree::Cursor::PrefetchAhead() const {
+  constexpr uint32_t kFirstLine = 16;
+  constexpr uint32_t kWhole = 8;
+  constexpr ptrdiff_t kBytesMax = 2048;  // The processor itself goes on from there.
+  if (position_ == 0 && next_ != nullptr) next_->Prefetch();
+  if (const RecordPointer far = Peek(kFirstLine); !far.null()) port::PrefetchRead(far.data());
+  const RecordPointer near = Peek(kWhole);
+  if (near.null()) return;
+  Slice internal_key;
+  Slice value;
+  near.Parse(&internal_key, &value);
+  const char* const begin = near.data();
+  const char* const end = begin + std::min(value.data() + value.size() - begin, kBytesMax);
+  for (const char* at = begin + port::kCacheLineBytes; at < end; at += port::kCacheLineBytes) {
+    port::PrefetchRead(at);
+  }
+}
+
 void MemtableTree::Cursor::Prev() {
   assert(Valid());
   if (position_ > 0) {

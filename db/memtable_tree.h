@@ -120,7 +120,13 @@ class MemtableTree::Cursor {
   void Next();
   void Prev();
 
+  // For who walks through all of the tree and looks at whole records. They lie in the order in
+  // which they came, so each is several cache misses; this brings the first lines of the records
+  // that are some way ahead and all of those that are nearer. To be called at each step.
+  void PrefetchAhead() const;
+
  private:
+  RecordPointer Peek(uint32_t ahead) const;
   void CopyLeaf(const Leaf* leaf);
   bool TryCopyLeaf(const Leaf* leaf, uint64_t version);
   void Position(const Slice& internal_key, bool before);

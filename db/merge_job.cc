@@ -11,6 +11,7 @@
 #include "port/thread.h"
 #include "table/internal_key.h"
 #include "table/merge_messages.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -286,10 +287,17 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
   std::vector<MergeOutcome> outcomes(parts.size());
   std::vector<Status> statuses(parts.size());
   std::vector<port::Thread> threads;
-  for (size_t i = 1; i < parts.size(); ++i) {
-    threads.emplace_back([&, i] { statuses[i] = runner.Run(parts[i], &outcomes[i]); });
+  const auto run = [&](size_t i) { statuses[i] = runner.Run(parts[i], &outcomes[i]); };
+  size_t alone = parts.size();  // From here on, for want of threads, one part after the other.
+  for (size_t i = 1; i < alone; ++i) {
+    const Status made = StartingThreads([&] {
+      threads.emplace_back([&run, i] { run(i); });
+      return Status::OK();
+    });
+    if (!made.ok()) alone = i;
   }
-  statuses[0] = runner.Run(parts[0], &outcomes[0]);
+  run(0);
+  for (size_t i = alone; i < parts.size(); ++i) run(i);
   for (port::Thread& thread : threads) thread.join();
   Status first_error;
   for (Status& status : statuses) {

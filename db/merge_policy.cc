@@ -1,6 +1,7 @@
 #include "db/merge_policy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "db/table_runs.h"
@@ -17,9 +18,18 @@ bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
 }
 
 std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max) {
-  if (max != 0 && tables.size() > max) {
-    tables.erase(tables.begin(), tables.end() - static_cast<ptrdiff_t>(max));
+  if (max == 0 || tables.size() <= max) return tables;
+  auto first = tables.end() - static_cast<ptrdiff_t>(max);
+  SequenceNumber newest = 0;  // Of what is taken, and, in the loop, of what lies behind `table`.
+  SequenceNumber passed = 0;
+  for (auto table = tables.end(); table != tables.begin();) {
+    --table;
+    passed = std::max(passed, (*table)->meta().sequence_max);
+    if (table < first && (*table)->meta().sequence_min > newest) continue;
+    first = std::min(first, table);
+    newest = passed;
   }
+  tables.erase(tables.begin(), first);
   return tables;
 }
 

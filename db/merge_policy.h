@@ -99,7 +99,9 @@ VersionEdit EditOf(const MergePick& pick, const Version& version,
 
 // What policies share.
 bool AnyBusy(const std::vector<TableRef>& tables, const TablesInMerge& busy);
-// Of tables that lie newest first; `max` 0: all.
+// Of tables that lie newest first; `max` 0: all. A few more than `max` where several tables are one
+// memtable's: their sequence numbers are mixed, so what the merge of one of them with older tables
+// makes could not lie behind the others.
 std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max);
 // The ranges of `tables`, sorted and disjoint, as MergeOptions::older wants them.
 std::vector<KeyRange> RangesOf(const InternalKeyComparator& comparator,

@@ -114,7 +114,8 @@ class MultiGet {
     Way& way = ways_[pending->way];
     QueuePair* const queue_pair = way.Mine();
     if (queue_pair == nullptr) return;
-    if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
+    const char* const direct = MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
+    if (direct != nullptr) {
       queue_pair->CountDirectRead(span.bytes, options_.purpose);
       pending->bytes = Slice(direct, span.bytes);
       pending->to_be_fetched = false;

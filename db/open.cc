@@ -9,6 +9,7 @@
 #include "db/table_defaults.h"
 #include "db/table_nodes.h"
 #include "util/log.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 #include "util/value_cache.h"
 
@@ -69,8 +70,10 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
   if (options.value_cache_size > 0) {
     DLSM_RETURN_IF_ERROR(ValueCache::New(options.value_cache_size, &opened->value_cache_));
   }
-  DLSM_RETURN_IF_ERROR(opened->OpenShards());
-  DLSM_RETURN_IF_ERROR(opened->StartShards());
+  DLSM_RETURN_IF_ERROR(StartingThreads([&opened]() -> Status {
+    const Status shards = opened->OpenShards();
+    return shards.ok() ? opened->StartShards() : shards;
+  }));
   *db = std::move(opened);
   return Status::OK();
 }
@@ -262,6 +265,7 @@ void DbImpl::StartPublisher() {
   config.first = unnamed_from_.load(std::memory_order_acquire);
   config.interval = std::chrono::milliseconds(options_.publish_interval_ms);
   config.timeout = std::chrono::milliseconds(options_.operation_timeout_ms);
+  config.patience = std::chrono::milliseconds(options_.write_stall_timeout_ms);
   Publisher::Parts parts{};
   parts.queue_pairs = &home.queue_pairs();
   parts.memory = &home.memory();

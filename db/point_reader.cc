@@ -96,7 +96,8 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
                           bool* fetched) const {
   QueuePair* queue_pair;
   DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
-  if (const char* direct = queue_pair->Direct(span); direct != nullptr) {
+  const char* const direct = MayReadInPlace(options) ? queue_pair->Direct(span) : nullptr;
+  if (direct != nullptr) {
     queue_pair->CountDirectRead(span.bytes, options.purpose);
     *bytes = Slice(direct, span.bytes);
     PrefetchRecord(*bytes);

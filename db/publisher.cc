@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "db/manifest.h"
+#include "port/clock.h"
 #include "port/sync_point.h"
 #include "table/remote_sink.h"
 #include "util/checksum.h"
+#include "util/deadline.h"
 #include "util/log.h"
 #include "util/rpc/messages.h"
 #include "util/status_macros.h"
@@ -156,10 +159,20 @@ Status Publisher::CompleteLocked() {
   return Status::OK();
 }
 
+Status Publisher::PublishPatiently() {
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  const auto until = Deadline::In(config_.patience);
+  while (true) {
+    Status status = Publish(/*flush=*/false);
+    if (!status.IsBusy() || until.Passed()) return status;
+    port::SleepUntil(Clock::now() + kPause);
+  }
+}
+
 Status Publisher::Finish(bool flushed, RemoteSpan* image) {
   *image = RemoteSpan{};
   Status status;
-  if (flushed) status = Publish(/*flush=*/false);
+  if (flushed) status = PublishPatiently();
   port::MutexLock lock(mutex_);
   if (flushed && status.ok()) {
     *image = newest_.slot.image;

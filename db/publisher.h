@@ -54,6 +54,8 @@ class Publisher {
     uint64_t first = 1;  // See TakeOverPublications().
     std::chrono::milliseconds interval{0};
     std::chrono::nanoseconds timeout{};
+    // How long Finish() waits for room: followers move on, or their leases end.
+    std::chrono::nanoseconds patience{};
   };
   // All outlive this.
   struct Parts {
@@ -91,6 +93,8 @@ class Publisher {
 
   void Run();
   Status Publish(bool flush) LOCKS_EXCLUDED(mutex_);
+  // Without a flush; again and again while there is no room.
+  Status PublishPatiently() LOCKS_EXCLUDED(mutex_);
   Status PublishLocked(bool flush) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status CompleteLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status WriteImage(const std::string& image, const RemoteSpan& span);

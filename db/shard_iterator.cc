@@ -104,10 +104,11 @@ std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& c
                                                   const ReadView& view,
                                                   const TableReadOptions& read_options,
                                                   QueuePairs* queue_pairs) {
+  // All entries that this shows are there by now: an empty memtable has none for it to merge.
   std::vector<MergingSource> sources;
-  sources.push_back(view.active->NewIterator());
+  if (!view.active->empty()) sources.push_back(view.active->NewIterator());
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
-    sources.push_back(memtable->NewIterator());
+    if (!memtable->empty()) sources.push_back(memtable->NewIterator());
   }
   const std::vector<Level>& levels = view.version->levels();
   AddGuardSources(comparator, levels.front().sentinel(), read_options, queue_pairs, &sources);

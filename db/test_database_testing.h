@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,6 +35,8 @@ class TestNode {
     int merge_threads = 2;
     uint64_t merge_bytes_per_second = 0;
     uint32_t id = 7;
+    std::function<bool()> refuse_extent;       // See DatabaseTableOptions.
+    std::shared_ptr<NodeConnector> connector;  // Its ways to other memory nodes.
   };
 
   static Config Serving(const std::string& fabric) {
@@ -53,6 +56,8 @@ class TestNode {
     options_.node.grace = config.grace;
     options_.node.merge_threads = config.merge_threads;
     options_.node.merge_bytes_per_second = config.merge_bytes_per_second;
+    options_.node.refuse_extent = config.refuse_extent;
+    options_.node.node_connector = config.connector;
     Start();
   }
 

@@ -426,7 +426,9 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   const uint64_t room = GrantableLocked();
   const uint64_t usable = std::min(room, quota_left) / kExtentAlignment * kExtentAlignment;
   if (least > usable) {
-    return quota_left < room ? OverQuotaLocked(*database, least) : NoRoomLocked(least, usable);
+    const bool over_quota = quota_left < room;
+    ++(over_quota ? refused_grants_.over_quota : refused_grants_.full);
+    return over_quota ? OverQuotaLocked(*database, least) : NoRoomLocked(least, usable);
   }
   // Both fit into the region from here on, so rounding up does not overflow.
   uint64_t bytes = RoundUpToExtent(std::min(request.bytes, usable));
@@ -529,6 +531,7 @@ void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates) {
 }
 
 bool DatabaseTable::AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset) {
+  if (options_.refuse_extent && options_.refuse_extent()) return false;
   if (!allocator_.Allocate(bytes, offset)) return false;
   const uint64_t taken = RoundUpToExtent(std::max<uint64_t>(bytes, 1));
   database->bytes += taken;
@@ -693,6 +696,11 @@ uint64_t DatabaseTable::quarantined_bytes() const {
     if (!revocation.failure.ok()) bytes += revocation.fenced.bytes();
   }
   return bytes;
+}
+
+DatabaseTable::RefusedGrants DatabaseTable::refused_grants() const {
+  const port::MutexLock lock(mutex_);
+  return refused_grants_;
 }
 
 uint64_t DatabaseTable::take_overs() const {

@@ -97,6 +97,9 @@ struct DatabaseTableOptions {
   // Told whose what is; outlives the table. Null: nobody asks. Otherwise memory is overwritten with
   // zeros before it is given to anybody: not every client may read what was there before.
   ExtentOwners* extent_owners = nullptr;
+  // Asked, under the table's lock, before memory is allocated: true is as if there were none in one
+  // piece. Empty: there is what there is.
+  std::function<bool()> refuse_extent;
 };
 
 class MergeHold;
@@ -151,6 +154,12 @@ class DatabaseTable {
   uint64_t quarantined_bytes() const;
   // Databases that were taken over from whoever had them open, so far.
   uint64_t take_overs() const;
+  // Grants that owners have asked for in vain.
+  struct RefusedGrants {
+    uint64_t over_quota = 0;
+    uint64_t full = 0;
+  };
+  RefusedGrants refused_grants() const;
   // Corruption unless every allocated byte has exactly one owner.
   Status CheckInvariants() const;
 
@@ -303,6 +312,7 @@ class DatabaseTable {
   RevocationMap revocations_ GUARDED_BY(mutex_);
   std::map<SessionId, Fenced> fenced_ GUARDED_BY(mutex_);
   uint64_t take_overs_ GUARDED_BY(mutex_) = 0;
+  RefusedGrants refused_grants_ GUARDED_BY(mutex_);
   Quotas quotas_ GUARDED_BY(mutex_);
   uint64_t next_revocation_ GUARDED_BY(mutex_) = 0;
   // Connections whose token has been taken away, for as long as they last.

@@ -11,6 +11,7 @@
 #include "util/cpu_meter.h"
 #include "util/log.h"
 #include "util/secret_proof.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -39,6 +40,7 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const Expo
   made.database_quota_bytes = options.database_quota_bytes;
   made.revoker = revoker;
   made.extent_owners = options.extent_owners;
+  made.refuse_extent = options.refuse_extent;
   return made;
 }
 
@@ -62,8 +64,10 @@ Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<Expor
                          std::unique_ptr<MemoryNode>* node) {
   std::string epoch;
   DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &epoch));
-  node->reset(new MemoryNode(options, DecodeFixed64(epoch.data()), std::move(region)));
-  return Status::OK();
+  return StartingThreads([&] {
+    node->reset(new MemoryNode(options, DecodeFixed64(epoch.data()), std::move(region)));
+    return Status::OK();
+  });
 }
 
 MergeSchedulerOptions MemoryNode::ScheduleOf(const MemoryNodeOptions& options) {

@@ -44,6 +44,7 @@ struct MemoryNodeOptions {
   uint64_t database_quota_bytes = 0;
   ExtentOwners* extent_owners = nullptr;  // See DatabaseTableOptions.
   std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
+  std::function<bool()> refuse_extent;  // See DatabaseTableOptions.
 };
 
 // Thread-safe.
@@ -71,6 +72,7 @@ class MemoryNode final : public RpcHandler {
   AccessRevoker::Statistics revocations() const { return revoker_.statistics(); }
   uint64_t quarantined_bytes() const { return databases_.quarantined_bytes(); }
   uint64_t take_overs() const { return databases_.take_overs(); }
+  DatabaseTable::RefusedGrants refused_grants() const { return databases_.refused_grants(); }
 
  private:
   static MergeSchedulerOptions ScheduleOf(const MemoryNodeOptions& options);

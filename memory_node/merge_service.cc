@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "port/clock.h"
@@ -146,12 +147,19 @@ MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable*
       memory_(memory),
       peers_(peers),
       scheduler_(schedule) {
-  for (size_t i = 0; i < schedule.running_max * kWorkersPerRunning; ++i) {
-    workers_.emplace_back([this] { WorkLoop(); });
+  try {
+    for (size_t i = 0; i < schedule.running_max * kWorkersPerRunning; ++i) {
+      workers_.emplace_back([this] { WorkLoop(); });
+    }
+  } catch (const std::system_error&) {
+    Stop();
+    throw;
   }
 }
 
-MergeService::~MergeService() {
+MergeService::~MergeService() { Stop(); }
+
+void MergeService::Stop() {
   std::deque<std::unique_ptr<Job>> dropped;
   {
     const port::MutexLock lock(mutex_);

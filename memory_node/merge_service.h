@@ -53,6 +53,8 @@ class MergeService {
   void SetCpuIdle(std::optional<double> share) LOCKS_EXCLUDED(mutex_);
 
  private:
+  void Stop() LOCKS_EXCLUDED(mutex_);
+
   struct Job {
     MergeRequest request;
     std::unique_ptr<MergeHold> hold;

@@ -8,6 +8,7 @@
 #include "util/log.h"
 #include "util/rpc/verbs_rpc_server.h"
 #include "util/secret_proof.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -133,11 +134,14 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
     node.extent_owners = made->extent_owners_.get();
   }
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(node, std::move(region), &made->node_));
-  DLSM_RETURN_IF_ERROR(TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
-                                              &made->order_, &made->fabric_));
+  DLSM_RETURN_IF_ERROR(StartingThreads([&] {
+    return TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
+                                  options.tcp_poll, &made->order_, &made->fabric_);
+  }));
   if (options.fabric == FabricKind::kVerbs) {
-    DLSM_RETURN_IF_ERROR(
-        VerbsFabricServer::Start({&made->node_->region()}, options.verbs, &made->verbs_));
+    DLSM_RETURN_IF_ERROR(StartingThreads([&] {
+      return VerbsFabricServer::Start({&made->node_->region()}, options.verbs, &made->verbs_);
+    }));
     DLSM_RETURN_IF_ERROR(NewVerbsTransportFactory(options.verbs, &transports));
   }
   made->ordered_node_ = std::make_unique<OrderedHandler>(&made->order_, made->node_.get());
@@ -170,7 +174,8 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   rpc.tokens = &made->tokens_;
   made->node_->revoker().SetCutOff(
       [server = made.get()](const std::string& token) { return server->CutOff(token); });
-  DLSM_RETURN_IF_ERROR(RpcServer::Start(rpc, made->ordered_node_.get(), &made->rpc_));
+  DLSM_RETURN_IF_ERROR(StartingThreads(
+      [&] { return RpcServer::Start(rpc, made->ordered_node_.get(), &made->rpc_); }));
   *server = std::move(made);
   return Status::OK();
 }

@@ -1,6 +1,7 @@
 // A memory node and everything that makes it reachable: what the Server process runs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,6 +26,8 @@ struct NodeServerOptions {
   FabricKind fabric = FabricKind::kShm;  // kShm and kVerbs serve tcp as well.
   VerbsOptions verbs;                    // For kVerbs.
   int fabric_threads = 1;                // For tcp.
+  // Of these threads: how long each may poll for requests before it sleeps; see adaptive_poll.h.
+  std::chrono::microseconds tcp_poll{50};
   int numa_node = -1;
   bool huge_pages = true;
   std::string secret;
@@ -49,6 +52,9 @@ class NodeServer {
   std::string DescribeFabric() const;
   // None where verbs is not served.
   VerbsEventCounts DeviceEvents() const;
+  // Of the threads that answer one-sided requests over tcp.
+  WaitCounts DataWaits() const { return fabric_->Waits(); }
+  ConnectionCounts Connections() const { return rpc_->Counts(); }
 
  private:
   explicit NodeServer(const NodeServerOptions& options);

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -53,6 +54,9 @@ DEFINE_double(database_quota_gb, 0,
               "memory that each database may have, unless dlsm_tool quota gives it another quota, "
               "in GB; may be a fraction; 0: no limit");
 DEFINE_int32(fabric_threads, 1, "threads that answer one-sided requests over tcp");
+DEFINE_int32(tcp_poll_us, 50,
+             "how long such a thread may poll for the next request before it sleeps, while that "
+             "pays; 0: never");
 DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
 DEFINE_bool(huge_pages, true, "ask for huge pages; without them it works, more slowly");
 DEFINE_int32(metrics_port, 0, "port for Prometheus; 0: none");
@@ -137,6 +141,7 @@ Status ParseFlags(NodeServerOptions* options) {
         FLAGS_merge_scheduler));
   }
   DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 1, 1024));
+  DLSM_RETURN_IF_ERROR(CheckRange("tcp_poll_us", FLAGS_tcp_poll_us, 0, 1'000'000));
   DLSM_RETURN_IF_ERROR(CheckRange("numa_node", FLAGS_numa_node, -1, 1023));
   DLSM_RETURN_IF_ERROR(CheckRange("metrics_port", FLAGS_metrics_port, 0, 65535));
   DLSM_RETURN_IF_ERROR(CheckRange("status_seconds", FLAGS_status_seconds, 0, 1 << 20));
@@ -151,6 +156,7 @@ Status ParseFlags(NodeServerOptions* options) {
   options->node.merge_schedule = *schedule;
   options->node.merge_bytes_per_second = static_cast<uint64_t>(FLAGS_merge_bandwidth_mb) << 20;
   options->fabric_threads = FLAGS_fabric_threads;
+  options->tcp_poll = std::chrono::microseconds(FLAGS_tcp_poll_us);
   options->numa_node = FLAGS_numa_node;
   options->huge_pages = FLAGS_huge_pages;
   return Status::OK();

@@ -163,6 +163,7 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "1", "1", "--merge_scheduler=lazy"}, 2, "spring_and_gear");
   ExpectFailure({"0", "1", "1", "--merge_bandwidth_mb=-1"}, 2, "--merge_bandwidth_mb=-1");
   ExpectFailure({"0", "1", "1", "--fabric_threads=0"}, 2, "--fabric_threads=0");
+  ExpectFailure({"0", "1", "1", "--tcp_poll_us=-1"}, 2, "--tcp_poll_us=-1");
   ExpectFailure({"0", "1", "1", "--no_such_flag"}, 1, "no_such_flag");
 }
 
@@ -229,9 +230,19 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   probe.Close();
   ServerProcess process({"0", "0.01", "1", fmt::format("--metrics_port={}", port),
                          "--status_seconds=1", "--fabric=tcp"});
-  EXPECT_THAT(process.LineWith("ready"), HasSubstr("tcp"));
-  Socket socket;
+  const std::string ready = process.LineWith("ready");
+  EXPECT_THAT(ready, HasSubstr("tcp"));
   bool refused = false;
+  {
+    // Somebody who does not speak dLSM.
+    Socket stranger;
+    ASSERT_OK(ConnectSocket("127.0.0.1", static_cast<uint16_t>(PortOf(ready)), TestDeadline(),
+                            &stranger, &refused));
+    ASSERT_OK(SendAll(stranger.get(), "GET / HTTP/1.0\r\n\r\n", TestDeadline()));
+    char byte;
+    EXPECT_FALSE(ReceiveAll(stranger.get(), &byte, 1, TestDeadline()).ok());
+  }
+  Socket socket;
   ASSERT_OK(ConnectSocket("127.0.0.1", port, TestDeadline(), &socket, &refused));
   ASSERT_OK(SendAll(socket.get(), "GET /metrics HTTP/1.0\r\n\r\n", TestDeadline()));
   std::string page;
@@ -240,6 +251,11 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   EXPECT_THAT(page, HasSubstr("dlsm_used_bytes 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_quarantined_bytes 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_rdma_port_downs_total 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_connections_refused_total 1"));
+  EXPECT_THAT(page, HasSubstr("dlsm_connections_evicted_total 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_quota_refusals_total 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_full_refusals_total 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_tcp_waits_polled_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_rpc_calls_total{method=\"merge\"} 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_merge_waiting_bytes 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_merge_bytes_per_second 0"));

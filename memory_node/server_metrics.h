@@ -64,6 +64,18 @@ class ServerMetrics final : public prometheus::Collectable {
         node_->quarantined_bytes());
     add(MetricType::Counter, "dlsm_take_overs_total",
         "Databases that were taken over from whoever had them open", node_->take_overs());
+    const DatabaseTable::RefusedGrants refused = node_->refused_grants();
+    add(MetricType::Counter, "dlsm_quota_refusals_total",
+        "Requests for memory that were refused because of a database's quota", refused.over_quota);
+    add(MetricType::Counter, "dlsm_full_refusals_total",
+        "Requests for memory that were refused because there was none", refused.full);
+    const ConnectionCounts connections = server_->Connections();
+    add(MetricType::Counter, "dlsm_connections_refused_total",
+        "Connections that were refused, or ended before they had proved themselves",
+        connections.refused);
+    add(MetricType::Counter, "dlsm_connections_evicted_total",
+        "Connections that were closed for others before they had proved themselves",
+        connections.evicted);
     const VerbsEventCounts events = server_->DeviceEvents();
     add(MetricType::Counter, "dlsm_rdma_device_failures_total", "Failures of the RDMA device",
         events.device_failures);
@@ -73,6 +85,11 @@ class ServerMetrics final : public prometheus::Collectable {
         events.port_downs);
     add(MetricType::Counter, "dlsm_rdma_address_changes_total",
         "Changes of the RDMA port's addresses", events.address_changes);
+    const WaitCounts waits = server_->DataWaits();
+    add(MetricType::Counter, "dlsm_tcp_waits_polled_total",
+        "Waits for one-sided requests over tcp that polling has answered", waits.polled);
+    add(MetricType::Counter, "dlsm_tcp_waits_slept_total",
+        "Waits for one-sided requests over tcp that went to sleep", waits.slept);
     families.push_back(Calls());
     return families;
   }

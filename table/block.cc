@@ -16,6 +16,7 @@ namespace {
 // can make this process allocate out of proportion to what it received.
 constexpr uint64_t kSnappyRatioMax = 22;
 
+// `compressed` does not change meanwhile: Snappy reads how long the result is once more.
 Status Uncompress(const Slice& compressed, std::unique_ptr<char[]>* to, size_t* bytes) {
   if (!snappy::GetUncompressedLength(compressed.data(), compressed.size(), bytes) ||
       *bytes > kSnappyRatioMax * (compressed.size() + 1)) {
@@ -35,11 +36,20 @@ Status BlockPayload::Open(const Slice& stored, bool verify_checksum) {
   if (stored.size() < kBlockTrailerBytes) return Status::Corruption("a block is too short");
   const size_t payload_bytes = stored.size() - kBlockTrailerBytes;
   const size_t covered = payload_bytes + 1;
-  if (verify_checksum && Crc32c(stored.data(), covered) != DecodeFixed32(stored.data() + covered)) {
+  const char compression = stored[payload_bytes];
+  // Where it lies in a mapped region, it is the memory node's to change at any moment.
+  std::unique_ptr<char[]> copy;
+  const char* from = stored.data();
+  if (compression == kSnappyCompression) {
+    copy.reset(new char[stored.size()]);
+    std::memcpy(copy.get(), stored.data(), stored.size());
+    from = copy.get();
+  }
+  if (verify_checksum && Crc32c(from, covered) != DecodeFixed32(from + covered)) {
     return Status::Corruption("a block has a wrong checksum");
   }
-  const Slice payload(stored.data(), payload_bytes);
-  switch (stored[payload_bytes]) {
+  const Slice payload(from, payload_bytes);
+  switch (compression) {
     case kNoCompression:
       bytes_ = payload;
       return Status::OK();
@@ -173,11 +183,14 @@ void BlockCursor::Prev() {
       high = middle - 1;
     }
   }
-  if (RestartOffset(low) >= current) {
+  // Read once: where the block is somebody else's to change, this still ends before `current`.
+  const uint32_t restart = RestartOffset(low);
+  if (restart >= current) {
     valid_ = false;
     return;
   }
-  if (!ToRestart(low)) return;
+  key_.clear();
+  if (!ParseAt(restart)) return;
   while (next_ < current && ParseAt(next_)) {
   }
 }

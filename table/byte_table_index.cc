@@ -93,15 +93,19 @@ bool ByteTableIndex::ReadFirst(uint32_t group, FirstEntry* first) const {
   return true;
 }
 
-const char* ByteTableIndex::ReadEntry(const char* at, const char* limit, Entry* entry) const {
+// A lookup spends most of its instructions here.
+template <bool kWhole>
+[[gnu::always_inline]] inline const char* ByteTableIndex::ReadEntry(const char* at,
+                                                                    const char* limit,
+                                                                    Entry* entry) {
   if (at >= limit) return nullptr;
   const auto control = static_cast<uint8_t>(*at++);
   entry->same = (control & kSame) != 0;
-  uint32_t add = 0;
-  if (!entry->same) {
+  uint32_t add = sizeof(entry->trailer);
+  if (!entry->same) [[likely]] {
     entry->drop = control & kInVarint;
     const uint8_t add_field = (control >> kAddShift) & kInVarint;
-    add = whole_keys_ ? add_field : add_field + 1U;
+    add = kWhole ? add_field : add_field + 1U;
     if (entry->drop == kInVarint) [[unlikely]] {
       at = DecodeVarint32(at, limit, &entry->drop);
       if (at == nullptr) return nullptr;
@@ -115,14 +119,13 @@ const char* ByteTableIndex::ReadEntry(const char* at, const char* limit, Entry* 
     at = DecodeVarint32(at, limit, &entry->record_bytes);
     if (at == nullptr) return nullptr;
   }
-  const size_t needed = entry->same ? sizeof(uint64_t) : add;
-  if (static_cast<size_t>(limit - at) < needed) return nullptr;
-  if (entry->same) {
+  if (limit - at < static_cast<ptrdiff_t>(add)) return nullptr;
+  if (entry->same) [[unlikely]] {
     entry->trailer = DecodeFixed64(at);
   } else {
     entry->added = Slice(at, add);
   }
-  return at + needed;
+  return at + add;
 }
 
 // The group's first separator against the target, as far as a memcmp tells. Bytewise, the caller
@@ -222,7 +225,9 @@ ByteTableIndex::Outcome ByteTableIndex::Locate(const Slice& user_key, uint64_t t
   bool malformed = false;
   groups = GroupsAtOrBefore(target, groups, &malformed);
   if (malformed) return Outcome::kMalformed;
-  return groups == 0 ? Outcome::kBeforeAll : LocateInGroup(groups - 1, target, place);
+  if (groups == 0) return Outcome::kBeforeAll;
+  return whole_keys_ ? LocateInGroup<true>(groups - 1, target, place)
+                     : LocateInGroup<false>(groups - 1, target, place);
 }
 
 namespace {
@@ -281,13 +286,14 @@ size_t SharedWithFirst(uint64_t digest, uint64_t target_digest, size_t tail_byte
 }  // namespace
 
 // Steps over the group's entries as long as they are at or before the target.
+template <bool kWhole>
 ByteTableIndex::Outcome ByteTableIndex::LocateInGroup(uint32_t group, const Target& target,
                                                       Place* place) const {
   FirstEntry first;
   if (!ReadFirst(group, &first)) return Outcome::kMalformed;
-  const size_t shared = whole_keys_ ? 0
-                                    : SharedWithFirst(DigestAt(group), target.digest,
-                                                      first.tail_bytes, first.rest, target.tail);
+  const size_t shared = kWhole ? 0
+                               : SharedWithFirst(DigestAt(group), target.digest, first.tail_bytes,
+                                                 first.rest, target.tail);
   SeparatorCursor cursor(target.tail, first.tail_bytes, shared);
   const char* at = first.at;
   const char* const limit = EntriesEnd(group);
@@ -295,17 +301,17 @@ ByteTableIndex::Outcome ByteTableIndex::LocateInGroup(uint32_t group, const Targ
   uint64_t offset = DataOffset(group);
   Entry entry;
   entry.record_bytes = first.record_bytes;
-  bool may_hold = whole_keys_ || cursor.TargetBeginsWithIt();
-  *place = Place{group, 0, offset, first.record_bytes, may_hold};
+  // Copied to *place in the end: as locals they stay in registers.
+  Place last{group, 0, offset, first.record_bytes, kWhole || cursor.TargetBeginsWithIt()};
   bool decided = false;  // The candidate is the version to take, if it has the target's key.
   for (uint32_t ordinal = 1; ordinal < records; ++ordinal) {
     offset += entry.record_bytes;
-    at = ReadEntry(at, limit, &entry);
+    at = ReadEntry<kWhole>(at, limit, &entry);
     if (at == nullptr) return Outcome::kMalformed;
-    if (entry.same) {
+    if (entry.same) [[unlikely]] {
       decided = decided || entry.trailer <= target.trailer;
       if (decided) continue;
-    } else if (whole_keys_) {
+    } else if constexpr (kWhole) {
       if (comparator_.CompareUserKeys(entry.added, target.tail) > 0) break;
       decided = false;
     } else {
@@ -313,11 +319,14 @@ ByteTableIndex::Outcome ByteTableIndex::LocateInGroup(uint32_t group, const Targ
       if (order == SeparatorCursor::Order::kMalformed) return Outcome::kMalformed;
       if (order == SeparatorCursor::Order::kAfter) break;
       decided = false;
-      may_hold = cursor.TargetBeginsWithIt();
+      last.may_hold = cursor.TargetBeginsWithIt();
     }
-    *place = Place{group, ordinal, offset, entry.record_bytes, may_hold};
+    last.ordinal = ordinal;
+    last.offset = offset;
+    last.bytes = entry.record_bytes;
   }
-  const bool inside = place->offset + place->bytes <= DataOffset(group + 1);
+  *place = last;
+  const bool inside = last.offset + last.bytes <= DataOffset(group + 1);
   return inside ? Outcome::kPlaced : Outcome::kMalformed;
 }
 
@@ -343,7 +352,8 @@ bool ByteTableIndex::Offsets(uint32_t group, GroupOffsets* offsets) const {
   for (uint32_t i = 1; i < offsets->records; ++i) {
     offsets->offsets[i] = offsets->offsets[i - 1] + entry.record_bytes;
     if (entry.record_bytes == 0) return false;
-    at = ReadEntry(at, EntriesEnd(group), &entry);
+    at = whole_keys_ ? ReadEntry<true>(at, EntriesEnd(group), &entry)
+                     : ReadEntry<false>(at, EntriesEnd(group), &entry);
     if (at == nullptr) return false;
   }
   if (entry.record_bytes == 0) return false;

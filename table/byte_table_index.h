@@ -199,13 +199,16 @@ class ByteTableIndex {
   Status Layout(const Slice& bytes, uint64_t entries);
   Status CheckArrays(uint64_t data_bytes) const;
   bool ReadFirst(uint32_t group, FirstEntry* first) const;
-  const char* ReadEntry(const char* at, const char* limit, Entry* entry) const;
+  // kWhole: whole_keys_.
+  template <bool kWhole>
+  static const char* ReadEntry(const char* at, const char* limit, Entry* entry);
   int CompareTails(uint32_t group, const FirstEntry& first, const Target& target) const;
   bool AtOrBefore(uint32_t group, const Target& target, bool* malformed) const;
   uint32_t DigestsBelow(uint64_t digest, bool or_equal) const;
   uint32_t CountAtOrBefore(uint32_t low, uint32_t high, const Target& target,
                            bool* malformed) const;
   uint32_t GroupsAtOrBefore(const Target& target, uint32_t high, bool* malformed) const;
+  template <bool kWhole>
   Outcome LocateInGroup(uint32_t group, const Target& target, Place* place) const;
   Outcome PlaceLast(Place* place) const;
 

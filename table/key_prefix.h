@@ -41,6 +41,18 @@ inline uint64_t Digest(const Slice& bytes) {
   return __builtin_bswap64(digest);
 }
 
+// a == b, decided by the last eight bytes where they differ: neighbours in an order have most of
+// their first bytes in common.
+inline bool SameBytes(const Slice& a, const Slice& b) {
+  if (a.size() != b.size()) return false;
+  if (a.size() < sizeof(uint64_t)) return a == b;
+  uint64_t x;
+  uint64_t y;
+  std::memcpy(&x, a.data() + a.size() - sizeof(x), sizeof(x));
+  std::memcpy(&y, b.data() + b.size() - sizeof(y), sizeof(y));
+  return x == y && std::memcmp(a.data(), b.data(), a.size() - sizeof(x)) == 0;
+}
+
 // How many of `count` ascending digests are below `digest`.
 inline size_t CountBelow(const uint64_t* digests, size_t count, uint64_t digest) {
   // Without a branch that depends on a comparison: which way to go is a coin toss.

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <chrono>
+#include <string>
 
 #include "port/clock.h"
 #include "table/merge_input.h"
@@ -15,22 +16,6 @@ namespace {
 
 // How many records are merged between two questions to the pace.
 constexpr uint64_t kRecordsPerBatch = 256;
-
-// The user key of the record before, which the next one is compared with.
-class LastKey {
- public:
-  void Set(const TableIterator& record) {
-    key_ = record.key();
-    if (record.stable()) return;
-    copy_.assign(key_.data(), key_.size());
-    key_ = copy_;
-  }
-  const Slice& key() const { return key_; }
-
- private:
-  Slice key_;
-  std::string copy_;
-};
 
 // More than the outputs are going to have, unless they are compressed worse than the inputs.
 uint64_t ExpectedImageBytes(const std::vector<TableRun>& runs) {
@@ -71,34 +56,37 @@ class Merge {
   Status MergeBatch(bool* ended) {
     for (uint64_t i = 0; i < kRecordsPerBatch && input_.Valid(); ++i) {
       const TableIterator& record = input_.record();
-      const Slice user_key = ExtractUserKey(record.key());
+      // Records may lie in memory that their owner changes meanwhile: from here on, the key is
+      // this.
+      key_.assign(record.key().data(), record.key().size());
+      if (!IsValidInternalKey(key_)) return Status::Corruption("a table holds a malformed key");
+      const Slice user_key = ExtractUserKey(key_);
       if (options_.has_end && comparator_.CompareUserKeys(user_key, options_.end) >= 0) {
         *ended = true;
         return Status::OK();
       }
       bool same = false;
-      DLSM_RETURN_IF_ERROR(CheckOrder(record.key(), &same));
+      DLSM_RETURN_IF_ERROR(CheckOrder(&same));
       ++statistics_->records_read;
-      statistics_->bytes_read += record.encoded().empty()
-                                     ? record.key().size() + record.value().size()
-                                     : record.encoded().size();
-      if (filter_.Keep(record.key(), same)) {
-        DLSM_RETURN_IF_ERROR(writer_.Add(record, kept_ && same));
+      statistics_->bytes_read +=
+          record.encoded().empty() ? key_.size() + record.value().size() : record.encoded().size();
+      if (filter_.Keep(key_, same)) {
+        DLSM_RETURN_IF_ERROR(writer_.Add(record, key_, kept_ && same));
         kept_ = true;
       } else if (!same) {
         kept_ = false;
       }
-      last_.Set(record);
+      last_key_.swap(key_);
       input_.Next();
     }
     return Status::OK();
   }
 
   // Builders rely on the order, and the inputs are only bytes that someone wrote.
-  Status CheckOrder(const Slice& key, bool* same) const {
+  Status CheckOrder(bool* same) const {
     if (statistics_->records_read == 0) return Status::OK();
-    const int order = comparator_.CompareUserKeys(ExtractUserKey(last_.key()), ExtractUserKey(key));
-    if (order > 0 || (order == 0 && ExtractTrailer(last_.key()) < ExtractTrailer(key))) {
+    const int order = comparator_.CompareUserKeys(ExtractUserKey(last_key_), ExtractUserKey(key_));
+    if (order > 0 || (order == 0 && ExtractTrailer(last_key_) < ExtractTrailer(key_))) {
       return Status::Corruption("the records of a table are out of order");
     }
     *same = order == 0;
@@ -112,8 +100,9 @@ class Merge {
   MergeInput input_;
   VersionFilter filter_;
   MergeWriter writer_;
-  LastKey last_;
-  bool kept_ = false;  // A version of the last key was kept.
+  std::string key_;       // Of the current record.
+  std::string last_key_;  // Of the one before.
+  bool kept_ = false;     // A version of the last key was kept.
 };
 
 uint64_t MicrosSince(port::Clock::time_point start) {

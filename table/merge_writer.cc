@@ -26,12 +26,12 @@ MergeWriter::MergeWriter(const MergeOptions& options, uint64_t expected_bytes, M
       table_bytes_max_(std::min(options.table_bytes_max, kByteTableDataBytesMax)),
       image_bytes_left_(expected_bytes) {}
 
-Status MergeWriter::Add(const TableIterator& record, bool same) {
+Status MergeWriter::Add(const TableIterator& record, const Slice& key, bool same) {
   if (!same) {
     DLSM_RETURN_IF_ERROR(WritePending());
     split_ = false;
   }
-  Enqueue(record);
+  Enqueue(record, key);
   // Too much for one table: no need to gather more.
   if (pending_bytes_bound_ > table_bytes_max_) [[unlikely]] {
     DLSM_RETURN_IF_ERROR(WritePending());
@@ -49,11 +49,14 @@ uint64_t MergeWriter::Bound(const Pending& record) const {
   return empty_table_->RecordBytesBound(record.internal_key.size(), record.value.size());
 }
 
-void MergeWriter::Enqueue(const TableIterator& record) {
+void MergeWriter::Enqueue(const TableIterator& record, const Slice& key) {
   Pending pending{record.encoded(), record.key(), record.value()};
-  if (!record.stable()) {
-    if (copies_used_ == copies_.size()) copies_.emplace_back();
-    std::string& copy = copies_[copies_used_++];
+  if (copies_used_ == copies_.size()) copies_.emplace_back();
+  std::string& copy = copies_[copies_used_++];
+  if (record.stable()) {
+    copy.assign(key.data(), key.size());
+    pending.internal_key = copy;
+  } else {
     copy.clear();
     // A record without an encoding still has a key and a value.
     const bool encoded = !pending.encoded.empty();

@@ -24,8 +24,9 @@ class MergeWriter {
   MergeWriter(const MergeOptions& options, uint64_t expected_bytes, MergeOutput* output,
               MergeStatistics* statistics);
 
-  // In internal key order. `same`: the user key is that of the call before.
-  Status Add(const TableIterator& record, bool same);
+  // In internal key order. `key`: the record's, which is looked at instead of the record's own.
+  // `same`: the user key is that of the call before.
+  Status Add(const TableIterator& record, const Slice& key, bool same);
   // Ends the last table. To be called once, last.
   Status Finish();
 
@@ -38,7 +39,7 @@ class MergeWriter {
   };
 
   uint64_t Bound(const Pending& record) const;
-  void Enqueue(const TableIterator& record);
+  void Enqueue(const TableIterator& record, const Slice& key);
   Status WritePending();
   Status Write(const Pending& record);
   // Whether one of `keys`, from the one at *next on, is at or before `user_key`; *next goes behind
@@ -66,8 +67,8 @@ class MergeWriter {
   uint64_t capacity_ = 0;                  // Of the current table's image.
 
   std::vector<Pending> pending_;  // Versions of one user key.
-  // Of records whose bytes do not stay; some of them spare. A deque: pending records point into
-  // them, so they must not move.
+  // Of keys, and of records whose bytes do not stay; some of them spare. A deque: pending records
+  // point into them, so they must not move.
   std::deque<std::string> copies_;
   size_t copies_used_ = 0;
   uint64_t pending_bytes_bound_ = 0;

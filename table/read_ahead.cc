@@ -58,7 +58,8 @@ Status ReadAhead::Load(uint64_t begin, uint64_t end) {
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(data_.node, &queue_pair));
   const RemoteSpan span = data_.Sub(begin, end - begin);
-  if (const char* bytes = queue_pair->Direct(span); bytes != nullptr) {
+  const char* const bytes = MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
+  if (bytes != nullptr) {
     queue_pair->CountDirectRead(span.bytes, options_.purpose);
     bytes_ = bytes;
     begin_ = begin;

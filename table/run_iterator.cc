@@ -95,6 +95,8 @@ class RunIterator final : public TableIterator {
       return Invalidate();
     }
     if (!table_->Valid()) return Fail(table_->status());
+    if (!status_.ok()) [[unlikely]]
+      status_ = Status::OK();  // Of a move before.
     Show(*table_);
   }
 

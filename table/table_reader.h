@@ -43,6 +43,12 @@ struct TableReadOptions {
   size_t prefetch_bytes_max = size_t{1} << 20;
 };
 
+// Where a region is mapped, what is verified in place may change before it is used: who asks for
+// verification gets what was verified, which is a copy. Merges check what they rely on.
+inline bool MayReadInPlace(const TableReadOptions& options) {
+  return !options.verify_checksums || options.purpose == Purpose::kCompaction;
+}
+
 struct TableProbe {
   RemoteSpan span;                     // What to fetch.
   std::shared_ptr<const void> cached;  // Block tables: the block, from the cache; fetch nothing.

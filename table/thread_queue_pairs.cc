@@ -9,11 +9,24 @@ namespace dlsm {
 
 Status ThreadQueuePairs::ForThisThread(NodeId, QueuePair** queue_pair) {
   Slot& slot = slots_.Local();
+  if (slot.queue_pair != nullptr && slot.queue_pair->held().size() > 0) [[unlikely]] {
+    WaitForAbandoned(slot.queue_pair.get());
+  }
   if (slot.queue_pair == nullptr || slot.queue_pair->closed()) [[unlikely]] {
     DLSM_RETURN_IF_ERROR(Make(&slot));
   }
   *queue_pair = slot.queue_pair.get();
   return Status::OK();
+}
+
+// Requests complete in order, so that the next wait would include these transfers anyway. One that
+// fails closes the queue pair.
+void ThreadQueuePairs::WaitForAbandoned(QueuePair* queue_pair) const {
+  while (true) {
+    const Ticket abandoned = queue_pair->held().Abandoned();
+    if (abandoned == Ticket{} || !queue_pair->Wait(abandoned, Deadline::In(timeout_)).ok()) return;
+    queue_pair->held().Complete(abandoned);
+  }
 }
 
 // A try that failed stands for the next ones as long as it has taken. Otherwise a call that reads

@@ -14,6 +14,10 @@ namespace dlsm {
 
 // Thread-safe. When a thread ends, its queue pair waits for the next thread with its number. No
 // thread may use one while this is destroyed.
+//
+// A queue pair that is handed out has no failed transfer behind it that nobody waited for (but for
+// some behind several that somebody will wait for): what was read ahead in vain, and failed, breaks
+// its queue pair, but not the next operation.
 class ThreadQueuePairs final : public QueuePairs {
  public:
   // `fabric` and `rpc`, which go to the same memory node, outlive this.
@@ -37,6 +41,7 @@ class ThreadQueuePairs final : public QueuePairs {
   };
 
   Status Make(Slot* slot);
+  void WaitForAbandoned(QueuePair* queue_pair) const;
 
   FabricConnection* const fabric_;
   RpcClient* const rpc_;

@@ -1,13 +1,16 @@
-// What threads get that want a queue pair to a memory node that gives none.
+// What threads get that want a queue pair: from a memory node that gives none, and where one broke
+// while nobody was waiting.
 #include "table/thread_queue_pairs.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "table/memory_queue_pairs_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -79,6 +82,76 @@ TEST_F(ThreadQueuePairsTest, AQuickFailureIsTriedAgain) {
 TEST_F(ThreadQueuePairsTest, SaysThatTheMemoryIsLost) {
   rpc_.why_lost = Status::IOError("was restarted");
   EXPECT_EQ(Want().ToString(), rpc_.why_lost.ToString());
+}
+
+class GivingFabric : public FabricConnection {
+ public:
+  FabricKind kind() const override { return FabricKind::kVerbs; }
+  Status NewQueuePair(Deadline, std::unique_ptr<QueuePair>* queue_pair) override {
+    ++made;
+    *queue_pair = std::make_unique<MemoryQueuePair>(&memory, /*direct=*/false, &fail_at);
+    return Status::OK();
+  }
+  Status NewBuffer(size_t, RegisteredBuffer*) override { return Status::NotSupported("none"); }
+  WireTotals Totals() const override { return {}; }
+
+  TestMemory memory;
+  std::atomic<int64_t> fail_at{-1};  // The transfer that fails, counted from 0.
+  int made = 0;
+};
+
+struct Window : public Transfer {
+  char bytes[16] = {};
+};
+
+class AbandonedTransfersTest : public testing::Test {
+ protected:
+  QueuePair* Mine() {
+    QueuePair* queue_pair = nullptr;
+    const Status status = queue_pairs_.ForThisThread(kTestNode, &queue_pair);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return queue_pair;
+  }
+  // Whose user goes away at once, or keeps what is returned.
+  std::shared_ptr<Window> ReadAhead(QueuePair* queue_pair, Ticket* ticket) {
+    auto window = std::make_shared<Window>();
+    const Status status =
+        queue_pair->PostRead(span_, LocalSpan{window->bytes, 16, 0}, Purpose::kRead, ticket);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    queue_pair->held().Hold(*ticket, window);
+    return window;
+  }
+
+  GivingFabric fabric_;
+  const RemoteSpan span_ = fabric_.memory.Allocate(16);
+  TestRpc rpc_;
+  ThreadQueuePairs queue_pairs_{&fabric_, &rpc_, std::chrono::seconds(1)};
+};
+
+// Fails if an operation is told of the failure of a transfer that was none of its own.
+TEST_F(AbandonedTransfersTest, BreakTheirQueuePairButNotTheNextOperation) {
+  Ticket ticket{};
+  ReadAhead(Mine(), &ticket);
+  fabric_.fail_at = 0;
+  QueuePair* const queue_pair = Mine();
+  EXPECT_EQ(fabric_.made, 2);
+  const std::shared_ptr<Window> mine = ReadAhead(queue_pair, &ticket);
+  EXPECT_OK(queue_pair->Wait(ticket, Deadline::In(std::chrono::seconds(1))));
+}
+
+// Fails if what is read ahead, and wanted, is waited for before its time, or if one that nobody
+// wants is overlooked behind it.
+TEST_F(AbandonedTransfersTest, OthersAreLeftAlone) {
+  Ticket first{};
+  Ticket second{};
+  const std::shared_ptr<Window> wanted = ReadAhead(Mine(), &first);
+  auto* const queue_pair = static_cast<MemoryQueuePair*>(Mine());
+  EXPECT_EQ(queue_pair->outstanding(), 1u);
+  ReadAhead(queue_pair, &second);
+  EXPECT_EQ(Mine(), queue_pair);
+  EXPECT_EQ(queue_pair->outstanding(), 0u);
+  EXPECT_TRUE(wanted->complete());
+  EXPECT_EQ(queue_pair->held().size(), 0u);
 }
 
 }  // namespace

@@ -118,6 +118,10 @@ BloomLines::BloomLines(const Slice& filter) {
   probes = static_cast<uint32_t>(stored);
 }
 
+bool BloomBits::MayMatchBitByBit(const char* line, uint32_t probes) const {
+  return AllBitsSet(hash_, static_cast<int>(probes), line);
+}
+
 void BloomBits::Compute(uint32_t probes) {
   std::fill(std::begin(bits_), std::end(bits_), 0);
   SetBits(hash_, static_cast<int>(probes), reinterpret_cast<char*>(bits_));

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "dLSM/filter_policy.h"
 #include "dLSM/slice.h"
@@ -63,7 +64,8 @@ struct BloomLines {
 };
 
 // The bits of one hash within a line. They are the same in every filter that makes as many probes,
-// so they are computed once for all, and looked at all at once.
+// so they are computed once for all, and looked at all at once; but the first filter is asked bit
+// by bit, up to the first that is missing, for it may be the only one.
 class BloomBits {
  public:
   explicit BloomBits(uint64_t hash) : hash_(hash) {}
@@ -72,8 +74,10 @@ class BloomBits {
 
   // As BloomMayMatch(), of the hash's line in such a filter.
   bool MayMatch(const char* line, uint32_t probes) {
-    if (probes != probes_) [[unlikely]]
+    if (probes != probes_) [[unlikely]] {
+      if (!std::exchange(asked_, true)) return MayMatchBitByBit(line, probes);
       Compute(probes);
+    }
     uint64_t missing = 0;
     for (size_t i = 0; i < kWords; ++i) {
       uint64_t word;
@@ -86,9 +90,11 @@ class BloomBits {
  private:
   static constexpr size_t kWords = BloomLines::kBytes / sizeof(uint64_t);
 
+  bool MayMatchBitByBit(const char* line, uint32_t probes) const;
   void Compute(uint32_t probes);
 
   const uint64_t hash_;
+  bool asked_ = false;
   uint32_t probes_ = 0;
   uint64_t bits_[kWords] = {};
 };

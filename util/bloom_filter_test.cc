@@ -119,6 +119,7 @@ TEST(BloomFilterTest, AskingManyIsAskingEach) {
       if (lines.empty()) continue;
       const bool may_match = bits.MayMatch(lines.LineOf(hash), lines.probes);
       ASSERT_EQ(may_match, BloomMayMatch(hash, filter)) << i;
+      ASSERT_EQ(may_match, BloomBits(hash).MayMatch(lines.LineOf(hash), lines.probes)) << i;
       denied += may_match ? 0 : 1;
     }
   }

@@ -42,6 +42,11 @@ inline const char* DecodeVarint32(const char* from, const char* limit, uint32_t*
     *value = static_cast<unsigned char>(*from);
     return from + 1;
   }
+  if (limit - from >= 2 && static_cast<unsigned char>(from[1]) < 0x80) [[likely]] {
+    *value = (static_cast<unsigned char>(from[0]) & 0x7Fu) |
+             static_cast<uint32_t>(static_cast<unsigned char>(from[1])) << 7;
+    return from + 2;
+  }
   return DecodeVarint32Slow(from, limit, value);
 }
 

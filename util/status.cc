@@ -50,9 +50,11 @@ void StatusDuty::ReportUnexamined() noexcept {
 }
 #endif
 
-Status::Status(Code code, const Slice& what, const Slice& detail)
-    : code_(code), message_(std::make_unique<std::string>(what.data(), what.size())) {
+// Without a message nothing is allocated: a key that is not found is no rare event.
+Status::Status(Code code, const Slice& what, const Slice& detail) : code_(code) {
   duty_.Impose(/*ok=*/false);
+  if (what.empty() && detail.empty()) return;
+  message_ = std::make_unique<std::string>(what.data(), what.size());
   if (detail.empty()) return;
   message_->append(": ");
   message_->append(detail.data(), detail.size());

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "benchmarks/simulation/simulation_run.h"
+#include "port/error_text.h"
 #include "util/log.h"
 
 DEFINE_uint64(seed, 1, "the first seed");
@@ -212,7 +213,8 @@ int Seeds::Run() {
   while (more() || !jobs_.empty()) {
     while (more() && jobs_.size() < static_cast<size_t>(FLAGS_jobs)) {
       if (!Begin(next++, /*again=*/false, 0)) {
-        std::fprintf(stderr, "db_simulate: no process for a seed: %s\n", std::strerror(errno));
+        std::fprintf(stderr, "db_simulate: no process for a seed: %s\n",
+                     port::ErrorText(errno).c_str());
         return kExitFailed;
       }
     }

@@ -343,9 +343,9 @@ class SimulatedQueuePair final : public QueuePair {
 
 // -------- The memory node's end
 
-void ServedMemory::Join(std::shared_ptr<TransferQueue> queue) {
+void ServedMemory::Join(const std::shared_ptr<TransferQueue>& queue) {
   std::erase_if(queues_, [](const auto& each) { return each.expired(); });
-  queues_.push_back(std::move(queue));
+  queues_.push_back(queue);
 }
 
 bool ServedMemory::Allows(const std::string& token) const {

@@ -33,7 +33,7 @@ class ServedMemory {
   char* data() const { return data_; }
   bool alive() const { return alive_; }
 
-  void Join(std::shared_ptr<TransferQueue> queue);
+  void Join(const std::shared_ptr<TransferQueue>& queue);
   // Nothing that was asked for with `token` takes place any more.
   void CutOff(const std::string& token);
   void Allow(const std::string& token) { allowed_.push_back(token); }

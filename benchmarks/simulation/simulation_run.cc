@@ -120,7 +120,7 @@ Status Simulation::Run(SimulationCounts* counts) {
 
 Status Simulation::RunAll() {
   DLSM_RETURN_IF_ERROR(StartNodes());
-  drawn_ = stress::DrawDatabase(kKeys, 4, &random_);
+  drawn_ = stress::DrawDatabase(space_, 4, &random_);
   MakeSmall(&drawn_, &random_);
   const uint64_t workers = 1 + random_.Uniform(3);
   const uint64_t reshape_one_in = 5 << random_.Uniform(5);

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -27,6 +28,7 @@
 #include "benchmarks/stress/stress_run.h"
 #include "dLSM/db.h"
 #include "memory_node/node_server.h"
+#include "port/error_text.h"
 #include "util/random.h"
 #include "util/status_macros.h"
 
@@ -42,6 +44,12 @@ DEFINE_string(fabric, "", "embedded, shm or tcp; empty: drawn for each database"
 DEFINE_int32(nodes, 3, "memory nodes at most, where they are not embedded");
 DEFINE_double(faults, 0.002,
               "share of transfers and calls that fail, in every other round; 0: none");
+DEFINE_uint64(operation_timeout_ms, 0,
+              "Options::operation_timeout_ms; more where the machine is overloaded, with memory "
+              "nodes and clients on the same processors; 0: 2000 with faults, 10000 without");
+DEFINE_double(node_losses, 0.25,
+              "share of databases on several memory nodes that lose one of them at the end; none "
+              "with --faults=0 or --crash_seconds");
 DEFINE_int32(crash_seconds, 0,
              "kill the process that uses the database after so long, on average, and go on with "
              "another; 0: never");
@@ -60,7 +68,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLease = std::chrono::seconds(3);
+// Who is silent for so long has gone. Where the machine is overloaded a thread may sleep for
+// seconds.
+std::chrono::milliseconds Lease() {
+  return std::max(std::chrono::milliseconds(3000),
+                  std::chrono::milliseconds(FLAGS_operation_timeout_ms));
+}
 
 constexpr int kExitWrong = 1;
 constexpr int kExitUsage = 2;
@@ -73,12 +86,12 @@ class SharedMemory {
     if (descriptor < 0) {
       descriptor = memfd_create("dlsm-stress", 0);
       if (descriptor < 0 || ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-        return Status::IOError("no memory for the expected state", std::strerror(errno));
+        return Status::IOError("no memory for the expected state", port::ErrorText(errno));
       }
     }
     void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (data == MAP_FAILED) {
-      return Status::IOError("the expected state cannot be mapped", std::strerror(errno));
+      return Status::IOError("the expected state cannot be mapped", port::ErrorText(errno));
     }
     memory->reset(new SharedMemory(descriptor, data, bytes));
     return Status::OK();
@@ -108,17 +121,21 @@ class Nodes {
  public:
   Status Start(int count) {
     for (int i = 0; i < count; ++i) {
-      NodeServerOptions options;
+      NodeServerOptions& options = options_.emplace_back();
       options.bytes = uint64_t{512} << 20;
       options.huge_pages = false;
       options.node.node = NodeId{static_cast<uint32_t>(i + 1)};
-      options.node.lease = kLease;
+      options.node.lease = Lease();
       options.node.grace = std::chrono::milliseconds(300);
       DLSM_RETURN_IF_ERROR(NodeServer::Start(options, &servers_.emplace_back()));
+      options.port = servers_.back()->port();
       addresses_ += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", servers_.back()->port());
     }
     return Status::OK();
   }
+  // It dies without a word, with all that it has.
+  void Kill(size_t number) { servers_[number].reset(); }
+  Status Restart(size_t number) { return NodeServer::Start(options_[number], &servers_[number]); }
   const std::string& addresses() const { return addresses_; }
   uint64_t used_bytes() const {
     uint64_t bytes = 0;
@@ -133,6 +150,7 @@ class Nodes {
   }
 
  private:
+  std::vector<NodeServerOptions> options_;
   std::vector<std::unique_ptr<NodeServer>> servers_;
   std::string addresses_;
 };
@@ -147,21 +165,28 @@ struct Totals {
     sum.rounds += result.rounds;
     sum.reopenings += result.reopenings;
     sum.take_overs += result.take_overs;
+    sum.losses += result.losses;
+    sum.shards_that_survived += result.shards_that_survived;
     sum.faults += result.faults;
     sum.torn_by_crash += result.torn_by_crash;
     sum.publications_followed += result.publications_followed;
+    sum.leases_ended += result.leases_ended;
   }
 
   void Print() const {
-    std::printf("%llu states read by followers\n",
-                static_cast<unsigned long long>(sum.publications_followed));
+    std::printf("%llu states read by followers, %llu leases ended meanwhile\n",
+                static_cast<unsigned long long>(sum.publications_followed),
+                static_cast<unsigned long long>(sum.leases_ended));
     uint64_t operations = 0;
     for (const uint64_t count : sum.tally.operations) operations += count;
     std::printf(
-        "%llu databases, %llu rounds, %llu reopenings, %llu take-overs, %llu crashes\n",
+        "%llu databases, %llu rounds, %llu reopenings, %llu take-overs, %llu crashes, %llu memory "
+        "nodes lost, %llu shards read in spite of it\n",
         static_cast<unsigned long long>(databases), static_cast<unsigned long long>(sum.rounds),
         static_cast<unsigned long long>(sum.reopenings),
-        static_cast<unsigned long long>(sum.take_overs), static_cast<unsigned long long>(crashes));
+        static_cast<unsigned long long>(sum.take_overs), static_cast<unsigned long long>(crashes),
+        static_cast<unsigned long long>(sum.losses),
+        static_cast<unsigned long long>(sum.shards_that_survived));
     std::printf(
         "%llu operations, %llu observations checked, %llu faults, %llu errors due to them\n",
         static_cast<unsigned long long>(operations),
@@ -186,6 +211,8 @@ SharedTally* TallyIn(const SharedMemory& memory) {
 KeySpace KeysOf(uint64_t seed) {
   KeySpace space(seed, FLAGS_keys, FLAGS_value_size_max);
   space.AddLargeValues(FLAGS_large_value, FLAGS_huge_value);
+  constexpr uint64_t kOrderSalt = 0x6f72646572;
+  if (Random(seed ^ kOrderSalt).OneIn(4)) space.Descend();
   return space;
 }
 
@@ -198,6 +225,7 @@ RunConfig ConfigOf(uint64_t seed) {
   config.fault_rate = FLAGS_faults;
   config.delays = FLAGS_delays && seed % 2 == 1;
   config.verbose = FLAGS_verbose;
+  config.operation_timeout_ms = FLAGS_operation_timeout_ms;
   return config;
 }
 
@@ -212,6 +240,7 @@ void PrintFailure(uint64_t seed, const std::string& options, const Status& statu
 struct Setting {
   std::string fabric;
   int nodes = 0;  // 0: embedded.
+  std::optional<size_t> lost_node;
 
   static Setting Draw(uint64_t seed) {
     Random random(~seed);
@@ -223,6 +252,10 @@ struct Setting {
     if (setting.fabric != "embedded") {
       setting.nodes = 1 + static_cast<int>(random.Uniform(static_cast<uint64_t>(FLAGS_nodes)));
     }
+    const bool loses = static_cast<double>(random.Uniform(1000)) < FLAGS_node_losses * 1000;
+    if (loses && setting.nodes > 1 && FLAGS_faults > 0) {
+      setting.lost_node = random.Uniform(static_cast<uint64_t>(setting.nodes));
+    }
     return setting;
   }
 };
@@ -232,7 +265,7 @@ Status CheckLeftovers(const Nodes& nodes, StressRun* run) {
   DLSM_RETURN_IF_ERROR(run->Destroy());
   DLSM_RETURN_IF_ERROR(nodes.CheckInvariants());
   // What a killed follower may have read is kept until its lease has ended.
-  const auto until = Clock::now() + 3 * kLease;
+  const auto until = Clock::now() + 3 * Lease();
   while (nodes.used_bytes() > 0 && Clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -255,6 +288,15 @@ Status UseOneDatabase(uint64_t seed, SharedMemory* memory, RunResult* result) {
   config.fabric = setting.fabric == "embedded" ? "" : setting.fabric;
   config.until = Clock::now() + std::chrono::seconds(FLAGS_database_seconds);
   config.database = fmt::format("stress-{}", seed);
+  if (setting.lost_node.has_value()) {
+    config.nodes = static_cast<size_t>(setting.nodes);
+    config.lost_node = *setting.lost_node;
+    config.lose_node = [&nodes, lost = *setting.lost_node](bool dies) {
+      if (!dies) return nodes.Restart(lost);
+      nodes.Kill(lost);
+      return Status::OK();
+    };
+  }
   StressRun run(config, &space, &state);
   const Status status = run.Run(result);
   result->options =
@@ -301,16 +343,18 @@ Status RunAndKill(const std::string& program, const Nodes& nodes, const Setting&
       fmt::format("--large_value={}", FLAGS_large_value),
       fmt::format("--huge_value={}", FLAGS_huge_value),
       fmt::format("--delays={}", FLAGS_delays),
+      fmt::format("--operation_timeout_ms={}", FLAGS_operation_timeout_ms),
       fmt::format("--verbose={}", FLAGS_verbose),
       fmt::format("--fabric={}", setting.fabric),
       fmt::format("--memory_nodes={}", nodes.addresses()),
       fmt::format("--state_descriptor={}", descriptor),
       fmt::format("--after_crash={}", after_crash)};
   std::vector<char*> raw;
+  raw.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
   raw.push_back(nullptr);
   const pid_t child = fork();
-  if (child < 0) return Status::IOError("fork", std::strerror(errno));
+  if (child < 0) return Status::IOError("fork", port::ErrorText(errno));
   if (child == 0) {
     // A parent that fails takes its child along, which would go on without memory nodes.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -370,12 +414,14 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, SharedMemory*
 int Main(const std::string& program) {
   if (FLAGS_keys < 64 || FLAGS_keys % KeySpace::kGroupKeys != 0 || FLAGS_threads < 1 ||
       FLAGS_nodes < 1 || FLAGS_operations < 1 || FLAGS_faults < 0 || FLAGS_faults > 0.5 ||
+      FLAGS_node_losses < 0 || FLAGS_node_losses > 1 || FLAGS_operation_timeout_ms > 3600000 ||
       (!FLAGS_fabric.empty() && FLAGS_fabric != "embedded" && FLAGS_fabric != "shm" &&
        FLAGS_fabric != "tcp") ||
       std::max(FLAGS_large_value, FLAGS_huge_value) > kValueBytesMax) {
     std::fprintf(stderr,
                  "db_stress: --keys is a multiple of 4 from 64 on, --threads, --nodes and "
-                 "--operations are at least 1, --faults is 0 to 0.5, --fabric is embedded, shm or "
+                 "--operations are at least 1, --faults is 0 to 0.5, --node_losses 0 to 1, "
+                 "--operation_timeout_ms at most an hour, --fabric is embedded, shm or "
                  "tcp, --large_value and --huge_value are at most 64 MiB; see --help\n");
     return kExitUsage;
   }

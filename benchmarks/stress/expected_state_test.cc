@@ -46,6 +46,22 @@ TEST_F(ExpectedStateTest, KeysComeBackAndAscend) {
   EXPECT_EQ(space_.KeyFromBytes(""), std::nullopt);
 }
 
+// Where the database's order descends, keys and the bounds between them do as well.
+TEST_F(ExpectedStateTest, KeysMayDescend) {
+  KeySpace space(7, kKeys, 500);
+  space.Descend();
+  std::string before = space.LowerBound(0);
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    const std::string bytes = space.KeyBytes(key);
+    EXPECT_EQ(space.KeyFromBytes(bytes), key);
+    EXPECT_GT(before, bytes);
+    EXPECT_GT(bytes, space.LowerBound(key + 1));
+    before = space.LowerBound(key + 1);
+  }
+  EXPECT_EQ(space.KeyFromBytes("00000000"), std::nullopt);
+  EXPECT_EQ(space.KeyFromBytes("ffffffff"), std::nullopt);
+}
+
 TEST_F(ExpectedStateTest, ForeignValuesAreNoticed) {
   const uint32_t version = Find(5, 1, /*deletion=*/false);
   const std::string value = space_.ValueBytes(5, version);

@@ -26,8 +26,17 @@ uint64_t KeySpace::WriterOf(uint64_t group, uint64_t writers) const {
   return Draw(group, ~uint64_t{0}) % writers;
 }
 
+std::string KeySpace::Digits(uint64_t key) const {
+  return fmt::format("{:0{}x}", descending_ ? count_ - key : key, kKeyDigits);
+}
+
+std::string KeySpace::LowerBound(uint64_t key) const {
+  // Of keys with the same digits, the longest and largest come first where the order descends.
+  return descending_ ? Digits(key) + std::string(kSuffixBytesMax, '\xff') : Digits(key);
+}
+
 std::string KeySpace::KeyBytes(uint64_t key) const {
-  std::string bytes = fmt::format("{:0{}x}", key, kKeyDigits);
+  std::string bytes = Digits(key);
   const uint64_t drawn = Draw(key, ~uint64_t{1});
   bytes.append(drawn % kSuffixBytesMax, static_cast<char>(drawn >> 56));
   return bytes;
@@ -35,7 +44,9 @@ std::string KeySpace::KeyBytes(uint64_t key) const {
 
 std::optional<uint64_t> KeySpace::KeyFromBytes(const Slice& bytes) const {
   if (bytes.size() < kKeyDigits) return std::nullopt;
-  const uint64_t key = std::strtoull(std::string(bytes.data(), kKeyDigits).c_str(), nullptr, 16);
+  const uint64_t number = std::strtoull(std::string(bytes.data(), kKeyDigits).c_str(), nullptr, 16);
+  if (descending_ && number > count_) return std::nullopt;
+  const uint64_t key = descending_ ? count_ - number : number;
   if (key >= count_ || Slice(KeyBytes(key)) != bytes) return std::nullopt;
   return key;
 }

@@ -1,10 +1,11 @@
 // The keys and values of a stress run, all derived from its seed: whoever knows key and version
 // knows every byte that the database may return.
 //
-// Keys are numbers 0 .. count-1, in the order of their numbers. They form groups of four that lie
-// far apart, so that a group spans shards: group g has the keys g, g + count/4, g + 2*count/4, ...
-// The keys of an even group are only written together, by one batch; those of an odd group each by
-// itself. A group has one writer, so the versions of a key are counted by one thread.
+// Keys are numbers 0 .. count-1, in the order of their numbers, whether the database's order
+// ascends by their bytes or descends. They form groups of four that lie far apart, so that a group
+// spans shards: group g has the keys g, g + count/4, g + 2*count/4, ... The keys of an even group
+// are only written together, by one batch; those of an odd group each by itself. A group has one
+// writer, so the versions of a key are counted by one thread.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,11 @@ class KeySpace {
     huge_bytes_ = huge;
   }
 
+  // Bytes of keys are for a database that is ordered by ReverseBytewiseComparator().
+  void Descend() { descending_ = true; }
+
   uint64_t count() const { return count_; }
+  bool descending() const { return descending_; }
   uint64_t groups() const { return count_ / kGroupKeys; }
   uint64_t GroupOf(uint64_t key) const { return key % groups(); }
   uint64_t KeyOf(uint64_t group, uint64_t i) const { return group + i * groups(); }
@@ -38,6 +43,8 @@ class KeySpace {
 
   // Of various lengths.
   std::string KeyBytes(uint64_t key) const;
+  // Behind the bytes of all smaller keys, and not behind those of `key`, which may be `count`.
+  std::string LowerBound(uint64_t key) const;
   // Nothing if these are not the bytes of a key.
   std::optional<uint64_t> KeyFromBytes(const Slice& bytes) const;
 
@@ -49,12 +56,15 @@ class KeySpace {
 
  private:
   uint64_t Draw(uint64_t key, uint64_t version) const;
+  // What the bytes of a key begin with.
+  std::string Digits(uint64_t key) const;
 
   const uint64_t seed_;
   const uint64_t count_;
   const uint64_t value_bytes_max_;
   uint64_t large_bytes_max_ = 1;
   uint64_t huge_bytes_ = 0;
+  bool descending_ = false;
 };
 
 }  // namespace dlsm::stress

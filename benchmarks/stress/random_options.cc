@@ -149,7 +149,7 @@ void DrawFormat(Options* options, Random* random) {
 
 }  // namespace
 
-DrawnOptions DrawDatabase(uint64_t keys, int shards_max, Random* random) {
+DrawnOptions DrawDatabase(const KeySpace& space, int shards_max, Random* random) {
   DrawnOptions drawn;
   Options& options = drawn.options;
   options.create_if_missing = true;
@@ -159,13 +159,14 @@ DrawnOptions DrawDatabase(uint64_t keys, int shards_max, Random* random) {
                  CompactionStyle::kTiered, CompactionStyle::kSizeTiered},
       random);
   if (random->OneIn(5)) options.comparator = OwnOrder();
+  if (space.descending()) options.comparator = ReverseBytewiseComparator();
   if (random->OneIn(5)) options.filter_policy = Options::kNoFilter;
   const int shards = random->OneIn(2)
                          ? 1
                          : 1 + static_cast<int>(random->Uniform(static_cast<uint64_t>(shards_max)));
   for (int i = 1; i < shards; ++i) {
     options.shard_boundaries.push_back(
-        fmt::format("{:08x}", keys * static_cast<uint64_t>(i) / static_cast<uint64_t>(shards)));
+        space.LowerBound(space.count() * static_cast<uint64_t>(i) / static_cast<uint64_t>(shards)));
   }
   if (shards > 1) options.shards = shards;
   DrawFormat(&options, random);

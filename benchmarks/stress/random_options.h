@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "benchmarks/stress/key_space.h"
 #include "dLSM/options.h"
 #include "util/random.h"
 
@@ -13,9 +14,9 @@ struct DrawnOptions {
   std::string text;  // What was drawn, for people.
 };
 
-// Of a new database: what it is, and how it is opened first. Its keys are KeySpace's, `keys` of
-// them; `shards_max` bounds the shards, `nodes` is the number of memory nodes.
-DrawnOptions DrawDatabase(uint64_t keys, int shards_max, Random* random);
+// Of a new database: what it is, and how it is opened first. Its keys are those of `space`, which
+// says whether their order descends; `shards_max` bounds the shards.
+DrawnOptions DrawDatabase(const KeySpace& space, int shards_max, Random* random);
 
 // The same database opened another way: sizes, threads, schedules and places are drawn anew.
 DrawnOptions DrawReopening(const DrawnOptions& before, Random* random);

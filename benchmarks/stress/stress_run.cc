@@ -41,12 +41,14 @@ StressRun::StressRun(const RunConfig& config, const KeySpace* space, ExpectedSta
       random_(config.seed),
       injector_(std::make_shared<FaultInjector>(config.seed)) {
   Random database(config.seed ^ kDatabaseSalt);
-  drawn_ = DrawDatabase(space->count(), config.shards_max, &database);
+  drawn_ = DrawDatabase(*space, config.shards_max, &database);
+  always_by_shard_ = drawn_.options.placement == TablePlacement::kByShard;
   injector_->HarmAll(true);
   if (config.delays) port::SyncPointHookOfProcess().store(&HoldUp);
   for (uint64_t i = 0; i < config.threads; ++i) {
-    workers_.push_back(
-        std::make_unique<Worker>(Worker::Config{i, config.threads, random_.Next()}, space, state));
+    Worker::Config worker{i, config.threads, random_.Next()};
+    worker.every_option = true;
+    workers_.push_back(std::make_unique<Worker>(worker, space, state));
   }
 }
 
@@ -59,7 +61,9 @@ Options StressRun::Complete(const DrawnOptions& drawn) const {
   options.embedded_memory_bytes = uint64_t{1} << 30;
   options.fault_injector = injector_;
   // Lost requests are waited for so long.
-  if (config_.fault_rate > 0) options.operation_timeout_ms = 2000;
+  constexpr uint64_t kTimeoutMs = 2000;
+  options.operation_timeout_ms =
+      TimeoutMs(config_.fault_rate > 0 ? kTimeoutMs : options.operation_timeout_ms);
   return options;
 }
 
@@ -71,9 +75,20 @@ Status StressRun::Open() {
 
 Status StressRun::Close() {
   for (const auto& worker : workers_) worker->ReleaseSnapshots(db_.get());
+  if (drawn_.options.publish_interval_ms > 0) WaitForRoom();
   const Status closed = db_->Close();
   db_.reset();
   return With("closing the database", closed);
+}
+
+// Close() keeps nothing that it cannot flush, and readers that were killed may fill a memory node
+// up to the end of their leases.
+void StressRun::WaitForRoom() {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::seconds(30);
+  while (Clock::now() < until && db_->Flush(FlushOptions()).IsBusy()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 Status StressRun::Destroy() { return DestroyDB(config_.database, Complete(drawn_)); }
@@ -124,6 +139,86 @@ Status StressRun::Round(bool faults) {
   return With("a follower", followed);
 }
 
+// What a call may take after a loss: it waits for a time-out a few times, and for some retries.
+constexpr uint64_t kLossTimeoutMs = 500;
+constexpr int kTimeoutsOfCall = 40;
+
+Status StressRun::UseInSpiteOfLoss(Worker* worker, const std::atomic<bool>& stop) {
+  using Clock = std::chrono::steady_clock;
+  const auto bound = std::chrono::milliseconds(TimeoutMs(kLossTimeoutMs)) * kTimeoutsOfCall;
+  while (!stop.load(std::memory_order_relaxed)) {
+    const auto start = Clock::now();
+    const Status status = worker->Step(db_.get(), /*faults=*/true);
+    if (!status.ok()) return With(worker->last(), status);
+    const std::chrono::duration<double> took = Clock::now() - start;
+    if (took > bound) {
+      return Status::Corruption(fmt::format("{} has taken {:.1f} s", worker->last(), took.count()));
+    }
+  }
+  return Status::OK();
+}
+
+// The memory node of the ith shard is the ith, round and round.
+Status StressRun::VerifySurvivors() {
+  if (!always_by_shard_) return Status::OK();
+  const size_t shards = drawn_.options.shard_boundaries.size() + 1;
+  Worker reader(Worker::Config{0, 1, config_.seed}, space_, state_);
+  for (size_t i = 0; i < shards; ++i) {
+    if (i % config_.nodes == config_.lost_node) continue;
+    const uint64_t begin = space_->count() * i / shards;
+    const uint64_t end = space_->count() * (i + 1) / shards;
+    for (uint64_t key = begin; key < end; key += 1 + random_.Uniform(40)) {
+      DLSM_RETURN_IF_ERROR(With(fmt::format("key {} of shard {}, which has lost nothing", key, i),
+                                reader.VerifyOne(db_.get(), key)));
+    }
+    ++result_.shards_that_survived;
+  }
+  return Status::OK();
+}
+
+Status StressRun::LoseNode() {
+  DLSM_RETURN_IF_ERROR(Close());
+  Options options = Complete(drawn_);
+  options.operation_timeout_ms = TimeoutMs(kLossTimeoutMs);
+  options.write_stall_timeout_ms = TimeoutMs(kLossTimeoutMs);
+  DLSM_RETURN_IF_ERROR(With("opening the database", DB::Open(options, config_.database, &db_)));
+  std::atomic<bool> stop{false};
+  std::vector<Status> statuses(workers_.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    threads.emplace_back([&, i] { statuses[i] = UseInSpiteOfLoss(workers_[i].get(), stop); });
+  }
+  const auto wait = [this](uint64_t ms_max) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(random_.Uniform(ms_max)));
+  };
+  wait(300);
+  Status status = config_.lose_node(true);
+  if (status.ok()) status = VerifySurvivors();
+  wait(2000);
+  const bool returns_before_close = random_.OneIn(2);
+  if (returns_before_close) {
+    const Status back = config_.lose_node(false);
+    if (status.ok()) status = back;
+    wait(1000);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  ++result_.losses;
+  for (const auto& worker : workers_) worker->ReleaseSnapshots(db_.get());
+  if (drawn_.options.publish_interval_ms > 0) WaitForRoom();
+  const Status closed = db_->Close();
+  db_.reset();
+  if (!returns_before_close) {
+    const Status back = config_.lose_node(false);
+    if (status.ok()) status = back;
+  }
+  for (const Status& of_thread : statuses) {
+    if (status.ok()) status = of_thread;
+  }
+  if (status.ok() && !closed.ok() && !IsDueToFaults(closed)) status = closed;
+  return With("after the loss of a memory node", status);
+}
+
 // It reads without faults; but the owner, who has them, may have nothing whole published.
 Status StressRun::Follow(const std::atomic<bool>& stop) {
   Options options = Complete(drawn_);
@@ -138,7 +233,14 @@ Status StressRun::Follow(const std::atomic<bool>& stop) {
   reader.TolerateTornGroups(result_.torn_by_crash > 0);
   while (!stop.load(std::memory_order_relaxed)) {
     DLSM_RETURN_IF_ERROR(follower->TryCatchUp());
-    DLSM_RETURN_IF_ERROR(reader.VerifyFollower(follower.get()));
+    const Status read = reader.VerifyFollower(follower.get());
+    if (read.IsTimedOut()) {
+      // A memory node that is full takes back what a slow reader holds; after the next catching up
+      // all is well again.
+      ++result_.leases_ended;
+      continue;
+    }
+    DLSM_RETURN_IF_ERROR(read);
     ++result_.publications_followed;
   }
   return follower->Close();
@@ -196,12 +298,14 @@ Status StressRun::Run(RunResult* result) {
     if (status.ok() && random_.OneIn(3)) {
       status = Close();
       drawn_ = DrawReopening(drawn_, &random_);
+      always_by_shard_ &= drawn_.options.placement == TablePlacement::kByShard;
       if (status.ok()) status = Open();
       if (status.ok()) status = workers_[0]->VerifyAll(db_.get());
       ++result_.reopenings;
     }
   }
   if (status.ok()) status = Verify();
+  if (status.ok() && config_.lose_node) status = LoseNode();
   if (!status.ok() && db_ != nullptr) {
     std::string state;
     if (db_->GetProperty("dlsm.stats", &state)) std::fprintf(stderr, "%s\n", state.c_str());

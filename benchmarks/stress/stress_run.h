@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,12 @@ struct RunConfig {
   double fault_rate = 0;  // Of transfers and calls, in every other round.
   bool delays = false;    // Threads are held up where their order matters (port/sync_point.h).
   bool verbose = false;
+  uint64_t operation_timeout_ms = 0;  // 0: what the options have, and less where there are faults.
+  // Ends the life of a memory node (true), and begins another one at its place (false); both once,
+  // at the end of the run. Empty: they all live.
+  std::function<Status(bool)> lose_node;
+  size_t lost_node = 0;  // Which one it is, and of how many.
+  size_t nodes = 1;
   SharedTally* tally = nullptr;  // Gets each round's; null: none.
   // Where the memory nodes are, and how they are reached: as in Options.
   std::string memory_nodes;
@@ -48,8 +55,11 @@ struct RunResult {
   uint64_t rounds = 0;
   uint64_t reopenings = 0;
   uint64_t take_overs = 0;
+  uint64_t losses = 0;  // Of memory nodes.
+  uint64_t shards_that_survived = 0;
   uint64_t faults = 0;
   uint64_t publications_followed = 0;  // Verified as a whole.
+  uint64_t leases_ended = 0;           // While they were being verified.
   uint64_t torn_by_crash = 0;
   std::string options;  // Of the last opening.
 };
@@ -68,7 +78,16 @@ class StressRun {
  private:
   Status Open();
   Status Close();
+  void WaitForRoom();
   Status Round(bool faults);
+  // A memory node dies in the middle of operations, and comes back, or another in its place. Who
+  // has data there may be told so; nobody is told anything wrong, and every call comes to an end.
+  // The database is closed, and fit for nothing but to be destroyed.
+  Status LoseNode();
+  // While it is dead: shards that are altogether on the others can be read.
+  Status VerifySurvivors();
+  // Operations until *stop, none of which may take long.
+  Status UseInSpiteOfLoss(Worker* worker, const std::atomic<bool>& stop);
   Status Verify();
   Status AfterCrash();
   // Another handle opens the database while this one has it; then it is the one.
@@ -76,6 +95,9 @@ class StressRun {
   // Until *stop.
   Status Follow(const std::atomic<bool>& stop);
   Options Complete(const DrawnOptions& drawn) const;
+  uint64_t TimeoutMs(uint64_t usual) const {
+    return config_.operation_timeout_ms > 0 ? config_.operation_timeout_ms : usual;
+  }
 
   const RunConfig config_;
   const KeySpace* const space_;
@@ -83,6 +105,7 @@ class StressRun {
   Random random_;
   const std::shared_ptr<FaultInjector> injector_;
   DrawnOptions drawn_;
+  bool always_by_shard_ = false;  // Each table is on its shard's own memory node.
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<DB> db_;
   RunResult result_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "dLSM/get_pipeline.h"
@@ -114,16 +115,6 @@ Status Worker::Step(DB* db, bool faults) {
   }
   if (faults && IsDueToFaults(status)) {
     ++tally_.tolerated;
-    left_over_ = 0;
-    return Status::OK();
-  }
-  // What was read ahead while faults were injected, and dropped, may break the next read of a queue
-  // pair, of which a thread has one for each memory node.
-  constexpr int kLeftOverMax = 4;
-  if (IsDueToFaults(status) && left_over_ < kLeftOverMax &&
-      status.ToString().find("an injected fault") != std::string::npos) {
-    ++left_over_;
-    ++tally_.tolerated;
     return Status::OK();
   }
   return status;
@@ -215,7 +206,10 @@ Status Worker::Check(const Observation& observation, const VersionRange& range,
 
 Status Worker::Get(DB* db) {
   if (random_.OneIn(4)) return GetGroup(db, 2 * random_.Uniform((space_->groups() + 1) / 2));
-  const uint64_t key = AnyKey();
+  return VerifyOne(db, AnyKey());
+}
+
+Status Worker::VerifyOne(DB* db, uint64_t key) {
   last_ += fmt::format(" of key {}", key);
   Window window(1);
   SetLeast(key, &window);
@@ -349,8 +343,8 @@ Status Worker::Scan(DB* db, const Held* held) {
   last_ += fmt::format(" {} of keys {} to {}", forward ? "forward" : "backward", begin, end);
   Window window(end - begin);
   SetLeast(begin, &window);
-  const std::string lower = fmt::format("{:08x}", begin);
-  const std::string upper = fmt::format("{:08x}", end);
+  const std::string lower = space_->LowerBound(begin);
+  const std::string upper = space_->LowerBound(end);
   const Slice lower_bound(lower);
   const Slice upper_bound(upper);
   ReadOptions options;
@@ -474,7 +468,25 @@ Status Worker::Compact(DB* db) {
 
 Status Worker::ChangeOptions(DB* db) {
   constexpr std::array<const char*, 4> kSchedules = {"single", "fair", "greedy", "spring_and_gear"};
-  return db->SetOptions({{"merge_scheduler", kSchedules[random_.Uniform(kSchedules.size())]}});
+  const std::string schedule = kSchedules[random_.Uniform(kSchedules.size())];
+  if (!config_.every_option) return db->SetOptions({{"merge_scheduler", schedule}});
+  // Bandwidths with which merges keep up.
+  constexpr std::array<const char*, 3> kBandwidths = {"0", "50000000", "500000000"};
+  const std::string bandwidth = kBandwidths[random_.Uniform(kBandwidths.size())];
+  constexpr std::array<const char*, 3> kTables = {"0", "2", "8"};
+  const std::string tables = kTables[random_.Uniform(kTables.size())];
+  const std::array<std::pair<std::string, std::string>, 5> all = {{
+      {"merge_scheduler", schedule},
+      {"compaction_bandwidth", bandwidth},
+      {"memory_node_merge_scheduler", schedule},
+      {"memory_node_compaction_bandwidth", bandwidth},
+      {"max_level0_tables_per_merge", tables},
+  }};
+  std::unordered_map<std::string, std::string> changes;
+  for (uint64_t i = random_.Uniform(3) + 1; i > 0; --i) {
+    changes.insert(all[random_.Uniform(all.size())]);
+  }
+  return db->SetOptions(changes);
 }
 
 Status Worker::LookAtProperties(DB* db) {

@@ -64,6 +64,8 @@ class Worker {
     uint64_t seed = 0;
     // Of all operations so many flush or compact, besides those of the usual mixture; 0: none.
     uint64_t reshape_one_in = 0;
+    // Options that change are all those that can, and not only the scheduler's.
+    bool every_option = false;
   };
   // `space` and `state` outlive this.
   Worker(const Config& config, const KeySpace* space, ExpectedState* state)
@@ -72,6 +74,8 @@ class Worker {
   // One operation. Corruption if the database has returned what it must not, or an error of the
   // database that nothing explains. `faults`: transfers may fail.
   Status Step(DB* db, bool faults);
+  // Reads one key and checks it.
+  Status VerifyOne(DB* db, uint64_t key);
   // Reads all keys and checks them, and that batches are whole.
   Status VerifyAll(DB* db);
   // The same of a follower, which may show any state of the past, but no mixture of two.
@@ -136,7 +140,6 @@ class Worker {
   ExpectedState* const state_;
   Random random_;
   Tally tally_;
-  int left_over_ = 0;  // Errors tolerated since the last faults were.
   std::string last_;
   std::vector<Held> held_;
   std::vector<uint64_t> torn_groups_;

@@ -112,6 +112,10 @@ struct Options {
   // of this machine; empty: the first active port. Then settings, as in "mlx5_0,mtu=1024,sl=3": see
   // README.
   std::string rdma_device;
+  // Over "tcp": how long a thread that waits for an answer may poll before it sleeps, giving up the
+  // processor between looks, and only while answers come in that time; 0: never. A round trip on
+  // one host then takes a fraction of the time, for a processor that is busy while it waits.
+  uint32_t tcp_poll_us = 50;
   // What carries calls to the memory node (grants, merges, manifests): "tcp" on any fabric; "verbs"
   // or "ring" where the memory node serves the fabric verbs; empty: tcp. See doc/verbs.md.
   std::string rpc_transport;

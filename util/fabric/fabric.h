@@ -20,6 +20,7 @@
 #include "util/deadline.h"
 #include "util/fabric/held_transfers.h"
 #include "util/fabric/remote_address.h"
+#include "util/fabric/wait_counts.h"
 #include "util/fabric/wire_cost.h"
 
 namespace dlsm {
@@ -123,6 +124,8 @@ class FabricConnection {
   virtual Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) = 0;
   // The sum over all queue pairs of this connection, those destroyed included.
   virtual WireTotals Totals() const = 0;
+  // How the waits of all queue pairs for answers went, where they go through the kernel (tcp).
+  virtual WaitCounts Waits() const { return {}; }
   // The fabric's name and, where it has one, its device and what that did; for people.
   virtual std::string Describe() const { return FabricKindName(kind()); }
 };

@@ -1,6 +1,7 @@
 // Makes the connection that the options ask for, decorators included.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@ class TransferGuard;
 struct FabricOptions {
   FabricKind kind = FabricKind::kLocal;
   VerbsOptions verbs;  // For kVerbs.
+  // For kTcp: how long a wait for an answer may poll before it sleeps; see adaptive_poll.h.
+  std::chrono::microseconds tcp_poll{0};
 
   // A network that this machine does not have: every Wait() lasts at least `simulated_rtt_ns` from
   // the doorbell plus the bytes' time at `simulated_gbit_per_second`. 0: not simulated.

@@ -2,6 +2,7 @@
 // one-sided requests (never the RPC workers), and for verbs what lets a device answer them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "util/fabric/tcp_stream.h"
 #include "util/fabric/verbs_counters.h"
 #include "util/fabric/verbs_options.h"
+#include "util/fabric/wait_counts.h"
 #include "util/message_order.h"
 
 namespace dlsm {
@@ -64,7 +66,9 @@ class TcpFabricServer {
  public:
   // `regions` and `order` outlive the server. `order` is that of all threads that use the regions
   // when peers ask for it. Tokens: see AllowToken.
-  static Status Start(std::vector<ExportedRegion*> regions, int threads, MessageOrder* order,
+  // `poll`: how long a thread may poll for requests before it sleeps; see adaptive_poll.h.
+  static Status Start(std::vector<ExportedRegion*> regions, int threads,
+                      std::chrono::microseconds poll, MessageOrder* order,
                       std::unique_ptr<TcpFabricServer>* server);
   virtual ~TcpFabricServer() = default;
 
@@ -79,6 +83,8 @@ class TcpFabricServer {
   // Also closes the data connections that used it. OK: nothing that they sent can take effect any
   // more. Otherwise it may, and this is to be called again.
   virtual Status RevokeToken(const std::string& token) = 0;
+  // How the threads' waits for requests went.
+  virtual WaitCounts Waits() const = 0;
 };
 
 // Lets clients reach the regions through an RDMA device, which answers without any thread of this

@@ -40,6 +40,7 @@ class FabricTest : public testing::TestWithParam<std::tuple<FabricKind, bool>> {
     FabricOptions options;
     options.kind = kind();
     options.verbs = TestVerbsOptions();
+    options.tcp_poll = kTestPoll;
     ASSERT_OK(ConnectFabric(options, node_->Peer(), Soon(), &connection_));
     // With no cost: what remains is the decorator itself.
     if (std::get<1>(GetParam())) connection_ = SimulateNetwork({}, std::move(connection_));

@@ -105,7 +105,7 @@ TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptio
   MakeRegion(bytes);
   Status status;
   if (kind == FabricKind::kTcp) {
-    status = TcpFabricServer::Start({region_.get()}, 2, &order_, &tcp_);
+    status = TcpFabricServer::Start({region_.get()}, 2, kTestPoll, &order_, &tcp_);
   } else if (kind == FabricKind::kVerbs) {
     status = VerbsFabricServer::Start({region_.get()}, verbs, &verbs_);
   }

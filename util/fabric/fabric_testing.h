@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@ namespace dlsm {
 
 inline constexpr NodeId kTestNode{7};
 inline constexpr RegionId kTestRegion{3};
+// How long a TestMemoryNode's threads for tcp poll.
+inline constexpr std::chrono::microseconds kTestPoll{50};
 
 // What the environment variable DLSM_TEST_RDMA_DEVICE says, as Options::rdma_device does: so the
 // same tests run over other devices, and over connections that are made otherwise.

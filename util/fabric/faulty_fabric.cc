@@ -215,6 +215,7 @@ class FaultyConnection : public FabricConnection {
     return Status::OK();
   }
   WireTotals Totals() const override { return inner_->Totals(); }
+  WaitCounts Waits() const override { return inner_->Waits(); }
   std::string Describe() const override { return inner_->Describe(); }
 
  private:

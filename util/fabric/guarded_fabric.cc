@@ -71,6 +71,7 @@ class GuardedConnection final : public FabricConnection {
     return inner_->NewBuffer(bytes, buffer);
   }
   WireTotals Totals() const override { return inner_->Totals(); }
+  WaitCounts Waits() const override { return inner_->Waits(); }
   std::string Describe() const override { return inner_->Describe(); }
 
  private:

@@ -5,6 +5,7 @@
 // the queue pair is destroyed. A user that loses interest just drops its share.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +52,17 @@ class HeldTransfers {
       if (held.second.get() == &transfer) return true;
     }
     return false;
+  }
+
+  // The newest, among the oldest few, whose user has lost interest: nobody will wait for it.
+  // Ticket{} if all of them have users. (A few, so that who has many under way does not pay for
+  // each look.)
+  Ticket Abandoned() const {
+    constexpr size_t kLookedAt = 4;
+    for (size_t i = std::min(held_.size(), kLookedAt); i > 0; --i) {
+      if (held_[i - 1].second.use_count() == 1) return held_[i - 1].first;
+    }
+    return Ticket{};
   }
 
   // Lets go of all transfers up to `ticket`, for which Wait() has returned OK.

@@ -14,6 +14,8 @@
 #include <fstream>
 #include <utility>
 
+#include "port/error_text.h"
+
 namespace dlsm {
 namespace {
 
@@ -64,7 +66,7 @@ Status MemoryMapping::Map(int file, int flags, size_t bytes, MemoryMapping* mapp
   assert(bytes > 0);
   const auto failed = [bytes] {
     return Status::IOError(fmt::format("cannot map {} bytes of memory: {}; ask for less", bytes,
-                                       std::strerror(errno)));
+                                       port::ErrorText(errno)));
   };
   if (bytes > SIZE_MAX / 2) {
     errno = ENOMEM;
@@ -98,7 +100,7 @@ Status MemoryMapping::Map(int file, int flags, size_t bytes, MemoryMapping* mapp
 
 std::string AdviseHugePages(const MemoryMapping& mapping, bool shared) {
   if (::madvise(mapping.data(), mapping.bytes(), MADV_HUGEPAGE) != 0) {
-    return fmt::format("no huge pages: the kernel refuses them ({})", std::strerror(errno));
+    return fmt::format("no huge pages: the kernel refuses them ({})", port::ErrorText(errno));
   }
   const std::string chosen = ChosenWord(SwitchFile(shared));
   if (chosen == "never" || chosen == "deny" || chosen.empty()) {
@@ -128,7 +130,7 @@ Status BindToNumaNode(const MemoryMapping& mapping, int numa_node, std::string* 
     return Status::OK();
   }
   if (errno == EINVAL) return no_such_node();
-  *note = fmt::format("not bound to NUMA node {}: {}", numa_node, std::strerror(errno));
+  *note = fmt::format("not bound to NUMA node {}: {}", numa_node, port::ErrorText(errno));
   return Status::OK();
 }
 

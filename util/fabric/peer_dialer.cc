@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_wait.h"
 
@@ -42,7 +43,7 @@ Status MoveAll(const std::string& peer, int socket, short event, char* data, siz
         return Status::IOError(
             fmt::format("{} dropped a new data connection ({}): is its Server "
                         "still running?",
-                        peer, std::strerror(errno)));
+                        peer, port::ErrorText(errno)));
     }
     if (deadline.Passed()) {
       return Status::TimedOut(peer + " does not answer on a new data connection");
@@ -96,7 +97,7 @@ Status PeerDialer::DialAddress(const Address& address, Deadline deadline,
                                FileDescriptor* socket) const {
   const auto failed = [this](int error) {
     return Status::IOError(fmt::format("cannot connect to {}: {}; is its Server running?", name_,
-                                       std::strerror(error)));
+                                       port::ErrorText(error)));
   };
   FileDescriptor dialed(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!dialed.valid()) return failed(errno);

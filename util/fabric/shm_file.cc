@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -47,7 +48,7 @@ Status CheckRoom(uint64_t bytes) {
     return Status::IOError(
         fmt::format("{} is not usable ({}); mount a tmpfs there or use the tcp "
                     "fabric",
-                    kFolder, std::strerror(errno)));
+                    kFolder, port::ErrorText(errno)));
   }
   const uint64_t room = uint64_t{space.f_bavail} * space.f_frsize;
   if (bytes <= room) return Status::OK();
@@ -84,7 +85,7 @@ bool IsOurs(const std::string& path) {
 ShmFile::~ShmFile() {
   if (!file_.valid()) return;
   if (::unlink(path_.c_str()) != 0) {
-    Log().warn("cannot remove {}: {}", path_, std::strerror(errno));
+    Log().warn("cannot remove {}: {}", path_, port::ErrorText(errno));
   }
 }
 
@@ -97,7 +98,8 @@ Status ShmFile::Create(const std::string& name, uint64_t bytes, ShmFile* file) {
         ::open(made.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!made.file_.valid()) {
       if (errno == EEXIST) continue;
-      return Status::IOError(fmt::format("cannot create {}: {}", made.path_, std::strerror(errno)));
+      return Status::IOError(
+          fmt::format("cannot create {}: {}", made.path_, port::ErrorText(errno)));
     }
     if (!LockAsOwner(made.descriptor())) {
       made.file_.Close();  // The name is the sweeper's now.
@@ -105,7 +107,7 @@ Status ShmFile::Create(const std::string& name, uint64_t bytes, ShmFile* file) {
     }
     if (::ftruncate(made.descriptor(), static_cast<off_t>(bytes)) != 0) {
       return Status::IOError(fmt::format("cannot give {} {} bytes: {}; ask for less", made.path_,
-                                         bytes, std::strerror(errno)));
+                                         bytes, port::ErrorText(errno)));
     }
     *file = std::move(made);
     return Status::OK();
@@ -142,7 +144,7 @@ Status OpenShmFile(const std::string& path, uint64_t bytes, FileDescriptor* file
   if (!opened.valid()) {
     return Status::IOError(
         fmt::format("cannot open {}: {}; run as the Server's user, or use the tcp fabric", path,
-                    std::strerror(errno)));
+                    port::ErrorText(errno)));
   }
   struct stat attributes {};
   if (::fstat(opened.get(), &attributes) != 0 || !S_ISREG(attributes.st_mode) ||

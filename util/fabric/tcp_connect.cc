@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "port/processors.h"
 #include "util/fabric/tcp_datapath.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_hello.h"
@@ -25,7 +26,7 @@ std::shared_ptr<const TcpPeer> MakePeer(const FabricPeer& peer) {
 
 }  // namespace
 
-Status TcpConnection::Connect(const FabricPeer& peer,
+Status TcpConnection::Connect(const FabricPeer& peer, std::chrono::nanoseconds poll,
                               std::unique_ptr<FabricConnection>* connection) {
   if (peer.data_token.size() != kTcpTokenBytes) {
     return Status::InvalidArgument(
@@ -33,18 +34,20 @@ Status TcpConnection::Connect(const FabricPeer& peer,
   }
   PeerDialer dialer;
   DLSM_RETURN_IF_ERROR(PeerDialer::Resolve(peer, &dialer));
-  connection->reset(new TcpConnection(peer, std::move(dialer)));
+  connection->reset(new TcpConnection(peer, std::move(dialer), poll));
   return Status::OK();
 }
 
-TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer)
+TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer,
+                             std::chrono::nanoseconds poll)
     : dialer_(std::move(dialer)),
       token_(peer.data_token),
       key_(peer.data_key),
       host_(peer.host),
       where_(fmt::format("{}:{}", peer.host, peer.port)),
       tls_(peer.tls),
-      peer_(MakePeer(peer)) {}
+      peer_(MakePeer(peer)),
+      polls_(poll, port::ProcessorCount()) {}
 
 Status TcpConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
   FileDescriptor socket;
@@ -52,7 +55,7 @@ Status TcpConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>
   TcpStream stream(std::move(socket));
   if (tls_ != nullptr) DLSM_RETURN_IF_ERROR(tls_->Connect(stream, host_, where_, deadline));
   DLSM_RETURN_IF_ERROR(SayHello(stream, deadline));
-  *queue_pair = std::make_unique<TcpQueuePair>(std::move(stream), peer_, costs_);
+  *queue_pair = std::make_unique<TcpQueuePair>(std::move(stream), peer_, costs_, polls_);
   return Status::OK();
 }
 

@@ -1,10 +1,12 @@
 // The set-up of TCP data connections; the data path is in tcp_datapath.h.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 #include "dLSM/status.h"
+#include "util/fabric/adaptive_poll.h"
 #include "util/fabric/buffer_pool.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/peer_dialer.h"
@@ -23,7 +25,9 @@ struct TcpPeer {
 class TcpConnection : public FabricConnection {
  public:
   // Resolves the host; connects at the first queue pair.
-  static Status Connect(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection);
+  // `poll`: how long a wait for an answer may poll before it sleeps.
+  static Status Connect(const FabricPeer& peer, std::chrono::nanoseconds poll,
+                        std::unique_ptr<FabricConnection>* connection);
 
   FabricKind kind() const override { return FabricKind::kTcp; }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;
@@ -31,9 +35,10 @@ class TcpConnection : public FabricConnection {
     return buffers_.NewBuffer(bytes, buffer);
   }
   WireTotals Totals() const override { return costs_.Totals(); }
+  WaitCounts Waits() const override { return polls_.Counts(); }
 
  private:
-  TcpConnection(const FabricPeer& peer, PeerDialer dialer);
+  TcpConnection(const FabricPeer& peer, PeerDialer dialer, std::chrono::nanoseconds poll);
   // Shows and proves the token, has the server prove itself, and checks that it speaks this
   // version.
   Status SayHello(TcpStream& stream, Deadline deadline) const;
@@ -47,6 +52,7 @@ class TcpConnection : public FabricConnection {
   const std::shared_ptr<const TcpPeer> peer_;
   BufferPool buffers_;
   WireCostRegistry costs_;
+  PollGroup polls_;
 };
 
 }  // namespace dlsm

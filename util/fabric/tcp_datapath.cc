@@ -20,17 +20,21 @@ using std::chrono::milliseconds;
 constexpr size_t kPartsMax = 256;  // Of one sendmsg(): some 100 writes of a few hundred bytes.
 // A bound against callers that post and never wait.
 constexpr size_t kOutstandingMax = size_t{1} << 20;
+// Of one sleep in a system call that knows no deadlines; those nearer than two of it take another.
+constexpr milliseconds kSleepMost{50};
 // A server that is alive needs microseconds; one that hangs must not hold its client for long.
 constexpr milliseconds kDrain{100};
 
 }  // namespace
 
 TcpQueuePair::TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
-                           WireCostRegistry& costs)
+                           WireCostRegistry& costs, PollGroup& polls)
     : peer_(std::move(peer)),
       check_(peer_->node, peer_->regions),
       stream_(std::move(stream)),
-      ledger_(costs) {}
+      sleeps_in_receive_(stream_.PrepareSleep(kSleepMost)),
+      ledger_(costs),
+      poll_(polls) {}
 
 TcpQueuePair::~TcpQueuePair() {
   if (!closed() && !outstanding_.empty()) Drain();
@@ -119,25 +123,45 @@ Status TcpQueuePair::Ring() {
 }
 
 Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
-  DLSM_RETURN_IF_ERROR(Ring());
+  DLSM_RETURN_IF_ERROR(error_);
+  ledger_.Ring();
+  sending_.Ring();
+  bool just_sent = false;
+  DLSM_RETURN_IF_ERROR(SendSome(&just_sent));
   ledger_.Wait(ticket);
   const auto until = static_cast<uint64_t>(ticket);
-  while (completed_ < until) {
+  if (completed_ >= until) return Status::OK();
+  poll_.Begin();
+  Status status = Await(until, just_sent, deadline);
+  poll_.End();
+  return status;
+}
+
+Status TcpQueuePair::Await(uint64_t until, bool just_sent, Deadline deadline) {
+  // What has just been asked for is not there yet: the first look would be a system call for
+  // nothing.
+  bool look = !just_sent;
+  bool sleep = false;
+  while (true) {
     bool progress = false;
     DLSM_RETURN_IF_ERROR(SendSome(&progress));
-    DLSM_RETURN_IF_ERROR(ReceiveSome(&progress));
-    if (completed_ >= until) break;
-    if (Deadline::Clock::now() >= deadline.time_point()) {
-      return Close(Status::TimedOut(fmt::format(
-          "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
+    if (look) {
+      DLSM_RETURN_IF_ERROR(ReceiveSome(&progress, sleep));
+      if (completed_ >= until) return Status::OK();
+      if (deadline.Passed()) {
+        return Close(Status::TimedOut(fmt::format(
+            "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
+      }
     }
-    if (progress) continue;
-    // At once: to poll for the answer first would keep the server's thread from the processor where
-    // both run on one host, and over a network the answer takes longer than polling would pay for.
+    look = true;
+    sleep = false;
+    if (progress || poll_.Again()) continue;
+    // One system call in place of two, where nothing but an answer is waited for.
+    sleep = sleeps_in_receive_ && sending_.drained() && deadline.Remaining() > 2 * kSleepMost;
+    if (sleep) continue;
     const int events = sending_.drained() ? POLLIN : POLLIN | POLLOUT;
     PollSocket(stream_.get(), static_cast<short>(events), deadline);
   }
-  return Status::OK();
 }
 
 Status TcpQueuePair::SendSome(bool* progress) {
@@ -159,13 +183,16 @@ Status TcpQueuePair::SendSome(bool* progress) {
   return Status::OK();
 }
 
-Status TcpQueuePair::ReceiveSome(bool* progress) {
+Status TcpQueuePair::ReceiveSome(bool* progress, bool sleep) {
   iovec parts[2 * kRepliesPerCall];
   while (!outstanding_.empty()) {
     size_t wanted = 0;
     const size_t count = GatherReplies(parts, &wanted);
     size_t moved = 0;
-    switch (stream_.Receive(parts, count, &moved)) {
+    const SocketOutcome outcome = sleep ? stream_.ReceiveOrSleep(parts, count, &moved)
+                                        : stream_.Receive(parts, count, &moved);
+    sleep = false;
+    switch (outcome) {
       case SocketOutcome::kMoved:
         break;
       case SocketOutcome::kBlocked:

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "dLSM/status.h"
+#include "util/fabric/adaptive_poll.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/ring_queue.h"
@@ -29,7 +30,8 @@ namespace dlsm {
 class TcpQueuePair : public QueuePair {
  public:
   // `stream` has said its hello.
-  TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer, WireCostRegistry& costs);
+  TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer, WireCostRegistry& costs,
+               PollGroup& polls);
   ~TcpQueuePair() override;
 
   Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
@@ -66,9 +68,12 @@ class TcpQueuePair : public QueuePair {
   Status CheckRoom();
   void Append(const TcpRequest& request, const Outstanding& outstanding);
 
-  // Move what can be moved without blocking; *progress is set if that was anything.
+  // Until request number `until` has completed, which it has not.
+  Status Await(uint64_t until, bool just_sent, Deadline deadline);
+  // Move what can be moved without blocking, or after sleeping in the first call for a moment;
+  // *progress is set if that was anything.
   Status SendSome(bool* progress);
-  Status ReceiveSome(bool* progress);
+  Status ReceiveSome(bool* progress, bool sleep = false);
   size_t GatherReplies(iovec* parts, size_t* bytes);
   // Completes the requests that the next `bytes` of the reply stream are for.
   Status ConsumeReplies(size_t bytes);
@@ -84,7 +89,9 @@ class TcpQueuePair : public QueuePair {
   const std::shared_ptr<const TcpPeer> peer_;
   const SpanCheck check_;
   TcpStream stream_;
+  const bool sleeps_in_receive_;
   QueuePairLedger ledger_;
+  AdaptivePoll poll_;
   Status error_;  // Not OK: closed, and why.
 
   TcpSendQueue sending_;

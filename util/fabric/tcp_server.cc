@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "port/processors.h"
 #include "util/fabric/fabric_server.h"
 #include "util/fabric/peer_dialer.h"
 #include "util/fabric/region_table.h"
@@ -26,8 +28,9 @@ constexpr int kThreadsMax = 256;
 
 class TcpFabricServerImpl : public TcpFabricServer {
  public:
-  TcpFabricServerImpl(const std::vector<ExportedRegion*>& regions, MessageOrder* order)
-      : order_(order) {
+  TcpFabricServerImpl(const std::vector<ExportedRegion*>& regions, std::chrono::microseconds poll,
+                      MessageOrder* order)
+      : order_(order), polls_(poll, port::ProcessorCount()) {
     for (const ExportedRegion* region : regions) {
       regions_.Add(MappedRegion{region->info().id, region->data(), region->info().bytes});
     }
@@ -36,7 +39,7 @@ class TcpFabricServerImpl : public TcpFabricServer {
   Status StartThreads(int count) {
     for (int i = 0; i < count; ++i) {
       std::unique_ptr<TcpServerThread> thread;
-      DLSM_RETURN_IF_ERROR(TcpServerThread::Start(regions_, tokens_, order_, &thread));
+      DLSM_RETURN_IF_ERROR(TcpServerThread::Start(regions_, tokens_, order_, polls_, &thread));
       threads_.push_back(std::move(thread));
     }
     return Status::OK();
@@ -83,6 +86,8 @@ class TcpFabricServerImpl : public TcpFabricServer {
     tokens_.Allow(token, key, std::move(reach));
   }
 
+  WaitCounts Waits() const override { return polls_.Counts(); }
+
   Status RevokeToken(const std::string& token) override {
     // First, so that a connection that is showing it just now is either refused or closed below.
     tokens_.Revoke(token);
@@ -104,18 +109,20 @@ class TcpFabricServerImpl : public TcpFabricServer {
   MessageOrder* const order_;
   RegionTable regions_;
   TcpTokens tokens_;
+  PollGroup polls_;
   std::vector<std::unique_ptr<TcpServerThread>> threads_;  // Ended before what they use is.
 };
 
 }  // namespace
 
 Status TcpFabricServer::Start(std::vector<ExportedRegion*> regions, int threads,
-                              MessageOrder* order, std::unique_ptr<TcpFabricServer>* server) {
+                              std::chrono::microseconds poll, MessageOrder* order,
+                              std::unique_ptr<TcpFabricServer>* server) {
   if (threads < 1 || threads > kThreadsMax) {
     return Status::InvalidArgument(
         fmt::format("{} fabric threads; ask for 1 to {}", threads, kThreadsMax));
   }
-  auto started = std::make_unique<TcpFabricServerImpl>(regions, order);
+  auto started = std::make_unique<TcpFabricServerImpl>(regions, poll, order);
   DLSM_RETURN_IF_ERROR(started->StartThreads(threads));
   *server = std::move(started);
   return Status::OK();

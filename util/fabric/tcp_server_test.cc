@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -299,8 +300,8 @@ TEST_F(TcpServerTest, IdleConnectionsCostNoTime) {
 TEST(TcpServerStartTest, RefusesSillyThreadCounts) {
   std::unique_ptr<TcpFabricServer> server;
   MessageOrder order;
-  EXPECT_TRUE(TcpFabricServer::Start({}, 0, &order, &server).IsInvalidArgument());
-  EXPECT_TRUE(TcpFabricServer::Start({}, 100'000, &order, &server).IsInvalidArgument());
+  EXPECT_TRUE(TcpFabricServer::Start({}, 0, kTestPoll, &order, &server).IsInvalidArgument());
+  EXPECT_TRUE(TcpFabricServer::Start({}, 100'000, kTestPoll, &order, &server).IsInvalidArgument());
 }
 
 // A memory node that a test plays itself: it takes one connection, answers the hello, then does as
@@ -337,6 +338,7 @@ class TcpClientTest : public testing::Test {
     peer.regions = {RegionInfo{kTestRegion, 1 << 20, ""}};
     FabricOptions options;
     options.kind = FabricKind::kTcp;
+    options.tcp_poll = poll_;
     queue_pair_.reset();  // Before its connection.
     const Status status = ConnectFabric(options, peer, deadline, &connection_);
     return status.ok() ? connection_->NewQueuePair(deadline, &queue_pair_) : status;
@@ -360,6 +362,7 @@ class TcpClientTest : public testing::Test {
   FileDescriptor listener_;
   std::thread server_;
   std::string got_ = std::string(10, '?');
+  std::chrono::microseconds poll_{0};
   std::unique_ptr<FabricConnection> connection_;
   std::unique_ptr<QueuePair> queue_pair_;
 };
@@ -381,6 +384,32 @@ TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
   EXPECT_TRUE(ReadSomething(Soon()).IsTimedOut());
   server_.join();
   EXPECT_EQ(got_, std::string(10, '?'));
+}
+
+// Fails if a wait polls, or sleeps where the kernel knows no deadline, beyond its own deadline.
+TEST_F(TcpClientTest, ADeadlineEndsPollingAndSleeping) {
+  constexpr milliseconds kWait{180};
+  for (const auto poll : {seconds(0), seconds(60)}) {
+    poll_ = poll;
+    Deadline::Clock::duration shortest = seconds(60);
+    // A busy machine may add to one; not to each.
+    for (int attempt = 0; attempt < 5 && shortest > 2 * kWait; ++attempt) {
+      Play([](int socket) {
+        AnswerHello(socket);
+        ReceiveUpTo(socket, TcpRequest::kBytes);
+        EXPECT_EQ(ReceiveUpTo(socket, 1), "");
+      });
+      ASSERT_TRUE(Connect(Soon()).ok());
+      const auto start = Deadline::Clock::now();
+      const Status status = ReadSomething(Deadline::In(kWait));
+      const auto took = Deadline::Clock::now() - start;
+      EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+      EXPECT_GE(took, kWait);
+      shortest = std::min(shortest, took);
+      server_.join();
+    }
+    EXPECT_LE(shortest, 2 * kWait);
+  }
 }
 
 TEST_F(TcpClientTest, AServerThatHangsAtTheHelloTimesOut) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/deadline.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/log.h"
@@ -26,32 +27,36 @@ constexpr milliseconds kObeyWait{10'000};
 }  // namespace
 
 Status TcpServerThread::Start(const RegionTable& regions, const TcpTokens& tokens,
-                              MessageOrder* order, std::unique_ptr<TcpServerThread>* thread) {
+                              MessageOrder* order, PollGroup& polls,
+                              std::unique_ptr<TcpServerThread>* thread) {
   FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll.valid() || !wake.valid()) {
     return Status::IOError(
         fmt::format("cannot start a fabric thread: {}; raise the limit of open "
                     "files (ulimit -n)",
-                    std::strerror(errno)));
+                    port::ErrorText(errno)));
   }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake.get();
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) {
-    return Status::IOError(fmt::format("cannot start a fabric thread: {}", std::strerror(errno)));
+    return Status::IOError(fmt::format("cannot start a fabric thread: {}", port::ErrorText(errno)));
   }
-  thread->reset(new TcpServerThread(regions, tokens, order, std::move(epoll), std::move(wake)));
+  thread->reset(
+      new TcpServerThread(regions, tokens, order, polls, std::move(epoll), std::move(wake)));
   return Status::OK();
 }
 
 TcpServerThread::TcpServerThread(const RegionTable& regions, const TcpTokens& tokens,
-                                 MessageOrder* order, FileDescriptor epoll, FileDescriptor wake)
+                                 MessageOrder* order, PollGroup& polls, FileDescriptor epoll,
+                                 FileDescriptor wake)
     : regions_(regions),
       tokens_(tokens),
       order_(order),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
+      poll_(polls),
       thread_([this] { Run(); }) {}
 
 TcpServerThread::~TcpServerThread() {
@@ -100,12 +105,23 @@ void TcpServerThread::Run() {
   obeyed_.SignalAll();
 }
 
+int TcpServerThread::Await(epoll_event* events) {
+  poll_.Begin();
+  int count = 0;
+  while (count == 0) {
+    const int timeout = poll_.Again() ? 0 : -1;
+    count = ::epoll_wait(epoll_.get(), events, kEventsMax, timeout);
+  }
+  poll_.End();
+  return count;
+}
+
 void TcpServerThread::Serve() {
   std::array<epoll_event, kEventsMax> events;
   while (true) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, -1);
+    const int count = Await(events.data());
     if (count < 0 && errno != EINTR) {
-      Log().critical("a fabric thread ends: epoll_wait: {}", std::strerror(errno));
+      Log().critical("a fabric thread ends: epoll_wait: {}", port::ErrorText(errno));
       return;
     }
     for (int i = 0; i < count; ++i) {
@@ -181,7 +197,7 @@ void TcpServerThread::Watch(TcpServerConnection* connection, int operation) {
   connection->watched_events = event.events;
   if (::epoll_ctl(epoll_.get(), operation, connection->socket(), &event) == 0) return;
   Log().error("data connection of {} closed: epoll_ctl: {}", connection->peer(),
-              std::strerror(errno));
+              port::ErrorText(errno));
   Close(connection->socket());
 }
 

@@ -1,7 +1,8 @@
 // A thread of the memory node that serves TCP data connections, woken by epoll.
 //
-// After serving somebody it polls for a moment before it sleeps, because a client that waits for
-// one reply at a time sends its next request within microseconds. An idle thread sleeps for good.
+// After serving somebody it polls for a moment before it sleeps, while that pays: a client that
+// waits for one reply at a time sends its next request within microseconds (adaptive_poll.h). An
+// idle thread sleeps for good.
 #pragma once
 
 #include <sys/epoll.h>
@@ -15,6 +16,7 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "port/thread.h"
+#include "util/fabric/adaptive_poll.h"
 #include "util/fabric/file_descriptor.h"
 #include "util/fabric/tcp_server_connection.h"
 #include "util/fabric/tcp_tokens.h"
@@ -24,7 +26,7 @@ namespace dlsm {
 class TcpServerThread {
  public:
   static Status Start(const RegionTable& regions, const TcpTokens& tokens, MessageOrder* order,
-                      std::unique_ptr<TcpServerThread>* thread);
+                      PollGroup& polls, std::unique_ptr<TcpServerThread>* thread);
   ~TcpServerThread();  // Closes its connections.
 
   void Adopt(TcpStream stream, const std::string& token) LOCKS_EXCLUDED(mutex_);
@@ -36,9 +38,11 @@ class TcpServerThread {
 
  private:
   TcpServerThread(const RegionTable& regions, const TcpTokens& tokens, MessageOrder* order,
-                  FileDescriptor epoll, FileDescriptor wake);
+                  PollGroup& polls, FileDescriptor epoll, FileDescriptor wake);
   void Wake();
   void Run() LOCKS_EXCLUDED(mutex_);
+  // As epoll_wait() does; polls before it sleeps.
+  int Await(epoll_event* events);
   void Serve() LOCKS_EXCLUDED(mutex_);
   // Returns false when the thread is to end.
   bool ObeyOrders() LOCKS_EXCLUDED(mutex_);
@@ -74,6 +78,7 @@ class TcpServerThread {
   // The thread's own.
   std::unordered_map<int, std::unique_ptr<TcpServerConnection>> connections_;
   TcpServerConnection::Scratch scratch_;
+  AdaptivePoll poll_;
 
   port::Thread thread_;
 };

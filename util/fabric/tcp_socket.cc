@@ -24,6 +24,13 @@ msghdr Message(iovec* parts, size_t count) {
   return message;
 }
 
+SocketOutcome Received(ssize_t result, size_t* moved) {
+  if (result < 0) return Failure();
+  if (result == 0) return SocketOutcome::kEnded;
+  *moved = static_cast<size_t>(result);
+  return SocketOutcome::kMoved;
+}
+
 void SetOption(int socket, int level, int name, int value) {
   // Each only improves what works without it.
   (void)::setsockopt(socket, level, name, &value, sizeof(value));
@@ -48,10 +55,23 @@ SocketOutcome SocketReceive(int socket, iovec* parts, size_t count, size_t* move
   do {
     result = ::recvmsg(socket, &message, MSG_DONTWAIT);
   } while (result < 0 && errno == EINTR);
-  if (result < 0) return Failure();
-  if (result == 0) return SocketOutcome::kEnded;
-  *moved = static_cast<size_t>(result);
-  return SocketOutcome::kMoved;
+  return Received(result, moved);
+}
+
+SocketOutcome SocketReceiveOrSleep(int socket, iovec* parts, size_t count, size_t* moved) {
+  msghdr message = Message(parts, count);
+  const ssize_t result = ::recvmsg(socket, &message, 0);
+  // Slept on, a process that gets many signals would never see its deadline.
+  if (result < 0 && errno == EINTR) return SocketOutcome::kBlocked;
+  return Received(result, moved);
+}
+
+bool BlockToReceive(int socket, std::chrono::microseconds most) {
+  const timeval timeout{0, most.count()};
+  if (::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) return false;
+  const int flags = ::fcntl(socket, F_GETFL);
+  // All other calls ask not to block each time.
+  return flags >= 0 && ::fcntl(socket, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
 void PrepareDataSocket(int socket) {

@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -18,6 +19,11 @@ enum class SocketOutcome {
 // Neither blocks nor raises SIGPIPE.
 SocketOutcome SocketSend(int socket, iovec* parts, size_t count, size_t* moved);
 SocketOutcome SocketReceive(int socket, iovec* parts, size_t count, size_t* moved);
+// Sleeps until there is something, for as long as BlockToReceive() said; kBlocked after that, or
+// after a signal.
+SocketOutcome SocketReceiveOrSleep(int socket, iovec* parts, size_t count, size_t* moved);
+// Prepares SocketReceiveOrSleep(), which others than it do not notice. Returns whether it can.
+bool BlockToReceive(int socket, std::chrono::microseconds most);
 
 // Not blocking, no delay for small frames, and a peer that has vanished is noticed.
 void PrepareDataSocket(int socket);

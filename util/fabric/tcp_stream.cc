@@ -8,12 +8,14 @@
 #include <cstring>
 #include <utility>
 
+#include "port/error_text.h"
+
 namespace dlsm {
 
 std::string TcpStream::Failure() const {
   const int error = errno;
   const std::string tls = tls_ != nullptr ? tls_->failure() : std::string();
-  return tls.empty() ? std::strerror(error) : tls;
+  return tls.empty() ? port::ErrorText(error) : tls;
 }
 
 Status TcpStream::HandOver(TcpStream* other) {
@@ -21,7 +23,7 @@ Status TcpStream::HandOver(TcpStream* other) {
   if (!copy.valid()) {
     return Status::IOError(
         fmt::format("no descriptor for a connection: {}; raise the limit of open files (ulimit -n)",
-                    std::strerror(errno)));
+                    port::ErrorText(errno)));
   }
   *other = TcpStream(std::move(copy));
   if (tls_ == nullptr) return Status::OK();

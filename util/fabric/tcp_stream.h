@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -36,6 +37,14 @@ class TcpStream {
   SocketOutcome Receive(iovec* parts, size_t count, size_t* moved) {
     return tls_ == nullptr ? SocketReceive(get(), parts, count, moved)
                            : tls_->Receive(parts, count, moved);
+  }
+  // Where it returns true, ReceiveOrSleep() can be called: as Receive(), but it sleeps until there
+  // is something, for `most` (less than a second) at most.
+  bool PrepareSleep(std::chrono::microseconds most) {
+    return tls_ == nullptr && BlockToReceive(get(), most);
+  }
+  SocketOutcome ReceiveOrSleep(iovec* parts, size_t count, size_t* moved) {
+    return SocketReceiveOrSleep(get(), parts, count, moved);
   }
   // Whether Receive() may have something although the socket is not readable: look before waiting.
   bool holds_input() const { return tls_ != nullptr && tls_->holds_input(); }

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/log.h"
 
 namespace dlsm {
@@ -116,7 +117,7 @@ SocketOutcome TlsSession::Outcome(int result, short* events) {
     case SSL_ERROR_ZERO_RETURN:
       return SocketOutcome::kEnded;
     case SSL_ERROR_SYSCALL:
-      failure_ = error != 0 ? std::strerror(error) : "the connection has ended";
+      failure_ = error != 0 ? port::ErrorText(error) : "the connection has ended";
       errno = error != 0 ? error : ECONNRESET;
       return SocketOutcome::kFailed;
     default:

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -156,7 +156,7 @@ Status VerbsClient::Keep(uint64_t number, Line line) {
   event.data.u64 = number;
   if (cut_off_) return Status::IOError("this client has been cut off");
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, line.socket->get(), &event) != 0) {
-    return Status::IOError(fmt::format("its life line is not watched: {}", std::strerror(errno)));
+    return Status::IOError(fmt::format("its life line is not watched: {}", port::ErrorText(errno)));
   }
   // The thread that watches the lines takes this end down then. The client hears nothing of this
   // shutdown: it must not before this end is gone.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -20,7 +21,7 @@ constexpr int kBacklog = 128;
 Status Failed(const char* what) {
   const int error = errno;
   return Status::IOError(fmt::format(
-      "the RDMA connection manager {}: {}{}", what, std::strerror(error),
+      "the RDMA connection manager {}: {}{}", what, port::ErrorText(error),
       error == ENOENT || error == ENODEV ? "; is the kernel module rdma_ucm loaded?" : ""));
 }
 
@@ -29,7 +30,7 @@ sockaddr* Generic(sockaddr_storage* address) { return reinterpret_cast<sockaddr*
 // A reason of an InfiniBand rejection, or an errno.
 std::string Describe(const rdma_cm_event& event, const char* name) {
   if (event.status >= 0) return fmt::format("{}, reason {}", name, event.status);
-  return fmt::format("{}: {}", name, std::strerror(-event.status));
+  return fmt::format("{}: {}", name, port::ErrorText(-event.status));
 }
 
 }  // namespace
@@ -112,7 +113,7 @@ Status VerbsCmId::Accept(const ibv_qp& queue_pair, uint8_t reads) {
 
 void VerbsCmId::Reject() {
   if (library().reject(id_.get(), nullptr, 0) == 0) return;
-  Log().debug("a request was not rejected, but dropped: {}", std::strerror(errno));
+  Log().debug("a request was not rejected, but dropped: {}", port::ErrorText(errno));
 }
 
 Status VerbsCmId::ResolveAddress(const std::optional<VerbsGid>& from, const VerbsGid& to,

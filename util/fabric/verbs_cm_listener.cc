@@ -13,7 +13,9 @@
 #include <random>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/log.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -92,11 +94,13 @@ Status VerbsCmListener::Start(const VerbsDevice& device, Accept accept,
   DLSM_RETURN_IF_ERROR(ListenEverywhere(device, *channel, &places));
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) {
-    return Status::IOError(fmt::format("cannot wait for clients: {}", std::strerror(errno)));
+    return Status::IOError(fmt::format("cannot wait for clients: {}", port::ErrorText(errno)));
   }
-  listener->reset(new VerbsCmListener(std::move(channel), std::move(places), std::move(accept),
-                                      std::move(wake)));
-  return Status::OK();
+  return StartingThreads([&] {
+    listener->reset(new VerbsCmListener(std::move(channel), std::move(places), std::move(accept),
+                                        std::move(wake)));
+    return Status::OK();
+  });
 }
 
 VerbsCmListener::VerbsCmListener(std::shared_ptr<VerbsCmChannel> channel, std::vector<Place> places,
@@ -147,7 +151,7 @@ void VerbsCmListener::Run() {
       if (taken) Handle(std::move(event));
     }
   }
-  Log().critical("no client can connect over RDMA any more: poll: {}", std::strerror(errno));
+  Log().critical("no client can connect over RDMA any more: poll: {}", port::ErrorText(errno));
 }
 
 void VerbsCmListener::Handle(VerbsCmEvent event) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "port/cpu.h"
+#include "port/error_text.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
@@ -205,7 +206,7 @@ Status VerbsQueuePair::Issue() {
   }
   return Close(
       Status::IOError(fmt::format("RDMA device {} does not take a work request: {}",
-                                  endpoint_->domain().device().name(), std::strerror(error))));
+                                  endpoint_->domain().device().name(), port::ErrorText(error))));
 }
 
 bool VerbsQueuePair::BuildNext(ibv_send_wr* request, ibv_sge* part) {
@@ -369,9 +370,9 @@ Status VerbsQueuePair::Sleep(Deadline deadline) {
   if (!notify_armed_) {
     const int error = ibv_req_notify_cq(endpoint_->completions(), 0);
     if (error != 0) {
-      return Close(
-          Status::IOError(fmt::format("RDMA device {} does not report completions: {}",
-                                      endpoint_->domain().device().name(), std::strerror(error))));
+      return Close(Status::IOError(fmt::format("RDMA device {} does not report completions: {}",
+                                               endpoint_->domain().device().name(),
+                                               port::ErrorText(error))));
     }
     notify_armed_ = true;
     return Status::OK();

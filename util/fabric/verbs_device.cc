@@ -19,6 +19,7 @@
 #include <fstream>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -110,7 +111,7 @@ class VerbsDeviceFinder {
         "the verbs fabric cannot be used: this machine has no RDMA device that this process may "
         "use{}; load its driver (for tests: \"rdma link add rxe0 type rxe netdev eth0\"), or use "
         "another fabric",
-        error != 0 ? fmt::format(" ({})", std::strerror(error)) : ""));
+        error != 0 ? fmt::format(" ({})", port::ErrorText(error)) : ""));
   }
 
   Status ParseWish(ibv_device** list, int count) {
@@ -146,7 +147,7 @@ class VerbsDeviceFinder {
     opened->context_ = {library_.open_device(device), library_.close_device};
     if (opened->context_ == nullptr) {
       Reject(name, fmt::format("cannot be opened: {}; check the rights on /dev/infiniband",
-                               std::strerror(errno)));
+                               port::ErrorText(errno)));
     } else if (library_.query_device(opened->context(), &opened->attributes_) != 0) {
       Reject(name, "does not answer");
     } else if (device->transport_type != IBV_TRANSPORT_IB && !opened->is_iwarp()) {
@@ -239,7 +240,7 @@ Status VerbsDevice::QueryPort(ibv_port_attr* attributes) const {
   const int error = library_.QueryPort(context(), port_, attributes);
   if (error == 0) return Status::OK();
   return Status::IOError(fmt::format("RDMA device {} does not answer about its port {}: {}", name_,
-                                     port_, std::strerror(error)));
+                                     port_, port::ErrorText(error)));
 }
 
 std::vector<GidEntry> VerbsDevice::GidTable() const {

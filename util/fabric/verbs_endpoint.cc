@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "port/error_text.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -20,7 +21,7 @@ constexpr uint8_t kHopsMax = 64;
 Status CannotMake(const VerbsDevice& device, const char* what) {
   const int error = errno;
   return Status::IOError(fmt::format("RDMA device {} gives no {}: {}{}", device.name(), what,
-                                     std::strerror(error),
+                                     port::ErrorText(error),
                                      error == ENOMEM ? "; are too many queue pairs open?" : ""));
 }
 
@@ -226,7 +227,7 @@ Status VerbsEndpoint::Modify(ibv_qp_attr* attributes, int mask, const char* what
   return Status::IOError(fmt::format(
       "RDMA device {} port {} does not let a queue pair {}: {}; are both ends on one network, and "
       "is GID index {} the right one?",
-      device.name(), device.port(), what, std::strerror(error), gid_index_));
+      device.name(), device.port(), what, port::ErrorText(error), gid_index_));
 }
 
 void VerbsEndpoint::Fail() {
@@ -234,7 +235,7 @@ void VerbsEndpoint::Fail() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   const int error = domain_->library().modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
-  if (error != 0) Log().error("a queue pair cannot be stopped: {}", std::strerror(error));
+  if (error != 0) Log().error("a queue pair cannot be stopped: {}", port::ErrorText(error));
 }
 
 // Neither the error state nor a reset is enough: a software device may still be copying a packet
@@ -250,7 +251,7 @@ bool VerbsEndpoint::DestroyQueuePair() {
     return true;
   }
   Log().error("RDMA device {} does not destroy a queue pair: {}", domain_->device().name(),
-              std::strerror(error));
+              port::ErrorText(error));
   return false;
 }
 

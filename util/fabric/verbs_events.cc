@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "port/error_text.h"
 #include "util/log.h"
+#include "util/starting_threads.h"
 
 namespace dlsm {
 
@@ -42,10 +44,12 @@ Status VerbsEvents::Watch(const VerbsLibrary& library, ibv_context* context,
   const int flags = ::fcntl(context->async_fd, F_GETFL);
   if (!wake.valid() || flags < 0 || ::fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     return Status::IOError(fmt::format("the events of RDMA device {} cannot be watched: {}", name,
-                                       std::strerror(errno)));
+                                       port::ErrorText(errno)));
   }
-  events->reset(new VerbsEvents(library, context, name, port, std::move(check), std::move(wake)));
-  return Status::OK();
+  return StartingThreads([&] {
+    events->reset(new VerbsEvents(library, context, name, port, std::move(check), std::move(wake)));
+    return Status::OK();
+  });
 }
 
 VerbsEvents::VerbsEvents(const VerbsLibrary& library, ibv_context* context, std::string name,
@@ -112,7 +116,7 @@ void VerbsEvents::Run() {
     pollfd waited[2] = {{context_->async_fd, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     if (::poll(waited, 2, -1) < 0 && errno != EINTR) {
       Log().critical("the events of RDMA device {} are not watched any more: {}", name_,
-                     std::strerror(errno));
+                     port::ErrorText(errno));
       return;
     }
     if (waited[1].revents != 0) return;
@@ -132,7 +136,7 @@ bool VerbsEvents::TakeAll() {
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
-    DeviceFailed(std::strerror(errno));
+    DeviceFailed(port::ErrorText(errno).c_str());
     return false;
   }
 }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "port/error_text.h"
+
 namespace dlsm {
 namespace {
 
@@ -56,7 +58,7 @@ Status VerbsDomain::Create(std::shared_ptr<const VerbsDevice> device,
   VerbsPointer<ibv_pd> made(library.alloc_pd(device->context()), library.dealloc_pd);
   if (made == nullptr) {
     return Status::IOError(fmt::format("RDMA device {} gives no protection domain: {}",
-                                       device->name(), std::strerror(errno)));
+                                       device->name(), port::ErrorText(errno)));
   }
   domain->reset(new VerbsDomain(std::move(device), std::move(made)));
   return Status::OK();
@@ -81,7 +83,7 @@ Status VerbsDomain::Deregister(VerbsRegistration* registration) const {
   if (error != 0) {
     return Status::IOError(
         fmt::format("RDMA device {} does not end the registration of {} bytes: {}", device_->name(),
-                    (*registration)->length, std::strerror(error)));
+                    (*registration)->length, port::ErrorText(error)));
   }
   static_cast<void>(registration->release());
   return Status::OK();
@@ -98,7 +100,7 @@ Status VerbsDomain::Register(char* data, size_t bytes, int access,
   const bool locked = error == ENOMEM || error == EAGAIN || error == EPERM;
   return Status::IOError(fmt::format(
       "RDMA device {} does not register {} bytes: {}{}", device_->name(), bytes,
-      std::strerror(error),
+      port::ErrorText(error),
       locked
           ? fmt::format("; the memory may be short, or the limit of locked memory ({}) too low: {}",
                         LockedBytesMax(), kRemedy)

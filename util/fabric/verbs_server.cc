@@ -13,6 +13,7 @@
 #include <utility>
 #include <variant>
 
+#include "port/error_text.h"
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "util/fabric/fabric_server.h"
@@ -235,7 +236,8 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     while (true) {
       const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, -1);
       if (count < 0 && errno != EINTR) {
-        Log().critical("life lines are not watched any more: epoll_wait: {}", std::strerror(errno));
+        Log().critical("life lines are not watched any more: epoll_wait: {}",
+                       port::ErrorText(errno));
         return;
       }
       for (int i = 0; i < count; ++i) {
@@ -317,7 +319,7 @@ Status VerbsFabricServer::Start(std::vector<ExportedRegion*> regions,
     return Status::IOError(
         fmt::format("cannot watch clients: {}; raise the limit of open files "
                     "(ulimit -n)",
-                    std::strerror(errno)));
+                    port::ErrorText(errno)));
   }
   const bool by_manager = device->connects_by_manager();
   auto made = std::make_unique<VerbsFabricServerImpl>(std::move(device), std::move(regions),

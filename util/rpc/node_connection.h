@@ -44,9 +44,11 @@ struct NodeAddress {
 // What a client proves itself with, and knows memory nodes by.
 struct Credentials {
   Credentials() = default;
-  // The cluster's secret, which may be empty on both sides.
-  Credentials(std::string cluster_secret) : secret(std::move(cluster_secret)) {}
-  Credentials(const char* cluster_secret) : secret(cluster_secret) {}
+  // The cluster's secret, which may be empty on both sides. Implicit: most clients have no more.
+  Credentials(std::string cluster_secret)  // NOLINT(google-explicit-constructor)
+      : secret(std::move(cluster_secret)) {}
+  Credentials(const char* cluster_secret)  // NOLINT(google-explicit-constructor)
+      : secret(cluster_secret) {}
 
   std::string secret;
   std::string access_name;  // In the memory nodes' access lists, with a secret of its own there.

@@ -14,6 +14,7 @@
 #include "util/rpc/socket.h"
 #include "util/rpc/socket_channel.h"
 #include "util/rpc/verbs_rpc_channel.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -109,8 +110,10 @@ RpcCounts NodeRpcClient::counts() {
 Status NodeRpcClient::MakeChannel(ControlStream control, Deadline deadline,
                                   std::shared_ptr<RpcChannel>* channel) const {
   if (transport_.kind == RpcTransport::kTcp) {
-    *channel = std::make_shared<SocketChannel>(std::move(control), where_);
-    return Status::OK();
+    return StartingThreads([&] {
+      *channel = std::make_shared<SocketChannel>(std::move(control), where_);
+      return Status::OK();
+    });
   }
   std::shared_ptr<VerbsRpcChannel> made;
   const Status opened =

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "port/clock.h"
+#include "port/error_text.h"
 #include "port/thread.h"
 #include "util/log.h"
 #include "util/rpc/hello.h"
@@ -50,6 +51,9 @@ class RpcServerImpl final : public RpcServer {
 
   Status Listen();
   uint16_t port() const override { return port_; }
+  ConnectionCounts Counts() const override {
+    return {refused_.load(std::memory_order_relaxed), evicted_.load(std::memory_order_relaxed)};
+  }
 
  private:
   // A stranger becomes trusted, on its own thread, or is evicted, on the accepting one; not both.
@@ -100,6 +104,8 @@ class RpcServerImpl final : public RpcServer {
   std::list<Served> served_;
   uint64_t next_connection_ = 1;
 
+  std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> evicted_{0};
   std::atomic<int> trusted_{0};  // Control connections that have proved themselves.
   FailureLimiter failures_;
   StrangerLog log_;
@@ -121,7 +127,7 @@ NodeIdentity RpcServerImpl::MakeIdentity(const RpcServerOptions& options) {
 Status RpcServerImpl::Listen() {
   DLSM_RETURN_IF_ERROR(ListenSocket(options_.bind_address, options_.port, &listener_, &port_));
   stop_ = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!stop_.valid()) return Status::IOError("no event descriptor", ErrorText(errno));
+  if (!stop_.valid()) return Status::IOError("no event descriptor", port::ErrorText(errno));
   accept_thread_ = port::Thread([this] { AcceptLoop(); });
   return Status::OK();
 }
@@ -166,7 +172,7 @@ void RpcServerImpl::AcceptOne() {
   if (!socket.valid()) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       log_.Warn("cannot accept a connection: {}; raise the limit of open files (ulimit -n)",
-                ErrorText(errno));
+                port::ErrorText(errno));
       if (!EvictOldestStranger()) port::SleepFor(kAcceptRetryDelay);
     }
     return;
@@ -192,6 +198,7 @@ bool RpcServerImpl::EvictOldestStranger() {
   for (Served& served : served_) {
     if (!served.Become(Standing::kEvicted)) continue;
     served.connection->Stop();
+    evicted_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
   return false;
@@ -213,7 +220,10 @@ void RpcServerImpl::Serve(Served* served, uint64_t number) {
   const std::string address = PeerAddress(served->connection->socket());
   bool handed_over = false;
   const Status status = ServeAny(served, address, number, &handed_over);
-  if (!status.ok()) log_.Warn("connection from {}: {}", address, status.ToString());
+  if (!status.ok()) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    log_.Warn("connection from {}: {}", address, status.ToString());
+  }
   if (!handed_over) served->connection->Stop();
   served->done.store(true, std::memory_order_release);
 }
@@ -287,7 +297,7 @@ Status RpcServerImpl::ServeQueuePair(Served* served, bool* handed_over) {
   }
   if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "there are too many");
   Socket copy(fcntl(served->connection->socket(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return Status::IOError("no descriptor for it", ErrorText(errno));
+  if (!copy.valid()) return Status::IOError("no descriptor for it", port::ErrorText(errno));
   options_.on_queue_pair_connection(copy.Release());
   *handed_over = true;
   return Status::OK();

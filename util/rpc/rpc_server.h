@@ -47,6 +47,13 @@ struct RpcServerOptions {
   std::function<void(int socket)> on_queue_pair_connection;
 };
 
+// Of connections, since the start.
+struct ConnectionCounts {
+  uint64_t refused =
+      0;  // They did not prove themselves, asked for what is not served, or broke off.
+  uint64_t evicted = 0;  // To make room for others, before they had proved themselves.
+};
+
 class RpcServer {
  public:
   // `handler` outlives the server.
@@ -54,6 +61,7 @@ class RpcServer {
                       std::unique_ptr<RpcServer>* server);
   virtual ~RpcServer() = default;  // Closes all connections and joins all threads.
   virtual uint16_t port() const = 0;
+  virtual ConnectionCounts Counts() const = 0;
 };
 
 }  // namespace dlsm

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "port/cpu.h"
+#include "port/error_text.h"
 #include "util/log.h"
 #include "util/rpc/rpc_transport.h"
 #include "util/status_macros.h"
@@ -40,7 +41,7 @@ Status ServerConnection::Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHa
                                const ServerTransportFactory& transports) {
   Status status = seals_.MakeForMemoryNode(keys);
   assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
-  if (!wakeup_.valid()) status = Status::IOError("no event descriptor", ErrorText(errno));
+  if (!wakeup_.valid()) status = Status::IOError("no event descriptor", port::ErrorText(errno));
   Patience patience{Deadline::In(kProgressTimeout), Deadline::In(kProgressTimeout)};
   while (status.ok()) {
     bool may_sleep = true;
@@ -94,7 +95,7 @@ Status ServerConnection::AwaitEvents(const Patience& patience, bool may_sleep, b
   pollfd waited[3] = {
       {stream_.get(), events, 0}, {wakeup_.get(), POLLIN, 0}, {transport_events, POLLIN, 0}};
   if (poll(waited, 3, timeout) < 0 && errno != EINTR) {
-    return Status::IOError("poll", ErrorText(errno));
+    return Status::IOError("poll", port::ErrorText(errno));
   }
   *readable = holds_input || (waited[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
   *writable = (waited[0].revents & POLLOUT) != 0;

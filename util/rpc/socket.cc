@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "port/clock.h"
+#include "port/error_text.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -43,9 +44,9 @@ Status Resolve(const std::string& host, uint16_t port, int flags, AddressList* l
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) {
-    return Status::IOError(
-        fmt::format("cannot resolve host '{}': {}", host,
-                    error == EAI_SYSTEM ? ErrorText(errno) : std::string(gai_strerror(error))));
+    return Status::IOError(fmt::format(
+        "cannot resolve host '{}': {}", host,
+        error == EAI_SYSTEM ? port::ErrorText(errno) : std::string(gai_strerror(error))));
   }
   list->reset(found);
   return Status::OK();
@@ -57,7 +58,7 @@ Status WaitReady(int socket, short events, Deadline deadline) {
     pollfd waited{socket, events, 0};
     const int ready = poll(&waited, 1, PollTimeout(deadline));
     if (ready > 0) return Status::OK();
-    if (ready < 0 && errno != EINTR) return Status::IOError("poll", ErrorText(errno));
+    if (ready < 0 && errno != EINTR) return Status::IOError("poll", port::ErrorText(errno));
     if (deadline.Passed()) return Status::TimedOut("no answer in time");
   }
 }
@@ -71,12 +72,12 @@ Status FinishConnect(int socket, Deadline deadline, int* error) {
 
 Status ConnectAddress(const addrinfo& address, Deadline deadline, Socket* socket, bool* refused) {
   Socket made(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made.valid()) return Status::IOError("cannot make a socket", ErrorText(errno));
+  if (!made.valid()) return Status::IOError("cannot make a socket", port::ErrorText(errno));
   int error = 0;
   if (connect(made.get(), address.ai_addr, address.ai_addrlen) != 0) error = errno;
   if (error == EINPROGRESS) DLSM_RETURN_IF_ERROR(FinishConnect(made.get(), deadline, &error));
   *refused = error == ECONNREFUSED;
-  if (error != 0) return Status::IOError(ErrorText(error));
+  if (error != 0) return Status::IOError(port::ErrorText(error));
   PrepareSocket(made.get());
   *socket = std::move(made);
   return Status::OK();
@@ -135,7 +136,7 @@ Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* sock
         bind_address));
   }
   Socket made(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!made.valid()) return Status::IOError("cannot make a socket", ErrorText(errno));
+  if (!made.valid()) return Status::IOError("cannot make a socket", port::ErrorText(errno));
   // Takes a port that a former server's dying connections still hold, never one in use.
   SetOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (bind(made.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
@@ -147,7 +148,7 @@ Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* sock
           bind_address));
     }
     return Status::IOError(
-        fmt::format("cannot listen on {}:{}: {}", bind_address, port, ErrorText(error)));
+        fmt::format("cannot listen on {}:{}: {}", bind_address, port, port::ErrorText(error)));
   }
   *bound_port = BoundPort(made.get());
   *socket = std::move(made);
@@ -185,7 +186,7 @@ Status SendAll(int socket, const Slice& bytes, Deadline deadline) {
     } else if (WouldBlock(errno)) {
       DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLOUT, deadline));
     } else if (errno != EINTR) {
-      return Status::IOError("the connection failed", ErrorText(errno));
+      return Status::IOError("the connection failed", port::ErrorText(errno));
     }
   }
   return Status::OK();
@@ -202,7 +203,7 @@ Status ReceiveAll(int socket, char* to, size_t bytes, Deadline deadline) {
     } else if (WouldBlock(errno)) {
       DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLIN, deadline));
     } else if (errno != EINTR) {
-      return Status::IOError("the connection failed", ErrorText(errno));
+      return Status::IOError("the connection failed", port::ErrorText(errno));
     }
   }
   return Status::OK();
@@ -221,7 +222,7 @@ Status PeekAll(int socket, char* to, size_t bytes, Deadline deadline) {
     } else if (WouldBlock(errno)) {
       DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLIN, deadline));
     } else if (errno != EINTR) {
-      return Status::IOError("the connection failed", ErrorText(errno));
+      return Status::IOError("the connection failed", port::ErrorText(errno));
     }
   }
 }
@@ -271,7 +272,5 @@ int PollTimeout(Deadline deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline.Remaining());
   return static_cast<int>(std::min(left, milliseconds(3'600'000)).count());
 }
-
-std::string ErrorText(int error) { return std::generic_category().message(error); }
 
 }  // namespace dlsm

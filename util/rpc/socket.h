@@ -69,7 +69,4 @@ Status ReceiveAll(TcpStream& stream, char* to, size_t bytes, Deadline deadline);
 // poll(2)'s timeout until then: rounded up, so that a wait never ends early and spins.
 int PollTimeout(Deadline deadline);
 
-// strerror, thread-safe.
-std::string ErrorText(int error);
-
 }  // namespace dlsm

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <cstring>
 #include <utility>
 
+#include "port/error_text.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -105,7 +105,7 @@ Status VerbsRpcLink::Post(ibv_send_wr* chain, size_t count, Done done) {
   const int error = ibv_post_send(endpoint_->queue_pair(), chain, &refused);
   if (error == 0) return Status::OK();
   return Status::IOError(fmt::format("RDMA device {} does not take a work request: {}",
-                                     domain_->device().name(), std::strerror(error)));
+                                     domain_->device().name(), port::ErrorText(error)));
 }
 
 Status VerbsRpcLink::PostReceive(uint32_t id, char* data, size_t bytes, uint32_t key) {
@@ -120,7 +120,7 @@ Status VerbsRpcLink::PostReceive(uint32_t id, char* data, size_t bytes, uint32_t
   const int error = ibv_post_recv(endpoint_->queue_pair(), &request, &refused);
   if (error == 0) return Status::OK();
   return Status::IOError(fmt::format("RDMA device {} does not take a receive buffer: {}",
-                                     domain_->device().name(), std::strerror(error)));
+                                     domain_->device().name(), port::ErrorText(error)));
 }
 
 Status VerbsRpcLink::Poll(std::vector<Received>* received, bool* progress) {
@@ -170,7 +170,7 @@ Status VerbsRpcLink::Arm(bool solicited) {
   const int error = ibv_req_notify_cq(endpoint_->completions(), solicited ? 1 : 0);
   if (error == 0) return Status::OK();
   return Status::IOError(fmt::format("RDMA device {} does not report completions: {}",
-                                     domain_->device().name(), std::strerror(error)));
+                                     domain_->device().name(), port::ErrorText(error)));
 }
 
 void VerbsRpcLink::TakeEvent() {

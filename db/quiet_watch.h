@@ -1,0 +1,37 @@
+// Whether nobody writes, so that merges for the sake of reads are in nobody's way.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "port/clock.h"
+
+namespace dlsm {
+
+// Not thread-safe.
+class QuietWatch {
+ public:
+  using Clock = port::Clock;
+
+  // Without any write it is quiet soon. A trickle of writes keeps nothing busy either, as long as
+  // it fills no memtable.
+  static constexpr auto kQuietAfterWrite = std::chrono::milliseconds(100);
+  static constexpr auto kQuietAfterFlush = std::chrono::seconds(1);
+
+  // To be told now and then how many keys were written, and memtables flushed, in all.
+  bool IsQuiet(Clock::time_point now, uint64_t keys_written, uint64_t flushes) {
+    if (std::exchange(keys_written_, keys_written) != keys_written) written_at_ = now;
+    if (std::exchange(flushes_, flushes) != flushes) flushed_at_ = now;
+    if (now - flushed_at_ < kQuietAfterWrite) return false;
+    return now - written_at_ >= kQuietAfterWrite || now - flushed_at_ >= kQuietAfterFlush;
+  }
+
+ private:
+  uint64_t keys_written_ = 0;
+  uint64_t flushes_ = 0;
+  Clock::time_point written_at_;
+  Clock::time_point flushed_at_;
+};
+
+}  // namespace dlsm
