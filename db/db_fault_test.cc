@@ -517,7 +517,7 @@ TEST_P(NodeFaultTest, FullMemoryNodeRefusesAndRecovers) {
   }
   ASSERT_LT(count, 40000u) << "40 MB do not fit into 16 MiB";
   EXPECT_GT(count, 5000u) << "most of the memory can be used";
-  EXPECT_GT(node_->server().node().refused_grants().full, 0u);
+  EXPECT_GT(node_->server().node().refused_grants().full, 0u) << status.ToString();
   EXPECT_TRUE(status.IsIOError() || status.IsBusy()) << status.ToString();
   EXPECT_NE(status.ToString().find("memory node"), std::string::npos) << status.ToString();
   EXPECT_GT(db->GetStatistics()->Get(Ticker::kStallMicrosMemory) +

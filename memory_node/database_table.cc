@@ -435,6 +435,7 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   if (bytes > allocator_.largest_free_bytes()) bytes = allocator_.largest_free_bytes();
   uint64_t offset = 0;
   if (bytes < RoundUpToExtent(least) || !AllocateLocked(database, bytes, &offset)) {
+    ++refused_grants_.full;
     return NoRoomLocked(least, usable);
   }
   database->held.Add({offset, offset + bytes});
