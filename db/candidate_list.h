@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "db/guard_index.h"
 #include "port/cpu.h"
@@ -16,12 +17,19 @@ namespace dlsm {
 
 // Of one lookup. Calls visit(const Table&, bool filtered) for the tables that may hold the key, in
 // the order in which they were added, until it returns false. `filtered`: the table's filter has
-// been asked already.
+// been asked already. A visit(const Table&, bool filtered, TableProbe*) gets the probe to go on
+// with: if `approaches`, while the filters' lines were on their way, few tables' indexes have been
+// searched already (TableReader::Approach()). That pays if the key is found in the end.
 template <typename Visit>
 class CandidateList {
  public:
-  CandidateList(const InternalKeyComparator& comparator, const LookupKey& key, Visit& visit)
-      : comparator_(comparator), key_(key), visit_(visit), bits_(Hash64(key.user_key())) {}
+  CandidateList(const InternalKeyComparator& comparator, const LookupKey& key, Visit& visit,
+                bool approaches = false)
+      : comparator_(comparator),
+        key_(key),
+        visit_(visit),
+        approaches_(approaches),
+        bits_(Hash64(key.user_key())) {}
 
   // All runs of a guard, newest first. False if visit() has returned false.
   bool Add(const GuardIndex& guard) {
@@ -44,12 +52,19 @@ class CandidateList {
   bool Ask() {
     const size_t size = size_;
     size_ = 0;
+    std::array<TableProbe, kTakesProbe ? kApproachedAtOnce : 0> probes;
+    if (approaches_ && size <= probes.size()) {
+      for (size_t i = 0; i < size; ++i) {
+        waiting_[i].entry->table->reader().Approach(key_, &probes[i]);
+      }
+    }
     for (size_t i = 0; i < size; ++i) {
       const Waiting& next = waiting_[i];
       if (next.line != nullptr ? !bits_.MayMatch(next.line, next.entry->filter.probes)
                                : !InRange(*next.entry->table)) {
         excluded_ += next.line != nullptr ? 1 : 0;
-      } else if (!visit_(*next.entry->table, next.line != nullptr)) {
+      } else if (!Call(*next.entry->table, next.line != nullptr,
+                       size <= probes.size() ? &probes[i] : nullptr)) {
         return false;
       }
     }
@@ -65,7 +80,20 @@ class CandidateList {
     const GuardIndex::Entry* entry;
     const char* line;  // Null: no filter.
   };
-  static constexpr size_t kAtOnce = 64;  // A processor has fewer misses under way.
+  static constexpr size_t kAtOnce = 64;           // A processor has fewer misses under way.
+  static constexpr size_t kApproachedAtOnce = 2;  // Of many, all but one are searched in vain.
+  static constexpr bool kTakesProbe = std::is_invocable_v<Visit, const Table&, bool, TableProbe*>;
+
+  // `approached` may be null.
+  bool Call(const Table& table, bool filtered, TableProbe* approached) const {
+    if constexpr (kTakesProbe) {
+      TableProbe fresh;
+      return visit_(table, filtered, approached != nullptr ? approached : &fresh);
+    } else {
+      static_cast<void>(approached);
+      return visit_(table, filtered);
+    }
+  }
 
   bool InRange(const Table& table) const {
     const Slice user_key = key_.user_key();
@@ -76,6 +104,7 @@ class CandidateList {
   const InternalKeyComparator& comparator_;
   const LookupKey& key_;
   Visit& visit_;
+  const bool approaches_;
   BloomBits bits_;
   uint64_t excluded_ = 0;
   size_t size_ = 0;

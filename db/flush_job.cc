@@ -54,7 +54,7 @@ class FlushWriter {
     DLSM_RETURN_IF_ERROR(builder_->Finish(&meta, &resident));
     builder_.reset();
     sink_.reset();
-    return output_->TableDone(std::move(meta), std::move(resident));
+    return output_->TableDone(std::move(meta), resident);
   }
 
  private:

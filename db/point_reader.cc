@@ -29,16 +29,18 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
   Status status;
   uint64_t excluded = 0;
   uint64_t probes = 0;
-  excluded += view.version->ForEachCandidate(key, [&](const Table& table, bool filtered) {
-    TableProbe probe;
-    if (!table.reader().Find(key, filtered, &probe)) {
+  Habit& habit = habits_.Local();
+  const auto visit = [&](const Table& table, bool filtered, TableProbe* probe) {
+    if (!table.reader().Find(key, filtered, probe)) {
       ++excluded;
       return true;
     }
     ++probes;
-    status = Read(table, key, probe, options, result, fetched);
+    status = Read(table, key, *probe, options, result, fetched);
     return status.ok() && result->state == LookupState::kAbsent;
-  });
+  };
+  excluded += view.version->ForEachCandidate(key, visit, habit.finds());
+  habit.Note(result->state != LookupState::kAbsent);
   if (excluded > 0) statistics_->Add(Ticker::kFilterUseful, excluded);
   if (probes > 0) {
     statistics_->Add(Ticker::kTableProbes, probes);

@@ -5,6 +5,7 @@
 #include "dLSM/status.h"
 #include "db/read_view.h"
 #include "table/node_queue_pairs.h"
+#include "util/thread_number.h"
 
 namespace dlsm {
 
@@ -45,9 +46,25 @@ class PointReader {
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
                bool* fetched) const;
 
+  // Whether a thread's lookups in tables mostly find what they look for: then the next one probably
+  // does.
+  class Habit {
+   public:
+    bool finds() const { return found_ >= kMost / 2; }
+    void Note(bool found) {
+      if (found && found_ < kMost) ++found_;
+      if (!found && found_ > 0) --found_;
+    }
+
+   private:
+    static constexpr uint32_t kMost = 16;
+    uint32_t found_ = kMost / 2;
+  };
+
   Sequencer* const sequencer_;
   NodeQueuePairs* const queue_pairs_;
   Statistics* const statistics_;
+  mutable PerThread<Habit> habits_;
 };
 
 }  // namespace dlsm

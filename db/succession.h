@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "port/asymmetric_fence.h"
 #include "port/mutex.h"
 #include "port/scheduler.h"
 #include "util/thread_number.h"
@@ -27,13 +28,14 @@ class Succession {
   class Pin {
    public:
     explicit Pin(Succession& objects) : announced_(objects.slots_.Local().announced) {
-      // Sequentially consistent on both sides: either we see that the object has been replaced and
-      // take the new one, or Reclaim() sees our announcement.
+      // A fence on both sides: either we see that the object has been replaced and take the new
+      // one, or Reclaim() sees our announcement.
       do {
-        pinned_ = objects.current_.load(std::memory_order_seq_cst);
+        pinned_ = objects.current_.load(std::memory_order_acquire);
         port::InterleavingPoint();
-        announced_.store(pinned_, std::memory_order_seq_cst);
-      } while (objects.current_.load(std::memory_order_seq_cst) != pinned_);
+        announced_.store(pinned_, std::memory_order_release);
+        objects.fence_.Light();
+      } while (objects.current_.load(std::memory_order_acquire) != pinned_);
     }
     ~Pin() { announced_.store(nullptr, std::memory_order_release); }
     Pin(const Pin&) = delete;
@@ -56,7 +58,7 @@ class Succession {
   void Install(std::shared_ptr<const T> object) LOCKS_EXCLUDED(mutex_) {
     {
       port::MutexLock lock(mutex_);
-      current_.store(object.get(), std::memory_order_seq_cst);
+      current_.store(object.get(), std::memory_order_release);
       replaced_.push_back(std::move(owner_));
       owner_ = std::move(object);
     }
@@ -69,8 +71,9 @@ class Succession {
     port::MutexLock lock(mutex_);
     if (replaced_.empty()) return;
     std::vector<const T*> announced;
+    fence_.Heavy();
     slots_.ForEach([&announced](Slot& slot) {
-      const T* object = slot.announced.load(std::memory_order_seq_cst);
+      const T* object = slot.announced.load(std::memory_order_acquire);
       if (object != nullptr) announced.push_back(object);
       return true;
     });
@@ -89,6 +92,7 @@ class Succession {
 
   PerThread<Slot> slots_;
   std::atomic<const T*> current_;
+  const port::AsymmetricFence fence_;
 
   port::Mutex mutex_;  // Held for moments only; nothing is destroyed under it.
   std::shared_ptr<const T> owner_ GUARDED_BY(mutex_);  // Of current_.

@@ -6,6 +6,7 @@
 #include "db/cached_records.h"
 #include "table/fetch_resident.h"
 #include "table/remote_sink.h"
+#include "table/resident_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -14,8 +15,9 @@ Status TableStore::OpenReader(const TableMeta& meta, Purpose purpose,
                               std::unique_ptr<TableReader>* reader) const {
   std::string resident;
   DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
-  const auto owner = std::make_shared<const std::string>(std::move(resident));
-  return TableReader::Open(config_.table, meta, Slice(*owner), owner, config_.block_cache, reader);
+  const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
+  return TableReader::Open(config_.table, meta, kept.bytes, kept.owner, config_.block_cache,
+                           reader);
 }
 
 std::unique_ptr<TableReader> TableStore::Evictable(const TableMeta& meta,
@@ -54,7 +56,7 @@ Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table)
   }
   std::string resident;
   DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
-  return OpenWith(meta, std::move(resident), table);
+  return OpenWith(meta, resident, table);
 }
 
 Status TableStore::OpenAll(const std::vector<TableMeta>& metas, Purpose purpose,
@@ -111,17 +113,17 @@ Status TableStore::OpenBatch(QueuePair* queue_pair, const TableMeta* first, cons
   for (const TableMeta* meta = first; meta != last; ++meta) {
     const uint64_t length = meta->resident_span().bytes;
     DLSM_RETURN_IF_ERROR(
-        OpenWith(*meta, std::string(buffer.data() + offset, length), &tables->emplace_back()));
+        OpenWith(*meta, Slice(buffer.data() + offset, length), &tables->emplace_back()));
     offset += length;
   }
   return Status::OK();
 }
 
-Status TableStore::OpenWith(const TableMeta& meta, std::string resident, TableRef* table) const {
-  const auto owner = std::make_shared<const std::string>(std::move(resident));
+Status TableStore::OpenWith(const TableMeta& meta, const Slice& resident, TableRef* table) const {
+  const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
   std::unique_ptr<TableReader> reader;
   DLSM_RETURN_IF_ERROR(
-      TableReader::Open(config_.table, meta, Slice(*owner), owner, config_.block_cache, &reader));
+      TableReader::Open(config_.table, meta, kept.bytes, kept.owner, config_.block_cache, &reader));
   if (config_.budget != nullptr) reader = Evictable(meta, std::move(reader));
   *table = NewTable(std::move(reader));
   return Status::OK();
@@ -172,7 +174,7 @@ Status RemoteTableWriter::NewTable(uint64_t bytes, std::unique_ptr<TableSink>* s
                           store_->memory()->nodes() > 1 ? &writes_ : nullptr);
 }
 
-Status RemoteTableWriter::TableDone(TableMeta meta, std::string resident) {
+Status RemoteTableWriter::TableDone(TableMeta meta, const Slice& resident) {
   const RemoteSpan allocated = std::exchange(unfinished_, RemoteSpan{});
   ++fragment_;
   meta.number = number_();
@@ -182,7 +184,7 @@ Status RemoteTableWriter::TableDone(TableMeta meta, std::string resident) {
   store_->memory()->Shrink(allocated, meta.image.bytes);
   bytes_written_ += meta.image.bytes;
   TableRef table;
-  const Status opened = store_->OpenWith(meta, std::move(resident), &table);
+  const Status opened = store_->OpenWith(meta, resident, &table);
   if (!opened.ok()) {
     store_->memory()->Free(AllocatedSpan(meta.image));
     return opened;

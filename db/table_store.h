@@ -56,7 +56,7 @@ class TableStore final : public TableReaderSource {
                  std::vector<TableRef>* tables) const;
 
   // Opens a table whose index and filter are at hand.
-  Status OpenWith(const TableMeta& meta, std::string resident, TableRef* table) const;
+  Status OpenWith(const TableMeta& meta, const Slice& resident, TableRef* table) const;
 
   // With a budget only. The reader of one of this store's tables, and the same table without index
   // and filter, to take its place.
@@ -105,7 +105,7 @@ class RemoteTableWriter final : public MergeOutput {
   ~RemoteTableWriter() override;
 
   Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) override;
-  Status TableDone(TableMeta meta, std::string resident) override;
+  Status TableDone(TableMeta meta, const Slice& resident) override;
 
   // Waits until all tables are in place, which come in key order. On an error they are freed later.
   Status Release(std::vector<TableRef>* tables);

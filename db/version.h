@@ -46,10 +46,11 @@ class Version {
 
   // Calls visit(const Table&, bool filtered) for the tables that may hold the key, the ones with
   // newer versions of it first, until it returns false. `filtered`: the table's filter has been
-  // asked. Returns how many tables were passed over because of their filters.
+  // asked. Returns how many tables were passed over because of their filters. `approaches`: see
+  // CandidateList.
   template <typename Visit>
-  uint64_t ForEachCandidate(const LookupKey& key, Visit visit) const {
-    CandidateList candidates(comparator_, key, visit);
+  uint64_t ForEachCandidate(const LookupKey& key, Visit visit, bool approaches = false) const {
+    CandidateList candidates(comparator_, key, visit, approaches);
     if (AddCandidates(key, &candidates)) AskCandidates(key, &candidates);
     return candidates.excluded();
   }

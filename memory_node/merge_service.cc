@@ -66,7 +66,7 @@ class OutputTables final : public MergeOutput {
     return Status::OK();
   }
 
-  Status TableDone(TableMeta meta, std::string /*resident*/) override {
+  Status TableDone(TableMeta meta, const Slice& /*resident*/) override {
     const uint64_t taken = RoundUpToExtent(meta.image.bytes);
     meta.image = free_.Sub(0, meta.image.bytes);
     free_ = free_.Sub(taken, free_.bytes - taken);

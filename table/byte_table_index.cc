@@ -28,7 +28,9 @@ Status ByteTableIndex::Open(const Slice& bytes, uint64_t data_bytes, uint64_t en
     return Malformed("wrong checksum");
   }
   DLSM_RETURN_IF_ERROR(Layout(bytes, entries));
-  return CheckArrays(data_bytes);
+  DLSM_RETURN_IF_ERROR(CheckArrays(data_bytes));
+  Sample();
+  return Status::OK();
 }
 
 Status ByteTableIndex::Layout(const Slice& bytes, uint64_t entries) {
@@ -155,19 +157,49 @@ bool ByteTableIndex::AtOrBefore(uint32_t group, const Target& target, bool* malf
   return !first.same || first.trailer > target.trailer;
 }
 
-// The number of digests below `digest`, or not above it.
-uint32_t ByteTableIndex::DigestsBelow(uint64_t digest, bool or_equal) const {
+void ByteTableIndex::Sample() {
+  samples_.clear();
+  if (whole_keys_) return;
+  samples_.reserve((groups_ + kSampledGroups - 1) / kSampledGroups);
+  for (uint32_t group = 0; group < groups_; group += kSampledGroups) {
+    samples_.push_back(DigestAt(group));
+  }
+}
+
+namespace {
+
+// How many of the digests digest_at(low), digest_at(low + 1), ..., of which there are `left`, are
+// below `digest`, or not above it; plus `low`.
+template <typename DigestAt>
+[[gnu::always_inline]] inline uint32_t CountBelow(uint32_t low, uint32_t left, uint64_t digest,
+                                                  bool or_equal, DigestAt digest_at) {
   // Written so that it compiles to conditional moves: which way to go is a coin toss.
-  uint32_t low = 0;
-  uint32_t left = groups_;
   while (left > 0) {
     const uint32_t half = (left + 1) / 2;
-    const uint64_t middle = DigestAt(low + half - 1);
+    const uint64_t middle = digest_at(low + half - 1);
     const bool below = middle < digest || (or_equal && middle == digest);
     low = below ? low + half : low;
     left = below ? left - half : half - 1;
   }
   return low;
+}
+
+}  // namespace
+
+// The number of digests below `digest`, or not above it.
+uint32_t ByteTableIndex::DigestsBelow(uint64_t digest, bool or_equal) const {
+  const uint32_t samples = CountBelow(0, static_cast<uint32_t>(samples_.size()), digest, or_equal,
+                                      [this](uint32_t i) { return samples_[i]; });
+  if (samples == 0) return 0;
+  const uint32_t first = (samples - 1) * kSampledGroups;
+  const uint32_t count = std::min(kSampledGroups, groups_ - first);
+  const char* const end = digests_ + size_t{first + count} * sizeof(uint64_t);
+  for (const char* at = digests_ + size_t{first} * sizeof(uint64_t); at < end;
+       at += port::kCacheLineBytes) {
+    port::PrefetchRead(at);
+  }
+  return CountBelow(first + 1, count - 1, digest, or_equal,
+                    [this](uint32_t i) { return DigestAt(i); });
 }
 
 // Of the groups in [low, high), how many are at or before the target, plus `low`.

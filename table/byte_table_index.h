@@ -154,6 +154,8 @@ class ByteTableIndex {
   void ApproachFurther(uint32_t groups) const;
 
   uint32_t groups() const { return groups_; }
+  // What it takes itself, beside the bytes.
+  size_t own_bytes() const { return samples_.capacity() * sizeof(uint64_t); }
   // False: malformed.
   bool Offsets(uint32_t group, GroupOffsets* offsets) const;
   // The group whose records cover `offset`, which is within the data.
@@ -204,6 +206,7 @@ class ByteTableIndex {
   static const char* ReadEntry(const char* at, const char* limit, Entry* entry);
   int CompareTails(uint32_t group, const FirstEntry& first, const Target& target) const;
   bool AtOrBefore(uint32_t group, const Target& target, bool* malformed) const;
+  void Sample();
   uint32_t DigestsBelow(uint64_t digest, bool or_equal) const;
   uint32_t CountAtOrBefore(uint32_t low, uint32_t high, const Target& target,
                            bool* malformed) const;
@@ -217,6 +220,10 @@ class ByteTableIndex {
   uint32_t groups_ = 0;
   uint32_t last_group_records_ = 0;
   const char* digests_ = nullptr;
+  // Every kSampledGroups-th digest. A search touches these, which stay in the processor's caches
+  // because they are few, and then the lines between two of them, all of which it asks for at once.
+  static constexpr uint32_t kSampledGroups = 64;
+  std::vector<uint64_t> samples_;
   const char* data_offsets_ = nullptr;
   const char* entry_offsets_ = nullptr;
   Slice prefix_;

@@ -88,7 +88,7 @@ uint64_t ByteTableReader::ApproximateOffsetOf(const Slice& internal_key) const {
 }
 
 size_t ByteTableReader::resident_bytes() const {
-  return meta().index_bytes + meta().filter_bytes + sizeof(*this);
+  return meta().index_bytes + meta().filter_bytes + index_.own_bytes() + sizeof(*this);
 }
 
 // Cuts at groups where the window is large enough, at records where it is not, and where the index

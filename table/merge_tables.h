@@ -65,7 +65,7 @@ class MergeOutput {
   virtual Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) = 0;
   // The table of the last NewTable() is complete; *meta lacks place and number, which the callee
   // sets.
-  virtual Status TableDone(TableMeta meta, std::string resident) = 0;
+  virtual Status TableDone(TableMeta meta, const Slice& resident) = 0;
 };
 
 // Asked between slices of a merge.

@@ -32,9 +32,9 @@ class TestOutput final : public MergeOutput {
     return RemoteSink::Open(image_, queue_pairs_, Purpose::kCompaction, std::chrono::seconds(10),
                             sink);
   }
-  Status TableDone(TableMeta meta, std::string resident) override {
+  Status TableDone(TableMeta meta, const Slice& resident) override {
     meta.image = image_.Sub(0, meta.image.bytes);
-    tables.push_back(TestTable{std::move(meta), std::move(resident), nullptr});
+    tables.push_back(TestTable{std::move(meta), resident.ToString(), nullptr});
     return Status::OK();
   }
 

@@ -153,7 +153,7 @@ Status MergeWriter::CloseTable() {
   if (image_bytes_left_ < kCapacityBytesMin) {
     image_bytes_left_ = std::max(kCapacityBytesMin, statistics_->bytes_written / 2);
   }
-  return output_->TableDone(std::move(meta), std::move(resident));
+  return output_->TableDone(std::move(meta), resident);
 }
 
 }  // namespace dlsm

@@ -192,8 +192,9 @@ class TableModelTest : public testing::TestWithParam<Shape> {
 
   std::unique_ptr<Iterator> NewIterator() {
     TableReadOptions read_options;
-    read_options.prefetch_bytes = 1 + random_.Skewed(13);
-    read_options.prefetch_bytes_max = read_options.prefetch_bytes * (1 + random_.Uniform(8));
+    read_options.prefetch_bytes = static_cast<uint32_t>(1 + random_.Skewed(13));
+    read_options.prefetch_bytes_max =
+        read_options.prefetch_bytes * static_cast<uint32_t>(1 + random_.Uniform(8));
     return table_.reader->NewIterator(read_options, &queue_pairs_);
   }
 

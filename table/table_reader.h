@@ -39,8 +39,8 @@ struct TableReadOptions {
   Purpose purpose = Purpose::kRead;
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);  // For each wait on the fabric.
   // The first prefetch of an iterator; it doubles with sequential use up to the maximum.
-  size_t prefetch_bytes = size_t{4} << 10;  // About ten records: what a short scan uses.
-  size_t prefetch_bytes_max = size_t{1} << 20;
+  uint32_t prefetch_bytes = 4 << 10;  // About ten records: what a short scan uses.
+  uint32_t prefetch_bytes_max = 1 << 20;
 };
 
 // Where a region is mapped, what is verified in place may change before it is used: who asks for

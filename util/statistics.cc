@@ -69,28 +69,40 @@ static_assert(kNames.back() != nullptr, "every ticker has a name");
 
 const char* TickerName(Ticker ticker) { return kNames[static_cast<size_t>(ticker)]; }
 
-Statistics::Statistics() = default;
+struct Statistics::Threads {
+  PerThread<Counts> counts;
+};
+
+Statistics::Statistics() : threads_(std::make_unique<Threads>()) {}
 Statistics::~Statistics() = default;
 
-Statistics::Counts& Statistics::Stripe() { return stripes_[ThreadNumber::Current() % kStripes]; }
+Statistics::Counts& Statistics::OfThisThread() { return threads_->counts.Local(); }
 
-uint64_t Statistics::Get(Ticker ticker) const {
+uint64_t Statistics::Sum(size_t ticker) const {
   uint64_t sum = 0;
-  for (const Counts& stripe : stripes_) {
-    sum += stripe.counts[static_cast<size_t>(ticker)].load(std::memory_order_relaxed);
-  }
+  threads_->counts.ForEach([&sum, ticker](const Counts& counts) {
+    sum += counts[ticker].load(std::memory_order_relaxed);
+    return true;
+  });
   return sum;
 }
 
+uint64_t Statistics::Get(Ticker ticker) const {
+  const auto i = static_cast<size_t>(ticker);
+  // In this order: sums only grow.
+  const uint64_t at_reset = at_reset_[i].load(std::memory_order_acquire);
+  return Sum(i) - at_reset;
+}
+
 void Statistics::Reset() {
-  for (Counts& stripe : stripes_) {
-    for (auto& count : stripe.counts) count.store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < at_reset_.size(); ++i) {
+    at_reset_[i].store(Sum(i), std::memory_order_release);
   }
 }
 
 std::string Statistics::ToString() const {
   std::string text;
-  for (size_t i = 0; i < kCount; ++i) {
+  for (size_t i = 0; i < at_reset_.size(); ++i) {
     const auto ticker = static_cast<Ticker>(i);
     const uint64_t count = Get(ticker);
     if (count != 0) text += fmt::format("{:<32}{}\n", TickerName(ticker), count);

@@ -44,6 +44,9 @@ TEST(StatisticsTest, ThreadsAddUp) {
   EXPECT_EQ(text.find("dlsm.seeks"), std::string::npos);
   statistics->Reset();
   EXPECT_EQ(statistics->ToString(), "");
+  statistics->Add(Ticker::kKeysRead, 2);
+  std::thread([&] { statistics->Add(Ticker::kKeysRead, 3); }).join();
+  EXPECT_EQ(statistics->Get(Ticker::kKeysRead), 5u);
 }
 
 }  // namespace

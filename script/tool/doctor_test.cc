@@ -79,7 +79,9 @@ TEST(DoctorTest, HugePagesAreJudgedByTheChosenWord) {
   EXPECT_EQ(CheckHugePages(host.root()).verdict, Verdict::kGood);
   host.Write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
   EXPECT_EQ(CheckHugePages(host.root()).verdict, Verdict::kNote);
-  host.Write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always [advise] never");
+  host.Write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always advise [never]");
+  EXPECT_EQ(CheckSharedMemoryHugePages(host.root()).verdict, Verdict::kNote);
+  host.Write("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,huge=advise 0 0");
   EXPECT_EQ(CheckSharedMemoryHugePages(host.root()).verdict, Verdict::kGood);
 }
 

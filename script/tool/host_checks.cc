@@ -6,19 +6,9 @@
 #include <fstream>
 
 #include "util/format_bytes.h"
+#include "util/huge_pages.h"
 
 namespace dlsm::tool {
-namespace {
-
-// "always [madvise] never" -> "madvise"
-std::string Chosen(const std::string& choices) {
-  const size_t begin = choices.find('[');
-  const size_t end = choices.find(']');
-  if (begin == std::string::npos || end == std::string::npos || end < begin) return choices;
-  return choices.substr(begin + 1, end - begin - 1);
-}
-
-}  // namespace
 
 std::string ReadLine(const std::string& path) {
   std::ifstream file(path);
@@ -40,26 +30,18 @@ Finding CheckLockedMemory(const rlimit& limit) {
 
 Finding CheckHugePages(const std::string& root) {
   const std::string subject = "huge pages";
-  const std::string choice = Chosen(ReadLine(root + "sys/kernel/mm/transparent_hugepage/enabled"));
-  if (choice == "always" || choice == "madvise") {
-    return {Verdict::kGood, subject, fmt::format("transparent, {}", choice), ""};
-  }
-  return {Verdict::kNote, subject,
-          choice.empty() ? "this kernel has no transparent huge pages" : "transparent: " + choice,
-          "lookups in large tables are 20 to 40% slower without: as root, echo madvise > "
-          "/sys/kernel/mm/transparent_hugepage/enabled"};
+  const HugePages found = AnonymousHugePages(root);
+  if (found.offered) return {Verdict::kGood, subject, found.detail, ""};
+  return {Verdict::kNote, subject, found.detail,
+          "lookups in large tables are 20 to 40% slower without: " + found.remedy};
 }
 
 Finding CheckSharedMemoryHugePages(const std::string& root) {
   const std::string subject = "huge pages of shm";
-  const std::string choice =
-      Chosen(ReadLine(root + "sys/kernel/mm/transparent_hugepage/shmem_enabled"));
-  if (choice == "always" || choice == "advise" || choice == "within_size" || choice == "force") {
-    return {Verdict::kGood, subject, choice, ""};
-  }
-  return {Verdict::kNote, subject, choice.empty() ? "not offered by this kernel" : choice,
-          "for the shm fabric, as root: echo advise > "
-          "/sys/kernel/mm/transparent_hugepage/shmem_enabled"};
+  const HugePages found = ShmHugePages(root);
+  if (found.offered) return {Verdict::kGood, subject, found.detail, ""};
+  return {Verdict::kNote, subject, found.detail,
+          "lookups over the shm fabric are slower without: " + found.remedy};
 }
 
 Finding CheckSharedMemorySpace(const std::string& shm_folder) {

@@ -11,31 +11,15 @@
 #include <climits>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "port/error_text.h"
+#include "util/huge_pages.h"
 
 namespace dlsm {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-const char* SwitchFile(bool shared) {
-  return shared ? "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
-                : "/sys/kernel/mm/transparent_hugepage/enabled";
-}
-
-// The kernel marks the chosen word: "always [madvise] never".
-std::string ChosenWord(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  const size_t open = line.find('[');
-  const size_t close = line.find(']');
-  if (open == std::string::npos || close == std::string::npos || close < open) return "";
-  return line.substr(open + 1, close - open - 1);
-}
 
 }  // namespace
 
@@ -102,10 +86,10 @@ std::string AdviseHugePages(const MemoryMapping& mapping, bool shared) {
   if (::madvise(mapping.data(), mapping.bytes(), MADV_HUGEPAGE) != 0) {
     return fmt::format("no huge pages: the kernel refuses them ({})", port::ErrorText(errno));
   }
-  const std::string chosen = ChosenWord(SwitchFile(shared));
-  if (chosen == "never" || chosen == "deny" || chosen.empty()) {
-    return fmt::format("no huge pages: {} says \"{}\"; as root: echo {} > {}", SwitchFile(shared),
-                       chosen, shared ? "advise" : "madvise", SwitchFile(shared));
+  const HugePages found = shared ? ShmHugePages("/") : AnonymousHugePages("/");
+  if (!found.offered) {
+    return fmt::format("no huge pages: {}{}{}", found.detail, found.remedy.empty() ? "" : "; ",
+                       found.remedy);
   }
   return "huge pages";
 }
