@@ -166,6 +166,7 @@ Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new
       DLSM_RETURN_IF_ERROR(OpenTableNode(other, i, is_new, &nodes));
     }
     std::vector<const MemoryNodeLink*> links;
+    links.reserve(nodes.size());
     for (const ShardNode& node : nodes) links.push_back(node.link);
     DLSM_RETURN_IF_ERROR(CheckDistinct(links));
   }
