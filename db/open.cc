@@ -267,6 +267,7 @@ void DbImpl::StartPublisher() {
   config.interval = std::chrono::milliseconds(options_.publish_interval_ms);
   config.timeout = std::chrono::milliseconds(options_.operation_timeout_ms);
   config.patience = std::chrono::milliseconds(options_.write_stall_timeout_ms);
+  config.lease = home.session().lease();
   Publisher::Parts parts{};
   parts.queue_pairs = &home.queue_pairs();
   parts.memory = &home.memory();
