@@ -21,6 +21,7 @@
 #include "memory_node/node_server.h"
 #include "memory_node/server_metrics.h"
 #include "util/format_bytes.h"
+#include "util/known_flags.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -304,6 +305,8 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   gflags::SetUsageMessage(dlsm::kUsage);
+  const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv);
+  if (!known.ok()) return dlsm::Fail(known, dlsm::kExitUsage);
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
   return dlsm::Run(argc, argv);
 }

@@ -164,7 +164,21 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "1", "1", "--merge_bandwidth_mb=-1"}, 2, "--merge_bandwidth_mb=-1");
   ExpectFailure({"0", "1", "1", "--fabric_threads=0"}, 2, "--fabric_threads=0");
   ExpectFailure({"0", "1", "1", "--tcp_poll_us=-1"}, 2, "--tcp_poll_us=-1");
-  ExpectFailure({"0", "1", "1", "--no_such_flag"}, 1, "no_such_flag");
+}
+
+// Fails if a mistyped flag is passed over, taken for the value of another one, or leaves its user
+// without a hint; or if what is no mistake is refused.
+TEST_F(ServerMainTest, UnknownFlags) {
+  const std::string remedy = "see Server --help";
+  for (const char* const flag : {"--nope", "-nope", "--nope=1", "--no-pe", "--nofabric"}) {
+    ExpectFailure({"0", "1", "1", flag}, 2, remedy);
+  }
+  ExpectFailure({"--nope", "--help"}, 2, "there is no flag --nope");
+  ExpectFailure({"--fabric", "--nope", "0", "1", "1"}, 2, "--fabric=--nope is not known");
+  ExpectFailure({"--nohuge_pages", "--merge_threads", "-2", "0", "1", "1"}, 2,
+                "--merge_threads=-2");
+  ExpectFailure({"--undefok=nope", "--nope=1", "0", "1"}, 2, "three arguments are needed");
+  ExpectFailure({"0", "1", "--", "--nope"}, 2, "TCPIPPORT '--nope'");
 }
 
 TEST_F(ServerMainTest, TooMuchMemory) {
