@@ -235,6 +235,55 @@ TEST_F(ServerMainTest, TlsAndAccessFiles) {
   unlink(secret.c_str());
 }
 
+// Fails if a list that is wrong takes the place of the one that counts, if nobody is told where it
+// is wrong, or if a right one is not obeyed.
+TEST_F(ServerMainTest, ReadsTheAccessFileAgain) {
+  const std::string path = testing::TempDir() + fmt::format("/dlsm-access-again-{}", getpid());
+  const std::string secret = path + "-secret";
+  for (const std::string& file : {path, secret}) {
+    std::ofstream(file) << "alice the-secret-of-alice own=*\n";
+    ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  }
+  ServerProcess process({"0", "0.01", "1", "--access_file=" + path, "--secret_file=" + secret});
+  const NodeAddress address{"127.0.0.1", PortOf(process.LineWith("ready"))};
+  const auto connect = [&](const std::string& name) {
+    NodeConnectionOptions options;
+    options.fabric.kind = FabricKind::kTcp;
+    options.credentials = Credentials("the-secret-of-" + name);
+    options.credentials.access_name = name;
+    std::unique_ptr<NodeConnection> connection;
+    return ConnectNode(address, options, TestDeadline(), &connection);
+  };
+  EXPECT_OK(connect("alice"));
+  EXPECT_TRUE(connect("robert").IsInvalidArgument());
+
+  std::ofstream(path) << "# our clients\nrobert the-secret-of-robert own=*\nalice short\n";
+  process.Signal(SIGHUP);
+  const std::string wrong = process.LineWith("access file");
+  EXPECT_THAT(wrong, HasSubstr(path + ":3: "));
+  EXPECT_THAT(wrong, HasSubstr("[error]"));
+  EXPECT_THAT(wrong, testing::Not(HasSubstr("the-secret")));
+  EXPECT_OK(connect("alice"));
+  EXPECT_TRUE(connect("robert").IsInvalidArgument());
+
+  std::ofstream(path) << "robert the-secret-of-robert own=*\n";
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  process.Signal(SIGHUP);
+  EXPECT_THAT(process.LineWith("access file"), HasSubstr("chmod 600"));
+  EXPECT_OK(connect("alice"));
+
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  process.Signal(SIGHUP);
+  EXPECT_THAT(process.LineWith("access file"), HasSubstr("read again: 1 clients"));
+  EXPECT_OK(connect("robert"));
+  EXPECT_TRUE(connect("alice").IsInvalidArgument());
+  process.Signal(SIGTERM);
+  EXPECT_THAT(process.Rest(), HasSubstr("memory node 1 stopped"));
+  EXPECT_EQ(process.ExitCode(), 0);
+  unlink(path.c_str());
+  unlink(secret.c_str());
+}
+
 // Fails if the metrics are not there, or do not move.
 TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   // A port that was free a moment ago.

@@ -111,7 +111,7 @@ Status SimulatedMemoryNode::AcceptAt(Process* process, const std::shared_ptr<Sim
   RpcPeer peer;
   peer.connection = ++connections_;
   peer.name = client_name + " on " + host->name;
-  DLSM_RETURN_IF_ERROR(process->tokens.Acquire(token, /*owner=*/"", &peer.data_token));
+  DLSM_RETURN_IF_ERROR(process->tokens.Acquire(token, /*owner=*/nullptr, &peer.data_token));
   *info = process->memory->peer();
   info->data_token = peer.data_token;
   *link = std::make_shared<ControlLink>(network_, host, peer);
