@@ -17,7 +17,7 @@ constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
 SimulatedMemoryNode::Process::Process(SimulatedMemoryNode* owner)
     : tokens(
           owner->config_.node.grace + std::chrono::seconds(1),
-          [this](const std::string& token, const std::string& /*owner*/) { memory->Allow(token); },
+          [this](const std::string& token, const ClientRights& /*owner*/) { memory->Allow(token); },
           [this](const std::string& token) {
             node->revoker().Revoke({token}, [](const Status&) {});
           }) {}
