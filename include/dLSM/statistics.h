@@ -75,7 +75,7 @@ const char* TickerName(Ticker ticker);
 class Statistics {
  public:
   Statistics();
-  ~Statistics();
+  ~Statistics();  // NOLINT(performance-trivially-destructible): of a shared library.
 
   void Add(Ticker ticker, uint64_t count = 1) {
     Stripe().counts[static_cast<size_t>(ticker)].fetch_add(count, std::memory_order_relaxed);
