@@ -24,13 +24,14 @@ if(NOT DLSM_SANITIZE)
   dlsm_benchmark_peer(LEVELDB leveldb leveldb/db.h)
 endif()
 
-add_executable(db_bench benchmarks/db_bench_main.cc benchmarks/two_phase_flags.cc)
+add_executable(db_bench benchmarks/db_bench_main.cc benchmarks/two_phase_flags.cc
+               benchmarks/tls_flags.cc)
 target_link_libraries(db_bench PRIVATE dlsm_benchmarks dlsm_settings gflags)
 
-add_executable(rpc_bench benchmarks/rpc_bench_main.cc)
+add_executable(rpc_bench benchmarks/rpc_bench_main.cc benchmarks/tls_flags.cc)
 target_link_libraries(rpc_bench PRIVATE dlsm dlsm_settings gflags)
 
-add_executable(fabric_bench benchmarks/fabric_bench_main.cc)
+add_executable(fabric_bench benchmarks/fabric_bench_main.cc benchmarks/tls_flags.cc)
 target_link_libraries(fabric_bench PRIVATE dlsm dlsm_settings gflags)
 
 # Random operations, faults and crashes against a model.
@@ -98,6 +99,10 @@ if(DLSM_TESTS)
   add_test(NAME db_bench.smoke
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/smoke_test.py $<TARGET_FILE:db_bench>
                    $<TARGET_FILE:Server>)
+  add_test(NAME benchmarks.tls
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/tls_smoke_test.sh
+                   $<TARGET_FILE:fabric_bench> $<TARGET_FILE:rpc_bench> $<TARGET_FILE:Server>)
+  set_tests_properties(benchmarks.tls PROPERTIES TIMEOUT 120)
   # Its peers are not built for the sanitizers.
   set_tests_properties(db_bench.smoke PROPERTIES LABELS peers TIMEOUT 900)
 endif()

@@ -48,10 +48,12 @@
 #include "benchmarks/report.h"
 #include "benchmarks/scratch_folder.h"
 #include "benchmarks/time_series.h"
+#include "benchmarks/tls_flags.h"
 #include "benchmarks/two_phase_flags.h"
 #include "benchmarks/workload.h"
 #include "dLSM/db.h"
 #include "util/cluster_config.h"
+#include "util/known_flags.h"
 
 DEFINE_string(benchmarks,
               "fillseq,fillrandom,overwrite,readrandom,readmissing,readhot,readseq,"
@@ -159,11 +161,6 @@ DEFINE_string(memory_nodes, "",
               "neither this nor --config, one inside this process");
 DEFINE_string(secret_file, "", "dlsm: file with the secret of the cluster");
 DEFINE_string(access_name, "", "dlsm: name of this client in the memory nodes' access files");
-DEFINE_bool(tls, false, "dlsm: TLS to the memory nodes, known by the secret");
-DEFINE_string(tls_ca_file, "",
-              "dlsm: PEM: TLS to memory nodes, known by certificates that lead there");
-DEFINE_string(tls_certificate_file, "", "dlsm: PEM: what this client shows by TLS");
-DEFINE_string(tls_key_file, "", "dlsm: PEM: its key");
 DEFINE_uint32(compute_node_id, 0, "dlsm: which of the compute nodes of --config this is");
 DEFINE_uint32(shards, 1,
               "dlsm: shards of the database, which divide the keys that --num makes evenly");
@@ -424,10 +421,11 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->memory_nodes = FLAGS_memory_nodes;
   options->secret_file = FLAGS_secret_file;
   options->access_name = FLAGS_access_name;
-  options->tls = FLAGS_tls;
-  options->tls_ca_file = FLAGS_tls_ca_file;
-  options->tls_certificate_file = FLAGS_tls_certificate_file;
-  options->tls_key_file = FLAGS_tls_key_file;
+  const TlsConfig tls = TlsFromFlags();
+  options->tls = tls.enabled;
+  options->tls_ca_file = tls.ca_file;
+  options->tls_certificate_file = tls.certificate_file;
+  options->tls_key_file = tls.key_file;
   options->compute_node_id = FLAGS_compute_node_id;
   OwnKeys own;
   const Status divided = OwnKeysFromFlags(&own);
@@ -572,13 +570,12 @@ Status RunAll() {
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("db_bench [--benchmarks=fillrandom,readrandom,...] [flags]");
   gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  dlsm::Status status;
-  if (argc > 1) {
-    status = dlsm::Status::InvalidArgument(
-        fmt::format("unknown argument {}: flags begin with --", argv[1]));
-  } else {
-    status = dlsm::bench::RunAll();
+  dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
+  if (status.ok()) {
+    gflags::ParseCommandLineFlags(&argc, &argv, true);
+    status = argc > 1 ? dlsm::Status::InvalidArgument(
+                            fmt::format("unknown argument {}: flags begin with --", argv[1]))
+                      : dlsm::bench::RunAll();
   }
   gflags::ShutDownCommandLineFlags();
   if (status.ok()) return 0;

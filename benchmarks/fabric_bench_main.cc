@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/tls_flags.h"
 #include "util/fabric/fabric.h"
+#include "util/known_flags.h"
 #include "util/rpc/node_connection.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
@@ -49,6 +51,7 @@ Status Connect(std::unique_ptr<NodeConnection>* connection) {
   if (!FLAGS_secret_file.empty()) {
     DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, &options.credentials.secret));
   }
+  DLSM_RETURN_IF_ERROR(UseTls(bench::TlsFromFlags(), &options.credentials));
   const NodeAddress address{FLAGS_memory_node.substr(0, colon), static_cast<uint16_t>(port)};
   return ConnectNode(address, options, Soon(), connection);
 }
@@ -132,8 +135,11 @@ Status Run() {
 
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("fabric_bench [flags]: latency and bandwidth of one-sided reads");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const dlsm::Status status = dlsm::Run();
+  dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
+  if (status.ok()) {
+    gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+    status = dlsm::Run();
+  }
   if (status.ok()) return 0;
   fmt::print(stderr, "fabric_bench: {}\n", status.message().ToStringView());
   return 1;

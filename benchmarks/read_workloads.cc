@@ -1,5 +1,4 @@
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "benchmarks/workload_runs.h"
@@ -115,7 +114,7 @@ void RunPipelinedRead(Worker& worker, const WorkloadInput& input) {
     } else if (answer.status.IsNotFound()) {
       worker.Missed();
     } else {
-      return worker.Fail(std::move(answer.status));
+      return worker.Fail(answer.status);
     }
     return 1;
   });

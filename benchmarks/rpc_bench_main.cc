@@ -17,9 +17,13 @@
 #include <thread>
 #include <vector>
 
+#include "benchmarks/tls_flags.h"
+#include "util/known_flags.h"
+#include "util/rpc/node_connection.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server.h"
 #include "util/rpc/verbs_rpc_server.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 DEFINE_string(transports, "tcp,verbs,ring", "which ones, separated by commas");
@@ -100,9 +104,24 @@ std::string PerCall(const RpcCounts& counts) {
       static_cast<double>(counts.completions) / calls, static_cast<double>(counts.sleeps) / calls);
 }
 
+// By the flags, which are both ends' here.
+Status SecureBoth(RpcServerOptions* server, Credentials* client) {
+  server->secret = client->secret = "of rpc_bench";
+  TlsConfig tls = bench::TlsFromFlags();
+  if (!tls.on()) return Status::OK();
+  const auto key_of = [key = TlsKey(server->secret)](const std::string& /*identity*/) {
+    return key;
+  };
+  DLSM_RETURN_IF_ERROR(TlsContext::ForServer(tls, key_of, &server->tls));
+  if (tls.ca_file.empty()) tls.ca_file = tls.certificate_file;  // As between memory nodes.
+  return UseTls(tls, client);
+}
+
 Status Measure(RpcTransport transport) {
   EchoHandler handler;
   RpcServerOptions server_options;
+  Credentials credentials;
+  DLSM_RETURN_IF_ERROR(SecureBoth(&server_options, &credentials));
   RpcTransportOptions client_options;
   client_options.kind = transport;
   DLSM_RETURN_IF_ERROR(ParseVerbsOptions(FLAGS_rdma_device, &client_options.verbs));
@@ -123,9 +142,9 @@ Status Measure(RpcTransport transport) {
   DLSM_RETURN_IF_ERROR(RpcServer::Start(server_options, &handler, &server));
   NodeInfo info;
   std::unique_ptr<NodeRpcClient> client;
-  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({"127.0.0.1", server->port()}, "", "rpc_bench",
-                                              Deadline::In(std::chrono::seconds(20)), &info,
-                                              &client, client_options));
+  DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({"127.0.0.1", server->port()}, credentials,
+                                              "rpc_bench", Deadline::In(std::chrono::seconds(20)),
+                                              &info, &client, client_options));
   const auto served = [&end] { return end != nullptr ? end->counts() : RpcCounts{}; };
   std::vector<double> latencies;
   const RpcCounts client_before = client->counts();
@@ -158,6 +177,10 @@ Status Measure(RpcTransport transport) {
 
 Status MeasureAll() {
   if (FLAGS_calls == 0) return Status::InvalidArgument("--calls must be at least 1");
+  fmt::print(
+      "requests of {} bytes, replies of {}; per call: work requests/doorbells/completions/"
+      "sleeps\n",
+      FLAGS_request_bytes, FLAGS_reply_bytes);
   for (uint64_t round = 0; round < FLAGS_rounds; ++round) {
     std::string rest = FLAGS_transports;
     while (!rest.empty()) {
@@ -176,12 +199,11 @@ Status MeasureAll() {
 
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("measures calls to a memory node over tcp, verbs and ring");
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  fmt::print(
-      "requests of {} bytes, replies of {}; per call: work requests/doorbells/completions/"
-      "sleeps\n",
-      FLAGS_request_bytes, FLAGS_reply_bytes);
-  const dlsm::Status status = dlsm::MeasureAll();
+  dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
+  if (status.ok()) {
+    gflags::ParseCommandLineFlags(&argc, &argv, true);
+    status = dlsm::MeasureAll();
+  }
   if (status.ok()) return 0;
   fmt::print(stderr, "rpc_bench: {}\n", status.ToString());
   return 1;

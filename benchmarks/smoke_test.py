@@ -209,7 +209,7 @@ def check_wrong_flags(program):
             (["--timeseries=/nonexistent/x.csv", "--benchmarks=twophase"], "/nonexistent/x.csv"),
             (["--wait_for_start", "--benchmarks=fillseq", "--num=10"], "before the start of fillseq"),
             (["fillrandom"], "fillrandom"),
-            (["--no_such_flag=1"], "no_such_flag"),
+            (["--no_such_flag=1"], "no flag --no_such_flag: see db_bench --help"),
             (["--config=/nonexistent.conf", "--benchmarks=fillseq"], "/nonexistent.conf"),
             (["--benchmarks=fillseq", "--num=10", "--json=/nonexistent/x.json"],
              "/nonexistent/x.json")):

@@ -353,17 +353,16 @@ Status Background::Merge(const MergePick& pick) {
     DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, nodes_,
                                   new_table_number_, stopping_, scheduler_, &outcome));
   }
-  const MergeStatistics statistics = outcome.statistics;
-  const bool remote = outcome.remote;
-  const uint64_t calls = outcome.calls;
+  const MergeStatistics& statistics = outcome.statistics;
   const uint64_t tables = outcome.tables.size();
-  DLSM_RETURN_IF_ERROR(Install(pick, std::move(outcome)));
+  DLSM_RETURN_IF_ERROR(Install(pick, outcome.tables));
+  outcome.tables.clear();  // The next merge may take them; who waits for it looks for their memory.
   gate_->NoteProgress();
   if (pick.trivial_move) {
     statistics_->Add(Ticker::kTrivialMoves, pick.inputs.size());
     return Status::OK();
   }
-  statistics_->Add(remote ? Ticker::kMergesRemote : Ticker::kMergesLocal);
+  statistics_->Add(outcome.remote ? Ticker::kMergesRemote : Ticker::kMergesLocal);
   traffic_.AddWritten(pick.target_level, statistics.bytes_written);
   if (pick.in_place()) {
     traffic_.AddInPlace(pick.target_level, statistics.bytes_written);
@@ -377,7 +376,7 @@ Status Background::Merge(const MergePick& pick) {
   if (pick.for_reads) {
     statistics_->Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);
   }
-  statistics_->Add(Ticker::kMergeCalls, calls);
+  statistics_->Add(Ticker::kMergeCalls, outcome.calls);
   statistics_->Add(Ticker::kMergeAllocations, statistics.allocations);
   statistics_->Add(Ticker::kMergeTables, tables);
   return Status::OK();
@@ -393,8 +392,8 @@ VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<Ta
   return edit;
 }
 
-Status Background::Install(const MergePick& pick, MergeOutcome outcome) {
-  const VersionEdit edit = BeginInstall(pick, outcome.tables);
+Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
+  const VersionEdit edit = BeginInstall(pick, outputs);
   const Status installed = tree_->InstallMerge(edit);
   {
     port::MutexLock lock(mutex_);
@@ -402,7 +401,7 @@ Status Background::Install(const MergePick& pick, MergeOutcome outcome) {
     ChangedLocked();
   }
   if (!installed.ok()) {
-    for (const TableRef& table : outcome.tables) table->MarkObsolete();
+    for (const TableRef& table : outputs) table->MarkObsolete();
   }
   return installed;
 }

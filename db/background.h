@@ -136,7 +136,7 @@ class Background {
   // Pairs with the end of Install(), which lets picks go on if guards are added.
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
-  Status Install(const MergePick& pick, MergeOutcome outcome);
+  Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
   Status SendHeartbeat(size_t node);
   void NoteRoomLocked(size_t node, uint64_t free_bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LookForWornGuards() LOCKS_EXCLUDED(mutex_);

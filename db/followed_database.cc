@@ -39,6 +39,7 @@ Reads::Source FollowedPublication::SourceOf(size_t shard) const {
 
 std::vector<ShardView> FollowedPublication::ViewsOf(const std::vector<size_t>& shards) const {
   std::vector<ShardView> of_shards;
+  of_shards.reserve(shards.size());
   for (const size_t shard : shards) {
     of_shards.push_back({views[shard], &database->queue_pairs()});
   }
@@ -88,11 +89,12 @@ Status FollowedDatabase::AddNode(std::unique_ptr<FollowedNode> node) {
                                        std::to_string(static_cast<uint32_t>(link.peer().node)),
                                    "start each Server with a NODEID of its own");
   }
-  queue_pairs_.Add(link.peer().node, &link.queue_pairs());
   // What is renewed before a publication is in use keeps everything.
-  node->Start([this] { return OldestInUse(); });
+  const Status started = node->Start([this] { return OldestInUse(); });
+  // Also one that did not start: it has a reader to be closed.
+  queue_pairs_.Add(link.peer().node, &link.queue_pairs());
   nodes_.push_back(std::move(node));
-  return Status::OK();
+  return started;
 }
 
 FollowedNode* FollowedDatabase::NodeOf(NodeId id) const {

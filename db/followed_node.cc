@@ -8,6 +8,7 @@
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
 #include "util/rpc/database_header.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -99,19 +100,22 @@ Status FollowedNode::Cover(const std::vector<std::string>& databases) {
   }
   const ReaderId before = opened_.reader;
   StopThread();
-  const Status opened = OpenReader(std::move(all));
-  Start(oldest_);
-  DLSM_RETURN_IF_ERROR(opened);
-  return CloseReader(before);
+  DLSM_RETURN_IF_ERROR(OpenReader(std::move(all)));
+  Status status = Start(oldest_);
+  KeepFirstError(CloseReader(before), &status);
+  return status;
 }
 
-void FollowedNode::Start(std::function<uint64_t()> oldest) {
+Status FollowedNode::Start(std::function<uint64_t()> oldest) {
   oldest_ = std::move(oldest);
   {
     port::MutexLock lock(mutex_);
     stop_ = false;
   }
-  thread_ = port::Thread([this] { Run(); });
+  return StartingThreads([this] {
+    thread_ = port::Thread([this] { Run(); });
+    return Status::OK();
+  });
 }
 
 void FollowedNode::StopThread() {

@@ -57,12 +57,13 @@ class FollowedNode {
   ~FollowedNode() { Stop(/*close=*/false); }
 
   // Reads these databases, too, from now on; learns anew from where on publications are whole.
-  // While none is in use.
+  // While none is in use. An error: this is of no more use than to be stopped.
   Status Cover(const std::vector<std::string>& databases);
   bool Covers(const std::vector<std::string>& databases) const;
 
-  // Renews the lease from now on; `oldest` is asked for the oldest publication in use.
-  void Start(std::function<uint64_t()> oldest) LOCKS_EXCLUDED(mutex_);
+  // Renews the lease from now on; `oldest` is asked for the oldest publication in use. An error: it
+  // is not renewed.
+  Status Start(std::function<uint64_t()> oldest) LOCKS_EXCLUDED(mutex_);
   // Renews it no more. `close`: nothing is used any more, and the memory node is told so.
   void Stop(bool close) LOCKS_EXCLUDED(mutex_);
 

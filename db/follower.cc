@@ -69,11 +69,9 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
   DLSM_RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Follower> opened(new Follower(options, NameAtMemoryNodes(options, name)));
   FollowedPublicationRef first;
-  DLSM_RETURN_IF_ERROR(StartingThreads([&] {
-    return FollowedDatabase::Open(opened->Context(opened->options_),
-                                  Deadline::In(std::chrono::milliseconds(options.open_timeout_ms)),
-                                  &first);
-  }));
+  DLSM_RETURN_IF_ERROR(FollowedDatabase::Open(
+      opened->Context(opened->options_),
+      Deadline::In(std::chrono::milliseconds(options.open_timeout_ms)), &first));
   opened->publications_ = std::make_unique<Publications>(std::move(first));
   {
     port::MutexLock state(opened->state_mutex_);
@@ -164,15 +162,13 @@ Status Follower::CatchUpLocked() {
   FollowedPublicationRef newest;
   bool reopen = !current->database->CheckLeases().ok();
   if (!reopen) {
-    const Status status =
-        StartingThreads([&] { return current->database->CatchUp(*current, &newest, &reopen); });
+    const Status status = current->database->CatchUp(*current, &newest, &reopen);
     reopen |= !current->database->CheckLeases().ok();
     if (!reopen && (!status.ok() || newest == nullptr)) return status;
   }
   if (reopen) {
-    DLSM_RETURN_IF_ERROR(StartingThreads([&] {
-      return FollowedDatabase::Open(Context(reopen_options_), Deadline::In({}), &newest);
-    }));
+    DLSM_RETURN_IF_ERROR(
+        FollowedDatabase::Open(Context(reopen_options_), Deadline::In({}), &newest));
     port::MutexLock state(state_mutex_);
     ++reopened_;
   }

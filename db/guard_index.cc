@@ -40,8 +40,9 @@ const GuardIndex::Entry* GuardIndex::Search::InLongRun(size_t run) const {
 }
 
 uint64_t GuardIndex::resident_bytes() const {
+  constexpr size_t kReaderBytes = sizeof(void*);  // An entry's, in readers_.
   return sizeof(*this) + run_ends_.capacity() * sizeof(uint32_t) +
-         entries_.capacity() * (sizeof(Entry) + sizeof(readers_[0])) +
+         entries_.capacity() * (sizeof(Entry) + kReaderBytes) +
          digests_.capacity() * sizeof(uint64_t);
 }
 

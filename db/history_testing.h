@@ -31,6 +31,7 @@ struct Access {
   uint64_t value = kNoValue;
 
   bool operator==(const Access&) const = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): none is written here.
   auto operator<=>(const Access&) const = default;
 };
 

@@ -39,6 +39,7 @@ std::vector<Component> ConnectedComponents(const History& history) {
     components[root_of(operation.accesses.front().register_index)].push_back(&operation);
   }
   std::vector<Component> result;
+  result.reserve(components.size());
   for (auto& [root, component] : components) result.push_back(std::move(component));
   return result;
 }

@@ -57,6 +57,7 @@ KeyRange HullOf(const InternalKeyComparator& comparator, const std::vector<Table
 std::vector<KeyRange> RangesOf(const InternalKeyComparator& comparator,
                                const std::vector<TableRef>& tables) {
   std::vector<KeyRange> ranges;
+  ranges.reserve(tables.size());
   for (const TableRef& table : tables) {
     ranges.push_back(KeyRange{ExtractUserKey(table->smallest()).ToString(),
                               ExtractUserKey(table->largest()).ToString()});

@@ -166,6 +166,7 @@ Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new
       DLSM_RETURN_IF_ERROR(OpenTableNode(other, i, is_new, &nodes));
     }
     std::vector<const MemoryNodeLink*> links;
+    links.reserve(nodes.size());
     for (const ShardNode& node : nodes) links.push_back(node.link);
     DLSM_RETURN_IF_ERROR(CheckDistinct(links));
   }
@@ -266,6 +267,7 @@ void DbImpl::StartPublisher() {
   config.interval = std::chrono::milliseconds(options_.publish_interval_ms);
   config.timeout = std::chrono::milliseconds(options_.operation_timeout_ms);
   config.patience = std::chrono::milliseconds(options_.write_stall_timeout_ms);
+  config.lease = home.session().lease();
   Publisher::Parts parts{};
   parts.queue_pairs = &home.queue_pairs();
   parts.memory = &home.memory();

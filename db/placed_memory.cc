@@ -115,6 +115,7 @@ void PlacedMemory::MergeForecast::RunsAt(size_t node) {
 }
 
 size_t PlacedMemory::PartsToFit(uint64_t input_bytes) const {
+  assert(placeable_ > 0);
   uint64_t most_free = 0;
   uint64_t used = 0;
   for (size_t i = 0; i < placeable_; ++i) {

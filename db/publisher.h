@@ -54,8 +54,9 @@ class Publisher {
     uint64_t first = 1;  // See TakeOverPublications().
     std::chrono::milliseconds interval{0};
     std::chrono::nanoseconds timeout{};
-    // How long Finish() waits for room: followers move on, or their leases end.
+    // How long Finish() waits for room; no longer than followers can be what it waits for.
     std::chrono::nanoseconds patience{};
+    std::chrono::nanoseconds lease{};  // Of followers at the header's memory node.
   };
   // All outlive this.
   struct Parts {

@@ -47,6 +47,7 @@ uint64_t BytesBefore(const std::vector<TableRef>& tables, const std::string& use
 std::vector<std::string> FirstKeys(const InternalKeyComparator& comparator,
                                    const std::vector<TableRef>& tables) {
   std::vector<std::string> keys;
+  keys.reserve(tables.size());
   for (const TableRef& table : tables) keys.push_back(ExtractUserKey(table->smallest()).ToString());
   const auto before = [&comparator](const std::string& x, const std::string& y) {
     return comparator.CompareUserKeys(x, y) < 0;

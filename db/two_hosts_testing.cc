@@ -25,7 +25,7 @@ constexpr size_t kValueBytes = 400;
 constexpr auto kPauseAfterError = milliseconds(20);
 
 std::string Environment(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): constant.
   return value == nullptr ? "" : value;
 }
 
@@ -33,7 +33,10 @@ milliseconds Since(Clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - start);
 }
 
-void Shell(const std::string& command) { EXPECT_EQ(std::system(command.c_str()), 0) << command; }
+void Shell(const std::string& command) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): of one thread.
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+}
 
 }  // namespace
 

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "memory_node/memory_node_testing.h"
 #include "util/rpc/database_header.h"
@@ -28,9 +31,25 @@ NodeServerOptions OptionsWithList() {
   return options;
 }
 
+bool Eventually(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
 class AccessTest : public testing::Test {
  protected:
-  AccessTest() : server_(OptionsWithList()) {}
+  AccessTest() : AccessTest(OptionsWithList()) {}
+  explicit AccessTest(const NodeServerOptions& options) : list_(options.access), server_(options) {}
+
+  void Replace(const std::string& text) {
+    AccessList next;
+    ASSERT_OK(AccessList::Parse(text, "next list", &next));
+    list_->Replace(next);
+  }
 
   Status TryConnect(const std::string& name, const std::string& secret, FabricKind kind,
                     std::unique_ptr<NodeConnection>* connection) {
@@ -72,6 +91,7 @@ class AccessTest : public testing::Test {
     EXPECT_THAT(status.ToString(), HasSubstr("access list"));
   }
 
+  const std::shared_ptr<AccessList> list_;
   TestServer server_;
 };
 
@@ -217,6 +237,79 @@ TEST(AccessListTest, NeedsASecret) {
   options.secret.clear();
   std::unique_ptr<NodeServer> server;
   EXPECT_TRUE(NodeServer::Start(options, &server).IsInvalidArgument());
+}
+
+// Fails if a client that is connected goes on with what it may no longer do, or ends though its
+// line has stayed.
+TEST_F(AccessTest, AnotherListCountsAtOnce) {
+  const auto alice = Alice();
+  const auto bob = Bob();
+  TestClient hers(&alice->rpc());
+  TestClient shared(&alice->rpc());
+  TestClient his(&bob->rpc());
+  ASSERT_OK(hers.Open("a"));
+  ASSERT_OK(shared.Open("shared-1"));
+  ASSERT_OK(his.Open("b"));
+  const RemoteSpan in_a = hers.Grant(4096);
+  const RemoteSpan in_shared = shared.Grant(4096);
+  const RemoteSpan in_b = his.Grant(4096);
+  std::string bytes(4096, 'x');
+  ASSERT_OK(Transfer(*alice, in_a, /*write=*/true, &bytes));
+  Replace(
+      "alice the-secret-of-alice own=shared-*,c\n"
+      "carol the-secret-of-carol own=b\n");
+  ExpectForbidden(*alice, in_a, /*write=*/false);
+  ExpectForbidden(*alice, in_a, /*write=*/true);
+  EXPECT_FALSE(hers.Heartbeat().ok());
+  EXPECT_TRUE(TestClient(&alice->rpc()).Open("a").IsInvalidArgument());
+  EXPECT_OK(Transfer(*alice, in_shared, /*write=*/true, &bytes));
+  EXPECT_OK(shared.Heartbeat());
+  TestClient more(&alice->rpc());
+  ASSERT_OK(more.Open("c"));
+  EXPECT_OK(Transfer(*alice, more.Grant(4096), /*write=*/true, &bytes));
+
+  EXPECT_FALSE(his.Heartbeat().ok());
+  EXPECT_FALSE(Transfer(*bob, in_b, /*write=*/false, &bytes).ok());
+  std::unique_ptr<NodeConnection> connection;
+  EXPECT_TRUE(
+      TryConnect("bob", "the-secret-of-bobs", FabricKind::kTcp, &connection).IsInvalidArgument());
+  // What everybody may call, until his connection is closed, and the next one refused.
+  EXPECT_TRUE(Eventually([&] {
+    return bob->rpc().Call(Method::kNodeStatistics, "", &bytes, TestDeadline()).IsInvalidArgument();
+  }));
+  const auto carol = Connect("carol", "the-secret-of-carol");
+  EXPECT_TRUE(Eventually([&] { return TestClient(&carol->rpc()).Open("b").ok(); }))
+      << "once his session has ended";
+}
+
+// Fails if a client whose line has gone and come back is not served, or if what it had before comes
+// back with it.
+TEST_F(AccessTest, AClientThatIsBackInTheListBeginsAnew) {
+  const auto before = Alice();
+  TestClient old(&before->rpc());
+  ASSERT_OK(old.Open("a"));
+  std::string bytes(4096, 'x');
+  const RemoteSpan span = old.Grant(4096);
+  ASSERT_OK(Transfer(*before, span, /*write=*/true, &bytes));
+  Replace("");
+  Replace("alice the-secret-of-alice own=*\n");
+  EXPECT_FALSE(Transfer(*before, span, /*write=*/false, &bytes).ok());
+  const auto alice = Alice();
+  TestClient hers(&alice->rpc());
+  ASSERT_OK(hers.Open("n"));
+  EXPECT_OK(Transfer(*alice, hers.Grant(4096), /*write=*/true, &bytes));
+}
+
+// Fails if somebody gets in with the secret of before, or not with the new one.
+TEST_F(AccessTest, AnotherSecretCountsAtOnce) {
+  const auto alice = Alice();
+  Replace("alice another-secret-of-alice own=a\n");
+  EXPECT_FALSE(TestClient(&alice->rpc()).Open("a").ok());
+  std::unique_ptr<NodeConnection> connection;
+  EXPECT_TRUE(TryConnect("alice", "the-secret-of-alice", FabricKind::kTcp, &connection)
+                  .IsInvalidArgument());
+  ASSERT_OK(TryConnect("alice", "another-secret-of-alice", FabricKind::kTcp, &connection));
+  EXPECT_OK(TestClient(&connection->rpc()).Open("a"));
 }
 
 }  // namespace

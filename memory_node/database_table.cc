@@ -30,7 +30,7 @@ double Seconds(std::chrono::nanoseconds duration) {
 }  // namespace
 
 uint64_t DefaultMergeReserve(uint64_t capacity_bytes) {
-  constexpr uint64_t kTwoTables = uint64_t{2 * 65} << 20;
+  constexpr uint64_t kTwoTables = uint64_t{2} * 65 << 20;
   return std::min(std::max(capacity_bytes / 8, kTwoTables), capacity_bytes / 4);
 }
 

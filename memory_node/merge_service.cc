@@ -176,17 +176,21 @@ void MergeService::Stop() {
 }
 
 void MergeService::Submit(const RpcPeer& peer, const Slice& request, RpcDone done) {
-  const Status status = Enqueue(peer, request, &done);
-  if (!status.ok()) done(status, std::string());
+  auto job = std::make_unique<Job>();
+  job->done = std::move(done);
+  Status status = Prepare(peer, request, job.get());
+  if (status.ok()) status = Enqueue(&job);
+  if (job == nullptr) return;
+  job->hold.reset();  // Before the answer, as in Run().
+  job->done(status, std::string());
 }
 
-Status MergeService::Enqueue(const RpcPeer& peer, const Slice& request, RpcDone* done) {
+Status MergeService::Prepare(const RpcPeer& peer, const Slice& request, Job* job) {
   if (workers_.empty()) {
     return Status::NotSupported(
         "this memory node runs no merges; start Server with --merge_threads, or set "
         "Options::compaction_place to kComputeNode");
   }
-  auto job = std::make_unique<Job>();
   DLSM_RETURN_IF_ERROR(job->request.Decode(request));
   if (peer.rights != nullptr && !job->request.peers.empty()) {
     // This memory node reads from others as one of the cluster: they could not tell for whom.
@@ -199,14 +203,17 @@ Status MergeService::Enqueue(const RpcPeer& peer, const Slice& request, RpcDone*
   if (job->request.input_bytes > 0) {
     job->input_bytes = std::min(job->input_bytes, job->request.input_bytes);
   }
+  return Status::OK();
+}
+
+Status MergeService::Enqueue(std::unique_ptr<Job>* job) {
   const port::MutexLock lock(mutex_);
   if (stopping_) return Status::Aborted("the memory node is shutting down");
   if (queue_.size() >= kQueuedMax) {
     return Status::Busy("too many merges wait at this memory node; try again later");
   }
-  job->done = std::move(*done);
-  queued_bytes_ += job->input_bytes;
-  queue_.push_back(std::move(job));
+  queued_bytes_ += (*job)->input_bytes;
+  queue_.push_back(std::move(*job));
   queued_.Signal();
   return Status::OK();
 }

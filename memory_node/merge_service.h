@@ -70,7 +70,10 @@ class MergeService {
     uint64_t micros = 0;
   };
 
-  Status Enqueue(const RpcPeer& peer, const Slice& request, RpcDone* done) LOCKS_EXCLUDED(mutex_);
+  // All of a job but its `done`.
+  Status Prepare(const RpcPeer& peer, const Slice& request, Job* job);
+  // Takes *job if it returns OK.
+  Status Enqueue(std::unique_ptr<Job>* job) LOCKS_EXCLUDED(mutex_);
   void WorkLoop() LOCKS_EXCLUDED(mutex_);
   // Null once it is time to stop.
   std::unique_ptr<Job> NextJob() LOCKS_EXCLUDED(mutex_);

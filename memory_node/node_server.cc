@@ -58,7 +58,7 @@ NodeServer::NodeServer(const NodeServerOptions& options)
     : options_(options),
       tokens_(
           TokenGrace(options.node),
-          [this](const std::string& token, const std::string& owner) { AllowToken(token, owner); },
+          [this](const std::string& token, const ClientRights& owner) { AllowToken(token, owner); },
           [this](const std::string& token) {
             // No session has this token, so nobody waits for its end.
             node_->revoker().Revoke({token}, [](const Status& status) {
@@ -67,13 +67,11 @@ NodeServer::NodeServer(const NodeServerOptions& options)
             });
           }) {}
 
-void NodeServer::AllowToken(const std::string& token, const std::string& owner) {
-  const std::shared_ptr<const AccessRights> rights =
-      options_.access != nullptr ? options_.access->Find(owner) : nullptr;
-  if (rights == nullptr) {
+void NodeServer::AllowToken(const std::string& token, const ClientRights& owner) {
+  if (owner == nullptr) {
     fabric_->AllowToken(token, DataKey(options_.secret, token));
   } else {
-    fabric_->AllowToken(token, DataKey(rights->secret(), token), extent_owners_->ReachOf(rights));
+    fabric_->AllowToken(token, DataKey(owner->secret(), token), extent_owners_->ReachOf(owner));
     if (!options_.access_shares_memory) return;  // A device cannot be told what is whose.
   }
   if (verbs_ != nullptr) verbs_->AllowToken(token);

@@ -32,8 +32,9 @@ struct NodeServerOptions {
   bool huge_pages = true;
   std::string secret;
   TlsConfig tls;
-  // Clients with secrets and databases of their own. Null: there are none.
-  std::shared_ptr<const AccessList> access;
+  // Clients with secrets and databases of their own; may be replaced at any time. Null: there are
+  // none, for ever.
+  std::shared_ptr<AccessList> access;
   bool access_shares_memory = false;  // They may use shm and verbs, which reach all databases'.
   int connections_max = 1024;
   MemoryNodeOptions node;
@@ -58,7 +59,7 @@ class NodeServer {
 
  private:
   explicit NodeServer(const NodeServerOptions& options);
-  void AllowToken(const std::string& token, const std::string& owner);
+  void AllowToken(const std::string& token, const ClientRights& owner);
   Status MakeTls(const NodeServerOptions& options);
   // What TLS knows a client by.
   std::string TlsKeyOf(const std::string& identity) const;

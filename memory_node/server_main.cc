@@ -1,6 +1,7 @@
 // Server TCPIPPORT MEMORYSIZE NODEID: the process that makes a machine's memory a memory node.
 //
-// Exit codes: 0 after SIGTERM or SIGINT, 1 when it could not start, 2 for wrong arguments.
+// Exit codes: 0 after SIGTERM or SIGINT, 1 when it could not start, 2 for wrong arguments. SIGHUP
+// has it read --access_file again.
 #include <fmt/format.h>
 #include <gflags/gflags.h>
 #include <prometheus/exposer.h>
@@ -21,6 +22,8 @@
 #include "memory_node/node_server.h"
 #include "memory_node/server_metrics.h"
 #include "util/format_bytes.h"
+#include "util/known_flags.h"
+#include "util/log.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -35,7 +38,8 @@ DEFINE_string(tls_key_file, "", "PEM: its key; readable by its owner only");
 DEFINE_string(tls_ca_file, "",
               "PEM: clients must show a certificate that leads there; other memory nodes, too");
 DEFINE_string(access_file, "",
-              "clients with secrets and databases of their own; readable by its owner only");
+              "clients with secrets and databases of their own; readable by its owner only; read "
+              "again at SIGHUP");
 DEFINE_bool(access_shares_memory, false,
             "clients of --access_file may use shm and verbs, which reach all databases' memory");
 DEFINE_string(fabric, "shm",
@@ -233,19 +237,36 @@ void PrintStatus(MemoryNode& node) {
   std::fflush(stdout);
 }
 
-sigset_t StopSignals() {
+// To stop; and to read the access file again, where there is one.
+sigset_t AwaitedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  if (!FLAGS_access_file.empty()) sigaddset(&signals, SIGHUP);
   return signals;
 }
 
-void RunUntilStopped(MemoryNode& node) {
-  const sigset_t signals = StopSignals();
+void ReadAccessFileAgain(AccessList* list) {
+  std::shared_ptr<AccessList> next;
+  const Status read = AccessList::Read(FLAGS_access_file, &next);
+  if (!read.ok()) {
+    Log().error("the access file is not obeyed, and what it said before counts on: {}",
+                read.ToString());
+    return;
+  }
+  list->Replace(*next);
+  Log().warn("the access file {} has been read again: {} clients", FLAGS_access_file, list->size());
+}
+
+void RunUntilStopped(MemoryNode& node, AccessList* access) {
+  const sigset_t signals = AwaitedSignals();
   const timespec period{FLAGS_status_seconds > 0 ? FLAGS_status_seconds : 3600, 0};
-  while (sigtimedwait(&signals, nullptr, &period) < 0) {
-    if (errno == EAGAIN && FLAGS_status_seconds > 0) PrintStatus(node);
+  while (true) {
+    const int signal = sigtimedwait(&signals, nullptr, &period);
+    if (signal == SIGHUP) ReadAccessFileAgain(access);
+    if (signal == SIGTERM || signal == SIGINT) return;
+    if (signal < 0 && errno == EAGAIN && FLAGS_status_seconds > 0) PrintStatus(node);
   }
 }
 
@@ -288,7 +309,7 @@ int Run(int count, char** arguments) {
   if (exposer != nullptr) exposer->RegisterCollectable(metrics);
 
   PrintReady(*server, options);
-  RunUntilStopped(server->node());
+  RunUntilStopped(server->node(), options.access.get());
   exposer.reset();
   server.reset();
   fmt::print("memory node {} stopped\n", static_cast<uint32_t>(options.node.node));
@@ -299,11 +320,13 @@ int Run(int count, char** arguments) {
 }  // namespace dlsm
 
 int main(int argc, char** argv) {
-  // All threads inherit this: the signals are for RunUntilStopped() alone.
-  const sigset_t signals = dlsm::StopSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   gflags::SetUsageMessage(dlsm::kUsage);
+  const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv);
+  if (!known.ok()) return dlsm::Fail(known, dlsm::kExitUsage);
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  // All threads inherit this: the signals are for RunUntilStopped() alone.
+  const sigset_t signals = dlsm::AwaitedSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return dlsm::Run(argc, argv);
 }

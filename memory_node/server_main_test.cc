@@ -164,7 +164,21 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "1", "1", "--merge_bandwidth_mb=-1"}, 2, "--merge_bandwidth_mb=-1");
   ExpectFailure({"0", "1", "1", "--fabric_threads=0"}, 2, "--fabric_threads=0");
   ExpectFailure({"0", "1", "1", "--tcp_poll_us=-1"}, 2, "--tcp_poll_us=-1");
-  ExpectFailure({"0", "1", "1", "--no_such_flag"}, 1, "no_such_flag");
+}
+
+// Fails if a mistyped flag is passed over, taken for the value of another one, or leaves its user
+// without a hint; or if what is no mistake is refused.
+TEST_F(ServerMainTest, UnknownFlags) {
+  const std::string remedy = "see Server --help";
+  for (const char* const flag : {"--nope", "-nope", "--nope=1", "--no-pe", "--nofabric"}) {
+    ExpectFailure({"0", "1", "1", flag}, 2, remedy);
+  }
+  ExpectFailure({"--nope", "--help"}, 2, "there is no flag --nope");
+  ExpectFailure({"--fabric", "--nope", "0", "1", "1"}, 2, "--fabric=--nope is not known");
+  ExpectFailure({"--nohuge_pages", "--merge_threads", "-2", "0", "1", "1"}, 2,
+                "--merge_threads=-2");
+  ExpectFailure({"--undefok=nope", "--nope=1", "0", "1"}, 2, "three arguments are needed");
+  ExpectFailure({"0", "1", "--", "--nope"}, 2, "TCPIPPORT '--nope'");
 }
 
 TEST_F(ServerMainTest, TooMuchMemory) {
@@ -217,6 +231,55 @@ TEST_F(ServerMainTest, TlsAndAccessFiles) {
   tls.enabled = true;
   ASSERT_OK(UseTls(tls, &options.credentials));
   EXPECT_OK(ConnectNode(address, options, TestDeadline(), &connection));
+  unlink(path.c_str());
+  unlink(secret.c_str());
+}
+
+// Fails if a list that is wrong takes the place of the one that counts, if nobody is told where it
+// is wrong, or if a right one is not obeyed.
+TEST_F(ServerMainTest, ReadsTheAccessFileAgain) {
+  const std::string path = testing::TempDir() + fmt::format("/dlsm-access-again-{}", getpid());
+  const std::string secret = path + "-secret";
+  for (const std::string& file : {path, secret}) {
+    std::ofstream(file) << "alice the-secret-of-alice own=*\n";
+    ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  }
+  ServerProcess process({"0", "0.01", "1", "--access_file=" + path, "--secret_file=" + secret});
+  const NodeAddress address{"127.0.0.1", PortOf(process.LineWith("ready"))};
+  const auto connect = [&](const std::string& name) {
+    NodeConnectionOptions options;
+    options.fabric.kind = FabricKind::kTcp;
+    options.credentials = Credentials("the-secret-of-" + name);
+    options.credentials.access_name = name;
+    std::unique_ptr<NodeConnection> connection;
+    return ConnectNode(address, options, TestDeadline(), &connection);
+  };
+  EXPECT_OK(connect("alice"));
+  EXPECT_TRUE(connect("robert").IsInvalidArgument());
+
+  std::ofstream(path) << "# our clients\nrobert the-secret-of-robert own=*\nalice short\n";
+  process.Signal(SIGHUP);
+  const std::string wrong = process.LineWith("access file");
+  EXPECT_THAT(wrong, HasSubstr(path + ":3: "));
+  EXPECT_THAT(wrong, HasSubstr("[error]"));
+  EXPECT_THAT(wrong, testing::Not(HasSubstr("the-secret")));
+  EXPECT_OK(connect("alice"));
+  EXPECT_TRUE(connect("robert").IsInvalidArgument());
+
+  std::ofstream(path) << "robert the-secret-of-robert own=*\n";
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  process.Signal(SIGHUP);
+  EXPECT_THAT(process.LineWith("access file"), HasSubstr("chmod 600"));
+  EXPECT_OK(connect("alice"));
+
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  process.Signal(SIGHUP);
+  EXPECT_THAT(process.LineWith("access file"), HasSubstr("read again: 1 clients"));
+  EXPECT_OK(connect("robert"));
+  EXPECT_TRUE(connect("alice").IsInvalidArgument());
+  process.Signal(SIGTERM);
+  EXPECT_THAT(process.Rest(), HasSubstr("memory node 1 stopped"));
+  EXPECT_EQ(process.ExitCode(), 0);
   unlink(path.c_str());
   unlink(secret.c_str());
 }

@@ -3,6 +3,7 @@
 // NextWindow() posts while the next one fills.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 
@@ -17,7 +18,10 @@ class TableSink {
 
   Status Append(const Slice& bytes) {
     if (bytes.size() <= static_cast<size_t>(limit_ - cursor_)) [[likely]] {
-      if (!bytes.empty()) std::memcpy(cursor_, bytes.data(), bytes.size());
+      if (!bytes.empty()) {
+        assert(cursor_ != nullptr);
+        std::memcpy(cursor_, bytes.data(), bytes.size());
+      }
       cursor_ += bytes.size();
       appended_ += bytes.size();
       return Status::OK();

@@ -46,6 +46,7 @@ bool IsKnown(Status::Code code) { return code <= Status::Code::kIOFenced; }
 void StatusDuty::ReportUnexamined() noexcept {
   std::fputs("a Status was dropped that nobody had looked at; see the stack\n", stderr);
   __sanitizer_print_stack_trace();
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
   if (std::getenv("DLSM_REPORT_ONLY") == nullptr) std::abort();
 }
 #endif

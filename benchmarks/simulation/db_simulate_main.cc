@@ -25,6 +25,7 @@
 
 #include "benchmarks/simulation/simulation_run.h"
 #include "port/error_text.h"
+#include "util/known_flags.h"
 #include "util/log.h"
 
 DEFINE_uint64(seed, 1, "the first seed");
@@ -249,6 +250,10 @@ void StayOnOneProcessor() {
 int main(int argc, char** argv) {
   dlsm::simulation::FixAddresses(argv);
   gflags::SetUsageMessage("a simulated cluster, seed by seed");
+  if (const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv); !known.ok()) {
+    std::fprintf(stderr, "db_simulate: %s\n", known.ToString().c_str());
+    return dlsm::simulation::kExitUsage;
+  }
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   if (argc > 1 || FLAGS_seeds < 1 || FLAGS_jobs < 1 || FLAGS_rounds < 1 || FLAGS_operations < 1 ||
       FLAGS_patience_seconds < 1) {

@@ -17,7 +17,7 @@ constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
 SimulatedMemoryNode::Process::Process(SimulatedMemoryNode* owner)
     : tokens(
           owner->config_.node.grace + std::chrono::seconds(1),
-          [this](const std::string& token, const std::string& /*owner*/) { memory->Allow(token); },
+          [this](const std::string& token, const ClientRights& /*owner*/) { memory->Allow(token); },
           [this](const std::string& token) {
             node->revoker().Revoke({token}, [](const Status&) {});
           }) {}
@@ -111,7 +111,7 @@ Status SimulatedMemoryNode::AcceptAt(Process* process, const std::shared_ptr<Sim
   RpcPeer peer;
   peer.connection = ++connections_;
   peer.name = client_name + " on " + host->name;
-  DLSM_RETURN_IF_ERROR(process->tokens.Acquire(token, /*owner=*/"", &peer.data_token));
+  DLSM_RETURN_IF_ERROR(process->tokens.Acquire(token, /*owner=*/nullptr, &peer.data_token));
   *info = process->memory->peer();
   info->data_token = peer.data_token;
   *link = std::make_shared<ControlLink>(network_, host, peer);

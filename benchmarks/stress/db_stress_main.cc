@@ -29,6 +29,7 @@
 #include "dLSM/db.h"
 #include "memory_node/node_server.h"
 #include "port/error_text.h"
+#include "util/known_flags.h"
 #include "util/random.h"
 #include "util/status_macros.h"
 
@@ -459,6 +460,10 @@ int Main(const std::string& program) {
 
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("random operations, faults and crashes against a model");
+  if (const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv); !known.ok()) {
+    std::fprintf(stderr, "db_stress: %s\n", known.ToString().c_str());
+    return dlsm::stress::kExitUsage;
+  }
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   if (argc > 1) {
     std::fprintf(stderr, "db_stress: '%s' is no flag; see --help\n", argv[1]);

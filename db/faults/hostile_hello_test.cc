@@ -127,7 +127,7 @@ class HostileHelloTest : public testing::TestWithParam<const char*> {
   MessageOrder order_;
   std::unique_ptr<TcpFabricServer> fabric_;
   TokenTable tokens_{std::chrono::seconds(1),
-                     [this](const std::string& token, const std::string&) {
+                     [this](const std::string& token, const ClientRights&) {
                        fabric_->AllowToken(token, DataKey("", token));
                      },
                      [](const std::string&) {}};

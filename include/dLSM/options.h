@@ -215,7 +215,7 @@ struct Options {
   // newer ones may have.
   int max_size_amplification_percent = 200;
   // Writers that wait for memory this long without any progress of flushes get Busy; Flush and
-  // Close wait as long for room.
+  // Close wait as long for room, but for a last publication two leases of followers at most.
   uint64_t write_stall_timeout_ms = 30000;
 
   // -------- Followers; see README.

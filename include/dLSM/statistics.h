@@ -76,7 +76,7 @@ const char* TickerName(Ticker ticker);
 class Statistics {
  public:
   Statistics();
-  ~Statistics();
+  ~Statistics();  // NOLINT(performance-trivially-destructible): of a shared library.
 
   void Add(Ticker ticker, uint64_t count = 1) {
     std::atomic<uint64_t>& mine = OfThisThread()[static_cast<size_t>(ticker)];

@@ -16,6 +16,7 @@
 #include "script/tool/split_points.h"
 #include "script/tool/tool.h"
 #include "util/fabric/fabric.h"
+#include "util/known_flags.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -245,6 +246,10 @@ int NodesMain() {
 
 int Main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsageText);
+  if (const Status known = CheckFlagsAreKnown(argc, argv); !known.ok()) {
+    std::cerr << "dlsm_tool: " << known.ToString() << "\n";
+    return kUsage;
+  }
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   // A reader that went away is an error of the write, not the end of this process: the database is
   // still to be closed.

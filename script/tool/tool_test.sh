@@ -151,7 +151,7 @@ refused "$node" "$tool" --memory_nodes="$node" --secret_file="$work/secret" dump
 refused "unknown verb 'dmup'" "$tool" load,dmup
 refused "no verb" "$tool"
 refused "separated by commas" "$tool" load dump
-refused "unknown command line flag" "$tool" --no_such_flag dump
+refused "no flag --no_such_flag: see dlsm_tool --help" "$tool" --no_such_flag dump
 refused "tsv and binary" "$tool" --format=xml dump
 refused "limit" "$tool" --limit=many scan
 refused "key" "$tool" get

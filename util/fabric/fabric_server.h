@@ -67,7 +67,7 @@ class TcpFabricServer {
   // `regions` and `order` outlive the server. `order` is that of all threads that use the regions
   // when peers ask for it. Tokens: see AllowToken.
   // `poll`: how long a thread may poll for requests before it sleeps; see adaptive_poll.h.
-  static Status Start(std::vector<ExportedRegion*> regions, int threads,
+  static Status Start(const std::vector<ExportedRegion*>& regions, int threads,
                       std::chrono::microseconds poll, MessageOrder* order,
                       std::unique_ptr<TcpFabricServer>* server);
   virtual ~TcpFabricServer() = default;

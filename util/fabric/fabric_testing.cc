@@ -34,6 +34,7 @@ uint64_t NextEpoch() {
 
 VerbsOptions TestVerbsOptions() {
   VerbsOptions options;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment.
   const char* const text = std::getenv("DLSM_TEST_RDMA_DEVICE");
   if (text == nullptr) return options;
   const Status status = ParseVerbsOptions(text, &options);

@@ -37,7 +37,7 @@ TcpQueuePair::TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer
       poll_(polls) {}
 
 TcpQueuePair::~TcpQueuePair() {
-  if (!closed() && !outstanding_.empty()) Drain();
+  if (error_.ok() && !outstanding_.empty()) Drain();
 }
 
 Status TcpQueuePair::CheckRoom() {

@@ -115,7 +115,7 @@ class TcpFabricServerImpl : public TcpFabricServer {
 
 }  // namespace
 
-Status TcpFabricServer::Start(std::vector<ExportedRegion*> regions, int threads,
+Status TcpFabricServer::Start(const std::vector<ExportedRegion*>& regions, int threads,
                               std::chrono::microseconds poll, MessageOrder* order,
                               std::unique_ptr<TcpFabricServer>* server) {
   if (threads < 1 || threads > kThreadsMax) {

@@ -70,15 +70,41 @@ bool MatchesPattern(std::string_view text, std::string_view pattern) {
   return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
 }
 
-bool AccessRights::MayOwn(std::string_view database) const { return MatchesAny(database, own_); }
+bool AccessRights::MayOwn(std::string_view database) const {
+  const port::MutexLock lock(mutex_);
+  return MatchesAny(database, patterns_.own);
+}
 
 bool AccessRights::MayRead(std::string_view database) const {
-  return MayOwn(database) || MatchesAny(database, read_);
+  const port::MutexLock lock(mutex_);
+  return MatchesAny(database, patterns_.own) || MatchesAny(database, patterns_.read);
+}
+
+bool AccessRights::revoked() const {
+  const port::MutexLock lock(mutex_);
+  return revoked_;
+}
+
+AccessPatterns AccessRights::patterns() const {
+  const port::MutexLock lock(mutex_);
+  return patterns_;
+}
+
+void AccessRights::SetPatterns(AccessPatterns patterns) {
+  const port::MutexLock lock(mutex_);
+  patterns_ = std::move(patterns);
+}
+
+void AccessRights::Revoke() {
+  const port::MutexLock lock(mutex_);
+  patterns_ = {};
+  revoked_ = true;
 }
 
 Status AccessList::Parse(const std::string& text, const std::string& path, AccessList* list) {
   std::istringstream lines(text);
   std::string line;
+  const port::MutexLock lock(list->mutex_);
   for (size_t number = 1; std::getline(lines, line); ++number) {
     std::istringstream words(line);
     std::string name;
@@ -92,27 +118,26 @@ Status AccessList::Parse(const std::string& text, const std::string& path, Acces
                                "openssl rand -hex 32",
                                secret.size(), kSecretBytesMin, kSecretBytesMax));
     }
-    std::vector<std::string> own;
-    std::vector<std::string> read;
+    AccessPatterns patterns;
     std::string word;
     while (words >> word && word[0] != '#') {
-      if (!GetPatterns(word, "own=", &own) && !GetPatterns(word, "read=", &read)) {
+      if (!GetPatterns(word, "own=", &patterns.own) &&
+          !GetPatterns(word, "read=", &patterns.read)) {
         return Wrong(path, number, "there is something else than own= and read=");
       }
     }
-    if (own.size() + read.size() > kPatternsMax) {
+    if (patterns.own.size() + patterns.read.size() > kPatternsMax) {
       return Wrong(path, number, fmt::format("there are more than {} patterns", kPatternsMax));
     }
-    const auto rights =
-        std::make_shared<const AccessRights>(name, secret, std::move(own), std::move(read));
-    if (!list->clients_.emplace(name, rights).second) {
+    auto rights = std::make_shared<AccessRights>(name, secret, std::move(patterns));
+    if (!list->clients_.emplace(name, std::move(rights)).second) {
       return Wrong(path, number, fmt::format("there is a line for '{}' before", name));
     }
   }
   return Status::OK();
 }
 
-Status AccessList::Read(const std::string& path, std::shared_ptr<const AccessList>* list) {
+Status AccessList::Read(const std::string& path, std::shared_ptr<AccessList>* list) {
   SmallFile file;
   DLSM_RETURN_IF_ERROR(ReadSmallFile("access file", path, kFileBytesMax, &file));
   if ((file.mode & kOthers) != 0) {
@@ -127,9 +152,35 @@ Status AccessList::Read(const std::string& path, std::shared_ptr<const AccessLis
   return Status::OK();
 }
 
-std::shared_ptr<const AccessRights> AccessList::Find(const std::string& name) const {
+ClientRights AccessList::Find(const std::string& name) const {
+  const port::MutexLock lock(mutex_);
   const auto found = clients_.find(name);
   return found == clients_.end() ? nullptr : found->second;
+}
+
+size_t AccessList::size() const {
+  const port::MutexLock lock(mutex_);
+  return clients_.size();
+}
+
+AccessList::Clients AccessList::clients() const {
+  const port::MutexLock lock(mutex_);
+  return clients_;
+}
+
+void AccessList::Replace(const AccessList& next) {
+  Clients clients = next.clients();
+  const port::MutexLock lock(mutex_);
+  for (const auto& [name, before] : clients_) {
+    const auto now = clients.find(name);
+    if (now == clients.end() || now->second->secret() != before->secret()) {
+      before->Revoke();
+    } else {
+      before->SetPatterns(now->second->patterns());
+      now->second = before;
+    }
+  }
+  clients_ = std::move(clients);
 }
 
 }  // namespace dlsm

@@ -80,13 +80,44 @@ TEST(AccessListTest, MistakesAreNamed) {
 TEST(AccessListTest, TheFileIsItsOwnersAlone) {
   const std::string path = testing::TempDir() + "/dlsm-access-" + std::to_string(getpid());
   std::ofstream(path) << "alice " << kSecret << " own=*\n";
-  std::shared_ptr<const AccessList> list;
+  std::shared_ptr<AccessList> list;
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   EXPECT_THAT(AccessList::Read(path, &list).ToString(), HasSubstr("chmod 600"));
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   EXPECT_OK(AccessList::Read(path, &list));
   EXPECT_EQ(list->size(), 1u);
   std::remove(path.c_str());
+}
+
+// Fails if a client at work does not have the rights of the newest list, loses those that it still
+// has, or goes on with a secret that is no longer its own.
+TEST(AccessListTest, AnotherListTakesItsPlace) {
+  AccessList list;
+  ASSERT_OK(Parse(std::string("alice ") + kSecret + " own=a,b\nbob " + kSecret + " own=c\ncarol " +
+                      kSecret + " own=d\n",
+                  &list));
+  const auto alice = list.Find("alice");
+  const auto bob = list.Find("bob");
+  const auto carol = list.Find("carol");
+  AccessList next;
+  ASSERT_OK(Parse(std::string("alice ") + kSecret + " own=b read=c\ncarol " + kSecret +
+                      "-another own=d\ndave " + kSecret + "\n",
+                  &next));
+  list.Replace(next);
+  EXPECT_EQ(list.size(), 3u);
+  EXPECT_EQ(list.Find("alice"), alice);
+  EXPECT_FALSE(alice->revoked());
+  EXPECT_FALSE(alice->MayRead("a"));
+  EXPECT_TRUE(alice->MayOwn("b"));
+  EXPECT_TRUE(alice->MayRead("c"));
+  EXPECT_TRUE(bob->revoked());
+  EXPECT_FALSE(bob->MayRead("c"));
+  EXPECT_EQ(list.Find("bob"), nullptr);
+  EXPECT_TRUE(carol->revoked());
+  EXPECT_FALSE(carol->MayOwn("d"));
+  EXPECT_FALSE(list.Find("carol")->revoked());
+  EXPECT_TRUE(list.Find("carol")->MayOwn("d"));
+  EXPECT_NE(list.Find("dave"), nullptr);
 }
 
 }  // namespace

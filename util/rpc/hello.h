@@ -46,9 +46,6 @@ struct ClientIdentity {
 Status ClientHello(TcpStream& stream, const std::string& where, const ClientIdentity& identity,
                    Deadline deadline, NodeInfo* info, FrameKeys* keys);
 
-// A client that has proved itself with a secret of its own; null stands for the cluster's.
-using ClientRights = std::shared_ptr<const AccessRights>;
-
 struct NodeIdentity {
   std::string secret;
   std::shared_ptr<const AccessList> access;  // Null: everybody has the cluster's secret.

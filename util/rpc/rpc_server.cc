@@ -66,8 +66,15 @@ class RpcServerImpl final : public RpcServer {
     const std::shared_ptr<ServerConnection> connection;
     std::atomic<Standing> standing{Standing::kStranger};
     std::atomic<bool> done{false};
+    port::Mutex mutex;
+    ClientRights rights GUARDED_BY(mutex);  // Null: not known yet, or the cluster's.
     port::Thread thread;
 
+    // Whether the client has lost its place in the access list since it proved itself.
+    bool IsRevoked() LOCKS_EXCLUDED(mutex) {
+      const port::MutexLock lock(mutex);
+      return rights != nullptr && rights->revoked();
+    }
     bool Become(Standing next) {
       Standing stranger = Standing::kStranger;
       return standing.compare_exchange_strong(stranger, next);
@@ -79,6 +86,8 @@ class RpcServerImpl final : public RpcServer {
   void AcceptLoop();
   void AcceptOne();
   void ReapServed();
+  // They may come again, and are refused then.
+  void EndRevoked();
   // False: there is none.
   bool EvictOldestStranger();
   void Serve(Served* served, uint64_t number);
@@ -149,6 +158,7 @@ void RpcServerImpl::AcceptLoop() {
     if (waited[1].revents != 0) return;
     if (ready > 0 && waited[0].revents != 0) AcceptOne();
     ReapServed();
+    EndRevoked();
     tokens_.Expire(TokenTable::Clock::now());
   }
 }
@@ -213,6 +223,12 @@ void RpcServerImpl::ReapServed() {
     }
     next->thread.join();
     next = served_.erase(next);
+  }
+}
+
+void RpcServerImpl::EndRevoked() {
+  for (Served& served : served_) {
+    if (served.IsRevoked()) served.connection->Stop();
   }
 }
 
@@ -320,10 +336,11 @@ Status RpcServerImpl::ServeControl(Served* served, const std::string& address, u
           return Status::Busy("evicted", "too many strangers");
         // Before the client knows: so it cannot come again uncounted.
         trusted_.fetch_add(1, std::memory_order_relaxed);
-        DLSM_RETURN_IF_ERROR(
-            tokens_.Acquire(shown, rights != nullptr ? rights->name() : std::string(), &token));
+        DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, rights, &token));
         info->data_token = token;
         if (rights != nullptr) Restrict(info);
+        const port::MutexLock lock(served->mutex);
+        served->rights = rights;
         return Status::OK();
       },
       &client, &failures_, address.substr(0, address.rfind(':')));

@@ -280,7 +280,7 @@ TEST_P(RpcTransportTest, ComesBackToTheSameEpoch) {
   port::Mutex mutex;
   std::vector<std::string> allowed;
   TokenTable tokens(std::chrono::hours(1),
-                    [&](const std::string& token, const std::string& /*owner*/) {
+                    [&](const std::string& token, const ClientRights& /*owner*/) {
                       const port::MutexLock lock(mutex);
                       allowed.push_back(token);
                     },

@@ -7,7 +7,8 @@
 
 namespace dlsm {
 
-Status TokenTable::Acquire(const std::string& shown, const std::string& owner, std::string* token) {
+Status TokenTable::Acquire(const std::string& shown, const ClientRights& owner,
+                           std::string* token) {
   const port::MutexLock lock(mutex_);
   const auto known = holders_.find(shown);
   if (known != holders_.end() && known->second.owner == owner) {

@@ -18,6 +18,7 @@
 #include "dLSM/status.h"
 #include "port/clock.h"
 #include "port/mutex.h"
+#include "util/rpc/access_list.h"
 
 namespace dlsm {
 
@@ -25,7 +26,7 @@ namespace dlsm {
 class TokenTable {
  public:
   using Clock = port::Clock;
-  using Allowed = std::function<void(const std::string& token, const std::string& owner)>;
+  using Allowed = std::function<void(const std::string& token, const ClientRights& owner)>;
   using Abandoned = std::function<void(const std::string& token)>;
 
   // `allowed` is called before a new token is given out, `abandoned` when the client of one has
@@ -34,9 +35,9 @@ class TokenTable {
       : grace_(grace), allowed_(std::move(allowed)), abandoned_(std::move(abandoned)) {}
 
   // A control connection begins whose client shows `shown`; it may be empty. *token is that if it
-  // is good, and else a new one. `owner` is the client's name in the access list: a token is good
-  // for the one it was given to only.
-  Status Acquire(const std::string& shown, const std::string& owner, std::string* token)
+  // is good, and else a new one. It is good for the `owner` that it was given to only; so one that
+  // has been revoked, and has come back, gets another.
+  Status Acquire(const std::string& shown, const ClientRights& owner, std::string* token)
       LOCKS_EXCLUDED(mutex_);
   // It ends. Does nothing if the token has been forgotten meanwhile.
   void Release(const std::string& token, Clock::time_point now) LOCKS_EXCLUDED(mutex_);
@@ -47,7 +48,7 @@ class TokenTable {
 
  private:
   struct Holder {
-    std::string owner;
+    ClientRights owner;
     int connections = 0;
     Clock::time_point released_at{};  // If there are none.
   };

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 
 class TokenTableTest : public testing::Test {
  protected:
-  std::string Acquire(const std::string& shown, const std::string& owner = {}) {
+  std::string Acquire(const std::string& shown, const ClientRights& owner = nullptr) {
     std::string token;
     EXPECT_OK(table_.Acquire(shown, owner, &token));
     return token;
@@ -23,7 +23,7 @@ class TokenTableTest : public testing::Test {
 
   std::vector<std::string> events_;
   TokenTable table_{seconds(2),
-                    [this](const std::string& token, const std::string& /*owner*/) {
+                    [this](const std::string& token, const ClientRights& /*owner*/) {
                       events_.push_back("+" + token);
                     },
                     [this](const std::string& token) { events_.push_back("-" + token); }};
@@ -73,10 +73,14 @@ TEST_F(TokenTableTest, AForgottenTokenIsNeverGoodAgain) {
 
 // Fails if a client of the access list gets another's rights with the token that it saw.
 TEST_F(TokenTableTest, ATokenIsGoodForItsOwnerOnly) {
-  const std::string token = Acquire("", "alice");
-  EXPECT_NE(Acquire(token, "mallory"), token);
+  const auto alice = std::make_shared<AccessRights>("alice", "secret", AccessPatterns());
+  const auto mallory = std::make_shared<AccessRights>("mallory", "secret", AccessPatterns());
+  const auto alice_again = std::make_shared<AccessRights>("alice", "secret", AccessPatterns());
+  const std::string token = Acquire("", alice);
+  EXPECT_NE(Acquire(token, mallory), token);
   EXPECT_NE(Acquire(token), token);
-  EXPECT_EQ(Acquire(token, "alice"), token);
+  EXPECT_NE(Acquire(token, alice_again), token) << "its line had gone in between";
+  EXPECT_EQ(Acquire(token, alice), token);
 }
 
 }  // namespace

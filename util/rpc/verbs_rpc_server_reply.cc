@@ -96,6 +96,7 @@ Status VerbsServerTransport::TrySend(const Write& write, bool* sent) {
   *sent = false;
   if (!link_->HasRoom(parts)) return Status::OK();
   const auto build = [&](char* to) {
+    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): bytes, no text.
     std::memcpy(to + kRingWordBytes, write.frame.data(), write.frame.size());
     FrameRingMessage(write.kind, write.frame.size(), RendezvousWord(offer_.salt, write.call), to);
   };

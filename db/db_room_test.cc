@@ -1,0 +1,156 @@
+// A memory node without room that has some again: who goes on by itself, and who waits how long.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "db/test_database_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto until = Clock::now() + seconds(30);
+  while (!condition()) {
+    if (Clock::now() > until) return false;
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  return true;
+}
+
+// A publication names the first and the last key of each table, so with a few such keys it is
+// larger than the rest of any grant and than the reserve: it cannot do without another grant.
+std::string LongKey(int number) {
+  return "key" + std::to_string(1000 + number) + std::string(500'000, 'k');
+}
+
+class RoomTest : public testing::Test {
+ protected:
+  void SetUp() override { StartNode(TestNode::Config().lease); }
+  void StartNode(std::chrono::nanoseconds lease) {
+    TestNode::Config config;
+    config.lease = lease;
+    config.refuse_extent = [this] { return Refuses(); };
+    node_ = std::make_unique<TestNode>(config);
+  }
+  // Nothing but flushes and publications asks for memory.
+  Options OwnerOptions() {
+    Options options = node_->With(TinyOptions(), "tcp");
+    options.level0_file_num_compaction_trigger = 1000;
+    options.level0_stop_writes_trigger = 2000;
+    return options;
+  }
+  bool Refuses() {
+    if (!refusing_ || Clock::now() > refusing_until_.load()) return false;
+    ++refusals_;
+    return refusals_left_.fetch_sub(1) > 0;
+  }
+  void PutAndFlush(int number) {
+    ASSERT_OK(db_->Put(WriteOptions(), LongKey(number), "v"));
+    ASSERT_OK(db_->Flush(FlushOptions()));
+  }
+  // Above all before it: a merge of tables that do not overlap makes no room.
+  std::string NextKey() { return "next" + NumberedKey(++next_); }
+  std::string Publications() {
+    std::string text;
+    EXPECT_TRUE(db_->GetProperty("dlsm.publications", &text));
+    return text;
+  }
+  // The first publication has been made, and the next one is that of Close().
+  void OpenAndWaitForTheLastPublication(uint64_t write_stall_timeout_ms) {
+    Options options = OwnerOptions();
+    options.publish_interval_ms = 3'600'000;
+    options.write_stall_timeout_ms = write_stall_timeout_ms;
+    db_ = OpenOrDie(options, "db");
+    ASSERT_TRUE(Eventually(
+        [this] { return FieldOfProperty(db_.get(), "dlsm.publications", "number") > 0; }));
+    for (int i = 0; i < 3; ++i) PutAndFlush(i);
+    ASSERT_OK(db_->WaitForBackgroundWork());
+  }
+
+  uint64_t next_ = 0;
+  std::atomic<bool> refusing_{false};
+  std::atomic<int> refusals_left_{1'000'000};
+  std::atomic<Clock::time_point> refusing_until_{Clock::time_point::max()};
+  std::atomic<int> refusals_{0};
+  std::unique_ptr<TestNode> node_;
+  std::unique_ptr<DB> db_;
+};
+
+// What a killed follower keeps is free once its lease has ended. Fails if Close() does not wait for
+// that where it is the last publication that has no room, though everything is flushed.
+TEST_F(RoomTest, CloseWaitsForRoomForItsPublication) {
+  OpenAndWaitForTheLastPublication(/*write_stall_timeout_ms=*/30'000);
+  refusals_left_ = 5;
+  refusing_ = true;
+  EXPECT_OK(db_->Close());
+  EXPECT_GT(refusals_, 5) << "it did not need more memory";
+  db_.reset();
+  refusing_ = false;
+  std::unique_ptr<DB> follower;
+  Options options = node_->With(TinyOptions(), "tcp");
+  options.follow_interval_ms = 0;
+  ASSERT_OK(DB::OpenFollower(options, "db", &follower));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(GetOr(follower.get(), LongKey(i)), "v");
+}
+
+// Fails if Close() waits as long as writers would, though followers cannot be what it waits for any
+// more.
+TEST_F(RoomTest, CloseWaitsNoLongerThanFollowersMayKeepMemory) {
+  StartNode(/*lease=*/seconds(1));
+  OpenAndWaitForTheLastPublication(/*write_stall_timeout_ms=*/100'000'000);
+  refusing_until_ = Clock::now() + seconds(60);
+  refusing_ = true;
+  const Status closed = db_->Close();
+  EXPECT_TRUE(closed.IsBusy()) << closed.ToString();
+  EXPECT_GT(refusals_, 1) << "once more than the first time";
+}
+
+// The memory node is full, everything has been flushed and nothing is to be merged; then a
+// publication is the first to be granted memory again. Fails if writers are not let through, for
+// whom nobody else asks.
+TEST_F(RoomTest, WritersGoOnWhenAPublicationHasFoundRoom) {
+  Options options = OwnerOptions();
+  options.publish_interval_ms = 1;  // Many attempts for each one of those who keep the house.
+  options.write_stall_timeout_ms = 200;
+  db_ = OpenOrDie(options, "db");
+  for (int i = 0; i < 2; ++i) PutAndFlush(i);
+  for (int round = 0; round < 4; ++round) {
+    SCOPED_TRACE(round);
+    refusing_ = true;
+    ASSERT_OK(db_->Put(WriteOptions(), NextKey(), "published in vain"));
+    ASSERT_TRUE(
+        Eventually([this] { return Publications().find("error Busy") != std::string::npos; }));
+    // The next flush has the reserve, and finds the memory node full.
+    Status refused;
+    while (refused.ok()) {
+      refused = db_->Put(WriteOptions(), NextKey(), "flushed or refused");
+      if (refused.ok()) {
+        ASSERT_OK(db_->Flush(FlushOptions()));
+      }
+      ASSERT_OK(db_->WaitForBackgroundWork());
+    }
+    ASSERT_TRUE(refused.IsBusy()) << refused.ToString();
+    refusing_ = false;
+    Status last;
+    const std::string key = NextKey();
+    EXPECT_TRUE(Eventually([&] {
+      last = db_->Put(WriteOptions(), key, "again");
+      return last.ok();
+    })) << last.ToString();
+    EXPECT_TRUE(
+        Eventually([this] { return Publications().find("error OK") != std::string::npos; }));
+  }
+  EXPECT_OK(db_->Close());
+}
+
+}  // namespace
+}  // namespace dlsm
