@@ -45,14 +45,16 @@ class LevelIterator final : public TableIterator {
     SkipBackward();
   }
   void Seek(const Slice& target) override {
-    OpenFor(target);
+    if (!opened_) OpenFor(target);
+    opened_ = false;
     const GuardIndex& guard = *GuardAt(index_).index;
     if (guard.oldest() != nullptr) guard.oldest()->CountLooks(kLooksPerSeek);
     open_->Seek(target);
     SkipForward();
   }
   void PrepareSeek(const Slice& target) override {
-    OpenFor(target);
+    if (!opened_) OpenFor(target);
+    opened_ = true;
     open_->PrepareSeek(target);
   }
   void Next() override {
@@ -85,6 +87,7 @@ class LevelIterator final : public TableIterator {
   }
 
   void Open(size_t index) {
+    opened_ = false;
     if (open_ != nullptr && index == index_) return;
     Invalidate();
     open_ = OpenGuard(comparator_, GuardAt(index), options_, queue_pairs_);
@@ -123,6 +126,7 @@ class LevelIterator final : public TableIterator {
   const TableReadOptions options_;
   QueuePairs* const queue_pairs_;
 
+  bool opened_ = false;  // By PrepareSeek(), for the seek that comes next.
   size_t index_ = 0;
   std::unique_ptr<TableIterator> open_;  // Over the guard at index_; null before the first move.
 };

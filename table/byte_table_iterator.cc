@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "port/cpu.h"
 #include "table/record.h"
@@ -27,6 +28,7 @@ void ByteTableIterator::SeekToFirst() {
 void ByteTableIterator::SeekToLast() {
   status_.PermitUncheckedError();
   status_ = Status::OK();
+  prepared_ = Prepared::kNothing;
   if (index_.groups() == 0) return Invalidate();
   const uint32_t last = index_.groups() - 1;
   if (LoadGroup(last)) ToRecord(last, group_offsets_.records - 1);
@@ -43,7 +45,11 @@ void ByteTableIterator::Seek(const Slice& target) {
   status_ = Status::OK();
   const Slice user_key = ExtractUserKey(target);
   ByteTableIndex::Place place;
-  if (!Locate(user_key, ByteTableIndex::kNewest, &place)) return;
+  if (std::exchange(prepared_, Prepared::kNothing) == Prepared::kPlaced) {
+    place = place_;
+  } else if (!Locate(user_key, ByteTableIndex::kNewest, &place)) {
+    return;
+  }
   if (!StartAt(SeekOffset(place)) || comparator_.Compare(key(), target) >= 0) return;
   // It is too new, or of the last key before the target, whose last version is to be passed. Mostly
   // there is only one.
@@ -58,12 +64,28 @@ void ByteTableIterator::Seek(const Slice& target) {
 }
 
 void ByteTableIterator::PrepareSeek(const Slice& target) {
-  ByteTableIndex::Place place;
-  if (!window_.MayPrepare()) return;
-  const auto outcome = index_.Locate(ExtractUserKey(target), ByteTableIndex::kNewest, &place);
-  if (outcome == ByteTableIndex::Outcome::kMalformed) return;
-  const uint64_t offset = SeekOffset(place);
-  if (offset < data_bytes_) window_.Prepare(offset);
+  const Slice user_key = ExtractUserKey(target);
+  switch (prepared_) {
+    case Prepared::kNothing:
+      groups_below_ = index_.Approach(user_key);
+      prepared_ = Prepared::kApproached;
+      return;
+    case Prepared::kApproached:
+      index_.ApproachFurther(groups_below_);
+      prepared_ = Prepared::kNear;
+      return;
+    case Prepared::kNear: {
+      place_ = {};
+      const auto outcome = index_.Locate(user_key, ByteTableIndex::kNewest, &place_, groups_below_);
+      if (outcome == ByteTableIndex::Outcome::kMalformed) return;  // The seek will find out.
+      prepared_ = Prepared::kPlaced;
+      const uint64_t offset = SeekOffset(place_);
+      if (offset < data_bytes_) window_.Prepare(offset);
+      return;
+    }
+    case Prepared::kPlaced:
+      return;
+  }
 }
 
 // Leaves *place as it is, the first record, if all records are after the key.
@@ -80,6 +102,7 @@ bool ByteTableIterator::Locate(const Slice& user_key, uint64_t trailer,
 
 bool ByteTableIterator::StartAt(uint64_t offset) {
   fetched_ahead_ = 0;
+  prepared_ = Prepared::kNothing;
   ReadForward(offset, /*follows=*/false);
   return Valid();
 }

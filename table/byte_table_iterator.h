@@ -43,6 +43,12 @@ class ByteTableIterator final : public TableIterator {
   uint64_t fetched_ahead_ = 0;  // In place: how far the processor was asked to fetch.
   Entry record_;
 
+  // How far PrepareSeek() is for the seek that comes next, and what it has found.
+  enum class Prepared { kNothing, kApproached, kNear, kPlaced };
+  Prepared prepared_ = Prepared::kNothing;
+  uint32_t groups_below_ = ByteTableIndex::kUnknown;
+  ByteTableIndex::Place place_;
+
   // For Prev(): the offsets of the last group that was needed.
   static constexpr uint32_t kNoGroup = UINT32_MAX;
   uint32_t group_ = kNoGroup;

@@ -27,7 +27,9 @@ class MergingIterator final : public TableIterator {
     Restart(/*forward=*/false, [](InternalIterator& source) { source.SeekToLast(); });
   }
   void Seek(const Slice& target) override {
-    if (!prepared_) PrepareSeek(target);
+    if (!prepared_) {
+      for (int step = 0; step < 3; ++step) PrepareSeek(target);
+    }
     Restart(/*forward=*/true, [&target](InternalIterator& source) { source.Seek(target); });
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "port/cpu.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -48,17 +49,15 @@ Status ReadAhead::Backward(uint64_t end) {
   return Load(queue_pair, cuts_->CutBefore(end, next_bytes_), end);
 }
 
-bool ReadAhead::MayPrepare() {
-  QueuePair* queue_pair = nullptr;
-  return !direct_ && data_.bytes > 0 && queue_pairs_->ForThisThread(data_.node, &queue_pair).ok() &&
-         queue_pair->Direct(data_.Sub(0, 1)) == nullptr;
-}
-
 void ReadAhead::Prepare(uint64_t begin) {
   assert(begin < data_.bytes);
   if (Holds(begin) || (posted_ != nullptr && posted_->begin == begin)) return;
   QueuePair* queue_pair = nullptr;
   if (!queue_pairs_->ForThisThread(data_.node, &queue_pair).ok()) return;
+  if (const char* const data = queue_pair->Direct(data_); data != nullptr) {
+    port::PrefetchRead(data + begin);
+    return;
+  }
   posted_.reset();
   Post(queue_pair, begin, cuts_->CutAfter(begin, options_.prefetch_bytes));
 }

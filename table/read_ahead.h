@@ -46,11 +46,9 @@ class ReadAhead {
   // The same, but in place the window ends anywhere: limit() tells what may be read. `follows`: the
   // unit before this one was the last that was used. Then the window before is counted up to here.
   Status ForwardUncut(uint64_t begin, bool follows);
-  // Posts what Forward(begin) will fetch, without waiting or ringing. An error is left to
-  // Forward().
+  // Posts what Forward(begin) will fetch, without waiting or ringing; in place, asks for its first
+  // cache line. An error is left to Forward().
   void Prepare(uint64_t begin);
-  // Whether Prepare() can be of use: not where the data is read in place.
-  bool MayPrepare();
 
   // Makes the window hold the unit that ends at the cut `end`, and some before it.
   Status Backward(uint64_t end);
