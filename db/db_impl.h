@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -67,12 +68,6 @@ class DbImpl final : public DB {
 
   class Places;
 
-  // What a read at "now" or at a snapshot holds of some shards.
-  struct ReadPoint {
-    Views views;  // In the order in which the shards were asked for.
-    SequenceNumber sequence = 0;
-  };
-
   DbImpl(const Options& options, const std::string& name);
   Status OpenShards();
   Status OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
@@ -106,7 +101,9 @@ class DbImpl final : public DB {
   // thread's scratch.
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
-  ReadPoint TakeReadPoint(const ReadOptions& options, const std::vector<size_t>& shards);
+  // What a read at "now" or at a snapshot holds of some shards: (*views)[i] is that of shards[i].
+  SequenceNumber TakeReadPoint(const ReadOptions& options, std::span<const size_t> shards,
+                               std::span<std::shared_ptr<const ReadView>> views);
 
   const Options options_;
   const std::string name_;

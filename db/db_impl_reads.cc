@@ -14,29 +14,28 @@ namespace dlsm {
 // The state of now: a sequence number, settled, and views that have all of it. The views are taken
 // first: what flushes and merges had dropped by then no later number needs. If memtables were
 // switched in between, a view may lack its shard's newest one, which the epoch tells.
-DbImpl::ReadPoint DbImpl::TakeReadPoint(const ReadOptions& options,
-                                        const std::vector<size_t>& shards) {
-  ReadPoint point;
+SequenceNumber DbImpl::TakeReadPoint(const ReadOptions& options, std::span<const size_t> shards,
+                                     std::span<std::shared_ptr<const ReadView>> views) {
   const auto take_views = [&] {
-    point.views.clear();
-    for (const size_t i : shards) point.views.push_back(shards_[i]->tree().views().Current());
+    for (size_t i = 0; i < shards.size(); ++i) {
+      views[i] = shards_[shards[i]]->tree().views().Current();
+    }
   };
   if (options.snapshot != nullptr) {
-    point.sequence = static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
     take_views();
-    return point;
+    return static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
   }
   while (true) {
     take_views();
     const Sequencer::Position now = epochs_->sequencer().Now();
     bool shown = true;
     for (size_t i = 0; shown && i < shards.size(); ++i) {
-      shown = shards_[shards[i]]->tree().Shows(*point.views[i], now.epoch);
+      shown = shards_[shards[i]]->tree().Shows(*views[i], now.epoch);
     }
     if (!shown) continue;
-    point.sequence = now.next - 1;
-    epochs_->sequencer().WaitSettled(point.sequence);
-    return point;
+    const SequenceNumber sequence = now.next - 1;
+    epochs_->sequencer().WaitSettled(sequence);
+    return sequence;
   }
 }
 
@@ -89,14 +88,15 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vect
   std::vector<size_t> shards = shard_of;
   std::sort(shards.begin(), shards.end());
   shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
-  const ReadPoint point = TakeReadPoint(options, shards);
+  Views views(shards.size());
+  const SequenceNumber sequence = TakeReadPoint(options, shards, views);
   std::vector<Reads::Source> sources;
   sources.reserve(keys.size());
   for (const size_t shard : shard_of) {
     const auto view = std::lower_bound(shards.begin(), shards.end(), shard) - shards.begin();
-    sources.push_back({&shards_[shard]->reader(), point.views[static_cast<size_t>(view)].get()});
+    sources.push_back({&shards_[shard]->reader(), views[static_cast<size_t>(view)].get()});
   }
-  std::vector<Status> statuses = reads_.MultiGet(keys, sources, point.sequence, options, values);
+  std::vector<Status> statuses = reads_.MultiGet(keys, sources, sequence, options, values);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (statuses[i].IsNotFound()) {
       // Other compute nodes' keys are not found, for nobody can have written them here.
@@ -144,13 +144,22 @@ std::unique_ptr<GetPipeline> DbImpl::NewGetPipeline(const ReadOptions& options, 
 Iterator* DbImpl::NewIterator(const ReadOptions& options) {
   const Status open = CheckOpen();
   if (!open.ok()) return NewErrorIterator(open);
-  const std::vector<size_t> shards = reads_.ShardsOf(options);
-  const ReadPoint point = TakeReadPoint(options, shards);
-  std::vector<ShardView> views;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    views.push_back({point.views[i], &shards_[shards[i]]->queue_pairs()});
+  if (shards_.size() == 1) {  // As below, without anything to allocate.
+    constexpr size_t kOnly = 0;
+    std::shared_ptr<const ReadView> view;
+    const SequenceNumber sequence = TakeReadPoint(options, {&kOnly, 1}, {&view, 1});
+    return reads_.NewIterator(ShardView{std::move(view), &shards_.front()->queue_pairs()}, sequence,
+                              options, /*holder=*/nullptr);
   }
-  return reads_.NewIterator(shards.front(), std::move(views), point.sequence, options,
+  const std::vector<size_t> shards = reads_.ShardsOf(options);
+  Views views(shards.size());
+  const SequenceNumber sequence = TakeReadPoint(options, shards, views);
+  std::vector<ShardView> shown;
+  shown.reserve(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    shown.push_back({std::move(views[i]), &shards_[shards[i]]->queue_pairs()});
+  }
+  return reads_.NewIterator(shards.front(), std::move(shown), sequence, options,
                             /*holder=*/nullptr);
 }
 

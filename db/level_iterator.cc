@@ -2,25 +2,30 @@
 
 #include <cassert>
 #include <memory>
+#include <utility>
 
 #include "table/run_iterator.h"
 
 namespace dlsm {
 namespace {
 
-// One source for each run of the guard.
-std::vector<std::unique_ptr<TableIterator>> OpenGuard(const InternalKeyComparator& comparator,
-                                                      const Guard& guard,
-                                                      const TableReadOptions& options,
-                                                      QueuePairs* queue_pairs) {
-  std::vector<std::unique_ptr<TableIterator>> runs;
-  runs.reserve(guard.index->runs());
-  for (size_t i = 0; i < guard.index->runs(); ++i) {
-    const RunView run = guard.index->Run(i);
-    runs.push_back(run.tables.size() == 1 ? run.tables.front()->NewIterator(options, queue_pairs)
-                                          : NewRunIterator(comparator, run, options, queue_pairs));
+std::unique_ptr<TableIterator> OpenRun(const InternalKeyComparator& comparator, const RunView& run,
+                                       const TableReadOptions& options, QueuePairs* queue_pairs) {
+  return run.tables.size() == 1 ? run.tables.front()->NewIterator(options, queue_pairs)
+                                : NewRunIterator(comparator, run, options, queue_pairs);
+}
+
+// A seek opens a guard, and mostly the guard has one run: then nothing but that is allocated.
+std::unique_ptr<TableIterator> OpenGuard(const InternalKeyComparator& comparator,
+                                         const Guard& guard, const TableReadOptions& options,
+                                         QueuePairs* queue_pairs) {
+  if (guard.index->runs() == 1) {
+    return OpenRun(comparator, guard.index->Run(0), options, queue_pairs);
   }
-  return runs;
+  std::vector<MergingSource> runs;
+  runs.reserve(guard.index->runs());
+  AddGuardSources(comparator, guard, options, queue_pairs, &runs);
+  return NewMergingTableIterator(comparator, std::move(runs));
 }
 
 class LevelIterator final : public TableIterator {
@@ -40,15 +45,17 @@ class LevelIterator final : public TableIterator {
     SkipBackward();
   }
   void Seek(const Slice& target) override {
-    OpenFor(target);
+    if (!opened_) OpenFor(target);
+    opened_ = false;
     const GuardIndex& guard = *GuardAt(index_).index;
     if (guard.oldest() != nullptr) guard.oldest()->CountLooks(kLooksPerSeek);
     open_->Seek(target);
     SkipForward();
   }
   void PrepareSeek(const Slice& target) override {
-    OpenFor(target);
-    for (TableIterator* run : runs_) run->PrepareSeek(target);
+    if (!opened_) OpenFor(target);
+    opened_ = true;
+    open_->PrepareSeek(target);
   }
   void Next() override {
     assert(Valid());
@@ -80,16 +87,10 @@ class LevelIterator final : public TableIterator {
   }
 
   void Open(size_t index) {
+    opened_ = false;
     if (open_ != nullptr && index == index_) return;
     Invalidate();
-    runs_.clear();
-    std::vector<MergingSource> sources;
-    for (std::unique_ptr<TableIterator>& run :
-         OpenGuard(comparator_, GuardAt(index), options_, queue_pairs_)) {
-      runs_.push_back(run.get());
-      sources.emplace_back(std::move(run));
-    }
-    open_ = NewMergingIterator(comparator_, std::move(sources));
+    open_ = OpenGuard(comparator_, GuardAt(index), options_, queue_pairs_);
     index_ = index;
   }
 
@@ -125,9 +126,9 @@ class LevelIterator final : public TableIterator {
   const TableReadOptions options_;
   QueuePairs* const queue_pairs_;
 
+  bool opened_ = false;  // By PrepareSeek(), for the seek that comes next.
   size_t index_ = 0;
-  std::unique_ptr<InternalIterator> open_;  // Over the guard at index_; null before the first move.
-  std::vector<TableIterator*> runs_;        // What it merges.
+  std::unique_ptr<TableIterator> open_;  // Over the guard at index_; null before the first move.
 };
 
 }  // namespace
@@ -146,8 +147,8 @@ void AddLevelSources(const InternalKeyComparator& comparator, const Level& level
 void AddGuardSources(const InternalKeyComparator& comparator, const Guard& guard,
                      const TableReadOptions& options, QueuePairs* queue_pairs,
                      std::vector<MergingSource>* sources) {
-  for (std::unique_ptr<TableIterator>& run : OpenGuard(comparator, guard, options, queue_pairs)) {
-    sources->emplace_back(std::move(run));
+  for (size_t i = 0; i < guard.index->runs(); ++i) {
+    sources->emplace_back(OpenRun(comparator, guard.index->Run(i), options, queue_pairs));
   }
 }
 

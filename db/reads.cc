@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "db/db_iterator.h"
 #include "db/multi_get.h"
 
 namespace dlsm {
@@ -94,9 +93,7 @@ uint64_t Reads::ApproximateBytes(const Version& version, const Range& range) con
   return bytes;
 }
 
-Iterator* Reads::NewIterator(size_t first, std::vector<ShardView> shards, SequenceNumber sequence,
-                             const ReadOptions& options, std::shared_ptr<const void> holder) const {
-  statistics_->Add(Ticker::kIteratorsCreated);
+DbIteratorOptions Reads::IteratorOptions(const ReadOptions& options, SequenceNumber sequence) {
   DbIteratorOptions iterator_options;
   if (options.iterate_lower_bound != nullptr) {
     iterator_options.lower_bound = *options.iterate_lower_bound;
@@ -105,20 +102,31 @@ Iterator* Reads::NewIterator(size_t first, std::vector<ShardView> shards, Sequen
     iterator_options.upper_bound = *options.iterate_upper_bound;
   }
   iterator_options.sequence = sequence;
-  const TableReadOptions read_options = OptionsFor(options);
+  return iterator_options;
+}
+
+Iterator* Reads::NewIterator(ShardView shard, SequenceNumber sequence, const ReadOptions& options,
+                             std::shared_ptr<const void> holder) const {
+  statistics_->Add(Ticker::kIteratorsCreated);
+  DbIteratorOptions iterator_options = IteratorOptions(options, sequence);
+  iterator_options.counts_seeks = shard.view->version->levels().front().sentinel().index->oldest();
+  auto entries = NewViewIterator(*comparator_, *shard.view, OptionsFor(options), shard.queue_pairs);
+  if (holder == nullptr) holder = std::move(shard.view);
+  return NewDbIterator(*comparator_, std::move(entries), iterator_options, std::move(holder),
+                       statistics_)
+      .release();
+}
+
+Iterator* Reads::NewIterator(size_t first, std::vector<ShardView> shards, SequenceNumber sequence,
+                             const ReadOptions& options, std::shared_ptr<const void> holder) const {
   if (map_->count() == 1) {
-    const std::shared_ptr<const ReadView>& view = shards.front().view;
-    iterator_options.counts_seeks = view->version->levels().front().sentinel().index->oldest();
-    auto entries = NewViewIterator(*comparator_, *view, read_options, shards.front().queue_pairs);
-    if (holder == nullptr) holder = view;
-    return NewDbIterator(*comparator_, std::move(entries), iterator_options, std::move(holder),
-                         statistics_)
-        .release();
+    return NewIterator(std::move(shards.front()), sequence, options, std::move(holder));
   }
+  statistics_->Add(Ticker::kIteratorsCreated);
   return NewDbIterator(
              *comparator_,
-             NewShardsIterator(*comparator_, *map_, first, std::move(shards), read_options),
-             iterator_options, std::move(holder), statistics_)
+             NewShardsIterator(*comparator_, *map_, first, std::move(shards), OptionsFor(options)),
+             IteratorOptions(options, sequence), std::move(holder), statistics_)
       .release();
 }
 

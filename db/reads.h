@@ -10,6 +10,7 @@
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
+#include "db/db_iterator.h"
 #include "db/point_reader.h"
 #include "db/shard_iterator.h"
 #include "db/shard_map.h"
@@ -49,10 +50,15 @@ class Reads {
   // besides the views.
   Iterator* NewIterator(size_t first, std::vector<ShardView> shards, SequenceNumber sequence,
                         const ReadOptions& options, std::shared_ptr<const void> holder) const;
+  // The same of the only shard.
+  Iterator* NewIterator(ShardView shard, SequenceNumber sequence, const ReadOptions& options,
+                        std::shared_ptr<const void> holder) const;
   // What the keys in the range take in tables.
   uint64_t ApproximateBytes(const Version& version, const Range& range) const;
 
  private:
+  static DbIteratorOptions IteratorOptions(const ReadOptions& options, SequenceNumber sequence);
+
   const Options* const options_;
   const InternalKeyComparator* const comparator_;
   const ShardMap* const map_;

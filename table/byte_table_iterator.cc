@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
+#include "port/cpu.h"
 #include "table/record.h"
 
 namespace dlsm {
@@ -20,51 +22,112 @@ ByteTableIterator::ByteTableIterator(const InternalKeyComparator& comparator,
 void ByteTableIterator::SeekToFirst() {
   status_.PermitUncheckedError();
   status_ = Status::OK();
-  ReadForward(0);
+  StartAt(0);
 }
 
 void ByteTableIterator::SeekToLast() {
   status_.PermitUncheckedError();
   status_ = Status::OK();
+  prepared_ = Prepared::kNothing;
   if (index_.groups() == 0) return Invalidate();
   const uint32_t last = index_.groups() - 1;
   if (LoadGroup(last)) ToRecord(last, group_offsets_.records - 1);
+}
+
+// Of the record to start at: the placed one, or where that cannot be the target's the next one,
+// which is what is sought unless there are further versions of the placed one's key.
+uint64_t ByteTableIterator::SeekOffset(const ByteTableIndex::Place& place) {
+  return place.may_hold ? place.offset : place.offset + place.bytes;
 }
 
 void ByteTableIterator::Seek(const Slice& target) {
   status_.PermitUncheckedError();
   status_ = Status::OK();
   const Slice user_key = ExtractUserKey(target);
-  // Mostly the first version there is what is sought.
-  if (!ToPlace(user_key, ByteTableIndex::kNewest) || comparator_.Compare(key(), target) >= 0)
+  ByteTableIndex::Place place;
+  if (std::exchange(prepared_, Prepared::kNothing) == Prepared::kPlaced) {
+    place = place_;
+  } else if (!Locate(user_key, ByteTableIndex::kNewest, &place)) {
     return;
-  // It is too new, or the last key before the target, of which the last version is to be passed.
+  }
+  if (!StartAt(SeekOffset(place)) || comparator_.Compare(key(), target) >= 0) return;
+  // It is too new, or of the last key before the target, whose last version is to be passed. Mostly
+  // there is only one.
   const bool same = comparator_.CompareUserKeys(ExtractUserKey(key()), user_key) == 0;
-  if (!ToPlace(user_key, same ? ExtractTrailer(target) : ByteTableIndex::kOldest)) return;
+  if (!same && place.may_hold) {
+    Next();
+    if (!Valid() || comparator_.Compare(key(), target) >= 0) return;
+  }
+  const uint64_t trailer = same ? ExtractTrailer(target) : ByteTableIndex::kOldest;
+  if (!Locate(user_key, trailer, &place) || !StartAt(place.offset)) return;
   if (comparator_.Compare(key(), target) < 0) Next();
 }
 
 void ByteTableIterator::PrepareSeek(const Slice& target) {
-  ByteTableIndex::Place place;
-  if (!window_.MayPrepare()) return;
-  const auto outcome = index_.Locate(ExtractUserKey(target), ByteTableIndex::kNewest, &place);
-  if (outcome != ByteTableIndex::Outcome::kMalformed) window_.Prepare(place.offset);
+  const Slice user_key = ExtractUserKey(target);
+  switch (prepared_) {
+    case Prepared::kNothing:
+      groups_below_ = index_.Approach(user_key);
+      prepared_ = Prepared::kApproached;
+      return;
+    case Prepared::kApproached:
+      index_.ApproachFurther(groups_below_);
+      prepared_ = Prepared::kNear;
+      return;
+    case Prepared::kNear: {
+      place_ = {};
+      const auto outcome = index_.Locate(user_key, ByteTableIndex::kNewest, &place_, groups_below_);
+      if (outcome == ByteTableIndex::Outcome::kMalformed) return;  // The seek will find out.
+      prepared_ = Prepared::kPlaced;
+      const uint64_t offset = SeekOffset(place_);
+      if (offset < data_bytes_) window_.Prepare(offset);
+      return;
+    }
+    case Prepared::kPlaced:
+      return;
+  }
 }
 
-// To where the index places a version of `user_key`; to the first record if that is after it.
-bool ByteTableIterator::ToPlace(const Slice& user_key, uint64_t trailer) {
-  ByteTableIndex::Place place;
-  if (index_.Locate(user_key, trailer, &place) == ByteTableIndex::Outcome::kMalformed) {
-    Fail(Status::Corruption("a table's index is malformed"));
-    return false;
+// Leaves *place as it is, the first record, if all records are after the key.
+bool ByteTableIterator::Locate(const Slice& user_key, uint64_t trailer,
+                               ByteTableIndex::Place* place) {
+  const uint32_t groups = index_.Approach(user_key);
+  index_.ApproachFurther(groups);
+  if (index_.Locate(user_key, trailer, place, groups) != ByteTableIndex::Outcome::kMalformed) {
+    return true;
   }
-  ReadForward(place.offset);  // 0 if all records are after the key.
+  Fail(Status::Corruption("a table's index is malformed"));
+  return false;
+}
+
+bool ByteTableIterator::StartAt(uint64_t offset) {
+  fetched_ahead_ = 0;
+  prepared_ = Prepared::kNothing;
+  ReadForward(offset, /*follows=*/false);
   return Valid();
 }
 
 void ByteTableIterator::Next() {
   assert(Valid());
-  ReadForward(offset_ + record_.encoded.size());
+  const uint64_t next = offset_ + record_.encoded.size();
+  if (record_.stable) FetchAhead(next);
+  ReadForward(next, /*follows=*/true);
+}
+
+// Where records lie in place, a step waits for memory: processors read ahead by themselves, but no
+// further than to the end of a page, and records make many pages. A seek without steps asks for
+// nothing, the first steps for a few lines each.
+void ByteTableIterator::FetchAhead(uint64_t next) {
+  constexpr uint64_t kDistance = 2048;
+  constexpr uint64_t kBytesAtOnce = 1024;
+  const uint64_t from = std::max(fetched_ahead_, next);
+  const uint64_t to = std::min({from + kBytesAtOnce, next + kDistance, data_bytes_});
+  if (from >= to) return;
+  const char* const begin = window_.At(from);
+  const char* const end = begin + (to - from);
+  const char* at = begin;
+  for (; at < end; at += port::kCacheLineBytes) port::PrefetchRead(at);
+  fetched_ahead_ = from + static_cast<uint64_t>(at - begin);
 }
 
 void ByteTableIterator::Prev() {
@@ -96,10 +159,10 @@ void ByteTableIterator::ToRecord(uint32_t group, uint32_t ordinal) {
   ReadBackward(group_offsets_.offsets[ordinal], group_offsets_.offsets[ordinal + 1]);
 }
 
-void ByteTableIterator::ReadForward(uint64_t offset) {
+void ByteTableIterator::ReadForward(uint64_t offset, bool follows) {
   if (!window_.Holds(offset)) [[unlikely]] {
     if (offset == data_bytes_) return Invalidate();
-    Status status = window_.Forward(offset);
+    Status status = window_.ForwardUncut(offset, follows);
     if (!status.ok()) return Fail(std::move(status));
     record_.stable = window_.direct();
   }
@@ -121,7 +184,7 @@ void ByteTableIterator::ReadBackward(uint64_t offset, uint64_t end) {
 void ByteTableIterator::Parse(uint64_t offset) {
   Record record;
   const char* const at = window_.At(offset);
-  if (!ParseRecord(at, window_.At(window_.end()), &record)) [[unlikely]] {
+  if (!ParseRecord(at, window_.limit(), &record)) [[unlikely]] {
     return Fail(Status::Corruption("a table holds bytes that are no record"));
   }
   if (verify_checksums_ && !VerifyRecord(record)) [[unlikely]] {

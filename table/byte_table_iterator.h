@@ -23,8 +23,11 @@ class ByteTableIterator final : public TableIterator {
   void Prev() override;
 
  private:
-  bool ToPlace(const Slice& user_key, uint64_t trailer);
-  void ReadForward(uint64_t offset);
+  static uint64_t SeekOffset(const ByteTableIndex::Place& place);
+  bool Locate(const Slice& user_key, uint64_t trailer, ByteTableIndex::Place* place);
+  bool StartAt(uint64_t offset);
+  void FetchAhead(uint64_t next);
+  void ReadForward(uint64_t offset, bool follows);
   void ReadBackward(uint64_t offset, uint64_t end);
   void Parse(uint64_t offset);
   bool LoadGroup(uint32_t group);
@@ -36,8 +39,15 @@ class ByteTableIterator final : public TableIterator {
   const bool verify_checksums_;
   ReadAhead window_;
 
-  uint64_t offset_ = 0;  // Of the current record.
+  uint64_t offset_ = 0;         // Of the current record.
+  uint64_t fetched_ahead_ = 0;  // In place: how far the processor was asked to fetch.
   Entry record_;
+
+  // How far PrepareSeek() is for the seek that comes next, and what it has found.
+  enum class Prepared { kNothing, kApproached, kNear, kPlaced };
+  Prepared prepared_ = Prepared::kNothing;
+  uint32_t groups_below_ = ByteTableIndex::kUnknown;
+  ByteTableIndex::Place place_;
 
   // For Prev(): the offsets of the last group that was needed.
   static constexpr uint32_t kNoGroup = UINT32_MAX;

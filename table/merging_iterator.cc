@@ -13,15 +13,10 @@ namespace {
 // A heap of the sources that are valid, the next one on top: the smallest key when moving forward,
 // the largest when moving backward. Beside each source lie the eight bytes of its user key that
 // follow what all keys in the heap have in common, so that few comparisons look at keys.
-class MergingIterator final : public InternalIterator {
+class MergingIterator final : public TableIterator {
  public:
   MergingIterator(const InternalKeyComparator& comparator, std::vector<MergingSource> sources)
-      : comparator_(comparator) {
-    sources_.reserve(sources.size());
-    for (MergingSource& source : sources) {
-      if (source.table != nullptr) tables_.push_back(source.table);
-      sources_.push_back(std::move(source.iterator));
-    }
+      : comparator_(comparator), sources_(std::move(sources)) {
     heap_.reserve(sources_.size());
   }
 
@@ -32,8 +27,17 @@ class MergingIterator final : public InternalIterator {
     Restart(/*forward=*/false, [](InternalIterator& source) { source.SeekToLast(); });
   }
   void Seek(const Slice& target) override {
-    PrepareSeek(target);
+    if (!prepared_) {
+      for (int step = 0; step < 3; ++step) PrepareSeek(target);
+    }
     Restart(/*forward=*/true, [&target](InternalIterator& source) { source.Seek(target); });
+  }
+
+  void PrepareSeek(const Slice& target) override {
+    for (const MergingSource& source : sources_) {
+      if (source.table != nullptr) source.table->PrepareSeek(target);
+    }
+    prepared_ = true;
   }
 
   void Next() override {
@@ -65,21 +69,17 @@ class MergingIterator final : public InternalIterator {
     return forward_ ? order < 0 : order > 0;
   }
 
-  void PrepareSeek(const Slice& target) {
-    if (tables_.size() < 2) return;
-    for (TableIterator* table : tables_) table->PrepareSeek(target);
-  }
-
   // From the last to the first: the wait for the read that was posted last ends all other waits.
   template <typename Move>
   void Restart(bool forward, Move move) {
     forward_ = forward;
+    prepared_ = false;
     status_.PermitUncheckedError();
     status_ = Status::OK();
     heap_.clear();
     for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
-      move(**source);
-      Admit(source->get());
+      move(*source->iterator);
+      Admit(source->iterator.get());
     }
     Rebuild();
   }
@@ -111,10 +111,11 @@ class MergingIterator final : public InternalIterator {
     forward_ = forward;
     heap_.clear();
     heap_.push_back({0, current});
-    for (const std::unique_ptr<InternalIterator>& source : sources_) {
-      if (source.get() == current) continue;
-      move(*source, current->key());
-      Admit(source.get());
+    for (const MergingSource& source : sources_) {
+      InternalIterator* const iterator = source.iterator.get();
+      if (iterator == current) continue;
+      move(*iterator, current->key());
+      Admit(iterator);
     }
     Rebuild();
   }
@@ -199,12 +200,12 @@ class MergingIterator final : public InternalIterator {
   }
 
   const InternalKeyComparator comparator_;
-  std::vector<std::unique_ptr<InternalIterator>> sources_;
-  std::vector<TableIterator*> tables_;  // Those of the sources that are tables'.
+  const std::vector<MergingSource> sources_;
   // Digests are kept while there are two entries at least; all zero if the order is not bytewise.
   std::vector<Entry> heap_;
   std::string common_;  // What all user keys in the heap begin with.
   bool forward_ = true;
+  bool prepared_ = false;  // For the seek that comes next.
   // status_ is the first error; the iterator ends there, so that nothing is passed over.
 };
 
@@ -214,6 +215,11 @@ std::unique_ptr<InternalIterator> NewMergingIterator(const InternalKeyComparator
                                                      std::vector<MergingSource> sources) {
   if (sources.size() == 1) return std::move(sources.front().iterator);
   return std::make_unique<MergingIterator>(comparator, std::move(sources));
+}
+
+std::unique_ptr<TableIterator> NewMergingTableIterator(const InternalKeyComparator& comparator,
+                                                       std::vector<MergingSource> tables) {
+  return std::make_unique<MergingIterator>(comparator, std::move(tables));
 }
 
 }  // namespace dlsm

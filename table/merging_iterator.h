@@ -27,5 +27,8 @@ struct MergingSource {
 // with none an empty iterator.
 std::unique_ptr<InternalIterator> NewMergingIterator(const InternalKeyComparator& comparator,
                                                      std::vector<MergingSource> sources);
+// The same of tables only, as one that can prepare to seek: it prepares all of them.
+std::unique_ptr<TableIterator> NewMergingTableIterator(const InternalKeyComparator& comparator,
+                                                       std::vector<MergingSource> tables);
 
 }  // namespace dlsm

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "port/cpu.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -18,21 +19,34 @@ ReadAhead::ReadAhead(const RemoteSpan& data, const DataCuts* cuts, const TableRe
 Status ReadAhead::Forward(uint64_t begin) {
   assert(begin < data_.bytes);
   if (Holds(begin)) return Status::OK();
-  Grow(direction_ == Direction::kForward && begin == end_, Direction::kForward);
-  return Load(begin, cuts_->CutAfter(begin, next_bytes_));
+  QueuePair* queue_pair = nullptr;
+  DLSM_RETURN_IF_ERROR(QueuePairOrNoWindow(&queue_pair));
+  return ForwardFrom(queue_pair, begin);
+}
+
+Status ReadAhead::ForwardUncut(uint64_t begin, bool follows) {
+  assert(begin < data_.bytes);
+  if (Holds(begin)) return Status::OK();
+  QueuePair* queue_pair = nullptr;
+  DLSM_RETURN_IF_ERROR(QueuePairOrNoWindow(&queue_pair));
+  const char* const data = InPlace(queue_pair);
+  if (data == nullptr) return ForwardFrom(queue_pair, begin);
+  const bool sequential = follows && direct_ && direction_ == Direction::kForward && end_ != 0;
+  assert(!sequential || end_ <= begin);
+  const uint64_t counted_from = sequential ? end_ : begin;
+  Grow(sequential, Direction::kForward);
+  UseInPlace(queue_pair, data, begin, begin + std::min(next_bytes_, data_.bytes - begin),
+             counted_from);
+  return Status::OK();
 }
 
 Status ReadAhead::Backward(uint64_t end) {
   assert(0 < end && end <= data_.bytes);
   if (begin_ < end && end <= end_) return Status::OK();
-  Grow(direction_ == Direction::kBackward && end == begin_, Direction::kBackward);
-  return Load(cuts_->CutBefore(end, next_bytes_), end);
-}
-
-bool ReadAhead::MayPrepare() {
   QueuePair* queue_pair = nullptr;
-  return !direct_ && data_.bytes > 0 && queue_pairs_->ForThisThread(data_.node, &queue_pair).ok() &&
-         queue_pair->Direct(data_.Sub(0, 1)) == nullptr;
+  DLSM_RETURN_IF_ERROR(QueuePairOrNoWindow(&queue_pair));
+  Grow(direction_ == Direction::kBackward && end == begin_, Direction::kBackward);
+  return Load(queue_pair, cuts_->CutBefore(end, next_bytes_), end);
 }
 
 void ReadAhead::Prepare(uint64_t begin) {
@@ -40,6 +54,10 @@ void ReadAhead::Prepare(uint64_t begin) {
   if (Holds(begin) || (posted_ != nullptr && posted_->begin == begin)) return;
   QueuePair* queue_pair = nullptr;
   if (!queue_pairs_->ForThisThread(data_.node, &queue_pair).ok()) return;
+  if (const char* const data = queue_pair->Direct(data_); data != nullptr) {
+    port::PrefetchRead(data + begin);
+    return;
+  }
   posted_.reset();
   Post(queue_pair, begin, cuts_->CutAfter(begin, options_.prefetch_bytes));
 }
@@ -52,19 +70,37 @@ void ReadAhead::Grow(bool sequential, Direction direction) {
   direction_ = direction;
 }
 
-Status ReadAhead::Load(uint64_t begin, uint64_t end) {
+Status ReadAhead::QueuePairOrNoWindow(QueuePair** queue_pair) {
+  Status status = queue_pairs_->ForThisThread(data_.node, queue_pair);
+  if (!status.ok()) begin_ = end_ = 0;
+  return status;
+}
+
+Status ReadAhead::ForwardFrom(QueuePair* queue_pair, uint64_t begin) {
+  Grow(direction_ == Direction::kForward && begin == end_, Direction::kForward);
+  return Load(queue_pair, begin, cuts_->CutAfter(begin, next_bytes_));
+}
+
+// All of the data; null where it is not to be read in place.
+const char* ReadAhead::InPlace(QueuePair* queue_pair) const {
+  return MayReadInPlace(options_) ? queue_pair->Direct(data_) : nullptr;
+}
+
+void ReadAhead::UseInPlace(QueuePair* queue_pair, const char* data, uint64_t begin, uint64_t end,
+                           uint64_t counted_from) {
+  queue_pair->CountDirectRead(end - counted_from, options_.purpose);
+  bytes_ = data + begin;
+  limit_ = data + data_.bytes;
+  begin_ = begin;
+  end_ = end;
+  direct_ = true;
+}
+
+Status ReadAhead::Load(QueuePair* queue_pair, uint64_t begin, uint64_t end) {
   assert(begin < end && end <= data_.bytes);
   begin_ = end_ = 0;  // No window, should an error come.
-  QueuePair* queue_pair = nullptr;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(data_.node, &queue_pair));
-  const RemoteSpan span = data_.Sub(begin, end - begin);
-  const char* const bytes = MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
-  if (bytes != nullptr) {
-    queue_pair->CountDirectRead(span.bytes, options_.purpose);
-    bytes_ = bytes;
-    begin_ = begin;
-    end_ = end;
-    direct_ = true;
+  if (const char* const data = InPlace(queue_pair); data != nullptr) {
+    UseInPlace(queue_pair, data, begin, end, begin);
     return Status::OK();
   }
   direct_ = false;
@@ -155,6 +191,7 @@ void ReadAhead::Use(std::shared_ptr<Window> window) {
   bytes_ = current_->buffer.data();
   begin_ = current_->begin;
   end_ = current_->end;
+  limit_ = bytes_ + (end_ - begin_);
 }
 
 }  // namespace dlsm

@@ -6,7 +6,8 @@
 //
 // Where the fabric lets this thread address the data, a window is the data in place and only
 // counted; elsewhere it is a registered buffer, and the next one is posted while the current one is
-// consumed, once the use has proved to be sequential.
+// consumed, once the use has proved to be sequential. In place a unit may reach beyond its window,
+// so that who can do with that saves the search for a cut (ForwardUncut).
 //
 // An iterator may be used by one thread after another. A read-ahead belongs to the queue pair of
 // the thread that posted it: another thread that finds it incomplete reads again for itself. The
@@ -42,11 +43,12 @@ class ReadAhead {
 
   // Makes the window hold the unit that starts at the cut `begin`, and some after it.
   Status Forward(uint64_t begin);
-  // Posts what Forward(begin) will fetch, without waiting or ringing. An error is left to
-  // Forward().
+  // The same, but in place the window ends anywhere: limit() tells what may be read. `follows`: the
+  // unit before this one was the last that was used. Then the window before is counted up to here.
+  Status ForwardUncut(uint64_t begin, bool follows);
+  // Posts what Forward(begin) will fetch, without waiting or ringing; in place, asks for its first
+  // cache line. An error is left to Forward().
   void Prepare(uint64_t begin);
-  // Whether Prepare() can be of use: not where the data is read in place.
-  bool MayPrepare();
 
   // Makes the window hold the unit that ends at the cut `end`, and some before it.
   Status Backward(uint64_t end);
@@ -55,6 +57,8 @@ class ReadAhead {
   // moves it.
   uint64_t begin() const { return begin_; }
   uint64_t end() const { return end_; }
+  // Where what may be read ends: the end of the window; in place, the end of the data.
+  const char* limit() const { return limit_; }
   // Of the byte at `offset` of the data, which is in the window.
   const char* At(uint64_t offset) const { return bytes_ + (offset - begin_); }
   bool Holds(uint64_t offset) const { return begin_ <= offset && offset < end_; }
@@ -72,7 +76,12 @@ class ReadAhead {
   };
 
   void Grow(bool sequential, Direction direction);
-  Status Load(uint64_t begin, uint64_t end);
+  Status QueuePairOrNoWindow(QueuePair** queue_pair);
+  const char* InPlace(QueuePair* queue_pair) const;
+  Status ForwardFrom(QueuePair* queue_pair, uint64_t begin);
+  void UseInPlace(QueuePair* queue_pair, const char* data, uint64_t begin, uint64_t end,
+                  uint64_t counted_from);
+  Status Load(QueuePair* queue_pair, uint64_t begin, uint64_t end);
   Status FetchNow(QueuePair* queue_pair, uint64_t begin, uint64_t end);
   Status TakePosted(QueuePair* queue_pair, bool* taken);
   void PostNext(QueuePair* queue_pair);
@@ -92,6 +101,7 @@ class ReadAhead {
   uint64_t begin_ = 0;
   uint64_t end_ = 0;
   const char* bytes_ = nullptr;
+  const char* limit_ = nullptr;
   bool direct_ = false;
   std::shared_ptr<Window> current_;  // Holds bytes_ unless direct_.
   std::shared_ptr<Window> posted_;   // Read-ahead; null if there is none.

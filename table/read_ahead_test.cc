@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "table/table_testing.h"
@@ -80,6 +82,52 @@ TEST_P(ReadAheadTest, SeeksReadOneWindow) {
   EXPECT_EQ(cost.round_trips, 1);
   EXPECT_LE(cost.read_bytes, std::max<uint64_t>(read_options_.prefetch_bytes, 9000));
   EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0);
+}
+
+// In place a window may end within a unit: each byte is counted once all the same, in few windows,
+// and a seek counts one window.
+TEST_P(ReadAheadTest, CountsOnceWhatItReadsInPlace) {
+  MemoryQueuePairs in_place(&memory_, /*direct=*/true);
+  read_options_.verify_checksums = false;
+  const auto iterator = table_.reader->NewIterator(read_options_, &in_place);
+  size_t i = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++i) {
+    ASSERT_EQ(iterator->key(), Slice(records_[i].first));
+    ASSERT_EQ(iterator->value(), Slice(records_[i].second));
+  }
+  ASSERT_TRUE(iterator->status().ok()) << iterator->status().ToString();
+  EXPECT_EQ(i, records_.size());
+  const WireCounts scan = in_place.Counts();
+  EXPECT_EQ(scan.read_bytes, table_.meta.data_bytes);
+  EXPECT_LE(scan.round_trips, table_.meta.data_bytes / 2000);
+  iterator->Seek(records_[1000].first);
+  ASSERT_TRUE(iterator->Valid());
+  const WireCounts seek = in_place.Counts() - scan;
+  EXPECT_EQ(seek.round_trips, 1);
+  EXPECT_LE(seek.read_bytes, std::max<uint64_t>(read_options_.prefetch_bytes, 9000));
+}
+
+// What a prepared seek posts is what the seek then needs, also where the table does not have the
+// key: one read, one wait.
+TEST_P(ReadAheadTest, PreparedSeeksReadOneWindow) {
+  for (const std::string key : {"000500", "000500x", "00049a", "001999x", "000", "x"}) {
+    const auto iterator = NewIterator();
+    const std::string target = MakeInternalKey(key, 1);
+    const WireCounts before = queue_pairs_.Counts();
+    for (int step = 0; step < 3; ++step) iterator->PrepareSeek(target);
+    iterator->Seek(target);
+    ASSERT_TRUE(iterator->status().ok()) << iterator->status().ToString();
+    const auto expected = std::find_if(records_.begin(), records_.end(), [&](const auto& record) {
+      return ExtractUserKey(record.first).compare(key) >= 0;
+    });
+    ASSERT_EQ(iterator->Valid(), expected != records_.end()) << key;
+    if (iterator->Valid()) {
+      EXPECT_EQ(iterator->key(), Slice(expected->first));
+    }
+    const WireCounts cost = queue_pairs_.Counts() - before;
+    EXPECT_LE(cost.work_requests, 1) << key;
+    EXPECT_LE(cost.round_trips, 1) << key;
+  }
 }
 
 // Each step on another thread than the one before, with read-ahead outstanding in between: what one

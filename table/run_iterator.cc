@@ -24,13 +24,15 @@ class RunIterator final : public TableIterator {
   }
 
   void Seek(const Slice& target) override {
-    OpenFor(target);
+    if (!opened_) OpenFor(target);
+    opened_ = false;
     if (table_ != nullptr) table_->Seek(target);
     SkipForward();
   }
 
   void PrepareSeek(const Slice& target) override {
-    OpenFor(target);
+    if (!opened_) OpenFor(target);
+    opened_ = true;
     if (table_ != nullptr) table_->PrepareSeek(target);
   }
 
@@ -60,6 +62,7 @@ class RunIterator final : public TableIterator {
 
   // An index beyond the run closes. (The one before 0 wraps around to beyond it.)
   void Open(size_t index) {
+    opened_ = false;
     if (index >= run_.tables.size()) {
       Invalidate();
       table_.reset();
@@ -105,6 +108,7 @@ class RunIterator final : public TableIterator {
   const TableReadOptions options_;
   QueuePairs* const queue_pairs_;
 
+  bool opened_ = false;  // By PrepareSeek(), for the seek that comes next.
   size_t index_ = 0;
   const TableReader* open_ = nullptr;  // Whose iterator table_ is.
   std::unique_ptr<TableIterator> table_;

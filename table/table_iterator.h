@@ -7,9 +7,9 @@ namespace dlsm {
 
 class TableIterator : public InternalIterator {
  public:
-  // Posts the read that Seek(target) will need, and leaves the position undefined until that is
-  // called. Who seeks in several tables prepares all of them first, so that their reads are in
-  // flight together. Where there is nothing to gain it does nothing.
+  // Brings what Seek(target) needs nearer, a step with each call: the third one posts its read. The
+  // position is undefined until Seek(target), which must be the next move. Who seeks in several
+  // tables takes each step in all of them before the next: so their misses and reads overlap.
   virtual void PrepareSeek(const Slice& target) { static_cast<void>(target); }
 
   // The whole record, its checksum verified if the read options ask for that; empty if the table's
