@@ -62,10 +62,12 @@ Status FollowedDatabase::Open(const FollowerContext& context, Deadline deadline,
   constexpr auto kLookAgain = std::chrono::milliseconds(50);
   std::shared_ptr<FollowedDatabase> database(new FollowedDatabase(context));
   Status opened = database->OpenHome();
-  if (opened.ok()) opened = database->TryOpen(publication);
-  while (opened.IsBusy() && !deadline.Passed()) {
-    port::SleepFor(kLookAgain);
+  if (opened.ok()) {
     opened = database->TryOpen(publication);
+    while (opened.IsBusy() && !deadline.Passed()) {
+      port::SleepFor(kLookAgain);
+      opened = database->TryOpen(publication);
+    }
   }
   // Else memory would be kept until the leases end, for a reader that never was.
   if (!opened.ok()) database->Close();

@@ -100,9 +100,10 @@ Status FollowedNode::Cover(const std::vector<std::string>& databases) {
   }
   const ReaderId before = opened_.reader;
   StopThread();
-  DLSM_RETURN_IF_ERROR(OpenReader(std::move(all)));
-  Status status = Start(oldest_);
-  KeepFirstError(CloseReader(before), &status);
+  Status status = OpenReader(std::move(all));
+  const bool reopened = status.ok();
+  KeepFirstError(Start(oldest_), &status);  // The old reader's lease, too, has to be renewed.
+  if (reopened) KeepFirstError(CloseReader(before), &status);
   return status;
 }
 

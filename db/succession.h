@@ -58,8 +58,8 @@ class Succession {
   void Install(std::shared_ptr<const T> object) LOCKS_EXCLUDED(mutex_) {
     {
       port::MutexLock lock(mutex_);
+      replaced_.push_back(owner_);  // May throw.
       current_.store(object.get(), std::memory_order_release);
-      replaced_.push_back(std::move(owner_));
       owner_ = std::move(object);
     }
     Reclaim();
@@ -71,7 +71,7 @@ class Succession {
     port::MutexLock lock(mutex_);
     if (replaced_.empty()) return;
     std::vector<const T*> announced;
-    fence_.Heavy();
+    if (!fence_.Heavy()) return;  // They stay until a later call.
     slots_.ForEach([&announced](Slot& slot) {
       const T* object = slot.announced.load(std::memory_order_acquire);
       if (object != nullptr) announced.push_back(object);

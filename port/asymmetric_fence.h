@@ -29,10 +29,10 @@ class AsymmetricFence {
   }
 
   // On the other side: interrupts the processors on which this process runs, for microseconds.
-  void Heavy() const {
+  // False: the kernel refuses by now, and nothing is ordered.
+  [[nodiscard]] bool Heavy() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!expedited_) return;
-    ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    return !expedited_ || ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   }
 
   // False: the kernel does not know it, or may not be asked. Then both sides cost the same.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace dlsm {
@@ -71,8 +72,12 @@ char* ResidentMemory::TakeLocked(size_t bytes, Block** block) {
 void ResidentMemory::Give(Block* block, const char* data, size_t bytes) {
   std::unique_ptr<Block> unused;  // Unmapped without the lock.
   const port::MutexLock lock(mutex_);
-  block->extents.Free(static_cast<uint64_t>(data - block->memory.data()), bytes)
-      .PermitUncheckedError();  // They were allocated.
+  try {
+    block->extents.Free(static_cast<uint64_t>(data - block->memory.data()), bytes)
+        .PermitUncheckedError();  // They were allocated.
+  } catch (const std::bad_alloc&) {
+    return;  // They stay used: whoever lets go of a copy cannot be told.
+  }
   if (block->extents.used_bytes() > 0) return;
   const auto is_unused = [](const auto& each) { return each->extents.used_bytes() == 0; };
   if (std::count_if(blocks_.begin(), blocks_.end(), is_unused) < 2) return;

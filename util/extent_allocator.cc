@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <utility>
 
 namespace dlsm {
 
@@ -12,9 +13,25 @@ ExtentAllocator::ExtentAllocator(uint64_t capacity_bytes)
 }
 
 void ExtentAllocator::AddFree(uint64_t offset, uint64_t bytes) {
-  by_offset_.emplace(offset, bytes);
-  by_size_.emplace(bytes, offset);
+  const auto added = by_size_.emplace(bytes, offset).first;
+  try {
+    by_offset_.emplace(offset, bytes);
+  } catch (...) {
+    by_size_.erase(added);
+    throw;
+  }
   free_bytes_ += bytes;
+}
+
+void ExtentAllocator::ChangeFree(ByOffset::iterator extent, uint64_t offset, uint64_t bytes) {
+  auto by_size = by_size_.extract({extent->second, extent->first});
+  auto by_offset = by_offset_.extract(extent);
+  free_bytes_ = free_bytes_ - by_offset.mapped() + bytes;
+  by_size.value() = {bytes, offset};
+  by_offset.key() = offset;
+  by_offset.mapped() = bytes;
+  by_size_.insert(std::move(by_size));
+  by_offset_.insert(std::move(by_offset));
 }
 
 void ExtentAllocator::RemoveFree(ByOffset::iterator extent) {
@@ -28,9 +45,14 @@ bool ExtentAllocator::Allocate(uint64_t bytes, uint64_t* offset) {
   const uint64_t wanted = RoundUpToExtent(bytes == 0 ? 1 : bytes);
   const auto found = by_size_.lower_bound({wanted, 0});
   if (found == by_size_.end()) return false;
-  const auto [extent_bytes, extent_offset] = *found;
-  RemoveFree(by_offset_.find(extent_offset));
-  if (extent_bytes > wanted) AddFree(extent_offset + wanted, extent_bytes - wanted);
+  const uint64_t extent_bytes = found->first;
+  const uint64_t extent_offset = found->second;
+  const auto extent = by_offset_.find(extent_offset);
+  if (extent_bytes > wanted) {
+    ChangeFree(extent, extent_offset + wanted, extent_bytes - wanted);
+  } else {
+    RemoveFree(extent);
+  }
   *offset = extent_offset;
   return true;
 }
@@ -43,8 +65,8 @@ Status ExtentAllocator::Free(uint64_t offset, uint64_t bytes) {
                     capacity_bytes_));
   }
   if (bytes == 0) return Status::OK();
-  uint64_t begin = offset;
-  uint64_t end = offset + RoundUpToExtent(bytes);
+  const uint64_t begin = offset;
+  const uint64_t end = offset + RoundUpToExtent(bytes);
   const auto next = by_offset_.lower_bound(begin);
   const bool has_before = next != by_offset_.begin();
   const auto before = has_before ? std::prev(next) : next;
@@ -53,15 +75,17 @@ Status ExtentAllocator::Free(uint64_t offset, uint64_t bytes) {
     return Status::InvalidArgument(
         fmt::format("{} bytes at offset {} are free already, at least in part", bytes, offset));
   }
-  if (next != by_offset_.end() && next->first == end) {
-    end += next->second;
-    RemoveFree(next);
+  const bool joins_next = next != by_offset_.end() && next->first == end;
+  const bool joins_before = has_before && before->first + before->second == begin;
+  const uint64_t joined_end = joins_next ? end + next->second : end;
+  if (joins_before) {
+    if (joins_next) RemoveFree(next);
+    ChangeFree(before, before->first, joined_end - before->first);
+  } else if (joins_next) {
+    ChangeFree(next, begin, joined_end - begin);
+  } else {
+    AddFree(begin, end - begin);
   }
-  if (has_before && before->first + before->second == begin) {
-    begin = before->first;
-    RemoveFree(before);
-  }
-  AddFree(begin, end - begin);
   return Status::OK();
 }
 

@@ -10,7 +10,8 @@
 // 2. Free: any range of used bytes, not only a whole allocation; it joins its free neighbours.
 //
 // All ranges start and end at multiples of kExtentAlignment: sizes are rounded up to it, always.
-// The allocator knows nothing of owners. Every call takes O(log n) for n free extents.
+// The allocator knows nothing of owners. A call that throws (std::bad_alloc) has changed nothing.
+// Every call takes O(log n) for n free extents.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,8 @@ class ExtentAllocator {
   using ByOffset = std::map<uint64_t, uint64_t>;
 
   void AddFree(uint64_t offset, uint64_t bytes);
+  // Allocates nothing, so that only Free() of what has no free neighbour can fail to.
+  void ChangeFree(ByOffset::iterator extent, uint64_t offset, uint64_t bytes);
   void RemoveFree(ByOffset::iterator extent);
 
   const uint64_t capacity_bytes_;

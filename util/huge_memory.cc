@@ -1,6 +1,7 @@
 #include "util/huge_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cassert>
 #include <cstdint>
@@ -10,7 +11,10 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kSmallPageBytes = 4096;
+size_t SmallPageBytes() {
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -18,7 +22,7 @@ size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 HugeMemory::HugeMemory(size_t bytes) {
   if (bytes > std::numeric_limits<size_t>::max() - 2 * kHugePageBytes) throw std::bad_alloc();
-  bytes_ = RoundUp(bytes, kSmallPageBytes);
+  bytes_ = RoundUp(bytes, SmallPageBytes());
   // The kernel aligns to small pages only: map more, then cut both ends off.
   const size_t mapped_bytes = bytes_ + kHugePageBytes;
   void* mapped =

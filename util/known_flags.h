@@ -13,6 +13,10 @@ namespace dlsm {
 // the flags are parsed, which ends the program.
 inline Status CheckFlagsAreKnown(int count, char** arguments) {
   gflags::CommandLineFlagInfo flag;
+  // What --undefok says may be unknown gflags looks up itself, wherever it stands.
+  for (int i = 1; i < count && std::string(arguments[i]) != "--"; ++i) {
+    if (std::string(arguments[i]).find("-undefok") <= 1) return Status::OK();
+  }
   for (int i = 1; i < count; ++i) {
     const std::string argument = arguments[i];
     if (argument == "--") return Status::OK();
@@ -20,8 +24,6 @@ inline Status CheckFlagsAreKnown(int count, char** arguments) {
     if (begin == 0 || begin == std::string::npos) continue;  // Not a flag.
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(begin, equals - begin);
-    // What it says may be unknown gflags looks up itself.
-    if (name == "undefok") return Status::OK();
     if (gflags::GetCommandLineFlagInfo(name.c_str(), &flag)) {
       // The next argument is its value.
       if (equals == std::string::npos && flag.type != "bool") ++i;

@@ -91,7 +91,8 @@ uint64_t Statistics::Get(Ticker ticker) const {
   const auto i = static_cast<size_t>(ticker);
   // In this order: sums only grow.
   const uint64_t at_reset = at_reset_[i].load(std::memory_order_acquire);
-  return Sum(i) - at_reset;
+  const uint64_t sum = Sum(i);
+  return sum > at_reset ? sum - at_reset : 0;
 }
 
 void Statistics::Reset() {

@@ -1,5 +1,8 @@
 #include "util/thread_number.h"
 
+#include <pthread.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <queue>
@@ -44,17 +47,44 @@ NumberPool& Pool() {
   return pool;
 }
 
-struct Owned {
-  Owned() : number(Pool().Take()) {}
-  ~Owned() { Pool().Give(number); }
-  const uint32_t number;
+constexpr uint32_t kNone = UINT32_MAX;
+thread_local uint32_t mine = kNone;
+
+// A key's destructor runs after those of all objects that the thread keeps for itself, which may
+// still use a database; and never for the main thread, which static objects outlive.
+class GivesBack {
+ public:
+  GivesBack() : has_key_(pthread_key_create(&key_, &Run) == 0) {}
+
+  // Without a key (a process has a thousand) numbers are not given back.
+  void AtEndOfThread(uint32_t number) const {
+    if (has_key_) pthread_setspecific(key_, reinterpret_cast<void*>(uintptr_t{number} + 1));
+  }
+
+ private:
+  static void Run(void* value) {
+    mine = kNone;  // Who asks once more gets a number once more, and this is called again.
+    Pool().Give(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(value) - 1));
+  }
+
+  pthread_key_t key_{};
+  const bool has_key_;
 };
+
+uint32_t TakeForThisThread() {
+  static const GivesBack gives_back;
+  const uint32_t number = Pool().Take();
+  gives_back.AtEndOfThread(number);
+  mine = number;
+  return number;
+}
 
 }  // namespace
 
 uint32_t ThreadNumber::Current() {
-  thread_local const Owned owned;
-  return owned.number;
+  if (mine == kNone) [[unlikely]]
+    return TakeForThisThread();
+  return mine;
 }
 
 uint32_t ThreadNumber::HighWater() { return high_water.load(std::memory_order_acquire); }
