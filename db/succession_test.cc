@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "util/random.h"
+
 namespace dlsm {
 namespace {
 
@@ -46,28 +48,41 @@ TEST(SuccessionTest, DropsWhatNobodyPins) {
 }
 
 // Fails if a reader's announcement is not seen by who replaces the object, and the reader does not
-// see the replacement either. What it looks for is a store that is still under way, so it needs
-// many tries: each object is replaced at once.
+// see the replacement either: while the announcement waits in the reader's processor behind stores
+// to memory that is not in its caches.
 TEST(SuccessionTest, PinnedObjectsStayAlive) {
-  constexpr int kObjects = 200'000;
-  constexpr int kReaders = 2;
+  constexpr int kPins = 60'000;      // Of each reader.
+  constexpr size_t kObjects = 4096;  // Far more than are replaced while one is looked at.
+  constexpr size_t kReaders = 2;
+  constexpr size_t kSlowBytes = size_t{64} << 20;
+  constexpr int kSlowStores = 20;
+  constexpr int kLooks = 200;
   std::vector<std::atomic<uint64_t>> marks(kObjects);
   Succession<Object> objects(std::make_shared<const Object>(marks.data()));
-  std::atomic<bool> done{false};
+  std::atomic<size_t> done{0};
   std::atomic<uint64_t> dead{0};
   std::vector<std::thread> readers;
-  for (int i = 0; i < kReaders; ++i) {
-    readers.emplace_back([&] {
+  for (size_t i = 0; i < kReaders; ++i) {
+    readers.emplace_back([&, i] {
+      std::vector<char> slow(kSlowBytes);
+      volatile char* const at = slow.data();
+      Random random(static_cast<uint32_t>(i));
       uint64_t seen = 0;
-      while (!done.load(std::memory_order_relaxed)) {
+      for (int n = 0; n < kPins; ++n) {
+        size_t lines[kSlowStores];
+        for (size_t& line : lines) line = random.Uniform(kSlowBytes / 64) * 64;
+        for (const size_t line : lines) at[line] = 1;
         const Succession<Object>::Pin pin(objects);
-        seen += pin->alive() ? 0 : 1;
+        for (int look = 0; look < kLooks; ++look) seen += pin->alive() ? 0 : 1;
       }
       dead += seen;
+      ++done;
     });
   }
-  for (int i = 1; i < kObjects; ++i) objects.Install(std::make_shared<const Object>(&marks[i]));
-  done = true;
+  for (size_t i = 1; done.load() < kReaders; ++i) {
+    while (marks[i % kObjects].load() != 0) ++i;  // Pinned, by a reader that stands still.
+    objects.Install(std::make_shared<const Object>(&marks[i % kObjects]));
+  }
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(dead.load(), 0u);
 }
