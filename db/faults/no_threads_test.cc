@@ -56,6 +56,34 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 namespace dlsm {
 namespace {
 
+// Opens a database with one thread more permitted each time, until that goes, and uses it then.
+// Returns how often it was its own thread that was missing, and said so. (The memory node's, for
+// connections, come from the same process: without one, it is the memory node that does not
+// answer.)
+int64_t OpenWithMoreAndMore(const std::function<Status(int64_t, std::unique_ptr<DB>*)>& open,
+                            const std::function<void(DB*)>& use) {
+  int64_t failed = 0;
+  bool opened = false;
+  for (int64_t threads = 0; !opened && threads < 100; ++threads) {
+    SCOPED_TRACE(threads);
+    std::unique_ptr<DB> db;
+    ThreadLimit limit(threads);
+    const Status status = open(threads, &db);
+    opened = status.ok();
+    if (!opened && !status.IsTimedOut() && !status.IsBusy()) {
+      EXPECT_TRUE(status.IsIOError()) << status.ToString();
+      failed += status.ToString().find("ulimit -u") != std::string::npos ? 1 : 0;
+    }
+    limit.Lift();
+    if (opened) {
+      use(db.get());
+      EXPECT_OK(db->Close());
+    }
+  }
+  EXPECT_TRUE(opened);
+  return failed;
+}
+
 class NoThreadsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -100,27 +128,11 @@ TEST_F(NoThreadsTest, OpenOfADatabase) {
   options.publish_interval_ms = 1000;
   options.open_timeout_ms = 200;
   const ProcessUse before = ProcessUse::Now();
-  int64_t failed = 0;
-  bool opened = false;
-  for (int64_t threads = 0; !opened && threads < 100; ++threads) {
-    SCOPED_TRACE(threads);
-    std::unique_ptr<DB> db;
-    ThreadLimit limit(threads);
-    const Status status = DB::Open(options, "db" + std::to_string(threads), &db);
-    opened = status.ok();
-    // The memory node's threads, for connections, come from the same process here: then it is the
-    // memory node that does not answer.
-    if (!opened && !status.IsTimedOut() && !status.IsBusy()) {
-      EXPECT_TRUE(status.IsIOError()) << status.ToString();
-      failed += status.ToString().find("ulimit -u") != std::string::npos ? 1 : 0;
-    }
-    limit.Lift();
-    if (opened) {
-      EXPECT_OK(db->Put(WriteOptions(), "k", "v"));
-      EXPECT_OK(db->Close());
-    }
-  }
-  EXPECT_TRUE(opened);
+  const int64_t failed = OpenWithMoreAndMore(
+      [&](int64_t threads, std::unique_ptr<DB>* db) {
+        return DB::Open(options, "db" + std::to_string(threads), db);
+      },
+      [](DB* db) { EXPECT_OK(db->Put(WriteOptions(), "k", "v")); });
   EXPECT_GT(failed, 2) << "of the database's own threads";
   before.ExpectAgain();
 }
@@ -145,25 +157,11 @@ TEST_F(NoThreadsTest, OpenOfAFollower) {
   Options following = options;
   following.open_timeout_ms = 200;
   const ProcessUse before = ProcessUse::Now();
-  int64_t failed = 0;
-  bool opened = false;
-  for (int64_t threads = 0; !opened && threads < 100; ++threads) {
-    SCOPED_TRACE(threads);
-    std::unique_ptr<DB> follower;
-    ThreadLimit limit(threads);
-    const Status status = DB::OpenFollower(following, "db", &follower);
-    opened = status.ok();
-    if (!opened && !status.IsTimedOut() && !status.IsBusy()) {
-      EXPECT_TRUE(status.IsIOError()) << status.ToString();
-      failed += status.ToString().find("ulimit -u") != std::string::npos ? 1 : 0;
-    }
-    limit.Lift();
-    if (opened) {
-      EXPECT_TRUE(GetOr(follower.get(), NumberedKey(0)) == "v");
-      EXPECT_OK(follower->Close());
-    }
-  }
-  EXPECT_TRUE(opened);
+  const int64_t failed = OpenWithMoreAndMore(
+      [&](int64_t, std::unique_ptr<DB>* follower) {
+        return DB::OpenFollower(following, "db", follower);
+      },
+      [](DB* follower) { EXPECT_EQ(GetOr(follower, NumberedKey(0)), "v"); });
   EXPECT_GT(failed, 3) << "of the follower's own threads";
   before.ExpectAgain();
   CloseAndDestroy(&owner, options, "db");
