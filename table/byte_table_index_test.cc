@@ -71,6 +71,41 @@ TEST(ByteTableIndexTest, StartsFilterAtACacheLine) {
   }
 }
 
+// Fails if the search among sampled digests leaves the right stretch: at its first and last group,
+// in the last stretch, which is shorter, and where many groups, and samples, have one digest.
+TEST(ByteTableIndexTest, FindsEveryKeyOfManyGroups) {
+  constexpr size_t kStretch = size_t{64} * kGroupRecords;  // Between two samples.
+  for (const bool equal_digests : {false, true}) {
+    for (const size_t count : {kStretch - 1, kStretch, kStretch + 1, 3 * kStretch + 40}) {
+      SCOPED_TRACE(fmt::format("{} keys, equal digests: {}", count, equal_digests));
+      std::vector<std::string> keys = DecimalKeys(count);
+      if (equal_digests) {  // All but a few of them.
+        for (size_t i = 20; i + 20 < count; ++i) {
+          keys[i] = MakeInternalKey(fmt::format("1the same digest {:06}", i), 5);
+        }
+        for (size_t i = 0; i < 20; ++i) {
+          keys[i] = MakeInternalKey(fmt::format("0{:04}", i), 5);
+          keys[count - 20 + i] = MakeInternalKey(fmt::format("2{:04}", i), 5);
+        }
+      }
+      const std::string bytes = BuildIndex(keys);
+      ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
+      ASSERT_TRUE(index.Open(bytes, count * kRecordBytes, count).ok());
+      ByteTableIndex::Place place;
+      EXPECT_EQ(index.Locate("", ByteTableIndex::kNewest, &place),
+                ByteTableIndex::Outcome::kBeforeAll);
+      for (size_t i = 0; i < count; ++i) {
+        const std::string key = ExtractUserKey(keys[i]).ToString();
+        for (const std::string& target : {key, key + '\0'}) {
+          ASSERT_EQ(index.Locate(target, ByteTableIndex::kNewest, &place),
+                    ByteTableIndex::Outcome::kPlaced);
+          ASSERT_EQ(place.offset, i * kRecordBytes) << target;
+        }
+      }
+    }
+  }
+}
+
 // Whatever the bytes are, if only their checksum is right: no call may crash, hang or leave them.
 TEST(ByteTableIndexTest, SurvivesAnyBytes) {
   const size_t kKeys = 50;
