@@ -1,6 +1,10 @@
 // A thread that belongs to the scheduler of the thread that made it, where that has one.
 #pragma once
 
+#include <limits.h>
+#include <pthread.h>
+
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -21,9 +25,7 @@ class Thread {
     id_ = scheduler_->NewThread();
     thread_ =
         std::thread([scheduler = scheduler_, id = id_, function = std::move(function)]() mutable {
-          // The first of the thread's locals, so the last to go: what others do when they go is
-          // still the scheduler's to order.
-          static thread_local const Membership membership(scheduler, id);
+          Membership::Begin(scheduler, id);
           function();
         });
     scheduler_->Pause();
@@ -39,17 +41,39 @@ class Thread {
   }
 
  private:
+  // A thread leaves after all that it keeps for itself has gone, objects and values of keys (numbers
+  // are given back by one): what they do when they go is still the scheduler's to order.
   class Membership {
    public:
-    Membership(Scheduler* scheduler, Scheduler::ThreadId id) : scheduler_(scheduler) {
-      scheduler_->Enter(id);
+    static void Begin(Scheduler* scheduler, Scheduler::ThreadId id) {
+      static const Key key;
+      scheduler->Enter(id);
+      key.Set(scheduler);
     }
-    ~Membership() { scheduler_->Leave(); }
-    Membership(const Membership&) = delete;
-    Membership& operator=(const Membership&) = delete;
 
    private:
-    Scheduler* const scheduler_;
+    // Destructors of keys run in rounds, as long as one sets a value again: this one lets all other
+    // keys go first, but for those that go in the last round, as those of sanitizers do.
+    class Key {
+     public:
+      Key() {
+        if (pthread_key_create(&key_, &Run) != 0) std::abort();  // Of a simulation, nothing else.
+      }
+      void Set(void* scheduler) const {
+        of_this_thread_ = this;
+        pthread_setspecific(key_, scheduler);
+      }
+
+     private:
+      static void Run(void* scheduler) {
+        if (++rounds_ < PTHREAD_DESTRUCTOR_ITERATIONS - 1) return of_this_thread_->Set(scheduler);
+        static_cast<Scheduler*>(scheduler)->Leave();
+      }
+
+      static inline thread_local constinit const Key* of_this_thread_ = nullptr;
+      static inline thread_local constinit int rounds_ = 0;
+      pthread_key_t key_{};
+    };
   };
 
   Scheduler* scheduler_ = nullptr;

@@ -14,6 +14,7 @@
 #include "port/mutex.h"
 #include "port/scheduler.h"
 #include "port/thread.h"
+#include "util/thread_number.h"
 
 namespace dlsm::simulation {
 namespace {
@@ -48,6 +49,25 @@ std::string Interleaving(uint64_t seed, uint64_t* trace) {
   });
   *trace = scheduler.trace();
   return order;
+}
+
+// A thread gives its number back while it still has the turn: otherwise who gets it next, and with
+// it the queue pairs it stands for, depended on the machine.
+TEST(SimulatedSchedulerTest, NumbersOfThreadsAreFreeWhenTheyHaveLeft) {
+  SimulatedScheduler scheduler(ConfigOf(1), Unexpected);
+  scheduler.Run([] {
+    ThreadNumber::Current();
+    for (int i = 0; i < 300; ++i) {
+      uint32_t first = 0;
+      uint32_t second = 0;
+      port::Thread earlier([&first] { first = ThreadNumber::Current(); });
+      port::SleepFor(seconds(1));  // In which it leaves.
+      port::Thread later([&second] { second = ThreadNumber::Current(); });
+      later.join();
+      earlier.join();
+      ASSERT_EQ(first, second) << "the number was still taken, in round " << i;
+    }
+  });
 }
 
 // Fails if a seed does not repeat, or if seeds do not differ.
