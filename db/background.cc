@@ -508,8 +508,15 @@ Status Background::WaitIdle() {
 
 void Background::Heartbeat(size_t node) {
   if (fence_->raised()) return;
-  const Status status = SendHeartbeat(node);
+  Status status = SendHeartbeat(node);
+  bool for_good = !nodes_[node].rpc->lost().ok();
+  if (status.IsAborted()) {  // The session has ended.
+    for_good = true;
+    status = Status::IOError(status.message());
+  }
   if (!status.ok()) store_->memory()->NoteSilence(node);
+  // Without its home nothing becomes durable. Other shards go on, and what they have is flushed.
+  if (node == kHome && for_good && !status.ok()) gate_->Refuse(status);
   NoteOutcome(kHouse + node, status);
 }
 

@@ -153,6 +153,7 @@ class Background {
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static constexpr size_t kHome = 0;  // Of nodes_; where the manifest is.
   // Kinds of work, as their failures are kept: these, and from kHouse on one for each memory node.
   static constexpr size_t kFlush = 0;
   static constexpr size_t kMerge = 1;

@@ -53,7 +53,7 @@ class StallGate {
   void NoteProgress() LOCKS_EXCLUDED(mutex_);
   // What keeps background work from getting on; forgotten at the next progress.
   void NoteError(const Status& error) LOCKS_EXCLUDED(mutex_);
-  // Nobody may write any more: everybody gets this error, now and always.
+  // Nobody may write any more: everybody gets this error, or a later one, now and always.
   void Refuse(const Status& error) LOCKS_EXCLUDED(mutex_);
   // The database is closing: everybody leaves with an error.
   void Shut() LOCKS_EXCLUDED(mutex_);

@@ -35,7 +35,8 @@ class TestNode {
     int merge_threads = 2;
     uint64_t merge_bytes_per_second = 0;
     uint32_t id = 7;
-    std::function<bool()> refuse_extent;       // See DatabaseTableOptions.
+    std::function<DatabaseTableOptions::Clock::time_point()> clock;  // Empty: the usual one.
+    std::function<bool()> refuse_extent;                             // See DatabaseTableOptions.
     std::shared_ptr<NodeConnector> connector;  // Its ways to other memory nodes.
   };
 
@@ -57,6 +58,7 @@ class TestNode {
     options_.node.merge_threads = config.merge_threads;
     options_.node.merge_bytes_per_second = config.merge_bytes_per_second;
     options_.node.refuse_extent = config.refuse_extent;
+    if (config.clock) options_.node.clock = config.clock;
     options_.node.node_connector = config.connector;
     Start();
   }

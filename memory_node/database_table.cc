@@ -217,7 +217,12 @@ void DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
 Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request) {
   const port::MutexLock lock(mutex_);
   SessionMap::iterator session;
-  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  const Status found = FindSessionLocked(peer, request.session, &session);
+  // The one call that tells an ended session from whatever else may fail.
+  if (!found.ok() && session == sessions_.end() && !found.IsIOFenced()) {
+    return Status::Aborted(found.message());
+  }
+  DLSM_RETURN_IF_ERROR(found);
   readers_.UnnamedFrom(session->second.database->published, request.publications_from);
   FreeUnreadLocked();
   return Status::OK();

@@ -117,7 +117,8 @@ class DatabaseTable {
   Status Open(const RpcPeer& peer, const OpenDatabaseRequest& request, OpenDatabaseReply* reply);
 
   // These renew the lease of the session and tie it to the peer's connection. IOError when there is
-  // no such session (any more), IOFenced naming the new owner if the database was taken over.
+  // no such session (any more), of Heartbeat() Aborted; IOFenced naming the new owner if the database
+  // was taken over.
   Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request);
   Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
   Status Free(const RpcPeer& peer, const FreeRequest& request);

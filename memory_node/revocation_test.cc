@@ -160,7 +160,7 @@ TEST_P(RevocationTest, TheLeaseEndsUnderAWriter) {
   ASSERT_NO_FATAL_FAILURE(TakeOver(heir, extent));
   ASSERT_NO_FATAL_FAILURE(ExpectMine(*other, extent));
   EXPECT_GT(zombie.failures(), 0u);
-  EXPECT_TRUE(client.Heartbeat().IsIOError());
+  EXPECT_TRUE(client.Heartbeat().IsAborted());
   EXPECT_OK(node().databases().CheckInvariants());
   EXPECT_EQ(node().quarantined_bytes(), 0u);
   // Its connection is of no further use for data, and says so.

@@ -70,10 +70,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Who is silent for so long has gone. Where the machine is overloaded a thread may sleep for
-// seconds.
+// seconds; where no process is killed, nobody waits for the end of a lease.
 std::chrono::milliseconds Lease() {
-  return std::max(std::chrono::milliseconds(3000),
+  return std::max(std::chrono::milliseconds(FLAGS_crash_seconds > 0 ? 3000 : 60'000),
                   std::chrono::milliseconds(FLAGS_operation_timeout_ms));
+}
+
+// Who has lost its connection, and has not come back, has gone.
+std::chrono::milliseconds Grace() {
+  return std::chrono::milliseconds(FLAGS_crash_seconds > 0 ? 300 : 5000);
 }
 
 constexpr int kExitWrong = 1;
@@ -127,7 +132,7 @@ class Nodes {
       options.huge_pages = false;
       options.node.node = NodeId{static_cast<uint32_t>(i + 1)};
       options.node.lease = Lease();
-      options.node.grace = std::chrono::milliseconds(300);
+      options.node.grace = Grace();
       DLSM_RETURN_IF_ERROR(NodeServer::Start(options, &servers_.emplace_back()));
       options.port = servers_.back()->port();
       addresses_ += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", servers_.back()->port());

@@ -1,0 +1,80 @@
+// A handle whose session has ended at the home of one of its shards, and which does not know it
+// yet.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "db/test_database_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+class SessionEndTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const std::string why_not = TestNode::WhyNot(GetParam());
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
+    TestNode::Config first = TestNode::Serving(GetParam());
+    first.clock = [this] { return Clock::now() + seconds(ahead_.load()); };
+    nodes_ = std::make_unique<TestNodes>(
+        std::vector<TestNode::Config>{first, TestNode::Serving(GetParam())}, GetParam());
+  }
+  Options TwoShards() const {
+    Options options = nodes_->With(TinyOptions());
+    options.shard_boundaries = {"m"};
+    options.write_stall_timeout_ms = 3'600'000;
+    return options;
+  }
+  // Of what is written to the first shard; OK: there was none in half a minute.
+  Status FirstError(DB* db) {
+    const auto until = Clock::now() + seconds(30);
+    while (Clock::now() < until) {
+      const Status status = db->Put(WriteOptions(), "a" + NumberedKey(++next_), "v");
+      if (!status.ok()) return status;
+    }
+    return Status::OK();
+  }
+
+  uint64_t next_ = 0;
+  std::atomic<int> ahead_{0};
+  std::unique_ptr<TestNodes> nodes_;
+};
+
+// Fails if writers wait out write_stall_timeout_ms before they hear of it, or if the other shard,
+// which has lost nothing, may be written no more.
+TEST_P(SessionEndTest, WritersHearAtOnceAndOtherShardsGoOn) {
+  std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
+  ASSERT_OK(db->Put(WriteOptions(), "a", "flushed"));
+  ASSERT_OK(db->Put(WriteOptions(), "z", "flushed"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ahead_ = 3600;
+  const Status status = FirstError(db.get());
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_NE(status.ToString().find("session at memory node 1 has ended"), std::string::npos)
+      << status.ToString();
+  EXPECT_NE(status.ToString().find("open the database again"), std::string::npos)
+      << status.ToString();
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), "z" + NumberedKey(i), std::string(100, 'v')));
+  }
+  EXPECT_FALSE(db->Close().ok()) << "what was written to the first shard is not flushed";
+  db = OpenOrDie(TwoShards(), "db");
+  EXPECT_EQ(GetOr(db.get(), "a"), "flushed");
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_EQ(GetOr(db.get(), "z" + NumberedKey(i)), std::string(100, 'v')) << i;
+  }
+  EXPECT_OK(db->Put(WriteOptions(), "a", "again"));
+  EXPECT_OK(db->Close());
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFabric, SessionEndTest, testing::Values("tcp", "shm", "verbs"),
+                         [](const auto& each) { return each.param; });
+
+}  // namespace
+}  // namespace dlsm
