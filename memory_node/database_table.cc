@@ -146,9 +146,10 @@ Status DatabaseTable::NewDatabaseLocked(const std::string& name,
   uint64_t offset = 0;
   const uint64_t usable = GrantableLocked();
   if (usable < kDatabaseHeaderBytes || !AllocateLocked(made.get(), kDatabaseHeaderBytes, &offset)) {
-    const Status full = FullLocked(kDatabaseHeaderBytes, usable);
-    return Status::FromCode(full.code(), fmt::format("no room for another database: {}",
-                                                     full.message().ToStringView()));
+    const Status full = NoRoomLocked(kDatabaseHeaderBytes, usable);
+    return Status::FromCode(
+        RoomIsComingLocked() ? Status::Code::kTimedOut : full.code(),
+        fmt::format("no room for another database: {}", full.message().ToStringView()));
   }
   std::memset(options_.memory->At(SpanOf(offset, kDatabaseHeaderBytes)), 0, kDatabaseHeaderBytes);
   made->header = {offset, offset + kDatabaseHeaderBytes};
@@ -396,6 +397,12 @@ void DatabaseTable::EndRevocationLocked(RevocationMap::iterator revocation) {
 uint64_t DatabaseTable::GrantableLocked() const {
   const uint64_t free = allocator_.free_bytes();
   return free > options_.merge_reserve_bytes ? free - options_.merge_reserve_bytes : 0;
+}
+
+bool DatabaseTable::RoomIsComingLocked() const {
+  return !readers_.AllRetired().empty() || !revocations_.empty() ||
+         std::any_of(sessions_.begin(), sessions_.end(),
+                     [](const auto& each) { return !each.second.connected; });
 }
 
 Status DatabaseTable::FullLocked(uint64_t bytes, uint64_t usable) const {

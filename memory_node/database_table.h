@@ -117,8 +117,8 @@ class DatabaseTable {
   Status Open(const RpcPeer& peer, const OpenDatabaseRequest& request, OpenDatabaseReply* reply);
 
   // These renew the lease of the session and tie it to the peer's connection. IOError when there is
-  // no such session (any more), of Heartbeat() Aborted; IOFenced naming the new owner if the database
-  // was taken over.
+  // no such session (any more), of Heartbeat() Aborted; IOFenced naming the new owner if the
+  // database was taken over.
   Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request);
   Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
   Status Free(const RpcPeer& peer, const FreeRequest& request);
@@ -232,6 +232,8 @@ class DatabaseTable {
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status CheckOpenableLocked(const OpenDatabaseRequest& request) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether memory will be free without anybody's doing.
+  bool RoomIsComingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NewDatabaseLocked(const std::string& name, std::shared_ptr<Database>* database)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -383,6 +383,29 @@ TEST_F(DatabaseTableTest, AFullNodeTakesNoFurtherDatabase) {
   EXPECT_OK(Open("b", 1, &reply));
 }
 
+// Who opens a database waits where waiting helps. Fails if it is refused because of what a reader
+// that may be dead keeps for no longer than its lease, or if that reader is not hurried.
+TEST_F(DatabaseTableTest, RoomForADatabaseIsWaitedForWhereItIsComing) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan all = GrantOk(session, kCapacity - kHeader);
+  HeartbeatRequest published;
+  published.session = session;
+  published.publications_from = 2;
+  ASSERT_OK(table_.Heartbeat(Peer(1), published));
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  ASSERT_OK(Free(session, {all.Sub(0, kHeader)}));
+  OpenDatabaseReply reply;
+  const Status full = Open("b", 1, &reply);
+  EXPECT_TRUE(full.IsTimedOut()) << full.ToString();
+  EXPECT_THAT(full.ToString(), HasSubstr("kept for readers"));
+  ReaderHeartbeatReply heartbeat;
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 0}, &heartbeat));
+  EXPECT_TRUE(heartbeat.must_move);
+  now_ += std::chrono::milliseconds(reader.lease_ms) + std::chrono::seconds(1);
+  EXPECT_OK(Open("b", 1, &reply));
+}
+
 // Fails if grants take what merges need to make room, or merges cannot have it.
 TEST_F(DatabaseTableTest, MergesHaveAReserve) {
   EXPECT_EQ(DefaultMergeReserve(uint64_t{80} << 30), uint64_t{10} << 30);

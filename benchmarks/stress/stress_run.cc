@@ -60,6 +60,8 @@ Options StressRun::Complete(const DrawnOptions& drawn) const {
   options.fabric = config_.fabric;
   options.embedded_memory_bytes = uint64_t{1} << 30;
   options.fault_injector = injector_;
+  // The readers of a killed process keep memory up to the end of their leases.
+  options.open_timeout_ms = 60'000;
   // Lost requests are waited for so long.
   constexpr uint64_t kTimeoutMs = 2000;
   options.operation_timeout_ms =
