@@ -198,7 +198,7 @@ class GuardsPolicy final : public MergePolicy {
   // would look at `runs_saved` fewer. While nobody writes, a part of that is enough: what has been
   // read is likely to be read again, and the memory node has nothing else to do.
   bool Worn(const Guard& guard, size_t runs_saved, uint64_t entries) const {
-    constexpr uint64_t kLooksPerRecordMerged = 32;
+    constexpr uint64_t kLooksPerRecordMerged = 4;
     constexpr uint64_t kQuietShare = 8;
     constexpr uint64_t kLooksMin = 16 * kLooksPerSeek;
     if (runs_saved == 0 || guard.tables.empty()) return false;

@@ -15,7 +15,7 @@ class CachedRecords;
 
 // What reads cost is counted in looks: one is what a lookup spends on the filter of a run. A seek's
 // look is a search in an index and a record fetched, kilobytes of prefetch included.
-inline constexpr uint64_t kLooksPerSeek = 256;
+inline constexpr uint64_t kLooksPerSeek = 32;
 
 // The remote memory of a table. Freed where its last reference dies, and only if it is so marked (a
 // table of the manifest outlives the process).
