@@ -212,6 +212,7 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
     return Status::Corruption("memory node granted something else than was asked for");
   }
   if (config_.check_extent) DLSM_RETURN_IF_ERROR(config_.check_extent(reply.extent));
+  if (config_.granted) config_.granted(reply.extent);
   statistics_->Add(Ticker::kGrants);
   *extent = reply.extent;
   return Status::OK();

@@ -38,6 +38,8 @@ class RemoteMemory {
     std::chrono::nanoseconds timeout{};
     // Whether an extent that was granted can be one. Empty: all can.
     std::function<Status(const RemoteSpan&)> check_extent;
+    // Told of an extent that was granted, before anybody writes to it. Empty: nobody wants to know.
+    std::function<void(const RemoteSpan&)> granted;
     // No publication from this one on names what is freed now; null: there are no followers. It
     // outlives this.
     const std::atomic<uint64_t>* unnamed_from = nullptr;

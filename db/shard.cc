@@ -10,9 +10,22 @@
 #include "db/table_defaults.h"
 #include "util/cluster_config.h"
 #include "util/fabric/peer_spans.h"
+#include "util/memory_pages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+// Where this process writes by itself it would otherwise be interrupted at every page of fresh
+// memory, and flushes are what it writes most.
+void MapForWrites(MemoryNodeLink* link, const RemoteSpan& extent) {
+  QueuePair* queue_pair;
+  if (!link->queue_pairs().ForThisThread(extent.node, &queue_pair).ok()) return;
+  char* const data = queue_pair->Direct(extent);
+  if (data != nullptr) TakePages(data, extent.bytes);
+}
+
+}  // namespace
 
 Shard::Shard(const ShardContext& context, size_t number, std::vector<ShardNode> nodes)
     : context_(context),
@@ -97,6 +110,9 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
   config.check_extent = [link = node.link](const RemoteSpan& extent) {
     return CheckSpanOf(link->peer(), extent);
   };
+  if (node.link->fabric().kind() == FabricKind::kShm) {
+    config.granted = [link = node.link](const RemoteSpan& extent) { MapForWrites(link, extent); };
+  }
   config.unnamed_from = context_.unnamed_from;
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.

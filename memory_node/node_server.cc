@@ -20,6 +20,7 @@ Status MakeRegion(const NodeServerOptions& options, std::unique_ptr<ExportedRegi
   made.kind = options.fabric;
   made.huge_pages = options.huge_pages;
   made.numa_node = options.numa_node;
+  made.take_all_pages = options.take_all_pages;
   made.name = fmt::format("node{}", static_cast<uint32_t>(options.node.node));
   return CreateRegion(made, region);
 }

@@ -30,6 +30,7 @@ struct NodeServerOptions {
   std::chrono::microseconds tcp_poll{50};
   int numa_node = -1;
   bool huge_pages = true;
+  bool take_all_pages = false;  // At the start, and not when each is first written.
   std::string secret;
   TlsConfig tls;
   // Clients with secrets and databases of their own; may be replaced at any time. Null: there are

@@ -63,6 +63,10 @@ DEFINE_int32(tcp_poll_us, 50,
              "pays; 0: never");
 DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
 DEFINE_bool(huge_pages, true, "ask for huge pages; without them it works, more slowly");
+DEFINE_bool(
+    take_all_memory, true,
+    "take all of the memory at the start, as far as the machine can spare it: so nobody who "
+    "writes waits for the kernel; false: each page when it is first written");
 DEFINE_int32(metrics_port, 0, "port for Prometheus; 0: none");
 DEFINE_int32(status_seconds, 60, "print a status line every so often; 0: never");
 
@@ -163,6 +167,7 @@ Status ParseFlags(NodeServerOptions* options) {
   options->tcp_poll = std::chrono::microseconds(FLAGS_tcp_poll_us);
   options->numa_node = FLAGS_numa_node;
   options->huge_pages = FLAGS_huge_pages;
+  options->take_all_pages = FLAGS_take_all_memory;
   return Status::OK();
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,8 @@
 #include "util/fabric/fabric_server.h"
 #include "util/fabric/memory_mapping.h"
 #include "util/fabric/shm_file.h"
+#include "util/format_bytes.h"
+#include "util/memory_pages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -50,6 +53,20 @@ Status MapMemory(const RegionOptions& options, ShmFile* file, MemoryMapping* map
   return MemoryMapping::File(file->descriptor(), options.bytes, mapping);
 }
 
+// Leaves the machine some of what it has available. What is not taken now is when it is written.
+void TakeAllPages(const MemoryMapping& mapping, std::string* note) {
+  const uint64_t available = AvailableMemory("/");
+  const uint64_t spared = std::max(available / 16, uint64_t{256} << 20);
+  const size_t affordable =
+      std::min<uint64_t>(mapping.bytes(), available - std::min(available, spared));
+  const size_t taken = TakePagesInParallel(mapping.data(), affordable);
+  if (taken == mapping.bytes()) return;
+  *note +=
+      fmt::format("; {} taken at once, the rest when it is written: {}", FormatBytes(taken),
+                  taken == affordable ? fmt::format("{} were available", FormatBytes(available))
+                                      : "the kernel gives no more in advance");
+}
+
 }  // namespace
 
 Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion>* region) {
@@ -64,6 +81,7 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
     DLSM_RETURN_IF_ERROR(BindToNumaNode(mapping, options.numa_node, &place));
     note += "; " + place;
   }
+  if (options.take_all_pages) TakeAllPages(mapping, &note);
   RegionInfo info{options.id, options.bytes, file.path()};
   *region = std::make_unique<MappedExport>(std::move(file), std::move(mapping), std::move(info),
                                            std::move(note));

@@ -38,6 +38,7 @@ struct RegionOptions {
   FabricKind kind = FabricKind::kLocal;  // kShm: a file in /dev/shm; others: anonymous.
   bool huge_pages = true;                // Asked for; a refusal is noted, not an error.
   int numa_node = -1;                    // -1: wherever the kernel puts it.
+  bool take_all_pages = false;           // At once, and not when each is written; see TakePages().
   std::string name;                      // Part of the shm file's name.
 };
 

@@ -55,6 +55,21 @@ TEST(RegionTest, ItsFileIsPrivateAndGoesWithIt) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST(RegionTest, TakesAllMemoryAtOnceIfAsked) {
+  constexpr uint64_t kBytes = uint64_t{80} << 20;
+  RegionOptions options = Options(FabricKind::kShm, kBytes);
+  options.take_all_pages = true;
+  std::unique_ptr<ExportedRegion> region;
+  ASSERT_TRUE(CreateRegion(options, &region).ok());
+  struct stat attributes {};
+  ASSERT_EQ(::stat(region->info().shm_path.c_str(), &attributes), 0);
+  constexpr uint64_t kBlockBytes = 512;  // Of stat(2).
+  if (static_cast<uint64_t>(attributes.st_blocks) * kBlockBytes < kBytes) {
+    EXPECT_NE(region->note().find("the rest when it is written"), std::string::npos)
+        << region->note();
+  }
+}
+
 TEST(RegionTest, RefusesWhatDoesNotFitAndSaysWhatToDo) {
   std::unique_ptr<ExportedRegion> region;
   for (const FabricKind kind : {FabricKind::kLocal, FabricKind::kShm}) {

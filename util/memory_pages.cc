@@ -1,0 +1,128 @@
+#include "util/memory_pages.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "port/processors.h"
+#include "port/thread.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kChunkBytes = size_t{64} << 20;
+
+// Of files such as "12345\n"; UINT64_MAX for "max" and where there is no such file.
+uint64_t NumberIn(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t number = 0;
+  return file >> number ? number : UINT64_MAX;
+}
+
+// Room in the group at `folder` below a hierarchy's `top`, and in all that contain it.
+uint64_t RoomInGroups(const std::string& top, std::string folder, const char* limit_file,
+                      const char* usage_file) {
+  uint64_t room = UINT64_MAX;
+  while (true) {
+    const std::string at = top + folder + (folder.ends_with('/') ? "" : "/");
+    const uint64_t limit = NumberIn(at + limit_file);
+    const uint64_t usage = NumberIn(at + usage_file);
+    if (limit != UINT64_MAX && usage != UINT64_MAX) {
+      room = std::min(room, limit - std::min(limit, usage));
+    }
+    const size_t slash = folder.rfind('/');
+    if (slash == std::string::npos || folder.size() <= 1) return room;
+    folder.resize(std::max<size_t>(slash, 1));
+  }
+}
+
+// A line is "hierarchy:controllers:folder"; version 2 has number 0 and names no controllers.
+uint64_t RoomInGroups(const std::string& root) {
+  uint64_t room = UINT64_MAX;
+  std::ifstream groups(root + "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string folder = line.substr(second + 1);
+    if (controllers.empty()) {
+      room = std::min(room,
+                      RoomInGroups(root + "sys/fs/cgroup", folder, "memory.max", "memory.current"));
+    } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
+      room = std::min(room, RoomInGroups(root + "sys/fs/cgroup/memory", folder,
+                                         "memory.limit_in_bytes", "memory.usage_in_bytes"));
+    }
+  }
+  return room;
+}
+
+uint64_t AvailableOnMachine(const std::string& root) {
+  constexpr uint64_t kKibibyte = 1024;
+  std::ifstream file(root + "proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    uint64_t kibibytes = 0;
+    if (fields >> name >> kibibytes && name == "MemAvailable:") return kibibytes * kKibibyte;
+  }
+  return UINT64_MAX;
+}
+
+bool TakeChunk(char* data, size_t bytes) {
+  return ::madvise(data, bytes, MADV_POPULATE_WRITE) == 0;
+}
+
+}  // namespace
+
+size_t TakePages(char* data, size_t bytes) {
+  const size_t into_page =
+      reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  char* const first = data - into_page;
+  const size_t all = bytes + into_page;
+  for (size_t taken = 0; taken < all; taken += kChunkBytes) {
+    if (TakeChunk(first + taken, std::min(kChunkBytes, all - taken))) continue;
+    return taken == 0 ? 0 : taken - into_page;
+  }
+  return bytes;
+}
+
+size_t TakePagesInParallel(char* data, size_t bytes) {
+  const size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
+  std::atomic<size_t> next{0};
+  std::atomic<size_t> refused{chunks};  // The first one.
+  const auto take = [&] {
+    for (size_t i = next.fetch_add(1); i < refused.load(); i = next.fetch_add(1)) {
+      const size_t offset = i * kChunkBytes;
+      if (TakeChunk(data + offset, std::min(kChunkBytes, bytes - offset))) continue;
+      size_t first = refused.load();
+      while (i < first && !refused.compare_exchange_weak(first, i)) {
+      }
+    }
+  };
+  constexpr size_t kChunksPerThread = 8;
+  constexpr size_t kThreadsMax = 16;
+  const size_t wanted = std::min(
+      {chunks / kChunksPerThread, kThreadsMax, static_cast<size_t>(port::ProcessorCount())});
+  std::vector<port::Thread> threads;
+  try {
+    while (threads.size() + 1 < wanted) threads.emplace_back(take);
+  } catch (const std::system_error&) {
+    // Those that there are do it all.
+  }
+  take();
+  for (port::Thread& thread : threads) thread.join();
+  return std::min(refused.load() * kChunkBytes, bytes);
+}
+
+uint64_t AvailableMemory(const std::string& root) {
+  return std::min(AvailableOnMachine(root), RoomInGroups(root));
+}
+
+}  // namespace dlsm

@@ -1,0 +1,24 @@
+// Pages of mapped memory, which the kernel otherwise gives one by one to who first writes to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace dlsm {
+
+// Takes the pages of the range now, so that nobody who writes there waits for one. Returns how many
+// bytes, from the beginning, have theirs: fewer than asked for where the machine has no more, none
+// where the kernel does not know how (before 5.14).
+size_t TakePages(char* data, size_t bytes);
+
+// The same by several threads, as far as these can be had, for memory of many gigabytes. `data` is
+// aligned to a page.
+size_t TakePagesInParallel(char* data, size_t bytes);
+
+// What this process may still take without being ended for it: what the machine has available, or
+// its control groups leave it, whichever is less; UINT64_MAX if neither is known. `root` ("/") is
+// where /proc and /sys are looked for.
+uint64_t AvailableMemory(const std::string& root);
+
+}  // namespace dlsm

@@ -1,0 +1,111 @@
+#include "util/memory_pages.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace dlsm {
+namespace {
+
+constexpr uint64_t kMegabyte = uint64_t{1} << 20;
+
+class Mapped {
+ public:
+  explicit Mapped(size_t bytes)
+      : data_(static_cast<char*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))),
+        bytes_(bytes) {}
+  ~Mapped() { ::munmap(data_, bytes_); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+
+  char* data() const { return data_; }
+  size_t resident_bytes() const {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    std::vector<unsigned char> resident(bytes_ / page);
+    EXPECT_EQ(::mincore(data_, bytes_, resident.data()), 0);
+    size_t pages = 0;
+    for (const unsigned char each : resident) pages += each & 1;
+    return pages * page;
+  }
+  // As if the machine had no more from there on.
+  void ForbidFrom(size_t offset) const {
+    ASSERT_EQ(::mprotect(data_ + offset, bytes_ - offset, PROT_NONE), 0);
+  }
+
+ private:
+  char* const data_;
+  const size_t bytes_;
+};
+
+// Fails if pages of the range are left to be taken later, or are said to be taken and are not.
+TEST(MemoryPagesTest, TakesThePagesOfARange) {
+  for (const auto take : {&TakePages, &TakePagesInParallel}) {
+    const Mapped memory(1200 * kMegabyte);
+    if (take(memory.data(), 4096) == 0) GTEST_SKIP() << "this kernel does not know how";
+    const size_t asked = 1000 * kMegabyte + 4096;
+    ASSERT_EQ(take(memory.data(), asked), asked);
+    EXPECT_GE(memory.resident_bytes(), asked);
+  }
+}
+
+// Fails if what is behind a refusal is taken for taken.
+TEST(MemoryPagesTest, TellsHowFarItGot) {
+  for (const auto take : {&TakePages, &TakePagesInParallel}) {
+    const Mapped memory(1024 * kMegabyte);
+    if (take(memory.data(), 4096) == 0) GTEST_SKIP() << "this kernel does not know how";
+    memory.ForbidFrom(200 * kMegabyte);
+    EXPECT_EQ(take(memory.data(), 1024 * kMegabyte), 192 * kMegabyte);
+  }
+}
+
+class AvailableMemoryTest : public testing::Test {
+ protected:
+  AvailableMemoryTest()
+      : root_(testing::TempDir() + "dlsm-available-" + std::to_string(::getpid()) + "/") {}
+  ~AvailableMemoryTest() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+
+  const std::string root_;
+};
+
+TEST_F(AvailableMemoryTest, IsWhatTheMachineHas) {
+  EXPECT_EQ(AvailableMemory(root_), UINT64_MAX) << "nothing is known";
+  Write("proc/meminfo", "MemTotal:       2000 kB\nMemAvailable:   1000 kB\nBuffers: 1 kB\n");
+  EXPECT_EQ(AvailableMemory(root_), 1000u * 1024);
+}
+
+// Fails if a limit is overlooked that would have this process ended.
+TEST_F(AvailableMemoryTest, IsNoMoreThanControlGroupsLeave) {
+  Write("proc/meminfo", "MemAvailable: 1000 kB\n");
+  Write("proc/self/cgroup", "0::/inner/most\n");
+  Write("sys/fs/cgroup/inner/most/memory.max", "max\n");
+  Write("sys/fs/cgroup/inner/most/memory.current", "4096\n");
+  EXPECT_EQ(AvailableMemory(root_), 1000u * 1024);
+  Write("sys/fs/cgroup/inner/memory.max", "9000\n");
+  Write("sys/fs/cgroup/inner/memory.current", "4096\n");
+  EXPECT_EQ(AvailableMemory(root_), 9000u - 4096);
+  Write("sys/fs/cgroup/memory.max", "8000\n");
+  Write("sys/fs/cgroup/memory.current", "9000\n");
+  EXPECT_EQ(AvailableMemory(root_), 0u) << "it is over its limit";
+}
+
+TEST_F(AvailableMemoryTest, KnowsGroupsOfVersionOne) {
+  Write("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:hugetlb,memory:/x\n");
+  Write("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "5000\n");
+  Write("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "2000\n");
+  EXPECT_EQ(AvailableMemory(root_), 3000u);
+}
+
+}  // namespace
+}  // namespace dlsm
