@@ -41,8 +41,8 @@ class Thread {
   }
 
  private:
-  // A thread leaves after all that it keeps for itself has gone, objects and values of keys (numbers
-  // are given back by one): what they do when they go is still the scheduler's to order.
+  // A thread leaves after all that it keeps for itself has gone, objects and values of keys, by one
+  // of which numbers are given back: what they do when they go is still the scheduler's to order.
   class Membership {
    public:
     static void Begin(Scheduler* scheduler, Scheduler::ThreadId id) {
