@@ -33,7 +33,13 @@ RemoteMemory::RemoteMemory(const Config& config, RpcClient* rpc, Statistics* sta
     : config_(config), rpc_(rpc), statistics_(statistics) {}
 
 Status RemoteMemory::Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
-  bytes = RoundUp(std::max<uint64_t>(bytes, 1));
+  DLSM_RETURN_IF_ERROR(
+      AllocateFromAnywhere(RoundUp(std::max<uint64_t>(bytes, 1)), may_use_reserve, span));
+  if (config_.allocated) config_.allocated(*span);
+  return Status::OK();
+}
+
+Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
   {
     port::MutexLock lock(mutex_);
     if (CutFrom(&granted_, bytes, span)) return Status::OK();
@@ -212,7 +218,6 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
     return Status::Corruption("memory node granted something else than was asked for");
   }
   if (config_.check_extent) DLSM_RETURN_IF_ERROR(config_.check_extent(reply.extent));
-  if (config_.granted) config_.granted(reply.extent);
   statistics_->Add(Ticker::kGrants);
   *extent = reply.extent;
   return Status::OK();

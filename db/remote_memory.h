@@ -38,8 +38,8 @@ class RemoteMemory {
     std::chrono::nanoseconds timeout{};
     // Whether an extent that was granted can be one. Empty: all can.
     std::function<Status(const RemoteSpan&)> check_extent;
-    // Told of an extent that was granted, before anybody writes to it. Empty: nobody wants to know.
-    std::function<void(const RemoteSpan&)> granted;
+    // Told what is about to be written, on the thread that will. Empty: nobody wants to know.
+    std::function<void(const RemoteSpan&)> allocated;
     // No publication from this one on names what is freed now; null: there are no followers. It
     // outlives this.
     const std::atomic<uint64_t>* unnamed_from = nullptr;
@@ -77,6 +77,8 @@ class RemoteMemory {
   void ReleaseAll() LOCKS_EXCLUDED(mutex_);
 
  private:
+  Status AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span)
+      LOCKS_EXCLUDED(mutex_);
   Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
   Status Send(FreeRequest request) EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
   Status Call(const GrantRequest& request, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);

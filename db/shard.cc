@@ -18,11 +18,11 @@ namespace {
 
 // Where this process writes by itself it would otherwise be interrupted at every page of fresh
 // memory, and flushes are what it writes most.
-void MapForWrites(MemoryNodeLink* link, const RemoteSpan& extent) {
+void MapForWrites(MemoryNodeLink* link, const RemoteSpan& span) {
   QueuePair* queue_pair;
-  if (!link->queue_pairs().ForThisThread(extent.node, &queue_pair).ok()) return;
-  char* const data = queue_pair->Direct(extent);
-  if (data != nullptr) TakePages(data, extent.bytes);
+  if (!link->queue_pairs().ForThisThread(span.node, &queue_pair).ok()) return;
+  char* const data = queue_pair->Direct(span);
+  if (data != nullptr) TakePages(data, span.bytes);
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
     return CheckSpanOf(link->peer(), extent);
   };
   if (node.link->fabric().kind() == FabricKind::kShm) {
-    config.granted = [link = node.link](const RemoteSpan& extent) { MapForWrites(link, extent); };
+    config.allocated = [link = node.link](const RemoteSpan& span) { MapForWrites(link, span); };
   }
   config.unnamed_from = context_.unnamed_from;
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);

@@ -220,7 +220,7 @@ Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& req
   SessionMap::iterator session;
   const Status found = FindSessionLocked(peer, request.session, &session);
   // The one call that tells an ended session from whatever else may fail.
-  if (!found.ok() && session == sessions_.end() && !found.IsIOFenced()) {
+  if (found.IsIOError() && !found.IsIOFenced() && !sessions_.contains(request.session)) {
     return Status::Aborted(found.message());
   }
   DLSM_RETURN_IF_ERROR(found);

@@ -20,7 +20,6 @@ Status MakeRegion(const NodeServerOptions& options, std::unique_ptr<ExportedRegi
   made.kind = options.fabric;
   made.huge_pages = options.huge_pages;
   made.numa_node = options.numa_node;
-  made.take_all_pages = options.take_all_pages;
   made.name = fmt::format("node{}", static_cast<uint32_t>(options.node.node));
   return CreateRegion(made, region);
 }
@@ -175,6 +174,8 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
       [server = made.get()](const std::string& token) { return server->CutOff(token); });
   DLSM_RETURN_IF_ERROR(StartingThreads(
       [&] { return RpcServer::Start(rpc, made->ordered_node_.get(), &made->rpc_); }));
+  // What can be refused has been granted by now. Clients may come meanwhile.
+  if (options.take_all_pages) made->node_->region().TakeAllPages();
   *server = std::move(made);
   return Status::OK();
 }

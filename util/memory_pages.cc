@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -16,7 +18,8 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{64} << 20;
+constexpr size_t kChunkBytes = kTakenAtOnceBytes;
+constexpr uint64_t kKibibyte = 1024;
 
 // Of files such as "12345\n"; UINT64_MAX for "max" and where there is no such file.
 uint64_t NumberIn(const std::string& path) {
@@ -63,16 +66,62 @@ uint64_t RoomInGroups(const std::string& root) {
   return room;
 }
 
-uint64_t AvailableOnMachine(const std::string& root) {
-  constexpr uint64_t kKibibyte = 1024;
-  std::ifstream file(root + "proc/meminfo");
+// The value of a line "name: value kB", in bytes, or UINT64_MAX.
+uint64_t MemoryInfo(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    std::istringstream fields(line);
-    std::string name;
+    const size_t at = line.find(name + ":");
+    if (at == std::string::npos) continue;
     uint64_t kibibytes = 0;
-    if (fields >> name >> kibibytes && name == "MemAvailable:") return kibibytes * kKibibyte;
+    std::istringstream value(line.substr(at + name.size() + 1));
+    return value >> kibibytes ? kibibytes * kKibibyte : UINT64_MAX;
   }
   return UINT64_MAX;
+}
+
+// "0-2,5" are four.
+std::vector<int> NumbersIn(const std::string& list) {
+  std::vector<int> numbers;
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    int first = 0;
+    int last = 0;
+    const int found = std::sscanf(part.c_str(), "%d-%d", &first, &last);  // NOLINT(cert-err34-c)
+    if (found < 1) continue;
+    for (int number = first; number <= (found == 2 ? last : first); ++number) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+std::string AllowedNodes(const std::string& root) {
+  constexpr std::string_view kName = "Mems_allowed_list:";
+  std::ifstream file(root + "proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kName)) return line.substr(kName.size());
+  }
+  return "";
+}
+
+// Memory that is free at once: who may use some nodes only is ended when these have no more,
+// whatever the others have.
+uint64_t FreeAtNodes(const std::string& root, int numa_node) {
+  std::vector<int> nodes{numa_node};
+  if (numa_node < 0) {
+    nodes = NumbersIn(AllowedNodes(root));
+    std::ifstream online(root + "sys/devices/system/node/online");
+    std::string all;
+    if (!std::getline(online, all) || NumbersIn(all).size() <= nodes.size()) return UINT64_MAX;
+  }
+  uint64_t sum = 0;
+  for (const int node : nodes) {
+    const uint64_t free = MemoryInfo(
+        root + "sys/devices/system/node/node" + std::to_string(node) + "/meminfo", "MemFree");
+    if (free == UINT64_MAX) return UINT64_MAX;
+    sum += free;
+  }
+  return sum;
 }
 
 bool TakeChunk(char* data, size_t bytes) {
@@ -93,14 +142,14 @@ size_t TakePages(char* data, size_t bytes) {
   return bytes;
 }
 
-size_t TakePagesInParallel(char* data, size_t bytes) {
+size_t TakePagesInParallel(char* data, size_t bytes, const std::function<bool()>& may_go_on) {
   const size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
   std::atomic<size_t> next{0};
   std::atomic<size_t> refused{chunks};  // The first one.
   const auto take = [&] {
     for (size_t i = next.fetch_add(1); i < refused.load(); i = next.fetch_add(1)) {
       const size_t offset = i * kChunkBytes;
-      if (TakeChunk(data + offset, std::min(kChunkBytes, bytes - offset))) continue;
+      if (may_go_on() && TakeChunk(data + offset, std::min(kChunkBytes, bytes - offset))) continue;
       size_t first = refused.load();
       while (i < first && !refused.compare_exchange_weak(first, i)) {
       }
@@ -121,8 +170,9 @@ size_t TakePagesInParallel(char* data, size_t bytes) {
   return std::min(refused.load() * kChunkBytes, bytes);
 }
 
-uint64_t AvailableMemory(const std::string& root) {
-  return std::min(AvailableOnMachine(root), RoomInGroups(root));
+uint64_t AvailableMemory(const std::string& root, int numa_node) {
+  return std::min({MemoryInfo(root + "proc/meminfo", "MemAvailable"), FreeAtNodes(root, numa_node),
+                   RoomInGroups(root)});
 }
 
 }  // namespace dlsm

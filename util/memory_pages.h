@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace dlsm {
@@ -12,13 +13,16 @@ namespace dlsm {
 // where the kernel does not know how (before 5.14).
 size_t TakePages(char* data, size_t bytes);
 
-// The same by several threads, as far as these can be had, for memory of many gigabytes. `data` is
-// aligned to a page.
-size_t TakePagesInParallel(char* data, size_t bytes);
+// The same by several threads, as far as these can be had, for memory of many gigabytes, and as
+// long as `may_go_on`, which any of them calls every kTakenAtOnceBytes. `data` is aligned to a
+// page.
+inline constexpr size_t kTakenAtOnceBytes = size_t{64} << 20;
+size_t TakePagesInParallel(char* data, size_t bytes, const std::function<bool()>& may_go_on);
 
 // What this process may still take without being ended for it: what the machine has available, or
-// its control groups leave it, whichever is less; UINT64_MAX if neither is known. `root` ("/") is
-// where /proc and /sys are looked for.
-uint64_t AvailableMemory(const std::string& root);
+// its control groups leave it, whichever is less; of the machine's NUMA nodes only those that this
+// process is allowed, or only `numa_node` (-1: any). UINT64_MAX if nothing is known. `root` ("/")
+// is where /proc and /sys are looked for.
+uint64_t AvailableMemory(const std::string& root, int numa_node);
 
 }  // namespace dlsm

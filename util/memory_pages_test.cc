@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -44,9 +45,13 @@ class Mapped {
   const size_t bytes_;
 };
 
+size_t InParallel(char* data, size_t bytes) {
+  return TakePagesInParallel(data, bytes, [] { return true; });
+}
+
 // Fails if pages of the range are left to be taken later, or are said to be taken and are not.
 TEST(MemoryPagesTest, TakesThePagesOfARange) {
-  for (const auto take : {&TakePages, &TakePagesInParallel}) {
+  for (const auto take : {&TakePages, &InParallel}) {
     const Mapped memory(1200 * kMegabyte);
     if (take(memory.data(), 4096) == 0) GTEST_SKIP() << "this kernel does not know how";
     const size_t asked = 1000 * kMegabyte + 4096;
@@ -57,12 +62,22 @@ TEST(MemoryPagesTest, TakesThePagesOfARange) {
 
 // Fails if what is behind a refusal is taken for taken.
 TEST(MemoryPagesTest, TellsHowFarItGot) {
-  for (const auto take : {&TakePages, &TakePagesInParallel}) {
+  for (const auto take : {&TakePages, &InParallel}) {
     const Mapped memory(1024 * kMegabyte);
     if (take(memory.data(), 4096) == 0) GTEST_SKIP() << "this kernel does not know how";
     memory.ForbidFrom(200 * kMegabyte);
     EXPECT_EQ(take(memory.data(), 1024 * kMegabyte), 192 * kMegabyte);
   }
+}
+
+// Fails if it goes on when there is no more to spare.
+TEST(MemoryPagesTest, StopsWhenItIsTold) {
+  const Mapped memory(1024 * kMegabyte);
+  std::atomic<int> left{3};
+  const size_t taken = TakePagesInParallel(memory.data(), 1024 * kMegabyte,
+                                           [&left] { return left.fetch_sub(1) > 0; });
+  EXPECT_LE(taken, 3 * kTakenAtOnceBytes);
+  EXPECT_LE(memory.resident_bytes(), 3 * kTakenAtOnceBytes);
 }
 
 class AvailableMemoryTest : public testing::Test {
@@ -80,9 +95,9 @@ class AvailableMemoryTest : public testing::Test {
 };
 
 TEST_F(AvailableMemoryTest, IsWhatTheMachineHas) {
-  EXPECT_EQ(AvailableMemory(root_), UINT64_MAX) << "nothing is known";
+  EXPECT_EQ(AvailableMemory(root_, -1), UINT64_MAX) << "nothing is known";
   Write("proc/meminfo", "MemTotal:       2000 kB\nMemAvailable:   1000 kB\nBuffers: 1 kB\n");
-  EXPECT_EQ(AvailableMemory(root_), 1000u * 1024);
+  EXPECT_EQ(AvailableMemory(root_, -1), 1000u * 1024);
 }
 
 // Fails if a limit is overlooked that would have this process ended.
@@ -91,20 +106,45 @@ TEST_F(AvailableMemoryTest, IsNoMoreThanControlGroupsLeave) {
   Write("proc/self/cgroup", "0::/inner/most\n");
   Write("sys/fs/cgroup/inner/most/memory.max", "max\n");
   Write("sys/fs/cgroup/inner/most/memory.current", "4096\n");
-  EXPECT_EQ(AvailableMemory(root_), 1000u * 1024);
+  EXPECT_EQ(AvailableMemory(root_, -1), 1000u * 1024);
   Write("sys/fs/cgroup/inner/memory.max", "9000\n");
   Write("sys/fs/cgroup/inner/memory.current", "4096\n");
-  EXPECT_EQ(AvailableMemory(root_), 9000u - 4096);
+  EXPECT_EQ(AvailableMemory(root_, -1), 9000u - 4096);
   Write("sys/fs/cgroup/memory.max", "8000\n");
   Write("sys/fs/cgroup/memory.current", "9000\n");
-  EXPECT_EQ(AvailableMemory(root_), 0u) << "it is over its limit";
+  EXPECT_EQ(AvailableMemory(root_, -1), 0u) << "it is over its limit";
+}
+
+// Fails if a limit is overlooked beyond which this process would hardly move.
+TEST_F(AvailableMemoryTest, IsNoMoreThanWhereTheKernelSlowsDown) {
+  Write("proc/self/cgroup", "0::/\n");
+  Write("sys/fs/cgroup/memory.max", "9000\n");
+  Write("sys/fs/cgroup/memory.high", "7000\n");
+  Write("sys/fs/cgroup/memory.current", "1000\n");
+  EXPECT_EQ(AvailableMemory(root_, -1), 6000u);
+}
+
+// Fails if memory of nodes counts that this process cannot have.
+TEST_F(AvailableMemoryTest, IsThatOfTheNodesItMayUse) {
+  Write("proc/meminfo", "MemAvailable: 1000 kB\n");
+  Write("sys/devices/system/node/online", "0-2\n");
+  for (const char* const node : {"0", "1", "2"}) {
+    Write(std::string("sys/devices/system/node/node") + node + "/meminfo",
+          std::string("Node ") + node + " MemTotal: 900 kB\nNode " + node + " MemFree: 10" + node +
+              " kB\n");
+  }
+  Write("proc/self/status", "Name:\tx\nMems_allowed_list:\t0-2\n");
+  EXPECT_EQ(AvailableMemory(root_, -1), 1000u * 1024) << "all of them";
+  EXPECT_EQ(AvailableMemory(root_, 1), 101u * 1024);
+  Write("proc/self/status", "Name:\tx\nMems_allowed_list:\t0,2\n");
+  EXPECT_EQ(AvailableMemory(root_, -1), (100u + 102u) * 1024);
 }
 
 TEST_F(AvailableMemoryTest, KnowsGroupsOfVersionOne) {
   Write("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:hugetlb,memory:/x\n");
   Write("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "5000\n");
   Write("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "2000\n");
-  EXPECT_EQ(AvailableMemory(root_), 3000u);
+  EXPECT_EQ(AvailableMemory(root_, -1), 3000u);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ using Clock = std::chrono::steady_clock;
 // Who is silent for so long has gone. Where the machine is overloaded a thread may sleep for
 // seconds; where no process is killed, nobody waits for the end of a lease.
 std::chrono::milliseconds Lease() {
-  return std::max(std::chrono::milliseconds(FLAGS_crash_seconds > 0 ? 3000 : 60'000),
+  return std::max(std::chrono::milliseconds(FLAGS_crash_seconds > 0 ? 3000 : 20'000),
                   std::chrono::milliseconds(FLAGS_operation_timeout_ms));
 }
 

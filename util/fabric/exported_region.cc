@@ -18,11 +18,24 @@ namespace {
 
 class MappedExport : public ExportedRegion {
  public:
-  MappedExport(ShmFile file, MemoryMapping mapping, RegionInfo info, std::string note)
+  MappedExport(ShmFile file, MemoryMapping mapping, RegionInfo info, std::string note,
+               int numa_node)
       : file_(std::move(file)),
         mapping_(std::move(mapping)),
         info_(std::move(info)),
+        numa_node_(numa_node),
         note_(std::move(note)) {}
+
+  // Others may take memory at the same time, so what there is left is asked for again and again.
+  void TakeAllPages() override {
+    const uint64_t spared = std::max(AvailableMemory("/", numa_node_) / 16, uint64_t{256} << 20);
+    const size_t taken = TakePagesInParallel(mapping_.data(), mapping_.bytes(), [&] {
+      return AvailableMemory("/", numa_node_) > spared + kTakenAtOnceBytes;
+    });
+    if (taken == mapping_.bytes()) return;
+    note_ += fmt::format("; {} taken at once, the rest when it is written: {} are available",
+                         FormatBytes(taken), FormatBytes(AvailableMemory("/", numa_node_)));
+  }
 
   char* data() const override { return mapping_.data(); }
   const RegionInfo& info() const override { return info_; }
@@ -32,7 +45,8 @@ class MappedExport : public ExportedRegion {
   const ShmFile file_;  // Not valid for anonymous memory.
   const MemoryMapping mapping_;
   const RegionInfo info_;
-  const std::string note_;
+  const int numa_node_;
+  std::string note_;
 };
 
 // Pages are taken when first written, so the kernel would let any size pass and kill the process
@@ -53,20 +67,6 @@ Status MapMemory(const RegionOptions& options, ShmFile* file, MemoryMapping* map
   return MemoryMapping::File(file->descriptor(), options.bytes, mapping);
 }
 
-// Leaves the machine some of what it has available. What is not taken now is when it is written.
-void TakeAllPages(const MemoryMapping& mapping, std::string* note) {
-  const uint64_t available = AvailableMemory("/");
-  const uint64_t spared = std::max(available / 16, uint64_t{256} << 20);
-  const size_t affordable =
-      std::min<uint64_t>(mapping.bytes(), available - std::min(available, spared));
-  const size_t taken = TakePagesInParallel(mapping.data(), affordable);
-  if (taken == mapping.bytes()) return;
-  *note +=
-      fmt::format("; {} taken at once, the rest when it is written: {}", FormatBytes(taken),
-                  taken == affordable ? fmt::format("{} were available", FormatBytes(available))
-                                      : "the kernel gives no more in advance");
-}
-
 }  // namespace
 
 Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion>* region) {
@@ -81,10 +81,9 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
     DLSM_RETURN_IF_ERROR(BindToNumaNode(mapping, options.numa_node, &place));
     note += "; " + place;
   }
-  if (options.take_all_pages) TakeAllPages(mapping, &note);
   RegionInfo info{options.id, options.bytes, file.path()};
   *region = std::make_unique<MappedExport>(std::move(file), std::move(mapping), std::move(info),
-                                           std::move(note));
+                                           std::move(note), options.numa_node);
   return Status::OK();
 }
 

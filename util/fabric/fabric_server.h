@@ -30,6 +30,9 @@ class ExportedRegion {
   virtual const RegionInfo& info() const = 0;
   // What a person should know of this memory: "huge pages", "no huge pages: <why and remedy>".
   virtual const std::string& note() const = 0;
+  // Takes all pages now, as far as the machine can spare them, and not when each is written; the
+  // note says what it could not. To be called before others look at the note.
+  virtual void TakeAllPages() = 0;
 };
 
 struct RegionOptions {
@@ -38,7 +41,6 @@ struct RegionOptions {
   FabricKind kind = FabricKind::kLocal;  // kShm: a file in /dev/shm; others: anonymous.
   bool huge_pages = true;                // Asked for; a refusal is noted, not an error.
   int numa_node = -1;                    // -1: wherever the kernel puts it.
-  bool take_all_pages = false;           // At once, and not when each is written; see TakePages().
   std::string name;                      // Part of the shm file's name.
 };
 

@@ -57,10 +57,9 @@ TEST(RegionTest, ItsFileIsPrivateAndGoesWithIt) {
 
 TEST(RegionTest, TakesAllMemoryAtOnceIfAsked) {
   constexpr uint64_t kBytes = uint64_t{80} << 20;
-  RegionOptions options = Options(FabricKind::kShm, kBytes);
-  options.take_all_pages = true;
   std::unique_ptr<ExportedRegion> region;
-  ASSERT_TRUE(CreateRegion(options, &region).ok());
+  ASSERT_TRUE(CreateRegion(Options(FabricKind::kShm, kBytes), &region).ok());
+  region->TakeAllPages();
   struct stat attributes {};
   ASSERT_EQ(::stat(region->info().shm_path.c_str(), &attributes), 0);
   constexpr uint64_t kBlockBytes = 512;  // Of stat(2).
