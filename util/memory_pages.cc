@@ -56,8 +56,11 @@ uint64_t RoomInGroups(const std::string& root) {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string folder = line.substr(second + 1);
     if (controllers.empty()) {
-      room = std::min(room,
-                      RoomInGroups(root + "sys/fs/cgroup", folder, "memory.max", "memory.current"));
+      // Beyond memory.high a process is slowed down until it hardly moves.
+      for (const char* const limit : {"memory.max", "memory.high"}) {
+        room =
+            std::min(room, RoomInGroups(root + "sys/fs/cgroup", folder, limit, "memory.current"));
+      }
     } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
       room = std::min(room, RoomInGroups(root + "sys/fs/cgroup/memory", folder,
                                          "memory.limit_in_bytes", "memory.usage_in_bytes"));
