@@ -1,6 +1,7 @@
 #include "db/memtable.h"
 
 #include "port/scheduler.h"
+#include "util/hash.h"
 
 namespace dlsm {
 namespace {
@@ -49,6 +50,7 @@ class MemtableIterator final : public InternalIterator {
 
 void Memtable::Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
                    const Slice& value, bool batched) {
+  if (filter_.active()) filter_.Add(Hash64(user_key));
   char* record =
       arena_.AllocateAligned(MemtableRecordBytes(user_key.size() + kTrailerBytes, value.size()));
   WriteMemtableRecord(record, user_key, PackTrailer(sequence, type), value);
@@ -60,9 +62,16 @@ RecordPointer Memtable::Find(const Slice& user_key, SequenceNumber newest) const
   return tree_.FirstAtOrAfter(LookupKey(user_key, newest).internal_key());
 }
 
-void Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const {
+bool Memtable::Get(const LookupKey& key, uint64_t hash, Sequencer* sequencer,
+                   LookupResult* result) const {
   result->state = LookupState::kAbsent;
-  if (tree_.Empty()) return;
+  if (tree_.Empty()) return true;
+  if (filter_.active() && !filter_.MayContain(hash)) return false;
+  Search(key, sequencer, result);
+  return true;
+}
+
+void Memtable::Search(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const {
   RecordPointer record = tree_.FirstAtOrAfter(key.internal_key());
   SequenceNumber newest = key.sequence();  // That the search was for.
   while (!record.null()) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "db/memtable_filter.h"
 #include "db/memtable_tree.h"
 #include "db/sequencer.h"
 #include "table/internal_iterator.h"
@@ -21,16 +22,23 @@ namespace dlsm {
 class Memtable {
  public:
   // `number`: memtables of a database are numbered in the order of their sequence ranges.
-  Memtable(const InternalKeyComparator& comparator, uint64_t number, const Slice& prefix_guess)
-      : number_(number), tree_(comparator, &arena_, prefix_guess), comparator_(comparator) {}
+  // `bytes`: how large it becomes, about; 0: not known, and lookups always search it.
+  Memtable(const InternalKeyComparator& comparator, uint64_t number, const Slice& prefix_guess,
+           size_t bytes = 0)
+      : number_(number),
+        // Another comparator may find keys equal of which the bytes, and so the hashes, differ.
+        filter_(comparator.bytewise() ? bytes : 0),
+        tree_(comparator, &arena_, prefix_guess),
+        comparator_(comparator) {}
 
   // `batched`: the entry belongs to a batch of several, whose Sequencer::Write is open.
   void Add(SequenceNumber sequence, ValueType type, const Slice& user_key, const Slice& value,
            bool batched);
 
   // The newest version of the key at or below its sequence number, passing over entries of batches
-  // that are still open. result->value stays where it is as long as the memtable.
-  void Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
+  // that are still open. result->value stays where it is as long as the memtable. `hash`: Hash64()
+  // of the user key. False: its filter says that it has nothing of the key.
+  bool Get(const LookupKey& key, uint64_t hash, Sequencer* sequencer, LookupResult* result) const;
 
   // Over internal keys. The memtable outlives it. `whole`: it will go through all entries,
   // forwards.
@@ -46,10 +54,12 @@ class Memtable {
   bool empty() const { return tree_.Empty(); }
 
  private:
+  void Search(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
   RecordPointer Find(const Slice& user_key, SequenceNumber newest) const;
 
   const uint64_t number_;
   std::atomic<SequenceNumber> cut_{0};
+  MemtableFilter filter_;
   Arena arena_;
   MemtableTree tree_;
   const InternalKeyComparator comparator_;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "util/hash.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -25,10 +26,13 @@ const InternalKeyComparator& Bytewise() {
   return comparator;
 }
 
+// So that filters are neither empty nor full.
+constexpr size_t kBytes = size_t{4} << 20;
+
 LookupResult Lookup(const Memtable& memtable, Sequencer* sequencer, const Slice& key,
                     SequenceNumber sequence) {
   LookupResult result;
-  memtable.Get(LookupKey(key, sequence), sequencer, &result);
+  memtable.Get(LookupKey(key, sequence), Hash64(key), sequencer, &result);
   return result;
 }
 
@@ -56,7 +60,7 @@ class MemtableModelTest : public testing::TestWithParam<Shape> {};
 TEST_P(MemtableModelTest, ReadsLikeAMap) {
   const InternalKeyComparator comparator(GetParam().comparator);
   Sequencer sequencer(0);
-  Memtable memtable(comparator, 0, GetParam().prefix_guess);
+  Memtable memtable(comparator, 0, GetParam().prefix_guess, kBytes);
   const auto before = [&comparator](const std::string& a, const std::string& b) {
     return comparator.Compare(a, b) < 0;
   };
@@ -127,7 +131,7 @@ TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
   constexpr int kWriters = 4;
   constexpr uint64_t kEach = 8000;
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "");
+  Memtable memtable(Bytewise(), 0, "", kBytes);
   std::atomic<uint64_t> completed[kWriters] = {};
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
@@ -183,7 +187,7 @@ TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
 // seen in different states.
 TEST(MemtableTest, BatchAppearsAtOnce) {
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "");
+  Memtable memtable(Bytewise(), 0, "", kBytes);
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (int round = 1; round <= 4000; ++round) {
@@ -213,7 +217,7 @@ TEST(MemtableTest, BatchAppearsAtOnce) {
 // A snapshot that is settled while one of its writes is under way would change afterwards.
 TEST(SequencerTest, SettledMeansNothingIsStillToCome) {
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "");
+  Memtable memtable(Bytewise(), 0, "", kBytes);
   std::atomic<bool> done{false};
   std::vector<std::thread> writers;
   for (int i = 0; i < 3; ++i) {

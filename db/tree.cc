@@ -56,9 +56,10 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
       identity_(manifest),
       store_(store),
       epochs_(epochs),
+      memtable_bytes_(memtable_bytes),
       look_at_bytes_(memtable_bytes),
       next_table_number_(manifest.next_table_number),
-      active_(std::make_shared<Memtable>(comparator, 0, Slice())),
+      active_(std::make_shared<Memtable>(comparator, 0, Slice(), memtable_bytes)),
       version_(std::make_shared<const Version>(comparator, std::move(levels))),
       views_([this]() NO_THREAD_SAFETY_ANALYSIS {
         auto view = std::make_shared<ReadView>();
@@ -90,8 +91,8 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
 //   1. The new memtable is in the readers' view and is found by its epoch;
 //   2. then the sequencer hands the epoch out. Who completes a write in it can read it back.
 void Tree::SwitchLocked() {
-  auto fresh =
-      std::make_shared<Memtable>(comparator_, next_memtable_number_++, GuessPrefixLocked());
+  auto fresh = std::make_shared<Memtable>(comparator_, next_memtable_number_++, GuessPrefixLocked(),
+                                          memtable_bytes_);
   const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
   immutables_.push_back(Immutable{full, false, false, {}});
   PublishLocked();

@@ -132,6 +132,7 @@ class Tree {
   const Manifest identity_;  // What does not change while the database is open.
   ManifestStore* const store_;
   MemtableEpochs* const epochs_;
+  const size_t memtable_bytes_;
   std::atomic<size_t> look_at_bytes_;
   EpochMap by_epoch_;
   std::atomic<uint64_t> next_table_number_;

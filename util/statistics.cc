@@ -14,6 +14,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.keys.found",
     "dlsm.bytes.read",
     "dlsm.memtable.hits",
+    "dlsm.memtable.filter.useful",
     "dlsm.filter.useful",
     "dlsm.table.probes",
     "dlsm.table.probes.useless",

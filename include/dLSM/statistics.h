@@ -15,11 +15,12 @@ enum class Ticker : uint32_t {
   kBytesWritten,     // Keys and values.
   kKeysRead,         // Get, and each key of MultiGet.
   kKeysFound,
-  kBytesRead,           // Values returned by point reads.
-  kMemtableHits,        // Point reads answered by a memtable.
-  kFilterUseful,        // Tables that the resident part excluded.
-  kTableProbes,         // Records or blocks that point reads fetched, or found in a cache.
-  kTableProbesUseless,  // Of these, the ones that did not hold the key.
+  kBytesRead,             // Values returned by point reads.
+  kMemtableHits,          // Point reads answered by a memtable.
+  kMemtableFilterUseful,  // Memtables that point reads passed over because of their filters.
+  kFilterUseful,          // Tables that the resident part excluded.
+  kTableProbes,           // Records or blocks that point reads fetched, or found in a cache.
+  kTableProbesUseless,    // Of these, the ones that did not hold the key.
   kBlockCacheHits,
   kBlockCacheMisses,
   kValueCacheHits,    // Records of point reads that were there, see Options::value_cache_size.
