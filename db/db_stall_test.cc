@@ -71,13 +71,19 @@ INSTANTIATE_TEST_SUITE_P(Styles, DbStallTest,
 TEST_P(DbStallTest, GlobalConstraintHolds) {
   const Options options = SlowMergeOptions();
   const auto db = OpenOrDie(options, "db");
-  const int64_t excess = WriteAndWatch(db.get(), 30000);
+  const auto stalled = [&db] { return db->GetStatistics()->Get(Ticker::kStallMicrosComponents); };
+  const bool must_stall = GetParam() != CompactionStyle::kSizeTiered;
+  // Where others load the machine, merges keep up with its writers for a while.
+  constexpr int kRoundsMax = 10;
+  int64_t excess = WriteAndWatch(db.get(), 30000);
+  for (int round = 1; round < kRoundsMax && must_stall && stalled() == 0; ++round) {
+    excess = std::max(excess, WriteAndWatch(db.get(), 30000));
+  }
   // The thread that has installed a flush may be kept from closing the gate for a moment; without
   // the limit there would be dozens.
   EXPECT_LE(excess, options.max_write_buffer_number + 4);
-  const uint64_t stalled = db->GetStatistics()->Get(Ticker::kStallMicrosComponents);
-  if (GetParam() != CompactionStyle::kSizeTiered) {
-    EXPECT_GT(stalled, 0u);
+  if (must_stall) {
+    EXPECT_GT(stalled(), 0u);
   }
   EXPECT_EQ(db->GetStatistics()->Get(Ticker::kStallMicrosLevel0), 0u);
   ASSERT_OK(db->WaitForBackgroundWork());
