@@ -14,6 +14,7 @@ class SharedLibrary {
  public:
   explicit SharedLibrary(const char* file)
       : library_(::dlopen(file, RTLD_NOW | RTLD_LOCAL)),
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps it for each thread.
         error_(library_ == nullptr ? ::dlerror() : "") {}
 
   // Empty if it was opened; else why not.

@@ -88,7 +88,7 @@ VerbsQueuePair::VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDesc
       parts_(endpoint_->depth()) {}
 
 VerbsQueuePair::~VerbsQueuePair() {
-  if (!closed() && (!in_flight_.empty() || !posted_.empty())) Drain();
+  if (error_.ok() && (!in_flight_.empty() || !posted_.empty())) Drain();
 }
 
 Status VerbsQueuePair::CheckPost(const Status& check) {
