@@ -6,6 +6,7 @@
 // sees its bits too: they are set before either.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,7 @@ class MemtableFilter {
  public:
   // For entries of `memtable_bytes` together; 0: every key may be there.
   explicit MemtableFilter(size_t memtable_bytes)
-      : count_(memtable_bytes == 0 ? 0 : memtable_bytes / kBytesPerWord + 1),
+      : count_(memtable_bytes == 0 ? 0 : std::min(memtable_bytes / kBytesPerWord + 1, kWordsMax)),
         words_(count_ == 0 ? nullptr : std::make_unique<std::atomic<uint64_t>[]>(count_)) {}
 
   bool active() const { return count_ > 0; }
@@ -39,6 +40,8 @@ class MemtableFilter {
   // 256 KB for a memtable of 64 MB: in the processor's second cache, and 14 bits for each of its
   // entries where these are 400 bytes. Very small ones fill it until it is of no use.
   static constexpr size_t kBytesPerWord = 2048;
+  static constexpr size_t kWordsMax = size_t{1}
+                                      << 20;  // It is cleared when memtables are switched.
 
   // By the upper bits; those in the word are chosen by the lower ones.
   size_t IndexOf(uint64_t hash) const {

@@ -66,8 +66,12 @@ Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, 
 }
 
 bool RemoteMemory::AllocateFromReserve(uint64_t bytes, RemoteSpan* span) {
-  port::MutexLock lock(mutex_);
-  return CutFrom(&reserve_, RoundUp(std::max<uint64_t>(bytes, 1)), span);
+  {
+    port::MutexLock lock(mutex_);
+    if (!CutFrom(&reserve_, RoundUp(std::max<uint64_t>(bytes, 1)), span)) return false;
+  }
+  if (config_.allocated) config_.allocated(*span);
+  return true;
 }
 
 uint64_t RemoteMemory::idle_bytes() const {

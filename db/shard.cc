@@ -231,8 +231,12 @@ Status Shard::CheckTableNodes() const {
 
 Status Shard::Start(MemtableEpochs* epochs) {
   const Options& options = *context_.options;
+  // All shards' memtables together have what one shard's would have (MemtableBudget).
+  const size_t share = options.write_buffer_size / (options.shard_boundaries.size() + 1);
+  const size_t expected = std::min(options.write_buffer_size,
+                                   share * static_cast<size_t>(options.max_write_buffer_number));
   tree_.emplace(options.write_buffer_size, context_.comparator, manifest_,
-                std::exchange(levels_, {}), &manifests_, epochs);
+                std::exchange(levels_, {}), &manifests_, epochs, expected);
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
   // Where there is no room for it, flushes will say so.
   for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_->RefillReserve(i);

@@ -51,15 +51,16 @@ VersionEdit WithPresentReaders(VersionEdit edit, std::vector<TableRef>* removed)
 }  // namespace
 
 Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const Manifest& manifest,
-           std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs)
+           std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs,
+           size_t filtered_bytes)
     : comparator_(comparator),
       identity_(manifest),
       store_(store),
       epochs_(epochs),
-      memtable_bytes_(memtable_bytes),
+      filtered_bytes_(filtered_bytes == 0 ? memtable_bytes : filtered_bytes),
       look_at_bytes_(memtable_bytes),
       next_table_number_(manifest.next_table_number),
-      active_(std::make_shared<Memtable>(comparator, 0, Slice(), memtable_bytes)),
+      active_(std::make_shared<Memtable>(comparator, 0, Slice(), filtered_bytes_)),
       version_(std::make_shared<const Version>(comparator, std::move(levels))),
       views_([this]() NO_THREAD_SAFETY_ANALYSIS {
         auto view = std::make_shared<ReadView>();
@@ -92,7 +93,7 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
 //   2. then the sequencer hands the epoch out. Who completes a write in it can read it back.
 void Tree::SwitchLocked() {
   auto fresh = std::make_shared<Memtable>(comparator_, next_memtable_number_++, GuessPrefixLocked(),
-                                          memtable_bytes_);
+                                          filtered_bytes_);
   const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
   immutables_.push_back(Immutable{full, false, false, {}});
   PublishLocked();

@@ -30,9 +30,11 @@ namespace dlsm {
 class Tree {
  public:
   // `store` and `epochs`, which other trees share, outlive the tree. All epochs together start
-  // behind the manifest's last sequence number. IsFull() from `memtable_bytes` on.
+  // behind the manifest's last sequence number. IsFull() from `memtable_bytes` on. Memtables get
+  // filters for `filtered_bytes`; 0: for `memtable_bytes`.
   Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const Manifest& manifest,
-       std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs);
+       std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs,
+       size_t filtered_bytes = 0);
   ~Tree() { epochs_->Leave(&by_epoch_); }
 
   Sequencer& sequencer() { return epochs_->sequencer(); }
@@ -132,7 +134,7 @@ class Tree {
   const Manifest identity_;  // What does not change while the database is open.
   ManifestStore* const store_;
   MemtableEpochs* const epochs_;
-  const size_t memtable_bytes_;
+  const size_t filtered_bytes_;
   std::atomic<size_t> look_at_bytes_;
   EpochMap by_epoch_;
   std::atomic<uint64_t> next_table_number_;

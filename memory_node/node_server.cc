@@ -172,10 +172,10 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   rpc.tokens = &made->tokens_;
   made->node_->revoker().SetCutOff(
       [server = made.get()](const std::string& token) { return server->CutOff(token); });
+  // Before clients can come: who has written something here must not see the start fail.
+  if (options.take_all_pages) made->node_->region().TakeAllPages();
   DLSM_RETURN_IF_ERROR(StartingThreads(
       [&] { return RpcServer::Start(rpc, made->ordered_node_.get(), &made->rpc_); }));
-  // What can be refused has been granted by now. Clients may come meanwhile.
-  if (options.take_all_pages) made->node_->region().TakeAllPages();
   *server = std::move(made);
   return Status::OK();
 }

@@ -107,22 +107,35 @@ std::string AllowedNodes(const std::string& root) {
   return "";
 }
 
-// Memory that is free at once: who may use some nodes only is ended when these have no more,
-// whatever the others have.
-uint64_t FreeAtNodes(const std::string& root, int numa_node) {
+// Of a node: what is free, and half of the files' pages, as the kernel reckons for all.
+uint64_t AvailableAtNode(const std::string& info) {
+  const uint64_t free = MemoryInfo(info, "MemFree");
+  if (free == UINT64_MAX) return UINT64_MAX;
+  uint64_t files = 0;
+  for (const char* const name : {"Active(file)", "Inactive(file)"}) {
+    const uint64_t bytes = MemoryInfo(info, name);
+    if (bytes != UINT64_MAX) files += bytes;
+  }
+  return free + files / 2;
+}
+
+// Who may use some nodes only is ended when these have no more, whatever the others have.
+uint64_t AvailableAtNodes(const std::string& root, int numa_node) {
+  const std::string folder = root + "sys/devices/system/node/";
   std::vector<int> nodes{numa_node};
   if (numa_node < 0) {
     nodes = NumbersIn(AllowedNodes(root));
-    std::ifstream online(root + "sys/devices/system/node/online");
+    std::ifstream with_memory(folder + "has_memory");
     std::string all;
-    if (!std::getline(online, all) || NumbersIn(all).size() <= nodes.size()) return UINT64_MAX;
+    if (!std::getline(with_memory, all) || NumbersIn(all).size() <= nodes.size()) {
+      return UINT64_MAX;
+    }
   }
   uint64_t sum = 0;
   for (const int node : nodes) {
-    const uint64_t free = MemoryInfo(
-        root + "sys/devices/system/node/node" + std::to_string(node) + "/meminfo", "MemFree");
-    if (free == UINT64_MAX) return UINT64_MAX;
-    sum += free;
+    const uint64_t available = AvailableAtNode(folder + "node" + std::to_string(node) + "/meminfo");
+    if (available == UINT64_MAX) return UINT64_MAX;
+    sum += available;
   }
   return sum;
 }
@@ -145,14 +158,19 @@ size_t TakePages(char* data, size_t bytes) {
   return bytes;
 }
 
-size_t TakePagesInParallel(char* data, size_t bytes, const std::function<bool()>& may_go_on) {
+size_t TakePagesInParallel(char* data, size_t bytes,
+                           const std::function<bool(size_t under_way)>& may_take) {
   const size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
   std::atomic<size_t> next{0};
   std::atomic<size_t> refused{chunks};  // The first one.
+  std::atomic<size_t> under_way{0};
   const auto take = [&] {
     for (size_t i = next.fetch_add(1); i < refused.load(); i = next.fetch_add(1)) {
       const size_t offset = i * kChunkBytes;
-      if (may_go_on() && TakeChunk(data + offset, std::min(kChunkBytes, bytes - offset))) continue;
+      const bool taken = may_take(under_way.fetch_add(kChunkBytes) + kChunkBytes) &&
+                         TakeChunk(data + offset, std::min(kChunkBytes, bytes - offset));
+      under_way.fetch_sub(kChunkBytes);
+      if (taken) continue;
       size_t first = refused.load();
       while (i < first && !refused.compare_exchange_weak(first, i)) {
       }
@@ -174,8 +192,8 @@ size_t TakePagesInParallel(char* data, size_t bytes, const std::function<bool()>
 }
 
 uint64_t AvailableMemory(const std::string& root, int numa_node) {
-  return std::min({MemoryInfo(root + "proc/meminfo", "MemAvailable"), FreeAtNodes(root, numa_node),
-                   RoomInGroups(root)});
+  return std::min({MemoryInfo(root + "proc/meminfo", "MemAvailable"),
+                   AvailableAtNodes(root, numa_node), RoomInGroups(root)});
 }
 
 }  // namespace dlsm

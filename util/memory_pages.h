@@ -13,11 +13,12 @@ namespace dlsm {
 // where the kernel does not know how (before 5.14).
 size_t TakePages(char* data, size_t bytes);
 
-// The same by several threads, as far as these can be had, for memory of many gigabytes, and as
-// long as `may_go_on`, which any of them calls every kTakenAtOnceBytes. `data` is aligned to a
-// page.
+// The same by several threads, as far as these can be had, for memory of many gigabytes. Any of
+// them asks `may_take` before it takes kTakenAtOnceBytes: `under_way` are these, and what others
+// are taking just now. Once refused, no more is taken. `data` is aligned to a page.
 inline constexpr size_t kTakenAtOnceBytes = size_t{64} << 20;
-size_t TakePagesInParallel(char* data, size_t bytes, const std::function<bool()>& may_go_on);
+size_t TakePagesInParallel(char* data, size_t bytes,
+                           const std::function<bool(size_t under_way)>& may_take);
 
 // What this process may still take without being ended for it: what the machine has available, or
 // its control groups leave it, whichever is less; of the machine's NUMA nodes only those that this

@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "port/processors.h"
 
 namespace dlsm {
 namespace {
@@ -46,7 +50,7 @@ class Mapped {
 };
 
 size_t InParallel(char* data, size_t bytes) {
-  return TakePagesInParallel(data, bytes, [] { return true; });
+  return TakePagesInParallel(data, bytes, [](size_t) { return true; });
 }
 
 // Fails if pages of the range are left to be taken later, or are said to be taken and are not.
@@ -70,12 +74,32 @@ TEST(MemoryPagesTest, TellsHowFarItGot) {
   }
 }
 
+// Fails if threads are not told of what others of them are about to take.
+TEST(MemoryPagesTest, TellsWhatIsUnderWay) {
+  if (port::ProcessorCount() < 2) GTEST_SKIP() << "there is one thread then";
+  constexpr size_t kBytes = 1024 * kMegabyte;
+  const Mapped memory(kBytes);
+  std::atomic<int> asking{0};
+  std::atomic<size_t> most{0};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  TakePagesInParallel(memory.data(), kBytes, [&](size_t under_way) {
+    ++asking;
+    // The first one asks until a second one does.
+    while (asking < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    size_t before = most;
+    while (before < under_way && !most.compare_exchange_weak(before, under_way)) {
+    }
+    return asking < 4;
+  });
+  EXPECT_GE(most, 2 * kTakenAtOnceBytes);
+}
+
 // Fails if it goes on when there is no more to spare.
 TEST(MemoryPagesTest, StopsWhenItIsTold) {
   const Mapped memory(1024 * kMegabyte);
   std::atomic<int> left{3};
   const size_t taken = TakePagesInParallel(memory.data(), 1024 * kMegabyte,
-                                           [&left] { return left.fetch_sub(1) > 0; });
+                                           [&left](size_t) { return left.fetch_sub(1) > 0; });
   EXPECT_LE(taken, 3 * kTakenAtOnceBytes);
   EXPECT_LE(memory.resident_bytes(), 3 * kTakenAtOnceBytes);
 }
@@ -127,17 +151,18 @@ TEST_F(AvailableMemoryTest, IsNoMoreThanWhereTheKernelSlowsDown) {
 // Fails if memory of nodes counts that this process cannot have.
 TEST_F(AvailableMemoryTest, IsThatOfTheNodesItMayUse) {
   Write("proc/meminfo", "MemAvailable: 1000 kB\n");
-  Write("sys/devices/system/node/online", "0-2\n");
+  Write("sys/devices/system/node/has_memory", "0-2\n");
   for (const char* const node : {"0", "1", "2"}) {
     Write(std::string("sys/devices/system/node/node") + node + "/meminfo",
           std::string("Node ") + node + " MemTotal: 900 kB\nNode " + node + " MemFree: 10" + node +
-              " kB\n");
+              " kB\nNode " + node + " Active(file): 6 kB\nNode " + node +
+              " Inactive(file): 4 kB\n");
   }
   Write("proc/self/status", "Name:\tx\nMems_allowed_list:\t0-2\n");
   EXPECT_EQ(AvailableMemory(root_, -1), 1000u * 1024) << "all of them";
-  EXPECT_EQ(AvailableMemory(root_, 1), 101u * 1024);
+  EXPECT_EQ(AvailableMemory(root_, 1), (101u + 5u) * 1024) << "and half of the files' pages";
   Write("proc/self/status", "Name:\tx\nMems_allowed_list:\t0,2\n");
-  EXPECT_EQ(AvailableMemory(root_, -1), (100u + 102u) * 1024);
+  EXPECT_EQ(AvailableMemory(root_, -1), (100u + 102u + 10u) * 1024);
 }
 
 TEST_F(AvailableMemoryTest, KnowsGroupsOfVersionOne) {

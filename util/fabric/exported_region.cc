@@ -29,9 +29,9 @@ class MappedExport : public ExportedRegion {
   // Others may take memory at the same time, so what there is left is asked for again and again.
   void TakeAllPages() override {
     const uint64_t spared = std::max(AvailableMemory("/", numa_node_) / 16, uint64_t{256} << 20);
-    const size_t taken = TakePagesInParallel(mapping_.data(), mapping_.bytes(), [&] {
-      return AvailableMemory("/", numa_node_) > spared + kTakenAtOnceBytes;
-    });
+    const size_t taken = TakePagesInParallel(
+        mapping_.data(), mapping_.bytes(),
+        [&](size_t under_way) { return AvailableMemory("/", numa_node_) > spared + under_way; });
     if (taken == mapping_.bytes()) return;
     note_ += fmt::format("; {} taken at once, the rest when it is written: {} are available",
                          FormatBytes(taken), FormatBytes(AvailableMemory("/", numa_node_)));
