@@ -73,6 +73,18 @@ TEST_P(SessionEndTest, WritersHearAtOnceAndOtherShardsGoOn) {
   EXPECT_OK(db->Close());
 }
 
+// Fails if writers wait for memory that is lost: the home has another epoch.
+TEST_P(SessionEndTest, WritersHearAtOnceOfARestart) {
+  std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
+  ASSERT_OK(db->Put(WriteOptions(), "a", "v"));
+  (*nodes_)[0].Restart();
+  const Status status = FirstError(db.get());
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_NE(status.ToString().find("memory is lost"), std::string::npos) << status.ToString();
+  ASSERT_OK(db->Put(WriteOptions(), "z", "v"));
+  EXPECT_FALSE(db->Close().ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryFabric, SessionEndTest, testing::Values("tcp", "shm", "verbs"),
                          [](const auto& each) { return each.param; });
 

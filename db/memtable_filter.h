@@ -40,8 +40,8 @@ class MemtableFilter {
   // 256 KB for a memtable of 64 MB: in the processor's second cache, and 14 bits for each of its
   // entries where these are 400 bytes. Very small ones fill it until it is of no use.
   static constexpr size_t kBytesPerWord = 2048;
-  static constexpr size_t kWordsMax = size_t{1}
-                                      << 20;  // It is cleared when memtables are switched.
+  // Who switches memtables clears the next one's.
+  static constexpr size_t kWordsMax = size_t{1} << 20;
 
   // By the upper bits; those in the word are chosen by the lower ones.
   size_t IndexOf(uint64_t hash) const {

@@ -142,6 +142,28 @@ TEST_F(ServerMainTest, ServesUntilItIsToldToStop) {
   }
 }
 
+// Fails if the memory is not there when the Server is ready, or is though nobody wants that.
+TEST_F(ServerMainTest, TakesItsMemoryAtTheStart) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  for (const bool all : {true, false}) {
+    ServerProcess process({"0", "0.0625", "3", all ? "--take_all_memory" : "--notake_all_memory"});
+    const std::string ready = process.LineWith("ready");
+    NodeConnectionOptions options;
+    options.fabric.kind = FabricKind::kShm;
+    std::unique_ptr<NodeConnection> connection;
+    ASSERT_OK(ConnectNode({"127.0.0.1", PortOf(ready)}, options, TestDeadline(), &connection));
+    struct stat attributes {};
+    ASSERT_EQ(stat(connection->peer().regions[0].shm_path.c_str(), &attributes), 0);
+    const int64_t taken = int64_t{attributes.st_blocks} * 512;  // Its unit, see stat(2).
+    if (all) {
+      EXPECT_TRUE(taken >= kBytes || ready.find("the rest when it is written") != std::string::npos)
+          << taken << " bytes; " << ready;
+    } else {
+      EXPECT_LT(taken, kBytes / 2);
+    }
+  }
+}
+
 TEST_F(ServerMainTest, PortInUse) {
   ServerProcess first({"0", "0.01", "1"});
   const std::string port = std::to_string(PortOf(first.LineWith("ready")));

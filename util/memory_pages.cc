@@ -18,7 +18,6 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kChunkBytes = kTakenAtOnceBytes;
 constexpr uint64_t kKibibyte = 1024;
 
 // Of files such as "12345\n"; UINT64_MAX for "max" and where there is no such file.
@@ -151,8 +150,8 @@ size_t TakePages(char* data, size_t bytes) {
       reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   char* const first = data - into_page;
   const size_t all = bytes + into_page;
-  for (size_t taken = 0; taken < all; taken += kChunkBytes) {
-    if (TakeChunk(first + taken, std::min(kChunkBytes, all - taken))) continue;
+  for (size_t taken = 0; taken < all; taken += kTakenAtOnceBytes) {
+    if (TakeChunk(first + taken, std::min(kTakenAtOnceBytes, all - taken))) continue;
     return taken == 0 ? 0 : taken - into_page;
   }
   return bytes;
@@ -160,16 +159,16 @@ size_t TakePages(char* data, size_t bytes) {
 
 size_t TakePagesInParallel(char* data, size_t bytes,
                            const std::function<bool(size_t under_way)>& may_take) {
-  const size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
+  const size_t chunks = (bytes + kTakenAtOnceBytes - 1) / kTakenAtOnceBytes;
   std::atomic<size_t> next{0};
   std::atomic<size_t> refused{chunks};  // The first one.
   std::atomic<size_t> under_way{0};
   const auto take = [&] {
     for (size_t i = next.fetch_add(1); i < refused.load(); i = next.fetch_add(1)) {
-      const size_t offset = i * kChunkBytes;
-      const bool taken = may_take(under_way.fetch_add(kChunkBytes) + kChunkBytes) &&
-                         TakeChunk(data + offset, std::min(kChunkBytes, bytes - offset));
-      under_way.fetch_sub(kChunkBytes);
+      const size_t offset = i * kTakenAtOnceBytes;
+      const bool taken = may_take(under_way.fetch_add(kTakenAtOnceBytes) + kTakenAtOnceBytes) &&
+                         TakeChunk(data + offset, std::min(kTakenAtOnceBytes, bytes - offset));
+      under_way.fetch_sub(kTakenAtOnceBytes);
       if (taken) continue;
       size_t first = refused.load();
       while (i < first && !refused.compare_exchange_weak(first, i)) {
@@ -188,7 +187,7 @@ size_t TakePagesInParallel(char* data, size_t bytes,
   }
   take();
   for (port::Thread& thread : threads) thread.join();
-  return std::min(refused.load() * kChunkBytes, bytes);
+  return std::min(refused.load() * kTakenAtOnceBytes, bytes);
 }
 
 uint64_t AvailableMemory(const std::string& root, int numa_node) {

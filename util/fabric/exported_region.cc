@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,12 +30,17 @@ class MappedExport : public ExportedRegion {
   // Others may take memory at the same time, so what there is left is asked for again and again.
   void TakeAllPages() override {
     const uint64_t spared = std::max(AvailableMemory("/", numa_node_) / 16, uint64_t{256} << 20);
-    const size_t taken = TakePagesInParallel(
-        mapping_.data(), mapping_.bytes(),
-        [&](size_t under_way) { return AvailableMemory("/", numa_node_) > spared + under_way; });
+    std::atomic<bool> spares{true};
+    const size_t taken =
+        TakePagesInParallel(mapping_.data(), mapping_.bytes(), [&](size_t under_way) {
+          const bool enough = AvailableMemory("/", numa_node_) > spared + under_way;
+          if (!enough) spares = false;
+          return enough;
+        });
     if (taken == mapping_.bytes()) return;
-    note_ += fmt::format("; {} taken at once, the rest when it is written: {} are available",
-                         FormatBytes(taken), FormatBytes(AvailableMemory("/", numa_node_)));
+    note_ += fmt::format("; {} taken at once, the rest when it is written: {}", FormatBytes(taken),
+                         spares ? "the kernel takes no more in advance"
+                                : FormatBytes(AvailableMemory("/", numa_node_)) + " are available");
   }
 
   char* data() const override { return mapping_.data(); }
