@@ -481,6 +481,7 @@ Status Background::StuckLocked(const Failures& failures) const {
     return Status::Aborted("the database is being closed");
   }
   if (fence_->raised()) return fence_->status();
+  DLSM_RETURN_IF_ERROR(gate_->refusal());
   if (failures.count < kFailuresTolerated) return Status::OK();
   // Others may make room: merges, or followers that move on or whose leases end.
   const bool may_pass = failures.last.IsBusy() && Clock::now() - failures.since < config_.patience;

@@ -34,6 +34,7 @@
 
 namespace dlsm {
 
+class SessionKeeper;
 class ValueCache;
 
 class DbImpl final : public DB {
@@ -69,12 +70,13 @@ class DbImpl final : public DB {
   class Places;
 
   DbImpl(const Options& options, const std::string& name);
-  Status OpenShards();
-  Status OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
+  Status OpenShards(SessionKeeper* keeper);
+  Status OpenOthers(bool is_new, SessionKeeper* keeper,
+                    std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
   Status OpenTableNodes(const std::vector<std::string>& named, bool is_new,
                         std::vector<std::unique_ptr<MemoryNodeSession>> homes,
-                        std::vector<std::vector<ShardNode>>* nodes);
-  Status OpenTableNode(const std::string& node, size_t shard, bool is_new,
+                        SessionKeeper* keeper, std::vector<std::vector<ShardNode>>* nodes);
+  Status OpenTableNode(const std::string& node, size_t shard, bool is_new, SessionKeeper* keeper,
                        std::vector<ShardNode>* nodes);
   Status StartShards();
   Status LinkTo(const std::string& node, MemoryNodeLink** link);

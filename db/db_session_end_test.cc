@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "db/memory_node_link.h"
+#include "db/shard_map.h"
 #include "db/test_database_testing.h"
 
 namespace dlsm {
@@ -83,6 +85,66 @@ TEST_P(SessionEndTest, WritersHearAtOnceOfARestart) {
   EXPECT_NE(status.ToString().find("memory is lost"), std::string::npos) << status.ToString();
   ASSERT_OK(db->Put(WriteOptions(), "z", "v"));
   EXPECT_FALSE(db->Close().ok());
+}
+
+// Fails if who waits for a flush, or closes, waits for room that cannot come: without its home
+// nothing of the shard is durable, whatever other memory nodes have room for.
+TEST_P(SessionEndTest, FlushAndCloseHearAtOnceWhereTablesAreOnSeveralNodes) {
+  Options options = nodes_->With(TinyOptions());
+  options.placement = TablePlacement::kPowerOfD;
+  options.write_stall_timeout_ms = 3'600'000;
+  for (const bool everywhere : {false, true}) {
+    if (everywhere) {
+      TestNode::Config config = TestNode::Serving(GetParam());
+      config.clock = [this] { return Clock::now() + seconds(ahead_.load()); };
+      nodes_ = std::make_unique<TestNodes>(std::vector<TestNode::Config>(2, config), GetParam());
+      options.memory_nodes = nodes_->With(options).memory_nodes;
+    }
+    ahead_ = 0;
+    std::unique_ptr<DB> db = OpenOrDie(options, "db");
+    ASSERT_OK(db->Put(WriteOptions(), "a", "flushed"));
+    ASSERT_OK(db->Flush(FlushOptions()));
+    ASSERT_OK(db->Put(WriteOptions(), "a", "not flushed"));
+    ahead_ = 3600;
+    const auto start = Clock::now();
+    const Status flushed = db->Flush(FlushOptions());
+    EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
+    EXPECT_FALSE(db->Close().ok());
+    EXPECT_LT(Clock::now() - start, seconds(60));
+    db.reset();
+    ahead_ = 0;
+    db = OpenOrDie(options, "db");
+    EXPECT_EQ(GetOr(db.get(), "a"), "flushed");
+    EXPECT_OK(db->Close());
+  }
+}
+
+// The second shard is held by a process that has died, for longer than the first one's lease. Fails
+// if nobody sends heartbeats of sessions that are open while the next one is waited for: then what
+// has been opened could not be written.
+TEST_P(SessionEndTest, SessionsLastWhileOthersAreWaitedFor) {
+  TestNode::Config first = TestNode::Serving(GetParam());
+  first.lease = seconds(1);
+  TestNode::Config second = TestNode::Serving(GetParam());
+  second.grace = seconds(4);
+  nodes_ = std::make_unique<TestNodes>(std::vector<TestNode::Config>{first, second}, GetParam());
+  OpenOrDie(TwoShards(), "db").reset();
+  {
+    std::unique_ptr<NodeConnection> dies;
+    ASSERT_OK(ConnectToMemoryNode(TwoShards(), (*nodes_)[1].address(), &dies));
+    OpenDatabaseRequest request;
+    request.name = ShardName("db", 1);
+    std::string reply;
+    ASSERT_OK(dies->rpc().Call(Method::kOpenDatabase, request.Encode(), &reply,
+                               Deadline::In(seconds(5))));
+  }
+  const auto start = Clock::now();
+  std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
+  EXPECT_GT(Clock::now() - start, seconds(2)) << "nothing was waited for";
+  EXPECT_OK(db->Put(WriteOptions(), "a", "v"));
+  EXPECT_OK(db->Put(WriteOptions(), "z", "v"));
+  EXPECT_OK(db->Flush(FlushOptions()));
+  EXPECT_OK(db->Close());
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, SessionEndTest, testing::Values("tcp", "shm", "verbs"),

@@ -137,8 +137,7 @@ void FollowedNode::Stop(bool close) {
 
 void FollowedNode::Run() {
   const auto interval =
-      std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(lease_time() / 4),
-                 std::chrono::milliseconds(20), kHeartbeatIntervalMax);
+      HeartbeatIntervalFor(std::chrono::duration_cast<std::chrono::milliseconds>(lease_time()));
   bool hurry = false;
   while (true) {
     {

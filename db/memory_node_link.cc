@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -73,6 +74,10 @@ MergeLoadMonitor::Config MonitorConfig(const Options& options) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds HeartbeatIntervalFor(std::chrono::milliseconds lease) {
+  return std::clamp(lease / 4, std::chrono::milliseconds(20), kHeartbeatIntervalMax);
+}
 
 Status MemoryNodesOf(const Options& options, std::vector<std::string>* nodes) {
   std::vector<HostPort> named;

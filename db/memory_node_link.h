@@ -19,6 +19,8 @@ class TransferGuard;
 
 // How often a memory node hears of its sessions at the latest.
 inline constexpr std::chrono::milliseconds kHeartbeatIntervalMax{1000};
+// And of those that have this lease, or longer ones.
+std::chrono::milliseconds HeartbeatIntervalFor(std::chrono::milliseconds lease);
 
 // The memory nodes that the options name, as "host:port", in their order. One that is empty: the
 // memory node inside this process, if they name none.

@@ -6,6 +6,7 @@
 
 #include "db/check_options.h"
 #include "db/db_impl.h"
+#include "db/session_keeper.h"
 #include "db/table_defaults.h"
 #include "db/table_nodes.h"
 #include "util/log.h"
@@ -27,9 +28,11 @@ MergeSchedulerOptions ScheduleOf(const Options& options) {
 
 // As the owner.
 Status OpenSession(const Options& options, const std::string& name, MemoryNodeLink* link,
-                   std::unique_ptr<MemoryNodeSession>* session) {
+                   SessionKeeper* keeper, std::unique_ptr<MemoryNodeSession>* session) {
   DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(options, name, &link->rpc(), session));
-  return (*session)->TakeOwnership(&link->queue_pairs());
+  DLSM_RETURN_IF_ERROR((*session)->TakeOwnership(&link->queue_pairs()));
+  keeper->Add(**session, &link->rpc());
+  return Status::OK();
 }
 
 }  // namespace
@@ -71,7 +74,8 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
     DLSM_RETURN_IF_ERROR(ValueCache::New(options.value_cache_size, &opened->value_cache_));
   }
   DLSM_RETURN_IF_ERROR(StartingThreads([&opened]() -> Status {
-    const Status shards = opened->OpenShards();
+    SessionKeeper keeper;
+    const Status shards = opened->OpenShards(&keeper);
     return shards.ok() ? opened->StartShards() : shards;
   }));
   *db = std::move(opened);
@@ -102,14 +106,14 @@ Status DbImpl::LinkTo(const std::string& node, MemoryNodeLink** link) {
 }
 
 // Opens the sessions of all shards, the first one first: its manifest has the map.
-Status DbImpl::OpenShards() {
+Status DbImpl::OpenShards(SessionKeeper* keeper) {
   std::vector<std::string> nodes;
   DLSM_RETURN_IF_ERROR(MemoryNodesOf(options_, &nodes));
   const std::string& home = nodes[options_.compute_node_id % nodes.size()];
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions(1);
-  DLSM_RETURN_IF_ERROR(OpenSession(options_, name_, link, &sessions[0]));
+  DLSM_RETURN_IF_ERROR(OpenSession(options_, name_, link, keeper, &sessions[0]));
   const bool is_new = sessions[0]->manifest().empty();
   if (is_new) {
     DLSM_RETURN_IF_ERROR(ShardMap::FromOptions(options_, nodes, &map_));
@@ -121,9 +125,9 @@ Status DbImpl::OpenShards() {
   DLSM_RETURN_IF_ERROR(MemtableBudget::Check(options_.write_buffer_size,
                                              static_cast<size_t>(options_.max_write_buffer_number),
                                              map_.count()));
-  DLSM_RETURN_IF_ERROR(OpenOthers(is_new, &sessions));
+  DLSM_RETURN_IF_ERROR(OpenOthers(is_new, keeper, &sessions));
   std::vector<std::vector<ShardNode>> shards;
-  DLSM_RETURN_IF_ERROR(OpenTableNodes(nodes, is_new, std::move(sessions), &shards));
+  DLSM_RETURN_IF_ERROR(OpenTableNodes(nodes, is_new, std::move(sessions), keeper, &shards));
   for (auto& shard : shards) {
     shards_.push_back(std::make_unique<Shard>(Context(), shards_.size(), std::move(shard)));
   }
@@ -133,7 +137,8 @@ Status DbImpl::OpenShards() {
 
 // A new database exists as soon as its first shard has a manifest, which comes last. What others
 // there are before was left behind by an attempt to make it, or to destroy it, that was cut short.
-Status DbImpl::OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSession>>* sessions) {
+Status DbImpl::OpenOthers(bool is_new, SessionKeeper* keeper,
+                          std::vector<std::unique_ptr<MemoryNodeSession>>* sessions) {
   Options options = options_;
   options.create_if_missing = is_new;
   options.error_if_exists = is_new;
@@ -142,7 +147,7 @@ Status DbImpl::OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSes
     MemoryNodeLink* link;
     DLSM_RETURN_IF_ERROR(LinkTo(map_.nodes[i], &link));
     if (is_new) DLSM_RETURN_IF_ERROR(MemoryNodeSession::Destroy(options, name, &link->rpc()));
-    const Status opened = OpenSession(options, name, link, &sessions->emplace_back());
+    const Status opened = OpenSession(options, name, link, keeper, &sessions->emplace_back());
     if (opened.ok()) continue;
     return Status::FromCode(opened.code(), "shard " + std::to_string(i) + " on memory node " +
                                                link->name() + ": " + opened.message().ToString());
@@ -153,7 +158,7 @@ Status DbImpl::OpenOthers(bool is_new, std::vector<std::unique_ptr<MemoryNodeSes
 // Each shard's home, and the other memory nodes that its tables are on or may go to.
 Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new,
                               std::vector<std::unique_ptr<MemoryNodeSession>> homes,
-                              std::vector<std::vector<ShardNode>>* shards) {
+                              SessionKeeper* keeper, std::vector<std::vector<ShardNode>>* shards) {
   for (size_t i = 0; i < homes.size(); ++i) {
     std::vector<ShardNode>& nodes = shards->emplace_back();
     MemoryNodeLink* link;
@@ -163,7 +168,7 @@ Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new
         OtherTableNodes(options_, named, map_.nodes[i], homes[i]->manifest(), &others));
     nodes.push_back(ShardNode{link, std::move(homes[i])});
     for (const std::string& other : others) {
-      DLSM_RETURN_IF_ERROR(OpenTableNode(other, i, is_new, &nodes));
+      DLSM_RETURN_IF_ERROR(OpenTableNode(other, i, is_new, keeper, &nodes));
     }
     std::vector<const MemoryNodeLink*> links;
     links.reserve(nodes.size());
@@ -188,7 +193,7 @@ Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new
 // What an attempt to make or to destroy the database has left there is nobody's if it is new; else
 // the shard gives back what its manifest does not refer to.
 Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
-                             std::vector<ShardNode>* nodes) {
+                             SessionKeeper* keeper, std::vector<ShardNode>* nodes) {
   Options options = options_;
   options.create_if_missing = true;
   options.error_if_exists = false;
@@ -198,7 +203,7 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   std::unique_ptr<MemoryNodeSession> session;
   Status opened;
   if (is_new) opened = MemoryNodeSession::Destroy(options, name, &link->rpc());
-  if (opened.ok()) opened = OpenSession(options, name, link, &session);
+  if (opened.ok()) opened = OpenSession(options, name, link, keeper, &session);
   if (!opened.ok()) {
     return Status::FromCode(
         opened.code(),

@@ -155,8 +155,7 @@ Background::Config Shard::BackgroundConfig() const {
   for (const ShardNode& node : nodes_) {
     shortest_lease = std::min(shortest_lease, node.session->lease());
   }
-  config.heartbeat_interval =
-      std::clamp(shortest_lease / 4, std::chrono::milliseconds(20), kHeartbeatIntervalMax);
+  config.heartbeat_interval = HeartbeatIntervalFor(shortest_lease);
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   config.patience = std::chrono::milliseconds(options.write_stall_timeout_ms);
   return config;

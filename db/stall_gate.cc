@@ -64,6 +64,12 @@ void StallGate::Refuse(const Status& error) {
   changed_.SignalAll();
 }
 
+Status StallGate::refusal() const {
+  if ((reasons_.load(std::memory_order_acquire) & kRefusing) == 0) return Status::OK();
+  port::MutexLock lock(mutex_);
+  return refusal_;
+}
+
 void StallGate::Shut() {
   port::MutexLock lock(mutex_);
   reasons_.fetch_or(kShut, std::memory_order_release);

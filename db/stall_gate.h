@@ -55,6 +55,8 @@ class StallGate {
   void NoteError(const Status& error) LOCKS_EXCLUDED(mutex_);
   // Nobody may write any more: everybody gets this error, or a later one, now and always.
   void Refuse(const Status& error) LOCKS_EXCLUDED(mutex_);
+  // OK: nobody is refused.
+  Status refusal() const LOCKS_EXCLUDED(mutex_);
   // The database is closing: everybody leaves with an error.
   void Shut() LOCKS_EXCLUDED(mutex_);
 

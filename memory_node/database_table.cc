@@ -224,6 +224,7 @@ Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& req
     return Status::Aborted(found.message());
   }
   DLSM_RETURN_IF_ERROR(found);
+  static_assert(HeartbeatRequest::kPublicationsUnknown == PublishedDatabase::kUnknown);
   readers_.UnnamedFrom(session->second.database->published, request.publications_from);
   FreeUnreadLocked();
   return Status::OK();

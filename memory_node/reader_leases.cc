@@ -80,7 +80,7 @@ void ReaderLeases::EndExpired(Clock::time_point now) {
 
 void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
   constexpr uint64_t kUnknown = PublishedDatabase::kUnknown;
-  if (publication == kUnknown) return;  // Nobody has so many.
+  if (publication == kUnknown) return;  // It does not know yet.
   if (database->unnamed_from != kUnknown) {
     database->unnamed_from = std::max(database->unnamed_from, publication);
     return;

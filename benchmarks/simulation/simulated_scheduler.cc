@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ struct SimulatedScheduler::Thread {
   bool timed = false;
   Timers::iterator timer;
   pthread_t handle{};
+  pid_t id = 0;  // The system's.
   bool entered = false;
 };
 
@@ -142,7 +144,16 @@ void SimulatedScheduler::SwitchTo(Thread* next) {
   running_ = next;
   const bool ended = self->ended;
   next->turn.Give();
-  if (!ended) self->turn.Take();
+  if (!ended) TakeTurn(self);
+}
+
+// What a thread keeps of the heap goes back when it is gone, so where the next object comes to lie,
+// which may be where an earlier one lay, would be the machine's to decide.
+void SimulatedScheduler::TakeTurn(Thread* self) {
+  self->turn.Take();
+  if (leaving_ == 0) return;
+  while (syscall(SYS_tgkill, getpid(), leaving_, 0) == 0) sched_yield();
+  leaving_ = 0;
 }
 
 void SimulatedScheduler::Block(Thread* thread, const char* what, const void* object,
@@ -228,8 +239,9 @@ port::Scheduler::ThreadId SimulatedScheduler::NewThread() {
 
 void SimulatedScheduler::Enter(ThreadId thread) {
   auto* const self = reinterpret_cast<Thread*>(static_cast<uintptr_t>(thread));
-  self->turn.Take();
+  TakeTurn(self);
   self->handle = pthread_self();
+  self->id = gettid();
   self->entered = true;
   SetCurrent(this);
 }
@@ -245,6 +257,7 @@ void SimulatedScheduler::Leave() {
   Step();
   Thread* const next = TakeNext();
   SetCurrent(nullptr);
+  leaving_ = self->id;
   SwitchTo(next);
 }
 

@@ -16,6 +16,8 @@
 // Nothing here is locked: whoever has the turn has all of it, and the hand-over orders memory.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -102,6 +104,8 @@ class SimulatedScheduler final : public port::Scheduler {
   // Whose turn it is next; lets time pass until there is somebody.
   Thread* TakeNext();
   void SwitchTo(Thread* next);
+  // Waits for it, and until a thread that has left is gone.
+  void TakeTurn(Thread* self);
   std::string Describe() const;
 
   const Config config_;
@@ -118,6 +122,7 @@ class SimulatedScheduler final : public port::Scheduler {
   Timers timers_;
   std::multimap<TimePoint, std::function<void()>> events_;
   Thread* running_ = nullptr;
+  pid_t leaving_ = 0;  // The system's number of a thread that has left and may not be gone yet.
   uint64_t mutex_waiters_ = 0;
   bool in_event_ = false;
 };

@@ -53,9 +53,11 @@ struct OpenDatabaseReply {
 };
 
 struct HeartbeatRequest {
+  static constexpr uint64_t kPublicationsUnknown = UINT64_MAX;
+
   SessionId session{};
   // This handle's first publication has this number or a later one; earlier publications are not
-  // its own.
+  // its own. While the handle is being opened it does not know.
   uint64_t publications_from = 0;
 
   std::string Encode() const;

@@ -1,0 +1,60 @@
+#include "db/session_keeper.h"
+
+#include <algorithm>
+#include <string>
+
+#include "db/memory_node_link.h"
+
+namespace dlsm {
+
+SessionKeeper::SessionKeeper() : thread_([this] { Run(); }) {}
+
+SessionKeeper::~SessionKeeper() {
+  {
+    port::MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.Signal();
+  }
+  thread_.join();
+}
+
+void SessionKeeper::Add(const MemoryNodeSession& session, RpcClient* rpc) {
+  const std::chrono::milliseconds interval = HeartbeatIntervalFor(session.lease());
+  port::MutexLock lock(mutex_);
+  kept_.push_back({session.id(), rpc, interval, Clock::now() + interval});
+  changed_.Signal();
+}
+
+void SessionKeeper::Run() {
+  while (const std::optional<Kept> due = AwaitDue()) SendHeartbeat(*due);
+}
+
+std::optional<SessionKeeper::Kept> SessionKeeper::AwaitDue() {
+  port::MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto first = std::min_element(
+        kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.next < b.next; });
+    if (first == kept_.end()) {
+      changed_.Wait();
+    } else if (const auto now = Clock::now(); first->next > now) {
+      changed_.WaitUntil(first->next);
+    } else {
+      first->next = now + first->interval;
+      return *first;
+    }
+  }
+  return std::nullopt;
+}
+
+// No longer than the others can wait. What has failed the work that is to come meets too, which can
+// say more of it.
+void SessionKeeper::SendHeartbeat(const Kept& kept) {
+  HeartbeatRequest request;
+  request.session = kept.session;
+  request.publications_from = HeartbeatRequest::kPublicationsUnknown;
+  std::string reply;
+  kept.rpc->Call(Method::kHeartbeat, request.Encode(), &reply, Deadline::In(kept.interval))
+      .PermitUncheckedError();
+}
+
+}  // namespace dlsm
