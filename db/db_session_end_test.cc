@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "db/memory_node_link.h"
 #include "db/shard_map.h"
@@ -24,8 +25,9 @@ class SessionEndTest : public testing::TestWithParam<std::string> {
     if (!why_not.empty()) GTEST_SKIP() << why_not;
     TestNode::Config first = TestNode::Serving(GetParam());
     first.clock = [this] { return Clock::now() + seconds(ahead_.load()); };
-    nodes_ = std::make_unique<TestNodes>(
-        std::vector<TestNode::Config>{first, TestNode::Serving(GetParam())}, GetParam());
+    TestNode::Config second = TestNode::Serving(GetParam());
+    first.refuse_extent = second.refuse_extent = [this] { return full_.load(); };
+    nodes_ = std::make_unique<TestNodes>(std::vector<TestNode::Config>{first, second}, GetParam());
   }
   Options TwoShards() const {
     Options options = nodes_->With(TinyOptions());
@@ -44,7 +46,8 @@ class SessionEndTest : public testing::TestWithParam<std::string> {
   }
 
   uint64_t next_ = 0;
-  std::atomic<int> ahead_{0};
+  std::atomic<int> ahead_{0};      // Seconds, of the first memory node's clock.
+  std::atomic<bool> full_{false};  // Both of them.
   std::unique_ptr<TestNodes> nodes_;
 };
 
@@ -93,19 +96,20 @@ TEST_P(SessionEndTest, FlushAndCloseHearAtOnceWhereTablesAreOnSeveralNodes) {
   Options options = nodes_->With(TinyOptions());
   options.placement = TablePlacement::kPowerOfD;
   options.write_stall_timeout_ms = 3'600'000;
-  for (const bool everywhere : {false, true}) {
-    if (everywhere) {
-      TestNode::Config config = TestNode::Serving(GetParam());
-      config.clock = [this] { return Clock::now() + seconds(ahead_.load()); };
-      nodes_ = std::make_unique<TestNodes>(std::vector<TestNode::Config>(2, config), GetParam());
-      options.memory_nodes = nodes_->With(options).memory_nodes;
-    }
+  for (const bool full : {false, true}) {
     ahead_ = 0;
+    full_ = false;
     std::unique_ptr<DB> db = OpenOrDie(options, "db");
     ASSERT_OK(db->Put(WriteOptions(), "a", "flushed"));
     ASSERT_OK(db->Flush(FlushOptions()));
-    ASSERT_OK(db->Put(WriteOptions(), "a", "not flushed"));
+    full_ = full;
+    Status refused;
+    std::thread writer([&] { refused = FirstError(db.get()); });
+    if (full) std::this_thread::sleep_for(seconds(1));  // Until it waits for room.
+    EXPECT_OK(db->Delete(WriteOptions(), "b"));         // Which deletes need not.
     ahead_ = 3600;
+    writer.join();
+    EXPECT_TRUE(refused.IsIOError()) << refused.ToString();
     const auto start = Clock::now();
     const Status flushed = db->Flush(FlushOptions());
     EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
@@ -113,6 +117,7 @@ TEST_P(SessionEndTest, FlushAndCloseHearAtOnceWhereTablesAreOnSeveralNodes) {
     EXPECT_LT(Clock::now() - start, seconds(60));
     db.reset();
     ahead_ = 0;
+    full_ = false;
     db = OpenOrDie(options, "db");
     EXPECT_EQ(GetOr(db.get(), "a"), "flushed");
     EXPECT_OK(db->Close());
