@@ -64,7 +64,8 @@ elseif(NOT DLSM_SANITIZE)
                --gtest_filter=*/verbs:*Verbs*)
   if(TARGET db_bench)
     dlsm_vm_test(softroce.db ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/db-test
-                 $<TARGET_FILE:Server> $<TARGET_FILE:db_bench> $<TARGET_FILE:db_test>)
+                 $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>
+                 $<TARGET_FILE:db_stress> $<TARGET_FILE:db_test>)
     set(cm_test ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/cm-test
         $<TARGET_FILE:fabric_test> $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>)
     dlsm_vm_test(softroce.cm ${cm_test})

@@ -47,12 +47,11 @@ NumberPool& Pool() {
   return pool;
 }
 
-constexpr uint32_t kNone = UINT32_MAX;
-thread_local uint32_t mine = kNone;
+}  // namespace
 
 // A key's destructor runs after those of all objects that the thread keeps for itself, which may
 // still use a database; and never for the main thread, which static objects outlive.
-class GivesBack {
+class ThreadNumber::GivesBack {
  public:
   GivesBack() : has_key_(pthread_key_create(&key_, &Run) == 0) {}
 
@@ -63,7 +62,7 @@ class GivesBack {
 
  private:
   static void Run(void* value) {
-    mine = kNone;  // Who asks once more gets a number once more, and this is called again.
+    mine_ = kNone;  // Who asks once more gets a number once more, and this is called again.
     Pool().Give(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(value) - 1));
   }
 
@@ -71,20 +70,12 @@ class GivesBack {
   const bool has_key_;
 };
 
-uint32_t TakeForThisThread() {
+uint32_t ThreadNumber::Take() {
   static const GivesBack gives_back;
   const uint32_t number = Pool().Take();
   gives_back.AtEndOfThread(number);
-  mine = number;
+  mine_ = number;
   return number;
-}
-
-}  // namespace
-
-uint32_t ThreadNumber::Current() {
-  if (mine == kNone) [[unlikely]]
-    return TakeForThisThread();
-  return mine;
 }
 
 uint32_t ThreadNumber::HighWater() { return high_water.load(std::memory_order_acquire); }

@@ -22,6 +22,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -41,7 +42,9 @@ DEFINE_int32(threads, 4, "threads that use the database");
 DEFINE_uint64(operations, 2000, "operations of each thread in a round");
 DEFINE_uint64(keys, 4000, "number of keys");
 DEFINE_uint64(value_size_max, 2000, "bytes of the largest values");
-DEFINE_string(fabric, "", "embedded, shm or tcp; empty: drawn for each database");
+DEFINE_string(
+    fabric, "",
+    "embedded, shm, tcp or verbs; empty: one of the first three, drawn for each database");
 DEFINE_int32(nodes, 3, "memory nodes at most, where they are not embedded");
 DEFINE_double(faults, 0.002,
               "share of transfers and calls that fail, in every other round; 0: none");
@@ -125,11 +128,12 @@ class SharedMemory {
 // The memory nodes of one database.
 class Nodes {
  public:
-  Status Start(int count) {
+  Status Start(int count, const std::string& fabric) {
     for (int i = 0; i < count; ++i) {
       NodeServerOptions& options = options_.emplace_back();
       options.bytes = uint64_t{512} << 20;
       options.huge_pages = false;
+      if (fabric == "verbs") options.fabric = FabricKind::kVerbs;
       options.node.node = NodeId{static_cast<uint32_t>(i + 1)};
       options.node.lease = Lease();
       options.node.grace = Grace();
@@ -285,7 +289,7 @@ Status CheckLeftovers(const Nodes& nodes, StressRun* run) {
 Status UseOneDatabase(uint64_t seed, SharedMemory* memory, RunResult* result) {
   const Setting setting = Setting::Draw(seed);
   Nodes nodes;
-  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes));
+  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes, setting.fabric));
   const KeySpace space = KeysOf(seed);
   memory->Clear();
   ExpectedState state(memory->data(), FLAGS_keys);
@@ -391,7 +395,7 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, SharedMemory*
                         Totals* totals, RunResult* result) {
   const Setting setting = Setting::Draw(seed);
   Nodes nodes;
-  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes));
+  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes, setting.fabric));
   memory->Clear();
   ExpectedState state(memory->data(), FLAGS_keys);
   Random random(seed);
@@ -417,18 +421,21 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, SharedMemory*
   return CheckLeftovers(nodes, &run);
 }
 
+bool IsFabric(const std::string& name) {
+  constexpr std::string_view kNames[] = {"", "embedded", "shm", "tcp", "verbs"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
 int Main(const std::string& program) {
   if (FLAGS_keys < 64 || FLAGS_keys % KeySpace::kGroupKeys != 0 || FLAGS_threads < 1 ||
       FLAGS_nodes < 1 || FLAGS_operations < 1 || FLAGS_faults < 0 || FLAGS_faults > 0.5 ||
       FLAGS_node_losses < 0 || FLAGS_node_losses > 1 || FLAGS_operation_timeout_ms > 3600000 ||
-      (!FLAGS_fabric.empty() && FLAGS_fabric != "embedded" && FLAGS_fabric != "shm" &&
-       FLAGS_fabric != "tcp") ||
-      std::max(FLAGS_large_value, FLAGS_huge_value) > kValueBytesMax) {
+      !IsFabric(FLAGS_fabric) || std::max(FLAGS_large_value, FLAGS_huge_value) > kValueBytesMax) {
     std::fprintf(stderr,
                  "db_stress: --keys is a multiple of 4 from 64 on, --threads, --nodes and "
                  "--operations are at least 1, --faults is 0 to 0.5, --node_losses 0 to 1, "
-                 "--operation_timeout_ms at most an hour, --fabric is embedded, shm or "
-                 "tcp, --large_value and --huge_value are at most 64 MiB; see --help\n");
+                 "--operation_timeout_ms at most an hour, --fabric is embedded, shm, "
+                 "tcp or verbs, --large_value and --huge_value are at most 64 MiB; see --help\n");
     return kExitUsage;
   }
   if (FLAGS_state_descriptor >= 0) return RunChild();

@@ -24,9 +24,9 @@ Status VerbsHealth::why() const {
 
 void VerbsHealth::Break(const Status& why) {
   const port::MutexLock lock(mutex_);
+  why.PermitUncheckedError();  // Also where another one was first.
   if (!why_.ok()) return;
   why_ = why;
-  why_.PermitUncheckedError();  // It is there for who asks.
   broken_.store(true, std::memory_order_release);
   if (on_break_) on_break_();
 }

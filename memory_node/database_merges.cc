@@ -1,0 +1,95 @@
+// The merges that run at the memory node: the part of DatabaseTable that keeps their inputs and
+// outputs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <memory>
+#include <utility>
+
+#include "memory_node/database_table.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
+                                 const std::vector<RemoteSpan>& inputs,
+                                 std::unique_ptr<MergeHold>* hold) {
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, session_id, &session));
+  auto merge = std::make_unique<Merge>();
+  merge->database = session->second.database;
+  merge->session = session_id;
+  merge->connection = peer.connection;
+  for (const RemoteSpan& span : inputs) {
+    ByteRange range;
+    DLSM_RETURN_IF_ERROR(RangeOf(span, &range));
+    if (!merge->database->held.Contains(range)) {
+      return Status::InvalidArgument(fmt::format(
+          "database '{}' does not hold the table of {} bytes at offset {} that it wants "
+          "merged",
+          merge->database->name, span.bytes, span.offset));
+    }
+    merge->inputs.Add(range);
+  }
+  Merge* const key = merge.get();
+  merges_.emplace(key, std::move(merge));
+  *hold = std::make_unique<MergeHold>(this, key);
+  return Status::OK();
+}
+
+void DatabaseTable::CancelMerges() {
+  const port::MutexLock lock(mutex_);
+  for (const auto& [key, merge] : merges_) merge->cancelled.store(true, std::memory_order_relaxed);
+}
+
+Status DatabaseTable::AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span) {
+  const port::MutexLock lock(mutex_);
+  uint64_t offset = 0;
+  const uint64_t rounded = RoundUpToExtent(std::max<uint64_t>(bytes, 1));
+  if (QuotaLeftLocked(*merge->database, /*for_merges=*/true) < rounded) {
+    return OverQuotaLocked(*merge->database, rounded);
+  }
+  if (!AllocateLocked(merge->database.get(), bytes, &offset)) {
+    return NoRoomLocked(bytes, allocator_.free_bytes());
+  }
+  merge->outputs.Add({offset, offset + rounded});
+  *span = SpanOf(offset, rounded);
+  return Status::OK();
+}
+
+void DatabaseTable::ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint64_t bytes) {
+  const port::MutexLock lock(mutex_);
+  const uint64_t kept = RoundUpToExtent(bytes);
+  assert(kept <= allocated.bytes);
+  ByteRanges rest;
+  rest.Add(ByteRange{allocated.offset + kept, allocated.offset + allocated.bytes});
+  merge->outputs.Remove(rest);
+  FreeRangesLocked(merge->database.get(), rest);
+}
+
+Status DatabaseTable::KeepOutputs(Merge* merge) {
+  const port::MutexLock lock(mutex_);
+  FenceLostOwnerLocked(*merge->database);
+  // Cancelled: the session has ended, or the connection that waits for the answer.
+  if (merge->cancelled.load(std::memory_order_relaxed)) {
+    return Status::Aborted("the client of this merge has gone");
+  }
+  assert(merge->database->session == merge->session);
+  merge->database->held.Add(std::exchange(merge->outputs, ByteRanges()));
+  return Status::OK();
+}
+
+void DatabaseTable::EndMerge(Merge* merge) {
+  const port::MutexLock lock(mutex_);
+  const auto found = merges_.find(merge);
+  assert(found != merges_.end());
+  const std::unique_ptr<Merge> ended = std::move(found->second);
+  merges_.erase(found);
+  FreeRangesLocked(ended->database.get(), ended->outputs);
+  ReleaseLocked(ended->database.get(), std::move(ended->inputs));
+}
+
+}  // namespace dlsm
