@@ -124,6 +124,7 @@ class DbIterator final : public Iterator {
     valid_ = false;
     status_.PermitUncheckedError();
     status_ = Status::OK();
+    status_.PermitUncheckedError();
   }
 
   // A target may be a key that this iterator has shown: it is copied before anything moves.

@@ -24,6 +24,7 @@ void ReaderLease::Renewed(Clock::time_point sent, std::chrono::nanoseconds lease
   good_until_.store(good_until.time_since_epoch().count(), std::memory_order_relaxed);
   port::MutexLock lock(mutex_);
   why_ = Status::OK();
+  why_.PermitUncheckedError();
 }
 
 void ReaderLease::NotRenewed(const Status& why) {

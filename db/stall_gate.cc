@@ -48,6 +48,7 @@ void StallGate::NoteProgress() {
   port::MutexLock lock(mutex_);
   last_progress_ = port::Clock::now();
   error_ = Status::OK();
+  error_.PermitUncheckedError();
 }
 
 void StallGate::NoteError(const Status& error) {

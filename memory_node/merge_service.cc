@@ -180,7 +180,7 @@ void MergeService::Submit(const RpcPeer& peer, const Slice& request, RpcDone don
   job->done = std::move(done);
   Status status = Prepare(peer, request, job.get());
   if (status.ok()) status = Enqueue(&job);
-  if (job == nullptr) return;
+  if (status.ok()) return;
   job->hold.reset();  // Before the answer, as in Run().
   job->done(status, std::string());
 }

@@ -14,6 +14,7 @@
 
 #include "port/processors.h"
 #include "port/thread.h"
+#include "util/huge_memory.h"
 
 namespace dlsm {
 namespace {
@@ -143,6 +144,18 @@ bool TakeChunk(char* data, size_t bytes) {
   return ::madvise(data, bytes, MADV_POPULATE_WRITE) == 0;
 }
 
+// The kernel makes a huge page of small ones, for which one is enough: to have taken all of them
+// takes ten times as long. Returns how many bytes have huge pages.
+size_t CollapseChunk(char* data, size_t bytes) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE of <linux/mman.h>
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t whole = bytes / kHugePageBytes * kHugePageBytes;
+  for (size_t offset = 0; offset < whole; offset += kHugePageBytes) {
+    if (!TakeChunk(data + offset, page)) return 0;
+  }
+  return whole > 0 && ::madvise(data, whole, kCollapse) == 0 ? whole : 0;
+}
+
 }  // namespace
 
 size_t TakePages(char* data, size_t bytes) {
@@ -157,17 +170,26 @@ size_t TakePages(char* data, size_t bytes) {
   return bytes;
 }
 
-size_t TakePagesInParallel(char* data, size_t bytes,
-                           const std::function<bool(size_t under_way)>& may_take) {
+TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
+                               const std::function<bool(size_t under_way)>& may_take) {
   const size_t chunks = (bytes + kTakenAtOnceBytes - 1) / kTakenAtOnceBytes;
   std::atomic<size_t> next{0};
   std::atomic<size_t> refused{chunks};  // The first one.
   std::atomic<size_t> under_way{0};
+  std::atomic<size_t> huge_bytes{0};
+  std::atomic<bool> collapses{huge};  // Until the kernel has refused once.
+  const auto take_chunk = [&](char* chunk, size_t size) {
+    const size_t collapsed = collapses.load() ? CollapseChunk(chunk, size) : 0;
+    if (collapsed == 0) collapses = false;
+    if (!TakeChunk(chunk, size)) return false;
+    huge_bytes.fetch_add(collapsed);
+    return true;
+  };
   const auto take = [&] {
     for (size_t i = next.fetch_add(1); i < refused.load(); i = next.fetch_add(1)) {
       const size_t offset = i * kTakenAtOnceBytes;
       const bool taken = may_take(under_way.fetch_add(kTakenAtOnceBytes) + kTakenAtOnceBytes) &&
-                         TakeChunk(data + offset, std::min(kTakenAtOnceBytes, bytes - offset));
+                         take_chunk(data + offset, std::min(kTakenAtOnceBytes, bytes - offset));
       under_way.fetch_sub(kTakenAtOnceBytes);
       if (taken) continue;
       size_t first = refused.load();
@@ -187,7 +209,7 @@ size_t TakePagesInParallel(char* data, size_t bytes,
   }
   take();
   for (port::Thread& thread : threads) thread.join();
-  return std::min(refused.load() * kTakenAtOnceBytes, bytes);
+  return {std::min(refused.load() * kTakenAtOnceBytes, bytes), huge_bytes.load()};
 }
 
 uint64_t AvailableMemory(const std::string& root, int numa_node) {

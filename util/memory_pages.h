@@ -15,10 +15,18 @@ size_t TakePages(char* data, size_t bytes);
 
 // The same by several threads, as far as these can be had, for memory of many gigabytes. Any of
 // them asks `may_take` before it takes kTakenAtOnceBytes: `under_way` are these, and what others
-// are taking just now. Once refused, no more is taken. `data` is aligned to a page.
+// are taking just now. Once refused, no more is taken. `data` is aligned to kHugePageBytes.
+//
+// `huge`: on huge pages where there are some to be had, also where the kernel gives none by itself
+// (MADV_COLLAPSE, from 6.1 on; shared memory's switch in /sys has no say but "deny"). Who maps the
+// same file afterwards, aligned as it is here, has them too.
 inline constexpr size_t kTakenAtOnceBytes = size_t{64} << 20;
-size_t TakePagesInParallel(char* data, size_t bytes,
-                           const std::function<bool(size_t under_way)>& may_take);
+struct TakenPages {
+  size_t bytes = 0;
+  size_t huge_bytes = 0;  // Of these; what is less than one, at the end, has small ones.
+};
+TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
+                               const std::function<bool(size_t under_way)>& may_take);
 
 // What this process may still take without being ended for it: what the machine has available, or
 // its control groups leave it, whichever is less; of the machine's NUMA nodes only those that this

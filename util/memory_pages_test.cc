@@ -50,7 +50,7 @@ class Mapped {
 };
 
 size_t InParallel(char* data, size_t bytes) {
-  return TakePagesInParallel(data, bytes, [](size_t) { return true; });
+  return TakePagesInParallel(data, bytes, /*huge=*/false, [](size_t) { return true; }).bytes;
 }
 
 // Fails if pages of the range are left to be taken later, or are said to be taken and are not.
@@ -82,7 +82,7 @@ TEST(MemoryPagesTest, TellsWhatIsUnderWay) {
   std::atomic<int> asking{0};
   std::atomic<size_t> most{0};
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  TakePagesInParallel(memory.data(), kBytes, [&](size_t under_way) {
+  TakePagesInParallel(memory.data(), kBytes, /*huge=*/false, [&](size_t under_way) {
     ++asking;
     // The first one asks until a second one does.
     while (asking < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
@@ -98,10 +98,21 @@ TEST(MemoryPagesTest, TellsWhatIsUnderWay) {
 TEST(MemoryPagesTest, StopsWhenItIsTold) {
   const Mapped memory(1024 * kMegabyte);
   std::atomic<int> left{3};
-  const size_t taken = TakePagesInParallel(memory.data(), 1024 * kMegabyte,
-                                           [&left](size_t) { return left.fetch_sub(1) > 0; });
+  const size_t taken =
+      TakePagesInParallel(memory.data(), 1024 * kMegabyte, /*huge=*/false, [&left](size_t) {
+        return left.fetch_sub(1) > 0;
+      }).bytes;
   EXPECT_LE(taken, 3 * kTakenAtOnceBytes);
   EXPECT_LE(memory.resident_bytes(), 3 * kTakenAtOnceBytes);
+}
+
+TEST(MemoryPagesTest, TakesSmallPagesWhereNoneIsWhole) {
+  const Mapped memory(kMegabyte);
+  const TakenPages taken =
+      TakePagesInParallel(memory.data(), kMegabyte, /*huge=*/true, [](size_t) { return true; });
+  if (taken.bytes == 0) GTEST_SKIP() << "this kernel does not know how";
+  EXPECT_EQ(taken.bytes, kMegabyte);
+  EXPECT_EQ(taken.huge_bytes, 0u);
 }
 
 class AvailableMemoryTest : public testing::Test {

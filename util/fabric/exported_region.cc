@@ -11,36 +11,56 @@
 #include "util/fabric/memory_mapping.h"
 #include "util/fabric/shm_file.h"
 #include "util/format_bytes.h"
+#include "util/huge_memory.h"
 #include "util/memory_pages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
+// What a person should know of a region.
+struct Notes {
+  std::string pages;  // See AdviseHugePages().
+  std::string place;  // Empty, or on which NUMA node it is.
+
+  std::string Text() const { return place.empty() ? pages : pages + "; " + place; }
+};
+
 class MappedExport : public ExportedRegion {
  public:
-  MappedExport(ShmFile file, MemoryMapping mapping, RegionInfo info, std::string note,
-               int numa_node)
+  MappedExport(ShmFile file, MemoryMapping mapping, RegionInfo info, const RegionOptions& options,
+               Notes notes)
       : file_(std::move(file)),
         mapping_(std::move(mapping)),
         info_(std::move(info)),
-        numa_node_(numa_node),
-        note_(std::move(note)) {}
+        huge_pages_(options.huge_pages),
+        numa_node_(options.numa_node),
+        notes_(std::move(notes)),
+        note_(notes_.Text()) {}
 
   // Others may take memory at the same time, so what there is left is asked for again and again.
   void TakeAllPages() override {
     const uint64_t spared = std::max(AvailableMemory("/", numa_node_) / 16, uint64_t{256} << 20);
     std::atomic<bool> spares{true};
-    const size_t taken =
-        TakePagesInParallel(mapping_.data(), mapping_.bytes(), [&](size_t under_way) {
+    const TakenPages taken =
+        TakePagesInParallel(mapping_.data(), mapping_.bytes(), huge_pages_, [&](size_t under_way) {
           const bool enough = AvailableMemory("/", numa_node_) > spared + under_way;
           if (!enough) spares = false;
           return enough;
         });
-    if (taken == mapping_.bytes()) return;
-    note_ += fmt::format("; {} taken at once, the rest when it is written: {}", FormatBytes(taken),
-                         spares ? "the kernel takes no more in advance"
-                                : FormatBytes(AvailableMemory("/", numa_node_)) + " are available");
+    if (taken.huge_bytes > 0) {
+      notes_.pages = "huge pages";
+      if (taken.huge_bytes / kHugePageBytes < taken.bytes / kHugePageBytes) {
+        notes_.pages += fmt::format(" for {}, for more there were none free in one piece",
+                                    FormatBytes(taken.huge_bytes));
+      }
+    }
+    note_ = notes_.Text();
+    if (taken.bytes == mapping_.bytes()) return;
+    note_ +=
+        fmt::format("; {} taken at once, the rest when it is written: {}", FormatBytes(taken.bytes),
+                    spares ? "the kernel takes no more in advance"
+                           : FormatBytes(AvailableMemory("/", numa_node_)) + " are available");
   }
 
   char* data() const override { return mapping_.data(); }
@@ -51,7 +71,9 @@ class MappedExport : public ExportedRegion {
   const ShmFile file_;  // Not valid for anonymous memory.
   const MemoryMapping mapping_;
   const RegionInfo info_;
+  const bool huge_pages_;
   const int numa_node_;
+  Notes notes_;
   std::string note_;
 };
 
@@ -80,16 +102,15 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
   ShmFile file;
   MemoryMapping mapping;
   DLSM_RETURN_IF_ERROR(MapMemory(options, &file, &mapping));
-  std::string note = options.huge_pages ? AdviseHugePages(mapping, options.kind == FabricKind::kShm)
-                                        : "no huge pages: not asked for";
+  Notes notes;
+  notes.pages = options.huge_pages ? AdviseHugePages(mapping, options.kind == FabricKind::kShm)
+                                   : "no huge pages: not asked for";
   if (options.numa_node >= 0) {
-    std::string place;
-    DLSM_RETURN_IF_ERROR(BindToNumaNode(mapping, options.numa_node, &place));
-    note += "; " + place;
+    DLSM_RETURN_IF_ERROR(BindToNumaNode(mapping, options.numa_node, &notes.place));
   }
   RegionInfo info{options.id, options.bytes, file.path()};
   *region = std::make_unique<MappedExport>(std::move(file), std::move(mapping), std::move(info),
-                                           std::move(note), options.numa_node);
+                                           options, std::move(notes));
   return Status::OK();
 }
 

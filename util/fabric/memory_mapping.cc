@@ -14,14 +14,10 @@
 #include <utility>
 
 #include "port/error_text.h"
+#include "util/huge_memory.h"
 #include "util/huge_pages.h"
 
 namespace dlsm {
-namespace {
-
-constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-}  // namespace
 
 MemoryMapping::MemoryMapping(MemoryMapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

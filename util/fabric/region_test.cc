@@ -1,12 +1,16 @@
 // Regions: their memory, their files, and what becomes of files whose owner was killed.
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,7 +18,10 @@
 
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
+#include "util/fabric/file_descriptor.h"
+#include "util/fabric/memory_mapping.h"
 #include "util/fabric/shm_file.h"
+#include "util/huge_memory.h"
 
 namespace dlsm {
 namespace {
@@ -67,6 +74,51 @@ TEST(RegionTest, TakesAllMemoryAtOnceIfAsked) {
     EXPECT_NE(region->note().find("the rest when it is written"), std::string::npos)
         << region->note();
   }
+}
+
+// Whether a huge page of shared memory can be had at all: the kernel may be too old, forbid it, or
+// have none left.
+bool KernelGivesHugePages() {
+  std::unique_ptr<ExportedRegion> region;
+  EXPECT_TRUE(CreateRegion(Options(FabricKind::kShm, kHugePageBytes), &region).ok());
+  *region->data() = 1;
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE
+  return ::madvise(region->data(), kHugePageBytes, kCollapse) == 0;
+}
+
+// As /proc/self/smaps has it.
+uint64_t HugeBytesMapped(const MemoryMapping& mapping) {
+  const std::string start = fmt::format("{:x}-", reinterpret_cast<uintptr_t>(mapping.data()));
+  std::ifstream file("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find('-') < line.find(' ')) here = line.starts_with(start);
+    unsigned long kibibytes = 0;
+    if (here && std::sscanf(line.c_str(), "ShmemPmdMapped: %lu kB", &kibibytes) == 1) {
+      return kibibytes * 1024;
+    }
+  }
+  return 0;
+}
+
+// Fails if small pages are left where huge ones are to be had, if who maps the memory as clients do
+// has small ones, or if what was written is lost.
+TEST(RegionTest, TakesHugePagesForWhoeverMapsThem) {
+  if (!KernelGivesHugePages()) GTEST_SKIP() << "this kernel gives none";
+  constexpr uint64_t kWhole = uint64_t{70} << 20;
+  constexpr uint64_t kBytes = kWhole + 4096;
+  std::unique_ptr<ExportedRegion> region;
+  ASSERT_TRUE(CreateRegion(Options(FabricKind::kShm, kBytes), &region).ok());
+  for (size_t i = 0; i < kBytes; i += 100'003) region->data()[i] = static_cast<char>(i);
+  region->TakeAllPages();
+  EXPECT_EQ(region->note(), "huge pages");
+  const FileDescriptor file(::open(region->info().shm_path.c_str(), O_RDWR | O_CLOEXEC));
+  MemoryMapping other;
+  ASSERT_TRUE(MemoryMapping::File(file.get(), kBytes, &other).ok());
+  for (size_t i = 0; i < kBytes; i += 100'003) {
+    ASSERT_EQ(other.data()[i], static_cast<char>(i)) << "at " << i;
+  }
+  EXPECT_EQ(HugeBytesMapped(other), kWhole);
 }
 
 TEST(RegionTest, RefusesWhatDoesNotFitAndSaysWhatToDo) {
