@@ -195,14 +195,12 @@ Status DbImpl::FlushShards(bool wait) {
   Status first_error;
   if (!wait || only_ == nullptr) {
     for (const auto& shard : shards_) {
-      const Status begun = shard->Named(shard->background().Flush(/*wait=*/false));
-      if (first_error.ok()) first_error = begun;
+      KeepFirstError(shard->Named(shard->background().Flush(/*wait=*/false)), &first_error);
     }
   }
   if (!wait) return first_error;
   for (const auto& shard : shards_) {
-    const Status flushed = shard->Named(shard->background().Flush(/*wait=*/true));
-    if (first_error.ok()) first_error = flushed;
+    KeepFirstError(shard->Named(shard->background().Flush(/*wait=*/true)), &first_error);
   }
   return first_error;
 }
@@ -211,8 +209,7 @@ Status DbImpl::WaitForBackgroundWork() {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   Status first_error;
   for (const auto& shard : shards_) {
-    const Status idle = shard->Named(shard->background().WaitIdle());
-    if (first_error.ok()) first_error = idle;
+    KeepFirstError(shard->Named(shard->background().WaitIdle()), &first_error);
   }
   return first_error;
 }

@@ -6,6 +6,7 @@
 
 #include "port/clock.h"
 #include "util/log.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -184,10 +185,7 @@ Status PlacedMemory::SendFrees(size_t node) { return accounts_[node]->memory.Sen
 
 Status PlacedMemory::SendFrees() {
   Status first_error;
-  for (size_t i = 0; i < accounts_.size(); ++i) {
-    const Status sent = SendFrees(i);
-    if (first_error.ok()) first_error = sent;
-  }
+  for (size_t i = 0; i < accounts_.size(); ++i) KeepFirstError(SendFrees(i), &first_error);
   return first_error;
 }
 

@@ -53,8 +53,14 @@ void SessionKeeper::SendHeartbeat(const Kept& kept) {
   request.session = kept.session;
   request.publications_from = HeartbeatRequest::kPublicationsUnknown;
   std::string reply;
-  kept.rpc->Call(Method::kHeartbeat, request.Encode(), &reply, Deadline::In(kept.interval))
-      .PermitUncheckedError();
+  const Status answered =
+      kept.rpc->Call(Method::kHeartbeat, request.Encode(), &reply, Deadline::In(kept.interval));
+  if (answered.ok()) return;
+  // Its other sessions must not keep those at memory nodes that do answer waiting.
+  port::MutexLock lock(mutex_);
+  for (Kept& each : kept_) {
+    if (each.rpc == kept.rpc) each.next = Clock::now() + each.interval;
+  }
 }
 
 }  // namespace dlsm

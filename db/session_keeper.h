@@ -39,7 +39,7 @@ class SessionKeeper {
   void Run() LOCKS_EXCLUDED(mutex_);
   // Nothing: this is being destroyed.
   std::optional<Kept> AwaitDue() LOCKS_EXCLUDED(mutex_);
-  static void SendHeartbeat(const Kept& kept);
+  void SendHeartbeat(const Kept& kept) LOCKS_EXCLUDED(mutex_);
 
   port::Mutex mutex_;
   port::CondVar changed_{mutex_};

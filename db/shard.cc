@@ -305,8 +305,7 @@ Status Shard::CloseAt(const MemoryNodeLink& link, bool put_manifest) {
   tree_->views().Reclaim();
   closed_[node] = true;
   memory_->ReleaseAll(node);
-  Status ended = nodes_[node].session->Close();
-  if (status.ok()) status = std::move(ended);
+  KeepFirstError(nodes_[node].session->Close(), &status);
   return Named(status);
 }
 

@@ -46,10 +46,7 @@ Status UnfinishedWrites::WaitForOldest() {
 
 Status UnfinishedWrites::Wait() {
   Status first_error;
-  while (!images_.empty()) {
-    const Status waited = WaitForOldest();
-    if (first_error.ok()) first_error = waited;
-  }
+  while (!images_.empty()) KeepFirstError(WaitForOldest(), &first_error);
   return first_error;
 }
 

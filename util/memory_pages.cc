@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -145,15 +147,20 @@ bool TakeChunk(char* data, size_t bytes) {
 }
 
 // The kernel makes a huge page of small ones, for which one is enough: to have taken all of them
-// takes ten times as long. Returns how many bytes have huge pages.
-size_t CollapseChunk(char* data, size_t bytes) {
+// takes ten times as long. 0, or an error's number. EAGAIN: the kernel was using some of the pages
+// itself, as it does when it moves others out of the way.
+int CollapseChunk(char* data, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE of <linux/mman.h>
+  constexpr int kAttempts = 4;
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t whole = bytes / kHugePageBytes * kHugePageBytes;
   for (size_t offset = 0; offset < whole; offset += kHugePageBytes) {
-    if (!TakeChunk(data + offset, page)) return 0;
+    if (!TakeChunk(data + offset, page)) return errno;
   }
-  return whole > 0 && ::madvise(data, whole, kCollapse) == 0 ? whole : 0;
+  for (int attempt = 0; whole > 0 && ::madvise(data, whole, kCollapse) != 0; ++attempt) {
+    if (errno != EAGAIN || attempt + 1 == kAttempts) return errno;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -176,20 +183,22 @@ TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
   std::atomic<size_t> next{0};
   std::atomic<size_t> refused{chunks};  // The first one.
   std::atomic<size_t> under_way{0};
-  std::atomic<size_t> huge_bytes{0};
-  std::atomic<bool> collapses{huge};  // Until the kernel has refused once.
-  const auto take_chunk = [&](char* chunk, size_t size) {
-    const size_t collapsed = collapses.load() ? CollapseChunk(chunk, size) : 0;
-    if (collapsed == 0) collapses = false;
-    if (!TakeChunk(chunk, size)) return false;
-    huge_bytes.fetch_add(collapsed);
-    return true;
+  std::atomic<bool> collapses{huge};       // Until the kernel has refused once.
+  std::vector<size_t> huge_bytes(chunks);  // Each is written by one thread.
+  const auto take_chunk = [&](size_t chunk) {
+    char* const first = data + chunk * kTakenAtOnceBytes;
+    const size_t size = std::min(kTakenAtOnceBytes, bytes - chunk * kTakenAtOnceBytes);
+    if (collapses.load()) {
+      const int refusal = CollapseChunk(first, size);
+      if (refusal == 0) huge_bytes[chunk] = size / kHugePageBytes * kHugePageBytes;
+      if (refusal != 0 && refusal != EAGAIN) collapses = false;
+    }
+    return TakeChunk(first, size);
   };
   const auto take = [&] {
     for (size_t i = next.fetch_add(1); i < refused.load(); i = next.fetch_add(1)) {
-      const size_t offset = i * kTakenAtOnceBytes;
-      const bool taken = may_take(under_way.fetch_add(kTakenAtOnceBytes) + kTakenAtOnceBytes) &&
-                         take_chunk(data + offset, std::min(kTakenAtOnceBytes, bytes - offset));
+      const bool taken =
+          may_take(under_way.fetch_add(kTakenAtOnceBytes) + kTakenAtOnceBytes) && take_chunk(i);
       under_way.fetch_sub(kTakenAtOnceBytes);
       if (taken) continue;
       size_t first = refused.load();
@@ -209,7 +218,9 @@ TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
   }
   take();
   for (port::Thread& thread : threads) thread.join();
-  return {std::min(refused.load() * kTakenAtOnceBytes, bytes), huge_bytes.load()};
+  const auto end = huge_bytes.begin() + static_cast<ptrdiff_t>(refused.load());
+  return {std::min(refused.load() * kTakenAtOnceBytes, bytes),
+          std::accumulate(huge_bytes.begin(), end, size_t{0})};
 }
 
 uint64_t AvailableMemory(const std::string& root, int numa_node) {

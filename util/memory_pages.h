@@ -23,7 +23,7 @@ size_t TakePages(char* data, size_t bytes);
 inline constexpr size_t kTakenAtOnceBytes = size_t{64} << 20;
 struct TakenPages {
   size_t bytes = 0;
-  size_t huge_bytes = 0;  // Of these; what is less than one, at the end, has small ones.
+  size_t huge_bytes = 0;  // Of these, at least; what is less than one, at the end, has small ones.
 };
 TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
                                const std::function<bool(size_t under_way)>& may_take);

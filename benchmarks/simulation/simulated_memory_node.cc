@@ -19,7 +19,8 @@ SimulatedMemoryNode::Process::Process(SimulatedMemoryNode* owner)
           owner->config_.node.grace + std::chrono::seconds(1),
           [this](const std::string& token, const ClientRights& /*owner*/) { memory->Allow(token); },
           [this](const std::string& token) {
-            node->revoker().Revoke({token}, [](const Status&) {});
+            node->revoker().Revoke({token},
+                                   [](const Status& status) { status.PermitUncheckedError(); });
           }) {}
 
 Status SimulatedMemoryNode::Start() {

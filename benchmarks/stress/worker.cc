@@ -273,14 +273,16 @@ Status Worker::MultiGet(DB* db) {
           : db->MultiGet(ReadOptions(), std::vector<Slice>(bytes.begin(), bytes.end()), &values);
   for (size_t i = 0; i < keys.size(); ++i) window[i].most = state_->started(keys[i]);
   Status first_error;
+  Status wrong;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!statuses[i].ok() && !statuses[i].IsNotFound()) {
-      if (first_error.ok()) first_error = statuses[i];
-      continue;
+      KeepFirstError(statuses[i], &first_error);
+    } else {
+      KeepFirstError(Check({keys[i], statuses[i].ok(), values[i]}, window[i]), &wrong);
     }
-    DLSM_RETURN_IF_ERROR(Check({keys[i], statuses[i].ok(), values[i]}, window[i]));
   }
-  return first_error;
+  KeepFirstError(first_error, &wrong);
+  return wrong;
 }
 
 std::vector<Status> Worker::GetPipelined(DB* db, const std::vector<std::string>& keys,
@@ -315,6 +317,7 @@ Status Worker::ReadGroup(DB* db, uint64_t group, const Held* held) {
   std::vector<std::string> values;
   const std::vector<Status> statuses =
       db->MultiGet(options, std::vector<Slice>(bytes.begin(), bytes.end()), &values);
+  for (const Status& status : statuses) status.PermitUncheckedError();  // The first error tells.
   std::vector<std::vector<uint32_t>> versions(KeySpace::kGroupKeys);
   for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
     const uint64_t key = space_->KeyOf(group, i);

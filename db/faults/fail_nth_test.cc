@@ -235,8 +235,7 @@ TEST_P(FailNthTest, Get) {
   FailEach({.prepare = FillAndFlush, .attempt = [](FaultWorld* world) {
               Status first_error;
               for (uint32_t number = 0; number < VersionedKeys::kKeys; number += 9) {
-                const Status status = world->keys().Get(world->db().get(), number);
-                if (first_error.ok()) first_error = status;
+                KeepFirstError(world->keys().Get(world->db().get(), number), &first_error);
               }
               return first_error;
             }});

@@ -77,8 +77,7 @@ Status VersionedKeys::Write(DB* db, uint32_t first, uint32_t count, uint32_t ste
 Status VersionedKeys::PutAll(DB* db) {
   Status first_error;
   for (uint32_t number = 0; number < kKeys; ++number) {
-    const Status status = Put(db, number);
-    if (first_error.ok()) first_error = status;
+    KeepFirstError(Put(db, number), &first_error);
   }
   return first_error;
 }

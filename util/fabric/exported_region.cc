@@ -51,8 +51,8 @@ class MappedExport : public ExportedRegion {
     if (taken.huge_bytes > 0) {
       notes_.pages = "huge pages";
       if (taken.huge_bytes / kHugePageBytes < taken.bytes / kHugePageBytes) {
-        notes_.pages += fmt::format(" for {}, for more there were none free in one piece",
-                                    FormatBytes(taken.huge_bytes));
+        notes_.pages +=
+            fmt::format(" for {}, the kernel had no more", FormatBytes(taken.huge_bytes));
       }
     }
     note_ = notes_.Text();

@@ -80,11 +80,11 @@ Status VerbsClient::Remains::TakeDown() {
 
 Status VerbsClient::Prepare(std::shared_ptr<const VerbsDomain>* domain,
                             std::vector<VerbsRemoteMemory>* memory) {
-  const Status cut_off = Status::IOError("this client has been cut off");
+  const auto cut_off = [] { return Status::IOError("this client has been cut off"); };
   const port::MutexLock setup(setup_mutex_);
   {
     const port::MutexLock lock(mutex_);
-    if (cut_off_) return cut_off;
+    if (cut_off_) return cut_off();
     *domain = domain_;
     *memory = exports_.memory;
   }
@@ -93,7 +93,7 @@ Status VerbsClient::Prepare(std::shared_ptr<const VerbsDomain>* domain,
   DLSM_RETURN_IF_ERROR(VerbsDomain::Create(device_, domain));
   DLSM_RETURN_IF_ERROR(VerbsExports::Register(**domain, regions_, &exports));
   const port::MutexLock lock(mutex_);
-  if (cut_off_) return cut_off;
+  if (cut_off_) return cut_off();
   domain_ = *domain;
   exports_ = std::move(exports);
   *memory = exports_.memory;

@@ -180,6 +180,7 @@ void VerbsEvents::DeviceFailed(const char* what) {
     const port::MutexLock lock(mutex_);
     ++counts_.device_failures;
     device_ = why;
+    device_.PermitUncheckedError();  // It is there for who asks.
     for (const auto& [queue_pair, member] : members_) all.push_back(member.health);
   }
   Log().critical("{} ({} queue pairs are lost)", why.message().ToStringView(), all.size());
