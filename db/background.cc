@@ -242,6 +242,10 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
   return Status::OK();
 }
 
+// A handle that was taken over, or whose session has ended, says so even where it has nothing to
+// flush.
+Status Background::Usable() const { return fence_->raised() ? fence_->status() : gate_->refusal(); }
+
 Status Background::Flush(bool wait) {
   const uint64_t target = tree_->Memtables().newest_number;
   bool target_is_empty = false;
@@ -264,11 +268,10 @@ Status Background::Flush(bool wait) {
           result == Tree::SwitchResult::kNotNeeded && tree_->Memtables().newest_number == target;
     }
     if (std::exchange(news, false)) Wake();
-    if (!wait) return fence_->status();
+    if (!wait) return Usable();
     port::MutexLock lock(mutex_);
     const uint64_t oldest = tree_->Memtables().oldest_number;
-    // A handle that was taken over says so, even where it has nothing to flush.
-    if (oldest > target || (target_is_empty && oldest == target)) return fence_->status();
+    if (oldest > target || (target_is_empty && oldest == target)) return Usable();
     // Merges that fail do not keep memtables from being flushed.
     DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
     changed_.WaitUntil(Clock::now() + kHouseInterval);
@@ -480,8 +483,7 @@ Status Background::StuckLocked(const Failures& failures) const {
   if (stopping_.load(std::memory_order_acquire)) {
     return Status::Aborted("the database is being closed");
   }
-  if (fence_->raised()) return fence_->status();
-  DLSM_RETURN_IF_ERROR(gate_->refusal());
+  DLSM_RETURN_IF_ERROR(Usable());
   if (failures.count < kFailuresTolerated) return Status::OK();
   // Others may make room: merges, or followers that move on or whose leases end.
   const bool may_pass = failures.last.IsBusy() && Clock::now() - failures.since < config_.patience;

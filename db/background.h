@@ -152,6 +152,7 @@ class Background {
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Usable() const;
   Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static constexpr size_t kHome = 0;  // Of nodes_; where the manifest is.
   // Kinds of work, as their failures are kept: these, and from kHouse on one for each memory node.

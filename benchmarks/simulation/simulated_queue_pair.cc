@@ -313,6 +313,7 @@ class SimulatedQueuePair final : public QueuePair {
 
  private:
   Status Check(Status checked) {
+    checked.PermitUncheckedError();  // A queue pair that has failed before says why.
     DLSM_RETURN_IF_ERROR(queue_->error());
     if (!checked.ok()) queue_->Close(checked);
     return checked;

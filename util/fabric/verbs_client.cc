@@ -54,8 +54,7 @@ Status VerbsExports::Register(const VerbsDomain& domain,
 Status VerbsExports::Deregister(const VerbsDomain& domain) {
   Status first;
   for (VerbsRegistration& registration : registrations) {
-    Status status = domain.Deregister(&registration);
-    if (first.ok()) first = std::move(status);
+    KeepFirstError(domain.Deregister(&registration), &first);
   }
   std::erase_if(registrations, [](const VerbsRegistration& each) { return each == nullptr; });
   return first;
@@ -64,18 +63,20 @@ Status VerbsExports::Deregister(const VerbsDomain& domain) {
 // Either would do by itself, since a key is good on queue pairs of its own domain only. Both are
 // asked for: memory that is given to others is worth not relying on one answer.
 Status VerbsClient::Remains::TakeDown() {
-  Status queue_pairs;
+  Status first_error;
   for (Line& line : stuck) {
     if (!line.endpoint->Stop()) {
-      queue_pairs = Status::IOError("the RDMA device does not destroy a queue pair of this client");
+      KeepFirstError(
+          Status::IOError("the RDMA device does not destroy a queue pair of this client"),
+          &first_error);
       continue;
     }
     (void)::shutdown(line.socket->get(), SHUT_RDWR);
     lines.push_back(std::move(line));
   }
   std::erase_if(stuck, [](const Line& line) { return line.endpoint == nullptr; });
-  const Status memory = domain != nullptr ? exports.Deregister(*domain) : Status::OK();
-  return queue_pairs.ok() ? memory : queue_pairs;
+  if (domain != nullptr) KeepFirstError(exports.Deregister(*domain), &first_error);
+  return first_error;
 }
 
 Status VerbsClient::Prepare(std::shared_ptr<const VerbsDomain>* domain,
