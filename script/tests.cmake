@@ -64,8 +64,10 @@ elseif(NOT DLSM_SANITIZE)
                --gtest_filter=*/verbs:*Verbs*)
   if(TARGET db_bench)
     dlsm_vm_test(softroce.db ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/db-test
-                 $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>
-                 $<TARGET_FILE:db_stress> $<TARGET_FILE:db_test>)
+                 $<TARGET_FILE:Server> $<TARGET_FILE:db_bench> $<TARGET_FILE:db_test>)
+    dlsm_vm_test(softroce.stress $<TARGET_FILE:db_stress> --fabric=verbs --seed=1 --seconds=20
+                 --database_seconds=5 --operations=200 --threads=2 --nodes=2 --huge_value=0
+                 --operation_timeout_ms=60000)
     set(cm_test ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/cm-test
         $<TARGET_FILE:fabric_test> $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>)
     dlsm_vm_test(softroce.cm ${cm_test})
