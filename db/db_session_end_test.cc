@@ -90,6 +90,22 @@ TEST_P(SessionEndTest, WritersHearAtOnceOfARestart) {
   EXPECT_FALSE(db->Close().ok());
 }
 
+// Fails if Flush is well as long as nobody has written since the session has ended.
+TEST_P(SessionEndTest, FlushSaysSoWhereThereIsNothingToFlush) {
+  std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
+  ASSERT_OK(db->Put(WriteOptions(), "a", "flushed"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ahead_ = 3600;
+  const auto until = Clock::now() + seconds(30);
+  Status flushed;
+  while (flushed.ok() && Clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    flushed = db->Flush(FlushOptions());
+  }
+  EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
+  EXPECT_FALSE(db->Close().ok());
+}
+
 // Fails if who waits for a flush, or closes, waits for room that cannot come: without its home
 // nothing of the shard is durable, whatever other memory nodes have room for.
 TEST_P(SessionEndTest, FlushAndCloseHearAtOnceWhereTablesAreOnSeveralNodes) {

@@ -146,9 +146,9 @@ bool TakeChunk(char* data, size_t bytes) {
   return ::madvise(data, bytes, MADV_POPULATE_WRITE) == 0;
 }
 
-// The kernel makes a huge page of small ones, for which one is enough: to have taken all of them
-// takes ten times as long. 0, or an error's number. EAGAIN: the kernel was using some of the pages
-// itself, as it does when it moves others out of the way.
+// The kernel makes a huge page of small ones, for which one is enough: of the others it has nothing
+// to copy. 0, or an error's number. EAGAIN: the kernel was using some of the pages itself, as it
+// does when it moves others out of the way.
 int CollapseChunk(char* data, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE of <linux/mman.h>
   constexpr int kAttempts = 4;
