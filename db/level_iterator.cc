@@ -94,7 +94,8 @@ class LevelIterator final : public TableIterator {
     index_ = index;
   }
 
-  void SkipForward() {
+  // Apart from Next(), which mostly does not need it.
+  [[gnu::noinline]] void SkipForward() {
     while (!open_->Valid() && open_->status().ok() && index_ < level_.guards().size()) {
       size_t next = index_ + 1;
       while (next < level_.guards().size() && GuardAt(next).tables.empty()) ++next;

@@ -8,6 +8,14 @@
 #include "table/record.h"
 
 namespace dlsm {
+namespace {
+
+// How far ahead of the current record the processor is asked to fetch. Between the two, short
+// records are passed without asking for each.
+constexpr uint64_t kFetchedAheadMost = 2048;
+constexpr uint64_t kFetchedAheadLeast = 1536;
+
+}  // namespace
 
 ByteTableIterator::ByteTableIterator(const InternalKeyComparator& comparator,
                                      const ByteTableIndex& index, const RemoteSpan& data,
@@ -96,7 +104,7 @@ bool ByteTableIterator::Locate(const Slice& user_key, uint64_t trailer,
   if (index_.Locate(user_key, trailer, place, groups) != ByteTableIndex::Outcome::kMalformed) {
     return true;
   }
-  Fail(Status::Corruption("a table's index is malformed"));
+  FailCorrupt("a table's index is malformed");
   return false;
 }
 
@@ -107,21 +115,45 @@ bool ByteTableIterator::StartAt(uint64_t offset) {
   return Valid();
 }
 
+// Not a part of Parse(), so that a step pays nothing for it.
+[[gnu::noinline]] void ByteTableIterator::FailCorrupt(const char* why) {
+  Fail(Status::Corruption(why));
+}
+
+[[gnu::always_inline]] inline void ByteTableIterator::Parse(uint64_t offset) {
+  Record record;
+  const char* const at = window_.At(offset);
+  if (!ParseRecord(at, window_.limit(), &record)) [[unlikely]] {
+    return FailCorrupt("a table holds bytes that are no record");
+  }
+  if (verify_checksums_ && !VerifyRecord(record)) [[unlikely]] {
+    return FailCorrupt("a record has a wrong checksum");
+  }
+  offset_ = offset;
+  record_.key = record.internal_key;
+  record_.value = record.value;
+  record_.encoded = record.encoded;
+  Show(&record_);
+}
+
 void ByteTableIterator::Next() {
   assert(Valid());
   const uint64_t next = offset_ + record_.encoded.size();
-  if (record_.stable) FetchAhead(next);
-  ReadForward(next, /*follows=*/true);
+  if (record_.stable && fetched_ahead_ < next + kFetchedAheadLeast) FetchAhead(next);
+  if (window_.Holds(next)) [[likely]] {
+    Parse(next);
+  } else {
+    ReadForward(next, /*follows=*/true);
+  }
 }
 
 // Where records lie in place, a step waits for memory: processors read ahead by themselves, but no
 // further than to the end of a page, and records make many pages. A seek without steps asks for
 // nothing, the first steps for a few lines each.
 void ByteTableIterator::FetchAhead(uint64_t next) {
-  constexpr uint64_t kDistance = 2048;
   constexpr uint64_t kBytesAtOnce = 1024;
   const uint64_t from = std::max(fetched_ahead_, next);
-  const uint64_t to = std::min({from + kBytesAtOnce, next + kDistance, data_bytes_});
+  const uint64_t to = std::min({from + kBytesAtOnce, next + kFetchedAheadMost, data_bytes_});
   if (from >= to) return;
   const char* const begin = window_.At(from);
   const char* const end = begin + (to - from);
@@ -145,7 +177,7 @@ void ByteTableIterator::Prev() {
 bool ByteTableIterator::LoadGroup(uint32_t group) {
   group_ = kNoGroup;
   if (!index_.Offsets(group, &group_offsets_)) {
-    Fail(Status::Corruption("a table's index is malformed"));
+    FailCorrupt("a table's index is malformed");
     return false;
   }
   group_ = group;
@@ -176,25 +208,9 @@ void ByteTableIterator::ReadBackward(uint64_t offset, uint64_t end) {
     record_.stable = window_.direct();
   }
   if (!window_.Holds(offset)) {  // The record's end is where another one's should be.
-    return Fail(Status::Corruption("a table's index does not fit its records"));
+    return FailCorrupt("a table's index does not fit its records");
   }
   Parse(offset);
-}
-
-void ByteTableIterator::Parse(uint64_t offset) {
-  Record record;
-  const char* const at = window_.At(offset);
-  if (!ParseRecord(at, window_.limit(), &record)) [[unlikely]] {
-    return Fail(Status::Corruption("a table holds bytes that are no record"));
-  }
-  if (verify_checksums_ && !VerifyRecord(record)) [[unlikely]] {
-    return Fail(Status::Corruption("a record has a wrong checksum"));
-  }
-  offset_ = offset;
-  record_.key = record.internal_key;
-  record_.value = record.value;
-  record_.encoded = record.encoded;
-  Show(&record_);
 }
 
 }  // namespace dlsm

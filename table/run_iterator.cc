@@ -39,8 +39,8 @@ class RunIterator final : public TableIterator {
   void Next() override {
     assert(Valid());
     table_->Next();
-    if (table_->Valid()) [[likely]] {
-      ShowTable();
+    if (table_->Valid() && status_.ok()) [[likely]] {
+      Show(*table_);
     } else {
       SkipForward();
     }
@@ -75,7 +75,8 @@ class RunIterator final : public TableIterator {
     index_ = index;
   }
 
-  void SkipForward() {
+  // Apart from Next(), which mostly does not need it.
+  [[gnu::noinline]] void SkipForward() {
     while (table_ != nullptr && !table_->Valid() && table_->status().ok()) {
       Open(index_ + 1);
       if (table_ != nullptr) table_->SeekToFirst();

@@ -1,10 +1,11 @@
 // The data path of the fabrics whose regions this process can address (local and shm): a transfer
-// is a copy, done when it is posted, so nothing is ever in flight.
+// is a copy, done when it is posted, so nothing is ever in flight; unless a thread copies aside.
 #pragma once
 
 #include <memory>
 
 #include "util/fabric/buffer_pool.h"
+#include "util/fabric/copy_thread.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/region_table.h"
@@ -22,6 +23,7 @@ class MappedConnection : public FabricConnection {
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
     return buffers_.NewBuffer(bytes, buffer);
   }
+  void CopyAside() override;
   WireTotals Totals() const override { return costs_.Totals(); }
 
  private:
@@ -31,6 +33,7 @@ class MappedConnection : public FabricConnection {
   const RegionTable regions_;
   BufferPool buffers_;
   WireCostRegistry costs_;
+  std::unique_ptr<CopyThread> copies_;  // Null: who posts copies. After what it reads and writes.
 };
 
 }  // namespace dlsm

@@ -154,7 +154,9 @@ class SimulatedQueuePair : public QueuePair {
 class SimulatedConnection : public FabricConnection {
  public:
   SimulatedConnection(const SimulatedNetwork& network, std::unique_ptr<FabricConnection> inner)
-      : inner_(std::move(inner)), link_(network) {}
+      : inner_(std::move(inner)), link_(network) {
+    inner_->CopyAside();
+  }
 
   FabricKind kind() const override { return inner_->kind(); }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override {

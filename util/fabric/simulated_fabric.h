@@ -6,8 +6,10 @@
 //   max(t, link_free) + bytes / bandwidth + round-trip time
 //
 // where link_free is when the bytes of all chains before have passed; all queue pairs of a
-// connection share the link. Wait() returns no sooner than that. Transfers cannot be made through
-// Direct(), because those would cost nothing; counts are those of the fabric inside.
+// connection share the link. Wait() returns no sooner than that. Over memory that this process can
+// address, a thread moves the larger transfers, as a network card does without the poster's
+// processor (copy_thread.h). Transfers cannot be made through Direct(), because those would cost
+// nothing; counts are those of the fabric inside.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,74 @@
+#include "util/fabric/copy_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace dlsm {
+namespace {
+
+using Copy = CopyThread::Copy;
+
+// It sleeps after a while without work.
+void LetSleep() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+TEST(CopyThreadTest, WhoSubmitsToASleeperCopiesByItself) {
+  CopyThread thread;
+  LetSleep();
+  const std::string from = "bytes";
+  std::string to(from.size(), '?');
+  std::atomic<uint64_t> done{0};
+  const std::vector<Copy> copies{{to.data(), from.data(), from.size(), &done, 1}};
+  while (thread.Submit(copies)) LetSleep();  // A slow machine may have let it fall asleep late.
+  CopyThread::Make(copies);
+  EXPECT_EQ(done.load(), 1u);
+  EXPECT_EQ(to, from);
+}
+
+// Fails if copies are lost, made out of order or said to be done before they are: what the number
+// promises is looked at as soon as it is there.
+TEST(CopyThreadTest, CopiesOfSeveralSubmittersKeepTheirOrder) {
+  CopyThread thread;
+  constexpr uint64_t kRounds = 2000;
+  constexpr size_t kBytes = 3000;
+  const auto submit = [&thread](uint64_t seed) {
+    std::string from(kBytes, '\0');
+    std::string to(kBytes, '\0');
+    std::atomic<uint64_t> done{0};
+    uint64_t aside = 0;
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      from.assign(kBytes, static_cast<char>(seed * 7 + round));
+      // Two halves: the second number says that both are there.
+      const std::vector<Copy> copies{
+          {to.data(), from.data(), kBytes / 2, &done, 2 * round - 1},
+          {to.data() + kBytes / 2, from.data() + kBytes / 2, kBytes / 2, &done, 2 * round}};
+      if (thread.Submit(copies)) {
+        ++aside;
+      } else {
+        CopyThread::Make(copies);
+      }
+      while (done.load(std::memory_order_acquire) < 2 * round) std::this_thread::yield();
+      ASSERT_EQ(to, from);
+    }
+    EXPECT_GT(aside, 0u);
+  };
+  std::thread other([&] { submit(1); });
+  submit(2);
+  other.join();
+}
+
+// Fails if an end, awake or asleep, hangs.
+TEST(CopyThreadTest, EndsAwakeOrAsleep) {
+  for (int i = 0; i < 50; ++i) {
+    CopyThread thread;
+    if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+}  // namespace dlsm
