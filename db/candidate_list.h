@@ -20,7 +20,10 @@ namespace dlsm {
 // been asked already. A visit(const Table&, bool filtered, TableProbe*) gets the probe to go on
 // with: if `approaches`, while the filters' lines were on their way, few tables' indexes have been
 // searched already (TableReader::Approach()). That pays if the key is found in the end.
-template <typename Visit>
+//
+// kAtOnce: how many tables' lines are under way before the first is looked at. A processor has no
+// more misses under way than the default; who takes many keys side by side needs fewer of each.
+template <typename Visit, size_t kAtOnce = 64>
 class CandidateList {
  public:
   CandidateList(const InternalKeyComparator& comparator, const LookupKey& key, Visit& visit,
@@ -80,7 +83,6 @@ class CandidateList {
     const GuardIndex::Entry* entry;
     const char* line;  // Null: no filter.
   };
-  static constexpr size_t kAtOnce = 64;           // A processor has fewer misses under way.
   static constexpr size_t kApproachedAtOnce = 2;  // Of many, all but one are searched in vain.
   static constexpr bool kTakesProbe = std::is_invocable_v<Visit, const Table&, bool, TableProbe*>;
 

@@ -15,6 +15,8 @@ namespace {
 // How many keys take each step together before any takes the next one: so many cache misses are
 // under way at a time. More would fall out of the first-level cache before they are used.
 constexpr size_t kKeysAtOnce = 32;
+// And of each key so many filters.
+constexpr size_t kTablesAtOnce = 8;
 
 // One request that no memtable answered, and where its bytes are in this round.
 struct Pending {
@@ -51,6 +53,7 @@ class MultiGet {
       : requests_(requests), options_(options) {}
 
   void Run() {
+    pending_.reserve(requests_.size());
     for (size_t begin = 0; begin < requests_.size(); begin += kKeysAtOnce) {
       FindFirst(requests_.subspan(begin, std::min(kKeysAtOnce, requests_.size() - begin)));
       // What lies in place is copied while it is in the cache; what is fetched has one doorbell.
@@ -86,7 +89,7 @@ class MultiGet {
   static void FindCandidates(std::span<Pending> pending) {
     using Collector = decltype(pending.front().lookup.Collector());
     std::array<std::optional<Collector>, kKeysAtOnce> collectors;
-    std::array<std::optional<CandidateList<Collector>>, kKeysAtOnce> lists;
+    std::array<std::optional<CandidateList<Collector, kTablesAtOnce>>, kKeysAtOnce> lists;
     for (size_t i = 0; i < pending.size(); ++i) {
       const LookupRequest& request = pending[i].lookup.request();
       const Version& version = *request.view->version;

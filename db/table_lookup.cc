@@ -4,7 +4,8 @@ namespace dlsm {
 
 void TableLookup::Start(LookupRequest* request) {
   request_ = request;
-  candidates_.clear();
+  candidates_ = 0;
+  further_.clear();
   next_ = 0;
   table_ = nullptr;
   probe_ = TableProbe();
@@ -21,18 +22,18 @@ void TableLookup::CountExcluded(uint64_t tables) const {
 }
 
 void TableLookup::Approach() {
-  if (next_ < candidates_.size()) {
-    candidates_[next_].table->reader().Approach(request_->key, &probe_);
+  if (next_ < candidates_) {
+    CandidateAt(next_).table->reader().Approach(request_->key, &probe_);
   }
 }
 
 void TableLookup::ApproachFurther() const {
-  if (next_ < candidates_.size()) candidates_[next_].table->reader().ApproachFurther(probe_);
+  if (next_ < candidates_) CandidateAt(next_).table->reader().ApproachFurther(probe_);
 }
 
 bool TableLookup::Advance(const TableReadOptions& options) {
-  for (; next_ < candidates_.size(); probe_ = TableProbe()) {
-    const Candidate& candidate = candidates_[next_++];
+  for (; next_ < candidates_; probe_ = TableProbe()) {
+    const Candidate& candidate = CandidateAt(next_++);
     if (!candidate.table->reader().Find(request_->key, candidate.filtered, &probe_)) continue;
     table_ = candidate.table;
     LookupResult result;

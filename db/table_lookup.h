@@ -2,6 +2,7 @@
 // indexes, then the records of one candidate table after the other until one answers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -37,7 +38,12 @@ class TableLookup {
   // For Version::ForEachCandidate() and its halves.
   auto Collector() {
     return [this](const Table& table, bool filtered) {
-      candidates_.push_back({&table, filtered});
+      if (candidates_ < first_.size()) {
+        first_[candidates_] = {&table, filtered};
+      } else {
+        further_.push_back({&table, filtered});
+      }
+      ++candidates_;
       return true;
     };
   }
@@ -63,14 +69,20 @@ class TableLookup {
 
  private:
   struct Candidate {
-    const Table* table;
-    bool filtered;  // Its filter has been asked.
+    const Table* table = nullptr;
+    bool filtered = false;  // Its filter has been asked.
   };
 
+  const Candidate& CandidateAt(size_t i) const {
+    return i < first_.size() ? first_[i] : further_[i - first_.size()];
+  }
   bool Take(const LookupResult& result);
 
   LookupRequest* request_ = nullptr;
-  std::vector<Candidate> candidates_;  // That may hold the key, newest first.
+  // The tables that may hold the key, newest first. There is mostly one, so few lookups allocate.
+  size_t candidates_ = 0;
+  std::array<Candidate, 2> first_{};
+  std::vector<Candidate> further_;
   size_t next_ = 0;
   const Table* table_ = nullptr;
   TableProbe probe_;

@@ -57,16 +57,16 @@ class Version {
 
   // The two halves of that. In between the lines of the tables' filters are on their way, and so
   // can be those for other keys. False: visit() has returned false.
-  template <typename Visit>
-  bool AddCandidates(const LookupKey& key, CandidateList<Visit>* candidates) const {
+  template <typename Candidates>
+  bool AddCandidates(const LookupKey& key, Candidates* candidates) const {
     for (const Level& level : levels_) {
       if (level.empty()) continue;
       if (!candidates->Add(level.IndexFor(comparator_, key.user_key()))) return false;
     }
     return true;
   }
-  template <typename Visit>
-  void AskCandidates(const LookupKey& key, CandidateList<Visit>* candidates) const {
+  template <typename Candidates>
+  void AskCandidates(const LookupKey& key, Candidates* candidates) const {
     candidates->Ask();
     if (candidates->hash() % kLookupsPerSample == 0) [[unlikely]]
       CountLookups(key, kLookupsPerSample);
