@@ -13,9 +13,7 @@ namespace {
 
 class Totals {
  public:
-  ~Totals() {
-    fmt::print(stderr, "fuzz totals: {} inputs, {} bytes\n", inputs_, bytes_);
-  }
+  ~Totals() { fmt::print(stderr, "fuzz totals: {} inputs, {} bytes\n", inputs_, bytes_); }
   void Add(size_t bytes) {
     ++inputs_;
     bytes_ += bytes;
