@@ -120,9 +120,11 @@ class FailNthTest : public testing::TestWithParam<Shape> {
     }
     if (HasFailure()) return false;
     Status again = operation.attempt(&world);
-    // A session that could not be closed goes with its lease.
+    // A session that could not be closed goes when its memory node has seen that its connection is
+    // lost, or with its lease.
     const auto lease_over = std::chrono::steady_clock::now() + 5 * kLease;
-    while (again.IsTimedOut() && std::chrono::steady_clock::now() < lease_over) {
+    while ((again.IsTimedOut() || again.IsBusy()) &&
+           std::chrono::steady_clock::now() < lease_over) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       again = operation.attempt(&world);
     }
