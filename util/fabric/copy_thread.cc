@@ -16,6 +16,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kLooksFor{50};
 constexpr int kLooksBetweenClocks = 64;
 
+// To copy so much takes about as long.
+constexpr size_t kWorthWakingBytes = 256 << 10;
+
 // The first lines of what is copied next are asked for while something else is copied.
 constexpr size_t kPrefetchedBytes = 8 * port::kCacheLineBytes;
 
@@ -38,11 +41,14 @@ CopyThread::~CopyThread() {
 }
 
 bool CopyThread::Submit(std::span<const Copy> copies) {
+  size_t bytes = 0;
+  for (const Copy& copy : copies) bytes += copy.bytes;
   port::MutexLock lock(mutex_);
   if (asleep_) {
     woken_ = true;
     work_.Signal();
-    return false;
+    if (bytes < kWorthWakingBytes) return false;
+    asleep_ = false;  // Whoever comes next must not overtake these.
   }
   submitted_.insert(submitted_.end(), copies.begin(), copies.end());
   any_.store(true, std::memory_order_relaxed);

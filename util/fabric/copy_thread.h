@@ -35,7 +35,8 @@ class CopyThread {
   CopyThread& operator=(const CopyThread&) = delete;
 
   // Hands copies over, which are made in this order. False if the thread was asleep, and so has
-  // nothing to do: it is woken for the next ones, but the caller will be done with these sooner.
+  // nothing to do, and they are not worth waiting until it is awake: it is woken for the next ones,
+  // but the caller will be done with these sooner.
   [[nodiscard]] bool Submit(std::span<const Copy> copies) LOCKS_EXCLUDED(mutex_);
 
   static void Make(std::span<const Copy> copies);
