@@ -16,9 +16,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kLooksFor{50};
 constexpr int kLooksBetweenClocks = 64;
 
-// To copy so much takes about as long.
-constexpr size_t kWorthWakingBytes = 256 << 10;
-
 // The first lines of what is copied next are asked for while something else is copied.
 constexpr size_t kPrefetchedBytes = 8 * port::kCacheLineBytes;
 
@@ -29,7 +26,8 @@ void Prefetch(const CopyThread::Copy& copy) {
 
 }  // namespace
 
-CopyThread::CopyThread() : thread_([this] { Run(); }) {}
+CopyThread::CopyThread(uint64_t wakes_for_bytes)
+    : wakes_for_bytes_(wakes_for_bytes), thread_([this] { Run(); }) {}
 
 CopyThread::~CopyThread() {
   {
@@ -47,7 +45,7 @@ bool CopyThread::Submit(std::span<const Copy> copies) {
   if (asleep_) {
     woken_ = true;
     work_.Signal();
-    if (bytes < kWorthWakingBytes) return false;
+    if (bytes < wakes_for_bytes_) return false;
     asleep_ = false;  // Whoever comes next must not overtake these.
   }
   submitted_.insert(submitted_.end(), copies.begin(), copies.end());

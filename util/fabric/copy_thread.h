@@ -27,8 +27,9 @@ class CopyThread {
     uint64_t number = 0;
   };
 
-  // Throws std::system_error if there is no thread to be had.
-  CopyThread();
+  // `wakes_for_bytes`: so much is worth waiting until the thread is awake. Throws std::system_error
+  // if there is no thread to be had.
+  explicit CopyThread(uint64_t wakes_for_bytes);
   // Nothing is under way by then.
   ~CopyThread();
   CopyThread(const CopyThread&) = delete;
@@ -46,6 +47,7 @@ class CopyThread {
   // Waits for copies; false when it is time to end.
   bool Take(std::vector<Copy>* copies) LOCKS_EXCLUDED(mutex_);
 
+  const uint64_t wakes_for_bytes_;
   port::Mutex mutex_;
   port::CondVar work_{mutex_};
   std::vector<Copy> submitted_ GUARDED_BY(mutex_);

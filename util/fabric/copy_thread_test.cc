@@ -18,7 +18,7 @@ using Copy = CopyThread::Copy;
 void LetSleep() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 TEST(CopyThreadTest, WhoSubmitsToASleeperCopiesByItself) {
-  CopyThread thread;
+  CopyThread thread(UINT64_MAX);
   LetSleep();
   const std::string from = "bytes";
   std::string to(from.size(), '?');
@@ -33,7 +33,7 @@ TEST(CopyThreadTest, WhoSubmitsToASleeperCopiesByItself) {
 // Fails if copies are lost, made out of order or said to be done before they are: what the number
 // promises is looked at as soon as it is there.
 TEST(CopyThreadTest, CopiesOfSeveralSubmittersKeepTheirOrder) {
-  CopyThread thread;
+  CopyThread thread(UINT64_MAX);
   constexpr uint64_t kAside = 200;  // So many are to be made by the thread.
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   constexpr size_t kBytes = 3000;
@@ -63,10 +63,29 @@ TEST(CopyThreadTest, CopiesOfSeveralSubmittersKeepTheirOrder) {
   other.join();
 }
 
+// Fails if what was handed over to a sleeper is overtaken by what is too little to be.
+TEST(CopyThreadTest, NobodyOvertakesWhatASleeperWasGiven) {
+  constexpr size_t kBytes = 1 << 20;
+  CopyThread thread(kBytes);
+  const std::string before(kBytes, 'b');
+  const std::string after = "after";
+  for (int round = 0; round < 20; ++round) {
+    LetSleep();
+    std::string to(kBytes, '?');
+    std::atomic<uint64_t> done{0};
+    ASSERT_TRUE(thread.Submit(std::vector<Copy>{{to.data(), before.data(), kBytes, &done, 1}}));
+    const std::vector<Copy> small{
+        {to.data() + kBytes - after.size(), after.data(), after.size(), &done, 2}};
+    if (!thread.Submit(small)) CopyThread::Make(small);
+    while (done.load(std::memory_order_acquire) < 2) std::this_thread::yield();
+    ASSERT_EQ(to.substr(kBytes - after.size()), after);
+  }
+}
+
 // Fails if an end, awake or asleep, hangs.
 TEST(CopyThreadTest, EndsAwakeOrAsleep) {
   for (int i = 0; i < 50; ++i) {
-    CopyThread thread;
+    CopyThread thread(UINT64_MAX);
     if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

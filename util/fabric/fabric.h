@@ -123,8 +123,9 @@ class FabricConnection {
   virtual Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) = 0;
   virtual Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) = 0;
   // Called before there are queue pairs, by who simulates a network: where a transfer is a copy by
-  // this process, larger ones are a thread's work from now on, as they are a network card's.
-  virtual void CopyAside() {}
+  // this process, larger ones are a thread's work from now on, as they are a network card's. While
+  // it sleeps, who posts copies; but what has `wakes_for_bytes` waits until it is awake.
+  virtual void CopyAside(uint64_t wakes_for_bytes) { static_cast<void>(wakes_for_bytes); }
   // The sum over all queue pairs of this connection, those destroyed included.
   virtual WireTotals Totals() const = 0;
   // How the waits of all queue pairs for answers went, where they go through the kernel (tcp).

@@ -191,11 +191,11 @@ MappedConnection::MappedConnection(FabricKind kind, NodeId node, RegionTable reg
                                    std::shared_ptr<const void> owner)
     : kind_(kind), node_(node), owner_(std::move(owner)), regions_(std::move(regions)) {}
 
-void MappedConnection::CopyAside() {
+void MappedConnection::CopyAside(uint64_t wakes_for_bytes) {
   // Under a scheduler that runs one thread at a time there would be no aside.
   if (port::Scheduler::Current() != nullptr) return;
   try {
-    copies_ = std::make_unique<CopyThread>();
+    copies_ = std::make_unique<CopyThread>(wakes_for_bytes);
   } catch (const std::system_error&) {
     // Who posts copies.
   }

@@ -23,7 +23,7 @@ class MappedConnection : public FabricConnection {
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
     return buffers_.NewBuffer(bytes, buffer);
   }
-  void CopyAside() override;
+  void CopyAside(uint64_t wakes_for_bytes) override;
   WireTotals Totals() const override { return costs_.Totals(); }
 
  private:

@@ -155,7 +155,7 @@ class SimulatedConnection : public FabricConnection {
  public:
   SimulatedConnection(const SimulatedNetwork& network, std::unique_ptr<FabricConnection> inner)
       : inner_(std::move(inner)), link_(network) {
-    inner_->CopyAside();
+    inner_->CopyAside(network.card_wakes_for_bytes);
   }
 
   FabricKind kind() const override { return inner_->kind(); }

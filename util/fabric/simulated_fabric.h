@@ -22,6 +22,9 @@ namespace dlsm {
 struct SimulatedNetwork {
   uint64_t rtt_ns = 0;
   double gbit_per_second = 0;  // 0: without limit.
+  // What the thread that moves transfers moves even if it has to be woken, which takes longer than
+  // to copy them here: for tests of what it does.
+  uint64_t card_wakes_for_bytes = UINT64_MAX;
 };
 
 std::unique_ptr<FabricConnection> SimulateNetwork(const SimulatedNetwork& network,
