@@ -90,7 +90,15 @@ class DbIterator final : public Iterator {
       Pass(key_);
       entries_->Next();
     } else {
-      TurnForward();
+      // Back to the entries of the key that is shown.
+      forward_ = true;
+      passed_ = saved_key_;
+      saved_value_.clear();
+      if (entries_->Valid()) {
+        entries_->Next();
+      } else {
+        entries_->SeekToFirst();
+      }
     }
     ShowForward(/*skipping=*/true);
   }
@@ -119,18 +127,6 @@ class DbIterator final : public Iterator {
     status_.PermitUncheckedError();
   }
 
-  // Back to the entries of the key that is shown.
-  [[gnu::noinline]] void TurnForward() {
-    forward_ = true;
-    passed_ = saved_key_;
-    saved_value_.clear();
-    if (entries_->Valid()) {
-      entries_->Next();
-    } else {
-      entries_->SeekToFirst();
-    }
-  }
-
   // A target may be a key that this iterator has shown: it is copied before anything moves.
   void SeekEntries(const Slice& user_key) {
     const LookupKey target(user_key, options_.sequence);
@@ -155,17 +151,9 @@ class DbIterator final : public Iterator {
   bool Check(const Slice& internal_key) {
     if (IsValidInternalKey(internal_key)) [[likely]]
       return true;
-    FailMalformed();
-    return false;
-  }
-  // Apart, so that a step pays nothing for it.
-  [[gnu::noinline]] void FailMalformed() {
     status_ = Status::Corruption("malformed internal key");
     status_.PermitUncheckedError();  // It is there for who asks.
-  }
-
-  [[gnu::noinline]] bool IsBeyond(const Slice& user_key) const {
-    return comparator_.CompareUserKeys(user_key, *options_.upper_bound) >= 0;
+    return false;
   }
 
   // Makes `user_key`, of the current entry, the one to be passed. Copied only where it must be.
@@ -190,7 +178,10 @@ class DbIterator final : public Iterator {
       const Slice entry = entries_->key();
       if (!Check(entry)) return;
       const Slice user_key = ExtractUserKey(entry);
-      if (options_.upper_bound.has_value() && IsBeyond(user_key)) return;
+      if (options_.upper_bound.has_value() &&
+          comparator_.CompareUserKeys(user_key, *options_.upper_bound) >= 0) {
+        return;
+      }
       if (!IsVisible(entry)) continue;
       if (skipping && IsPassed(user_key)) continue;
       if (TrailerType(ExtractTrailer(entry)) == ValueType::kValue) {

@@ -280,7 +280,8 @@ TEST_P(FabricTest, TransfersOfEverySizeKeepTheirOrder) {
       ASSERT_OK(qp().Ring());
     }
   };
-  for (char round = 'a'; round <= 'z'; ++round) {
+  const char last = kind() == FabricKind::kVerbs ? 'b' : 'z';  // An emulated device takes its time.
+  for (char round = 'a'; round <= last; ++round) {
     std::string large(kLarge, round);
     std::string end(7, '?');
     Ticket ticket{};
@@ -304,7 +305,8 @@ TEST_P(FabricTest, TransfersOfEverySizeKeepTheirOrder) {
 TEST_P(FabricTest, NothingArrivesForAQueuePairThatIsGone) {
   constexpr size_t kBytes = 1 << 20;
   constexpr size_t kReads = 8;
-  for (int round = 0; round < 8; ++round) {
+  const int rounds = kind() == FabricKind::kVerbs ? 2 : 8;
+  for (int round = 0; round < rounds; ++round) {
     std::string to(kReads * kBytes, '?');
     Ticket ticket{};
     std::unique_ptr<QueuePair> queue_pair = NewQueuePair();
