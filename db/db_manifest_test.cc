@@ -117,6 +117,53 @@ TEST_F(HostileManifestTest, IsRefused) {
   EXPECT_TRUE(TryOpen(NodeOptions()).IsCorruption());
 }
 
+// Fails if merging tables that hold other keys or versions than the manifest says makes tables that
+// lie over others, or in front of newer ones: wherever it is done.
+TEST_F(HostileManifestTest, MergesStayWithinWhatItSays) {
+  Options options = NodeOptions();
+  options.level0_file_num_compaction_trigger = 100;
+  options.level0_stop_writes_trigger = 200;
+  {
+    const auto db = OpenOrDie(options, "db");
+    for (const char* value : {"old", "new"}) {
+      for (uint64_t i = 0; i < 10; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value));
+      ASSERT_OK(db->Flush(FlushOptions()));
+    }
+    ASSERT_OK(db->Close());
+  }
+  const std::string honest = Exchange("");
+  const std::vector<std::function<void(TableMeta*)>> lies = {
+      [](TableMeta* meta) { meta->sequence_max = meta->sequence_min; },
+      [](TableMeta* meta) { meta->largest = meta->smallest; },
+      [](TableMeta* meta) { meta->smallest = meta->largest; },
+  };
+  for (size_t lie = 0; lie < lies.size(); ++lie) {
+    std::vector<RemoteSpan> live;
+    Manifest manifest;
+    std::vector<Level> levels;
+    ASSERT_OK(ManifestCodec::Decode(
+        honest,
+        [&](const TableMeta& meta, TableRef* table) {
+          live.push_back(AllocatedSpan(meta.image));
+          TableMeta told = meta;
+          lies[lie](&told);
+          *table = std::make_shared<const Table>(std::make_unique<FakeTableReader>(told), nullptr);
+          return Status::OK();
+        },
+        &manifest, &levels));
+    (void)Exchange(ManifestCodec::Encode(manifest, levels), live);
+    for (const auto place : {CompactionPlace::kComputeNode, CompactionPlace::kMemoryNode}) {
+      SCOPED_TRACE(testing::Message() << "lie " << lie << ", place " << static_cast<int>(place));
+      options.compaction_place = place;
+      const auto db = OpenOrDie(options, "db");
+      ASSERT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), 2u);
+      db->CompactRange(nullptr, nullptr);
+      EXPECT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), 2u);
+      db->Close().PermitUncheckedError();
+    }
+  }
+}
+
 // Fails if a sequence number loses its upper half somewhere between memtable, table and manifest.
 TEST_F(HostileManifestTest, SequenceNumbersGoOnBeyond32Bits) {
   constexpr SequenceNumber kStart = (uint64_t{1} << 32) - 1000;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -215,7 +216,11 @@ class MergeRunner {
     DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, store_.queue_pairs(), &turn,
                                      &output, &outcome->statistics));
     turn.Finished(outcome->statistics.bytes_read);
-    return output.Release(&outcome->tables);
+    DLSM_RETURN_IF_ERROR(output.Release(&outcome->tables));
+    // What is read without checksums may be anything.
+    std::vector<TableMeta> made;
+    for (const TableRef& table : outcome->tables) made.push_back(table->meta());
+    return CheckMergeOutputs(store_.comparator(), part.options, part.runs, std::nullopt, made);
   }
 
   Status RunRemotely(const Part& part, size_t number, MergeOutcome* outcome) const {

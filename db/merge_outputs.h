@@ -1,6 +1,8 @@
-// What a memory node says that it has made of a merge, before anything of it is believed.
+// What a merge is said to have made, before anything of it is believed: by a memory node, or by
+// what this process has read from its memory.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -12,11 +14,12 @@
 
 namespace dlsm {
 
-// Corruption unless `outputs` can be those of merging `inputs` with `options` on `node`: tables
-// there, ascending without overlap, within the merge's range, of no other versions than it was
-// given. So whatever a memory node answers, the order of versions and levels stays whole.
+// Corruption unless `outputs` can be those of merging `inputs` with `options`: tables on `node`, if
+// that is given, ascending without overlap, within the range of the merge and of its inputs, of no
+// other versions than it was given. So whatever a memory node answers, and whatever its memory
+// holds, the order of versions and levels stays whole.
 Status CheckMergeOutputs(const InternalKeyComparator& comparator, const MergeOptions& options,
-                         const std::vector<std::vector<TableRef>>& inputs, NodeId node,
-                         const std::vector<TableMeta>& outputs);
+                         const std::vector<std::vector<TableRef>>& inputs,
+                         std::optional<NodeId> node, const std::vector<TableMeta>& outputs);
 
 }  // namespace dlsm

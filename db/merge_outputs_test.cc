@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,23 @@ TEST(MergeOutputsTest, OnlyWhatTheInputsCanMakeIsBelieved) {
     lies[lie](&told);
     EXPECT_TRUE(CheckMergeOutputs(comparator, options, inputs, node, told).IsCorruption()) << lie;
   }
+}
+
+// Fails if a merge without bounds of its own may grow into tables beside it, or if one that this
+// process has made on any node is refused.
+TEST(MergeOutputsTest, AllIsWithinTheInputs) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const MergeOptions options;
+  const std::vector<std::vector<TableRef>> inputs = {MakeFakeTables({{1, "c", "m", 20, 29}}),
+                                                     MakeFakeTables({{2, "d", "x", 10, 19}})};
+  const auto check = [&](const char* smallest, const char* largest) {
+    return CheckMergeOutputs(comparator, options, inputs, std::nullopt,
+                             {FakeMeta({7, smallest, largest, 10, 29})});
+  };
+  EXPECT_OK(check("c", "x"));
+  EXPECT_OK(check("e", "f"));
+  EXPECT_TRUE(check("b", "x").IsCorruption());
+  EXPECT_TRUE(check("c", "y").IsCorruption());
 }
 
 }  // namespace
