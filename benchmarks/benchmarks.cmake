@@ -3,6 +3,7 @@ file(GLOB benchmark_sources CONFIGURE_DEPENDS benchmarks/*.cc)
 list(FILTER benchmark_sources EXCLUDE REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$")
 add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
 target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
+dlsm_precompile(dlsm_benchmarks)
 
 # dlsm_benchmark_peer(ROCKSDB rocksdb header): compiles engine_rocksdb.cc in if it can.
 function(dlsm_benchmark_peer macro name header)
@@ -39,6 +40,7 @@ file(GLOB stress_sources CONFIGURE_DEPENDS benchmarks/stress/*.cc)
 list(FILTER stress_sources EXCLUDE REGEX "_(main|test)\\.cc$")
 add_library(dlsm_stress OBJECT ${stress_sources})
 target_link_libraries(dlsm_stress PRIVATE dlsm_settings PUBLIC dlsm)
+dlsm_precompile(dlsm_stress)
 add_executable(db_stress benchmarks/stress/db_stress_main.cc)
 target_link_libraries(db_stress PRIVATE dlsm_stress dlsm_settings gflags)
 
@@ -47,6 +49,7 @@ file(GLOB simulation_sources CONFIGURE_DEPENDS benchmarks/simulation/*.cc)
 list(FILTER simulation_sources EXCLUDE REGEX "_(main|test)\\.cc$")
 add_library(dlsm_simulation OBJECT ${simulation_sources})
 target_link_libraries(dlsm_simulation PRIVATE dlsm_settings PUBLIC dlsm)
+dlsm_precompile(dlsm_simulation)
 add_executable(db_simulate benchmarks/simulation/db_simulate_main.cc
                $<TARGET_OBJECTS:dlsm_stress>)
 target_link_libraries(db_simulate PRIVATE dlsm_simulation dlsm_settings gflags)
@@ -59,6 +62,7 @@ if(DLSM_TESTS)
   add_executable(benchmarks_test ${benchmark_tests})
   target_link_libraries(benchmarks_test PRIVATE dlsm_benchmarks dlsm_settings GTest::gmock
                         GTest::gtest_main)
+  dlsm_compile_tests(benchmarks_test)
   gtest_discover_tests(benchmarks_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 600)
 
@@ -66,12 +70,14 @@ if(DLSM_TESTS)
   add_executable(stress_test ${stress_tests})
   target_link_libraries(stress_test PRIVATE dlsm_stress dlsm_settings GTest::gmock
                         GTest::gtest_main)
+  dlsm_compile_tests(stress_test)
   gtest_discover_tests(stress_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 600)
   file(GLOB simulation_tests CONFIGURE_DEPENDS benchmarks/simulation/*_test.cc)
   add_executable(simulation_test ${simulation_tests} $<TARGET_OBJECTS:dlsm_stress>)
   target_link_libraries(simulation_test PRIVATE dlsm_simulation dlsm_settings GTest::gmock
                         GTest::gtest_main)
+  dlsm_compile_tests(simulation_test)
   gtest_discover_tests(simulation_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 600)
   # Under ThreadSanitizer there is nothing to find: the hand-over of turns orders all threads.
@@ -88,8 +94,8 @@ if(DLSM_TESTS)
   endif()
 
   # script/stress for longer.
-  add_test(NAME db_stress.random COMMAND db_stress --seed=1 --seconds=90)
-  add_test(NAME db_stress.crash COMMAND db_stress --seed=1001 --seconds=90 --crash_seconds=2)
+  add_test(NAME db_stress.random COMMAND db_stress --seed=1 --seconds=60)
+  add_test(NAME db_stress.crash COMMAND db_stress --seed=1001 --seconds=60 --crash_seconds=2)
   add_test(NAME db_stress.repeats
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/stress/repeats_test.sh
                    $<TARGET_FILE:db_stress>)

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "db/policy_simulation_testing.h"
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -23,7 +24,7 @@ PolicySimulation::Config ByKey(uint64_t seed) {
 
 // Fails if a lookup finds an old version, a deleted key, or none.
 TEST(FullLevelingPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(60); ++seed) {
     PolicySimulation::Config config = ByKey(seed);
     config.level_count = 2 + seed % 4;
     config.sequential = seed % 7 == 0;

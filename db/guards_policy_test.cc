@@ -8,6 +8,7 @@
 #include "db/merge_policies.h"
 #include "db/merge_policy.h"
 #include "db/policy_simulation_testing.h"
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -26,7 +27,7 @@ GuardsPolicyConfig SmallConfig() {
 // puts its output into the wrong place, drops a deletion that still hides something, or makes a
 // guard that divides a table.
 TEST(GuardsPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(150); ++seed) {
     PolicySimulation::Config config;
     config.seed = seed;
     config.level_count = 2 + seed % 4;
@@ -60,6 +61,7 @@ TEST(GuardsPolicyTest, DeeperLevelsHaveMoreGuards) {
   PolicySimulation::Config config;
   config.key_count = 20000;
   config.level_count = 5;
+  config.steps_per_check = 20;
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(600));
   const std::vector<Level>& levels = simulation.version().levels();

@@ -9,6 +9,7 @@
 #include "db/merge_policy.h"
 #include "db/policy_simulation_testing.h"
 #include "util/random.h"
+#include "util/rounds_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -281,7 +282,7 @@ TEST(LeveledPolicyTest, EveryPickKeepsTheInvariants) {
 // Fails if a lookup finds an old version, a deleted key, or none; with either way to choose a
 // table.
 TEST(LeveledPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(60); ++seed) {
     LeveledPolicyConfig policy = SmallConfig();
     policy.base_bytes = 300;
     policy.multiplier = 3;

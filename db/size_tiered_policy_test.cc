@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "db/policy_simulation_testing.h"
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -47,7 +48,7 @@ TEST(SizeTieredPolicyTest, StaysInFrontOfMergesUnderWay) {
 
 // Fails if a lookup finds an old version, a deleted key, or none.
 TEST(SizeTieredPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(60); ++seed) {
     PolicySimulation::Config config;
     config.seed = seed;
     config.level_count = 2;

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "db/policy_simulation_testing.h"
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -14,7 +15,7 @@ TieredPolicyConfig SmallConfig() {
 
 // Fails if a lookup finds an old version, a deleted key, or none.
 TEST(TieredPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(60); ++seed) {
     PolicySimulation::Config config;
     config.seed = seed;
     config.level_count = 2 + seed % 4;

@@ -9,6 +9,7 @@ function(dlsm_tests name folder)
   if(sources)
     add_executable(${name} ${sources} ${helpers})
     target_link_libraries(${name} PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
+    dlsm_compile_tests(${name})
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                          PROPERTIES TIMEOUT 600 ${ARGN})
   endif()
@@ -31,6 +32,7 @@ if(TARGET dlsm_tool)
   list(FILTER tool_parts EXCLUDE REGEX "_main\\.cc$")
   add_executable(tool_test ${tool_tests} ${tool_parts})
   target_link_libraries(tool_test PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
+  dlsm_compile_tests(tool_test)
   gtest_discover_tests(tool_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                          PROPERTIES TIMEOUT 600)
   add_test(NAME tool.end_to_end
@@ -112,7 +114,7 @@ dlsm_static_check(compare.figures script/compare_test.py figures)
 # Fuzz targets: each *_fuzz.cc is a program. All of the library is built with coverage then, which
 # costs its tests little, so that no build is needed for the fuzzer alone.
 option(DLSM_FUZZ "Build the fuzz targets (clang only)" OFF)
-set(DLSM_FUZZ_SECONDS 10 CACHE STRING "How long a test of a fuzz target lasts")
+set(DLSM_FUZZ_SECONDS 6 CACHE STRING "How long a test of a fuzz target lasts")
 if(DLSM_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "DLSM_FUZZ needs clang: add -DCMAKE_CXX_COMPILER=clang++")
