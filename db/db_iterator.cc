@@ -88,7 +88,7 @@ class DbIterator final : public Iterator {
     ++steps_;
     if (forward_) [[likely]] {
       Pass(key_);
-      entries_->Next();
+      StepForward();
     } else {
       // Back to the entries of the key that is shown.
       forward_ = true;
@@ -113,6 +113,7 @@ class DbIterator final : public Iterator {
         entries_->Prev();
       }
       forward_ = false;
+      sole_ = nullptr;
     }
     ShowBackward();
   }
@@ -120,11 +121,34 @@ class DbIterator final : public Iterator {
  private:
   void StartSeek(bool forward) {
     ++seeks_;
+    sole_ = nullptr;
     forward_ = forward;
     valid_ = false;
     status_.PermitUncheckedError();
     status_ = Status::OK();
     status_.PermitUncheckedError();
+  }
+
+  // A long scan is mostly in one table at a time, which lies below several iterators that choose
+  // among others: it steps that one.
+  [[gnu::always_inline]] void StepForward() {
+    if (sole_ != nullptr) [[likely]] {
+      sole_->Next();
+      if (sole_->Valid()) [[likely]]
+        return;
+    }
+    StepEntries();
+  }
+
+  // Apart from StepForward(), which mostly does not need it.
+  [[gnu::noinline]] void StepEntries() {
+    if (sole_ != nullptr) {
+      entries_->SoleEnded();
+    } else {
+      entries_->Next();
+      if (++steps_without_sole_ % kStepsToLookForSole != 0) return;
+    }
+    sole_ = entries_->Valid() ? entries_->Sole() : nullptr;
   }
 
   // A target may be a key that this iterator has shown: it is copied before anything moves.
@@ -172,9 +196,9 @@ class DbIterator final : public Iterator {
 
   // Shows the first visible user key at or behind the entries' position; `skipping`: that is behind
   // passed_.
-  void ShowForward(bool skipping) {
+  [[gnu::always_inline]] void ShowForward(bool skipping) {
     valid_ = false;
-    for (; entries_->Valid(); entries_->Next()) {
+    for (; entries_->Valid(); StepForward()) {
       const Slice entry = entries_->key();
       if (!Check(entry)) return;
       const Slice user_key = ExtractUserKey(entry);
@@ -225,8 +249,13 @@ class DbIterator final : public Iterator {
   const std::shared_ptr<Statistics> statistics_;
   const std::unique_ptr<InternalIterator> entries_;  // After holder_: destroyed before it.
 
+  static constexpr uint64_t kStepsToLookForSole = 16;
+
   bool valid_ = false;
   bool forward_ = true;
+  // Of entries_, forward, since its last move; null: not looked for, or there is none.
+  InternalIterator* sole_ = nullptr;
+  uint64_t steps_without_sole_ = 0;
   Slice key_;
   Slice passed_;  // Forward: lies in saved_key_, or in stable memory.
   std::string saved_key_;

@@ -66,6 +66,11 @@ class LevelIterator final : public TableIterator {
       SkipForward();
     }
   }
+  InternalIterator* Sole() override { return open_->Sole(); }
+  void SoleEnded() override {
+    open_->SoleEnded();
+    SkipForward();
+  }
   void Prev() override {
     assert(Valid());
     open_->Prev();

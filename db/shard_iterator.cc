@@ -52,6 +52,11 @@ class ShardsIterator final : public InternalIterator {
     Here()->Next();
     SkipForward();
   }
+  InternalIterator* Sole() override { return Here()->Sole(); }
+  void SoleEnded() override {
+    Here()->SoleEnded();
+    SkipForward();
+  }
   void Prev() override {
     assert(Valid());
     Here()->Prev();

@@ -31,6 +31,14 @@ class InternalIterator : public Iterator {
     return entry_->stable;
   }
 
+  // The iterator whose Next() does all that this one's would do, until it is at its end: of one
+  // over others, that of the only one left, null where several are. A step of it costs one virtual
+  // call, however many iterators lie between. They all show its entry, which stays where it is.
+  // Good until this one is moved; Valid() only.
+  virtual InternalIterator* Sole() { return this; }
+  // What Sole() returned has been moved to its end: goes on as Next() would have.
+  virtual void SoleEnded() {}
+
  protected:
   struct Entry {
     Slice key;

@@ -48,6 +48,14 @@ class MergingIterator final : public TableIterator {
     Settle();
   }
 
+  InternalIterator* Sole() override {
+    return forward_ && heap_.size() == 1 ? heap_.front().source->Sole() : nullptr;
+  }
+  void SoleEnded() override {
+    heap_.front().source->SoleEnded();
+    Settle();
+  }
+
   void Prev() override {
     assert(Valid());
     if (forward_) [[unlikely]]

@@ -46,6 +46,12 @@ class RunIterator final : public TableIterator {
     }
   }
 
+  InternalIterator* Sole() override { return table_->Sole(); }
+  void SoleEnded() override {
+    table_->SoleEnded();
+    SkipForward();
+  }
+
   void Prev() override {
     assert(Valid());
     table_->Prev();

@@ -19,6 +19,7 @@
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
 #include "db/faults/fault_world_testing.h"
+#include "port/thread_sanitizer.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
 
@@ -32,6 +33,12 @@ namespace dlsm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+#ifdef DLSM_THREAD_SANITIZER
+constexpr uint64_t kSeeds = 15;  // It takes long then, and sees little of this.
+#else
+constexpr uint64_t kSeeds = 60;
+#endif
 
 // Of one call, on a busy machine and with sanitizers.
 constexpr auto kCallMax = std::chrono::seconds(60);
@@ -298,7 +305,7 @@ class HostileNodeTest : public testing::TestWithParam<const char*> {};
 TEST_P(HostileNodeTest, AnythingItSaysIsSurvived) {
   const char* const only = std::getenv("DLSM_HOSTILE_SEED");
   const char* const count = std::getenv("DLSM_HOSTILE_SEEDS");
-  const uint64_t seeds = count != nullptr ? std::strtoull(count, nullptr, 10) : 60;
+  const uint64_t seeds = count != nullptr ? std::strtoull(count, nullptr, 10) : kSeeds;
   const uint64_t first = only != nullptr ? std::strtoull(only, nullptr, 10) : 1;
   TestNode::Config config;
   config.bytes = uint64_t{64} << 20;
