@@ -1,6 +1,7 @@
 #include "db/db_iterator.h"
 
 #include <cassert>
+#include <cstdint>
 #include <utility>
 
 #include "table/key_prefix.h"
@@ -113,7 +114,7 @@ class DbIterator final : public Iterator {
         entries_->Prev();
       }
       forward_ = false;
-      sole_ = nullptr;
+      StepAll();
     }
     ShowBackward();
   }
@@ -121,7 +122,7 @@ class DbIterator final : public Iterator {
  private:
   void StartSeek(bool forward) {
     ++seeks_;
-    sole_ = nullptr;
+    StepAll();
     forward_ = forward;
     valid_ = false;
     status_.PermitUncheckedError();
@@ -132,23 +133,25 @@ class DbIterator final : public Iterator {
   // A long scan is mostly in one table at a time, which lies below several iterators that choose
   // among others: it steps that one.
   [[gnu::always_inline]] void StepForward() {
-    if (sole_ != nullptr) [[likely]] {
-      sole_->Next();
-      if (sole_->Valid()) [[likely]]
-        return;
-    }
-    StepEntries();
+    stepped_->Next();
+    if (stepped_->Valid() && --steps_to_look_ != 0) [[likely]]
+      return;
+    LookForSole();
   }
 
   // Apart from StepForward(), which mostly does not need it.
-  [[gnu::noinline]] void StepEntries() {
-    if (sole_ != nullptr) {
-      entries_->SoleEnded();
-    } else {
-      entries_->Next();
-      if (++steps_without_sole_ % kStepsToLookForSole != 0) return;
-    }
-    sole_ = entries_->Valid() ? entries_->Sole() : nullptr;
+  [[gnu::noinline]] void LookForSole() {
+    if (!stepped_->Valid() && stepped_ != entries_.get()) entries_->SoleEnded();
+    StepAll();
+    InternalIterator* const sole = entries_->Valid() ? entries_->Sole() : nullptr;
+    if (sole == nullptr) return;
+    stepped_ = sole;
+    steps_to_look_ = UINT64_MAX;
+  }
+
+  void StepAll() {
+    stepped_ = entries_.get();
+    steps_to_look_ = kStepsToLook;
   }
 
   // A target may be a key that this iterator has shown: it is copied before anything moves.
@@ -249,13 +252,13 @@ class DbIterator final : public Iterator {
   const std::shared_ptr<Statistics> statistics_;
   const std::unique_ptr<InternalIterator> entries_;  // After holder_: destroyed before it.
 
-  static constexpr uint64_t kStepsToLookForSole = 16;
+  static constexpr uint64_t kStepsToLook = 32;  // More than most seeks take.
 
   bool valid_ = false;
   bool forward_ = true;
-  // Of entries_, forward, since its last move; null: not looked for, or there is none.
-  InternalIterator* sole_ = nullptr;
-  uint64_t steps_without_sole_ = 0;
+  // entries_, or since its last move, forward, what its Sole() is.
+  InternalIterator* stepped_ = entries_.get();
+  uint64_t steps_to_look_ = kStepsToLook;  // For a sole one.
   Slice key_;
   Slice passed_;  // Forward: lies in saved_key_, or in stable memory.
   std::string saved_key_;

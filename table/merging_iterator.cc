@@ -52,8 +52,13 @@ class MergingIterator final : public TableIterator {
     return forward_ && heap_.size() == 1 ? heap_.front().source->Sole() : nullptr;
   }
   void SoleEnded() override {
-    heap_.front().source->SoleEnded();
-    Settle();
+    InternalIterator* const source = heap_.front().source;
+    source->SoleEnded();
+    if (!source->Valid()) {
+      KeepError(*source);
+      heap_.clear();
+    }
+    ShowTop();
   }
 
   void Prev() override {
