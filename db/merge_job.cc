@@ -217,7 +217,8 @@ class MergeRunner {
                                      &output, &outcome->statistics));
     turn.Finished(outcome->statistics.bytes_read);
     DLSM_RETURN_IF_ERROR(output.Release(&outcome->tables));
-    // What is read without checksums may be anything.
+    // Records are verified where they lie. Once this session has ended, another may write there
+    // before they are used.
     std::vector<TableMeta> made;
     for (const TableRef& table : outcome->tables) made.push_back(table->meta());
     return CheckMergeOutputs(store_.comparator(), part.options, part.runs, std::nullopt, made);

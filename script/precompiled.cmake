@@ -30,7 +30,8 @@ function(dlsm_precompile name)
   endif()
 endfunction()
 
-# For tests. What they test is optimised as ever; to optimise the tests, too, would take twice as long.
+# For tests. The library that they test is optimised as ever; to optimise the tests, too, would take
+# twice as long.
 # With so little of it, GCC 12 sees overflows in std::string's operator+ that are not there.
 set(dlsm_test_options $<$<CONFIG:Release>:-O1>
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds;-Wno-stringop-overread>")
