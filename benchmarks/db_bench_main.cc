@@ -150,6 +150,8 @@ DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the
 DEFINE_uint32(
     tcp_poll_us, 50,
     "dlsm: how long a wait over tcp may poll before it sleeps, while that pays; 0: never");
+DEFINE_bool(tcp_share_reads, true,
+            "dlsm: small reads of many threads over tcp share a connection while that pays");
 DEFINE_string(rpc_transport, "",
               "dlsm: what carries calls to the memory node: tcp, verbs or ring; empty: tcp");
 DEFINE_string(rdma_device, "",
@@ -416,6 +418,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
   options->tcp_poll_us = FLAGS_tcp_poll_us;
+  options->tcp_share_reads = FLAGS_tcp_share_reads;
   options->rpc_transport = FLAGS_rpc_transport;
   options->config = FLAGS_config;
   options->memory_nodes = FLAGS_memory_nodes;

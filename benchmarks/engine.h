@@ -56,6 +56,7 @@ struct EngineOptions {
   std::string fabric;
   std::string rdma_device;
   uint32_t tcp_poll_us = 50;
+  bool tcp_share_reads = true;
   std::string rpc_transport;
   std::string config;
   std::string memory_nodes;

@@ -257,6 +257,7 @@ class DlsmEngine : public Engine {
     options_.fabric = options.fabric;
     options_.rdma_device = options.rdma_device;
     options_.tcp_poll_us = options.tcp_poll_us;
+    options_.tcp_share_reads = options.tcp_share_reads;
     options_.rpc_transport = options.rpc_transport;
     options_.config = options.config;
     options_.memory_nodes = options.memory_nodes;

@@ -451,6 +451,9 @@ void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric) {
 void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds) {
   options->options.tcp_poll_us = microseconds;
 }
+void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, unsigned char share) {
+  options->options.tcp_share_reads = share != 0;
+}
 void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport) {
   options->options.rpc_transport = transport;
 }

@@ -59,7 +59,7 @@ std::string Wire(const Links& links) {
 std::string Waits(const Links& links) {
   WaitCounts sum;
   for (MemoryNodeLink* link : links) sum += link->fabric().Waits();
-  return fmt::format("polled {}\nslept {}\n", sum.polled, sum.slept);
+  return fmt::format("polled {}\nslept {}\nshared {}\n", sum.polled, sum.slept, sum.shared);
 }
 
 std::string Calls(const Links& links) {

@@ -18,6 +18,7 @@ FabricOptions FabricOf(const Options& options, std::shared_ptr<const TransferGua
   FabricOptions fabric;
   fabric.guard = std::move(guard);
   fabric.tcp_poll = std::chrono::microseconds(options.tcp_poll_us);
+  fabric.tcp_share_reads = options.tcp_share_reads;
   fabric.simulated_rtt_ns = options.simulated_rtt_ns;
   fabric.simulated_gbit_per_second = options.simulated_gbit_per_second;
   fabric.faults = options.fault_injector;

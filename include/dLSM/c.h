@@ -151,6 +151,7 @@ void dlsm_options_set_scatter_width(dlsm_options_t* options, int value);
 void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id);
 void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric);
 void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds);
+void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, unsigned char share);
 void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport);
 void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device);
 void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path);

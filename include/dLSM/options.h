@@ -116,6 +116,9 @@ struct Options {
   // processor between looks, and only while answers come in that time; 0: never. A round trip on
   // one host then takes a fraction of the time, for a processor that is busy while it waits.
   uint32_t tcp_poll_us = 50;
+  // Over "tcp": while more threads wait for answers than the processors can keep up with, small
+  // reads go over a connection that the threads share, many in a message, with a thread of its own.
+  bool tcp_share_reads = true;
   // What carries calls to the memory node (grants, merges, manifests): "tcp" on any fabric; "verbs"
   // or "ring" where the memory node serves the fabric verbs; empty: tcp. See doc/verbs.md.
   std::string rpc_transport;

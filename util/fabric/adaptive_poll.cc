@@ -13,8 +13,8 @@ void AdaptivePoll::Begin() {
 
 void AdaptivePoll::Begin(TimePoint now) {
   polling_ = tried_ = slept_ = false;
-  if (group_.most_.count() == 0) return;
   const uint32_t others = group_.waiting_.fetch_add(1, std::memory_order_relaxed);
+  if (group_.most_.count() == 0) return;
   if (skip_ > 0) {
     --skip_;
   } else if (others < group_.waiting_max_ &&
@@ -47,7 +47,7 @@ void AdaptivePoll::GaveUpProcessor(TimePoint from, TimePoint to) {
 }
 
 void AdaptivePoll::End() {
-  if (group_.most_.count() > 0) group_.waiting_.fetch_sub(1, std::memory_order_relaxed);
+  group_.waiting_.fetch_sub(1, std::memory_order_relaxed);
   (slept_ ? group_.slept_ : group_.polled_).fetch_add(1, std::memory_order_relaxed);
   if (!tried_) return;
   if (!slept_) {

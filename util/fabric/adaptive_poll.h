@@ -38,12 +38,19 @@ class PollGroup {
   PollGroup(const PollGroup&) = delete;
   PollGroup& operator=(const PollGroup&) = delete;
 
+  // So many threads wait that most of them sleep, whatever they do.
+  bool crowded() const {
+    return waiting_.load(std::memory_order_relaxed) >= kCrowdPerProcessor * waiting_max_;
+  }
+
   WaitCounts Counts() const {
     return {polled_.load(std::memory_order_relaxed), slept_.load(std::memory_order_relaxed)};
   }
 
  private:
   friend class AdaptivePoll;
+
+  static constexpr uint32_t kCrowdPerProcessor = 2;
 
   const std::chrono::nanoseconds most_;
   const uint32_t waiting_max_;
@@ -71,6 +78,11 @@ class AdaptivePoll {
   // There is nothing yet. True, after the processor was given up: look again. False: sleep, and
   // look then.
   bool Again();
+  // Sleep, and look then: the wait is of a kind that is not polled for.
+  void Sleep() {
+    polling_ = tried_ = false;
+    slept_ = true;
+  }
   // The wait is over.
   void End();
 

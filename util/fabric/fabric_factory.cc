@@ -27,7 +27,7 @@ Status ConnectPlain(const FabricOptions& options, const FabricPeer& peer, Deadli
     case FabricKind::kShm:
       return ConnectShm(peer, connection);
     case FabricKind::kTcp:
-      return TcpConnection::Connect(peer, options.tcp_poll, connection);
+      return TcpConnection::Connect(peer, options.tcp_poll, options.tcp_share_reads, connection);
     case FabricKind::kVerbs:
       return VerbsConnection::Connect(options.verbs, peer, connection);
   }

@@ -19,6 +19,8 @@ struct FabricOptions {
   VerbsOptions verbs;  // For kVerbs.
   // For kTcp: how long a wait for an answer may poll before it sleeps; see adaptive_poll.h.
   std::chrono::microseconds tcp_poll{0};
+  // For kTcp: whether threads may read over a shared connection; see tcp_read_sharing.h.
+  bool tcp_share_reads = false;
 
   // A network that this machine does not have: every Wait() lasts at least `simulated_rtt_ns` from
   // the doorbell plus the bytes' time at `simulated_gbit_per_second`. 0: not simulated.

@@ -27,19 +27,19 @@ std::shared_ptr<const TcpPeer> MakePeer(const FabricPeer& peer) {
 }  // namespace
 
 Status TcpConnection::Connect(const FabricPeer& peer, std::chrono::nanoseconds poll,
-                              std::unique_ptr<FabricConnection>* connection) {
+                              bool share_reads, std::unique_ptr<FabricConnection>* connection) {
   if (peer.data_token.size() != kTcpTokenBytes) {
     return Status::InvalidArgument(
         fmt::format("a data token has {} bytes, not {}", kTcpTokenBytes, peer.data_token.size()));
   }
   PeerDialer dialer;
   DLSM_RETURN_IF_ERROR(PeerDialer::Resolve(peer, &dialer));
-  connection->reset(new TcpConnection(peer, std::move(dialer), poll));
+  connection->reset(new TcpConnection(peer, std::move(dialer), poll, share_reads));
   return Status::OK();
 }
 
 TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer,
-                             std::chrono::nanoseconds poll)
+                             std::chrono::nanoseconds poll, bool share_reads)
     : dialer_(std::move(dialer)),
       token_(peer.data_token),
       key_(peer.data_key),
@@ -47,16 +47,33 @@ TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer,
       where_(fmt::format("{}:{}", peer.host, peer.port)),
       tls_(peer.tls),
       peer_(MakePeer(peer)),
-      polls_(poll, port::ProcessorCount()) {}
+      polls_(poll, port::ProcessorCount()) {
+  if (!share_reads) return;
+  sharing_ = std::make_unique<TcpReadSharing>(
+      peer_, polls_, poll, port::ProcessorCount(),
+      [this](Deadline deadline, TcpStream* stream) { return Open(deadline, stream); });
+}
+
+WaitCounts TcpConnection::Waits() const {
+  WaitCounts counts = polls_.Counts();
+  if (sharing_ != nullptr) counts.shared = sharing_->waits();
+  return counts;
+}
 
 Status TcpConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
+  TcpStream stream;
+  DLSM_RETURN_IF_ERROR(Open(deadline, &stream));
+  *queue_pair =
+      std::make_unique<TcpQueuePair>(std::move(stream), peer_, costs_, polls_, sharing_.get());
+  return Status::OK();
+}
+
+Status TcpConnection::Open(Deadline deadline, TcpStream* stream) const {
   FileDescriptor socket;
   DLSM_RETURN_IF_ERROR(dialer_.Dial(deadline, &socket));
-  TcpStream stream(std::move(socket));
-  if (tls_ != nullptr) DLSM_RETURN_IF_ERROR(tls_->Connect(stream, host_, where_, deadline));
-  DLSM_RETURN_IF_ERROR(SayHello(stream, deadline));
-  *queue_pair = std::make_unique<TcpQueuePair>(std::move(stream), peer_, costs_, polls_);
-  return Status::OK();
+  *stream = TcpStream(std::move(socket));
+  if (tls_ != nullptr) DLSM_RETURN_IF_ERROR(tls_->Connect(*stream, host_, where_, deadline));
+  return SayHello(*stream, deadline);
 }
 
 Status TcpConnection::SayHello(TcpStream& stream, Deadline deadline) const {

@@ -11,22 +11,17 @@
 #include "util/fabric/fabric.h"
 #include "util/fabric/peer_dialer.h"
 #include "util/fabric/queue_pair_ledger.h"
-#include "util/fabric/region_table.h"
+#include "util/fabric/tcp_peer.h"
+#include "util/fabric/tcp_read_sharing.h"
 
 namespace dlsm {
-
-// Whom a queue pair talks to. Constant, and shared by the queue pairs of a connection.
-struct TcpPeer {
-  NodeId node{};
-  std::string name;     // "memory node 1 at host:port", for messages.
-  RegionTable regions;  // Without addresses.
-};
 
 class TcpConnection : public FabricConnection {
  public:
   // Resolves the host; connects at the first queue pair.
-  // `poll`: how long a wait for an answer may poll before it sleeps.
-  static Status Connect(const FabricPeer& peer, std::chrono::nanoseconds poll,
+  // `poll`: how long a wait for an answer may poll before it sleeps. `share_reads`: whether threads
+  // may read over a shared connection.
+  static Status Connect(const FabricPeer& peer, std::chrono::nanoseconds poll, bool share_reads,
                         std::unique_ptr<FabricConnection>* connection);
 
   FabricKind kind() const override { return FabricKind::kTcp; }
@@ -35,10 +30,13 @@ class TcpConnection : public FabricConnection {
     return buffers_.NewBuffer(bytes, buffer);
   }
   WireTotals Totals() const override { return costs_.Totals(); }
-  WaitCounts Waits() const override { return polls_.Counts(); }
+  WaitCounts Waits() const override;
 
  private:
-  TcpConnection(const FabricPeer& peer, PeerDialer dialer, std::chrono::nanoseconds poll);
+  TcpConnection(const FabricPeer& peer, PeerDialer dialer, std::chrono::nanoseconds poll,
+                bool share_reads);
+  // A data connection that has said its hello.
+  Status Open(Deadline deadline, TcpStream* stream) const;
   // Shows and proves the token, has the server prove itself, and checks that it speaks this
   // version.
   Status SayHello(TcpStream& stream, Deadline deadline) const;
@@ -53,6 +51,7 @@ class TcpConnection : public FabricConnection {
   BufferPool buffers_;
   WireCostRegistry costs_;
   PollGroup polls_;
+  std::unique_ptr<TcpReadSharing> sharing_;  // Null: they may not share.
 };
 
 }  // namespace dlsm

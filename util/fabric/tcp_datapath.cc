@@ -20,6 +20,10 @@ using std::chrono::milliseconds;
 constexpr size_t kPartsMax = 256;  // Of one sendmsg(): some 100 writes of a few hundred bytes.
 // A bound against callers that post and never wait.
 constexpr size_t kOutstandingMax = size_t{1} << 20;
+// What goes over the shared connection at most: more is worth messages of its own, and would delay
+// the others' reads.
+constexpr size_t kTogetherMax = 128;
+constexpr size_t kTogetherBytesMax = size_t{32} << 10;
 // Of one sleep in a system call that knows no deadlines; those nearer than two of it take another.
 constexpr milliseconds kSleepMost{50};
 // A server that is alive needs microseconds; one that hangs must not hold its client for long.
@@ -28,13 +32,14 @@ constexpr milliseconds kDrain{100};
 }  // namespace
 
 TcpQueuePair::TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
-                           WireCostRegistry& costs, PollGroup& polls)
+                           WireCostRegistry& costs, PollGroup& polls, TcpReadSharing* sharing)
     : peer_(std::move(peer)),
       check_(peer_->node, peer_->regions),
       stream_(std::move(stream)),
       sleeps_in_receive_(stream_.PrepareSleep(kSleepMost)),
       ledger_(costs),
-      poll_(polls) {}
+      poll_(polls),
+      sharing_(sharing) {}
 
 TcpQueuePair::~TcpQueuePair() {
   if (error_.ok() && !outstanding_.empty()) Drain();
@@ -63,7 +68,7 @@ Status TcpQueuePair::PostRead(const RemoteSpan& from, const LocalSpan& to, Purpo
   *ticket = ledger_.PostRead(from.bytes, purpose);
   const auto sequence = static_cast<uint32_t>(*ticket);
   Append(TcpRequest{TcpOpcode::kRead, sequence, from.region, from.offset, from.bytes, 0},
-         Outstanding{TcpOpcode::kRead, to.data, to.bytes, nullptr});
+         Outstanding{TcpOpcode::kRead, from.region, from.offset, to.data, to.bytes, nullptr});
   return Status::OK();
 }
 
@@ -78,7 +83,7 @@ Status TcpQueuePair::PostWrite(const LocalSpan& from, const RemoteSpan& to, Purp
   *ticket = ledger_.PostWrite(to.bytes, purpose);
   const auto sequence = static_cast<uint32_t>(*ticket);
   Append(TcpRequest{TcpOpcode::kWrite, sequence, to.region, to.offset, to.bytes, 0},
-         Outstanding{TcpOpcode::kWrite, nullptr, from.bytes, nullptr});
+         Outstanding{TcpOpcode::kWrite, {}, 0, nullptr, from.bytes, nullptr});
   sending_.AddPayload(from.data, from.bytes);
   return Status::OK();
 }
@@ -95,7 +100,7 @@ Status TcpQueuePair::PostCompareAndSwap(const RemoteSpan& word, uint64_t expecte
   const auto sequence = static_cast<uint32_t>(*ticket);
   Append(
       TcpRequest{TcpOpcode::kCompareAndSwap, sequence, word.region, word.offset, expected, desired},
-      Outstanding{TcpOpcode::kCompareAndSwap, nullptr, 0, prior});
+      Outstanding{TcpOpcode::kCompareAndSwap, {}, 0, nullptr, 0, prior});
   return Status::OK();
 }
 
@@ -110,31 +115,67 @@ Status TcpQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint6
   *ticket = ledger_.PostAtomic(purpose);
   const auto sequence = static_cast<uint32_t>(*ticket);
   Append(TcpRequest{TcpOpcode::kFetchAdd, sequence, word.region, word.offset, addend, 0},
-         Outstanding{TcpOpcode::kFetchAdd, nullptr, 0, prior});
+         Outstanding{TcpOpcode::kFetchAdd, {}, 0, nullptr, 0, prior});
   return Status::OK();
 }
 
 Status TcpQueuePair::Ring() {
   DLSM_RETURN_IF_ERROR(error_);
   ledger_.Ring();
-  sending_.Ring();
   bool progress = false;
-  return SendSome(&progress);
+  return Start(&progress);
+}
+
+Status TcpQueuePair::Start(bool* progress) {
+  sending_.Ring();
+  started_ = completed_ + outstanding_.size();
+  return SendSome(progress);
 }
 
 Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
   DLSM_RETURN_IF_ERROR(error_);
   ledger_.Ring();
-  sending_.Ring();
-  bool just_sent = false;
-  DLSM_RETURN_IF_ERROR(SendSome(&just_sent));
-  ledger_.Wait(ticket);
   const auto until = static_cast<uint64_t>(ticket);
+  if (completed_ < until && ReadTogether(deadline)) {
+    ledger_.Wait(ticket);
+    return Status::OK();
+  }
+  bool just_sent = false;
+  DLSM_RETURN_IF_ERROR(Start(&just_sent));
+  ledger_.Wait(ticket);
   if (completed_ >= until) return Status::OK();
   poll_.Begin();
   Status status = Await(until, just_sent, deadline);
   poll_.End();
   return status;
+}
+
+bool TcpQueuePair::MayReadTogether() {
+  if (started_ > completed_ || outstanding_.size() > kTogetherMax) return false;
+  together_.clear();
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < outstanding_.size(); ++i) {
+    const Outstanding& request = outstanding_[i];
+    if (request.opcode != TcpOpcode::kRead) return false;
+    bytes += request.bytes;
+    together_.push_back({request.region, request.offset, LocalSpan{request.data, request.bytes}});
+  }
+  return bytes <= kTogetherBytesMax;
+}
+
+bool TcpQueuePair::ReadTogether(Deadline deadline) {
+  if (sharing_ == nullptr || !sharing_->pays() || !MayReadTogether()) return false;
+  poll_.Begin();
+  poll_.Sleep();
+  // What was wrong with others' reads, or with that connection, is no concern of these: they are
+  // made again then, by this one.
+  const bool arrived = sharing_->Read(together_, deadline);
+  poll_.End();
+  if (!arrived) return false;
+  completed_ += outstanding_.size();
+  outstanding_.clear();
+  sending_.Clear();
+  return true;
 }
 
 Status TcpQueuePair::Await(uint64_t until, bool just_sent, Deadline deadline) {
@@ -175,7 +216,7 @@ Status TcpQueuePair::SendSome(bool* progress) {
       const std::string why = stream_.Failure();
       // The server's last words say more than a broken pipe.
       DLSM_RETURN_IF_ERROR(ReceiveSome(progress));
-      return Close(Lost(why));
+      return Close(TcpConnectionLost(*peer_, why));
     }
     sending_.Consume(moved);
     *progress = true;
@@ -198,9 +239,9 @@ Status TcpQueuePair::ReceiveSome(bool* progress, bool sleep) {
       case SocketOutcome::kBlocked:
         return Status::OK();
       case SocketOutcome::kEnded:
-        return Close(Lost("it closed the connection"));
+        return Close(TcpConnectionLost(*peer_, "it closed the connection"));
       case SocketOutcome::kFailed:
-        return Close(Lost(stream_.Failure()));
+        return Close(TcpConnectionLost(*peer_, stream_.Failure()));
     }
     *progress = true;
     DLSM_RETURN_IF_ERROR(ConsumeReplies(moved));
@@ -251,41 +292,12 @@ Status TcpQueuePair::ConsumeReplies(size_t bytes) {
 Status TcpQueuePair::CheckReply(const Outstanding& request, const char* header) {
   TcpReply reply;
   const auto sequence = static_cast<uint32_t>(completed_ + 1);
-  if (reply.Decode(header) != TcpCode::kOk || reply.sequence != sequence) [[unlikely]] {
-    return Close(Status::Corruption(peer_->name + " sent a malformed reply on a data connection"));
-  }
-  if (reply.code != TcpCode::kOk) [[unlikely]]
-    return Close(Refused(request, reply));
-  const bool is_atomic = request.prior != nullptr;
-  if (reply.opcode != request.opcode || (!is_atomic && reply.value != request.bytes)) [[unlikely]] {
-    return Close(Status::Corruption(peer_->name + " answered another request than was posted"));
-  }
-  if (is_atomic) *request.prior = reply.value;
+  const TcpExpectation expected{request.opcode, sequence, request.bytes};
+  Status status = ReadTcpReply(*peer_, expected, header, &reply);
+  if (!status.ok()) [[unlikely]]
+    return Close(std::move(status));
+  if (request.prior != nullptr) *request.prior = reply.value;
   return Status::OK();
-}
-
-Status TcpQueuePair::Refused(const Outstanding& request, const TcpReply& reply) const {
-  if (reply.code == TcpCode::kOutOfBounds) {
-    return Status::InvalidArgument(
-        fmt::format("{} refused a transfer of {} bytes: it is not inside one of its regions; has "
-                    "it restarted?",
-                    peer_->name, request.bytes));
-  }
-  if (reply.code == TcpCode::kForbidden) {
-    return Status::InvalidArgument(
-        fmt::format("{} refused a transfer of {} bytes: they belong to no database that its access "
-                    "list gives to this client",
-                    peer_->name, request.bytes));
-  }
-  return Status::Corruption(
-      fmt::format("{} received a damaged request; check the network between", peer_->name));
-}
-
-Status TcpQueuePair::Lost(const std::string& why) const {
-  return Status::IOError(
-      fmt::format("the data connection to {} is lost ({}): is its Server still "
-                  "running?",
-                  peer_->name, why));
 }
 
 Status TcpQueuePair::Close(Status why) {

@@ -7,12 +7,16 @@
 //
 // A read and a later write of the same remote bytes are not ordered until the read was waited for,
 // as on RDMA devices; everything else takes effect in the order in which it was posted.
+//
+// A wait for nothing but small reads, of which none was rung for before, may go over a connection
+// that threads share (tcp_read_sharing.h). Nothing is under way here then, so that order holds.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dLSM/status.h"
 #include "util/fabric/adaptive_poll.h"
@@ -20,18 +24,20 @@
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/ring_queue.h"
 #include "util/fabric/span_check.h"
-#include "util/fabric/tcp_connect.h"
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_peer.h"
+#include "util/fabric/tcp_read_sharing.h"
 #include "util/fabric/tcp_send_queue.h"
+#include "util/fabric/tcp_shared_reads.h"
 #include "util/fabric/tcp_stream.h"
 
 namespace dlsm {
 
 class TcpQueuePair : public QueuePair {
  public:
-  // `stream` has said its hello.
+  // `stream` has said its hello. `sharing` null: reads go over this connection only.
   TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer, WireCostRegistry& costs,
-               PollGroup& polls);
+               PollGroup& polls, TcpReadSharing* sharing);
   ~TcpQueuePair() override;
 
   Status PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
@@ -57,6 +63,8 @@ class TcpQueuePair : public QueuePair {
   // A request whose reply has not come yet.
   struct Outstanding {
     TcpOpcode opcode = TcpOpcode::kHello;
+    RegionId region{};  // This and the offset are a read's only.
+    uint64_t offset = 0;
     char* data = nullptr;       // Where a read's payload goes.
     uint64_t bytes = 0;         // Of a read's or write's payload.
     uint64_t* prior = nullptr;  // Where an atomic's result goes.
@@ -68,6 +76,13 @@ class TcpQueuePair : public QueuePair {
   Status CheckRoom();
   void Append(const TcpRequest& request, const Outstanding& outstanding);
 
+  // Reads what has been posted over the connection that threads share. False: it does not pay now,
+  // or did not work.
+  bool ReadTogether(Deadline deadline);
+  bool MayReadTogether();
+  // Lets go of all that has been posted.
+  Status Start(bool* progress);
+
   // Until request number `until` has completed, which it has not.
   Status Await(uint64_t until, bool just_sent, Deadline deadline);
   // Move what can be moved without blocking, or after sleeping in the first call for a moment;
@@ -78,8 +93,6 @@ class TcpQueuePair : public QueuePair {
   // Completes the requests that the next `bytes` of the reply stream are for.
   Status ConsumeReplies(size_t bytes);
   Status CheckReply(const Outstanding& request, const char* header);
-  Status Refused(const Outstanding& request, const TcpReply& reply) const;
-  Status Lost(const std::string& why) const;
 
   char* Header(uint64_t number) { return headers_[number % kRepliesPerCall].data(); }
   Status Close(Status why);
@@ -92,13 +105,16 @@ class TcpQueuePair : public QueuePair {
   const bool sleeps_in_receive_;
   QueuePairLedger ledger_;
   AdaptivePoll poll_;
+  TcpReadSharing* const sharing_;
   Status error_;  // Not OK: closed, and why.
 
   TcpSendQueue sending_;
   RingQueue<Outstanding> outstanding_;  // The front is request number completed_ + 1.
   uint64_t completed_ = 0;
+  uint64_t started_ = 0;       // Requests let go of for this connection.
   size_t front_received_ = 0;  // Bytes of the front's reply, header included.
   std::array<TcpReply::Encoded, kRepliesPerCall> headers_;
+  std::vector<TcpSharedReads::Read> together_;  // Kept for its memory.
 };
 
 }  // namespace dlsm

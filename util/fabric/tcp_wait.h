@@ -3,12 +3,15 @@
 
 #include <poll.h>
 
+#include <span>
+
 #include "util/deadline.h"
 
 namespace dlsm {
 
-// Returns whether `socket` became ready for `events` (POLLIN, POLLOUT), or failed, before the
-// deadline. May return true without reason: callers loop.
+// Returns whether one of `watched` became ready for its events (POLLIN, POLLOUT), or failed, before
+// the deadline. May return true without reason: callers loop.
+bool PollSockets(std::span<pollfd> watched, Deadline deadline);
 bool PollSocket(int socket, short events, Deadline deadline);
 
 }  // namespace dlsm

@@ -1,0 +1,284 @@
+#include "util/fabric/tcp_shared_reads.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "port/error_text.h"
+#include "port/thread_name.h"
+#include "util/fabric/tcp_wait.h"
+#include "util/log.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kReceivedPerCall = size_t{64} << 10;
+// Of a flight. To wait for more than that would leave processors idle.
+constexpr size_t kReadsOfFlightMax = 64;
+
+}  // namespace
+
+Status TcpSharedReads::Start(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
+                             PollGroup& polls, std::shared_ptr<TcpSharedReads>* shared) {
+  FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) {
+    return Status::IOError(
+        fmt::format("cannot share a data connection to {}: {}; raise the limit of open files "
+                    "(ulimit -n)",
+                    peer->name, port::ErrorText(errno)));
+  }
+  shared->reset(new TcpSharedReads(std::move(stream), std::move(peer), polls, std::move(wake)));
+  return Status::OK();
+}
+
+TcpSharedReads::TcpSharedReads(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
+                               PollGroup& polls, FileDescriptor wake)
+    : peer_(std::move(peer)),
+      wake_(std::move(wake)),
+      stream_(std::move(stream)),
+      poll_(polls),
+      received_(kReceivedPerCall),
+      thread_([this] { Serve(); }) {}
+
+TcpSharedReads::~TcpSharedReads() {
+  {
+    const port::MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  thread_.join();
+}
+
+Status TcpSharedReads::Run(std::span<const Read> reads, Deadline deadline) {
+  Call call{reads, deadline, reads.size(), 0, Status(), {}};
+  if (!Submit(&call)) return call.status;
+  port::Bell& bell = flights_[call.flight].bell;
+  while (true) {
+    const uint32_t heard = bell.Listen();
+    if (call.done.load(std::memory_order_acquire)) return std::move(call.status);
+    bell.Wait(heard);
+  }
+}
+
+bool TcpSharedReads::Submit(Call* call) {
+  bool asleep = false;
+  {
+    const port::MutexLock lock(mutex_);
+    if (!why_closed_.ok()) {
+      call->status = why_closed_;
+      return false;
+    }
+    if (reads_of_flight_ >= kReadsOfFlightMax) NextFlight();
+    reads_of_flight_ += call->reads.size();
+    call->flight = flight_;
+    submitted_.push_back(call);
+    asleep = std::exchange(asleep_, false);
+  }
+  if (asleep) Wake();
+  return true;
+}
+
+void TcpSharedReads::NextFlight() {
+  flight_ = (flight_ + 1) % kFlights;
+  reads_of_flight_ = 0;
+}
+
+void TcpSharedReads::Wake() {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then the thread is awake anyway.
+  static_cast<void>(!::write(wake_.get(), &one, sizeof(one)));
+}
+
+void TcpSharedReads::Serve() {
+  port::SetThreadName("dlsm-reads");
+  bool waiting = false;
+  while (TakeCalls()) {
+    bool sent = false;
+    bool received = false;
+    Status status = SendSome(&sent);
+    if (status.ok()) status = ReceiveSome(&received);
+    if (!status.ok()) return Fail(status);
+    if (sent || received) {
+      if (std::exchange(waiting, false)) poll_.End();
+      // Who was woken may have more to read: what comes of that is sent together.
+      if (received) port::Yield();
+      continue;
+    }
+    if (!std::exchange(waiting, true)) poll_.Begin();
+    if (!poll_.Again()) Sleep();
+  }
+  if (waiting) poll_.End();
+}
+
+bool TcpSharedReads::TakeCalls() {
+  {
+    const port::MutexLock lock(mutex_);
+    if (stopping_) return false;
+    taken_.swap(submitted_);
+    if (!taken_.empty()) NextFlight();
+  }
+  for (Call* const call : taken_) Append(call);
+  taken_.clear();
+  return true;
+}
+
+void TcpSharedReads::Append(Call* call) {
+  ++flights_[call->flight].calls;
+  for (const Read& read : call->reads) {
+    const size_t at = to_send_.size();
+    to_send_.resize(at + TcpRequest::kBytes);
+    TcpRequest{TcpOpcode::kRead, ++last_sequence_, read.region, read.offset, read.to.bytes, 0}
+        .Encode(to_send_.data() + at);
+    outstanding_.push_back(Outstanding{call, read.to.data, read.to.bytes});
+  }
+}
+
+Status TcpSharedReads::SendSome(bool* sent) {
+  while (sent_ < to_send_.size()) {
+    iovec part{to_send_.data() + sent_, to_send_.size() - sent_};
+    size_t moved = 0;
+    const SocketOutcome outcome = stream_.Send(&part, 1, &moved);
+    if (outcome == SocketOutcome::kBlocked) return Status::OK();
+    if (outcome != SocketOutcome::kMoved) return TcpConnectionLost(*peer_, stream_.Failure());
+    sent_ += moved;
+    *sent = true;
+  }
+  to_send_.clear();
+  sent_ = 0;
+  return Status::OK();
+}
+
+Status TcpSharedReads::ReceiveSome(bool* received) {
+  while (true) {
+    iovec part{received_.data(), received_.size()};
+    size_t moved = 0;
+    switch (stream_.Receive(&part, 1, &moved)) {
+      case SocketOutcome::kMoved:
+        break;
+      case SocketOutcome::kBlocked:
+        return Status::OK();
+      case SocketOutcome::kEnded:
+        return TcpConnectionLost(*peer_, "it closed the connection");
+      case SocketOutcome::kFailed:
+        return TcpConnectionLost(*peer_, stream_.Failure());
+    }
+    *received = true;
+    DLSM_RETURN_IF_ERROR(Consume(received_.data(), moved));
+    if (moved < received_.size()) return Status::OK();
+  }
+}
+
+Status TcpSharedReads::Consume(const char* from, size_t bytes) {
+  const char* const end = from + bytes;
+  while (from < end) {
+    if (outstanding_.empty()) {
+      return Status::Corruption(peer_->name + " answered more on a data connection than was asked");
+    }
+    const Outstanding& read = outstanding_.front();
+    const auto take = [&](size_t wanted, char* to) {
+      const size_t taken = std::min(wanted, static_cast<size_t>(end - from));
+      if (to != nullptr && taken > 0) std::memcpy(to, from, taken);
+      from += taken;
+      front_received_ += taken;
+    };
+    if (front_received_ < TcpReply::kBytes) {
+      take(TcpReply::kBytes - front_received_, front_header_.data() + front_received_);
+      if (front_received_ < TcpReply::kBytes) break;
+      DLSM_RETURN_IF_ERROR(CheckFront());
+    }
+    const uint64_t arrived = front_received_ - TcpReply::kBytes;
+    take(read.bytes - arrived, read.call == nullptr ? nullptr : read.to + arrived);
+    if (front_received_ == TcpReply::kBytes + read.bytes) PopFront();
+  }
+  return Status::OK();
+}
+
+Status TcpSharedReads::CheckFront() {
+  TcpReply reply;
+  const TcpExpectation expected{TcpOpcode::kRead, front_sequence_, outstanding_.front().bytes};
+  return ReadTcpReply(*peer_, expected, front_header_.data(), &reply);
+}
+
+void TcpSharedReads::PopFront() {
+  Call* const call = outstanding_.front().call;
+  outstanding_.pop_front();
+  ++front_sequence_;
+  front_received_ = 0;
+  if (call != nullptr && --call->left == 0) Finish(call, Status::OK());
+}
+
+void TcpSharedReads::Finish(Call* call, Status status) {
+  Flight& flight = flights_[call->flight];
+  call->status = std::move(status);
+  call->done.store(true, std::memory_order_release);
+  // The call may be gone by now.
+  if (--flight.calls == 0) flight.bell.Ring();
+}
+
+Deadline TcpSharedReads::DropLate() {
+  const auto now = Deadline::Clock::now();
+  auto next = Deadline::Clock::time_point::max();
+  Call* dropped = nullptr;
+  for (size_t i = 0; i < outstanding_.size(); ++i) {
+    Outstanding& read = outstanding_[i];
+    if (read.call == nullptr) continue;
+    // The reads of one call follow each other, and go together: its deadline may move meanwhile.
+    if (read.call != dropped) {
+      const auto until = read.call->deadline.time_point();
+      if (until > now) {
+        next = std::min(next, until);
+        continue;
+      }
+      if (dropped != nullptr) Finish(dropped, Late());
+      dropped = read.call;
+    }
+    read.call = nullptr;
+  }
+  if (dropped != nullptr) Finish(dropped, Late());
+  return Deadline::At(next);
+}
+
+Status TcpSharedReads::Late() const {
+  return Status::TimedOut(peer_->name + " has not answered in time");
+}
+
+void TcpSharedReads::Sleep() {
+  const Deadline next_deadline = DropLate();
+  {
+    const port::MutexLock lock(mutex_);
+    if (!submitted_.empty() || stopping_) return;
+    asleep_ = true;
+  }
+  const int events = to_send_.empty() ? POLLIN : POLLIN | POLLOUT;
+  pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), static_cast<short>(events), 0}};
+  static_cast<void>(PollSockets(watched, next_deadline));  // Whyever it returns.
+  {
+    const port::MutexLock lock(mutex_);
+    asleep_ = false;
+  }
+  uint64_t count = 0;
+  if (watched[0].revents != 0) static_cast<void>(!::read(wake_.get(), &count, sizeof(count)));
+}
+
+void TcpSharedReads::Fail(const Status& why) {
+  Log().info("shared data connection closed: {}", why.ToString());
+  stream_.Close();
+  closed_.store(true, std::memory_order_relaxed);
+  {
+    const port::MutexLock lock(mutex_);
+    why_closed_ = why;
+    taken_.swap(submitted_);
+  }
+  for (Call* const call : taken_) Append(call);
+  for (; !outstanding_.empty(); outstanding_.pop_front()) {
+    Call* const call = outstanding_.front().call;
+    if (call != nullptr && --call->left == 0) Finish(call, why);
+  }
+}
+
+}  // namespace dlsm

@@ -1,0 +1,465 @@
+// Reads of many threads over one connection: each gets its own bytes, and after a failure or a
+// deadline nothing is written to its memory.
+#include "util/fabric/tcp_shared_reads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "port/processors.h"
+#include "util/fabric/fabric_factory.h"
+#include "util/fabric/fabric_testing.h"
+#include "util/fabric/tcp_read_sharing.h"
+#include "util/random.h"
+#include "util/rounds_testing.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+Deadline Soon() { return Deadline::In(seconds(60)); }
+
+// What the memory node has at `offset`.
+char ByteAt(uint64_t offset) { return static_cast<char>(offset * 2654435761u >> 13); }
+
+std::string BytesAt(uint64_t offset, size_t bytes) {
+  std::string text(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) text[i] = ByteAt(offset + i);
+  return text;
+}
+
+// The other end of the connection, as the test plays it.
+class Peer {
+ public:
+  explicit Peer(int socket) : socket_(socket) {}
+
+  TcpRequest Receive() {
+    char bytes[TcpRequest::kBytes];
+    EXPECT_EQ(::recv(socket_.get(), bytes, sizeof(bytes), MSG_WAITALL), ssize_t{sizeof(bytes)});
+    TcpRequest request;
+    EXPECT_EQ(request.Decode(bytes), TcpCode::kOk);
+    return request;
+  }
+  static std::string ReplyTo(const TcpRequest& request, TcpCode code = TcpCode::kOk) {
+    TcpReply::Encoded header;
+    TcpReply{TcpOpcode::kRead, code, request.sequence, request.operand}.Encode(header.data());
+    std::string reply(header.data(), header.size());
+    if (code == TcpCode::kOk) reply += BytesAt(request.offset, request.operand);
+    return reply;
+  }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void Answer() { Send(ReplyTo(Receive())); }
+  void Close() { socket_.Close(); }
+
+ private:
+  FileDescriptor socket_;
+};
+
+class TcpSharedReadsTest : public testing::Test {
+ protected:
+  TcpSharedReadsTest() { Begin(); }
+
+  // With another connection.
+  void Begin() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    auto to = std::make_shared<TcpPeer>();
+    to->name = "memory node 7";
+    EXPECT_OK(TcpSharedReads::Start(TcpStream(FileDescriptor(ends[0])), to, polls_, &shared_));
+    peer_ = std::make_unique<Peer>(ends[1]);
+  }
+
+  Status Read(uint64_t offset, std::string* to, Deadline deadline = Soon()) {
+    const TcpSharedReads::Read read{kTestRegion, offset, LocalSpan{to->data(), to->size()}};
+    return shared_->Run({&read, 1}, deadline);
+  }
+  // By another thread.
+  std::thread ReadAside(uint64_t offset, std::string* to, Status* status) {
+    return std::thread([=, this] { *status = Read(offset, to); });
+  }
+
+  PollGroup polls_{kTestPoll, 2};
+  std::unique_ptr<Peer> peer_;
+  std::shared_ptr<TcpSharedReads> shared_;
+};
+
+// Fails if bytes go to the wrong read where replies arrive in pieces of any size.
+TEST_F(TcpSharedReadsTest, RepliesInPiecesAreWhole) {
+  Random random(301);
+  for (int round = 0; round < 30; ++round) {
+    const uint64_t first = random.Uniform(1000);
+    std::vector<std::string> got(1 + random.Uniform(5));
+    std::vector<TcpSharedReads::Read> reads;
+    for (size_t i = 0; i < got.size(); ++i) {
+      got[i].resize(random.Uniform(300));  // Of nothing, too.
+      reads.push_back({kTestRegion, first + i, LocalSpan{got[i].data(), got[i].size()}});
+    }
+    Status status = Status::IOError("not run");
+    std::thread reader([&] { status = shared_->Run(reads, Soon()); });
+    std::string replies;
+    for (size_t i = 0; i < got.size(); ++i) replies += Peer::ReplyTo(peer_->Receive());
+    while (!replies.empty()) {
+      const size_t piece = 1 + random.Uniform(std::min<uint64_t>(replies.size(), 100));
+      peer_->Send(replies.substr(0, piece));
+      replies.erase(0, piece);
+      if (random.Uniform(8) == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    reader.join();
+    ASSERT_OK(status);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], BytesAt(first + i, got[i].size()));
+  }
+}
+
+// Fails if a reply is written to memory whose reader has gone, or is taken for the next one's.
+TEST_F(TcpSharedReadsTest, ALateReplyIsWrittenNowhere) {
+  std::string late(100, 'x');
+  EXPECT_TRUE(Read(10, &late, Deadline::In(milliseconds(30))).IsTimedOut());
+  EXPECT_FALSE(shared_->closed());
+  std::string next(100, 'x');
+  Status status;
+  std::thread reader = ReadAside(500, &next, &status);
+  const std::string to_late = Peer::ReplyTo(peer_->Receive());
+  peer_->Send(to_late.substr(0, 50));
+  peer_->Send(to_late.substr(50));
+  peer_->Answer();
+  reader.join();
+  EXPECT_OK(status);
+  EXPECT_EQ(next, BytesAt(500, 100));
+  EXPECT_EQ(late, std::string(100, 'x'));
+}
+
+// Fails if the deadline of one ends the wait of another, or waits for it.
+TEST_F(TcpSharedReadsTest, EachHasADeadlineOfItsOwn) {
+  std::string patient(10, 'x');
+  Status status;
+  std::thread reader = ReadAside(70, &patient, &status);
+  const TcpRequest request = peer_->Receive();
+  for (int i = 0; i < 3; ++i) {
+    std::string hasty(10, 'x');
+    EXPECT_TRUE(Read(80, &hasty, Deadline::In(milliseconds(20))).IsTimedOut());
+    EXPECT_EQ(peer_->Receive().offset, 80u);
+  }
+  peer_->Send(Peer::ReplyTo(request));
+  reader.join();
+  EXPECT_OK(status);
+  EXPECT_EQ(patient, BytesAt(70, 10));
+}
+
+// A deadline that is put off while half of a call's replies have come.
+TEST_F(TcpSharedReadsTest, ADeadlineMayBePutOff) {
+  std::atomic<Deadline::Clock::time_point> until{Deadline::Clock::now() + seconds(60)};
+  std::vector<std::string> got(2, std::string(10, 'x'));
+  const TcpSharedReads::Read reads[] = {{kTestRegion, 1, LocalSpan{got[0].data(), 10}},
+                                        {kTestRegion, 2, LocalSpan{got[1].data(), 10}}};
+  Status status;
+  std::thread reader([&] {
+    status = shared_->Run(reads,
+                          Deadline::Extendable(Deadline::Clock::now() + milliseconds(10), &until));
+  });
+  peer_->Answer();
+  std::this_thread::sleep_for(milliseconds(50));
+  peer_->Answer();
+  reader.join();
+  EXPECT_OK(status);
+  EXPECT_EQ(got[1], BytesAt(2, 10));
+}
+
+// Fails if somebody who waits is forgotten when the connection ends, or one who comes later waits.
+TEST_F(TcpSharedReadsTest, AllFailWithTheConnection) {
+  std::vector<std::string> got(5, std::string(10, 'x'));
+  std::vector<Status> statuses(5);
+  std::vector<std::thread> readers;
+  for (size_t i = 0; i < 5; ++i) readers.push_back(ReadAside(i, &got[i], &statuses[i]));
+  for (size_t i = 0; i < 5; ++i) peer_->Receive();
+  peer_->Close();
+  for (std::thread& reader : readers) reader.join();
+  for (const Status& status : statuses) EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_TRUE(shared_->closed());
+  std::string later(10, 'x');
+  EXPECT_TRUE(Read(0, &later).IsIOError());
+}
+
+TEST_F(TcpSharedReadsTest, WrongRepliesEndTheConnection) {
+  const auto refused_with = [&](const std::string& why, auto&& damage) {
+    SCOPED_TRACE(why);
+    Begin();
+    std::string got(10, 'x');
+    Status status;
+    std::thread reader = ReadAside(3, &got, &status);
+    peer_->Send(damage(peer_->Receive()));
+    reader.join();
+    EXPECT_THAT(status.ToString(), HasSubstr(why));
+    EXPECT_TRUE(shared_->closed());
+    EXPECT_EQ(got, std::string(10, 'x'));
+  };
+  refused_with("malformed reply", [](const TcpRequest&) { return std::string(20, 'z'); });
+  refused_with("malformed reply", [](TcpRequest request) {
+    ++request.sequence;
+    return Peer::ReplyTo(request);
+  });
+  refused_with("another request", [](TcpRequest request) {
+    ++request.operand;
+    return Peer::ReplyTo(request);
+  });
+  refused_with("not inside one of its regions", [](const TcpRequest& request) {
+    return Peer::ReplyTo(request, TcpCode::kOutOfBounds);
+  });
+  refused_with("access list", [](const TcpRequest& request) {
+    return Peer::ReplyTo(request, TcpCode::kForbidden);
+  });
+}
+
+TEST_F(TcpSharedReadsTest, MoreThanWasAskedForEndsTheConnection) {
+  std::string got(10, 'x');
+  Status status;
+  std::thread reader = ReadAside(3, &got, &status);
+  const std::string reply = Peer::ReplyTo(peer_->Receive());
+  peer_->Send(reply + reply);
+  reader.join();
+  for (int i = 0; i < 6000 && !shared_->closed(); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_THAT(Read(3, &got).ToString(), HasSubstr("more on a data connection than was asked"));
+}
+
+// Under ThreadSanitizer: fails also if two threads touch what is one's. Hangs if a wake-up is lost.
+TEST_F(TcpSharedReadsTest, ManyThreadsReadAndGiveUp) {
+  constexpr int kThreads = 8;
+  std::atomic<int> running{kThreads};
+  std::atomic<int> late{0};
+  std::vector<std::thread> readers;
+  for (int id = 0; id < kThreads; ++id) {
+    readers.emplace_back([&, id] {
+      Random random(17 + static_cast<uint64_t>(id));
+      for (uint64_t i = 0; i < Rounds(400); ++i) {
+        std::string got(1 + random.Uniform(500), 'x');
+        const uint64_t offset = random.Uniform(1 << 20);
+        const bool hasty = random.Uniform(10) == 0;
+        const Status status =
+            Read(offset, &got,
+                 hasty ? Deadline::In(std::chrono::microseconds(random.Uniform(200))) : Soon());
+        if (hasty && status.IsTimedOut()) {
+          ++late;
+        } else {
+          ASSERT_OK(status);
+          ASSERT_EQ(got, BytesAt(offset, got.size()));
+        }
+      }
+      // The peer sees the end by one more request.
+      if (--running == 0) {
+        std::string last(1, 'x');
+        ASSERT_OK(Read(0, &last));
+      }
+    });
+  }
+  Random random(3);
+  while (running > 0) {
+    const TcpRequest request = peer_->Receive();
+    if (random.Uniform(100) == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+    peer_->Send(Peer::ReplyTo(request));
+  }
+  for (std::thread& reader : readers) reader.join();
+}
+
+// The connection of a compute node to a memory node that speaks the protocol.
+class TcpReadSharingTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = 1 << 20;
+  // So many threads that a crowd of them waits at once.
+  static size_t Crowd() { return size_t{8} * std::max(port::ProcessorCount(), 3u); }
+
+  TcpReadSharingTest() : node_(FabricKind::kTcp, kBytes) {
+    for (uint64_t i = 0; i < kBytes; ++i) node_.data()[i] = ByteAt(i);
+  }
+
+  void Connect(bool share_reads, uint64_t believed_bytes = kBytes) {
+    FabricOptions options;
+    options.kind = FabricKind::kTcp;
+    options.tcp_poll = kTestPoll;
+    options.tcp_share_reads = share_reads;
+    FabricPeer peer = node_.Peer();
+    peer.regions[0].bytes = believed_bytes;
+    ASSERT_OK(ConnectFabric(options, peer, Soon(), &connection_));
+  }
+
+  // `count` threads, each with its queue pair, call read(thread, queue pair).
+  template <typename Function>
+  void InThreads(size_t count, Function read) {
+    std::vector<std::thread> threads;
+    for (size_t id = 0; id < count; ++id) {
+      threads.emplace_back([this, id, &read] {
+        std::unique_ptr<QueuePair> queue_pair;
+        ASSERT_OK(connection_->NewQueuePair(Soon(), &queue_pair));
+        read(id, *queue_pair);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  Status ReadOne(QueuePair& queue_pair, uint64_t offset, std::string* to) {
+    Ticket ticket{};
+    Status status = queue_pair.PostRead(node_.Span(offset, to->size()),
+                                        LocalSpan{to->data(), to->size()}, Purpose::kRead, &ticket);
+    return status.ok() ? queue_pair.Wait(ticket, Soon()) : status;
+  }
+
+  // Until threads of a crowd have read together, for a minute at most; then `more` times each.
+  void ReadInACrowd(uint64_t more) {
+    const Deadline deadline = Soon();
+    InThreads(Crowd(), [&](size_t id, QueuePair& queue_pair) {
+      Random random(id);
+      for (uint64_t left = more; left > 0 && !deadline.Passed();) {
+        std::string got(1 + random.Uniform(600), 'x');
+        const uint64_t offset = random.Uniform(kBytes - got.size());
+        ASSERT_OK(ReadOne(queue_pair, offset, &got));
+        ASSERT_EQ(got, BytesAt(offset, got.size()));
+        if (connection_->Waits().shared > 0) --left;
+      }
+    });
+  }
+
+  TestMemoryNode node_;
+  std::unique_ptr<FabricConnection> connection_;
+};
+
+TEST_F(TcpReadSharingTest, ACrowdReadsTogether) {
+  Connect(/*share_reads=*/true);
+  ReadInACrowd(Rounds(200));
+  EXPECT_GT(connection_->Waits().shared, 0u);
+  EXPECT_LE(connection_->Waits().shared, connection_->Waits().slept);
+}
+
+TEST_F(TcpReadSharingTest, OneThreadReadsOnItsOwn) {
+  Connect(/*share_reads=*/true);
+  InThreads(1, [&](size_t, QueuePair& queue_pair) {
+    for (uint64_t i = 0; i < 200; ++i) {
+      std::string got(8, 'x');
+      ASSERT_OK(ReadOne(queue_pair, i, &got));
+      ASSERT_EQ(got, BytesAt(i, 8));
+    }
+  });
+  EXPECT_EQ(connection_->Waits().shared, 0u);
+}
+
+TEST_F(TcpReadSharingTest, NobodySharesUnasked) {
+  Connect(/*share_reads=*/false);
+  InThreads(Crowd(), [&](size_t, QueuePair& queue_pair) {
+    for (uint64_t i = 0; i < 100; ++i) {
+      std::string got(8, 'x');
+      ASSERT_OK(ReadOne(queue_pair, i, &got));
+    }
+  });
+  EXPECT_EQ(connection_->Waits().shared, 0u);
+}
+
+// Writes, atomics and large reads in a crowd, in the order in which they were posted: fails if a
+// read overtakes what its own queue pair has under way.
+TEST_F(TcpReadSharingTest, OrderHoldsWithinAQueuePair) {
+  Connect(/*share_reads=*/true);
+  InThreads(std::min<size_t>(Crowd(), kBytes / 2 / 4096), [&](size_t id, QueuePair& queue_pair) {
+    Random random(id);
+    const uint64_t mine = id * 4096;
+    for (uint64_t i = 0; i < Rounds(300); ++i) {
+      const std::string wrote(1 + random.Uniform(100), static_cast<char>('a' + i % 26));
+      std::string got(wrote.size(), 'x');
+      std::string far(random.Uniform(4) == 0 ? size_t{64} << 10 : 16, 'x');
+      Ticket ticket{};
+      ASSERT_OK(queue_pair.PostWrite(LocalSpan{const_cast<char*>(wrote.data()), wrote.size()},
+                                     node_.Span(mine, wrote.size()), Purpose::kRead, &ticket));
+      const uint64_t rung = random.Uniform(3);
+      if (rung == 0) {
+        ASSERT_OK(queue_pair.Ring());
+      }
+      if (rung == 1) {
+        ASSERT_OK(queue_pair.Wait(ticket, Soon()));
+      }
+      ASSERT_OK(queue_pair.PostRead(node_.Span(mine, got.size()), LocalSpan{got.data(), got.size()},
+                                    Purpose::kRead, &ticket));
+      const Ticket first = ticket;
+      ASSERT_OK(queue_pair.PostRead(node_.Span(kBytes / 2, far.size()),
+                                    LocalSpan{far.data(), far.size()}, Purpose::kRead, &ticket));
+      ASSERT_OK(queue_pair.Wait(first, Soon()));
+      ASSERT_EQ(got, wrote);
+      ASSERT_OK(queue_pair.Wait(ticket, Soon()));
+      ASSERT_EQ(far, BytesAt(kBytes / 2, far.size()));
+      uint64_t prior = 0;
+      const uint64_t word = mine + 2048;
+      ASSERT_OK(queue_pair.PostFetchAdd(node_.Span(word, 8), 1, &prior, Purpose::kRead, &ticket));
+      ASSERT_OK(queue_pair.Wait(ticket, Soon()));
+      uint64_t now = 0;
+      ASSERT_OK(queue_pair.PostRead(node_.Span(word, 8),
+                                    LocalSpan{reinterpret_cast<char*>(&now), 8}, Purpose::kRead,
+                                    &ticket));
+      ASSERT_OK(queue_pair.Wait(ticket, Soon()));
+      ASSERT_EQ(now, prior + 1);
+    }
+  });
+}
+
+// The server refuses reads beyond its region, and closes the connection over which they came. Fails
+// if those who read within it hear of that.
+TEST_F(TcpReadSharingTest, ARefusalIsItsReadersAlone) {
+  Connect(/*share_reads=*/true, 2 * kBytes);
+  std::atomic<bool> refused{false};
+  const Deadline deadline = Soon();
+  InThreads(Crowd(), [&](size_t id, QueuePair& queue_pair) {
+    std::string got(100, 'x');
+    if (id == 0) {
+      while (connection_->Waits().shared < 100 && !deadline.Passed()) {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+      const Status status = ReadOne(queue_pair, kBytes + 5, &got);
+      EXPECT_THAT(status.ToString(), HasSubstr("not inside one of its regions"));
+      EXPECT_TRUE(queue_pair.closed());
+      refused = true;
+      return;
+    }
+    for (int left = 100; left > 0 && !deadline.Passed();) {
+      ASSERT_OK(ReadOne(queue_pair, id, &got));
+      ASSERT_EQ(got, BytesAt(id, 100));
+      if (refused) --left;
+    }
+  });
+  EXPECT_TRUE(refused);
+}
+
+// Fails if threads that share hang, or hear of nothing, when the memory node dies; and if a
+// connection that has ended is kept.
+TEST_F(TcpReadSharingTest, AllHearOfADeadMemoryNode) {
+  Connect(/*share_reads=*/true);
+  const Deadline deadline = Soon();
+  std::atomic<size_t> heard{0};
+  InThreads(Crowd(), [&](size_t id, QueuePair& queue_pair) {
+    if (id == 0) {
+      while (connection_->Waits().shared < 100 && !deadline.Passed()) {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+      return node_.Die();
+    }
+    std::string got(100, 'x');
+    Status status;
+    while (status.ok() && !deadline.Passed()) status = ReadOne(queue_pair, 0, &got);
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    ++heard;
+  });
+  EXPECT_EQ(heard, Crowd() - 1);
+}
+
+}  // namespace
+}  // namespace dlsm
