@@ -3,11 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
+#include "db/lookups_together.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+// So many lookups take their steps together: enough for their cache misses to overlap, and few
+// enough that the network does not wait for them.
+constexpr size_t kLocatedTogether = 16;
+static_assert(kLocatedTogether <= kLookupsTogetherMax);
+
+}  // namespace
 
 GetPipelineImpl::GetPipelineImpl(std::unique_ptr<LookupPlaces> places,
                                  const TableReadOptions& options, size_t depth,
@@ -34,8 +45,10 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
   request.value = &slot.value;
   statistics_->Add(Ticker::kKeysRead);
   Begin(&slot);
+  const size_t half = (slots_.size() + 1) / 2;
+  if (++begun_ >= std::min(kLocatedTogether, half)) LocateBegun();
   // Half of the gets with one doorbell: the others keep the network busy meanwhile.
-  if (located_ >= (slots_.size() + 1) / 2) PostAll();
+  if (located_ >= half) PostAll();
   return Status::OK();
 }
 
@@ -48,10 +61,22 @@ void GetPipelineImpl::Finish(Slot* slot, Status status) {
 void GetPipelineImpl::Begin(Slot* slot) {
   slot->lookup.Start(&*slot->request);
   if (slot->lookup.AskMemtables()) return Finish(slot, Status::OK());
-  const LookupRequest& request = *slot->request;
-  slot->lookup.CountExcluded(
-      request.view->version->ForEachCandidate(request.key, slot->lookup.Collector()));
-  GoOn(slot);
+  slot->state = State::kBegun;
+}
+
+void GetPipelineImpl::LocateBegun() {
+  std::array<Slot*, kLocatedTogether> slots;
+  std::array<TableLookup*, kLocatedTogether> lookups;
+  size_t count = 0;
+  for (size_t i = outstanding_ - begun_; i < outstanding_; ++i) {
+    Slot& slot = SlotAt(i);
+    if (slot.state != State::kBegun) continue;
+    slots[count] = &slot;
+    lookups[count++] = &slot.lookup;
+  }
+  begun_ = 0;
+  ApproachTogether(std::span(lookups).first(count));
+  for (Slot* const slot : std::span(slots).first(count)) GoOn(slot);
 }
 
 // On to the next candidate's record; without one, or after an error, the answer is there.
@@ -157,6 +182,7 @@ bool GetPipelineImpl::Next(Answer* answer) {
     if (slot.state == State::kLocated) --located_;
     Finish(&slot, open);
   }
+  if (slot.state == State::kBegun) LocateBegun();
   while (slot.state != State::kAnswered) {
     Slice bytes;
     Status arrived = Arrive(&slot, &bytes);
@@ -185,6 +211,7 @@ bool GetPipelineImpl::Next(Answer* answer) {
   slot.holder = nullptr;
   oldest_ = (oldest_ + 1) % slots_.size();
   --outstanding_;
+  begun_ = std::min(begun_, outstanding_);
   return true;
 }
 

@@ -56,8 +56,9 @@ class GetPipelineImpl final : public GetPipeline {
     Ticket ticket{};
   };
 
-  // kLocated: its record is to be fetched, and no read posted yet.
-  enum class State { kAnswered, kInPlace, kLocated, kPosted };
+  // kBegun: no memtable has it; its record is to be located. kLocated: its record is to be fetched,
+  // and no read posted yet.
+  enum class State { kAnswered, kBegun, kInPlace, kLocated, kPosted };
 
   struct Slot {
     uint64_t tag = 0;
@@ -83,6 +84,7 @@ class GetPipelineImpl final : public GetPipeline {
   }
   static bool Fits(const Fetch& fetch, const Slot& slot);
   void Begin(Slot* slot);
+  void LocateBegun();
   void GoOn(Slot* slot);
   Status Locate(Slot* slot);
   void PostAll();
@@ -99,6 +101,7 @@ class GetPipelineImpl final : public GetPipeline {
   std::vector<Slot> slots_;
   size_t oldest_ = 0;
   size_t outstanding_ = 0;
+  size_t begun_ = 0;    // That many of the newest may be in that state, and no other.
   size_t located_ = 0;  // Slots in that state.
 };
 

@@ -6,17 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "port/cpu.h"
+#include "db/lookups_together.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
-
-// How many keys take each step together before any takes the next one: so many cache misses are
-// under way at a time. More would fall out of the first-level cache before they are used.
-constexpr size_t kKeysAtOnce = 32;
-// And of each key so many filters.
-constexpr size_t kTablesAtOnce = 8;
 
 // One request that no memtable answered, and where its bytes are in this round.
 struct Pending {
@@ -54,8 +48,8 @@ class MultiGet {
 
   void Run() {
     pending_.reserve(requests_.size());
-    for (size_t begin = 0; begin < requests_.size(); begin += kKeysAtOnce) {
-      FindFirst(requests_.subspan(begin, std::min(kKeysAtOnce, requests_.size() - begin)));
+    for (size_t begin = 0; begin < requests_.size(); begin += kLookupsTogetherMax) {
+      FindFirst(requests_.subspan(begin, std::min(kLookupsTogetherMax, requests_.size() - begin)));
       // What lies in place is copied while it is in the cache; what is fetched has one doorbell.
       if (NothingToFetch()) Round();
     }
@@ -72,10 +66,10 @@ class MultiGet {
       lookup.Start(&*request);
       if (lookup.AskMemtables()) pending_.pop_back();
     }
-    const std::span<Pending> found = std::span(pending_).subspan(first);
-    FindCandidates(found);
-    for (Pending& pending : found) pending.lookup.Approach();
-    for (Pending& pending : found) pending.lookup.ApproachFurther();
+    std::array<TableLookup*, kLookupsTogetherMax> lookups;
+    const size_t count = pending_.size() - first;
+    for (size_t i = 0; i < count; ++i) lookups[i] = &pending_[first + i].lookup;
+    ApproachTogether(std::span(lookups).first(count));
     size_t kept = first;
     for (size_t i = first; i < pending_.size(); ++i) {
       if (!pending_[i].lookup.Advance(options_)) continue;
@@ -84,24 +78,6 @@ class MultiGet {
       ++kept;
     }
     pending_.resize(kept);
-  }
-
-  static void FindCandidates(std::span<Pending> pending) {
-    using Collector = decltype(pending.front().lookup.Collector());
-    std::array<std::optional<Collector>, kKeysAtOnce> collectors;
-    std::array<std::optional<CandidateList<Collector, kTablesAtOnce>>, kKeysAtOnce> lists;
-    for (size_t i = 0; i < pending.size(); ++i) {
-      const LookupRequest& request = pending[i].lookup.request();
-      const Version& version = *request.view->version;
-      collectors[i].emplace(pending[i].lookup.Collector());
-      lists[i].emplace(version.comparator(), request.key, *collectors[i]);
-      version.AddCandidates(request.key, &*lists[i]);
-    }
-    for (size_t i = 0; i < pending.size(); ++i) {
-      const LookupRequest& request = pending[i].lookup.request();
-      request.view->version->AskCandidates(request.key, &*lists[i]);
-      pending[i].lookup.CountExcluded(lists[i]->excluded());
-    }
   }
 
   // Finds the record's bytes if they can be read in place, and else where they will be put.

@@ -34,10 +34,11 @@ class GetPipeline {
   GetPipeline& operator=(const GetPipeline&) = delete;
   virtual ~GetPipeline() = default;
 
-  // Starts a get, which sees the database as it is now, or the ReadOptions' snapshot. Does not wait
-  // for its answer; but a thread's first read, or one after an error, has to connect, an index that
-  // Options::memory_budget has evicted is fetched, and a thread that never takes an answer waits
-  // once it has posted thousands. Busy if depth() gets are outstanding: take an answer first.
+  // Starts a get, which sees the database as it is now, or the ReadOptions' snapshot. Its fetch
+  // leaves with those of others, when some have been submitted or an answer is waited for. Does not
+  // wait for its answer; but a thread's first read, or one after an error, has to connect, an index
+  // that Options::memory_budget has evicted is fetched, and a thread that never takes an answer
+  // waits once it has posted thousands. Busy if depth() gets are outstanding: take an answer first.
   virtual Status Submit(const Slice& key, uint64_t tag) = 0;
   // Waits for the get that was submitted first of those outstanding, as long as DB::Get() would.
   // False if there is none. The string that answer->value brings is used again.
