@@ -151,7 +151,9 @@ Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
 }
 
 bool TcpQueuePair::MayReadTogether() {
-  if (started_ > completed_ || outstanding_.size() > kTogetherMax) return false;
+  if (started_ > completed_ || outstanding_.empty() || outstanding_.size() > kTogetherMax) {
+    return false;
+  }
   together_.clear();
   uint64_t bytes = 0;
   for (size_t i = 0; i < outstanding_.size(); ++i) {

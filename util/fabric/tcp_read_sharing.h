@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "dLSM/status.h"
 #include "port/clock.h"
@@ -31,25 +32,31 @@ class TcpReadSharing {
 
   // Whether a thread that has to wait now does better to read together with others.
   bool pays() const { return waiting_.crowded(); }
-  // False: they have not arrived, and nothing is written to their memory any more.
-  bool Read(std::span<const TcpSharedReads::Read> reads, Deadline deadline) LOCKS_EXCLUDED(mutex_);
+  // False: they have not arrived, and nothing is written to their memory any more. Then there is
+  // still time before the deadline to read otherwise, if there was any.
+  bool Read(std::span<const TcpSharedReads::Read> reads, Deadline deadline);
   // How many Read() has brought.
   uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
 
  private:
+  // A connection for some of the threads: on a large machine, one thread for all would be the
+  // limit.
+  struct Lane {
+    port::Mutex mutex;
+    std::shared_ptr<TcpSharedReads> shared GUARDED_BY(mutex);  // Null: none was needed so far.
+    // Before then nobody connects: somebody does just now, or it has just failed.
+    port::Clock::time_point not_before GUARDED_BY(mutex) = port::Clock::time_point::min();
+  };
+
   // Null: there is none now.
-  std::shared_ptr<TcpSharedReads> Connected(Deadline deadline) LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<TcpSharedReads> Connected(Lane& lane, Deadline deadline);
 
   const std::shared_ptr<const TcpPeer> peer_;
   const PollGroup& waiting_;
   const Open open_;
   PollGroup polls_;  // Of the thread that serves them.
   std::atomic<uint64_t> waits_{0};
-
-  port::Mutex mutex_;
-  std::shared_ptr<TcpSharedReads> shared_ GUARDED_BY(mutex_);  // Null: none was needed so far.
-  // Before then nobody connects: somebody does just now, or it has just failed.
-  port::Clock::time_point not_before_ GUARDED_BY(mutex_) = port::Clock::time_point::min();
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace dlsm

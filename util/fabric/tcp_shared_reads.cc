@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +22,11 @@ namespace {
 constexpr size_t kReceivedPerCall = size_t{64} << 10;
 // Of a flight. To wait for more than that would leave processors idle.
 constexpr size_t kReadsOfFlightMax = 64;
+// A memory node that has let a call's deadline pass, and has sent nothing for that long, is not
+// waited for over this connection any more.
+constexpr std::chrono::seconds kSilentMost{1};
+// Sent bytes of a queue that is never quite empty are dropped from here on.
+constexpr size_t kSentMax = size_t{64} << 10;
 
 }  // namespace
 
@@ -102,13 +109,20 @@ void TcpSharedReads::Serve() {
     bool received = false;
     Status status = SendSome(&sent);
     if (status.ok()) status = ReceiveSome(&received);
+    const auto now = Deadline::Clock::now();
+    if (received) silent_since_ = now;
+    if (status.ok()) status = DropLate(now);
+    if (waiting && (sent || received || !status.ok())) {
+      poll_.End();
+      waiting = false;
+    }
     if (!status.ok()) return Fail(status);
     if (sent || received) {
-      if (std::exchange(waiting, false)) poll_.End();
       // Who was woken may have more to read: what comes of that is sent together.
       if (received) port::Yield();
       continue;
     }
+    RingUnheard();
     if (!std::exchange(waiting, true)) poll_.Begin();
     if (!poll_.Again()) Sleep();
   }
@@ -122,6 +136,7 @@ bool TcpSharedReads::TakeCalls() {
     taken_.swap(submitted_);
     if (!taken_.empty()) NextFlight();
   }
+  if (outstanding_.empty()) silent_since_ = Deadline::Clock::now();
   for (Call* const call : taken_) Append(call);
   taken_.clear();
   return true;
@@ -129,6 +144,7 @@ bool TcpSharedReads::TakeCalls() {
 
 void TcpSharedReads::Append(Call* call) {
   ++flights_[call->flight].calls;
+  next_deadline_ = std::min(next_deadline_, call->deadline.time_point());
   for (const Read& read : call->reads) {
     const size_t at = to_send_.size();
     to_send_.resize(at + TcpRequest::kBytes);
@@ -143,7 +159,10 @@ Status TcpSharedReads::SendSome(bool* sent) {
     iovec part{to_send_.data() + sent_, to_send_.size() - sent_};
     size_t moved = 0;
     const SocketOutcome outcome = stream_.Send(&part, 1, &moved);
-    if (outcome == SocketOutcome::kBlocked) return Status::OK();
+    if (outcome == SocketOutcome::kBlocked) {
+      if (sent_ >= kSentMax && sent_ >= to_send_.size() / 2) DropSent();
+      return Status::OK();
+    }
     if (outcome != SocketOutcome::kMoved) return TcpConnectionLost(*peer_, stream_.Failure());
     sent_ += moved;
     *sent = true;
@@ -151,6 +170,11 @@ Status TcpSharedReads::SendSome(bool* sent) {
   to_send_.clear();
   sent_ = 0;
   return Status::OK();
+}
+
+void TcpSharedReads::DropSent() {
+  to_send_.erase(to_send_.begin(), to_send_.begin() + static_cast<ptrdiff_t>(sent_));
+  sent_ = 0;
 }
 
 Status TcpSharedReads::ReceiveSome(bool* received) {
@@ -217,12 +241,25 @@ void TcpSharedReads::Finish(Call* call, Status status) {
   call->status = std::move(status);
   call->done.store(true, std::memory_order_release);
   // The call may be gone by now.
-  if (--flight.calls == 0) flight.bell.Ring();
+  if (--flight.calls == 0) return Ring(flight);
+  if (!std::exchange(flight.unheard, true)) unheard_.push_back(&flight);
 }
 
-Deadline TcpSharedReads::DropLate() {
-  const auto now = Deadline::Clock::now();
-  auto next = Deadline::Clock::time_point::max();
+void TcpSharedReads::Ring(Flight& flight) {
+  flight.unheard = false;
+  flight.bell.Ring();
+}
+
+void TcpSharedReads::RingUnheard() {
+  for (Flight* const flight : unheard_) {
+    if (flight->unheard) Ring(*flight);
+  }
+  unheard_.clear();
+}
+
+Status TcpSharedReads::DropLate(Deadline::Clock::time_point now) {
+  if (now < next_deadline_) return Status::OK();
+  next_deadline_ = Deadline::Clock::time_point::max();
   Call* dropped = nullptr;
   for (size_t i = 0; i < outstanding_.size(); ++i) {
     Outstanding& read = outstanding_[i];
@@ -231,7 +268,7 @@ Deadline TcpSharedReads::DropLate() {
     if (read.call != dropped) {
       const auto until = read.call->deadline.time_point();
       if (until > now) {
-        next = std::min(next, until);
+        next_deadline_ = std::min(next_deadline_, until);
         continue;
       }
       if (dropped != nullptr) Finish(dropped, Late());
@@ -239,8 +276,9 @@ Deadline TcpSharedReads::DropLate() {
     }
     read.call = nullptr;
   }
-  if (dropped != nullptr) Finish(dropped, Late());
-  return Deadline::At(next);
+  if (dropped == nullptr) return Status::OK();
+  Finish(dropped, Late());
+  return now - silent_since_ < kSilentMost ? Status::OK() : Late();
 }
 
 Status TcpSharedReads::Late() const {
@@ -248,7 +286,6 @@ Status TcpSharedReads::Late() const {
 }
 
 void TcpSharedReads::Sleep() {
-  const Deadline next_deadline = DropLate();
   {
     const port::MutexLock lock(mutex_);
     if (!submitted_.empty() || stopping_) return;
@@ -256,7 +293,7 @@ void TcpSharedReads::Sleep() {
   }
   const int events = to_send_.empty() ? POLLIN : POLLIN | POLLOUT;
   pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), static_cast<short>(events), 0}};
-  static_cast<void>(PollSockets(watched, next_deadline));  // Whyever it returns.
+  static_cast<void>(PollSockets(watched, Deadline::At(next_deadline_)));  // Whyever it returns.
   {
     const port::MutexLock lock(mutex_);
     asleep_ = false;
@@ -279,6 +316,7 @@ void TcpSharedReads::Fail(const Status& why) {
     Call* const call = outstanding_.front().call;
     if (call != nullptr && --call->left == 0) Finish(call, why);
   }
+  RingUnheard();
 }
 
 }  // namespace dlsm

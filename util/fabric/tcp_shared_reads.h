@@ -69,14 +69,17 @@ class TcpSharedReads {
     char* to = nullptr;
     uint64_t bytes = 0;
   };
-  // Calls that were submitted one after the other. Its bell rings when the last of them is done.
+  // Calls that were submitted one after the other. Its bell rings when the last of them is done, or
+  // when nothing more has arrived after one was.
   struct Flight {
     port::Bell bell;
-    size_t calls = 0;  // The serving thread's: those that are not done.
+    // The serving thread's.
+    uint32_t calls = 0;    // Those that are not done.
+    bool unheard = false;  // One is done, and the bell has not rung since.
   };
-  // The numbers of flights go round. Calls of two flights of one number wait for each other, which
-  // costs a moment, and no more.
-  static constexpr size_t kFlights = 64;
+  // Their numbers go round. Replies come in order, so flights under way follow each other, and are
+  // no more than threads that wait; with more threads than this, two flights may ring together.
+  static constexpr size_t kFlights = 1024;
 
   TcpSharedReads(TcpStream stream, std::shared_ptr<const TcpPeer> peer, PollGroup& polls,
                  FileDescriptor wake);
@@ -93,13 +96,17 @@ class TcpSharedReads {
   void Append(Call* call);
   // Move what can be moved without blocking; set what was if that was anything.
   Status SendSome(bool* sent);
+  void DropSent();
   Status ReceiveSome(bool* received);
   Status Consume(const char* from, size_t bytes);
   Status CheckFront();
   void PopFront();
   void Finish(Call* call, Status status);
-  // Lets go of the calls whose deadlines have passed. Returns the next deadline.
-  Deadline DropLate();
+  void Ring(Flight& flight);
+  void RingUnheard();
+  // Lets go of the calls whose deadlines have passed, if that may be one. Fails if the memory node
+  // has been silent for long.
+  Status DropLate(Deadline::Clock::time_point now);
   Status Late() const;
   // Until there is something to receive, a call, or a deadline has passed.
   void Sleep() LOCKS_EXCLUDED(mutex_);
@@ -126,6 +133,10 @@ class TcpSharedReads {
   size_t sent_ = 0;  // Of to_send_.
   uint32_t last_sequence_ = 0;
   RingQueue<Outstanding> outstanding_;
+  std::vector<Flight*> unheard_;  // Perhaps.
+  // No call is late before then.
+  Deadline::Clock::time_point next_deadline_ = Deadline::Clock::time_point::max();
+  Deadline::Clock::time_point silent_since_;  // Nothing was received, though something was asked.
   uint32_t front_sequence_ = 1;
   size_t front_received_ = 0;  // Bytes of the front's reply, header included.
   TcpReply::Encoded front_header_;
