@@ -14,6 +14,7 @@
 #include "port/thread_name.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
+#include "util/starting_threads.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -39,8 +40,10 @@ Status TcpSharedReads::Start(TcpStream stream, std::shared_ptr<const TcpPeer> pe
                     "(ulimit -n)",
                     peer->name, port::ErrorText(errno)));
   }
-  shared->reset(new TcpSharedReads(std::move(stream), std::move(peer), polls, std::move(wake)));
-  return Status::OK();
+  return StartingThreads([&] {
+    shared->reset(new TcpSharedReads(std::move(stream), std::move(peer), polls, std::move(wake)));
+    return Status::OK();
+  });
 }
 
 TcpSharedReads::TcpSharedReads(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
