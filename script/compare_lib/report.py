@@ -114,7 +114,8 @@ def latency_table(results, arguments, size, threads):
         return "-" if medians[0] is None else " / ".join(f"{m:.2f}" for m in medians)
 
     measured = [benchmark for benchmark in rows.BENCHMARKS if benchmark not in rows.PREPARATIONS]
-    return (f"\n## {size_text(size)}, {threads_text(threads)}: latency, µs, P50 / P99 / P99.9\n\n" +
+    return (f"\n## {size_text(size)}, {threads_text(threads)}: latency, µs, P50 / P99 / P99.9; "
+            "of readseq, 16 entries\n\n" +
             table(["benchmark", *arguments.setups],
                   [[benchmark, *(cell(setup, benchmark) for setup in arguments.setups)]
                    for benchmark in measured]))
