@@ -312,6 +312,7 @@ void TcpSharedReads::Fail(const Status& why) {
   {
     const port::MutexLock lock(mutex_);
     why_closed_ = why;
+    why_closed_.PermitUncheckedError();  // Perhaps nobody asks any more.
     taken_.swap(submitted_);
   }
   for (Call* const call : taken_) Append(call);
