@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "db/cached_records.h"
-#include "port/cpu.h"
+#include "port/prefetch.h"
 #include "util/hash.h"
 #include "util/status_macros.h"
 
@@ -120,10 +120,6 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   return Status::OK();
 }
 
-void PrefetchRecord(const Slice& bytes) {
-  constexpr size_t kPrefetchedMax = 1024;  // The processor itself goes on from there.
-  const size_t size = std::min(bytes.size(), kPrefetchedMax);
-  for (size_t at = 0; at < size; at += port::kCacheLineBytes) port::PrefetchRead(bytes.data() + at);
-}
+void PrefetchRecord(const Slice& bytes) { port::PrefetchBytes(bytes.data(), bytes.size()); }
 
 }  // namespace dlsm

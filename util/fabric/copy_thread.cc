@@ -6,6 +6,7 @@
 
 #include "port/clock.h"
 #include "port/cpu.h"
+#include "port/prefetch.h"
 
 namespace dlsm {
 namespace {
@@ -20,8 +21,7 @@ constexpr int kLooksBetweenClocks = 64;
 constexpr size_t kPrefetchedBytes = 8 * port::kCacheLineBytes;
 
 void Prefetch(const CopyThread::Copy& copy) {
-  const size_t bytes = std::min(copy.bytes, kPrefetchedBytes);
-  for (size_t at = 0; at < bytes; at += port::kCacheLineBytes) port::PrefetchRead(copy.from + at);
+  port::PrefetchBytes(copy.from, copy.bytes, kPrefetchedBytes);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "port/cpu.h"
+#include "port/prefetch.h"
 #include "port/thread_sanitizer.h"
 #include "util/log.h"
 
@@ -18,14 +18,6 @@ namespace {
 constexpr size_t kPartsMax = 256;
 // Receives in a row before other connections get their turn.
 constexpr int kRoundsMax = 32;
-
-// The kernel copies the payloads one after the other and waits for the memory of each. Asked for
-// while the requests are decoded, many come at the same time.
-void PrefetchPayload(const char* payload, uint64_t bytes) {
-  constexpr uint64_t kPrefetchedMax = 1024;  // The processor itself goes on from there.
-  const uint64_t size = std::min(bytes, kPrefetchedMax);
-  for (uint64_t at = 0; at < size; at += port::kCacheLineBytes) port::PrefetchRead(payload + at);
-}
 
 }  // namespace
 
@@ -147,7 +139,9 @@ void TcpServerConnection::CarryOut(const char* header) {
       // Checked again when it is sent; a refusal then could only be the end of the connection.
       const ReachedRange range{request.region, request.offset, request.operand};
       if (!Within(&range, 1, /*writes=*/false, [] {})) return Forbid(request);
-      PrefetchPayload(region->data + request.offset, request.operand);
+      // The kernel copies the payloads one after the other and waits for the memory of each. Asked
+      // for while the requests are decoded, those of many come at the same time.
+      port::PrefetchBytes(region->data + request.offset, request.operand);
       return Push(request, TcpCode::kOk, request.operand, region->data + request.offset,
                   request.operand);
     }

@@ -1,0 +1,18 @@
+// Asking for memory that is about to be read as a whole.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "port/cpu.h"
+
+namespace dlsm::port {
+
+// So its cache lines come side by side, not one after the other; no more than `most` of its bytes,
+// for the processor itself goes on from there.
+inline void PrefetchBytes(const char* data, size_t bytes, size_t most = 1024) {
+  const size_t size = std::min(bytes, most);
+  for (size_t at = 0; at < size; at += kCacheLineBytes) PrefetchRead(data + at);
+}
+
+}  // namespace dlsm::port
