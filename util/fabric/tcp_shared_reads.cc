@@ -139,7 +139,7 @@ bool TcpSharedReads::TakeCalls() {
     taken_.swap(submitted_);
     if (!taken_.empty()) NextFlight();
   }
-  if (outstanding_.empty()) silent_since_ = Deadline::Clock::now();
+  if (outstanding_.empty() && !taken_.empty()) silent_since_ = Deadline::Clock::now();
   for (Call* const call : taken_) Append(call);
   taken_.clear();
   return true;
@@ -244,7 +244,11 @@ void TcpSharedReads::Finish(Call* call, Status status) {
   call->status = std::move(status);
   call->done.store(true, std::memory_order_release);
   // The call may be gone by now.
-  if (--flight.calls == 0) return Ring(flight);
+  if (--flight.calls == 0) {
+    // As replies come in order, it is the last that was noted, if it was.
+    if (flight.unheard && unheard_.back() == &flight) unheard_.pop_back();
+    return Ring(flight);
+  }
   if (!std::exchange(flight.unheard, true)) unheard_.push_back(&flight);
 }
 

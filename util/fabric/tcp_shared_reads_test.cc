@@ -73,15 +73,15 @@ class Peer {
 
 class TcpSharedReadsTest : public testing::Test {
  protected:
-  TcpSharedReadsTest() { Begin(); }
+  TcpSharedReadsTest() { Begin(polls_); }
 
   // With another connection.
-  void Begin() {
+  void Begin(PollGroup& polls) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     auto to = std::make_shared<TcpPeer>();
     to->name = "memory node 7";
-    EXPECT_OK(TcpSharedReads::Start(TcpStream(FileDescriptor(ends[0])), to, polls_, &shared_));
+    EXPECT_OK(TcpSharedReads::Start(TcpStream(FileDescriptor(ends[0])), to, polls, &shared_));
     peer_ = std::make_unique<Peer>(ends[1]);
   }
 
@@ -95,6 +95,7 @@ class TcpSharedReadsTest : public testing::Test {
   }
 
   PollGroup polls_{kTestPoll, 2};
+  PollGroup long_polls_{seconds(30), 2};
   std::unique_ptr<Peer> peer_;
   std::shared_ptr<TcpSharedReads> shared_;
 };
@@ -208,6 +209,17 @@ TEST_F(TcpSharedReadsTest, LongSilenceEndsTheConnection) {
   EXPECT_TRUE(shared_->closed());
 }
 
+// Fails if deadlines are looked at only before the serving thread sleeps.
+TEST_F(TcpSharedReadsTest, ADeadlineEndsPolling) {
+  Begin(long_polls_);
+  for (int i = 0; i < 3; ++i) {
+    std::string got(10, 'x');
+    const auto before = Deadline::Clock::now();
+    EXPECT_TRUE(Read(1, &got, Deadline::In(milliseconds(20))).IsTimedOut());
+    EXPECT_LT(Deadline::Clock::now() - before, seconds(10));
+  }
+}
+
 // A deadline that is put off while half of a call's replies have come.
 TEST_F(TcpSharedReadsTest, ADeadlineMayBePutOff) {
   std::atomic<Deadline::Clock::time_point> until{Deadline::Clock::now() + seconds(60)};
@@ -245,7 +257,7 @@ TEST_F(TcpSharedReadsTest, AllFailWithTheConnection) {
 TEST_F(TcpSharedReadsTest, WrongRepliesEndTheConnection) {
   const auto refused_with = [&](const std::string& why, auto&& damage) {
     SCOPED_TRACE(why);
-    Begin();
+    Begin(polls_);
     std::string got(10, 'x');
     Status status;
     std::thread reader = ReadAside(3, &got, &status);
