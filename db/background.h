@@ -6,6 +6,10 @@
 // The threads are those of BackgroundWorkers, which come to all shards of a handle. A job that
 // fails is tried again after a pause; what it left behind has been dropped by then. Nothing is done
 // any more once the fence is raised.
+//
+// background.cc keeps the account of what is due and who waits; the work is in
+// background_flushes.cc, background_merges.cc and background_house.cc, and what holds writers back
+// in background_gate.cc.
 #pragma once
 
 #include <atomic>

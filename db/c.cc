@@ -3,123 +3,20 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "dLSM/cache.h"
-#include "dLSM/comparator.h"
-#include "dLSM/db.h"
-#include "dLSM/filter_policy.h"
-#include "dLSM/iterator.h"
-#include "dLSM/options.h"
-#include "dLSM/write_batch.h"
+#include "db/c_handles.h"
 
 using dlsm::Slice;
 using dlsm::Status;
-
-// The names are the C interface's.
-// NOLINTBEGIN(readability-identifier-naming)
-
-struct dlsm_t {
-  std::unique_ptr<dlsm::DB> db;
-};
-struct dlsm_cache_t {
-  std::unique_ptr<dlsm::Cache> cache;
-};
-struct dlsm_iterator_t {
-  std::unique_ptr<dlsm::Iterator> iterator;
-};
-struct dlsm_options_t {
-  dlsm::Options options;
-};
-struct dlsm_readoptions_t {
-  dlsm::ReadOptions options;
-  std::string lower_bytes;
-  std::string upper_bytes;
-  Slice lower;
-  Slice upper;
-};
-struct dlsm_snapshot_t {
-  const dlsm::Snapshot* snapshot;
-};
-struct dlsm_writebatch_t {
-  dlsm::WriteBatch batch;
-};
-struct dlsm_writeoptions_t {
-  dlsm::WriteOptions options;
-};
-
-struct dlsm_comparator_t final : public dlsm::Comparator {
-  ~dlsm_comparator_t() override { destructor(state); }
-  int Compare(const Slice& a, const Slice& b) const override {
-    return compare(state, a.data(), a.size(), b.data(), b.size());
-  }
-  const char* Name() const override { return name(state); }
-  // C comparators cannot shorten keys.
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-
-  void* state;
-  void (*destructor)(void*);
-  int (*compare)(void*, const char*, size_t, const char*, size_t);
-  const char* (*name)(void*);
-};
-
-struct dlsm_filterpolicy_t {
-  std::unique_ptr<const dlsm::FilterPolicy> policy;
-};
-
-// NOLINTEND(readability-identifier-naming)
+using dlsm::c::DeleteHandle;
+using dlsm::c::NewHandle;
+using dlsm::c::ToSlice;
 
 namespace {
-
-class CFilterPolicy final : public dlsm::FilterPolicy {
- public:
-  using Destructor = void (*)(void*);
-  using CreateFunction = char* (*)(void*, const char* const*, const size_t*, int, size_t*);
-  using MatchFunction = uint8_t (*)(void*, const char*, size_t, const char*, size_t);
-  using NameFunction = const char* (*)(void*);
-
-  CFilterPolicy(void* state, Destructor destructor, CreateFunction create, MatchFunction match,
-                NameFunction name)
-      : state_(state), destructor_(destructor), create_(create), match_(match), name_(name) {}
-  CFilterPolicy(const CFilterPolicy&) = delete;
-  CFilterPolicy& operator=(const CFilterPolicy&) = delete;
-  ~CFilterPolicy() override { destructor_(state_); }
-
-  const char* Name() const override { return name_(state_); }
-
-  void CreateFilter(const Slice* keys, int n, std::string* filter) const override {
-    std::vector<const char*> data;
-    std::vector<size_t> sizes;
-    for (const Slice* key = keys; key != keys + n; ++key) {
-      data.push_back(key->data());
-      sizes.push_back(key->size());
-    }
-    size_t bytes = 0;
-    char* const made = create_(state_, data.data(), sizes.data(), n, &bytes);
-    filter->append(made, bytes);
-    std::free(made);
-  }
-
-  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
-    return match_(state_, key.data(), key.size(), filter.data(), filter.size()) != 0;
-  }
-
- private:
-  void* const state_;
-  const Destructor destructor_;
-  const CreateFunction create_;
-  const MatchFunction match_;
-  const NameFunction name_;
-};
-
-// C has no zero-length objects to point at.
-Slice ToSlice(const char* data, size_t bytes) { return bytes == 0 ? Slice() : Slice(data, bytes); }
 
 // By malloc(), a 0 behind it; NULL when there is no memory.
 char* Copy(const Slice& bytes) {
@@ -138,13 +35,6 @@ bool SaveError(char** errptr, const Status& status) {
   return true;
 }
 
-// What the enum does not know must stay something that it does not know: Open() refuses it.
-template <typename Enum>
-Enum ToEnum(int value) {
-  constexpr int kUnknown = std::numeric_limits<unsigned char>::max();
-  return static_cast<Enum>(value < 0 || value > kUnknown ? kUnknown : value);
-}
-
 // One answer of Get or MultiGet.
 char* Answer(const Status& status, const std::string& value, size_t* bytes, char** errptr) {
   *bytes = 0;
@@ -156,28 +46,6 @@ char* Answer(const Status& status, const std::string& value, size_t* bytes, char
   }
   *bytes = value.size();
   return copy;
-}
-
-template <typename T>
-T* New() {
-  return std::make_unique<T>().release();
-}
-
-// Takes back what New() gave.
-template <typename T>
-void Delete(T* object) {
-  const std::unique_ptr<T> owned(object);
-}
-
-void SetBound(const char* key, size_t bytes, std::string* copy, Slice* slice,
-              const Slice** option) {
-  if (key == nullptr) {
-    *option = nullptr;
-    return;
-  }
-  copy->assign(key, bytes);
-  *slice = Slice(*copy);
-  *option = slice;
 }
 
 }  // namespace
@@ -200,7 +68,7 @@ dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char
 
 void dlsm_try_catch_up(dlsm_t* db, char** errptr) { SaveError(errptr, db->db->TryCatchUp()); }
 
-void dlsm_close(dlsm_t* db) { Delete(db); }
+void dlsm_close(dlsm_t* db) { DeleteHandle(db); }
 
 void dlsm_close_checked(dlsm_t* db, char** errptr) {
   const std::unique_ptr<dlsm_t> owned(db);
@@ -248,20 +116,20 @@ void dlsm_multi_get(dlsm_t* db, const dlsm_readoptions_t* options, size_t num_ke
 }
 
 dlsm_iterator_t* dlsm_create_iterator(dlsm_t* db, const dlsm_readoptions_t* options) {
-  auto* result = New<dlsm_iterator_t>();
+  auto* result = NewHandle<dlsm_iterator_t>();
   result->iterator.reset(db->db->NewIterator(options->options));
   return result;
 }
 
 const dlsm_snapshot_t* dlsm_create_snapshot(dlsm_t* db) {
-  auto* result = New<dlsm_snapshot_t>();
+  auto* result = NewHandle<dlsm_snapshot_t>();
   result->snapshot = db->db->GetSnapshot();
   return result;
 }
 
 void dlsm_release_snapshot(dlsm_t* db, const dlsm_snapshot_t* snapshot) {
   db->db->ReleaseSnapshot(snapshot->snapshot);
-  Delete(snapshot);
+  DeleteHandle(snapshot);
 }
 
 void dlsm_set_options(dlsm_t* db, int count, const char* const names[], const char* const values[],
@@ -302,7 +170,7 @@ void dlsm_wait_for_background_work(dlsm_t* db, char** errptr) {
   SaveError(errptr, db->db->WaitForBackgroundWork());
 }
 
-void dlsm_iter_destroy(dlsm_iterator_t* iterator) { Delete(iterator); }
+void dlsm_iter_destroy(dlsm_iterator_t* iterator) { DeleteHandle(iterator); }
 uint8_t dlsm_iter_valid(const dlsm_iterator_t* iterator) { return iterator->iterator->Valid(); }
 void dlsm_iter_seek_to_first(dlsm_iterator_t* iterator) { iterator->iterator->SeekToFirst(); }
 void dlsm_iter_seek_to_last(dlsm_iterator_t* iterator) { iterator->iterator->SeekToLast(); }
@@ -328,8 +196,8 @@ void dlsm_iter_get_error(const dlsm_iterator_t* iterator, char** errptr) {
   SaveError(errptr, iterator->iterator->status());
 }
 
-dlsm_writebatch_t* dlsm_writebatch_create(void) { return New<dlsm_writebatch_t>(); }
-void dlsm_writebatch_destroy(dlsm_writebatch_t* batch) { Delete(batch); }
+dlsm_writebatch_t* dlsm_writebatch_create(void) { return NewHandle<dlsm_writebatch_t>(); }
+void dlsm_writebatch_destroy(dlsm_writebatch_t* batch) { DeleteHandle(batch); }
 void dlsm_writebatch_clear(dlsm_writebatch_t* batch) { batch->batch.Clear(); }
 void dlsm_writebatch_put(dlsm_writebatch_t* batch, const char* key, size_t keylen, const char* val,
                          size_t vallen) {
@@ -362,248 +230,6 @@ void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,
   // The signature has no place for the error; dlsm_write tells it.
   batch->batch.Iterate(&caller).PermitUncheckedError();
 }
-
-dlsm_options_t* dlsm_options_create(void) { return New<dlsm_options_t>(); }
-void dlsm_options_destroy(dlsm_options_t* options) { Delete(options); }
-void dlsm_options_set_comparator(dlsm_options_t* options, dlsm_comparator_t* comparator) {
-  options->options.comparator = comparator;
-}
-void dlsm_options_set_filter_policy(dlsm_options_t* options, dlsm_filterpolicy_t* policy) {
-  options->options.filter_policy = policy == nullptr ? nullptr : policy->policy.get();
-}
-void dlsm_options_set_create_if_missing(dlsm_options_t* options, uint8_t value) {
-  options->options.create_if_missing = value != 0;
-}
-void dlsm_options_set_error_if_exists(dlsm_options_t* options, uint8_t value) {
-  options->options.error_if_exists = value != 0;
-}
-void dlsm_options_set_take_over(dlsm_options_t* options, uint8_t value) {
-  options->options.take_over = value != 0;
-}
-void dlsm_options_set_paranoid_checks(dlsm_options_t* options, uint8_t value) {
-  options->options.paranoid_checks = value != 0;
-}
-void dlsm_options_set_write_buffer_size(dlsm_options_t* options, size_t bytes) {
-  options->options.write_buffer_size = bytes;
-}
-void dlsm_options_set_max_open_files(dlsm_options_t* options, int value) {
-  options->options.max_open_files = value;
-}
-void dlsm_options_set_cache(dlsm_options_t* options, dlsm_cache_t* cache) {
-  options->options.block_cache = cache == nullptr ? nullptr : cache->cache.get();
-}
-void dlsm_options_set_block_size(dlsm_options_t* options, size_t bytes) {
-  options->options.block_size = bytes;
-}
-void dlsm_options_set_block_restart_interval(dlsm_options_t* options, int value) {
-  options->options.block_restart_interval = value;
-}
-void dlsm_options_set_max_file_size(dlsm_options_t* options, size_t bytes) {
-  options->options.max_file_size = bytes;
-}
-void dlsm_options_set_compression(dlsm_options_t* options, int value) {
-  options->options.compression = ToEnum<dlsm::CompressionType>(value);
-}
-void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes) {
-  options->options.memory_nodes = nodes;
-}
-void dlsm_options_set_config(dlsm_options_t* options, const char* path) {
-  options->options.config = path;
-}
-void dlsm_options_set_publish_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
-  options->options.publish_interval_ms = milliseconds;
-}
-void dlsm_options_set_follow_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
-  options->options.follow_interval_ms = milliseconds;
-}
-void dlsm_options_set_shards(dlsm_options_t* options, int count) {
-  options->options.shards = count;
-}
-void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const char* const* keys,
-                                       const size_t* keys_len) {
-  options->options.shard_boundaries.clear();
-  for (int i = 0; i < count; ++i) {
-    options->options.shard_boundaries.emplace_back(keys[i], keys_len[i]);
-  }
-}
-void dlsm_options_set_compute_boundaries(dlsm_options_t* options, int count,
-                                         const char* const* keys, const size_t* keys_len) {
-  options->options.compute_boundaries.clear();
-  for (int i = 0; i < count; ++i) {
-    options->options.compute_boundaries.emplace_back(keys[i], keys_len[i]);
-  }
-}
-void dlsm_options_set_placement(dlsm_options_t* options, int value) {
-  options->options.placement = ToEnum<dlsm::TablePlacement>(value);
-}
-void dlsm_options_set_power_of_d(dlsm_options_t* options, int value) {
-  options->options.power_of_d = value;
-}
-void dlsm_options_set_scatter_width(dlsm_options_t* options, int value) {
-  options->options.scatter_width = value;
-}
-void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
-  options->options.compute_node_id = id;
-}
-void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric) {
-  options->options.fabric = fabric;
-}
-void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds) {
-  options->options.tcp_poll_us = microseconds;
-}
-void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, unsigned char share) {
-  options->options.tcp_share_reads = share != 0;
-}
-void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport) {
-  options->options.rpc_transport = transport;
-}
-void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device) {
-  options->options.rdma_device = device;
-}
-void dlsm_options_set_access_name(dlsm_options_t* options, const char* name) {
-  options->options.access_name = name;
-}
-
-void dlsm_options_set_tls(dlsm_options_t* options, unsigned char value) {
-  options->options.tls = value != 0;
-}
-
-void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path) {
-  options->options.tls_ca_file = path;
-}
-
-void dlsm_options_set_tls_certificate_file(dlsm_options_t* options, const char* path) {
-  options->options.tls_certificate_file = path;
-}
-
-void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path) {
-  options->options.tls_key_file = path;
-}
-
-void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path) {
-  options->options.secret_file = path;
-}
-void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes) {
-  options->options.embedded_memory_bytes = bytes;
-}
-void dlsm_options_set_open_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
-  options->options.open_timeout_ms = milliseconds;
-}
-void dlsm_options_set_operation_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
-  options->options.operation_timeout_ms = milliseconds;
-}
-void dlsm_options_set_value_cache_size(dlsm_options_t* options, uint64_t bytes) {
-  options->options.value_cache_size = bytes;
-}
-void dlsm_options_set_memory_budget(dlsm_options_t* options, uint64_t bytes) {
-  options->options.memory_budget = bytes;
-}
-void dlsm_options_set_max_write_buffer_number(dlsm_options_t* options, int value) {
-  options->options.max_write_buffer_number = value;
-}
-void dlsm_options_set_max_background_flushes(dlsm_options_t* options, int value) {
-  options->options.max_background_flushes = value;
-}
-void dlsm_options_set_max_background_compactions(dlsm_options_t* options, int value) {
-  options->options.max_background_compactions = value;
-}
-void dlsm_options_set_max_subcompactions(dlsm_options_t* options, int value) {
-  options->options.max_subcompactions = value;
-}
-void dlsm_options_set_table_format(dlsm_options_t* options, int value) {
-  options->options.table_format = ToEnum<dlsm::TableFormat>(value);
-}
-void dlsm_options_set_compaction_place(dlsm_options_t* options, int value) {
-  options->options.compaction_place = ToEnum<dlsm::CompactionPlace>(value);
-}
-
-void dlsm_options_set_compaction_style(dlsm_options_t* options, int value) {
-  options->options.compaction_style = ToEnum<dlsm::CompactionStyle>(value);
-}
-void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value) {
-  options->options.max_tables_per_guard = value;
-}
-void dlsm_options_set_merge_scheduler(dlsm_options_t* options, int value) {
-  options->options.merge_scheduler = ToEnum<dlsm::MergeSchedule>(value);
-}
-void dlsm_options_set_compaction_bandwidth(dlsm_options_t* options, uint64_t bytes_per_second) {
-  options->options.compaction_bandwidth = bytes_per_second;
-}
-void dlsm_options_set_component_constraint(dlsm_options_t* options, int value) {
-  options->options.component_constraint = ToEnum<dlsm::ComponentConstraint>(value);
-}
-void dlsm_options_set_max_components(dlsm_options_t* options, int value) {
-  options->options.max_components = value;
-}
-void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value) {
-  options->options.slow_down_writes = value != 0;
-}
-
-dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void*),
-                                          int (*compare)(void*, const char*, size_t, const char*,
-                                                         size_t),
-                                          const char* (*name)(void*)) {
-  auto* result = New<dlsm_comparator_t>();
-  result->state = state;
-  result->destructor = destructor;
-  result->compare = compare;
-  result->name = name;
-  return result;
-}
-void dlsm_comparator_destroy(dlsm_comparator_t* comparator) { Delete(comparator); }
-
-dlsm_filterpolicy_t* dlsm_filterpolicy_create(void* state, void (*destructor)(void*),
-                                              char* (*create_filter)(void*, const char* const*,
-                                                                     const size_t*, int, size_t*),
-                                              uint8_t (*key_may_match)(void*, const char*, size_t,
-                                                                       const char*, size_t),
-                                              const char* (*name)(void*)) {
-  auto* result = New<dlsm_filterpolicy_t>();
-  result->policy =
-      std::make_unique<CFilterPolicy>(state, destructor, create_filter, key_may_match, name);
-  return result;
-}
-dlsm_filterpolicy_t* dlsm_filterpolicy_create_bloom(int bits_per_key) {
-  auto* result = New<dlsm_filterpolicy_t>();
-  result->policy.reset(dlsm::NewBloomFilterPolicy(bits_per_key));
-  return result;
-}
-void dlsm_filterpolicy_destroy(dlsm_filterpolicy_t* policy) { Delete(policy); }
-
-dlsm_readoptions_t* dlsm_readoptions_create(void) { return New<dlsm_readoptions_t>(); }
-void dlsm_readoptions_destroy(dlsm_readoptions_t* options) { Delete(options); }
-void dlsm_readoptions_set_verify_checksums(dlsm_readoptions_t* options, uint8_t value) {
-  options->options.verify_checksums = value != 0;
-}
-void dlsm_readoptions_set_fill_cache(dlsm_readoptions_t* options, uint8_t value) {
-  options->options.fill_cache = value != 0;
-}
-void dlsm_readoptions_set_snapshot(dlsm_readoptions_t* options, const dlsm_snapshot_t* snapshot) {
-  options->options.snapshot = snapshot == nullptr ? nullptr : snapshot->snapshot;
-}
-void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const char* key,
-                                              size_t keylen) {
-  SetBound(key, keylen, &options->lower_bytes, &options->lower,
-           &options->options.iterate_lower_bound);
-}
-void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
-                                              size_t keylen) {
-  SetBound(key, keylen, &options->upper_bytes, &options->upper,
-           &options->options.iterate_upper_bound);
-}
-
-dlsm_writeoptions_t* dlsm_writeoptions_create(void) { return New<dlsm_writeoptions_t>(); }
-void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options) { Delete(options); }
-void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value) {
-  options->options.sync = value != 0;
-}
-
-dlsm_cache_t* dlsm_cache_create_lru(size_t capacity) {
-  auto* result = New<dlsm_cache_t>();
-  result->cache.reset(dlsm::NewLRUCache(capacity));
-  return result;
-}
-void dlsm_cache_destroy(dlsm_cache_t* cache) { Delete(cache); }
 
 void dlsm_free(void* pointer) { std::free(pointer); }
 

@@ -132,8 +132,7 @@ Status StallGate::KeepPace(uint64_t bytes) {
 }
 
 void StallGate::Count(StallReason reason, port::Clock::time_point started) {
-  const auto micros = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(port::Clock::now() - started).count());
+  const uint64_t micros = port::MicrosecondsSince(started);
   statistics_->Add(Ticker::kStalls);
   statistics_->Add(kTickers[static_cast<size_t>(reason)], micros);
   port::MutexLock lock(mutex_);

@@ -240,8 +240,7 @@ void MergeService::Run(std::unique_ptr<Job> job) {
   PeerNodes::Ways ways(memory_);
   const Status status = Merge(*job, &ways, &reply);
   if (status.IsIOError() || status.IsTimedOut()) peers_->Forget(ways);
-  const auto duration =
-      std::chrono::duration_cast<std::chrono::microseconds>(port::Clock::now() - start);
+  const uint64_t micros = port::MicrosecondsSince(start);
   if (!status.ok() && !status.IsAborted()) Log().warn("a merge failed: {}", status.ToString());
   // Before the answer: who has it may give back the inputs and look for their memory.
   job->hold.reset();
@@ -251,7 +250,7 @@ void MergeService::Run(std::unique_ptr<Job> job) {
     ++totals_.merges;
     totals_.bytes_read += reply.statistics.bytes_read;
     totals_.bytes_written += reply.statistics.bytes_written;
-    totals_.micros += static_cast<uint64_t>(duration.count());
+    totals_.micros += micros;
   }
   reply.load = Load();
   job->done(status, status.ok() ? reply.Encode() : std::string());

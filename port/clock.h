@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 #include "port/scheduler.h"
@@ -23,6 +24,11 @@ struct Clock {
     return std::chrono::steady_clock::now();
   }
 };
+
+inline uint64_t MicrosecondsSince(Clock::time_point start) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
+}
 
 inline void SleepUntil(Clock::time_point until) {
   Scheduler* const scheduler = Scheduler::Current();

@@ -183,8 +183,7 @@ Status MergeScheduler::Turn::Proceed(uint64_t bytes) {
   }
   if (waited) {
     ++scheduler.counters_.pauses;
-    scheduler.counters_.paused_micros += static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
+    scheduler.counters_.paused_micros += port::MicrosecondsSince(start);
   }
   resumed_ = Clock::now();
   return cancelled_.load(std::memory_order_relaxed) ? Status::Aborted("the merge was cancelled")

@@ -105,12 +105,6 @@ class Merge {
   bool kept_ = false;     // A version of the last key was kept.
 };
 
-uint64_t MicrosSince(port::Clock::time_point start) {
-  const auto passed = port::Clock::now() - start;
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(passed).count());
-}
-
 }  // namespace
 
 uint32_t CutRank(const Slice& user_key) {
@@ -126,7 +120,7 @@ Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& run
   verified.verify_checksums = true;
   verified.fill_cache = false;
   const Status status = Merge(options, runs, verified, queue_pairs, pace, output, statistics).Run();
-  statistics->micros = MicrosSince(start);
+  statistics->micros = port::MicrosecondsSince(start);
   return status;
 }
 

@@ -1,0 +1,95 @@
+// From memtables to level 0.
+#include <algorithm>
+#include <utility>
+
+#include "db/background.h"
+#include "db/flush_job.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+bool Background::flushes_fail() const {
+  port::MutexLock lock(mutex_);
+  // Flushes go to other memory nodes where there are some, but for the manifest.
+  return failures_[kFlush].count > 0 || failures_[kHouse].count > 0;
+}
+
+bool Background::FlushOne(Clock::time_point* due) {
+  if (!flush_hint_.exchange(false, std::memory_order_acq_rel)) return false;
+  {
+    port::MutexLock lock(mutex_);
+    if (Ended() || !tree_->HasMemtableToFlush()) return false;
+    if (failures_[kFlush].count > 0 && Clock::now() < failures_[kFlush].retry_at) {
+      *due = std::min(*due, failures_[kFlush].retry_at);
+      flush_hint_.store(true, std::memory_order_release);
+      return false;
+    }
+    ++flushes_running_;
+  }
+  SetHint(&flush_hint_);
+  const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush();
+  if (memtable != nullptr) {
+    const Status status = FlushInto(memtable);
+    if (!status.ok()) tree_->ReturnUnflushed(*memtable);
+    if (status.ok()) gate_->NoteProgress();
+    UpdateGate();
+    NoteOutcome(kFlush, status);
+  }
+  port::MutexLock lock(mutex_);
+  --flushes_running_;
+  ChangedLocked();
+  return memtable != nullptr;
+}
+
+Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
+  const auto start = Clock::now();
+  FlushOutcome outcome;
+  DLSM_RETURN_IF_ERROR(
+      FlushMemtable(*memtable, snapshots_->List(), *store_, new_table_number_, &outcome));
+  const auto took = Clock::now() - start;
+  for (const MergeNode& node : nodes_) node.load->NoteTransfer(outcome.bytes, took);
+  const Status installed = tree_->InstallFlush(memtable, outcome.tables);
+  if (!installed.ok()) {
+    for (const TableRef& table : outcome.tables) table->MarkObsolete();
+    return installed;
+  }
+  traffic_.AddWritten(0, outcome.bytes);
+  statistics_->Add(Ticker::kFlushes);
+  statistics_->Add(Ticker::kFlushBytes, outcome.bytes);
+  statistics_->Add(Ticker::kFlushMicros, port::MicrosecondsSince(start));
+  return Status::OK();
+}
+
+Status Background::Flush(bool wait) {
+  const uint64_t target = tree_->Memtables().newest_number;
+  bool target_is_empty = false;
+  bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.
+  if (wait) {
+    port::MutexLock lock(mutex_);
+    ForgiveLocked(&failures_[kFlush]);
+  }
+  while (true) {
+    if (tree_->Memtables().newest_number == target) {
+      port::MutexLock lock(gate_mutex_);
+      const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+      const Tree::SwitchResult result = tree_->Switch(/*bytes=*/0, ruling.immutables_max);
+      if (result == Tree::SwitchResult::kSwitched) {
+        tree_->LookAgainAt(ruling.look_at_next);
+        news = true;
+      }
+      // Somebody else may have switched since: then it was the next memtable that is empty.
+      target_is_empty |=
+          result == Tree::SwitchResult::kNotNeeded && tree_->Memtables().newest_number == target;
+    }
+    if (std::exchange(news, false)) Wake();
+    if (!wait) return Usable();
+    port::MutexLock lock(mutex_);
+    const uint64_t oldest = tree_->Memtables().oldest_number;
+    if (oldest > target || (target_is_empty && oldest == target)) return Usable();
+    // Merges that fail do not keep memtables from being flushed.
+    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
+    changed_.WaitUntil(Clock::now() + kHouseInterval);
+  }
+}
+
+}  // namespace dlsm

@@ -1,0 +1,69 @@
+// When writers must wait for work, and how fast they may go on.
+#include <algorithm>
+
+#include "db/background.h"
+#include "db/components.h"
+
+namespace dlsm {
+namespace {
+
+double Share(size_t used, size_t limit) {
+  return static_cast<double>(used) / static_cast<double>(std::max<size_t>(limit, 1));
+}
+
+// As if `expected` were half of the limit. Where no more is used no merge is due, so nothing is to
+// be waited for, however near the limit is.
+double ShareBeyond(size_t expected, size_t used, size_t limit) {
+  if (used <= expected || limit <= expected) return 0;
+  return 0.5 + 0.5 * Share(used - expected, limit - expected);
+}
+
+}  // namespace
+
+// Judged under one lock, so that the last judgement is of the last state: a writer that found no
+// room must not close the gate after the flush that made room has opened it.
+void Background::UpdateGate() {
+  port::MutexLock lock(gate_mutex_);
+  const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  const size_t active_bytes = tree_->Usage().active_bytes;
+  const Tree::SwitchResult result = tree_->Switch(ruling.switch_at, ruling.immutables_max);
+  const bool switched = result == Tree::SwitchResult::kSwitched;
+  tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
+  gate_->Set(StallReason::kMemtables,
+             ruling.must_wait || result == Tree::SwitchResult::kTooManyMemtables);
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  double share;
+  if (config_.constraint == ComponentConstraint::kLocal) {
+    const size_t level0 = version->levels()[0].table_count();
+    gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);
+    share = ShareBeyond(config_.level0_merge_trigger, level0, config_.level0_stop_trigger);
+  } else {
+    const size_t components = CountComponents(*version);
+    const ComponentLimits limits = LimitsOf(*version);
+    gate_->Set(StallReason::kComponents, components >= limits.max);
+    share = ShareBeyond(limits.expected, components, limits.max);
+  }
+  gate_->Set(StallReason::kMemory, store_->memory()->full());
+  if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
+  if (config_.slow_down_writes) UpdatePace(share, switched ? active_bytes : 0);
+}
+
+void Background::UpdatePace(double components_share, size_t switched_bytes) {
+  const auto now = Clock::now();
+  if (switched_bytes > 0) written_.Add(switched_bytes, now);
+  const double memtables_share = budget_->Pressure(*tree_);
+  gate_->SetPace(PaceFor(std::max(components_share, memtables_share), written_.Get(now)));
+}
+
+Background::ComponentLimits Background::LimitsOf(const Version& version) const {
+  ComponentLimits limits;
+  {
+    port::MutexLock lock(mutex_);
+    limits.expected = policy_->ExpectedComponents(version);
+  }
+  limits.max = config_.components_max == 0 ? 2 * limits.expected : config_.components_max;
+  limits.max = std::max(limits.max, limits.expected + 1);
+  return limits;
+}
+
+}  // namespace dlsm

@@ -1,0 +1,102 @@
+// Between the work: heartbeats, frees, room, and what reads have worn.
+#include <algorithm>
+#include <utility>
+
+#include "db/background.h"
+#include "db/shed_metadata.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+void Background::Heartbeat(size_t node) {
+  if (fence_->raised()) return;
+  Status status = SendHeartbeat(node);
+  bool for_good = !nodes_[node].rpc->lost().ok();
+  if (status.IsAborted()) {  // The session has ended.
+    for_good = true;
+    status = Status::IOError(status.message());
+  }
+  if (!status.ok()) store_->memory()->NoteSilence(node);
+  // Without its home nothing becomes durable. Other shards go on, and what they have is flushed.
+  if (node == kHome && for_good && !status.ok()) gate_->Refuse(status);
+  NoteOutcome(kHouse + node, status);
+}
+
+bool Background::answers(size_t node) const {
+  port::MutexLock lock(mutex_);
+  return failures_[kHouse + node].count == 0;
+}
+
+Status Background::SendHeartbeat(size_t number) {
+  const MergeNode& node = nodes_[number];
+  HeartbeatRequest request;
+  request.session = node.session;
+  request.publications_from = config_.publications_from;
+  const uint64_t sent = node.load->sent_bytes();
+  const uint64_t merge_mark = store_->memory()->MergeMark(number);
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(node.rpc->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,
+                                      Deadline::In(config_.timeout)));
+  HeartbeatReply reply;
+  DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
+  node.load->NoteReport(reply.merges, sent);
+  store_->memory()->NoteReport(number, reply, merge_mark);
+  port::MutexLock lock(mutex_);
+  NoteRoomLocked(number, reply.free_bytes);
+  return Status::OK();
+}
+
+// Where tables go to several memory nodes, the room of all of them counts.
+void Background::NoteRoomLocked(size_t node, uint64_t free_bytes) {
+  if (!store_->memory()->placeable(node)) return;
+  free_bytes_[node] = free_bytes;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < nodes_.size() && store_->memory()->placeable(i); ++i) {
+    if (!free_bytes_[i].has_value()) return;
+    sum += *free_bytes_[i];
+  }
+  const uint64_t own_bytes = tree_->views().Current()->version->bytes();
+  room_.NoteReport(sum, own_bytes);
+  if (RoomWatch::IsPressing(own_bytes, sum)) ChangedLocked();
+}
+
+// Reads wake nobody; where there were some, a policy may want to merge what they visited, and the
+// more so once writes have ended.
+void Background::LookForWornGuards() {
+  const uint64_t reads = statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
+  // Of all shards.
+  const uint64_t keys_written = statistics_->Get(Ticker::kKeysWritten);
+  const uint64_t flushes = statistics_->Get(Ticker::kFlushes);
+  port::MutexLock lock(mutex_);
+  // Writers that wait are no sign that there are none.
+  const bool waiting = gate_->closed() || flushes_running_ > 0;
+  const bool quiet = quiet_watch_.IsQuiet(Clock::now(), keys_written, flushes) && !waiting;
+  policy_->SetQuiet(quiet);
+  const bool turned_quiet = std::exchange(quiet_, quiet) != quiet;
+  if (std::exchange(reads_seen_, reads) != reads || turned_quiet) ChangedLocked();
+}
+
+void Background::KeepHouse(size_t node) {
+  if (node == 0) {
+    tree_->views().Reclaim();
+    LookForWornGuards();
+    ShedMetadata(*store_, tree_, &metadata_hand_);
+  }
+  if (fence_->raised()) return;
+  PlacedMemory& memory = *store_->memory();
+  // An error stays with the heartbeat, which meets it too.
+  if (memory.queued_free_bytes(node) > 0) memory.SendFrees(node).PermitUncheckedError();
+  const bool was_full = memory.full(node);
+  if (!memory.RefillReserve(node) && memory.full(node)) return;
+  // A publication finds room as well, without opening the gate; and where there is nothing to flush
+  // or to merge, nobody else would.
+  if (!was_full && !gate_->closed(StallReason::kMemory)) return;
+  UpdateGate();
+  if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
+  // What failed for want of room need not wait for its next attempt.
+  port::MutexLock lock(mutex_);
+  ForgiveLocked(&failures_[kFlush]);
+  ForgiveLocked(&failures_[kMerge]);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,203 @@
+// From level to level, by itself or because a caller asks for it.
+#include <algorithm>
+
+#include "db/background.h"
+#include "db/table_runs.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+bool AddsGuards(const VersionEdit& edit) {
+  return std::any_of(edit.levels.begin(), edit.levels.end(),
+                     [](const auto& level) { return !level.guards.empty(); });
+}
+
+}  // namespace
+
+std::optional<MergePick> Background::PickLocked() {
+  if (adding_guards_) return std::nullopt;
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  std::optional<MergePick> pick = policy_->Pick(*version, busy_);
+  return pick.has_value() ? pick : PickForRoomLocked(*version);
+}
+
+// While the memory node has little room: merges that make some, though none is due.
+std::optional<MergePick> Background::PickForRoomLocked(const Version& version) {
+  const uint64_t own_bytes = version.bytes();
+  const uint64_t free_bytes =
+      store_->memory()->full() ? 0 : room_.FreeBytes(own_bytes).value_or(UINT64_MAX);
+  if (!RoomWatch::IsPressing(own_bytes, free_bytes)) return std::nullopt;
+  for (size_t level = 0; level < version.levels().size(); ++level) {
+    bool done;
+    std::optional<MergePick> pick =
+        policy_->PickManual(version, busy_, level, nullptr, nullptr, &done);
+    if (pick.has_value() && pick->MakesRoom(version.comparator()) &&
+        RoomWatch::IsPressing(pick->input_bytes(), free_bytes)) {
+      return pick;
+    }
+  }
+  return std::nullopt;
+}
+
+void Background::MarkBusyLocked(const MergePick& pick) {
+  for (const TableRef& table : pick.inputs) busy_.insert(table->number());
+  for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
+  merges_.push_back(&pick);
+}
+
+void Background::UnmarkBusyLocked(const MergePick& pick) {
+  for (const TableRef& table : pick.inputs) busy_.erase(table->number());
+  for (const TableRef& table : pick.target_inputs) busy_.erase(table->number());
+  std::erase(merges_, &pick);
+  ChangedLocked();
+}
+
+bool Background::merges_fail() const {
+  port::MutexLock lock(mutex_);
+  return std::any_of(failures_.begin() + kMerge, failures_.end(),
+                     [](const Failures& failures) { return failures.count > 0; });
+}
+
+bool Background::MergeOne(Clock::time_point* due) {
+  if (!merge_hint_.exchange(false, std::memory_order_acq_rel)) return false;
+  std::optional<MergePick> pick;
+  {
+    port::MutexLock lock(mutex_);
+    if (Ended()) return false;
+    if (failures_[kMerge].count > 0 && Clock::now() < failures_[kMerge].retry_at) {
+      *due = std::min(*due, failures_[kMerge].retry_at);
+      merge_hint_.store(true, std::memory_order_release);
+      return false;
+    }
+    pick = PickLocked();
+    if (!pick.has_value()) return false;
+    MarkBusyLocked(*pick);
+  }
+  SetHint(&merge_hint_);
+  const Status status = Merge(*pick);
+  NoteOutcome(kMerge, status);
+  UpdateGate();
+  port::MutexLock lock(mutex_);
+  UnmarkBusyLocked(*pick);
+  pick.reset();  // Who waits for the merge may look for its inputs' memory.
+  return true;
+}
+
+Status Background::Merge(const MergePick& pick) {
+  const auto start = Clock::now();
+  MergeOutcome outcome;
+  if (!pick.trivial_move) {
+    DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, nodes_,
+                                  new_table_number_, stopping_, scheduler_, &outcome));
+  }
+  const MergeStatistics& statistics = outcome.statistics;
+  const uint64_t tables = outcome.tables.size();
+  DLSM_RETURN_IF_ERROR(Install(pick, outcome.tables));
+  outcome.tables.clear();  // The next merge may take them; who waits for it looks for their memory.
+  gate_->NoteProgress();
+  if (pick.trivial_move) {
+    statistics_->Add(Ticker::kTrivialMoves, pick.inputs.size());
+    return Status::OK();
+  }
+  statistics_->Add(outcome.remote ? Ticker::kMergesRemote : Ticker::kMergesLocal);
+  traffic_.AddWritten(pick.target_level, statistics.bytes_written);
+  if (pick.in_place()) {
+    traffic_.AddInPlace(pick.target_level, statistics.bytes_written);
+  } else {
+    traffic_.AddTakenAlong(pick.target_level, BytesOf(pick.target_inputs));
+  }
+  statistics_->Add(Ticker::kMergeBytesRead, statistics.bytes_read);
+  statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
+  statistics_->Add(Ticker::kMergeMicros, port::MicrosecondsSince(start));
+  if (pick.in_place()) statistics_->Add(Ticker::kMergesInPlace);
+  if (pick.for_reads) {
+    statistics_->Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);
+  }
+  statistics_->Add(Ticker::kMergeCalls, outcome.calls);
+  statistics_->Add(Ticker::kMergeAllocations, statistics.allocations);
+  statistics_->Add(Ticker::kMergeTables, tables);
+  return Status::OK();
+}
+
+VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs) {
+  port::MutexLock lock(mutex_);
+  while (adding_guards_) changed_.Wait();
+  std::vector<const MergePick*> others = merges_;
+  std::erase(others, &pick);
+  VersionEdit edit = EditOf(pick, *tree_->views().Current()->version, outputs, others);
+  adding_guards_ = AddsGuards(edit);
+  return edit;
+}
+
+Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
+  const VersionEdit edit = BeginInstall(pick, outputs);
+  const Status installed = tree_->InstallMerge(edit);
+  {
+    port::MutexLock lock(mutex_);
+    if (AddsGuards(edit)) adding_guards_ = false;
+    ChangedLocked();
+  }
+  if (!installed.ok()) {
+    for (const TableRef& table : outputs) table->MarkObsolete();
+  }
+  return installed;
+}
+
+Status Background::CompactRange(const Slice* begin, const Slice* end) {
+  DLSM_RETURN_IF_ERROR(Flush(/*wait=*/true));
+  for (size_t level = 0; level < ManualLevels(begin, end); ++level) {
+    DLSM_RETURN_IF_ERROR(CompactLevel(level, begin, end));
+  }
+  return Status::OK();
+}
+
+// Grows while the levels before are merged, where other merges put tables deeper than any were; one
+// that is about to is waited for.
+size_t Background::ManualLevels(const Slice* begin, const Slice* end) {
+  port::MutexLock lock(mutex_);
+  while (true) {
+    const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+    const size_t deepest = DeepestLevel(*version, nullptr, nullptr);
+    const auto goes_deeper = [deepest](const MergePick* merge) {
+      return merge->target_level > deepest;
+    };
+    if (std::none_of(merges_.begin(), merges_.end(), goes_deeper)) {
+      return policy_->ManualLevels(*version, begin, end);
+    }
+    changed_.WaitUntil(Clock::now() + kHouseInterval);
+  }
+}
+
+Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* end) {
+  while (true) {
+    std::optional<MergePick> pick;
+    {
+      port::MutexLock lock(mutex_);
+      bool done = false;
+      while (!pick.has_value()) {
+        if (stopping_.load(std::memory_order_acquire)) return Status::Aborted("closing");
+        if (fence_->raised()) return fence_->status();
+        const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+        if (!adding_guards_) {
+          pick = policy_->PickManual(*version, busy_, level, begin, end, &done);
+        }
+        if (done) return Status::OK();
+        if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);
+      }
+      MarkBusyLocked(*pick);
+    }
+    const Status status = Merge(*pick);
+    NoteOutcome(kMerge, status);
+    UpdateGate();
+    {
+      port::MutexLock lock(mutex_);
+      UnmarkBusyLocked(*pick);
+    }
+    DLSM_RETURN_IF_ERROR(status);
+    // Level 0 goes as a whole; what was flushed meanwhile is not part of this request.
+    if (level == 0) return Status::OK();
+  }
+}
+
+}  // namespace dlsm

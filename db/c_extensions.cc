@@ -1,0 +1,99 @@
+// What options of the C interface point to: comparators, filter policies and caches, which may be
+// the caller's own.
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/c_handles.h"
+
+using dlsm::Slice;
+using dlsm::c::DeleteHandle;
+using dlsm::c::NewHandle;
+
+namespace {
+
+class CFilterPolicy final : public dlsm::FilterPolicy {
+ public:
+  using Destructor = void (*)(void*);
+  using CreateFunction = char* (*)(void*, const char* const*, const size_t*, int, size_t*);
+  using MatchFunction = uint8_t (*)(void*, const char*, size_t, const char*, size_t);
+  using NameFunction = const char* (*)(void*);
+
+  CFilterPolicy(void* state, Destructor destructor, CreateFunction create, MatchFunction match,
+                NameFunction name)
+      : state_(state), destructor_(destructor), create_(create), match_(match), name_(name) {}
+  CFilterPolicy(const CFilterPolicy&) = delete;
+  CFilterPolicy& operator=(const CFilterPolicy&) = delete;
+  ~CFilterPolicy() override { destructor_(state_); }
+
+  const char* Name() const override { return name_(state_); }
+
+  void CreateFilter(const Slice* keys, int n, std::string* filter) const override {
+    std::vector<const char*> data;
+    std::vector<size_t> sizes;
+    for (const Slice* key = keys; key != keys + n; ++key) {
+      data.push_back(key->data());
+      sizes.push_back(key->size());
+    }
+    size_t bytes = 0;
+    char* const made = create_(state_, data.data(), sizes.data(), n, &bytes);
+    filter->append(made, bytes);
+    std::free(made);
+  }
+
+  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
+    return match_(state_, key.data(), key.size(), filter.data(), filter.size()) != 0;
+  }
+
+ private:
+  void* const state_;
+  const Destructor destructor_;
+  const CreateFunction create_;
+  const MatchFunction match_;
+  const NameFunction name_;
+};
+
+}  // namespace
+
+extern "C" {
+
+dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void*),
+                                          int (*compare)(void*, const char*, size_t, const char*,
+                                                         size_t),
+                                          const char* (*name)(void*)) {
+  auto* result = NewHandle<dlsm_comparator_t>();
+  result->state = state;
+  result->destructor = destructor;
+  result->compare = compare;
+  result->name = name;
+  return result;
+}
+void dlsm_comparator_destroy(dlsm_comparator_t* comparator) { DeleteHandle(comparator); }
+
+dlsm_filterpolicy_t* dlsm_filterpolicy_create(void* state, void (*destructor)(void*),
+                                              char* (*create_filter)(void*, const char* const*,
+                                                                     const size_t*, int, size_t*),
+                                              uint8_t (*key_may_match)(void*, const char*, size_t,
+                                                                       const char*, size_t),
+                                              const char* (*name)(void*)) {
+  auto* result = NewHandle<dlsm_filterpolicy_t>();
+  result->policy =
+      std::make_unique<CFilterPolicy>(state, destructor, create_filter, key_may_match, name);
+  return result;
+}
+dlsm_filterpolicy_t* dlsm_filterpolicy_create_bloom(int bits_per_key) {
+  auto* result = NewHandle<dlsm_filterpolicy_t>();
+  result->policy.reset(dlsm::NewBloomFilterPolicy(bits_per_key));
+  return result;
+}
+void dlsm_filterpolicy_destroy(dlsm_filterpolicy_t* policy) { DeleteHandle(policy); }
+
+dlsm_cache_t* dlsm_cache_create_lru(size_t capacity) {
+  auto* result = NewHandle<dlsm_cache_t>();
+  result->cache.reset(dlsm::NewLRUCache(capacity));
+  return result;
+}
+void dlsm_cache_destroy(dlsm_cache_t* cache) { DeleteHandle(cache); }
+
+}  // extern "C"

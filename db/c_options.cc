@@ -1,0 +1,239 @@
+// Options of the C interface.
+#include <limits>
+#include <string>
+
+#include "db/c_handles.h"
+
+using dlsm::Slice;
+using dlsm::c::DeleteHandle;
+using dlsm::c::NewHandle;
+
+namespace {
+
+// What the enum does not know must stay something that it does not know: Open() refuses it.
+template <typename Enum>
+Enum ToEnum(int value) {
+  constexpr int kUnknown = std::numeric_limits<unsigned char>::max();
+  return static_cast<Enum>(value < 0 || value > kUnknown ? kUnknown : value);
+}
+
+void SetBound(const char* key, size_t bytes, std::string* copy, Slice* slice,
+              const Slice** option) {
+  if (key == nullptr) {
+    *option = nullptr;
+    return;
+  }
+  copy->assign(key, bytes);
+  *slice = Slice(*copy);
+  *option = slice;
+}
+
+}  // namespace
+
+extern "C" {
+
+dlsm_options_t* dlsm_options_create(void) { return NewHandle<dlsm_options_t>(); }
+void dlsm_options_destroy(dlsm_options_t* options) { DeleteHandle(options); }
+void dlsm_options_set_comparator(dlsm_options_t* options, dlsm_comparator_t* comparator) {
+  options->options.comparator = comparator;
+}
+void dlsm_options_set_filter_policy(dlsm_options_t* options, dlsm_filterpolicy_t* policy) {
+  options->options.filter_policy = policy == nullptr ? nullptr : policy->policy.get();
+}
+void dlsm_options_set_create_if_missing(dlsm_options_t* options, uint8_t value) {
+  options->options.create_if_missing = value != 0;
+}
+void dlsm_options_set_error_if_exists(dlsm_options_t* options, uint8_t value) {
+  options->options.error_if_exists = value != 0;
+}
+void dlsm_options_set_take_over(dlsm_options_t* options, uint8_t value) {
+  options->options.take_over = value != 0;
+}
+void dlsm_options_set_paranoid_checks(dlsm_options_t* options, uint8_t value) {
+  options->options.paranoid_checks = value != 0;
+}
+void dlsm_options_set_write_buffer_size(dlsm_options_t* options, size_t bytes) {
+  options->options.write_buffer_size = bytes;
+}
+void dlsm_options_set_max_open_files(dlsm_options_t* options, int value) {
+  options->options.max_open_files = value;
+}
+void dlsm_options_set_cache(dlsm_options_t* options, dlsm_cache_t* cache) {
+  options->options.block_cache = cache == nullptr ? nullptr : cache->cache.get();
+}
+void dlsm_options_set_block_size(dlsm_options_t* options, size_t bytes) {
+  options->options.block_size = bytes;
+}
+void dlsm_options_set_block_restart_interval(dlsm_options_t* options, int value) {
+  options->options.block_restart_interval = value;
+}
+void dlsm_options_set_max_file_size(dlsm_options_t* options, size_t bytes) {
+  options->options.max_file_size = bytes;
+}
+void dlsm_options_set_compression(dlsm_options_t* options, int value) {
+  options->options.compression = ToEnum<dlsm::CompressionType>(value);
+}
+void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes) {
+  options->options.memory_nodes = nodes;
+}
+void dlsm_options_set_config(dlsm_options_t* options, const char* path) {
+  options->options.config = path;
+}
+void dlsm_options_set_publish_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  options->options.publish_interval_ms = milliseconds;
+}
+void dlsm_options_set_follow_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  options->options.follow_interval_ms = milliseconds;
+}
+void dlsm_options_set_shards(dlsm_options_t* options, int count) {
+  options->options.shards = count;
+}
+void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const char* const* keys,
+                                       const size_t* keys_len) {
+  options->options.shard_boundaries.clear();
+  for (int i = 0; i < count; ++i) {
+    options->options.shard_boundaries.emplace_back(keys[i], keys_len[i]);
+  }
+}
+void dlsm_options_set_compute_boundaries(dlsm_options_t* options, int count,
+                                         const char* const* keys, const size_t* keys_len) {
+  options->options.compute_boundaries.clear();
+  for (int i = 0; i < count; ++i) {
+    options->options.compute_boundaries.emplace_back(keys[i], keys_len[i]);
+  }
+}
+void dlsm_options_set_placement(dlsm_options_t* options, int value) {
+  options->options.placement = ToEnum<dlsm::TablePlacement>(value);
+}
+void dlsm_options_set_power_of_d(dlsm_options_t* options, int value) {
+  options->options.power_of_d = value;
+}
+void dlsm_options_set_scatter_width(dlsm_options_t* options, int value) {
+  options->options.scatter_width = value;
+}
+void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
+  options->options.compute_node_id = id;
+}
+void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric) {
+  options->options.fabric = fabric;
+}
+void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds) {
+  options->options.tcp_poll_us = microseconds;
+}
+void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, unsigned char share) {
+  options->options.tcp_share_reads = share != 0;
+}
+void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport) {
+  options->options.rpc_transport = transport;
+}
+void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device) {
+  options->options.rdma_device = device;
+}
+void dlsm_options_set_access_name(dlsm_options_t* options, const char* name) {
+  options->options.access_name = name;
+}
+
+void dlsm_options_set_tls(dlsm_options_t* options, unsigned char value) {
+  options->options.tls = value != 0;
+}
+
+void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path) {
+  options->options.tls_ca_file = path;
+}
+
+void dlsm_options_set_tls_certificate_file(dlsm_options_t* options, const char* path) {
+  options->options.tls_certificate_file = path;
+}
+
+void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path) {
+  options->options.tls_key_file = path;
+}
+
+void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path) {
+  options->options.secret_file = path;
+}
+void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes) {
+  options->options.embedded_memory_bytes = bytes;
+}
+void dlsm_options_set_open_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  options->options.open_timeout_ms = milliseconds;
+}
+void dlsm_options_set_operation_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  options->options.operation_timeout_ms = milliseconds;
+}
+void dlsm_options_set_value_cache_size(dlsm_options_t* options, uint64_t bytes) {
+  options->options.value_cache_size = bytes;
+}
+void dlsm_options_set_memory_budget(dlsm_options_t* options, uint64_t bytes) {
+  options->options.memory_budget = bytes;
+}
+void dlsm_options_set_max_write_buffer_number(dlsm_options_t* options, int value) {
+  options->options.max_write_buffer_number = value;
+}
+void dlsm_options_set_max_background_flushes(dlsm_options_t* options, int value) {
+  options->options.max_background_flushes = value;
+}
+void dlsm_options_set_max_background_compactions(dlsm_options_t* options, int value) {
+  options->options.max_background_compactions = value;
+}
+void dlsm_options_set_max_subcompactions(dlsm_options_t* options, int value) {
+  options->options.max_subcompactions = value;
+}
+void dlsm_options_set_table_format(dlsm_options_t* options, int value) {
+  options->options.table_format = ToEnum<dlsm::TableFormat>(value);
+}
+void dlsm_options_set_compaction_place(dlsm_options_t* options, int value) {
+  options->options.compaction_place = ToEnum<dlsm::CompactionPlace>(value);
+}
+
+void dlsm_options_set_compaction_style(dlsm_options_t* options, int value) {
+  options->options.compaction_style = ToEnum<dlsm::CompactionStyle>(value);
+}
+void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value) {
+  options->options.max_tables_per_guard = value;
+}
+void dlsm_options_set_merge_scheduler(dlsm_options_t* options, int value) {
+  options->options.merge_scheduler = ToEnum<dlsm::MergeSchedule>(value);
+}
+void dlsm_options_set_compaction_bandwidth(dlsm_options_t* options, uint64_t bytes_per_second) {
+  options->options.compaction_bandwidth = bytes_per_second;
+}
+void dlsm_options_set_component_constraint(dlsm_options_t* options, int value) {
+  options->options.component_constraint = ToEnum<dlsm::ComponentConstraint>(value);
+}
+void dlsm_options_set_max_components(dlsm_options_t* options, int value) {
+  options->options.max_components = value;
+}
+void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value) {
+  options->options.slow_down_writes = value != 0;
+}
+
+dlsm_readoptions_t* dlsm_readoptions_create(void) { return NewHandle<dlsm_readoptions_t>(); }
+void dlsm_readoptions_destroy(dlsm_readoptions_t* options) { DeleteHandle(options); }
+void dlsm_readoptions_set_verify_checksums(dlsm_readoptions_t* options, uint8_t value) {
+  options->options.verify_checksums = value != 0;
+}
+void dlsm_readoptions_set_fill_cache(dlsm_readoptions_t* options, uint8_t value) {
+  options->options.fill_cache = value != 0;
+}
+void dlsm_readoptions_set_snapshot(dlsm_readoptions_t* options, const dlsm_snapshot_t* snapshot) {
+  options->options.snapshot = snapshot == nullptr ? nullptr : snapshot->snapshot;
+}
+void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const char* key,
+                                              size_t keylen) {
+  SetBound(key, keylen, &options->lower_bytes, &options->lower,
+           &options->options.iterate_lower_bound);
+}
+void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
+                                              size_t keylen) {
+  SetBound(key, keylen, &options->upper_bytes, &options->upper,
+           &options->options.iterate_upper_bound);
+}
+
+dlsm_writeoptions_t* dlsm_writeoptions_create(void) { return NewHandle<dlsm_writeoptions_t>(); }
+void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options) { DeleteHandle(options); }
+void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value) {
+  options->options.sync = value != 0;
+}
+
+}  // extern "C"
