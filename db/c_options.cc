@@ -1,6 +1,7 @@
 // Options of the C interface.
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "db/c_handles.h"
 
@@ -15,6 +16,12 @@ template <typename Enum>
 Enum ToEnum(int value) {
   constexpr int kUnknown = std::numeric_limits<unsigned char>::max();
   return static_cast<Enum>(value < 0 || value > kUnknown ? kUnknown : value);
+}
+
+std::vector<std::string> ToStrings(int count, const char* const* keys, const size_t* keys_len) {
+  std::vector<std::string> strings;
+  for (int i = 0; i < count; ++i) strings.emplace_back(keys[i], keys_len[i]);
+  return strings;
 }
 
 void SetBound(const char* key, size_t bytes, std::string* copy, Slice* slice,
@@ -90,17 +97,11 @@ void dlsm_options_set_shards(dlsm_options_t* options, int count) {
 }
 void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const char* const* keys,
                                        const size_t* keys_len) {
-  options->options.shard_boundaries.clear();
-  for (int i = 0; i < count; ++i) {
-    options->options.shard_boundaries.emplace_back(keys[i], keys_len[i]);
-  }
+  options->options.shard_boundaries = ToStrings(count, keys, keys_len);
 }
 void dlsm_options_set_compute_boundaries(dlsm_options_t* options, int count,
                                          const char* const* keys, const size_t* keys_len) {
-  options->options.compute_boundaries.clear();
-  for (int i = 0; i < count; ++i) {
-    options->options.compute_boundaries.emplace_back(keys[i], keys_len[i]);
-  }
+  options->options.compute_boundaries = ToStrings(count, keys, keys_len);
 }
 void dlsm_options_set_placement(dlsm_options_t* options, int value) {
   options->options.placement = ToEnum<dlsm::TablePlacement>(value);
@@ -132,23 +133,18 @@ void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device) {
 void dlsm_options_set_access_name(dlsm_options_t* options, const char* name) {
   options->options.access_name = name;
 }
-
 void dlsm_options_set_tls(dlsm_options_t* options, unsigned char value) {
   options->options.tls = value != 0;
 }
-
 void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path) {
   options->options.tls_ca_file = path;
 }
-
 void dlsm_options_set_tls_certificate_file(dlsm_options_t* options, const char* path) {
   options->options.tls_certificate_file = path;
 }
-
 void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path) {
   options->options.tls_key_file = path;
 }
-
 void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path) {
   options->options.secret_file = path;
 }
@@ -185,7 +181,6 @@ void dlsm_options_set_table_format(dlsm_options_t* options, int value) {
 void dlsm_options_set_compaction_place(dlsm_options_t* options, int value) {
   options->options.compaction_place = ToEnum<dlsm::CompactionPlace>(value);
 }
-
 void dlsm_options_set_compaction_style(dlsm_options_t* options, int value) {
   options->options.compaction_style = ToEnum<dlsm::CompactionStyle>(value);
 }

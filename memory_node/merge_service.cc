@@ -1,7 +1,6 @@
 #include "memory_node/merge_service.h"
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "table/merge_tables.h"
 
 #include <bit>
-#include <chrono>
 #include <string>
 
 #include "port/clock.h"
