@@ -11,7 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
+
+#include "util/fabric/ring_queue.h"
 
 namespace dlsm {
 
@@ -42,14 +43,14 @@ class HeldTransfers {
  public:
   // `transfer` was posted with `ticket`; tickets ascend.
   void Hold(Ticket ticket, std::shared_ptr<Transfer> transfer) {
-    held_.emplace_back(ticket, std::move(transfer));
+    held_.push_back({ticket, std::move(transfer)});
   }
 
   size_t size() const { return held_.size(); }
 
   bool Holds(const Transfer& transfer) const {
-    for (const auto& held : held_) {
-      if (held.second.get() == &transfer) return true;
+    for (size_t i = 0; i < held_.size(); ++i) {
+      if (held_[i].transfer.get() == &transfer) return true;
     }
     return false;
   }
@@ -60,22 +61,28 @@ class HeldTransfers {
   Ticket Abandoned() const {
     constexpr size_t kLookedAt = 4;
     for (size_t i = std::min(held_.size(), kLookedAt); i > 0; --i) {
-      if (held_[i - 1].second.use_count() == 1) return held_[i - 1].first;
+      if (held_[i - 1].transfer.use_count() == 1) return held_[i - 1].ticket;
     }
     return Ticket{};
   }
 
   // Lets go of all transfers up to `ticket`, for which Wait() has returned OK.
   void Complete(Ticket ticket) {
-    size_t done = 0;
-    while (done < held_.size() && held_[done].first <= ticket) {
-      held_[done++].second->complete_.store(true, std::memory_order_release);
+    while (!held_.empty() && held_.front().ticket <= ticket) {
+      held_.front().transfer->complete_.store(true, std::memory_order_release);
+      held_.front().transfer.reset();
+      held_.pop_front();
     }
-    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(done));
   }
 
  private:
-  std::vector<std::pair<Ticket, std::shared_ptr<Transfer>>> held_;
+  struct Held {
+    Ticket ticket{};
+    std::shared_ptr<Transfer> transfer;
+  };
+
+  // Oldest first. A pipeline has hundreds under way and takes them one by one.
+  RingQueue<Held> held_;
 };
 
 }  // namespace dlsm

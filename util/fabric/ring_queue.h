@@ -19,13 +19,17 @@ class RingQueue {
     assert(i < count_);
     return items_[(head_ + i) & (items_.size() - 1)];
   }
+  const T& operator[](size_t i) const {
+    assert(i < count_);
+    return items_[(head_ + i) & (items_.size() - 1)];
+  }
   T& front() { return (*this)[0]; }
   T& back() { return (*this)[count_ - 1]; }
 
-  void push_back(const T& item) {
+  void push_back(T item) {
     if (count_ == items_.size()) Grow();
     ++count_;
-    back() = item;
+    back() = std::move(item);
   }
   void pop_front() {
     assert(count_ > 0);
