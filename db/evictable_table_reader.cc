@@ -68,8 +68,10 @@ void EvictableTableReader::Approach(const LookupKey& key, TableProbe* probe) con
   if (const TableReader* const reader = Loaded(); reader != nullptr) reader->Approach(key, probe);
 }
 
-void EvictableTableReader::ApproachFurther(const TableProbe& probe) const {
-  if (const TableReader* const reader = Loaded(); reader != nullptr) reader->ApproachFurther(probe);
+void EvictableTableReader::ApproachFurther(const LookupKey& key, TableProbe* probe) const {
+  if (const TableReader* const reader = Loaded(); reader != nullptr) {
+    reader->ApproachFurther(key, probe);
+  }
 }
 
 bool EvictableTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {

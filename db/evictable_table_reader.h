@@ -35,7 +35,7 @@ class EvictableTableReader final : public TableReader {
   // Where index and filter cannot be fetched, Find() says that there may be something, without a
   // span to fetch, and Decode() says why.
   void Approach(const LookupKey& key, TableProbe* probe) const override;
-  void ApproachFurther(const TableProbe& probe) const override;
+  void ApproachFurther(const LookupKey& key, TableProbe* probe) const override;
   bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const override;
   Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
                 const TableReadOptions& options, LookupResult* result) const override;

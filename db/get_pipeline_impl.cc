@@ -75,7 +75,7 @@ void GetPipelineImpl::LocateBegun() {
     lookups[count++] = &slot.lookup;
   }
   begun_ = 0;
-  ApproachTogether(std::span(lookups).first(count));
+  ApproachTogether(std::span(lookups).first(count), options_);
   for (Slot* const slot : std::span(slots).first(count)) GoOn(slot);
 }
 

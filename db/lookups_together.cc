@@ -33,11 +33,11 @@ void FindCandidates(std::span<TableLookup* const> lookups) {
 
 }  // namespace
 
-void ApproachTogether(std::span<TableLookup* const> lookups) {
+void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options) {
   assert(lookups.size() <= kLookupsTogetherMax);
   FindCandidates(lookups);
   for (TableLookup* const lookup : lookups) lookup->Approach();
-  for (const TableLookup* const lookup : lookups) lookup->ApproachFurther();
+  for (TableLookup* const lookup : lookups) lookup->ApproachFurther(options);
 }
 
 }  // namespace dlsm

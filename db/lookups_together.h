@@ -14,6 +14,6 @@ inline constexpr size_t kLookupsTogetherMax = 32;
 
 // Finds the candidate tables of lookups that no memtable has answered, kLookupsTogetherMax of them
 // at most, and has what Advance() of each will look at on its way to the caches.
-void ApproachTogether(std::span<TableLookup* const> lookups);
+void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options);
 
 }  // namespace dlsm

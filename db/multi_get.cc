@@ -69,7 +69,7 @@ class MultiGet {
     std::array<TableLookup*, kLookupsTogetherMax> lookups;
     const size_t count = pending_.size() - first;
     for (size_t i = 0; i < count; ++i) lookups[i] = &pending_[first + i].lookup;
-    ApproachTogether(std::span(lookups).first(count));
+    ApproachTogether(std::span(lookups).first(count), options_);
     size_t kept = first;
     for (size_t i = first; i < pending_.size(); ++i) {
       if (!pending_[i].lookup.Advance(options_)) continue;

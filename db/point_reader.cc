@@ -34,6 +34,8 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
   uint64_t probes = 0;
   Habit& habit = habits_.Local();
   const auto visit = [&](const Table& table, bool filtered, TableProbe* probe) {
+    table.reader().ApproachFurther(key, probe);
+    PrefetchPage(probe->span, options);
     if (!table.reader().Find(key, filtered, probe)) {
       ++excluded;
       return true;
@@ -118,6 +120,16 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   *bytes = Slice(scratch.data, span.bytes);
   *fetched = true;
   return Status::OK();
+}
+
+void PointReader::PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const {
+  QueuePair* queue_pair;
+  if (near.bytes == 0 || !MayReadInPlace(options) ||
+      !queue_pairs_->ForThisThread(near.node, &queue_pair).ok()) {
+    return;
+  }
+  const char* const direct = queue_pair->Direct(near);
+  if (direct != nullptr) port::PrefetchRead(direct);
 }
 
 void PrefetchRecord(const Slice& bytes) { port::PrefetchBytes(bytes.data(), bytes.size()); }

@@ -28,6 +28,11 @@ class PointReader {
   // True if a memtable has decided; then the result is as Get() says.
   bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
 
+  // Where a record is read in place: the processor looks up the page of a byte near it while it
+  // waits for the index to say where the record is. Of more data than it has pages at hand, a
+  // lookup's longest wait was that.
+  void PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const;
+
   // Whether the value cache has the record that Find() has named; then the result, which lies in
   // the thread's scratch, is what it says of the key. Counts.
   bool AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,

@@ -27,8 +27,10 @@ void TableLookup::Approach() {
   }
 }
 
-void TableLookup::ApproachFurther() const {
-  if (next_ < candidates_) CandidateAt(next_).table->reader().ApproachFurther(probe_);
+void TableLookup::ApproachFurther(const TableReadOptions& options) {
+  if (next_ == candidates_) return;
+  CandidateAt(next_).table->reader().ApproachFurther(request_->key, &probe_);
+  request_->reader->PrefetchPage(probe_.span, options);
 }
 
 bool TableLookup::Advance(const TableReadOptions& options) {

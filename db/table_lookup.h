@@ -52,7 +52,7 @@ class TableLookup {
 
   // Steps towards the next candidate's record; see TableReader::Approach().
   void Approach();
-  void ApproachFurther() const;
+  void ApproachFurther(const TableReadOptions& options);
   // Moves on to the next candidate whose index places the key, and whose record the value cache
   // does not have. False: the request is finished, for the cache had its answer, or there is none,
   // so the database does not have the key.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "port/cpu.h"
+#include "port/prefetch.h"
 #include "table/byte_table_index_format.h"
 #include "table/key_prefix.h"
 #include "util/checksum.h"
@@ -34,37 +34,34 @@ Status ByteTableIndex::Open(const Slice& bytes, uint64_t data_bytes, uint64_t en
 }
 
 Status ByteTableIndex::Layout(const Slice& bytes, uint64_t entries) {
-  const char* at = bytes.data();
-  if (At32(at, 0) != kVersion) return Malformed("unknown version: written by another release");
-  whole_keys_ = (At32(at, 1) & kWholeKeys) != 0;
+  const char* const header = bytes.data();
+  const auto field = [header](size_t i) { return DecodeFixed32(header + i * sizeof(uint32_t)); };
+  if (field(0) != kVersion) return Malformed("unknown version: written by another release");
+  whole_keys_ = (field(1) & kWholeKeys) != 0;
   if (whole_keys_ == comparator_.bytewise()) return Malformed("made with another comparator");
-  groups_ = At32(at, 2);
-  const uint64_t prefix_bytes = At32(at, 3);
-  const uint64_t entry_bytes = At32(at, 4);
-  const uint64_t digest_bytes = whole_keys_ ? 0 : uint64_t{groups_} * sizeof(uint64_t);
-  const uint64_t offset_bytes = (uint64_t{groups_} + 1) * sizeof(uint32_t);
-  const uint64_t size =
-      kHeaderBytes + digest_bytes + 2 * offset_bytes + prefix_bytes + entry_bytes + kCrcBytes;
+  groups_ = field(2);
+  const uint64_t prefix_bytes = field(3);
+  const uint64_t entry_bytes = field(4);
+  const uint64_t group_bytes = (uint64_t{groups_} + 1) * kGroupBytes;
+  const uint64_t size = kHeaderBytes + group_bytes + prefix_bytes + entry_bytes + kCrcBytes;
   if (RoundUp(size) != bytes.size()) return Malformed("its parts do not add up");
   if ((entries + kGroupRecords - 1) / kGroupRecords != groups_) {
     return Malformed("another number of records");
   }
   last_group_records_ = static_cast<uint32_t>((entries - 1) % kGroupRecords + 1);
-  digests_ = at + kHeaderBytes;
-  data_offsets_ = digests_ + digest_bytes;
-  entry_offsets_ = data_offsets_ + offset_bytes;
-  prefix_ = Slice(entry_offsets_ + offset_bytes, prefix_bytes);
+  group_array_ = header + kHeaderBytes;
+  prefix_ = Slice(group_array_ + group_bytes, prefix_bytes);
   entries_ = prefix_.data() + prefix_bytes;
-  if (At32(entry_offsets_, groups_) != entry_bytes) return Malformed("entries out of bounds");
+  if (EntryOffset(groups_) != entry_bytes) return Malformed("entries out of bounds");
   return Status::OK();
 }
 
 Status ByteTableIndex::CheckArrays(uint64_t data_bytes) const {
-  if (At32(data_offsets_, 0) != 0 || At32(entry_offsets_, 0) != 0) return Malformed("a gap");
-  if (At32(data_offsets_, groups_) != data_bytes) return Malformed("data out of bounds");
+  if (DataOffset(0) != 0 || EntryOffset(0) != 0) return Malformed("a gap");
+  if (DataOffset(groups_) != data_bytes) return Malformed("data out of bounds");
   for (uint32_t group = 0; group < groups_; ++group) {
-    if (At32(data_offsets_, group) >= At32(data_offsets_, group + 1) ||
-        At32(entry_offsets_, group) >= At32(entry_offsets_, group + 1)) {
+    if (DataOffset(group) >= DataOffset(group + 1) ||
+        EntryOffset(group) >= EntryOffset(group + 1)) {
       return Malformed("offsets out of order");
     }
     if (!whole_keys_ && group != 0 && DigestAt(group - 1) > DigestAt(group)) {
@@ -75,7 +72,7 @@ Status ByteTableIndex::CheckArrays(uint64_t data_bytes) const {
 }
 
 bool ByteTableIndex::ReadFirst(uint32_t group, FirstEntry* first) const {
-  const char* at = entries_ + At32(entry_offsets_, group);
+  const char* at = entries_ + EntryOffset(group);
   const char* const limit = EntriesEnd(group);
   first->same = (static_cast<uint8_t>(*at++) & kSame) != 0;  // No group is empty.
   at = DecodeVarint32(at, limit, &first->tail_bytes);
@@ -186,18 +183,24 @@ template <typename DigestAt>
 
 }  // namespace
 
-// The number of digests below `digest`, or not above it.
-uint32_t ByteTableIndex::DigestsBelow(uint64_t digest, bool or_equal) const {
+// The number of samples below `digest`, or not above it. Asks for the lines where DigestsBelow()
+// goes on.
+uint32_t ByteTableIndex::SamplesBelow(uint64_t digest, bool or_equal) const {
   const uint32_t samples = CountBelow(0, static_cast<uint32_t>(samples_.size()), digest, or_equal,
                                       [this](uint32_t i) { return samples_[i]; });
   if (samples == 0) return 0;
   const uint32_t first = (samples - 1) * kSampledGroups;
+  // Where the last group's entries end is told by the one behind it.
+  const uint32_t count = std::min(kSampledGroups, groups_ - first) + 1;
+  port::PrefetchBytes(AtGroup(first), count * kGroupBytes);
+  return samples;
+}
+
+// The number of digests below `digest`, or not above it, like the `samples`.
+uint32_t ByteTableIndex::DigestsBelow(uint64_t digest, bool or_equal, uint32_t samples) const {
+  if (samples == 0) return 0;
+  const uint32_t first = (samples - 1) * kSampledGroups;
   const uint32_t count = std::min(kSampledGroups, groups_ - first);
-  const char* const end = digests_ + size_t{first + count} * sizeof(uint64_t);
-  for (const char* at = digests_ + size_t{first} * sizeof(uint64_t); at < end;
-       at += port::kCacheLineBytes) {
-    port::PrefetchRead(at);
-  }
   return CountBelow(first + 1, count - 1, digest, or_equal,
                     [this](uint32_t i) { return DigestAt(i); });
 }
@@ -218,30 +221,31 @@ uint32_t ByteTableIndex::CountAtOrBefore(uint32_t low, uint32_t high, const Targ
 
 uint32_t ByteTableIndex::Approach(const Slice& user_key) const {
   if (whole_keys_ || groups_ == 0 || !user_key.starts_with(prefix_)) return kUnknown;
-  const uint32_t groups = DigestsBelow(Digest(After(user_key, prefix_.size())), true);
-  if (groups == 0) return groups;
-  port::PrefetchRead(entry_offsets_ + size_t{groups - 1} * sizeof(uint32_t));
-  port::PrefetchRead(data_offsets_ + size_t{groups - 1} * sizeof(uint32_t));
-  return groups;
+  return SamplesBelow(Digest(After(user_key, prefix_.size())), true);
 }
 
-void ByteTableIndex::ApproachFurther(uint32_t groups) const {
-  if (groups == kUnknown || groups == 0) return;
-  const char* const entries = entries_ + At32(entry_offsets_, groups - 1);
-  port::PrefetchRead(entries);
-  port::PrefetchRead(entries + port::kCacheLineBytes);
+uint32_t ByteTableIndex::ApproachFurther(const Slice& user_key, uint32_t samples) const {
+  if (samples == kUnknown) return kUnknown;
+  const uint32_t groups = DigestsBelow(Digest(After(user_key, prefix_.size())), true, samples);
+  if (groups == 0) return groups;
+  const char* const entries = entries_ + EntryOffset(groups - 1);
+  port::PrefetchBytes(entries, static_cast<size_t>(EntriesEnd(groups - 1) - entries));
+  return groups;
 }
 
 // `high`: the digests at or below the target's; kUnknown if they have not been counted.
 uint32_t ByteTableIndex::GroupsAtOrBefore(const Target& target, uint32_t high,
                                           bool* malformed) const {
   if (whole_keys_) return CountAtOrBefore(0, groups_, target, malformed);
-  if (high == kUnknown) high = DigestsBelow(target.digest, true);
+  const auto digests_below = [&](bool or_equal) {
+    return DigestsBelow(target.digest, or_equal, SamplesBelow(target.digest, or_equal));
+  };
+  if (high == kUnknown) high = digests_below(true);
   if (high == 0 || DigestAt(high - 1) != target.digest) return high;
   if (high == 1 || DigestAt(high - 2) != target.digest) {
     return AtOrBefore(high - 1, target, malformed) ? high : high - 1;
   }
-  return CountAtOrBefore(DigestsBelow(target.digest, false), high, target, malformed);
+  return CountAtOrBefore(digests_below(false), high, target, malformed);
 }
 
 ByteTableIndex::Outcome ByteTableIndex::Locate(const Slice& user_key, uint64_t trailer,

@@ -1,14 +1,16 @@
 // The resident, ordered index of a byte-addressable table: from a key to the one record that can
 // hold it, in about four bytes a key. Everything is used in place.
 //
-//   | header | digests | data offsets | entry offsets | prefix | entries | zeros | CRC32C: 4 |
+//   | header | groups | prefix | entries | zeros | CRC32C: 4 |
 //
-//   header          version: 4 | flags: 4 | groups: 4 | prefix bytes: 4 | entry bytes: 4
-//   digests         8 bytes a group; absent if the flag kWholeKeys is set
-//   data offsets    4 bytes a group, of its first record; then the end of the data
-//   entry offsets   4 bytes a group, of its first entry; then the end of the entries
-//   prefix          what all user keys have in common
-//   zeros           so that the size is a multiple of 64: filters like their lines aligned
+//   header    version: 4 | flags: 4 | groups: 4 | prefix bytes: 4 | entry bytes: 4 | zeros: 12
+//   groups    16 bytes each, and once more for the end:
+//             digest: 8 | offset of its first record in the data: 4 | of its first entry: 4
+//   prefix    what all user keys have in common
+//   zeros     so that the size is a multiple of 64: filters like their lines aligned
+//
+// A digest lies beside the offsets of its group: so who has searched the digests has both in the
+// processor's caches, where each miss would have to wait for the one before.
 //
 // A group is kGroupRecords records, the last group maybe fewer. Each record has an entry with its
 // SEPARATOR: the shortest prefix of its user key that is greater than the user key before it (for
@@ -40,8 +42,8 @@
 // key with this prefix".
 //
 // With a comparator other than the bytewise one a prefix means nothing: then the flag kWholeKeys is
-// set, the common prefix is empty, every separator is the whole user key, nothing is dropped, bits
-// 3-5 are the number of bytes itself, and the search goes by the comparator.
+// set, digests are zero, the common prefix is empty, every separator is the whole user key, nothing
+// is dropped, bits 3-5 are the number of bytes itself, and the search goes by the comparator.
 #pragma once
 
 #include <cstddef>
@@ -143,15 +145,16 @@ class ByteTableIndex {
   // before that one are before `user_key`, all of keys after it are after `user_key`.
   static constexpr uint64_t kNewest = UINT64_MAX;
   static constexpr uint64_t kOldest = 0;
-  // `groups`: what Approach(user_key) has said, if that was called.
+  // `groups`: what ApproachFurther(user_key) has said, if that was called.
   Outcome Locate(const Slice& user_key, uint64_t trailer, Place* place,
                  uint32_t groups = kUnknown) const;
 
-  // The part of Locate() that touches nothing but digests: how many of them are at or before the
-  // key's. Then ApproachFurther(), then Locate(); each asks for the cache lines of the next.
+  // Two parts of Locate(), each of which asks for the cache lines of the next: how many samples of
+  // the digests are at or before the key's, then how many digests, of which only those between two
+  // samples are looked at. kUnknown: there is nothing to know before Locate().
   static constexpr uint32_t kUnknown = UINT32_MAX;
   uint32_t Approach(const Slice& user_key) const;
-  void ApproachFurther(uint32_t groups) const;
+  uint32_t ApproachFurther(const Slice& user_key, uint32_t samples) const;
 
   uint32_t groups() const { return groups_; }
   // What it takes itself, beside the bytes.
@@ -160,7 +163,9 @@ class ByteTableIndex {
   bool Offsets(uint32_t group, GroupOffsets* offsets) const;
   // The group whose records cover `offset`, which is within the data.
   uint32_t GroupAt(uint64_t offset) const;
-  uint64_t DataOffset(uint32_t group) const { return At32(data_offsets_, group); }
+  uint64_t DataOffset(uint32_t group) const {
+    return DecodeFixed32(AtGroup(group) + kDataOffsetAt);
+  }
 
  private:
   struct FirstEntry {
@@ -185,18 +190,20 @@ class ByteTableIndex {
     uint64_t trailer = 0;
   };
 
-  static uint32_t At32(const char* array, uint32_t i) {
-    return DecodeFixed32(array + size_t{i} * sizeof(uint32_t));
-  }
-  uint64_t DigestAt(uint32_t group) const {
-    return DecodeFixed64(digests_ + size_t{group} * sizeof(uint64_t));
+  // What is told of a group, and where.
+  static constexpr size_t kGroupBytes = 16;
+  static constexpr size_t kDataOffsetAt = 8;
+  static constexpr size_t kEntryOffsetAt = 12;
+
+  const char* AtGroup(uint32_t group) const { return group_array_ + size_t{group} * kGroupBytes; }
+  uint64_t DigestAt(uint32_t group) const { return DecodeFixed64(AtGroup(group)); }
+  uint32_t EntryOffset(uint32_t group) const {
+    return DecodeFixed32(AtGroup(group) + kEntryOffsetAt);
   }
   uint32_t RecordsIn(uint32_t group) const {
     return group + 1 < groups_ ? kGroupRecords : last_group_records_;
   }
-  const char* EntriesEnd(uint32_t group) const {
-    return entries_ + At32(entry_offsets_, group + 1);
-  }
+  const char* EntriesEnd(uint32_t group) const { return entries_ + EntryOffset(group + 1); }
 
   Status Layout(const Slice& bytes, uint64_t entries);
   Status CheckArrays(uint64_t data_bytes) const;
@@ -207,7 +214,8 @@ class ByteTableIndex {
   int CompareTails(uint32_t group, const FirstEntry& first, const Target& target) const;
   bool AtOrBefore(uint32_t group, const Target& target, bool* malformed) const;
   void Sample();
-  uint32_t DigestsBelow(uint64_t digest, bool or_equal) const;
+  uint32_t SamplesBelow(uint64_t digest, bool or_equal) const;
+  uint32_t DigestsBelow(uint64_t digest, bool or_equal, uint32_t samples) const;
   uint32_t CountAtOrBefore(uint32_t low, uint32_t high, const Target& target,
                            bool* malformed) const;
   uint32_t GroupsAtOrBefore(const Target& target, uint32_t high, bool* malformed) const;
@@ -219,13 +227,11 @@ class ByteTableIndex {
   bool whole_keys_ = false;
   uint32_t groups_ = 0;
   uint32_t last_group_records_ = 0;
-  const char* digests_ = nullptr;
+  const char* group_array_ = nullptr;
   // Every kSampledGroups-th digest. A search touches these, which stay in the processor's caches
   // because they are few, and then the lines between two of them, all of which it asks for at once.
-  static constexpr uint32_t kSampledGroups = 64;
+  static constexpr uint32_t kSampledGroups = 16;
   std::vector<uint64_t> samples_;
-  const char* data_offsets_ = nullptr;
-  const char* entry_offsets_ = nullptr;
   Slice prefix_;
   const char* entries_ = nullptr;
 };

@@ -102,28 +102,30 @@ void ByteTableIndexBuilder::PutFirstEntry(size_t group, size_t prefix_bytes,
 void ByteTableIndexBuilder::Finish(uint64_t data_bytes, std::string* to) const {
   const size_t prefix_bytes = PrefixBytes();
   std::string entries;
-  std::string entry_offsets;
+  std::string groups;
   entries.reserve(rest_.size() + groups_.size() * 16);
+  const auto put_group = [&](uint64_t digest, uint64_t data_offset) {
+    PutFixed64(&groups, digest);
+    PutFixed32(&groups, static_cast<uint32_t>(data_offset));
+    PutFixed32(&groups, static_cast<uint32_t>(entries.size()));
+  };
   size_t rest_start = 0;
   for (size_t group = 0; group < groups_.size(); ++group) {
-    PutFixed32(&entry_offsets, static_cast<uint32_t>(entries.size()));
+    put_group(whole_keys_ ? 0 : Digest(After(Separator(group), prefix_bytes)),
+              groups_[group].data_offset);
     PutFirstEntry(group, prefix_bytes, &entries);
     entries.append(rest_, rest_start, groups_[group].rest_end - rest_start);
     rest_start = groups_[group].rest_end;
   }
-  PutFixed32(&entry_offsets, static_cast<uint32_t>(entries.size()));
+  put_group(/*digest=*/0, data_bytes);
 
   const size_t start = to->size();
   for (const size_t field : {size_t{kVersion}, size_t{whole_keys_ ? kWholeKeys : 0}, groups_.size(),
                              prefix_bytes, entries.size()}) {
     PutFixed32(to, static_cast<uint32_t>(field));
   }
-  for (size_t group = 0; group < groups_.size() && !whole_keys_; ++group) {
-    PutFixed64(to, Digest(After(Separator(group), prefix_bytes)));
-  }
-  for (const Group& group : groups_) PutFixed32(to, group.data_offset);
-  PutFixed32(to, static_cast<uint32_t>(data_bytes));
-  to->append(entry_offsets);
+  to->resize(start + kHeaderBytes);
+  to->append(groups);
   to->append(first_key_, 0, prefix_bytes);
   to->append(entries);
   to->resize(start + RoundUp(to->size() - start + kCrcBytes) - kCrcBytes);

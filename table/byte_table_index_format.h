@@ -6,9 +6,10 @@
 
 namespace dlsm::byte_table_index {
 
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint32_t kWholeKeys = 1;
-inline constexpr size_t kHeaderBytes = 20;
+// A multiple of a group's bytes: no group straddles two cache lines.
+inline constexpr size_t kHeaderBytes = 32;
 inline constexpr size_t kAlignment = 64;
 inline constexpr size_t kCrcBytes = 4;
 

@@ -71,10 +71,11 @@ TEST(ByteTableIndexTest, StartsFilterAtACacheLine) {
   }
 }
 
-// Fails if the search among sampled digests leaves the right stretch: at its first and last group,
-// in the last stretch, which is shorter, and where many groups, and samples, have one digest.
+// Fails if the search among sampled digests leaves the right stretch, in one call or by steps: at
+// its first and last group, in the last stretch, which is shorter, and where many groups, and
+// samples, have one digest.
 TEST(ByteTableIndexTest, FindsEveryKeyOfManyGroups) {
-  constexpr size_t kStretch = size_t{64} * kGroupRecords;  // Between two samples.
+  constexpr size_t kStretch = size_t{16} * kGroupRecords;  // Between two samples.
   for (const bool equal_digests : {false, true}) {
     for (const size_t count : {kStretch - 1, kStretch, kStretch + 1, 3 * kStretch + 40}) {
       SCOPED_TRACE(fmt::format("{} keys, equal digests: {}", count, equal_digests));
@@ -98,6 +99,11 @@ TEST(ByteTableIndexTest, FindsEveryKeyOfManyGroups) {
         const std::string key = ExtractUserKey(keys[i]).ToString();
         for (const std::string& target : {key, key + '\0'}) {
           ASSERT_EQ(index.Locate(target, ByteTableIndex::kNewest, &place),
+                    ByteTableIndex::Outcome::kPlaced);
+          ASSERT_EQ(place.offset, i * kRecordBytes) << target;
+          const uint32_t groups = index.ApproachFurther(target, index.Approach(target));
+          ASSERT_NE(groups, ByteTableIndex::kUnknown);
+          ASSERT_EQ(index.Locate(target, ByteTableIndex::kNewest, &place, groups),
                     ByteTableIndex::Outcome::kPlaced);
           ASSERT_EQ(place.offset, i * kRecordBytes) << target;
         }
@@ -134,6 +140,8 @@ TEST(ByteTableIndexTest, SurvivesAnyBytes) {
       ByteTableIndex::Place place;
       (void)index.Locate(ExtractUserKey(keys[random.Uniform(kKeys)]), trailer, &place);
       (void)index.Locate(random.Bytes(random.Uniform(30)), trailer, &place);
+      const std::string key = random.Bytes(random.Uniform(30));
+      (void)index.Locate(key, trailer, &place, index.ApproachFurther(key, index.Approach(key)));
     }
     ByteTableIndex::GroupOffsets offsets;
     for (uint32_t group = 0; group < index.groups(); ++group) (void)index.Offsets(group, &offsets);

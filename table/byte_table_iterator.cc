@@ -75,11 +75,11 @@ void ByteTableIterator::PrepareSeek(const Slice& target) {
   const Slice user_key = ExtractUserKey(target);
   switch (prepared_) {
     case Prepared::kNothing:
-      groups_below_ = index_.Approach(user_key);
+      samples_below_ = index_.Approach(user_key);
       prepared_ = Prepared::kApproached;
       return;
     case Prepared::kApproached:
-      index_.ApproachFurther(groups_below_);
+      groups_below_ = index_.ApproachFurther(user_key, samples_below_);
       prepared_ = Prepared::kNear;
       return;
     case Prepared::kNear: {
@@ -99,8 +99,7 @@ void ByteTableIterator::PrepareSeek(const Slice& target) {
 // Leaves *place as it is, the first record, if all records are after the key.
 bool ByteTableIterator::Locate(const Slice& user_key, uint64_t trailer,
                                ByteTableIndex::Place* place) {
-  const uint32_t groups = index_.Approach(user_key);
-  index_.ApproachFurther(groups);
+  const uint32_t groups = index_.ApproachFurther(user_key, index_.Approach(user_key));
   if (index_.Locate(user_key, trailer, place, groups) != ByteTableIndex::Outcome::kMalformed) {
     return true;
   }

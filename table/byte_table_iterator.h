@@ -47,6 +47,7 @@ class ByteTableIterator final : public TableIterator {
   // How far PrepareSeek() is for the seek that comes next, and what it has found.
   enum class Prepared { kNothing, kApproached, kNear, kPlaced };
   Prepared prepared_ = Prepared::kNothing;
+  uint32_t samples_below_ = ByteTableIndex::kUnknown;
   uint32_t groups_below_ = ByteTableIndex::kUnknown;
   ByteTableIndex::Place place_;
 

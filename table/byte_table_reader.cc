@@ -21,11 +21,14 @@ Status ByteTableReader::Open(const TableOptions& options, const TableMeta& meta,
 }
 
 void ByteTableReader::Approach(const LookupKey& key, TableProbe* probe) const {
-  probe->groups = index_.Approach(key.user_key());
+  probe->samples = index_.Approach(key.user_key());
 }
 
-void ByteTableReader::ApproachFurther(const TableProbe& probe) const {
-  index_.ApproachFurther(probe.groups);
+void ByteTableReader::ApproachFurther(const LookupKey& key, TableProbe* probe) const {
+  if (probe->samples == TableProbe::kUnknown) Approach(key, probe);
+  probe->groups = index_.ApproachFurther(key.user_key(), probe->samples);
+  if (probe->groups == TableProbe::kUnknown || probe->groups == 0) return;
+  probe->span = meta().data_span().Sub(index_.DataOffset(probe->groups - 1), 1);
 }
 
 bool ByteTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {

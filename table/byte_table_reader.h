@@ -16,7 +16,7 @@ class ByteTableReader final : public TableReader, private DataCuts {
                      std::shared_ptr<const void> owner, std::unique_ptr<TableReader>* reader);
 
   void Approach(const LookupKey& key, TableProbe* probe) const override;
-  void ApproachFurther(const TableProbe& probe) const override;
+  void ApproachFurther(const LookupKey& key, TableProbe* probe) const override;
   bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const override;
   Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
                 const TableReadOptions& options, LookupResult* result) const override;

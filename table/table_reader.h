@@ -50,9 +50,11 @@ inline bool MayReadInPlace(const TableReadOptions& options) {
 }
 
 struct TableProbe {
-  RemoteSpan span;                     // What to fetch.
+  RemoteSpan span;                     // What to fetch; until Find(), a byte not far from it.
   std::shared_ptr<const void> cached;  // Block tables: the block, from the cache; fetch nothing.
-  uint32_t groups = kUnknown;          // Byte-addressable tables: what Approach() has found.
+  // Byte-addressable tables: what Approach() and ApproachFurther() have found.
+  uint32_t samples = kUnknown;
+  uint32_t groups = kUnknown;
 
   static constexpr uint32_t kUnknown = UINT32_MAX;
 };
@@ -83,7 +85,10 @@ class TableReader {
     static_cast<void>(key);
     static_cast<void>(probe);
   }
-  virtual void ApproachFurther(const TableProbe& probe) const { static_cast<void>(probe); }
+  virtual void ApproachFurther(const LookupKey& key, TableProbe* probe) const {
+    static_cast<void>(key);
+    static_cast<void>(probe);
+  }
   // False: the table holds no version of the key at or below its sequence number; nothing to fetch.
   // `filtered`: the built-in filter has been asked, and has not denied the key.
   virtual bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const = 0;
