@@ -170,13 +170,13 @@ namespace {
 template <typename DigestAt>
 [[gnu::always_inline]] inline uint32_t CountBelow(uint32_t low, uint32_t left, uint64_t digest,
                                                   bool or_equal, DigestAt digest_at) {
-  // Written so that it compiles to conditional moves: which way to go is a coin toss.
+  if (!or_equal && digest-- == 0) return low;
+  // Without a branch but for the end, which comes after as many steps for all digests: which way to
+  // go is a coin toss.
   while (left > 0) {
     const uint32_t half = (left + 1) / 2;
-    const uint64_t middle = digest_at(low + half - 1);
-    const bool below = middle < digest || (or_equal && middle == digest);
-    low = below ? low + half : low;
-    left = below ? left - half : half - 1;
+    low += half & (0U - static_cast<uint32_t>(digest_at(low + half - 1) <= digest));
+    left -= half;
   }
   return low;
 }
