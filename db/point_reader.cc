@@ -123,12 +123,8 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
 }
 
 void PointReader::PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const {
-  QueuePair* queue_pair;
-  if (near.bytes == 0 || !MayReadInPlace(options) ||
-      !queue_pairs_->ForThisThread(near.node, &queue_pair).ok()) {
-    return;
-  }
-  const char* const direct = queue_pair->Direct(near);
+  if (near.bytes == 0 || !MayReadInPlace(options)) return;
+  const char* const direct = queue_pairs_->Direct(near);
   if (direct != nullptr) port::PrefetchRead(direct);
 }
 

@@ -165,20 +165,11 @@ void ByteTableIndex::Sample() {
 
 namespace {
 
-// How many of the digests digest_at(low), digest_at(low + 1), ..., of which there are `left`, are
-// below `digest`, or not above it; plus `low`.
+// As CountBelow(), or how many are not above it.
 template <typename DigestAt>
-[[gnu::always_inline]] inline uint32_t CountBelow(uint32_t low, uint32_t left, uint64_t digest,
-                                                  bool or_equal, DigestAt digest_at) {
-  if (!or_equal && digest-- == 0) return low;
-  // Without a branch but for the end, which comes after as many steps for all digests: which way to
-  // go is a coin toss.
-  while (left > 0) {
-    const uint32_t half = (left + 1) / 2;
-    low += half & (0U - static_cast<uint32_t>(digest_at(low + half - 1) <= digest));
-    left -= half;
-  }
-  return low;
+uint32_t Count(size_t count, uint64_t digest, bool or_equal, DigestAt digest_at) {
+  if (or_equal && ++digest == 0) return static_cast<uint32_t>(count);
+  return static_cast<uint32_t>(CountBelow(count, digest, digest_at));
 }
 
 }  // namespace
@@ -186,8 +177,8 @@ template <typename DigestAt>
 // The number of samples below `digest`, or not above it. Asks for the lines where DigestsBelow()
 // goes on.
 uint32_t ByteTableIndex::SamplesBelow(uint64_t digest, bool or_equal) const {
-  const uint32_t samples = CountBelow(0, static_cast<uint32_t>(samples_.size()), digest, or_equal,
-                                      [this](uint32_t i) { return samples_[i]; });
+  const uint32_t samples =
+      Count(samples_.size(), digest, or_equal, [this](size_t i) { return samples_[i]; });
   if (samples == 0) return 0;
   const uint32_t first = (samples - 1) * kSampledGroups;
   // Where the last group's entries end is told by the one behind it.
@@ -201,8 +192,10 @@ uint32_t ByteTableIndex::DigestsBelow(uint64_t digest, bool or_equal, uint32_t s
   if (samples == 0) return 0;
   const uint32_t first = (samples - 1) * kSampledGroups;
   const uint32_t count = std::min(kSampledGroups, groups_ - first);
-  return CountBelow(first + 1, count - 1, digest, or_equal,
-                    [this](uint32_t i) { return DigestAt(i); });
+  const char* const behind_sample = AtGroup(first + 1);
+  return first + 1 + Count(count - 1, digest, or_equal, [behind_sample](size_t i) {
+           return DecodeFixed64(behind_sample + i * kGroupBytes);
+         });
 }
 
 // Of the groups in [low, high), how many are at or before the target, plus `low`.

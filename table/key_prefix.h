@@ -53,16 +53,20 @@ inline bool SameBytes(const Slice& a, const Slice& b) {
   return x == y && std::memcmp(a.data(), b.data(), a.size() - sizeof(x)) == 0;
 }
 
-// How many of `count` ascending digests are below `digest`.
-inline size_t CountBelow(const uint64_t* digests, size_t count, uint64_t digest) {
+// How many of `count` ascending digests digest_at(0), digest_at(1), ... are below `digest`.
+template <typename DigestAt>
+inline size_t CountBelow(size_t count, uint64_t digest, DigestAt digest_at) {
   // Without a branch that depends on a comparison: which way to go is a coin toss.
-  const uint64_t* base = digests;
+  size_t below = 0;
   while (count > 1) {
     const size_t half = count / 2;
-    base += half & -static_cast<size_t>(base[half - 1] < digest);
+    below += half & -static_cast<size_t>(digest_at(below + half - 1) < digest);
     count -= half;
   }
-  return static_cast<size_t>(base - digests) + (count == 1 && *base < digest ? 1 : 0);
+  return below + (count == 1 && digest_at(below) < digest ? 1 : 0);
+}
+inline size_t CountBelow(const uint64_t* digests, size_t count, uint64_t digest) {
+  return CountBelow(count, digest, [digests](size_t i) { return digests[i]; });
 }
 
 // What is left of `bytes` after `count` of them, if there are that many.

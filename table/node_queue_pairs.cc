@@ -35,6 +35,11 @@ Status NodeQueuePairs::NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* bu
   return Status::OK();
 }
 
+const char* NodeQueuePairs::Direct(const RemoteSpan& span) const {
+  ThreadQueuePairs* const queue_pairs = Of(span.node);
+  return queue_pairs == nullptr ? nullptr : queue_pairs->Direct(span);
+}
+
 Status NodeQueuePairs::ScratchForThisThread(NodeId node, size_t bytes, LocalSpan* scratch) {
   ThreadQueuePairs* const queue_pairs = Of(node);
   if (queue_pairs == nullptr) [[unlikely]]

@@ -38,6 +38,8 @@ class NodeQueuePairs final : public QueuePairs {
 
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
   Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
+  // As ThreadQueuePairs does it.
+  const char* Direct(const RemoteSpan& span) const;
   // As ThreadQueuePairs does it, for transfers from and to that node.
   Status ScratchForThisThread(NodeId node, size_t bytes, LocalSpan* scratch);
 

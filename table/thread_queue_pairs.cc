@@ -19,6 +19,11 @@ Status ThreadQueuePairs::ForThisThread(NodeId, QueuePair** queue_pair) {
   return Status::OK();
 }
 
+const char* ThreadQueuePairs::Direct(const RemoteSpan& span) {
+  QueuePair* const queue_pair = slots_.Local().queue_pair.get();
+  return queue_pair == nullptr || queue_pair->closed() ? nullptr : queue_pair->Direct(span);
+}
+
 // Requests complete in order, so that the next wait would include these transfers anyway. One that
 // fails closes the queue pair.
 void ThreadQueuePairs::WaitForAbandoned(QueuePair* queue_pair) const {

@@ -27,6 +27,10 @@ class ThreadQueuePairs final : public QueuePairs {
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
   Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
 
+  // Where these bytes are in this process; null if they are not, or if the calling thread has no
+  // queue pair yet. Makes none, and waits for nothing.
+  const char* Direct(const RemoteSpan& span);
+
   // A registered buffer of the calling thread with at least `bytes`; its bytes stay until the
   // thread's next call.
   Status ScratchForThisThread(size_t bytes, LocalSpan* scratch);

@@ -84,12 +84,18 @@ TEST_F(ThreadQueuePairsTest, SaysThatTheMemoryIsLost) {
   EXPECT_EQ(Want().ToString(), rpc_.why_lost.ToString());
 }
 
+// Fails if a look at where bytes are connects: what is answered from caches needs no memory node.
+TEST_F(ThreadQueuePairsTest, ToAskWhereBytesAreMakesNoQueuePair) {
+  EXPECT_EQ(queue_pairs_.Direct(RemoteSpan{NodeId{1}, RegionId{1}, 0, 1}), nullptr);
+  EXPECT_EQ(fabric_.tries, 0);
+}
+
 class GivingFabric : public FabricConnection {
  public:
   FabricKind kind() const override { return FabricKind::kVerbs; }
   Status NewQueuePair(Deadline, std::unique_ptr<QueuePair>* queue_pair) override {
     ++made;
-    *queue_pair = std::make_unique<MemoryQueuePair>(&memory, /*direct=*/false, &fail_at);
+    *queue_pair = std::make_unique<MemoryQueuePair>(&memory, direct, &fail_at);
     return Status::OK();
   }
   Status NewBuffer(size_t, RegisteredBuffer*) override { return Status::NotSupported("none"); }
@@ -97,6 +103,7 @@ class GivingFabric : public FabricConnection {
 
   TestMemory memory;
   std::atomic<int64_t> fail_at{-1};  // The transfer that fails, counted from 0.
+  bool direct = false;
   int made = 0;
 };
 
@@ -137,6 +144,17 @@ TEST_F(AbandonedTransfersTest, BreakTheirQueuePairButNotTheNextOperation) {
   EXPECT_EQ(fabric_.made, 2);
   const std::shared_ptr<Window> mine = ReadAhead(queue_pair, &ticket);
   EXPECT_OK(queue_pair->Wait(ticket, Deadline::In(std::chrono::seconds(1))));
+}
+
+// Fails if it waits for what was abandoned, or finds nothing where the memory is mapped.
+TEST_F(AbandonedTransfersTest, ToAskWhereBytesAreWaitsForNothing) {
+  fabric_.direct = true;
+  Ticket ticket{};
+  auto* const queue_pair = static_cast<MemoryQueuePair*>(Mine());
+  ReadAhead(queue_pair, &ticket);
+  EXPECT_EQ(queue_pairs_.Direct(span_), queue_pair->Direct(span_));
+  EXPECT_NE(queue_pairs_.Direct(span_), nullptr);
+  EXPECT_EQ(queue_pair->outstanding(), 1u);
 }
 
 // Fails if what is read ahead, and wanted, is waited for before its time, or if one that nobody
