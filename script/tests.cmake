@@ -38,7 +38,7 @@ if(TARGET dlsm_tool)
   add_test(NAME tool.end_to_end
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/tool/tool_test.sh
                    $<TARGET_FILE:dlsm_tool> $<TARGET_FILE:Server>)
-  set_tests_properties(tool.end_to_end PROPERTIES LABELS end_to_end TIMEOUT 1200
+  set_tests_properties(tool.end_to_end PROPERTIES LABELS end_to_end TIMEOUT 1200 COST 100
                        SKIP_RETURN_CODE 77)
 endif()
 
