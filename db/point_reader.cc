@@ -34,8 +34,11 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
   uint64_t probes = 0;
   Habit& habit = habits_.Local();
   const auto visit = [&](const Table& table, bool filtered, TableProbe* probe) {
-    table.reader().ApproachFurther(key, probe);
-    PrefetchPage(probe->span, options);
+    // A filter of the user's own is asked only by Find(), and denies most.
+    if (filtered) {
+      table.reader().ApproachFurther(key, probe);
+      PrefetchPage(probe->span, options);
+    }
     if (!table.reader().Find(key, filtered, probe)) {
       ++excluded;
       return true;

@@ -222,7 +222,9 @@ uint32_t ByteTableIndex::ApproachFurther(const Slice& user_key, uint32_t samples
   const uint32_t groups = DigestsBelow(Digest(After(user_key, prefix_.size())), true, samples);
   if (groups == 0) return groups;
   const char* const entries = entries_ + EntryOffset(groups - 1);
-  port::PrefetchBytes(entries, static_cast<size_t>(EntriesEnd(groups - 1) - entries));
+  // Mostly all of them; the processor goes on by itself where keys are long.
+  port::PrefetchBytes(entries, static_cast<size_t>(EntriesEnd(groups - 1) - entries),
+                      2 * port::kCacheLineBytes);
   return groups;
 }
 

@@ -76,17 +76,18 @@ TEST(ByteTableIndexTest, StartsFilterAtACacheLine) {
 // samples, have one digest.
 TEST(ByteTableIndexTest, FindsEveryKeyOfManyGroups) {
   constexpr size_t kStretch = size_t{16} * kGroupRecords;  // Between two samples.
-  for (const bool equal_digests : {false, true}) {
+  const std::string highest(16, '\xff');
+  for (const std::string& same : {std::string(), std::string("1the same digest "), highest}) {
     for (const size_t count : {kStretch - 1, kStretch, kStretch + 1, 3 * kStretch + 40}) {
-      SCOPED_TRACE(fmt::format("{} keys, equal digests: {}", count, equal_digests));
+      SCOPED_TRACE(fmt::format("{} keys that begin with '{}'", count, same));
       std::vector<std::string> keys = DecimalKeys(count);
-      if (equal_digests) {  // All but a few of them.
-        for (size_t i = 20; i + 20 < count; ++i) {
-          keys[i] = MakeInternalKey(fmt::format("1the same digest {:06}", i), 5);
+      if (!same.empty()) {  // All but a few of them.
+        for (size_t i = 0; i < 20; ++i) keys[i] = MakeInternalKey(fmt::format("0{:04}", i), 5);
+        for (size_t i = 20; i < count; ++i) {
+          keys[i] = MakeInternalKey(fmt::format("{}{:06}", same, i), 5);
         }
-        for (size_t i = 0; i < 20; ++i) {
-          keys[i] = MakeInternalKey(fmt::format("0{:04}", i), 5);
-          keys[count - 20 + i] = MakeInternalKey(fmt::format("2{:04}", i), 5);
+        for (size_t i = count - 20; i < count && same != highest; ++i) {
+          keys[i] = MakeInternalKey(fmt::format("2{:04}", i), 5);
         }
       }
       const std::string bytes = BuildIndex(keys);
@@ -154,6 +155,32 @@ TEST(ByteTableIndexTest, RefusesTruncation) {
   for (size_t bytes = 0; bytes < good.size(); ++bytes) {
     ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
     EXPECT_TRUE(index.Open(Slice(good.data(), bytes), 40 * kRecordBytes, 40).IsCorruption());
+  }
+}
+
+// Fails if steps say something where only the comparator knows the order.
+TEST(ByteTableIndexTest, StepsKnowNothingOfOtherOrders) {
+  const InternalKeyComparator reverse(ReverseBytewiseComparator());
+  ByteTableIndexBuilder builder(reverse);
+  constexpr size_t kKeys = 100;
+  const std::vector<std::string> ascending = DecimalKeys(kKeys);
+  const std::vector<std::string> keys(ascending.rbegin(), ascending.rend());
+  for (size_t i = 0; i < kKeys; ++i) {
+    builder.Add(keys[i], /*same=*/false, i * kRecordBytes, kRecordBytes);
+  }
+  std::string bytes;
+  builder.Finish(kKeys * kRecordBytes, &bytes);
+  EXPECT_LE(bytes.size(), builder.BytesBound());
+  ByteTableIndex index(reverse);
+  ASSERT_OK(index.Open(bytes, kKeys * kRecordBytes, kKeys));
+  for (size_t i = 0; i < kKeys; ++i) {
+    const Slice key = ExtractUserKey(keys[i]);
+    const uint32_t groups = index.ApproachFurther(key, index.Approach(key));
+    EXPECT_EQ(groups, ByteTableIndex::kUnknown);
+    ByteTableIndex::Place place;
+    ASSERT_EQ(index.Locate(key, ByteTableIndex::kNewest, &place, groups),
+              ByteTableIndex::Outcome::kPlaced);
+    EXPECT_EQ(place.offset, i * kRecordBytes);
   }
 }
 

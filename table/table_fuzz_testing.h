@@ -44,15 +44,23 @@ inline void WalkTable(const TableReader& reader, QueuePairs* queue_pairs) {
 inline void ProbeTable(const TableReader& reader, const Slice& user_key, TestMemory* memory) {
   for (const SequenceNumber sequence : {SequenceNumber{0}, SequenceNumber{9}, kSequenceNumberMax}) {
     const LookupKey key(user_key, sequence);
-    TableProbe probe;
-    if (!reader.Find(key, /*filtered=*/false, &probe)) continue;
-    const char* const bytes = memory->At(probe.span);
-    assert(bytes != nullptr);  // A span outside the table's image.
-    const std::string fetched(bytes, probe.span.bytes);
-    TableReadOptions options;
-    options.verify_checksums = false;
-    LookupResult result;
-    reader.Decode(key, probe, fetched, options, &result).PermitUncheckedError();
+    for (const bool by_steps : {false, true}) {
+      TableProbe probe;
+      if (by_steps) {
+        reader.Approach(key, &probe);
+        reader.ApproachFurther(key, &probe);
+        // Near the record, and within the table.
+        assert(probe.span.bytes == 0 || memory->At(probe.span) != nullptr);
+      }
+      if (!reader.Find(key, /*filtered=*/false, &probe)) continue;
+      const char* const bytes = memory->At(probe.span);
+      assert(bytes != nullptr);  // A span outside the table's image.
+      const std::string fetched(bytes, probe.span.bytes);
+      TableReadOptions options;
+      options.verify_checksums = false;
+      LookupResult result;
+      reader.Decode(key, probe, fetched, options, &result).PermitUncheckedError();
+    }
   }
 }
 

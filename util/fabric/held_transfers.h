@@ -69,9 +69,9 @@ class HeldTransfers {
   // Lets go of all transfers up to `ticket`, for which Wait() has returned OK.
   void Complete(Ticket ticket) {
     while (!held_.empty() && held_.front().ticket <= ticket) {
-      held_.front().transfer->complete_.store(true, std::memory_order_release);
-      held_.front().transfer.reset();
+      const std::shared_ptr<Transfer> done = std::move(held_.front().transfer);
       held_.pop_front();
+      done->complete_.store(true, std::memory_order_release);
     }
   }
 
