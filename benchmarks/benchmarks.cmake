@@ -92,7 +92,8 @@ if(DLSM_TESTS)
 
   # script/stress for longer.
   add_test(NAME db_stress.random COMMAND db_stress --seed=1 --seconds=${DLSM_STRESS_SECONDS})
-  add_test(NAME db_stress.crash COMMAND db_stress --seed=1001 --seconds=${DLSM_STRESS_SECONDS} --crash_seconds=2)
+  add_test(NAME db_stress.crash COMMAND db_stress --seed=1001 --seconds=${DLSM_STRESS_SECONDS}
+                                        --crash_seconds=2)
   add_test(NAME db_stress.repeats
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/stress/repeats_test.sh
                    $<TARGET_FILE:db_stress>)
