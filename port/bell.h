@@ -1,4 +1,4 @@
-// Wakes all who wait for it, with one system call however many they are.
+// Wakes all who wait for it, with one system call however many they are, and none if nobody does.
 #pragma once
 
 #include <linux/futex.h>
@@ -30,16 +30,21 @@ class Bell {
       if (Listen() == heard) static_cast<void>(scheduler->Await(this, Scheduler::TimePoint::max()));
       return;
     }
-    // The kernel looks at the word before the thread sleeps; whatever it returns, the caller looks.
+    // Sequentially consistent, as the two in Ring(): either that one sees this sleeper, or the
+    // kernel, which looks at the word before the thread sleeps, sees that it has rung.
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    // Whatever it returns, the caller looks.
     static_cast<void>(::syscall(SYS_futex, Word(), FUTEX_WAIT_PRIVATE, heard, nullptr, nullptr, 0));
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
 
   // What the caller did before is seen by all whom this wakes.
   void Ring() {
-    rings_.fetch_add(1, std::memory_order_release);
+    rings_.fetch_add(1, std::memory_order_seq_cst);
     Scheduler* const scheduler = Scheduler::Current();
     if (scheduler != nullptr) [[unlikely]]
       return scheduler->Signal(this, /*all=*/true);
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     static_cast<void>(
         ::syscall(SYS_futex, Word(), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0));
   }
@@ -50,6 +55,7 @@ class Bell {
   uint32_t* Word() { return reinterpret_cast<uint32_t*>(&rings_); }
 
   std::atomic<uint32_t> rings_{0};
+  std::atomic<uint32_t> sleepers_{0};
 };
 
 }  // namespace dlsm::port

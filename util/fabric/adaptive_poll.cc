@@ -21,6 +21,7 @@ void AdaptivePoll::Begin(TimePoint now) {
              now >= group_.rest_until_.load(std::memory_order_relaxed)) {
     polling_ = tried_ = true;
     until_ = now + group_.most_;
+    looks_left_ = UINT32_MAX;
   }
 }
 
@@ -33,7 +34,10 @@ bool AdaptivePoll::Again() {
 }
 
 bool AdaptivePoll::MayPoll(TimePoint now) {
-  if (polling_ && now < until_) return true;
+  if (polling_ && now < until_ && looks_left_ > 0) {
+    --looks_left_;
+    return true;
+  }
   polling_ = false;
   slept_ = true;
   return false;
@@ -43,7 +47,7 @@ void AdaptivePoll::GaveUpProcessor(TimePoint from, TimePoint to) {
   const auto away = to - from;
   if (away <= kTurnMax) return;
   polling_ = false;
-  group_.rest_until_.store(to + kRestShare * away, std::memory_order_relaxed);
+  group_.rest_until_.store(to + group_.rest_ * away, std::memory_order_relaxed);
 }
 
 void AdaptivePoll::End() {

@@ -8,8 +8,8 @@
 //   2. A wait that was not answered meanwhile costs those that follow their polling: one, then two,
 //      four, ... of them. Each that was answered halves that again.
 //   3. If the processor came back late, a program that computes had it. Who sleeps is woken before
-//      such a program has used up its time, who gave up the processor is not: for kRestShare times
-//      as long as that took, all waits of the group sleep at once.
+//      such a program has used up its time, who gave up the processor is not: for `rest` times as
+//      long as that took, all waits of the group sleep at once.
 //   4. While more threads of the group wait than there are processors, the later ones sleep at
 //      once: somebody runs on every processor anyway, so that waking costs little, and a look for
 //      nothing delays the others.
@@ -32,15 +32,17 @@ class PollGroup {
  public:
   using TimePoint = port::Clock::time_point;
 
+  static constexpr int kRest = 30;
+
   // most 0: they never poll.
-  PollGroup(std::chrono::nanoseconds most, unsigned processors)
-      : most_(most), waiting_max_(processors) {}
+  PollGroup(std::chrono::nanoseconds most, unsigned processors, int rest = kRest)
+      : most_(most), waiting_max_(processors), rest_(rest) {}
   PollGroup(const PollGroup&) = delete;
   PollGroup& operator=(const PollGroup&) = delete;
 
-  // So many threads wait that most of them sleep, whatever they do.
-  bool crowded() const {
-    return waiting_.load(std::memory_order_relaxed) >= kCrowdPerProcessor * waiting_max_;
+  // So many threads wait, others besides, that most of them sleep, whatever they do.
+  bool crowded(uint32_t others = 0) const {
+    return waiting_.load(std::memory_order_relaxed) + others >= kCrowdPerProcessor * waiting_max_;
   }
 
   WaitCounts Counts() const {
@@ -54,6 +56,7 @@ class PollGroup {
 
   const std::chrono::nanoseconds most_;
   const uint32_t waiting_max_;
+  const int rest_;
   // Relaxed, all of them: they order nothing, and one that is seen late does no harm.
   std::atomic<uint32_t> waiting_{0};  // Waits under way.
   std::atomic<TimePoint> rest_until_{TimePoint::min()};
@@ -67,7 +70,6 @@ class AdaptivePoll {
   using TimePoint = PollGroup::TimePoint;
 
   static constexpr uint32_t kSkippedMax = 1024;
-  static constexpr int kRestShare = 30;
   // To get the processor back from threads that wait most of the time. One that computes keeps it
   // for milliseconds.
   static constexpr std::chrono::nanoseconds kTurnMax = std::chrono::microseconds(500);
@@ -75,6 +77,8 @@ class AdaptivePoll {
   explicit AdaptivePoll(PollGroup& group) : group_(group) {}
 
   void Begin();
+  // Of the wait that has just begun: looks so many times at most.
+  void LookAtMost(uint32_t looks) { looks_left_ = looks; }
   // There is nothing yet. True, after the processor was given up: look again. False: sleep, and
   // look then.
   bool Again();
@@ -101,6 +105,7 @@ class AdaptivePoll {
   bool tried_ = false;
   bool slept_ = false;
   TimePoint until_;
+  uint32_t looks_left_ = 0;
 };
 
 }  // namespace dlsm

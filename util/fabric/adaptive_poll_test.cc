@@ -84,7 +84,7 @@ TEST_F(AdaptivePollTest, TheGroupSleepsAfterTheProcessorCameBackLate) {
   poll.GaveUpProcessor(now_, now_ + kLate);
   EXPECT_FALSE(poll.MayPoll(now_));
   poll.End();
-  const auto rested = now_ + kLate + AdaptivePoll::kRestShare * kLate;
+  const auto rested = now_ + kLate + PollGroup::kRest * kLate;
   for (AdaptivePoll* each : {&poll, &other}) {
     for (int i = 0; i < 10; ++i) {
       each->Begin(rested - microseconds(1));
@@ -95,6 +95,40 @@ TEST_F(AdaptivePollTest, TheGroupSleepsAfterTheProcessorCameBackLate) {
   other.Begin(rested);
   EXPECT_TRUE(other.MayPoll(rested));
   other.End();
+}
+
+// Fails if a limit of looks is not one, holds for the next wait, too, or a wait that has used it up
+// is not one that was not answered.
+TEST_F(AdaptivePollTest, LooksMayBeLimited) {
+  AdaptivePoll poll(group_);
+  poll.Begin(now_);
+  poll.LookAtMost(2);
+  EXPECT_TRUE(poll.MayPoll(now_));
+  EXPECT_TRUE(poll.MayPoll(now_));
+  EXPECT_FALSE(poll.MayPoll(now_));
+  poll.End();
+  EXPECT_EQ(group_.Counts().slept, 1u);
+  EXPECT_FALSE(Answered(poll));
+  poll.Begin(now_);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(poll.MayPoll(now_));
+  poll.End();
+}
+
+// Fails if a group does not rest for as long as it was told to.
+TEST_F(AdaptivePollTest, AGroupMayRestForLess) {
+  PollGroup group(microseconds(50), 2, /*rest=*/1);
+  AdaptivePoll poll(group);
+  constexpr milliseconds kLate{3};
+  poll.Begin(now_);
+  ASSERT_TRUE(poll.MayPoll(now_));
+  poll.GaveUpProcessor(now_, now_ + kLate);
+  poll.End();
+  poll.Begin(now_ + 2 * kLate - microseconds(1));
+  EXPECT_FALSE(poll.MayPoll(now_));
+  poll.End();
+  poll.Begin(now_ + 2 * kLate);
+  EXPECT_TRUE(poll.MayPoll(now_ + 2 * kLate));
+  poll.End();
 }
 
 // Fails if more threads poll than there are processors, or if one that may not counts as a miss.

@@ -56,7 +56,7 @@ TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer,
 
 WaitCounts TcpConnection::Waits() const {
   WaitCounts counts = polls_.Counts();
-  if (sharing_ != nullptr) counts.shared = sharing_->waits();
+  if (sharing_ != nullptr) counts += sharing_->Waits();
   return counts;
 }
 

@@ -38,8 +38,9 @@ TcpQueuePair::TcpQueuePair(TcpStream stream, std::shared_ptr<const TcpPeer> peer
       stream_(std::move(stream)),
       sleeps_in_receive_(stream_.PrepareSleep(kSleepMost)),
       ledger_(costs),
-      poll_(polls),
-      sharing_(sharing) {}
+      poll_(polls) {
+  if (sharing != nullptr) together_with_others_.emplace(*sharing);
+}
 
 TcpQueuePair::~TcpQueuePair() {
   if (error_.ok() && !outstanding_.empty()) Drain();
@@ -166,14 +167,10 @@ bool TcpQueuePair::MayReadTogether() {
 }
 
 bool TcpQueuePair::ReadTogether(Deadline deadline) {
-  if (sharing_ == nullptr || !sharing_->pays() || !MayReadTogether()) return false;
-  poll_.Begin();
-  poll_.Sleep();
+  if (!together_with_others_ || !together_with_others_->Pays() || !MayReadTogether()) return false;
   // What was wrong with others' reads, or with that connection, is no concern of these: they are
   // made again then, by this one.
-  const bool arrived = sharing_->Read(together_, deadline);
-  poll_.End();
-  if (!arrived) return false;
+  if (!together_with_others_->Read(together_, deadline)) return false;
   completed_ += outstanding_.size();
   outstanding_.clear();
   sending_.Clear();

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -105,7 +106,7 @@ class TcpQueuePair : public QueuePair {
   const bool sleeps_in_receive_;
   QueuePairLedger ledger_;
   AdaptivePoll poll_;
-  TcpReadSharing* const sharing_;
+  std::optional<TcpReadSharing::Reader> together_with_others_;  // None: it may not.
   Status error_;  // Not OK: closed, and why.
 
   TcpSendQueue sending_;

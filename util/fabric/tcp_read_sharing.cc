@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "util/log.h"
-#include "util/thread_number.h"
 
 namespace dlsm {
 namespace {
@@ -15,6 +14,13 @@ using std::chrono::seconds;
 // To connect takes a round trip or two; who does has other threads' reads waiting for its own.
 constexpr seconds kConnectMost{1};
 constexpr seconds kRetryAfter{1};
+// How often a reader gives up the processor before it sleeps; mostly its answer is there at the
+// first or second time.
+constexpr uint32_t kTurns = 16;
+constexpr seconds kTurnsMost{1};
+// Each reader notices by itself that its processor came back late, so this may be less than where
+// one notices for all.
+constexpr int kRestOfReader = 3;
 // A thread that serves a connection keeps up with the reads of so many processors' threads.
 constexpr unsigned kProcessorsPerLane = 4;
 
@@ -30,16 +36,45 @@ TcpReadSharing::TcpReadSharing(std::shared_ptr<const TcpPeer> peer, const PollGr
                                std::chrono::nanoseconds poll, unsigned processors, Open open)
     : peer_(std::move(peer)),
       waiting_(waiting),
+      poll_(poll),
       open_(std::move(open)),
       polls_(poll, processors),
       lanes_((processors + kProcessorsPerLane - 1) / kProcessorsPerLane) {}
 
-bool TcpReadSharing::Read(std::span<const TcpSharedReads::Read> reads, Deadline deadline) {
-  Lane& lane = lanes_[ThreadNumber::Current() % lanes_.size()];
-  const std::shared_ptr<TcpSharedReads> shared = Connected(lane, PartOf(deadline, 4));
-  if (shared == nullptr || !shared->Run(reads, PartOf(deadline, 2)).ok()) return false;
-  waits_.fetch_add(1, std::memory_order_relaxed);
-  return true;
+WaitCounts TcpReadSharing::Waits() const {
+  WaitCounts waits;
+  for (const Lane& lane : lanes_) {
+    waits.polled += lane.gauges.polled.load(std::memory_order_relaxed);
+    waits.slept += lane.gauges.slept.load(std::memory_order_relaxed);
+  }
+  waits.shared = waits.polled + waits.slept;
+  return waits;
+}
+
+TcpReadSharing::Reader::Reader(TcpReadSharing& sharing)
+    : sharing_(sharing),
+      lane_(sharing.lanes_[sharing.next_lane_.fetch_add(1, std::memory_order_relaxed) %
+                           sharing.lanes_.size()]),
+      turns_group_(sharing.poll_.count() == 0 ? seconds(0) : kTurnsMost, UINT32_MAX, kRestOfReader),
+      turns_(turns_group_) {}
+
+bool TcpReadSharing::Reader::Pays() const {
+  // Threads are spread evenly, so the other lanes' are as many.
+  const size_t sharing =
+      lane_.gauges.crowd.load(std::memory_order_relaxed) * sharing_.lanes_.size();
+  return sharing_.waiting_.crowded(static_cast<uint32_t>(sharing));
+}
+
+bool TcpReadSharing::Reader::Read(std::span<const TcpSharedReads::Read> reads, Deadline deadline) {
+  if (shared_ == nullptr || shared_->closed()) {
+    shared_ = sharing_.Connected(lane_, PartOf(deadline, 4));
+    if (shared_ == nullptr) return false;
+  }
+  turns_.Begin();
+  turns_.LookAtMost(kTurns);
+  const bool arrived = shared_->Run(reads, PartOf(deadline, 2), turns_).ok();
+  turns_.End();
+  return arrived;
 }
 
 std::shared_ptr<TcpSharedReads> TcpReadSharing::Connected(Lane& lane, Deadline deadline) {
@@ -54,7 +89,8 @@ std::shared_ptr<TcpSharedReads> TcpReadSharing::Connected(Lane& lane, Deadline d
   TcpStream stream;
   std::shared_ptr<TcpSharedReads> made;
   Status status = open_(Deadline::At(until), &stream);
-  if (status.ok()) status = TcpSharedReads::Start(std::move(stream), peer_, polls_, &made);
+  if (status.ok())
+    status = TcpSharedReads::Start(std::move(stream), peer_, polls_, lane.gauges, &made);
   if (!status.ok()) Log().info("threads go on reading on their own: {}", status.ToString());
   const port::MutexLock lock(lane.mutex);
   lane.not_before = Clock::now() + kRetryAfter;

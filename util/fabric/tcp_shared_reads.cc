@@ -21,8 +21,6 @@ namespace dlsm {
 namespace {
 
 constexpr size_t kReceivedPerCall = size_t{64} << 10;
-// Of a flight. To wait for more than that would leave processors idle.
-constexpr size_t kReadsOfFlightMax = 64;
 // A memory node that has let a call's deadline pass, and has sent nothing for that long, is not
 // waited for over this connection any more.
 constexpr std::chrono::seconds kSilentMost{1};
@@ -32,7 +30,8 @@ constexpr size_t kSentMax = size_t{64} << 10;
 }  // namespace
 
 Status TcpSharedReads::Start(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
-                             PollGroup& polls, std::shared_ptr<TcpSharedReads>* shared) {
+                             PollGroup& polls, Gauges& gauges,
+                             std::shared_ptr<TcpSharedReads>* shared) {
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) {
     return Status::IOError(
@@ -41,61 +40,64 @@ Status TcpSharedReads::Start(TcpStream stream, std::shared_ptr<const TcpPeer> pe
                     peer->name, port::ErrorText(errno)));
   }
   return StartingThreads([&] {
-    shared->reset(new TcpSharedReads(std::move(stream), std::move(peer), polls, std::move(wake)));
+    shared->reset(
+        new TcpSharedReads(std::move(stream), std::move(peer), polls, gauges, std::move(wake)));
     return Status::OK();
   });
 }
 
 TcpSharedReads::TcpSharedReads(TcpStream stream, std::shared_ptr<const TcpPeer> peer,
-                               PollGroup& polls, FileDescriptor wake)
+                               PollGroup& polls, Gauges& gauges, FileDescriptor wake)
     : peer_(std::move(peer)),
       wake_(std::move(wake)),
+      gauges_(gauges),
       stream_(std::move(stream)),
-      poll_(polls),
       received_(kReceivedPerCall),
+      poll_(polls),
       thread_([this] { Serve(); }) {}
 
 TcpSharedReads::~TcpSharedReads() {
-  {
-    const port::MutexLock lock(mutex_);
-    stopping_ = true;
-  }
+  stopping_ = true;
   Wake();
   thread_.join();
 }
 
-Status TcpSharedReads::Run(std::span<const Read> reads, Deadline deadline) {
-  Call call{reads, deadline, reads.size(), 0, Status(), {}};
-  if (!Submit(&call)) return call.status;
-  port::Bell& bell = flights_[call.flight].bell;
+Status TcpSharedReads::Run(std::span<const Read> reads, Deadline deadline, AdaptivePoll& turns) {
+  Call call{.reads = reads,
+            .deadline = deadline,
+            .left = reads.size(),
+            .flight = flight_.load(std::memory_order_relaxed)};
+  Submit(&call);
+  Await(&call, turns);
+  return std::move(call.status);
+}
+
+void TcpSharedReads::Await(Call* call, AdaptivePoll& turns) {
+  const auto done = [call] { return call->done.load(std::memory_order_acquire); };
+  while (turns.Again()) {
+    if (done()) return;
+    TakeTurn();
+    if (done()) return;
+  }
+  call->sleeps.store(true, std::memory_order_relaxed);
+  port::Bell& bell = flights_[call->flight].bell;
   while (true) {
     const uint32_t heard = bell.Listen();
-    if (call.done.load(std::memory_order_acquire)) return std::move(call.status);
+    if (done()) return;
     bell.Wait(heard);
   }
 }
 
-bool TcpSharedReads::Submit(Call* call) {
-  bool asleep = false;
-  {
-    const port::MutexLock lock(mutex_);
-    if (!why_closed_.ok()) {
-      call->status = why_closed_;
-      return false;
-    }
-    if (reads_of_flight_ >= kReadsOfFlightMax) NextFlight();
-    reads_of_flight_ += call->reads.size();
-    call->flight = flight_;
-    submitted_.push_back(call);
-    asleep = std::exchange(asleep_, false);
+void TcpSharedReads::Submit(Call* call) {
+  call->before = submitted_.load(std::memory_order_relaxed);
+  while (!submitted_.compare_exchange_weak(call->before, call, std::memory_order_seq_cst,
+                                           std::memory_order_relaxed)) {
   }
-  if (asleep) Wake();
-  return true;
-}
-
-void TcpSharedReads::NextFlight() {
-  flight_ = (flight_ + 1) % kFlights;
-  reads_of_flight_ = 0;
+  if (closed()) [[unlikely]] {
+    const port::MutexLock lock(serving_);
+    return FailAll();
+  }
+  if (asleep_.load(std::memory_order_seq_cst) && asleep_.exchange(false)) Wake();
 }
 
 void TcpSharedReads::Wake() {
@@ -107,46 +109,69 @@ void TcpSharedReads::Wake() {
 void TcpSharedReads::Serve() {
   port::SetThreadName("dlsm-reads");
   bool waiting = false;
-  while (TakeCalls()) {
-    bool sent = false;
-    bool received = false;
-    Status status = SendSome(&sent);
-    if (status.ok()) status = ReceiveSome(&received);
-    const auto now = Deadline::Clock::now();
-    if (received) silent_since_ = now;
-    if (status.ok()) status = DropLate(now);
-    if (waiting && (sent || received || !status.ok())) {
+  while (!stopping_) {
+    Progress progress;
+    bool ended = false;
+    {
+      const port::MutexLock lock(serving_);
+      ended = !Round(&progress);
+      if (ended) {
+        Close();
+      } else if (!progress.any()) {
+        RingUnheard();
+      }
+    }
+    if (waiting && (progress.any() || ended)) {
       poll_.End();
       waiting = false;
     }
-    if (!status.ok()) return Fail(status);
-    if (sent || received) {
+    if (ended) return;
+    if (progress.any()) {
       // Who was woken may have more to read: what comes of that is sent together.
-      if (received) port::Yield();
+      if (progress.received) port::Yield();
       continue;
     }
-    RingUnheard();
     if (!std::exchange(waiting, true)) poll_.Begin();
     if (!poll_.Again()) Sleep();
   }
   if (waiting) poll_.End();
 }
 
-bool TcpSharedReads::TakeCalls() {
-  {
-    const port::MutexLock lock(mutex_);
-    if (stopping_) return false;
-    taken_.swap(submitted_);
-    if (!taken_.empty()) NextFlight();
-  }
-  if (outstanding_.empty() && !taken_.empty()) silent_since_ = Deadline::Clock::now();
-  for (Call* const call : taken_) Append(call);
-  taken_.clear();
-  return true;
+void TcpSharedReads::TakeTurn() {
+  if (!serving_.TryLock()) return;
+  Progress progress;
+  const bool ended = !Round(&progress);
+  // For those who sleep: the thread may do so, too, and what would have woken it is received.
+  if (progress.received) RingUnheard();
+  serving_.Unlock();
+  if (ended) Wake();
+}
+
+bool TcpSharedReads::Round(Progress* progress) {
+  if (!end_.ok()) return false;
+  TakeCalls();
+  end_ = SendSome(&progress->sent);
+  if (end_.ok()) end_ = ReceiveSome(&progress->received);
+  const auto now = Deadline::Clock::now();
+  if (progress->received) silent_since_ = now;
+  if (end_.ok()) end_ = DropLate(now);
+  if (progress->received) UpdateGauges();
+  return end_.ok();
+}
+
+void TcpSharedReads::TakeCalls() {
+  if (submitted_.load(std::memory_order_relaxed) == nullptr) return;
+  flight_.store((flight_.load(std::memory_order_relaxed) + 1) % kFlights,
+                std::memory_order_relaxed);
+  Call* last = submitted_.exchange(nullptr, std::memory_order_seq_cst);
+  for (; last != nullptr; last = last->before) taken_.push_back(last);
+  if (outstanding_.empty()) silent_since_ = Deadline::Clock::now();
+  for (; !taken_.empty(); taken_.pop_back()) Append(taken_.back());
 }
 
 void TcpSharedReads::Append(Call* call) {
   ++flights_[call->flight].calls;
+  most_under_way_ = std::max(most_under_way_, ++under_way_);
   next_deadline_ = std::min(next_deadline_, call->deadline.time_point());
   for (const Read& read : call->reads) {
     const size_t at = to_send_.size();
@@ -241,6 +266,10 @@ void TcpSharedReads::PopFront() {
 
 void TcpSharedReads::Finish(Call* call, Status status) {
   Flight& flight = flights_[call->flight];
+  if (status.ok()) {
+    ++(call->sleeps.load(std::memory_order_relaxed) ? slept_ : polled_);
+  }
+  --under_way_;
   call->status = std::move(status);
   call->done.store(true, std::memory_order_release);
   // The call may be gone by now.
@@ -250,6 +279,19 @@ void TcpSharedReads::Finish(Call* call, Status status) {
     return Ring(flight);
   }
   if (!std::exchange(flight.unheard, true)) unheard_.push_back(&flight);
+}
+
+void TcpSharedReads::UpdateGauges() {
+  const auto add = [](std::atomic<uint64_t>* gauge, uint32_t* more) {
+    if (*more == 0) return;
+    gauge->fetch_add(std::exchange(*more, 0), std::memory_order_relaxed);
+  };
+  add(&gauges_.polled, &polled_);
+  add(&gauges_.slept, &slept_);
+  const uint32_t crowd = gauges_.crowd.load(std::memory_order_relaxed);
+  const uint32_t lately = std::max(most_under_way_, crowd - (crowd + 7) / 8);
+  if (lately != crowd) gauges_.crowd.store(lately, std::memory_order_relaxed);
+  most_under_way_ = under_way_;
 }
 
 void TcpSharedReads::Ring(Flight& flight) {
@@ -292,39 +334,41 @@ Status TcpSharedReads::Late() const {
   return Status::TimedOut(peer_->name + " has not answered in time");
 }
 
+void TcpSharedReads::FailAll() {
+  TakeCalls();
+  for (; !outstanding_.empty(); outstanding_.pop_front()) {
+    Call* const call = outstanding_.front().call;
+    if (call != nullptr && --call->left == 0) Finish(call, end_);
+  }
+  RingUnheard();
+}
+
 void TcpSharedReads::Sleep() {
-  {
-    const port::MutexLock lock(mutex_);
-    if (!submitted_.empty() || stopping_) return;
-    asleep_ = true;
-  }
-  const int events = to_send_.empty() ? POLLIN : POLLIN | POLLOUT;
-  pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), static_cast<short>(events), 0}};
-  static_cast<void>(PollSockets(watched, Deadline::At(next_deadline_)));  // Whyever it returns.
-  {
-    const port::MutexLock lock(mutex_);
+  asleep_ = true;
+  if (submitted_ != nullptr) {
     asleep_ = false;
+    return;
   }
+  short events = POLLIN;
+  Deadline::Clock::time_point until;
+  {
+    // Who submits from here on wakes this thread. Who took what was submitted before is done now.
+    const port::MutexLock lock(serving_);
+    if (!to_send_.empty()) events |= POLLOUT;
+    until = end_.ok() ? next_deadline_ : Deadline::Clock::time_point::min();
+  }
+  pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), events, 0}};
+  static_cast<void>(PollSockets(watched, Deadline::At(until)));  // Whyever it returns.
+  asleep_ = false;
   uint64_t count = 0;
   if (watched[0].revents != 0) static_cast<void>(!::read(wake_.get(), &count, sizeof(count)));
 }
 
-void TcpSharedReads::Fail(const Status& why) {
-  Log().info("shared data connection closed: {}", why.ToString());
+void TcpSharedReads::Close() {
+  Log().info("shared data connection closed: {}", end_.ToString());
   stream_.Close();
-  closed_.store(true, std::memory_order_relaxed);
-  {
-    const port::MutexLock lock(mutex_);
-    why_closed_ = why;
-    why_closed_.PermitUncheckedError();  // Perhaps nobody asks any more.
-    taken_.swap(submitted_);
-  }
-  for (Call* const call : taken_) Append(call);
-  for (; !outstanding_.empty(); outstanding_.pop_front()) {
-    Call* const call = outstanding_.front().call;
-    if (call != nullptr && --call->left == 0) Finish(call, why);
-  }
-  RingUnheard();
+  closed_.store(true, std::memory_order_seq_cst);
+  FailAll();
 }
 
 }  // namespace dlsm
