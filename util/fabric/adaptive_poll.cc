@@ -47,7 +47,7 @@ void AdaptivePoll::GaveUpProcessor(TimePoint from, TimePoint to) {
   const auto away = to - from;
   if (away <= kTurnMax) return;
   polling_ = false;
-  group_.rest_until_.store(to + group_.rest_ * away, std::memory_order_relaxed);
+  group_.rest_until_.store(to + kRestShare * away, std::memory_order_relaxed);
 }
 
 void AdaptivePoll::End() {

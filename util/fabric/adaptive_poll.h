@@ -8,8 +8,8 @@
 //   2. A wait that was not answered meanwhile costs those that follow their polling: one, then two,
 //      four, ... of them. Each that was answered halves that again.
 //   3. If the processor came back late, a program that computes had it. Who sleeps is woken before
-//      such a program has used up its time, who gave up the processor is not: for `rest` times as
-//      long as that took, all waits of the group sleep at once.
+//      such a program has used up its time, who gave up the processor is not: for kRestShare times
+//      as long as that took, all waits of the group sleep at once.
 //   4. While more threads of the group wait than there are processors, the later ones sleep at
 //      once: somebody runs on every processor anyway, so that waking costs little, and a look for
 //      nothing delays the others.
@@ -32,11 +32,9 @@ class PollGroup {
  public:
   using TimePoint = port::Clock::time_point;
 
-  static constexpr int kRest = 30;
-
   // most 0: they never poll.
-  PollGroup(std::chrono::nanoseconds most, unsigned processors, int rest = kRest)
-      : most_(most), waiting_max_(processors), rest_(rest) {}
+  PollGroup(std::chrono::nanoseconds most, unsigned processors)
+      : most_(most), waiting_max_(processors) {}
   PollGroup(const PollGroup&) = delete;
   PollGroup& operator=(const PollGroup&) = delete;
 
@@ -56,7 +54,6 @@ class PollGroup {
 
   const std::chrono::nanoseconds most_;
   const uint32_t waiting_max_;
-  const int rest_;
   // Relaxed, all of them: they order nothing, and one that is seen late does no harm.
   std::atomic<uint32_t> waiting_{0};  // Waits under way.
   std::atomic<TimePoint> rest_until_{TimePoint::min()};
@@ -70,6 +67,7 @@ class AdaptivePoll {
   using TimePoint = PollGroup::TimePoint;
 
   static constexpr uint32_t kSkippedMax = 1024;
+  static constexpr int kRestShare = 30;
   // To get the processor back from threads that wait most of the time. One that computes keeps it
   // for milliseconds.
   static constexpr std::chrono::nanoseconds kTurnMax = std::chrono::microseconds(500);
@@ -82,11 +80,6 @@ class AdaptivePoll {
   // There is nothing yet. True, after the processor was given up: look again. False: sleep, and
   // look then.
   bool Again();
-  // Sleep, and look then: the wait is of a kind that is not polled for.
-  void Sleep() {
-    polling_ = tried_ = false;
-    slept_ = true;
-  }
   // The wait is over.
   void End();
 

@@ -84,7 +84,7 @@ TEST_F(AdaptivePollTest, TheGroupSleepsAfterTheProcessorCameBackLate) {
   poll.GaveUpProcessor(now_, now_ + kLate);
   EXPECT_FALSE(poll.MayPoll(now_));
   poll.End();
-  const auto rested = now_ + kLate + PollGroup::kRest * kLate;
+  const auto rested = now_ + kLate + AdaptivePoll::kRestShare * kLate;
   for (AdaptivePoll* each : {&poll, &other}) {
     for (int i = 0; i < 10; ++i) {
       each->Begin(rested - microseconds(1));
@@ -111,23 +111,6 @@ TEST_F(AdaptivePollTest, LooksMayBeLimited) {
   EXPECT_FALSE(Answered(poll));
   poll.Begin(now_);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(poll.MayPoll(now_));
-  poll.End();
-}
-
-// Fails if a group does not rest for as long as it was told to.
-TEST_F(AdaptivePollTest, AGroupMayRestForLess) {
-  PollGroup group(microseconds(50), 2, /*rest=*/1);
-  AdaptivePoll poll(group);
-  constexpr milliseconds kLate{3};
-  poll.Begin(now_);
-  ASSERT_TRUE(poll.MayPoll(now_));
-  poll.GaveUpProcessor(now_, now_ + kLate);
-  poll.End();
-  poll.Begin(now_ + 2 * kLate - microseconds(1));
-  EXPECT_FALSE(poll.MayPoll(now_));
-  poll.End();
-  poll.Begin(now_ + 2 * kLate);
-  EXPECT_TRUE(poll.MayPoll(now_ + 2 * kLate));
   poll.End();
 }
 

@@ -18,9 +18,6 @@ constexpr seconds kRetryAfter{1};
 // first or second time.
 constexpr uint32_t kTurns = 16;
 constexpr seconds kTurnsMost{1};
-// Each reader notices by itself that its processor came back late, so this may be less than where
-// one notices for all.
-constexpr int kRestOfReader = 3;
 // A thread that serves a connection keeps up with the reads of so many processors' threads.
 constexpr unsigned kProcessorsPerLane = 4;
 
@@ -55,14 +52,15 @@ TcpReadSharing::Reader::Reader(TcpReadSharing& sharing)
     : sharing_(sharing),
       lane_(sharing.lanes_[sharing.next_lane_.fetch_add(1, std::memory_order_relaxed) %
                            sharing.lanes_.size()]),
-      turns_group_(sharing.poll_.count() == 0 ? seconds(0) : kTurnsMost, UINT32_MAX, kRestOfReader),
+      turns_group_(sharing.poll_.count() == 0 ? seconds(0) : kTurnsMost, UINT32_MAX),
       turns_(turns_group_) {}
 
 bool TcpReadSharing::Reader::Pays() const {
-  // Threads are spread evenly, so the other lanes' are as many.
-  const size_t sharing =
-      lane_.gauges.crowd.load(std::memory_order_relaxed) * sharing_.lanes_.size();
-  return sharing_.waiting_.crowded(static_cast<uint32_t>(sharing));
+  uint32_t sharing = 0;
+  for (const Lane& lane : sharing_.lanes_) {
+    sharing += lane.gauges.crowd.load(std::memory_order_relaxed);
+  }
+  return sharing_.waiting_.crowded(sharing);
 }
 
 bool TcpReadSharing::Reader::Read(std::span<const TcpSharedReads::Read> reads, Deadline deadline) {

@@ -52,7 +52,7 @@ class TcpReadSharing {
    private:
     TcpReadSharing& sharing_;
     Lane& lane_;
-    std::shared_ptr<TcpSharedReads> shared_;  // The lane's, perhaps a former one.
+    std::shared_ptr<TcpSharedReads> shared_;  // The lane's; an ended one until the next read.
     PollGroup turns_group_;
     AdaptivePoll turns_;
   };

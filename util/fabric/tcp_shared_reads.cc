@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "port/error_text.h"
+#include "port/sync_point.h"
 #include "port/thread_name.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
@@ -141,8 +142,9 @@ void TcpSharedReads::TakeTurn() {
   if (!serving_.TryLock()) return;
   Progress progress;
   const bool ended = !Round(&progress);
-  // For those who sleep: the thread may do so, too, and what would have woken it is received.
-  if (progress.received) RingUnheard();
+  // For those who sleep: the thread may do so, too, or be about to, and what would have woken it is
+  // received, or the deadline that would have is past.
+  RingUnheard();
   serving_.Unlock();
   if (ended) Wake();
 }
@@ -160,7 +162,9 @@ bool TcpSharedReads::Round(Progress* progress) {
 }
 
 void TcpSharedReads::TakeCalls() {
-  if (submitted_.load(std::memory_order_relaxed) == nullptr) return;
+  // Sequentially consistent, as closed_ and asleep_ are: who sets one of them looks here
+  // afterwards.
+  if (submitted_.load(std::memory_order_seq_cst) == nullptr) return;
   flight_.store((flight_.load(std::memory_order_relaxed) + 1) % kFlights,
                 std::memory_order_relaxed);
   Call* last = submitted_.exchange(nullptr, std::memory_order_seq_cst);
@@ -221,7 +225,9 @@ Status TcpSharedReads::ReceiveSome(bool* received) {
     }
     *received = true;
     DLSM_RETURN_IF_ERROR(Consume(received_.data(), moved));
-    if (moved < received_.size()) return Status::OK();
+    // Under TLS an end that lies behind these bytes is found only by looking again: the socket need
+    // not become readable for it.
+    if (moved < received_.size() && !stream_.secure()) return Status::OK();
   }
 }
 
@@ -236,15 +242,17 @@ Status TcpSharedReads::Consume(const char* from, size_t bytes) {
       const size_t taken = std::min(wanted, static_cast<size_t>(end - from));
       if (to != nullptr && taken > 0) std::memcpy(to, from, taken);
       from += taken;
-      front_received_ += taken;
+      return taken;
     };
     if (front_received_ < TcpReply::kBytes) {
-      take(TcpReply::kBytes - front_received_, front_header_.data() + front_received_);
+      front_received_ +=
+          take(TcpReply::kBytes - front_received_, front_header_.data() + front_received_);
       if (front_received_ < TcpReply::kBytes) break;
       DLSM_RETURN_IF_ERROR(CheckFront());
     }
     const uint64_t arrived = front_received_ - TcpReply::kBytes;
-    take(read.bytes - arrived, read.call == nullptr ? nullptr : read.to + arrived);
+    front_received_ +=
+        take(read.bytes - arrived, read.call == nullptr ? nullptr : read.to + arrived);
     if (front_received_ == TcpReply::kBytes + read.bytes) PopFront();
   }
   return Status::OK();
@@ -274,7 +282,8 @@ void TcpSharedReads::Finish(Call* call, Status status) {
   call->done.store(true, std::memory_order_release);
   // The call may be gone by now.
   if (--flight.calls == 0) {
-    // As replies come in order, it is the last that was noted, if it was.
+    // As replies come in order, it mostly is the last that was noted, if it was. Otherwise it stays
+    // noted, and there is nothing to hear of it any more.
     if (flight.unheard && unheard_.back() == &flight) unheard_.pop_back();
     return Ring(flight);
   }
@@ -349,13 +358,14 @@ void TcpSharedReads::Sleep() {
     asleep_ = false;
     return;
   }
+  port::SyncPoint("shared reads: to sleep");
   short events = POLLIN;
   Deadline::Clock::time_point until;
   {
     // Who submits from here on wakes this thread. Who took what was submitted before is done now.
     const port::MutexLock lock(serving_);
     if (!to_send_.empty()) events |= POLLOUT;
-    until = end_.ok() ? next_deadline_ : Deadline::Clock::time_point::min();
+    until = end_.ok() ? next_deadline_ : Deadline::Clock::time_point();
   }
   pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), events, 0}};
   static_cast<void>(PollSockets(watched, Deadline::At(until)));  // Whyever it returns.
@@ -367,6 +377,7 @@ void TcpSharedReads::Sleep() {
 void TcpSharedReads::Close() {
   Log().info("shared data connection closed: {}", end_.ToString());
   stream_.Close();
+  gauges_.crowd.store(0, std::memory_order_relaxed);  // Whoever shares the next one begins anew.
   closed_.store(true, std::memory_order_seq_cst);
   FailAll();
 }

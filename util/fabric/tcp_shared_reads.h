@@ -87,7 +87,7 @@ class TcpSharedReads {
     uint64_t bytes = 0;
   };
   // Calls that were submitted at about the same time. Its bell rings when none of them is under
-  // way, or when nothing more has arrived after one was done.
+  // way, after a reader's turn in which one was done, or when nothing more has arrived after that.
   struct Flight {
     port::Bell bell;
     // As serving_ guards them.
@@ -107,7 +107,8 @@ class TcpSharedReads {
 
   // The thread.
   void Serve() LOCKS_EXCLUDED(serving_);
-  // Until there is something to receive, a call, or a deadline has passed.
+  // Until there is something to receive, or room to send what is left, a call was submitted, a
+  // deadline has passed, or it is told to end.
   void Sleep() LOCKS_EXCLUDED(serving_);
   void Close() EXCLUSIVE_LOCKS_REQUIRED(serving_);
   // A reader's turn: a round, if nobody is at it.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "port/processors.h"
+#include "port/sync_point.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/tcp_read_sharing.h"
@@ -214,6 +215,41 @@ TEST_P(TcpSharedReadsTest, NobodySleepsForTheOthersOfItsFlight) {
   }
 }
 
+// One whose deadline is near and one who is patient sleep, a third one takes turns, and the
+// connection's own thread is long on its way to sleep. Fails if the first one is let go of by the
+// third, and sleeps on with the second.
+TEST_P(TcpSharedReadsTest, ALateCallHearsOfItWhoeverLetsGoOfIt) {
+  if (Turns() > 0) GTEST_SKIP() << "two of the readers sleep anyway";
+  port::SyncPointHookOfProcess() = [](const char* place) {
+    if (std::strcmp(place, "shared reads: to sleep") == 0) {
+      std::this_thread::sleep_for(milliseconds(30));
+    }
+  };
+  for (int round = 0; round < 10; ++round) {
+    Begin(polls_);
+    std::string got[3] = {std::string(10, 'x'), std::string(10, 'x'), std::string(10, 'x')};
+    Status statuses[3];
+    std::thread patient([&] { statuses[0] = Read(0, &got[0]); });
+    std::thread active([&] {
+      const TcpSharedReads::Read read{kTestRegion, 0, LocalSpan{got[1].data(), 10}};
+      PollGroup group(seconds(60), UINT32_MAX);
+      AdaptivePoll turns(group);
+      turns.Begin();
+      statuses[1] = shared_->Run({&read, 1}, Soon(), turns);
+      turns.End();
+    });
+    const auto before = Deadline::Clock::now();
+    statuses[2] = Read(0, &got[2], Deadline::In(milliseconds(40 + 5 * round)));
+    EXPECT_TRUE(statuses[2].IsTimedOut());
+    EXPECT_LT(Deadline::Clock::now() - before, seconds(20));
+    peer_->Close();
+    patient.join();
+    active.join();
+    EXPECT_TRUE(statuses[0].IsIOError() && statuses[1].IsIOError());
+  }
+  port::SyncPointHookOfProcess() = nullptr;
+}
+
 // Fails if a memory node that has gone silent is asked again and again over the same connection.
 TEST_P(TcpSharedReadsTest, LongSilenceEndsTheConnection) {
   std::string got(10, 'x');
@@ -358,7 +394,9 @@ TEST_P(TcpSharedReadsTest, GaugesTellOfSleepersAndCrowds) {
   for (size_t i = 0; i < kReaders; ++i) readers.push_back(ReadAside(i, &got[i], &statuses[i]));
   std::vector<TcpRequest> requests;
   for (size_t i = 0; i < kReaders; ++i) requests.push_back(peer_->Receive());
-  for (const TcpRequest& request : requests) peer_->Send(Peer::ReplyTo(request));
+  std::string replies;
+  for (const TcpRequest& request : requests) replies += Peer::ReplyTo(request);
+  peer_->Send(replies);
   for (std::thread& reader : readers) reader.join();
   for (const Status& status : statuses) EXPECT_OK(status);
   // To be there by itself, so that what was counted of those before is told.
@@ -368,9 +406,6 @@ TEST_P(TcpSharedReadsTest, GaugesTellOfSleepersAndCrowds) {
   reader.join();
   EXPECT_GE(gauges_.polled + gauges_.slept, kReaders);
   EXPECT_GE(gauges_.crowd, kReaders / 2);
-  if (Turns() == 0) {
-    EXPECT_EQ(gauges_.polled, 0u);
-  }
   // One reader alone is not a crowd for long.
   for (int i = 0; i < 50; ++i) {
     reader = ReadAside(8, &last, &statuses[0]);
