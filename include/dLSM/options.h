@@ -117,8 +117,9 @@ struct Options {
   // one host then takes a fraction of the time, for a processor that is busy while it waits.
   uint32_t tcp_poll_us = 50;
   // Over "tcp": while more threads wait for answers than the processors can keep up with, small
-  // reads go over a connection that the threads share, many in a message. They take turns in serving
-  // it before they sleep, not if tcp_poll_us is 0; it has a thread of its own for when they do.
+  // reads go over a connection that the threads share, many in a message. They take turns in
+  // serving it before they sleep, not if tcp_poll_us is 0; it has a thread of its own for when they
+  // do.
   bool tcp_share_reads = true;
   // What carries calls to the memory node (grants, merges, manifests): "tcp" on any fabric; "verbs"
   // or "ring" where the memory node serves the fabric verbs; empty: tcp. See doc/verbs.md.

@@ -107,7 +107,7 @@ class TcpQueuePair : public QueuePair {
   QueuePairLedger ledger_;
   AdaptivePoll poll_;
   std::optional<TcpReadSharing::Reader> together_with_others_;  // None: it may not.
-  Status error_;  // Not OK: closed, and why.
+  Status error_;                                                // Not OK: closed, and why.
 
   TcpSendQueue sending_;
   RingQueue<Outstanding> outstanding_;  // The front is request number completed_ + 1.
