@@ -63,7 +63,8 @@ TcpSharedReads::~TcpSharedReads() {
   thread_.join();
 }
 
-Status TcpSharedReads::Run(std::span<const Read> reads, Deadline deadline, AdaptivePoll& turns) {
+Status TcpSharedReads::Run(std::span<const Read> reads, Deadline deadline,
+                           AdaptivePoll& turns) noexcept {
   Call call{.reads = reads,
             .deadline = deadline,
             .left = reads.size(),

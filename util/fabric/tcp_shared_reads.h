@@ -60,16 +60,17 @@ class TcpSharedReads {
   // Thread-safe. Returns when all of `reads`, at least one, have arrived. Where it fails, at the
   // deadline or with the connection, nothing is written to their memory any more. A refusal of one
   // thread's read ends the connection for all: they do better over connections of their own then.
-  // `turns` has begun: the caller takes turns as long as that says so, and sleeps then.
-  Status Run(std::span<const Read> reads, Deadline deadline, AdaptivePoll& turns)
+  // `turns` has begun: the caller takes turns as long as that says so, and sleeps then. Never
+  // throws, not even where memory is short: others have its reads, which lie on its stack.
+  Status Run(std::span<const Read> reads, Deadline deadline, AdaptivePoll& turns) noexcept
       LOCKS_EXCLUDED(serving_);
 
   // Run() would fail.
   bool closed() const { return closed_.load(std::memory_order_seq_cst); }
 
  private:
-  // One Run(): its caller's until it is submitted, then who serves has it until it is done. Readers
-  // on other processors do not touch its cache lines.
+  // One Run(): its caller's until it is submitted, then who serves has it until it is done. It
+  // shares no cache line with what else its caller has on the stack.
   struct alignas(port::kCacheLineBytes) Call {
     std::span<const Read> reads;
     Deadline deadline;
