@@ -368,6 +368,7 @@ void TcpSharedReads::Sleep() {
     if (!to_send_.empty()) events |= POLLOUT;
     until = end_.ok() ? next_deadline_ : Deadline::Clock::time_point();
   }
+  port::SyncPoint("shared reads: sleeps");
   pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), events, 0}};
   static_cast<void>(PollSockets(watched, Deadline::At(until)));  // Whyever it returns.
   asleep_ = false;

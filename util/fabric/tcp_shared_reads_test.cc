@@ -250,6 +250,36 @@ TEST_P(TcpSharedReadsTest, ALateCallHearsOfItWhoeverLetsGoOfIt) {
   port::SyncPointHookOfProcess() = nullptr;
 }
 
+// A reader finds a wrong reply after the connection's own thread has looked for the last time, so
+// that nothing is left on the socket to wake it. Fails if the reader does not.
+TEST_P(TcpSharedReadsTest, WhoFindsTheEndWakesTheThread) {
+  if (Turns() < 1000) GTEST_SKIP() << "the reader is to be there all the time";
+  static std::atomic<bool> sleeps;
+  sleeps = false;
+  port::SyncPointHookOfProcess() = [](const char* place) {
+    if (std::strcmp(place, "shared reads: sleeps") != 0 || sleeps.exchange(true)) return;
+    std::this_thread::sleep_for(milliseconds(100));
+  };
+  std::string got(10, 'x');
+  Status status;
+  const auto before = Deadline::Clock::now();
+  std::thread reader([&] {
+    PollGroup group(seconds(60), UINT32_MAX);
+    AdaptivePoll turns(group);
+    turns.Begin();
+    const TcpSharedReads::Read read{kTestRegion, 3, LocalSpan{got.data(), got.size()}};
+    status = shared_->Run({&read, 1}, Deadline::In(seconds(30)), turns);
+    turns.End();
+  });
+  peer_->Receive();
+  while (!sleeps) std::this_thread::yield();
+  peer_->Send(std::string(20, 'z'));
+  reader.join();
+  EXPECT_THAT(status.ToString(), HasSubstr("malformed reply"));
+  EXPECT_LT(Deadline::Clock::now() - before, seconds(20));
+  port::SyncPointHookOfProcess() = nullptr;
+}
+
 // Fails if a memory node that has gone silent is asked again and again over the same connection.
 TEST_P(TcpSharedReadsTest, LongSilenceEndsTheConnection) {
   std::string got(10, 'x');
