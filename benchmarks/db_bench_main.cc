@@ -122,10 +122,8 @@ DEFINE_string(component_constraint, "local",
 DEFINE_int32(max_components, 0, "dlsm, global: sorted runs; 0: twice the expected number");
 DEFINE_bool(slow_down_writes, false, "dlsm: slow writers down before they must stop");
 DEFINE_uint64(max_bytes_for_level_base, 256 << 20, "Bytes of level 1");
-DEFINE_int32(
-    bloom_bits, -1,
-    "Filter bits for each key; 0: no filter; -1: what users of the engine get, 14 for dlsm and 10 "
-    "for its peers");
+DEFINE_int32(bloom_bits, -1,
+             "Filter bits for each key; 0: no filter; -1: what users of the engine get, 10");
 DEFINE_int64(cache_size, -1,
              "Bytes of the block cache; negative: what holds the data, at most 4 GB");
 DEFINE_uint64(block_size, 8192, "Bytes of a block of dlsm's block-based tables");

@@ -11,7 +11,6 @@
 #include "port/cpu.h"
 #include "table/internal_key.h"
 #include "util/bloom_filter.h"
-#include "util/hash.h"
 
 namespace dlsm {
 
@@ -32,7 +31,7 @@ class CandidateList {
         key_(key),
         visit_(visit),
         approaches_(approaches),
-        bits_(Hash64(key.user_key())) {}
+        bits_(key.hash()) {}
 
   // All runs of a guard, newest first. False if visit() has returned false.
   bool Add(const GuardIndex& guard) {

@@ -62,11 +62,10 @@ RecordPointer Memtable::Find(const Slice& user_key, SequenceNumber newest) const
   return tree_.FirstAtOrAfter(LookupKey(user_key, newest).internal_key());
 }
 
-bool Memtable::Get(const LookupKey& key, uint64_t hash, Sequencer* sequencer,
-                   LookupResult* result) const {
+bool Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const {
   result->state = LookupState::kAbsent;
   if (tree_.Empty()) return true;
-  if (filter_.active() && !filter_.MayContain(hash)) return false;
+  if (filter_.active() && !filter_.MayContain(key.hash())) return false;
   Search(key, sequencer, result);
   return true;
 }

@@ -36,9 +36,9 @@ class Memtable {
            bool batched);
 
   // The newest version of the key at or below its sequence number, passing over entries of batches
-  // that are still open. result->value stays where it is as long as the memtable. `hash`: Hash64()
-  // of the user key. False: its filter says that it has nothing of the key.
-  bool Get(const LookupKey& key, uint64_t hash, Sequencer* sequencer, LookupResult* result) const;
+  // that are still open. result->value stays where it is as long as the memtable. False: its
+  // filter says that it has nothing of the key.
+  bool Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
 
   // Over internal keys. The memtable outlives it. `whole`: it will go through all entries,
   // forwards.

@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "util/hash.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -32,7 +31,7 @@ constexpr size_t kBytes = size_t{4} << 20;
 LookupResult Lookup(const Memtable& memtable, Sequencer* sequencer, const Slice& key,
                     SequenceNumber sequence) {
   LookupResult result;
-  memtable.Get(LookupKey(key, sequence), Hash64(key), sequencer, &result);
+  memtable.Get(LookupKey(key, sequence), sequencer, &result);
   return result;
 }
 

@@ -6,18 +6,16 @@
 
 #include "db/cached_records.h"
 #include "port/prefetch.h"
-#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 
 bool PointReader::GetFromMemtables(const ReadView& view, const LookupKey& key,
                                    LookupResult* result) const {
-  const uint64_t hash = Hash64(key.user_key());
-  uint64_t passed_over = view.active->Get(key, hash, sequencer_, result) ? 0 : 1;
+  uint64_t passed_over = view.active->Get(key, sequencer_, result) ? 0 : 1;
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
     if (result->state != LookupState::kAbsent) break;
-    passed_over += memtable->Get(key, hash, sequencer_, result) ? 0 : 1;
+    passed_over += memtable->Get(key, sequencer_, result) ? 0 : 1;
   }
   if (passed_over > 0) statistics_->Add(Ticker::kMemtableFilterUseful, passed_over);
   if (result->state == LookupState::kAbsent) return false;

@@ -6,9 +6,9 @@ namespace dlsm {
 
 const FilterPolicy* FilterPolicyOf(const Options& options,
                                    std::unique_ptr<const FilterPolicy>* own) {
-  // A miss then costs a round trip in less than one of a hundred tables that it asks, several of
-  // which overlap.
-  constexpr int kBloomBits = 14;
+  // What one in a hundred filters says of a missing key in vain, the index's fingerprints mostly
+  // take back. More bits cost more memory than they save misses.
+  constexpr int kBloomBits = 10;
   if (options.filter_policy == Options::kNoFilter) return nullptr;
   if (options.filter_policy != nullptr) return options.filter_policy;
   own->reset(NewBloomFilterPolicy(kBloomBits));

@@ -1,5 +1,6 @@
 #include "table/block_table_builder.h"
 
+#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -23,7 +24,10 @@ Status BlockTableBuilder::Add(const Slice& internal_key, const Slice& value) {
   if (separator_pending_) {
     IndexPendingBlock(SeparatorBetween(comparator_, summary_.last_key(), internal_key));
   }
-  if (!summary_.Add(internal_key)) filter_.AddKey(ExtractUserKey(internal_key));
+  if (!summary_.Add(internal_key)) {
+    const Slice user_key = ExtractUserKey(internal_key);
+    filter_.AddKey(user_key, Hash64(user_key));
+  }
   block_.Add(internal_key, value);
   return block_.PayloadBytes() >= block_bytes_ ? FlushBlock() : Status::OK();
 }

@@ -58,7 +58,7 @@ Status BlockTableReader::Open(const TableOptions& options, const TableMeta& meta
 }
 
 bool BlockTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
-  if (!filtered && !filter_.MayMatch(key.user_key())) return false;
+  if (!filtered && !filter_.MayMatch(key.user_key(), key.hash())) return false;
   const uint32_t block = index_.BlockFor(key.internal_key());
   if (block == index_.blocks()) return false;
   const uint64_t begin = index_.BlockBegin(block);

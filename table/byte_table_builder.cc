@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "table/record.h"
+#include "util/hash.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -24,8 +25,11 @@ Status ByteTableBuilder::CheckSize(uint64_t record_bytes) const {
 
 void ByteTableBuilder::Enter(const Slice& internal_key, uint64_t offset, uint64_t record_bytes) {
   const bool same = summary_.Add(internal_key);
-  if (!same) filter_.AddKey(ExtractUserKey(internal_key));
-  index_.Add(internal_key, same, offset, static_cast<uint32_t>(record_bytes));
+  if (!same) {
+    last_hash_ = Hash64(ExtractUserKey(internal_key));
+    filter_.AddKey(ExtractUserKey(internal_key), last_hash_);
+  }
+  index_.Add(internal_key, last_hash_, same, offset, static_cast<uint32_t>(record_bytes));
 }
 
 Status ByteTableBuilder::Add(const Slice& internal_key, const Slice& value) {

@@ -29,6 +29,7 @@ class ByteTableBuilder final : public TableBuilder {
   TableSummary summary_;
   ByteTableIndexBuilder index_;
   TableFilterBuilder filter_;
+  uint64_t last_hash_ = 0;  // Of the last record's user key.
 };
 
 }  // namespace dlsm

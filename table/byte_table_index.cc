@@ -1,6 +1,7 @@
 #include "table/byte_table_index.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "port/prefetch.h"
@@ -219,13 +220,72 @@ uint32_t ByteTableIndex::Approach(const Slice& user_key) const {
 
 uint32_t ByteTableIndex::ApproachFurther(const Slice& user_key, uint32_t samples) const {
   if (samples == kUnknown) return kUnknown;
-  const uint32_t groups = DigestsBelow(Digest(After(user_key, prefix_.size())), true, samples);
-  if (groups == 0) return groups;
+  return DigestsBelow(Digest(After(user_key, prefix_.size())), true, samples);
+}
+
+void ByteTableIndex::AskForEntries(uint32_t groups) const {
+  if (groups == kUnknown || groups == 0) return;
   const char* const entries = entries_ + EntryOffset(groups - 1);
   // Mostly all of them; the processor goes on by itself where keys are long.
   port::PrefetchBytes(entries, static_cast<size_t>(EntriesEnd(groups - 1) - entries),
                       2 * port::kCacheLineBytes);
-  return groups;
+}
+
+namespace {
+
+// Which of the 16 bytes are `byte`, in two words: at each such byte its highest bit is set.
+struct Matches {
+  Matches(const char* bytes, uint8_t byte)
+      : low(Equal(DecodeFixed64(bytes), byte)), high(Equal(DecodeFixed64(bytes + 8), byte)) {}
+
+  uint32_t count() const { return static_cast<uint32_t>(std::popcount(low) + std::popcount(high)); }
+  uint32_t first() const {
+    return static_cast<uint32_t>(low != 0 ? std::countr_zero(low) : 64 + std::countr_zero(high)) /
+           8;
+  }
+
+  uint64_t low;
+  uint64_t high;
+
+ private:
+  static uint64_t Equal(uint64_t bytes, uint8_t byte) {
+    constexpr uint64_t kOnes = 0x0101010101010101;
+    constexpr uint64_t kLowBits = 0x7f * kOnes;
+    const uint64_t differ = bytes ^ byte * kOnes;
+    // No carry leaves its byte, so unlike shorter ways this one makes no mistakes.
+    return ~(((differ & kLowBits) + kLowBits) | differ | kLowBits);
+  }
+};
+
+}  // namespace
+
+ByteTableIndex::Answer ByteTableIndex::AskFingerprints(const Slice& user_key, uint64_t hash,
+                                                       uint32_t groups, Place* place) const {
+  if (groups == kUnknown) return Answer::kUnsure;
+  if (groups == 0) return Answer::kAbsent;
+  uint32_t group = groups - 1;
+  const uint8_t fingerprint = Fingerprint(hash);
+  Matches matches(AtGroup(group) + kFingerprintsAt, fingerprint);
+  uint32_t count = matches.count();
+  // Where the digests are equal, the key may be before the group's first separator.
+  const uint64_t digest = Digest(After(user_key, prefix_.size()));
+  if (group > 0 && DigestAt(group) == digest) {
+    if (DigestAt(group - 1) == digest) return Answer::kUnsure;
+    const Matches before(AtGroup(group - 1) + kFingerprintsAt, fingerprint);
+    if (count == 0) {
+      matches = before;
+      --group;
+    }
+    count += before.count();
+  }
+  if (count == 0) return Answer::kAbsent;
+  if (count > 1 || !IsUniform(group)) return Answer::kUnsure;
+  const uint32_t ordinal = matches.first();
+  if (ordinal >= RecordsIn(group)) return Answer::kUnsure;  // A zero behind the last record.
+  const uint64_t offset = DataOffset(group);
+  const uint64_t bytes = (DataOffset(group + 1) - offset) / RecordsIn(group);
+  *place = Place{group, ordinal, offset + ordinal * bytes, bytes, /*may_hold=*/true};
+  return Answer::kPlaced;
 }
 
 // `high`: the digests at or below the target's; kUnknown if they have not been counted.

@@ -1,16 +1,25 @@
 // The resident, ordered index of a byte-addressable table: from a key to the one record that can
-// hold it, in about four bytes a key. Everything is used in place.
+// hold it, in about four bytes a key. Everything is used in place. It answers in two ways: by
+// fingerprints whether the table has a key and where, in one group's few bytes; by separators,
+// where any key belongs, the table's or not.
 //
 //   | header | groups | prefix | entries | zeros | CRC32C: 4 |
 //
 //   header    version: 4 | flags: 4 | groups: 4 | prefix bytes: 4 | entry bytes: 4 | zeros: 12
-//   groups    16 bytes each, and once more for the end:
-//             digest: 8 | offset of its first record in the data: 4 | of its first entry: 4
+//   groups    32 bytes each, and once more for the end:
+//             digest: 8 | offset of its first record in the data: 4 | of its first entry: 4 |
+//             fingerprints: 16
 //   prefix    what all user keys have in common
 //   zeros     so that the size is a multiple of 64: filters like their lines aligned
 //
-// A digest lies beside the offsets of its group: so who has searched the digests has both in the
-// processor's caches, where each miss would have to wait for the one before.
+// A digest lies beside the offsets and fingerprints of its group: so who has searched the digests
+// has them all in the processor's caches, where each miss would have to wait for the one before.
+//
+// A fingerprint is a byte of the hash of a record's user key; zeros stand where the last group has
+// no more records. Versions of one key have one fingerprint. A group is UNIFORM if its records are
+// as long as one another: then the place of a record follows from its number, and a lookup needs no
+// entries if one fingerprint matches. The lowest bit of the entries' offset says so; entries
+// of a group begin at even offsets, behind a zero where need be.
 //
 // A group is kGroupRecords records, the last group maybe fewer. Each record has an entry with its
 // SEPARATOR: the shortest prefix of its user key that is greater than the user key before it (for
@@ -42,10 +51,12 @@
 // key with this prefix".
 //
 // With a comparator other than the bytewise one a prefix means nothing: then the flag kWholeKeys is
-// set, digests are zero, the common prefix is empty, every separator is the whole user key, nothing
-// is dropped, bits 3-5 are the number of bytes itself, and the search goes by the comparator.
+// set, digests and fingerprints are zero, the common prefix is empty, every separator is the whole
+// user key, nothing is dropped, bits 3-5 are the number of bytes itself, and the search goes by the
+// comparator.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,6 +64,7 @@
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
+#include "table/byte_table_index_format.h"
 #include "table/internal_key.h"
 #include "util/coding.h"
 
@@ -67,9 +79,10 @@ class ByteTableIndexBuilder {
   explicit ByteTableIndexBuilder(const InternalKeyComparator& comparator)
       : whole_keys_(!comparator.bytewise()) {}
 
-  // Of the next record, which starts at `offset` of the data. `same`: its user key is that of the
-  // record before.
-  void Add(const Slice& internal_key, bool same, uint64_t offset, uint32_t record_bytes);
+  // Of the next record, which starts at `offset` of the data. `hash`: Hash64() of its user key.
+  // `same`: that is the user key of the record before.
+  void Add(const Slice& internal_key, uint64_t hash, bool same, uint64_t offset,
+           uint32_t record_bytes);
 
   // No less than the index's bytes if it were finished now, and than what one more key adds.
   uint64_t BytesBound() const;
@@ -86,8 +99,10 @@ class ByteTableIndexBuilder {
     uint32_t record_bytes;  // Of the first record, like the next two.
     uint64_t trailer;       // Of the record before; means something if `same`.
     bool same;
+    bool uniform;
     size_t separator_end;  // In separators_.
     size_t rest_end;       // In rest_.
+    std::array<uint8_t, kGroupRecords> fingerprints;
   };
 
   void StartGroup(const Slice& user_key, size_t separator_bytes, bool same, uint64_t offset,
@@ -149,12 +164,20 @@ class ByteTableIndex {
   Outcome Locate(const Slice& user_key, uint64_t trailer, Place* place,
                  uint32_t groups = kUnknown) const;
 
-  // Two parts of Locate(), each of which asks for the cache lines of the next: how many samples of
-  // the digests are at or before the key's, then how many digests, of which only those between two
-  // samples are looked at. kUnknown: there is nothing to know before Locate().
+  // Two parts of Locate(): how many samples of the digests are at or before the key's, then how
+  // many digests, of which only those between two samples are looked at; these are asked for by the
+  // first. kUnknown: there is nothing to know before Locate().
   static constexpr uint32_t kUnknown = UINT32_MAX;
   uint32_t Approach(const Slice& user_key) const;
   uint32_t ApproachFurther(const Slice& user_key, uint32_t samples) const;
+  // Asks for the cache lines that Locate() with that many `groups` will touch.
+  void AskForEntries(uint32_t groups) const;
+
+  enum class Answer { kAbsent, kPlaced, kUnsure };
+  // Where the only record is that can have `user_key`, whatever its version, or that there is none;
+  // by the fingerprints of the one or two groups in which it could be. kUnsure: only Locate() can
+  // tell. `hash`: Hash64() of the key. `groups`: what ApproachFurther() has said.
+  Answer AskFingerprints(const Slice& user_key, uint64_t hash, uint32_t groups, Place* place) const;
 
   uint32_t groups() const { return groups_; }
   // What it takes itself, beside the bytes.
@@ -191,14 +214,18 @@ class ByteTableIndex {
   };
 
   // What is told of a group, and where.
-  static constexpr size_t kGroupBytes = 16;
+  static constexpr size_t kGroupBytes = byte_table_index::kGroupBytes;
   static constexpr size_t kDataOffsetAt = 8;
   static constexpr size_t kEntryOffsetAt = 12;
+  static constexpr size_t kFingerprintsAt = 16;
 
   const char* AtGroup(uint32_t group) const { return group_array_ + size_t{group} * kGroupBytes; }
   uint64_t DigestAt(uint32_t group) const { return DecodeFixed64(AtGroup(group)); }
   uint32_t EntryOffset(uint32_t group) const {
-    return DecodeFixed32(AtGroup(group) + kEntryOffsetAt);
+    return DecodeFixed32(AtGroup(group) + kEntryOffsetAt) & ~byte_table_index::kUniform;
+  }
+  bool IsUniform(uint32_t group) const {
+    return (DecodeFixed32(AtGroup(group) + kEntryOffsetAt) & byte_table_index::kUniform) != 0;
   }
   uint32_t RecordsIn(uint32_t group) const {
     return group + 1 < groups_ ? kGroupRecords : last_group_records_;
@@ -230,7 +257,7 @@ class ByteTableIndex {
   const char* group_array_ = nullptr;
   // Every kSampledGroups-th digest. A search touches these, which stay in the processor's caches
   // because they are few, and then the lines between two of them, all of which it asks for at once.
-  static constexpr uint32_t kSampledGroups = 16;
+  static constexpr uint32_t kSampledGroups = 8;
   std::vector<uint64_t> samples_;
   Slice prefix_;
   const char* entries_ = nullptr;

@@ -11,8 +11,8 @@ namespace dlsm {
 
 using namespace byte_table_index;  // NOLINT: the constants of this format.
 
-void ByteTableIndexBuilder::Add(const Slice& internal_key, bool same, uint64_t offset,
-                                uint32_t record_bytes) {
+void ByteTableIndexBuilder::Add(const Slice& internal_key, uint64_t hash, bool same,
+                                uint64_t offset, uint32_t record_bytes) {
   assert(offset <= kByteTableDataBytesMax);
   const Slice user_key = ExtractUserKey(internal_key);
   const bool first = entries_ == 0;
@@ -31,7 +31,10 @@ void ByteTableIndexBuilder::Add(const Slice& internal_key, bool same, uint64_t o
     AddSeparator(user_key, shared, separator_bytes, record_bytes);
     last_separator_bytes_ = separator_bytes;
   }
-  groups_.back().rest_end = rest_.size();
+  Group& group = groups_.back();
+  group.rest_end = rest_.size();
+  group.uniform = group.uniform && record_bytes == group.record_bytes;
+  if (!whole_keys_) group.fingerprints[entries_ % kGroupRecords] = Fingerprint(hash);
   if (first) first_key_.assign(user_key.data(), user_key.size());
   if (!same) last_key_.assign(user_key.data(), user_key.size());
   last_trailer_ = ExtractTrailer(internal_key);
@@ -42,8 +45,14 @@ void ByteTableIndexBuilder::Add(const Slice& internal_key, bool same, uint64_t o
 void ByteTableIndexBuilder::StartGroup(const Slice& user_key, size_t separator_bytes, bool same,
                                        uint64_t offset, uint32_t record_bytes) {
   separators_.append(user_key.data(), separator_bytes);
-  groups_.push_back(Group{static_cast<uint32_t>(offset), record_bytes, last_trailer_, same,
-                          separators_.size(), rest_.size()});
+  groups_.push_back(Group{.data_offset = static_cast<uint32_t>(offset),
+                          .record_bytes = record_bytes,
+                          .trailer = last_trailer_,
+                          .same = same,
+                          .uniform = !whole_keys_,
+                          .separator_end = separators_.size(),
+                          .rest_end = rest_.size(),
+                          .fingerprints = {}});
 }
 
 void ByteTableIndexBuilder::PutLength(uint32_t record_bytes, char control_so_far) {
@@ -104,20 +113,25 @@ void ByteTableIndexBuilder::Finish(uint64_t data_bytes, std::string* to) const {
   std::string entries;
   std::string groups;
   entries.reserve(rest_.size() + groups_.size() * 16);
-  const auto put_group = [&](uint64_t digest, uint64_t data_offset) {
+  groups.reserve((groups_.size() + 1) * kGroupBytes);
+  const auto put_group = [&](uint64_t digest, uint64_t data_offset, bool uniform,
+                             const auto& fingerprints) {
     PutFixed64(&groups, digest);
     PutFixed32(&groups, static_cast<uint32_t>(data_offset));
-    PutFixed32(&groups, static_cast<uint32_t>(entries.size()));
+    PutFixed32(&groups, static_cast<uint32_t>(entries.size()) | (uniform ? kUniform : 0));
+    groups.append(fingerprints.begin(), fingerprints.end());
   };
   size_t rest_start = 0;
   for (size_t group = 0; group < groups_.size(); ++group) {
-    put_group(whole_keys_ ? 0 : Digest(After(Separator(group), prefix_bytes)),
-              groups_[group].data_offset);
+    const Group& from = groups_[group];
+    put_group(whole_keys_ ? 0 : Digest(After(Separator(group), prefix_bytes)), from.data_offset,
+              from.uniform, from.fingerprints);
     PutFirstEntry(group, prefix_bytes, &entries);
-    entries.append(rest_, rest_start, groups_[group].rest_end - rest_start);
-    rest_start = groups_[group].rest_end;
+    entries.append(rest_, rest_start, from.rest_end - rest_start);
+    rest_start = from.rest_end;
+    if (entries.size() % 2 != 0) entries.push_back('\0');
   }
-  put_group(/*digest=*/0, data_bytes);
+  put_group(/*digest=*/0, data_bytes, /*uniform=*/false, decltype(Group::fingerprints){});
 
   const size_t start = to->size();
   for (const size_t field : {size_t{kVersion}, size_t{whole_keys_ ? kWholeKeys : 0}, groups_.size(),

@@ -80,6 +80,7 @@ void ByteTableIterator::PrepareSeek(const Slice& target) {
       return;
     case Prepared::kApproached:
       groups_below_ = index_.ApproachFurther(user_key, samples_below_);
+      index_.AskForEntries(groups_below_);
       prepared_ = Prepared::kNear;
       return;
     case Prepared::kNear: {
@@ -100,6 +101,7 @@ void ByteTableIterator::PrepareSeek(const Slice& target) {
 bool ByteTableIterator::Locate(const Slice& user_key, uint64_t trailer,
                                ByteTableIndex::Place* place) {
   const uint32_t groups = index_.ApproachFurther(user_key, index_.Approach(user_key));
+  index_.AskForEntries(groups);
   if (index_.Locate(user_key, trailer, place, groups) != ByteTableIndex::Outcome::kMalformed) {
     return true;
   }

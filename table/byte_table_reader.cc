@@ -27,12 +27,26 @@ void ByteTableReader::Approach(const LookupKey& key, TableProbe* probe) const {
 void ByteTableReader::ApproachFurther(const LookupKey& key, TableProbe* probe) const {
   if (probe->samples == TableProbe::kUnknown) Approach(key, probe);
   probe->groups = index_.ApproachFurther(key.user_key(), probe->samples);
-  if (probe->groups == TableProbe::kUnknown || probe->groups == 0) return;
-  probe->span = meta().data_span().Sub(index_.DataOffset(probe->groups - 1), 1);
+  ByteTableIndex::Place place;
+  switch (index_.AskFingerprints(key.user_key(), key.hash(), probe->groups, &place)) {
+    case ByteTableIndex::Answer::kAbsent:
+      probe->answer = false;
+      return;
+    case ByteTableIndex::Answer::kPlaced:
+      probe->answer = true;
+      probe->span = meta().data_span().Sub(place.offset, place.bytes);
+      return;
+    case ByteTableIndex::Answer::kUnsure:
+      index_.AskForEntries(probe->groups);
+      if (probe->groups == TableProbe::kUnknown || probe->groups == 0) return;
+      probe->span = meta().data_span().Sub(index_.DataOffset(probe->groups - 1), 1);
+  }
 }
 
 bool ByteTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
-  if (!filtered && !filter_.MayMatch(key.user_key())) return false;
+  if (!filtered && !filter_.MayMatch(key.user_key(), key.hash())) return false;
+  if (probe->groups == TableProbe::kUnknown) ApproachFurther(key, probe);
+  if (probe->answer.has_value()) return *probe->answer;
   ByteTableIndex::Place place;
   switch (
       index_.Locate(key.user_key(), ExtractTrailer(key.internal_key()), &place, probe->groups)) {

@@ -13,6 +13,7 @@
 #include "dLSM/comparator.h"
 #include "dLSM/slice.h"
 #include "util/coding.h"
+#include "util/hash.h"
 
 namespace dlsm {
 
@@ -82,7 +83,8 @@ class InternalKeyComparator {
 // A user key together with the sequence number to look it up at, as one internal key.
 class LookupKey {
  public:
-  LookupKey(const Slice& user_key, SequenceNumber sequence) : user_bytes_(user_key.size()) {
+  LookupKey(const Slice& user_key, SequenceNumber sequence)
+      : hash_(Hash64(user_key)), user_bytes_(user_key.size()) {
     const size_t needed = user_key.size() + kTrailerBytes;
     data_ = needed <= sizeof(inline_) ? inline_ : (heap_.resize(needed), heap_.data());
     if (user_bytes_ != 0) std::memcpy(data_, user_key.data(), user_bytes_);
@@ -94,11 +96,14 @@ class LookupKey {
   Slice user_key() const { return Slice(data_, user_bytes_); }
   Slice internal_key() const { return Slice(data_, user_bytes_ + kTrailerBytes); }
   SequenceNumber sequence() const { return DecodeFixed64(data_ + user_bytes_) >> 8; }
+  // Hash64() of the user key.
+  uint64_t hash() const { return hash_; }
 
  private:
+  const uint64_t hash_;
   size_t user_bytes_;
   char* data_;
-  char inline_[120];
+  char inline_[112];
   std::string heap_;
 };
 

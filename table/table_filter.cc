@@ -6,6 +6,7 @@
 #include "dLSM/options.h"
 #include "util/checksum.h"
 #include "util/coding.h"
+#include "util/hash.h"
 
 namespace dlsm {
 namespace {

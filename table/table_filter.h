@@ -14,7 +14,6 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "util/bloom_filter.h"
-#include "util/hash.h"
 
 namespace dlsm {
 
@@ -24,9 +23,10 @@ class TableFilterBuilder {
   // `policy` may be null: no filter.
   explicit TableFilterBuilder(const FilterPolicy* policy);
 
-  void AddKey(const Slice& user_key) {
+  // `hash`: Hash64() of the key.
+  void AddKey(const Slice& user_key, uint64_t hash) {
     if (built_in_ != nullptr) [[likely]] {
-      hashes_.push_back(Hash64(user_key));
+      hashes_.push_back(hash);
     } else if (policy_ != nullptr) {
       CopyKey(user_key);
     }
@@ -59,9 +59,10 @@ class TableFilter {
   // Corruption if the checksum is wrong.
   Status Open(const FilterPolicy* policy, const Slice& bytes);
 
-  bool MayMatch(const Slice& user_key) const {
+  // `hash`: Hash64() of the key.
+  bool MayMatch(const Slice& user_key, uint64_t hash) const {
     if (built_in_) [[likely]]
-      return BloomMayMatch(Hash64(user_key), filter_);
+      return BloomMayMatch(hash, filter_);
     return policy_ == nullptr || policy_->KeyMayMatch(user_key, filter_);
   }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dLSM/status.h"
@@ -50,11 +51,13 @@ inline bool MayReadInPlace(const TableReadOptions& options) {
 }
 
 struct TableProbe {
-  RemoteSpan span;                     // What to fetch; until Find(), a byte not far from it.
+  // What to fetch; until Find(), that or a byte not far from it.
+  RemoteSpan span;
   std::shared_ptr<const void> cached;  // Block tables: the block, from the cache; fetch nothing.
   // Byte-addressable tables: what Approach() and ApproachFurther() have found.
   uint32_t samples = kUnknown;
   uint32_t groups = kUnknown;
+  std::optional<bool> answer;  // Find()'s, where ApproachFurther() has it already.
 
   static constexpr uint32_t kUnknown = UINT32_MAX;
 };

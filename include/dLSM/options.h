@@ -180,7 +180,7 @@ struct Options {
   int block_restart_interval = 16;
   CompressionType compression = kNoCompression;
   Cache* block_cache = nullptr;  // Block-based tables; null: one of 8 MB is made.
-  // Null: 14 bits for each key by NewBloomFilterPolicy; kNoFilter for none.
+  // Null: 10 bits for each key by NewBloomFilterPolicy; kNoFilter for none.
   const FilterPolicy* filter_policy = nullptr;
   static const FilterPolicy* const kNoFilter;
   // Verify every checksum on every read, whatever ReadOptions say.
