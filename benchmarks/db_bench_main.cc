@@ -122,8 +122,7 @@ DEFINE_string(component_constraint, "local",
 DEFINE_int32(max_components, 0, "dlsm, global: sorted runs; 0: twice the expected number");
 DEFINE_bool(slow_down_writes, false, "dlsm: slow writers down before they must stop");
 DEFINE_uint64(max_bytes_for_level_base, 256 << 20, "Bytes of level 1");
-DEFINE_int32(bloom_bits, -1,
-             "Filter bits for each key; 0: no filter; -1: what users of the engine get, 10");
+DEFINE_int32(bloom_bits, 10, "Filter bits for each key; 0: no filter");
 DEFINE_int64(cache_size, -1,
              "Bytes of the block cache; negative: what holds the data, at most 4 GB");
 DEFINE_uint64(block_size, 8192, "Bytes of a block of dlsm's block-based tables");
@@ -240,7 +239,7 @@ Status CheckRanges() {
                           FLAGS_level0_file_num_compaction_trigger, 10'000),
       CheckRange<uint64_t>("max_bytes_for_level_base", FLAGS_max_bytes_for_level_base, kSizeMin,
                            uint64_t{1} << 50),
-      CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, -1, 100),
+      CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, 0, 100),
       CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
       CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
       CheckRange<uint32_t>("shards", FLAGS_shards, 1, 256),
@@ -354,11 +353,6 @@ std::vector<std::string> ShardBoundaries(const OwnKeys& own) {
   return boundaries;
 }
 
-int BloomBits() {
-  if (FLAGS_bloom_bits >= 0) return FLAGS_bloom_bits;
-  return FLAGS_engine == "dlsm" ? 14 : 10;
-}
-
 Status MakeEngineOptions(EngineOptions* options) {
   size_t format = 0, place = 0, style = 0, schedule = 0, compression = 0, engine = 0, fabric = 0;
   size_t constraint = 0, placement = 0;
@@ -395,7 +389,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->level0_file_num_compaction_trigger = FLAGS_level0_file_num_compaction_trigger;
   options->level0_stop_writes_trigger = FLAGS_level0_stop_writes_trigger;
   options->max_bytes_for_level_base = FLAGS_max_bytes_for_level_base;
-  options->bloom_bits = BloomBits();
+  options->bloom_bits = FLAGS_bloom_bits;
   options->cache_bytes = CacheBytes();
   options->block_size = FLAGS_block_size;
   options->snappy = compression > 0;

@@ -231,13 +231,9 @@ void ByteTableIndex::AskForEntries(uint32_t groups) const {
                       2 * port::kCacheLineBytes);
 }
 
-namespace {
-
-// Which of the 16 bytes are `byte`, in two words: at each such byte its highest bit is set.
-struct Matches {
-  Matches(const char* bytes, uint8_t byte)
-      : low(Equal(DecodeFixed64(bytes), byte)), high(Equal(DecodeFixed64(bytes + 8), byte)) {}
-
+// Which of a group's fingerprints are the one that is looked for, in two words: at each such byte
+// its highest bit is set.
+struct ByteTableIndex::Matches {
   uint32_t count() const { return static_cast<uint32_t>(std::popcount(low) + std::popcount(high)); }
   uint32_t first() const {
     return static_cast<uint32_t>(low != 0 ? std::countr_zero(low) : 64 + std::countr_zero(high)) /
@@ -246,18 +242,36 @@ struct Matches {
 
   uint64_t low;
   uint64_t high;
-
- private:
-  static uint64_t Equal(uint64_t bytes, uint8_t byte) {
-    constexpr uint64_t kOnes = 0x0101010101010101;
-    constexpr uint64_t kLowBits = 0x7f * kOnes;
-    const uint64_t differ = bytes ^ byte * kOnes;
-    // No carry leaves its byte, so unlike shorter ways this one makes no mistakes.
-    return ~(((differ & kLowBits) + kLowBits) | differ | kLowBits);
-  }
 };
 
+namespace {
+
+uint64_t EqualBytes(uint64_t bytes, uint8_t byte) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kLowBits = 0x7f * kOnes;
+  const uint64_t differ = bytes ^ byte * kOnes;
+  // No carry leaves its byte, so unlike shorter ways this one makes no mistakes.
+  return ~(((differ & kLowBits) + kLowBits) | differ | kLowBits);
+}
+
 }  // namespace
+
+ByteTableIndex::Matches ByteTableIndex::MatchesIn(uint32_t group, uint8_t fingerprint) const {
+  const char* const fingerprints = AtGroup(group) + kFingerprintsAt;
+  return {EqualBytes(DecodeFixed64(fingerprints), fingerprint),
+          EqualBytes(DecodeFixed64(fingerprints + sizeof(uint64_t)), fingerprint)};
+}
+
+// Of the only match in a group. False if the place does not follow from its number.
+bool ByteTableIndex::PlaceTheMatch(uint32_t group, const Matches& matches, Place* place) const {
+  const uint32_t ordinal = matches.first();
+  // Behind the last record there are zeros.
+  if (!IsUniform(group) || ordinal >= RecordsIn(group)) return false;
+  const uint64_t offset = DataOffset(group);
+  const uint64_t bytes = (DataOffset(group + 1) - offset) / RecordsIn(group);
+  *place = Place{group, ordinal, offset + ordinal * bytes, bytes, /*may_hold=*/true};
+  return true;
+}
 
 ByteTableIndex::Answer ByteTableIndex::AskFingerprints(const Slice& user_key, uint64_t hash,
                                                        uint32_t groups, Place* place) const {
@@ -265,13 +279,13 @@ ByteTableIndex::Answer ByteTableIndex::AskFingerprints(const Slice& user_key, ui
   if (groups == 0) return Answer::kAbsent;
   uint32_t group = groups - 1;
   const uint8_t fingerprint = Fingerprint(hash);
-  Matches matches(AtGroup(group) + kFingerprintsAt, fingerprint);
+  Matches matches = MatchesIn(group, fingerprint);
   uint32_t count = matches.count();
   // Where the digests are equal, the key may be before the group's first separator.
   const uint64_t digest = Digest(After(user_key, prefix_.size()));
   if (group > 0 && DigestAt(group) == digest) {
     if (DigestAt(group - 1) == digest) return Answer::kUnsure;
-    const Matches before(AtGroup(group - 1) + kFingerprintsAt, fingerprint);
+    const Matches before = MatchesIn(group - 1, fingerprint);
     if (count == 0) {
       matches = before;
       --group;
@@ -279,13 +293,7 @@ ByteTableIndex::Answer ByteTableIndex::AskFingerprints(const Slice& user_key, ui
     count += before.count();
   }
   if (count == 0) return Answer::kAbsent;
-  if (count > 1 || !IsUniform(group)) return Answer::kUnsure;
-  const uint32_t ordinal = matches.first();
-  if (ordinal >= RecordsIn(group)) return Answer::kUnsure;  // A zero behind the last record.
-  const uint64_t offset = DataOffset(group);
-  const uint64_t bytes = (DataOffset(group + 1) - offset) / RecordsIn(group);
-  *place = Place{group, ordinal, offset + ordinal * bytes, bytes, /*may_hold=*/true};
-  return Answer::kPlaced;
+  return count == 1 && PlaceTheMatch(group, matches, place) ? Answer::kPlaced : Answer::kUnsure;
 }
 
 // `high`: the digests at or below the target's; kUnknown if they have not been counted.
@@ -303,8 +311,9 @@ uint32_t ByteTableIndex::GroupsAtOrBefore(const Target& target, uint32_t high,
   return CountAtOrBefore(digests_below(false), high, target, malformed);
 }
 
-ByteTableIndex::Outcome ByteTableIndex::Locate(const Slice& user_key, uint64_t trailer,
-                                               Place* place, uint32_t groups) const {
+ByteTableIndex::Outcome ByteTableIndex::LocateOnly(const uint8_t* fingerprint,
+                                                   const Slice& user_key, uint64_t trailer,
+                                                   Place* place, uint32_t groups) const {
   if (groups_ == 0) return Outcome::kBeforeAll;
   if (!user_key.starts_with(prefix_)) {
     return user_key.compare(prefix_) < 0 ? Outcome::kBeforeAll : PlaceLast(place);
@@ -317,6 +326,15 @@ ByteTableIndex::Outcome ByteTableIndex::Locate(const Slice& user_key, uint64_t t
   groups = GroupsAtOrBefore(target, groups, &malformed);
   if (malformed) return Outcome::kMalformed;
   if (groups == 0) return Outcome::kBeforeAll;
+  if (fingerprint != nullptr) {
+    // If the table has the key, this group has the version, whatever others have.
+    const Matches matches = MatchesIn(groups - 1, *fingerprint);
+    const uint32_t count = matches.count();
+    place->may_hold = count > 0;
+    if (count == 0 || (count == 1 && PlaceTheMatch(groups - 1, matches, place))) {
+      return Outcome::kPlaced;
+    }
+  }
   return whole_keys_ ? LocateInGroup<true>(groups - 1, target, place)
                      : LocateInGroup<false>(groups - 1, target, place);
 }

@@ -162,7 +162,16 @@ class ByteTableIndex {
   static constexpr uint64_t kOldest = 0;
   // `groups`: what ApproachFurther(user_key) has said, if that was called.
   Outcome Locate(const Slice& user_key, uint64_t trailer, Place* place,
-                 uint32_t groups = kUnknown) const;
+                 uint32_t groups = kUnknown) const {
+    return LocateOnly(/*fingerprint=*/nullptr, user_key, trailer, place, groups);
+  }
+  // The same for who wants that key only: the group's fingerprints may say that it is not there
+  // (!may_hold, the rest of the place means nothing then) or where, without the other entries.
+  Outcome LocateKey(const Slice& user_key, uint64_t hash, uint64_t trailer, Place* place,
+                    uint32_t groups) const {
+    const uint8_t fingerprint = byte_table_index::Fingerprint(hash);
+    return LocateOnly(whole_keys_ ? nullptr : &fingerprint, user_key, trailer, place, groups);
+  }
 
   // Two parts of Locate(): how many samples of the digests are at or before the key's, then how
   // many digests, of which only those between two samples are looked at; these are asked for by the
@@ -175,8 +184,8 @@ class ByteTableIndex {
 
   enum class Answer { kAbsent, kPlaced, kUnsure };
   // Where the only record is that can have `user_key`, whatever its version, or that there is none;
-  // by the fingerprints of the one or two groups in which it could be. kUnsure: only Locate() can
-  // tell. `hash`: Hash64() of the key. `groups`: what ApproachFurther() has said.
+  // by the fingerprints of the one or two groups in which it could be. kUnsure: only LocateKey()
+  // can tell. `hash`: Hash64() of the key. `groups`: what ApproachFurther() has said.
   Answer AskFingerprints(const Slice& user_key, uint64_t hash, uint32_t groups, Place* place) const;
 
   uint32_t groups() const { return groups_; }
@@ -249,6 +258,11 @@ class ByteTableIndex {
   template <bool kWhole>
   Outcome LocateInGroup(uint32_t group, const Target& target, Place* place) const;
   Outcome PlaceLast(Place* place) const;
+  Outcome LocateOnly(const uint8_t* fingerprint, const Slice& user_key, uint64_t trailer,
+                     Place* place, uint32_t groups) const;
+  struct Matches;
+  Matches MatchesIn(uint32_t group, uint8_t fingerprint) const;
+  bool PlaceTheMatch(uint32_t group, const Matches& matches, Place* place) const;
 
   const InternalKeyComparator comparator_;
   bool whole_keys_ = false;

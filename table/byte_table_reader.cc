@@ -48,8 +48,8 @@ bool ByteTableReader::Find(const LookupKey& key, bool filtered, TableProbe* prob
   if (probe->groups == TableProbe::kUnknown) ApproachFurther(key, probe);
   if (probe->answer.has_value()) return *probe->answer;
   ByteTableIndex::Place place;
-  switch (
-      index_.Locate(key.user_key(), ExtractTrailer(key.internal_key()), &place, probe->groups)) {
+  switch (index_.LocateKey(key.user_key(), key.hash(), ExtractTrailer(key.internal_key()), &place,
+                           probe->groups)) {
     case ByteTableIndex::Outcome::kBeforeAll:
       return false;
     case ByteTableIndex::Outcome::kMalformed:

@@ -180,7 +180,9 @@ struct Options {
   int block_restart_interval = 16;
   CompressionType compression = kNoCompression;
   Cache* block_cache = nullptr;  // Block-based tables; null: one of 8 MB is made.
-  // Null: 10 bits for each key by NewBloomFilterPolicy; kNoFilter for none.
+  // Null: 10 bits for each key by NewBloomFilterPolicy, or 14 for block-based tables and for
+  // another comparator than the bytewise one, whose tables have nothing else to deny a key by;
+  // kNoFilter for none.
   const FilterPolicy* filter_policy = nullptr;
   static const FilterPolicy* const kNoFilter;
   // Verify every checksum on every read, whatever ReadOptions say.
