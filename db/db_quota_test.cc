@@ -23,7 +23,9 @@ class QuotaTest : public testing::TestWithParam<int> {
   Options HandleOptions() {
     Options options = node_.With(TinyOptions(), "tcp");
     options.shards = GetParam();
-    if (options.shards == 2) options.shard_boundaries = {Key(10000)};
+    for (int i = 1; i < GetParam(); ++i) {
+      options.shard_boundaries.push_back(Key(static_cast<uint64_t>(10000 * i)));
+    }
     options.write_stall_timeout_ms = 500;
     return options;
   }
@@ -117,7 +119,7 @@ TEST_P(QuotaTest, OverwritingGoesOn) {
   EXPECT_OK(node_.server().node().databases().CheckInvariants());
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, QuotaTest, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Shards, QuotaTest, testing::Values(1, 2, 4));
 
 }  // namespace
 }  // namespace dlsm

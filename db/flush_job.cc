@@ -59,9 +59,10 @@ class FlushWriter {
 
  private:
   Status StartTable(const Slice& internal_key, const Slice& value) {
-    constexpr uint64_t kFixedBytes = 16 << 10;  // Of an image without records, generously.
-    const uint64_t least = 2 * (internal_key.size() + value.size()) + kFixedBytes;
-    // Where the memory node has no such piece left, several smaller tables do.
+    // What is left of a reserve is small pieces, and deletions must fit into them.
+    const uint64_t least =
+        LoneRecordImageBound(store_.table_options(), internal_key.size(), value.size());
+    // Where the memory node has no piece for all, several smaller tables do.
     uint64_t bytes = std::max(table_bytes_, least);
     Status made = output_->NewTable(bytes, &sink_);
     while (made.IsBusy() && bytes > least) {

@@ -35,6 +35,11 @@ Status MemtableBudget::Check(size_t memtable_bytes, size_t memtables_max, size_t
           std::to_string(4 * kMemtableBytesMin >> 10) + " KiB for each shard");
 }
 
+size_t MemtableBudget::MostOfOneShard(size_t memtable_bytes, size_t memtables_max, size_t shards) {
+  const size_t all = memtable_bytes * memtables_max;
+  return shards <= 1 ? all : all / 2 + GuaranteeFor(memtable_bytes, memtables_max, shards);
+}
+
 void MemtableBudget::Share(std::vector<Tree*> shards) {
   guaranteed_ = GuaranteeFor(memtable_bytes_, memtables_max_, std::max<size_t>(shards.size(), 1));
   shards_ = std::move(shards);

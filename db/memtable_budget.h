@@ -34,6 +34,10 @@ class MemtableBudget {
   // InvalidArgument if that is too little for so many shards.
   static Status Check(size_t memtable_bytes, size_t memtables_max, size_t shards);
 
+  // The most bytes that one of so many shards may hold, roughly: what is guaranteed to it and all
+  // that is for whoever takes it.
+  static size_t MostOfOneShard(size_t memtable_bytes, size_t memtables_max, size_t shards);
+
   // Among whom it is shared; until the last call of anything else.
   void Share(std::vector<Tree*> shards);
 

@@ -78,6 +78,7 @@ TEST_F(MemtableBudgetTest, OneShardHasItAll) {
   EXPECT_EQ(ruling.immutables_max, kMemtables - 1);
   EXPECT_FALSE(ruling.must_wait);
   EXPECT_EQ(budget_.ShardToSwitch(), MemtableBudget::none);
+  EXPECT_EQ(MemtableBudget::MostOfOneShard(kMemtableBytes, kMemtables, 1), kBudget);
 }
 
 // Fails if so many shards are let share so little that one could not have two memtables.
@@ -94,8 +95,10 @@ TEST_F(MemtableBudgetTest, OneShardTakesTheCommonHalf) {
   Make(4);
   FillUntilItWaits(0);
   const size_t guaranteed = kBudget / 2 / 4;
-  EXPECT_GE(BytesOf(0), kBudget / 2 + guaranteed);
-  EXPECT_LE(BytesOf(0), kBudget / 2 + guaranteed + guaranteed / 2);
+  const size_t most = MemtableBudget::MostOfOneShard(kMemtableBytes, kMemtables, 4);
+  EXPECT_EQ(most, kBudget / 2 + guaranteed);
+  EXPECT_GE(BytesOf(0), most);
+  EXPECT_LE(BytesOf(0), most + guaranteed / 2);
 }
 
 // Fails if a shard whose flushes never end keeps any other from what is guaranteed to it.

@@ -48,7 +48,8 @@ Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, 
   const Status granted = Grant(std::max(config_.grant_bytes, bytes), bytes, &extent);
   port::MutexLock lock(mutex_);
   if (granted.ok()) {
-    full_.store(false, std::memory_order_relaxed);
+    // A piece for this table is no room for more data: that there is once the reserve is whole.
+    if (MissingLocked() == 0) full_.store(false, std::memory_order_relaxed);
     // What is left of earlier grants is too small for what this database writes. Kept, it would
     // pile up with every grant.
     ReleasePoolLocked(&granted_);
@@ -142,22 +143,51 @@ Status RemoteMemory::Send(FreeRequest request) {
 
 bool RemoteMemory::RefillReserve() {
   uint64_t missing;
+  bool in_crumbs;
   {
     port::MutexLock lock(mutex_);
-    const uint64_t held = TotalBytes(reserve_);
-    missing = held < config_.reserve_bytes ? config_.reserve_bytes - held : 0;
+    missing = MissingLocked();
+    in_crumbs = ReserveIsInCrumbsLocked();
   }
+  if (in_crumbs && ReplaceReserve()) return true;
   // A grant probes for room even where the reserve is whole.
   if (missing == 0 && !full()) return true;
+  do {
+    const uint64_t bytes = std::max(RoundUp(missing), kRemoteAlignment);
+    RemoteSpan extent;
+    // Some pieces do where there is no single one.
+    const Status status = Grant(bytes, RoundUp(bytes / 4), &extent);
+    port::MutexLock lock(mutex_);
+    if (!status.ok()) {
+      full_reason_ = status;
+      return false;
+    }
+    PutBack(missing == 0 ? &granted_ : &reserve_, extent);
+    missing = MissingLocked();
+  } while (missing > 0);
+  full_.store(false, std::memory_order_relaxed);
+  return true;
+}
+
+uint64_t RemoteMemory::MissingLocked() const {
+  const uint64_t held = TotalBytes(reserve_);
+  return held < config_.reserve_bytes ? config_.reserve_bytes - held : 0;
+}
+
+// It is filled by what was missing just then, and tables leave rests.
+bool RemoteMemory::ReserveIsInCrumbsLocked() const {
+  const auto is_large = [this](const RemoteSpan& piece) {
+    return piece.bytes >= config_.reserve_bytes / 2;
+  };
+  return !reserve_.empty() && std::none_of(reserve_.begin(), reserve_.end(), is_large);
+}
+
+bool RemoteMemory::ReplaceReserve() {
   RemoteSpan extent;
-  const uint64_t bytes = std::max(RoundUp(missing), kRemoteAlignment);
-  const Status status = Grant(bytes, bytes, &extent);
+  if (!Grant(config_.reserve_bytes, config_.reserve_bytes, &extent).ok()) return false;
   port::MutexLock lock(mutex_);
-  if (!status.ok()) {
-    full_reason_ = status;
-    return false;
-  }
-  PutBack(missing == 0 ? &granted_ : &reserve_, extent);
+  ReleasePoolLocked(&reserve_);
+  PutBack(&reserve_, extent);
   full_.store(false, std::memory_order_relaxed);
   return true;
 }

@@ -67,9 +67,11 @@ class RemoteMemory {
   // Held here, and used by no table: parts of grants, the reserve, and what is about to go back.
   uint64_t idle_bytes() const LOCKS_EXCLUDED(mutex_);
 
-  // Fills the reserve if it was used or never was filled. False while the memory node is full.
+  // Fills the reserve if it was used or never was filled, and makes one piece of it where it has
+  // become many small ones that no table fits into. False while the memory node is full.
   bool RefillReserve() LOCKS_EXCLUDED(mutex_);
-  // Whether the last grant was refused because the memory node is full.
+  // Whether a grant was refused because the memory node is full, and the reserve has not been
+  // filled since: as long as data could still use up what deletions will need.
   bool full() const { return full_.load(std::memory_order_relaxed); }
   Status full_reason() const LOCKS_EXCLUDED(mutex_);
 
@@ -89,6 +91,11 @@ class RemoteMemory {
   static bool Unanswered(const Status& status) {
     return status.IsIOError() || status.IsTimedOut() || status.IsCorruption();
   }
+  // Of the reserve.
+  uint64_t MissingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReserveIsInCrumbsLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // By one that is whole. False: there is no such piece now.
+  bool ReplaceReserve() LOCKS_EXCLUDED(mutex_);
   void ReleasePoolLocked(std::vector<RemoteSpan>* pool) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, RemoteSpan* span);
   static void PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span);

@@ -228,6 +228,28 @@ TEST_F(RemoteMemoryTest, KeepsAReserveForWhatMakesRoom) {
   EXPECT_EQ(node_.used_bytes(), kNodeBytes - (64 << 10) + 8192) << "filled once";
 }
 
+// Fails if a grant for one table, while the reserve is in use, counts as room for more data, which
+// would use up the reserve before any deletion came; or if the reserve cannot be filled by pieces.
+TEST_F(RemoteMemoryTest, IsFullUntilTheReserveIsWhole) {
+  RemoteMemory memory(Config(4096, 8192), &node_, &statistics_);
+  ASSERT_TRUE(memory.RefillReserve());
+  uint64_t offset;
+  ASSERT_TRUE(node_.Take(kNodeBytes - 8192, &offset));
+  RemoteSpan span;
+  ASSERT_OK(memory.Allocate(8192, true, &span));
+  EXPECT_TRUE(memory.full());
+  ASSERT_OK(node_.Return(offset, 4096));
+  ASSERT_OK(memory.Allocate(4096, true, &span)) << "out of what has become free";
+  EXPECT_TRUE(memory.full());
+  ASSERT_OK(node_.Return(offset + 8192, 4096));
+  EXPECT_FALSE(memory.RefillReserve()) << "half of it";
+  EXPECT_TRUE(memory.full());
+  ASSERT_OK(node_.Return(offset + 16384, 4096));
+  EXPECT_TRUE(memory.RefillReserve());
+  EXPECT_FALSE(memory.full());
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(memory.AllocateFromReserve(4096, &span));
+}
+
 // Fails if what a table cut from the reserve does not need is lost to the next one.
 TEST_F(RemoteMemoryTest, ReserveServesTablesOfItsSize) {
   RemoteMemory memory(Config(4096, 8192), &node_, &statistics_);
@@ -241,6 +263,30 @@ TEST_F(RemoteMemoryTest, ReserveServesTablesOfItsSize) {
   }
   RemoteSpan rest;
   EXPECT_OK(memory.Allocate(4096, true, &rest));
+}
+
+// Fails if a reserve that was filled piece by piece stays too splintered for a table when there is
+// room for it as a whole, if what it was made of is lost, or if it is replaced over and over.
+TEST_F(RemoteMemoryTest, TheReserveDoesNotStayInCrumbs) {
+  constexpr uint64_t kReserve = 64 << 10;
+  constexpr uint64_t kPiece = kReserve / 4;
+  RemoteMemory memory(Config(4096, kReserve), &node_, &statistics_);
+  ASSERT_TRUE(memory.RefillReserve());
+  uint64_t offset;
+  ASSERT_TRUE(node_.Take(kNodeBytes - kReserve, &offset));
+  RemoteSpan span;
+  ASSERT_OK(memory.Allocate(kReserve, true, &span));
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_OK(node_.Return(offset + i * 2 * kPiece, kPiece));
+  ASSERT_TRUE(memory.RefillReserve()) << "by pieces";
+  EXPECT_FALSE(memory.AllocateFromReserve(kReserve / 2, &span));
+  const uint64_t used = node_.used_bytes();
+  ASSERT_OK(node_.Return(offset + kNodeBytes / 2, 2 * kReserve));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(memory.RefillReserve());
+    ASSERT_OK(memory.SendFrees());
+  }
+  EXPECT_EQ(node_.used_bytes(), used - 2 * kReserve);
+  EXPECT_TRUE(memory.AllocateFromReserve(kReserve, &span));
 }
 
 // Fails if closing leaves anything with the memory node but what tables use.

@@ -358,7 +358,8 @@ Options FollowerOptions(Options options) {
   return options;
 }
 
-// Until the follower shows this.
+// Until the follower shows this. Rests in between: each look is an operation that may fail, and
+// there shall be an end to them.
 Status CatchUpTo(DB* follower, const std::string& key, const std::string& value) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (std::chrono::steady_clock::now() < until) {
@@ -367,6 +368,7 @@ Status CatchUpTo(DB* follower, const std::string& key, const std::string& value)
     const Status status = follower->Get(ReadOptions(), key, &found);
     if (!status.ok() && !status.IsNotFound()) return status;
     if (status.ok() && found == value) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return Status::NotFound("the follower does not get on", key);
 }
