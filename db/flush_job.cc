@@ -27,6 +27,7 @@ class FlushWriter {
       : store_(store),
         output_(output),
         table_bytes_(table_bytes),
+        next_bytes_(table_bytes),
         fragment_bytes_(fragment_bytes),
         cuts_left_(store.memory()->scatter_width() - 1) {}
 
@@ -63,13 +64,15 @@ class FlushWriter {
     const uint64_t least =
         LoneRecordImageBound(store_.table_options(), internal_key.size(), value.size());
     // Where the memory node has no piece for all, several smaller tables do.
-    uint64_t bytes = std::max(table_bytes_, least);
+    uint64_t bytes = std::max(next_bytes_, least);
     Status made = output_->NewTable(bytes, &sink_);
     while (made.IsBusy() && bytes > least) {
       bytes = std::max(bytes / 2, least);
       made = output_->NewTable(bytes, &sink_);
     }
     DLSM_RETURN_IF_ERROR(made);
+    // Small pieces come in numbers: the next one is not looked for from the top.
+    next_bytes_ = std::min(table_bytes_, 2 * bytes);
     builder_ = NewTableBuilder(store_.table_options(), sink_.get());
     return Status::OK();
   }
@@ -77,6 +80,7 @@ class FlushWriter {
   const TableStore& store_;
   RemoteTableWriter* const output_;
   const uint64_t table_bytes_;
+  uint64_t next_bytes_;  // Of the next table, if there is such a piece.
   const uint64_t fragment_bytes_;
   size_t cuts_left_;
   std::unique_ptr<TableSink> sink_;

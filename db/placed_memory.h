@@ -104,7 +104,7 @@ class PlacedMemory {
     return accounts_[node]->memory.queued_free_bytes();
   }
   bool RefillReserve(size_t node) { return accounts_[node]->memory.RefillReserve(); }
-  // Whether that node refused the last grant.
+  // As RemoteMemory::full().
   bool full(size_t node) const { return accounts_[node]->memory.full(); }
   // Whether no node that tables may go to has room.
   bool full() const;

@@ -21,6 +21,10 @@ uint64_t TotalBytes(const std::vector<RemoteSpan>& spans) {
   return total;
 }
 
+// A reserve is not refilled by smaller pieces, nor by more of them at a time.
+constexpr uint64_t kReservePieceMin = uint64_t{16} << 10;
+constexpr int kRefillGrantsMax = 64;
+
 }  // namespace
 
 RemoteSpan AllocatedSpan(const RemoteSpan& image) {
@@ -143,20 +147,25 @@ Status RemoteMemory::Send(FreeRequest request) {
 
 bool RemoteMemory::RefillReserve() {
   uint64_t missing;
-  bool in_crumbs;
+  bool replaces;
   {
     port::MutexLock lock(mutex_);
     missing = MissingLocked();
-    in_crumbs = ReserveIsInCrumbsLocked();
+    if (missing > 0 && full()) {
+      for (const RemoteSpan& rest : granted_) PutBack(&reserve_, rest);
+      granted_.clear();
+      missing = MissingLocked();
+    }
+    replaces = missing == 0 && !full() && ReserveIsInCrumbsLocked() && replacing_.Due();
   }
-  if (in_crumbs && ReplaceReserve()) return true;
+  if (replaces) ReplaceReserve();
   // A grant probes for room even where the reserve is whole.
   if (missing == 0 && !full()) return true;
-  do {
+  for (int grants = 0; grants < kRefillGrantsMax; ++grants) {
     const uint64_t bytes = std::max(RoundUp(missing), kRemoteAlignment);
     RemoteSpan extent;
     // Some pieces do where there is no single one.
-    const Status status = Grant(bytes, RoundUp(bytes / 4), &extent);
+    const Status status = Grant(bytes, std::min(RoundUp(bytes / 4), kReservePieceMin), &extent);
     port::MutexLock lock(mutex_);
     if (!status.ok()) {
       full_reason_ = status;
@@ -164,9 +173,11 @@ bool RemoteMemory::RefillReserve() {
     }
     PutBack(missing == 0 ? &granted_ : &reserve_, extent);
     missing = MissingLocked();
-  } while (missing > 0);
-  full_.store(false, std::memory_order_relaxed);
-  return true;
+    if (missing > 0) continue;
+    full_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+  return false;  // The next call goes on.
 }
 
 uint64_t RemoteMemory::MissingLocked() const {
@@ -176,20 +187,23 @@ uint64_t RemoteMemory::MissingLocked() const {
 
 // It is filled by what was missing just then, and tables leave rests.
 bool RemoteMemory::ReserveIsInCrumbsLocked() const {
-  const auto is_large = [this](const RemoteSpan& piece) {
-    return piece.bytes >= config_.reserve_bytes / 2;
-  };
-  return !reserve_.empty() && std::none_of(reserve_.begin(), reserve_.end(), is_large);
+  const uint64_t large = std::min(config_.reserve_bytes, config_.grant_bytes) / 2;
+  return !reserve_.empty() &&
+         std::none_of(reserve_.begin(), reserve_.end(),
+                      [large](const RemoteSpan& piece) { return piece.bytes >= large; });
 }
 
-bool RemoteMemory::ReplaceReserve() {
+void RemoteMemory::ReplaceReserve() {
   RemoteSpan extent;
-  if (!Grant(config_.reserve_bytes, config_.reserve_bytes, &extent).ok()) return false;
-  port::MutexLock lock(mutex_);
-  ReleasePoolLocked(&reserve_);
-  PutBack(&reserve_, extent);
-  full_.store(false, std::memory_order_relaxed);
-  return true;
+  const bool granted = Grant(config_.reserve_bytes, config_.reserve_bytes, &extent).ok();
+  {
+    port::MutexLock lock(mutex_);
+    replacing_.Tried(granted);
+    if (!granted) return;
+    ReleasePoolLocked(&reserve_);
+    PutBack(&reserve_, extent);
+  }
+  SendFrees().PermitUncheckedError();  // They stay queued.
 }
 
 Status RemoteMemory::full_reason() const {

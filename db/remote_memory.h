@@ -69,9 +69,9 @@ class RemoteMemory {
 
   // Fills the reserve if it was used or never was filled, and makes one piece of it where it has
   // become many small ones that no table fits into. False while the memory node is full.
-  bool RefillReserve() LOCKS_EXCLUDED(mutex_);
-  // Whether a grant was refused because the memory node is full, and the reserve has not been
-  // filled since: as long as data could still use up what deletions will need.
+  bool RefillReserve() LOCKS_EXCLUDED(mutex_, sending_);
+  // Whether a grant for a table was refused because the memory node is full, and the reserve has
+  // not been filled since: as long as data could still use up what deletions will need.
   bool full() const { return full_.load(std::memory_order_relaxed); }
   Status full_reason() const LOCKS_EXCLUDED(mutex_);
 
@@ -94,8 +94,18 @@ class RemoteMemory {
   // Of the reserve.
   uint64_t MissingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReserveIsInCrumbsLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // By one that is whole. False: there is no such piece now.
-  bool ReplaceReserve() LOCKS_EXCLUDED(mutex_);
+  // By one that is whole, if there is such a piece.
+  void ReplaceReserve() LOCKS_EXCLUDED(mutex_, sending_);
+  // When to try what was refused: not every time it is asked.
+  class Patience {
+   public:
+    bool Due() { return waits_ == 0 || --waits_ == 0; }
+    void Tried(bool granted) { waits_ = granted ? 0 : kCallsBetween; }
+
+   private:
+    static constexpr int kCallsBetween = 64;
+    int waits_ = 0;
+  };
   void ReleasePoolLocked(std::vector<RemoteSpan>* pool) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, RemoteSpan* span);
   static void PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span);
@@ -115,6 +125,7 @@ class RemoteMemory {
   mutable port::Mutex mutex_;
   std::vector<RemoteSpan> granted_ GUARDED_BY(mutex_);  // Parts of grants not in use.
   std::vector<RemoteSpan> reserve_ GUARDED_BY(mutex_);
+  Patience replacing_ GUARDED_BY(mutex_);  // The reserve.
   std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);
   Status full_reason_ GUARDED_BY(mutex_);
   uint64_t grants_ GUARDED_BY(mutex_) = 0;

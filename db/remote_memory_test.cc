@@ -250,6 +250,24 @@ TEST_F(RemoteMemoryTest, IsFullUntilTheReserveIsWhole) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(memory.AllocateFromReserve(4096, &span));
 }
 
+// Fails if a memory node with room for the reserve in small pieces alone counts as full for ever.
+TEST_F(RemoteMemoryTest, RefillsTheReserveFromSmallPieces) {
+  constexpr uint64_t kReserve = 256 << 10;
+  constexpr uint64_t kPiece = 16 << 10;
+  RemoteMemory memory(Config(4096, kReserve), &node_, &statistics_);
+  ASSERT_TRUE(memory.RefillReserve());
+  uint64_t offset;
+  ASSERT_TRUE(node_.Take(kNodeBytes - kReserve, &offset));
+  RemoteSpan span;
+  ASSERT_OK(memory.Allocate(kReserve, true, &span));
+  EXPECT_TRUE(memory.full());
+  for (uint64_t i = 0; i < kReserve / kPiece; ++i) {
+    ASSERT_OK(node_.Return(offset + i * 2 * kPiece, kPiece));
+  }
+  EXPECT_TRUE(memory.RefillReserve());
+  EXPECT_FALSE(memory.full());
+}
+
 // Fails if what a table cut from the reserve does not need is lost to the next one.
 TEST_F(RemoteMemoryTest, ReserveServesTablesOfItsSize) {
   RemoteMemory memory(Config(4096, 8192), &node_, &statistics_);
@@ -270,7 +288,7 @@ TEST_F(RemoteMemoryTest, ReserveServesTablesOfItsSize) {
 TEST_F(RemoteMemoryTest, TheReserveDoesNotStayInCrumbs) {
   constexpr uint64_t kReserve = 64 << 10;
   constexpr uint64_t kPiece = kReserve / 4;
-  RemoteMemory memory(Config(4096, kReserve), &node_, &statistics_);
+  RemoteMemory memory(Config(kReserve, kReserve), &node_, &statistics_);
   ASSERT_TRUE(memory.RefillReserve());
   uint64_t offset;
   ASSERT_TRUE(node_.Take(kNodeBytes - kReserve, &offset));
@@ -280,11 +298,9 @@ TEST_F(RemoteMemoryTest, TheReserveDoesNotStayInCrumbs) {
   ASSERT_TRUE(memory.RefillReserve()) << "by pieces";
   EXPECT_FALSE(memory.AllocateFromReserve(kReserve / 2, &span));
   const uint64_t used = node_.used_bytes();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(memory.RefillReserve()) << "there is no such piece";
   ASSERT_OK(node_.Return(offset + kNodeBytes / 2, 2 * kReserve));
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(memory.RefillReserve());
-    ASSERT_OK(memory.SendFrees());
-  }
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(memory.RefillReserve());
   EXPECT_EQ(node_.used_bytes(), used - 2 * kReserve);
   EXPECT_TRUE(memory.AllocateFromReserve(kReserve, &span));
 }

@@ -118,14 +118,15 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
   // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.
   config.grant_bytes = std::min<uint64_t>(4 * options.write_buffer_size, capacity / 16);
   // Room for all memtables of the shard that may be waiting when the memory node becomes full, and
-  // for as many with deletions after them: one shard may hold most of what the handle has. Of
+  // for as many with deletions after them: one shard may hold most of what the handle has. But
+  // all shards at a memory node together have no more than four times the handle's memtables. Of
   // several memory nodes each has a part of it, of no less than four memtables, because a table
   // must fit into one piece.
   const bool placed = options.placement != TablePlacement::kByShard;
-  const uint64_t wanted =
-      2 * MemtableBudget::MostOfOneShard(options.write_buffer_size,
-                                         static_cast<size_t>(options.max_write_buffer_number),
-                                         static_cast<size_t>(options.shards));
+  const size_t memtables_max = static_cast<size_t>(options.max_write_buffer_number);
+  const uint64_t wanted = std::min(
+      2 * MemtableBudget::MostOfOneShard(options.write_buffer_size, memtables_max, node.shards),
+      4 * options.write_buffer_size * memtables_max / node.shards);
   const uint64_t part = placed ? std::max<uint64_t>(wanted / nodes_.size(),
                                                     4 * options.write_buffer_size / node.shards)
                                : wanted;
