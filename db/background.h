@@ -150,8 +150,7 @@ class Background {
   // A thread has found some work; there may be more of it.
   void SetHint(std::atomic<bool>* hint);
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::optional<MergePick> PickForRoomLocked(const Version& version)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);

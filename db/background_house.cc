@@ -57,7 +57,7 @@ void Background::NoteRoomLocked(size_t node, uint64_t free_bytes) {
   }
   const uint64_t own_bytes = tree_->views().Current()->version->bytes();
   room_.NoteReport(sum, own_bytes);
-  if (RoomWatch::IsPressing(own_bytes, sum)) ChangedLocked();
+  if (RoomLeft{sum}.IsPressing(own_bytes)) ChangedLocked();
 }
 
 // Reads wake nobody; where there were some, a policy may want to merge what they visited, and the

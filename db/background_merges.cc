@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "db/background.h"
+#include "db/room_watch.h"
 #include "db/table_runs.h"
 #include "util/status_macros.h"
 
@@ -15,29 +16,29 @@ bool AddsGuards(const VersionEdit& edit) {
 
 }  // namespace
 
+// What is due; but while the memory node has no room for that, what makes room. What does not fit
+// beside the merges that are under way waits for them, because they may be what makes room.
 std::optional<MergePick> Background::PickLocked() {
   if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  const RoomLeft room = RoomLeftLocked(*version);
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
-  return pick.has_value() ? pick : PickForRoomLocked(*version);
+  if (pick.has_value() && (pick->trivial_move || room.Fits(pick->input_bytes()))) return pick;
+  if (room.IsPressing(version->bytes())) {
+    std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
+    if (makes_room.has_value()) pick = std::move(makes_room);
+  }
+  const bool fits = pick.has_value() && room.Fits(pick->input_bytes());
+  return fits || merges_.empty() ? std::move(pick) : std::nullopt;
 }
 
-// While the memory node has little room: merges that make some, though none is due.
-std::optional<MergePick> Background::PickForRoomLocked(const Version& version) {
-  const uint64_t own_bytes = version.bytes();
-  const uint64_t free_bytes =
-      store_->memory()->full() ? 0 : room_.FreeBytes(own_bytes).value_or(UINT64_MAX);
-  if (!RoomWatch::IsPressing(own_bytes, free_bytes)) return std::nullopt;
-  for (size_t level = 0; level < version.levels().size(); ++level) {
-    bool done;
-    std::optional<MergePick> pick =
-        policy_->PickManual(version, busy_, level, nullptr, nullptr, &done);
-    if (pick.has_value() && pick->MakesRoom(version.comparator()) &&
-        RoomWatch::IsPressing(pick->input_bytes(), free_bytes)) {
-      return pick;
-    }
+// Beside the merges that are under way.
+RoomLeft Background::RoomLeftLocked(const Version& version) const {
+  RoomLeft room{room_.FreeBytes(version.bytes()).value_or(UINT64_MAX), store_->memory()->full()};
+  for (const MergePick* merge : merges_) {
+    if (!merge->trivial_move) room.free_bytes -= std::min(room.free_bytes, merge->input_bytes());
   }
-  return std::nullopt;
+  return room;
 }
 
 void Background::MarkBusyLocked(const MergePick& pick) {

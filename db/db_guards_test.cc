@@ -204,6 +204,28 @@ TEST_F(GuardsTest, OldVersionsAreMergedWhereRoomIsShort) {
   }
 }
 
+// Fails if writers are refused although more than a quarter of the memory node has nothing but
+// versions that nobody can see: if merges that make room take so much at once that they do not fit.
+TEST_F(GuardsTest, LiveDataMayFillMostOfAMemoryNode) {
+  TestNode::Config config;
+  config.bytes = uint64_t{96} << 20;
+  const TestNode node(config);
+  Options options = node.With(GuardsOptions("shm"), "shm");
+  options.write_buffer_size = options.max_file_size = size_t{1} << 20;
+  options.max_tables_per_guard = 16;
+  const auto db = OpenOrDie(options, "db");
+  constexpr uint64_t kKeys = 220'000;
+  Load(db.get(), kKeys, 3 * kKeys, 1);  // 95% of the keys: 50 MB; three times as much is written.
+  ASSERT_OK(db->WaitForBackgroundWork());
+  uint64_t found = 0;
+  for (uint64_t i = 0; i < kKeys; i += 11) {
+    const std::string value = GetOr(db.get(), NumberedKey(i));
+    ASSERT_TRUE(value == "(none)" || value == ValueOf(i, 1)) << value;
+    found += value == "(none)" ? 0 : 1;
+  }
+  EXPECT_GT(found, kKeys / 11 * 9 / 10);
+}
+
 // Fails if whole levels are not merged where seeks go on, or what they leave reads wrong.
 TEST_F(GuardsTest, SeeksMergeLevels) {
   const auto db = OpenOrDie(GuardsOptions("shm"), "db");

@@ -15,7 +15,9 @@
 //      or, while nobody writes, a part of that; one that has but one run left, into the deepest
 //      level, with what lies there, by the same reckoning. So what is only read comes to be one
 //      level, one run, range by range.
-//   5. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
+//   5. While the memory node has little room, guards of the deepest level are merged in place, the
+//      one with most to merge first.
+//   6. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
 //      next, which is how a deeper level comes into use.
 //
 // Guards are starts of tables. A merge ends tables at keys whose hash ends in zeros, so at the same
@@ -34,6 +36,7 @@
 
 #include "db/components.h"
 #include "db/merge_policy.h"
+#include "db/room_watch.h"
 #include "db/table_runs.h"
 
 namespace dlsm {
@@ -74,6 +77,27 @@ class GuardsPolicy final : public MergePolicy {
           in_place ? PickInPlace(version, busy, level, *guard, /*take_all=*/true)
                    : PickDown(version, busy, level, *guard, /*take_all=*/true);
       if (pick.has_value()) return pick;
+    }
+    return std::nullopt;
+  }
+
+  // Guard by guard: of a merge of all that the tree has, nothing is given back until all of it has
+  // been written. Level 0, whose tables lie across all guards, goes down by itself for that, and
+  // only as much of it as fits.
+  std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
+                                       const RoomLeft& room) override {
+    std::optional<MergePick> pick = PickBottomForRoom(version, busy, room);
+    if (pick.has_value()) return pick;
+    pick = PickLevel0ForRoom(version, busy, room);
+    if (pick.has_value()) return pick;
+    for (size_t level = Bottom(version) - 1; level > 0; --level) {
+      for (const Guard* guard : version.levels()[level].AllGuards()) {
+        pick = PickDown(version, busy, level, *guard, /*take_all=*/true);
+        if (pick.has_value() && MakesRoomDown(version, *pick) &&
+            room.IsPressing(pick->input_bytes())) {
+          return pick;
+        }
+      }
     }
     return std::nullopt;
   }
@@ -241,16 +265,18 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   // The guard's tables merged into the next level; with those of its guards that are due, or, with
-  // `take_all` and if the next level is the deepest, all.
+  // `take_all` and if the next level is the deepest, all. Of level 0 the oldest `tables_max`.
   std::optional<MergePick> PickDown(const Version& version, const TablesInMerge& busy, size_t level,
-                                    const Guard& guard, bool take_all) const {
+                                    const Guard& guard, bool take_all,
+                                    size_t tables_max = 0) const {
     if (guard.tables.empty() || AnyBusy(guard.tables, busy)) return std::nullopt;
     const InternalKeyComparator& comparator = version.comparator();
     MergePick pick;
     pick.level = level;
     pick.target_level = level + 1;
-    pick.inputs =
-        level == 0 && !take_all ? OldestOf(guard.tables, level0_tables_max_) : guard.tables;
+    pick.inputs = level == 0 && !take_all
+                      ? OldestOf(guard.tables, tables_max > 0 ? tables_max : level0_tables_max_)
+                      : guard.tables;
     const KeyRange hull = HullOf(comparator, pick.inputs);
     const Level& target = version.levels()[pick.target_level];
     pick.cut_points = GuardKeys(comparator, target, hull);
@@ -280,6 +306,62 @@ class GuardsPolicy final : public MergePolicy {
     }
     TryTrivialMove(comparator, &pick);
     return pick;
+  }
+
+  // In the deepest level, of the guards whose merge fits, the one that has most to merge beside its
+  // oldest run, in place. It is time for it as soon as one more merge out of level 0, or of the
+  // largest guard, might not fit.
+  std::optional<MergePick> PickBottomForRoom(const Version& version, const TablesInMerge& busy,
+                                             const RoomLeft& room) const {
+    const size_t bottom = Bottom(version);
+    uint64_t merge_bytes = version.levels()[0].bytes();
+    std::pair<bool, uint64_t> most;  // Whether it fits, and how much is newer.
+    const Guard* pick = nullptr;
+    for (const Guard* guard : version.levels()[bottom].AllGuards()) {
+      const uint64_t bytes = BytesOf(guard->tables);
+      merge_bytes = std::max(merge_bytes, bytes);
+      if (AnyBusy(guard->tables, busy) || AreDisjoint(version.comparator(), guard->tables))
+        continue;
+      const uint64_t newer = bytes - BytesOf(RunsOf(version.comparator(), guard->tables).back());
+      const std::pair<bool, uint64_t> rank{room.Fits(bytes), newer};
+      if (rank > most) {
+        most = rank;
+        pick = guard;
+      }
+    }
+    if (pick == nullptr || !room.IsPressing(merge_bytes)) return std::nullopt;
+    return PickInPlace(version, busy, bottom, *pick, /*take_all=*/true);
+  }
+
+  // As many of the oldest tables as fit, or more where those make no room.
+  std::optional<MergePick> PickLevel0ForRoom(const Version& version, const TablesInMerge& busy,
+                                             const RoomLeft& room) const {
+    const Guard& guard = version.levels()[0].sentinel();
+    if (!room.IsPressing(BytesOf(guard.tables))) return std::nullopt;
+    size_t count = CountOldest(guard.tables, room.free_bytes / 2);
+    for (; count <= guard.tables.size(); ++count) {
+      std::optional<MergePick> pick = PickDown(version, busy, 0, guard, /*take_all=*/false, count);
+      if (!pick.has_value()) return std::nullopt;
+      if (MakesRoomDown(version, *pick)) return pick;
+    }
+    return std::nullopt;
+  }
+
+  // By itself, or once guards below, which may have older versions, are merged in place.
+  static bool MakesRoomDown(const Version& version, const MergePick& pick) {
+    return !pick.older.empty() || pick.MakesRoom(version.comparator());
+  }
+
+  // How many of the oldest tables, of some that lie newest first, have `bytes_max` at most; one at
+  // least.
+  static size_t CountOldest(const std::vector<TableRef>& tables, uint64_t bytes_max) {
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (auto table = tables.rbegin(); table != tables.rend(); ++table, ++count) {
+      bytes += (*table)->meta().image.bytes;
+      if (bytes > bytes_max) break;
+    }
+    return std::max<size_t>(count, 1);
   }
 
   // The guard's tables, or the newest of them, merged into tables of the same guard.

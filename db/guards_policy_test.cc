@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/level_testing.h"
 #include "db/merge_policies.h"
 #include "db/merge_policy.h"
 #include "db/policy_simulation_testing.h"
@@ -34,12 +35,30 @@ TEST(GuardsPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.sequential = seed % 7 == 0;
     config.key_count = seed % 3 == 0 ? 1000 : 120;
     config.seeks = seed % 2 == 0;
+    config.short_of_room = seed % 11 < 5;
     std::unique_ptr<MergePolicy> policy = NewGuardsPolicy(SmallConfig());
     if (seed % 5 == 0) policy->LimitLevel0Merges(2);
     PolicySimulation simulation(config, std::move(policy));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
     EXPECT_LT(simulation.version().levels()[0].table_count(), 2u);
     ASSERT_TRUE(simulation.CompactAll()) << "seed " << seed;
+  }
+}
+
+// Fails if a full memory node is not rid of all that is obsolete, or merges for that go on for
+// ever.
+TEST(GuardsPolicyTest, NothingObsoleteStaysInAFullMemoryNode) {
+  for (uint64_t seed = 1; seed <= Rounds(30); ++seed) {
+    PolicySimulation::Config config;
+    config.seed = seed;
+    config.level_count = 2 + seed % 4;
+    config.key_count = seed % 3 == 0 ? 1000 : 120;
+    PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+    ASSERT_TRUE(simulation.Run(1 + 11 * (seed % 8))) << "seed " << seed;
+    ASSERT_TRUE(simulation.MakeAllRoom()) << "seed " << seed;
+    const Version& version = simulation.version();
+    std::vector<TableRef> tables = TablesFrom(version, 0);
+    EXPECT_TRUE(AreDisjoint(version.comparator(), tables)) << "seed " << seed;
   }
 }
 
@@ -186,6 +205,34 @@ TEST(GuardsPolicyTest, LevelZeroIsAGuardLikeOthers) {
   options.compaction_style = CompactionStyle::kLeveled;
   options.level0_file_num_compaction_trigger = 4;
   EXPECT_EQ(Level0TriggersOf(options).merge, 4u);
+}
+
+// Fails if merges that make room take more than a guard at a time where they need not, begin with
+// what makes little, take more of level 0 than fits, or start where there is plenty.
+TEST(GuardsPolicyTest, RoomIsMadeGuardByGuard) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  std::vector<Level> levels(3);
+  levels[0] = levels[0].With(comparator, {},
+                             MakeFakeTables({{9, "a", "z", 90, 99}, {8, "a", "z", 80, 89}}));
+  const Guard::Order order = Guard::Order::kNewestFirst;
+  levels[1] = MakeLevel({{"", order, {{1, "a", "c"}, {2, "d", "f"}}},  // Disjoint.
+                         {"h", order, {{4, "h", "n", 4, 4}, {3, "h", "n"}}},
+                         {"p", order, {{7, "p", "t", 7, 7}, {6, "p", "z", 6, 6}, {5, "p", "z"}}}});
+  const Version version(comparator, std::move(levels));
+  const auto policy = NewGuardsPolicy(SmallConfig());
+  const auto pick = [&](uint64_t free_bytes, const TablesInMerge& busy) {
+    const auto picked = policy->PickForRoom(version, busy, RoomLeft{free_bytes});
+    EXPECT_TRUE(!picked.has_value() || picked->target_inputs.empty());
+    return picked.has_value() ? NumbersOf(picked->inputs) : std::vector<uint64_t>();
+  };
+  using Numbers = std::vector<uint64_t>;
+  EXPECT_EQ(pick(10'000, {}), Numbers());
+  EXPECT_EQ(pick(300, {}), (Numbers{7, 6, 5}));  // A table has 64 bytes.
+  EXPECT_EQ(pick(130, {}), (Numbers{4, 3})) << "the other one does not fit";
+  EXPECT_EQ(pick(300, {7, 6, 5}), (Numbers{4, 3}));
+  EXPECT_EQ(pick(250, {4, 6}), (Numbers{8})) << "both tables do not fit twice";
+  EXPECT_EQ(pick(256, {4, 6}), (Numbers{9, 8}));
+  EXPECT_EQ(pick(300, {4, 6}), Numbers()) << "level 0 is less than half of what is left";
 }
 
 // Fails if level 0 waits for its trigger in vain, or a merge starts before.

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "db/room_watch.h"
 #include "db/table_runs.h"
 
 namespace dlsm {
@@ -11,10 +12,25 @@ namespace dlsm {
 uint64_t MergePick::input_bytes() const { return BytesOf(inputs) + BytesOf(target_inputs); }
 
 bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
-  const bool deletes = std::any_of(inputs.begin(), inputs.end(), [](const TableRef& table) {
+  std::vector<TableRef> tables = inputs;
+  tables.insert(tables.end(), target_inputs.begin(), target_inputs.end());
+  const bool deletes = std::any_of(tables.begin(), tables.end(), [](const TableRef& table) {
     return table->meta().deletions > 0;
   });
-  return deletes || !target_inputs.empty() || CountRuns(comparator, inputs) > 1;
+  return deletes || !AreDisjoint(comparator, std::move(tables));
+}
+
+std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const TablesInMerge& busy,
+                                                  const RoomLeft& room) {
+  for (size_t level = 0; level < version.levels().size(); ++level) {
+    bool done;
+    std::optional<MergePick> pick = PickManual(version, busy, level, nullptr, nullptr, &done);
+    if (pick.has_value() && pick->MakesRoom(version.comparator()) &&
+        room.IsPressing(pick->input_bytes())) {
+      return pick;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max) {

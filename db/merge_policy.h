@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "db/room_watch.h"
 #include "db/version.h"
 #include "table/merge_tables.h"
 
@@ -69,6 +70,10 @@ class MergePolicy {
   // A manual compaction of [*begin, *end] goes through the levels before this one, in order.
   virtual size_t ManualLevels(const Version& version, const Slice* begin,
                               const Slice* end) const = 0;
+  // While there is but `room` at the memory node: a merge that makes room, though none is due, if
+  // it had better start now (RoomLeft::IsPressing).
+  virtual std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
+                                               const RoomLeft& room);
   // The most components (CountComponents) that a tree of this size has where merges keep up. With
   // more, a merge is due.
   virtual size_t ExpectedComponents(const Version& version) const = 0;

@@ -32,6 +32,7 @@ class PolicySimulation {
     bool sequential = false;  // Keys are written in order, over and over.
     bool deletions = true;
     bool seeks = false;
+    bool short_of_room = false;  // Now and then; merges that make room are picked, too.
     size_t keys_per_flush = 12;
     uint64_t record_bytes = 10;
     size_t records_per_table_max = 12;
@@ -69,7 +70,9 @@ class PolicySimulation {
         Flush();
         --flushes;
       } else if (dice == 1 && running_.size() < 3) {
-        Start();
+        if (!config_.short_of_room || random_.OneIn(2) ||
+            !StartForRoom({AnyFreeBytes(), random_.OneIn(2)}))
+          Start();
       } else if (!running_.empty()) {
         Finish(random_.Uniform(running_.size()));
       }
@@ -79,6 +82,19 @@ class PolicySimulation {
     // Or writers that a limit on components has stopped would wait for merges that are not due.
     EXPECT_LE(CountComponents(*version_), policy_->ExpectedComponents(*version_));
     EXPECT_EQ(policy_->PendingBytes(*version_), 0u);
+    return true;
+  }
+
+  // Merges that make room in a full memory node, until there are none.
+  bool MakeAllRoom() {
+    for (size_t step = 0; StartForRoom({0, true}); ++step) {
+      Finish(running_.size() - 1);
+      if (!Check(false)) return false;
+      if (step > 10000) {
+        ADD_FAILURE() << "merges that make room do not come to an end";
+        return false;
+      }
+    }
     return true;
   }
 
@@ -179,6 +195,14 @@ class PolicySimulation {
     EXPECT_TRUE(pick->for_reads || policy_->PendingBytes(*version_) > 0);
     Begin(*pick);
     return true;
+  }
+
+  uint64_t AnyFreeBytes() { return random_.Uniform(2 * version_->bytes() + 1); }
+
+  bool StartForRoom(const RoomLeft& room) {
+    const auto pick = policy_->PickForRoom(*version_, busy_, room);
+    if (pick.has_value()) Begin(*pick);
+    return pick.has_value();
   }
 
   void Begin(const MergePick& pick) {

@@ -6,6 +6,17 @@
 
 namespace dlsm {
 
+// What a tree that wants to merge can count on.
+struct RoomLeft {
+  uint64_t free_bytes = UINT64_MAX;
+  bool full = false;  // For more data: the memory node has refused some. Merges have more.
+
+  bool Fits(uint64_t input_bytes) const { return input_bytes <= free_bytes; }
+  // Whether a merge of so many bytes had better start now: before as many again are taken, it might
+  // not fit any more.
+  bool IsPressing(uint64_t input_bytes) const { return full || input_bytes >= free_bytes / 2; }
+};
+
 // Merges that make room must start while what they write still fits. What they take goes back only
 // when they are done, and what comes of level 0 may be as large as that.
 // Not thread-safe.
@@ -22,12 +33,6 @@ class RoomWatch {
     if (!report_.has_value()) return std::nullopt;
     const uint64_t grown = own_bytes > report_->own_bytes ? own_bytes - report_->own_bytes : 0;
     return report_->free_bytes > grown ? report_->free_bytes - grown : 0;
-  }
-
-  // Whether a merge of so many bytes had better start now: before as many again are taken, it might
-  // not fit any more.
-  static bool IsPressing(uint64_t input_bytes, uint64_t free_bytes) {
-    return input_bytes >= free_bytes / 2;
   }
 
  private:

@@ -20,11 +20,14 @@ TEST(RoomWatchTest, FollowsTheTreeBetweenReports) {
 }
 
 // Fails if a merge waits until there is no room for it, or starts though there is plenty.
-TEST(RoomWatchTest, PressesBeforeItIsTooLate) {
-  EXPECT_FALSE(RoomWatch::IsPressing(100, 1000));
-  EXPECT_TRUE(RoomWatch::IsPressing(500, 1000));
-  EXPECT_TRUE(RoomWatch::IsPressing(1, 0));
-  EXPECT_FALSE(RoomWatch::IsPressing(UINT64_MAX / 4, UINT64_MAX));
+TEST(RoomLeftTest, PressesBeforeItIsTooLate) {
+  EXPECT_FALSE(RoomLeft{1000}.IsPressing(100));
+  EXPECT_TRUE(RoomLeft{1000}.IsPressing(500));
+  EXPECT_TRUE(RoomLeft{0}.IsPressing(1));
+  EXPECT_FALSE(RoomLeft{}.IsPressing(UINT64_MAX / 4));
+  EXPECT_TRUE((RoomLeft{1000, /*full=*/true}.IsPressing(100)));
+  EXPECT_TRUE(RoomLeft{1000}.Fits(1000));
+  EXPECT_FALSE(RoomLeft{1000}.Fits(1001));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "db/table_runs.h"
 
+#include <algorithm>
+
 namespace dlsm {
 namespace {
 
@@ -36,6 +38,13 @@ size_t CountRuns(const InternalKeyComparator& comparator, const std::vector<Tabl
     first = EndOfRun(comparator, first, end);
   }
   return count;
+}
+
+bool AreDisjoint(const InternalKeyComparator& comparator, std::vector<TableRef> tables) {
+  std::sort(tables.begin(), tables.end(), [&](const TableRef& a, const TableRef& b) {
+    return comparator.Compare(a->smallest(), b->smallest()) < 0;
+  });
+  return CountRuns(comparator, tables) <= 1;
 }
 
 uint64_t BytesOf(const std::vector<TableRef>& tables) {

@@ -17,6 +17,8 @@ std::vector<std::vector<TableRef>> RunsOf(const InternalKeyComparator& comparato
 const TableRef* EndOfRun(const InternalKeyComparator& comparator, const TableRef* first,
                          const TableRef* end);
 size_t CountRuns(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables);
+// Whether no key can be in two of them, wherever they lie.
+bool AreDisjoint(const InternalKeyComparator& comparator, std::vector<TableRef> tables);
 
 uint64_t BytesOf(const std::vector<TableRef>& tables);
 
