@@ -39,7 +39,7 @@ Background::Background(const Config& config, const Parts& parts,
       traffic_(parts.tree->views().Current()->version->levels().size()),
       policy_(std::move(policy)),
       failures_(kHouse + parts.nodes.size()),
-      free_bytes_(parts.nodes.size()) {}
+      room_of_nodes_(parts.nodes.size()) {}
 
 void Background::Stop() {
   gate_->Shut();

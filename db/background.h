@@ -142,7 +142,7 @@ class Background {
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
   Status SendHeartbeat(size_t node);
-  void NoteRoomLocked(size_t node, uint64_t free_bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteRoomLocked(size_t node, const RoomLeft& left) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LookForWornGuards() LOCKS_EXCLUDED(mutex_);
 
   // For all who wait here, and for the threads.
@@ -210,8 +210,10 @@ class Background {
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
   QuietWatch quiet_watch_ GUARDED_BY(mutex_);
   bool quiet_ GUARDED_BY(mutex_) = false;
-  std::vector<std::optional<uint64_t>> free_bytes_ GUARDED_BY(mutex_);  // Reported by each node.
-  RoomWatch room_ GUARDED_BY(mutex_);                                   // Of all of them.
+  std::vector<std::optional<RoomLeft>> room_of_nodes_ GUARDED_BY(mutex_);  // As each reported.
+  RoomWatch room_ GUARDED_BY(mutex_);                                      // Of all of them.
+  // Merges of which the last report cannot know yet.
+  std::vector<const MergePick*> begun_since_report_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

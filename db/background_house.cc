@@ -42,22 +42,25 @@ Status Background::SendHeartbeat(size_t number) {
   node.load->NoteReport(reply.merges, sent);
   store_->memory()->NoteReport(number, reply, merge_mark);
   port::MutexLock lock(mutex_);
-  NoteRoomLocked(number, reply.free_bytes);
+  NoteRoomLocked(number, {.for_merges = reply.free_bytes, .for_data = reply.grantable_bytes});
   return Status::OK();
 }
 
 // Where tables go to several memory nodes, the room of all of them counts.
-void Background::NoteRoomLocked(size_t node, uint64_t free_bytes) {
+void Background::NoteRoomLocked(size_t node, const RoomLeft& left) {
   if (!store_->memory()->placeable(node)) return;
-  free_bytes_[node] = free_bytes;
-  uint64_t sum = 0;
+  room_of_nodes_[node] = left;
+  RoomLeft sum{.for_merges = 0, .for_data = 0};
   for (size_t i = 0; i < nodes_.size() && store_->memory()->placeable(i); ++i) {
-    if (!free_bytes_[i].has_value()) return;
-    sum += *free_bytes_[i];
+    if (!room_of_nodes_[i].has_value()) return;
+    sum.for_merges += room_of_nodes_[i]->for_merges;
+    sum.for_data += room_of_nodes_[i]->for_data;
   }
   const uint64_t own_bytes = tree_->views().Current()->version->bytes();
   room_.NoteReport(sum, own_bytes);
-  if (RoomLeft{sum}.IsPressing(own_bytes)) ChangedLocked();
+  begun_since_report_.clear();
+  // A merge may be due that has not fitted beside others.
+  if (sum.IsPressing(own_bytes) || !merges_.empty()) ChangedLocked();
 }
 
 // Reads wake nobody; where there were some, a policy may want to merge what they visited, and the

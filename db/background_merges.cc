@@ -28,15 +28,21 @@ std::optional<MergePick> Background::PickLocked() {
     std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
     if (makes_room.has_value()) pick = std::move(makes_room);
   }
-  const bool fits = pick.has_value() && room.Fits(pick->input_bytes());
-  return fits || merges_.empty() ? std::move(pick) : std::nullopt;
+  const bool starts =
+      pick.has_value() && (pick->trivial_move || merges_.empty() || room.Fits(pick->input_bytes()));
+  return starts ? std::move(pick) : std::nullopt;
 }
 
-// Beside the merges that are under way.
 RoomLeft Background::RoomLeftLocked(const Version& version) const {
-  RoomLeft room{room_.FreeBytes(version.bytes()).value_or(UINT64_MAX), store_->memory()->full()};
-  for (const MergePick* merge : merges_) {
-    if (!merge->trivial_move) room.free_bytes -= std::min(room.free_bytes, merge->input_bytes());
+  RoomLeft room = room_.Left(version.bytes());
+  room.full = store_->memory()->full();
+  for (const MergePick* merge : begun_since_report_) {
+    if (!merge->trivial_move) room.for_merges -= std::min(room.for_merges, merge->input_bytes());
+  }
+  // What is told may be in crumbs, or be wanted by others, too: smaller merges may fit then.
+  const Failures& failures = failures_[kMerge];
+  if (failures.count > 0 && failures.last.IsBusy()) {
+    room.for_merges >>= std::min(failures.count, 63);
   }
   return room;
 }
@@ -45,12 +51,14 @@ void Background::MarkBusyLocked(const MergePick& pick) {
   for (const TableRef& table : pick.inputs) busy_.insert(table->number());
   for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
   merges_.push_back(&pick);
+  begun_since_report_.push_back(&pick);
 }
 
 void Background::UnmarkBusyLocked(const MergePick& pick) {
   for (const TableRef& table : pick.inputs) busy_.erase(table->number());
   for (const TableRef& table : pick.target_inputs) busy_.erase(table->number());
   std::erase(merges_, &pick);
+  std::erase(begun_since_report_, &pick);
   ChangedLocked();
 }
 

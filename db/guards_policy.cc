@@ -54,7 +54,7 @@ class GuardsPolicy final : public MergePolicy {
       std::optional<MergePick> pick =
           candidate.down
               ? PickDown(version, busy, candidate.level, *candidate.guard,
-                         /*take_all=*/candidate.for_reads)
+                         candidate.for_reads ? Along::kAll : Along::kDue)
               : PickInPlace(version, busy, candidate.level, *candidate.guard, candidate.for_reads);
       if (!pick.has_value()) continue;
       pick->for_reads = candidate.for_reads;
@@ -75,7 +75,7 @@ class GuardsPolicy final : public MergePolicy {
       *done = false;
       std::optional<MergePick> pick =
           in_place ? PickInPlace(version, busy, level, *guard, /*take_all=*/true)
-                   : PickDown(version, busy, level, *guard, /*take_all=*/true);
+                   : PickDown(version, busy, level, *guard, Along::kAll);
       if (pick.has_value()) return pick;
     }
     return std::nullopt;
@@ -86,20 +86,14 @@ class GuardsPolicy final : public MergePolicy {
   // only as much of it as fits.
   std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
                                        const RoomLeft& room) override {
-    std::optional<MergePick> pick = PickBottomForRoom(version, busy, room);
-    if (pick.has_value()) return pick;
-    pick = PickLevel0ForRoom(version, busy, room);
-    if (pick.has_value()) return pick;
-    for (size_t level = Bottom(version) - 1; level > 0; --level) {
-      for (const Guard* guard : version.levels()[level].AllGuards()) {
-        pick = PickDown(version, busy, level, *guard, /*take_all=*/true);
-        if (pick.has_value() && MakesRoomDown(version, *pick) &&
-            room.IsPressing(pick->input_bytes())) {
-          return pick;
-        }
-      }
+    std::optional<MergePick> smallest;
+    for (const auto pick_from : {&GuardsPolicy::PickBottomForRoom, &GuardsPolicy::PickLevel0ForRoom,
+                                 &GuardsPolicy::PickBetweenForRoom}) {
+      std::optional<MergePick> pick = (this->*pick_from)(version, busy, room);
+      if (pick.has_value() && room.Fits(pick->input_bytes())) return pick;
+      KeepSmaller(std::move(pick), &smallest);
     }
-    return std::nullopt;
+    return smallest;
   }
 
   size_t ManualLevels(const Version& version, const Slice*, const Slice*) const override {
@@ -125,6 +119,9 @@ class GuardsPolicy final : public MergePolicy {
   }
 
  private:
+  // Of which guards of the deepest level a merge into that takes the tables along.
+  enum class Along { kNone, kDue, kAll };
+
   struct Candidate {
     double score;
     size_t level;
@@ -264,17 +261,16 @@ class GuardsPolicy final : public MergePolicy {
     });
   }
 
-  // The guard's tables merged into the next level; with those of its guards that are due, or, with
-  // `take_all` and if the next level is the deepest, all. Of level 0 the oldest `tables_max`.
+  // The guard's tables merged into the next level, if that is the deepest with tables of its
+  // guards. Of level 0 the oldest `tables_max`.
   std::optional<MergePick> PickDown(const Version& version, const TablesInMerge& busy, size_t level,
-                                    const Guard& guard, bool take_all,
-                                    size_t tables_max = 0) const {
+                                    const Guard& guard, Along along, size_t tables_max = 0) const {
     if (guard.tables.empty() || AnyBusy(guard.tables, busy)) return std::nullopt;
     const InternalKeyComparator& comparator = version.comparator();
     MergePick pick;
     pick.level = level;
     pick.target_level = level + 1;
-    pick.inputs = level == 0 && !take_all
+    pick.inputs = level == 0 && along != Along::kAll
                       ? OldestOf(guard.tables, tables_max > 0 ? tables_max : level0_tables_max_)
                       : guard.tables;
     const KeyRange hull = HullOf(comparator, pick.inputs);
@@ -289,7 +285,8 @@ class GuardsPolicy final : public MergePolicy {
       if (!deepest && runs.size() >= 2 * config_.runs_max) return std::nullopt;
       const bool due = runs.size() + 1 >= config_.runs_max ||
                        Outweighed(BytesOf(below->tables) + piece, BytesOf(runs.back()));
-      if (!deepest || !(due || take_all) || AnyBusy(below->tables, busy) ||
+      const bool taken = along == Along::kAll || (along == Along::kDue && due);
+      if (!deepest || !taken || AnyBusy(below->tables, busy) ||
           !Overlap(comparator, pick.inputs, *below)) {
         continue;
       }
@@ -309,28 +306,53 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   // In the deepest level, of the guards whose merge fits, the one that has most to merge beside its
-  // oldest run, in place. It is time for it as soon as one more merge out of level 0, or of the
-  // largest guard, might not fit.
+  // oldest run, in place; the smallest if none fits. It is time for it as soon as one more merge
+  // out of level 0, or of the largest guard, might not fit. A little beside much is left until
+  // writers have to wait.
   std::optional<MergePick> PickBottomForRoom(const Version& version, const TablesInMerge& busy,
                                              const RoomLeft& room) const {
     const size_t bottom = Bottom(version);
+    const std::vector<const Guard*> guards = version.levels()[bottom].AllGuards();
     uint64_t merge_bytes = version.levels()[0].bytes();
-    std::pair<bool, uint64_t> most;  // Whether it fits, and how much is newer.
-    const Guard* pick = nullptr;
-    for (const Guard* guard : version.levels()[bottom].AllGuards()) {
-      const uint64_t bytes = BytesOf(guard->tables);
-      merge_bytes = std::max(merge_bytes, bytes);
-      if (AnyBusy(guard->tables, busy) || AreDisjoint(version.comparator(), guard->tables))
+    for (const Guard* guard : guards) merge_bytes = std::max(merge_bytes, BytesOf(guard->tables));
+    if (!room.IsPressing(merge_bytes)) return std::nullopt;
+    constexpr uint64_t kWorthPart = 8;
+    uint64_t newer_max = 0;
+    const Guard* most = nullptr;
+    const Guard* smallest = nullptr;
+    for (const Guard* guard : guards) {
+      if (AnyBusy(guard->tables, busy) || AreDisjoint(version.comparator(), guard->tables)) {
         continue;
+      }
+      const uint64_t bytes = BytesOf(guard->tables);
       const uint64_t newer = bytes - BytesOf(RunsOf(version.comparator(), guard->tables).back());
-      const std::pair<bool, uint64_t> rank{room.Fits(bytes), newer};
-      if (rank > most) {
-        most = rank;
-        pick = guard;
+      if (!room.full && newer < bytes / kWorthPart) continue;
+      if (room.Fits(bytes) && newer >= newer_max) {
+        newer_max = newer;
+        most = guard;
+      }
+      if (smallest == nullptr || bytes < BytesOf(smallest->tables)) smallest = guard;
+    }
+    const Guard* const pick = most != nullptr ? most : smallest;
+    if (pick == nullptr) return std::nullopt;
+    return PickInPlace(version, busy, bottom, *pick, /*take_all=*/true);
+  }
+
+  // From the guards of the levels between level 0 and the deepest, the deeper ones first, to where
+  // guards are merged in place.
+  std::optional<MergePick> PickBetweenForRoom(const Version& version, const TablesInMerge& busy,
+                                              const RoomLeft& room) const {
+    std::optional<MergePick> smallest;
+    for (size_t level = Bottom(version) - 1; level > 0; --level) {
+      for (const Guard* guard : version.levels()[level].AllGuards()) {
+        if (!room.IsPressing(BytesOf(guard->tables))) continue;
+        std::optional<MergePick> pick = PickDownForRoom(version, busy, room, level, *guard);
+        if (!pick.has_value() || !MakesRoomDown(version, *pick)) continue;
+        if (room.Fits(pick->input_bytes())) return pick;
+        KeepSmaller(std::move(pick), &smallest);
       }
     }
-    if (pick == nullptr || !room.IsPressing(merge_bytes)) return std::nullopt;
-    return PickInPlace(version, busy, bottom, *pick, /*take_all=*/true);
+    return smallest;
   }
 
   // As many of the oldest tables as fit, or more where those make no room.
@@ -338,13 +360,22 @@ class GuardsPolicy final : public MergePolicy {
                                              const RoomLeft& room) const {
     const Guard& guard = version.levels()[0].sentinel();
     if (!room.IsPressing(BytesOf(guard.tables))) return std::nullopt;
-    size_t count = CountOldest(guard.tables, room.free_bytes / 2);
+    size_t count = CountOldest(guard.tables, room.for_merges / 2);
     for (; count <= guard.tables.size(); ++count) {
-      std::optional<MergePick> pick = PickDown(version, busy, 0, guard, /*take_all=*/false, count);
+      std::optional<MergePick> pick = PickDownForRoom(version, busy, room, 0, guard, count);
       if (!pick.has_value()) return std::nullopt;
       if (MakesRoomDown(version, *pick)) return pick;
     }
     return std::nullopt;
+  }
+
+  // With what is due below if that fits, which saves to write it twice.
+  std::optional<MergePick> PickDownForRoom(const Version& version, const TablesInMerge& busy,
+                                           const RoomLeft& room, size_t level, const Guard& guard,
+                                           size_t tables_max = 0) const {
+    std::optional<MergePick> pick = PickDown(version, busy, level, guard, Along::kDue, tables_max);
+    if (!pick.has_value() || room.Fits(pick->input_bytes())) return pick;
+    return PickDown(version, busy, level, guard, Along::kNone, tables_max);
   }
 
   // By itself, or once guards below, which may have older versions, are merged in place.

@@ -232,6 +232,8 @@ TEST(GuardsPolicyTest, RoomIsMadeGuardByGuard) {
   EXPECT_EQ(pick(300, {7, 6, 5}), (Numbers{4, 3}));
   EXPECT_EQ(pick(250, {4, 6}), (Numbers{8})) << "both tables do not fit twice";
   EXPECT_EQ(pick(256, {4, 6}), (Numbers{9, 8}));
+  EXPECT_EQ(pick(100, {}), (Numbers{8})) << "no guard fits";
+  EXPECT_EQ(pick(30, {}), (Numbers{8})) << "nothing fits, and this is the smallest";
   EXPECT_EQ(pick(300, {4, 6}), Numbers()) << "level 0 is less than half of what is left";
 }
 

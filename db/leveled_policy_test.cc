@@ -292,6 +292,7 @@ TEST(LeveledPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.deeper_order = Guard::Order::kByKey;
     config.key_count = 1000;
     config.sequential = seed % 7 == 0;
+    config.short_of_room = seed % 5 == 0;
     auto limited = NewLeveledPolicy(policy);
     if (seed % 3 == 0) limited->LimitLevel0Merges(2);
     PolicySimulation simulation(config, std::move(limited));

@@ -22,15 +22,25 @@ bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
 
 std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const TablesInMerge& busy,
                                                   const RoomLeft& room) {
+  std::optional<MergePick> smallest;
   for (size_t level = 0; level < version.levels().size(); ++level) {
     bool done;
     std::optional<MergePick> pick = PickManual(version, busy, level, nullptr, nullptr, &done);
-    if (pick.has_value() && pick->MakesRoom(version.comparator()) &&
-        room.IsPressing(pick->input_bytes())) {
-      return pick;
+    if (!pick.has_value() || !pick->MakesRoom(version.comparator()) ||
+        !room.IsPressing(pick->input_bytes())) {
+      continue;
     }
+    if (room.Fits(pick->input_bytes())) return pick;
+    KeepSmaller(std::move(pick), &smallest);
   }
-  return std::nullopt;
+  return smallest;
+}
+
+void MergePolicy::KeepSmaller(std::optional<MergePick> pick, std::optional<MergePick>* smallest) {
+  if (!pick.has_value()) return;
+  if (!smallest->has_value() || pick->input_bytes() < (*smallest)->input_bytes()) {
+    *smallest = std::move(pick);
+  }
 }
 
 std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max) {

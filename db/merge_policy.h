@@ -71,7 +71,8 @@ class MergePolicy {
   virtual size_t ManualLevels(const Version& version, const Slice* begin,
                               const Slice* end) const = 0;
   // While there is but `room` at the memory node: a merge that makes room, though none is due, if
-  // it had better start now (RoomLeft::IsPressing).
+  // it had better start now (RoomLeft::IsPressing). One that fits if there is any, else the
+  // smallest.
   virtual std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
                                                const RoomLeft& room);
   // The most components (CountComponents) that a tree of this size has where merges keep up. With
@@ -87,6 +88,9 @@ class MergePolicy {
   // fallen behind looks faster than it is (Luo & Carey section 6.2). Styles whose merges take a
   // number of runs that is fixed have no need of it.
   virtual void LimitLevel0Merges(size_t /*tables*/) {}
+
+ protected:
+  static void KeepSmaller(std::optional<MergePick> pick, std::optional<MergePick>* smallest);
 };
 
 // The keys of `outputs` (ascending, of a merge into `level`) that are to be guards there, as

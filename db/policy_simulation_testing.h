@@ -70,9 +70,7 @@ class PolicySimulation {
         Flush();
         --flushes;
       } else if (dice == 1 && running_.size() < 3) {
-        if (!config_.short_of_room || random_.OneIn(2) ||
-            !StartForRoom({AnyFreeBytes(), random_.OneIn(2)}))
-          Start();
+        if (!config_.short_of_room || random_.OneIn(2) || !StartForRoom(AnyRoom())) Start();
       } else if (!running_.empty()) {
         Finish(random_.Uniform(running_.size()));
       }
@@ -87,7 +85,7 @@ class PolicySimulation {
 
   // Merges that make room in a full memory node, until there are none.
   bool MakeAllRoom() {
-    for (size_t step = 0; StartForRoom({0, true}); ++step) {
+    for (size_t step = 0; StartForRoom({0, 0, true}); ++step) {
       Finish(running_.size() - 1);
       if (!Check(false)) return false;
       if (step > 10000) {
@@ -197,7 +195,10 @@ class PolicySimulation {
     return true;
   }
 
-  uint64_t AnyFreeBytes() { return random_.Uniform(2 * version_->bytes() + 1); }
+  RoomLeft AnyRoom() {
+    const uint64_t most = 2 * version_->bytes() + 1;
+    return {random_.Uniform(most), random_.Uniform(most), random_.OneIn(2)};
+  }
 
   bool StartForRoom(const RoomLeft& room) {
     const auto pick = policy_->PickForRoom(*version_, busy_, room);

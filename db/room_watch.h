@@ -1,20 +1,24 @@
 // How much room the memory node has, between the heartbeats that tell.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
 namespace dlsm {
 
-// What a tree that wants to merge can count on.
+// What a tree that wants to merge can count on. UINT64_MAX: nothing is known.
 struct RoomLeft {
-  uint64_t free_bytes = UINT64_MAX;
-  bool full = false;  // For more data: the memory node has refused some. Merges have more.
+  uint64_t for_merges = UINT64_MAX;
+  uint64_t for_data = UINT64_MAX;  // Less by what the memory node keeps for merges.
+  bool full = false;               // The memory node has refused some for data.
 
-  bool Fits(uint64_t input_bytes) const { return input_bytes <= free_bytes; }
+  bool Fits(uint64_t input_bytes) const { return input_bytes <= for_merges; }
   // Whether a merge of so many bytes had better start now: before as many again are taken, it might
-  // not fit any more.
-  bool IsPressing(uint64_t input_bytes) const { return full || input_bytes >= free_bytes / 2; }
+  // not fit any more, or there might be nothing left for data.
+  bool IsPressing(uint64_t input_bytes) const {
+    return full || input_bytes >= for_merges / 2 || input_bytes >= for_data;
+  }
 };
 
 // Merges that make room must start while what they write still fits. What they take goes back only
@@ -22,22 +26,23 @@ struct RoomLeft {
 // Not thread-safe.
 class RoomWatch {
  public:
-  // The memory node has `free_bytes`, and this tree's tables have `own_bytes`.
-  void NoteReport(uint64_t free_bytes, uint64_t own_bytes) {
-    report_ = Report{free_bytes, own_bytes};
-  }
+  // The memory node has as much as `left` says, and this tree's tables have `own_bytes`.
+  void NoteReport(const RoomLeft& left, uint64_t own_bytes) { report_ = Report{left, own_bytes}; }
 
-  // What is free now that the tree's tables have `own_bytes`; others are taken to have what they
-  // had. Nothing before the first report.
-  std::optional<uint64_t> FreeBytes(uint64_t own_bytes) const {
-    if (!report_.has_value()) return std::nullopt;
+  // What is left now that the tree's tables have `own_bytes`; others are taken to have what they
+  // had.
+  RoomLeft Left(uint64_t own_bytes) const {
+    if (!report_.has_value()) return RoomLeft();
     const uint64_t grown = own_bytes > report_->own_bytes ? own_bytes - report_->own_bytes : 0;
-    return report_->free_bytes > grown ? report_->free_bytes - grown : 0;
+    RoomLeft left = report_->left;
+    left.for_merges -= std::min(left.for_merges, grown);
+    left.for_data -= std::min(left.for_data, grown);
+    return left;
   }
 
  private:
   struct Report {
-    uint64_t free_bytes;
+    RoomLeft left;
     uint64_t own_bytes;
   };
   std::optional<Report> report_;

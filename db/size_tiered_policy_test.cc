@@ -53,6 +53,7 @@ TEST(SizeTieredPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.seed = seed;
     config.level_count = 2;
     config.sequential = seed % 7 == 0;
+    config.short_of_room = seed % 5 == 0;
     config.records_per_table_max = seed % 2 == 0 ? 12 : 1 << 30;
     PolicySimulation simulation(config, NewSizeTieredPolicy(SizeTieredPolicyConfig()));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;

@@ -20,6 +20,7 @@ TEST(TieredPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.seed = seed;
     config.level_count = 2 + seed % 4;
     config.sequential = seed % 7 == 0;
+    config.short_of_room = seed % 5 == 0;
     config.records_per_table_max = seed % 2 == 0 ? 12 : 1 << 30;
     PolicySimulation simulation(config, NewTieredPolicy(SmallConfig()));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;

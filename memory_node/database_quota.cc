@@ -71,4 +71,12 @@ uint64_t DatabaseTable::FreeBytesFor(SessionId session) const {
                   QuotaLeftLocked(*found->second.database, /*for_merges=*/true));
 }
 
+uint64_t DatabaseTable::GrantableBytesFor(SessionId session) const {
+  const port::MutexLock lock(mutex_);
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return GrantableLocked();
+  return std::min(GrantableLocked(),
+                  QuotaLeftLocked(*found->second.database, /*for_merges=*/false));
+}
+
 }  // namespace dlsm

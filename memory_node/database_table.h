@@ -151,6 +151,8 @@ class DatabaseTable {
   uint64_t FreeBytes() const;
   // The same for the database of this session, which may have a quota.
   uint64_t FreeBytesFor(SessionId session) const;
+  // What may be granted to it: without what is kept for merges.
+  uint64_t GrantableBytesFor(SessionId session) const;
   // What is kept from use because the access of its former client could not be taken away so far.
   uint64_t quarantined_bytes() const;
   // Databases that were taken over from whoever had them open, so far.

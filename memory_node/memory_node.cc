@@ -149,6 +149,7 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
         HeartbeatReply beaten;
         beaten.merges = merges_.Load();
         beaten.free_bytes = databases_.FreeBytesFor(beat.session);
+        beaten.grantable_bytes = databases_.GrantableBytesFor(beat.session);
         *reply = beaten.Encode();
         return Status::OK();
       });

@@ -174,11 +174,16 @@ std::string HeartbeatReply::Encode() const {
   std::string bytes;
   merges.EncodeTo(&bytes);
   PutFixed64(&bytes, free_bytes);
+  PutFixed64(&bytes, grantable_bytes);
   return bytes;
 }
 
 Status HeartbeatReply::Decode(const Slice& bytes) {
-  return Fields(bytes).Load(&merges).Fixed64(&free_bytes).Finish("reply to a heartbeat");
+  return Fields(bytes)
+      .Load(&merges)
+      .Fixed64(&free_bytes)
+      .Fixed64(&grantable_bytes)
+      .Finish("reply to a heartbeat");
 }
 
 std::string GrantRequest::Encode() const {

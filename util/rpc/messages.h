@@ -66,7 +66,9 @@ struct HeartbeatRequest {
 
 struct HeartbeatReply {
   MergeLoad merges;
-  uint64_t free_bytes = 0;  // Of the memory node, what it keeps for merges included.
+  // Of the memory node, within the database's quota; what is kept for merges included, and without.
+  uint64_t free_bytes = 0;
+  uint64_t grantable_bytes = 0;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

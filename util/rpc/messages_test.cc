@@ -143,6 +143,7 @@ TEST(MessagesTest, LoadComesBackAsItWas) {
   HeartbeatReply reply;
   reply.merges = MergeLoad{1, 2, 3, 4, 5, 6, 7, 0.125};
   reply.free_bytes = 8;
+  reply.grantable_bytes = 9;
   HeartbeatReply decoded;
   ASSERT_TRUE(decoded.Decode(reply.Encode()).ok());
   EXPECT_EQ(decoded.merges.running, 1u);
@@ -153,6 +154,7 @@ TEST(MessagesTest, LoadComesBackAsItWas) {
   EXPECT_EQ(decoded.merges.bytes_per_second, 6u);
   EXPECT_EQ(decoded.merges.bytes_per_second_max, 7u);
   EXPECT_EQ(decoded.free_bytes, 8u);
+  EXPECT_EQ(decoded.grantable_bytes, 9u);
   EXPECT_EQ(decoded.merges.cpu_idle, 0.125);
   reply.merges.cpu_idle.reset();
   ASSERT_TRUE(decoded.Decode(reply.Encode()).ok());
