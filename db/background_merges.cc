@@ -17,19 +17,27 @@ bool AddsGuards(const VersionEdit& edit) {
 }  // namespace
 
 // What is due; but while the memory node has no room for that, what makes room. What does not fit
-// beside the merges that are under way waits for them, because they may be what makes room.
+// waits for the merges that are under way, because they may be what makes room; if there are none,
+// the smaller one is tried.
 std::optional<MergePick> Background::PickLocked() {
   if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-  const RoomLeft room = RoomLeftLocked(*version);
+  RoomLeft room = RoomLeftLocked(*version);
+  const auto fits = [&room](const MergePick& pick) {
+    return pick.trivial_move || room.Fits(pick.input_bytes());
+  };
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
-  if (pick.has_value() && (pick->trivial_move || room.Fits(pick->input_bytes()))) return pick;
+  if (pick.has_value() && fits(*pick)) return pick;
+  if (room.for_merges == 0 && !merges_.empty()) return std::nullopt;
+  if (pick.has_value()) room.for_data = 0;  // However little is obsolete: it is wanted now.
   if (room.IsPressing(version->bytes())) {
     std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
-    if (makes_room.has_value()) pick = std::move(makes_room);
+    if (makes_room.has_value() && (fits(*makes_room) || !pick.has_value() ||
+                                   makes_room->input_bytes() < pick->input_bytes())) {
+      pick = std::move(makes_room);
+    }
   }
-  const bool starts =
-      pick.has_value() && (pick->trivial_move || merges_.empty() || room.Fits(pick->input_bytes()));
+  const bool starts = pick.has_value() && (fits(*pick) || merges_.empty());
   return starts ? std::move(pick) : std::nullopt;
 }
 
