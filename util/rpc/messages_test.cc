@@ -161,7 +161,8 @@ TEST(MessagesTest, LoadComesBackAsItWas) {
   EXPECT_FALSE(decoded.merges.cpu_idle.has_value());
 
   std::string bytes = reply.Encode();
-  EncodeFixed32(bytes.data() + bytes.size() - sizeof(uint64_t) - 4, 1001);  // Before free_bytes.
+  constexpr size_t kBehind = 2 * sizeof(uint64_t);  // free_bytes and grantable_bytes.
+  EncodeFixed32(bytes.data() + bytes.size() - kBehind - 4, 1001);
   EXPECT_TRUE(decoded.Decode(bytes).IsCorruption()) << "more idle than there is";
   bytes = reply.Encode();
   EncodeFixed32(bytes.data(), 2);
