@@ -52,6 +52,12 @@ std::string Binary(uint64_t random) {
 std::string FarApart(uint64_t random) {
   return (random % 2 == 0 ? "aaaaaaaaaaaaaaaaaaaa" : "zz") + KeyOf(random % 999);
 }
+// Their digests are the largest there are, as those of entries that are not there.
+std::string Largest(uint64_t random) {
+  std::string key(random % 40, '\xff');
+  if (random % 3 == 0) key += KeyOf(random % 200);
+  return key;
+}
 
 class MemtableModelTest : public testing::TestWithParam<Shape> {};
 
@@ -121,6 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"decimal_misguessed", BytewiseComparator(), "00000000000023", Decimal},
                     Shape{"binary", BytewiseComparator(), "", Binary},
                     Shape{"far_apart", BytewiseComparator(), "aaaaaaaaaa", FarApart},
+                    Shape{"largest", BytewiseComparator(), "", Largest},
                     Shape{"reverse", ReverseBytewiseComparator(), "", Decimal}),
     [](const auto& shape) { return std::string(shape.param.name); });
 

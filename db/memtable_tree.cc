@@ -7,20 +7,10 @@
 
 #include "port/cpu.h"
 #include "port/thread.h"
+#include "table/key_prefix.h"
 #include "util/coding.h"
 
 namespace dlsm {
-namespace {
-
-uint64_t LoadBigEndian(const char* from, size_t bytes) {
-  char padded[8] = {};
-  std::memcpy(padded, from, std::min<size_t>(bytes, 8));
-  uint64_t value;
-  std::memcpy(&value, padded, sizeof(value));
-  return __builtin_bswap64(value);
-}
-
-}  // namespace
 
 size_t MemtableRecordBytes(size_t internal_key_bytes, size_t value_bytes) {
   return VarintBytes(internal_key_bytes) + VarintBytes(value_bytes) + internal_key_bytes +
@@ -34,24 +24,6 @@ void WriteMemtableRecord(char* to, const Slice& user_key, uint64_t trailer, cons
   to += user_key.size();
   EncodeFixed64(to, trailer);
   if (!value.empty()) std::memcpy(to + kTrailerBytes, value.data(), value.size());
-}
-
-void RecordPointer::Parse(Slice* internal_key, Slice* value) const {
-  // Our own bytes in our own memory: the limits cannot be exceeded.
-  const char* at = data();
-  uint32_t key_bytes;
-  uint32_t value_bytes;
-  at = DecodeVarint32(at, at + kVarint32BytesMax, &key_bytes);
-  at = DecodeVarint32(at, at + kVarint32BytesMax, &value_bytes);
-  *internal_key = Slice(at, key_bytes);
-  *value = Slice(at + key_bytes, value_bytes);
-}
-
-Slice RecordPointer::InternalKey() const {
-  Slice internal_key;
-  Slice value;
-  Parse(&internal_key, &value);
-  return internal_key;
 }
 
 // Lies in the arena, its bytes behind it.
@@ -75,7 +47,7 @@ struct MemtableTree::SearchKey {
 
 // The version is even when nobody writes, odd while a writer has the node.
 struct MemtableTree::Node {
-  explicit Node(bool is_leaf) : leaf(is_leaf) {}
+  explicit Node(bool is_leaf) : leaf(is_leaf) { ForgetFrom(0); }
 
   uint64_t ReadVersion() const {
     for (int spins = 0;; ++spins) {
@@ -107,6 +79,12 @@ struct MemtableTree::Node {
     digests[i].store(digest, std::memory_order_release);
     records[i].store(record.bits(), std::memory_order_release);
   }
+  // The entries from `position` on are gone, but for the count.
+  void ForgetFrom(uint32_t position) {
+    for (uint32_t i = position; i < kFanout; ++i) {
+      digests[i].store(UINT64_MAX, std::memory_order_release);
+    }
+  }
   // Makes room at `position`; the node is locked and not full.
   void ShiftRight(uint32_t position, uint32_t from_count) {
     for (uint32_t i = from_count; i > position; --i) Set(i, DigestAt(i - 1), RecordAt(i - 1));
@@ -119,7 +97,7 @@ struct MemtableTree::Node {
   std::atomic<uint64_t> version{0};
   std::atomic<uint32_t> count{0};
   const bool leaf;
-  std::atomic<uint64_t> digests[kFanout];
+  std::atomic<uint64_t> digests[kFanout];  // The largest there is where there is no entry.
   std::atomic<uintptr_t> records[kFanout];
 };
 
@@ -148,7 +126,7 @@ uint64_t MemtableTree::Digest(const Prefix& prefix, const Slice& user_key) const
   const int order = common == 0 ? 0 : std::memcmp(user_key.data(), expected.data(), common);
   if (order < 0 || (order == 0 && user_key.size() < expected.size())) return 0;
   if (order > 0) return UINT64_MAX;
-  return LoadBigEndian(user_key.data() + expected.size(), user_key.size() - expected.size());
+  return dlsm::Digest(After(user_key, expected.size()));
 }
 
 MemtableTree::SearchKey MemtableTree::MakeSearchKey(const Slice& internal_key) const {
@@ -156,16 +134,34 @@ MemtableTree::SearchKey MemtableTree::MakeSearchKey(const Slice& internal_key) c
   return SearchKey{internal_key, prefix, Digest(*prefix, ExtractUserKey(internal_key))};
 }
 
+// How many of the node's digests are below `digest`. Loads do not wait for each other, as in a
+// binary search, and no branch depends on a key: a quarter of the node is chosen by the last
+// digests of the others, and there all are looked at.
+uint32_t MemtableTree::CountBelow(const Node& node, uint64_t digest) {
+  constexpr uint32_t kPart = 8;
+  static_assert(kFanout % kPart == 0);
+  uint32_t first = 0;
+  for (uint32_t last = kPart - 1; last < kFanout - 1; last += kPart) {
+    first += node.DigestAt(last) < digest ? kPart : 0;
+  }
+  uint32_t below = first;
+  for (uint32_t i = 0; i < kPart; ++i) below += node.DigestAt(first + i) < digest ? 1 : 0;
+  return below;
+}
+
 // The first position whose record is at or after the key; *exact: it is the key.
 uint32_t MemtableTree::LowerBound(const Node& node, uint32_t count, const SearchKey& key,
                                   bool* exact) const {
-  uint32_t low = 0;
-  uint32_t high = count;
   *exact = false;
+  // While a writer changes the node this may be beyond `count`, too: the caller will find out.
+  uint32_t low = std::min(CountBelow(node, key.digest), count);
+  if (low == count || node.DigestAt(low) != key.digest) [[likely]]
+    return low;
+  // Where digests are equal, records decide.
+  uint32_t high = count;
   while (low < high) {
     const uint32_t middle = (low + high) / 2;
-    const uint64_t digest = node.DigestAt(middle);
-    int order = digest < key.digest ? -1 : (digest > key.digest ? 1 : 0);
+    int order = node.DigestAt(middle) > key.digest ? 1 : 0;
     if (order == 0)
       order = comparator_.Compare(node.RecordAt(middle).InternalKey(), key.internal_key);
     if (order == 0) {
@@ -341,6 +337,7 @@ MemtableTree::Node* MemtableTree::SplitLeaf(Leaf* leaf, uint32_t split) {
   right->next.store(leaf->next.load(std::memory_order_relaxed), std::memory_order_release);
   leaf->next.store(right, std::memory_order_release);
   leaf->count.store(split, std::memory_order_release);
+  leaf->ForgetFrom(split);
   return right;
 }
 
@@ -356,6 +353,7 @@ MemtableTree::Node* MemtableTree::SplitInner(Inner* inner, uint32_t split) {
   }
   right->count.store(kFanout - split - 1, std::memory_order_release);
   inner->count.store(split, std::memory_order_release);
+  inner->ForgetFrom(split);
   return right;
 }
 

@@ -28,6 +28,7 @@
 
 #include "table/internal_key.h"
 #include "util/arena.h"
+#include "util/coding.h"
 
 namespace dlsm {
 
@@ -47,9 +48,23 @@ class RecordPointer {
   bool batched() const { return (bits_ & 1) != 0; }
   const char* data() const { return reinterpret_cast<const char*>(bits_ & ~uintptr_t{1}); }
 
-  Slice InternalKey() const;
+  Slice InternalKey() const {
+    Slice internal_key;
+    Slice value;
+    Parse(&internal_key, &value);
+    return internal_key;
+  }
   Slice UserKey() const { return ExtractUserKey(InternalKey()); }
-  void Parse(Slice* internal_key, Slice* value) const;
+  void Parse(Slice* internal_key, Slice* value) const {
+    // Our own bytes in our own memory: the limits cannot be exceeded.
+    const char* at = data();
+    uint32_t key_bytes = 0;
+    uint32_t value_bytes = 0;
+    at = DecodeVarint32(at, at + kVarint32BytesMax, &key_bytes);
+    at = DecodeVarint32(at, at + kVarint32BytesMax, &value_bytes);
+    *internal_key = Slice(at, key_bytes);
+    *value = Slice(at + key_bytes, value_bytes);
+  }
 
  private:
   uintptr_t bits_ = 0;
@@ -87,6 +102,7 @@ class MemtableTree {
 
   uint64_t Digest(const Prefix& prefix, const Slice& user_key) const;
   SearchKey MakeSearchKey(const Slice& internal_key) const;
+  static uint32_t CountBelow(const Node& node, uint64_t digest);
   uint32_t LowerBound(const Node& node, uint32_t count, const SearchKey& key, bool* exact) const;
   const Leaf* FindLeaf(SearchKey* key, bool strictly_before, uint64_t* version) const;
   const Node* Descend(const Node& node, const SearchKey& key, bool strictly_before,

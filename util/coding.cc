@@ -52,12 +52,8 @@ bool Advance(Slice* from, const char* to) {
 
 }  // namespace
 
-char* EncodeVarint32(char* to, uint32_t value) { return EncodeVarint(to, value); }
+char* EncodeVarint32Slow(char* to, uint32_t value) { return EncodeVarint(to, value); }
 char* EncodeVarint64(char* to, uint64_t value) { return EncodeVarint(to, value); }
-
-size_t VarintBytes(uint64_t value) {
-  return value == 0 ? 1 : (static_cast<size_t>(std::bit_width(value)) + 6) / 7;
-}
 
 const char* DecodeVarint32Slow(const char* from, const char* limit, uint32_t* value) {
   return DecodeVarint(from, limit, value);

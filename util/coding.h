@@ -30,9 +30,23 @@ inline constexpr size_t kVarint32BytesMax = 5;
 inline constexpr size_t kVarint64BytesMax = 10;
 
 // Return the end of what was written.
-char* EncodeVarint32(char* to, uint32_t value);
+char* EncodeVarint32Slow(char* to, uint32_t value);
 char* EncodeVarint64(char* to, uint64_t value);
-size_t VarintBytes(uint64_t value);
+inline char* EncodeVarint32(char* to, uint32_t value) {
+  if (value < 0x80) [[likely]] {
+    *to = static_cast<char>(value);
+    return to + 1;
+  }
+  if (value < 0x4000) [[likely]] {
+    to[0] = static_cast<char>(value | 0x80);
+    to[1] = static_cast<char>(value >> 7);
+    return to + 2;
+  }
+  return EncodeVarint32Slow(to, value);
+}
+inline size_t VarintBytes(uint64_t value) {
+  return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
 
 // Return the end of what was read, or nullptr if [from, limit) does not start with a valid integer.
 const char* DecodeVarint32Slow(const char* from, const char* limit, uint32_t* value);
