@@ -21,6 +21,12 @@ const FilterPolicy* RealPolicy(const FilterPolicy* policy) {
   return policy == Options::kNoFilter ? nullptr : policy;
 }
 
+uint64_t KeyBytesBoundOf(const FilterPolicy* policy, const BloomFilterPolicy* built_in) {
+  if (policy == nullptr) return 0;
+  if (built_in == nullptr) return kUserKeyBytesBudget;
+  return static_cast<uint64_t>(built_in->bits_per_key()) / 8 + 1;
+}
+
 uint32_t NameHash(const FilterPolicy& policy) {
   return static_cast<uint32_t>(Hash64(Slice(policy.Name())));
 }
@@ -28,13 +34,9 @@ uint32_t NameHash(const FilterPolicy& policy) {
 }  // namespace
 
 TableFilterBuilder::TableFilterBuilder(const FilterPolicy* policy)
-    : policy_(RealPolicy(policy)), built_in_(policy_ == nullptr ? nullptr : AsBuiltIn(policy_)) {}
-
-uint64_t TableFilterBuilder::KeyBytesBound() const {
-  if (policy_ == nullptr) return 0;
-  if (built_in_ == nullptr) return kUserKeyBytesBudget;
-  return static_cast<uint64_t>(built_in_->bits_per_key()) / 8 + 1;
-}
+    : policy_(RealPolicy(policy)),
+      built_in_(policy_ == nullptr ? nullptr : AsBuiltIn(policy_)),
+      key_bytes_bound_(KeyBytesBoundOf(policy_, built_in_)) {}
 
 uint64_t TableFilterBuilder::BoundFor(uint64_t keys) const {
   return keys * KeyBytesBound() + kBloomFixedBytesMax + kTrailingBytes;

@@ -36,7 +36,7 @@ class TableFilterBuilder {
   // bound, so it gets a budget; Finish() leaves out a filter that exceeds it.
   uint64_t BytesBound() const { return policy_ == nullptr ? 0 : BoundFor(keys()); }
   // No less than what one more key can add to it.
-  uint64_t KeyBytesBound() const;
+  uint64_t KeyBytesBound() const { return key_bytes_bound_; }
 
   void Finish(std::string* to) const;
 
@@ -48,6 +48,7 @@ class TableFilterBuilder {
 
   const FilterPolicy* const policy_;
   const BloomFilterPolicy* const built_in_;  // `policy_`, if it is the built-in one.
+  const uint64_t key_bytes_bound_;
   std::vector<uint64_t> hashes_;
   std::string key_bytes_;
   std::vector<size_t> key_ends_;

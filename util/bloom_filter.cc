@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "port/cpu.h"
+#include "util/coding.h"
 #include "util/hash.h"
 
 namespace dlsm {
@@ -63,11 +64,13 @@ class Probes {
   int left_ = kFromOneRemix;
 };
 
+// Eight bytes at a time: the same bits as byte by byte, little-endian, in fewer instructions.
 void SetBits(uint64_t hash, int probes, char* line) {
   Probes positions(hash);
   for (int i = 0; i < probes; ++i) {
     const size_t position = positions.Next();
-    line[position / 8] = static_cast<char>(line[position / 8] | 1 << position % 8);
+    char* const at = line + position / 64 * sizeof(uint64_t);
+    EncodeFixed64(at, DecodeFixed64(at) | uint64_t{1} << position % 64);
   }
 }
 
