@@ -1,6 +1,7 @@
 #include "table/merge_input.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "table/key_prefix.h"
@@ -21,10 +22,13 @@ MergeInput::MergeInput(const MergeOptions& options, const std::vector<TableRun>&
     } else {
       runs_.back()->SeekToFirst();
     }
-    Entry entry{0, runs_.back().get()};
-    if (Refresh(&entry)) heap_.push_back(entry);
+    Refresh(&heads_.emplace_back(Head{0, runs_.back().get()}));
   }
-  for (size_t i = heap_.size() / 2; i-- > 0;) SiftDown(i);
+  const size_t leaves = std::bit_ceil(heads_.size());
+  heads_.resize(leaves);
+  winners_.resize(2 * leaves);
+  for (size_t i = 0; i < leaves; ++i) winners_[leaves + i] = static_cast<uint32_t>(i);
+  for (size_t leaf = leaves; leaf < 2 * leaves; ++leaf) PlayFrom(leaf / 2);
 }
 
 size_t MergeInput::CommonPrefixBytes(const InternalKeyComparator& comparator,
@@ -46,45 +50,42 @@ size_t MergeInput::CommonPrefixBytes(const InternalKeyComparator& comparator,
   return common;
 }
 
-// False if the run has ended.
-bool MergeInput::Refresh(Entry* entry) {
-  if (!entry->run->Valid()) [[unlikely]] {
-    if (status_.ok()) status_ = entry->run->status();
-    return false;
+void MergeInput::Refresh(Head* head) {
+  if (!head->run->Valid()) [[unlikely]] {
+    if (status_.ok()) status_ = head->run->status();
+    *head = Head();
+  } else if (comparator_.bytewise()) {
+    head->digest = Digest(After(ExtractUserKey(head->run->key()), prefix_bytes_));
   }
-  if (comparator_.bytewise()) {
-    entry->digest = Digest(After(ExtractUserKey(entry->run->key()), prefix_bytes_));
-  }
-  return true;
 }
 
 void MergeInput::Next() {
   assert(Valid());
-  Entry& top = heap_.front();
-  top.run->Next();
-  if (!Refresh(&top)) {
-    heap_.front() = heap_.back();
-    heap_.pop_back();
-  }
-  SiftDown(0);
+  const size_t leaf = winners_.size() / 2 + winners_[1];
+  first_->Next();
+  Refresh(&heads_[winners_[leaf]]);
+  PlayFrom(leaf / 2);
 }
 
-bool MergeInput::IsBefore(const Entry& a, const Entry& b) const {
-  if (a.digest != b.digest) [[likely]]
-    return a.digest < b.digest;
+// Where digests are equal.
+bool MergeInput::IsBefore(const Head& a, const Head& b) const {
+  if (a.run == nullptr || b.run == nullptr) return a.run != nullptr;
   return comparator_.Compare(a.run->key(), b.run->key()) < 0;
 }
 
-void MergeInput::SiftDown(size_t at) {
-  const size_t size = heap_.size();
-  for (;;) {
-    size_t next = 2 * at + 1;
-    if (next >= size) return;
-    if (next + 1 < size && IsBefore(heap_[next + 1], heap_[next])) ++next;
-    if (!IsBefore(heap_[next], heap_[at])) return;
-    std::swap(heap_[next], heap_[at]);
-    at = next;
+// From `node` to the root.
+void MergeInput::PlayFrom(size_t node) {
+  const Head* const heads = heads_.data();
+  uint32_t* const winners = winners_.data();
+  for (; node > 0; node /= 2) {
+    const Head& left = heads[winners[2 * node]];
+    const Head& right = heads[winners[2 * node + 1]];
+    bool right_is_first = right.digest < left.digest;
+    if (right.digest == left.digest) [[unlikely]]
+      right_is_first = IsBefore(right, left);
+    winners[node] = winners[2 * node + (right_is_first ? 1 : 0)];
   }
+  first_ = heads[winners[1]].run;
 }
 
 }  // namespace dlsm
