@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "table/key_prefix.h"
+#include "table/table_room.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -29,23 +31,20 @@ class FlushWriter {
         table_bytes_(table_bytes),
         next_bytes_(table_bytes),
         fragment_bytes_(fragment_bytes),
-        cuts_left_(store.memory()->scatter_width() - 1) {}
+        cuts_left_(store.memory()->scatter_width() - 1),
+        empty_table_(NewTableBuilder(store.table_options(), nullptr)) {}
 
   // `same_key`: as the one before.
   Status Add(const Slice& internal_key, const Slice& value, bool same_key) {
-    if (cuts_left_ > 0 && !same_key && builder_ != nullptr &&
-        builder_->ImageBytesBound() >= fragment_bytes_) {
+    if (cuts_left_ > 0 && !same_key && builder_ != nullptr && room_.Has(fragment_bytes_)) {
       --cuts_left_;
       DLSM_RETURN_IF_ERROR(FinishTable());
     }
-    if (builder_ != nullptr &&
-        builder_->ImageBytesBound() +
-                builder_->RecordBytesBound(internal_key.size(), value.size()) >
-            sink_->capacity()) {
-      DLSM_RETURN_IF_ERROR(FinishTable());
-    }
+    const uint64_t bytes_bound = empty_table_->RecordBytesBound(internal_key.size(), value.size());
+    if (builder_ != nullptr && !room_.Fits(bytes_bound)) DLSM_RETURN_IF_ERROR(FinishTable());
     if (builder_ == nullptr) DLSM_RETURN_IF_ERROR(StartTable(internal_key, value));
-    return builder_->Add(internal_key, value);
+    room_.Take(bytes_bound);
+    return builder_->Add(internal_key, value, same_key);
   }
 
   Status FinishTable() {
@@ -74,6 +73,7 @@ class FlushWriter {
     // Small pieces come in numbers: the next one is not looked for from the top.
     next_bytes_ = std::min(table_bytes_, 2 * bytes);
     builder_ = NewTableBuilder(store_.table_options(), sink_.get());
+    room_ = TableRoom(builder_.get(), sink_->capacity());
     return Status::OK();
   }
 
@@ -83,8 +83,11 @@ class FlushWriter {
   uint64_t next_bytes_;  // Of the next table, if there is such a piece.
   const uint64_t fragment_bytes_;
   size_t cuts_left_;
+  // For bounds only: it is never given a record.
+  const std::unique_ptr<TableBuilder> empty_table_;
   std::unique_ptr<TableSink> sink_;
   std::unique_ptr<TableBuilder> builder_;
+  TableRoom room_;  // Of builder_.
 };
 
 }  // namespace
@@ -99,14 +102,14 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
   // A memtable needs more than a table for the same records, so that fragments even out below it.
   FlushWriter writer(store, &output, usage + usage / 8 + (64 << 10), usage - usage / 6);
   const std::unique_ptr<Iterator> entries = memtable.NewIterator(/*whole=*/true);
-  std::string user_key;
+  Slice user_key;  // Of the entry before; the memtable keeps it where it is.
   bool first = true;
   SequenceNumber newer = kSequenceNumberMax;
   for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
     const Slice internal_key = entries->key();
     const SequenceNumber sequence = TrailerSequence(ExtractTrailer(internal_key));
-    const bool same_key = !first && Slice(user_key) == ExtractUserKey(internal_key);
-    if (!same_key) user_key.assign(internal_key.data(), internal_key.size() - kTrailerBytes);
+    const bool same_key = !first && SameBytes(user_key, ExtractUserKey(internal_key));
+    user_key = ExtractUserKey(internal_key);
     if (!same_key || IsNeeded(sequence, newer, snapshots)) {
       DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value(), same_key));
     }

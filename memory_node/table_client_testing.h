@@ -86,7 +86,7 @@ class TableClient {
       std::string internal_key;
       AppendInternalKey(&internal_key, key, sequence,
                         value.empty() ? ValueType::kDeletion : ValueType::kValue);
-      EXPECT_OK(builder->Add(internal_key, value));
+      EXPECT_OK(builder->Add(internal_key, value, /*same=*/false));
     }
     TableMeta meta;
     std::string resident;

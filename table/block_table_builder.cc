@@ -14,7 +14,7 @@ BlockTableBuilder::BlockTableBuilder(const TableOptions& options, TableSink* sin
       block_(options.restart_interval),
       filter_(options.filter_policy) {}
 
-Status BlockTableBuilder::Add(const Slice& internal_key, const Slice& value) {
+Status BlockTableBuilder::Add(const Slice& internal_key, const Slice& value, bool same) {
   if (sink_->appended() + block_.PayloadBytes() + kBlockTrailerBytes +
           BlockBuilder::EntryBytesBound(internal_key.size(), value.size()) >
       kBlockTableDataBytesMax) {
@@ -24,16 +24,19 @@ Status BlockTableBuilder::Add(const Slice& internal_key, const Slice& value) {
   if (separator_pending_) {
     IndexPendingBlock(SeparatorBetween(comparator_, summary_.last_key(), internal_key));
   }
-  if (!summary_.Add(internal_key)) {
+  same = same && summary_.entries() != 0;
+  if (!same) {
     const Slice user_key = ExtractUserKey(internal_key);
     filter_.AddKey(user_key, Hash64(user_key));
   }
+  summary_.Add(internal_key, same);
   block_.Add(internal_key, value);
   return block_.PayloadBytes() >= block_bytes_ ? FlushBlock() : Status::OK();
 }
 
-Status BlockTableBuilder::AddEncoded(const Slice&, const Slice& internal_key, const Slice& value) {
-  return Add(internal_key, value);
+Status BlockTableBuilder::AddEncoded(const Slice&, const Slice& internal_key, const Slice& value,
+                                     bool same) {
+  return Add(internal_key, value, same);
 }
 
 Status BlockTableBuilder::FlushBlock() {

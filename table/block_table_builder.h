@@ -15,8 +15,9 @@ class BlockTableBuilder final : public TableBuilder {
  public:
   BlockTableBuilder(const TableOptions& options, TableSink* sink);
 
-  Status Add(const Slice& internal_key, const Slice& value) override;
-  Status AddEncoded(const Slice& encoded, const Slice& internal_key, const Slice& value) override;
+  Status Add(const Slice& internal_key, const Slice& value, bool same) override;
+  Status AddEncoded(const Slice& encoded, const Slice& internal_key, const Slice& value,
+                    bool same) override;
   uint64_t ImageBytesBound() const override;
   uint64_t RecordBytesBound(size_t internal_key_bytes, size_t value_bytes) const override;
   uint64_t entries() const override { return summary_.entries(); }

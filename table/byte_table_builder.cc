@@ -23,34 +23,38 @@ Status ByteTableBuilder::CheckSize(uint64_t record_bytes) const {
                                  "choose a smaller write_buffer_size or max_file_size");
 }
 
-void ByteTableBuilder::Enter(const Slice& internal_key, uint64_t offset, uint64_t record_bytes) {
-  const bool same = summary_.Add(internal_key);
+void ByteTableBuilder::Enter(const Slice& internal_key, bool same, uint64_t offset,
+                             uint64_t record_bytes) {
+  const Slice user_key = ExtractUserKey(internal_key);
+  same = same && summary_.entries() != 0;
   if (!same) {
-    last_hash_ = Hash64(ExtractUserKey(internal_key));
-    filter_.AddKey(ExtractUserKey(internal_key), last_hash_);
+    last_hash_ = Hash64(user_key);
+    filter_.AddKey(user_key, last_hash_);
   }
-  index_.Add(internal_key, last_hash_, same, offset, static_cast<uint32_t>(record_bytes));
+  index_.Add(summary_.last_key(), internal_key, last_hash_, same, offset,
+             static_cast<uint32_t>(record_bytes));
+  summary_.Add(internal_key, same);
 }
 
-Status ByteTableBuilder::Add(const Slice& internal_key, const Slice& value) {
+Status ByteTableBuilder::Add(const Slice& internal_key, const Slice& value, bool same) {
   const uint64_t offset = sink_->appended();
   DLSM_RETURN_IF_ERROR(CheckSize(RecordBytes(internal_key.size(), value.size())));
   DLSM_RETURN_IF_ERROR(AppendRecord(internal_key, value, sink_));
-  Enter(internal_key, offset, sink_->appended() - offset);
+  Enter(internal_key, same, offset, sink_->appended() - offset);
   return Status::OK();
 }
 
 Status ByteTableBuilder::AddEncoded(const Slice& encoded, const Slice& internal_key,
-                                    const Slice& value) {
+                                    const Slice& value, bool same) {
   // A record of a block table has no encoding, and a peer may have chosen longer varints than need
   // be, which RecordBytesBound() does not foresee.
   if (encoded.size() != RecordBytes(internal_key.size(), value.size())) [[unlikely]] {
-    return Add(internal_key, value);
+    return Add(internal_key, value, same);
   }
   const uint64_t offset = sink_->appended();
   DLSM_RETURN_IF_ERROR(CheckSize(encoded.size()));
   DLSM_RETURN_IF_ERROR(sink_->Append(encoded));
-  Enter(internal_key, offset, encoded.size());
+  Enter(internal_key, same, offset, encoded.size());
   return Status::OK();
 }
 
@@ -70,7 +74,7 @@ Status ByteTableBuilder::Finish(TableMeta* meta, std::string* resident) {
   summary_.Finish(meta);
   meta->data_bytes = sink_->appended();
   resident->clear();
-  index_.Finish(meta->data_bytes, resident);
+  index_.Finish(summary_.last_key(), meta->data_bytes, resident);
   meta->index_bytes = resident->size();
   filter_.Finish(resident);
   meta->filter_bytes = resident->size() - meta->index_bytes;

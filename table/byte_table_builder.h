@@ -14,8 +14,9 @@ class ByteTableBuilder final : public TableBuilder {
  public:
   ByteTableBuilder(const TableOptions& options, TableSink* sink);
 
-  Status Add(const Slice& internal_key, const Slice& value) override;
-  Status AddEncoded(const Slice& encoded, const Slice& internal_key, const Slice& value) override;
+  Status Add(const Slice& internal_key, const Slice& value, bool same) override;
+  Status AddEncoded(const Slice& encoded, const Slice& internal_key, const Slice& value,
+                    bool same) override;
   uint64_t ImageBytesBound() const override;
   uint64_t RecordBytesBound(size_t internal_key_bytes, size_t value_bytes) const override;
   uint64_t entries() const override { return summary_.entries(); }
@@ -23,7 +24,7 @@ class ByteTableBuilder final : public TableBuilder {
 
  private:
   Status CheckSize(uint64_t record_bytes) const;
-  void Enter(const Slice& internal_key, uint64_t offset, uint64_t record_bytes);
+  void Enter(const Slice& internal_key, bool same, uint64_t offset, uint64_t record_bytes);
 
   TableSink* const sink_;
   TableSummary summary_;

@@ -79,16 +79,18 @@ class ByteTableIndexBuilder {
   explicit ByteTableIndexBuilder(const InternalKeyComparator& comparator)
       : whole_keys_(!comparator.bytewise()) {}
 
-  // Of the next record, which starts at `offset` of the data. `hash`: Hash64() of its user key.
-  // `same`: that is the user key of the record before.
-  void Add(const Slice& internal_key, uint64_t hash, bool same, uint64_t offset,
-           uint32_t record_bytes);
+  // Of the next record, which starts at `offset` of the data. `last_key`: the internal key of the
+  // record before, empty for the first one. `hash`: Hash64() of the user key. `same`: the user key
+  // is that of the record before.
+  void Add(const Slice& last_key, const Slice& internal_key, uint64_t hash, bool same,
+           uint64_t offset, uint32_t record_bytes);
 
   // No less than the index's bytes if it were finished now, and than what one more key adds.
   uint64_t BytesBound() const;
   static uint64_t KeyBytesBound(size_t user_key_bytes) { return user_key_bytes + kEntryBytesMax; }
 
-  void Finish(uint64_t data_bytes, std::string* to) const;
+  // `last_key`: the internal key of the last record.
+  void Finish(const Slice& last_key, uint64_t data_bytes, std::string* to) const;
 
  private:
   // All of an entry, its group's share of the arrays included, but for bytes of keys.
@@ -105,22 +107,18 @@ class ByteTableIndexBuilder {
     std::array<uint8_t, kGroupRecords> fingerprints;
   };
 
-  void StartGroup(const Slice& user_key, size_t separator_bytes, bool same, uint64_t offset,
-                  uint32_t record_bytes);
+  void StartGroup(const Slice& user_key, size_t separator_bytes, bool same, uint64_t last_trailer,
+                  uint64_t offset, uint32_t record_bytes);
   void AddSeparator(const Slice& user_key, size_t shared, size_t separator_bytes,
                     uint32_t record_bytes);
-  void AddSame(uint32_t record_bytes);
-  void PutLength(uint32_t record_bytes, char control_so_far);
-  size_t PrefixBytes() const;
+  void AddSame(uint32_t record_bytes, uint64_t last_trailer);
   void PutFirstEntry(size_t group, size_t prefix_bytes, std::string* to) const;
   Slice Separator(size_t group) const;
 
   const bool whole_keys_;
   uint64_t entries_ = 0;
-  std::string first_key_;  // User keys.
-  std::string last_key_;
-  uint64_t last_trailer_ = 0;
-  size_t last_separator_bytes_ = 0;  // The separator is that many bytes of last_key_.
+  std::string first_key_;            // A user key.
+  size_t last_separator_bytes_ = 0;  // The separator is that many bytes of the last user key.
   uint32_t last_record_bytes_ = 0;
   std::vector<Group> groups_;
   std::string separators_;  // The groups' first, whole: the prefix is known only at the end.

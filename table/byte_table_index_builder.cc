@@ -11,22 +11,25 @@ namespace dlsm {
 
 using namespace byte_table_index;  // NOLINT: the constants of this format.
 
-void ByteTableIndexBuilder::Add(const Slice& internal_key, uint64_t hash, bool same,
-                                uint64_t offset, uint32_t record_bytes) {
+void ByteTableIndexBuilder::Add(const Slice& last_key, const Slice& internal_key, uint64_t hash,
+                                bool same, uint64_t offset, uint32_t record_bytes) {
   assert(offset <= kByteTableDataBytesMax);
   const Slice user_key = ExtractUserKey(internal_key);
   const bool first = entries_ == 0;
   assert(!first || !same);
-  const size_t shared = same || whole_keys_ ? 0 : CommonPrefix(last_key_, user_key);
+  assert(first == last_key.empty());
   const bool whole = first || same || whole_keys_;
+  const size_t shared = whole ? 0 : CommonPrefix(ExtractUserKey(last_key), user_key);
   // Bytewise, a greater key has a byte where it first differs from the one before.
   assert(whole || shared < user_key.size());
   const size_t separator_bytes = whole ? user_key.size() : shared + 1;
-  if (entries_ % kGroupRecords == 0) {
-    StartGroup(user_key, separator_bytes, same, offset, record_bytes);
+  const size_t ordinal = entries_ % kGroupRecords;
+  if (ordinal == 0) {
+    StartGroup(user_key, separator_bytes, same, same ? ExtractTrailer(last_key) : 0, offset,
+               record_bytes);
     last_separator_bytes_ = separator_bytes;
   } else if (same) {
-    AddSame(record_bytes);
+    AddSame(record_bytes, ExtractTrailer(last_key));
   } else {
     AddSeparator(user_key, shared, separator_bytes, record_bytes);
     last_separator_bytes_ = separator_bytes;
@@ -34,20 +37,19 @@ void ByteTableIndexBuilder::Add(const Slice& internal_key, uint64_t hash, bool s
   Group& group = groups_.back();
   group.rest_end = rest_.size();
   group.uniform = group.uniform && record_bytes == group.record_bytes;
-  if (!whole_keys_) group.fingerprints[entries_ % kGroupRecords] = Fingerprint(hash);
+  if (!whole_keys_) group.fingerprints[ordinal] = Fingerprint(hash);
   if (first) first_key_.assign(user_key.data(), user_key.size());
-  if (!same) last_key_.assign(user_key.data(), user_key.size());
-  last_trailer_ = ExtractTrailer(internal_key);
   last_record_bytes_ = record_bytes;
   ++entries_;
 }
 
 void ByteTableIndexBuilder::StartGroup(const Slice& user_key, size_t separator_bytes, bool same,
-                                       uint64_t offset, uint32_t record_bytes) {
+                                       uint64_t last_trailer, uint64_t offset,
+                                       uint32_t record_bytes) {
   separators_.append(user_key.data(), separator_bytes);
   groups_.push_back(Group{.data_offset = static_cast<uint32_t>(offset),
                           .record_bytes = record_bytes,
-                          .trailer = last_trailer_,
+                          .trailer = last_trailer,
                           .same = same,
                           .uniform = !whole_keys_,
                           .separator_end = separators_.size(),
@@ -55,17 +57,14 @@ void ByteTableIndexBuilder::StartGroup(const Slice& user_key, size_t separator_b
                           .fingerprints = {}});
 }
 
-void ByteTableIndexBuilder::PutLength(uint32_t record_bytes, char control_so_far) {
+void ByteTableIndexBuilder::AddSame(uint32_t record_bytes, uint64_t last_trailer) {
   const bool differs = record_bytes != last_record_bytes_;
-  rest_.push_back(static_cast<char>(control_so_far | (differs ? kLength : 0)));
+  rest_.push_back(static_cast<char>(kSame | (differs ? kLength : 0)));
+  if (differs) PutVarint32(&rest_, record_bytes);
+  PutFixed64(&rest_, last_trailer);
 }
 
-void ByteTableIndexBuilder::AddSame(uint32_t record_bytes) {
-  PutLength(record_bytes, static_cast<char>(kSame));
-  if (record_bytes != last_record_bytes_) PutVarint32(&rest_, record_bytes);
-  PutFixed64(&rest_, last_trailer_);
-}
-
+// What is short is put together beside rest_ and appended at once.
 void ByteTableIndexBuilder::AddSeparator(const Slice& user_key, size_t shared,
                                          size_t separator_bytes, uint32_t record_bytes) {
   const size_t kept = std::min(shared, last_separator_bytes_);
@@ -74,21 +73,25 @@ void ByteTableIndexBuilder::AddSeparator(const Slice& user_key, size_t shared,
   const size_t add_field = whole_keys_ ? add : add - 1;
   const size_t drop_bits = std::min(drop, size_t{kInVarint});
   const size_t add_bits = std::min(add_field, size_t{kInVarint});
-  PutLength(record_bytes, static_cast<char>(drop_bits | add_bits << kAddShift));
-  if (drop_bits == kInVarint) PutVarint32(&rest_, static_cast<uint32_t>(drop));
-  if (add_bits == kInVarint) PutVarint32(&rest_, static_cast<uint32_t>(add));
-  if (record_bytes != last_record_bytes_) PutVarint32(&rest_, record_bytes);
-  rest_.append(user_key.data() + kept, add);
+  const bool differs = record_bytes != last_record_bytes_;
+  constexpr size_t kFewBytes = 16;
+  char entry[1 + 3 * kVarint32BytesMax + kFewBytes];
+  char* at = entry;
+  *at++ = static_cast<char>(drop_bits | add_bits << kAddShift | (differs ? kLength : 0u));
+  if (drop_bits == kInVarint) at = EncodeVarint32(at, static_cast<uint32_t>(drop));
+  if (add_bits == kInVarint) at = EncodeVarint32(at, static_cast<uint32_t>(add));
+  if (differs) at = EncodeVarint32(at, record_bytes);
+  const char* const added = user_key.data() + kept;
+  const bool few = add <= kFewBytes;
+  if (few) at = std::copy_n(added, add, at);
+  rest_.append(entry, static_cast<size_t>(at - entry));
+  if (!few) rest_.append(added, add);
 }
 
 uint64_t ByteTableIndexBuilder::BytesBound() const {
   const uint64_t for_groups = (groups_.size() + 1) * kEntryBytesMax;
   return kHeaderBytes + for_groups + first_key_.size() + separators_.size() + rest_.size() +
          kAlignment + kCrcBytes;
-}
-
-size_t ByteTableIndexBuilder::PrefixBytes() const {
-  return whole_keys_ ? 0 : CommonPrefix(first_key_, last_key_);
 }
 
 Slice ByteTableIndexBuilder::Separator(size_t group) const {
@@ -108,8 +111,10 @@ void ByteTableIndexBuilder::PutFirstEntry(size_t group, size_t prefix_bytes,
   to->append(rest.data(), rest.size());
 }
 
-void ByteTableIndexBuilder::Finish(uint64_t data_bytes, std::string* to) const {
-  const size_t prefix_bytes = PrefixBytes();
+void ByteTableIndexBuilder::Finish(const Slice& last_key, uint64_t data_bytes,
+                                   std::string* to) const {
+  const bool prefixed = !whole_keys_ && !last_key.empty();
+  const size_t prefix_bytes = prefixed ? CommonPrefix(first_key_, ExtractUserKey(last_key)) : 0;
   std::string entries;
   std::string groups;
   entries.reserve(rest_.size() + groups_.size() * 16);

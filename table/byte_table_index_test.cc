@@ -26,14 +26,15 @@ std::string BuildIndex(const std::vector<std::string>& internal_keys,
   const std::string* last = nullptr;
   for (size_t i = 0; i < internal_keys.size(); ++i) {
     const std::string& key = internal_keys[i];
+    const Slice last_key = last == nullptr ? Slice() : Slice(*last);
     const bool same = last != nullptr && ExtractUserKey(*last) == ExtractUserKey(key);
     const uint32_t record_bytes = lengths[i % lengths.size()];
-    builder.Add(key, Hash64(ExtractUserKey(key)), same, offset, record_bytes);
+    builder.Add(last_key, key, Hash64(ExtractUserKey(key)), same, offset, record_bytes);
     offset += record_bytes;
     last = &key;
   }
   std::string bytes;
-  builder.Finish(offset, &bytes);
+  builder.Finish(last == nullptr ? Slice() : Slice(*last), offset, &bytes);
   EXPECT_LE(bytes.size(), builder.BytesBound());
   return bytes;
 }
@@ -308,11 +309,11 @@ TEST(ByteTableIndexTest, StepsKnowNothingOfOtherOrders) {
   const std::vector<std::string> ascending = DecimalKeys(kKeys);
   const std::vector<std::string> keys(ascending.rbegin(), ascending.rend());
   for (size_t i = 0; i < kKeys; ++i) {
-    builder.Add(keys[i], Hash64(ExtractUserKey(keys[i])), /*same=*/false, i * kRecordBytes,
-                kRecordBytes);
+    builder.Add(i == 0 ? Slice() : Slice(keys[i - 1]), keys[i], Hash64(ExtractUserKey(keys[i])),
+                /*same=*/false, i * kRecordBytes, kRecordBytes);
   }
   std::string bytes;
-  builder.Finish(kKeys * kRecordBytes, &bytes);
+  builder.Finish(keys.back(), kKeys * kRecordBytes, &bytes);
   EXPECT_LE(bytes.size(), builder.BytesBound());
   ByteTableIndex index(reverse);
   ASSERT_OK(index.Open(bytes, kKeys * kRecordBytes, kKeys));

@@ -45,68 +45,61 @@ Status MergeWriter::Finish() {
   return builder_ == nullptr ? Status::OK() : CloseTable();
 }
 
-uint64_t MergeWriter::Bound(const Pending& record) const {
-  return empty_table_->RecordBytesBound(record.internal_key.size(), record.value.size());
-}
-
 void MergeWriter::Enqueue(const TableIterator& record, const Slice& key) {
-  Pending pending{record.encoded(), record.key(), record.value()};
-  if (copies_used_ == copies_.size()) copies_.emplace_back();
-  std::string& copy = copies_[copies_used_++];
+  if (pending_count_ == pending_.size()) pending_.push_back(std::make_unique<Pending>());
+  Pending& pending = *pending_[pending_count_++];
+  pending.encoded = record.encoded();
+  pending.value = record.value();
+  pending.bytes_bound = empty_table_->RecordBytesBound(key.size(), pending.value.size());
+  pending_bytes_bound_ += pending.bytes_bound;
+  std::string& copy = pending.copy;
   if (record.stable()) {
     copy.assign(key.data(), key.size());
     pending.internal_key = copy;
-  } else {
-    copy.clear();
-    // A record without an encoding still has a key and a value.
-    const bool encoded = !pending.encoded.empty();
-    if (encoded) {
-      copy.append(pending.encoded.data(), pending.encoded.size());
-      const auto moved = [&](const Slice& part) {
-        return Slice(copy.data() + (part.data() - pending.encoded.data()), part.size());
-      };
-      pending = Pending{Slice(copy), moved(pending.internal_key), moved(pending.value)};
-    } else {
-      copy.append(pending.internal_key.data(), pending.internal_key.size());
-      copy.append(pending.value.data(), pending.value.size());
-      const size_t key_bytes = pending.internal_key.size();
-      pending = Pending{Slice(), Slice(copy.data(), key_bytes),
-                        Slice(copy.data() + key_bytes, copy.size() - key_bytes)};
-    }
+    return;
   }
-  pending_bytes_bound_ += Bound(pending);
-  pending_.push_back(pending);
+  const Slice internal_key = record.key();
+  if (!pending.encoded.empty()) {
+    const char* const from = pending.encoded.data();
+    copy.assign(from, pending.encoded.size());
+    const auto moved = [&](const Slice& part) {
+      return Slice(copy.data() + (part.data() - from), part.size());
+    };
+    pending.encoded = copy;
+    pending.internal_key = moved(internal_key);
+    pending.value = moved(pending.value);
+  } else {  // A record without an encoding still has a key and a value.
+    copy.assign(internal_key.data(), internal_key.size());
+    copy.append(pending.value.data(), pending.value.size());
+    pending.internal_key = Slice(copy.data(), internal_key.size());
+    pending.value = Slice(copy.data() + internal_key.size(), pending.value.size());
+  }
 }
 
 Status MergeWriter::WritePending() {
-  if (pending_.empty()) return Status::OK();
-  const bool cut = MustCut(ExtractUserKey(pending_.front().internal_key));
-  if (builder_ != nullptr && !split_ && (cut || !Fits(pending_bytes_bound_))) {
+  if (pending_count_ == 0) return Status::OK();
+  const bool cut = MustCut(ExtractUserKey(pending_.front()->internal_key));
+  if (builder_ != nullptr && !split_ && (cut || !room_.Fits(pending_bytes_bound_))) {
     DLSM_RETURN_IF_ERROR(CloseTable());
   }
-  for (const Pending& record : pending_) DLSM_RETURN_IF_ERROR(Write(record));
-  pending_.clear();
-  pending_bytes_bound_ = 0;
-  for (size_t i = 0; i < copies_used_; ++i) {
-    if (copies_[i].capacity() > kSpareCopyBytesMax) std::string().swap(copies_[i]);
+  for (size_t i = 0; i < pending_count_; ++i) {
+    Pending& record = *pending_[i];
+    DLSM_RETURN_IF_ERROR(Write(record, /*same=*/i > 0 || split_));
+    if (record.copy.capacity() > kSpareCopyBytesMax) std::string().swap(record.copy);
   }
-  copies_used_ = 0;
+  pending_count_ = 0;
+  pending_bytes_bound_ = 0;
   return Status::OK();
 }
 
-Status MergeWriter::Write(const Pending& record) {
-  if (builder_ != nullptr && !Fits(Bound(record))) DLSM_RETURN_IF_ERROR(CloseTable());
+Status MergeWriter::Write(const Pending& record, bool same) {
+  if (builder_ != nullptr && !room_.Fits(record.bytes_bound)) DLSM_RETURN_IF_ERROR(CloseTable());
   if (builder_ == nullptr) DLSM_RETURN_IF_ERROR(OpenTable(record));
-  DLSM_RETURN_IF_ERROR(builder_->AddEncoded(record.encoded, record.internal_key, record.value));
+  room_.Take(record.bytes_bound);
+  DLSM_RETURN_IF_ERROR(
+      builder_->AddEncoded(record.encoded, record.internal_key, record.value, same));
   ++statistics_->records_written;
   return Status::OK();
-}
-
-bool MergeWriter::Passes(const std::vector<std::string>& keys, const Slice& user_key,
-                         size_t* next) const {
-  const size_t before = *next;
-  while (*next < keys.size() && comparator_.CompareUserKeys(keys[*next], user_key) <= 0) ++*next;
-  return *next != before;
 }
 
 // Asked about every user key: what was passed must not be passed again.
@@ -114,30 +107,31 @@ bool MergeWriter::MustCut(const Slice& user_key) {
   bool cut = Passes(options_.cut_points, user_key, &cut_point_);
   const bool candidate = Passes(options_.cut_candidates, user_key, &cut_candidate_);
   const bool hashes = options_.cut_hash_bits > 0;
-  if (builder_ != nullptr && !cut && (candidate || hashes) && IsHalfFull()) {
+  if (builder_ != nullptr && !cut && (candidate || hashes) && room_.Has(table_bytes_max_ / 2)) {
     cut = candidate || CutRank(user_key) >= options_.cut_hash_bits;
   }
   return cut;
 }
 
 Status MergeWriter::OpenTable(const Pending& first) {
-  capacity_ = std::min(table_bytes_max_, image_bytes_left_);
+  uint64_t capacity = std::min(table_bytes_max_, image_bytes_left_);
   // The versions of one key stay together where one table may hold them all; a lone record gets a
   // table in any case.
   const uint64_t fixed = empty_table_->ImageBytesBound();
   const uint64_t together = std::min(fixed + pending_bytes_bound_, table_bytes_max_);
-  const uint64_t least = std::max(together, fixed + Bound(first));
-  capacity_ = std::max(capacity_, least);
-  Status made = output_->NewTable(capacity_, &sink_);
+  const uint64_t least = std::max(together, fixed + first.bytes_bound);
+  capacity = std::max(capacity, least);
+  Status made = output_->NewTable(capacity, &sink_);
   // Where there is no such piece of memory left, several smaller tables do.
   const uint64_t smallest = std::max(least, table_bytes_max_ / 32);
-  while (made.IsBusy() && capacity_ > smallest) {
-    capacity_ = std::max(capacity_ / 2, smallest);
-    made = output_->NewTable(capacity_, &sink_);
+  while (made.IsBusy() && capacity > smallest) {
+    capacity = std::max(capacity / 2, smallest);
+    made = output_->NewTable(capacity, &sink_);
   }
   DLSM_RETURN_IF_ERROR(made);
-  assert(sink_->capacity() >= capacity_);
+  assert(sink_->capacity() >= capacity);
   builder_ = NewTableBuilder(options_.table, sink_.get());
+  room_ = TableRoom(builder_.get(), capacity);
   return Status::OK();
 }
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "dLSM/status.h"
 #include "table/merge_tables.h"
 #include "table/table_iterator.h"
+#include "table/table_room.h"
 
 namespace dlsm {
 
@@ -36,18 +36,21 @@ class MergeWriter {
     Slice encoded;
     Slice internal_key;
     Slice value;
+    uint64_t bytes_bound = 0;  // What it adds to a table at most.
+    std::string copy;          // Of the key, or of all bytes of a record that do not stay.
   };
 
-  uint64_t Bound(const Pending& record) const;
   void Enqueue(const TableIterator& record, const Slice& key);
   Status WritePending();
-  Status Write(const Pending& record);
+  Status Write(const Pending& record, bool same);
   // Whether one of `keys`, from the one at *next on, is at or before `user_key`; *next goes behind
   // it.
-  bool Passes(const std::vector<std::string>& keys, const Slice& user_key, size_t* next) const;
+  bool Passes(const std::vector<std::string>& keys, const Slice& user_key, size_t* next) const {
+    const size_t before = *next;
+    while (*next < keys.size() && comparator_.CompareUserKeys(keys[*next], user_key) <= 0) ++*next;
+    return *next != before;
+  }
   bool MustCut(const Slice& user_key);
-  bool IsHalfFull() const { return builder_->ImageBytesBound() >= table_bytes_max_ / 2; }
-  bool Fits(uint64_t bytes) const { return builder_->ImageBytesBound() + bytes <= capacity_; }
   Status OpenTable(const Pending& first);
   Status CloseTable();
 
@@ -64,13 +67,12 @@ class MergeWriter {
   size_t cut_candidate_ = 0;  // The next of options_.cut_candidates.
   std::unique_ptr<TableSink> sink_;
   std::unique_ptr<TableBuilder> builder_;  // Null between tables. Goes before its sink.
-  uint64_t capacity_ = 0;                  // Of the current table's image.
+  TableRoom room_;                         // Of builder_.
 
-  std::vector<Pending> pending_;  // Versions of one user key.
-  // Of keys, and of records whose bytes do not stay; some of them spare. A deque: pending records
-  // point into them, so they must not move.
-  std::deque<std::string> copies_;
-  size_t copies_used_ = 0;
+  // The first pending_count_ are versions of one user key, the others spare. By pointers, as slices
+  // of a record point into its copy.
+  std::vector<std::unique_ptr<Pending>> pending_;
+  size_t pending_count_ = 0;
   uint64_t pending_bytes_bound_ = 0;
   bool split_ = false;  // Versions of the current key have been written already.
 };

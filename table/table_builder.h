@@ -29,12 +29,13 @@ class TableBuilder {
  public:
   virtual ~TableBuilder() = default;
 
-  // Keys come in strictly increasing internal order (asserted).
-  virtual Status Add(const Slice& internal_key, const Slice& value) = 0;
+  // Keys come in strictly increasing internal order (asserted). `same`: the user key is that of the
+  // record before, which callers know anyway; of a table's first record it says nothing.
+  virtual Status Add(const Slice& internal_key, const Slice& value, bool same) = 0;
   // The same for a record of a byte-addressable table, whose checksum the caller has verified:
   // `encoded` is the whole record and is copied as it is where the format allows.
-  virtual Status AddEncoded(const Slice& encoded, const Slice& internal_key,
-                            const Slice& value) = 0;
+  virtual Status AddEncoded(const Slice& encoded, const Slice& internal_key, const Slice& value,
+                            bool same) = 0;
 
   // No less than the bytes the image would have if it were finished now.
   virtual uint64_t ImageBytesBound() const = 0;

@@ -5,11 +5,11 @@
 
 namespace dlsm {
 
-bool TableSummary::Add(const Slice& internal_key) {
+void TableSummary::Add(const Slice& internal_key, [[maybe_unused]] bool same) {
   assert(IsValidInternalKey(internal_key));
   assert(entries_ == 0 || comparator_.Compare(last_key_, internal_key) < 0);
-  const bool same = entries_ != 0 && comparator_.CompareUserKeys(ExtractUserKey(last_key_),
-                                                                 ExtractUserKey(internal_key)) == 0;
+  assert(same == (entries_ != 0 && comparator_.CompareUserKeys(ExtractUserKey(last_key_),
+                                                               ExtractUserKey(internal_key)) == 0));
   const uint64_t trailer = ExtractTrailer(internal_key);
   sequence_min_ = std::min(sequence_min_, TrailerSequence(trailer));
   sequence_max_ = std::max(sequence_max_, TrailerSequence(trailer));
@@ -17,7 +17,6 @@ bool TableSummary::Add(const Slice& internal_key) {
   if (entries_ == 0) first_key_.assign(internal_key.data(), internal_key.size());
   last_key_.assign(internal_key.data(), internal_key.size());
   ++entries_;
-  return same;
 }
 
 void TableSummary::Finish(TableMeta* meta) const {

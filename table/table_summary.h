@@ -13,10 +13,11 @@ class TableSummary {
  public:
   explicit TableSummary(const Comparator* comparator) : comparator_(comparator) {}
 
-  // Returns whether the user key is that of the record before.
-  bool Add(const Slice& internal_key);
+  // `same`: the user key is that of the record before (asserted).
+  void Add(const Slice& internal_key, bool same);
 
   uint64_t entries() const { return entries_; }
+  // Empty while there is none.
   Slice last_key() const { return last_key_; }
   // Sets all of *meta that comes from the keys.
   void Finish(TableMeta* meta) const;

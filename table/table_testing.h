@@ -60,6 +60,7 @@ inline Status OpenTestTable(const TableOptions& options, Cache* cache, TestTable
 inline void BuildTestTable(const TableOptions& options, const TestRecords& records,
                            TestMemory* memory, QueuePairs* queue_pairs, TestTable* table,
                            Cache* cache = nullptr) {
+  const InternalKeyComparator comparator(options.comparator);
   const std::unique_ptr<TableBuilder> empty = NewTableBuilder(options, nullptr);
   uint64_t capacity = empty->ImageBytesBound();
   for (const auto& [key, value] : records) {
@@ -69,10 +70,14 @@ inline void BuildTestTable(const TableOptions& options, const TestRecords& recor
   std::unique_ptr<TableSink> sink;
   ASSERT_OK(RemoteSink::Open(image, queue_pairs, Purpose::kFlush, std::chrono::seconds(10), &sink));
   const std::unique_ptr<TableBuilder> builder = NewTableBuilder(options, sink.get());
+  const std::string* last = nullptr;
   for (const auto& [key, value] : records) {
     const uint64_t bound =
         builder->ImageBytesBound() + builder->RecordBytesBound(key.size(), value.size());
-    ASSERT_OK(builder->Add(key, value));
+    const bool same = last != nullptr &&
+                      comparator.CompareUserKeys(ExtractUserKey(*last), ExtractUserKey(key)) == 0;
+    ASSERT_OK(builder->Add(key, value, same));
+    last = &key;
     ASSERT_LE(builder->ImageBytesBound(), bound);
   }
   const uint64_t bound = builder->ImageBytesBound();
