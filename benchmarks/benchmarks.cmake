@@ -35,6 +35,15 @@ target_link_libraries(rpc_bench PRIVATE dlsm dlsm_settings gflags)
 add_executable(fabric_bench benchmarks/fabric_bench_main.cc benchmarks/tls_flags.cc)
 target_link_libraries(fabric_bench PRIVATE dlsm dlsm_settings gflags)
 
+# What puts, flushes and merges are made of.
+find_package(benchmark QUIET)
+if(benchmark_FOUND)
+  add_executable(structure_bench benchmarks/structure_bench_main.cc)
+  target_link_libraries(structure_bench PRIVATE dlsm dlsm_settings benchmark::benchmark)
+else()
+  message(STATUS "no Google Benchmark, so no structure_bench")
+endif()
+
 # Random operations, faults and crashes against a model.
 file(GLOB stress_sources CONFIGURE_DEPENDS benchmarks/stress/*.cc)
 list(FILTER stress_sources EXCLUDE REGEX "_(main|test)\\.cc$")
@@ -104,6 +113,12 @@ if(DLSM_TESTS)
   add_test(NAME db_bench.smoke
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/smoke_test.py $<TARGET_FILE:db_bench>
                    $<TARGET_FILE:Server>)
+  if(TARGET structure_bench)
+    add_test(NAME structure_bench.smoke COMMAND structure_bench --benchmark_min_time=0.01)
+    # It reports a merge that fails, but ends well.
+    set_tests_properties(structure_bench.smoke
+                         PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION "ERROR OCCURRED")
+  endif()
   add_test(NAME benchmarks.tls
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/tls_smoke_test.sh
                    $<TARGET_FILE:fabric_bench> $<TARGET_FILE:rpc_bench> $<TARGET_FILE:Server>)

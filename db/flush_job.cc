@@ -19,6 +19,11 @@ bool IsNeeded(SequenceNumber sequence, SequenceNumber newer,
   return first_that_sees != snapshots.end() && *first_that_sees < newer;
 }
 
+// Where the order is the user's own, keys may be equal of which the bytes differ.
+bool IsSameKey(const InternalKeyComparator& comparator, const Slice& a, const Slice& b) {
+  return comparator.bytewise() ? SameBytes(a, b) : comparator.CompareUserKeys(a, b) == 0;
+}
+
 // One table at a time; usually one is enough, or one for each memory node of those that it is
 // scattered over.
 class FlushWriter {
@@ -108,7 +113,8 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
   for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
     const Slice internal_key = entries->key();
     const SequenceNumber sequence = TrailerSequence(ExtractTrailer(internal_key));
-    const bool same_key = !first && SameBytes(user_key, ExtractUserKey(internal_key));
+    const bool same_key =
+        !first && IsSameKey(store.comparator(), user_key, ExtractUserKey(internal_key));
     user_key = ExtractUserKey(internal_key);
     if (!same_key || IsNeeded(sequence, newer, snapshots)) {
       DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value(), same_key));

@@ -1,0 +1,132 @@
+// An order of the user's own in which keys are equal of which the bytes differ.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "db/test_database_testing.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+constexpr char kName[] = "whatever the case";
+
+std::string Lower(const Slice& key) {
+  std::string lower = key.ToString();
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+class WithoutCase final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override { return Lower(a).compare(Lower(b)); }
+  const char* Name() const override { return "test.WithoutCase"; }
+  void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+};
+
+class ComparatorTest : public testing::TestWithParam<TableFormat> {
+ protected:
+  using Model = std::map<std::string, std::string>;  // By lower case.
+
+  void SetUp() override {
+    options_ = TinyOptions();
+    options_.comparator = &order_;
+    options_.filter_policy = Options::kNoFilter;  // Filters go by bytes.
+    options_.table_format = GetParam();
+    db_ = OpenOrDie(options_, kName);
+  }
+  void TearDown() override { CloseAndDestroy(&db_, options_, kName); }
+
+  // One of few keys, mostly in another spelling than the last time.
+  std::string SomeKey() {
+    std::string key = "key" + std::to_string(random_.Uniform(60)) + "abcdef";
+    for (char& c : key) {
+      if (random_.OneIn(2)) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    }
+    return key;
+  }
+
+  void WriteOne() {
+    const std::string key = SomeKey();
+    if (random_.OneIn(4)) {
+      ASSERT_OK(db_->Delete(WriteOptions(), key));
+      model_.erase(Lower(key));
+    } else {
+      const std::string value = std::to_string(++written_);
+      ASSERT_OK(db_->Put(WriteOptions(), key, value));
+      model_[Lower(key)] = value;
+    }
+  }
+
+  void Check(const ReadOptions& options, const Model& model) {
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = SomeKey();
+      std::string value;
+      const Status got = db_->Get(options, key, &value);
+      const auto expected = model.find(Lower(key));
+      if (expected == model.end()) {
+        ASSERT_TRUE(got.IsNotFound()) << key << ": " << got.ToString() << value;
+      } else {
+        ASSERT_OK(got);
+        ASSERT_EQ(value, expected->second) << key;
+      }
+    }
+    const std::unique_ptr<Iterator> entries(db_->NewIterator(options));
+    auto expected = model.begin();
+    for (entries->SeekToFirst(); entries->Valid(); entries->Next(), ++expected) {
+      ASSERT_NE(expected, model.end());
+      ASSERT_EQ(Lower(entries->key()), expected->first);
+      ASSERT_EQ(entries->value().ToString(), expected->second);
+    }
+    ASSERT_OK(entries->status());
+    ASSERT_EQ(expected, model.end());
+  }
+
+  const WithoutCase order_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+  Random random_{23};
+  uint64_t written_ = 0;
+  Model model_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Formats, ComparatorTest,
+                         testing::Values(TableFormat::kByteAddressable, TableFormat::kBlockBased),
+                         [](const auto& format) {
+                           return format.param == TableFormat::kBlockBased ? "Block" : "Byte";
+                         });
+
+// In memtables, tables with several versions of a key, and merged ones: the last write wins,
+// however its key is spelled, and a snapshot goes on to see what was there.
+TEST_P(ComparatorTest, TheLastSpellingCounts) {
+  const Snapshot* snapshot = nullptr;
+  Model then;
+  for (int round = 0; round < 24; ++round) {
+    SCOPED_TRACE(round);
+    for (int i = 0; i < 150; ++i) WriteOne();
+    if (round % 5 == 2) {
+      if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
+      snapshot = db_->GetSnapshot();
+      then = model_;
+      for (int i = 0; i < 150; ++i) WriteOne();
+    }
+    if (round % 2 == 1) {
+      ASSERT_OK(db_->Flush(FlushOptions()));
+    }
+    if (round % 7 == 6) db_->CompactRange(nullptr, nullptr);
+    ASSERT_NO_FATAL_FAILURE(Check(ReadOptions(), model_));
+    if (snapshot == nullptr) continue;
+    ReadOptions past;
+    past.snapshot = snapshot;
+    ASSERT_NO_FATAL_FAILURE(Check(past, then));
+  }
+  db_->ReleaseSnapshot(snapshot);
+}
+
+}  // namespace
+}  // namespace dlsm
