@@ -87,7 +87,7 @@ class ComparatorTest : public testing::TestWithParam<TableFormat> {
     ASSERT_EQ(expected, model.end());
   }
 
-  const WithoutCase order_;
+  const WithoutCase order_{};
   Options options_;
   std::unique_ptr<DB> db_;
   Random random_{23};
