@@ -85,7 +85,7 @@ void CountRecords(benchmark::State& state, uint64_t records_each) {
 void MemtableInsert(benchmark::State& state) {
   const std::vector<std::string> keys = RandomKeys(1);
   const std::string value(static_cast<size_t>(state.range(0)), 'v');
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     state.PauseTiming();
     std::unique_ptr<Memtable> memtable = NewMemtable();
     state.ResumeTiming();
@@ -102,7 +102,7 @@ void MemtableWalk(benchmark::State& state) {
   const std::unique_ptr<Memtable> memtable = NewMemtable();
   Fill(RandomKeys(1), std::string(static_cast<size_t>(state.range(0)), 'v'), memtable.get());
   const std::unique_ptr<InternalIterator> entries = memtable->NewIterator(/*whole=*/true);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
       benchmark::DoNotOptimize(entries->value().data()[0]);
     }
@@ -116,7 +116,7 @@ void TableOfMemtable(benchmark::State& state) {
   const std::string value(static_cast<size_t>(state.range(0)), 'v');
   Fill(RandomKeys(1), value, memtable.get());
   std::string image(ImageBytesMax(value), '\0');
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     MemorySink sink(image.data(), image.size());
     TableMeta meta;
     std::string resident;
@@ -196,7 +196,7 @@ void MergeRuns(benchmark::State& state) {
   OneBehindTheOther output(count * ImageBytesMax(value) + options.table_bytes_max);
   AtOnce pace;
   MergeStatistics statistics;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     output.Clear();
     const Status merged = MergeTables(options, runs.runs(), read_options, runs.queue_pairs(), &pace,
                                       &output, &statistics);
