@@ -104,13 +104,12 @@ Status MergeWriter::Write(const Pending& record, bool same) {
 
 // Asked about every user key: what was passed must not be passed again.
 bool MergeWriter::MustCut(const Slice& user_key) {
-  bool cut = Passes(options_.cut_points, user_key, &cut_point_);
+  const bool cut = Passes(options_.cut_points, user_key, &cut_point_);
   const bool candidate = Passes(options_.cut_candidates, user_key, &cut_candidate_);
-  const bool hashes = options_.cut_hash_bits > 0;
-  if (builder_ != nullptr && !cut && (candidate || hashes) && room_.Has(table_bytes_max_ / 2)) {
-    cut = candidate || CutRank(user_key) >= options_.cut_hash_bits;
-  }
-  return cut;
+  if (builder_ == nullptr || cut) return cut;
+  const uint32_t hash_bits = options_.cut_hash_bits;
+  const bool may_end = candidate || (hash_bits > 0 && CutRank(user_key) >= hash_bits);
+  return may_end && room_.Has(table_bytes_max_ / 2);
 }
 
 Status MergeWriter::OpenTable(const Pending& first) {

@@ -5,7 +5,6 @@
 // that could make a difference: the answers are those that the builder's bound gives.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "table/table_builder.h"
