@@ -119,12 +119,12 @@ TEST_P(FaultTest, Get) {
   }
 }
 
-// The same for keys that are fetched together.
+// The same for keys that are fetched together, with several doorbells.
 TEST_P(FaultTest, MultiGet) {
   Fill();
   ASSERT_OK(db_->Flush(FlushOptions()));
   std::vector<std::string> keys;
-  for (uint64_t i = 0; i < kKeys; i += 30) keys.push_back(NumberedKey(i));
+  for (uint64_t i = 0; i < kKeys; i += 6) keys.push_back(NumberedKey(i));
   for (const FaultKind kind : kKinds) {
     FailEachPost(Purpose::kRead, kind, [&](bool healed) {
       std::vector<std::string> values;
@@ -132,7 +132,7 @@ TEST_P(FaultTest, MultiGet) {
       for (size_t i = 0; i < keys.size(); ++i) {
         if (healed || statuses[i].ok()) {
           ASSERT_OK(statuses[i]);
-          ASSERT_EQ(values[i], ValueOf(30 * i));
+          ASSERT_EQ(values[i], ValueOf(6 * i));
         } else {
           ASSERT_FALSE(statuses[i].IsNotFound());
         }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
+#include "table/digest_tree.h"
 #include "table/internal_key.h"
 #include "table/key_prefix.h"
 
@@ -18,16 +18,15 @@ class KeyDirectory {
  public:
   template <typename KeyAt>
   void Build(const InternalKeyComparator& comparator, size_t size, KeyAt key_at) {
-    digests_.clear();
+    digests_.Clear();
     if (!comparator.bytewise() || size == 0) return;
     // Of sorted keys, the first and the last have the least in common.
     prefix_bytes_ = CommonPrefix(key_at(0), key_at(size - 1));
-    digests_.reserve(size);
-    for (size_t i = 0; i < size; ++i) digests_.push_back(Digest(After(key_at(i), prefix_bytes_)));
+    digests_.Build(size, [&](size_t i) { return Digest(After(key_at(i), prefix_bytes_)); });
   }
 
   size_t size() const { return digests_.size(); }
-  void Clear() { digests_.clear(); }
+  void Clear() { digests_.Clear(); }
 
   // How many of the keys are at or before `key`. Without Build() it takes longer.
   template <typename KeyAt>
@@ -41,7 +40,7 @@ class KeyDirectory {
       if (order < 0 || (order == 0 && key.size() < prefix_bytes_)) return 0;
       if (order > 0) return size;
       const uint64_t digest = Digest(After(key, prefix_bytes_));
-      begin = CountBelow(digests_.data(), size, digest);
+      begin = digests_.CountBelow(digest);
       end = begin;
       while (end < size && digests_[end] == digest) ++end;
     }
@@ -57,8 +56,8 @@ class KeyDirectory {
   }
 
  private:
-  size_t prefix_bytes_ = 0;        // That all keys share.
-  std::vector<uint64_t> digests_;  // Of what follows it; none if the order is not bytewise.
+  size_t prefix_bytes_ = 0;  // That all keys share.
+  DigestTree digests_;       // Of what follows it; none if the order is not bytewise.
 };
 
 }  // namespace dlsm

@@ -10,7 +10,7 @@ namespace dlsm {
 
 // How many keys take each step together before any takes the next one. More would fall out of the
 // first-level cache before they are used.
-inline constexpr size_t kLookupsTogetherMax = 32;
+inline constexpr size_t kLookupsTogetherMax = 16;
 
 // Finds the candidate tables of lookups that no memtable has answered, kLookupsTogetherMax of them
 // at most, and has what Advance() of each will look at on its way to the caches.

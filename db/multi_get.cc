@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,13 +15,23 @@
 namespace dlsm {
 namespace {
 
-// One request that no memtable answered, and where its bytes are in this round.
+// Reads that one doorbell hands to one memory node, and the buffer that they share. The queue pair
+// has a share of it, so the buffer outlives whatever comes between here and there.
+struct Fetch final : Transfer {
+  size_t way = 0;
+  size_t reads = 0;
+  size_t bytes = 0;
+  RegisteredBuffer buffer;
+  Ticket last{};
+  Status status;  // Of what concerns none of the way's other fetches.
+};
+
+// One request that no memtable answered, and where its next candidate's record is or will be.
 struct Pending {
   TableLookup lookup;
-  Slice bytes;
-  size_t way = 0;
-  size_t scratch_offset = 0;
-  bool to_be_fetched = false;
+  std::shared_ptr<Fetch> fetch;  // Null: it is in place, or there is nothing to fetch.
+  size_t offset = 0;             // In the fetch's buffer.
+  Slice in_place;
 };
 
 // This thread's way to one memory node, for one round. No pointer to a queue pair is kept between
@@ -37,8 +50,8 @@ struct Way {
   ThreadQueuePairs* queue_pairs;
   NodeId node;
   Status status;
-  size_t scratch_bytes = 0;
-  LocalSpan scratch;
+  std::shared_ptr<Fetch> next;       // What is to be read, and not posted yet; null if nothing is.
+  std::optional<Deadline> deadline;  // Of all its fetches, from the first wait on.
 };
 
 class MultiGet {
@@ -49,16 +62,20 @@ class MultiGet {
   void Run() {
     pending_.reserve(requests_.size());
     for (size_t begin = 0; begin < requests_.size(); begin += kLookupsTogetherMax) {
-      FindFirst(requests_.subspan(begin, std::min(kLookupsTogetherMax, requests_.size() - begin)));
-      // What lies in place is copied while it is in the cache; what is fetched has one doorbell.
-      if (NothingToFetch()) Round();
+      const size_t count = std::min(kLookupsTogetherMax, requests_.size() - begin);
+      FindFirst(requests_.subspan(begin, count));
+      const bool more = begin + count < requests_.size();
+      if (more && IsWorthRinging()) Doorbell(more);
     }
-    while (!pending_.empty()) Round();
+    while (!pending_.empty()) {
+      Doorbell(/*more=*/false);
+      Collect();
+    }
   }
 
  private:
-  // Appends the requests that no memtable answers, each with the place where its first candidate
-  // table would have its record.
+  // Answers what memtables and tables in place can answer; of the others, appends those that have a
+  // record to be fetched.
   void FindFirst(std::span<std::optional<LookupRequest>> requests) {
     const size_t first = pending_.size();
     for (std::optional<LookupRequest>& request : requests) {
@@ -70,102 +87,157 @@ class MultiGet {
     const size_t count = pending_.size() - first;
     for (size_t i = 0; i < count; ++i) lookups[i] = &pending_[first + i].lookup;
     ApproachTogether(std::span(lookups).first(count), options_);
+    // What lies in place is looked at while it is in the cache.
+    AdvanceAll(first);
+  }
+
+  // On to the next candidates of those from `first` on, until what is left is to be fetched.
+  void AdvanceAll(size_t first) {
+    KeepIf(first, [this](Pending* pending) { return Advance(pending); });
+    for (bool again = true; again;) {
+      again = false;
+      KeepIf(first, [this, &again](Pending* pending) {
+        if (pending->fetch != nullptr) return true;
+        if (pending->lookup.Decode(pending->in_place, options_)) return false;
+        again = true;
+        return Advance(pending);
+      });
+    }
+  }
+
+  template <typename Keeps>
+  void KeepIf(size_t first, const Keeps& keeps) {
     size_t kept = first;
     for (size_t i = first; i < pending_.size(); ++i) {
-      if (!pending_[i].lookup.Advance(options_)) continue;
-      Place(&pending_[i]);
+      if (!keeps(&pending_[i])) continue;
       if (kept != i) pending_[kept] = std::move(pending_[i]);
       ++kept;
     }
     pending_.resize(kept);
   }
 
+  // On to the next candidate's record, which is placed; false: there is none, or it is answered.
+  bool Advance(Pending* pending) {
+    if (!pending->lookup.Advance(options_)) return false;
+    Place(pending);
+    return true;
+  }
+
   // Finds the record's bytes if they can be read in place, and else where they will be put.
   void Place(Pending* pending) {
+    pending->fetch = nullptr;
+    pending->in_place.clear();
     const RemoteSpan span = pending->lookup.to_fetch();
-    pending->to_be_fetched = span.bytes > 0;
-    if (!pending->to_be_fetched) return;
-    const NodeId node = pending->lookup.table().meta().image.node;
-    ThreadQueuePairs* const queue_pairs = pending->lookup.request().reader->queue_pairs()->Of(node);
-    const auto found = std::ranges::find(ways_, queue_pairs, &Way::queue_pairs);
-    pending->way = static_cast<size_t>(found - ways_.begin());
-    if (found == ways_.end()) ways_.emplace_back(queue_pairs, node);
-    Way& way = ways_[pending->way];
+    if (span.bytes == 0) return;
+    const size_t index = WayOf(*pending);
+    Way& way = ways_[index];
     QueuePair* const queue_pair = way.Mine();
-    if (queue_pair == nullptr) return;
-    const char* const direct = MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
+    const char* const direct =
+        queue_pair != nullptr && MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
     if (direct != nullptr) {
       queue_pair->CountDirectRead(span.bytes, options_.purpose);
-      pending->bytes = Slice(direct, span.bytes);
-      pending->to_be_fetched = false;
-      PrefetchRecord(pending->bytes);
-    } else {
-      pending->scratch_offset = way.scratch_bytes;
-      way.scratch_bytes += span.bytes;
+      pending->in_place = Slice(direct, span.bytes);
+      PrefetchRecord(pending->in_place);
+      return;
     }
-  }
-
-  bool NothingToFetch() const {
-    return std::ranges::all_of(ways_, [](const Way& way) { return way.scratch_bytes == 0; });
-  }
-
-  // Fetches what every pending request needs next, with one doorbell for each memory node; finishes
-  // the requests that are answered, or cannot be, and moves the others on.
-  void Round() {
-    Fetch();
-    std::vector<Pending> unanswered;
-    for (Pending& waiting : pending_) {
-      TableLookup& lookup = waiting.lookup;
-      if (waiting.to_be_fetched) lookup.request().status = ways_[waiting.way].status;
-      if (!lookup.request().status.ok() || lookup.Decode(waiting.bytes, options_)) continue;
-      waiting.bytes.clear();
-      if (lookup.Advance(options_)) unanswered.push_back(std::move(waiting));
+    if (way.next == nullptr) {
+      way.next = std::make_shared<Fetch>();
+      way.next->way = index;
     }
-    pending_ = std::move(unanswered);
-    ways_.clear();
-    for (Pending& waiting : pending_) Place(&waiting);
+    pending->fetch = way.next;
+    pending->offset = way.next->bytes;
+    ++way.next->reads;
+    way.next->bytes += span.bytes;
   }
 
-  void Fetch() {
+  size_t WayOf(const Pending& pending) {
+    const NodeId node = pending.lookup.table().meta().image.node;
+    ThreadQueuePairs* const queue_pairs = pending.lookup.request().reader->queue_pairs()->Of(node);
+    const auto found = std::ranges::find(ways_, queue_pairs, &Way::queue_pairs);
+    const auto index = static_cast<size_t>(found - ways_.begin());
+    if (found == ways_.end()) ways_.emplace_back(queue_pairs, node);
+    return index;
+  }
+
+  bool IsWorthRinging() {
+    return std::ranges::any_of(ways_, [](Way& way) {
+      QueuePair* const queue_pair = way.next != nullptr ? way.Mine() : nullptr;
+      return queue_pair != nullptr && way.next->reads >= queue_pair->worth_ringing();
+    });
+  }
+
+  // Posts what has been placed since the last one. `more`: nobody waits for it yet.
+  void Doorbell(bool more) {
+    const std::span<Pending> unposted = std::span(pending_).subspan(posted_);
     for (Way& way : ways_) {
-      if (way.scratch_bytes == 0 || !way.status.ok()) continue;
-      way.status = way.queue_pairs->ScratchForThisThread(way.scratch_bytes, &way.scratch);
+      const std::shared_ptr<Fetch> fetch = std::exchange(way.next, nullptr);
+      if (fetch == nullptr || !way.status.ok()) continue;
+      fetch->status = way.queue_pairs->NewBuffer(way.node, fetch->bytes, &fetch->buffer);
+      QueuePair* const queue_pair = fetch->status.ok() ? way.Mine() : nullptr;
+      if (queue_pair == nullptr) continue;
+      Post(queue_pair, fetch, unposted);
+      // A wait rings by itself; but no memory node waits for the wait for another one.
+      const bool rings = more || ways_.size() > 1;
+      if (rings && way.status.ok() &&
+          queue_pair->worth_ringing() != QueuePair::kNeverWorthRinging) {
+        way.status = queue_pair->Ring();
+      }
     }
-    std::vector<Posted> posted(ways_.size());
-    for (Pending& waiting : pending_) {
-      if (waiting.to_be_fetched) Post(&waiting, &posted[waiting.way]);
-    }
-    // The buffer is the fabric's until the reads that were posted have ended, whatever came after.
-    for (size_t i = 0; i < ways_.size(); ++i) {
-      if (!posted[i].any) continue;
-      Status arrived = posted[i].queue_pair->Wait(posted[i].last, Deadline::In(options_.timeout));
-      if (arrived.ok()) posted[i].queue_pair->held().Complete(posted[i].last);
-      KeepFirstError(std::move(arrived), &ways_[i].status);
-    }
+    posted_ = pending_.size();
   }
 
-  // What a way has posted; its queue pair stays while nobody asks for another one.
-  struct Posted {
-    QueuePair* queue_pair = nullptr;
-    Ticket last{};
+  void Post(QueuePair* queue_pair, const std::shared_ptr<Fetch>& fetch,
+            std::span<const Pending> among) {
+    Status& status = ways_[fetch->way].status;
     bool any = false;
-  };
+    for (const Pending& pending : among) {
+      if (pending.fetch != fetch) continue;
+      const RemoteSpan span = pending.lookup.to_fetch();
+      const LocalSpan to = fetch->buffer.span().Sub(pending.offset, span.bytes);
+      status = queue_pair->PostRead(span, to, options_.purpose, &fetch->last);
+      if (!status.ok()) break;
+      any = true;
+    }
+    if (any) queue_pair->held().Hold(fetch->last, fetch);
+  }
 
-  void Post(Pending* waiting, Posted* posted) {
-    Way& way = ways_[waiting->way];
-    if (posted->queue_pair == nullptr) posted->queue_pair = way.Mine();
-    if (!way.status.ok()) return;
-    const RemoteSpan span = waiting->lookup.to_fetch();
-    const LocalSpan to = way.scratch.Sub(waiting->scratch_offset, span.bytes);
-    way.status = posted->queue_pair->PostRead(span, to, options_.purpose, &posted->last);
-    posted->any |= way.status.ok();
-    waiting->bytes = Slice(to.data, to.bytes);
+  // Takes the records in the order of their doorbells; finishes the requests that are answered, or
+  // cannot be, and moves the others on.
+  void Collect() {
+    std::vector<Pending> waiting = std::exchange(pending_, {});
+    for (Pending& pending : waiting) {
+      TableLookup& lookup = pending.lookup;
+      lookup.request().status = Arrive(pending.fetch, waiting);
+      if (!lookup.request().status.ok()) continue;
+      const RemoteSpan span = lookup.to_fetch();
+      const Slice bytes(pending.fetch->buffer.data() + pending.offset, span.bytes);
+      if (!lookup.Decode(bytes, options_)) pending_.push_back(std::move(pending));
+    }
+    ways_.clear();
+    posted_ = 0;
+    AdvanceAll(0);
+  }
+
+  // Waits until the fetch, whose requests are among `waiting`, has its bytes.
+  Status Arrive(const std::shared_ptr<Fetch>& fetch, std::span<const Pending> waiting) {
+    if (fetch->complete()) return Status::OK();
+    DLSM_RETURN_IF_ERROR(fetch->status);
+    Way& way = ways_[fetch->way];
+    QueuePair* const queue_pair = way.Mine();
+    if (queue_pair == nullptr) return way.status;
+    // Loading an index may have had the queue pair replaced. That ended what was under way.
+    if (!queue_pair->held().Holds(*fetch)) Post(queue_pair, fetch, waiting);
+    if (!way.deadline) way.deadline = Deadline::In(options_.timeout);
+    if (way.status.ok()) way.status = queue_pair->Wait(fetch->last, *way.deadline);
+    if (way.status.ok()) queue_pair->held().Complete(fetch->last);
+    return way.status;
   }
 
   const std::span<std::optional<LookupRequest>> requests_;
   const TableReadOptions& options_;
   std::vector<Pending> pending_;
-  std::vector<Way> ways_;
+  size_t posted_ = 0;      // Of pending_.
+  std::vector<Way> ways_;  // Of this round.
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ class OwnMemory final : public QueuePairs {
     char* Direct(const RemoteSpan& span) override;
     void CountDirectRead(uint64_t /*bytes*/, Purpose /*purpose*/) override {}
     void CountDirectWrite(uint64_t /*bytes*/, Purpose /*purpose*/) override {}
+    size_t worth_ringing() const override { return kReadsWorthRinging; }
     bool closed() const override { return false; }
 
    private:

@@ -65,6 +65,7 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "table/byte_table_index_format.h"
+#include "table/digest_tree.h"
 #include "table/internal_key.h"
 #include "util/coding.h"
 
@@ -188,7 +189,7 @@ class ByteTableIndex {
 
   uint32_t groups() const { return groups_; }
   // What it takes itself, beside the bytes.
-  size_t own_bytes() const { return samples_.capacity() * sizeof(uint64_t); }
+  size_t own_bytes() const { return samples_.resident_bytes(); }
   // False: malformed.
   bool Offsets(uint32_t group, GroupOffsets* offsets) const;
   // The group whose records cover `offset`, which is within the data.
@@ -270,7 +271,7 @@ class ByteTableIndex {
   // Every kSampledGroups-th digest. A search touches these, which stay in the processor's caches
   // because they are few, and then the lines between two of them, all of which it asks for at once.
   static constexpr uint32_t kSampledGroups = 8;
-  std::vector<uint64_t> samples_;
+  DigestTree samples_;
   Slice prefix_;
   const char* entries_ = nullptr;
 };

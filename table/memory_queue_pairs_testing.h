@@ -101,6 +101,7 @@ class MemoryQueuePair final : public QueuePair {
     cost_.AddWorkRequest(purpose);
     cost_.AddRoundTrip(purpose);
   }
+  size_t worth_ringing() const override { return kReadsWorthRinging; }
   bool closed() const override { return !error_.ok(); }
 
   void Close() { error_ = Status::IOError("closed by the test"); }

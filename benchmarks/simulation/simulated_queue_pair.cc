@@ -309,6 +309,7 @@ class SimulatedQueuePair final : public QueuePair {
   char* Direct(const RemoteSpan& /*span*/) override { return nullptr; }
   void CountDirectRead(uint64_t /*bytes*/, Purpose /*purpose*/) override {}
   void CountDirectWrite(uint64_t /*bytes*/, Purpose /*purpose*/) override {}
+  size_t worth_ringing() const override { return kReadsWorthRinging; }
   bool closed() const override { return !queue_->error().ok(); }
 
  private:

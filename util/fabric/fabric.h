@@ -34,6 +34,10 @@ enum class Ticket : uint64_t {};
 
 class QueuePair {
  public:
+  // Where a doorbell costs a store to a device, or less: these take longer to be looked for.
+  static constexpr size_t kReadsWorthRinging = 16;
+  static constexpr size_t kNeverWorthRinging = SIZE_MAX;
+
   virtual ~QueuePair() = default;
 
   // Each post queues one request; none blocks for its completion. Spans of zero bytes are allowed.
@@ -52,6 +56,11 @@ class QueuePair {
   // Hands everything posted so far to the device with one doorbell, and returns at once: for
   // transfers that overlap with work. Wait() does the same first.
   virtual Status Ring() = 0;
+
+  // How many reads are worth a doorbell while their poster looks for more of them: fewer would cost
+  // more than they gain by being under way already. kNeverWorthRinging: a wait for few reads goes
+  // together with other threads' waits just now; a doorbell would have them go alone.
+  virtual size_t worth_ringing() const = 0;
 
   // Blocks until every request up to `ticket` has completed or `deadline` has passed; returns the
   // first error. A time-out closes the queue pair.

@@ -88,6 +88,9 @@ class FaultyQueuePair : public QueuePair {
   void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
     if (inner_ != nullptr) inner_->CountDirectWrite(bytes, purpose);
   }
+  size_t worth_ringing() const override {
+    return inner_ == nullptr ? kReadsWorthRinging : inner_->worth_ringing();
+  }
   bool closed() const override { return !error_.ok() || inner_->closed(); }
 
  private:

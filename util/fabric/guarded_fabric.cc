@@ -47,6 +47,7 @@ class GuardedQueuePair final : public QueuePair {
   void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
     inner_->CountDirectWrite(bytes, purpose);
   }
+  size_t worth_ringing() const override { return inner_->worth_ringing(); }
   bool closed() const override { return inner_->closed(); }
 
  private:

@@ -162,6 +162,7 @@ class MappedQueuePair : public QueuePair {
     ledger_.DirectWrite(bytes, purpose);
   }
 
+  size_t worth_ringing() const override { return kReadsWorthRinging; }
   bool closed() const override { return !error_.ok(); }
 
  private:

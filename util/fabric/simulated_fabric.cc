@@ -114,6 +114,9 @@ class SimulatedQueuePair : public QueuePair {
   void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
     if (inner_ != nullptr) inner_->CountDirectWrite(bytes, purpose);
   }
+  size_t worth_ringing() const override {
+    return inner_ == nullptr ? kReadsWorthRinging : inner_->worth_ringing();
+  }
   bool closed() const override { return !error_.ok() || inner_->closed(); }
 
  private:

@@ -20,9 +20,7 @@ using std::chrono::milliseconds;
 constexpr size_t kPartsMax = 256;  // Of one sendmsg(): some 100 writes of a few hundred bytes.
 // A bound against callers that post and never wait.
 constexpr size_t kOutstandingMax = size_t{1} << 20;
-// What goes over the shared connection at most: more is worth messages of its own, and would delay
-// the others' reads.
-constexpr size_t kTogetherMax = 128;
+// The same in bytes as kTogetherMax in reads.
 constexpr size_t kTogetherBytesMax = size_t{32} << 10;
 // Of one sleep in a system call that knows no deadlines; those nearer than two of it take another.
 constexpr milliseconds kSleepMost{50};

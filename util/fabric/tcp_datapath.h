@@ -58,6 +58,11 @@ class TcpQueuePair : public QueuePair {
   void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
     ledger_.DirectWrite(bytes, purpose);
   }
+  // A message costs as much as tens of reads.
+  size_t worth_ringing() const override {
+    const bool together = together_with_others_ && together_with_others_->Pays();
+    return together ? kNeverWorthRinging : kTogetherMax;
+  }
   bool closed() const override { return !error_.ok(); }
 
  private:
@@ -72,6 +77,9 @@ class TcpQueuePair : public QueuePair {
 
     size_t payload() const { return opcode == TcpOpcode::kRead ? bytes : 0; }
   };
+  // What goes over the shared connection at most: more is worth messages of its own, and would
+  // delay the others' reads.
+  static constexpr size_t kTogetherMax = 128;
   static constexpr size_t kRepliesPerCall = 64;  // Read by one system call, at most.
 
   Status CheckRoom();

@@ -93,6 +93,7 @@ class VerbsQueuePair : public QueuePair {
   void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
     ledger_.DirectWrite(bytes, purpose);
   }
+  size_t worth_ringing() const override { return kReadsWorthRinging; }
   bool closed() const override { return !error_.ok(); }
 
  private:

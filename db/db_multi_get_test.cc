@@ -1,0 +1,228 @@
+// Keys that are looked for together: the answers of single gets, in as many round trips as one key
+// takes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "db/test_database_testing.h"
+#include "util/fabric/fault_injector.h"
+#include "util/random.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr uint64_t kKeys = 4000;
+constexpr char kName[] = "multi get";
+
+std::string ValueOf(uint64_t i) { return "value" + std::to_string(i) + std::string(300, '.'); }
+
+struct Answers {
+  std::vector<Status> statuses;
+  std::vector<std::string> values;
+};
+
+Answers GetAll(DB* db, const std::vector<std::string>& keys) {
+  Answers answers;
+  answers.statuses =
+      db->MultiGet(ReadOptions(), std::vector<Slice>(keys.begin(), keys.end()), &answers.values);
+  return answers;
+}
+
+struct Shape {
+  const char* fabric;  // "": the embedded memory node.
+  uint64_t rtt_ns = 0;
+};
+
+class MultiGetTest : public testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    options_ = TinyOptions();
+    options_.simulated_rtt_ns = GetParam().rtt_ns;
+    if (GetParam().fabric[0] != '\0') {
+      node_ = std::make_unique<TestNode>(GetParam().fabric);
+      options_ = node_->With(options_, GetParam().fabric);
+    }
+    db_ = OpenOrDie(options_, kName);
+  }
+  void TearDown() override { CloseAndDestroy(&db_, options_, kName); }
+
+  // Two thirds of the keys, some of them overwritten or deleted, in runs that overlap and in the
+  // memtable.
+  void Fill() {
+    for (int round = 0; round < 4; ++round) {
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        if (i % 3 == 0 || (round > 0 && !random_.OneIn(4))) continue;
+        const std::string key = NumberedKey(i);
+        if (round > 0 && random_.OneIn(10)) {
+          ASSERT_OK(db_->Delete(WriteOptions(), key));
+          model_.erase(key);
+        } else {
+          model_[key] = ValueOf(i + 10 * static_cast<uint64_t>(round));
+          ASSERT_OK(db_->Put(WriteOptions(), key, model_[key]));
+        }
+      }
+      if (round < 3) {
+        ASSERT_OK(db_->Flush(FlushOptions()));
+      }
+    }
+  }
+
+  Options options_;
+  std::unique_ptr<TestNode> node_;
+  std::unique_ptr<DB> db_;
+  std::map<std::string, std::string> model_;
+  Random random_{301};
+};
+
+// Fails if a key gets another one's answer, wherever it lies: in a memtable, in place, in the first
+// or last bytes of what came with any of several doorbells.
+TEST_P(MultiGetTest, AnswersAsSingleGets) {
+  Fill();
+  for (const size_t count : {1, 2, 15, 16, 17, 31, 33, 64, 100, 400, 1000}) {
+    for (int round = 0; round < 10; ++round) {
+      std::vector<std::string> keys(count);
+      for (std::string& key : keys) key = NumberedKey(random_.Uniform(kKeys));
+      if (count > 1) keys[random_.Uniform(count)] = keys[0];  // The same one twice.
+      const Answers answers = GetAll(db_.get(), keys);
+      ASSERT_EQ(answers.statuses.size(), count);
+      for (size_t i = 0; i < count; ++i) {
+        SCOPED_TRACE(testing::Message() << keys[i] << ", " << i << " of " << count);
+        const auto found = model_.find(keys[i]);
+        if (found == model_.end()) {
+          ASSERT_TRUE(answers.statuses[i].IsNotFound()) << answers.statuses[i].ToString();
+        } else {
+          ASSERT_OK(answers.statuses[i]);
+          ASSERT_EQ(answers.values[i], found->second);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFabric, MultiGetTest,
+                         testing::Values(Shape{""}, Shape{"", 2000}, Shape{"shm"}, Shape{"tcp"}),
+                         [](const auto& parameter) {
+                           const Shape& shape = parameter.param;
+                           return shape.rtt_ns > 0     ? std::string("Simulated")
+                                  : *shape.fabric == 0 ? std::string("Embedded")
+                                                       : std::string(shape.fabric);
+                         });
+
+// Fails if a memory node hears of its keys only when another has answered, or of some of its keys
+// only when others have arrived.
+TEST(MultiGetRoundTripsTest, AllOverlap) {
+  constexpr milliseconds kRoundTrip{200};
+  for (const size_t count : {1, 3}) {
+    SCOPED_TRACE(testing::Message() << count << " memory nodes");
+    TestNodes nodes(count, "shm");
+    Options options = TinyOptions();
+    options.placement = TablePlacement::kPowerOfD;
+    options.write_buffer_size = size_t{256} << 10;
+    Options far_away = options;
+    far_away.simulated_rtt_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kRoundTrip).count());
+    std::unique_ptr<DB> db = OpenOrDie(nodes.With(options), kName);
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+    }
+    ASSERT_OK(db->Flush(FlushOptions()));
+    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->Close());
+    for (size_t node = 0; node < count; ++node) ASSERT_GT(nodes[node].used_bytes(), 0u);
+    db = OpenOrDie(nodes.With(far_away), kName);
+    std::vector<std::string> keys;
+    for (uint64_t i = 0; i < kKeys; i += 20) keys.push_back(NumberedKey(i));
+    // The first time, queue pairs are made.
+    for (int round = 0; round < 2; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      const Answers answers = GetAll(db.get(), keys);
+      const auto took = std::chrono::steady_clock::now() - start;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        ASSERT_OK(answers.statuses[i]);
+        ASSERT_EQ(answers.values[i], ValueOf(20 * i));
+      }
+      if (round == 0) continue;
+      EXPECT_GE(took, kRoundTrip);
+      EXPECT_LT(took, 2 * kRoundTrip);
+    }
+    CloseAndDestroy(&db, nodes.With(far_away), kName);
+  }
+}
+
+// Indexes do not all fit, so lookups load them between the doorbells of one MultiGet. Fails if an
+// index that cannot be loaded, which closes the queue pair, takes keys of other tables with it that
+// were under way, or if these get other bytes than theirs.
+TEST(MultiGetFaultTest, WhatWasUnderWayIsReadAgain) {
+  constexpr uint64_t kMany = 60'000;
+  constexpr uint64_t kIndexesMax = uint64_t{64} << 10;  // A sixth of what there are.
+  const auto value_of = [](uint64_t i) { return "value" + std::to_string(i); };
+  Options options = TinyOptions();
+  options.compaction_place = CompactionPlace::kComputeNode;
+  options.memory_budget =
+      options.write_buffer_size * static_cast<uint64_t>(options.max_write_buffer_number) +
+      kIndexesMax;
+  const auto faults = std::make_shared<FaultInjector>();
+  options.fault_injector = faults;
+  std::unique_ptr<TestNode> node = NodeServing("tcp", &options);
+  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  for (uint64_t i = 0; i < kMany; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value_of(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  db->CompactRange(nullptr, nullptr);
+  faults->OnlyPurpose(Purpose::kRead);
+  Random random(301);
+  uint64_t spared = 0;
+  // Over tcp 128 reads are worth a doorbell. With some ten indexes before it, and as many behind
+  // it.
+  for (uint64_t n = 130; n < 155; ++n) {
+    SCOPED_TRACE(testing::Message() << "read " << n);
+    // What is too much goes ten times a second.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (FieldOfProperty(db.get(), "dlsm.memory", "indexes-and-filters") > 2 * kIndexesMax) {
+      ASSERT_LT(std::chrono::steady_clock::now(), until);
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    // In order: so tables are come upon one after the other.
+    std::vector<uint64_t> numbers(600);
+    for (uint64_t& number : numbers) number = random.Uniform(kMany);
+    std::ranges::sort(numbers);
+    std::vector<std::string> keys;
+    for (const uint64_t number : numbers) keys.push_back(NumberedKey(number));
+    faults->FailNth(n, FaultKind::kDisconnect);
+    const uint64_t faults_before = faults->CountFaults();
+    const uint64_t posts_before = faults->CountPosts();
+    const uint64_t loads_before = db->GetStatistics()->Get(Ticker::kMetadataLoads);
+    const Answers answers = GetAll(db.get(), keys);
+    const bool failed = faults->CountFaults() > faults_before;
+    faults->Clear();
+    size_t errors = 0;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (answers.statuses[i].ok()) {
+        ASSERT_EQ(answers.values[i], value_of(numbers[i])) << keys[i];
+      } else {
+        ASSERT_FALSE(answers.statuses[i].IsNotFound()) << keys[i];
+        ++errors;
+      }
+    }
+    ASSERT_EQ(failed, errors > 0);
+    if (!failed || errors == keys.size()) continue;  // It was a record, or came before any.
+    ++spared;
+    EXPECT_LT(errors, 20u);
+    const uint64_t loads = db->GetStatistics()->Get(Ticker::kMetadataLoads) - loads_before;
+    EXPECT_GE(faults->CountPosts() - posts_before, keys.size() + loads + 128);
+  }
+  EXPECT_GT(spared, 0u);
+  CloseAndDestroy(&db, options, kName);
+}
+
+}  // namespace
+}  // namespace dlsm
