@@ -9,7 +9,10 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kAlignment = 4096;
+constexpr size_t kAlignmentMax = 4096;
+// A record's, mostly. Hundreds of them on pages of their own would be in each other's way: of a
+// cache, a page's first lines can only use a part.
+constexpr size_t kBufferBytesMin = 512;
 constexpr size_t kBufferBytesMax = size_t{1} << 40;
 // Enough for every flush and scan thread to find its buffers again; what is beyond goes back to the
 // heap.
@@ -21,7 +24,7 @@ struct FreeMemory {
 using Memory = std::unique_ptr<char, FreeMemory>;
 
 Memory Allocate(size_t bytes) {
-  return Memory(static_cast<char*>(std::aligned_alloc(kAlignment, bytes)));
+  return Memory(static_cast<char*>(std::aligned_alloc(std::min(bytes, kAlignmentMax), bytes)));
 }
 
 }  // namespace
@@ -64,7 +67,7 @@ Status BufferPool::NewBuffer(size_t bytes, RegisteredBuffer* buffer) {
     return Status::InvalidArgument(
         fmt::format("a transfer buffer of {} bytes is too large", bytes));
   }
-  const size_t rounded = std::bit_ceil(std::max(bytes, kAlignment));
+  const size_t rounded = std::bit_ceil(std::max(bytes, kBufferBytesMin));
   Memory memory = shelves_->Take(rounded);
   if (memory == nullptr) {
     return Status::IOError(fmt::format(
