@@ -23,7 +23,7 @@ struct Fetch final : Transfer {
   size_t bytes = 0;
   RegisteredBuffer buffer;
   Ticket last{};
-  Status status;  // Of what concerns none of the way's other fetches.
+  Status status;  // Not OK: its buffer was not to be had, or it was posted in part.
 };
 
 // One request that no memtable answered, and where its next candidate's record is or will be.
@@ -198,6 +198,7 @@ class MultiGet {
       if (!status.ok()) break;
       any = true;
     }
+    fetch->status = status;
     if (any) queue_pair->held().Hold(fetch->last, fetch);
   }
 
@@ -220,8 +221,8 @@ class MultiGet {
 
   // Waits until the fetch, whose requests are among `waiting`, has its bytes.
   Status Arrive(const std::shared_ptr<Fetch>& fetch, std::span<const Pending> waiting) {
-    if (fetch->complete()) return Status::OK();
     DLSM_RETURN_IF_ERROR(fetch->status);
+    if (fetch->complete()) return Status::OK();
     Way& way = ways_[fetch->way];
     QueuePair* const queue_pair = way.Mine();
     if (queue_pair == nullptr) return way.status;
