@@ -1,5 +1,6 @@
-// Memory for RegisteredBuffers on fabrics that need no registration. In sizes of
-// powers of two, aligned to that or to pages; what comes back is kept for the next buffer of its size, up to a bound.
+// Memory for RegisteredBuffers on fabrics that need no registration. In sizes of powers of two,
+// aligned to that or to pages; what comes back is kept for the next buffer of its size, up to a
+// bound.
 #pragma once
 
 #include <array>

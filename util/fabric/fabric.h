@@ -34,7 +34,7 @@ enum class Ticket : uint64_t {};
 
 class QueuePair {
  public:
-  // Where a doorbell costs a store to a device, or less: these take longer to be looked for.
+  // Where a doorbell costs next to nothing: these take longer to be looked for.
   static constexpr size_t kReadsWorthRinging = 16;
   static constexpr size_t kNeverWorthRinging = SIZE_MAX;
 

@@ -63,6 +63,9 @@ Status FarewellPending(const std::string& peer);
 
 class VerbsQueuePair : public QueuePair {
  public:
+  // A doorbell has a completion of its own that is polled for.
+  static constexpr size_t kWorthRinging = 2 * kReadsWorthRinging;
+
   // `endpoint` is connected; `life_line` does not block. `memory` covers the peer's regions. `slot`
   // is this queue pair's; null for one that needs none.
   VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDescriptor life_line,
@@ -93,7 +96,7 @@ class VerbsQueuePair : public QueuePair {
   void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
     ledger_.DirectWrite(bytes, purpose);
   }
-  size_t worth_ringing() const override { return kReadsWorthRinging; }
+  size_t worth_ringing() const override { return kWorthRinging; }
   bool closed() const override { return !error_.ok(); }
 
  private:

@@ -63,7 +63,7 @@ class SharedQueuePair : public QueuePair {
   void CountDirectWrite(uint64_t bytes, Purpose purpose) override {
     core_->Do([&](QueuePair& inner) { inner.CountDirectWrite(bytes, purpose); });
   }
-  size_t worth_ringing() const override { return kReadsWorthRinging; }
+  size_t worth_ringing() const override { return VerbsQueuePair::kWorthRinging; }
   bool closed() const override { return core_->closed(); }
 
  private:
