@@ -53,20 +53,16 @@ inline bool SameBytes(const Slice& a, const Slice& b) {
   return x == y && std::memcmp(a.data(), b.data(), a.size() - sizeof(x)) == 0;
 }
 
-// How many of `count` ascending digests digest_at(0), digest_at(1), ... are below `digest`.
-template <typename DigestAt>
-inline size_t CountBelow(size_t count, uint64_t digest, DigestAt digest_at) {
+// How many of `count` ascending digests are below `digest`.
+inline size_t CountBelow(const uint64_t* digests, size_t count, uint64_t digest) {
   // Without a branch that depends on a comparison: which way to go is a coin toss.
   size_t below = 0;
   while (count > 1) {
     const size_t half = count / 2;
-    below += half & -static_cast<size_t>(digest_at(below + half - 1) < digest);
+    below += half & -static_cast<size_t>(digests[below + half - 1] < digest);
     count -= half;
   }
-  return below + (count == 1 && digest_at(below) < digest ? 1 : 0);
-}
-inline size_t CountBelow(const uint64_t* digests, size_t count, uint64_t digest) {
-  return CountBelow(count, digest, [digests](size_t i) { return digests[i]; });
+  return below + (count == 1 && digests[below] < digest ? 1 : 0);
 }
 
 // What is left of `bytes` after `count` of them, if there are that many.
