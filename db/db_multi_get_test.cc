@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -117,6 +118,22 @@ INSTANTIATE_TEST_SUITE_P(EveryFabric, MultiGetTest,
                                                        : std::string(shape.fabric);
                          });
 
+// Every key in tables, of which each of the nodes has some. The options that the database has.
+Options FillAcross(TestNodes* nodes) {
+  Options options = TinyOptions();
+  options.placement = TablePlacement::kPowerOfD;
+  options.write_buffer_size = size_t{256} << 10;
+  std::unique_ptr<DB> db = OpenOrDie(nodes->With(options), kName);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    EXPECT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  }
+  EXPECT_OK(db->Flush(FlushOptions()));
+  db->CompactRange(nullptr, nullptr);
+  EXPECT_OK(db->Close());
+  for (size_t node = 0; node < nodes->size(); ++node) EXPECT_GT((*nodes)[node].used_bytes(), 0u);
+  return options;
+}
+
 // Fails if a memory node hears of its keys only when another has answered, or of some of its keys
 // only when others have arrived.
 TEST(MultiGetRoundTripsTest, AllOverlap) {
@@ -124,20 +141,9 @@ TEST(MultiGetRoundTripsTest, AllOverlap) {
   for (const size_t count : {1, 3}) {
     SCOPED_TRACE(testing::Message() << count << " memory nodes");
     TestNodes nodes(count, "shm");
-    Options options = TinyOptions();
-    options.placement = TablePlacement::kPowerOfD;
-    options.write_buffer_size = size_t{256} << 10;
-    Options far_away = options;
+    Options far_away = FillAcross(&nodes);
     far_away.simulated_rtt_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kRoundTrip).count());
-    std::unique_ptr<DB> db = OpenOrDie(nodes.With(options), kName);
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
-    }
-    ASSERT_OK(db->Flush(FlushOptions()));
-    db->CompactRange(nullptr, nullptr);
-    ASSERT_OK(db->Close());
-    for (size_t node = 0; node < count; ++node) ASSERT_GT(nodes[node].used_bytes(), 0u);
-    db = OpenOrDie(nodes.With(far_away), kName);
+    std::unique_ptr<DB> db = OpenOrDie(nodes.With(far_away), kName);
     std::vector<std::string> keys;
     for (uint64_t i = 0; i < kKeys; i += 20) keys.push_back(NumberedKey(i));
     // The first time, queue pairs are made. The best of several: others use this machine, too.
@@ -156,6 +162,76 @@ TEST(MultiGetRoundTripsTest, AllOverlap) {
     EXPECT_LT(best, 2 * kRoundTrip);
     CloseAndDestroy(&db, nodes.With(far_away), kName);
   }
+}
+
+// How often reads have been handed to a memory node.
+uint64_t ReadDoorbells(DB* db) {
+  std::string text;
+  EXPECT_TRUE(db->GetProperty("dlsm.wire", &text));
+  std::istringstream lines(text);
+  std::string purpose;
+  uint64_t round_trips = 0, work_requests = 0, doorbells = 0;
+  for (std::string rest; lines >> purpose >> round_trips >> work_requests >> doorbells;) {
+    if (purpose == PurposeName(Purpose::kRead)) return doorbells;
+    std::getline(lines, rest);
+  }
+  ADD_FAILURE() << "no reads in " << text;
+  return 0;
+}
+
+// Fails if the first records are not under way while further keys are looked for, or if each record
+// has a doorbell of its own.
+TEST(MultiGetDoorbellsTest, AsManyAsAreWorthIt) {
+  Options options = TinyOptions();
+  options.simulated_rtt_ns = 2000;
+  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  db->CompactRange(nullptr, nullptr);
+  // In the simulation 16 reads are worth a doorbell.
+  for (const auto& [count, doorbells] :
+       {std::pair<uint64_t, uint64_t>{1, 1}, {16, 1}, {17, 2}, {64, 4}, {100, 7}}) {
+    std::vector<std::string> keys;
+    for (uint64_t i = 0; i < count; ++i) keys.push_back(NumberedKey(i * (kKeys / count)));
+    GetAll(db.get(), keys);  // Loads what indexes are missing.
+    const uint64_t before = ReadDoorbells(db.get());
+    for (const Status& status : GetAll(db.get(), keys).statuses) ASSERT_OK(status);
+    EXPECT_EQ(ReadDoorbells(db.get()) - before, doorbells) << count << " keys";
+  }
+  CloseAndDestroy(&db, options, kName);
+}
+
+// Fails if the silence of one memory node costs keys that lie at another.
+TEST(MultiGetFaultTest, SilenceCostsOneNodesKeysOnly) {
+  TestNodes nodes(2, "shm");
+  Options options = FillAcross(&nodes);
+  const auto faults = std::make_shared<FaultInjector>();
+  options.fault_injector = faults;
+  options.operation_timeout_ms = 2000;
+  std::unique_ptr<DB> db = OpenOrDie(nodes.With(options), kName);
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kKeys; i += 20) keys.push_back(NumberedKey(i));
+  for (const Status& status : GetAll(db.get(), keys).statuses) ASSERT_OK(status);
+  faults->OnlyPurpose(Purpose::kRead);
+  // The node of the first key does not answer, until its time is up. Only then the other one is
+  // waited for.
+  faults->FailNth(1, FaultKind::kDrop);
+  const Answers answers = GetAll(db.get(), keys);
+  faults->Clear();
+  size_t lost = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (answers.statuses[i].ok()) {
+      EXPECT_EQ(answers.values[i], ValueOf(20 * i));
+    } else {
+      EXPECT_TRUE(answers.statuses[i].IsTimedOut()) << answers.statuses[i].ToString();
+      ++lost;
+    }
+  }
+  EXPECT_FALSE(answers.statuses[0].ok());
+  EXPECT_LT(lost, keys.size());
+  CloseAndDestroy(&db, nodes.With(options), kName);
 }
 
 // Indexes do not all fit, so lookups load them between the doorbells of one MultiGet. Fails if an
