@@ -190,7 +190,7 @@ Status CheckBenchmarks(const char* flag, const std::vector<std::string>& names) 
   for (const std::string& name : names) {
     Benchmark benchmark;
     const Status status = ParseBenchmark(name, BenchOptions(), &benchmark);
-    if (!status.ok()) return Status::InvalidArgument(fmt::format("--{}", flag), status.ToString());
+    if (!status.ok()) return Status::InvalidArgument(fmt::format("--{}", flag), status.message());
   }
   return Status::OK();
 }
