@@ -118,17 +118,22 @@ INSTANTIATE_TEST_SUITE_P(EveryFabric, MultiGetTest,
                                                        : std::string(shape.fabric);
                          });
 
-// Every key in tables, of which each of the nodes has some. The options that the database has.
+// Every key in tables of one run.
+void PutAllAndCompact(DB* db) {
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  db->CompactRange(nullptr, nullptr);
+}
+
+// The options of a database that has been made so and closed; each of the nodes has some tables.
 Options FillAcross(TestNodes* nodes) {
   Options options = TinyOptions();
   options.placement = TablePlacement::kPowerOfD;
   options.write_buffer_size = size_t{256} << 10;
   std::unique_ptr<DB> db = OpenOrDie(nodes->With(options), kName);
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    EXPECT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
-  }
-  EXPECT_OK(db->Flush(FlushOptions()));
-  db->CompactRange(nullptr, nullptr);
+  PutAllAndCompact(db.get());
   EXPECT_OK(db->Close());
   for (size_t node = 0; node < nodes->size(); ++node) EXPECT_GT((*nodes)[node].used_bytes(), 0u);
   return options;
@@ -142,6 +147,7 @@ TEST(MultiGetRoundTripsTest, AllOverlap) {
     SCOPED_TRACE(testing::Message() << count << " memory nodes");
     TestNodes nodes(count, "shm");
     Options far_away = FillAcross(&nodes);
+    ASSERT_FALSE(HasFailure());
     far_away.simulated_rtt_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kRoundTrip).count());
     std::unique_ptr<DB> db = OpenOrDie(nodes.With(far_away), kName);
     std::vector<std::string> keys;
@@ -185,11 +191,7 @@ TEST(MultiGetDoorbellsTest, AsManyAsAreWorthIt) {
   Options options = TinyOptions();
   options.simulated_rtt_ns = 2000;
   std::unique_ptr<DB> db = OpenOrDie(options, kName);
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
-  }
-  ASSERT_OK(db->Flush(FlushOptions()));
-  db->CompactRange(nullptr, nullptr);
+  ASSERT_NO_FATAL_FAILURE(PutAllAndCompact(db.get()));
   // In the simulation 16 reads are worth a doorbell.
   for (const auto& [count, doorbells] :
        {std::pair<uint64_t, uint64_t>{1, 1}, {16, 1}, {17, 2}, {64, 4}, {100, 7}}) {
@@ -207,6 +209,7 @@ TEST(MultiGetDoorbellsTest, AsManyAsAreWorthIt) {
 TEST(MultiGetFaultTest, SilenceCostsOneNodesKeysOnly) {
   TestNodes nodes(2, "shm");
   Options options = FillAcross(&nodes);
+  ASSERT_FALSE(HasFailure());
   const auto faults = std::make_shared<FaultInjector>();
   options.fault_injector = faults;
   options.operation_timeout_ms = 2000;
