@@ -1,6 +1,6 @@
 #include "benchmarks/benchmark_settings.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstdint>

@@ -30,7 +30,7 @@
 // The fill workloads start with an empty database. Sequential and unique workloads share the keys
 // out among the threads; the others do num (or --reads, --writes) operations in each thread, as
 // RocksDB's db_bench does. "found" is the share of reads that found their key.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <sys/sysinfo.h>
 

@@ -1,6 +1,6 @@
 #include "benchmarks/engine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 

@@ -1,7 +1,7 @@
 // fabric_bench: what one read of a memory node costs, without a database around it: latency of
 // single reads, and bandwidth of reads kept under way. For comparison with a network's own tools
 // (perftest for RDMA), see script/softroce/compare-perftest.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 
 #include <algorithm>

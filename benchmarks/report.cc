@@ -1,6 +1,6 @@
 #include "benchmarks/report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cmath>

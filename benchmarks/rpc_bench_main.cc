@@ -5,7 +5,7 @@
 //   of two threads, the processor's seconds for each second in which the connection idles, and for
 //   each call of one thread what client and memory node have the device do: work requests (receives
 //   included), doorbells, completions, sleeps.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <sys/resource.h>
 

@@ -1,6 +1,6 @@
 #include "benchmarks/scratch_folder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

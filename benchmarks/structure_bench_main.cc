@@ -5,7 +5,7 @@
 //
 // Keys are of 20 bytes, as db_bench's are, and come at random.
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <memory>

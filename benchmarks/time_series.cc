@@ -1,6 +1,6 @@
 #include "benchmarks/time_series.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cassert>

@@ -1,6 +1,6 @@
 #include "benchmarks/two_phase_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 // Reads every key of the worker's part of the range twice, by Get and by scan, and compares with
 // what the write workloads must have left.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/workload_runs.h"
 

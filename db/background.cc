@@ -105,7 +105,7 @@ void Background::NoteOutcome(size_t kind, const Status& status) {
   if (!status.ok()) {
     gate_->NoteError(status);
     if (first_failure && !fence_->raised())
-      Log().error("background work failed, to be tried again: {}", status.ToString());
+      Log().Error("background work failed, to be tried again: {}", status.ToString());
   }
 }
 

@@ -1,6 +1,6 @@
 #include "db/compute_range.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string_view>

@@ -180,7 +180,7 @@ void DbImpl::CompactRange(const Slice* begin, const Slice* end) {
   for (const size_t i : reads_.ShardsOf(begin, end)) {
     const Status status = shards_[i]->background().CompactRange(begin, end);
     if (!status.ok()) {
-      Log().warn("CompactRange ended early: {}", shards_[i]->Named(status).ToString());
+      Log().Warn("CompactRange ended early: {}", shards_[i]->Named(status).ToString());
     }
   }
 }

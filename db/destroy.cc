@@ -76,7 +76,7 @@ class Destroyer {
     DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(at_once, name_, rpc, &session));
     const Status read = ReadMap(session->manifest(), home, map, &table_nodes_);
     if (!read.ok()) {
-      Log().warn("database \"{}\" is destroyed without its shards: {}", name_, read.ToString());
+      Log().Warn("database \"{}\" is destroyed without its shards: {}", name_, read.ToString());
       map->nodes = {home};
     }
     return session->Close();
@@ -113,7 +113,7 @@ class Destroyer {
       const Status swept = Sweep(node, /*only_tables=*/true);
       if (swept.ok()) continue;
       if (!has_tables(node)) {
-        Log().warn("tables may be left at {}: {}", node, swept.ToString());
+        Log().Warn("tables may be left at {}: {}", node, swept.ToString());
       } else if (first_error.ok()) {
         first_error =
             Status::FromCode(swept.code(), "tables are left, destroy the database again: " +
@@ -143,7 +143,7 @@ class Destroyer {
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     for (const std::string& node : nodes) {
       const Status status = Sweep(node, /*only_tables=*/false);
-      if (!status.ok()) Log().warn("shards may be left at {}: {}", node, status.ToString());
+      if (!status.ok()) Log().Warn("shards may be left at {}: {}", node, status.ToString());
     }
   }
 

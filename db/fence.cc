@@ -15,7 +15,7 @@ void Fence::Raise(const Status& why) {
   assert(why.IsIOFenced());
   const port::MutexLock lock(mutex_);
   if (!status_.ok()) return;
-  Log().error("this handle writes no more: {}", why.message().ToStringView());
+  Log().Error("this handle writes no more: {}", why.message().ToStringView());
   status_ = why;
   raised_.store(true, std::memory_order_release);
   for (StallGate* const gate : gates_) gate->Refuse(why);

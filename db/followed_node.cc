@@ -133,7 +133,7 @@ void FollowedNode::Stop(bool close) {
   StopThread();
   if (!close) return;
   const Status closed = CloseReader(opened_.reader);
-  if (!closed.ok()) Log().warn("a reader is left to its lease: {}", closed.ToString());
+  if (!closed.ok()) Log().Warn("a reader is left to its lease: {}", closed.ToString());
 }
 
 void FollowedNode::Run() {

@@ -1,6 +1,6 @@
 #include "db/follower.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -121,7 +121,7 @@ Status Follower::Close() {
 
 Follower::~Follower() {
   const Status closed = Close();
-  if (!closed.ok()) Log().error("closing a follower of \"{}\": {}", name_, closed.ToString());
+  if (!closed.ok()) Log().Error("closing a follower of \"{}\": {}", name_, closed.ToString());
 }
 
 // -------- Catching up
@@ -138,7 +138,7 @@ void Follower::Run() {
     }
     const Status status = TryCatchUp();
     if (!status.ok() && !failing) {
-      Log().error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
+      Log().Error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
     }
     failing = !status.ok();
   }
@@ -374,7 +374,7 @@ Status Follower::SetOptions(const std::unordered_map<std::string, std::string>&)
   return ReadOnly();
 }
 void Follower::CompactRange(const Slice*, const Slice*) {
-  Log().warn("CompactRange: {}", ReadOnly().ToString());
+  Log().Warn("CompactRange: {}", ReadOnly().ToString());
 }
 
 }  // namespace dlsm

@@ -1,6 +1,6 @@
 #include "db/get_pipeline_impl.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "db/guards_property.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

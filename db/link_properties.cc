@@ -1,6 +1,6 @@
 #include "db/link_properties.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "db/memory_node_link.h"
 #include "util/status_macros.h"

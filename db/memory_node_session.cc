@@ -31,7 +31,7 @@ MemoryNodeSession::MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatab
 
 MemoryNodeSession::~MemoryNodeSession() {
   const Status status = Close();
-  if (!status.ok()) Log().warn("the session is left to its lease: {}", status.ToString());
+  if (!status.ok()) Log().Warn("the session is left to its lease: {}", status.ToString());
 }
 
 Status MemoryNodeSession::Open(const Options& options, const std::string& name, RpcClient* rpc,

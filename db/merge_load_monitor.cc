@@ -1,6 +1,6 @@
 #include "db/merge_load_monitor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -360,7 +360,7 @@ Status DbImpl::CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>
 DbImpl::~DbImpl() {
   const Status status = Close();
   if (!status.ok()) {
-    Log().error("closing database \"{}\": what was not flushed is lost: {}", name_,
+    Log().Error("closing database \"{}\": what was not flushed is lost: {}", name_,
                 status.ToString());
   }
 }

@@ -217,7 +217,7 @@ void PlacedMemory::NoteAnswer(size_t node, bool answers) {
   Account& account = *accounts_[node];
   const bool answered = account.answers.exchange(answers, std::memory_order_relaxed);
   if (answered && !answers && nodes() > 1) {
-    Log().warn("memory node {} does not answer: new tables go to others",
+    Log().Warn("memory node {} does not answer: new tables go to others",
                static_cast<uint32_t>(account.id));
   }
 }

@@ -1,6 +1,6 @@
 #include "db/placement_property.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "db/publisher.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -64,7 +64,7 @@ void Publisher::Run() {
   while (true) {
     const Status published = Publish(/*flush=*/true);
     if (!published.ok() && !failing) {
-      Log().error("publishing failed, to be tried again: {}", published.ToString());
+      Log().Error("publishing failed, to be tried again: {}", published.ToString());
     }
     failing = !published.ok();
     port::MutexLock lock(stop_mutex_);

@@ -138,7 +138,7 @@ Status RemoteMemory::Send(FreeRequest request) {
   unanswered_.reset();
   if (!status.ok()) {
     // The memory node does not know the spans as ours: they are lost, not to be tried again.
-    Log().error("memory node refused to take back {} bytes: {}", bytes, status.ToString());
+    Log().Error("memory node refused to take back {} bytes: {}", bytes, status.ToString());
   }
   queued_free_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   statistics_->Add(Ticker::kFreedBytes, bytes);
@@ -218,7 +218,7 @@ void RemoteMemory::ReleaseAll() {
     ReleasePoolLocked(&reserve_);
   }
   const Status status = SendFrees();
-  if (!status.ok()) Log().warn("remote memory is left to the session's end: {}", status.ToString());
+  if (!status.ok()) Log().Warn("remote memory is left to the session's end: {}", status.ToString());
 }
 
 Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {

@@ -1,6 +1,6 @@
 #include "db/shard_map.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

@@ -26,7 +26,7 @@ void CollectObsolete(const Version& before, const VersionEdit& edit,
 
 #ifndef NDEBUG
 bool Holds(const Status& invariants) {
-  if (!invariants.ok()) Log().critical("a version is wrong: {}", invariants.ToString());
+  if (!invariants.ok()) Log().Critical("a version is wrong: {}", invariants.ToString());
   return invariants.ok();
 }
 #endif

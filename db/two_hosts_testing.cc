@@ -1,6 +1,6 @@
 #include "db/two_hosts_testing.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

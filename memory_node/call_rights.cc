@@ -1,6 +1,6 @@
 #include "memory_node/call_rights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "util/rpc/access_list.h"
 

@@ -1,6 +1,6 @@
 // What databases hold of the memory node's memory: the part of DatabaseTable that gives it out and
 // takes it back.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cassert>
@@ -141,7 +141,7 @@ Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
   DLSM_RETURN_IF_ERROR(CheckOpenableLocked(open));
   const std::shared_ptr<Database> database = found->second;  // Also when it is no longer listed.
   DropDatabaseLocked(database);
-  Log().info("database '{}' is destroyed", request.name);
+  Log().Info("database '{}' is destroyed", request.name);
   return Status::OK();
 }
 
@@ -187,7 +187,7 @@ void DatabaseTable::GiveBackLocked(const ByteRanges& ranges) {
     const Status status = allocator_.Free(begin, end - begin);
     if (status.ok()) continue;
     assert(false && "a byte without an owner was owned");
-    Log().error("memory is lost until this memory node restarts: {}", status.ToString());
+    Log().Error("memory is lost until this memory node restarts: {}", status.ToString());
   }
 }
 

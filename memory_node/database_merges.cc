@@ -1,6 +1,6 @@
 // The merges that run at the memory node: the part of DatabaseTable that keeps their inputs and
 // outputs.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // Who owns a database: the part of DatabaseTable that is about the word in its header.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cassert>
@@ -93,7 +93,7 @@ Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabase
   if (database->session != request.claimed) {
     FenceLostOwnerLocked(*database);
     BecomeOwnerLocked(request.claimed, database.get());
-    Log().warn("database '{}' is taken over by {} (epoch {})", database->name, peer.name,
+    Log().Warn("database '{}' is taken over by {} (epoch {})", database->name, peer.name,
                OwnershipWord::Of(word).epoch);
   }
   FillReplyLocked(request.claimed, session, reply);
@@ -109,7 +109,7 @@ void DatabaseTable::FenceLostOwnerLocked(const Database& database) {
   const std::string why =
       fmt::format("fenced: ownership of database '{}' was taken by {} (epoch {})", database.name,
                   HolderOfLocked(database, word), OwnershipWord::Of(word).epoch);
-  Log().warn("the session of {} with database '{}' has ended: ownership was taken by {}",
+  Log().Warn("the session of {} with database '{}' has ended: ownership was taken by {}",
              owner->second.client, database.name, HolderOfLocked(database, word));
   if (fenced_.size() >= kFencedMax) fenced_.erase(fenced_.begin());
   fenced_[owner->first] = Fenced{options_.clock() + kFencedLeases * options_.lease, why};

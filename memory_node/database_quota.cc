@@ -1,5 +1,5 @@
 // The part of DatabaseTable that is about quotas.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -33,7 +33,7 @@ Status DatabaseTable::SetQuota(const RpcPeer& peer, const SetQuotaRequest& reque
                                     static_cast<uint32_t>(options_.node), kQuotasMax));
   }
   quotas_.Set(request.name, request.bytes);
-  Log().warn("{} sets the quota of database '{}': {}", peer.name, request.name,
+  Log().Warn("{} sets the quota of database '{}': {}", peer.name, request.name,
              request.bytes == 0 ? "none" : FormatBytes(request.bytes));
   return Status::OK();
 }

@@ -1,6 +1,6 @@
 // The calls of readers that follow databases: see reader_leases.h.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 
@@ -50,7 +50,7 @@ Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& r
   readers_.Open(reply->reader, peer.name, std::move(databases), options_.clock() + options_.lease);
   reply->lease_ms = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
-  Log().info("{} follows database '{}'", peer.name, request.databases.front());
+  Log().Info("{} follows database '{}'", peer.name, request.databases.front());
   return Status::OK();
 }
 

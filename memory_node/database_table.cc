@@ -1,6 +1,6 @@
 #include "memory_node/database_table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cassert>
@@ -81,7 +81,7 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   const Session& made = sessions_.emplace(id, std::move(session)).first->second;
   if (opened->session == SessionId{} && !contended) {
     BecomeOwnerLocked(id, opened.get());
-    Log().info("database '{}' is opened by {}", request.name, peer.name);
+    Log().Info("database '{}' is opened by {}", request.name, peer.name);
   }
   FillReplyLocked(id, made, reply);
   return Status::OK();
@@ -240,7 +240,7 @@ Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& req
       LetGoLocked(request.session, peer.connection);
       return found;
     }
-    Log().info("database '{}' is closed", session->second.database->name);
+    Log().Info("database '{}' is closed", session->second.database->name);
     EndSessionLocked(session, End::kClosed, &done);
   }
   if (done) done();
@@ -278,7 +278,7 @@ void DatabaseTable::EndExpiredSessionsLocked() {
       ++next;
       continue;
     }
-    Log().warn("the session of {} with database '{}' has ended: {}", next->second.client,
+    Log().Warn("the session of {} with database '{}' has ended: {}", next->second.client,
                next->second.database->name,
                next->second.connected ? "its lease ran out" : "its connection is lost");
     std::function<void()> nobody_waits;
@@ -361,7 +361,7 @@ void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
     done = std::exchange(revocation.done, {});
     if (status.ok()) {
       if (!revocation.failure.ok()) {
-        Log().info("{} bytes of database '{}' are in quarantine no more", revocation.fenced.bytes(),
+        Log().Info("{} bytes of database '{}' are in quarantine no more", revocation.fenced.bytes(),
                    revocation.database->name);
       }
       revocation.failure = Status::OK();
@@ -370,7 +370,7 @@ void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
       EndRevocationLocked(found);
     } else {
       if (revocation.failure.ok() && !status.IsAborted()) {
-        Log().error(
+        Log().Error(
             "{} bytes of database '{}' are in quarantine, because the access of {} to them could "
             "not be taken away: {}; it is tried again, and they are not used before that has "
             "succeeded",

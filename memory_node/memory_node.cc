@@ -1,6 +1,6 @@
 #include "memory_node/memory_node.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <utility>
@@ -107,7 +107,7 @@ Status MemoryNode::SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleR
   DLSM_RETURN_IF_ERROR(merges_.SetSchedule(request, reply));
   if (request.schedule.empty() && !request.sets_budget) return Status::OK();
   // Others may wonder why their merges go differently.
-  Log().warn("{} sets the schedule of the merges of all databases: {}, {}", peer.name,
+  Log().Warn("{} sets the schedule of the merges of all databases: {}, {}", peer.name,
              reply->schedule,
              reply->bytes_per_second == 0
                  ? "no limit"

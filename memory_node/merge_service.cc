@@ -240,7 +240,7 @@ void MergeService::Run(std::unique_ptr<Job> job) {
   const Status status = Merge(*job, &ways, &reply);
   if (status.IsIOError() || status.IsTimedOut()) peers_->Forget(ways);
   const uint64_t micros = port::MicrosecondsSince(start);
-  if (!status.ok() && !status.IsAborted()) Log().warn("a merge failed: {}", status.ToString());
+  if (!status.ok() && !status.IsAborted()) Log().Warn("a merge failed: {}", status.ToString());
   // Before the answer: who has it may give back the inputs and look for their memory.
   job->hold.reset();
   {

@@ -1,7 +1,7 @@
 // Merges by request, with real tables: through a loopback, over shm and over tcp.
 #include "memory_node/merge_service.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "memory_node/node_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <utility>
@@ -63,7 +63,7 @@ NodeServer::NodeServer(const NodeServerOptions& options)
             // No session has this token, so nobody waits for its end.
             node_->revoker().Revoke({token}, [](const Status& status) {
               if (status.ok() || status.IsAborted()) return;
-              Log().warn("a client that has gone is not cut off yet: {}", status.ToString());
+              Log().Warn("a client that has gone is not cut off yet: {}", status.ToString());
             });
           }) {}
 

@@ -1,6 +1,6 @@
 #include "memory_node/peer_nodes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 
@@ -118,7 +118,7 @@ Status PeerNodes::ConnectTo(const MergePeer& peer, std::shared_ptr<Peer>* made) 
     return Status::IOError(fmt::format("memory node {} at {} has restarted: its tables are gone",
                                        static_cast<uint32_t>(peer.node), NameOf(peer)));
   }
-  Log().info("memory node {} at {} is reached by {}", static_cast<uint32_t>(peer.node),
+  Log().Info("memory node {} at {} is reached by {}", static_cast<uint32_t>(peer.node),
              NameOf(peer), reached->connection().fabric().Describe());
   *made = std::move(reached);
   return Status::OK();

@@ -1,6 +1,6 @@
 #include "memory_node/reader_leases.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -62,7 +62,7 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
                     "{}: its lease is renewed no more",
                     FormatBytes(kept), reader.oldest),
         "release iterators and snapshots sooner, or give the memory node more memory");
-    Log().warn("{}: {}", reader.client, reader.refusal.ToString());
+    Log().Warn("{}: {}", reader.client, reader.refusal.ToString());
     return reader.refusal;
   }
   *must_move = reader.told;
@@ -73,7 +73,7 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
 void ReaderLeases::EndExpired(Clock::time_point now) {
   std::erase_if(readers_, [now](const auto& entry) {
     if (now < entry.second.ends_at) return false;
-    Log().warn("the lease of reader {} has ended", entry.second.client);
+    Log().Warn("the lease of reader {} has ended", entry.second.client);
     return true;
   });
 }

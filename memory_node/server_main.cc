@@ -2,7 +2,7 @@
 //
 // Exit codes: 0 after SIGTERM or SIGINT, 1 when it could not start, 2 for wrong arguments. SIGHUP
 // has it read --access_file again.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <prometheus/exposer.h>
 #include <signal.h>
@@ -256,12 +256,12 @@ void ReadAccessFileAgain(AccessList* list) {
   std::shared_ptr<AccessList> next;
   const Status read = AccessList::Read(FLAGS_access_file, &next);
   if (!read.ok()) {
-    Log().error("the access file is not obeyed, and what it said before counts on: {}",
+    Log().Error("the access file is not obeyed, and what it said before counts on: {}",
                 read.ToString());
     return;
   }
   list->Replace(*next);
-  Log().warn("the access file {} has been read again: {} clients", FLAGS_access_file, list->size());
+  Log().Warn("the access file {} has been read again: {} clients", FLAGS_access_file, list->size());
 }
 
 void RunUntilStopped(MemoryNode& node, AccessList* access) {

@@ -6,7 +6,7 @@
 #include "port/scheduler.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <emmintrin.h>
 #endif
 
 namespace dlsm::port {

@@ -1,7 +1,7 @@
 // The index by itself: what it costs, and what it does with bytes that are no index.
 #include "table/byte_table_index.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <set>

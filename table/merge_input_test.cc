@@ -1,6 +1,6 @@
 #include "table/merge_input.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "table/table_testing.h"

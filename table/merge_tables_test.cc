@@ -2,7 +2,7 @@
 // after, and nothing that nobody can read may stay.
 #include "table/merge_tables.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

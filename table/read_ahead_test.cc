@@ -2,7 +2,7 @@
 // freed, reused or read too early is an error.
 #include "table/read_ahead.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -75,7 +75,7 @@ Status RemoteSink::OpenFirstWindow() {
 RemoteSink::~RemoteSink() {
   const Status status = WaitForAll();
   if (!status.ok()) {
-    Log().warn("an unfinished table was dropped while its writes were failing: {}",
+    Log().Warn("an unfinished table was dropped while its writes were failing: {}",
                status.ToString());
   }
 }

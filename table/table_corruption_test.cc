@@ -1,6 +1,6 @@
 // A table whose bytes have changed: Corruption or the right answer, never a crash, never a wrong
 // value with checksums on.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Whatever the format, the comparator, the block size, the compression, the filter and the way to
 // the data: a table must read like the sorted records it was built from.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "table/table_room.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "dLSM/filter_policy.h"

@@ -1,6 +1,6 @@
 #include "util/extent_allocator.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "util/format_bytes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dlsm {
 

@@ -1,6 +1,6 @@
 // Linked into each fuzz target between the fuzzer and its target (ld --wrap), to say at the end how
 // much the target was given.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>

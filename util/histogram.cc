@@ -1,6 +1,6 @@
 #include "util/histogram.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cassert>

@@ -1,6 +1,6 @@
 #include "util/huge_pages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fstream>
 #include <sstream>

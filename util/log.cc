@@ -49,7 +49,23 @@ class PrintableFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter formatter_;
 };
 
-std::shared_ptr<spdlog::logger> MakeLogger() {
+spdlog::level::level_enum Severity(Logger::Level level) {
+  switch (level) {
+    case Logger::Level::kDebug:
+      return spdlog::level::debug;
+    case Logger::Level::kInfo:
+      return spdlog::level::info;
+    case Logger::Level::kWarn:
+      return spdlog::level::warn;
+    case Logger::Level::kError:
+      return spdlog::level::err;
+    case Logger::Level::kCritical:
+      return spdlog::level::critical;
+  }
+  return spdlog::level::critical;
+}
+
+std::shared_ptr<spdlog::logger> MakeSink() {
   if (auto registered = spdlog::get(kName)) return registered;
   auto logger =
       std::make_shared<spdlog::logger>(kName, std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -60,11 +76,17 @@ std::shared_ptr<spdlog::logger> MakeLogger() {
 
 }  // namespace
 
-spdlog::logger& Log() {
+void Logger::Write(Level level, fmt::string_view format, fmt::format_args arguments) {
+  const spdlog::level::level_enum severity = Severity(level);
+  if (sink_.should_log(severity)) sink_.log(severity, fmt::vformat(format, arguments));
+}
+
+Logger& Log() {
   // Never destroyed: threads may log after static destruction began.
-  static const auto& logger =
-      *std::make_unique<std::shared_ptr<spdlog::logger>>(MakeLogger()).release();
-  return *logger;
+  static const auto& sink =
+      *std::make_unique<std::shared_ptr<spdlog::logger>>(MakeSink()).release();
+  static Logger logger(*sink);
+  return logger;
 }
 
 }  // namespace dlsm

@@ -1,6 +1,6 @@
 #include "util/secret_file.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "util/small_file.h"
 #include "util/status_macros.h"

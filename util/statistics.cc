@@ -1,6 +1,6 @@
 #include "dLSM/statistics.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "util/thread_number.h"
 

@@ -6,10 +6,11 @@
 //
 // Exit codes: 0 nothing wrong, 1 a seed has failed, 2 wrong arguments, 3 it could not run.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <poll.h>
 #include <sched.h>
+#include <spdlog/logger.h>
 #include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ struct Outcome {
 };
 
 [[noreturn]] void RunSeed(uint64_t seed, int result) {
-  if (!FLAGS_verbose) Log().set_level(spdlog::level::off);
+  if (!FLAGS_verbose) Log().sink().set_level(spdlog::level::off);
   SimulationConfig config;
   config.seed = seed;
   config.rounds_max = FLAGS_rounds;

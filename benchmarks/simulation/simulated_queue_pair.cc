@@ -1,6 +1,6 @@
 #include "benchmarks/simulation/simulated_queue_pair.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

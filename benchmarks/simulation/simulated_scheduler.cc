@@ -1,6 +1,6 @@
 #include "benchmarks/simulation/simulated_scheduler.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>

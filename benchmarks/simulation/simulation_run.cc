@@ -1,6 +1,6 @@
 #include "benchmarks/simulation/simulation_run.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

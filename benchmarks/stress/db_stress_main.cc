@@ -5,7 +5,7 @@
 // Exit codes: 0 nothing wrong, 1 the database has done wrong, 2 wrong arguments, 3 it could not
 // run.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 #include "benchmarks/stress/expected_state.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

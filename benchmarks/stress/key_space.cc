@@ -1,6 +1,6 @@
 #include "benchmarks/stress/key_space.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 

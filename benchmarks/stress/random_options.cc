@@ -1,6 +1,6 @@
 #include "benchmarks/stress/random_options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "benchmarks/stress/stress_run.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>

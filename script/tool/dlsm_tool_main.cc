@@ -1,5 +1,5 @@
 // dlsm_tool: moves real data into and out of a database from the command line.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 
 #include <algorithm>

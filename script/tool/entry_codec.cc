@@ -1,6 +1,6 @@
 #include "script/tool/entry_codec.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cassert>
 #include <cerrno>

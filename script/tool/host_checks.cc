@@ -1,6 +1,6 @@
 #include "script/tool/host_checks.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/statvfs.h>
 
 #include <fstream>

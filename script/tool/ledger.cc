@@ -1,6 +1,6 @@
 #include "script/tool/ledger.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 #include "script/tool/merge_schedule.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "script/tool/node_checks.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

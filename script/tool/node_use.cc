@@ -1,6 +1,6 @@
 #include "script/tool/node_use.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #include "script/tool/quota.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <chrono>

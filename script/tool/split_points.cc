@@ -4,7 +4,7 @@
 // any string; the first key behind it becomes the point.
 #include "script/tool/split_points.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>

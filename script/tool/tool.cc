@@ -1,6 +1,6 @@
 #include "script/tool/tool.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

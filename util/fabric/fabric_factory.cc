@@ -1,6 +1,6 @@
 #include "util/fabric/fabric_factory.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "util/fabric/memory_mapping.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include "util/fabric/peer_dialer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netdb.h>
 
 #include <cerrno>

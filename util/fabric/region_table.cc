@@ -1,6 +1,6 @@
 #include "util/fabric/region_table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dlsm {
 

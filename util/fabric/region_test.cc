@@ -1,6 +1,6 @@
 // Regions: their memory, their files, and what becomes of files whose owner was killed.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/mman.h>

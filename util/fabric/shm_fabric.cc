@@ -1,6 +1,6 @@
 #include "util/fabric/shm_fabric.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "util/fabric/shm_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -85,7 +85,7 @@ bool IsOurs(const std::string& path) {
 ShmFile::~ShmFile() {
   if (!file_.valid()) return;
   if (::unlink(path_.c_str()) != 0) {
-    Log().warn("cannot remove {}: {}", path_, port::ErrorText(errno));
+    Log().Warn("cannot remove {}: {}", path_, port::ErrorText(errno));
   }
 }
 
@@ -125,7 +125,7 @@ int RemoveStaleShmFiles() {
        entry.increment(error)) {
     const std::string path = entry->path().string();
     if (!IsOurs(path) || !RemoveIfStale(path)) continue;
-    Log().info("removed {}, which a killed memory node left", path);
+    Log().Info("removed {}, which a killed memory node left", path);
     ++removed;
   }
   return removed;

@@ -1,6 +1,6 @@
 #include "util/fabric/span_check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dlsm {
 

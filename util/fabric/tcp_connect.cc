@@ -1,6 +1,6 @@
 #include "util/fabric/tcp_connect.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "util/fabric/tcp_datapath.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -303,7 +303,7 @@ Status TcpQueuePair::Close(Status why) {
   outstanding_.clear();
   sending_.Clear();
   error_ = std::move(why);
-  Log().info("queue pair closed: {}", error_.ToString());
+  Log().Info("queue pair closed: {}", error_.ToString());
   return error_;
 }
 

@@ -1,6 +1,6 @@
 #include "util/fabric/tcp_peer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dlsm {
 namespace {

@@ -89,7 +89,7 @@ std::shared_ptr<TcpSharedReads> TcpReadSharing::Connected(Lane& lane, Deadline d
   Status status = open_(Deadline::At(until), &stream);
   if (status.ok())
     status = TcpSharedReads::Start(std::move(stream), peer_, polls_, lane.gauges, &made);
-  if (!status.ok()) Log().info("threads go on reading on their own: {}", status.ToString());
+  if (!status.ok()) Log().Info("threads go on reading on their own: {}", status.ToString());
   const port::MutexLock lock(lane.mutex);
   lane.not_before = Clock::now() + kRetryAfter;
   if (made != nullptr) lane.shared = made;

@@ -1,5 +1,5 @@
 // The memory node's end of TCP data connections: wiring. A connection's thread never changes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -75,7 +75,7 @@ class TcpFabricServerImpl : public TcpFabricServer {
     size_t connections = 0;
     for (const auto& thread : threads_) connections += thread->connections();
     if (connections >= kConnectionsMax) {
-      Log().warn("data connection of {} refused: there are {} already",
+      Log().Warn("data connection of {} refused: there are {} already",
                  SocketPeerName(stream.get()), connections);
       return;
     }

@@ -1,6 +1,6 @@
 #include "util/fabric/tcp_server_connection.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
@@ -75,7 +75,7 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
     case SocketOutcome::kEnded:
       return false;
     case SocketOutcome::kFailed:
-      Log().info("data connection of {} lost: {}", peer_, stream_.Failure());
+      Log().Info("data connection of {} lost: {}", peer_, stream_.Failure());
       return false;
   }
   order_->AfterReceive();
@@ -199,7 +199,7 @@ void TcpServerConnection::Forbid(const TcpRequest& request) {
 }
 
 void TcpServerConnection::Reject(const TcpRequest& request, TcpCode code, const std::string& why) {
-  Log().warn("data connection of {} closed: it {} (region {}, offset {}, operand {})", peer_, why,
+  Log().Warn("data connection of {} closed: it {} (region {}, offset {}, operand {})", peer_, why,
              static_cast<uint32_t>(request.region), request.offset, request.operand);
   Push(request, code, 0, nullptr, 0);
   rejected_ = true;
@@ -229,13 +229,13 @@ bool TcpServerConnection::Send() {
     SocketOutcome outcome = SocketOutcome::kBlocked;
     if (!Within(ranges, range_count, /*writes=*/false,
                 [&] { outcome = SendOrdered(parts, count, &moved); })) {
-      Log().warn("data connection of {} closed: what it was reading is not its databases' any more",
+      Log().Warn("data connection of {} closed: what it was reading is not its databases' any more",
                  peer_);
       return false;
     }
     if (outcome == SocketOutcome::kBlocked) return true;
     if (outcome != SocketOutcome::kMoved) {
-      Log().info("data connection of {} lost: {}", peer_, stream_.Failure());
+      Log().Info("data connection of {} lost: {}", peer_, stream_.Failure());
       return false;
     }
     ConsumeReplies(moved);

@@ -1,6 +1,6 @@
 #include "util/fabric/tcp_server_thread.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/eventfd.h>
 
 #include <array>
@@ -121,7 +121,7 @@ void TcpServerThread::Serve() {
   while (true) {
     const int count = Await(events.data());
     if (count < 0 && errno != EINTR) {
-      Log().critical("a fabric thread ends: epoll_wait: {}", port::ErrorText(errno));
+      Log().Critical("a fabric thread ends: epoll_wait: {}", port::ErrorText(errno));
       return;
     }
     for (int i = 0; i < count; ++i) {
@@ -196,7 +196,7 @@ void TcpServerThread::Watch(TcpServerConnection* connection, int operation) {
   if (operation == EPOLL_CTL_MOD && event.events == connection->watched_events) return;
   connection->watched_events = event.events;
   if (::epoll_ctl(epoll_.get(), operation, connection->socket(), &event) == 0) return;
-  Log().error("data connection of {} closed: epoll_ctl: {}", connection->peer(),
+  Log().Error("data connection of {} closed: epoll_ctl: {}", connection->peer(),
               port::ErrorText(errno));
   Close(connection->socket());
 }

@@ -1,6 +1,6 @@
 #include "util/fabric/tcp_shared_reads.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -377,7 +377,7 @@ void TcpSharedReads::Sleep() {
 }
 
 void TcpSharedReads::Close() {
-  Log().info("shared data connection closed: {}", end_.ToString());
+  Log().Info("shared data connection closed: {}", end_.ToString());
   stream_.Close();
   gauges_.crowd.store(0, std::memory_order_relaxed);  // Whoever shares the next one begins anew.
   closed_.store(true, std::memory_order_seq_cst);

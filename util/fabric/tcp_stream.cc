@@ -1,7 +1,7 @@
 #include "util/fabric/tcp_stream.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <cerrno>

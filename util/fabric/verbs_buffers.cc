@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_buffers.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_client.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 

@@ -5,7 +5,7 @@
 //      iWARP device brings it into them itself.
 #include "util/fabric/verbs_cm_connect.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_cm_frame.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "util/fabric/verbs_cm_id.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 
 #include <cerrno>
@@ -113,7 +113,7 @@ Status VerbsCmId::Accept(const ibv_qp& queue_pair, uint8_t reads) {
 
 void VerbsCmId::Reject() {
   if (library().reject(id_.get(), nullptr, 0) == 0) return;
-  Log().debug("a request was not rejected, but dropped: {}", port::ErrorText(errno));
+  Log().Debug("a request was not rejected, but dropped: {}", port::ErrorText(errno));
 }
 
 Status VerbsCmId::ResolveAddress(const std::optional<VerbsGid>& from, const VerbsGid& to,

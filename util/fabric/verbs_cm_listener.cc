@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_cm_listener.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
@@ -145,23 +145,23 @@ void VerbsCmListener::Run() {
       VerbsCmEvent event;
       const Status status = channel_->Take(&event, &taken);
       if (!status.ok()) {
-        Log().critical("no client can connect over RDMA any more: {}", status.ToString());
+        Log().Critical("no client can connect over RDMA any more: {}", status.ToString());
         return;
       }
       if (taken) Handle(std::move(event));
     }
   }
-  Log().critical("no client can connect over RDMA any more: poll: {}", port::ErrorText(errno));
+  Log().Critical("no client can connect over RDMA any more: poll: {}", port::ErrorText(errno));
 }
 
 void VerbsCmListener::Handle(VerbsCmEvent event) {
   // Ends of connections are told by their life lines, which know them better.
   if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-    Log().error("an RDMA device has been removed: no client can connect to it");
+    Log().Error("an RDMA device has been removed: no client can connect to it");
   }
   if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
   const Status status = LetIn(event);
-  if (!status.ok()) Log().warn("a connection over RDMA was refused: {}", status.ToString());
+  if (!status.ok()) Log().Warn("a connection over RDMA was refused: {}", status.ToString());
 }
 
 Status VerbsCmListener::LetIn(VerbsCmEvent& event) {

@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_connect.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -130,7 +130,7 @@ Status VerbsConnection::NewShare(Deadline deadline, std::unique_ptr<QueuePair>* 
     std::unique_ptr<VerbsQueuePair> own;
     DLSM_RETURN_IF_ERROR(NewOwn(deadline, /*slot=*/nullptr, &own));
     if (shared_ == nullptr) {
-      Log().warn(
+      Log().Warn(
           "there are {} queue pairs to {}: further threads share one; raise queue_pairs of "
           "the RDMA device if it has room",
           options_.queue_pairs_max, peer_->name);

@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_counters.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

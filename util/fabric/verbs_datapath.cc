@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_datapath.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -440,7 +440,7 @@ Status VerbsQueuePair::Close(Status why) {
   posted_.clear();
   in_flight_.clear();
   error_ = std::move(why);
-  Log().info("queue pair closed: {}", error_.ToString());
+  Log().Info("queue pair closed: {}", error_.ToString());
   return error_;
 }
 
@@ -457,7 +457,7 @@ void VerbsQueuePair::Drain() {
         ibv_poll_cq(endpoint_->completions(), kCompletionsPerPoll, completions.data());
     if (count > 0) retired_ = completions[static_cast<size_t>(count - 1)].wr_id;
     if (count < 0 || flushed_by.Passed()) {
-      Log().error("RDMA device {} does not flush a stopped queue pair",
+      Log().Error("RDMA device {} does not flush a stopped queue pair",
                   endpoint_->domain().device().name());
       break;
     }
@@ -472,7 +472,7 @@ void VerbsQueuePair::Drain() {
   const Deadline farewell_by = Deadline::In(kFarewellMax);
   while (!LifeLineEnded(life_line_.get())) {
     if (farewell_by.Passed()) {
-      Log().warn(
+      Log().Warn(
           "{} has not taken down its end of a queue pair: no transfer to it until it has, because "
           "an old one could land after that",
           peer_->name);

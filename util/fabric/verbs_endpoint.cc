@@ -1,7 +1,7 @@
 #include "util/fabric/verbs_endpoint.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -235,7 +235,7 @@ void VerbsEndpoint::Fail() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   const int error = domain_->library().modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
-  if (error != 0) Log().error("a queue pair cannot be stopped: {}", port::ErrorText(error));
+  if (error != 0) Log().Error("a queue pair cannot be stopped: {}", port::ErrorText(error));
 }
 
 // Neither the error state nor a reset is enough: a software device may still be copying a packet
@@ -250,7 +250,7 @@ bool VerbsEndpoint::DestroyQueuePair() {
     static_cast<void>(queue_pair_.release());
     return true;
   }
-  Log().error("RDMA device {} does not destroy a queue pair: {}", domain_->device().name(),
+  Log().Error("RDMA device {} does not destroy a queue pair: {}", domain_->device().name(),
               port::ErrorText(error));
   return false;
 }

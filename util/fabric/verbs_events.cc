@@ -1,7 +1,7 @@
 #include "util/fabric/verbs_events.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -115,7 +115,7 @@ void VerbsEvents::Run() {
   while (true) {
     pollfd waited[2] = {{context_->async_fd, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     if (::poll(waited, 2, -1) < 0 && errno != EINTR) {
-      Log().critical("the events of RDMA device {} are not watched any more: {}", name_,
+      Log().Critical("the events of RDMA device {} are not watched any more: {}", name_,
                      port::ErrorText(errno));
       return;
     }
@@ -165,7 +165,7 @@ void VerbsEvents::Take(const ibv_async_event& event) {
     default:
       break;
   }
-  Log().info("RDMA device {} reports: {}", name_, what);
+  Log().Info("RDMA device {} reports: {}", name_, what);
   const port::MutexLock lock(mutex_);
   ++counts_.others;
 }
@@ -183,7 +183,7 @@ void VerbsEvents::DeviceFailed(const char* what) {
     device_.PermitUncheckedError();  // It is there for who asks.
     for (const auto& [queue_pair, member] : members_) all.push_back(member.health);
   }
-  Log().critical("{} ({} queue pairs are lost)", why.message().ToStringView(), all.size());
+  Log().Critical("{} ({} queue pairs are lost)", why.message().ToStringView(), all.size());
   for (const auto& health : all) health->Break(why);
 }
 
@@ -203,7 +203,7 @@ void VerbsEvents::QueuePairFailed(const ibv_async_event& event, const char* what
       if (is_it) concerned.push_back(member.health);
     }
   }
-  Log().error("{}", why.message().ToStringView());
+  Log().Error("{}", why.message().ToStringView());
   for (const auto& health : concerned) health->Break(why);
 }
 
@@ -214,12 +214,12 @@ void VerbsEvents::PortChanged(bool down) {
     port_down_ = down;
   }
   if (down) {
-    Log().warn(
+    Log().Warn(
         "port {} of RDMA device {} is down: transfers wait for it and fail after a while; check "
         "its cable, switch and network interface",
         port_, name_);
   } else {
-    Log().info("port {} of RDMA device {} is active", port_, name_);
+    Log().Info("port {} of RDMA device {} is active", port_, name_);
   }
 }
 
@@ -240,9 +240,9 @@ void VerbsEvents::AddressChanged(const char* what) {
     health->Break(status);
   }
   if (lost == 0) {
-    Log().info("RDMA device {} port {} reports: {}", name_, port_, what);
+    Log().Info("RDMA device {} port {} reports: {}", name_, port_, what);
   } else {
-    Log().warn(
+    Log().Warn(
         "RDMA device {} port {} reports: {}; {} queue pairs have lost their address, and are made "
         "again with another: give the network interface its address back if it is not to change",
         name_, port_, what, lost);

@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_library.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "util/fabric/shared_library.h"
 

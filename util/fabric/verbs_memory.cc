@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_memory.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>

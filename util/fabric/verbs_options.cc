@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 // The memory node's end of the verbs fabric: it lets clients in, and watches their life lines. The
 // device does the rest; nothing here runs when memory is read or written.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -66,7 +66,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     PrepareDataSocket(socket);
     const std::string peer = SocketPeerName(socket);
     const Status status = Arrange(peer, std::move(owned));
-    if (!status.ok()) Log().warn("queue pair of {} refused: {}", peer, status.ToString());
+    if (!status.ok()) Log().Warn("queue pair of {} refused: {}", peer, status.ToString());
   }
 
   void AllowToken(const std::string& token) override { tokens_.Allow(token); }
@@ -176,7 +176,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       const VerbsRefusal refusal{status.message().ToString()};
       const Status sent = SendWhole(
           peer, descriptor, EncodeVerbsFrame(VerbsFrameKind::kRefusal, refusal.Encode()), deadline);
-      if (!sent.ok()) Log().debug("a refusal did not reach its client: {}", sent.ToString());
+      if (!sent.ok()) Log().Debug("a refusal did not reach its client: {}", sent.ToString());
       return status;
     }
     status = SendWhole(peer, descriptor, bytes, deadline);
@@ -236,7 +236,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     while (true) {
       const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, -1);
       if (count < 0 && errno != EINTR) {
-        Log().critical("life lines are not watched any more: epoll_wait: {}",
+        Log().Critical("life lines are not watched any more: epoll_wait: {}",
                        port::ErrorText(errno));
         return;
       }

@@ -1,6 +1,6 @@
 #include "util/fabric/verbs_socket.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <sys/socket.h>
 

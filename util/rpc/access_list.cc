@@ -1,6 +1,6 @@
 #include "util/rpc/access_list.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <sstream>

@@ -1,6 +1,6 @@
 #include "util/rpc/hello.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 
@@ -188,7 +188,7 @@ Status NodeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadl
   if (!ProofsEqual(proof.proof, expected) || !known) {
     if (failures != nullptr) failures->Failed(address, FailureLimiter::Clock::now());
     const Status sent = SendRefusal(stream, deadline);
-    if (!sent.ok()) Log().debug("a refusal did not reach its client: {}", sent.ToString());
+    if (!sent.ok()) Log().Debug("a refusal did not reach its client: {}", sent.ToString());
     return Status::InvalidArgument("the client does not know the secret");
   }
 

@@ -1,6 +1,6 @@
 #include "util/rpc/node_connection.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <utility>
@@ -121,12 +121,12 @@ Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& 
     const Status verbs = CheckVerbsDevice(options.fabric.verbs);
     fabric.kind = verbs.ok() ? FabricKind::kVerbs : FabricKind::kTcp;
     if (!verbs.ok()) {
-      Log().warn("memory node {} serves RDMA, but the tcp fabric is used: {}", reached.where,
+      Log().Warn("memory node {} serves RDMA, but the tcp fabric is used: {}", reached.where,
                  verbs.message().ToStringView());
     }
   } else {
     fabric.kind = FabricKind::kTcp;
-    Log().info("using the tcp fabric: {}", shm.message().ToStringView());
+    Log().Info("using the tcp fabric: {}", shm.message().ToStringView());
   }
   return JoinFabric(std::move(reached), fabric, deadline, connection);
 }

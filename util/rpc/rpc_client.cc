@@ -1,6 +1,6 @@
 #include "util/rpc/rpc_client.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -178,11 +178,11 @@ Status NodeRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* 
         fmt::format("memory node {} at {} was restarted and its memory is lost; open the database "
                     "again",
                     static_cast<uint32_t>(info.node), where_));
-    Log().error("{}", lost_.ToString());
+    Log().Error("{}", lost_.ToString());
     return lost_;
   }
   DLSM_RETURN_IF_ERROR(MakeChannel(std::move(control), deadline, channel));
-  Log().info("connected to memory node {} again", where_);
+  Log().Info("connected to memory node {} again", where_);
   return Status::OK();
 }
 

@@ -1,7 +1,7 @@
 #include "util/rpc/rpc_server.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -351,10 +351,10 @@ Status RpcServerImpl::ServeControl(Served* served, const std::string& address, u
     peer.data_token = token;
     peer.rights = client.rights;
     if (peer.rights != nullptr) peer.name = fmt::format("{}, {}", peer.rights->name(), peer.name);
-    Log().info("{} connected", peer.name);
+    Log().Info("{} connected", peer.name);
     status = connection.Serve(peer, client.keys, handler_, options_.transports);
     handler_->Disconnected(peer);
-    Log().info("{} disconnected: {}", peer.name, status.message().ToStringView());
+    Log().Info("{} disconnected: {}", peer.name, status.message().ToStringView());
     if (status.IsIOError()) status = Status::OK();  // How connections usually end.
   } else {
     status = Status::FromCode(status.code(), "refused: " + status.message().ToString());

@@ -163,7 +163,7 @@ Status ServerConnection::OpenTransport(const RpcPeer& peer, RpcHandler* handler,
         "this memory node answers calls over tcp only; start Server with --fabric=verbs, or use "
         "the rpc transport tcp");
   }
-  if (!status.ok()) Log().warn("{} gets no other transport: {}", peer.name, status.ToString());
+  if (!status.ok()) Log().Warn("{} gets no other transport: {}", peer.name, status.ToString());
   {
     const port::MutexLock lock(mutex_);
     ++calls_;

@@ -1,6 +1,6 @@
 #include "util/rpc/socket_channel.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <cassert>
@@ -143,7 +143,7 @@ void SocketChannel::Fail(const Status& why) {
   if (!failure_.ok()) return;
   failure_ = Status::IOError(
       fmt::format("connection to memory node {} failed: {}", where_, why.message().ToStringView()));
-  Log().debug("{}", failure_.ToString());
+  Log().Debug("{}", failure_.ToString());
   for (const auto& [call, waiter] : waiters_) {
     if (waiter->done) continue;
     waiter->done = true;

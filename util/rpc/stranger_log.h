@@ -1,7 +1,7 @@
 // Lines about connections of strangers: so few a second that nobody can fill a disk with them.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdint>
@@ -23,8 +23,8 @@ class StrangerLog {
       LOCKS_EXCLUDED(mutex_) {
     uint64_t dropped = 0;
     if (!Take(&dropped)) return;
-    if (dropped > 0) Log().warn("{} more warnings like these were left out", dropped);
-    Log().warn("{}", fmt::format(format, std::forward<Arguments>(arguments)...));
+    if (dropped > 0) Log().Warn("{} more warnings like these were left out", dropped);
+    Log().Warn("{}", fmt::format(format, std::forward<Arguments>(arguments)...));
   }
 
  private:

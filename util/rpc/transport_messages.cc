@@ -1,6 +1,6 @@
 #include "util/rpc/transport_messages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "util/checksum.h"
 #include "util/coding.h"

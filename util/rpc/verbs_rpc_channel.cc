@@ -2,7 +2,7 @@
 // the waiting in verbs_rpc_channel_wait.cc.
 #include "util/rpc/verbs_rpc_channel.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -362,7 +362,7 @@ void VerbsRpcChannel::Fail(const Status& why) {
   if (!failure_.ok()) return;
   failure_ = Status::IOError(
       fmt::format("connection to memory node {} failed: {}", where_, why.message().ToStringView()));
-  Log().debug("{}", failure_.ToString());
+  Log().Debug("{}", failure_.ToString());
   last_counts_ = link_->counts();
   link_.reset();
   socket_.Shutdown();  // Wakes the caller that watches.

@@ -1,7 +1,7 @@
 // How a channel comes into being: its device, its memory, and the conversation with the memory
 // node.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // How a caller waits for its reply: polling its place, napping, or asleep until the device or the
 // control connection has something to say.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 

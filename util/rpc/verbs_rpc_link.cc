@@ -1,6 +1,6 @@
 #include "util/rpc/verbs_rpc_link.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

@@ -253,7 +253,7 @@ void VerbsServerTransport::End() {
   const port::MutexLock lock(mutex_);
   if (link_ == nullptr) return;
   const RpcCounts counts = last_counts_ = link_->counts();
-  Log().info("{}: {} requests over {}; {} work requests, {} doorbells, {} completions, {} sleeps",
+  Log().Info("{}: {} requests over {}; {} work requests, {} doorbells, {} completions, {} sleeps",
              context_.peer.name, requests_, RpcTransportName(offer_.transport),
              counts.work_requests, counts.doorbells, counts.completions, counts.sleeps);
   pool_ = RpcMemoryPool(IBV_ACCESS_LOCAL_WRITE);
