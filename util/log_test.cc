@@ -29,6 +29,8 @@ TEST(LogTest, ControlCharactersDoNotPass) {
 // Fails if a message gets another severity than its call has, or one below the level that is set is
 // written, or an argument is left out.
 TEST(LogTest, MessagesHaveTheSeverityOfTheirCall) {
+  const spdlog::level::level_enum level = Log().sink().level();  // DLSM_LOG may have set it.
+  Log().sink().set_level(spdlog::level::warn);
   testing::internal::CaptureStderr();
   Log().Debug("a{}", 1);
   Log().Info("b{}", 2);
@@ -36,6 +38,7 @@ TEST(LogTest, MessagesHaveTheSeverityOfTheirCall) {
   Log().Error("d{}", 4);
   Log().Critical("e{}", 5);
   Log().sink().flush();
+  Log().sink().set_level(level);
   const std::string lines = testing::internal::GetCapturedStderr();
   EXPECT_EQ(lines.find("a1"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("b2"), std::string::npos) << lines;
