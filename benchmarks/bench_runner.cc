@@ -6,19 +6,11 @@
 
 #include "benchmarks/cost_meter.h"
 #include "benchmarks/run_threads.h"
+#include "benchmarks/seconds_since.h"
 #include "benchmarks/two_phase.h"
 #include "benchmarks/workload_runs.h"
 
 namespace dlsm::bench {
-namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-
-double SecondsSince(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
-
-}  // namespace
 
 BenchRunner::BenchRunner(const BenchOptions& options, std::string engine_name, Engine& engine)
     : options_(options),
@@ -84,7 +76,7 @@ BenchResult BenchRunner::Run(const Benchmark& benchmark) {
 
 void BenchRunner::RunWhole(const Workload& workload, BenchResult* result) {
   CostMeter meter(engine_);
-  const auto start = SteadyClock::now();
+  const auto start = std::chrono::steady_clock::now();
   result->status = workload.run_whole(engine_, &result->text);
   result->seconds = SecondsSince(start);
   result->ops = 1;
@@ -123,7 +115,7 @@ void BenchRunner::RunMeasured(const Benchmark& benchmark, BenchResult* result) {
   Collect(workers, result);
   if (workload.Writes()) {
     history_.Add(plan.description(), StepsTaken(workload, workers));
-    const auto written = SteadyClock::now();
+    const auto written = std::chrono::steady_clock::now();
     WaitUntilQuiet(result);
     result->seconds_to_quiet = result->seconds + SecondsSince(written);
   }

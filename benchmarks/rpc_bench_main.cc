@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "benchmarks/seconds_since.h"
 #include "benchmarks/tls_flags.h"
 #include "util/known_flags.h"
 #include "util/rpc/node_connection.h"
@@ -58,10 +59,6 @@ double ProcessorSeconds() {
   return SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
 }
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 Status CallMany(RpcClient& client, std::vector<double>* latencies_us) {
   const std::string request(FLAGS_request_bytes, 'q');
   std::string reply;
@@ -69,7 +66,7 @@ Status CallMany(RpcClient& client, std::vector<double>* latencies_us) {
     const auto start = Clock::now();
     DLSM_RETURN_IF_ERROR(
         client.Call(Method::kGrant, request, &reply, Deadline::In(std::chrono::seconds(60))));
-    latencies_us->push_back(SecondsSince(start) * 1e6);
+    latencies_us->push_back(bench::SecondsSince(start) * 1e6);
   }
   return Status::OK();
 }
@@ -86,7 +83,7 @@ Status CallsPerSecond(RpcClient& client, int thread_count, double* rate) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  *rate = static_cast<double>(FLAGS_calls) * thread_count / SecondsSince(start);
+  *rate = static_cast<double>(FLAGS_calls) * thread_count / bench::SecondsSince(start);
   for (const Status& status : statuses) DLSM_RETURN_IF_ERROR(status);
   return Status::OK();
 }

@@ -8,17 +8,15 @@
 #include <cstdio>
 #include <latch>
 #include <thread>
+#include <utility>
 
+#include "benchmarks/seconds_since.h"
 #include "port/mutex.h"
 
 namespace dlsm::bench {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-double SecondsSince(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
 
 // Counts the threads that are done, so that the caller can wait with a progress line.
 class DoneCount {

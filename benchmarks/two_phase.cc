@@ -9,6 +9,7 @@
 
 #include "benchmarks/cost_meter.h"
 #include "benchmarks/run_threads.h"
+#include "benchmarks/seconds_since.h"
 #include "benchmarks/step_taker.h"
 #include "benchmarks/two_phase_report.h"
 
@@ -23,12 +24,6 @@ constexpr double kDrainSecondsMax = 60;
 constexpr auto kSamplerNap = std::chrono::milliseconds(10);
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-
-using SteadyClock = std::chrono::steady_clock;
-
-double SecondsSince(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
 
 uint64_t ToNs(double seconds) { return static_cast<uint64_t>(seconds * 1e9); }
 
@@ -234,7 +229,7 @@ Status TwoPhase::Run(BenchResult* result) {
   }
   CostMeter meter(engine_);
   Status status = RunOpen(outcome.arrival_rate, &outcome.running);
-  const auto written = SteadyClock::now();
+  const auto written = std::chrono::steady_clock::now();
   if (status.ok()) status = engine_.WaitForBackgroundWork();
   meter.Stop(result);
   result->seconds = outcome.running.seconds;
@@ -254,7 +249,7 @@ Status TwoPhase::RunTesting(TwoPhaseOutcome* outcome) {
   }
   PhaseOutcome& testing = outcome->testing.emplace();
   if (status.ok()) status = RunClosed(options.testing_seconds, "testing", &testing);
-  const auto written = SteadyClock::now();
+  const auto written = std::chrono::steady_clock::now();
   if (status.ok()) status = engine_.WaitForBackgroundWork();
   if (status.ok()) status = merges.End();
   if (!status.ok()) return status;

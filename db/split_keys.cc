@@ -3,28 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "table/key_prefix.h"
+
 namespace dlsm {
 namespace {
 
-// A key as a number: so many bytes behind what all keys have in common.
-constexpr size_t kDigestBytes = 8;
-// Of its bits, those that are sought; the rest would tell apart a few records.
+// Of the bits of a key's digest, those that are sought; the rest would tell apart a few records.
 constexpr int kStepsMax = 40;
-
-Slice CommonPrefix(const Slice& a, const Slice& b) {
-  size_t common = 0;
-  while (common < std::min(a.size(), b.size()) && a[common] == b[common]) ++common;
-  return Slice(a.data(), common);
-}
-
-uint64_t DigestOf(const Slice& key, size_t prefix_bytes) {
-  uint64_t digest = 0;
-  for (size_t i = 0; i < kDigestBytes; ++i) {
-    const size_t at = prefix_bytes + i;
-    digest = digest << 8 | (at < key.size() ? static_cast<unsigned char>(key[at]) : 0);
-  }
-  return digest;
-}
 
 std::string KeyOf(const Slice& prefix, uint64_t digest) {
   std::string key = prefix.ToString();
@@ -79,9 +64,10 @@ std::vector<std::string> SplitKeys(const InternalKeyComparator& comparator,
     if (smallest.compare(first) < 0) first = smallest;
     if (largest.compare(last) > 0) last = largest;
   }
-  const Slice prefix = CommonPrefix(first, last);
-  const uint64_t first_digest = DigestOf(first, prefix.size());
-  const uint64_t last_digest = DigestOf(last, prefix.size());
+  // A key as a number: its digest behind what all keys have in common.
+  const Slice prefix(first.data(), CommonPrefix(first, last));
+  const uint64_t first_digest = Digest(After(first, prefix.size()));
+  const uint64_t last_digest = Digest(After(last, prefix.size()));
   const uint64_t total = BytesBefore(tables, last.ToString());
   std::vector<std::string> keys;
   for (size_t i = 1; i < parts; ++i) {

@@ -15,13 +15,6 @@ constexpr uint32_t kListItemsMax = uint32_t{1} << 20;
 
 Status Malformed(const char* what) { return Status::Corruption("merge message", what); }
 
-bool GetString(Slice* from, std::string* value) {
-  Slice bytes;
-  if (!GetLengthPrefixed(from, &bytes)) return false;
-  *value = bytes.ToString();
-  return true;
-}
-
 bool GetCount(Slice* from, uint32_t* count) {
   return GetFixed32(from, count) && *count <= kListItemsMax && *count <= from->size();
 }
@@ -131,7 +124,8 @@ bool GetOlder(Slice* from, std::vector<KeyRange>* older) {
   older->clear();
   for (uint32_t i = 0; i < count; ++i) {
     KeyRange& range = older->emplace_back();
-    if (!GetString(from, &range.smallest) || !GetString(from, &range.largest)) return false;
+    if (!GetLengthPrefixed(from, &range.smallest) || !GetLengthPrefixed(from, &range.largest))
+      return false;
   }
   return true;
 }
@@ -141,7 +135,7 @@ bool GetKeys(Slice* from, std::vector<std::string>* keys) {
   if (!GetCount(from, &count)) return false;
   keys->clear();
   for (uint32_t i = 0; i < count; ++i) {
-    if (!GetString(from, &keys->emplace_back())) return false;
+    if (!GetLengthPrefixed(from, &keys->emplace_back())) return false;
   }
   return true;
 }
@@ -149,8 +143,8 @@ bool GetKeys(Slice* from, std::vector<std::string>* keys) {
 Status GetMergeOptions(Slice* from, MergeOptions* options) {
   const bool parsed =
       GetSnapshots(from, &options->snapshots) && GetOlder(from, &options->older) &&
-      GetFlag(from, &options->has_begin) && GetString(from, &options->begin) &&
-      GetFlag(from, &options->has_end) && GetString(from, &options->end) &&
+      GetFlag(from, &options->has_begin) && GetLengthPrefixed(from, &options->begin) &&
+      GetFlag(from, &options->has_end) && GetLengthPrefixed(from, &options->end) &&
       GetFixed64(from, &options->table_bytes_max) && GetKeys(from, &options->cut_points) &&
       GetKeys(from, &options->cut_candidates) && GetFixed32(from, &options->cut_hash_bits);
   return parsed ? Status::OK() : Malformed("merge options are malformed");
@@ -190,7 +184,7 @@ bool GetPeers(Slice* from, std::vector<MergePeer>* peers) {
     uint32_t node = 0;
     uint32_t port = 0;
     if (!GetFixed32(from, &node) || !GetFixed64(from, &peer.epoch) ||
-        !GetString(from, &peer.host) || !GetFixed32(from, &port) || port > UINT16_MAX) {
+        !GetLengthPrefixed(from, &peer.host) || !GetFixed32(from, &port) || port > UINT16_MAX) {
       return false;
     }
     peer.node = NodeId{node};

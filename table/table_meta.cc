@@ -21,13 +21,6 @@ bool GetSpan(Slice* from, RemoteSpan* span) {
   return true;
 }
 
-bool GetString(Slice* from, std::string* value) {
-  Slice bytes;
-  if (!GetLengthPrefixed(from, &bytes)) return false;
-  *value = bytes.ToString();
-  return true;
-}
-
 Status CheckSizes(const TableMeta& meta) {
   const uint64_t image = meta.image.bytes;
   if (meta.image.offset + image < image) return Malformed("the image exceeds its region");
@@ -74,7 +67,8 @@ Status TableMeta::DecodeFrom(Slice* from) {
                           &sequence_min, &sequence_max}) {
     if (!GetFixed64(from, field)) return Malformed("too short");
   }
-  if (!GetString(from, &smallest) || !GetString(from, &largest)) return Malformed("too short");
+  if (!GetLengthPrefixed(from, &smallest) || !GetLengthPrefixed(from, &largest))
+    return Malformed("too short");
   if (format_number > static_cast<uint32_t>(TableFormat::kBlockBased)) {
     return Malformed("unknown table format");
   }

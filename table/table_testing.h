@@ -14,17 +14,7 @@
 #include "table/remote_sink.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
-
-#define ASSERT_OK(expression)                                          \
-  do {                                                                 \
-    const ::dlsm::Status assert_ok_status = (expression);              \
-    ASSERT_TRUE(assert_ok_status.ok()) << assert_ok_status.ToString(); \
-  } while (false)
-#define EXPECT_OK(expression)                                          \
-  do {                                                                 \
-    const ::dlsm::Status expect_ok_status = (expression);              \
-    EXPECT_TRUE(expect_ok_status.ok()) << expect_ok_status.ToString(); \
-  } while (false)
+#include "util/status_testing.h"
 
 namespace dlsm {
 

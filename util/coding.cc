@@ -93,4 +93,11 @@ bool GetLengthPrefixed(Slice* from, Slice* value) {
   return true;
 }
 
+bool GetLengthPrefixed(Slice* from, std::string* value) {
+  Slice bytes;
+  if (!GetLengthPrefixed(from, &bytes)) return false;
+  value->assign(bytes.data(), bytes.size());
+  return true;
+}
+
 }  // namespace dlsm

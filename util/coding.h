@@ -86,5 +86,6 @@ bool GetFixed64(Slice* from, uint64_t* value);
 bool GetVarint32(Slice* from, uint32_t* value);
 bool GetVarint64(Slice* from, uint64_t* value);
 bool GetLengthPrefixed(Slice* from, Slice* value);
+bool GetLengthPrefixed(Slice* from, std::string* value);  // A copy.
 
 }  // namespace dlsm

@@ -91,11 +91,20 @@ TEST(CodingTest, LengthPrefixedRoundTripsAndRefusesLies) {
   }
   EXPECT_TRUE(rest.empty());
 
+  std::string copy;
+  rest = Slice(bytes);
+  for (const std::string& expected : texts) {
+    ASSERT_TRUE(GetLengthPrefixed(&rest, &copy));
+    EXPECT_EQ(copy, expected);
+  }
+  EXPECT_TRUE(rest.empty());
+
   std::string lie;
   PutVarint32(&lie, 5);
   lie += "four";
   rest = Slice(lie);
   EXPECT_FALSE(GetLengthPrefixed(&rest, &text));
+  EXPECT_FALSE(GetLengthPrefixed(&rest, &copy));
 }
 
 TEST(CodingTest, GetFixedNeedsAllBytes) {

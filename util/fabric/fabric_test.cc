@@ -16,12 +16,7 @@
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/simulated_fabric.h"
 #include "util/random.h"
-
-#define ASSERT_OK(expression)                        \
-  do {                                               \
-    const ::dlsm::Status status_ = (expression);     \
-    ASSERT_TRUE(status_.ok()) << status_.ToString(); \
-  } while (false)
+#include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
@@ -241,7 +236,9 @@ TEST_P(FabricTest, PipelinesMixedRequests) {
     ASSERT_OK(qp().PostRead(Span(0, got[i].size()), Local(got[i]), Purpose::kRead, &ticket));
     ASSERT_OK(qp().PostWrite(from, Span((i + 1) * kBytes, from.bytes), Purpose::kFlush, &ticket));
     ASSERT_OK(qp().PostFetchAdd(Span(kRegionBytes - 8, 8), 1, &prior, Purpose::kLog, &ticket));
-    if (i % 10 == 0) ASSERT_OK(qp().Ring());
+    if (i % 10 == 0) {
+      ASSERT_OK(qp().Ring());
+    }
   }
   ASSERT_OK(qp().Wait(ticket, Soon()));
   EXPECT_EQ(prior, kRounds - 1);
