@@ -112,20 +112,23 @@ function(dlsm_static_check name)
 endfunction()
 dlsm_static_check(layers script/check-layers)
 dlsm_static_check(layers.self_test script/check-layers --self-test)
+dlsm_static_check(includes script/check-includes)
+dlsm_static_check(includes.self_test script/check-includes --self-test)
 dlsm_static_check(format script/check-format)
 dlsm_static_check(shell script/check-shell)
 dlsm_static_check(cluster.arguments script/cluster_test.py arguments)
 dlsm_static_check(compare.figures script/compare_test.py figures)
 
 # Fuzz targets: each *_fuzz.cc is a program. All of the library is built with coverage then, which
-# costs its tests little, so that no build is needed for the fuzzer alone.
+# costs its tests little, so that no build is needed for the fuzzer alone; the tests are not.
 option(DLSM_FUZZ "Build the fuzz targets (clang only)" OFF)
 set(DLSM_FUZZ_SECONDS 6 CACHE STRING "How long a test of a fuzz target lasts")
 if(DLSM_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "DLSM_FUZZ needs clang: add -DCMAKE_CXX_COMPILER=clang++")
   endif()
-  target_compile_options(dlsm_settings INTERFACE -fsanitize=fuzzer-no-link)
+  target_compile_options(dlsm_settings INTERFACE
+                         $<$<NOT:$<BOOL:$<TARGET_PROPERTY:DLSM_TEST>>>:-fsanitize=fuzzer-no-link>)
   foreach(folder util util/fabric util/rpc table memory_node db script/tool)
     file(GLOB fuzz_sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cc)
     foreach(source ${fuzz_sources})

@@ -4,6 +4,7 @@
 // one, the entry is in the list, and may be evicted. Whoever drops the last reference deletes the
 // entry, after the lock is gone: deleters are the caller's code.
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <memory>
 #include <unordered_map>

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "dLSM/status.h"
 #include "util/fabric/tcp_frame.h"

@@ -1,7 +1,6 @@
-# The headers of others that most files include, compiled once: they are over a third of the time
-# that a build with tests takes. Which headers a file needs it must include all the same: the library
-# of a build without sanitizers is compiled without this, as a user compiles it.
-option(DLSM_PRECOMPILED_HEADERS "Compile the headers that tests share once" ON)
+# The headers of others that most files include, compiled once: they are a third of the time that
+# a build takes. Which headers a file needs it must include all the same (script/check-includes).
+option(DLSM_PRECOMPILED_HEADERS "Compile the headers that files share once" ON)
 
 set(precompiled_headers
     <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <deque> <fstream> <functional> <map>
@@ -18,8 +17,14 @@ if(DLSM_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 
+# Programs with a sanitizer's runtime are large, and fifty of them are linked.
+find_program(LLD ld.lld)
+if(LLD AND DLSM_SANITIZE)
+  add_link_options(-fuse-ld=lld)
+endif()
+
 # For what the library consists of.
-if(DLSM_PRECOMPILED_HEADERS AND DLSM_SANITIZE)
+if(DLSM_PRECOMPILED_HEADERS)
   add_library(dlsm_headers OBJECT ${empty_source})
   target_link_libraries(dlsm_headers PRIVATE dlsm_settings)
   target_precompile_headers(dlsm_headers PRIVATE ${precompiled_headers})
@@ -31,13 +36,23 @@ function(dlsm_precompile name)
 endfunction()
 
 # For tests. The library that they test is optimised as ever; to optimise the tests, too, would take
-# twice as long. Under a sanitizer they are optimised, too: without, those that compute much (models,
-# the linearizability checker) take longer to run than their compiler saves.
+# two to three times as long, which they do not save when they run.
 # With so little of it, GCC 12 sees overflows in std::string's operator+ that are not there.
-set(dlsm_test_options $<$<CONFIG:Release>:-O1>
+set(dlsm_test_options $<IF:$<CONFIG:Release>,-O1,-O0>
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds;-Wno-stringop-overread>")
+
+# Tests that compute much, models of merge policies above all: without, they take ten times as long.
+if(DLSM_SANITIZE)
+  set_source_files_properties(
+    db/db_linearizability_test.cc db/full_leveling_policy_test.cc db/guards_policy_test.cc
+    db/leveled_policy_test.cc db/linearizability_checker_test.cc
+    db/linearizability_checker_testing.cc db/tiered_policy_test.cc table/table_model_test.cc
+    PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
+endif()
+
 function(dlsm_compile_tests name)
   target_compile_options(${name} PRIVATE ${dlsm_test_options})
+  set_target_properties(${name} PROPERTIES DLSM_TEST ON)
   if(NOT DLSM_PRECOMPILED_HEADERS)
     return()
   endif()
@@ -46,6 +61,7 @@ function(dlsm_compile_tests name)
     add_executable(dlsm_test_headers EXCLUDE_FROM_ALL ${empty_source})
     target_link_libraries(dlsm_test_headers PRIVATE dlsm_settings GTest::gmock GTest::gtest_main)
     target_compile_options(dlsm_test_headers PRIVATE ${dlsm_test_options})
+    set_target_properties(dlsm_test_headers PROPERTIES DLSM_TEST ON)
     target_precompile_headers(dlsm_test_headers PRIVATE ${precompiled_headers} <gtest/gtest.h>
                               <gmock/gmock.h>)
   endif()
