@@ -35,6 +35,7 @@
 #include <utility>
 
 #include "db/components.h"
+#include "db/guard_ranges.h"
 #include "db/merge_policy.h"
 #include "db/room_watch.h"
 #include "db/table_runs.h"
@@ -242,25 +243,6 @@ class GuardsPolicy final : public MergePolicy {
     return Worn(guard, CountRuns(version.comparator(), guard.tables), entries + EntriesOf(below));
   }
 
-  static bool HoldsSome(const InternalKeyComparator& comparator, const Guard& guard,
-                        const Slice* begin, const Slice* end) {
-    return std::any_of(guard.tables.begin(), guard.tables.end(), [&](const TableRef& table) {
-      return (begin == nullptr ||
-              comparator.CompareUserKeys(ExtractUserKey(table->largest()), *begin) >= 0) &&
-             (end == nullptr ||
-              comparator.CompareUserKeys(ExtractUserKey(table->smallest()), *end) <= 0);
-    });
-  }
-
-  static bool Overlap(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables,
-                      const Guard& guard) {
-    return std::any_of(tables.begin(), tables.end(), [&](const TableRef& table) {
-      const Slice begin = ExtractUserKey(table->smallest());
-      const Slice end = ExtractUserKey(table->largest());
-      return HoldsSome(comparator, guard, &begin, &end);
-    });
-  }
-
   // The guard's tables merged into the next level, if that is the deepest with tables of its
   // guards. Of level 0 the oldest `tables_max`.
   std::optional<MergePick> PickDown(const Version& version, const TablesInMerge& busy, size_t level,
@@ -419,49 +401,6 @@ class GuardsPolicy final : public MergePolicy {
 
   // A guard in use has room for this much; one of the deepest level that has more is split.
   uint64_t GuardBytes() const { return config_.runs_max * config_.table_bytes_max / 2; }
-
-  // Keys of guards behind the first key of the hull, up to its last.
-  static std::vector<std::string> GuardKeys(const InternalKeyComparator& comparator,
-                                            const Level& level, const KeyRange& hull) {
-    std::vector<std::string> keys;
-    for (const Guard& guard : level.guards()) {
-      if (comparator.CompareUserKeys(hull.smallest, guard.key) < 0 &&
-          comparator.CompareUserKeys(guard.key, hull.largest) <= 0) {
-        keys.push_back(guard.key);
-      }
-    }
-    return keys;
-  }
-
-  // Whether a guard's range overlaps the hull.
-  static bool IsWithin(const InternalKeyComparator& comparator, const Level& level,
-                       const Guard& guard, const KeyRange& hull) {
-    const Guard& first = level.GuardFor(comparator, hull.smallest);
-    if (&guard == &first) return true;
-    return &guard != &level.sentinel() &&
-           comparator.CompareUserKeys(hull.smallest, guard.key) < 0 &&
-           comparator.CompareUserKeys(guard.key, hull.largest) <= 0;
-  }
-
-  // Everything from the level `first` on that may hold older versions of what is merged. Of
-  // `first` itself the inputs do not count, nor, in place, what lies in front of them: the merge
-  // takes the newest.
-  static void SetOlder(const Version& version, const KeyRange& hull, size_t first,
-                       MergePick* pick) {
-    TablesInMerge inputs;
-    for (const TableRef& table : pick->inputs) inputs.insert(table->number());
-    for (const TableRef& table : pick->target_inputs) inputs.insert(table->number());
-    const Slice begin = hull.smallest;
-    const Slice end = hull.largest;
-    std::vector<TableRef> older;
-    for (size_t level = first; level < version.levels().size(); ++level) {
-      for (const TableRef& table :
-           version.levels()[level].Overlapping(version.comparator(), &begin, &end)) {
-        if (inputs.count(table->number()) == 0) older.push_back(table);
-      }
-    }
-    pick->older = RangesOf(version.comparator(), older);
-  }
 
   // Where tables of the output should end, so that guards can be made of their boundaries.
   void SetCuts(const Version& version, const KeyRange& hull, MergePick* pick) const {

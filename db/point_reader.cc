@@ -11,22 +11,23 @@
 namespace dlsm {
 
 bool PointReader::GetFromMemtables(const ReadView& view, const LookupKey& key,
-                                   LookupResult* result) const {
+                                   const Statistics::Mine& counts, LookupResult* result) const {
   uint64_t passed_over = view.active->Get(key, sequencer_, result) ? 0 : 1;
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
     if (result->state != LookupState::kAbsent) break;
     passed_over += memtable->Get(key, sequencer_, result) ? 0 : 1;
   }
-  if (passed_over > 0) statistics_->Add(Ticker::kMemtableFilterUseful, passed_over);
+  if (passed_over > 0) counts.Add(Ticker::kMemtableFilterUseful, passed_over);
   if (result->state == LookupState::kAbsent) return false;
-  statistics_->Add(Ticker::kMemtableHits);
+  counts.Add(Ticker::kMemtableHits);
   return true;
 }
 
 Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableReadOptions& options,
                         LookupResult* result, bool* fetched) const {
   *fetched = false;
-  if (GetFromMemtables(view, key, result)) return Status::OK();
+  const Statistics::Mine counts = statistics_->OfThisThread();
+  if (GetFromMemtables(view, key, counts, result)) return Status::OK();
   Status status;
   uint64_t excluded = 0;
   uint64_t probes = 0;
@@ -47,11 +48,11 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
   };
   excluded += view.version->ForEachCandidate(key, visit, habit.finds());
   habit.Note(result->state != LookupState::kAbsent);
-  if (excluded > 0) statistics_->Add(Ticker::kFilterUseful, excluded);
+  if (excluded > 0) counts.Add(Ticker::kFilterUseful, excluded);
   if (probes > 0) {
-    statistics_->Add(Ticker::kTableProbes, probes);
+    counts.Add(Ticker::kTableProbes, probes);
     const uint64_t useless = probes - (result->state == LookupState::kAbsent ? 0 : 1);
-    if (useless > 0) statistics_->Add(Ticker::kTableProbesUseless, useless);
+    if (useless > 0) counts.Add(Ticker::kTableProbesUseless, useless);
   }
   return status;
 }

@@ -26,7 +26,8 @@ class PointReader {
              LookupResult* result, bool* fetched) const;
 
   // True if a memtable has decided; then the result is as Get() says.
-  bool GetFromMemtables(const ReadView& view, const LookupKey& key, LookupResult* result) const;
+  bool GetFromMemtables(const ReadView& view, const LookupKey& key, const Statistics::Mine& counts,
+                        LookupResult* result) const;
 
   // Where a record is read in place: the processor looks up the page of a byte near it while it
   // waits for the index to say where the record is. Of more data than it has pages at hand, a

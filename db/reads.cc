@@ -39,13 +39,14 @@ std::vector<size_t> Reads::ShardsOf(const ReadOptions& options) const {
 Status Reads::Get(const Source& source, SequenceNumber sequence, const ReadOptions& options,
                   const Slice& key, LookupResult* result, bool* fetched) const {
   const LookupKey lookup(key, sequence);
-  statistics_->Add(Ticker::kKeysRead);
+  const Statistics::Mine counts = statistics_->OfThisThread();
+  counts.Add(Ticker::kKeysRead);
   Status got = source.reader->Get(*source.view, lookup, OptionsFor(options), result, fetched);
   if (!got.ok()) [[unlikely]]
     return got;
   if (result->state != LookupState::kFound) return Status::NotFound(Slice());
-  statistics_->Add(Ticker::kKeysFound);
-  statistics_->Add(Ticker::kBytesRead, result->value.size());
+  counts.Add(Ticker::kKeysFound);
+  counts.Add(Ticker::kBytesRead, result->value.size());
   return got;
 }
 
@@ -63,19 +64,24 @@ std::vector<Status> Reads::MultiGet(const std::vector<Slice>& keys,
   RunMultiGet(requests, OptionsFor(options));
   std::vector<Status> statuses;
   statuses.reserve(keys.size());
-  statistics_->Add(Ticker::kKeysRead, keys.size());
+  uint64_t found = 0;
+  uint64_t bytes = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     Status status = std::move(requests[i]->status);
     if (status.ok() && requests[i]->state != LookupState::kFound)
       status = Status::NotFound(Slice());
     if (status.ok()) {
-      statistics_->Add(Ticker::kKeysFound);
-      statistics_->Add(Ticker::kBytesRead, (*values)[i].size());
+      ++found;
+      bytes += (*values)[i].size();
     } else {
       (*values)[i].clear();
     }
     statuses.push_back(std::move(status));
   }
+  const Statistics::Mine counts = statistics_->OfThisThread();
+  counts.Add(Ticker::kKeysRead, keys.size());
+  counts.Add(Ticker::kKeysFound, found);
+  counts.Add(Ticker::kBytesRead, bytes);
   return statuses;
 }
 

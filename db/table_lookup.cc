@@ -13,7 +13,9 @@ void TableLookup::Start(LookupRequest* request) {
 
 bool TableLookup::AskMemtables() {
   LookupResult result;
-  return request_->reader->GetFromMemtables(*request_->view, request_->key, &result) &&
+  const PointReader& reader = *request_->reader;
+  return reader.GetFromMemtables(*request_->view, request_->key,
+                                 reader.statistics()->OfThisThread(), &result) &&
          Take(result);
 }
 

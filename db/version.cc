@@ -13,6 +13,14 @@ std::vector<Level> Version::Indexed(const InternalKeyComparator& comparator,
   return levels;
 }
 
+std::vector<const Level*> Version::Occupied(const std::vector<Level>& levels) {
+  std::vector<const Level*> occupied;
+  for (const Level& level : levels) {
+    if (!level.empty()) occupied.push_back(&level);
+  }
+  return occupied;
+}
+
 std::shared_ptr<const Version> Version::With(const VersionEdit& edit) const {
   std::vector<Level> levels = levels_;
   for (size_t i = 0; i < edit.levels.size(); ++i) {

@@ -33,7 +33,11 @@ struct VersionEdit {
 class Version {
  public:
   Version(const InternalKeyComparator& comparator, std::vector<Level> levels)
-      : comparator_(comparator), levels_(Indexed(comparator, std::move(levels))) {}
+      : comparator_(comparator),
+        levels_(Indexed(comparator, std::move(levels))),
+        occupied_(Occupied(levels_)) {}
+  Version(const Version&) = delete;
+  Version& operator=(const Version&) = delete;
 
   const std::vector<Level>& levels() const { return levels_; }
   const InternalKeyComparator& comparator() const { return comparator_; }
@@ -59,9 +63,8 @@ class Version {
   // can be those for other keys. False: visit() has returned false.
   template <typename Candidates>
   bool AddCandidates(const LookupKey& key, Candidates* candidates) const {
-    for (const Level& level : levels_) {
-      if (level.empty()) continue;
-      if (!candidates->Add(level.IndexFor(comparator_, key.user_key()))) return false;
+    for (const Level* const level : occupied_) {
+      if (!candidates->Add(level->IndexFor(comparator_, key.user_key()))) return false;
     }
     return true;
   }
@@ -85,6 +88,7 @@ class Version {
  private:
   static std::vector<Level> Indexed(const InternalKeyComparator& comparator,
                                     std::vector<Level> levels);
+  static std::vector<const Level*> Occupied(const std::vector<Level>& levels);
   // One of so many keys stands for the others, so that lookups mostly write nothing.
   static constexpr uint64_t kLookupsPerSample = 64;
   void CountLookups(const LookupKey& key, uint64_t lookups) const;
@@ -94,6 +98,7 @@ class Version {
 
   const InternalKeyComparator comparator_;
   const std::vector<Level> levels_;
+  const std::vector<const Level*> occupied_;  // Those with tables: lookups touch no others.
 };
 
 }  // namespace dlsm

@@ -77,7 +77,7 @@ struct Statistics::Threads {
 Statistics::Statistics() : threads_(std::make_unique<Threads>()) {}
 Statistics::~Statistics() = default;
 
-Statistics::Counts& Statistics::OfThisThread() { return threads_->counts.Local(); }
+Statistics::Mine Statistics::OfThisThread() { return Mine(&threads_->counts.Local()); }
 
 uint64_t Statistics::Sum(size_t ticker) const {
   uint64_t sum = 0;

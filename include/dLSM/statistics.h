@@ -76,13 +76,15 @@ const char* TickerName(Ticker ticker);
 // instruction, which would have the processor wait for all that it has under way.
 class Statistics {
  public:
+  // The counts of the thread that has asked for them, and of no other: for who adds to several of
+  // them, which find them anew for each otherwise. As long as the Statistics.
+  class Mine;
+
   Statistics();
   ~Statistics();  // NOLINT(performance-trivially-destructible): of a shared library.
 
-  void Add(Ticker ticker, uint64_t count = 1) {
-    std::atomic<uint64_t>& mine = OfThisThread()[static_cast<size_t>(ticker)];
-    mine.store(mine.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-  }
+  Mine OfThisThread();
+  void Add(Ticker ticker, uint64_t count = 1);
   uint64_t Get(Ticker ticker) const;
   // All count from zero again. What other threads add meanwhile may count or not.
   void Reset();
@@ -92,12 +94,27 @@ class Statistics {
  private:
   using Counts = std::array<std::atomic<uint64_t>, static_cast<size_t>(Ticker::kTickerCount)>;
   struct Threads;
-  Counts& OfThisThread();
   uint64_t Sum(size_t ticker) const;
 
   const std::unique_ptr<Threads> threads_;
   Counts at_reset_{};  // The sums then.
 };
+
+class Statistics::Mine {
+ public:
+  void Add(Ticker ticker, uint64_t count = 1) const {
+    std::atomic<uint64_t>& mine = (*counts_)[static_cast<size_t>(ticker)];
+    mine.store(mine.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  }
+
+ private:
+  friend class Statistics;
+  explicit Mine(Counts* counts) : counts_(counts) {}
+
+  Counts* counts_;
+};
+
+inline void Statistics::Add(Ticker ticker, uint64_t count) { OfThisThread().Add(ticker, count); }
 
 std::shared_ptr<Statistics> CreateStatistics();
 
