@@ -124,8 +124,9 @@ bool GetOlder(Slice* from, std::vector<KeyRange>* older) {
   older->clear();
   for (uint32_t i = 0; i < count; ++i) {
     KeyRange& range = older->emplace_back();
-    if (!GetLengthPrefixed(from, &range.smallest) || !GetLengthPrefixed(from, &range.largest))
+    if (!GetLengthPrefixed(from, &range.smallest) || !GetLengthPrefixed(from, &range.largest)) {
       return false;
+    }
   }
   return true;
 }

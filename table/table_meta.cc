@@ -67,8 +67,9 @@ Status TableMeta::DecodeFrom(Slice* from) {
                           &sequence_min, &sequence_max}) {
     if (!GetFixed64(from, field)) return Malformed("too short");
   }
-  if (!GetLengthPrefixed(from, &smallest) || !GetLengthPrefixed(from, &largest))
+  if (!GetLengthPrefixed(from, &smallest) || !GetLengthPrefixed(from, &largest)) {
     return Malformed("too short");
+  }
   if (format_number > static_cast<uint32_t>(TableFormat::kBlockBased)) {
     return Malformed("unknown table format");
   }

@@ -24,6 +24,22 @@ TEST(StatisticsTest, EveryTickerHasANameOfItsOwn) {
   EXPECT_STREQ(TickerName(Ticker::kRetries), "dlsm.retries");
 }
 
+// Fails if what a thread adds by its own counts goes to another thread's, or to another counter.
+TEST(StatisticsTest, CountsOfThisThreadAreItsOwn) {
+  const std::shared_ptr<Statistics> statistics = CreateStatistics();
+  const Statistics::Mine mine = statistics->OfThisThread();
+  std::thread other([&] {
+    const Statistics::Mine its = statistics->OfThisThread();
+    for (int n = 0; n < 10000; ++n) its.Add(Ticker::kKeysRead);
+  });
+  for (int n = 0; n < 10000; ++n) mine.Add(Ticker::kKeysRead);
+  other.join();
+  mine.Add(Ticker::kBytesRead, 100);
+  EXPECT_EQ(statistics->Get(Ticker::kKeysRead), 20000u);
+  EXPECT_EQ(statistics->Get(Ticker::kBytesRead), 100u);
+  EXPECT_EQ(statistics->Get(Ticker::kSeeks), 0u);
+}
+
 // Fails if concurrent additions get lost.
 TEST(StatisticsTest, ThreadsAddUp) {
   const std::shared_ptr<Statistics> statistics = CreateStatistics();
