@@ -132,14 +132,14 @@ Status FollowedDatabase::TryOpen(FollowedPublicationRef* publication) {
 
 Status FollowedDatabase::ReadNumber(uint64_t* number) {
   const RemoteSpan& header = nodes_.front()->header();
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs_.ForThisThread(header.node, &queue_pair));
   return PublicationBoard(queue_pair, header, Deadline::In(tables_.timeout())).ReadNumber(number);
 }
 
 Status FollowedDatabase::ReadImage(uint64_t number, Publication* publication) {
   const RemoteSpan& header = nodes_.front()->header();
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs_.ForThisThread(header.node, &queue_pair));
   PublicationSlot slot;
   DLSM_RETURN_IF_ERROR(PublicationBoard(queue_pair, header, Deadline::In(tables_.timeout()))

@@ -91,7 +91,7 @@ Status GetPipelineImpl::Locate(Slot* slot) {
   slot->in_place.clear();
   const RemoteSpan span = slot->lookup.to_fetch();
   if (span.bytes == 0) return Status::OK();
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
   const char* const direct = MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
   if (direct != nullptr) {
@@ -232,7 +232,7 @@ Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
 }
 
 Status GetPipelineImpl::Wait(Slot* slot) {
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
   // Another thread has posted it, or the queue pair was replaced.
   if (!queue_pair->held().Holds(*slot->fetch)) DLSM_RETURN_IF_ERROR(Post(queue_pair, slot));

@@ -65,7 +65,7 @@ Status MemoryNodeSession::Check(const OpenDatabaseReply& reply) {
 }
 
 Status MemoryNodeSession::TakeOwnership(QueuePairs* queue_pairs) {
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs->ForThisThread(opened_.header.node, &queue_pair));
   uint64_t prior = 0;  // The answer below says more of a swap that failed.
   Ticket ticket{};

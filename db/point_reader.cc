@@ -103,7 +103,7 @@ void PointReader::KeepInCache(const Table& table, const TableProbe& probe, const
 
 Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
                           bool* fetched) const {
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
   const char* const direct = MayReadInPlace(options) ? queue_pair->Direct(span) : nullptr;
   if (direct != nullptr) {

@@ -26,7 +26,7 @@ constexpr size_t kHome = 0;
 
 Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pairs, RpcClient* rpc,
                             SessionId session, std::chrono::nanoseconds timeout, uint64_t* first) {
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs->ForThisThread(header.node, &queue_pair));
   PublicationBoard board(queue_pair, header, Deadline::In(timeout));
   uint64_t number;
@@ -137,7 +137,7 @@ Status Publisher::WriteImage(const std::string& image, const RemoteSpan& span) {
 }
 
 Status Publisher::WriteSlot(const PublicationSlot& slot) {
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(parts_.queue_pairs->ForThisThread(config_.header.node, &queue_pair));
   return PublicationBoard(queue_pair, config_.header, Deadline::In(config_.timeout))
       .Write(slot, newest_.slot.number);

@@ -19,7 +19,7 @@ namespace {
 // Where this process writes by itself it would otherwise be interrupted at every page of fresh
 // memory, and flushes are what it writes most.
 void MapForWrites(MemoryNodeLink* link, const RemoteSpan& span) {
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   if (!link->queue_pairs().ForThisThread(span.node, &queue_pair).ok()) return;
   char* const data = queue_pair->Direct(span);
   if (data != nullptr) TakePages(data, span.bytes);

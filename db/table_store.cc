@@ -67,7 +67,7 @@ Status TableStore::OpenAll(const std::vector<TableMeta>& metas, Purpose purpose,
   std::vector<TableRef> opened;
   const TableMeta* const end = metas.data() + metas.size();
   for (const TableMeta* first = metas.data(); first != end;) {
-    QueuePair* queue_pair;
+    QueuePair* queue_pair = nullptr;
     DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(first->image.node, &queue_pair));
     const TableMeta* last = first;
     uint64_t bytes = 0;
@@ -140,7 +140,7 @@ RemoteTableWriter::~RemoteTableWriter() {
 // read behind them is done (or the queue pair is closed), nothing can land there any more.
 void RemoteTableWriter::DropUnfinished() {
   if (unfinished_.bytes == 0) return;
-  QueuePair* queue_pair;
+  QueuePair* queue_pair = nullptr;
   Ticket ticket;
   PlacedMemory* const memory = store_->memory();
   const bool ended =

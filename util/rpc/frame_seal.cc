@@ -64,14 +64,14 @@ Status FrameSeal::Compute(const Slice& header, const Slice& payload, unsigned ch
 }
 
 Status FrameSeal::Append(std::string* frame) {
-  unsigned char seal[kBytes];
+  unsigned char seal[kBytes] = {};
   DLSM_RETURN_IF_ERROR(Compute(*frame, Slice(), seal));
   frame->append(reinterpret_cast<const char*>(seal), sizeof(seal));
   return Status::OK();
 }
 
 Status FrameSeal::Check(const Slice& header, const Slice& payload, const Slice& seal) {
-  unsigned char expected[kBytes];
+  unsigned char expected[kBytes] = {};
   DLSM_RETURN_IF_ERROR(Compute(header, payload, expected));
   if (ProofsEqual(seal, Slice(reinterpret_cast<const char*>(expected), kBytes))) {
     return Status::OK();
