@@ -136,6 +136,8 @@ DEFINE_int32(guard_bits, 0, "dlsm: trailing zero bits of the hash of guards; 0: 
 DEFINE_int32(num_levels, 7, "dlsm: levels of the tree");
 DEFINE_int32(max_size_amplification_percent, 200,
              "dlsm: bytes of newer runs that start a merge with the oldest, in percent of it");
+DEFINE_int32(idle_size_amplification_percent, 4,
+             "dlsm: the same while nobody writes; 0: only what is read is merged then");
 DEFINE_string(
     merge_scheduler, "greedy",
     "dlsm: of merges in this process: single, fair, greedy, spring_and_gear; a Server has "
@@ -404,6 +406,7 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->guard_bits = FLAGS_guard_bits;
   options->num_levels = FLAGS_num_levels;
   options->max_size_amplification_percent = FLAGS_max_size_amplification_percent;
+  options->idle_size_amplification_percent = FLAGS_idle_size_amplification_percent;
   options->block_based = format == 1;
   options->compaction_place = place;
   options->take_over = FLAGS_take_over;

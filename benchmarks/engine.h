@@ -49,6 +49,7 @@ struct EngineOptions {
   int guard_bits = 0;
   int num_levels = 7;
   int max_size_amplification_percent = 200;
+  int idle_size_amplification_percent = 4;
 
   bool block_based = false;
   size_t compaction_place = 0;  // A CompactionPlace.

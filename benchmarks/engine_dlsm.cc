@@ -302,6 +302,7 @@ class DlsmEngine : public Engine {
     options_.guard_bits = options.guard_bits;
     options_.num_levels = options.num_levels;
     options_.max_size_amplification_percent = options.max_size_amplification_percent;
+    options_.idle_size_amplification_percent = options.idle_size_amplification_percent;
     options_.block_size = options.block_size;
     options_.compression = options.snappy ? kSnappyCompression : kNoCompression;
     options_.table_format =

@@ -35,6 +35,7 @@ Background::Background(const Config& config, const Parts& parts,
       signal_(parts.signal),
       fence_(parts.fence),
       statistics_(parts.statistics),
+      writers_wait_(parts.writers_wait),
       new_table_number_([tree = parts.tree] { return tree->NewTableNumber(); }),
       traffic_(parts.tree->views().Current()->version->levels().size()),
       policy_(std::move(policy)),
@@ -50,6 +51,7 @@ void Background::Stop() {
 void Background::ChangedLocked() {
   changed_.SignalAll();
   flush_hint_.store(true, std::memory_order_release);
+  idle_merge_hint_.store(true, std::memory_order_release);
   SetHint(&merge_hint_);
 }
 
@@ -121,7 +123,7 @@ Status Background::last_error() const {
 
 bool Background::IdleLocked() {
   return flushes_running_ == 0 && merges_.empty() && tree_->Memtables().immutable == 0 &&
-         !PickLocked().has_value();
+         !PickLocked().has_value() && !PickWhileIdleLocked().has_value();
 }
 
 // The failures of before are forgiven: their cause may be gone, so who waits is told only of those
@@ -146,18 +148,30 @@ Status Background::StuckLocked(const Failures& failures) const {
   return may_pass ? Status::OK() : failures.last;
 }
 
+Status Background::WaitIdleLocked() {
+  LookAtWritesLocked();
+  quiet_watch_.BeginAwaited();
+  while (true) {
+    LookAtWritesLocked();
+    if (IdleLocked()) return Status::OK();
+    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
+    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
+    // A merge may have become due without an event, by what was read meanwhile.
+    idle_merge_hint_.store(true, std::memory_order_release);
+    SetHint(&merge_hint_);
+    changed_.WaitUntil(Clock::now() + kHouseInterval);
+  }
+}
+
 Status Background::WaitIdle() {
   {
     port::MutexLock lock(mutex_);
     ForgiveLocked(&failures_[kFlush]);
     ForgiveLocked(&failures_[kMerge]);
-    while (!IdleLocked()) {
-      DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
-      DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
-      // A merge may have become due without an event, by what was read meanwhile.
-      SetHint(&merge_hint_);
-      changed_.WaitUntil(Clock::now() + kHouseInterval);
-    }
+    ++waiting_for_idle_;
+    const Status waited = WaitIdleLocked();
+    --waiting_for_idle_;
+    DLSM_RETURN_IF_ERROR(waited);
   }
   tree_->views().Reclaim();
   return store_->memory()->SendFrees();

@@ -70,6 +70,7 @@ class Background {
     WorkSignal* signal;
     Fence* fence;
     Statistics* statistics;
+    std::function<bool()> writers_wait;  // Of any shard.
   };
   Background(const Config& config, const Parts& parts, std::unique_ptr<MergePolicy> policy);
   ~Background() { Stop(); }
@@ -85,6 +86,8 @@ class Background {
   // nothing is due before *due where that is moved up.
   bool FlushOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
   bool MergeOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
+  // One that nobody has asked for; once no shard has another.
+  bool MergeWhileIdle(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
   // Whether the last piece has failed, or the memory node does not answer.
   bool flushes_fail() const LOCKS_EXCLUDED(mutex_);
   bool merges_fail() const LOCKS_EXCLUDED(mutex_);
@@ -99,7 +102,8 @@ class Background {
 
   // Flushes what is in memtables now; returns when done, or with the error that keeps it from that.
   Status Flush(bool wait) LOCKS_EXCLUDED(mutex_);
-  // Returns when nothing runs and nothing is due.
+  // Returns when nothing runs, nothing is due, and what nobody has asked for is done, too, unless
+  // somebody writes.
   Status WaitIdle() LOCKS_EXCLUDED(mutex_);
   // Merges [*begin, *end] down, level by level.
   Status CompactRange(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
@@ -143,17 +147,22 @@ class Background {
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
   Status SendHeartbeat(size_t node);
   void NoteRoomLocked(size_t node, const RoomLeft& left) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LookForWornGuards() LOCKS_EXCLUDED(mutex_);
+  // What is due changes without an event: by reads, and by nobody writing any more.
+  void LookAtTraffic() LOCKS_EXCLUDED(mutex_);
+  void LookAtWritesLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // For all who wait here, and for the threads.
   void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A thread has found some work; there may be more of it.
   void SetHint(std::atomic<bool>* hint);
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteIdleMergeLocked(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status WaitIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Usable() const;
   Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -168,6 +177,7 @@ class Background {
   // them; 0 where no merge is due. `switched_bytes`: of a memtable that has just become full.
   void UpdatePace(double components_share, size_t switched_bytes)
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  void NoteManualCompactions(int change) LOCKS_EXCLUDED(mutex_);
   size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 
@@ -182,6 +192,7 @@ class Background {
   WorkSignal* const signal_;
   Fence* const fence_;
   Statistics* const statistics_;
+  const std::function<bool()> writers_wait_;
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
   uint64_t metadata_hand_ = 0;  // See ShedMetadata(); of who keeps the house at node 0.
@@ -190,6 +201,7 @@ class Background {
   // after the change and before the signal.
   std::atomic<bool> flush_hint_{true};
   std::atomic<bool> merge_hint_{true};
+  std::atomic<bool> idle_merge_hint_{true};
 
   // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
   port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);
@@ -208,6 +220,12 @@ class Background {
   std::vector<Failures> failures_ GUARDED_BY(mutex_);  // By kind of work.
   // When merges were last looked for on account of reads.
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
+  int waiting_for_idle_ GUARDED_BY(mutex_) = 0;
+  int manual_compactions_ GUARDED_BY(mutex_) = 0;
+  // Merges that nobody has asked for: how often they have failed in a row, and from when on they
+  // are tried again.
+  int idle_failures_ GUARDED_BY(mutex_) = 0;
+  Clock::time_point idle_merges_at_ GUARDED_BY(mutex_);
   QuietWatch quiet_watch_ GUARDED_BY(mutex_);
   bool quiet_ GUARDED_BY(mutex_) = false;
   std::vector<std::optional<RoomLeft>> room_of_nodes_ GUARDED_BY(mutex_);  // As each reported.

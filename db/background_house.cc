@@ -65,24 +65,29 @@ void Background::NoteRoomLocked(size_t node, const RoomLeft& left) {
 
 // Reads wake nobody; where there were some, a policy may want to merge what they visited, and the
 // more so once writes have ended.
-void Background::LookForWornGuards() {
+void Background::LookAtTraffic() {
   const uint64_t reads = statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
-  // Of all shards.
-  const uint64_t keys_written = statistics_->Get(Ticker::kKeysWritten);
-  const uint64_t flushes = statistics_->Get(Ticker::kFlushes);
   port::MutexLock lock(mutex_);
+  LookAtWritesLocked();
+  if (std::exchange(reads_seen_, reads) != reads) ChangedLocked();
+}
+
+void Background::LookAtWritesLocked() {
+  // Of all shards.
+  const auto now = Clock::now();
+  quiet_watch_.Note(now, statistics_->Get(Ticker::kKeysWritten),
+                    statistics_->Get(Ticker::kFlushes));
   // Writers that wait are no sign that there are none.
-  const bool waiting = gate_->closed() || flushes_running_ > 0;
-  const bool quiet = quiet_watch_.IsQuiet(Clock::now(), keys_written, flushes) && !waiting;
+  const bool waiting = writers_wait_() || flushes_running_ > 0;
+  const bool quiet = quiet_watch_.IsQuiet(now, /*awaited=*/waiting_for_idle_ > 0) && !waiting;
   policy_->SetQuiet(quiet);
-  const bool turned_quiet = std::exchange(quiet_, quiet) != quiet;
-  if (std::exchange(reads_seen_, reads) != reads || turned_quiet) ChangedLocked();
+  if (std::exchange(quiet_, quiet) != quiet) ChangedLocked();
 }
 
 void Background::KeepHouse(size_t node) {
   if (node == 0) {
     tree_->views().Reclaim();
-    LookForWornGuards();
+    LookAtTraffic();
     ShedMetadata(*store_, tree_, &metadata_hand_);
   }
   if (fence_->raised()) return;

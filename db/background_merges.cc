@@ -1,5 +1,6 @@
 // From level to level, by itself or because a caller asks for it.
 #include <algorithm>
+#include <chrono>
 
 #include "db/background.h"
 #include "db/room_watch.h"
@@ -8,6 +9,10 @@
 
 namespace dlsm {
 namespace {
+
+// What nobody has asked for is not tried again sooner, twice as late each time.
+constexpr auto kIdleMergesPause = std::chrono::seconds(1);
+constexpr int kIdlePauseDoublings = 6;
 
 bool AddsGuards(const VersionEdit& edit) {
   return std::any_of(edit.levels.begin(), edit.levels.end(),
@@ -39,6 +44,19 @@ std::optional<MergePick> Background::PickLocked() {
   }
   const bool starts = pick.has_value() && (fits(*pick) || merges_.empty());
   return starts ? std::move(pick) : std::nullopt;
+}
+
+// Nobody waits for it, so it gets out of the way of everybody who does; and it leaves as much room
+// as it takes.
+std::optional<MergePick> Background::PickWhileIdleLocked() {
+  const bool wanted = quiet_ && manual_compactions_ == 0 && flushes_running_ == 0 &&
+                      Clock::now() >= idle_merges_at_ && !writers_wait_();
+  if (!wanted || adding_guards_) return std::nullopt;
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  std::optional<MergePick> pick = policy_->PickWhileIdle(*version, busy_);
+  const bool fits = pick.has_value() &&
+                    (pick->trivial_move || RoomLeftLocked(*version).Fits(2 * pick->input_bytes()));
+  return fits ? std::move(pick) : std::nullopt;
 }
 
 RoomLeft Background::RoomLeftLocked(const Version& version) const {
@@ -101,6 +119,44 @@ bool Background::MergeOne(Clock::time_point* due) {
   return true;
 }
 
+bool Background::MergeWhileIdle(Clock::time_point* due) {
+  if (!idle_merge_hint_.exchange(false, std::memory_order_acq_rel)) return false;
+  std::optional<MergePick> pick;
+  {
+    port::MutexLock lock(mutex_);
+    if (Ended()) return false;
+    pick = PickWhileIdleLocked();
+    if (!pick.has_value()) {
+      if (Clock::now() < idle_merges_at_) {
+        idle_merge_hint_.store(true, std::memory_order_release);
+        *due = std::min(*due, idle_merges_at_);
+      }
+      return false;
+    }
+    MarkBusyLocked(*pick);
+  }
+  SetHint(&idle_merge_hint_);
+  const Status status = Merge(*pick);
+  if (status.IsIOFenced()) fence_->Raise(status);
+  UpdateGate();
+  port::MutexLock lock(mutex_);
+  NoteIdleMergeLocked(status);
+  UnmarkBusyLocked(*pick);
+  pick.reset();
+  return true;
+}
+
+// Nobody has lost anything by a failure, and what is due is not kept waiting for it.
+void Background::NoteIdleMergeLocked(const Status& status) {
+  if (status.ok()) {
+    idle_failures_ = 0;
+    return;
+  }
+  idle_merges_at_ =
+      Clock::now() + kIdleMergesPause * (1 << std::min(idle_failures_, kIdlePauseDoublings));
+  ++idle_failures_;
+}
+
 Status Background::Merge(const MergePick& pick) {
   const auto start = Clock::now();
   MergeOutcome outcome;
@@ -128,9 +184,10 @@ Status Background::Merge(const MergePick& pick) {
   statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
   statistics_->Add(Ticker::kMergeMicros, port::MicrosecondsSince(start));
   if (pick.in_place()) statistics_->Add(Ticker::kMergesInPlace);
-  if (pick.for_reads) {
+  if (pick.cause == MergeCause::kReads) {
     statistics_->Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);
   }
+  if (pick.cause == MergeCause::kIdle) statistics_->Add(Ticker::kMergesWhileIdle);
   statistics_->Add(Ticker::kMergeCalls, outcome.calls);
   statistics_->Add(Ticker::kMergeAllocations, statistics.allocations);
   statistics_->Add(Ticker::kMergeTables, tables);
@@ -163,10 +220,19 @@ Status Background::Install(const MergePick& pick, const std::vector<TableRef>& o
 
 Status Background::CompactRange(const Slice* begin, const Slice* end) {
   DLSM_RETURN_IF_ERROR(Flush(/*wait=*/true));
-  for (size_t level = 0; level < ManualLevels(begin, end); ++level) {
-    DLSM_RETURN_IF_ERROR(CompactLevel(level, begin, end));
+  NoteManualCompactions(1);
+  Status status;
+  for (size_t level = 0; status.ok() && level < ManualLevels(begin, end); ++level) {
+    status = CompactLevel(level, begin, end);
   }
-  return Status::OK();
+  NoteManualCompactions(-1);
+  return status;
+}
+
+void Background::NoteManualCompactions(int change) {
+  port::MutexLock lock(mutex_);
+  manual_compactions_ += change;
+  ChangedLocked();
 }
 
 // Grows while the levels before are merged, where other merges put tables deeper than any were; one

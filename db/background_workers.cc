@@ -18,8 +18,9 @@ BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Backgroun
       houses_(std::move(houses)),
       budget_(budget),
       signal_(signal),
-      flushes_{&Background::FlushOne, &Background::flushes_fail, config.flush_threads},
-      merges_{&Background::MergeOne, &Background::merges_fail, config.merge_threads} {
+      flushes_{&Background::FlushOne, nullptr, &Background::flushes_fail, config.flush_threads},
+      merges_{&Background::MergeOne, &Background::MergeWhileIdle, &Background::merges_fail,
+              config.merge_threads} {
   try {
     Start();
   } catch (const std::system_error&) {
@@ -90,11 +91,16 @@ void BackgroundWorkers::Work(Kind* kind) {
 }
 
 bool BackgroundWorkers::WorkOnce(Kind* kind, Clock::time_point* due) {
+  return WorkAtAny(kind, kind->work, due) ||
+         (kind->while_idle != nullptr && WorkAtAny(kind, kind->while_idle, due));
+}
+
+bool BackgroundWorkers::WorkAtAny(Kind* kind, Piece piece, Clock::time_point* due) {
   const size_t first = kind->next.load(std::memory_order_relaxed);
   for (size_t i = 0; i < shards_.size(); ++i) {
     const size_t shard = (first + i) % shards_.size();
     kind->next.store((shard + 1) % shards_.size(), std::memory_order_relaxed);
-    if (!WorkAt(kind, shards_[shard], due)) continue;
+    if (!WorkAt(kind, piece, shards_[shard], due)) continue;
     // What one shard's flush has freed, others may take.
     if (kind == &flushes_ && shards_.size() > 1) {
       for (Background* each : shards_) each->LookAtMemtables();
@@ -104,16 +110,16 @@ bool BackgroundWorkers::WorkOnce(Kind* kind, Clock::time_point* due) {
   return false;
 }
 
-bool BackgroundWorkers::WorkAt(Kind* kind, Background* shard, Clock::time_point* due) {
+bool BackgroundWorkers::WorkAt(Kind* kind, Piece piece, Background* shard, Clock::time_point* due) {
   if (shards_.size() == 1 || kind->threads == 1 || !(shard->*kind->fails)()) {
-    return (shard->*kind->work)(due);
+    return (shard->*piece)(due);
   }
   // Who is not permitted does not learn when the work is to be tried again, and perhaps nobody
   // does: two threads may keep each other off.
   constexpr auto kLookAgain = std::chrono::milliseconds(50);
   const bool permitted = kind->failing.fetch_add(1, std::memory_order_relaxed) < kind->threads - 1;
   if (!permitted) *due = std::min(*due, Clock::now() + kLookAgain);
-  const bool worked = permitted && (shard->*kind->work)(due);
+  const bool worked = permitted && (shard->*piece)(due);
   kind->failing.fetch_sub(1, std::memory_order_relaxed);
   return worked;
 }

@@ -63,9 +63,11 @@ class BackgroundWorkers {
     port::Thread thread;
     bool stopped = false;
   };
+  using Piece = bool (Background::*)(Background::Clock::time_point*);
   // One kind of work.
   struct Kind {
-    bool (Background::*work)(Background::Clock::time_point*);
+    Piece work;
+    Piece while_idle;  // When no shard has any of that. Null: nothing.
     bool (Background::*fails)() const;
     int threads;
     std::atomic<size_t> next{0};  // The shard to begin with.
@@ -74,7 +76,8 @@ class BackgroundWorkers {
 
   void Work(Kind* kind);
   bool WorkOnce(Kind* kind, Background::Clock::time_point* due);
-  bool WorkAt(Kind* kind, Background* shard, Background::Clock::time_point* due);
+  bool WorkAtAny(Kind* kind, Piece piece, Background::Clock::time_point* due);
+  bool WorkAt(Kind* kind, Piece piece, Background* shard, Background::Clock::time_point* due);
   void KeepHouse(size_t number) LOCKS_EXCLUDED(mutex_);
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 

@@ -77,6 +77,10 @@ Status CheckOptions(const Options& options) {
       options.max_size_amplification_percent > 10000) {
     return Refuse("max_size_amplification_percent is out of range", "use 1 to 10000");
   }
+  if (options.idle_size_amplification_percent < 0 ||
+      options.idle_size_amplification_percent > 10000) {
+    return Refuse("idle_size_amplification_percent is out of range", "use 0 to 10000");
+  }
   if (options.compaction_place > CompactionPlace::kAutomatic) {
     return Refuse("compaction_place is unknown", "use kMemoryNode, kComputeNode or kAutomatic");
   }

@@ -245,6 +245,30 @@ TEST_P(FaultTest, AFailedCompactRangeIsNotWaitedFor) {
   ExpectAll(2);
 }
 
+// Fails if who waits is told of a merge that nobody has asked for, or if that is not tried again.
+TEST_P(FaultTest, WhatNobodyHasAskedForMayFail) {
+  options_.level0_file_num_compaction_trigger = 7;
+  ASSERT_OK(db_->Close());
+  db_ = OpenOrDie(options_, name_);
+  faults_->OnlyPurpose(Purpose::kCompaction);
+  faults_->SetProbability(FaultKind::kFail, 1);
+  for (uint64_t round = 1; round <= 3; ++round) {
+    Fill(round);
+    ASSERT_OK(db_->Flush(FlushOptions()));
+  }
+  const uint64_t before = faults_->CountFaults();
+  EXPECT_OK(db_->WaitForBackgroundWork());
+  EXPECT_GT(faults_->CountFaults(), before) << "none was tried";
+  EXPECT_EQ(db_->GetStatistics()->Get(Ticker::kRetries), 0u);
+  faults_->Clear();
+  const auto deadline = Clock::now() + std::chrono::seconds(30);
+  while (db_->GetStatistics()->Get(Ticker::kMergesWhileIdle) == 0 && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GT(db_->GetStatistics()->Get(Ticker::kMergesWhileIdle), 0u);
+  ExpectAll(3);
+}
+
 // Fails if merges that cannot be done keep memtables from being flushed, so that Close loses them.
 TEST_P(FaultTest, CloseFlushesThoughMergesFail) {
   faults_->OnlyPurpose(Purpose::kCompaction);

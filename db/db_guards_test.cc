@@ -38,6 +38,7 @@ class GuardsTest : public testing::Test {
   void ExpectMergesFor(const std::function<void(DB*, uint64_t)>& read) {
     Options options = GuardsOptions("shm");
     options.max_tables_per_guard = 8;
+    options.idle_size_amplification_percent = 0;
     const auto db = OpenOrDie(options, "db");
     Load(db.get(), 20000, 30000, 1);
     ASSERT_OK(db->WaitForBackgroundWork());
@@ -189,6 +190,7 @@ TEST_F(GuardsTest, OldVersionsAreMergedWhereRoomIsShort) {
     Options options = node->With(GuardsOptions("shm"), "shm");
     options.write_buffer_size = options.max_file_size = size_t{2} << 20;
     options.max_tables_per_guard = 50;  // None of the merges is due.
+    options.idle_size_amplification_percent = 0;
     const auto db = OpenOrDie(options, "db");
     Load(db.get(), 20000, 150000, 1);  // 30 MB.
     ASSERT_OK(db->Flush(FlushOptions()));
@@ -201,6 +203,37 @@ TEST_F(GuardsTest, OldVersionsAreMergedWhereRoomIsShort) {
     ASSERT_OK(db->WaitForBackgroundWork());
     EXPECT_EQ(db->GetStatistics()->Get(Ticker::kMergesRemote) > 0, node == &small);
     EXPECT_EQ(db->GetStatistics()->Get(Ticker::kRetries), 0u);
+  }
+}
+
+// Fails if reads that begin after a load, or after a wait for background work, find more runs than
+// they must; or if the option does not keep merges from that.
+TEST_F(GuardsTest, WhileNobodyWritesRunsAreMerged) {
+  for (const bool waits : {true, false}) {
+    for (const int percent : {0, 4}) {
+      Options options = GuardsOptions("shm");
+      options.max_tables_per_guard = 16;
+      options.idle_size_amplification_percent = percent;
+      const auto db = OpenOrDie(options, std::to_string(percent) + (waits ? "waits" : ""));
+      Load(db.get(), 20000, 40000, 1);
+      ASSERT_OK(db->Flush(FlushOptions()));
+      // A few tables of level 0, and a run of each deeper level and what is small beside it.
+      const auto few_runs = [&db] { return NumberProperty(db.get(), "dlsm.components") <= 7; };
+      const auto until =
+          std::chrono::steady_clock::now() + std::chrono::seconds(percent > 0 ? 60 : 1);
+      while (!waits && !few_runs() && std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      if (waits) {
+        ASSERT_OK(db->WaitForBackgroundWork());
+      }
+      EXPECT_EQ(db->GetStatistics()->Get(Ticker::kMergesWhileIdle) > 0, percent > 0);
+      EXPECT_TRUE(percent == 0 || few_runs()) << NumberProperty(db.get(), "dlsm.components");
+      for (uint64_t i = 0; i < 20000; i += 37) {
+        const std::string value = GetOr(db.get(), NumberedKey(i));
+        EXPECT_TRUE(value == "(none)" || value == ValueOf(i, 1)) << value;
+      }
+    }
   }
 }
 
@@ -275,9 +308,10 @@ TEST_F(GuardsTest, StylesCanBeChanged) {
 // Fails if a tree is taken over that the other style cannot read right, or a refusal changes it or
 // does not say what to do.
 TEST_F(GuardsTest, AnUnfitTreeIsRefused) {
-  Options leveled = GuardsOptions("shm");
-  leveled.compaction_style = CompactionStyle::kLeveled;
   Options guards = GuardsOptions("shm");
+  guards.idle_size_amplification_percent = 0;
+  Options leveled = guards;
+  leveled.compaction_style = CompactionStyle::kLeveled;
   for (const auto& [first, second] : {std::pair{leveled, guards}, std::pair{guards, leveled}}) {
     const std::string name = first.compaction_style == CompactionStyle::kGuards ? "g" : "l";
     {

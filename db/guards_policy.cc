@@ -15,9 +15,13 @@
 //      or, while nobody writes, a part of that; one that has but one run left, into the deepest
 //      level, with what lies there, by the same reckoning. So what is only read comes to be one
 //      level, one run, range by range.
-//   5. While the memory node has little room, guards of the deepest level are merged in place, the
+//   5. While nobody writes, what writers would not want merged yet is: level 0 goes down with a
+//      quarter of the tables, and a guard is merged in place when its newer runs are a lower share
+//      of the oldest (idle_newer_percent_max). So reads that come find few runs. The share bounds
+//      what a database that is written to now and then writes again.
+//   6. While the memory node has little room, guards of the deepest level are merged in place, the
 //      one with most to merge first.
-//   6. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
+//   7. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
 //      next, which is how a deeper level comes into use.
 //
 // Guards are starts of tables. A merge ends tables at keys whose hash ends in zeros, so at the same
@@ -54,14 +58,42 @@ class GuardsPolicy final : public MergePolicy {
     for (const Candidate& candidate : candidates) {
       std::optional<MergePick> pick =
           candidate.down
-              ? PickDown(version, busy, candidate.level, *candidate.guard,
-                         candidate.for_reads ? Along::kAll : Along::kDue)
-              : PickInPlace(version, busy, candidate.level, *candidate.guard, candidate.for_reads);
+              ? PickDown(version, busy, candidate.level, *candidate.guard, candidate.along)
+              : PickInPlace(version, busy, candidate.level, *candidate.guard,
+                            /*take_all=*/candidate.cause != MergeCause::kShape);
       if (!pick.has_value()) continue;
-      pick->for_reads = candidate.for_reads;
+      pick->cause = candidate.cause;
       return pick;
     }
     return std::nullopt;
+  }
+
+  // First what level 0 adds to the guards; then the guard with most runs. By itself, so that it is
+  // not long under way when writers return.
+  std::optional<MergePick> PickWhileIdle(const Version& version,
+                                         const TablesInMerge& busy) override {
+    if (config_.idle_newer_percent_max == 0) return std::nullopt;
+    std::optional<MergePick> pick;
+    if (GoesDownWhileIdle(version)) {
+      pick = PickDown(version, busy, 0, version.levels()[0].sentinel(), Along::kNone);
+    } else {
+      size_t runs_most = 1;
+      for (size_t level = 1; level < version.levels().size(); ++level) {
+        for (const Guard* guard : version.levels()[level].AllGuards()) {
+          if (AnyBusy(guard->tables, busy)) continue;
+          const std::vector<std::vector<TableRef>> runs =
+              RunsOf(version.comparator(), guard->tables);
+          if (runs.size() <= runs_most ||
+              !OutweighedWhileIdle(BytesOf(guard->tables), BytesOf(runs.back()))) {
+            continue;
+          }
+          runs_most = runs.size();
+          pick = PickInPlace(version, busy, level, *guard, /*take_all=*/true);
+        }
+      }
+    }
+    if (pick.has_value()) pick->cause = MergeCause::kIdle;
+    return pick;
   }
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
@@ -104,7 +136,7 @@ class GuardsPolicy final : public MergePolicy {
   uint64_t PendingBytes(const Version& version) const override {
     std::set<const Guard*> due;  // One can be due for two reasons.
     for (const Candidate& candidate : CandidatesOf(version)) {
-      if (!candidate.for_reads) due.insert(candidate.guard);
+      if (candidate.cause == MergeCause::kShape) due.insert(candidate.guard);
     }
     uint64_t pending = 0;
     for (const Guard* guard : due) pending += BytesOf(guard->tables);
@@ -128,7 +160,8 @@ class GuardsPolicy final : public MergePolicy {
     size_t level;
     const Guard* guard;
     bool down;
-    bool for_reads = false;
+    MergeCause cause = MergeCause::kShape;
+    Along along = Along::kDue;
   };
 
   // The deepest level that has tables; at least 1.
@@ -164,9 +197,20 @@ class GuardsPolicy final : public MergePolicy {
         static_cast<double>(guard.tables.size()) / static_cast<double>(config_.level0_trigger);
     if (score >= 1) {
       candidates->push_back({score, 0, &guard, true});
-    } else if (Worn(guard, guard.index->runs(), EntriesOf(guard.tables))) {
-      candidates->push_back({score, 0, &guard, true, true});
+    } else if (WornDown(version, 0, guard)) {
+      candidates->push_back({score, 0, &guard, true, MergeCause::kReads, Along::kAll});
+    } else if (Worn(guard, std::max<size_t>(guard.index->runs(), 1) - 1, EntriesOf(guard.tables))) {
+      // By itself it saves a run less, for it becomes one below.
+      candidates->push_back({score, 0, &guard, true, MergeCause::kReads});
     }
+  }
+
+  // Where it outweighs what lies below, guards will be merged with what comes to them.
+  bool GoesDownWhileIdle(const Version& version) const {
+    const Guard& level0 = version.levels()[0].sentinel();
+    if (level0.tables.empty()) return false;
+    return level0.tables.size() >= std::max<size_t>(2, config_.level0_trigger / 4) ||
+           OutweighedWhileIdle(version.bytes(), version.bytes() - BytesOf(level0.tables));
   }
 
   void CollectGuards(const Version& version, size_t level,
@@ -187,12 +231,13 @@ class GuardsPolicy final : public MergePolicy {
         largest_bytes = bytes;
       }
       if (score < 1 && Worn(*guard, runs.size() - 1, EntriesOf(guard->tables))) {
-        candidates->push_back({score, level, guard, false, true});
+        candidates->push_back({score, level, guard, false, MergeCause::kReads});
       } else if (score < 1 && level < bottom && WornDown(version, level, *guard)) {
-        candidates->push_back({score, level, guard, true, true});
-      } else if (level < bottom) {
-        if (score >= 1) candidates->push_back({score, level, guard, true});
-      } else if (runs.size() > 1 && (score >= 1 || Outweighed(bytes, BytesOf(runs.back())))) {
+        candidates->push_back({score, level, guard, true, MergeCause::kReads, Along::kAll});
+      } else if (level < bottom && score >= 1) {
+        candidates->push_back({score, level, guard, true});
+      } else if (level == bottom && runs.size() > 1 &&
+                 (score >= 1 || Outweighed(bytes, BytesOf(runs.back())))) {
         // It is not worth while to merge in place what is going to move down anyway.
         const bool down = score >= 1 && fill >= 0.5 && can_go_down;
         candidates->push_back({score, level, guard, down});
@@ -208,6 +253,10 @@ class GuardsPolicy final : public MergePolicy {
     const uint64_t newer = bytes - oldest_bytes;
     return newer >= std::max<uint64_t>(tables_min, 1) * config_.table_bytes_max &&
            newer >= oldest_bytes / 100 * config_.newer_percent_max;
+  }
+
+  bool OutweighedWhileIdle(uint64_t bytes, uint64_t oldest_bytes) const {
+    return (bytes - oldest_bytes) * 100 >= oldest_bytes * config_.idle_newer_percent_max;
   }
 
   static uint64_t EntriesOf(const std::vector<TableRef>& tables) {

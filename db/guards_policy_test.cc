@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,8 +36,11 @@ TEST(GuardsPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.sequential = seed % 7 == 0;
     config.key_count = seed % 3 == 0 ? 1000 : 120;
     config.seeks = seed % 2 == 0;
+    config.pauses = seed % 5 < 2;
     config.short_of_room = seed % 11 < 5;
-    std::unique_ptr<MergePolicy> policy = NewGuardsPolicy(SmallConfig());
+    GuardsPolicyConfig policy_config = SmallConfig();
+    policy_config.idle_newer_percent_max = 10 * (seed % 4);
+    std::unique_ptr<MergePolicy> policy = NewGuardsPolicy(policy_config);
     if (seed % 5 == 0) policy->LimitLevel0Merges(2);
     PolicySimulation simulation(config, std::move(policy));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
@@ -187,7 +191,78 @@ TEST(GuardsPolicyTest, ReadsCountForMoreWhileNobodyWrites) {
   policy->SetQuiet(true);
   const auto pick = policy->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
-  EXPECT_TRUE(pick->for_reads);
+  EXPECT_EQ(pick->cause, MergeCause::kReads);
+}
+
+// Fails if the little that lies in level 0 has all that is below merged, though few reads have met
+// it.
+TEST(GuardsPolicyTest, ReadsOfLevelZeroDoNotPayForAllBelow) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  FakeTable newer{3, "b", "y", 19, 19};
+  FakeTable new_too{2, "b", "y", 9, 9};
+  FakeTable older{1, "a", "z"};
+  newer.deletions = new_too.deletions = 8;
+  older.deletions = 3998;
+  older.bytes = 6400;
+  std::vector<Level> levels(3);
+  const std::vector<TableRef> tables = MakeFakeTables({newer, new_too});
+  levels[0] = levels[0].With(comparator, {}, tables);
+  levels[1] = levels[1].With(comparator, {}, MakeFakeTables({older}));
+  const Version version(comparator, std::move(levels));
+  GuardsPolicyConfig config = SmallConfig();
+  config.level0_trigger = 4;
+  config.base_bytes = 10'000;
+  const auto policy = NewGuardsPolicy(config);
+  EXPECT_FALSE(policy->Pick(version, {}).has_value());
+  tables.back()->CountLooks(1000);
+  auto pick = policy->Pick(version, {});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_EQ(pick->cause, MergeCause::kReads);
+  EXPECT_EQ(NumbersOf(pick->inputs), (std::vector<uint64_t>{3, 2}));
+  EXPECT_TRUE(pick->target_inputs.empty());
+  // Both runs less, for each look, are worth all of it in the end.
+  tables.back()->CountLooks(4020 * 4 / 2);
+  pick = policy->Pick(version, {});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_EQ(NumbersOf(pick->target_inputs), std::vector<uint64_t>{1});
+}
+
+// Fails if nothing is merged while nobody writes, more than is worth it, or in the wrong order.
+TEST(GuardsPolicyTest, WhileNobodyWritesRunsAreMergedForReadsToCome) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const Guard::Order order = Guard::Order::kNewestFirst;
+  const auto level1 = [&] {
+    return MakeLevel(
+        {{"", order, {{1, "a", "c"}}},
+         {"h", order, {{4, "h", "n", 4, 4}, {3, "h", "n"}}},
+         // Three tables of the oldest run to one of the newer.
+         {"p", order, {{8, "p", "t", 8, 8}, {5, "p", "q"}, {6, "r", "s"}, {7, "t", "z"}}}});
+  };
+  GuardsPolicyConfig config = SmallConfig();
+  config.level0_trigger = 16;
+  config.runs_max = 8;
+  config.idle_newer_percent_max = 50;
+  const auto policy = NewGuardsPolicy(config);
+  using Numbers = std::vector<uint64_t>;
+  const auto pick = [&](std::initializer_list<FakeTable> level0, const TablesInMerge& busy) {
+    std::vector<Level> levels(3);
+    levels[0] = levels[0].With(comparator, {}, MakeFakeTables(level0));
+    levels[1] = level1();
+    const Version version(comparator, std::move(levels));
+    EXPECT_FALSE(policy->Pick(version, busy).has_value()) << "nobody has asked for any";
+    const auto picked = policy->PickWhileIdle(version, busy);
+    EXPECT_TRUE(!picked.has_value() || picked->cause == MergeCause::kIdle);
+    return picked.has_value() ? NumbersOf(picked->inputs) : Numbers();
+  };
+  EXPECT_EQ(pick({}, {}), (Numbers{4, 3}));
+  EXPECT_EQ(pick({}, {4, 3}), Numbers()) << "a third of the oldest run is not worth it";
+  const FakeTable one{20, "a", "z", 20, 20};
+  const FakeTable two{21, "a", "z", 21, 21};
+  const FakeTable three{22, "a", "z", 22, 22};
+  const FakeTable four{23, "a", "z", 23, 23};
+  EXPECT_EQ(pick({one}, {}), (Numbers{4, 3}));
+  EXPECT_EQ(pick({four, three, two, one}, {}), (Numbers{23, 22, 21, 20}));
+  EXPECT_EQ(pick({four, three, two, one}, {20}), Numbers()) << "guards wait for what comes to them";
 }
 
 // Fails if level 0 is merged long before it is as full as other guards, or stops writers before

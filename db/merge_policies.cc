@@ -27,6 +27,7 @@ GuardsPolicyConfig GuardsConfig(const Options& options) {
                                              static_cast<uint64_t>(options.scatter_width));
   config.runs_max = static_cast<size_t>(options.max_tables_per_guard);
   config.newer_percent_max = static_cast<uint64_t>(options.max_size_amplification_percent);
+  config.idle_newer_percent_max = static_cast<uint64_t>(options.idle_size_amplification_percent);
   config.table_bytes_max = TableBytesMax(options);
   config.hash_bits = static_cast<uint32_t>(options.guard_bits);
   return config;

@@ -15,6 +15,13 @@
 
 namespace dlsm {
 
+// Whom a merge is for.
+enum class MergeCause : uint8_t {
+  kShape,  // Writers, in the end: the tree would get out of shape.
+  kReads,  // Reads that have paid for it.
+  kIdle,   // Reads that may come, while the memory node has nothing else to do.
+};
+
 // A merge of tables of one level, with or without tables of the target level, into that.
 struct MergePick {
   size_t level = 0;
@@ -43,7 +50,7 @@ struct MergePick {
   // As in VersionEdit::LevelEdit, of both levels.
   size_t guards_max = SIZE_MAX;
   size_t target_guards_max = SIZE_MAX;
-  bool for_reads = false;  // Only for the sake of readers.
+  MergeCause cause = MergeCause::kShape;
   // Not worth dividing into parts that run side by side.
   bool undivided = false;
 
@@ -62,6 +69,12 @@ class MergePolicy {
   virtual ~MergePolicy() = default;
   // Nothing if no merge is due, or none of those due can start now.
   virtual std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) = 0;
+  // While nobody writes and none of those is due: one that nobody has asked for, for the sake of
+  // reads that may come. Sooner or later there is none.
+  virtual std::optional<MergePick> PickWhileIdle(const Version& /*version*/,
+                                                 const TablesInMerge& /*busy*/) {
+    return std::nullopt;
+  }
   // A merge of whatever overlaps [*begin, *end] in `level`, a step at a time: `done` is set when
   // nothing in the level overlaps any more. Nothing if the step must wait for a merge under way.
   virtual std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
@@ -163,6 +176,8 @@ struct GuardsPolicyConfig {
   // Of the deepest level: the runs of a guard that are newer than its oldest are merged into that
   // when they exceed so many percent of it.
   uint64_t newer_percent_max = 100;
+  // The same of any level, while nobody writes; 0: nothing is merged for that.
+  uint64_t idle_newer_percent_max = 0;
   uint64_t table_bytes_max = uint64_t{64} << 20;
   // Trailing zero bits of the hash of a key that may start a guard; 0: what makes for eight such
   // keys in a table.

@@ -83,10 +83,24 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
 }
 
 ShardContext DbImpl::Context() {
-  ShardContext context{&options_,     comparator_,    filter_policy_,    options_.block_cache,
-                       value_cache_,  memory_budget_, statistics_.get(), &snapshots_,
-                       &scheduler_,   &budget_,       &signal_,          &fence_,
-                       &unnamed_from_};
+  ShardContext context{&options_,
+                       comparator_,
+                       filter_policy_,
+                       options_.block_cache,
+                       value_cache_,
+                       memory_budget_,
+                       statistics_.get(),
+                       &snapshots_,
+                       &scheduler_,
+                       &budget_,
+                       &signal_,
+                       &fence_,
+                       &unnamed_from_,
+                       [this] {
+                         return std::any_of(shards_.begin(), shards_.end(), [](const auto& shard) {
+                           return shard->gate().closed();
+                         });
+                       }};
   if (own_block_cache_ != nullptr) context.block_cache = own_block_cache_.get();
   return context;
 }

@@ -32,6 +32,7 @@ class PolicySimulation {
     bool sequential = false;  // Keys are written in order, over and over.
     bool deletions = true;
     bool seeks = false;
+    bool pauses = false;         // Now and then nobody writes.
     bool short_of_room = false;  // Now and then; merges that make room are picked, too.
     size_t keys_per_flush = 12;
     uint64_t record_bytes = 10;
@@ -59,12 +60,14 @@ class PolicySimulation {
   // Flushes and merges until `flushes` are done and no merge is due. False, with a test failure
   // unless `quiet`, when something reads wrong.
   bool Run(size_t flushes, bool quiet = false) {
+    SetIdle(false);
     for (size_t step = 0; flushes > 0 || !running_.empty() || Start(); ++step) {
       if (step > 100000) {
         ADD_FAILURE() << "merges do not come to an end";
         return false;
       }
       if (config_.seeks && random_.OneIn(3)) Seek();
+      if (config_.pauses) SetIdle(random_.OneIn(2));
       const uint64_t dice = random_.Uniform(3);
       if (dice == 0 && flushes > 0 && version_->levels()[0].table_count() < 20) {
         Flush();
@@ -186,11 +189,17 @@ class PolicySimulation {
     version_ = version_->With(edit);
   }
 
+  void SetIdle(bool idle) {
+    idle_ = idle;
+    policy_->SetQuiet(idle);
+  }
+
   bool Start() {
-    const auto pick = policy_->Pick(*version_, busy_);
+    auto pick = policy_->Pick(*version_, busy_);
+    if (!pick.has_value() && idle_) pick = policy_->PickWhileIdle(*version_, busy_);
     if (!pick.has_value()) return false;
     // Whoever waits for merges must see that there are some.
-    EXPECT_TRUE(pick->for_reads || policy_->PendingBytes(*version_) > 0);
+    EXPECT_TRUE(pick->cause != MergeCause::kShape || policy_->PendingBytes(*version_) > 0);
     Begin(*pick);
     return true;
   }
@@ -313,6 +322,7 @@ class PolicySimulation {
   std::map<std::string, Entry> model_;
   TablesInMerge busy_;
   std::vector<MergePick> running_;
+  bool idle_ = false;
   SequenceNumber sequence_ = 0;
   uint64_t next_number_ = 1;
   uint64_t next_key_ = 0;

@@ -1,4 +1,5 @@
-// Whether nobody writes, so that merges for the sake of reads are in nobody's way.
+// Whether nobody writes, so that merges for the sake of reads, and those that nobody has asked for,
+// are in nobody's way.
 #pragma once
 
 #include <chrono>
@@ -19,10 +20,20 @@ class QuietWatch {
   static constexpr auto kQuietAfterWrite = std::chrono::milliseconds(100);
   static constexpr auto kQuietAfterFlush = std::chrono::seconds(1);
 
+  // While somebody waits until nothing is left to do, nobody is expected to write.
+  static constexpr auto kQuietWhileAwaited = std::chrono::milliseconds(10);
+
   // To be told now and then how many keys were written, and memtables flushed, in all.
-  bool IsQuiet(Clock::time_point now, uint64_t keys_written, uint64_t flushes) {
+  void Note(Clock::time_point now, uint64_t keys_written, uint64_t flushes) {
     if (std::exchange(keys_written_, keys_written) != keys_written) written_at_ = now;
     if (std::exchange(flushes_, flushes) != flushes) flushed_at_ = now;
+  }
+
+  // Somebody begins to wait who has written what was noted.
+  void BeginAwaited() { written_at_ = flushed_at_ = Clock::time_point(); }
+
+  bool IsQuiet(Clock::time_point now, bool awaited) const {
+    if (awaited) return now - written_at_ >= kQuietWhileAwaited;
     if (now - flushed_at_ < kQuietAfterWrite) return false;
     return now - written_at_ >= kQuietAfterWrite || now - flushed_at_ >= kQuietAfterFlush;
   }

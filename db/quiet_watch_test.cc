@@ -9,9 +9,11 @@ using std::chrono::milliseconds;
 
 class QuietWatchTest : public testing::Test {
  protected:
-  bool IsQuietAfter(milliseconds pause, uint64_t keys_written, uint64_t flushes) {
+  bool IsQuietAfter(milliseconds pause, uint64_t keys_written, uint64_t flushes,
+                    bool awaited = false) {
     now_ += pause;
-    return watch_.IsQuiet(now_, keys_written, flushes);
+    watch_.Note(now_, keys_written, flushes);
+    return watch_.IsQuiet(now_, awaited);
   }
 
   QuietWatch watch_;
@@ -41,6 +43,19 @@ TEST_F(QuietWatchTest, ATrickleOfWritesIsQuiet) {
   EXPECT_FALSE(IsQuietAfter(milliseconds(0), ++keys, 1));
   for (int i = 0; i < 9; ++i) EXPECT_FALSE(IsQuietAfter(milliseconds(100), ++keys, 1));
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(IsQuietAfter(milliseconds(100), ++keys, 1));
+}
+
+// Fails if who waits for background work waits for what he has written to be long ago, or if
+// others' writes count as none.
+TEST_F(QuietWatchTest, WhoWaitsHasWritten) {
+  EXPECT_FALSE(IsQuietAfter(milliseconds(0), 1000, 1));
+  watch_.BeginAwaited();
+  EXPECT_TRUE(IsQuietAfter(milliseconds(0), 1000, 1, /*awaited=*/true));
+  EXPECT_TRUE(IsQuietAfter(milliseconds(5), 1000, 2, /*awaited=*/true)) << "his memtable's flush";
+  EXPECT_FALSE(IsQuietAfter(milliseconds(5), 1001, 2, /*awaited=*/true));
+  EXPECT_FALSE(IsQuietAfter(milliseconds(9), 1001, 2, /*awaited=*/true));
+  EXPECT_FALSE(IsQuietAfter(milliseconds(1), 1002, 2, /*awaited=*/true));
+  EXPECT_TRUE(IsQuietAfter(milliseconds(10), 1002, 2, /*awaited=*/true));
 }
 
 }  // namespace

@@ -255,6 +255,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.signal = context_.signal;
   parts.fence = context_.fence;
   parts.statistics = context_.statistics;
+  parts.writers_wait = context_.writers_wait;
   background_ = std::make_unique<Background>(BackgroundConfig(), parts, NewMergePolicy(options));
   return Status::OK();
 }

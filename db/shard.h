@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,7 @@ struct ShardContext {
   WorkSignal* signal;
   Fence* fence;
   const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
+  std::function<bool()> writers_wait;         // Of any shard.
 };
 
 // A memory node that a shard's tables may be on.

@@ -48,6 +48,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.merges.in.place",
     "dlsm.merges.for.reads",
     "dlsm.merges.down.for.reads",
+    "dlsm.merges.while.idle",
     "dlsm.stall.micros.memtables",
     "dlsm.stall.micros.level0",
     "dlsm.stall.micros.components",

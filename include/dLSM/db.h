@@ -114,7 +114,9 @@ class DB {
 
   // Writes the memtables out to tables.
   virtual Status Flush(const FlushOptions& options) = 0;
-  // Returns when no flush and no merge is running or due; or the error that keeps them from it.
+  // Returns when no flush and no merge is running or due, nor one for reads to come that takes
+  // place while nobody writes (Options::idle_size_amplification_percent); or the error that keeps
+  // those that are due from it.
   virtual Status WaitForBackgroundWork() = 0;
 
   // Changes options while the database is open, until it is closed; names and values as text. All

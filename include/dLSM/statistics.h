@@ -52,6 +52,7 @@ enum class Ticker : uint32_t {
   kMergesInPlace,          // Of a guard, back into it.
   kMergesForReads,         // Of these, the ones that reads have asked for.
   kMergesDownForReads,     // Into the next level, because reads have asked for it.
+  kMergesWhileIdle,        // Of all, those that nobody had asked for, while nobody wrote.
   kStallMicrosMemtables,   // Writers waited for a flush.
   kStallMicrosLevel0,      // Writers waited for merges out of level 0.
   kStallMicrosComponents,  // Writers waited for merges in any level.
