@@ -187,6 +187,9 @@ void dlsm_options_set_compaction_style(dlsm_options_t* options, int value) {
 void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value) {
   options->options.max_tables_per_guard = value;
 }
+void dlsm_options_set_idle_size_amplification_percent(dlsm_options_t* options, int value) {
+  options->options.idle_size_amplification_percent = value;
+}
 void dlsm_options_set_merge_scheduler(dlsm_options_t* options, int value) {
   options->options.merge_scheduler = ToEnum<dlsm::MergeSchedule>(value);
 }

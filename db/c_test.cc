@@ -288,6 +288,7 @@ TEST_F(CTest, EveryCompactionStyle) {
   dlsm_options_set_max_components(options_, 100);
   dlsm_options_set_slow_down_writes(options_, 1);
   dlsm_options_set_max_tables_per_guard(options_, 4);
+  dlsm_options_set_idle_size_amplification_percent(options_, 10);
   dlsm_options_set_compaction_place(options_, dlsm_compute_node);
   dlsm_options_set_compaction_bandwidth(options_, uint64_t{1} << 30);
   for (const int style : {dlsm_leveled, dlsm_guards, dlsm_leveled_choose_best, dlsm_full_leveling,

@@ -106,6 +106,8 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
       {"num_levels", [](Options* o) { o->num_levels = 1; }},
       {"level0", [](Options* o) { o->level0_file_num_compaction_trigger = 0; }},
       {"level0", [](Options* o) { o->level0_stop_writes_trigger = 1; }},
+      {"idle_size_amplification_percent",
+       [](Options* o) { o->idle_size_amplification_percent = -1; }},
       {"max_bytes_for_level", [](Options* o) { o->max_bytes_for_level_base = 0; }},
       {"max_bytes_for_level", [](Options* o) { o->max_bytes_for_level_multiplier = 0; }},
       {"max_bytes_for_level", [](Options* o) { o->max_bytes_for_level_multiplier = NAN; }},

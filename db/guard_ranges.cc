@@ -61,4 +61,30 @@ void SetOlder(const Version& version, const KeyRange& hull, size_t first, MergeP
   pick->older = RangesOf(version.comparator(), older);
 }
 
+void TryTrivialMove(const InternalKeyComparator& comparator, uint64_t bytes_min, MergePick* pick) {
+  if (!pick->target_inputs.empty()) return;
+  std::vector<TableRef> tables = pick->inputs;
+  std::sort(tables.begin(), tables.end(), [&](const TableRef& a, const TableRef& b) {
+    return comparator.Compare(a->smallest(), b->smallest()) < 0;
+  });
+  if (tables.size() > 1 && BytesOf(tables) / tables.size() < bytes_min) return;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (tables[i]->meta().deletions > 0) return;
+    const Slice smallest = ExtractUserKey(tables[i]->smallest());
+    const Slice largest = ExtractUserKey(tables[i]->largest());
+    if (i > 0 &&
+        comparator.CompareUserKeys(ExtractUserKey(tables[i - 1]->largest()), smallest) >= 0) {
+      return;
+    }
+    for (const std::string& cut : pick->cut_points) {
+      if (comparator.CompareUserKeys(smallest, cut) < 0 &&
+          comparator.CompareUserKeys(cut, largest) <= 0) {
+        return;
+      }
+    }
+  }
+  pick->inputs = std::move(tables);
+  pick->trivial_move = true;
+}
+
 }  // namespace dlsm

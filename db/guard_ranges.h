@@ -2,6 +2,7 @@
 // For policies that divide levels by guards.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,9 @@ bool IsWithin(const InternalKeyComparator& comparator, const Level& level, const
 // `first` itself the inputs do not count, nor, in place, what lies in front of them: the merge
 // takes the newest.
 void SetOlder(const Version& version, const KeyRange& hull, size_t first, MergePick* pick);
+
+// Where there are no target inputs: disjoint tables that lie within guards of the target level, and
+// are not crumbs of less than `bytes_min` on average, only move.
+void TryTrivialMove(const InternalKeyComparator& comparator, uint64_t bytes_min, MergePick* pick);
 
 }  // namespace dlsm

@@ -68,30 +68,15 @@ class GuardsPolicy final : public MergePolicy {
     return std::nullopt;
   }
 
-  // First what level 0 adds to the guards; then the guard with most runs. By itself, so that it is
-  // not long under way when writers return.
+  // First what level 0 adds to the guards; then the guard with most runs. One by one, so that none
+  // is long under way when writers return.
   std::optional<MergePick> PickWhileIdle(const Version& version,
                                          const TablesInMerge& busy) override {
     if (config_.idle_newer_percent_max == 0) return std::nullopt;
-    std::optional<MergePick> pick;
-    if (GoesDownWhileIdle(version)) {
-      pick = PickDown(version, busy, 0, version.levels()[0].sentinel(), Along::kNone);
-    } else {
-      size_t runs_most = 1;
-      for (size_t level = 1; level < version.levels().size(); ++level) {
-        for (const Guard* guard : version.levels()[level].AllGuards()) {
-          if (AnyBusy(guard->tables, busy)) continue;
-          const std::vector<std::vector<TableRef>> runs =
-              RunsOf(version.comparator(), guard->tables);
-          if (runs.size() <= runs_most ||
-              !OutweighedWhileIdle(BytesOf(guard->tables), BytesOf(runs.back()))) {
-            continue;
-          }
-          runs_most = runs.size();
-          pick = PickInPlace(version, busy, level, *guard, /*take_all=*/true);
-        }
-      }
-    }
+    std::optional<MergePick> pick =
+        GoesDownWhileIdle(version)
+            ? PickDown(version, busy, 0, version.levels()[0].sentinel(), Along::kNone)
+            : PickGuardWhileIdle(version, busy);
     if (pick.has_value()) pick->cause = MergeCause::kIdle;
     return pick;
   }
@@ -255,6 +240,28 @@ class GuardsPolicy final : public MergePolicy {
            newer >= oldest_bytes / 100 * config_.newer_percent_max;
   }
 
+  std::optional<MergePick> PickGuardWhileIdle(const Version& version,
+                                              const TablesInMerge& busy) const {
+    size_t runs_most = 1;
+    size_t level_of_most = 0;
+    const Guard* most = nullptr;
+    for (size_t level = 1; level < version.levels().size(); ++level) {
+      for (const Guard* guard : version.levels()[level].AllGuards()) {
+        if (AnyBusy(guard->tables, busy)) continue;
+        const std::vector<std::vector<TableRef>> runs = RunsOf(version.comparator(), guard->tables);
+        if (runs.size() <= runs_most ||
+            !OutweighedWhileIdle(BytesOf(guard->tables), BytesOf(runs.back()))) {
+          continue;
+        }
+        runs_most = runs.size();
+        level_of_most = level;
+        most = guard;
+      }
+    }
+    if (most == nullptr) return std::nullopt;
+    return PickInPlace(version, busy, level_of_most, *most, /*take_all=*/true);
+  }
+
   bool OutweighedWhileIdle(uint64_t bytes, uint64_t oldest_bytes) const {
     return (bytes - oldest_bytes) * 100 >= oldest_bytes * config_.idle_newer_percent_max;
   }
@@ -332,7 +339,7 @@ class GuardsPolicy final : public MergePolicy {
     if (target.guards().size() < pick.target_guards_max) {
       pick.guard_bytes = pick.target_inputs.empty() ? config_.table_bytes_max / 2 : GuardBytes();
     }
-    TryTrivialMove(comparator, &pick);
+    TryTrivialMove(comparator, MovedBytesMin(), &pick);
     return pick;
   }
 
@@ -444,7 +451,7 @@ class GuardsPolicy final : public MergePolicy {
     SetOlder(version, hull, level, &pick);
     SetCuts(version, hull, &pick);
     if (level == Bottom(version)) pick.guard_bytes = GuardBytes();
-    TryTrivialMove(comparator, &pick);
+    TryTrivialMove(comparator, MovedBytesMin(), &pick);
     return pick;
   }
 
@@ -476,33 +483,9 @@ class GuardsPolicy final : public MergePolicy {
     return std::max<uint32_t>(static_cast<uint32_t>(std::bit_width(records)), 2) - 1;
   }
 
-  // Disjoint tables that lie within guards of the target level, and are not crumbs, only move.
-  void TryTrivialMove(const InternalKeyComparator& comparator, MergePick* pick) const {
-    if (!pick->target_inputs.empty()) return;
-    std::vector<TableRef> tables = pick->inputs;
-    std::sort(tables.begin(), tables.end(), [&](const TableRef& a, const TableRef& b) {
-      return comparator.Compare(a->smallest(), b->smallest()) < 0;
-    });
-    if (tables.size() > 1 &&
-        BytesOf(tables) / tables.size() < std::min(config_.table_bytes_max, config_.base_bytes) / 8)
-      return;
-    for (size_t i = 0; i < tables.size(); ++i) {
-      if (tables[i]->meta().deletions > 0) return;
-      const Slice smallest = ExtractUserKey(tables[i]->smallest());
-      const Slice largest = ExtractUserKey(tables[i]->largest());
-      if (i > 0 &&
-          comparator.CompareUserKeys(ExtractUserKey(tables[i - 1]->largest()), smallest) >= 0) {
-        return;
-      }
-      for (const std::string& cut : pick->cut_points) {
-        if (comparator.CompareUserKeys(smallest, cut) < 0 &&
-            comparator.CompareUserKeys(cut, largest) <= 0) {
-          return;
-        }
-      }
-    }
-    pick->inputs = std::move(tables);
-    pick->trivial_move = true;
+  // Smaller ones are crumbs, which are merged instead of moved.
+  uint64_t MovedBytesMin() const {
+    return std::min(config_.table_bytes_max, config_.base_bytes) / 8;
   }
 
   const GuardsPolicyConfig config_;

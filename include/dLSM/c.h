@@ -186,6 +186,7 @@ enum {
 };
 void dlsm_options_set_compaction_style(dlsm_options_t* options, int value);
 void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value);
+void dlsm_options_set_idle_size_amplification_percent(dlsm_options_t* options, int value);
 
 enum { dlsm_single = 0, dlsm_fair, dlsm_greedy, dlsm_spring_and_gear };
 void dlsm_options_set_merge_scheduler(dlsm_options_t* options, int value);
