@@ -37,13 +37,15 @@ target_link_libraries(rpc_bench PRIVATE dlsm dlsm_settings gflags)
 add_executable(fabric_bench benchmarks/fabric_bench_main.cc benchmarks/tls_flags.cc)
 target_link_libraries(fabric_bench PRIVATE dlsm dlsm_settings gflags)
 
-# What puts, flushes and merges are made of.
+# What puts, flushes and merges are made of; and what the machine allows.
 find_package(benchmark QUIET)
 if(benchmark_FOUND)
-  add_executable(structure_bench benchmarks/structure_bench_main.cc)
-  target_link_libraries(structure_bench PRIVATE dlsm dlsm_settings benchmark::benchmark)
+  foreach(name structure_bench limits_bench)
+    add_executable(${name} benchmarks/${name}_main.cc)
+    target_link_libraries(${name} PRIVATE dlsm dlsm_settings benchmark::benchmark)
+  endforeach()
 else()
-  message(STATUS "no Google Benchmark, so no structure_bench")
+  message(STATUS "no Google Benchmark, so no structure_bench and no limits_bench")
 endif()
 
 # Random operations, faults and crashes against a model.
@@ -123,6 +125,12 @@ if(DLSM_TESTS)
     # It reports a merge that fails, but ends well.
     set_tests_properties(structure_bench.smoke
                          PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION "ERROR OCCURRED" COST 100)
+    # Of memory a sanitizer would take several times as much.
+    add_test(NAME limits_bench.smoke
+             COMMAND limits_bench --benchmark_min_time=0.01
+                     --benchmark_filter=$<IF:$<BOOL:${DLSM_SANITIZE}>,Loopback|HandOver,-12640000>)
+    set_tests_properties(limits_bench.smoke
+                         PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION "ERROR OCCURRED")
   endif()
   add_test(NAME benchmarks.tls
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/tls_smoke_test.sh
