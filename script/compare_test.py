@@ -209,6 +209,14 @@ def check_chart():
     check_equal(chart.script_text("title", ["a"], {"x": [(None, None)]}), None)
 
 
+def check_memory():
+    """Fails if a Server is started with more than the machine has, or with less than its data takes."""
+    check_equal(running.gigabytes_for(1000, (20, 400), 24), 2)
+    check_equal(round(running.gigabytes_for(5_000_000, (20, 400), 24), 1), 8.1)
+    check_equal(round(running.gigabytes_for(20_000_000, (20, 400), 24), 1), 16.8)
+    check_equal(round(running.gigabytes_for(20_000_000, (20, 400), 0), 1), 32.5)  # Not known.
+
+
 def check_missing_peers():
     """Fails if a peer that is not installed ends the comparison, or is left out without a word."""
     compare = load_compare()
@@ -292,7 +300,7 @@ def main():
     if sys.argv[1:] == ["figures"]:
         for test in (check_comparison, check_selection, check_targets, check_names, check_report,
                      check_wire_bytes, check_redis_parts, check_chart, check_wrong_arguments,
-                     check_missing_peers):
+                     check_memory, check_missing_peers):
             test()
     elif len(sys.argv) == 3 and sys.argv[1] == "quick":
         check_quick(sys.argv[2])

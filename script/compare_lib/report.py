@@ -10,18 +10,15 @@ from compare_lib import figures, remote, remote_rows, rows, running
 
 def machine():
     model = platform.processor() or platform.machine()
-    memory = 0
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
         model = names[0] if names else model
-        with open("/proc/meminfo", encoding="utf-8") as file:
-            memory = int(file.readline().split()[1]) / 2**20
     except OSError:
         pass
     revision = subprocess.run(["git", "-C", running.ROOT, "rev-parse", "--short", "HEAD"], check=False,
                               capture_output=True, text=True).stdout.strip()
-    return (f"{os.cpu_count()} x {model}, {memory:.0f} GB, Linux {platform.release()}, "
+    return (f"{os.cpu_count()} x {model}, {running.machine_gigabytes():.0f} GB, Linux {platform.release()}, "
             f"revision {revision or 'unknown'}")
 
 

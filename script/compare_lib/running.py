@@ -10,6 +10,8 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 # with-server needs up to ten seconds to stop its Server.
 SECONDS_TO_END = 20
+# Of the machine's memory, at most, for a Server.
+SERVER_SHARE = 0.7
 
 
 class Failure(Exception):
@@ -59,9 +61,21 @@ def beside_server(build, gigabytes, command, fabric):
             *command, "--memory_nodes=@NODE@", f"--fabric={fabric}"]
 
 
-def gigabytes_for(num, size):
-    """Old versions, output of running merges and the memory node's reserve take their share."""
-    return max(2, 4 * num * (sum(size) + 16) / 2**30)
+def machine_gigabytes():
+    """0 where the system does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="utf-8") as file:
+            return int(file.readline().split()[1]) / 2**20
+    except OSError:
+        return 0
+
+
+def gigabytes_for(num, size, machine=None):
+    """Old versions, output of running merges and the memory node's reserve take their share. The
+    rest of the machine's memory is for the other process and the system."""
+    machine = machine_gigabytes() if machine is None else machine
+    wanted = max(2, 4 * num * (sum(size) + 16) / 2**30)
+    return min(wanted, SERVER_SHARE * machine) if machine else wanted
 
 
 def db_bench_results(words):
