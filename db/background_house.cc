@@ -101,10 +101,11 @@ void Background::KeepHouse(size_t node) {
   if (!was_full && !gate_->closed(StallReason::kMemory)) return;
   UpdateGate();
   if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
-  // What failed for want of room need not wait for its next attempt.
+  // What failed for want of room need not wait for its next attempt. It has failed all the same: the
+  // room may be what that very attempt has given back.
   port::MutexLock lock(mutex_);
-  ForgiveLocked(&failures_[kFlush]);
-  ForgiveLocked(&failures_[kMerge]);
+  failures_[kFlush].retry_at = failures_[kMerge].retry_at = Clock::now();
+  ChangedLocked();
 }
 
 }  // namespace dlsm

@@ -62,6 +62,10 @@ std::optional<MergePick> Background::PickWhileIdleLocked() {
 RoomLeft Background::RoomLeftLocked(const Version& version) const {
   RoomLeft room = room_.Left(version.bytes());
   room.full = store_->memory()->full();
+  // What the memory node keeps for merges, it keeps for its own.
+  const bool merges_here = config_.merge.place == CompactionPlace::kComputeNode ||
+                           !MergeRequest::CanShip(store_->table_options());
+  if (merges_here) room.for_merges = std::min(room.for_merges, room.for_data);
   for (const MergePick* merge : begun_since_report_) {
     if (!merge->trivial_move) room.for_merges -= std::min(room.for_merges, merge->input_bytes());
   }
@@ -220,6 +224,10 @@ Status Background::Install(const MergePick& pick, const std::vector<TableRef>& o
 
 Status Background::CompactRange(const Slice* begin, const Slice* end) {
   DLSM_RETURN_IF_ERROR(Flush(/*wait=*/true));
+  {
+    port::MutexLock lock(mutex_);
+    ForgiveLocked(&failures_[kMerge]);
+  }
   NoteManualCompactions(1);
   Status status;
   for (size_t level = 0; status.ok() && level < ManualLevels(begin, end); ++level) {
@@ -253,18 +261,17 @@ size_t Background::ManualLevels(const Slice* begin, const Slice* end) {
 }
 
 Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* end) {
+  const ManualScope scope{begin, end, /*made_before=*/new_table_number_()};
   while (true) {
     std::optional<MergePick> pick;
     {
       port::MutexLock lock(mutex_);
       bool done = false;
       while (!pick.has_value()) {
-        if (stopping_.load(std::memory_order_acquire)) return Status::Aborted("closing");
-        if (fence_->raised()) return fence_->status();
+        // It may wait for a merge that is due, and that cannot be done.
+        DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-        if (!adding_guards_) {
-          pick = policy_->PickManual(*version, busy_, level, begin, end, &done);
-        }
+        if (!adding_guards_) pick = policy_->PickManual(*version, busy_, level, scope, &done);
         if (done) return Status::OK();
         if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);
       }

@@ -1,6 +1,7 @@
 // Databases with guards: that they last, what they cost the memory node, and the change of styles.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -342,6 +343,30 @@ TEST_F(GuardsTest, PartsOfAMergeAreDisjoint) {
     ASSERT_OK(db->Flush(FlushOptions()));
     ASSERT_OK(db->WaitForBackgroundWork());
     ASSERT_OK(db->Close());
+  }
+}
+
+// Fails if a compaction that somebody asks for takes up what others write meanwhile, again and
+// again, and so ends only when they do.
+TEST_F(GuardsTest, CompactRangeEndsThoughSomebodyWrites) {
+  for (const CompactionStyle style : {CompactionStyle::kGuards, CompactionStyle::kLeveled}) {
+    Options options = GuardsOptions("shm");
+    options.compaction_style = style;
+    const auto db = OpenOrDie(options, style == CompactionStyle::kGuards ? "guards" : "leveled");
+    Load(db.get(), 20000, 60000, 1);
+    ASSERT_OK(db->WaitForBackgroundWork());
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      for (uint64_t seed = 2; !done && std::chrono::steady_clock::now() < until; ++seed) {
+        Load(db.get(), 20000, 500, seed);
+      }
+    });
+    const auto start = std::chrono::steady_clock::now();
+    db->CompactRange(nullptr, nullptr);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(50));
+    done = true;
+    writer.join();
   }
 }
 

@@ -152,5 +152,27 @@ TEST_F(RoomTest, WritersGoOnWhenAPublicationHasFoundRoom) {
   EXPECT_OK(db_->Close());
 }
 
+// A memtable that is larger than the reserve cannot be flushed into a full memory node. Each
+// attempt gives back what it had taken. Fails if that is taken for room that has come: who waits
+// for the flush would do so for ever.
+TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
+  Options options = OwnerOptions();
+  options.write_stall_timeout_ms = 1000;
+  db_ = OpenOrDie(options, "db");
+  PutAndFlush(0);
+  refusing_ = true;
+  const std::string large(8 << 20, 'v');
+  ASSERT_OK(db_->Put(WriteOptions(), "large", large));
+  const auto start = Clock::now();
+  const Status flushed = db_->Flush(FlushOptions());
+  EXPECT_TRUE(flushed.IsBusy()) << flushed.ToString();
+  const Status waited = db_->WaitForBackgroundWork();
+  EXPECT_TRUE(waited.IsBusy()) << waited.ToString();
+  EXPECT_LT(Clock::now() - start, seconds(30));
+  refusing_ = false;
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  EXPECT_EQ(GetOr(db_.get(), "large"), large);
+}
+
 }  // namespace
 }  // namespace dlsm

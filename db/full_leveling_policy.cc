@@ -25,10 +25,10 @@ class FullLevelingPolicy final : public MergePolicy {
   }
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
-                                      size_t level, const Slice* begin, const Slice* end,
-                                      bool* done) override {
-    *done = level + 1 == version.levels().size() ||
-            version.levels()[level].Overlapping(version.comparator(), begin, end).empty();
+                                      size_t level, const ManualScope& scope, bool* done) override {
+    *done =
+        level + 1 == version.levels().size() || !scope.HasAny(version.levels()[level].Overlapping(
+                                                    version.comparator(), scope.begin, scope.end));
     return *done ? std::nullopt : PickLevel(version, busy, level);
   }
 

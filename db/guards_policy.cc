@@ -82,12 +82,12 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
-                                      size_t level, const Slice* begin, const Slice* end,
-                                      bool* done) override {
+                                      size_t level, const ManualScope& scope, bool* done) override {
     *done = true;
     const size_t bottom = Bottom(version);
     for (const Guard* guard : version.levels()[level].AllGuards()) {
-      if (!HoldsSome(version.comparator(), *guard, begin, end)) continue;
+      if (!HoldsSome(version.comparator(), *guard, scope.begin, scope.end)) continue;
+      if (!scope.HasAny(guard->tables)) continue;
       const bool in_place = level > 0 && level == bottom;
       if (in_place && CountRuns(version.comparator(), guard->tables) < 2) continue;
       *done = false;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -116,6 +117,33 @@ TEST(GuardsPolicyTest, WhatComesInOrderOnlyMoves) {
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(300));
   EXPECT_EQ(simulation.records_merged(), 0u);
+}
+
+// Fails if a compaction that somebody asks for takes what others have made since: where somebody
+// writes, it would not end.
+TEST(GuardsPolicyTest, AManualMergeLeavesWhatCameLater) {
+  PolicySimulation::Config config;
+  config.key_count = 3000;
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  ASSERT_TRUE(simulation.Run(300));
+  const Version& version = simulation.version();
+  for (const auto& policy :
+       {NewGuardsPolicy(SmallConfig()), NewLeveledPolicy(LeveledPolicyConfig()),
+        NewFullLevelingPolicy(LeveledPolicyConfig())}) {
+    for (size_t level = 0; level < version.levels().size(); ++level) {
+      uint64_t oldest = UINT64_MAX;
+      for (const TableRef& table : version.levels()[level].AllTables()) {
+        oldest = std::min(oldest, table->number());
+      }
+      bool done = false;
+      EXPECT_FALSE(
+          policy->PickManual(version, {}, level, ManualScope{nullptr, nullptr, oldest}, &done));
+      EXPECT_TRUE(done);
+    }
+  }
+  bool done = true;
+  EXPECT_TRUE(NewGuardsPolicy(SmallConfig())->PickManual(version, {}, 2, ManualScope{}, &done));
+  EXPECT_FALSE(done);
 }
 
 // Fails if guards whose keys have all been deleted stay for ever.

@@ -32,14 +32,14 @@ class LeveledPolicy final : public MergePolicy {
   }
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
-                                      size_t level, const Slice* begin, const Slice* end,
-                                      bool* done) override {
+                                      size_t level, const ManualScope& scope, bool* done) override {
     const std::vector<TableRef> overlapping =
-        version.levels()[level].Overlapping(version.comparator(), begin, end);
-    *done = overlapping.empty() || level + 1 == version.levels().size();
+        version.levels()[level].Overlapping(version.comparator(), scope.begin, scope.end);
+    *done = !scope.HasAny(overlapping) || level + 1 == version.levels().size();
     if (*done) return std::nullopt;
     if (level == 0) return DropDeletions(PickLevel0(version, busy));
     for (const TableRef& table : overlapping) {
+      if (!scope.Has(table)) continue;
       std::optional<MergePick> pick = PickAround(version, busy, level, table);
       if (pick.has_value()) return DropDeletions(std::move(pick));
     }

@@ -191,14 +191,14 @@ TEST(LeveledPolicyTest, ManualMergesEndWhenNothingOverlaps) {
   const Slice begin = "c";
   const Slice end = "m";
   bool done = false;
-  auto pick = policy->PickManual(version, {}, 1, &begin, &end, &done);
+  auto pick = policy->PickManual(version, {}, 1, ManualScope{&begin, &end}, &done);
   EXPECT_FALSE(done);
   ASSERT_TRUE(pick.has_value());
   EXPECT_EQ(NumbersOf(pick->inputs), Numbers{2});
-  EXPECT_FALSE(policy->PickManual(version, {2}, 1, &begin, &end, &done).has_value());
+  EXPECT_FALSE(policy->PickManual(version, {2}, 1, ManualScope{&begin, &end}, &done).has_value());
   EXPECT_FALSE(done) << "the table is in another merge: wait for it";
   const Slice gap = "e";
-  EXPECT_FALSE(policy->PickManual(version, {}, 1, &gap, &end, &done).has_value());
+  EXPECT_FALSE(policy->PickManual(version, {}, 1, ManualScope{&gap, &end}, &done).has_value());
   EXPECT_TRUE(done);
 }
 
@@ -207,8 +207,10 @@ TEST(LeveledPolicyTest, ManualMergesDoNotMoveDeletions) {
   const Version version = MakeVersion({{{2, "x", "z", 1, 1, 64, 1}}, {{1, "a", "b", 1, 1, 64, 1}}});
   const auto policy = NewLeveledPolicy(SmallConfig());
   bool done;
-  EXPECT_FALSE(policy->PickManual(version, {}, 0, nullptr, nullptr, &done)->trivial_move);
-  EXPECT_FALSE(policy->PickManual(version, {}, 1, nullptr, nullptr, &done)->trivial_move);
+  EXPECT_FALSE(
+      policy->PickManual(version, {}, 0, ManualScope{nullptr, nullptr}, &done)->trivial_move);
+  EXPECT_FALSE(
+      policy->PickManual(version, {}, 1, ManualScope{nullptr, nullptr}, &done)->trivial_move);
 }
 
 // Random trees and random merges under way: every pick can be carried out beside them, and what it

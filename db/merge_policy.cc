@@ -25,7 +25,7 @@ std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const 
   std::optional<MergePick> smallest;
   for (size_t level = 0; level < version.levels().size(); ++level) {
     bool done;
-    std::optional<MergePick> pick = PickManual(version, busy, level, nullptr, nullptr, &done);
+    std::optional<MergePick> pick = PickManual(version, busy, level, ManualScope{}, &done);
     if (!pick.has_value() || !pick->MakesRoom(version.comparator()) ||
         !room.IsPressing(pick->input_bytes())) {
       continue;

@@ -2,6 +2,7 @@
 // keeps no locks and starts nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -63,6 +64,21 @@ struct MergePick {
 // Numbers of the tables that take part in a merge.
 using TablesInMerge = std::set<uint64_t>;
 
+// What a compaction that somebody asks for is about: whatever overlaps [*begin, *end], null:
+// without a bound, but not what flushes and other merges make meanwhile. Where somebody writes that
+// would never come to an end.
+struct ManualScope {
+  const Slice* begin = nullptr;
+  const Slice* end = nullptr;
+  uint64_t made_before = UINT64_MAX;  // By tables' numbers.
+
+  bool Has(const TableRef& table) const { return table->number() < made_before; }
+  bool HasAny(const std::vector<TableRef>& tables) const {
+    return std::any_of(tables.begin(), tables.end(),
+                       [this](const TableRef& table) { return Has(table); });
+  }
+};
+
 // Called with the scheduler's lock held: one thread at a time.
 class MergePolicy {
  public:
@@ -75,10 +91,10 @@ class MergePolicy {
                                                  const TablesInMerge& /*busy*/) {
     return std::nullopt;
   }
-  // A merge of whatever overlaps [*begin, *end] in `level`, a step at a time: `done` is set when
-  // nothing in the level overlaps any more. Nothing if the step must wait for a merge under way.
+  // A merge of what the scope has in `level`, a step at a time: `done` is set when it has nothing
+  // there any more. Nothing if the step must wait for a merge under way.
   virtual std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
-                                              size_t level, const Slice* begin, const Slice* end,
+                                              size_t level, const ManualScope& scope,
                                               bool* done) = 0;
   // A manual compaction of [*begin, *end] goes through the levels before this one, in order.
   virtual size_t ManualLevels(const Version& version, const Slice* begin,

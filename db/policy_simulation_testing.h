@@ -117,7 +117,7 @@ class PolicySimulation {
     for (size_t level = 0; level < levels; ++level) {
       for (size_t step = 0;; ++step) {
         bool done = false;
-        const auto pick = policy_->PickManual(*version_, busy_, level, nullptr, nullptr, &done);
+        const auto pick = policy_->PickManual(*version_, busy_, level, ManualScope{}, &done);
         if (done) break;
         if (!pick.has_value() || step > 10000) {
           ADD_FAILURE() << "a manual merge neither starts nor is done";

@@ -35,6 +35,7 @@ void ShedMetadata(const TableStore& store, Tree* tree, uint64_t* hand) {
   const uint64_t wanted = budget->excess() + budget->metadata_max() / 16;
   const std::vector<TableRef> tables = LoadedFrom(*tree->views().Current()->version, *hand);
   std::unordered_map<uint64_t, TableRef> replaced;
+  std::vector<const EvictableTableReader*> leaving;
   uint64_t shed = 0;
   for (const bool spare_used : {true, false}) {
     for (const TableRef& table : tables) {
@@ -42,13 +43,15 @@ void ShedMetadata(const TableStore& store, Tree* tree, uint64_t* hand) {
       const EvictableTableReader& reader = TableStore::EvictableReaderOf(*table);
       if (replaced.contains(table->number()) || (reader.TakeUse() && spare_used)) continue;
       shed += reader.resident_bytes();
-      reader.NoteLeaving();
+      leaving.push_back(&reader);
       replaced.emplace(table->number(), store.Unloaded(*table));
-      *hand = table->number();
     }
   }
+  // The house waits for nobody: the heartbeats of this memory node are its thread's as well.
+  if (replaced.empty() || !tree->TryReplaceReaders(replaced)) return;
+  for (const EvictableTableReader* reader : leaving) reader->NoteLeaving();
+  *hand = leaving.back()->meta().number;
   store.statistics()->Add(Ticker::kMetadataEvictions, replaced.size());
-  tree->ReplaceReaders(replaced);
 }
 
 }  // namespace dlsm

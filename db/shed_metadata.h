@@ -10,7 +10,8 @@
 namespace dlsm {
 
 // *hand: the table at which the last call for this tree has stopped; 0 at first. Does nothing where
-// the store has no budget. One call for a tree at a time.
+// the store has no budget, and while something is installed in the tree. One call for a tree at a
+// time.
 void ShedMetadata(const TableStore& store, Tree* tree, uint64_t* hand);
 
 }  // namespace dlsm

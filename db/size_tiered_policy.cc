@@ -27,13 +27,12 @@ class SizeTieredPolicy final : public MergePolicy {
   }
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
-                                      size_t level, const Slice* begin, const Slice* end,
-                                      bool* done) override {
+                                      size_t level, const ManualScope& scope, bool* done) override {
     const Level& of = version.levels()[level];
     const std::vector<std::vector<TableRef>> runs =
         RunsOf(version.comparator(), of.sentinel().tables);
-    *done =
-        level > 0 || runs.size() < 2 || of.Overlapping(version.comparator(), begin, end).empty();
+    *done = level > 0 || runs.size() < 2 ||
+            !scope.HasAny(of.Overlapping(version.comparator(), scope.begin, scope.end));
     if (*done || AnyBusy(of.sentinel().tables, busy)) return std::nullopt;
     return MergeOf(version, runs, 0, runs.size());
   }

@@ -24,11 +24,11 @@ class TieredPolicy final : public MergePolicy {
   }
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
-                                      size_t level, const Slice* begin, const Slice* end,
-                                      bool* done) override {
+                                      size_t level, const ManualScope& scope, bool* done) override {
     const size_t deepest = std::max<size_t>(1, DeepestLevel(version, nullptr, nullptr));
     const Level& of = version.levels()[level];
-    *done = level > deepest || of.Overlapping(version.comparator(), begin, end).empty() ||
+    *done = level > deepest ||
+            !scope.HasAny(of.Overlapping(version.comparator(), scope.begin, scope.end)) ||
             (level == deepest && CountRuns(version.comparator(), of.sentinel().tables) < 2);
     if (*done) return std::nullopt;
     return level == deepest ? PickInPlace(version, busy, level) : PickLevel(version, busy, level);

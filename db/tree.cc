@@ -238,12 +238,14 @@ Status Tree::InstallMerge(const VersionEdit& edit) {
   return Status::OK();
 }
 
-void Tree::ReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables) {
-  port::MutexLock installing(installing_);
+bool Tree::TryReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables) {
+  if (!installing_.TryLock()) return false;
+  const port::AdoptedLock installing(installing_);
   std::shared_ptr<const Version> version = Head()->WithReaders(tables);
   port::MutexLock lock(mutex_);
   version_ = std::move(version);
   PublishLocked();
+  return true;
 }
 
 std::shared_ptr<const Version> Tree::Head() const {

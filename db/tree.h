@@ -79,8 +79,9 @@ class Tree {
   Status InstallMerge(const VersionEdit& edit) LOCKS_EXCLUDED(mutex_, installing_);
 
   // Puts other readers of the same tables in the place of those that the version has, by number.
-  // Nothing of what the tree holds changes, and so nothing is put anywhere.
-  void ReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables)
+  // Nothing of what the tree holds changes, and so nothing is put anywhere. False, and nothing is
+  // done, while something is installed: that waits for memory nodes, this never does.
+  [[nodiscard]] bool TryReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables)
       LOCKS_EXCLUDED(mutex_, installing_);
 
   // Puts the manifest once more, with the present sequence number.

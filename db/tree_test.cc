@@ -199,7 +199,7 @@ TEST_F(TreeTest, AMovedTableKeepsTheReaderThatItHasNow) {
   down.levels[1].added = {picked};
   const auto present =
       std::make_shared<const Table>(std::make_unique<FakeTableReader>(picked->meta()), *picked);
-  tree_.ReplaceReaders({{picked->number(), present}});
+  ASSERT_TRUE(tree_.TryReplaceReaders({{picked->number(), present}}));
   ASSERT_OK(tree_.InstallMerge(down));
   EXPECT_EQ(tree_.views().Current()->version->levels()[1].AllTables(),
             std::vector<TableRef>{present});
@@ -208,6 +208,25 @@ TEST_F(TreeTest, AMovedTableKeepsTheReaderThatItHasNow) {
   down.levels[1].added.clear();
   tree_.views().Reclaim();
   EXPECT_EQ(memory_->queued_free_bytes(0), 0u);
+}
+
+// Fails if who keeps the house waits for a memory node that hangs, which what is installed waits
+// for.
+TEST_F(TreeTest, ReadersAreNotReplacedWhileSomethingIsInstalled) {
+  const TableRef table = NewTable("a", 1);
+  ASSERT_OK(tree_.InstallFlush(PutAndTake("a"), {table}));
+  const auto present =
+      std::make_shared<const Table>(std::make_unique<FakeTableReader>(table->meta()), *table);
+  const auto replace = [&] { return tree_.TryReplaceReaders({{table->number(), present}}); };
+  bool replaced = true;
+  store_.before_put = [&] {
+    std::thread house([&] { replaced = replace(); });
+    house.join();
+    return Status::OK();
+  };
+  ASSERT_OK(tree_.PutManifest());
+  EXPECT_FALSE(replaced);
+  EXPECT_TRUE(replace());
 }
 
 // Fails if the manifest's sequence number or table number could be given out again after a crash.

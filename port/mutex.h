@@ -61,6 +61,18 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
+// Of a mutex that the caller has locked: unlocks it at the end.
+class SCOPED_CAPABILITY AdoptedLock {
+ public:
+  explicit AdoptedLock(Mutex& mutex) EXCLUSIVE_LOCKS_REQUIRED(mutex) : mutex_(mutex) {}
+  ~AdoptedLock() UNLOCK_FUNCTION() { mutex_.Unlock(); }
+  AdoptedLock(const AdoptedLock&) = delete;
+  AdoptedLock& operator=(const AdoptedLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 // A condition variable for one Mutex, given at construction. All waits need that mutex held and may
 // wake without a signal: callers loop on their condition.
 class CondVar {
