@@ -187,6 +187,27 @@ void dlsm_options_set_compaction_style(dlsm_options_t* options, int value) {
 void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value) {
   options->options.max_tables_per_guard = value;
 }
+void dlsm_options_set_guard_bits(dlsm_options_t* options, int value) {
+  options->options.guard_bits = value;
+}
+void dlsm_options_set_max_size_amplification_percent(dlsm_options_t* options, int value) {
+  options->options.max_size_amplification_percent = value;
+}
+void dlsm_options_set_level0_file_num_compaction_trigger(dlsm_options_t* options, int value) {
+  options->options.level0_file_num_compaction_trigger = value;
+}
+void dlsm_options_set_level0_stop_writes_trigger(dlsm_options_t* options, int value) {
+  options->options.level0_stop_writes_trigger = value;
+}
+void dlsm_options_set_max_bytes_for_level_base(dlsm_options_t* options, uint64_t bytes) {
+  options->options.max_bytes_for_level_base = bytes;
+}
+void dlsm_options_set_max_bytes_for_level_multiplier(dlsm_options_t* options, double value) {
+  options->options.max_bytes_for_level_multiplier = value;
+}
+void dlsm_options_set_num_levels(dlsm_options_t* options, int value) {
+  options->options.num_levels = value;
+}
 void dlsm_options_set_idle_size_amplification_percent(dlsm_options_t* options, int value) {
   options->options.idle_size_amplification_percent = value;
 }
@@ -204,6 +225,9 @@ void dlsm_options_set_max_components(dlsm_options_t* options, int value) {
 }
 void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value) {
   options->options.slow_down_writes = value != 0;
+}
+void dlsm_options_set_write_stall_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  options->options.write_stall_timeout_ms = milliseconds;
 }
 
 dlsm_readoptions_t* dlsm_readoptions_create(void) { return NewHandle<dlsm_readoptions_t>(); }

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "db/c_handles.h"
+
 namespace {
 
 // An error that is expected or not; freed in the end.
@@ -278,6 +280,33 @@ TEST_F(CTest, EveryTableFormatAndPlace) {
       ASSERT_EQ(error_.text(), "");
     }
   }
+}
+
+// Fails if a setter of the tree's shape sets another option.
+TEST_F(CTest, SettersOfTheTree) {
+  int value = 3;
+  dlsm_options_set_max_tables_per_guard(options_, value++);
+  dlsm_options_set_guard_bits(options_, value++);
+  dlsm_options_set_max_size_amplification_percent(options_, value++);
+  dlsm_options_set_idle_size_amplification_percent(options_, value++);
+  dlsm_options_set_level0_file_num_compaction_trigger(options_, value++);
+  dlsm_options_set_level0_stop_writes_trigger(options_, value++);
+  dlsm_options_set_num_levels(options_, value++);
+  dlsm_options_set_max_bytes_for_level_base(options_, 1 << 20);
+  dlsm_options_set_max_bytes_for_level_multiplier(options_, 2.5);
+  dlsm_options_set_write_stall_timeout_ms(options_, 1234);
+  const dlsm::Options& options = options_->options;
+  value = 3;
+  EXPECT_EQ(options.max_tables_per_guard, value++);
+  EXPECT_EQ(options.guard_bits, value++);
+  EXPECT_EQ(options.max_size_amplification_percent, value++);
+  EXPECT_EQ(options.idle_size_amplification_percent, value++);
+  EXPECT_EQ(options.level0_file_num_compaction_trigger, value++);
+  EXPECT_EQ(options.level0_stop_writes_trigger, value++);
+  EXPECT_EQ(options.num_levels, value++);
+  EXPECT_EQ(options.max_bytes_for_level_base, uint64_t{1} << 20);
+  EXPECT_EQ(options.max_bytes_for_level_multiplier, 2.5);
+  EXPECT_EQ(options.write_stall_timeout_ms, 1234u);
 }
 
 // Fails if a setter sets another option, or a value of the enum means another style.

@@ -53,7 +53,8 @@ DEFINE_string(merge_scheduler, "greedy",
               "which merges go on when there are more than threads: single, fair, greedy, "
               "spring_and_gear");
 DEFINE_int32(merge_bandwidth_mb, 0, "megabytes of input a second for all merges; 0: no limit");
-DEFINE_int32(merge_threads, 2, "threads that merge tables; 0: compute nodes merge for themselves");
+DEFINE_int32(merge_threads, 2,
+             "threads that merge tables; 0: none, compute nodes must merge for themselves");
 DEFINE_double(database_quota_gb, 0,
               "memory that each database may have, unless dlsm_tool quota gives it another quota, "
               "in GB; may be a fraction; 0: no limit");
@@ -148,7 +149,7 @@ Status ParseFlags(NodeServerOptions* options) {
         "--merge_scheduler={} is not known; use single, fair, greedy or spring_and_gear",
         FLAGS_merge_scheduler));
   }
-  DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 1, 1024));
+  DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 1, 256));
   DLSM_RETURN_IF_ERROR(CheckRange("tcp_poll_us", FLAGS_tcp_poll_us, 0, 1'000'000));
   DLSM_RETURN_IF_ERROR(CheckRange("numa_node", FLAGS_numa_node, -1, 1023));
   DLSM_RETURN_IF_ERROR(CheckRange("metrics_port", FLAGS_metrics_port, 0, 65535));

@@ -19,7 +19,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from cluster_lib import connection_conf, hosts, matrix, summary  # noqa: E402
+from cluster_lib import bench, connection_conf, hosts, matrix, summary  # noqa: E402
 from cluster_lib.failure import Failure  # noqa: E402
 
 CLUSTER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "cluster")
@@ -152,6 +152,14 @@ def check_sums():
         except Failure:
             continue
         raise Wrong("files of different workloads are summed up")
+
+
+def check_default_databases():
+    """Fails if compute nodes that share a database by ranges open one each, or others share theirs."""
+    for flags, name in (([], "db_bench_@ID@"), (["--compute_boundaries=auto"], "db_bench"),
+                        (["--compute_boundaries=auto", "--db=shop"], "shop")):
+        given = [word for word in bench.with_defaults(flags) if word.startswith("--db=")]
+        check(given == [f"--db={name}"], f"{flags}: {given}")
 
 
 # --- In namespaces ----------------------------------------------------------------------------------
@@ -488,6 +496,7 @@ def main():
         check_wrong_arguments()
         check_connection_conf()
         check_sums()
+        check_default_databases()
         print("wrong arguments are refused, and sums are right")
         return 0
     if kind in ("namespaces", "ssh") and len(sys.argv) == 3:

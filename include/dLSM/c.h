@@ -186,7 +186,14 @@ enum {
 };
 void dlsm_options_set_compaction_style(dlsm_options_t* options, int value);
 void dlsm_options_set_max_tables_per_guard(dlsm_options_t* options, int value);
+void dlsm_options_set_guard_bits(dlsm_options_t* options, int value);
+void dlsm_options_set_max_size_amplification_percent(dlsm_options_t* options, int value);
 void dlsm_options_set_idle_size_amplification_percent(dlsm_options_t* options, int value);
+void dlsm_options_set_level0_file_num_compaction_trigger(dlsm_options_t* options, int value);
+void dlsm_options_set_level0_stop_writes_trigger(dlsm_options_t* options, int value);
+void dlsm_options_set_max_bytes_for_level_base(dlsm_options_t* options, uint64_t bytes);
+void dlsm_options_set_max_bytes_for_level_multiplier(dlsm_options_t* options, double value);
+void dlsm_options_set_num_levels(dlsm_options_t* options, int value);
 
 enum { dlsm_single = 0, dlsm_fair, dlsm_greedy, dlsm_spring_and_gear };
 void dlsm_options_set_merge_scheduler(dlsm_options_t* options, int value);
@@ -196,6 +203,7 @@ enum { dlsm_local_constraint = 0, dlsm_global_constraint = 1 };
 void dlsm_options_set_component_constraint(dlsm_options_t* options, int value);
 void dlsm_options_set_max_components(dlsm_options_t* options, int value);
 void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value);
+void dlsm_options_set_write_stall_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
 
 /* -------- Comparators */
 

@@ -1,6 +1,6 @@
 // A database: an ordered map from keys to values, whose tables live in the memory of memory nodes.
-// Keys and values are arbitrary bytes, empty ones included; a key and its value together have at
-// most kEntryBytesMax bytes.
+// Keys and values are arbitrary bytes, empty ones included, of at most kKeyBytesMax and
+// kValueBytesMax.
 //
 // All methods are thread-safe. Sources: dLSM (Wang et al., ICDE 2023) for the system, LevelDB and
 // RocksDB for the interface.

@@ -110,7 +110,7 @@ struct Options {
   std::string fabric;
   // For "verbs": a device ("mlx5_0"), a port of it ("mlx5_0:2"), a network interface or an address
   // of this machine; empty: the first active port. Then settings, as in "mlx5_0,mtu=1024,sl=3": see
-  // README.
+  // doc/verbs.md.
   std::string rdma_device;
   // Over "tcp": how long a thread that waits for an answer may poll before it sleeps, giving up the
   // processor between looks, and only while answers come in that time; 0: never. A round trip on

@@ -56,7 +56,10 @@ def own_flag(flags):
 
 def with_defaults(flags):
     given = {flag_name(word) for word in flags if word.startswith("-")}
-    return [f"--{name}={value}" for name, value in DEFAULTS.items()
+    defaults = dict(DEFAULTS)
+    if "compute_boundaries" in given:  # Ranges of one database.
+        defaults["db"] = "db_bench"
+    return [f"--{name}={value}" for name, value in defaults.items()
             if name not in given and "no" + name not in given] + list(flags)
 
 

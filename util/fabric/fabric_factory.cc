@@ -43,6 +43,10 @@ bool IsSimulated(const FabricOptions& options) {
 
 Status CheckVerbsDevice(const VerbsOptions& options) { return VerbsConnection::Check(options); }
 
+Status CheckVerbsAtomics(const VerbsOptions& options) {
+  return VerbsConnection::CheckAtomics(options);
+}
+
 std::unique_ptr<FabricConnection> DecorateFabric(const FabricOptions& options,
                                                  std::unique_ptr<FabricConnection> plain) {
   std::unique_ptr<FabricConnection> made = std::move(plain);

@@ -36,6 +36,8 @@ struct FabricOptions {
 
 // Whether this machine has what the verbs fabric needs; if not, why, and what to do.
 Status CheckVerbsDevice(const VerbsOptions& options);
+// And besides that atomics, without which no database can be opened: devices of iWARP have none.
+Status CheckVerbsAtomics(const VerbsOptions& options);
 
 // Puts around a connection what the options ask for besides its kind.
 std::unique_ptr<FabricConnection> DecorateFabric(const FabricOptions& options,

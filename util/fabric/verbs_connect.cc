@@ -69,6 +69,14 @@ Status VerbsConnection::Check(const VerbsOptions& options) {
   return OpenDomain(options, &domain);
 }
 
+Status VerbsConnection::CheckAtomics(const VerbsOptions& options) {
+  std::shared_ptr<const VerbsDomain> domain;
+  DLSM_RETURN_IF_ERROR(OpenDomain(options, &domain));
+  if (domain->device().has_atomics()) return Status::OK();
+  return Status::NotSupported(
+      fmt::format("{} has no atomics, which a database needs", domain->device().Describe()));
+}
+
 Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& peer,
                                 std::unique_ptr<FabricConnection>* connection) {
   if (peer.data_token.size() != kVerbsTokenBytes) {

@@ -27,6 +27,8 @@ class VerbsConnection : public FabricConnection {
   // Whether this machine has what Connect() needs: a device that can be used, and leave to register
   // memory with it.
   static Status Check(const VerbsOptions& options);
+  // And also for atomics.
+  static Status CheckAtomics(const VerbsOptions& options);
 
   FabricKind kind() const override { return FabricKind::kVerbs; }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;

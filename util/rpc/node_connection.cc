@@ -118,7 +118,7 @@ Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& 
   if (shm.ok()) {
     fabric.kind = FabricKind::kShm;
   } else if (CheckVerbs(reached).ok()) {
-    const Status verbs = CheckVerbsDevice(options.fabric.verbs);
+    const Status verbs = CheckVerbsAtomics(options.fabric.verbs);
     fabric.kind = verbs.ok() ? FabricKind::kVerbs : FabricKind::kTcp;
     if (!verbs.ok()) {
       Log().Warn("memory node {} serves RDMA, but the tcp fabric is used: {}", reached.where,
