@@ -101,8 +101,8 @@ void Background::KeepHouse(size_t node) {
   if (!was_full && !gate_->closed(StallReason::kMemory)) return;
   UpdateGate();
   if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
-  // What failed for want of room need not wait for its next attempt. It has failed all the same: the
-  // room may be what that very attempt has given back.
+  // What failed for want of room need not wait for its next attempt. It has failed all the same:
+  // the room may be what that very attempt has given back.
   port::MutexLock lock(mutex_);
   failures_[kFlush].retry_at = failures_[kMerge].retry_at = Clock::now();
   ChangedLocked();
