@@ -60,6 +60,8 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
 Status PointReader::Read(const Table& table, const LookupKey& key, const TableProbe& probe,
                          const TableReadOptions& options, LookupResult* result,
                          bool* fetched) const {
+  // A table that was asked before, and did not have the key, may have left what it looked at.
+  result->holder.reset();
   if (AnswerFromCache(table, key, probe, options, result)) {
     *fetched = true;
     return Status::OK();
