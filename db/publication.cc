@@ -1,5 +1,7 @@
 #include "db/publication.h"
 
+#include <utility>
+
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/rpc/database_header.h"
@@ -125,12 +127,18 @@ Status PublicationSlot::Decode(const Words& words) {
 Status PublicationBoard::Load(uint64_t offset, uint64_t* words, size_t count) {
   const RemoteSpan publications = PublicationsIn(header_);
   Ticket last{};
-  for (size_t i = 0; i < count; ++i) {
-    DLSM_RETURN_IF_ERROR(queue_pair_->PostFetchAdd(publications.Sub(offset + i * 8, 8),
-                                                   /*addend=*/0, &words[i], Purpose::kPublication,
-                                                   &last));
+  Status status;
+  for (size_t i = 0; status.ok() && i < count; ++i) {
+    status = queue_pair_->PostFetchAdd(publications.Sub(offset + i * 8, 8), /*addend=*/0, &words[i],
+                                       Purpose::kPublication, &last);
   }
-  return queue_pair_->Wait(last, deadline_);
+  return WaitFor(last, std::move(status));
+}
+
+// The words are the fabric's until what was posted has completed, also where not all was.
+Status PublicationBoard::WaitFor(Ticket last, Status posted) {
+  const Status waited = last == Ticket{} ? Status::OK() : queue_pair_->Wait(last, deadline_);
+  return posted.ok() ? waited : posted;
 }
 
 Status PublicationBoard::Store(uint64_t offset, const uint64_t* before, const uint64_t* after,
@@ -138,12 +146,12 @@ Status PublicationBoard::Store(uint64_t offset, const uint64_t* before, const ui
   const RemoteSpan publications = PublicationsIn(header_);
   std::array<uint64_t, PublicationSlot::kWords> prior{};
   Ticket last{};
-  for (size_t i = 0; i < count; ++i) {
-    DLSM_RETURN_IF_ERROR(queue_pair_->PostCompareAndSwap(publications.Sub(offset + i * 8, 8),
-                                                         before[i], after[i], &prior[i],
-                                                         Purpose::kPublication, &last));
+  Status status;
+  for (size_t i = 0; status.ok() && i < count; ++i) {
+    status = queue_pair_->PostCompareAndSwap(publications.Sub(offset + i * 8, 8), before[i],
+                                             after[i], &prior[i], Purpose::kPublication, &last);
   }
-  DLSM_RETURN_IF_ERROR(queue_pair_->Wait(last, deadline_));
+  DLSM_RETURN_IF_ERROR(WaitFor(last, std::move(status)));
   for (size_t i = 0; i < count; ++i) {
     if (prior[i] == before[i]) continue;
     return Status::Aborted("somebody else publishes this database", "open it again");

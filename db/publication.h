@@ -95,6 +95,7 @@ class PublicationBoard {
  private:
   Status Load(uint64_t offset, uint64_t* words, size_t count);
   Status Store(uint64_t offset, const uint64_t* before, const uint64_t* after, size_t count);
+  Status WaitFor(Ticket last, Status posted);
 
   QueuePair* const queue_pair_;
   const RemoteSpan header_;

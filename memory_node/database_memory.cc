@@ -13,6 +13,11 @@
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+constexpr uint64_t kGrantBytesMax = uint64_t{8} << 30;
+
+}  // namespace
 
 uint64_t DatabaseTable::GrantableLocked() const {
   const uint64_t free = allocator_.free_bytes();
@@ -44,6 +49,12 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   if (request.bytes == 0 || request.bytes_min > request.bytes) {
     return Status::InvalidArgument("a grant has at least 1 byte, and bytes_min up to bytes");
   }
+  // No table is larger than that. It is cleared under the lock, for clients that must not see what
+  // others had there.
+  if (request.bytes_min > kGrantBytesMax) {
+    return Status::InvalidArgument(
+        fmt::format("a grant has at most {}", FormatBytes(kGrantBytesMax)));
+  }
   const port::MutexLock lock(mutex_);
   SessionMap::iterator session;
   DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
@@ -63,7 +74,7 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
     return over_quota ? OverQuotaLocked(*database, least) : NoRoomLocked(least, usable);
   }
   // Both fit into the region from here on, so rounding up does not overflow.
-  uint64_t bytes = RoundUpToExtent(std::min(request.bytes, usable));
+  uint64_t bytes = RoundUpToExtent(std::min({request.bytes, usable, kGrantBytesMax}));
   if (bytes > allocator_.largest_free_bytes()) bytes = allocator_.largest_free_bytes();
   uint64_t offset = 0;
   if (bytes < RoundUpToExtent(least) || !AllocateLocked(database, bytes, &offset)) {
@@ -131,14 +142,17 @@ Status DatabaseTable::PutManifest(const RpcPeer& peer, const PutManifestRequest&
 Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();
-  const auto found = databases_.find(request.name);
-  if (found == databases_.end()) {
+  const auto missing = [&] {
     return Status::NotFound(fmt::format("memory node {} has no database '{}'",
                                         static_cast<uint32_t>(options_.node), request.name));
-  }
+  };
+  if (!databases_.contains(request.name)) return missing();
   OpenDatabaseRequest open;
   open.name = request.name;
+  open.create_if_missing = true;
   DLSM_RETURN_IF_ERROR(CheckOpenableLocked(open));
+  const auto found = databases_.find(request.name);
+  if (found == databases_.end()) return missing();           // It has just gone with its owner.
   const std::shared_ptr<Database> database = found->second;  // Also when it is no longer listed.
   DropDatabaseLocked(database);
   Log().Info("database '{}' is destroyed", request.name);

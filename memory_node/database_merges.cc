@@ -32,6 +32,9 @@ Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
           "merged",
           merge->database->name, span.bytes, span.offset));
     }
+    if (merge->inputs.Overlaps(range)) {
+      return Status::InvalidArgument("a merge takes the same table twice");
+    }
     merge->inputs.Add(range);
   }
   Merge* const key = merge.get();

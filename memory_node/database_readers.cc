@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "memory_node/database_table.h"
@@ -38,6 +39,9 @@ Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& r
                                           static_cast<uint32_t>(options_.node), name));
     }
     const Database& database = *found->second;
+    if (std::ranges::find(databases, database.published) != databases.end()) {
+      return Status::InvalidArgument("a reader names a database twice");
+    }
     if (databases.empty()) reply->header = SpanOf(database.header.begin, kDatabaseHeaderBytes);
     databases.push_back(database.published);
     reply->whole_from = std::max(reply->whole_from, database.published->whole_from);
@@ -47,7 +51,10 @@ Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& r
     DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
     reply->reader = ReaderId{DecodeFixed64(random.data())};
   } while (readers_.contains(reply->reader));
-  readers_.Open(reply->reader, peer.name, std::move(databases), options_.clock() + options_.lease);
+  const auto now = options_.clock();
+  const uint64_t oldest =
+      readers_.Open(reply->reader, peer.name, std::move(databases), now, now + options_.lease);
+  reply->whole_from = std::max(reply->whole_from, oldest);
   reply->lease_ms = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
   Log().Info("{} follows database '{}'", peer.name, request.databases.front());

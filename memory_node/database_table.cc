@@ -88,6 +88,11 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
 }
 
 Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) {
+  // What nobody has put a manifest of goes with its owner.
+  if (const auto listed = databases_.find(request.name); listed != databases_.end()) {
+    const std::shared_ptr<Database> database = listed->second;
+    FenceLostOwnerLocked(*database);
+  }
   const auto found = databases_.find(request.name);
   if (found == databases_.end()) {
     if (!request.create_if_missing) {
@@ -105,7 +110,6 @@ Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) {
     return Status::InvalidArgument(
         fmt::format("database '{}' exists (error_if_exists is true)", request.name));
   }
-  FenceLostOwnerLocked(*found->second);
   if (request.take_over) return Status::OK();
   if (const Session* const claim = ClaimOnLocked(*found->second); claim != nullptr) {
     return Status::Busy(

@@ -111,6 +111,8 @@ class DatabaseTable {
   // All MergeHolds are gone.
   ~DatabaseTable();
 
+  uint64_t capacity_bytes() const { return options_.capacity_bytes; }
+
   // Unless it is to be taken over: Busy if a session that has a connection has it open; TimedOut if
   // one without has, which will come back or end within the grace period, or if the access of the
   // last one's client is just being taken away. IOError if that of this peer has been.

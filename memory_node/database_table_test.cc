@@ -146,6 +146,43 @@ TEST_F(DatabaseTableTest, OpensAsAsked) {
   EXPECT_TRUE(table_.Open(Peer(1), request, &reply).IsInvalidArgument());
 }
 
+// What nobody has put a manifest of goes with its owner. Fails if whoever finds that the owner has
+// lost it uses what is gone, or is told that it is there.
+TEST_F(DatabaseTableTest, ADatabaseMayGoWhileItIsOpened) {
+  for (const bool destroys : {false, true}) {
+    OpenDatabaseReply reply;
+    ASSERT_OK(Open("a", 1, &reply));
+    const uint64_t nobodys = ~uint64_t{0};
+    std::memcpy(memory_.At(OwnershipWordIn(reply.header)), &nobodys, sizeof(nobodys));
+    if (destroys) {
+      EXPECT_TRUE(Destroy("a").IsNotFound());
+    } else {
+      OpenDatabaseRequest request;
+      request.name = "a";
+      EXPECT_THAT(table_.Open(Peer(2), request, &reply).ToString(), HasSubstr("does not exist"));
+    }
+    EXPECT_EQ(used(), 0u);
+  }
+}
+
+// Fails if a request makes the table keep, or do under its lock, what its sender chooses.
+TEST_F(DatabaseTableTest, WhatOneRequestMayAskForIsBounded) {
+  const SessionId session = OpenOk("a");
+  RemoteSpan span;
+  EXPECT_TRUE(Grant(session, UINT64_MAX, uint64_t{1} << 40, &span).IsInvalidArgument());
+  const RemoteSpan table = GrantOk(session, kUnit);
+  std::unique_ptr<MergeHold> hold;
+  EXPECT_TRUE(table_.BeginMerge(Peer(1), session, {table, table}, &hold).IsInvalidArgument());
+  OpenReaderRequest request;
+  OpenReaderReply reply;
+  request.databases = {"a", "a"};
+  EXPECT_TRUE(table_.OpenReader(Peer(2), request, &reply).IsInvalidArgument());
+  request.databases.assign(OpenReaderRequest::kDatabasesMax + 1, "");
+  EXPECT_TRUE(OpenReaderRequest().Decode(request.Encode()).IsCorruption());
+  request.databases.pop_back();
+  EXPECT_OK(OpenReaderRequest().Decode(request.Encode()));
+}
+
 // Fails if two handles share a database, or the second is not told who has it.
 TEST_F(DatabaseTableTest, SecondHandleIsRefused) {
   const SessionId first = OpenOk("a", 1);
@@ -337,7 +374,7 @@ TEST_F(DatabaseTableTest, FullIsSaid) {
   EXPECT_EQ(more.bytes, kUnit);
   EXPECT_TRUE(Grant(session, 0, 0, &more).IsInvalidArgument());
   EXPECT_TRUE(Grant(session, kUnit, kUnit + 1, &more).IsInvalidArgument());
-  EXPECT_TRUE(Grant(session, ~uint64_t{0}, ~uint64_t{0}, &more).IsBusy());
+  EXPECT_TRUE(Grant(session, ~uint64_t{0}, ~uint64_t{0}, &more).IsInvalidArgument());
 }
 
 // Fails if two databases share a header, one is moved or not made zero, or outlives its database.

@@ -1,6 +1,9 @@
 #include "memory_node/merge_service.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <atomic>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "table/table_reader.h"
 #include "table/table_sink.h"
 #include "util/extent_allocator.h"
+#include "util/format_bytes.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -39,6 +43,19 @@ uint64_t InputBytes(const MergeRequest& request) {
   }
   return bytes;
 }
+
+// What is copied of its tables before they are merged.
+uint64_t ResidentBytes(const MergeRequest& request) {
+  uint64_t bytes = 0;
+  for (const std::vector<TableMeta>& run : request.runs) {
+    for (const TableMeta& table : run) bytes += uint64_t{table.index_bytes} + table.filter_bytes;
+  }
+  return bytes;
+}
+
+// That much beside its memory, in parts of that, merges may take for their tables' indexes and
+// filters. More than that of half of the memory, which is what a merge can have, no table has.
+constexpr uint64_t kResidentPart = 4;
 
 // Workers for each merge that may run: one that runs, and one that is paused for it.
 constexpr size_t kWorkersPerRunning = 2;
@@ -107,10 +124,14 @@ class OutputTables final : public MergeOutput {
 // The input tables of a merge, opened.
 class InputTables {
  public:
-  Status Open(const MergeRequest& request, const TableReadOptions& read_options, QueuePairs* ways) {
+  Status Open(const MergeRequest& request, const TableReadOptions& read_options, QueuePairs* ways,
+              const std::atomic<bool>& cancelled) {
     for (const std::vector<TableMeta>& run : request.runs) {
       TableRun& opened = runs_.emplace_back();
       for (const TableMeta& meta : run) {
+        if (cancelled.load(std::memory_order_relaxed)) {
+          return Status::Aborted("the client of this merge has gone");
+        }
         DLSM_RETURN_IF_ERROR(OpenTable(request.options.table, meta, read_options, ways));
         opened.push_back(readers_.back().get());
       }
@@ -142,6 +163,7 @@ class InputTables {
 MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases,
                            OwnMemory* memory, PeerNodes* peers)
     : running_max_(schedule.running_max),
+      resident_bytes_max_(databases->capacity_bytes() / kResidentPart),
       databases_(databases),
       memory_(memory),
       peers_(peers),
@@ -198,6 +220,13 @@ Status MergeService::Prepare(const RpcPeer& peer, const Slice& request, Job* job
   }
   DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session,
                                               ImagesAt(memory_->node(), job->request), &job->hold));
+  job->resident_bytes = ResidentBytes(job->request);
+  if (job->resident_bytes > resident_bytes_max_) {
+    return Status::NotSupported(
+        fmt::format("the indexes and filters of the tables to be merged have {}, more than this "
+                    "memory node has room for",
+                    FormatBytes(job->resident_bytes)));
+  }
   job->input_bytes = InputBytes(job->request);
   if (job->request.input_bytes > 0) {
     job->input_bytes = std::min(job->input_bytes, job->request.input_bytes);
@@ -211,6 +240,12 @@ Status MergeService::Enqueue(std::unique_ptr<Job>* job) {
   if (queue_.size() >= kQueuedMax) {
     return Status::Busy("too many merges wait at this memory node; try again later");
   }
+  const uint64_t resident_bytes = resident_bytes_ + (*job)->resident_bytes;
+  if (resident_bytes > resident_bytes_max_) {
+    return Status::Busy(
+        "the merges at this memory node have too many indexes and filters; try again later");
+  }
+  resident_bytes_ = resident_bytes;
   queued_bytes_ += (*job)->input_bytes;
   queue_.push_back(std::move(*job));
   queued_.Signal();
@@ -246,6 +281,7 @@ void MergeService::Run(std::unique_ptr<Job> job) {
   {
     const port::MutexLock lock(mutex_);
     --running_;
+    resident_bytes_ -= job->resident_bytes;
     ++totals_.merges;
     totals_.bytes_read += reply.statistics.bytes_read;
     totals_.bytes_written += reply.statistics.bytes_written;
@@ -316,7 +352,7 @@ Status MergeService::Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* re
   read_options.fill_cache = false;
   read_options.prefetch_bytes = read_options.prefetch_bytes_max;
   InputTables inputs;
-  DLSM_RETURN_IF_ERROR(inputs.Open(job.request, read_options, ways));
+  DLSM_RETURN_IF_ERROR(inputs.Open(job.request, read_options, ways, job.hold->cancelled()));
   OutputTables outputs(job.hold.get(), memory_, OutputBytesBound(job.request));
   DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, ways, &turn,
                                    &outputs, &reply->statistics));

@@ -95,6 +95,30 @@ TEST_P(MergeServiceTest, MergesLikeAMap) {
   EXPECT_EQ(client_->Statistics().used_bytes, inputs_bytes);
 }
 
+// Fails if one request makes the memory node copy more than it has room for beside its memory.
+TEST_P(MergeServiceTest, WhatIsCopiedOfTablesIsBounded) {
+  MergeRequest request;
+  request.runs = {{tables_->WriteTable(Numbers(0, 100, 1, "a"), 1)}};
+  MergeReply reply;
+  request.runs.push_back(request.runs.front());
+  EXPECT_TRUE(client_->Merge(request, &reply).IsInvalidArgument()) << "the same table twice";
+  request.runs.pop_back();
+  TableMeta& meta = request.runs.front().front();
+  const TableMeta real = meta;
+  const RemoteSpan large = client_->Grant(client_->Statistics().capacity_bytes / 3);
+  meta.image = large;
+  meta.filter_bytes = large.bytes - meta.data_bytes - meta.index_bytes;
+  const Status refused = client_->Merge(request, &reply);
+  EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr("indexes and filters"));
+  ASSERT_OK(client_->Free({large}));
+  meta = real;
+  ASSERT_OK(client_->Merge(request, &reply));
+  std::vector<RemoteSpan> to_free;
+  for (const TableMeta& output : reply.outputs) to_free.push_back(output.image);
+  ASSERT_OK(client_->Free(to_free));
+}
+
 // Fails if merges of several threads disturb each other.
 TEST_P(MergeServiceTest, SeveralAtOnce) {
   MergeRequest request;

@@ -10,12 +10,19 @@
 
 namespace dlsm {
 
-void ReaderLeases::Open(ReaderId id, std::string client, std::vector<Database> databases,
-                        Clock::time_point ends_at) {
+uint64_t ReaderLeases::Open(ReaderId id, std::string client, std::vector<Database> databases,
+                            Clock::time_point now, Clock::time_point ends_at) {
   Reader& reader = readers_[id];
   reader.client = std::move(client);
   reader.databases = std::move(databases);
   reader.ends_at = ends_at;
+  for (const Retired& retired : retired_) {
+    const bool known = retired.unnamed_from != PublishedDatabase::kUnknown;
+    if (now < pressed_until_ && known && Keeps(reader, retired)) {
+      reader.oldest = retired.unnamed_from;
+    }
+  }
+  return reader.oldest;
 }
 
 bool ReaderLeases::Keeps(const Reader& reader, const Retired& retired) {

@@ -11,7 +11,9 @@
 //
 //   1. A reader is taken up with 0 as the oldest one in use: from then on nothing is freed that any
 //      publication names. What was freed before is told by whole_from: publications before that
-//      number may name it, so a new reader begins with none of them.
+//      number may name it, so a new reader begins with none of them. While others wait for memory,
+//      it begins with none that names what is retired: else readers that come and go would keep
+//      that.
 //   2. When an owner's session ends, nobody knows how far it had got. What is then given back no
 //      reader passes, until the next owner tells the number of its first publication.
 //   3. A reader that keeps an old publication in use while the memory node has no room is told so;
@@ -49,9 +51,10 @@ class ReaderLeases {
   using Clock = port::Clock;
   using Database = std::shared_ptr<PublishedDatabase>;
 
+  // Returns the publication that it may begin with, as far as readers are what decides that.
   // `client` is for messages.
-  void Open(ReaderId id, std::string client, std::vector<Database> databases,
-            Clock::time_point ends_at);
+  uint64_t Open(ReaderId id, std::string client, std::vector<Database> databases,
+                Clock::time_point now, Clock::time_point ends_at);
   bool contains(ReaderId id) const { return readers_.contains(id); }
   size_t count() const { return readers_.size(); }
 

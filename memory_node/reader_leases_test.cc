@@ -26,9 +26,9 @@ class ReaderLeasesTest : public testing::Test {
     ranges.Add({begin, end});
     return ranges;
   }
-  void Open(uint64_t id, std::vector<ReaderLeases::Database> databases) {
-    leases_.Open(ReaderId{id}, "process " + std::to_string(id), std::move(databases),
-                 now_ + kLease);
+  uint64_t Open(uint64_t id, std::vector<ReaderLeases::Database> databases) {
+    return leases_.Open(ReaderId{id}, "process " + std::to_string(id), std::move(databases), now_,
+                        now_ + kLease);
   }
   Status Renew(uint64_t id, uint64_t oldest, bool* must_move = nullptr) {
     bool ignored;
@@ -56,6 +56,25 @@ TEST_F(ReaderLeasesTest, WithoutReadersNothingIsKept) {
   Open(1, {other_});
   leases_.Retire(db_, Range(0, 64));
   EXPECT_EQ(Freed(), 64u) << "that reader reads another database";
+}
+
+// Fails if readers that come and go, each of which would keep what was retired before it came, keep
+// others waiting for memory; or if one is told to begin where that is not needed.
+TEST_F(ReaderLeasesTest, WhoComesWhileOthersWaitKeepsNothing) {
+  leases_.UnnamedFrom(db_, 5);
+  EXPECT_EQ(Open(1, {db_}), 0u);
+  leases_.Retire(db_, Range(0, 64));
+  leases_.UnnamedFrom(db_, 7);
+  leases_.Retire(db_, Range(64, 128));
+  EXPECT_EQ(Open(2, {db_}), 0u);
+  leases_.Press(now_ + kLease);
+  EXPECT_EQ(Open(3, {other_}), 0u);
+  EXPECT_EQ(Open(4, {other_, db_}), 7u);
+  leases_.Close(ReaderId{1});
+  leases_.Close(ReaderId{2});
+  EXPECT_EQ(Freed(), 128u);
+  leases_.Retire(db_, Range(0, 64));
+  EXPECT_EQ(Freed(), 64u) << "it has begun with 7";
 }
 
 // Fails if memory is freed before the slowest reader has moved on, or not once it has.

@@ -314,6 +314,9 @@ Status OpenReaderRequest::Decode(const Slice& bytes) {
   uint32_t count = 0;
   fields.Count(/*element_bytes=*/1, &count);
   databases.clear();
+  if (count > kDatabasesMax) {
+    return Status::Corruption("malformed request to open a reader", "it reads too many databases");
+  }
   for (uint32_t i = 0; fields.ok() && i < count; ++i) fields.String(&databases.emplace_back());
   return fields.Finish("request to open a reader");
 }

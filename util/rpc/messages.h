@@ -171,7 +171,10 @@ struct SetQuotaRequest {
 // Takes up a reader of these databases, which exist; they may be open or not. What any publication
 // names that is whole is kept for it.
 struct OpenReaderRequest {
-  std::vector<std::string> databases;
+  // The shards of a database: more than any has.
+  static constexpr uint32_t kDatabasesMax = 1024;
+
+  std::vector<std::string> databases;  // Each once.
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

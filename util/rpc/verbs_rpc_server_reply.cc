@@ -76,7 +76,13 @@ void VerbsServerTransport::Send(Write write) {
   if (waiting_.empty()) status = TrySend(write, &sent);
   if (!status.ok()) failure_ = status;
   if (status.ok() && sent) return;
-  if (!sent) waiting_.push_back(std::move(write));
+  if (!sent) {
+    waiting_bytes_ += write.frame.size();
+    waiting_.push_back(std::move(write));
+    if (waiting_bytes_ > kParkedBytesMax) {
+      failure_ = Status::Busy("the client does not take its replies");
+    }
+  }
   context_.wake_up();
 }
 
@@ -85,6 +91,7 @@ Status VerbsServerTransport::SendWaiting() {
     bool sent = false;
     DLSM_RETURN_IF_ERROR(TrySend(waiting_.front(), &sent));
     if (!sent) return Status::OK();
+    waiting_bytes_ -= waiting_.front().frame.size();
     waiting_.pop_front();
   }
   return Status::OK();

@@ -122,6 +122,7 @@ class VerbsServerTransport : public ServerTransport,
   std::map<uint16_t, Parked> parked_ GUARDED_BY(mutex_);  // By slot.
   size_t parked_bytes_ GUARDED_BY(mutex_) = 0;
   std::deque<Write> waiting_ GUARDED_BY(mutex_);
+  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
   size_t reading_bytes_ GUARDED_BY(mutex_) = 0;
   std::vector<Fetched> fetched_ GUARDED_BY(mutex_);
   size_t calls_ GUARDED_BY(mutex_) = 0;
