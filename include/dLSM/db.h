@@ -109,7 +109,8 @@ class DB {
   virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
 
   // Merges all tables that overlap [*begin, *end] down to one level, dropping what no one can see
-  // any more. Null: before the first, after the last key.
+  // any more. Null: before the first, after the last key. What is written meanwhile is not part of
+  // it. Where a merge fails it ends, and the error is logged.
   virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
 
   // Writes the memtables out to tables.
