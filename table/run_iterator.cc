@@ -73,7 +73,8 @@ class RunIterator final : public TableIterator {
       Invalidate();
       table_.reset();
       open_ = nullptr;
-    } else if (open_ != run_.tables[index]) {
+    } else if (open_ != run_.tables[index] || !table_->status().ok()) {
+      // One that has failed may have nothing to go on with.
       Invalidate();
       open_ = run_.tables[index];
       table_ = open_->NewIterator(options_, queue_pairs_);

@@ -25,7 +25,6 @@ constexpr size_t kTogetherBytesMax = size_t{32} << 10;
 // Of one sleep in a system call that knows no deadlines; those nearer than two of it take another.
 constexpr milliseconds kSleepMost{50};
 // A server that is alive needs microseconds; one that hangs must not hold its client for long.
-constexpr milliseconds kDrain{100};
 
 }  // namespace
 
@@ -313,7 +312,7 @@ Status TcpQueuePair::Close(Status why) {
 // received when it sees that.
 void TcpQueuePair::Drain() {
   (void)::shutdown(stream_.get(), SHUT_WR);
-  const Deadline deadline = Deadline::In(kDrain);
+  const Deadline deadline = Deadline::In(kTcpDrain);
   char discarded[4096];
   while (!deadline.Passed()) {
     iovec part{discarded, sizeof(discarded)};

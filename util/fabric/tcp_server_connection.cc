@@ -31,10 +31,10 @@ TcpServerConnection::TcpServerConnection(TcpStream stream, std::string token, Re
       peer_(SocketPeerName(stream_.get())),
       replies_(std::make_unique<std::array<Reply, kRepliesMax>>()) {}
 
-bool TcpServerConnection::Serve(Scratch& scratch) {
+bool TcpServerConnection::Serve(Scratch& scratch, Deadline::Clock::time_point until) {
   bool drained = false;
   for (int round = 0; round < kRoundsMax && !drained; ++round) {
-    if (!wants_to_receive()) break;
+    if (!wants_to_receive() || (round > 0 && Deadline::Clock::now() >= until)) break;
     if (!Receive(scratch, &drained) || !Send()) return false;
   }
   if (!Send()) return false;

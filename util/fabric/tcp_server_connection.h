@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "util/deadline.h"
 #include "util/fabric/reach.h"
 #include "util/fabric/region_table.h"
 #include "util/fabric/tcp_frame.h"
@@ -32,9 +33,10 @@ class TcpServerConnection {
   TcpServerConnection(const TcpServerConnection&) = delete;
   TcpServerConnection& operator=(const TcpServerConnection&) = delete;
 
-  // Moves and carries out what it can, within a bound that leaves other connections their turn.
-  // False: the connection is to be closed (and why is logged, if anything was wrong).
-  bool Serve(Scratch& scratch);
+  // Moves and carries out what it can, within a bound that leaves other connections their turn, and
+  // begins nothing more once it is `until`. False: the connection is to be closed (and why is
+  // logged, if anything was wrong).
+  bool Serve(Scratch& scratch, Deadline::Clock::time_point until);
 
   int socket() const { return stream_.get(); }
   const std::string& peer() const { return peer_; }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "port/sync_point.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/tcp_frame.h"
@@ -115,6 +117,28 @@ TEST_F(TcpServerTest, RefusesWrongTokens) {
   const Status status = connection->NewQueuePair(Soon(), &refused);
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
   ExpectOthersAreServed();
+}
+
+// A client that gives up resets its connection, and its memory is another's then. Fails if a memory
+// node that stood still after it was told of a write, but not of the reset, carries the write out.
+TEST_F(TcpServerTest, WhatWasTakenBackMeanwhileIsNotCarriedOut) {
+  FileDescriptor socket = DialRaw(node_.token());
+  SendAll(socket.get(), Encoded(TcpRequest{TcpOpcode::kHello, 5, RegionId{}, 0, 0, 0}));
+  ReceiveUpTo(socket.get(), TcpReply::kBytes);
+  static std::atomic<bool> told;
+  told = false;
+  port::SyncPointHookOfProcess() = [](const char* place) {
+    if (std::strcmp(place, "tcp server: told") != 0 || told.exchange(true)) return;
+    std::this_thread::sleep_for(milliseconds(400));
+  };
+  SendAll(socket.get(), Encoded(TcpRequest{TcpOpcode::kWrite, 6, kTestRegion, 16, 4, 0}) + "late");
+  while (!told) std::this_thread::sleep_for(milliseconds(1));
+  const linger reset{1, 0};
+  ASSERT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+  socket.Close();
+  ExpectOthersAreServed();
+  port::SyncPointHookOfProcess() = nullptr;
+  EXPECT_EQ(std::string(node_.data() + 16, 4), std::string(4, '\0'));
 }
 
 // Fails if who has read a token, or a whole hello, from the network gets in with it.

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "port/error_text.h"
+#include "port/sync_point.h"
 #include "util/deadline.h"
 #include "util/fabric/tcp_socket.h"
+#include "util/fabric/tcp_wait.h"
 #include "util/log.h"
 
 namespace dlsm {
@@ -124,10 +126,13 @@ void TcpServerThread::Serve() {
       Log().Critical("a fabric thread ends: epoll_wait: {}", port::ErrorText(errno));
       return;
     }
-    for (int i = 0; i < count; ++i) {
+    // A reset that has come since is not among these; those that are left are told again.
+    const auto until = Clock::now() + kTcpDrain / 2;
+    port::SyncPoint("tcp server: told");
+    for (int i = 0; i < count && Clock::now() < until; ++i) {
       const epoll_event& event = events[static_cast<size_t>(i)];
       if (event.data.fd != wake_.get()) {
-        Handle(event);
+        Handle(event, until);
       } else if (!ObeyOrders()) {
         return;
       }
@@ -174,14 +179,14 @@ void TcpServerThread::Register(TcpStream stream, const std::string& token) {
   Watch(borrowed, EPOLL_CTL_ADD);
 }
 
-void TcpServerThread::Handle(const epoll_event& event) {
+void TcpServerThread::Handle(const epoll_event& event, Deadline::Clock::time_point until) {
   const auto found = connections_.find(event.data.fd);
   // An order earlier in this round may have closed it.
   if (found == connections_.end()) return;
   TcpServerConnection* const connection = found->second.get();
   // A reset says that the peer has given up on what it sent: none of it may take effect any more.
   const bool reset = (event.events & (EPOLLERR | EPOLLHUP)) != 0;
-  if (reset || !connection->Serve(scratch_)) {
+  if (reset || !connection->Serve(scratch_, until)) {
     Close(event.data.fd);
   } else {
     Watch(connection, EPOLL_CTL_MOD);

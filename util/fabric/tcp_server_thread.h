@@ -16,6 +16,7 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "port/thread.h"
+#include "util/deadline.h"
 #include "util/fabric/adaptive_poll.h"
 #include "util/fabric/file_descriptor.h"
 #include "util/fabric/tcp_server_connection.h"
@@ -47,7 +48,7 @@ class TcpServerThread {
   // Returns false when the thread is to end.
   bool ObeyOrders() LOCKS_EXCLUDED(mutex_);
   void Register(TcpStream stream, const std::string& token);
-  void Handle(const epoll_event& event);
+  void Handle(const epoll_event& event, Deadline::Clock::time_point until);
   void Watch(TcpServerConnection* connection, int operation);
   void Close(int socket);
   template <typename Condition>

@@ -3,11 +3,17 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <span>
 
 #include "util/deadline.h"
 
 namespace dlsm {
+
+// A client that gives up what it has sent waits so long for the server to have carried it out, and
+// then resets the connection. So a server carries nothing out by what it was told of a connection
+// more than half as long ago.
+inline constexpr std::chrono::milliseconds kTcpDrain{100};
 
 // Returns whether one of `watched` became ready for its events (POLLIN, POLLOUT), or failed, before
 // the deadline. May return true without reason: callers loop.

@@ -33,12 +33,13 @@ Status CannotReach(const std::string& where, const Status& why) {
 
 Status NodeRpcClient::ConnectAndHello(bool patient, Deadline deadline, ControlStream* control,
                                       NodeInfo* info) const {
+  const std::string& host = reached_host_.empty() ? address_.host : reached_host_;
   std::chrono::nanoseconds delay = kRetryDelayMin;
   Socket socket;
   Status refusal;
   for (;;) {
     bool refused = false;
-    const Status status = ConnectSocket(address_.host, address_.port, deadline, &socket, &refused);
+    const Status status = ConnectSocket(host, address_.port, deadline, &socket, &refused);
     if (status.ok()) break;
     // The last try may have had no time for an answer; those before say more.
     if (!refused) return CannotReach(where_, refusal.ok() ? status : refusal);
@@ -74,6 +75,7 @@ Status NodeRpcClient::Connect(const NodeAddress& address, const Credentials& cre
       new NodeRpcClient(address, std::move(identity), credentials.tls, transport));
   ControlStream control;
   DLSM_RETURN_IF_ERROR(made->ConnectAndHello(/*patient=*/true, deadline, &control, info));
+  made->reached_host_ = PeerHost(control.stream.get());
   made->identity_.data_token = info->data_token;
   made->identity_.epoch = info->epoch;
   {

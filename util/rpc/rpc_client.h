@@ -59,6 +59,8 @@ class NodeRpcClient final : public RpcClient {
   Status Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* channel);
 
   const NodeAddress address_;
+  // Where it was reached first: who connects again resolves no name, which knows no deadline.
+  std::string reached_host_;
   const std::string where_;
   const std::shared_ptr<const TlsContext> tls_;  // Null: plain.
   const RpcTransportOptions transport_;

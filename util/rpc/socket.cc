@@ -164,17 +164,35 @@ void PrepareSocket(int socket) {
   SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(kUserTimeoutMs));
 }
 
-std::string PeerAddress(int socket) {
+namespace {
+
+bool NumericPeer(int socket, std::string* host, std::string* port) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof(address);
-  char host[NI_MAXHOST];
-  char port[NI_MAXSERV];
+  char host_name[NI_MAXHOST];
+  char port_name[NI_MAXSERV];
   if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
-      getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof(host), port,
-                  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "a peer";
+      getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host_name, sizeof(host_name),
+                  port_name, sizeof(port_name), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return false;
   }
-  return fmt::format("{}:{}", host, port);
+  *host = host_name;
+  *port = port_name;
+  return true;
+}
+
+}  // namespace
+
+std::string PeerAddress(int socket) {
+  std::string host;
+  std::string port;
+  return NumericPeer(socket, &host, &port) ? fmt::format("{}:{}", host, port) : "a peer";
+}
+
+std::string PeerHost(int socket) {
+  std::string host;
+  std::string port;
+  return NumericPeer(socket, &host, &port) ? host : "";
 }
 
 Status SendAll(int socket, const Slice& bytes, Deadline deadline) {

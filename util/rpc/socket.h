@@ -56,6 +56,8 @@ void PrepareSocket(int socket);
 
 // "127.0.0.1:40312"; "a peer" when it is unknown.
 std::string PeerAddress(int socket);
+// "127.0.0.1"; empty when it is unknown.
+std::string PeerHost(int socket);
 
 // Wait until all bytes are sent or received, the peer is gone, or the deadline has passed. For
 // blocking and non-blocking sockets alike.
