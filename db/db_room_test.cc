@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
 
 namespace dlsm {
@@ -152,26 +153,44 @@ TEST_F(RoomTest, WritersGoOnWhenAPublicationHasFoundRoom) {
   EXPECT_OK(db_->Close());
 }
 
-// A memtable that is larger than the reserve cannot be flushed into a full memory node. Each
-// attempt gives back what it had taken. Fails if that is taken for room that has come: who waits
-// for the flush would do so for ever.
+// A memtable for which there is not enough room cannot be flushed. Each attempt gives back what it
+// had taken. Fails if that is taken for room that has come: who waits for the flush would do so for
+// ever.
 TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
-  Options options = OwnerOptions();
+  TestNode::Config config;
+  config.bytes = uint64_t{48} << 20;
+  const TestNode node(config);
+  Options options = node.With(OwnerOptions(), "shm");
+  options.memory_nodes = node.address();
   options.write_stall_timeout_ms = 1000;
   db_ = OpenOrDie(options, "db");
-  PutAndFlush(0);
-  refusing_ = true;
-  const std::string large(8 << 20, 'v');
-  ASSERT_OK(db_->Put(WriteOptions(), "large", large));
+  const auto filler = OpenOrDie(options, "filler");
+  const auto left = [&] {
+    std::string text;
+    EXPECT_TRUE(db_->GetProperty("dlsm.memory-node", &text));
+    return config.bytes - DefaultMergeReserve(config.bytes) -
+           FieldOfProperty(db_.get(), "dlsm.memory-node", "used");
+  };
+  for (int i = 0; left() > uint64_t{3} << 20; ++i) {
+    ASSERT_OK(filler->Put(WriteOptions(), LongKey(i), std::string(400'000, 'f')));
+    ASSERT_OK(filler->Flush(FlushOptions()));
+  }
+  WriteBatch large;
+  for (uint64_t i = 0; i < 6000; ++i) large.Put(NumberedKey(i), std::string(1000, 'v'));
+  ASSERT_OK(db_->Write(WriteOptions(), &large));
   const auto start = Clock::now();
   const Status flushed = db_->Flush(FlushOptions());
   EXPECT_TRUE(flushed.IsBusy()) << flushed.ToString();
   const Status waited = db_->WaitForBackgroundWork();
   EXPECT_TRUE(waited.IsBusy()) << waited.ToString();
   EXPECT_LT(Clock::now() - start, seconds(30));
-  refusing_ = false;
+  ASSERT_OK(filler->Close());
+  ASSERT_OK(DestroyDB("filler", options));
   ASSERT_OK(db_->Flush(FlushOptions()));
-  EXPECT_EQ(GetOr(db_.get(), "large"), large);
+  for (uint64_t i = 0; i < 6000; i += 100) {
+    EXPECT_EQ(GetOr(db_.get(), NumberedKey(i)), std::string(1000, 'v'));
+  }
+  db_.reset();  // Before its memory node.
 }
 
 }  // namespace

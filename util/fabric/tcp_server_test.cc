@@ -125,19 +125,24 @@ TEST_F(TcpServerTest, WhatWasTakenBackMeanwhileIsNotCarriedOut) {
   FileDescriptor socket = DialRaw(node_.token());
   SendAll(socket.get(), Encoded(TcpRequest{TcpOpcode::kHello, 5, RegionId{}, 0, 0, 0}));
   ReceiveUpTo(socket.get(), TcpReply::kBytes);
+  std::this_thread::sleep_for(milliseconds(100));  // Until it has nothing else to be told.
   static std::atomic<bool> told;
-  told = false;
+  static std::atomic<bool> goes_on;
+  told = goes_on = false;
   port::SyncPointHookOfProcess() = [](const char* place) {
     if (std::strcmp(place, "tcp server: told") != 0 || told.exchange(true)) return;
     std::this_thread::sleep_for(milliseconds(400));
+    goes_on = true;
   };
   SendAll(socket.get(), Encoded(TcpRequest{TcpOpcode::kWrite, 6, kTestRegion, 16, 4, 0}) + "late");
   while (!told) std::this_thread::sleep_for(milliseconds(1));
   const linger reset{1, 0};
   ASSERT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
   socket.Close();
-  ExpectOthersAreServed();
+  while (!goes_on) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(100));
   port::SyncPointHookOfProcess() = nullptr;
+  ExpectOthersAreServed();
   EXPECT_EQ(std::string(node_.data() + 16, 4), std::string(4, '\0'));
 }
 
