@@ -142,6 +142,10 @@ class Background {
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);
   Status Merge(const MergePick& pick);
   // Pairs with the end of Install(), which lets picks go on if guards are added.
+  // Of what somebody asked for, a merge in place by somebody else leaves it where it was, by other
+  // names.
+  void NoteRenamedLocked(const MergePick& pick, const std::vector<TableRef>& outputs)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
@@ -158,6 +162,11 @@ class Background {
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteIdleMergeLocked(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A level on its way down because somebody asked for it.
+  struct ManualLevel {
+    ManualScope scope;
+    const MergePick* own = nullptr;  // Its merge under way.
+  };
   RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -179,6 +188,7 @@ class Background {
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   void NoteManualCompactions(int change) LOCKS_EXCLUDED(mutex_);
   size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+  Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
@@ -222,6 +232,7 @@ class Background {
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
   int waiting_for_idle_ GUARDED_BY(mutex_) = 0;
   int manual_compactions_ GUARDED_BY(mutex_) = 0;
+  std::vector<ManualLevel*> manual_levels_ GUARDED_BY(mutex_);
   // Merges that nobody has asked for: how often they have failed in a row, and from when on they
   // are tried again.
   int idle_failures_ GUARDED_BY(mutex_) = 0;

@@ -205,7 +205,19 @@ VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<Ta
   std::erase(others, &pick);
   VersionEdit edit = EditOf(pick, *tree_->views().Current()->version, outputs, others);
   adding_guards_ = AddsGuards(edit);
+  NoteRenamedLocked(pick, outputs);
   return edit;
+}
+
+void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<TableRef>& outputs) {
+  if (!pick.in_place()) return;
+  for (ManualLevel* const level : manual_levels_) {
+    ManualScope& scope = level->scope;
+    if (!scope.HasAny(pick.inputs, /*further_down=*/true)) continue;
+    const bool done = level->own == &pick || !scope.HasAny(pick.inputs);
+    for (const TableRef& table : outputs)
+      (done ? scope.merged : scope.also).insert(table->number());
+  }
 }
 
 Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
@@ -261,7 +273,19 @@ size_t Background::ManualLevels(const Slice* begin, const Slice* end) {
 }
 
 Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* end) {
-  const ManualScope scope{begin, end, /*made_before=*/new_table_number_()};
+  ManualLevel manual;
+  {
+    port::MutexLock lock(mutex_);
+    manual.scope = ManualScope{begin, end, /*made_before=*/new_table_number_()};
+    manual_levels_.push_back(&manual);
+  }
+  const Status status = MergeLevel(level, &manual);
+  port::MutexLock lock(mutex_);
+  std::erase(manual_levels_, &manual);
+  return status;
+}
+
+Status Background::MergeLevel(size_t level, ManualLevel* manual) {
   while (true) {
     std::optional<MergePick> pick;
     {
@@ -271,17 +295,20 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
         // It may wait for a merge that is due, and that cannot be done.
         DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-        if (!adding_guards_) pick = policy_->PickManual(*version, busy_, level, scope, &done);
+        if (!adding_guards_)
+          pick = policy_->PickManual(*version, busy_, level, manual->scope, &done);
         if (done) return Status::OK();
         if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);
       }
       MarkBusyLocked(*pick);
+      manual->own = &*pick;
     }
     const Status status = Merge(*pick);
     NoteOutcome(kMerge, status);
     UpdateGate();
     {
       port::MutexLock lock(mutex_);
+      manual->own = nullptr;
       UnmarkBusyLocked(*pick);
     }
     DLSM_RETURN_IF_ERROR(status);

@@ -87,8 +87,8 @@ class GuardsPolicy final : public MergePolicy {
     const size_t bottom = Bottom(version);
     for (const Guard* guard : version.levels()[level].AllGuards()) {
       if (!HoldsSome(version.comparator(), *guard, scope.begin, scope.end)) continue;
-      if (!scope.HasAny(guard->tables)) continue;
       const bool in_place = level > 0 && level == bottom;
+      if (!scope.HasAny(guard->tables, /*further_down=*/!in_place)) continue;
       if (in_place && CountRuns(version.comparator(), guard->tables) < 2) continue;
       *done = false;
       std::optional<MergePick> pick =

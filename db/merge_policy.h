@@ -71,11 +71,18 @@ struct ManualScope {
   const Slice* begin = nullptr;
   const Slice* end = nullptr;
   uint64_t made_before = UINT64_MAX;  // By tables' numbers.
+  // What others' merges have made of its tables where they lie.
+  std::set<uint64_t> also{};
+  // And its own merges. That is done with, unless it turns out that it must go further down.
+  std::set<uint64_t> merged{};
 
-  bool Has(const TableRef& table) const { return table->number() < made_before; }
-  bool HasAny(const std::vector<TableRef>& tables) const {
-    return std::any_of(tables.begin(), tables.end(),
-                       [this](const TableRef& table) { return Has(table); });
+  bool Has(const TableRef& table) const {
+    return table->number() < made_before || also.contains(table->number());
+  }
+  bool HasAny(const std::vector<TableRef>& tables, bool further_down = false) const {
+    return std::any_of(tables.begin(), tables.end(), [&](const TableRef& table) {
+      return Has(table) || (further_down && merged.contains(table->number()));
+    });
   }
 };
 

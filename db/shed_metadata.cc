@@ -34,24 +34,27 @@ void ShedMetadata(const TableStore& store, Tree* tree, uint64_t* hand) {
   // Somewhat more, so that each table that is fetched does not ask for another one to go.
   const uint64_t wanted = budget->excess() + budget->metadata_max() / 16;
   const std::vector<TableRef> tables = LoadedFrom(*tree->views().Current()->version, *hand);
-  std::unordered_map<uint64_t, TableRef> replaced;
   std::vector<const EvictableTableReader*> leaving;
-  uint64_t shed = 0;
-  for (const bool spare_used : {true, false}) {
-    for (const TableRef& table : tables) {
-      if (shed >= wanted) break;
-      const EvictableTableReader& reader = TableStore::EvictableReaderOf(*table);
-      if (replaced.contains(table->number()) || (reader.TakeUse() && spare_used)) continue;
-      shed += reader.resident_bytes();
-      leaving.push_back(&reader);
-      replaced.emplace(table->number(), store.Unloaded(*table));
+  const auto choose = [&] {
+    std::unordered_map<uint64_t, TableRef> replaced;
+    uint64_t shed = 0;
+    for (const bool spare_used : {true, false}) {
+      for (const TableRef& table : tables) {
+        if (shed >= wanted) break;
+        const EvictableTableReader& reader = TableStore::EvictableReaderOf(*table);
+        if (replaced.contains(table->number()) || (reader.TakeUse() && spare_used)) continue;
+        shed += reader.resident_bytes();
+        leaving.push_back(&reader);
+        replaced.emplace(table->number(), store.Unloaded(*table));
+      }
     }
-  }
+    return replaced;
+  };
   // The house waits for nobody: the heartbeats of this memory node are its thread's as well.
-  if (replaced.empty() || !tree->TryReplaceReaders(replaced)) return;
+  if (!tree->TryReplaceReaders(choose) || leaving.empty()) return;
   for (const EvictableTableReader* reader : leaving) reader->NoteLeaving();
   *hand = leaving.back()->meta().number;
-  store.statistics()->Add(Ticker::kMetadataEvictions, replaced.size());
+  store.statistics()->Add(Ticker::kMetadataEvictions, leaving.size());
 }
 
 }  // namespace dlsm

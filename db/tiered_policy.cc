@@ -28,7 +28,8 @@ class TieredPolicy final : public MergePolicy {
     const size_t deepest = std::max<size_t>(1, DeepestLevel(version, nullptr, nullptr));
     const Level& of = version.levels()[level];
     *done = level > deepest ||
-            !scope.HasAny(of.Overlapping(version.comparator(), scope.begin, scope.end)) ||
+            !scope.HasAny(of.Overlapping(version.comparator(), scope.begin, scope.end),
+                          /*further_down=*/level != deepest) ||
             (level == deepest && CountRuns(version.comparator(), of.sentinel().tables) < 2);
     if (*done) return std::nullopt;
     return level == deepest ? PickInPlace(version, busy, level) : PickLevel(version, busy, level);

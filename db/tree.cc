@@ -238,10 +238,11 @@ Status Tree::InstallMerge(const VersionEdit& edit) {
   return Status::OK();
 }
 
-bool Tree::TryReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables) {
+bool Tree::TryReplaceReaders(
+    const std::function<std::unordered_map<uint64_t, TableRef>()>& choose) {
   if (!installing_.TryLock()) return false;
   const port::AdoptedLock installing(installing_);
-  std::shared_ptr<const Version> version = Head()->WithReaders(tables);
+  std::shared_ptr<const Version> version = Head()->WithReaders(choose());
   port::MutexLock lock(mutex_);
   version_ = std::move(version);
   PublishLocked();

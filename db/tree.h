@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -78,10 +79,12 @@ class Tree {
   // Makes the edit visible. On an error nothing has changed.
   Status InstallMerge(const VersionEdit& edit) LOCKS_EXCLUDED(mutex_, installing_);
 
-  // Puts other readers of the same tables in the place of those that the version has, by number.
+  // Puts other readers of the same tables, which `choose` says, in the place of those that the
+  // version has, by number.
   // Nothing of what the tree holds changes, and so nothing is put anywhere. False, and nothing is
   // done, while something is installed: that waits for memory nodes, this never does.
-  [[nodiscard]] bool TryReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables)
+  [[nodiscard]] bool TryReplaceReaders(
+      const std::function<std::unordered_map<uint64_t, TableRef>()>& choose)
       LOCKS_EXCLUDED(mutex_, installing_);
 
   // Puts the manifest once more, with the present sequence number.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "db/fake_memory_node_testing.h"
@@ -199,7 +200,9 @@ TEST_F(TreeTest, AMovedTableKeepsTheReaderThatItHasNow) {
   down.levels[1].added = {picked};
   const auto present =
       std::make_shared<const Table>(std::make_unique<FakeTableReader>(picked->meta()), *picked);
-  ASSERT_TRUE(tree_.TryReplaceReaders({{picked->number(), present}}));
+  ASSERT_TRUE(tree_.TryReplaceReaders([&] {
+    return std::unordered_map<uint64_t, TableRef>{{picked->number(), present}};
+  }));
   ASSERT_OK(tree_.InstallMerge(down));
   EXPECT_EQ(tree_.views().Current()->version->levels()[1].AllTables(),
             std::vector<TableRef>{present});
@@ -217,7 +220,10 @@ TEST_F(TreeTest, ReadersAreNotReplacedWhileSomethingIsInstalled) {
   ASSERT_OK(tree_.InstallFlush(PutAndTake("a"), {table}));
   const auto present =
       std::make_shared<const Table>(std::make_unique<FakeTableReader>(table->meta()), *table);
-  const auto replace = [&] { return tree_.TryReplaceReaders({{table->number(), present}}); };
+  const auto choose = [&] {
+    return std::unordered_map<uint64_t, TableRef>{{table->number(), present}};
+  };
+  const auto replace = [&] { return tree_.TryReplaceReaders(choose); };
   bool replaced = true;
   store_.before_put = [&] {
     std::thread house([&] { replaced = replace(); });

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -126,17 +127,13 @@ void TcpServerThread::Serve() {
       Log().Critical("a fabric thread ends: epoll_wait: {}", port::ErrorText(errno));
       return;
     }
-    // A reset that has come since is not among these; those that are left are told again.
     const auto until = Clock::now() + kTcpDrain / 2;
     port::SyncPoint("tcp server: told");
-    for (int i = 0; i < count && Clock::now() < until; ++i) {
-      const epoll_event& event = events[static_cast<size_t>(i)];
-      if (event.data.fd != wake_.get()) {
-        Handle(event, until);
-      } else if (!ObeyOrders()) {
-        return;
-      }
-    }
+    const std::span told(events.data(), static_cast<size_t>(std::max(count, 0)));
+    const auto is_wake = [this](const epoll_event& event) { return event.data.fd == wake_.get(); };
+    // Whoever gives orders waits.
+    if (std::ranges::any_of(told, is_wake) && !ObeyOrders()) return;
+    HandleUntil(told, until);
   }
 }
 
@@ -177,6 +174,22 @@ void TcpServerThread::Register(TcpStream stream, const std::string& token) {
   TcpServerConnection* const borrowed = connection.get();
   connections_[borrowed->socket()] = std::move(connection);
   Watch(borrowed, EPOLL_CTL_ADD);
+}
+
+// A reset that has come after `until` is not among the events, so those that are left are told
+// again; the next round begins with them, or the first would be served again and again.
+void TcpServerThread::HandleUntil(std::span<epoll_event> told, Deadline::Clock::time_point until) {
+  const auto first =
+      std::ranges::find(told, left_at_, [](const auto& each) { return each.data.fd; });
+  if (first != told.end()) std::rotate(told.begin(), first, told.end());
+  left_at_ = -1;
+  for (const epoll_event& event : told) {
+    if (Clock::now() >= until) {
+      left_at_ = event.data.fd;
+      return;
+    }
+    if (event.data.fd != wake_.get()) Handle(event, until);
+  }
 }
 
 void TcpServerThread::Handle(const epoll_event& event, Deadline::Clock::time_point until) {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,6 +49,7 @@ class TcpServerThread {
   // Returns false when the thread is to end.
   bool ObeyOrders() LOCKS_EXCLUDED(mutex_);
   void Register(TcpStream stream, const std::string& token);
+  void HandleUntil(std::span<epoll_event> told, Deadline::Clock::time_point until);
   void Handle(const epoll_event& event, Deadline::Clock::time_point until);
   void Watch(TcpServerConnection* connection, int operation);
   void Close(int socket);
@@ -79,6 +81,7 @@ class TcpServerThread {
   // The thread's own.
   std::unordered_map<int, std::unique_ptr<TcpServerConnection>> connections_;
   TcpServerConnection::Scratch scratch_;
+  int left_at_ = -1;  // The socket whose turn it is, if the last round came to an end before it.
   AdaptivePoll poll_;
 
   port::Thread thread_;
