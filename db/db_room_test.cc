@@ -171,8 +171,8 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
     return config.bytes - DefaultMergeReserve(config.bytes) -
            FieldOfProperty(db_.get(), "dlsm.memory-node", "used");
   };
-  for (int i = 0; left() > uint64_t{3} << 20; ++i) {
-    ASSERT_OK(filler->Put(WriteOptions(), LongKey(i), std::string(400'000, 'f')));
+  for (uint64_t i = 0; left() > uint64_t{3} << 20; ++i) {
+    ASSERT_OK(filler->Put(WriteOptions(), NumberedKey(i), std::string(400000, 'f')));
     ASSERT_OK(filler->Flush(FlushOptions()));
   }
   WriteBatch large;
