@@ -172,11 +172,11 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
            FieldOfProperty(db_.get(), "dlsm.memory-node", "used");
   };
   for (uint64_t i = 0; left() > uint64_t{3} << 20; ++i) {
-    ASSERT_OK(filler->Put(WriteOptions(), NumberedKey(i), std::string(400000, 'f')));
+    ASSERT_OK(filler->Put(WriteOptions(), NumberedKey(i), std::string(400'000, 'f')));
     ASSERT_OK(filler->Flush(FlushOptions()));
   }
   WriteBatch large;
-  for (uint64_t i = 0; i < 6000; ++i) large.Put(NumberedKey(i), std::string(1000, 'v'));
+  for (uint64_t i = 0; i < 12000; ++i) large.Put(NumberedKey(i), std::string(1000, 'v'));
   ASSERT_OK(db_->Write(WriteOptions(), &large));
   const auto start = Clock::now();
   const Status flushed = db_->Flush(FlushOptions());
@@ -187,7 +187,7 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
   ASSERT_OK(filler->Close());
   ASSERT_OK(DestroyDB("filler", options));
   ASSERT_OK(db_->Flush(FlushOptions()));
-  for (uint64_t i = 0; i < 6000; i += 100) {
+  for (uint64_t i = 0; i < 12000; i += 100) {
     EXPECT_EQ(GetOr(db_.get(), NumberedKey(i)), std::string(1000, 'v'));
   }
   db_.reset();  // Before its memory node.
