@@ -141,11 +141,11 @@ class Background {
 
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);
   Status Merge(const MergePick& pick);
-  // Pairs with the end of Install(), which lets picks go on if guards are added.
   // Of what somebody asked for, a merge in place by somebody else leaves it where it was, by other
   // names.
   void NoteRenamedLocked(const MergePick& pick, const std::vector<TableRef>& outputs)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Pairs with the end of Install(), which lets picks go on if guards are added.
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);

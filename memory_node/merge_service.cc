@@ -53,8 +53,8 @@ uint64_t ResidentBytes(const MergeRequest& request) {
   return bytes;
 }
 
-// That much beside its memory, in parts of that, merges may take for their tables' indexes and
-// filters. More than that of half of the memory, which is what a merge can have, no table has.
+// Merges may copy indexes and filters of a quarter of the memory's size, beside it. One whose
+// outputs fit has less: its inputs are half of the memory at most, and these a part of them.
 constexpr uint64_t kResidentPart = 4;
 
 // Workers for each merge that may run: one that runs, and one that is paused for it.
