@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 
 #include "port/clock.h"
 
@@ -37,6 +39,8 @@ class Deadline {
     const auto left = time_point() - Clock::now();
     return left.count() > 0 ? left : std::chrono::nanoseconds(0);
   }
+  // For the first of `waits` that share what is left of the time.
+  Deadline PartOf(size_t waits) const { return In(Remaining() / static_cast<int64_t>(waits)); }
 
  private:
   explicit Deadline(Clock::time_point when) : when_(when) {}

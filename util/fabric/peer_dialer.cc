@@ -1,11 +1,8 @@
 #include "util/fabric/peer_dialer.h"
 
 #include <fmt/core.h>
-#include <netdb.h>
 
 #include <cerrno>
-#include <cstring>
-#include <utility>
 
 #include "port/error_text.h"
 #include "util/fabric/tcp_socket.h"
@@ -61,61 +58,24 @@ std::string PeerName(const FabricPeer& peer) {
 }
 
 Status PeerDialer::Resolve(const FabricPeer& peer, PeerDialer* dialer) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error =
-      ::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found);
-  if (error != 0) {
-    return Status::IOError(fmt::format("cannot resolve host \"{}\" of memory node {}: {}",
-                                       peer.host, static_cast<uint32_t>(peer.node),
-                                       ::gai_strerror(error)));
-  }
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    Address address;
-    address.bytes = each->ai_addrlen;
-    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
-    dialer->addresses_.push_back(address);
-  }
-  ::freeaddrinfo(found);
   dialer->name_ = PeerName(peer);
-  return Status::OK();
+  const Status status = TcpAddresses::Resolve(peer.host, peer.port, &dialer->addresses_);
+  if (status.ok()) return status;
+  return Status::IOError(dialer->name_, status.message());
 }
 
 Status PeerDialer::Dial(Deadline deadline, FileDescriptor* socket) const {
-  Status status = Status::IOError(name_ + " has no address");
-  for (const Address& address : addresses_) {
-    status.PermitUncheckedError();  // The last one tells enough.
-    status = DialAddress(address, deadline, socket);
-    if (status.ok()) break;
+  bool refused = false;
+  const Status status = addresses_.Connect(deadline, socket, &refused);
+  if (status.IsTimedOut()) {
+    return Status::TimedOut(fmt::format("{} does not take a connection; is it reachable?", name_));
   }
-  return status;
-}
-
-Status PeerDialer::DialAddress(const Address& address, Deadline deadline,
-                               FileDescriptor* socket) const {
-  const auto failed = [this](int error) {
+  if (!status.ok()) {
     return Status::IOError(fmt::format("cannot connect to {}: {}; is its Server running?", name_,
-                                       port::ErrorText(error)));
-  };
-  FileDescriptor dialed(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!dialed.valid()) return failed(errno);
-  PrepareDataSocket(dialed.get());
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address.storage);
-  if (::connect(dialed.get(), generic, address.bytes) != 0) {
-    if (errno != EINPROGRESS) return failed(errno);
-    if (!PollSocket(dialed.get(), POLLOUT, deadline)) {
-      return Status::TimedOut(
-          fmt::format("{} does not take a connection; is it reachable?", name_));
-    }
-    int error = 0;
-    socklen_t error_bytes = sizeof(error);
-    if (::getsockopt(dialed.get(), SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0) error = errno;
-    if (error != 0) return failed(error);
+                                       status.message().ToStringView()));
   }
-  *socket = std::move(dialed);
-  return Status::OK();
+  PrepareDataSocket(socket->get());
+  return status;
 }
 
 // What is sent is not written to.

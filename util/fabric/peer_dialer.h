@@ -1,15 +1,14 @@
 // Data connections to a memory node, and whole messages over them: what tcp and verbs set up alike.
 #pragma once
 
-#include <sys/socket.h>
-
+#include <cstddef>
 #include <string>
-#include <vector>
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/file_descriptor.h"
+#include "util/fabric/tcp_addresses.h"
 #include "util/fabric/tcp_stream.h"
 
 namespace dlsm {
@@ -23,17 +22,11 @@ class PeerDialer {
   static Status Resolve(const FabricPeer& peer, PeerDialer* dialer);
 
   const std::string& name() const { return name_; }
-  // Connects to the first address that answers. The socket does not block.
+  // The socket does not block.
   Status Dial(Deadline deadline, FileDescriptor* socket) const;
 
  private:
-  struct Address {
-    sockaddr_storage storage{};
-    socklen_t bytes = 0;
-  };
-  Status DialAddress(const Address& address, Deadline deadline, FileDescriptor* socket) const;
-
-  std::vector<Address> addresses_;
+  TcpAddresses addresses_;
   std::string name_;
 };
 

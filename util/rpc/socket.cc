@@ -13,11 +13,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <memory>
-#include <system_error>
 
 #include "port/clock.h"
 #include "port/error_text.h"
+#include "util/fabric/tcp_addresses.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -31,27 +30,6 @@ constexpr int kKeepAliveProbes = 3;
 
 constexpr int kListenBacklog = 1024;
 
-struct AddressListDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
-
-Status Resolve(const std::string& host, uint16_t port, int flags, AddressList* list) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) {
-    return Status::IOError(fmt::format(
-        "cannot resolve host '{}': {}", host,
-        error == EAI_SYSTEM ? port::ErrorText(errno) : std::string(gai_strerror(error))));
-  }
-  list->reset(found);
-  return Status::OK();
-}
-
 // Waits until `socket` is ready for `events`. Also true when it has failed: the next call says how.
 Status WaitReady(int socket, short events, Deadline deadline) {
   for (;;) {
@@ -61,26 +39,6 @@ Status WaitReady(int socket, short events, Deadline deadline) {
     if (ready < 0 && errno != EINTR) return Status::IOError("poll", port::ErrorText(errno));
     if (deadline.Passed()) return Status::TimedOut("no answer in time");
   }
-}
-
-Status FinishConnect(int socket, Deadline deadline, int* error) {
-  DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLOUT, deadline));
-  socklen_t bytes = sizeof(*error);
-  if (getsockopt(socket, SOL_SOCKET, SO_ERROR, error, &bytes) != 0) *error = errno;
-  return Status::OK();
-}
-
-Status ConnectAddress(const addrinfo& address, Deadline deadline, Socket* socket, bool* refused) {
-  Socket made(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made.valid()) return Status::IOError("cannot make a socket", port::ErrorText(errno));
-  int error = 0;
-  if (connect(made.get(), address.ai_addr, address.ai_addrlen) != 0) error = errno;
-  if (error == EINPROGRESS) DLSM_RETURN_IF_ERROR(FinishConnect(made.get(), deadline, &error));
-  *refused = error == ECONNREFUSED;
-  if (error != 0) return Status::IOError(port::ErrorText(error));
-  PrepareSocket(made.get());
-  *socket = std::move(made);
-  return Status::OK();
 }
 
 uint16_t BoundPort(int socket) {
@@ -113,34 +71,30 @@ void Socket::Shutdown() {
 Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, Socket* socket,
                      bool* refused) {
   *refused = false;
-  AddressList addresses;
-  DLSM_RETURN_IF_ERROR(Resolve(host, port, 0, &addresses));
-  Status status = Status::IOError("the host has no address");
-  bool any_refused = false;
-  for (const addrinfo* next = addresses.get(); next != nullptr; next = next->ai_next) {
-    status.PermitUncheckedError();  // The last one tells enough.
-    status = ConnectAddress(*next, deadline, socket, refused);
-    if (status.ok()) return status;
-    any_refused |= *refused;
-  }
-  *refused = any_refused;
-  return status;
+  TcpAddresses addresses;
+  DLSM_RETURN_IF_ERROR(TcpAddresses::Resolve(host, port, &addresses));
+  FileDescriptor connected;
+  DLSM_RETURN_IF_ERROR(addresses.Connect(deadline, &connected, refused));
+  *socket = Socket(connected.Release());
+  PrepareSocket(socket->get());
+  return Status::OK();
 }
 
 Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* socket,
                     uint16_t* bound_port) {
-  AddressList addresses;
-  if (!Resolve(bind_address, port, AI_PASSIVE | AI_NUMERICHOST, &addresses).ok()) {
+  TcpAddresses addresses;
+  if (!TcpAddresses::ResolveNumeric(bind_address, port, &addresses).ok()) {
     return Status::InvalidArgument(fmt::format(
         "'{}' is not an address to bind to; give a numeric one, such as 127.0.0.1 or 0.0.0.0",
         bind_address));
   }
-  Socket made(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const TcpAddresses::Address& address = addresses.all().front();
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address.storage);
+  Socket made(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made.valid()) return Status::IOError("cannot make a socket", port::ErrorText(errno));
   // Takes a port that a former server's dying connections still hold, never one in use.
   SetOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (bind(made.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
-      listen(made.get(), kListenBacklog) != 0) {
+  if (bind(made.get(), generic, address.bytes) != 0 || listen(made.get(), kListenBacklog) != 0) {
     const int error = errno;
     if (error == EADDRINUSE) {
       return Status::IOError(fmt::format(

@@ -1,0 +1,47 @@
+// The addresses behind a host's name, and connecting to one of them.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "util/deadline.h"
+#include "util/fabric/file_descriptor.h"
+
+namespace dlsm {
+
+// Constant once resolved; thread-safe.
+class TcpAddresses {
+ public:
+  struct Address {
+    sockaddr_storage storage{};
+    socklen_t bytes = 0;
+  };
+
+  TcpAddresses() = default;
+  explicit TcpAddresses(std::vector<Address> addresses) : addresses_(std::move(addresses)) {}
+
+  // Asks the resolver, which knows no deadline. IOError with its reason.
+  static Status Resolve(const std::string& host, uint16_t port, TcpAddresses* addresses);
+  // Of what is a numeric address already, to listen at.
+  static Status ResolveNumeric(const std::string& host, uint16_t port, TcpAddresses* addresses);
+
+  const std::vector<Address>& all() const { return addresses_; }
+
+  // Connects to the first address that takes a connection; the socket does not block. Each has an
+  // equal part of the time that is left: one that is silent does not keep the others from being
+  // tried. The error is that of the last one, with nothing but the reason in it; *refused (never
+  // null) tells whether nobody listened at one of them, which may change soon.
+  Status Connect(Deadline deadline, FileDescriptor* socket, bool* refused) const;
+
+ private:
+  static Status Resolve(const std::string& host, uint16_t port, int flags, TcpAddresses* addresses);
+
+  std::vector<Address> addresses_;
+};
+
+}  // namespace dlsm
