@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
 #include "db/publication.h"
@@ -494,9 +495,10 @@ class FollowerLeaseTest : public testing::TestWithParam<std::string> {
     config.lease = kLease;
     return config;
   }
-  void Start(uint64_t bytes) {
+  void Start(uint64_t bytes, TableFormat format = TableFormat::kByteAddressable) {
     node_ = std::make_unique<TestNode>(NodeConfig(bytes));
     owner_options_ = node_->With(OwnerOptions(), GetParam());
+    owner_options_.table_format = format;
     follower_options_ = node_->With(FollowerOptions(), GetParam());
     follower_options_.fault_injector = faults_;
     faults_->OnlyPurpose(Purpose::kRpc);
@@ -510,6 +512,30 @@ class FollowerLeaseTest : public testing::TestWithParam<std::string> {
     CloseAndDestroy(&owner_, owner_options_, "followed");
   }
   void LoseHeartbeats() { faults_->SetProbability(FaultKind::kFail, 1); }
+  // Once the lease has ended, not even what no transfer is needed for.
+  void ExpectNothingIsTold() {
+    const std::vector<std::string> keys = {Batches::Key(1), "absent", std::string(100, 'x')};
+    const std::vector<Slice> slices(keys.begin(), keys.end());
+    std::vector<std::string> values;
+    const std::vector<Status> statuses = follower_->MultiGet(ReadOptions(), slices, &values);
+    const auto pipeline = follower_->NewGetPipeline(ReadOptions(), 2);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      std::string value;
+      const Status status = follower_->Get(ReadOptions(), keys[i], &value);
+      EXPECT_TRUE(status.IsTimedOut()) << keys[i] << ": " << status.ToString();
+      EXPECT_TRUE(statuses[i].IsTimedOut()) << keys[i] << ": " << statuses[i].ToString();
+      EXPECT_EQ(values[i], "");
+      ASSERT_OK(pipeline->Submit(keys[i], i));
+      GetPipeline::Answer answer;
+      ASSERT_TRUE(pipeline->Next(&answer));
+      EXPECT_TRUE(answer.status.IsTimedOut()) << keys[i] << ": " << answer.status.ToString();
+      EXPECT_EQ(answer.value, "");
+    }
+    const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
+    iterator->SeekToFirst();
+    EXPECT_FALSE(iterator->Valid());
+    EXPECT_TRUE(iterator->status().IsTimedOut()) << iterator->status().ToString();
+  }
   void OverwriteAll() {
     for (int i = 0; i < 400; ++i) ASSERT_OK(batches_.Write(owner_.get()));
     owner_->CompactRange(nullptr, nullptr);
@@ -569,6 +595,7 @@ TEST_P(FollowerLeaseTest, AnEndedLeaseGivesErrorsNotBytes) {
   std::string value;
   EXPECT_TRUE(follower_->Get(as_before, Batches::Key(1), &value).IsTimedOut());
   EXPECT_TRUE(follower_->Get(ReadOptions(), Batches::Key(1), &value).IsTimedOut());
+  ExpectNothingIsTold();
   EXPECT_TRUE(Eventually([&] { return node_->used_bytes() < kept; })) << "what it kept is free";
   faults_->Clear();
   CatchUpWith(owner_.get(), follower_.get());
@@ -579,6 +606,21 @@ TEST_P(FollowerLeaseTest, AnEndedLeaseGivesErrorsNotBytes) {
   EXPECT_TRUE(iterator->status().IsTimedOut()) << "it is of the lease that has ended";
   EXPECT_TRUE(follower_->Get(as_before, Batches::Key(1), &value).IsTimedOut());
   follower_->ReleaseSnapshot(snapshot);
+}
+
+// Fails if blocks that are in the cache are told for ever.
+TEST_P(FollowerLeaseTest, AnEndedLeaseEndsWhatIsCached) {
+  Start(uint64_t{256} << 20, TableFormat::kBlockBased);
+  OverwriteAll();
+  CatchUpWith(owner_.get(), follower_.get());
+  ASSERT_EQ(GetOr(follower_.get(), Batches::Key(1)), std::to_string(batches_.number()));
+  LoseHeartbeats();
+  EXPECT_TRUE(Eventually([&] {
+    std::string value;
+    return follower_->Get(ReadOptions(), Batches::Key(1), &value).IsTimedOut();
+  }));
+  ExpectNothingIsTold();
+  faults_->Clear();
 }
 
 // Fails if a follower that reads something old for ever can stop the owner of a full memory node,

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -338,6 +339,30 @@ TEST(GetPipelineFaultTest, ManyThatNobodyWaitsFor) {
   ASSERT_TRUE(pipeline->Next(&answer));
   ASSERT_OK(answer.status);
   EXPECT_EQ(answer.value, "7");
+}
+
+// Fails if each slot keeps the memory of the largest record that has ever been in it.
+TEST(GetPipelineBudgetTest, GivesBackWhatLargeValuesNeeded) {
+  TestNode node("tcp");
+  Options options = node.With(TinyOptions(), "tcp");
+  options.memory_budget = uint64_t{1} << 30;
+  const auto db = OpenOrDie(options, kName);
+  constexpr size_t kDepth = 16;
+  for (uint64_t i = 0; i < kDepth; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), KeyOf(i), std::string(size_t{1} << 20, 'v')));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->WaitForBackgroundWork());
+  const auto pipeline = db->NewGetPipeline(ReadOptions(), kDepth);
+  for (uint64_t i = 0; i < kDepth; ++i) ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+  GetPipeline::Answer answer;
+  uint64_t most = 0;
+  while (pipeline->Next(&answer)) {
+    ASSERT_OK(answer.status);
+    most = std::max(most, FieldOfProperty(db.get(), "dlsm.memory", "buffers"));
+  }
+  EXPECT_GT(most, uint64_t{4} << 20);
+  EXPECT_LT(FieldOfProperty(db.get(), "dlsm.memory", "buffers"), uint64_t{1} << 20);
 }
 
 // A follower's pipeline reads what was published when it asks.

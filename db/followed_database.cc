@@ -321,7 +321,7 @@ size_t FollowedDatabase::publications_in_use() const {
   return in_use_.size();
 }
 
-Status FollowedDatabase::CheckLeases() const {
+Status FollowedDatabase::Check() const {
   for (const auto& node : nodes_) DLSM_RETURN_IF_ERROR(node->lease().Check());
   return Status::OK();
 }

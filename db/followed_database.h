@@ -26,6 +26,7 @@
 #include "db/table_store.h"
 #include "port/mutex.h"
 #include "table/node_queue_pairs.h"
+#include "util/fabric/guarded_fabric.h"
 
 namespace dlsm {
 
@@ -61,12 +62,13 @@ struct FollowerContext {
 };
 
 // One thread at a time opens and catches up; the rest is thread-safe.
-class FollowedDatabase : public std::enable_shared_from_this<FollowedDatabase> {
+class FollowedDatabase : public std::enable_shared_from_this<FollowedDatabase>,
+                         public TransferGuard {
  public:
   // Waits until `deadline` for a publication.
   static Status Open(const FollowerContext& context, Deadline deadline,
                      FollowedPublicationRef* publication);
-  ~FollowedDatabase();
+  ~FollowedDatabase() override;
 
   // Sets *newest to the newest publication, unless that is `current`. Busy if it cannot be read.
   // *elsewhere: it needs memory nodes or databases that are not followed yet, so the database is to
@@ -77,8 +79,9 @@ class FollowedDatabase : public std::enable_shared_from_this<FollowedDatabase> {
   // Nothing of it is used any more.
   void Close();
 
-  // TimedOut once the lease at a memory node has ended.
-  Status CheckLeases() const;
+  // TimedOut once the lease at a memory node has ended. Also to be asked where nothing was
+  // transferred: what a filter or a cache says is of a state that may be long gone.
+  Status Check() const override;
   std::chrono::nanoseconds lease_left() const;
   uint64_t OldestInUse() const LOCKS_EXCLUDED(mutex_);
   size_t publications_in_use() const LOCKS_EXCLUDED(mutex_);

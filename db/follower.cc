@@ -160,10 +160,10 @@ Status Follower::TryCatchUp() {
 Status Follower::CatchUpLocked() {
   const FollowedPublicationRef current = publications_->Current();
   FollowedPublicationRef newest;
-  bool reopen = !current->database->CheckLeases().ok();
+  bool reopen = !current->database->Check().ok();
   if (!reopen) {
     const Status status = current->database->CatchUp(*current, &newest, &reopen);
-    reopen |= !current->database->CheckLeases().ok();
+    reopen |= !current->database->Check().ok();
     if (!reopen && (!status.ok() || newest == nullptr)) return status;
   }
   if (reopen) {
@@ -192,11 +192,14 @@ Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, const 
     const size_t shard = publication.map.ShardOf(*options_.comparator, key);
     LookupResult result;
     bool fetched;
-    DLSM_RETURN_IF_ERROR(ReadsOf(publication)
-                             .Get(publication.SourceOf(shard), publication.sequence, options, key,
-                                  &result, &fetched));
-    take(result);
-    return Status::OK();
+    Status status = ReadsOf(publication)
+                        .Get(publication.SourceOf(shard), publication.sequence, options, key,
+                             &result, &fetched);
+    if (status.ok() || status.IsNotFound()) {
+      DLSM_RETURN_IF_ERROR(publication.database->Check());
+    }
+    if (status.ok()) take(result);
+    return status;
   };
   if (options.snapshot != nullptr) return get_in(*PublicationFor(options));
   const Publications::Pin publication(*publications_);
@@ -239,6 +242,12 @@ std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::ve
     // Other compute nodes' keys are another database's.
     if (const Status other = range_.Check(keys[i]); !other.ok()) statuses[i] = other;
   }
+  const Status lease = publication->database->Check();
+  for (size_t i = 0; i < keys.size() && !lease.ok(); ++i) {
+    if (!statuses[i].ok() && !statuses[i].IsNotFound()) continue;
+    statuses[i] = lease;
+    (*values)[i].clear();
+  }
   return statuses;
 }
 
@@ -254,8 +263,9 @@ class Follower::Places final : public LookupPlaces {
     const size_t shard = publication->map.ShardOf(*follower_->options_.comparator, key);
     const Reads::Source source = publication->SourceOf(shard);
     const SequenceNumber sequence = publication->sequence;
-    const std::weak_ptr<const void> database = publication->database;
-    *place = {source.reader, source.view, std::move(publication), database, sequence};
+    const std::shared_ptr<FollowedDatabase> database = publication->database;
+    *place = {source.reader, source.view, std::move(publication),
+              database,      sequence,    database.get()};
     return Status::OK();
   }
   Status Explain(const Slice& /*key*/, Status status) override { return status; }
@@ -276,6 +286,9 @@ Iterator* Follower::NewIterator(const ReadOptions& options) {
   const Status open = CheckOpen();
   if (!open.ok()) return NewErrorIterator(open);
   const FollowedPublicationRef publication = PublicationFor(options);
+  if (const Status lease = publication->database->Check(); !lease.ok()) {
+    return NewErrorIterator(lease);
+  }
   const Reads reads = ReadsOf(*publication);
   const std::vector<size_t> shards = reads.ShardsOf(options);
   return reads.NewIterator(shards.front(), publication->ViewsOf(shards), publication->sequence,

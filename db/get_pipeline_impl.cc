@@ -39,6 +39,7 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
   slot.tag = tag;
   slot.holder = std::move(place.holder);
   slot.connections = std::move(place.connections);
+  slot.guard = place.guard;
   LookupRequest& request = slot.request.emplace(key, place.sequence);
   request.reader = place.reader;
   request.view = place.view;
@@ -195,6 +196,9 @@ bool GetPipelineImpl::Next(Answer* answer) {
     }
   }
   answer->tag = slot.tag;
+  if (open.ok() && slot.guard != nullptr && request.status.ok()) {
+    request.status = slot.guard->Check();
+  }
   if (!open.ok()) {
     answer->status = open;
   } else if (!request.status.ok()) {
@@ -208,11 +212,20 @@ bool GetPipelineImpl::Next(Answer* answer) {
   }
   answer->value.swap(slot.value);
   if (!answer->status.ok()) answer->value.clear();
-  slot.holder = nullptr;
+  Tidy(&slot);
   oldest_ = (oldest_ + 1) % slots_.size();
   --outstanding_;
   begun_ = std::min(begun_, outstanding_);
   return true;
+}
+
+// What an answered get leaves for the next one in its place.
+void GetPipelineImpl::Tidy(Slot* slot) {
+  // Rare large records must not leave each of thousands of slots with memory for one.
+  constexpr size_t kKeptBytesMax = size_t{64} << 10;
+  slot->holder = nullptr;
+  if (slot->fetch != nullptr && slot->fetch->buffer.bytes() > kKeptBytesMax) slot->fetch = nullptr;
+  if (slot->value.capacity() > kKeptBytesMax) std::string().swap(slot->value);
 }
 
 // Sets *bytes to the record. It may also come to an answer, an error.

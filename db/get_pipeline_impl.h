@@ -11,6 +11,7 @@
 #include "dLSM/get_pipeline.h"
 #include "db/table_lookup.h"
 #include "util/fabric/fabric.h"
+#include "util/fabric/guarded_fabric.h"
 
 namespace dlsm {
 
@@ -21,6 +22,8 @@ struct LookupPlace {
   std::shared_ptr<const void> holder;     // Of the view and of the connections.
   std::weak_ptr<const void> connections;  // Buffers are of use as long as these are the same.
   SequenceNumber sequence = 0;
+  // Whether what was found may be told, or its error; null: always. `holder` keeps it.
+  const TransferGuard* guard = nullptr;
 };
 
 // What a kind of handle knows about its keys.
@@ -65,6 +68,7 @@ class GetPipelineImpl final : public GetPipeline {
     std::optional<LookupRequest> request;
     std::shared_ptr<const void> holder;
     std::weak_ptr<const void> connections;
+    const TransferGuard* guard = nullptr;
     TableLookup lookup;
     State state = State::kAnswered;
     Slice in_place;                // kInPlace: the record, empty if there is nothing to fetch.
@@ -90,6 +94,7 @@ class GetPipelineImpl final : public GetPipeline {
   void PostAll();
   void BoundHeld(Slot* slot);
   Status Post(QueuePair* queue_pair, Slot* slot);
+  static void Tidy(Slot* slot);
   Status Arrive(Slot* slot, Slice* bytes);
   Status Wait(Slot* slot);
   static void Finish(Slot* slot, Status status);
