@@ -12,16 +12,23 @@ target_link_libraries(dlsm PRIVATE spdlog::spdlog OpenSSL::SSL OpenSSL::Crypto S
 install(DIRECTORY include/dLSM DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h")
 install(TARGETS dlsm EXPORT dLSMTargets)
-install(TARGETS Server)
-if(TARGET dlsm_tool)
-  install(TARGETS dlsm_tool)
-endif()
+foreach(program Server dlsm_tool)
+  if(TARGET ${program})
+    # Beside the library, wherever the two are installed.
+    if(BUILD_SHARED_LIBS)
+      file(RELATIVE_PATH dlsm_from_programs ${CMAKE_INSTALL_FULL_BINDIR}
+           ${CMAKE_INSTALL_FULL_LIBDIR})
+      set_target_properties(${program} PROPERTIES INSTALL_RPATH
+                            "$ORIGIN/${dlsm_from_programs}")
+    endif()
+    install(TARGETS ${program})
+  endif()
+endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/dLSM)
 install(EXPORT dLSMTargets NAMESPACE dLSM:: DESTINATION ${package_folder})
 configure_package_config_file(script/install/dLSMConfig.cmake.in dLSMConfig.cmake
                               INSTALL_DESTINATION ${package_folder})
-# Before version 1 a minor version may break what uses it.
 write_basic_package_version_file(dLSMConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dLSMConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/dLSMConfigVersion.cmake

@@ -48,6 +48,8 @@ read -ra flags <<<"$(pkg-config --cflags --libs dlsm)"
       -o "$work/sample_c"
 expect_output "$work/sample_c"
 
-echo "-- programs"
-"$work/prefix/bin/Server" --version >/dev/null
+echo "-- programs, which find a shared library by themselves"
+for program in Server dlsm_tool; do
+  env -u LD_LIBRARY_PATH "$work/prefix/bin/$program" --version >/dev/null
+done
 echo "passed"
