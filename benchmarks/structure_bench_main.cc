@@ -14,6 +14,7 @@
 
 #include "dLSM/filter_policy.h"
 #include "db/memtable.h"
+#include "table/cached_blocks.h"
 #include "table/memory_queue_pairs_testing.h"
 #include "table/merge_tables.h"
 #include "table/table_builder.h"
@@ -141,7 +142,8 @@ class Runs {
             &residents_.emplace_back());
       meta.image = image.Sub(0, meta.image.bytes);
       std::unique_ptr<TableReader>& reader = readers_.emplace_back();
-      TableReader::Open(TablesWithFilters(), meta, residents_.back(), nullptr, nullptr, &reader)
+      TableReader::Open(TablesWithFilters(), meta, residents_.back(), nullptr, CachedBlocks(),
+                        &reader)
           .PermitUncheckedError();
       runs_.push_back({reader.get()});
     }

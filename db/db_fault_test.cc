@@ -89,6 +89,11 @@ class FaultTest : public testing::TestWithParam<Shape> {
     }
   }
 
+  void Reopen() {
+    ASSERT_OK(db_->Close());
+    db_ = OpenOrDie(options_, name_);
+  }
+
   std::shared_ptr<FaultInjector> faults_ = std::make_shared<FaultInjector>();
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<TestNode> node_;
@@ -408,6 +413,39 @@ TEST_P(FaultTest, NothingAcknowledgedIsLostInAStorm) {
   for (uint64_t i = 0; i < kKeys; ++i) {
     ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), ValueOf(i, rounds[i]));
   }
+}
+
+// Fails if a block that was damaged on its way is kept in the cache: who asks for verification
+// would be given it, and merges on the compute node would write it again as if it were right.
+TEST_P(FaultTest, WhatWasDamagedOnItsWayIsNotKept) {
+  cache_.reset(NewLRUCache(size_t{8} << 20));
+  options_.block_cache = cache_.get();
+  Reopen();
+  Fill();
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  faults_->OnlyPurpose(Purpose::kRead);
+  faults_->SetProbability(FaultKind::kCorrupt, 1);
+  const uint64_t before = faults_->CountFaults();
+  const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    std::string value;
+    db_->Get(ReadOptions(), NumberedKey(i), &value).PermitUncheckedError();
+    iterator->Seek(NumberedKey(i));
+    iterator->status().PermitUncheckedError();
+  }
+  ASSERT_GT(faults_->CountFaults(), before);
+  faults_->Clear();
+  ReadOptions verified;
+  verified.verify_checksums = true;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i), verified), ValueOf(i, 0)) << i;
+    iterator->Seek(NumberedKey(i));
+    ASSERT_TRUE(iterator->Valid()) << i << ": " << iterator->status().ToString();
+    ASSERT_EQ(iterator->value().ToString(), ValueOf(i, 0)) << i;
+  }
+  db_->CompactRange(nullptr, nullptr);
+  Reopen();
+  ExpectAll();
 }
 
 std::string NameOf(const testing::TestParamInfo<Shape>& shape) { return shape.param.name; }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -204,6 +205,119 @@ TEST_P(MemoryBudgetTest, SaysWhatItCouldNotFetch) {
   EXPECT_TRUE(iterator->Valid() || iterator->status().IsIOError());
   options_.fault_injector->Clear();
   ExpectAllThere(50);
+}
+
+// Fails if an iterator stays at the error of an index that could not be fetched once.
+TEST_P(MemoryBudgetTest, AnIteratorTriesAgain) {
+  Fill(1);
+  db_->CompactRange(nullptr, nullptr);
+  ASSERT_TRUE(ComesDown());
+  const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+  options_.fault_injector->OnlyPurpose(Purpose::kRead);
+  uint64_t failed = 0;
+  for (uint64_t i = 0; i < kKeys; i += 501) {
+    const std::string key = NumberedKey(i);
+    options_.fault_injector->SetProbability(FaultKind::kFail, 1);
+    iterator->Seek(key);
+    if (!iterator->Valid()) ++failed;
+    options_.fault_injector->Clear();
+    iterator->Seek(key);
+    const auto expected = model_.lower_bound(key);
+    ASSERT_EQ(iterator->Valid(), expected != model_.end()) << iterator->status().ToString();
+    if (!iterator->Valid()) continue;
+    ASSERT_EQ(iterator->key().ToString(), expected->first);
+    iterator->Prev();
+    ASSERT_OK(iterator->status());
+  }
+  EXPECT_GT(failed, 0u);
+}
+
+// Fails if each of many readers of one table waits for a time-out of its own, one after the other.
+TEST_P(MemoryBudgetTest, ManyWaitForOneTimeout) {
+  ASSERT_OK(db_->Close());
+  options_.operation_timeout_ms = 500;
+  db_ = OpenOrDie(options_, "budget");
+  Fill(1);
+  db_->CompactRange(nullptr, nullptr);
+  ASSERT_TRUE(ComesDown());
+  options_.fault_injector->OnlyPurpose(Purpose::kRead);
+  options_.fault_injector->SetProbability(FaultKind::kDrop, 1);
+  constexpr int kReaders = 12;
+  uint64_t slow = 0;
+  // Of some tables the index is there, of others not.
+  for (uint64_t i = 0; i < kKeys; i += kKeys / 4) {
+    std::vector<std::thread> readers;
+    const auto start = std::chrono::steady_clock::now();
+    for (int thread = 0; thread < kReaders; ++thread) {
+      readers.emplace_back([this, i] {
+        std::string value;
+        db_->Get(ReadOptions(), NumberedKey(i), &value).PermitUncheckedError();
+      });
+    }
+    for (std::thread& reader : readers) reader.join();
+    const auto took = std::chrono::steady_clock::now() - start;
+    if (took > std::chrono::milliseconds(500 * kReaders / 2)) ++slow;
+  }
+  EXPECT_EQ(slow, 0u);
+  options_.fault_injector->Clear();
+}
+
+// Fails if indexes of tables that are only there for an iterator count as some that could go: those
+// that are read would be dropped again and again.
+TEST_P(MemoryBudgetTest, WhatAnIteratorHoldsDrivesOutNothing) {
+  Fill(1);
+  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) continue;
+  Fill(2);
+  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  ASSERT_TRUE(ComesDown());
+  const auto read_some = [this] {
+    for (uint64_t i = 0; i < 200; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), Expected(NumberedKey(i)));
+    }
+  };
+  read_some();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const uint64_t before = Count(Ticker::kMetadataLoads);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (std::chrono::steady_clock::now() < until) read_some();
+  EXPECT_LE(Count(Ticker::kMetadataLoads), before + 2);
+}
+
+// Fails if a table's blocks cannot be found again once its index has been dropped and fetched.
+TEST_P(MemoryBudgetTest, BlocksOutliveTheIndex) {
+  if (GetParam().format != TableFormat::kBlockBased) GTEST_SKIP() << "there are no blocks";
+  ASSERT_OK(db_->Close());
+  db_.reset();
+  cache_.reset(NewLRUCache(size_t{8} << 20));
+  options_.block_cache = cache_.get();
+  // What is cached counts as well.
+  options_.memory_budget += size_t{8} << 20;
+  db_ = OpenOrDie(options_, "budget");
+  Fill(1);
+  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  const auto read_all = [this] {
+    for (uint64_t i = 0; i < kKeys; i += 7) (void)GetOr(db_.get(), NumberedKey(i));
+  };
+  read_all();
+  options_.fault_injector->OnlyPurpose(Purpose::kRead);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (Count(Ticker::kMetadataLoads) == 0 && std::chrono::steady_clock::now() < until) {
+    read_all();
+  }
+  const uint64_t loads = Count(Ticker::kMetadataLoads);
+  if (loads == 0) GTEST_SKIP() << "all indexes fit";
+  const uint64_t misses = Count(Ticker::kBlockCacheMisses);
+  const uint64_t hits = Count(Ticker::kBlockCacheHits);
+  while (Count(Ticker::kMetadataLoads) < loads + 4 && std::chrono::steady_clock::now() < until) {
+    read_all();
+  }
+  EXPECT_LT(Count(Ticker::kBlockCacheMisses) - misses,
+            (Count(Ticker::kBlockCacheHits) - hits) / 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MemoryBudgetTest,

@@ -8,10 +8,13 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "dLSM/filter_policy.h"
+#include "dLSM/get_pipeline.h"
 #include "db/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
@@ -202,6 +205,70 @@ TEST(MultiGetDoorbellsTest, AsManyAsAreWorthIt) {
     for (const Status& status : GetAll(db.get(), keys).statuses) ASSERT_OK(status);
     EXPECT_EQ(ReadDoorbells(db.get()) - before, doorbells) << count << " keys";
   }
+  CloseAndDestroy(&db, options, kName);
+}
+
+// A filter in the user's own hands that knows every key.
+class ExactFilter final : public FilterPolicy {
+ public:
+  const char* Name() const override { return "test.exact"; }
+  void CreateFilter(const Slice* keys, int n, std::string* filter) const override {
+    for (int i = 0; i < n; ++i) filter->append(keys[i].ToString()).push_back(',');
+  }
+  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
+    return filter.ToStringView().find(key.ToString() + ",") != std::string_view::npos;
+  }
+};
+
+// Fails if tables that were not read thanks to their filters are counted by some reads only.
+TEST(MultiGetCountersTest, FiltersCountAsForSingleGets) {
+  const ExactFilter filter;
+  Options options = TinyOptions();
+  options.filter_policy = &filter;
+  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  ASSERT_NO_FATAL_FAILURE(PutAllAndCompact(db.get()));
+  std::vector<std::string> keys;
+  for (uint64_t i = 1; i + 1 < kKeys; i += 40) keys.push_back(NumberedKey(i) + "absent");
+  const auto useful = [&] { return db->GetStatistics()->Get(Ticker::kFilterUseful); };
+  const uint64_t before = useful();
+  for (const std::string& key : keys) EXPECT_EQ(GetOr(db.get(), key), "(none)");
+  const uint64_t by_gets = useful() - before;
+  EXPECT_GT(by_gets, 0u);
+  GetAll(db.get(), keys);
+  EXPECT_EQ(useful() - before, 2 * by_gets);
+  const auto pipeline = db->NewGetPipeline(ReadOptions(), keys.size());
+  for (const std::string& key : keys) ASSERT_OK(pipeline->Submit(key, 0));
+  for (GetPipeline::Answer answer; pipeline->Next(&answer);) {
+    EXPECT_TRUE(answer.status.IsNotFound());
+  }
+  EXPECT_EQ(useful() - before, 3 * by_gets);
+  CloseAndDestroy(&db, options, kName);
+}
+
+// Fails if what is fetched by MultiGet is not part of what the handle may use.
+TEST(MultiGetBudgetTest, BuffersCount) {
+  Options options = TinyOptions();
+  options.memory_budget = uint64_t{1} << 30;
+  options.fault_injector = std::make_shared<FaultInjector>();
+  options.fault_injector->OnlyPurpose(Purpose::kRead);
+  const auto node = NodeServing("tcp", &options);
+  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  ASSERT_NO_FATAL_FAILURE(PutAllAndCompact(db.get()));
+  const auto buffers = [&] { return FieldOfProperty(db.get(), "dlsm.memory", "buffers"); };
+  const uint64_t before = buffers();
+  options.fault_injector->SetDelay(milliseconds(500));
+  options.fault_injector->SetProbability(FaultKind::kDelay, 1);
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < 64; ++i) keys.push_back(NumberedKey(i));
+  std::thread reader([&] { GetAll(db.get(), keys); });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (buffers() < before + 64 * 300 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_GE(buffers(), before + 64 * 300);
+  reader.join();
+  options.fault_injector->Clear();
+  EXPECT_EQ(buffers(), before);
   CloseAndDestroy(&db, options, kName);
 }
 

@@ -6,26 +6,74 @@
 #include "util/status_macros.h"
 
 namespace dlsm {
-namespace {
 
-class FailedTableIterator final : public TableIterator {
+// For an index that could not be fetched: tells so at the first seek, which is mostly part of the
+// same move, and tries again with each further one, until it can.
+class EvictableTableReader::LateIterator final : public TableIterator {
  public:
-  explicit FailedTableIterator(Status status) { Fail(std::move(status)); }
-  void SeekToFirst() override {}
-  void SeekToLast() override {}
-  void Seek(const Slice&) override {}
-  void Next() override {}
-  void Prev() override {}
+  LateIterator(const EvictableTableReader* table, const TableReadOptions& options,
+               QueuePairs* queue_pairs, Status failure)
+      : table_(table), options_(options), queue_pairs_(queue_pairs) {
+    Fail(std::move(failure));
+  }
+
+  void SeekToFirst() override {
+    if (!Open()) return;
+    opened_->SeekToFirst();
+    ShowOpened();
+  }
+  void SeekToLast() override {
+    if (!Open()) return;
+    opened_->SeekToLast();
+    ShowOpened();
+  }
+  void Seek(const Slice& target) override {
+    if (!Open()) return;
+    opened_->Seek(target);
+    ShowOpened();
+  }
+  void Next() override {
+    opened_->Next();
+    ShowOpened();
+  }
+  void Prev() override {
+    opened_->Prev();
+    ShowOpened();
+  }
+
+ private:
+  bool Open() {
+    if (opened_ != nullptr) return true;
+    if (!std::exchange(told_, true)) return false;
+    status_.PermitUncheckedError();  // Of an attempt before.
+    const TableReader* reader;
+    Status status = table_->Load(options_.purpose, &reader);
+    if (!status.ok()) {
+      Fail(std::move(status));
+      return false;
+    }
+    opened_ = reader->NewIterator(options_, queue_pairs_);
+    return true;
+  }
+  void ShowOpened() {
+    status_.PermitUncheckedError();
+    if (!opened_->Valid()) return Fail(opened_->status());
+    status_ = Status::OK();
+    Show(*opened_);
+  }
+
+  const EvictableTableReader* const table_;
+  const TableReadOptions options_;
+  QueuePairs* const queue_pairs_;
+  bool told_ = false;
+  std::unique_ptr<TableIterator> opened_;
 };
 
-}  // namespace
-
-EvictableTableReader::EvictableTableReader(const TableMeta& meta,
-                                           std::unique_ptr<TableReader> loaded,
-                                           const TableReaderSource* source,
-                                           std::shared_ptr<MemoryBudget> budget,
-                                           Statistics* statistics)
+EvictableTableReader::EvictableTableReader(
+    const TableMeta& meta, std::unique_ptr<TableReader> loaded, const CachedBlocks& blocks,
+    const TableReaderSource* source, std::shared_ptr<MemoryBudget> budget, Statistics* statistics)
     : TableReader(meta),
+      blocks_(blocks),
       source_(source),
       budget_(std::move(budget)),
       statistics_(statistics),
@@ -36,29 +84,42 @@ EvictableTableReader::EvictableTableReader(const TableMeta& meta,
 }
 
 EvictableTableReader::~EvictableTableReader() {
+  failure_.PermitUncheckedError();
   const TableReader* const reader = Loaded();
   if (reader == nullptr) return;
   budget_->Release(reader->resident_bytes());
-  if (leaving_.load(std::memory_order_relaxed)) budget_->NoteLeft(reader->resident_bytes());
+  if (counted_leaving_.load(std::memory_order_relaxed)) {
+    budget_->NoteLeft(reader->resident_bytes());
+  }
 }
 
+// An iterator may have it loaded after it has left. This and Load() each store one word and then
+// look at the other's, so at least one of them finds both.
 void EvictableTableReader::NoteLeaving() const {
-  const TableReader* const reader = Loaded();
-  if (reader == nullptr || leaving_.exchange(true, std::memory_order_relaxed)) return;
-  budget_->NoteLeaving(reader->resident_bytes());
+  leaving_.store(true);
+  if (const TableReader* const reader = reader_.load(); reader != nullptr) CountLeaving(*reader);
 }
 
-Status EvictableTableReader::Load(const TableReader** reader) const {
-  NoteUse();
+void EvictableTableReader::CountLeaving(const TableReader& reader) const {
+  if (!counted_leaving_.exchange(true)) budget_->NoteLeaving(reader.resident_bytes());
+}
+
+Status EvictableTableReader::Load(Purpose purpose, const TableReader** reader) const {
+  if (purpose == Purpose::kRead) NoteUse();
   *reader = Loaded();
   if (*reader != nullptr) [[likely]]
     return Status::OK();
+  const auto arrived = port::Clock::now();
   const port::MutexLock lock(mutex_);
   if (loaded_ == nullptr) {
-    DLSM_RETURN_IF_ERROR(source_->OpenReader(meta(), Purpose::kRead, &loaded_));
+    if (!failure_.ok() && arrived < failed_at_) return failure_;
+    failure_ = source_->OpenReader(meta(), blocks_, purpose, &loaded_);
+    failed_at_ = port::Clock::now();
+    if (!failure_.ok()) return failure_;
     budget_->Charge(loaded_->resident_bytes());
-    reader_.store(loaded_.get(), std::memory_order_release);
-    statistics_->Add(Ticker::kMetadataLoads);
+    reader_.store(loaded_.get());
+    if (leaving_.load()) CountLeaving(*loaded_);
+    if (purpose == Purpose::kRead) statistics_->Add(Ticker::kMetadataLoads);
   }
   *reader = loaded_.get();
   return Status::OK();
@@ -76,7 +137,7 @@ void EvictableTableReader::ApproachFurther(const LookupKey& key, TableProbe* pro
 
 bool EvictableTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
   const TableReader* reader;
-  Status status = Load(&reader);
+  Status status = Load(Purpose::kRead, &reader);
   if (status.ok()) [[likely]]
     return reader->Find(key, filtered, probe);
   probe->span = RemoteSpan{};
@@ -96,8 +157,10 @@ Status EvictableTableReader::Decode(const LookupKey& key, const TableProbe& prob
 std::unique_ptr<TableIterator> EvictableTableReader::NewIterator(const TableReadOptions& options,
                                                                  QueuePairs* queue_pairs) const {
   const TableReader* reader;
-  Status status = Load(&reader);
-  if (!status.ok()) return std::make_unique<FailedTableIterator>(std::move(status));
+  Status status = Load(options.purpose, &reader);
+  if (!status.ok()) {
+    return std::make_unique<LateIterator>(this, options, queue_pairs, std::move(status));
+  }
   return reader->NewIterator(options, queue_pairs);
 }
 

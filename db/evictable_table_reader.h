@@ -7,7 +7,9 @@
 #include <memory>
 
 #include "db/memory_budget.h"
+#include "port/clock.h"
 #include "port/mutex.h"
+#include "table/cached_blocks.h"
 #include "table/table_reader.h"
 
 namespace dlsm {
@@ -19,17 +21,18 @@ class TableReaderSource {
  public:
   virtual ~TableReaderSource() = default;
   virtual const InternalKeyComparator& comparator() const = 0;
-  virtual Status OpenReader(const TableMeta& meta, Purpose purpose,
+  // `blocks` are the table's in the cache.
+  virtual Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
                             std::unique_ptr<TableReader>* reader) const = 0;
 };
 
 class EvictableTableReader final : public TableReader {
  public:
   // `loaded` reads the table of `meta`; null: it is fetched when it is needed, from `source`, which
-  // outlives all reads.
+  // outlives all reads. `blocks` are the table's in the cache, whichever reader put them there.
   EvictableTableReader(const TableMeta& meta, std::unique_ptr<TableReader> loaded,
-                       const TableReaderSource* source, std::shared_ptr<MemoryBudget> budget,
-                       Statistics* statistics);
+                       const CachedBlocks& blocks, const TableReaderSource* source,
+                       std::shared_ptr<MemoryBudget> budget, Statistics* statistics);
   ~EvictableTableReader() override;
 
   // Where index and filter cannot be fetched, Find() says that there may be something, without a
@@ -47,28 +50,37 @@ class EvictableTableReader final : public TableReader {
   Slice bloom_filter() const override;
   size_t resident_bytes() const override;
 
+  const CachedBlocks& blocks() const { return blocks_; }
   bool loaded() const { return Loaded() != nullptr; }
   // Whether the table has been read since the last call.
   bool TakeUse() const { return used_.exchange(false, std::memory_order_relaxed); }
-  // Another one takes its place; once.
-  void NoteLeaving() const;
+  void NoteLeaving() const override;
 
  private:
+  class LateIterator;
+
   const TableReader* Loaded() const { return reader_.load(std::memory_order_acquire); }
-  Status Load(const TableReader** reader) const LOCKS_EXCLUDED(mutex_);
+  // Fetches for `purpose` what is not there. Who waits while another's attempt fails has its error:
+  // so many readers wait for one time-out and not for one each.
+  Status Load(Purpose purpose, const TableReader** reader) const LOCKS_EXCLUDED(mutex_);
+  void CountLeaving(const TableReader& reader) const;
   void NoteUse() const {
     // Only if it changes: readers share it.
     if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
   }
 
+  const CachedBlocks blocks_;
   const TableReaderSource* const source_;
   const std::shared_ptr<MemoryBudget> budget_;
   Statistics* const statistics_;
   mutable std::atomic<bool> used_{false};
   mutable std::atomic<bool> leaving_{false};
+  mutable std::atomic<bool> counted_leaving_{false};         // By the budget.
   mutable std::atomic<const TableReader*> reader_{nullptr};  // What loaded_ owns.
   mutable port::Mutex mutex_;
   mutable std::unique_ptr<TableReader> loaded_ GUARDED_BY(mutex_);
+  mutable Status failure_ GUARDED_BY(mutex_);  // Of the last attempt, which ended then.
+  mutable port::Clock::time_point failed_at_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

@@ -37,7 +37,8 @@ struct Pending {
 // This thread's way to one memory node, for one round. No pointer to a queue pair is kept between
 // steps: loading an evicted index may have it replaced.
 struct Way {
-  Way(ThreadQueuePairs* pairs, NodeId to) : queue_pairs(pairs), node(to) {
+  Way(NodeQueuePairs* nodes, ThreadQueuePairs* pairs, NodeId to)
+      : all(nodes), queue_pairs(pairs), node(to) {
     if (pairs == nullptr) status = NodeQueuePairs::Unknown(to);
   }
 
@@ -47,6 +48,7 @@ struct Way {
     return status.ok() ? queue_pair : nullptr;
   }
 
+  NodeQueuePairs* all;  // Of one of the requests: it counts their buffers.
   ThreadQueuePairs* queue_pairs;
   NodeId node;
   Status status;
@@ -152,10 +154,11 @@ class MultiGet {
 
   size_t WayOf(const Pending& pending) {
     const NodeId node = pending.lookup.table().meta().image.node;
-    ThreadQueuePairs* const queue_pairs = pending.lookup.request().reader->queue_pairs()->Of(node);
+    NodeQueuePairs* const all = pending.lookup.request().reader->queue_pairs();
+    ThreadQueuePairs* const queue_pairs = all->Of(node);
     const auto found = std::ranges::find(ways_, queue_pairs, &Way::queue_pairs);
     const auto index = static_cast<size_t>(found - ways_.begin());
-    if (found == ways_.end()) ways_.emplace_back(queue_pairs, node);
+    if (found == ways_.end()) ways_.emplace_back(all, queue_pairs, node);
     return index;
   }
 
@@ -172,7 +175,7 @@ class MultiGet {
     for (Way& way : ways_) {
       const std::shared_ptr<Fetch> fetch = std::exchange(way.next, nullptr);
       if (fetch == nullptr || !way.status.ok()) continue;
-      fetch->status = way.queue_pairs->NewBuffer(way.node, fetch->bytes, &fetch->buffer);
+      fetch->status = way.all->NewBuffer(way.node, fetch->bytes, &fetch->buffer);
       QueuePair* const queue_pair = fetch->status.ok() ? way.Mine() : nullptr;
       if (queue_pair == nullptr) continue;
       Post(queue_pair, fetch, unposted);

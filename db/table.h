@@ -76,6 +76,7 @@ class Table {
 
   // The table has left the current version, or never entered one.
   void MarkObsolete() const {
+    reader_->NoteLeaving();
     if (image_ != nullptr) image_->MarkObsolete();
   }
 

@@ -38,7 +38,10 @@ void TableLookup::ApproachFurther(const TableReadOptions& options) {
 bool TableLookup::Advance(const TableReadOptions& options) {
   for (; next_ < candidates_; probe_ = TableProbe()) {
     const Candidate& candidate = CandidateAt(next_++);
-    if (!candidate.table->reader().Find(request_->key, candidate.filtered, &probe_)) continue;
+    if (!candidate.table->reader().Find(request_->key, candidate.filtered, &probe_)) {
+      CountExcluded(1);
+      continue;
+    }
     table_ = candidate.table;
     LookupResult result;
     if (!request_->reader->AnswerFromCache(*table_, request_->key, probe_, options, &result)) {

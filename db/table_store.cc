@@ -11,19 +11,19 @@
 
 namespace dlsm {
 
-Status TableStore::OpenReader(const TableMeta& meta, Purpose purpose,
+Status TableStore::OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
                               std::unique_ptr<TableReader>* reader) const {
   std::string resident;
   DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
   const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
-  return TableReader::Open(config_.table, meta, kept.bytes, kept.owner, config_.block_cache,
-                           reader);
+  return TableReader::Open(config_.table, meta, kept.bytes, kept.owner, blocks, reader);
 }
 
 std::unique_ptr<TableReader> TableStore::Evictable(const TableMeta& meta,
-                                                   std::unique_ptr<TableReader> loaded) const {
-  return std::make_unique<EvictableTableReader>(meta, std::move(loaded), this, config_.budget,
-                                                statistics_);
+                                                   std::unique_ptr<TableReader> loaded,
+                                                   const CachedBlocks& blocks) const {
+  return std::make_unique<EvictableTableReader>(meta, std::move(loaded), blocks, this,
+                                                config_.budget, statistics_);
 }
 
 TableRef TableStore::NewTable(std::unique_ptr<TableReader> reader) const {
@@ -36,7 +36,8 @@ TableRef TableStore::NewTable(std::unique_ptr<TableReader> reader) const {
 }
 
 TableRef TableStore::Unloaded(const Table& table) const {
-  return std::make_shared<const Table>(Evictable(table.meta(), /*loaded=*/nullptr), table);
+  return std::make_shared<const Table>(
+      Evictable(table.meta(), /*loaded=*/nullptr, EvictableReaderOf(table).blocks()), table);
 }
 
 Status TableStore::OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
@@ -51,7 +52,7 @@ Status TableStore::OpenEach(const std::vector<TableMeta>& metas, Purpose purpose
 
 Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table) const {
   if (config_.budget != nullptr && !config_.budget->HasRoomFor(meta.resident_span().bytes)) {
-    *table = NewTable(Evictable(meta, /*loaded=*/nullptr));
+    *table = NewTable(Evictable(meta, /*loaded=*/nullptr, CachedBlocks(config_.block_cache)));
     return Status::OK();
   }
   std::string resident;
@@ -121,10 +122,11 @@ Status TableStore::OpenBatch(QueuePair* queue_pair, const TableMeta* first, cons
 
 Status TableStore::OpenWith(const TableMeta& meta, const Slice& resident, TableRef* table) const {
   const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
+  const CachedBlocks blocks(config_.block_cache);
   std::unique_ptr<TableReader> reader;
   DLSM_RETURN_IF_ERROR(
-      TableReader::Open(config_.table, meta, kept.bytes, kept.owner, config_.block_cache, &reader));
-  if (config_.budget != nullptr) reader = Evictable(meta, std::move(reader));
+      TableReader::Open(config_.table, meta, kept.bytes, kept.owner, blocks, &reader));
+  if (config_.budget != nullptr) reader = Evictable(meta, std::move(reader), blocks);
   *table = NewTable(std::move(reader));
   return Status::OK();
 }

@@ -45,7 +45,7 @@ class TableStore final : public TableReaderSource {
         memory_(std::move(memory)),
         statistics_(statistics) {}
 
-  Status OpenReader(const TableMeta& meta, Purpose purpose,
+  Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
                     std::unique_ptr<TableReader>* reader) const override;
 
   // Opens a table that exists: fetches its index and filter, unless the budget has no room.
@@ -77,8 +77,8 @@ class TableStore final : public TableReaderSource {
   Status OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
                   std::vector<TableRef>* tables) const;
   TableRef NewTable(std::unique_ptr<TableReader> reader) const;
-  std::unique_ptr<TableReader> Evictable(const TableMeta& meta,
-                                         std::unique_ptr<TableReader> loaded) const;
+  std::unique_ptr<TableReader> Evictable(const TableMeta& meta, std::unique_ptr<TableReader> loaded,
+                                         const CachedBlocks& blocks) const;
   Status OpenBatch(QueuePair* queue_pair, const TableMeta* first, const TableMeta* last,
                    Purpose purpose, std::vector<TableRef>* tables) const;
 

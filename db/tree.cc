@@ -242,7 +242,9 @@ bool Tree::TryReplaceReaders(
     const std::function<std::unordered_map<uint64_t, TableRef>()>& choose) {
   if (!installing_.TryLock()) return false;
   const port::AdoptedLock installing(installing_);
-  std::shared_ptr<const Version> version = Head()->WithReaders(choose());
+  const std::unordered_map<uint64_t, TableRef> chosen = choose();
+  if (chosen.empty()) return true;
+  std::shared_ptr<const Version> version = Head()->WithReaders(chosen);
   port::MutexLock lock(mutex_);
   version_ = std::move(version);
   PublishLocked();

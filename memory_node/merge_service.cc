@@ -10,6 +10,7 @@
 #include "port/clock.h"
 #include "port/thread.h"
 #include "port/thread_name.h"
+#include "table/cached_blocks.h"
 #include "table/fetch_resident.h"
 #include "table/merge_tables.h"
 #include "table/table_reader.h"
@@ -150,7 +151,7 @@ class InputTables {
     DLSM_RETURN_IF_ERROR(
         FetchResident(meta, ways, read_options.purpose, read_options.timeout, &fetched));
     const auto resident = std::make_shared<const std::string>(std::move(fetched));
-    return TableReader::Open(options, meta, *resident, resident, /*block_cache=*/nullptr,
+    return TableReader::Open(options, meta, *resident, resident, CachedBlocks(),
                              &readers_.emplace_back());
   }
 

@@ -5,9 +5,11 @@
 #include <cassert>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "util/checksum.h"
 #include "util/coding.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -29,29 +31,50 @@ Status Uncompress(const Slice& compressed, std::unique_ptr<char[]>* to, size_t* 
   return Status::OK();
 }
 
+std::unique_ptr<char[]> Copied(const Slice& bytes) {
+  std::unique_ptr<char[]> copy(new char[bytes.size()]);
+  std::memcpy(copy.get(), bytes.data(), bytes.size());
+  return copy;
+}
+
+Status CheckChecksum(const Slice& stored) {
+  const size_t covered = stored.size() - kBlockTrailerBytes + 1;
+  if (Crc32c(stored.data(), covered) == DecodeFixed32(stored.data() + covered)) {
+    return Status::OK();
+  }
+  return Status::Corruption("a block has a wrong checksum");
+}
+
 }  // namespace
 
 Status BlockPayload::Open(const Slice& stored, bool verify_checksum) {
-  owned_.reset();
   if (stored.size() < kBlockTrailerBytes) return Status::Corruption("a block is too short");
-  const size_t payload_bytes = stored.size() - kBlockTrailerBytes;
-  const size_t covered = payload_bytes + 1;
-  const char compression = stored[payload_bytes];
+  if (stored[stored.size() - kBlockTrailerBytes] == kNoCompression) {
+    if (verify_checksum) DLSM_RETURN_IF_ERROR(CheckChecksum(stored));
+    return OpenWhole(stored, nullptr);
+  }
   // Where it lies in a mapped region, it is the memory node's to change at any moment.
-  std::unique_ptr<char[]> copy;
-  const char* from = stored.data();
-  if (compression == kSnappyCompression) {
-    copy.reset(new char[stored.size()]);
-    std::memcpy(copy.get(), stored.data(), stored.size());
-    from = copy.get();
-  }
-  if (verify_checksum && Crc32c(from, covered) != DecodeFixed32(from + covered)) {
-    return Status::Corruption("a block has a wrong checksum");
-  }
-  const Slice payload(from, payload_bytes);
-  switch (compression) {
+  std::unique_ptr<char[]> copy = Copied(stored);
+  const Slice whole(copy.get(), stored.size());
+  if (verify_checksum) DLSM_RETURN_IF_ERROR(CheckChecksum(whole));
+  return OpenWhole(whole, std::move(copy));
+}
+
+Status BlockPayload::OpenCopy(const Slice& stored) {
+  if (stored.size() < kBlockTrailerBytes) return Status::Corruption("a block is too short");
+  std::unique_ptr<char[]> copy = Copied(stored);
+  const Slice whole(copy.get(), stored.size());
+  DLSM_RETURN_IF_ERROR(CheckChecksum(whole));
+  return OpenWhole(whole, std::move(copy));
+}
+
+Status BlockPayload::OpenWhole(const Slice& stored, std::unique_ptr<char[]> copy) {
+  owned_.reset();
+  const Slice payload(stored.data(), stored.size() - kBlockTrailerBytes);
+  switch (stored[payload.size()]) {
     case kNoCompression:
       bytes_ = payload;
+      owned_ = std::move(copy);
       return Status::OK();
     case kSnappyCompression: {
       size_t bytes = 0;
@@ -62,13 +85,6 @@ Status BlockPayload::Open(const Slice& stored, bool verify_checksum) {
     default:
       return Status::Corruption("a block has an unknown compression type");
   }
-}
-
-void BlockPayload::Own() {
-  if (owned_ != nullptr) return;
-  owned_.reset(new char[bytes_.size()]);
-  std::memcpy(owned_.get(), bytes_.data(), bytes_.size());
-  bytes_ = Slice(owned_.get(), bytes_.size());
 }
 
 void BlockCursor::Open(const Slice& payload) {

@@ -64,10 +64,14 @@ class BlockPayload {
   const Slice& bytes() const { return bytes_; }
   bool in_place() const { return owned_ == nullptr; }
 
-  // Makes the payload independent of what it was opened on.
-  void Own();
+  // Of a copy, whose checksum is verified: so it stays what was verified, whatever happens to
+  // `stored`, which it does not need any more.
+  Status OpenCopy(const Slice& stored);
 
  private:
+  // Whose checksum is right, or not asked for. `copy` holds it, or is null: it is in place.
+  Status OpenWhole(const Slice& stored, std::unique_ptr<char[]> copy);
+
   Slice bytes_;
   std::unique_ptr<char[]> owned_;
 };

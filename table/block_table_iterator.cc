@@ -13,8 +13,7 @@ BlockTableIterator::BlockTableIterator(const InternalKeyComparator& comparator,
                                        const TableReadOptions& options, QueuePairs* queue_pairs)
     : index_(index),
       cached_(cached),
-      verify_checksums_(options.verify_checksums),
-      fill_cache_(options.fill_cache),
+      options_(options),
       window_(data, cuts, options, queue_pairs),
       cursor_(comparator) {}
 
@@ -103,14 +102,7 @@ Status BlockTableIterator::FetchBlock(uint32_t block, Direction direction) {
   const uint64_t end = index_.BlockEnd(block);
   DLSM_RETURN_IF_ERROR(direction == Direction::kForward ? window_.Forward(begin)
                                                         : window_.Backward(end));
-  auto payload = std::make_shared<BlockPayload>();
-  DLSM_RETURN_IF_ERROR(payload->Open(Slice(window_.At(begin), end - begin), verify_checksums_));
-  if (fill_cache_ && cached_.enabled()) {
-    payload->Own();
-    cached_.Insert(begin, payload);
-  }
-  payload_ = std::move(payload);
-  return Status::OK();
+  return cached_.Open(begin, Slice(window_.At(begin), end - begin), options_, &payload_);
 }
 
 }  // namespace dlsm

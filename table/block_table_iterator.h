@@ -35,8 +35,7 @@ class BlockTableIterator final : public TableIterator {
 
   const BlockTableIndex& index_;
   const CachedBlocks& cached_;
-  const bool verify_checksums_;
-  const bool fill_cache_;
+  const TableReadOptions options_;
   ReadAhead window_;
 
   uint32_t block_ = 0;

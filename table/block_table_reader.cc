@@ -3,52 +3,15 @@
 #include <algorithm>
 
 #include "table/block_table_iterator.h"
-#include "util/coding.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
-namespace {
-
-using BlockRef = std::shared_ptr<const BlockPayload>;
-
-class CacheKey {
- public:
-  CacheKey(uint64_t id, uint64_t offset) {
-    EncodeFixed64(bytes_, id);
-    EncodeFixed64(bytes_ + sizeof(id), offset);
-  }
-  Slice slice() const { return Slice(bytes_, sizeof(bytes_)); }
-
- private:
-  char bytes_[16];
-};
-
-void DeleteBlockRef(const Slice&, void* value) { delete static_cast<BlockRef*>(value); }
-
-}  // namespace
-
-BlockRef CachedBlocks::Lookup(uint64_t offset) const {
-  if (cache_ == nullptr) return nullptr;
-  Cache::Handle* const handle = cache_->Lookup(CacheKey(id_, offset).slice());
-  if (handle == nullptr) return nullptr;
-  BlockRef block = *static_cast<BlockRef*>(cache_->Value(handle));
-  cache_->Release(handle);
-  return block;
-}
-
-void CachedBlocks::Insert(uint64_t offset, BlockRef block) const {
-  if (cache_ == nullptr) return;
-  const size_t charge = block->bytes().size() + sizeof(BlockPayload);
-  auto value = std::make_unique<BlockRef>(std::move(block));
-  cache_->Release(
-      cache_->Insert(CacheKey(id_, offset).slice(), value.release(), charge, DeleteBlockRef));
-}
 
 Status BlockTableReader::Open(const TableOptions& options, const TableMeta& meta,
                               const Slice& resident, std::shared_ptr<const void> owner,
-                              Cache* block_cache, std::unique_ptr<TableReader>* reader) {
+                              const CachedBlocks& blocks, std::unique_ptr<TableReader>* reader) {
   std::unique_ptr<BlockTableReader> opened(
-      new BlockTableReader(options, meta, std::move(owner), block_cache));
+      new BlockTableReader(options, meta, std::move(owner), blocks));
   const Slice index(resident.data(), meta.index_bytes);
   const Slice filter(resident.data() + meta.index_bytes, meta.filter_bytes);
   DLSM_RETURN_IF_ERROR(opened->index_.Open(index, meta.data_bytes));
@@ -73,12 +36,9 @@ Status BlockTableReader::Decode(const LookupKey& key, const TableProbe& probe, c
     result->holder = probe.cached;
     return LookUpIn(static_cast<const BlockPayload*>(probe.cached.get())->bytes(), key, result);
   }
-  auto block = std::make_shared<BlockPayload>();
-  DLSM_RETURN_IF_ERROR(block->Open(fetched, options.verify_checksums));
-  if (blocks_.enabled() && options.fill_cache) {
-    block->Own();
-    blocks_.Insert(probe.span.offset - meta().image.offset, block);
-  }
+  std::shared_ptr<const BlockPayload> block;
+  DLSM_RETURN_IF_ERROR(
+      blocks_.Open(probe.span.offset - meta().image.offset, fetched, options, &block));
   if (!block->in_place()) result->holder = block;
   return LookUpIn(block->bytes(), key, result);
 }

@@ -4,36 +4,18 @@
 #include <memory>
 #include <optional>
 
-#include "dLSM/cache.h"
-#include "table/block.h"
 #include "table/block_table_index.h"
+#include "table/cached_blocks.h"
 #include "table/read_ahead.h"
 #include "table/table_filter.h"
 #include "table/table_reader.h"
 
 namespace dlsm {
 
-// The blocks of one table in a cache that many tables share. Thread-safe.
-class CachedBlocks {
- public:
-  // `cache` may be null: nothing is kept.
-  explicit CachedBlocks(Cache* cache) : cache_(cache), id_(cache == nullptr ? 0 : cache->NewId()) {}
-
-  bool enabled() const { return cache_ != nullptr; }
-  // By the block's offset; null if absent.
-  std::shared_ptr<const BlockPayload> Lookup(uint64_t offset) const;
-  // `block` owns its bytes.
-  void Insert(uint64_t offset, std::shared_ptr<const BlockPayload> block) const;
-
- private:
-  Cache* const cache_;
-  const uint64_t id_;
-};
-
 class BlockTableReader final : public TableReader, private DataCuts {
  public:
   static Status Open(const TableOptions& options, const TableMeta& meta, const Slice& resident,
-                     std::shared_ptr<const void> owner, Cache* block_cache,
+                     std::shared_ptr<const void> owner, const CachedBlocks& blocks,
                      std::unique_ptr<TableReader>* reader);
 
   bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const override;
@@ -47,11 +29,11 @@ class BlockTableReader final : public TableReader, private DataCuts {
 
  private:
   BlockTableReader(const TableOptions& options, const TableMeta& meta,
-                   std::shared_ptr<const void> owner, Cache* block_cache)
+                   std::shared_ptr<const void> owner, const CachedBlocks& blocks)
       : TableReader(meta),
         comparator_(options.comparator),
         owner_(std::move(owner)),
-        blocks_(block_cache),
+        blocks_(blocks),
         index_(comparator_) {}
 
   uint64_t CutAfter(uint64_t begin, uint64_t bytes) const override;

@@ -21,7 +21,7 @@
 
 namespace dlsm {
 
-class Cache;
+class CachedBlocks;
 
 // Hands out the calling thread's queue pair to a memory node. Thread-safe.
 class QueuePairs {
@@ -75,9 +75,9 @@ class TableReader {
  public:
   // `resident` holds the index and filter of `meta`; its bytes stay alive as long as `owner` does
   // (null: as long as the reader). Corruption if they do not fit `meta` or their checksums.
-  // `block_cache` may be null.
+  // `blocks` are the table's in the cache.
   static Status Open(const TableOptions& options, const TableMeta& meta, const Slice& resident,
-                     std::shared_ptr<const void> owner, Cache* block_cache,
+                     std::shared_ptr<const void> owner, const CachedBlocks& blocks,
                      std::unique_ptr<TableReader>* reader);
   virtual ~TableReader() = default;
 
@@ -108,6 +108,9 @@ class TableReader {
   virtual uint64_t ApproximateOffsetOf(const Slice& internal_key) const = 0;
   // The bytes of the built-in filter, as long as the reader lives; empty if the table has none.
   virtual Slice bloom_filter() const { return Slice(); }
+  // Who has it may go on reading, but nobody else begins: another reader of the table takes its
+  // place, or the table itself has gone.
+  virtual void NoteLeaving() const {}
   // Index and filter, and what the reader adds to them.
   virtual size_t resident_bytes() const = 0;
   const TableMeta& meta() const { return meta_; }

@@ -174,7 +174,8 @@ class Shard {
 class LruCache final : public Cache {
  public:
   explicit LruCache(size_t capacity) {
-    for (Shard& shard : shards_) shard.SetCapacity((capacity + kShards - 1) / kShards);
+    for (Shard& shard : shards_)
+      shard.SetCapacity(capacity / kShards + (capacity % kShards != 0 ? 1 : 0));
   }
 
   Handle* Insert(const Slice& key, void* value, size_t charge,

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -36,6 +37,12 @@ class LruCacheTest : public testing::Test {
   std::atomic<int> other_{0};
   std::unique_ptr<Cache> cache_{NewLRUCache(kCapacity)};
 };
+
+TEST_F(LruCacheTest, KeepsAllWithoutALimit) {
+  cache_.reset(NewLRUCache(SIZE_MAX));
+  Add("a", 7);
+  EXPECT_TRUE(Has("a"));
+}
 
 TEST_F(LruCacheTest, FindsWhatWasInserted) {
   EXPECT_FALSE(Has("a"));
