@@ -60,9 +60,9 @@ class RpcServerImpl final : public RpcServer {
   enum class Standing { kStranger, kTrusted, kEvicted };
 
   struct Served {
-    explicit Served(Socket socket)
-        : connection(
-              std::make_shared<ServerConnection>(TcpStream(FileDescriptor(socket.Release())))) {}
+    Served(Socket socket, std::chrono::milliseconds progress_timeout)
+        : connection(std::make_shared<ServerConnection>(TcpStream(FileDescriptor(socket.Release())),
+                                                        progress_timeout)) {}
     const std::shared_ptr<ServerConnection> connection;
     std::atomic<Standing> standing{Standing::kStranger};
     std::atomic<bool> done{false};
@@ -192,7 +192,7 @@ void RpcServerImpl::AcceptOne() {
               options_.strangers_max);
   }
   PrepareSocket(socket.get());
-  Served& served = served_.emplace_back(std::move(socket));
+  Served& served = served_.emplace_back(std::move(socket), options_.progress_timeout);
   try {
     served.thread =
         port::Thread([this, &served, number = next_connection_++] { Serve(&served, number); });

@@ -3,6 +3,7 @@
 // the fabric.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,9 @@ struct RpcServerOptions {
   int connections_max = 1024;
   // Connections that have not proved themselves: the oldest goes when another one comes.
   int strangers_max = 256;
+  // A request that has begun to come, and replies that wait to be taken, are not waited for longer
+  // without any progress.
+  std::chrono::milliseconds progress_timeout{10'000};
   std::shared_ptr<const TlsContext> tls;     // Null: no TLS, and clients with TLS are refused.
   std::shared_ptr<const AccessList> access;  // Null: all clients have `secret`.
   bool access_shares_memory = false;         // Clients of `access` are told of shm and verbs.

@@ -36,6 +36,8 @@ using testing::HasSubstr;
 
 Deadline Soon() { return Deadline::In(seconds(20)); }
 
+constexpr size_t kLargeReplyBytes = size_t{1} << 20;
+
 // kGrant: answers with the request. kMerge: the same, 20 ms later, from another thread. kFree:
 // never answers by itself. kPutManifest: answers with 1 MB. kListDatabases: with more than a frame
 // holds.
@@ -62,7 +64,7 @@ class TestHandler : public RpcHandler {
         kept_.push_back(std::move(done));
         return;
       case Method::kPutManifest:
-        return done(Status::OK(), std::string(size_t{1} << 20, 'x'));
+        return done(Status::OK(), std::string(kLargeReplyBytes, 'x'));
       case Method::kListDatabases:
         return done(Status::OK(), std::string(kFrameBytesMax + 1, 'x'));
       default:
@@ -541,6 +543,38 @@ TEST_F(RpcServerTest, ClientsThatDoNotReadAreCutOff) {
     received += chunk.size();
   }
   EXPECT_LT(received, uint64_t{300} << 20);
+}
+
+// Fails if the patience with a client that does not take its replies begins before there are any: a
+// connection that is older than that would end with the first reply that its socket does not take
+// at once.
+TEST_F(RpcServerTest, OldConnectionsMayReadTheirRepliesLate) {
+  constexpr milliseconds kPatience{1000};
+  options_.progress_timeout = kPatience;
+  StartServer();
+  ControlStream late = HelloedConnection();
+  // So that the replies fit nowhere: no host gives a connection as much as all of them.
+  const int receive_bytes = 256 << 10;
+  ASSERT_EQ(
+      setsockopt(late.stream.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes)),
+      0);
+  std::this_thread::sleep_for(kPatience + kPatience / 2);
+  std::string frame;
+  ASSERT_OK(MakeFrame(FrameType::kRequest, Method::kPutManifest, Status::Code::kOk, 1, "", &frame));
+  constexpr int kReplies = 16;
+  for (int i = 0; i < kReplies; ++i) ASSERT_OK(SendSealed(late, frame));
+  std::this_thread::sleep_for(kPatience / 4);
+  std::vector<char> reply(kFrameHeaderBytes + kLargeReplyBytes + FrameSeal::kBytes);
+  for (int i = 0; i < kReplies; ++i) {
+    ASSERT_OK(ReceiveAll(late.stream, reply.data(), reply.size(), Soon())) << i;
+  }
+  // And one that takes none is still cut off.
+  for (int i = 0; i < kReplies; ++i) ASSERT_OK(SendSealed(late, frame));
+  const Deadline deadline = Soon();
+  while (handler_.disconnected() == 0 && !deadline.Passed()) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(handler_.disconnected(), 1);
 }
 
 // Fails if the limit of connections is not kept, or does not say that it is one.

@@ -18,10 +18,6 @@
 namespace dlsm {
 namespace {
 
-// A frame that has begun, or a reply that has begun to go out, is not waited for longer without
-// any progress.
-constexpr auto kProgressTimeout = std::chrono::seconds(10);
-
 // Replies that a peer has not taken. One that leaves more is cut off.
 constexpr size_t kOutputBytesMax = 2 * kFrameBytesMax;
 
@@ -34,23 +30,26 @@ constexpr auto kSocketPeriod = std::chrono::milliseconds(1);
 
 }  // namespace
 
-ServerConnection::ServerConnection(TcpStream stream)
-    : stream_(std::move(stream)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+ServerConnection::ServerConnection(TcpStream stream, std::chrono::milliseconds progress_timeout)
+    : progress_timeout_(progress_timeout),
+      stream_(std::move(stream)),
+      wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      frame_deadline_(Deadline::In(progress_timeout)),
+      output_deadline_(frame_deadline_) {}
 
 Status ServerConnection::Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHandler* handler,
                                const ServerTransportFactory& transports) {
   Status status = seals_.MakeForMemoryNode(keys);
   assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
   if (!wakeup_.valid()) status = Status::IOError("no event descriptor", port::ErrorText(errno));
-  Patience patience{Deadline::In(kProgressTimeout), Deadline::In(kProgressTimeout)};
   while (status.ok()) {
     bool may_sleep = true;
     bool readable = false;
     bool writable = false;
     if (transport_ != nullptr) status = PollTransport(&may_sleep);
-    if (status.ok()) status = AwaitEvents(patience, may_sleep, &readable, &writable);
-    if (status.ok() && readable) status = ReceiveRequests(peer, handler, transports, &patience);
-    if (status.ok() && writable) status = SendOutput(&patience);
+    if (status.ok()) status = AwaitEvents(may_sleep, &readable, &writable);
+    if (status.ok() && readable) status = ReceiveRequests(peer, handler, transports);
+    if (status.ok() && writable) status = SendOutput();
   }
   if (transport_ != nullptr) transport_->End();
   const port::MutexLock lock(mutex_);
@@ -71,20 +70,21 @@ Status ServerConnection::PollTransport(bool* may_sleep) {
   }
 }
 
-Status ServerConnection::AwaitEvents(const Patience& patience, bool may_sleep, bool* readable,
-                                     bool* writable) {
+Status ServerConnection::AwaitEvents(bool may_sleep, bool* readable, bool* writable) {
   bool has_output = false;
+  Deadline output_deadline = Deadline::At({});
   {
     const port::MutexLock lock(mutex_);
     if (output_.size() - output_sent_ > kOutputBytesMax) {
       return Status::Busy("the client does not take its replies");
     }
     has_output = output_sent_ < output_.size();
+    output_deadline = output_deadline_;
   }
   int timeout = -1;
-  if (assembler_->started()) timeout = PollTimeout(patience.frame);
+  if (assembler_->started()) timeout = PollTimeout(frame_deadline_);
   if (has_output) {
-    const int left = PollTimeout(patience.output);
+    const int left = PollTimeout(output_deadline);
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
   const bool holds_input = stream_.holds_input();
@@ -105,18 +105,17 @@ Status ServerConnection::AwaitEvents(const Patience& patience, bool may_sleep, b
     static_cast<void>(!read(wakeup_.get(), &count, sizeof(count)));
   }
   if (waited[2].revents != 0) transport_->TakeEvent();
-  if (!*readable && assembler_->started() && patience.frame.Passed()) {
+  if (!*readable && assembler_->started() && frame_deadline_.Passed()) {
     return Status::TimedOut("the rest of a request did not come in time");
   }
-  if (!*writable && has_output && patience.output.Passed()) {
+  if (!*writable && has_output && output_deadline.Passed()) {
     return Status::TimedOut("the client does not take its replies");
   }
   return Status::OK();
 }
 
 Status ServerConnection::ReceiveRequests(const RpcPeer& peer, RpcHandler* handler,
-                                         const ServerTransportFactory& transports,
-                                         Patience* patience) {
+                                         const ServerTransportFactory& transports) {
   size_t bytes = 0;
   char* to = assembler_->Space(&bytes);
   iovec part{to, bytes};
@@ -131,7 +130,7 @@ Status ServerConnection::ReceiveRequests(const RpcPeer& peer, RpcHandler* handle
     case SocketOutcome::kFailed:
       return Status::IOError(stream_.Failure());
   }
-  patience->frame = Deadline::In(kProgressTimeout);
+  frame_deadline_ = Deadline::In(progress_timeout_);
   DLSM_RETURN_IF_ERROR(assembler_->Filled(received));
   if (!assembler_->complete()) return Status::OK();
   if (assembler_->header().type != FrameType::kRequest) {
@@ -215,18 +214,19 @@ void ServerConnection::Reply(Method method, uint64_t call, const Status& status,
     if (!sent.ok() || rest.empty()) return;  // A broken connection is noticed by Serve().
     output_.clear();
     output_sent_ = 0;
+    output_deadline_ = Deadline::In(progress_timeout_);
   }
   output_.append(rest.data(), rest.size());
   WakeUp();
 }
 
-Status ServerConnection::SendOutput(Patience* patience) {
+Status ServerConnection::SendOutput() {
   const port::MutexLock lock(mutex_);
   Slice rest(output_.data() + output_sent_, output_.size() - output_sent_);
   const size_t before = rest.size();
   DLSM_RETURN_IF_ERROR(SendSome(&rest));
   output_sent_ = output_.size() - rest.size();
-  if (rest.size() < before) patience->output = Deadline::In(kProgressTimeout);
+  if (rest.size() < before) output_deadline_ = Deadline::In(progress_timeout_);
   if (rest.empty()) {
     output_ = std::string();
     output_sent_ = 0;

@@ -10,6 +10,7 @@
 // then serves both, and the socket tells when the client has gone.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +27,9 @@ namespace dlsm {
 
 class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
-  explicit ServerConnection(TcpStream stream);
+  // `progress_timeout`: a frame that has begun, and replies that wait to be taken, are not waited
+  // for longer without any progress.
+  ServerConnection(TcpStream stream, std::chrono::milliseconds progress_timeout);
 
   int socket() const { return stream_.get(); }
   // For the hello.
@@ -42,16 +45,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void Stop() { stream_.Shutdown(); }
 
  private:
-  // What has to be in time: the rest of a frame that has begun, progress in sending.
-  struct Patience {
-    Deadline frame;
-    Deadline output;
-  };
-
   // `may_sleep`: whether to wait for the first event, or only to look.
-  Status AwaitEvents(const Patience& patience, bool may_sleep, bool* readable, bool* writable);
+  Status AwaitEvents(bool may_sleep, bool* readable, bool* writable) LOCKS_EXCLUDED(mutex_);
   Status ReceiveRequests(const RpcPeer& peer, RpcHandler* handler,
-                         const ServerTransportFactory& transports, Patience* patience);
+                         const ServerTransportFactory& transports);
   void HandleRequest(const RpcPeer& peer, RpcHandler* handler);
   Status OpenTransport(const RpcPeer& peer, RpcHandler* handler,
                        const ServerTransportFactory& transports);
@@ -59,22 +56,26 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void WakeUp();
   void Reply(Method method, uint64_t call, const Status& status, const std::string& reply)
       LOCKS_EXCLUDED(mutex_);
-  Status SendOutput(Patience* patience) LOCKS_EXCLUDED(mutex_);
+  Status SendOutput() LOCKS_EXCLUDED(mutex_);
   Status SendSome(Slice* bytes);
 
+  const std::chrono::milliseconds progress_timeout_;
   TcpStream stream_;  // The descriptor stays open as long as this object lives.
   Socket wakeup_;     // An eventfd: Reply() has left something to send.
 
   // Of the own thread.
   FrameSeals seals_;  // That of what is sent is used with the mutex held.
   std::unique_ptr<FrameAssembler> assembler_;
+  Deadline frame_deadline_;                     // Of the rest of a frame that has begun.
   std::shared_ptr<ServerTransport> transport_;  // Null: the socket is the only way.
 
   port::Mutex mutex_;  // Protects what follows; held while sending without waiting.
   bool ended_ GUARDED_BY(mutex_) = false;
   std::string output_ GUARDED_BY(mutex_);
   size_t output_sent_ GUARDED_BY(mutex_) = 0;  // Of output_.
-  size_t calls_ GUARDED_BY(mutex_) = 0;        // Not answered yet.
+  // Where there is output: progress_timeout_ after it began to wait, or has moved last.
+  Deadline output_deadline_ GUARDED_BY(mutex_);
+  size_t calls_ GUARDED_BY(mutex_) = 0;  // Not answered yet.
 };
 
 }  // namespace dlsm
