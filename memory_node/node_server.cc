@@ -165,8 +165,13 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
     fabric->Adopt(std::move(stream), token);
   };
   if (made->verbs_ != nullptr) {
-    rpc.on_queue_pair_connection = [verbs = made->verbs_.get()](int socket) {
-      verbs->Adopt(socket);
+    rpc.greet_queue_pair_connection = [verbs = made->verbs_.get()](int socket, Deadline deadline,
+                                                                   std::string* token) {
+      return verbs->Greet(socket, deadline, token);
+    };
+    rpc.on_queue_pair_connection = [verbs = made->verbs_.get()](int socket,
+                                                                const std::string& token) {
+      return verbs->Adopt(socket, token);
     };
   }
   rpc.tokens = &made->tokens_;

@@ -104,10 +104,12 @@ class VerbsFabricServer {
                       std::unique_ptr<VerbsFabricServer>* server);
   virtual ~VerbsFabricServer() = default;
 
-  // Takes over a connected socket whose peer has sent the verbs preamble, arranges a queue pair
-  // over it, and keeps it as that one's life line. Blocks until that is done or has failed, for
-  // seconds at most.
-  virtual void Adopt(int socket) = 0;
+  // Reads and checks what a peer that has sent the verbs preamble shows: *token. The socket stays
+  // the caller's. Blocks, on the caller's thread.
+  virtual Status Greet(int socket, Deadline deadline, std::string* token) = 0;
+  // Takes over the connected socket of a peer that was greeted, arranges a queue pair over it, and
+  // keeps it as that one's life line. Blocks until that is done or has failed, for seconds at most.
+  virtual Status Adopt(int socket, const std::string& token) = 0;
   virtual void AllowToken(const std::string& token) = 0;
   // Destroys the queue pairs and the registrations that were made for it, which takes long where
   // much is registered. OK: the device has confirmed that they are gone, so that nothing which a

@@ -161,7 +161,13 @@ void TestMemoryNode::AcceptLoop() {
       if (greeted.ok()) tcp_->Adopt(std::move(stream), token);
       continue;
     }
-    if (verbs_ != nullptr && preamble == kVerbsPreamble) verbs_->Adopt(socket.Release());
+    if (verbs_ != nullptr && preamble == kVerbsPreamble) {
+      std::string token;
+      const Deadline deadline = Deadline::In(std::chrono::seconds(5));
+      Status adopted = verbs_->Greet(socket.get(), deadline, &token);
+      if (adopted.ok()) adopted = verbs_->Adopt(socket.Release(), token);
+      adopted.PermitUncheckedError();  // The client is told, and what it makes of that is tested.
+    }
   }
 }
 

@@ -33,7 +33,7 @@ namespace {
 // Each takes a socket and the device's memory: a bound on what peers that passed the hello can make
 // this process hold.
 constexpr size_t kQueuePairsMax = 16384;
-// How long a client may take to show its token and make its offer.
+// How long a client may take to make its offer.
 constexpr std::chrono::seconds kOfferMax{5};
 constexpr int kEventsMax = 64;
 constexpr uint64_t kWakeNumber = 0;  // Life lines count from 1.
@@ -61,12 +61,24 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     for (const auto& [token, client] : clients_) reaper_.Give(client->CutOff());
   }
 
-  void Adopt(int socket) override {
+  Status Greet(int socket, Deadline deadline, std::string* token) override {
+    std::string shown(kVerbsTokenBytes, '\0');
+    DLSM_RETURN_IF_ERROR(
+        ReceiveWhole(SocketPeerName(socket), socket, shown.data(), shown.size(), deadline));
+    if (!tokens_.Allowed(shown)) return TokenRefused();
+    *token = std::move(shown);
+    return Status::OK();
+  }
+
+  Status Adopt(int socket, const std::string& token) override LOCKS_EXCLUDED(mutex_) {
     FileDescriptor owned(socket);
     PrepareDataSocket(socket);
-    const std::string peer = SocketPeerName(socket);
-    const Status status = Arrange(peer, std::move(owned));
-    if (!status.ok()) Log().Warn("queue pair of {} refused: {}", peer, status.ToString());
+    std::shared_ptr<VerbsClient> client;
+    uint64_t number = 0;
+    DLSM_RETURN_IF_ERROR(Admit(token, &client, &number));
+    const Status status = Arrange(SocketPeerName(socket), std::move(owned), *client, number);
+    if (!status.ok()) Forget(number);
+    return status;
   }
 
   void AllowToken(const std::string& token) override { tokens_.Allow(token); }
@@ -121,18 +133,16 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
  private:
   using Offer = std::variant<VerbsOffer, VerbsCmOffer>;
 
-  Status Arrange(const std::string& peer, FileDescriptor socket) LOCKS_EXCLUDED(mutex_) {
+  static Status TokenRefused() {
+    return Status::InvalidArgument("it showed a token that is not, or no longer, good");
+  }
+
+  Status Arrange(const std::string& peer, FileDescriptor socket, VerbsClient& client,
+                 uint64_t number) {
     const Deadline deadline = Deadline::In(kOfferMax);
-    std::string token(kVerbsTokenBytes, '\0');
-    DLSM_RETURN_IF_ERROR(ReceiveWhole(peer, socket.get(), token.data(), token.size(), deadline));
-    std::shared_ptr<VerbsClient> client;
-    uint64_t number = 0;
-    DLSM_RETURN_IF_ERROR(Admit(token, &client, &number));
     Offer offer;
-    Status status = ReceiveOffer(peer, socket.get(), deadline, &offer);
-    if (status.ok()) status = Answer(peer, std::move(socket), deadline, offer, *client, number);
-    if (!status.ok()) Forget(number);
-    return status;
+    DLSM_RETURN_IF_ERROR(ReceiveOffer(peer, socket.get(), deadline, &offer));
+    return Answer(peer, std::move(socket), deadline, offer, client, number);
   }
 
   static Status ReceiveOffer(const std::string& peer, int socket, Deadline deadline, Offer* offer) {
@@ -149,9 +159,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       LOCKS_EXCLUDED(mutex_) {
     const port::MutexLock lock(mutex_);
     // Under the mutex: RevokeToken() either comes before this, or finds the client.
-    if (!tokens_.Allowed(token)) {
-      return Status::InvalidArgument("it showed a token that is not, or no longer, good");
-    }
+    if (!tokens_.Allowed(token)) return TokenRefused();
     const size_t count = lines_.size() + reaper_.waiting();
     if (count >= kQueuePairsMax) {
       return Status::Busy(fmt::format("there are {} queue pairs already", count));

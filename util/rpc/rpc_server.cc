@@ -96,7 +96,7 @@ class RpcServerImpl final : public RpcServer {
   // The TLS handshake where there is to be one, and the first bytes behind it.
   Status Begin(Served* served, Deadline deadline, char* preamble);
   Status ServeData(Served* served, Deadline deadline, bool* handed_over);
-  Status ServeQueuePair(Served* served, bool* handed_over);
+  Status ServeQueuePair(Served* served, Deadline deadline, bool* handed_over);
   // What clients with rights of their own are told of this memory node.
   void Restrict(NodeInfo* info) const;
 
@@ -270,7 +270,7 @@ Status RpcServerImpl::ServeAny(Served* served, const std::string& address, uint6
   }
   DLSM_RETURN_IF_ERROR(begun);
   const Slice said(preamble, sizeof(preamble));
-  if (said == Slice(kQueuePairPreamble)) return ServeQueuePair(served, handed_over);
+  if (said == Slice(kQueuePairPreamble)) return ServeQueuePair(served, deadline, handed_over);
   const bool too_open = options_.tls != nullptr && !stream.secure();
   if (said == Slice(kDataPreamble)) {
     if (too_open) return Status::InvalidArgument("its data connection does not use TLS");
@@ -307,14 +307,17 @@ Status RpcServerImpl::ServeData(Served* served, Deadline deadline, bool* handed_
   return Status::OK();
 }
 
-Status RpcServerImpl::ServeQueuePair(Served* served, bool* handed_over) {
-  if (!options_.on_queue_pair_connection) {
+Status RpcServerImpl::ServeQueuePair(Served* served, Deadline deadline, bool* handed_over) {
+  if (!options_.greet_queue_pair_connection || !options_.on_queue_pair_connection) {
     return Status::InvalidArgument("this fabric is not served here");
   }
+  std::string token;
+  DLSM_RETURN_IF_ERROR(
+      options_.greet_queue_pair_connection(served->connection->socket(), deadline, &token));
   if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "there are too many");
   Socket copy(fcntl(served->connection->socket(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return Status::IOError("no descriptor for it", port::ErrorText(errno));
-  options_.on_queue_pair_connection(copy.Release());
+  DLSM_RETURN_IF_ERROR(options_.on_queue_pair_connection(copy.Release(), token));
   *handed_over = true;
   return Status::OK();
 }

@@ -4,8 +4,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,6 +25,11 @@ namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
+
+size_t ThreadsOfProcess() {
+  const std::filesystem::directory_iterator all("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
 
 Deadline Soon() { return Deadline::In(std::chrono::seconds(30)); }
 
@@ -127,6 +135,44 @@ TEST_F(StrangersTest, ThousandsKeepNobodyAway) {
   }
   EXPECT_OK(CallOnce());
   EXPECT_GT(strangers.size(), count / 4) << "the test could not attack";
+}
+
+// Fails if who has said no more than that it wants a queue pair counts as a client: nobody would
+// have to go for another one, and each would have a thread.
+TEST_F(StrangersTest, QueuePairsAreForThoseWhoShowAToken) {
+  std::atomic<int> adopted{0};
+  options_.greet_queue_pair_connection = [](int socket, Deadline deadline, std::string* token) {
+    token->resize(5);
+    return ReceiveAll(socket, token->data(), token->size(), deadline);
+  };
+  options_.on_queue_pair_connection = [&](int socket, const std::string& token) {
+    const Socket owned(socket);
+    EXPECT_EQ(token, "token");
+    adopted.fetch_add(1);
+    return Status::OK();
+  };
+  StartServer();
+  const size_t count = std::min<size_t>(2000, descriptors_ / 4);
+  std::vector<Socket> strangers;
+  size_t threads = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Socket stranger = Dial();
+    if (!stranger.valid()) continue;
+    SendAll(stranger.get(), kQueuePairPreamble, Soon()).PermitUncheckedError();
+    strangers.push_back(std::move(stranger));
+    if (i % 100 == 0) threads = std::max(threads, ThreadsOfProcess());
+  }
+  EXPECT_OK(CallOnce());
+  EXPECT_GT(server_->Counts().evicted, 0u);
+  EXPECT_LE(threads, 2 * static_cast<size_t>(options_.strangers_max) + 10);
+  EXPECT_GT(strangers.size(), count / 4) << "the test could not attack";
+  EXPECT_EQ(adopted.load(), 0);
+
+  const Socket client = Dial();
+  ASSERT_OK(SendAll(client.get(), std::string(kQueuePairPreamble) + "token", Soon()));
+  char byte;
+  EXPECT_TRUE(ReceiveAll(client.get(), &byte, 1, Soon()).IsIOError());  // It has been closed.
+  EXPECT_EQ(adopted.load(), 1);
 }
 
 // Fails if a process without descriptors does not say so, or does not recover.
