@@ -78,11 +78,13 @@ void NodeServer::AllowToken(const std::string& token, const ClientRights& owner)
 }
 
 std::string NodeServer::TlsKeyOf(const std::string& identity) const {
-  if (identity.substr(0, kTlsIdentityPrefix.size()) != kTlsIdentityPrefix) return std::string();
-  const std::string name = identity.substr(kTlsIdentityPrefix.size());
-  if (name.empty()) return TlsKey(options_.secret);
-  const auto rights = options_.access != nullptr ? options_.access->Find(name) : nullptr;
-  return rights != nullptr ? TlsKey(rights->secret()) : std::string();
+  if (identity == kTlsIdentityPrefix) return TlsKey(options_.secret);
+  ClientRights rights;
+  if (options_.access != nullptr && identity.starts_with(kTlsIdentityPrefix)) {
+    rights = options_.access->Find(identity.substr(kTlsIdentityPrefix.size()));
+  }
+  // Who is not in the list is refused like one with a wrong secret, and after the same work.
+  return TlsKey(rights != nullptr ? rights->secret() : nobodys_secret_);
 }
 
 Status NodeServer::MakeTls(const NodeServerOptions& options) {
@@ -91,6 +93,7 @@ Status NodeServer::MakeTls(const NodeServerOptions& options) {
     return Status::InvalidArgument(
         "TLS has nothing to know clients by: give a --secret_file, or a --tls_certificate_file");
   }
+  DLSM_RETURN_IF_ERROR(RandomBytes(kProofBytes, &nobodys_secret_));
   DLSM_RETURN_IF_ERROR(TlsContext::ForServer(
       options.tls, [this](const std::string& identity) { return TlsKeyOf(identity); }, &tls_));
   // Other memory nodes are known as clients know this one. Where there is no CA for them, theirs is

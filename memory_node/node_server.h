@@ -62,13 +62,14 @@ class NodeServer {
   explicit NodeServer(const NodeServerOptions& options);
   void AllowToken(const std::string& token, const ClientRights& owner);
   Status MakeTls(const NodeServerOptions& options);
-  // What TLS knows a client by.
+  // What TLS knows a client by; of one that is not known, what nobody has.
   std::string TlsKeyOf(const std::string& identity) const;
   // Everything that `token` gives access to ends.
   Status CutOff(const std::string& token);
 
   // In the order in which they need each other.
   const NodeServerOptions options_;
+  std::string nobodys_secret_;                   // Drawn at random; empty where there is no TLS.
   std::shared_ptr<const TlsContext> tls_;        // Null: plain.
   Credentials peer_credentials_;                 // For other memory nodes.
   std::unique_ptr<ExtentOwners> extent_owners_;  // Null where there is no access list.

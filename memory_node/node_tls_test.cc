@@ -37,11 +37,12 @@ class NodeTlsTest : public testing::Test {
   }
 
   Status Connect(const TestServer& server, std::unique_ptr<NodeConnection>* connection,
-                 const std::string& secret = kSecret) {
+                 const std::string& secret = kSecret, const std::string& access_name = {}) {
     NodeConnectionOptions options;
     options.fabric.kind = FabricKind::kTcp;
     options.client_name = "tester";
     options.credentials = Credentials(secret);
+    options.credentials.access_name = access_name;
     const Status status = UseTls(client_, &options.credentials);
     return status.ok() ? ConnectNode(server.address(), options, TestDeadline(), connection)
                        : status;
@@ -156,6 +157,25 @@ TEST_F(NodeTlsTest, AnotherSecretIsRefusedByTheHandshake) {
   const Status none = Connect(server, &connection, "");
   EXPECT_TRUE(none.IsInvalidArgument());
   EXPECT_THAT(none.ToString(), HasSubstr("secret_file"));
+}
+
+// Fails if the handshake tells who is in the access list: a name that is not there would be told
+// apart from a wrong secret.
+TEST_F(NodeTlsTest, UnknownNamesAreRefusedLikeWrongSecrets) {
+  options_.tls.enabled = true;
+  auto list = std::make_shared<AccessList>();
+  ASSERT_OK(AccessList::Parse("alice the-secret-of-alice own=a\n", "list", list.get()));
+  options_.access = list;
+  TestServer server(options_);
+  std::unique_ptr<NodeConnection> connection;
+  ASSERT_OK(Connect(server, &connection, "the-secret-of-alice", "alice"));
+  const Status wrong_secret = Connect(server, &connection, "another", "alice");
+  EXPECT_TRUE(wrong_secret.IsInvalidArgument());
+  EXPECT_THAT(wrong_secret.ToString(), HasSubstr("refused the secret"));
+  for (const char* name : {"bob", "a", "dLSM:alice"}) {
+    const Status unknown = Connect(server, &connection, "the-secret-of-alice", name);
+    EXPECT_EQ(unknown.ToString(), wrong_secret.ToString()) << name;
+  }
 }
 
 TEST_F(NodeTlsTest, OneSideWithoutTlsIsToldSo) {

@@ -36,7 +36,8 @@ struct TlsConfig {
 class TlsContext {
  public:
   static constexpr size_t kKeyBytes = 32;
-  // The key of a client by what it calls itself; empty: there is none.
+  // The key of a client by what it calls itself. Empty: it is refused, and can tell that from a
+  // wrong key.
   using KeyOf = std::function<std::string(const std::string& identity)>;
 
   // With config.certificate_file clients are told who this is by certificate, otherwise by key.

@@ -19,13 +19,15 @@ class FailureLimiter {
  public:
   using Clock = port::Clock;
 
+  // Who fails is held for so long, whatever came before.
+  static constexpr std::chrono::milliseconds kRefusalDelay{200};
   static constexpr std::chrono::milliseconds kDelayPerFailure{50};
   static constexpr std::chrono::milliseconds kDelayMax{1000};
   // A failure is forgotten after so long; and a delay is at most so many failures.
   static constexpr std::chrono::seconds kForgottenAfter{10};
   static constexpr size_t kAddressesMax = 4096;
 
-  // Before the proof of a client from there is checked.
+  // Before the proof of a client from there is checked, or its TLS handshake, which may be one.
   Clock::duration DelayOf(const std::string& address, Clock::time_point now) LOCKS_EXCLUDED(mutex_);
   void Failed(const std::string& address, Clock::time_point now) LOCKS_EXCLUDED(mutex_);
 

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
-
 #include "port/clock.h"
 #include "util/checksum.h"
 #include "util/coding.h"
@@ -14,9 +12,6 @@
 
 namespace dlsm {
 namespace {
-
-// A refused client waits this long for the refusal, so that guessing secrets is slow.
-constexpr auto kRefusalDelay = std::chrono::milliseconds(200);
 
 Status SendMessage(TcpStream& stream, const Slice& body, Deadline deadline) {
   return SendAll(stream, EncodeHelloMessage(body), deadline);
@@ -146,7 +141,7 @@ Status TalkToNode(TcpStream& stream, const std::string& who, const ClientIdentit
 }
 
 Status SendRefusal(TcpStream& stream, Deadline deadline) {
-  port::SleepFor(kRefusalDelay);
+  port::SleepFor(FailureLimiter::kRefusalDelay);  // So that guessing secrets is slow.
   NodeWelcome refusal;
   refusal.verdict = Verdict::kSecretRefused;
   return SendMessage(stream, refusal.Encode(), deadline);

@@ -18,6 +18,7 @@
 #include "port/error_text.h"
 #include "port/thread.h"
 #include "util/log.h"
+#include "util/rpc/failure_limiter.h"
 #include "util/rpc/hello.h"
 #include "util/rpc/server_connection.h"
 #include "util/rpc/socket.h"
@@ -39,6 +40,8 @@ constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
 // Without descriptors accept() fails at once, and again: not more often than this.
 constexpr auto kAcceptRetryDelay = std::chrono::milliseconds(50);
 constexpr auto kAcceptPause = std::chrono::milliseconds(1);
+
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 class RpcServerImpl final : public RpcServer {
  public:
@@ -67,6 +70,7 @@ class RpcServerImpl final : public RpcServer {
     std::atomic<Standing> standing{Standing::kStranger};
     std::atomic<bool> done{false};
     port::Mutex mutex;
+    port::CondVar evicted{mutex};
     ClientRights rights GUARDED_BY(mutex);  // Null: not known yet, or the cluster's.
     port::Thread thread;
 
@@ -78,6 +82,23 @@ class RpcServerImpl final : public RpcServer {
     bool Become(Standing next) {
       Standing stranger = Standing::kStranger;
       return standing.compare_exchange_strong(stranger, next);
+    }
+    // False: it is no stranger any more.
+    bool Evict() LOCKS_EXCLUDED(mutex) {
+      if (!Become(Standing::kEvicted)) return false;
+      connection->Stop();
+      // Under the mutex: Pause() has either seen it, or sleeps.
+      const port::MutexLock lock(mutex);
+      evicted.SignalAll();
+      return true;
+    }
+    // Sleeps, until it is evicted at most: its thread is not kept for somebody who has to go.
+    void Pause(FailureLimiter::Clock::duration duration) LOCKS_EXCLUDED(mutex) {
+      const Deadline deadline = Deadline::In(duration);
+      const port::MutexLock lock(mutex);
+      while (standing.load(std::memory_order_relaxed) != Standing::kEvicted && !deadline.Passed()) {
+        static_cast<void>(evicted.WaitUntil(deadline.time_point()));
+      }
     }
   };
 
@@ -94,7 +115,8 @@ class RpcServerImpl final : public RpcServer {
   Status ServeControl(Served* served, const std::string& address, uint64_t number);
   Status ServeAny(Served* served, const std::string& address, uint64_t number, bool* handed_over);
   // The TLS handshake where there is to be one, and the first bytes behind it.
-  Status Begin(Served* served, Deadline deadline, char* preamble);
+  Status Begin(Served* served, const std::string& host, Deadline deadline, char* preamble);
+  Status AcceptTls(Served* served, const std::string& host, Deadline deadline);
   Status ServeData(Served* served, Deadline deadline, bool* handed_over);
   Status ServeQueuePair(Served* served, Deadline deadline, bool* handed_over);
   // What clients with rights of their own are told of this memory node.
@@ -206,8 +228,7 @@ void RpcServerImpl::AcceptOne() {
 
 bool RpcServerImpl::EvictOldestStranger() {
   for (Served& served : served_) {
-    if (!served.Become(Standing::kEvicted)) continue;
-    served.connection->Stop();
+    if (!served.Evict()) continue;
     evicted_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
@@ -244,7 +265,22 @@ void RpcServerImpl::Serve(Served* served, uint64_t number) {
   served->done.store(true, std::memory_order_release);
 }
 
-Status RpcServerImpl::Begin(Served* served, Deadline deadline, char* preamble) {
+// In a handshake that knows clients by their key, a guess of the secret can be tried: one that
+// fails costs what a wrong proof costs, and the next one as well.
+Status RpcServerImpl::AcceptTls(Served* served, const std::string& host, Deadline deadline) {
+  served->Pause(failures_.DelayOf(host, FailureLimiter::Clock::now()));
+  const Status status = options_.tls->Accept(served->connection->stream(), deadline);
+  // An evicted one was not answered.
+  if (status.IsInvalidArgument() &&
+      served->standing.load(std::memory_order_relaxed) == Standing::kStranger) {
+    failures_.Failed(host, FailureLimiter::Clock::now());
+    served->Pause(FailureLimiter::kRefusalDelay);
+  }
+  return status;
+}
+
+Status RpcServerImpl::Begin(Served* served, const std::string& host, Deadline deadline,
+                            char* preamble) {
   TcpStream& stream = served->connection->stream();
   // What is not TLS is looked at as it is: verbs arranges its queue pairs without, and others are
   // to be told what is wrong.
@@ -255,7 +291,7 @@ Status RpcServerImpl::Begin(Served* served, Deadline deadline, char* preamble) {
     return Status::InvalidArgument("it speaks TLS, and this memory node was started without",
                                    "start Server with --tls or --tls_certificate_file");
   }
-  if (tls) DLSM_RETURN_IF_ERROR(options_.tls->Accept(stream, deadline));
+  if (tls) DLSM_RETURN_IF_ERROR(AcceptTls(served, host, deadline));
   return ReceiveAll(stream, preamble, kPreambleBytes, deadline);
 }
 
@@ -264,7 +300,7 @@ Status RpcServerImpl::ServeAny(Served* served, const std::string& address, uint6
   TcpStream& stream = served->connection->stream();
   const Deadline deadline = Deadline::In(kHelloTimeout);
   char preamble[kPreambleBytes];
-  const Status begun = Begin(served, deadline, preamble);
+  const Status begun = Begin(served, HostOf(address), deadline, preamble);
   if (begun.IsIOError() || begun.IsTimedOut()) {
     return Status::FromCode(begun.code(), "it did not say what it wants");
   }
@@ -346,7 +382,7 @@ Status RpcServerImpl::ServeControl(Served* served, const std::string& address, u
         served->rights = rights;
         return Status::OK();
       },
-      &client, &failures_, address.substr(0, address.rfind(':')));
+      &client, &failures_, HostOf(address));
   if (status.ok()) {
     RpcPeer peer;
     peer.connection = number;

@@ -14,11 +14,13 @@
 #include <thread>
 #include <vector>
 
+#include "util/fabric/tls_context.h"
 #include "util/random.h"
 #include "util/rpc/failure_limiter.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server.h"
 #include "util/rpc/socket.h"
+#include "util/secret_proof.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -72,16 +74,47 @@ class StrangersTest : public testing::Test {
   Status CallOnce(const std::string& secret = "secret") {
     NodeInfo info;
     std::unique_ptr<NodeRpcClient> client;
-    const Status status = NodeRpcClient::Connect({"127.0.0.1", server_->port()}, secret, "tester",
-                                                 Soon(), &info, &client);
+    Credentials credentials(secret);
+    Status status = UseTls(tls_, &credentials);
+    if (!status.ok()) return status;
+    status = NodeRpcClient::Connect({"127.0.0.1", server_->port()}, credentials, "tester", Soon(),
+                                    &info, &client);
     std::string reply;
     return status.ok() ? client->Call(Method::kGrant, "here", &reply, Soon()) : status;
+  }
+
+  // Both sides use TLS, and know each other by the secret.
+  void UseTlsHere() {
+    tls_.enabled = true;
+    ASSERT_OK(TlsContext::ForServer(
+        tls_, [key = TlsKey(options_.secret)](const std::string&) { return key; }, &options_.tls));
+  }
+
+  void ExpectGuessesAreSlow() {
+    StartServer();
+    std::vector<std::thread> guessers;
+    std::atomic<int> guesses{0};
+    const auto until = FailureLimiter::Clock::now() + milliseconds(2500);
+    for (int i = 0; i < 16; ++i) {
+      guessers.emplace_back([&] {
+        while (FailureLimiter::Clock::now() < until) {
+          EXPECT_TRUE(CallOnce("guess").IsInvalidArgument());
+          guesses.fetch_add(1);
+        }
+      });
+    }
+    EXPECT_OK(CallOnce());
+    for (std::thread& guesser : guessers) guesser.join();
+    // Sixteen at a time, first 200 ms and soon more than a second each.
+    EXPECT_LT(guesses.load(), 16 * 6);
+    EXPECT_OK(CallOnce());
   }
 
   rlimit before_{};
   rlim_t descriptors_ = 0;
   EchoHandler handler_;
   RpcServerOptions options_;
+  TlsConfig tls_;  // Of the client.
   std::unique_ptr<RpcServer> server_;
 };
 
@@ -208,24 +241,39 @@ TEST_F(StrangersTest, RunsOutOfDescriptorsAndRecovers) {
 }
 
 // Fails if secrets can be tried at the speed of the network, or one who tries locks others out.
-TEST_F(StrangersTest, GuessesAreSlow) {
+TEST_F(StrangersTest, GuessesAreSlow) { ExpectGuessesAreSlow(); }
+
+// Fails if they can in the TLS handshake, which a client with a wrong secret does not pass.
+TEST_F(StrangersTest, GuessesOverTlsAreSlow) {
+  UseTlsHere();
+  ExpectGuessesAreSlow();
+}
+
+// Fails if those whose handshakes fail, and who are held for that, keep others away, or are held
+// when they have to go.
+TEST_F(StrangersTest, FailedHandshakesKeepNobodyAway) {
+  UseTlsHere();
   StartServer();
-  std::vector<std::thread> guessers;
-  std::atomic<int> guesses{0};
-  const auto until = FailureLimiter::Clock::now() + milliseconds(2500);
-  for (int i = 0; i < 16; ++i) {
-    guessers.emplace_back([&] {
-      while (FailureLimiter::Clock::now() < until) {
-        EXPECT_TRUE(CallOnce("guess").IsInvalidArgument());
-        guesses.fetch_add(1);
-      }
-    });
+  const size_t count = std::min<size_t>(1500, descriptors_ / 4);
+  std::vector<Socket> strangers;
+  for (size_t i = 0; i < count; ++i) {
+    Socket stranger = Dial();
+    if (!stranger.valid()) continue;
+    // A record whose contents are no handshake.
+    SendAll(stranger.get(), std::string("\x16\x03\x01\x00\x04none", 9), Soon())
+        .PermitUncheckedError();
+    strangers.push_back(std::move(stranger));
   }
+  EXPECT_GT(strangers.size(), count / 4) << "the test could not attack";
+  // Each of the last ones is held for more than a second.
+  const Deadline deadline = Deadline::In(milliseconds(500));
+  const size_t wanted = static_cast<size_t>(options_.strangers_max) + 10;
+  while (ThreadsOfProcess() > wanted && !deadline.Passed()) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_LE(ThreadsOfProcess(), wanted);
   EXPECT_OK(CallOnce());
-  for (std::thread& guesser : guessers) guesser.join();
-  // Sixteen at a time, first 200 ms and soon 1200 ms each.
-  EXPECT_LT(guesses.load(), 16 * 6);
-  EXPECT_OK(CallOnce());
+  EXPECT_GT(server_->Counts().evicted, 0u);
 }
 
 TEST(FailureLimiterTest, DelaysGrowAndAreForgotten) {
