@@ -9,6 +9,7 @@
 
 #include "port/scheduler.h"
 #include "util/coding.h"
+#include "util/openssl_setup.h"
 
 namespace dlsm {
 namespace {
@@ -43,6 +44,7 @@ Status RandomBytes(size_t bytes, std::string* random) {
     for (char& byte : *random) byte = static_cast<char>(scheduler->Random());
     return Status::OK();
   }
+  SetUpOpenSsl();
   if (RAND_bytes(reinterpret_cast<unsigned char*>(random->data()), static_cast<int>(bytes)) != 1) {
     return Status::IOError("the system's source of random numbers failed");
   }
@@ -51,6 +53,7 @@ Status RandomBytes(size_t bytes, std::string* random) {
 
 std::string SecretProof(const Slice& secret, ProofRole role, const Slice& client_nonce,
                         const Slice& node_nonce, const Slice& said) {
+  SetUpOpenSsl();
   std::string input;
   PutLengthPrefixed(&input, Name(role));
   PutLengthPrefixed(&input, client_nonce);

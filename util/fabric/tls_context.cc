@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "util/fabric/tcp_wait.h"
+#include "util/openssl_setup.h"
 #include "util/small_file.h"
 #include "util/status_macros.h"
 
@@ -97,6 +98,7 @@ TlsContext::TlsContext() = default;
 TlsContext::~TlsContext() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
 Status TlsContext::Prepare(const TlsConfig& config, bool server) {
+  SetUpOpenSsl();
   ERR_clear_error();
   context_.reset(SSL_CTX_new(server ? TLS_server_method() : TLS_client_method()));
   SSL_CTX* const context = context_.get();

@@ -64,22 +64,21 @@ long Control(BIO* bio, int command, long /*number*/, void* /*pointer*/) {
   return 0;
 }
 
-struct MethodDeleter {
-  void operator()(BIO_METHOD* method) const { BIO_meth_free(method); }
-};
+const BIO_METHOD* MakeSocketMethod() {
+  BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "dLSM socket");
+  if (made != nullptr) {
+    BIO_meth_set_write_ex(made, Write);
+    BIO_meth_set_read_ex(made, Read);
+    BIO_meth_set_ctrl(made, Control);
+  }
+  return made;
+}
 
-// Constant once made; null where there is no memory for it.
+// Constant once made; null where there is no memory for it. Never freed: sessions may end after
+// static destruction began.
 const BIO_METHOD* SocketMethod() {
-  static const std::unique_ptr<BIO_METHOD, MethodDeleter> method([] {
-    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "dLSM socket");
-    if (made != nullptr) {
-      BIO_meth_set_write_ex(made, Write);
-      BIO_meth_set_read_ex(made, Read);
-      BIO_meth_set_ctrl(made, Control);
-    }
-    return made;
-  }());
-  return method.get();
+  static const BIO_METHOD* const method = MakeSocketMethod();
+  return method;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "util/coding.h"
+#include "util/openssl_setup.h"
 #include "util/secret_proof.h"
 #include "util/status_macros.h"
 
@@ -29,6 +30,7 @@ void FrameSeal::ContextDeleter::operator()(EVP_MAC_CTX* context) const {
 }
 
 Status FrameSeal::Make(const std::string& key, std::unique_ptr<FrameSeal>* seal) {
+  SetUpOpenSsl();
   const std::unique_ptr<EVP_MAC, MacDeleter> mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
   std::unique_ptr<FrameSeal> made(new FrameSeal());
   if (mac != nullptr) made->context_.reset(EVP_MAC_CTX_new(mac.get()));
