@@ -47,7 +47,8 @@ void AdaptivePoll::GaveUpProcessor(TimePoint from, TimePoint to) {
   const auto away = to - from;
   if (away <= kTurnMax) return;
   polling_ = false;
-  group_.rest_until_.store(to + kRestShare * away, std::memory_order_relaxed);
+  const auto rest = std::min<port::Clock::duration>(away, kRestMax / kRestShare) * kRestShare;
+  group_.rest_until_.store(to + rest, std::memory_order_relaxed);
 }
 
 void AdaptivePoll::End() {

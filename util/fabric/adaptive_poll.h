@@ -9,7 +9,7 @@
 //      four, ... of them. Each that was answered halves that again.
 //   3. If the processor came back late, a program that computes had it. Who sleeps is woken before
 //      such a program has used up its time, who gave up the processor is not: for kRestShare times
-//      as long as that took, all waits of the group sleep at once.
+//      as long as that took, but kRestMax at most, all waits of the group sleep at once.
 //   4. While more threads of the group wait than there are processors, the later ones sleep at
 //      once: somebody runs on every processor anyway, so that waking costs little, and a look for
 //      nothing delays the others.
@@ -68,6 +68,10 @@ class AdaptivePoll {
 
   static constexpr uint32_t kSkippedMax = 1024;
   static constexpr int kRestShare = 30;
+  // That of a thirtieth of a second: programs that compute keep the processor for milliseconds,
+  // each in its turn. Mostly what took longer was a pause of the whole process or machine, which
+  // tells nothing of the waits to come.
+  static constexpr std::chrono::seconds kRestMax{1};
   // To get the processor back from threads that wait most of the time. One that computes keeps it
   // for milliseconds.
   static constexpr std::chrono::nanoseconds kTurnMax = std::chrono::microseconds(500);

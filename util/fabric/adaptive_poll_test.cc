@@ -97,6 +97,21 @@ TEST_F(AdaptivePollTest, TheGroupSleepsAfterTheProcessorCameBackLate) {
   other.End();
 }
 
+// Fails if a process that was stopped for long, or whose machine was, sleeps for many times as long
+// when it goes on.
+TEST_F(AdaptivePollTest, AfterALongPauseTheGroupPollsSoon) {
+  AdaptivePoll poll(group_);
+  poll.Begin(now_);
+  ASSERT_TRUE(poll.MayPoll(now_));
+  const auto back = now_ + hours(1);
+  poll.GaveUpProcessor(now_, back);
+  EXPECT_FALSE(poll.MayPoll(back));
+  poll.End();
+  now_ = back + AdaptivePoll::kRestMax - milliseconds(2);
+  EXPECT_FALSE(Answered(poll));
+  EXPECT_TRUE(Answered(poll));
+}
+
 // Fails if a limit of looks is not one, holds for the next wait, too, or a wait that has used it up
 // is not one that was not answered.
 TEST_F(AdaptivePollTest, LooksMayBeLimited) {
