@@ -211,7 +211,10 @@ TEST_F(ServerMainTest, SecretFileProblems) {
   ExpectFailure({"0", "0.01", "1", "--secret_file=/no/such/file"}, 1, "/no/such/file");
   ExpectFailure({"0", "0.01", "1", "--bind=0.0.0.0"}, 1, "--secret_file");
   const std::string path = testing::TempDir() + fmt::format("/dlsm-secret-{}", getpid());
-  std::ofstream(path) << "a secret\n";
+  std::ofstream(path) << "short\n";
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  ExpectFailure({"0", "0.01", "1", "--secret_file=" + path}, 1, "5 characters");
+  std::ofstream(path) << "a secret for all of us\n";
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   ExpectFailure({"0", "0.01", "1", "--secret_file=" + path}, 1, path);
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
@@ -221,7 +224,7 @@ TEST_F(ServerMainTest, SecretFileProblems) {
   options.fabric.kind = FabricKind::kTcp;
   std::unique_ptr<NodeConnection> connection;
   EXPECT_TRUE(ConnectNode(address, options, TestDeadline(), &connection).IsInvalidArgument());
-  options.credentials.secret = "a secret";
+  options.credentials.secret = "a secret for all of us";
   EXPECT_OK(ConnectNode(address, options, TestDeadline(), &connection));
   unlink(path.c_str());
 }
@@ -238,7 +241,7 @@ TEST_F(ServerMainTest, TlsAndAccessFiles) {
   std::ofstream(path) << "alice the-secret-of-alice own=*\n";
   ExpectFailure({"0", "0.01", "1", "--access_file=" + path}, 1, "--secret_file");
   const std::string secret = path + "-secret";
-  std::ofstream(secret) << "a secret\n";
+  std::ofstream(secret) << "a secret for all of us\n";
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
   ServerProcess process(
       {"0", "0.01", "1", "--tls", "--access_file=" + path, "--secret_file=" + secret});

@@ -8,7 +8,6 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kSecretBytesMax = 4096;  // No one types more; a larger file is the wrong one.
 constexpr mode_t kOthers = 077;
 constexpr const char* kWhiteSpace = " \t\r\n";
 
@@ -24,14 +23,16 @@ Status ReadSecretFile(const std::string& path, std::string* secret) {
                     path, file.mode));
   }
   const size_t first = file.contents.find_first_not_of(kWhiteSpace);
-  if (first == std::string::npos) {
-    return Status::InvalidArgument(
-        fmt::format("the secret file {0} is empty; make one with: "
-                    "(umask 077; openssl rand -hex 32 > {0})",
-                    path));
-  }
   const size_t last = file.contents.find_last_not_of(kWhiteSpace);
-  *secret = file.contents.substr(first, last - first + 1);
+  const size_t bytes = first == std::string::npos ? 0 : last - first + 1;
+  if (bytes < kSecretBytesMin) {
+    return Status::InvalidArgument(
+        bytes == 0 ? fmt::format("the secret file {} is empty", path)
+                   : fmt::format("the secret in {} has {} characters, not {} at least", path, bytes,
+                                 kSecretBytesMin),
+        fmt::format("make one with: (umask 077; openssl rand -hex 32 > {})", path));
+  }
+  *secret = file.contents.substr(first, bytes);
   return Status::OK();
 }
 

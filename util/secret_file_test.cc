@@ -15,10 +15,10 @@ using testing::HasSubstr;
 
 TEST(SecretFileTest, WhiteSpaceAroundTheSecretDoesNotCount) {
   for (const mode_t mode : {0600, 0400, 0700}) {
-    const TemporaryFile file(" \topen sesame\r\n\n", mode);
+    const TemporaryFile file(" \topen sesame, will you\r\n\n", mode);
     std::string secret;
     ASSERT_OK(ReadSecretFile(file.path(), &secret));
-    EXPECT_EQ(secret, "open sesame");
+    EXPECT_EQ(secret, "open sesame, will you");
   }
 }
 
@@ -40,11 +40,27 @@ TEST(SecretFileTest, RefusesFilesWithoutSecret) {
   std::string secret;
   for (const char* contents : {"", "\n", " \r\n\t"}) {
     const TemporaryFile file(contents);
-    EXPECT_THAT(ReadSecretFile(file.path(), &secret).ToString(), HasSubstr("is empty; make one"));
+    EXPECT_THAT(ReadSecretFile(file.path(), &secret).ToString(), HasSubstr("is empty: make one"));
   }
   EXPECT_THAT(ReadSecretFile("/nowhere/secret", &secret).ToString(), HasSubstr("No such file"));
   const TemporaryFile large(std::string(5000, 'x'));
   EXPECT_THAT(ReadSecretFile(large.path(), &secret).ToString(), HasSubstr("is it the right file"));
+}
+
+// Fails if a secret is taken that can be found by trying.
+TEST(SecretFileTest, RefusesSecretsThatAreTooShort) {
+  std::string secret;
+  for (const size_t bytes : {size_t{1}, kSecretBytesMin - 1}) {
+    const TemporaryFile file("  " + std::string(bytes, 'q') + "\n");
+    const Status status = ReadSecretFile(file.path(), &secret);
+    EXPECT_TRUE(status.IsInvalidArgument());
+    EXPECT_THAT(status.ToString(), HasSubstr("openssl rand -hex 32 > " + file.path()));
+    EXPECT_THAT(status.ToString(), testing::Not(HasSubstr("qq")));
+    EXPECT_EQ(secret, "");
+  }
+  const TemporaryFile file(std::string(kSecretBytesMin, 'q') + "\n");
+  ASSERT_OK(ReadSecretFile(file.path(), &secret));
+  EXPECT_EQ(secret, std::string(kSecretBytesMin, 'q'));
 }
 
 }  // namespace

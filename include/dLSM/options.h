@@ -136,8 +136,8 @@ struct Options {
   int scatter_width = 1;
   // Which of the config's compute nodes this process is, from 0.
   uint32_t compute_node_id = 0;
-  // A file with the secret that all nodes of the cluster share, or with that of `access_name`;
-  // empty: no secret.
+  // A file with the secret that all nodes of the cluster share, or with that of `access_name`, of
+  // 16 characters at least; empty: no secret.
   std::string secret_file;
   // The name of this client in the memory nodes' access files (Server --access_file); empty: it has
   // the cluster's secret, and reaches all databases.

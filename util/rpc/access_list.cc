@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "util/secret_file.h"
 #include "util/small_file.h"
 #include "util/status_macros.h"
 
@@ -12,8 +13,6 @@ namespace dlsm {
 namespace {
 
 constexpr size_t kFileBytesMax = size_t{1} << 20;
-constexpr size_t kSecretBytesMin = 16;  // Fewer can be guessed.
-constexpr size_t kSecretBytesMax = 4096;
 constexpr size_t kPatternsMax = 256;  // Each transfer of the client may have to look at all.
 constexpr mode_t kOthers = 077;
 
