@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,6 +166,33 @@ TEST(RegionTest, RemovesOnlyFilesThatNobodyHolds) {
   std::unique_ptr<ExportedRegion> second;
   ASSERT_TRUE(CreateRegion(Options(FabricKind::kShm, 4096), &second).ok());
   EXPECT_TRUE(std::filesystem::exists(alive->info().shm_path));
+}
+
+// Fails if the same room is promised twice: whoever writes last would be killed.
+TEST(RegionTest, RoomIsPromisedOnce) {
+  struct statvfs space {};
+  ASSERT_EQ(::statvfs("/dev/shm", &space), 0);
+  const uint64_t room = uint64_t{space.f_bavail} * space.f_frsize;
+  ShmFile second;
+  {
+    ShmFile first;
+    // Other processes use the folder as well.
+    if (!ShmFile::Create("first", room / 5 * 3, &first).ok()) GTEST_SKIP() << "no room for a half";
+    const Status status = ShmFile::Create("second", room / 5 * 3, &second);
+    EXPECT_TRUE(status.IsIOError());
+    EXPECT_NE(status.ToString().find("promised to other memory nodes"), std::string::npos)
+        << status.ToString();
+    EXPECT_EQ(second.path(), "");
+    // One whose owner is gone has none.
+    const std::string stale = fmt::format("/dev/shm/dlsm-stale-{}", ::getpid());
+    std::ofstream(stale).put('x');
+    ASSERT_EQ(::truncate(stale.c_str(), static_cast<off_t>(room)), 0);
+    const Status small = ShmFile::Create("second", 4096, &second);
+    std::filesystem::remove(stale);
+    EXPECT_TRUE(small.ok()) << small.ToString();
+  }
+  const Status status = ShmFile::Create("second", room / 5 * 3, &second);
+  EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 // Fails if the lock does not end with its owner, or a peer connects to a dead owner's memory.

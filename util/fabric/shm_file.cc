@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -25,6 +26,7 @@ namespace {
 constexpr const char* kFolder = "/dev/shm";
 constexpr std::string_view kPrefix = "dlsm-";
 constexpr size_t kNameBytesMax = 64;
+constexpr uint64_t kStatBlockBytes = 512;  // Whatever the file system's are.
 constexpr int kAttemptsMax = 16;  // Each is lost only to a sweeper that came within microseconds.
 
 bool IsPlain(char c) {
@@ -42,7 +44,40 @@ std::string NewPath(const std::string& name) {
   return fmt::format("{}/{}{}-{}-{:016x}", kFolder, kPrefix, plain, ::getpid(), draw);
 }
 
-Status CheckRoom(uint64_t bytes) {
+// Peers tell paths: only names that a memory node would have made are opened.
+bool IsOurs(const std::string& path) {
+  const std::string start = fmt::format("{}/{}", kFolder, kPrefix);
+  return path.starts_with(start) && path.find('/', start.size()) == std::string::npos;
+}
+
+// What the owner of a file may still write of it; none if there is no owner any more.
+uint64_t PromisedBytes(const std::string& path) {
+  struct stat attributes {};
+  if (::lstat(path.c_str(), &attributes) != 0 || !S_ISREG(attributes.st_mode)) return 0;
+  const auto bytes = static_cast<uint64_t>(attributes.st_size);
+  const uint64_t taken = static_cast<uint64_t>(attributes.st_blocks) * kStatBlockBytes;
+  // So is a new one, too: its lock has to be free for its owner.
+  if (bytes <= taken) return 0;
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  // Another user's cannot be asked, and is taken for alive.
+  if (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return 0;
+  return bytes - taken;
+}
+
+uint64_t PromisedBytes() {
+  uint64_t promised = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(kFolder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (IsOurs(path)) promised += PromisedBytes(path);
+  }
+  return promised;
+}
+
+// For a file of `bytes`. `made`: it is there already. Asked again then: of two that are made at
+// once, each has seen the other.
+Status CheckRoom(uint64_t bytes, bool made) {
   struct statvfs space {};
   if (::statvfs(kFolder, &space) != 0) {
     return Status::IOError(
@@ -51,11 +86,14 @@ Status CheckRoom(uint64_t bytes) {
                     kFolder, port::ErrorText(errno)));
   }
   const uint64_t room = uint64_t{space.f_bavail} * space.f_frsize;
-  if (bytes <= room) return Status::OK();
+  uint64_t promised = PromisedBytes();
+  if (made) promised -= std::min(promised, bytes);
+  if (promised <= room && bytes <= room - promised) return Status::OK();
   return Status::IOError(
-      fmt::format("{} has room for {} bytes, not for {}; ask for less, remove files there, or as "
-                  "root: mount -o remount,size=<larger> {}",
-                  kFolder, room, bytes, kFolder));
+      fmt::format("{} has room for {} bytes, {} of them promised to other memory nodes, and not "
+                  "for {} more; ask for less, remove files there, or as root: "
+                  "mount -o remount,size=<larger> {}",
+                  kFolder, room, promised, bytes, kFolder));
 }
 
 // False when a sweeper was faster: it held the lock or has removed the name.
@@ -74,12 +112,6 @@ bool RemoveIfStale(const std::string& path) {
   return ::unlink(path.c_str()) == 0;  // Still under the lock, see above.
 }
 
-// Peers tell paths: only names that a memory node would have made are opened.
-bool IsOurs(const std::string& path) {
-  const std::string start = fmt::format("{}/{}", kFolder, kPrefix);
-  return path.starts_with(start) && path.find('/', start.size()) == std::string::npos;
-}
-
 }  // namespace
 
 ShmFile::~ShmFile() {
@@ -90,7 +122,7 @@ ShmFile::~ShmFile() {
 }
 
 Status ShmFile::Create(const std::string& name, uint64_t bytes, ShmFile* file) {
-  DLSM_RETURN_IF_ERROR(CheckRoom(bytes));
+  DLSM_RETURN_IF_ERROR(CheckRoom(bytes, /*made=*/false));
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     ShmFile made;
     made.path_ = NewPath(name);
@@ -109,6 +141,7 @@ Status ShmFile::Create(const std::string& name, uint64_t bytes, ShmFile* file) {
       return Status::IOError(fmt::format("cannot give {} {} bytes: {}; ask for less", made.path_,
                                          bytes, port::ErrorText(errno)));
     }
+    DLSM_RETURN_IF_ERROR(CheckRoom(bytes, /*made=*/true));
     *file = std::move(made);
     return Status::OK();
   }

@@ -27,7 +27,8 @@ class ShmFile {
   }
   ~ShmFile();
 
-  // A sparse file of `bytes`. Fails when /dev/shm has not as much room left.
+  // A sparse file of `bytes`. Fails when /dev/shm has not as much room left, beside what files of
+  // other owners that are alive have not taken yet.
   static Status Create(const std::string& name, uint64_t bytes, ShmFile* file);
 
   int descriptor() const { return file_.get(); }
