@@ -238,6 +238,7 @@ class MergeRunner {
       if (i != number && part.bytes_at[i] > 0) request.peers.push_back(nodes_[i].as_peer);
     }
     ++outcome->calls;
+    const uint64_t sent_before = node.load->sent_bytes();
     std::string reply_bytes;
     DLSM_RETURN_IF_ERROR(
         node.rpc->Call(Method::kMerge, request.Encode(), &reply_bytes, node.load->MergeDeadline()));
@@ -245,7 +246,7 @@ class MergeRunner {
     DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
     DLSM_RETURN_IF_ERROR(CheckMergeOutputs(store_.comparator(), part.options, part.runs,
                                            node.as_peer.node, reply.outputs));
-    node.load->NoteReport(reply.load, node.load->sent_bytes());
+    node.load->NoteReport(reply.load, sent_before);
     outcome->statistics = reply.statistics;
     return OpenOutputs(std::move(reply.outputs), &outcome->tables);
   }

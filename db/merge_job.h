@@ -41,9 +41,10 @@ struct MergeOutcome {
 };
 
 // `scheduler` says when merges on the compute node go on, each of `nodes` on which side the parts
-// run that it is chosen for. Runs
-// in the calling thread, and in one more for each further part. `snapshots` ascend. When *cancelled
-// becomes true the merge ends with Aborted. On an error nothing is left behind.
+// run that it is chosen for. Runs in the calling thread, and in one more for each further part.
+// `snapshots` ascend. When *cancelled becomes true the merge ends with Aborted. On an error nothing
+// is left behind but what a memory node has made if its answer is lost, or not one: that is the
+// session's until it ends.
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
                 const std::vector<MergeNode>& nodes,

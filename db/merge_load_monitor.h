@@ -43,7 +43,8 @@ class MergeLoadMonitor {
 
   // All that was ever sent: to be asked before a report is asked for.
   uint64_t sent_bytes() const LOCKS_EXCLUDED(mutex_);
-  // `sent_before`: what of sent_bytes() the report knows already.
+  // `sent_before`: what of sent_bytes() the report knows for sure. What it knows besides counts
+  // twice until the next one.
   void NoteReport(const MergeLoad& load, uint64_t sent_before) LOCKS_EXCLUDED(mutex_);
 
   // A flush has moved so many bytes.
