@@ -22,6 +22,15 @@ StallReason MainReason(uint32_t reasons) {
   return StallReason::kMemtables;
 }
 
+// Of the refusal that `error` has caused: Busy where there is nothing to be done but to try again.
+Status::Code CodeFor(const Status& error) {
+  if (error.ok() || error.IsBusy() || error.IsTimedOut() || error.IsAborted()) {
+    return Status::Code::kBusy;
+  }
+  // That there is no such session or database is not that there is no such key.
+  return error.IsIOError() || error.IsNotFound() ? Status::Code::kIOError : error.code();
+}
+
 }  // namespace
 
 const char* StallReasonName(StallReason reason) {
@@ -163,8 +172,7 @@ Status StallGate::GiveUp() const {
   }
   why += error_.ok() ? "; is the memory node overloaded, or its network down?"
                      : ": " + error_.message().ToString();
-  return error_.IsIOError() ? Status::IOError("write refused", why)
-                            : Status::Busy("write refused", why);
+  return Status::FromCode(CodeFor(error_), "write refused: " + why);
 }
 
 }  // namespace dlsm

@@ -30,7 +30,8 @@ using StallTotals = std::array<StallTotal, kStallReasonCount>;
 // Thread-safe.
 class StallGate {
  public:
-  // Writers that have seen no progress for `timeout` give up.
+  // Writers that have seen no progress for `timeout` give up: with Busy, or with the code of the
+  // error behind it if that does not pass by itself.
   StallGate(std::chrono::milliseconds timeout, Statistics* statistics)
       : timeout_(timeout), statistics_(statistics) {}
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -125,6 +126,28 @@ TEST(StallGateTest, NamesTheCause) {
     status = gate.Pass(false, 100);
     EXPECT_TRUE(status.IsIOError());
     EXPECT_NE(status.ToString().find("cable cut"), std::string::npos) << status.ToString();
+  }
+}
+
+// Fails if writers are told to try again what cannot succeed until somebody mends it, or take for
+// lasting what passes.
+TEST(StallGateTest, LastingErrorsArePassedOnAsSuch) {
+  Statistics statistics;
+  StallGate gate(milliseconds(1), &statistics);
+  gate.Set(StallReason::kMemtables, true);
+  for (const Status& error :
+       {Status::Corruption("a table is damaged"),
+        Status::InvalidArgument("not this one's database"),
+        Status::NotSupported("not by this memory node"), Status::IOError("cable cut")}) {
+    gate.NoteError(error);
+    const Status status = gate.Pass(false, 100);
+    EXPECT_EQ(status.code(), error.code()) << status.ToString();
+    EXPECT_NE(status.ToString().find(error.message().ToString()), std::string::npos);
+  }
+  for (const Status& error :
+       {Status::Busy("full"), Status::TimedOut("late"), Status::Aborted("cancelled")}) {
+    gate.NoteError(error);
+    EXPECT_TRUE(gate.Pass(false, 100).IsBusy()) << error.ToString();
   }
 }
 

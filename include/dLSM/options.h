@@ -225,8 +225,9 @@ struct Options {
   // kGuards: the same while nobody writes, for the sake of reads to come; a quarter of the tables
   // that start a merge out of level 0 do then, too. 0: only what reads ask for is merged then.
   int idle_size_amplification_percent = 4;
-  // Writers that wait for memory this long without any progress of flushes get Busy; Flush and
-  // Close wait as long for room, but for a last publication two leases of followers at most.
+  // Writers that wait for memory this long without any progress of flushes get Busy, or the error
+  // that is the cause where it does not pass by itself; Flush and Close wait as long for room, but
+  // for a last publication two leases of followers at most.
   uint64_t write_stall_timeout_ms = 30000;
 
   // -------- Followers; see README.
