@@ -6,6 +6,7 @@
 #include "db/memory_budget.h"
 #include "db/shard_map.h"
 #include "table/merge_scheduler.h"
+#include "util/rpc/database_name.h"
 #include "util/status_macros.h"
 #include "util/value_cache.h"
 
@@ -133,17 +134,10 @@ Options WithFiniteTimeouts(Options options) {
 Status CheckName(const std::string& name) {
   if (name.empty()) return Status::InvalidArgument("the database has no name", "give it one");
   if (name.size() > 4096) return Status::InvalidArgument("the database's name exceeds 4096 bytes");
-  if (IsRangeName(name)) {
-    return Status::InvalidArgument(
-        "the name " + name + " is that of a compute node's range of a database",
-        "use one that does not end in #range- and a number");
-  }
-  if (IsShardName(name) || IsShardTablesName(name)) {
-    return Status::InvalidArgument(
-        "the name " + name + " is that of a database's shard",
-        "use one that does not end in #shard- or #tables-of-shard- and a number");
-  }
-  return Status::OK();
+  if (name.find(kPartMark) == std::string::npos) return Status::OK();
+  return Status::InvalidArgument(
+      "the name " + name + " has a #, as memory nodes' names of a database's shards and ranges do",
+      "use one without");
 }
 
 }  // namespace dlsm

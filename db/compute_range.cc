@@ -3,16 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "db/shard_map.h"
 #include "util/cluster_config.h"
+#include "util/rpc/database_name.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
-constexpr std::string_view kRangeMark = "#range-";
 constexpr size_t kBoundariesMax = 4096;
 
 Status ComputeNodesOf(const Options& options, std::vector<std::string>* addresses) {
@@ -35,20 +34,9 @@ std::string Shown(const std::vector<std::string>& boundaries) {
 
 }  // namespace
 
-std::string RangeName(const std::string& database, uint32_t compute_node) {
-  return fmt::format("{}{}{}", database, kRangeMark, compute_node);
-}
-
-bool IsRangeName(const std::string& name) {
-  const size_t mark = name.rfind(kRangeMark);
-  if (mark == std::string::npos) return false;
-  const std::string number = name.substr(mark + kRangeMark.size());
-  return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
-}
-
 std::string NameAtMemoryNodes(const Options& options, const std::string& database) {
-  return options.compute_boundaries.empty() ? database
-                                            : RangeName(database, options.compute_node_id);
+  if (options.compute_boundaries.empty()) return database;
+  return PartName(database, DatabasePart::kRange, options.compute_node_id);
 }
 
 Status CheckComputeBoundaries(const Options& options) {

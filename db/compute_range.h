@@ -3,7 +3,7 @@
 //   compute node 0      compute node 1      compute node 2
 //   [first, b0)         [b0, b1)            [b1, last]       Options::compute_boundaries: b0 < b1
 //
-// Each range is a database of its own to the memory nodes, named by RangeName(): with shards,
+// Each range is a database of its own to the memory nodes (util/rpc/database_name.h): with shards,
 // manifest and ownership of its own. So each has one writer, and one range is taken over without
 // the others.
 #pragma once
@@ -19,10 +19,6 @@
 #include "dLSM/status.h"
 
 namespace dlsm {
-
-// The only place that knows how ranges are called. No database of a user's has such a name.
-std::string RangeName(const std::string& database, uint32_t compute_node);
-bool IsRangeName(const std::string& name);
 
 // The name under which memory nodes know what these options open: `database` itself if it is not
 // divided among compute nodes.

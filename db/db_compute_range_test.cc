@@ -130,11 +130,6 @@ TEST(ComputeRangeOptionsTest, EachBadOptionIsNamed) {
   EXPECT_OK(CheckComputeBoundaries(options));
   options.compute_node_id = 3;
   EXPECT_THAT(CheckComputeBoundaries(options).ToString(), HasSubstr("compute nodes 0 to 2"));
-  std::unique_ptr<DB> db;
-  EXPECT_TRUE(DB::Open(Options(), "a#range-1", &db).IsInvalidArgument());
-  EXPECT_TRUE(IsRangeName(RangeName("a", 17)));
-  for (const char* name : {"a", "a#range-", "a#range-x", "#range1"})
-    EXPECT_FALSE(IsRangeName(name));
 }
 
 // Fails if the config's compute nodes are not compared, or the owner's address is not told.

@@ -80,6 +80,20 @@ TEST(EmbeddedOpenTest, SecondHandleIsRefused) {
   EXPECT_OK(DestroyDB("embedded twice", TinyOptions()));
 }
 
+// Fails if a database can have a name that makes it part of another one to memory nodes: that one's
+// clients could use it, and its quota count for both.
+TEST_F(OpenTest, NamesOfPartsAreRefused) {
+  for (const char* name : {"orders#eu", "#", "orders#shard-1", "orders#tables-of-shard-0",
+                           "orders#range-1", "orders#"}) {
+    const Status status = TryOpen(NodeOptions(), name);
+    EXPECT_TRUE(status.IsInvalidArgument()) << name << ": " << status.ToString();
+    EXPECT_TRUE(Says(status, "use one without"));
+    EXPECT_TRUE(DestroyDB(name, NodeOptions()).IsInvalidArgument()) << name;
+    std::unique_ptr<DB> follower;
+    EXPECT_TRUE(DB::OpenFollower(NodeOptions(), name, &follower).IsInvalidArgument()) << name;
+  }
+}
+
 // Fails if an option that cannot work is accepted, or refused without being named.
 TEST_F(OpenTest, EachBadOptionIsNamed) {
   const struct {

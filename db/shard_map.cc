@@ -6,13 +6,11 @@
 #include <cctype>
 
 #include "util/coding.h"
+#include "util/rpc/database_name.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
-
-constexpr std::string_view kShardMark = "#shard-";
-constexpr std::string_view kTablesMark = "#tables-of-shard-";
 
 Status Malformed(const char* what) { return Status::Corruption("malformed shard map", what); }
 
@@ -25,14 +23,6 @@ Status CheckAscending(const Comparator& comparator, const std::vector<std::strin
     return Status::InvalidArgument(*which);
   }
   return Status::OK();
-}
-
-// Whether the name ends in the mark and a number.
-bool IsNumbered(const std::string& name, std::string_view mark_text) {
-  const size_t mark = name.rfind(mark_text);
-  if (mark == std::string::npos) return false;
-  const std::string number = name.substr(mark + mark_text.size());
-  return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
 }
 
 // The i-th of `count` equal parts of all 8-byte keys starts here.
@@ -69,21 +59,20 @@ std::string ShownKey(const Slice& key) {
 }
 
 std::string ShardName(const std::string& database, size_t shard) {
-  return shard == 0 ? database : fmt::format("{}{}{}", database, kShardMark, shard);
+  return shard == 0 ? database : PartName(database, DatabasePart::kShard, shard);
 }
-
-bool IsShardName(const std::string& name) { return IsNumbered(name, kShardMark); }
 
 std::string ShardTablesName(const std::string& database, size_t shard) {
-  return fmt::format("{}{}{}", database, kTablesMark, shard);
+  return PartName(database, DatabasePart::kShardTables, shard);
 }
 
-bool IsShardTablesName(const std::string& name) { return IsNumbered(name, kTablesMark); }
+bool IsShardTablesName(const std::string& name) {
+  return IsPartName(name, DatabasePart::kShardTables);
+}
 
 bool IsPartOf(const std::string& name, const std::string& database) {
-  const std::string_view mark = IsShardName(name) ? kShardMark : kTablesMark;
-  return IsNumbered(name, mark) && name.compare(0, database.size(), database) == 0 &&
-         name.rfind(mark) == database.size();
+  return (IsPartName(name, DatabasePart::kShard) || IsShardTablesName(name)) &&
+         name.starts_with(database) && name.rfind(kPartMark) == database.size();
 }
 
 Status CheckShardOptions(const Options& options) {

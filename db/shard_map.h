@@ -19,12 +19,11 @@
 
 namespace dlsm {
 
-// The name under which memory nodes know a shard. No database of a user's has that of one but the
-// first, see IsShardName().
+// The name under which memory nodes know a shard: the first has the database's. See
+// util/rpc/database_name.h.
 std::string ShardName(const std::string& database, size_t shard);
-bool IsShardName(const std::string& name);
 // The name under which memory nodes that are not a shard's home know those of its tables that they
-// have; no user's database has such a one either.
+// have.
 std::string ShardTablesName(const std::string& database, size_t shard);
 bool IsShardTablesName(const std::string& name);
 // Whether `name` is that of a shard but the first, or of tables of one, of `database`.

@@ -92,14 +92,8 @@ TEST(ShardMapTest, EachBadOptionIsNamed) {
 // Fails if a user's database could be taken for another one's shard.
 TEST(ShardMapTest, NamesOfShardsAreTheirOwn) {
   EXPECT_EQ(ShardName("db", 0), "db");
-  EXPECT_TRUE(IsShardName(ShardName("db", 1)));
-  EXPECT_TRUE(IsShardName(ShardName("db", 255)));
-  for (const char* name : {"db", "db#shard-", "db#shard-1x", "#shard", "db-1"}) {
-    EXPECT_FALSE(IsShardName(name)) << name;
-  }
   EXPECT_TRUE(IsShardTablesName(ShardTablesName("db", 0)));
   EXPECT_FALSE(IsShardTablesName(ShardName("db", 1)));
-  EXPECT_FALSE(IsShardName(ShardTablesName("db", 1)));
   for (const std::string& part : {ShardName("db", 1), ShardTablesName("db", 12)}) {
     EXPECT_TRUE(IsPartOf(part, "db")) << part;
     EXPECT_FALSE(IsPartOf(part, "d")) << part;

@@ -121,7 +121,7 @@ TEST_F(AccessTest, CallsAreLimitedToTheClientsDatabases) {
   ASSERT_OK(hers.Open("a"));
   ASSERT_OK(his.Open("b"));
   TestClient shards(&alice->rpc());
-  ASSERT_OK(shards.Open("shared-1#3"));
+  ASSERT_OK(shards.Open("shared-1#shard-3"));
   for (const char* name : {"a", "shared-1", "new"}) {
     const Status status = TestClient(&bob->rpc()).Open(name);
     EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
@@ -130,10 +130,10 @@ TEST_F(AccessTest, CallsAreLimitedToTheClientsDatabases) {
   }
   EXPECT_OK(his.OpenReader({"a"}));  // He may follow hers; she may not follow his.
   EXPECT_TRUE(hers.OpenReader({"b"}).IsInvalidArgument());
-  EXPECT_TRUE(his.OpenReader({"a", "shared-1#3"}).IsInvalidArgument());
+  EXPECT_TRUE(his.OpenReader({"a", "shared-1#shard-3"}).IsInvalidArgument());
   std::string listed;
   for (const auto& each : hers.List().databases) listed += each.name + " ";
-  EXPECT_EQ(listed, "a shared-1#3 ");
+  EXPECT_EQ(listed, "a shared-1#shard-3 ");
   EXPECT_EQ(his.List().databases.size(), 2u);
   SetMergeScheduleRequest schedule;
   SetMergeScheduleReply now;

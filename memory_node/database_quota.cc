@@ -6,6 +6,7 @@
 #include "memory_node/database_table.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
+#include "util/rpc/database_name.h"
 
 namespace dlsm {
 namespace {
@@ -18,7 +19,7 @@ constexpr uint64_t kQuotaBytesMax = uint64_t{1} << 60;
 }  // namespace
 
 Status DatabaseTable::SetQuota(const RpcPeer& peer, const SetQuotaRequest& request) {
-  if (request.name.empty() || Quotas::OwnerOf(request.name) != request.name) {
+  if (request.name.empty() || request.name.find(kPartMark) != std::string::npos) {
     return Status::InvalidArgument(fmt::format(
         "a quota is of a database with all of its shards: name it by what comes before the # "
         "in '{}'",

@@ -3,11 +3,12 @@
 #include <limits>
 
 #include "memory_node/database_table.h"
+#include "util/rpc/database_name.h"
 
 namespace dlsm {
 
 std::string Quotas::OwnerOf(const std::string& database) {
-  return database.substr(0, database.find('#'));
+  return std::string(NameOfUsers(database));
 }
 
 uint64_t Quotas::Of(const std::string& owner) const {

@@ -51,7 +51,8 @@ struct Range {
 class DB {
  public:
   // Opens the database `name` on the memory nodes that `options` name, or on the memory node inside
-  // this process if they name none. On success *db is the caller's to delete.
+  // this process if they name none. On success *db is the caller's to delete. A name has 1 to 4096
+  // bytes, and no '#': that is how memory nodes' names of its shards and ranges go on.
   static Status Open(const Options& options, const std::string& name, DB** db);
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
 

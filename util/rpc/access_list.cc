@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "util/rpc/database_name.h"
 #include "util/secret_file.h"
 #include "util/small_file.h"
 #include "util/status_macros.h"
@@ -33,15 +34,10 @@ bool GetPatterns(std::string_view word, std::string_view key, std::vector<std::s
   return true;
 }
 
-// What users call the database.
-std::string_view NameOfUsers(std::string_view database) {
-  return database.substr(0, database.find('#'));
-}
-
-bool MatchesAny(std::string_view database, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return MatchesPattern(NameOfUsers(database), pattern);
-  });
+// `name` is as users know it.
+bool MatchesAny(std::string_view name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return MatchesPattern(name, pattern); });
 }
 
 }  // namespace
@@ -71,12 +67,13 @@ bool MatchesPattern(std::string_view text, std::string_view pattern) {
 
 bool AccessRights::MayOwn(std::string_view database) const {
   const port::MutexLock lock(mutex_);
-  return MatchesAny(database, patterns_.own);
+  return MatchesAny(NameOfUsers(database), patterns_.own);
 }
 
 bool AccessRights::MayRead(std::string_view database) const {
+  const std::string_view name = NameOfUsers(database);
   const port::MutexLock lock(mutex_);
-  return MatchesAny(database, patterns_.own) || MatchesAny(database, patterns_.read);
+  return MatchesAny(name, patterns_.own) || MatchesAny(name, patterns_.read);
 }
 
 bool AccessRights::revoked() const {

@@ -5,8 +5,8 @@
 //   NAME SECRET [own=PATTERN,...] [read=PATTERN,...]
 //
 // `own`: open, write, read and destroy; `read`: follow. A `*` in a pattern stands for any bytes.
-// What decides is the database's name as users know it: without what shards and ranges add behind a
-// `#`.
+// What decides is the database's name as users know it: without what shards and ranges add
+// (database_name.h).
 //
 // A list may be replaced by another one while its clients are at work. They are asked about at each
 // call and each transfer, so what their lines say counts from then on.

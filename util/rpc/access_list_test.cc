@@ -42,13 +42,15 @@ TEST(AccessListTest, RightsAreThoseOfTheLine) {
   const auto alice = list.Find("alice");
   ASSERT_NE(alice, nullptr);
   EXPECT_EQ(alice->secret(), kSecret);
-  for (const char* name : {"orders", "orders#0", "orders#range#1", "new-", "new-x#7"}) {
+  for (const char* name :
+       {"orders", "orders#shard-1", "orders#range-1#tables-of-shard-0", "new-", "new-x#shard-7"}) {
     EXPECT_TRUE(alice->MayOwn(name)) << name;
     EXPECT_TRUE(alice->MayRead(name)) << name;
   }
-  EXPECT_FALSE(alice->MayOwn("catalog#1"));
-  EXPECT_TRUE(alice->MayRead("catalog#1"));
-  for (const char* name : {"", "order", "orders2", "x#orders", "#orders", "xnew-"}) {
+  EXPECT_FALSE(alice->MayOwn("catalog#shard-1"));
+  EXPECT_TRUE(alice->MayRead("catalog#shard-1"));
+  for (const char* name : {"", "order", "orders2", "x#orders", "#orders", "xnew-", "orders#eu",
+                           "orders#", "catalog#shard-", "orders#eu#shard-1"}) {
     EXPECT_FALSE(alice->MayRead(name)) << name;
   }
   ASSERT_NE(list.Find("bob"), nullptr);
