@@ -3,8 +3,8 @@
 //   orders                        as users call it: without any #
 //   orders#range-2                what compute node 2 has of it, where several share it
 //   orders#shard-1                a shard, but the first, which has the database's own name
-//   orders#tables-of-shard-1      what memory nodes that are not the shard's home have of its
-//   tables orders#range-2#shard-1        a part of a part
+//   orders#tables-of-shard-1      a shard's tables where another memory node is its home
+//   orders#range-2#shard-1        a part of a part
 //
 // Each is a database of its own there, and counts as its user's where rights and quotas are asked
 // for. Only names of these forms do: another # makes nobody the owner of what comes before it.
