@@ -49,6 +49,7 @@ Status CheckMergeOutputs(const InternalKeyComparator& comparator, const MergeOpt
   const Bounds bounds = BoundsOf(comparator, inputs);
   uint64_t entries = 0;
   const TableMeta* before = nullptr;
+  auto cut = options.cut_points.begin();  // The first one behind the start of the table.
   for (const TableMeta& table : outputs) {
     if (node.has_value() && table.image.node != *node)
       return Wrong("its tables are on another node");
@@ -66,6 +67,11 @@ Status CheckMergeOutputs(const InternalKeyComparator& comparator, const MergeOpt
     if (comparator.CompareUserKeys(smallest, bounds.smallest) < 0 ||
         comparator.CompareUserKeys(largest, bounds.largest) > 0) {
       return Wrong("its tables leave the range of what was merged");
+    }
+    while (cut != options.cut_points.end() && comparator.CompareUserKeys(*cut, smallest) <= 0)
+      ++cut;
+    if (cut != options.cut_points.end() && comparator.CompareUserKeys(*cut, largest) <= 0) {
+      return Wrong("a table reaches into the next guard");
     }
     if (table.sequence_min < bounds.least || table.sequence_max > bounds.most) {
       return Wrong("its versions are not those that were merged");

@@ -15,9 +15,9 @@
 namespace dlsm {
 
 // Corruption unless `outputs` can be those of merging `inputs` with `options`: tables on `node`, if
-// that is given, ascending without overlap, within the range of the merge and of its inputs, of no
-// other versions than it was given. So whatever a memory node answers, and whatever its memory
-// holds, the order of versions and levels stays whole.
+// that is given, ascending without overlap, within the range of the merge and of its inputs, none
+// on both sides of a cut point, of no other versions than it was given. So whatever a memory node
+// answers, and whatever its memory holds, the order of versions and levels stays whole.
 Status CheckMergeOutputs(const InternalKeyComparator& comparator, const MergeOptions& options,
                          const std::vector<std::vector<TableRef>>& inputs,
                          std::optional<NodeId> node, const std::vector<TableMeta>& outputs);

@@ -75,5 +75,38 @@ TEST(MergeOutputsTest, AllIsWithinTheInputs) {
   EXPECT_TRUE(check("c", "y").IsCorruption());
 }
 
+// Cut points are guards of the level that the outputs go to. Fails if a table may reach from one
+// guard into the next: reads look for it in the first one only, and a manifest with it is refused.
+TEST(MergeOutputsTest, NoTableLiesAcrossACutPoint) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  MergeOptions options;
+  options.cut_points = {"b", "f", "k", "kk", "z"};
+  const std::vector<std::vector<TableRef>> inputs = {
+      MakeFakeTables({{1, "c", "m", 20, 29, 64, 20}}),
+      MakeFakeTables({{2, "d", "x", 10, 19, 64, 20}})};
+  struct Range {
+    std::string smallest;
+    std::string largest;
+  };
+  const auto check = [&](const std::vector<Range>& ranges) {
+    std::vector<TableMeta> tables;
+    for (const Range& range : ranges) {
+      // Of one user key, the newer versions come first.
+      const SequenceNumber newest = 29 - tables.size();
+      const SequenceNumber last = range.smallest == range.largest ? newest : 10;
+      tables.push_back(FakeMeta({7 + tables.size(), range.smallest, range.largest, newest, last}));
+    }
+    return CheckMergeOutputs(comparator, options, inputs, std::nullopt, tables);
+  };
+  EXPECT_OK(check({{"c", "e"}, {"f", "j"}, {"kk", "x"}}));
+  EXPECT_OK(check({{"c", "ez"}, {"k", "ka"}, {"l", "m"}}));
+  EXPECT_OK(check({{"f", "f"}, {"f", "g"}})) << "a key of many versions";
+  EXPECT_TRUE(check({{"c", "f"}}).IsCorruption());
+  EXPECT_TRUE(check({{"c", "x"}}).IsCorruption());
+  EXPECT_TRUE(check({{"c", "e"}, {"g", "k"}}).IsCorruption());
+  EXPECT_TRUE(check({{"c", "e"}, {"f", "j"}, {"k", "x"}}).IsCorruption());
+  EXPECT_TRUE(check({{"f", "f"}, {"f", "l"}}).IsCorruption());
+}
+
 }  // namespace
 }  // namespace dlsm
