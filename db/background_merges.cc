@@ -36,6 +36,7 @@ std::optional<MergePick> Background::PickLocked() {
   if (room.for_merges == 0 && !merges_.empty()) return std::nullopt;
   if (pick.has_value()) room.for_data = 0;  // However little is obsolete: it is wanted now.
   if (room.IsPressing(version->bytes())) {
+    policy_->SetSnapshots(snapshots_->List());
     std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
     if (makes_room.has_value() && (fits(*makes_room) || !pick.has_value() ||
                                    makes_room->input_bytes() < pick->input_bytes())) {
@@ -295,6 +296,7 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
         // It may wait for a merge that is due, and that cannot be done.
         DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+        policy_->SetSnapshots(snapshots_->List());
         if (!adding_guards_)
           pick = policy_->PickManual(*version, busy_, level, manual->scope, &done);
         if (done) return Status::OK();

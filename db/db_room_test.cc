@@ -193,5 +193,48 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
   db_.reset();  // Before its memory node.
 }
 
+// What a snapshot keeps fills the memory node up to the end, merged as far as it can be. Fails if
+// it stays there once the snapshot is released: no write would ever be let through again.
+TEST_F(RoomTest, WhatASnapshotKeptMakesRoomOnceItIsReleased) {
+  for (const CompactionStyle style :
+       {CompactionStyle::kLeveled, CompactionStyle::kGuards, CompactionStyle::kFullLeveling,
+        CompactionStyle::kTiered, CompactionStyle::kSizeTiered}) {
+    SCOPED_TRACE(static_cast<int>(style));
+    TestNode::Config config;
+    config.bytes = uint64_t{24} << 20;
+    const TestNode node(config);
+    Options options = node.With(TinyOptions(), "shm");
+    options.compaction_style = style;
+    options.write_stall_timeout_ms = 500;
+    db_ = OpenOrDie(options, "db");
+    const std::string value(1000, 'v');
+    const auto compact = [&] {
+      db_->CompactRange(nullptr, nullptr);
+      db_->WaitForBackgroundWork().PermitUncheckedError();  // Some merge may not have found room.
+    };
+    constexpr uint64_t kKeys = 6000;
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), value));
+    const Snapshot* const snapshot = db_->GetSnapshot();
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_OK(db_->Delete(WriteOptions(), NumberedKey(i)));
+    compact();
+    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), 2 * kKeys);
+    // The rest is for what stays.
+    Status put;
+    for (uint64_t i = 0; put.ok(); ++i) {
+      put = db_->Put(WriteOptions(), "other" + NumberedKey(i), value);
+      if (i % 500 == 499) compact();
+    }
+    ASSERT_TRUE(put.IsBusy()) << put.ToString();
+    compact();
+    ASSERT_TRUE(db_->Put(WriteOptions(), "other", value).IsBusy());
+    db_->ReleaseSnapshot(snapshot);
+    EXPECT_TRUE(Eventually([&] {
+      put = db_->Put(WriteOptions(), "other", value);
+      return put.ok();
+    })) << put.ToString();
+    db_.reset();  // Before its memory node.
+  }
+}
+
 }  // namespace
 }  // namespace dlsm

@@ -49,6 +49,7 @@ struct FakeTable {
   SequenceNumber largest_sequence = 1;
   uint64_t bytes = 64;
   uint64_t deletions = 0;
+  uint64_t keepers = 0;
 };
 
 inline TableMeta FakeMeta(const FakeTable& table) {
@@ -69,8 +70,10 @@ inline TableMeta FakeMeta(const FakeTable& table) {
 // `memory` gets the image back if the table is obsolete when it goes; it may be null if none is.
 inline TableRef MakeFakeTable(const FakeTable& table,
                               std::shared_ptr<PlacedMemory> memory = nullptr) {
-  return std::make_shared<const Table>(std::make_unique<FakeTableReader>(FakeMeta(table)),
-                                       std::move(memory));
+  auto made = std::make_shared<const Table>(std::make_unique<FakeTableReader>(FakeMeta(table)),
+                                            std::move(memory));
+  made->SetKeepers(table.keepers);
+  return made;
 }
 
 inline std::vector<TableRef> MakeFakeTables(std::initializer_list<FakeTable> tables) {

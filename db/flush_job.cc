@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "db/leftovers.h"
 #include "table/key_prefix.h"
 #include "table/table_room.h"
 #include "util/status_macros.h"
@@ -126,7 +127,9 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
   }
   DLSM_RETURN_IF_ERROR(writer.FinishTable());
   outcome->bytes = output.bytes_written();
-  return output.Release(&outcome->tables);
+  DLSM_RETURN_IF_ERROR(output.Release(&outcome->tables));
+  NoteKeepers(outcome->tables, snapshots);
+  return Status::OK();
 }
 
 }  // namespace dlsm

@@ -26,18 +26,16 @@ class FullLevelingPolicy final : public MergePolicy {
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
                                       size_t level, const ManualScope& scope, bool* done) override {
-    *done =
-        level + 1 == version.levels().size() || !scope.HasAny(version.levels()[level].Overlapping(
-                                                    version.comparator(), scope.begin, scope.end));
-    return *done ? std::nullopt : PickLevel(version, busy, level);
+    const std::vector<TableRef> overlapping =
+        version.levels()[level].Overlapping(version.comparator(), scope.begin, scope.end);
+    const bool in_place = level >= ManualTarget(version, scope.begin, scope.end);
+    *done = in_place ? !scope.HasLeftovers(overlapping, snapshots()) : !scope.HasAny(overlapping);
+    if (*done) return std::nullopt;
+    return in_place ? PickInPlace(version, busy, level) : PickLevel(version, busy, level);
   }
 
   size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
-    // One that has room for everything, as in partitioned leveling.
-    size_t level = std::max<size_t>(1, DeepestLevel(version, begin, end));
-    const auto bytes = static_cast<double>(version.bytes());
-    while (level + 1 < version.levels().size() && bytes >= BytesMax(level)) ++level;
-    return level;
+    return ManualTarget(version, begin, end) + 1;
   }
 
   size_t ExpectedComponents(const Version& version) const override {
@@ -56,6 +54,14 @@ class FullLevelingPolicy final : public MergePolicy {
   void LimitLevel0Merges(size_t tables) override { level0_tables_max_ = tables; }
 
  private:
+  // One that has room for everything, as in partitioned leveling.
+  size_t ManualTarget(const Version& version, const Slice* begin, const Slice* end) const {
+    size_t level = std::max<size_t>(1, DeepestLevel(version, begin, end));
+    const auto bytes = static_cast<double>(version.bytes());
+    while (level + 1 < version.levels().size() && bytes >= BytesMax(level)) ++level;
+    return level;
+  }
+
   bool IsFull(const Version& version, size_t level) const {
     const Level& of = version.levels()[level];
     if (level == 0) return of.table_count() >= config_.level0_trigger;
@@ -82,6 +88,16 @@ class FullLevelingPolicy final : public MergePolicy {
     pick.older = RangesOf(version.comparator(), TablesFrom(version, level + 2));
     // A level below level 0 is one run already.
     pick.trivial_move = pick.target_inputs.empty() && level > 0;
+    return pick;
+  }
+
+  static std::optional<MergePick> PickInPlace(const Version& version, const TablesInMerge& busy,
+                                              size_t level) {
+    MergePick pick;
+    pick.level = pick.target_level = level;
+    pick.inputs = version.levels()[level].AllTables();
+    if (AnyBusy(pick.inputs, busy)) return std::nullopt;
+    pick.older = RangesOf(version.comparator(), TablesFrom(version, level + 1));
     return pick;
   }
 

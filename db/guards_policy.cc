@@ -21,7 +21,9 @@
 //      what a database that is written to now and then writes again.
 //   6. While the memory node has little room, guards of the deepest level are merged in place, the
 //      one with most to merge first.
-//   7. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
+//   7. One with a single run is merged in place for what released snapshots have left in it
+//      (leftovers.h), if somebody asks for it, or for room: where it is much, or writers wait.
+//   8. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
 //      next, which is how a deeper level comes into use.
 //
 // Guards are starts of tables. A merge ends tables at keys whose hash ends in zeros, so at the same
@@ -40,6 +42,7 @@
 
 #include "db/components.h"
 #include "db/guard_ranges.h"
+#include "db/leftovers.h"
 #include "db/merge_policy.h"
 #include "db/room_watch.h"
 #include "db/table_runs.h"
@@ -89,10 +92,12 @@ class GuardsPolicy final : public MergePolicy {
       if (!HoldsSome(version.comparator(), *guard, scope.begin, scope.end)) continue;
       const bool in_place = level > 0 && level == bottom;
       if (!scope.HasAny(guard->tables, /*further_down=*/!in_place)) continue;
-      if (in_place && CountRuns(version.comparator(), guard->tables) < 2) continue;
+      const bool merged = in_place && CountRuns(version.comparator(), guard->tables) < 2;
+      if (merged && !scope.HasLeftovers(guard->tables, snapshots())) continue;
       *done = false;
       std::optional<MergePick> pick =
-          in_place ? PickInPlace(version, busy, level, *guard, /*take_all=*/true)
+          in_place ? PickInPlace(version, busy, level, *guard, /*take_all=*/true,
+                                 /*may_move=*/!merged)
                    : PickDown(version, busy, level, *guard, Along::kAll);
       if (pick.has_value()) return pick;
     }
@@ -105,8 +110,9 @@ class GuardsPolicy final : public MergePolicy {
   std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
                                        const RoomLeft& room) override {
     std::optional<MergePick> smallest;
-    for (const auto pick_from : {&GuardsPolicy::PickBottomForRoom, &GuardsPolicy::PickLevel0ForRoom,
-                                 &GuardsPolicy::PickBetweenForRoom}) {
+    for (const auto pick_from :
+         {&GuardsPolicy::PickBottomForRoom, &GuardsPolicy::PickLevel0ForRoom,
+          &GuardsPolicy::PickBetweenForRoom, &GuardsPolicy::PickLeftoversForRoom}) {
       std::optional<MergePick> pick = (this->*pick_from)(version, busy, room);
       if (pick.has_value() && room.Fits(pick->input_bytes())) return pick;
       KeepSmaller(std::move(pick), &smallest);
@@ -344,9 +350,9 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   // In the deepest level, of the guards whose merge fits, the one that has most to merge beside its
-  // oldest run, in place; the smallest if none fits. It is time for it as soon as one more merge
-  // out of level 0, or of the largest guard, might not fit. A little beside much is left until
-  // writers have to wait.
+  // oldest run, or most that is deleted in its only one, in place; the smallest if none fits. It is
+  // time for it as soon as one more merge out of level 0, or of the largest guard, might not fit. A
+  // little beside much is left until writers have to wait.
   std::optional<MergePick> PickBottomForRoom(const Version& version, const TablesInMerge& busy,
                                              const RoomLeft& room) const {
     const size_t bottom = Bottom(version);
@@ -354,17 +360,18 @@ class GuardsPolicy final : public MergePolicy {
     uint64_t merge_bytes = version.levels()[0].bytes();
     for (const Guard* guard : guards) merge_bytes = std::max(merge_bytes, BytesOf(guard->tables));
     if (!room.IsPressing(merge_bytes)) return std::nullopt;
-    constexpr uint64_t kWorthPart = 8;
     uint64_t newer_max = 0;
     const Guard* most = nullptr;
     const Guard* smallest = nullptr;
     for (const Guard* guard : guards) {
-      if (AnyBusy(guard->tables, busy) || AreDisjoint(version.comparator(), guard->tables)) {
-        continue;
-      }
+      if (AnyBusy(guard->tables, busy)) continue;
+      const bool merged = AreDisjoint(version.comparator(), guard->tables);
+      if (merged && !HoldLeftovers(guard->tables, snapshots())) continue;
       const uint64_t bytes = BytesOf(guard->tables);
-      const uint64_t newer = bytes - BytesOf(RunsOf(version.comparator(), guard->tables).back());
-      if (!room.full && newer < bytes / kWorthPart) continue;
+      const uint64_t newer =
+          merged ? BytesOfDeletions(guard->tables)
+                 : bytes - BytesOf(RunsOf(version.comparator(), guard->tables).back());
+      if (newer < bytes / kWorthPart && (merged || !room.full)) continue;
       if (room.Fits(bytes) && newer >= newer_max) {
         newer_max = newer;
         most = guard;
@@ -373,7 +380,24 @@ class GuardsPolicy final : public MergePolicy {
     }
     const Guard* const pick = most != nullptr ? most : smallest;
     if (pick == nullptr) return std::nullopt;
-    return PickInPlace(version, busy, bottom, *pick, /*take_all=*/true);
+    return PickInPlace(version, busy, bottom, *pick, /*take_all=*/true, /*may_move=*/false);
+  }
+
+  // The smallest guard of the deepest level that may hold leftovers, however little, once writers
+  // have to wait: nobody knows beforehand what a merge of it gives back.
+  std::optional<MergePick> PickLeftoversForRoom(const Version& version, const TablesInMerge& busy,
+                                                const RoomLeft& room) const {
+    if (!room.full) return std::nullopt;
+    const size_t bottom = Bottom(version);
+    const Guard* smallest = nullptr;
+    for (const Guard* guard : version.levels()[bottom].AllGuards()) {
+      if (AnyBusy(guard->tables, busy) || !HoldLeftovers(guard->tables, snapshots())) continue;
+      if (smallest == nullptr || BytesOf(guard->tables) < BytesOf(smallest->tables)) {
+        smallest = guard;
+      }
+    }
+    if (smallest == nullptr) return std::nullopt;
+    return PickInPlace(version, busy, bottom, *smallest, /*take_all=*/true, /*may_move=*/false);
   }
 
   // From the guards of the levels between level 0 and the deepest, the deeper ones first, to where
@@ -385,7 +409,7 @@ class GuardsPolicy final : public MergePolicy {
       for (const Guard* guard : version.levels()[level].AllGuards()) {
         if (!room.IsPressing(BytesOf(guard->tables))) continue;
         std::optional<MergePick> pick = PickDownForRoom(version, busy, room, level, *guard);
-        if (!pick.has_value() || !MakesRoomDown(version, *pick)) continue;
+        if (!pick.has_value() || !MakesRoomDown(version, *pick, room)) continue;
         if (room.Fits(pick->input_bytes())) return pick;
         KeepSmaller(std::move(pick), &smallest);
       }
@@ -402,7 +426,7 @@ class GuardsPolicy final : public MergePolicy {
     for (; count <= guard.tables.size(); ++count) {
       std::optional<MergePick> pick = PickDownForRoom(version, busy, room, 0, guard, count);
       if (!pick.has_value()) return std::nullopt;
-      if (MakesRoomDown(version, *pick)) return pick;
+      if (MakesRoomDown(version, *pick, room)) return pick;
     }
     return std::nullopt;
   }
@@ -417,8 +441,8 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   // By itself, or once guards below, which may have older versions, are merged in place.
-  static bool MakesRoomDown(const Version& version, const MergePick& pick) {
-    return !pick.older.empty() || pick.MakesRoom(version.comparator());
+  bool MakesRoomDown(const Version& version, const MergePick& pick, const RoomLeft& room) const {
+    return !pick.older.empty() || MakesRoom(version, pick, room);
   }
 
   // How many of the oldest tables, of some that lie newest first, have `bytes_max` at most; one at
@@ -433,9 +457,11 @@ class GuardsPolicy final : public MergePolicy {
     return std::max<size_t>(count, 1);
   }
 
-  // The guard's tables, or the newest of them, merged into tables of the same guard.
+  // The guard's tables, or the newest of them, merged into tables of the same guard; unless they
+  // are disjoint, and nothing else is to be gained, when they may only move.
   std::optional<MergePick> PickInPlace(const Version& version, const TablesInMerge& busy,
-                                       size_t level, const Guard& guard, bool take_all) const {
+                                       size_t level, const Guard& guard, bool take_all,
+                                       bool may_move = true) const {
     if (AnyBusy(guard.tables, busy)) return std::nullopt;
     const InternalKeyComparator& comparator = version.comparator();
     MergePick pick;
@@ -451,7 +477,7 @@ class GuardsPolicy final : public MergePolicy {
     SetOlder(version, hull, level, &pick);
     SetCuts(version, hull, &pick);
     if (level == Bottom(version)) pick.guard_bytes = GuardBytes();
-    TryTrivialMove(comparator, MovedBytesMin(), &pick);
+    if (may_move) TryTrivialMove(comparator, MovedBytesMin(), &pick);
     return pick;
   }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "db/components.h"
+#include "db/leftovers.h"
 #include "db/merge_policy.h"
 #include "db/table_runs.h"
 
@@ -33,26 +34,28 @@ class LeveledPolicy final : public MergePolicy {
 
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
                                       size_t level, const ManualScope& scope, bool* done) override {
-    const std::vector<TableRef> overlapping =
+    std::vector<TableRef> overlapping =
         version.levels()[level].Overlapping(version.comparator(), scope.begin, scope.end);
-    *done = !scope.HasAny(overlapping) || level + 1 == version.levels().size();
+    // Those come first: for the sake of room, no others may be worth it.
+    const auto others = std::stable_partition(
+        overlapping.begin(), overlapping.end(),
+        [&](const TableRef& table) { return HoldsLeftovers(*table, snapshots()); });
+    const bool in_place = level >= ManualTarget(version, scope.begin, scope.end);
+    if (in_place) overlapping.erase(others, overlapping.end());
+    *done = !scope.HasAny(overlapping);
     if (*done) return std::nullopt;
     if (level == 0) return DropDeletions(PickLevel0(version, busy));
     for (const TableRef& table : overlapping) {
       if (!scope.Has(table)) continue;
-      std::optional<MergePick> pick = PickAround(version, busy, level, table);
+      std::optional<MergePick> pick = in_place ? PickInPlace(version, busy, level, table)
+                                               : PickAround(version, busy, level, table);
       if (pick.has_value()) return DropDeletions(std::move(pick));
     }
     return std::nullopt;
   }
 
   size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
-    // A level that has room for everything: from a lesser one, merges that are due would take some
-    // of it further down.
-    size_t level = std::max<size_t>(1, DeepestLevel(version, begin, end));
-    const auto bytes = static_cast<double>(version.bytes());
-    while (level + 1 < version.levels().size() && bytes >= BytesMax(level)) ++level;
-    return level;
+    return ManualTarget(version, begin, end) + 1;
   }
 
   size_t ExpectedComponents(const Version& version) const override {
@@ -77,6 +80,15 @@ class LeveledPolicy final : public MergePolicy {
   void LimitLevel0Merges(size_t tables) override { level0_tables_max_ = tables; }
 
  private:
+  // Where a manual compaction puts what it merges: a level that has room for everything. From a
+  // lesser one, merges that are due would take some of it further down.
+  size_t ManualTarget(const Version& version, const Slice* begin, const Slice* end) const {
+    size_t level = std::max<size_t>(1, DeepestLevel(version, begin, end));
+    const auto bytes = static_cast<double>(version.bytes());
+    while (level + 1 < version.levels().size() && bytes >= BytesMax(level)) ++level;
+    return level;
+  }
+
   double Score(const Version& version, size_t level) const {
     if (level == 0) {
       return static_cast<double>(version.levels()[0].table_count()) /
@@ -166,16 +178,31 @@ class LeveledPolicy final : public MergePolicy {
     MergePick pick;
     pick.level = level;
     pick.target_level = level + 1;
-    pick.inputs = {table};
+    pick.inputs = Around(version, level, table);
+    return Complete(version, busy, std::move(pick));
+  }
+
+  // The same, merged where they are.
+  static std::optional<MergePick> PickInPlace(const Version& version, const TablesInMerge& busy,
+                                              size_t level, const TableRef& table) {
+    MergePick pick;
+    pick.level = pick.target_level = level;
+    pick.inputs = Around(version, level, table);
+    if (AnyBusy(pick.inputs, busy)) return std::nullopt;
+    pick.older = RangesOf(version.comparator(), TablesFrom(version, level + 1));
+    return pick;
+  }
+
+  static std::vector<TableRef> Around(const Version& version, size_t level, const TableRef& table) {
+    std::vector<TableRef> tables = {table};
     while (true) {
-      const Slice begin = ExtractUserKey(pick.inputs.front()->smallest());
-      const Slice end = ExtractUserKey(pick.inputs.back()->largest());
+      const Slice begin = ExtractUserKey(tables.front()->smallest());
+      const Slice end = ExtractUserKey(tables.back()->largest());
       std::vector<TableRef> widened =
           version.levels()[level].Overlapping(version.comparator(), &begin, &end);
-      if (widened.size() == pick.inputs.size()) break;
-      pick.inputs = std::move(widened);
+      if (widened.size() == tables.size()) return tables;
+      tables = std::move(widened);
     }
-    return Complete(version, busy, std::move(pick));
   }
 
   // Adds what the inputs overlap in the target level, and what is below.

@@ -186,7 +186,8 @@ TEST(LeveledPolicyTest, DoesNotStarveLevel0) {
 
 // Fails if a manual compaction does not say that it is done, or takes what it need not.
 TEST(LeveledPolicyTest, ManualMergesEndWhenNothingOverlaps) {
-  const Version version = MakeVersion({{}, {{1, "a", "b"}, {2, "c", "d"}, {3, "x", "z"}}});
+  const Version version =
+      MakeVersion({{}, {{1, "a", "b"}, {2, "c", "d"}, {3, "x", "z"}}, {{4, "d", "d"}}});
   const auto policy = NewLeveledPolicy(SmallConfig());
   const Slice begin = "c";
   const Slice end = "m";

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "db/leftovers.h"
 #include "db/merge_outputs.h"
 #include "db/split_keys.h"
 #include "db/table_runs.h"
@@ -311,7 +312,10 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
     KeepFirstError(std::move(status), &first_error);
   }
   for (MergeOutcome& part : outcomes) Append(std::move(part), outcome);
-  if (first_error.ok()) return Status::OK();
+  if (first_error.ok()) {
+    NoteKeepers(outcome->tables, snapshots);
+    return Status::OK();
+  }
   for (const TableRef& table : outcome->tables) table->MarkObsolete();
   outcome->tables.clear();
   return first_error;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "db/leftovers.h"
 #include "db/room_watch.h"
 #include "db/table_runs.h"
 
@@ -20,13 +21,20 @@ bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
   return deletes || !AreDisjoint(comparator, std::move(tables));
 }
 
+bool ManualScope::HasLeftovers(const std::vector<TableRef>& tables,
+                               const std::vector<SequenceNumber>& live) const {
+  return std::any_of(tables.begin(), tables.end(), [&](const TableRef& table) {
+    return Has(table) && HoldsLeftovers(*table, live);
+  });
+}
+
 std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const TablesInMerge& busy,
                                                   const RoomLeft& room) {
   std::optional<MergePick> smallest;
   for (size_t level = 0; level < version.levels().size(); ++level) {
     bool done;
     std::optional<MergePick> pick = PickManual(version, busy, level, ManualScope{}, &done);
-    if (!pick.has_value() || !pick->MakesRoom(version.comparator()) ||
+    if (!pick.has_value() || !MakesRoom(version, *pick, room) ||
         !room.IsPressing(pick->input_bytes())) {
       continue;
     }
@@ -34,6 +42,15 @@ std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const 
     KeepSmaller(std::move(pick), &smallest);
   }
   return smallest;
+}
+
+bool MergePolicy::MakesRoom(const Version& version, const MergePick& pick,
+                            const RoomLeft& room) const {
+  if (room.full && HoldLeftovers(pick.inputs, snapshots_)) return true;
+  if (pick.in_place() && AreDisjoint(version.comparator(), pick.inputs)) {
+    return BytesOfDeletions(pick.inputs) >= pick.input_bytes() / kWorthPart;
+  }
+  return pick.MakesRoom(version.comparator());
 }
 
 void MergePolicy::KeepSmaller(std::optional<MergePick> pick, std::optional<MergePick>* smallest) {

@@ -8,10 +8,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/room_watch.h"
 #include "db/version.h"
+#include "table/internal_key.h"
 #include "table/merge_tables.h"
 
 namespace dlsm {
@@ -84,6 +86,9 @@ struct ManualScope {
       return Has(table) || (further_down && merged.contains(table->number()));
     });
   }
+  // Whether it has one of them that holds leftovers (leftovers.h).
+  bool HasLeftovers(const std::vector<TableRef>& tables,
+                    const std::vector<SequenceNumber>& live) const;
 };
 
 // Called with the scheduler's lock held: one thread at a time.
@@ -98,12 +103,16 @@ class MergePolicy {
                                                  const TablesInMerge& /*busy*/) {
     return std::nullopt;
   }
+  // The live snapshots, ascending. To be told before PickManual() and PickForRoom().
+  void SetSnapshots(std::vector<SequenceNumber> snapshots) { snapshots_ = std::move(snapshots); }
   // A merge of what the scope has in `level`, a step at a time: `done` is set when it has nothing
-  // there any more. Nothing if the step must wait for a merge under way.
+  // there any more. Nothing if the step must wait for a merge under way. In the deepest level,
+  // what holds leftovers (leftovers.h) is merged though there is nothing to merge it with.
   virtual std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
                                               size_t level, const ManualScope& scope,
                                               bool* done) = 0;
-  // A manual compaction of [*begin, *end] goes through the levels before this one, in order.
+  // A manual compaction of [*begin, *end] goes through the levels before this one, in order, the
+  // last of which is where everything comes to lie.
   virtual size_t ManualLevels(const Version& version, const Slice* begin,
                               const Slice* end) const = 0;
   // While there is but `room` at the memory node: a merge that makes room, though none is due, if
@@ -126,7 +135,15 @@ class MergePolicy {
   virtual void LimitLevel0Merges(size_t /*tables*/) {}
 
  protected:
+  const std::vector<SequenceNumber>& snapshots() const { return snapshots_; }
+  // Whether the merge makes room, or moves what others will make room of. Less than so much of a
+  // single run is left until writers have to wait.
+  static constexpr uint64_t kWorthPart = 8;
+  bool MakesRoom(const Version& version, const MergePick& pick, const RoomLeft& room) const;
   static void KeepSmaller(std::optional<MergePick> pick, std::optional<MergePick>* smallest);
+
+ private:
+  std::vector<SequenceNumber> snapshots_;
 };
 
 // The keys of `outputs` (ascending, of a merge into `level`) that are to be guards there, as

@@ -172,7 +172,10 @@ class PolicySimulation {
       meta.sequence_max = std::max(meta.sequence_max, entry.sequence);
     }
     contents_[table.number] = contents;
-    return std::make_shared<const Table>(std::make_unique<FakeTableReader>(meta), nullptr);
+    const auto made =
+        std::make_shared<const Table>(std::make_unique<FakeTableReader>(meta), nullptr);
+    made->SetKeepers(0);
+    return made;
   }
 
   void Flush() {

@@ -3,6 +3,9 @@
 //
 //   From the oldest run to the newest: the first one that is no larger than `ratio` times the newer
 //   ones that could go with it (at most runs_max in all) begins the merge, if there are runs_min.
+//
+//   All runs are merged if somebody asks for it, or room is wanted: a single one, too, for what
+//   released snapshots have left in it (leftovers.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -31,8 +34,10 @@ class SizeTieredPolicy final : public MergePolicy {
     const Level& of = version.levels()[level];
     const std::vector<std::vector<TableRef>> runs =
         RunsOf(version.comparator(), of.sentinel().tables);
-    *done = level > 0 || runs.size() < 2 ||
-            !scope.HasAny(of.Overlapping(version.comparator(), scope.begin, scope.end));
+    const std::vector<TableRef> overlapping =
+        of.Overlapping(version.comparator(), scope.begin, scope.end);
+    *done = level > 0 || !scope.HasAny(overlapping) ||
+            (runs.size() < 2 && !scope.HasLeftovers(overlapping, snapshots()));
     if (*done || AnyBusy(of.sentinel().tables, busy)) return std::nullopt;
     return MergeOf(version, runs, 0, runs.size());
   }

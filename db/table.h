@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -57,7 +58,8 @@ class Table {
       : reader_(std::move(reader)),
         image_(other.image_),
         records_(other.records_),
-        looks_(other.looks()) {}
+        looks_(other.looks()),
+        keepers_(other.keepers()) {}
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
@@ -74,6 +76,11 @@ class Table {
   void CountLooks(uint64_t looks) const { looks_.fetch_add(looks, std::memory_order_relaxed); }
   uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
+  // As in leftovers.h. Set by who makes the table, before others see it.
+  static constexpr uint64_t kKeepersUnknown = UINT64_MAX;
+  void SetKeepers(uint64_t keepers) const { keepers_.store(keepers, std::memory_order_relaxed); }
+  uint64_t keepers() const { return keepers_.load(std::memory_order_relaxed); }
+
   // The table has left the current version, or never entered one.
   void MarkObsolete() const {
     reader_->NoteLeaving();
@@ -85,6 +92,7 @@ class Table {
   const std::shared_ptr<TableImage> image_;
   const std::shared_ptr<const CachedRecords> records_;
   mutable std::atomic<uint64_t> looks_{0};
+  mutable std::atomic<uint64_t> keepers_{kKeepersUnknown};
 };
 
 using TableRef = std::shared_ptr<const Table>;

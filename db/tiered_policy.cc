@@ -1,5 +1,7 @@
 // Tiering: a level collects sorted runs until it has runs_max; these become one run of the next
-// level. The deepest level that can be has its runs merged in place. (Luo & Carey section 2.2)
+// level. The deepest level that can be has its runs merged in place. (Luo & Carey section 2.2) So
+// has the deepest one in use if somebody asks for it, or room is wanted: a single run, too, for
+// what released snapshots have left in it (leftovers.h).
 #include <algorithm>
 #include <utility>
 
@@ -27,10 +29,11 @@ class TieredPolicy final : public MergePolicy {
                                       size_t level, const ManualScope& scope, bool* done) override {
     const size_t deepest = std::max<size_t>(1, DeepestLevel(version, nullptr, nullptr));
     const Level& of = version.levels()[level];
-    *done = level > deepest ||
-            !scope.HasAny(of.Overlapping(version.comparator(), scope.begin, scope.end),
-                          /*further_down=*/level != deepest) ||
-            (level == deepest && CountRuns(version.comparator(), of.sentinel().tables) < 2);
+    const std::vector<TableRef> overlapping =
+        of.Overlapping(version.comparator(), scope.begin, scope.end);
+    *done = level > deepest || !scope.HasAny(overlapping, /*further_down=*/level != deepest) ||
+            (level == deepest && CountRuns(version.comparator(), of.sentinel().tables) < 2 &&
+             !scope.HasLeftovers(overlapping, snapshots()));
     if (*done) return std::nullopt;
     return level == deepest ? PickInPlace(version, busy, level) : PickLevel(version, busy, level);
   }
@@ -81,7 +84,7 @@ class TieredPolicy final : public MergePolicy {
     const size_t first_older = pick.in_place() ? level + 1 : target;
     pick.older = RangesOf(version.comparator(), TablesFrom(version, first_older));
     pick.table_bytes_max = config_.run_bytes_max;
-    pick.trivial_move = CountRuns(version.comparator(), pick.inputs) == 1 &&
+    pick.trivial_move = !pick.in_place() && CountRuns(version.comparator(), pick.inputs) == 1 &&
                         std::none_of(pick.inputs.begin(), pick.inputs.end(),
                                      [](const auto& table) { return table->meta().deletions > 0; });
     return pick;

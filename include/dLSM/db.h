@@ -110,8 +110,10 @@ class DB {
   virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
 
   // Merges all tables that overlap [*begin, *end] down to one level, dropping what no one can see
-  // any more. Null: before the first, after the last key. What is written meanwhile is not part of
-  // it. Where a merge fails it ends, and the error is logged.
+  // any more, as what was kept for snapshots that have been released. Null: before the first, after
+  // the last key. What is written meanwhile is not part of it. Where a merge fails it ends, and the
+  // error is logged. The first time after an open, what has been merged before may be written anew,
+  // for it may hold what snapshots of the handle before had kept.
   virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
 
   // Writes the memtables out to tables.

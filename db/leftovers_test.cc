@@ -1,0 +1,168 @@
+#include "db/leftovers.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/fake_table_testing.h"
+#include "db/merge_policy.h"
+
+namespace dlsm {
+namespace {
+
+using Snapshots = std::vector<SequenceNumber>;
+
+// Fails if a snapshot counts that sees all of a table, or none of what was kept in it; or if one
+// that may have had something kept does not.
+TEST(LeftoversTest, KeepersSeeAPart) {
+  const auto count = [](uint64_t deletions, const Snapshots& snapshots) {
+    return CountKeepers(FakeMeta({1, "a", "z", 20, 10, 64, deletions}), snapshots);
+  };
+  EXPECT_EQ(count(0, {}), 0u);
+  EXPECT_EQ(count(0, {9}), 0u);
+  EXPECT_EQ(count(0, {10}), 1u);
+  EXPECT_EQ(count(0, {19}), 1u);
+  EXPECT_EQ(count(0, {20}), 0u);
+  EXPECT_EQ(count(0, {5, 9, 10, 15, 19, 20, 25}), 3u);
+  EXPECT_EQ(count(1, {5, 9, 10, 15, 19, 20, 25}), 5u) << "who does not see a deletion keeps it";
+  EXPECT_EQ(count(1, {9}), 1u);
+}
+
+// Fails if a release goes unnoticed, if there is nothing left to keep a table as it is, or if a
+// table looks as if it had leftovers when nothing has changed.
+TEST(LeftoversTest, AReleaseLeavesSomething) {
+  const auto holds = [](uint64_t deletions, uint64_t keepers, const Snapshots& live) {
+    return HoldsLeftovers(*MakeFakeTable({1, "a", "z", 20, 10, 64, deletions, keepers}), live);
+  };
+  EXPECT_FALSE(holds(0, 0, {}));
+  EXPECT_FALSE(holds(0, 2, {12, 15}));
+  EXPECT_FALSE(holds(0, 2, {12, 15, 20, 30})) << "these came later";
+  EXPECT_TRUE(holds(0, 2, {12, 20, 30}));
+  EXPECT_TRUE(holds(0, 2, {}));
+  EXPECT_FALSE(holds(1, 1, {9}));
+  EXPECT_TRUE(holds(1, 1, {20}));
+  EXPECT_TRUE(holds(1, 0, {})) << "it may have come here before there was nothing older";
+  EXPECT_TRUE(holds(0, Table::kKeepersUnknown, {}));
+}
+
+// A policy, and the deepest level that its tree has tables in.
+struct Style {
+  std::string name;
+  std::unique_ptr<MergePolicy> policy;
+  size_t level = 1;
+  Guard::Order order = Guard::Order::kNewestFirst;
+};
+
+std::vector<Style> EveryStyle() {
+  std::vector<Style> styles;
+  styles.push_back({"guards", NewGuardsPolicy({})});
+  styles.push_back({"leveled", NewLeveledPolicy({}), 1, Guard::Order::kByKey});
+  styles.push_back({"full leveling", NewFullLevelingPolicy({}), 1, Guard::Order::kByKey});
+  styles.push_back({"tiered", NewTieredPolicy({})});
+  styles.push_back({"size-tiered", NewSizeTieredPolicy({}), 0});
+  return styles;
+}
+
+// A tree of a single run, in one level, and what a policy makes of it.
+class SingleRun {
+ public:
+  // `for_room`: of a full memory node; else because somebody asks for it.
+  SingleRun(Style style, bool for_room, const std::vector<FakeTable>& tables)
+      : style_(std::move(style)), for_room_(for_room) {
+    std::vector<TableRef> run;
+    for (const FakeTable& table : tables) run.push_back(MakeFakeTable(table));
+    std::vector<Level> levels;
+    for (size_t i = 0; i < 3; ++i) {
+      Level level(i == 0 ? Guard::Order::kNewestFirst : style_.order);
+      if (i == style_.level) level = level.With(comparator_, {}, run);
+      levels.push_back(std::move(level));
+    }
+    version_ = std::make_shared<const Version>(comparator_, std::move(levels));
+  }
+
+  // Merges while these snapshots live, until there is nothing to merge. How many were merges in
+  // place; more than ten: they do not come to an end.
+  size_t MergeAll(const Snapshots& live) {
+    style_.policy->SetSnapshots(live);
+    size_t merges = 0;
+    for (auto pick = Pick(); pick.has_value() && merges <= 10; pick = Pick(), ++merges) {
+      EXPECT_TRUE(pick->in_place());
+      EXPECT_FALSE(pick->trivial_move);
+      EXPECT_TRUE(pick->older.empty());
+      std::vector<TableRef> outputs;
+      for (const TableRef& input : pick->inputs) {
+        TableMeta meta = input->meta();
+        meta.number = next_number_++;
+        if (live.empty()) meta.deletions = 0;
+        outputs.push_back(
+            std::make_shared<const Table>(std::make_unique<FakeTableReader>(meta), nullptr));
+      }
+      NoteKeepers(outputs, live);
+      version_ = version_->With(EditOf(*pick, *version_, outputs, {}));
+    }
+    return merges;
+  }
+
+ private:
+  std::optional<MergePick> Pick() {
+    if (for_room_) return style_.policy->PickForRoom(*version_, {}, RoomLeft{0, 0, true});
+    bool done = false;
+    auto pick = style_.policy->PickManual(*version_, {}, style_.level, ManualScope{}, &done);
+    EXPECT_EQ(done, !pick.has_value());
+    return pick;
+  }
+
+  const InternalKeyComparator comparator_{BytewiseComparator()};
+  const Style style_;
+  const bool for_room_;
+  std::shared_ptr<const Version> version_;
+  uint64_t next_number_ = 100;
+};
+
+// Fails if what a snapshot kept stays for ever once it is released, for there is nothing to merge
+// it with; if nothing but moves comes of it, or merges that have no end; or if what the others keep
+// is merged in vain.
+TEST(LeftoversTest, ASingleRunIsMergedForThem) {
+  for (const bool for_room : {false, true}) {
+    for (Style& style : EveryStyle()) {
+      SCOPED_TRACE(style.name + (for_room ? ", for room" : ", asked for"));
+      SingleRun run(std::move(style), for_room,
+                    {{1, "a", "c", 2, 2}, {2, "d", "f", 9, 2, 64, 0, /*keepers=*/2}});
+      EXPECT_EQ(run.MergeAll({3, 6}), 0u);
+      EXPECT_EQ(run.MergeAll({3, 6, 20}), 0u) << "it came later";
+      EXPECT_EQ(run.MergeAll({6, 20}), 1u);
+      EXPECT_EQ(run.MergeAll({6}), 0u);
+      EXPECT_EQ(run.MergeAll({}), 1u);
+      EXPECT_EQ(run.MergeAll({}), 0u);
+    }
+  }
+}
+
+// The same of deletions, which a snapshot keeps that sees nothing else of a table, and of tables of
+// which nobody knows what they hold.
+TEST(LeftoversTest, ASingleRunIsMergedForDeletions) {
+  for (const bool for_room : {false, true}) {
+    for (Style& style : EveryStyle()) {
+      SCOPED_TRACE(style.name + (for_room ? ", for room" : ", asked for"));
+      SingleRun run(std::move(style), for_room, {{1, "d", "f", 9, 2, 64, 1, /*keepers=*/1}});
+      EXPECT_EQ(run.MergeAll({1}), 0u);
+      EXPECT_EQ(run.MergeAll({}), 1u);
+      EXPECT_EQ(run.MergeAll({}), 0u);
+    }
+    for (Style& style : EveryStyle()) {
+      SCOPED_TRACE(style.name + (for_room ? ", for room" : ", asked for"));
+      SingleRun run(std::move(style), for_room,
+                    {{1, "d", "f", 9, 2, 64, 0, Table::kKeepersUnknown}});
+      EXPECT_EQ(run.MergeAll({5}), 1u);
+      EXPECT_EQ(run.MergeAll({5}), 0u);
+      EXPECT_EQ(run.MergeAll({}), 1u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlsm
