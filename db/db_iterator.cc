@@ -61,26 +61,23 @@ class DbIterator final : public Iterator {
   void SeekToLast() override {
     StartSeek(/*forward=*/false);
     if (options_.upper_bound.has_value()) {
-      SeekEntriesBefore(*options_.upper_bound);
+      SeekEntriesBefore(*options_.upper_bound, kSequenceNumberMax);
     } else {
       entries_->SeekToLast();
     }
     ShowBackward();
   }
 
-  void SeekForPrev(const Slice& key_or_before) override {
-    const std::string copy = key_or_before.ToString();  // It may be what this iterator shows.
-    const Slice target(copy);
+  void SeekForPrev(const Slice& target) override {
     if (options_.upper_bound.has_value() &&
         comparator_.CompareUserKeys(target, *options_.upper_bound) >= 0) {
       SeekToLast();
       return;
     }
-    Seek(target);
-    if (valid_ && comparator_.CompareUserKeys(key(), target) == 0) return;
-    if (!status().ok()) return;
     StartSeek(/*forward=*/false);
-    SeekEntriesBefore(target);
+    // Behind all versions of it, which are numbered from 1 on, and no further: what follows may be
+    // many deletions.
+    SeekEntriesBefore(target, /*sequence=*/0);
     ShowBackward();
   }
 
@@ -160,10 +157,10 @@ class DbIterator final : public Iterator {
     entries_->Seek(target.internal_key());
   }
 
-  // To the last entry of the keys before `user_key`.
-  void SeekEntriesBefore(const Slice& user_key) {
-    const LookupKey first(user_key, kSequenceNumberMax);
-    entries_->Seek(first.internal_key());
+  // To the last entry of the keys before `user_key`, or of its versions later than `sequence`.
+  void SeekEntriesBefore(const Slice& user_key, SequenceNumber sequence) {
+    const LookupKey target(user_key, sequence);
+    entries_->Seek(target.internal_key());
     if (entries_->Valid()) {
       entries_->Prev();
     } else if (entries_->status().ok()) {
