@@ -48,6 +48,14 @@ char* Answer(const Status& status, const std::string& value, size_t* bytes, char
   return copy;
 }
 
+// A bound as in ReadOptions, of the same key in *bytes.
+const Slice* CopyBound(const Slice* bound, std::string* bytes, Slice* slice) {
+  if (bound == nullptr) return nullptr;
+  bytes->assign(bound->data(), bound->size());
+  *slice = Slice(*bytes);
+  return slice;
+}
+
 }  // namespace
 
 extern "C" {
@@ -117,7 +125,11 @@ void dlsm_multi_get(dlsm_t* db, const dlsm_readoptions_t* options, size_t num_ke
 
 dlsm_iterator_t* dlsm_create_iterator(dlsm_t* db, const dlsm_readoptions_t* options) {
   auto* result = NewHandle<dlsm_iterator_t>();
-  result->iterator.reset(db->db->NewIterator(options->options));
+  dlsm::ReadOptions own = options->options;
+  Slice lower, upper;  // The iterator keeps what they are, not where they lie.
+  own.iterate_lower_bound = CopyBound(own.iterate_lower_bound, &result->lower_bytes, &lower);
+  own.iterate_upper_bound = CopyBound(own.iterate_upper_bound, &result->upper_bytes, &upper);
+  result->iterator.reset(db->db->NewIterator(own));
   return result;
 }
 

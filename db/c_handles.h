@@ -23,6 +23,9 @@ struct dlsm_cache_t {
   std::unique_ptr<dlsm::Cache> cache;
 };
 struct dlsm_iterator_t {
+  // Its own, whatever becomes of the options. They go after the iterator.
+  std::string lower_bytes;
+  std::string upper_bytes;
   std::unique_ptr<dlsm::Iterator> iterator;
 };
 struct dlsm_options_t {

@@ -189,6 +189,44 @@ TEST_F(CTest, IteratorsGoBothWaysWithinBounds) {
   dlsm_iter_destroy(iterator);
 }
 
+// Fails if the options that an iterator was made with, once they are changed or gone, change its
+// bounds or take them away. What is short lies in a std::string, what is long elsewhere.
+TEST_F(CTest, IteratorsKeepTheirBounds) {
+  Open();
+  for (const std::string& prefix : {std::string(), std::string(40, 'p')}) {
+    SCOPED_TRACE(prefix);
+    for (const char* key : {"a", "b", "c", "d", "e"}) Put(prefix + key, key);
+    const auto set_bounds = [&](dlsm_readoptions_t* options, const char* lower, const char* upper) {
+      const std::string from = prefix + lower;
+      const std::string to = prefix + upper;
+      dlsm_readoptions_set_iterate_lower_bound(options, from.data(), from.size());
+      dlsm_readoptions_set_iterate_upper_bound(options, to.data(), to.size());
+    };
+    dlsm_readoptions_t* const options = dlsm_readoptions_create();
+    set_bounds(options, "b", "d");
+    dlsm_iterator_t* const iterator = dlsm_create_iterator(db_, options);
+    const auto expect_bounds = [&] {
+      dlsm_iter_seek_to_last(iterator);
+      EXPECT_EQ(At(iterator), prefix + "c=c");
+      dlsm_iter_next(iterator);
+      EXPECT_EQ(At(iterator), "<end>");
+      dlsm_iter_seek_to_first(iterator);
+      EXPECT_EQ(At(iterator), prefix + "b=b");
+      dlsm_iter_prev(iterator);
+      EXPECT_EQ(At(iterator), "<end>");
+    };
+    expect_bounds();
+    set_bounds(options, "a", "e");
+    expect_bounds();
+    dlsm_readoptions_set_iterate_lower_bound(options, nullptr, 0);
+    dlsm_readoptions_set_iterate_upper_bound(options, nullptr, 0);
+    expect_bounds();
+    dlsm_readoptions_destroy(options);
+    expect_bounds();
+    dlsm_iter_destroy(iterator);
+  }
+}
+
 TEST_F(CTest, SnapshotsStay) {
   Open();
   Put("a", "old");

@@ -234,8 +234,8 @@ void dlsm_readoptions_set_verify_checksums(dlsm_readoptions_t* options, uint8_t 
 void dlsm_readoptions_set_fill_cache(dlsm_readoptions_t* options, uint8_t value);
 /* NULL: none. */
 void dlsm_readoptions_set_snapshot(dlsm_readoptions_t* options, const dlsm_snapshot_t* snapshot);
-/* Bounds of iterators: [lower, upper). Copied; the options outlive the iterators made with them.
-   NULL: none. */
+/* Bounds of iterators: [lower, upper). Copied, and again by each iterator: it keeps those that it
+   was made with, and may outlive the options. NULL: none. */
 void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const char* key,
                                               size_t keylen);
 void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
