@@ -368,6 +368,46 @@ TEST_F(ShardsTest, CallsCrossShards) {
             std::string::npos);
 }
 
+// Fails if a scan keeps the buffers of each shard that it has been through, so that a long one
+// takes memory that nobody has granted; or if it cannot come back into one that it has left.
+TEST_F(ShardsTest, AScanHoldsTheBuffersOfOneShard) {
+  constexpr uint64_t kShards = 8;
+  constexpr uint64_t kKeysOfEach = 300;
+  options_.shard_boundaries.clear();
+  for (uint64_t i = 1; i < kShards; ++i) {
+    options_.shard_boundaries.push_back(NumberedKey(i * kKeysOfEach));
+  }
+  options_.write_buffer_size = 1 << 20;
+  options_.max_file_size = 8 << 20;
+  options_.memory_budget = 64 << 20;
+  const auto db = OpenOrDie(options_, "divided");
+  for (uint64_t i = 0; i < kShards * kKeysOfEach; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), std::string(3000, 'v')));
+  }
+  db->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db->WaitForBackgroundWork());
+  const auto buffers = [&] { return FieldOfProperty(db.get(), "dlsm.memory", "buffers"); };
+  const uint64_t before = buffers();
+  const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
+  std::vector<uint64_t> held;  // More than before, at the end of each shard.
+  uint64_t i = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++i) {
+    ASSERT_EQ(iterator->key().ToString(), NumberedKey(i));
+    if (i % kKeysOfEach == kKeysOfEach - 1) held.push_back(buffers() - before);
+  }
+  ASSERT_EQ(i, kShards * kKeysOfEach);
+  EXPECT_GT(held[1], 0u);
+  EXPECT_LE(held[kShards - 1], 2 * held[1]);
+  held.clear();
+  for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) {
+    ASSERT_EQ(iterator->key().ToString(), NumberedKey(--i));
+    if (i % kKeysOfEach == 0) held.push_back(buffers() - before);
+  }
+  ASSERT_EQ(i, 0u);
+  ASSERT_OK(iterator->status());
+  EXPECT_LE(held[kShards - 1], 2 * held[1]);
+}
+
 // Fails if more shards are accepted than can each have two memtables.
 TEST_F(ShardsTest, TooManyShardsForTheMemoryAreRefused) {
   options_.shard_boundaries.clear();

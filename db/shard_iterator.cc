@@ -12,6 +12,7 @@ namespace dlsm {
 namespace {
 
 // Stands in one shard, at `at_`; goes on to the next one where that ends, unless it has failed.
+// Shards that seeks have been in stay open: more seeks are likely to come there.
 class ShardsIterator final : public InternalIterator {
  public:
   ShardsIterator(const InternalKeyComparator& comparator, const ShardMap& map, size_t first,
@@ -66,7 +67,7 @@ class ShardsIterator final : public InternalIterator {
  private:
   struct Part {
     ShardView shard;
-    std::unique_ptr<InternalIterator> entries;  // Null: not reached yet. Goes before the view.
+    std::unique_ptr<InternalIterator> entries;  // Null: not reached, or left. Goes before the view.
     uint64_t seeks = 0;
   };
 
@@ -79,17 +80,23 @@ class ShardsIterator final : public InternalIterator {
     entered.entries =
         NewViewIterator(comparator_, *entered.shard.view, read_options_, entered.shard.queue_pairs);
   }
+  // Goes on to the part beside this one. A long scan does not come back, and buffers of all shards
+  // that it has been in would be many. The view stays: what is stable() lies there.
+  void Leave(size_t part) {
+    parts_[at_].entries.reset();
+    Enter(part);
+  }
   bool Ended() const { return !Here()->Valid() && Here()->status().ok(); }
   void SkipForward() {
     while (Ended() && at_ + 1 < parts_.size()) {
-      Enter(at_ + 1);
+      Leave(at_ + 1);
       Here()->SeekToFirst();
     }
     Show(*Here());
   }
   void SkipBackward() {
     while (Ended() && at_ > 0) {
-      Enter(at_ - 1);
+      Leave(at_ - 1);
       Here()->SeekToLast();
     }
     Show(*Here());

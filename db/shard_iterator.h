@@ -25,8 +25,8 @@ struct ShardView {
 };
 
 // The same for `shards`, the first of which is number `first` in the map. A shard is opened when it
-// is reached. The seeks that a shard has seen are counted in its tables in the end. `map` outlives
-// the iterator.
+// is reached, and closed when a scan leaves it behind. The seeks that a shard has seen are counted
+// in its tables in the end. `map` outlives the iterator.
 std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,
                                                     const ShardMap& map, size_t first,
                                                     std::vector<ShardView> shards,
