@@ -1,11 +1,13 @@
 #include "db/check_options.h"
 
 #include <algorithm>
+#include <string>
 
 #include "db/compute_range.h"
 #include "db/memory_budget.h"
 #include "db/shard_map.h"
 #include "table/merge_scheduler.h"
+#include "util/bloom_filter.h"
 #include "util/rpc/database_name.h"
 #include "util/status_macros.h"
 #include "util/value_cache.h"
@@ -34,10 +36,31 @@ Status CheckPlacement(const Options& options) {
   return Status::OK();
 }
 
+bool IsReserved(const char* name) { return Slice(name).starts_with("dlsm."); }
+
+// By its name a database knows the order of its keys, and how its filters are to be read: what has
+// the name of a built-in one must be that.
+Status CheckNames(const Options& options) {
+  const Comparator* const comparator = options.comparator;
+  if (IsReserved(comparator->Name()) && comparator != BytewiseComparator() &&
+      comparator != ReverseBytewiseComparator()) {
+    return Refuse(std::string("comparator has a name of the library's: ") + comparator->Name(),
+                  "give it one that does not start with dlsm.");
+  }
+  const FilterPolicy* const policy = options.filter_policy;
+  if (policy != nullptr && policy != Options::kNoFilter && IsReserved(policy->Name()) &&
+      AsBuiltIn(policy) == nullptr) {
+    return Refuse(std::string("filter_policy has a name of the library's: ") + policy->Name(),
+                  "give it one that does not start with dlsm.");
+  }
+  return Status::OK();
+}
+
 }  // namespace
 
 Status CheckOptions(const Options& options) {
   if (options.comparator == nullptr) return Refuse("comparator is null", "leave it as it is");
+  DLSM_RETURN_IF_ERROR(CheckNames(options));
   DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(options));
   if (options.write_buffer_size < (size_t{64} << 10)) {
     return Refuse("write_buffer_size is too small", "use at least 64 KiB");

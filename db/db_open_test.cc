@@ -141,6 +141,61 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
   EXPECT_TRUE(TryOpen(NodeOptions(), std::string(5000, 'n')).IsInvalidArgument());
 }
 
+class NamedComparator final : public Comparator {
+ public:
+  explicit NamedComparator(const char* name) : name_(name) {}
+  int Compare(const Slice& a, const Slice& b) const override { return b.compare(a); }
+  const char* Name() const override { return name_; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+
+ private:
+  const char* const name_;
+};
+
+class NamedFilter final : public FilterPolicy {
+ public:
+  explicit NamedFilter(const char* name) : name_(name) {}
+  const char* Name() const override { return name_; }
+  void CreateFilter(const Slice*, int, std::string*) const override {}
+  bool KeyMayMatch(const Slice&, const Slice&) const override { return true; }
+
+ private:
+  const char* const name_;
+};
+
+// Fails if a database in an order of the user's passes for one in that of the library, and is read
+// in that by whoever opens it next; or its filters for those that the library reads.
+TEST_F(OpenTest, NamesOfTheLibraryAreRefused) {
+  for (const char* name : {"dlsm.BytewiseComparator", "dlsm.BlockedBloomFilter", "dlsm.mine"}) {
+    const NamedComparator order(name);
+    const NamedFilter filter(name);
+    Options options = NodeOptions();
+    options.comparator = &order;
+    Status refused = TryOpen(options);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+    EXPECT_TRUE(Says(refused, "comparator") && Says(refused, name)) << refused.ToString();
+    options = NodeOptions();
+    options.filter_policy = &filter;
+    refused = TryOpen(options);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+    EXPECT_TRUE(Says(refused, "filter_policy") && Says(refused, name)) << refused.ToString();
+  }
+  const NamedComparator order("mine.dlsm.Order");
+  const NamedFilter filter("dlsm");
+  const std::unique_ptr<const FilterPolicy> built_in(NewBloomFilterPolicy(7));
+  Options options = NodeOptions();
+  options.comparator = &order;
+  options.filter_policy = &filter;
+  EXPECT_OK(TryOpen(options, "own"));
+  options = NodeOptions();
+  options.comparator = ReverseBytewiseComparator();
+  options.filter_policy = built_in.get();
+  EXPECT_OK(TryOpen(options, "reverse"));
+  options.filter_policy = Options::kNoFilter;
+  EXPECT_OK(TryOpen(options, "unfiltered"));
+}
+
 // Fails if patience "for ever" turns into none at all.
 TEST_F(OpenTest, LargestTimeoutsMeanForEver) {
   Options options = NodeOptions("tcp");

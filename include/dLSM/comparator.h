@@ -16,7 +16,7 @@ class Comparator {
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
 
   // Stored with the database: opening it with a comparator of another name is an error. Names that
-  // start with "dlsm." are reserved.
+  // start with "dlsm." are the library's: others' comparators that have one are refused.
   virtual const char* Name() const = 0;
 
   // If *start < limit, may change *start to a shorter key in [start, limit). May do nothing.

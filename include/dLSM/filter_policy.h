@@ -12,7 +12,8 @@ class FilterPolicy {
  public:
   virtual ~FilterPolicy() = default;
 
-  // Stored with the tables: change it when the encoding changes. "dlsm." is reserved.
+  // Stored with the tables: change it when the encoding changes. Names that start with "dlsm." are
+  // the library's: others' policies that have one are refused.
   virtual const char* Name() const = 0;
 
   // Appends to *filter a summary of keys[0, n), which may hold duplicates.
