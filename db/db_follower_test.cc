@@ -303,6 +303,17 @@ TEST_P(FollowerTest, OldReadsStayExact) {
   follower_->ReleaseSnapshot(snapshot);
 }
 
+// Fails if a follower does not know LevelDB's names of properties, or gives more than a number
+// where that is one.
+TEST_P(FollowerTest, AnswersToLevelDbNames) {
+  OpenBoth();
+  CatchUp();
+  std::string text;
+  EXPECT_TRUE(follower_->GetProperty("leveldb.stats", &text));
+  ASSERT_TRUE(follower_->GetProperty("leveldb.approximate-memory-usage", &text));
+  EXPECT_EQ(text, std::to_string(NumberProperty(follower_.get(), "dlsm.metadata-bytes")));
+}
+
 // Fails if a catch-up needs a call, or one that finds nothing new more than one small transfer.
 TEST_P(FollowerTest, FollowingNeedsNoCalls) {
   OpenBoth();

@@ -6,10 +6,12 @@
 #include <charconv>
 #include <utility>
 
+#include "dLSM/cache.h"
 #include "dLSM/pinnable_slice.h"
 #include "db/check_options.h"
 #include "db/get_pipeline_impl.h"
 #include "db/link_properties.h"
+#include "db/properties.h"
 #include "db/table_defaults.h"
 #include "port/thread.h"
 #include "util/log.h"
@@ -350,12 +352,12 @@ std::string Follower::Levels(const FollowedPublication& publication) const {
 bool Follower::GetProperty(const Slice& property, std::string* value) {
   value->clear();
   if (!CheckOpen().ok()) return false;
-  const std::string name = property.ToString();
+  const std::string name = OwnPropertyName(property);
   const FollowedPublicationRef publication = publications_->Current();
   const auto sum = [&publication](uint64_t (Version::*of)() const) {
     uint64_t total = 0;
     for (const auto& view : publication->views) total += (*view->version.*of)();
-    return std::to_string(total);
+    return total;
   };
   if (name == "dlsm.follower") {
     *value = Describe();
@@ -364,13 +366,19 @@ bool Follower::GetProperty(const Slice& property, std::string* value) {
   } else if (name == "dlsm.levels") {
     *value = Levels(*publication);
   } else if (name == "dlsm.entries") {
-    *value = sum(&Version::entries);
+    *value = std::to_string(sum(&Version::entries));
   } else if (name == "dlsm.table-bytes") {
-    *value = sum(&Version::bytes);
+    *value = std::to_string(sum(&Version::bytes));
   } else if (name == "dlsm.metadata-bytes") {
-    *value = sum(&Version::metadata_bytes);
-  } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {
-    *value = "memtables 0\nindexes-and-filters " + sum(&Version::metadata_bytes) + "\n";
+    *value = std::to_string(sum(&Version::metadata_bytes));
+  } else if (name == "dlsm.memory") {
+    *value =
+        "memtables 0\nindexes-and-filters " + std::to_string(sum(&Version::metadata_bytes)) + "\n";
+  } else if (name == "dlsm.approximate-memory-usage") {
+    const Cache* const block_cache =
+        own_block_cache_ != nullptr ? own_block_cache_.get() : options_.block_cache;
+    *value = std::to_string(sum(&Version::metadata_bytes) +
+                            (block_cache == nullptr ? 0 : block_cache->TotalCharge()));
   } else {
     return GetLinkProperty(publication->database->links(), name, value);
   }

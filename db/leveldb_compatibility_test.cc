@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -282,6 +283,15 @@ TEST_F(LevelDbProgram, ApproximateSizesAndCompaction) {
   }
   std::string property;
   EXPECT_FALSE(db->GetProperty("there.is.none", &property));
+  // What was written last is in the memtable.
+  std::string before;
+  ASSERT_TRUE(db->GetProperty("leveldb.approximate-memory-usage", &before));
+  ASSERT_TRUE(db->Put(leveldb::WriteOptions(), "large", std::string(200000, 'l')).ok());
+  ASSERT_TRUE(db->GetProperty("leveldb.approximate-memory-usage", &property));
+  char* end_of_number;
+  EXPECT_GT(std::strtoull(property.c_str(), &end_of_number, 10),
+            100000 + std::strtoull(before.c_str(), nullptr, 10));
+  EXPECT_EQ(*end_of_number, '\0') << property;
 }
 
 class Recorder : public leveldb::WriteBatch::Handler {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "dLSM/cache.h"
 #include "db/components.h"
 #include "db/db_impl.h"
 #include "db/guards_property.h"
@@ -42,16 +43,17 @@ uint64_t Properties::Sum(const std::function<uint64_t(const Version&)>& of_shard
   return sum;
 }
 
+std::string OwnPropertyName(const Slice& property) {
+  constexpr std::string_view kLevelDb = "leveldb.";
+  const std::string_view name = property.ToStringView();
+  if (!name.starts_with(kLevelDb)) return std::string(name);
+  return "dlsm." + std::string(name.substr(kLevelDb.size()));
+}
+
 bool Properties::Get(const Slice& property, std::string* value) const {
   constexpr std::string_view kAtLevel = "dlsm.num-files-at-level";
-  std::string_view name = property.ToStringView();
-  // LevelDB's names work too.
-  constexpr std::string_view kLevelDb = "leveldb.";
-  std::string renamed;
-  if (name.substr(0, kLevelDb.size()) == kLevelDb) {
-    renamed = "dlsm." + std::string(name.substr(kLevelDb.size()));
-    name = renamed;
-  }
+  const std::string own_name = OwnPropertyName(property);
+  const std::string_view name = own_name;
   if (name.substr(0, kAtLevel.size()) == kAtLevel) {
     return TablesAtLevel(Slice(name.substr(kAtLevel.size())), value);
   }
@@ -77,8 +79,10 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = Stalls();
   } else if (name == "dlsm.guards") {
     *value = Guards();
-  } else if (name == "dlsm.memory" || name == "dlsm.approximate-memory-usage") {
+  } else if (name == "dlsm.memory") {
     *value = Memory();
+  } else if (name == "dlsm.approximate-memory-usage") {
+    *value = std::to_string(MemoryBytes());
   } else if (name == "dlsm.ownership-epoch") {
     *value = std::to_string(db_.shards_.front()->epoch());
   } else if (name == "dlsm.metadata-bytes") {
@@ -211,10 +215,24 @@ std::string Properties::Stalls() const {
   return text;
 }
 
+size_t Properties::MemtableBytes() const {
+  size_t bytes = 0;
+  for (const auto& shard : db_.shards_) bytes += shard->tree().Memtables().bytes;
+  return bytes;
+}
+
+uint64_t Properties::MemoryBytes() const {
+  uint64_t bytes = MemtableBytes() + Sum(&Version::metadata_bytes);
+  if (db_.value_cache_ != nullptr) bytes += db_.value_cache_->bytes();
+  const Cache* const block_cache =
+      db_.own_block_cache_ != nullptr ? db_.own_block_cache_.get() : db_.options_.block_cache;
+  if (block_cache != nullptr) bytes += block_cache->TotalCharge();
+  if (db_.memory_budget_ != nullptr) bytes += db_.memory_budget_->buffer_bytes();
+  return bytes;
+}
+
 std::string Properties::Memory() const {
-  size_t memtables = 0;
-  for (const auto& shard : db_.shards_) memtables += shard->tree().Memtables().bytes;
-  std::string text = fmt::format("memtables {}\nindexes-and-filters {}\n", memtables,
+  std::string text = fmt::format("memtables {}\nindexes-and-filters {}\n", MemtableBytes(),
                                  Sum(&Version::metadata_bytes));
   if (const ValueCache* const cache = db_.value_cache_.get(); cache != nullptr) {
     text +=

@@ -17,6 +17,9 @@ namespace dlsm {
 class DbImpl;
 class MemoryNodeLink;
 
+// LevelDB's names of properties mean those of this library.
+std::string OwnPropertyName(const Slice& property);
+
 class Properties {
  public:
   explicit Properties(DbImpl& db) : db_(db) {}
@@ -37,6 +40,10 @@ class Properties {
   std::string Stats() const;
   std::string Levels() const;
   std::string Stalls() const;
+  size_t MemtableBytes() const;
+  // On the compute node, of all that the handle uses; also what others have in the same block
+  // cache.
+  uint64_t MemoryBytes() const;
   std::string Memory() const;
   std::string MergeScheduleInForce() const;
   std::string RemoteCpuMicros() const;
