@@ -71,6 +71,7 @@ class DbImpl final : public DB {
 
   DbImpl(const Options& options, const std::string& name);
   Status OpenShards(SessionKeeper* keeper);
+  Status CheckNothingIsLost(const std::vector<std::string>& named);
   Status OpenOthers(bool is_new, SessionKeeper* keeper,
                     std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
   Status OpenTableNodes(const std::vector<std::string>& named, bool is_new,

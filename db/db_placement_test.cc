@@ -208,6 +208,65 @@ TEST(DbPlacementTest, OpensWithAnotherPlacement) {
   ExpectNothingLeft(&nodes);
 }
 
+// Memory nodes that are named in another order, or without the home, give a database that does not
+// exist. Fails if making, or destroying, that one takes the tables of the one that does; or if what
+// a lost home has left cannot be removed.
+TEST(DbPlacementTest, MemoryNodesInAnotherOrderHarmNothing) {
+  TestNodes nodes(3, "tcp");
+  const Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  auto db = OpenOrDie(options, "db");
+  Fill(db.get());
+  ASSERT_OK(db->Close());
+  const std::string a = nodes[0].address(), b = nodes[1].address(), c = nodes[2].address();
+  Options wrong = options;
+  wrong.memory_nodes = b + "," + a + "," + c;
+  for (const Status& refused : {DB::Open(wrong, "db", &db), DestroyDB("db", wrong)}) {
+    EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+    EXPECT_THAT(refused.ToString(), HasSubstr("has its first shard on memory node " + a));
+  }
+  wrong.memory_nodes = b + "," + c;
+  const Status refused = DB::Open(wrong, "db", &db);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr("none of the memory nodes that are named"));
+  EXPECT_THAT(refused.ToString(), HasSubstr("DestroyDB"));
+  db = OpenOrDie(options, "db");
+  ExpectAll(db.get());
+  ASSERT_OK(db->Close());
+  nodes[0].Restart();
+  EXPECT_TRUE(DB::Open(options, "db", &db).IsInvalidArgument());
+  EXPECT_OK(DestroyDB("db", options));
+  db = OpenOrDie(options, "db");
+  CloseAndDestroy(&db, options, "db");
+  ExpectNothingLeft(&nodes);
+}
+
+// Two databases of one name with homes of their own. Fails if one takes the other's tables for what
+// it has left itself when it is given the other's memory nodes, or when it is destroyed.
+TEST(DbPlacementTest, TablesOfANamesakeAreLeftAlone) {
+  TestNodes nodes(3, "tcp");
+  const Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  auto db = OpenOrDie(options, "db");
+  Fill(db.get());
+  ASSERT_OK(db->Close());
+  Options other = TinyOptions();
+  other.fabric = "tcp";
+  other.memory_nodes = nodes[1].address();
+  db = OpenOrDie(other, "db");
+  Fill(db.get(), 0, 100);
+  ASSERT_OK(db->Close());
+  Options placed = other;
+  placed.placement = TablePlacement::kRoundRobin;
+  placed.memory_nodes = nodes[1].address() + "," + nodes[2].address();
+  const Status refused = DB::Open(placed, "db", &db);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr(nodes[2].address()));
+  EXPECT_OK(DestroyDB("db", placed));
+  db = OpenOrDie(options, "db");
+  ExpectAll(db.get());
+  CloseAndDestroy(&db, options, "db");
+  ExpectNothingLeft(&nodes);
+}
+
 // Fails if two memory nodes of one number are taken for one.
 TEST(DbPlacementTest, MemoryNodesNeedNumbersOfTheirOwn) {
   TestNode one;

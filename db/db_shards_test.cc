@@ -157,14 +157,21 @@ TEST_F(ShardsTest, DestroyTakesAllShardsAndCanBeRepeated) {
   EXPECT_EQ(first_.used_bytes(), 0u);
 }
 
-// A shard is left where a database was made or destroyed by halves. Fails if a new database of that
-// name finds old data in it, or cannot be made.
+// A shard is left where a database was destroyed by halves, or its first shard was lost. Fails if a
+// new database of that name finds old data in it, or destroys that without anybody's having asked
+// for it.
 TEST_F(ShardsTest, WhatIsLeftOfAnotherDatabaseIsNotFound) {
   {
     const auto db = OpenOrDie(options_, "divided");
     Fill(db.get());
   }
   first_.Restart();  // And with it, the first shard and the map are gone.
+  const Status refused = TryOpen(options_);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_TRUE(Says(refused, second_.address())) << refused.ToString();
+  EXPECT_TRUE(Says(refused, "DestroyDB")) << refused.ToString();
+  EXPECT_EQ(DatabasesAt(first_), 0u);
+  EXPECT_OK(DestroyDB("divided", options_));
   {
     const auto db = OpenOrDie(options_, "divided");
     EXPECT_EQ(GetOr(db.get(), NumberedKey(1500)), "(none)");
@@ -174,6 +181,53 @@ TEST_F(ShardsTest, WhatIsLeftOfAnotherDatabaseIsNotFound) {
   first_.Restart();
   EXPECT_OK(DestroyDB("divided", options_));
   EXPECT_EQ(DatabasesAt(second_), 0u);
+}
+
+// Shards without tables are left where a database was made by halves. Fails if the next attempt is
+// refused on their account.
+TEST_F(ShardsTest, WhatWasMadeByHalvesIsMadeAgain) {
+  { const auto db = OpenOrDie(options_, "divided"); }
+  first_.Restart();
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+    ExpectFilled(db.get());
+  }
+  EXPECT_OK(DestroyDB("divided", options_));
+}
+
+// Memory nodes that are named in another order, or without the first one, give a database that does
+// not exist. Fails if making, or destroying, that one destroys shards of the one that does.
+TEST_F(ShardsTest, MemoryNodesInAnotherOrderHarmNothing) {
+  TestNode third;
+  const std::string a = first_.address(), b = second_.address(), c = third.address();
+  options_.memory_nodes = a + "," + b + "," + c;
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+  }
+  for (const std::string& order : {b + "," + a + "," + c, c + "," + b + "," + a}) {
+    Options wrong = options_;
+    wrong.memory_nodes = order;
+    for (const Status& refused : {TryOpen(wrong), DestroyDB("divided", wrong)}) {
+      EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+      EXPECT_TRUE(Says(refused, "has its first shard on memory node " + a)) << refused.ToString();
+    }
+  }
+  // Nobody can be asked about the first shard.
+  for (const std::string& order : {b + "," + c, c + "," + b, b, c}) {
+    Options wrong = options_;
+    wrong.memory_nodes = order;
+    const Status refused = TryOpen(wrong);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << order << ": " << refused.ToString();
+    EXPECT_TRUE(Says(refused, "none of the memory nodes that are named")) << refused.ToString();
+  }
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    ExpectFilled(db.get());
+  }
+  EXPECT_OK(DestroyDB("divided", options_));
+  for (TestNode* node : {&first_, &second_, &third}) EXPECT_EQ(node->used_bytes(), 0u);
 }
 
 // Fails if a lost shard is silently made anew, or the error does not say which one it is.

@@ -11,6 +11,7 @@
 #include "db/manifest.h"
 #include "db/memory_node_link.h"
 #include "db/memory_node_session.h"
+#include "db/node_parts.h"
 #include "db/shard_map.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -41,10 +42,7 @@ class Destroyer {
       if (found.IsInvalidArgument()) DLSM_RETURN_IF_ERROR(IsThere(&connection->rpc(), &there));
       if (there) DLSM_RETURN_IF_ERROR(found);
     }
-    if (!there) {
-      SweepAll(nodes);
-      return Status::OK();
-    }
+    if (!there) return SweepAll(home, nodes);
     DLSM_RETURN_IF_ERROR(DestroyOthers(map));
     DLSM_RETURN_IF_ERROR(DestroyTables(nodes));
     return MemoryNodeSession::Destroy(options_, name_, &connection->rpc());
@@ -52,32 +50,21 @@ class Destroyer {
 
  private:
   Status IsThere(RpcClient* rpc, bool* there) const {
-    std::vector<std::string> names;
-    DLSM_RETURN_IF_ERROR(List(rpc, &names));
-    *there = std::find(names.begin(), names.end(), name_) != names.end();
-    return Status::OK();
-  }
-
-  Status List(RpcClient* rpc, std::vector<std::string>* names) const {
-    std::string bytes;
-    DLSM_RETURN_IF_ERROR(rpc->Call(Method::kListDatabases, Slice(), &bytes, OneCall()));
-    ListDatabasesReply reply;
-    DLSM_RETURN_IF_ERROR(reply.Decode(bytes));
-    for (ListDatabasesReply::Entry& entry : reply.databases)
-      names->push_back(std::move(entry.name));
+    NodeParts parts;
+    DLSM_RETURN_IF_ERROR(ListParts(options_, name_, rpc, &parts));
+    *there = parts.first_shard;
     return Status::OK();
   }
 
   // A database that nobody can open is destroyed as if it had one shard.
   Status FindMap(const std::string& home, RpcClient* rpc, ShardMap* map) {
     std::unique_ptr<MemoryNodeSession> session;
-    Options at_once = options_;
-    at_once.open_timeout_ms = 0;
-    DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(at_once, name_, rpc, &session));
+    DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(AtOnce(), name_, rpc, &session));
     const Status read = ReadMap(session->manifest(), home, map, &table_nodes_);
     if (!read.ok()) {
       Log().Warn("database \"{}\" is destroyed without its shards: {}", name_, read.ToString());
       map->nodes = {home};
+      tables_are_anywhere_ = true;
     }
     return session->Close();
   }
@@ -98,7 +85,8 @@ class Destroyer {
     return first_error;
   }
 
-  // Best effort at memory nodes that the database does not say it has tables on.
+  // Best effort at memory nodes that the database does not say it has tables on: what names any
+  // there is another one's, whose first shard is elsewhere.
   Status DestroyTables(std::vector<std::string> nodes) const {
     Status first_error;
     const auto has_tables = [this](const std::string& node) {
@@ -106,13 +94,13 @@ class Destroyer {
                          [&node](const TableNode& each) { return each.address == node; });
     };
     for (const TableNode& node : table_nodes_) nodes.push_back(node.address);
-    std::sort(nodes.begin(), nodes.end());
-    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    MakeUnique(&nodes);
     if (nodes.size() == 1) return Status::OK();
     for (const std::string& node : nodes) {
-      const Status swept = Sweep(node, /*only_tables=*/true);
+      const bool recorded = has_tables(node);
+      const Status swept = SweepTables(node, /*all=*/recorded || tables_are_anywhere_);
       if (swept.ok()) continue;
-      if (!has_tables(node)) {
+      if (!recorded) {
         Log().Warn("tables may be left at {}: {}", node, swept.ToString());
       } else if (first_error.ok()) {
         first_error =
@@ -123,37 +111,70 @@ class Destroyer {
     return first_error;
   }
 
-  // Destroys what there is at `node` of shards and their tables, or of their tables only.
-  Status Sweep(const std::string& node, bool only_tables) const {
+  // Destroys what there is at `node` of shards' tables: all, or what has never been used.
+  Status SweepTables(const std::string& node, bool all) const {
     std::unique_ptr<NodeConnection> connection;
-    std::vector<std::string> there;
-    Status status = ConnectToMemoryNode(options_, node, &connection);
-    if (status.ok()) status = List(&connection->rpc(), &there);
-    for (const std::string& name : there) {
-      if (!IsPartOf(name, name_) || (only_tables && !IsShardTablesName(name))) continue;
-      const Status swept = MemoryNodeSession::Destroy(options_, name, &connection->rpc());
-      if (status.ok()) status = swept;
-    }
-    return status;
+    DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options_, node, &connection));
+    NodeParts parts;
+    DLSM_RETURN_IF_ERROR(ListParts(options_, name_, &connection->rpc(), &parts));
+    std::vector<std::string>& names = parts.others;
+    std::erase_if(names, [](const std::string& name) { return !IsShardTablesName(name); });
+    if (names.empty()) return Status::OK();
+    std::vector<std::string> used;
+    if (!all) DLSM_RETURN_IF_ERROR(FindPartsWithTables(AtOnce(), names, node, &used));
+    std::erase_if(names, [&used](const std::string& name) {
+      return std::find(used.begin(), used.end(), name) != used.end();
+    });
+    return DestroyParts(names, &connection->rpc());
   }
 
-  // There is no database, but there may be shards of one that was not made to its end. Best effort.
-  void SweepAll(std::vector<std::string> nodes) const {
-    std::sort(nodes.begin(), nodes.end());
-    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    for (const std::string& node : nodes) {
-      const Status status = Sweep(node, /*only_tables=*/false);
-      if (!status.ok()) Log().Warn("shards may be left at {}: {}", node, status.ToString());
+  Status DestroyParts(const std::vector<std::string>& names, RpcClient* rpc) const {
+    Status first_error;
+    for (const std::string& name : names) {
+      KeepFirstError(MemoryNodeSession::Destroy(options_, name, rpc), &first_error);
     }
+    return first_error;
   }
 
-  Deadline OneCall() const {
-    return Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms));
+  // There is no database, but there may be parts of one: it was not made to its end, or its first
+  // shard was lost with its memory node. Unless that is elsewhere, which all have to say before
+  // anything is destroyed.
+  Status SweepAll(const std::string& home, std::vector<std::string> nodes) const {
+    MakeUnique(&nodes);
+    std::vector<std::unique_ptr<NodeConnection>> connections;
+    std::vector<NodeParts> parts(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options_, nodes[i], &connections.emplace_back()));
+      DLSM_RETURN_IF_ERROR(ListParts(options_, name_, &connections[i]->rpc(), &parts[i]));
+      if (parts[i].first_shard && nodes[i] != home) return FirstShardIsAt(name_, nodes[i]);
+    }
+    Status first_error;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      Status destroyed = DestroyParts(parts[i].others, &connections[i]->rpc());
+      if (destroyed.ok() || !first_error.ok()) continue;
+      first_error = Status::FromCode(
+          destroyed.code(), "shards are left on memory node " + nodes[i] +
+                                ", destroy the database again: " + destroyed.message().ToString());
+    }
+    return first_error;
+  }
+
+  static void MakeUnique(std::vector<std::string>* nodes) {
+    std::sort(nodes->begin(), nodes->end());
+    nodes->erase(std::unique(nodes->begin(), nodes->end()), nodes->end());
+  }
+
+  // Without waiting for others.
+  Options AtOnce() const {
+    Options at_once = options_;
+    at_once.open_timeout_ms = 0;
+    return at_once;
   }
 
   Options options_;
   const std::string name_;
   std::vector<TableNode> table_nodes_;  // As the database says.
+  bool tables_are_anywhere_ = false;    // It cannot be asked.
 };
 
 }  // namespace

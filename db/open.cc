@@ -6,6 +6,7 @@
 
 #include "db/check_options.h"
 #include "db/db_impl.h"
+#include "db/node_parts.h"
 #include "db/session_keeper.h"
 #include "db/table_defaults.h"
 #include "db/table_nodes.h"
@@ -139,6 +140,7 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
   DLSM_RETURN_IF_ERROR(MemtableBudget::Check(options_.write_buffer_size,
                                              static_cast<size_t>(options_.max_write_buffer_number),
                                              map_.count()));
+  if (is_new) DLSM_RETURN_IF_ERROR(CheckNothingIsLost(nodes));
   DLSM_RETURN_IF_ERROR(OpenOthers(is_new, keeper, &sessions));
   std::vector<std::vector<ShardNode>> shards;
   DLSM_RETURN_IF_ERROR(OpenTableNodes(nodes, is_new, std::move(sessions), keeper, &shards));
@@ -149,8 +151,26 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
   return Status::OK();
 }
 
+// Where parts of a new database are destroyed before they are made. Memory nodes that are named in
+// another order than when it was made would be those of another database.
+Status DbImpl::CheckNothingIsLost(const std::vector<std::string>& named) {
+  std::vector<std::string> nodes = map_.nodes;
+  if (options_.placement != TablePlacement::kByShard) {
+    nodes.insert(nodes.end(), named.begin(), named.end());
+  }
+  std::vector<MemoryNodeLink*> used;
+  for (const std::string& node : nodes) {
+    MemoryNodeLink* link;
+    DLSM_RETURN_IF_ERROR(LinkTo(node, &link));
+    if (std::find(used.begin(), used.end(), link) == used.end()) used.push_back(link);
+  }
+  if (map_.count() == 1 && used.size() == 1) return Status::OK();
+  return CheckNoOther(options_, name_, used, named);
+}
+
 // A new database exists as soon as its first shard has a manifest, which comes last. What others
-// there are before was left behind by an attempt to make it, or to destroy it, that was cut short.
+// there are before was left behind by an attempt to make it, or to destroy it, that was cut short
+// (CheckNothingIsLost).
 Status DbImpl::OpenOthers(bool is_new, SessionKeeper* keeper,
                           std::vector<std::unique_ptr<MemoryNodeSession>>* sessions) {
   Options options = options_;

@@ -197,11 +197,24 @@ Status Shard::Load(const ShardMap& shards) {
   return Status::OK();
 }
 
+// What the manifest does not refer to is given back: so lists must be of its own tables. A memory
+// node that it does not record yet has none of them.
 Status Shard::TakeLists() {
+  Manifest stored;
+  const std::string& manifest = nodes_[0].session->manifest();
+  if (!manifest.empty()) DLSM_RETURN_IF_ERROR(ManifestCodec::DecodeHeader(manifest, &stored));
   for (size_t i = 1; i < nodes_.size(); ++i) {
     LiveList list;
     const std::string& bytes = nodes_[i].session->manifest();
     if (!bytes.empty()) DLSM_RETURN_IF_ERROR(list.Decode(bytes));
+    const bool recorded =
+        std::any_of(stored.table_nodes.begin(), stored.table_nodes.end(),
+                    [&](const TableNode& each) { return each.address == nodes_[i].link->node(); });
+    if (!recorded && !list.spans.empty()) {
+      return Status::InvalidArgument(
+          "memory node " + nodes_[i].link->name() + " has tables of another database of this name",
+          "name the memory nodes as when each was made, and give only one of them tables there");
+    }
     manifests_.AddNode(nodes_[i].link->peer().node, nodes_[i].session.get(), list.spans);
   }
   return Status::OK();

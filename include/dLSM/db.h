@@ -52,7 +52,10 @@ class DB {
  public:
   // Opens the database `name` on the memory nodes that `options` name, or on the memory node inside
   // this process if they name none. On success *db is the caller's to delete. A name has 1 to 4096
-  // bytes, and no '#': that is how memory nodes' names of its shards and ranges go on.
+  // bytes, and no '#': that is how memory nodes' names of its shards and ranges go on. Memory nodes
+  // are named in the order in which they were when the database was made: what is found on the first
+  // one decides whether it exists. One that does not is not made where the memory nodes have tables
+  // of one of that name: InvalidArgument.
   static Status Open(const Options& options, const std::string& name, DB** db);
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
 
@@ -141,7 +144,11 @@ class DB {
   virtual std::shared_ptr<Statistics> GetStatistics() const = 0;
 };
 
-// Deletes the database and gives its memory back. OK if there is none. Busy while it is open.
+// Deletes the database and gives its memory back. OK if there is none. Busy while it is open. The
+// options name its memory nodes, in the order in which they were named when it was made: if its
+// first shard, without which it does not exist, is on another of them, InvalidArgument says so. If
+// that is on none of them, it was lost with its memory node, and what the others still have of the
+// database is removed.
 Status DestroyDB(const std::string& name, const Options& options);
 
 }  // namespace dlsm

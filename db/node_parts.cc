@@ -1,0 +1,139 @@
+#include "db/node_parts.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "db/manifest.h"
+#include "db/memory_node_session.h"
+#include "db/placed_manifest_store.h"
+#include "db/shard_map.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/node_connection.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// What cannot be read may name any.
+bool NamesTables(const std::string& part, const std::string& manifest) {
+  if (manifest.empty()) return false;
+  if (IsShardTablesName(part)) {
+    LiveList list;
+    return !list.Decode(manifest).ok() || !list.spans.empty();
+  }
+  const auto first_is_enough = [](const TableMeta&, TableRef*) { return Status::Aborted("one"); };
+  Manifest decoded;
+  std::vector<Level> levels;
+  return !ManifestCodec::Decode(manifest, first_is_enough, &decoded, &levels).ok();
+}
+
+// For the first shard, and for parts, of a database that is not at its home.
+class Search {
+ public:
+  Search(const Options& options, const std::string& database, const MemoryNodeLink& home)
+      : options_(options), database_(database), home_epoch_(home.peer().epoch) {}
+
+  // InvalidArgument if the first shard is at `node`.
+  Status LookAt(const std::string& node, RpcClient* rpc, const FabricPeer& peer) {
+    NodeParts parts;
+    DLSM_RETURN_IF_ERROR(ListParts(options_, database_, rpc, &parts));
+    // The home by another address has what is just being made.
+    if (parts.first_shard && peer.epoch != home_epoch_) return FirstShardIsAt(database_, node);
+    if (parts.others.empty()) return Status::OK();
+    found_ = true;
+    std::vector<std::string> with_tables;
+    DLSM_RETURN_IF_ERROR(FindPartsWithTables(options_, parts.others, node, &with_tables));
+    if (with_tables.empty() || !verdict_.ok()) return Status::OK();
+    verdict_ = Status::InvalidArgument(
+        "memory node " + node + " has tables of a database " + database_ +
+            ", whose first shard is on none of the memory nodes that are named",
+        "name them as when it was made; if that shard was lost with its memory node, DestroyDB "
+        "removes the rest");
+    return Status::OK();
+  }
+
+  bool found() const { return found_; }
+  // Once all have been looked at.
+  const Status& verdict() const { return verdict_; }
+
+ private:
+  const Options& options_;
+  const std::string& database_;
+  const uint64_t home_epoch_;
+  bool found_ = false;
+  Status verdict_;
+};
+
+}  // namespace
+
+Status FirstShardIsAt(const std::string& database, const std::string& node) {
+  return Status::InvalidArgument(
+      "database " + database + " has its first shard on memory node " + node,
+      "name the memory nodes as when it was made, in the same order");
+}
+
+Status ListParts(const Options& options, const std::string& database, RpcClient* rpc,
+                 NodeParts* parts) {
+  *parts = NodeParts();
+  std::string bytes;
+  DLSM_RETURN_IF_ERROR(
+      rpc->Call(Method::kListDatabases, Slice(), &bytes,
+                Deadline::In(std::chrono::milliseconds(options.operation_timeout_ms))));
+  ListDatabasesReply reply;
+  DLSM_RETURN_IF_ERROR(reply.Decode(bytes));
+  for (ListDatabasesReply::Entry& entry : reply.databases) {
+    parts->first_shard = parts->first_shard || entry.name == database;
+    if (IsPartOf(entry.name, database)) parts->others.push_back(std::move(entry.name));
+  }
+  return Status::OK();
+}
+
+// They are closed together: when a client has closed its last session, memory nodes take its access
+// away, and open no other over that connection.
+Status FindPartsWithTables(const Options& requested, const std::vector<std::string>& names,
+                           const std::string& node, std::vector<std::string>* with_tables) {
+  with_tables->clear();
+  Options options = requested;
+  options.create_if_missing = false;
+  options.error_if_exists = false;
+  options.take_over = false;
+  std::unique_ptr<NodeConnection> connection;
+  DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options, node, &connection));
+  std::vector<std::unique_ptr<MemoryNodeSession>> sessions;
+  for (const std::string& name : names) {
+    std::unique_ptr<MemoryNodeSession> session;
+    const Status opened = MemoryNodeSession::Open(options, name, &connection->rpc(), &session);
+    if (opened.IsInvalidArgument()) continue;  // It has gone with the session that was making it.
+    DLSM_RETURN_IF_ERROR(opened);
+    if (NamesTables(name, session->manifest())) with_tables->push_back(name);
+    sessions.push_back(std::move(session));
+  }
+  Status first_error;
+  for (const auto& session : sessions) KeepFirstError(session->Close(), &first_error);
+  return first_error;
+}
+
+// Memory nodes that get nothing need not answer, unless there is something to be destroyed.
+Status CheckNoOther(const Options& options, const std::string& database,
+                    const std::vector<MemoryNodeLink*>& used,
+                    const std::vector<std::string>& named) {
+  Search search(options, database, *used.front());
+  std::vector<std::string> looked_at;
+  for (MemoryNodeLink* const link : used) {
+    DLSM_RETURN_IF_ERROR(search.LookAt(link->node(), &link->rpc(), link->peer()));
+    looked_at.push_back(link->node());
+  }
+  if (!search.found()) return Status::OK();
+  for (const std::string& node : named) {
+    if (std::find(looked_at.begin(), looked_at.end(), node) != looked_at.end()) continue;
+    std::unique_ptr<NodeConnection> connection;
+    DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options, node, &connection));
+    DLSM_RETURN_IF_ERROR(search.LookAt(node, &connection->rpc(), connection->peer()));
+    looked_at.push_back(node);
+  }
+  return search.verdict();
+}
+
+}  // namespace dlsm

@@ -1,0 +1,45 @@
+// What memory nodes have of a database besides its first shard, which alone makes it exist: other
+// shards, and tables of shards.
+//
+// Where the first shard is not, such parts are left over from an attempt to make the database, or
+// to destroy it, that was cut short; or they are those of a database whose first shard is at
+// another memory node, because the memory nodes are named in another order, or not all of them. The
+// former never name tables: tables come after the first shard, and go before it. So parts that do
+// are somebody's, or were, until the first shard was lost with its memory node.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dLSM/options.h"
+#include "dLSM/status.h"
+#include "db/memory_node_link.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+
+// At one memory node.
+struct NodeParts {
+  bool first_shard = false;
+  std::vector<std::string> others;  // Their names there.
+};
+
+Status ListParts(const Options& options, const std::string& database, RpcClient* rpc,
+                 NodeParts* parts);
+
+// Those of `names`, parts at memory node `node`, that name tables. Each is opened to find out, over
+// a connection of its own; what has gone by then names none.
+Status FindPartsWithTables(const Options& options, const std::vector<std::string>& names,
+                           const std::string& node, std::vector<std::string>* with_tables);
+
+// Whether a database that is not at its home may be made there: the parts that are destroyed then
+// belong to no other one. `used`: the memory nodes that it is going to have parts at, the home
+// first; `named`: all that the options name. InvalidArgument if they do, with the remedy.
+Status CheckNoOther(const Options& options, const std::string& database,
+                    const std::vector<MemoryNodeLink*>& used,
+                    const std::vector<std::string>& named);
+
+// InvalidArgument for who looked for the first shard at another memory node than `node`.
+Status FirstShardIsAt(const std::string& database, const std::string& node);
+
+}  // namespace dlsm
