@@ -84,6 +84,34 @@ class AccessTest : public testing::Test {
     bytes->assign(buffer.data(), span.bytes);
     return status;
   }
+  // What makes one of an add, or of a swap, of a word of `span`.
+  static Status Atomic(
+      NodeConnection& node, const RemoteSpan& span,
+      const std::function<Status(QueuePair*, const RemoteSpan&, uint64_t* prior, Ticket*)>& post) {
+    std::unique_ptr<QueuePair> pair;
+    Status status = node.fabric().NewQueuePair(TestDeadline(), &pair);
+    if (!status.ok()) return status;
+    uint64_t prior = 0;
+    Ticket ticket{};
+    status = post(pair.get(), span.Sub(0, 8), &prior, &ticket);
+    return status.ok() ? pair->Wait(ticket, TestDeadline()) : status;
+  }
+  static Status Add(NodeConnection& node, const RemoteSpan& span, uint64_t addend) {
+    return Atomic(
+        node, span,
+        [addend](QueuePair* pair, const RemoteSpan& word, uint64_t* prior, Ticket* ticket) {
+          return pair->PostFetchAdd(word, addend, prior, Purpose::kPublication, ticket);
+        });
+  }
+  static Status Swap(NodeConnection& node, const RemoteSpan& span, uint64_t before,
+                     uint64_t after) {
+    return Atomic(
+        node, span,
+        [before, after](QueuePair* pair, const RemoteSpan& word, uint64_t* prior, Ticket* ticket) {
+          return pair->PostCompareAndSwap(word, before, after, prior, Purpose::kPublication,
+                                          ticket);
+        });
+  }
   static void ExpectForbidden(NodeConnection& node, const RemoteSpan& span, bool write) {
     std::string bytes(span.bytes, 'x');
     const Status status = Transfer(node, span, write, &bytes);
@@ -199,6 +227,31 @@ TEST_F(AccessTest, TransfersAreLimitedToTheClientsMemory) {
   // The cluster's own reach everything.
   const auto root = Connect("", kCluster);
   EXPECT_OK(Transfer(*root, mine, /*write=*/false, &bytes));
+}
+
+// Followers read words by adding nothing to them. Fails if who may read a database cannot, or can
+// change one: by any other atomic, also by one that leaves what there is.
+TEST_F(AccessTest, AtomicsOfReadersOnlyRead) {
+  const auto alice = Alice();
+  const auto bob = Bob();
+  TestClient hers(&alice->rpc());
+  ASSERT_OK(hers.Open("a"));
+  const RemoteSpan span = hers.Grant(4096);
+  EXPECT_OK(Add(*bob, span, 0));
+  EXPECT_OK(Add(*bob, PublicationsIn(hers.opened().header), 0));
+  EXPECT_OK(Add(*alice, span, 1));
+  EXPECT_OK(Swap(*alice, span, 1, 2));
+  for (const Status& status : {Add(*bob, span, 1), Swap(*bob, span, 2, 2), Swap(*bob, span, 0, 1),
+                               Swap(*bob, OwnershipWordIn(hers.opened().header), 0, 0)}) {
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("access list"));
+  }
+  TestClient his(&bob->rpc());
+  ASSERT_OK(his.Open("b"));
+  EXPECT_TRUE(Add(*alice, his.Grant(4096), 0).IsInvalidArgument());
+  std::string bytes;
+  ASSERT_OK(Transfer(*alice, span.Sub(0, 8), /*write=*/false, &bytes));
+  EXPECT_EQ(bytes[0], 2);
 }
 
 // Fails if what was given back is still within reach, or what it held before is.

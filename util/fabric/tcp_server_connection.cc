@@ -173,7 +173,9 @@ void TcpServerConnection::DoAtomic(const TcpRequest& request) {
   const std::atomic_ref<uint64_t> word(bytes);
   uint64_t prior = request.operand;
   const ReachedRange range{request.region, request.offset, kAtomicWordBytes};
-  const bool within = Within(&range, 1, /*writes=*/true, [&] {
+  // To add nothing is to read a word that nobody tears.
+  const bool writes = request.opcode != TcpOpcode::kFetchAdd || request.operand != 0;
+  const bool within = Within(&range, 1, writes, [&] {
     if (request.opcode == TcpOpcode::kFetchAdd) {
       prior = word.fetch_add(request.operand);
     } else {
