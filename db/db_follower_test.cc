@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -278,6 +279,81 @@ TEST(FollowerOfSeveralNodesTest, OldReadsStayExact) {
     CloseAndDestroy(&owner, options, "spread");
     for (size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(nodes[i].used_bytes(), 0u) << i;
   }
+}
+
+// What lists of a former owner name beyond its manifest, its heir gives back while it opens, before
+// it knows which publications are its own. Fails if one that gets no further has memory freed that
+// followers read.
+TEST(FollowerOfSeveralNodesTest, AnHeirThatFailsFreesNothingThatIsRead) {
+  constexpr uint64_t kKeys = 2000;
+  TestNodes nodes(2, "tcp");
+  Options options = nodes.With(OwnerOptions());
+  options.placement = TablePlacement::kRoundRobin;
+  const auto value_of = [](uint64_t key, int round) {
+    return std::to_string(key) + "-" + std::to_string(round) + std::string(300, 'v');
+  };
+  const auto fill = [&](DB* db, int round) {
+    for (uint64_t key = 0; key < kKeys; ++key) {
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(key), value_of(key, round)));
+    }
+    ASSERT_OK(db->Flush(FlushOptions()));
+    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->WaitForBackgroundWork());
+  };
+  // Of tables at the second memory node.
+  const auto table_bytes = [](DB* db) {
+    std::string text;
+    EXPECT_TRUE(db->GetProperty("dlsm.placement", &text));
+    unsigned long bytes = 0;
+    const size_t line = text.find("\n", text.find("\n") + 1);
+    EXPECT_EQ(std::sscanf(text.c_str() + line, "%*u %*u %lu", &bytes), 1) << text;
+    return static_cast<uint64_t>(bytes);
+  };
+  auto former = OpenOrDie(options, "spread");
+  fill(former.get(), 0);
+  ASSERT_OK(former->Close());
+  options.publish_interval_ms = 3600 * 1000;  // Once, at the start.
+  former = OpenOrDie(options, "spread");
+  ASSERT_TRUE(
+      Eventually([&] { return FieldOfProperty(former.get(), "dlsm.publications", "number") > 0; }));
+  auto follower = FollowOrDie(nodes.With(FollowerOptions()), "spread");
+  std::unique_ptr<Iterator> iterator(follower->NewIterator(ReadOptions()));
+  const auto expect_exact = [&] {
+    uint64_t key = 0;
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++key) {
+      ASSERT_EQ(iterator->value().ToString(), value_of(key, 0));
+    }
+    ASSERT_OK(iterator->status());
+    ASSERT_EQ(key, kKeys);
+  };
+  uint64_t bytes = table_bytes(former.get());
+  fill(former.get(), 1);
+  bytes += table_bytes(former.get());
+
+  Options failing = options;
+  failing.take_over = true;
+  failing.fault_injector = std::make_shared<FaultInjector>();
+  failing.fault_injector->OnlyPurpose(Purpose::kPublication);
+  failing.fault_injector->SetProbability(FaultKind::kFail, 1);
+  std::unique_ptr<DB> heir;
+  const Status failed = DB::Open(failing, "spread", &heir);
+  EXPECT_FALSE(failed.ok());
+  EXPECT_THAT(failed.ToString(), HasSubstr("injected fault"));
+  // What the former owner held is free after a moment.
+  for (int look = 0; look < 20; ++look) {
+    ASSERT_GE(nodes[1].used_bytes(), bytes);
+    expect_exact();
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  EXPECT_TRUE(former->Close().IsIOFenced());
+  former.reset();
+  heir = OpenOrDie(options, "spread");
+  fill(heir.get(), 2);
+  expect_exact();
+  iterator.reset();
+  ASSERT_OK(follower->Close());
+  CloseAndDestroy(&heir, options, "spread");
+  for (size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(nodes[i].used_bytes(), 0u) << i;
 }
 
 // Fails if an iterator or a snapshot is not kept while everything that it reads is overwritten,

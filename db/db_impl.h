@@ -31,6 +31,7 @@
 #include "db/snapshot.h"
 #include "db/work_signal.h"
 #include "table/merge_scheduler.h"
+#include "util/rpc/messages.h"
 
 namespace dlsm {
 
@@ -130,8 +131,9 @@ class DbImpl final : public DB {
   ShardMap map_;
   const Reads reads_;
   std::unique_ptr<MemtableEpochs> epochs_;
-  // No publication from this one on names what is freed now.
-  std::atomic<uint64_t> unnamed_from_{0};
+  // No publication from this one on names what is freed now. Until the publications are taken over
+  // followers may read whatever is given back.
+  std::atomic<uint64_t> unnamed_from_{FreeRequest::kPublicationsUnknown};
   std::vector<std::unique_ptr<Shard>> shards_;
   Shard* only_ = nullptr;  // If there is only one.
   std::unique_ptr<BackgroundWorkers> workers_;

@@ -153,7 +153,7 @@ Background::Config Shard::BackgroundConfig() const {
   config.merge.place = options.compaction_place;
   config.merge.table_bytes_max = TableBytesMax(options);
   config.merge.parts_max = static_cast<size_t>(options.max_subcompactions);
-  // Nothing has been published yet.
+  // They have been taken over, and nothing has been published yet.
   config.publications_from = context_.unnamed_from->load(std::memory_order_acquire);
   std::chrono::milliseconds shortest_lease = nodes_[0].session->lease();
   for (const ShardNode& node : nodes_) {

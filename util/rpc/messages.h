@@ -109,9 +109,13 @@ struct GrantReply {
 // lost can be sent again: what has a number that was dealt with is OK, and nothing is done. For by
 // then the spans may be somebody's again. 0: not numbered.
 struct FreeRequest {
+  static constexpr uint64_t kPublicationsUnknown = HeartbeatRequest::kPublicationsUnknown;
+
   SessionId session{};
   uint64_t number = 0;
-  uint64_t unnamed_from = 0;  // No publication from this one on names the spans.
+  // No publication from this one on names the spans. A handle that is being opened does not know:
+  // then they are kept for all present readers, until one tells where its own begin.
+  uint64_t unnamed_from = 0;
   std::vector<RemoteSpan> spans;
 
   std::string Encode() const;
