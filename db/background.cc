@@ -27,6 +27,7 @@ Background::Background(const Config& config, const Parts& parts,
     : config_(config),
       tree_(parts.tree),
       store_(parts.store),
+      manifests_(parts.manifests),
       gate_(parts.gate),
       nodes_(parts.nodes),
       snapshots_(parts.snapshots),
@@ -174,6 +175,7 @@ Status Background::WaitIdle() {
     DLSM_RETURN_IF_ERROR(waited);
   }
   tree_->views().Reclaim();
+  DLSM_RETURN_IF_ERROR(manifests_->EndDoubt());
   return store_->memory()->SendFrees();
 }
 

@@ -28,6 +28,7 @@
 #include "db/merge_job.h"
 #include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
+#include "db/placed_manifest_store.h"
 #include "db/quiet_watch.h"
 #include "db/room_watch.h"
 #include "db/snapshot.h"
@@ -62,6 +63,7 @@ class Background {
   struct Parts {
     Tree* tree;
     const TableStore* store;
+    PlacedManifestStore* manifests;
     StallGate* gate;
     std::vector<MergeNode> nodes;  // The home first.
     SnapshotList* snapshots;
@@ -194,6 +196,7 @@ class Background {
   const Config config_;
   Tree* const tree_;
   const TableStore* const store_;
+  PlacedManifestStore* const manifests_;
   StallGate* const gate_;
   const std::vector<MergeNode> nodes_;
   SnapshotList* const snapshots_;

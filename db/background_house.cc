@@ -92,7 +92,9 @@ void Background::KeepHouse(size_t node) {
   }
   if (fence_->raised()) return;
   PlacedMemory& memory = *store_->memory();
-  // An error stays with the heartbeat, which meets it too.
+  // An error stays with the heartbeat, which meets it too. Nothing here waits for another memory
+  // node than this one, whose sessions would end with it.
+  if (node == kHome) manifests_->TryEndDoubt().PermitUncheckedError();
   if (memory.queued_free_bytes(node) > 0) memory.SendFrees(node).PermitUncheckedError();
   const bool was_full = memory.full(node);
   if (!memory.RefillReserve(node) && memory.full(node)) return;

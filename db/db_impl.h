@@ -87,7 +87,7 @@ class DbImpl final : public DB {
   Status TakeOver();
   void StartPublisher();
   Status FinishPublisher(bool flushed);
-  Status CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>& flushed);
+  Status CloseShardsAt(const MemoryNodeLink& link);
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;
 
   Status CheckOpen() const;

@@ -11,6 +11,7 @@
 
 #include "db/test_database_testing.h"
 #include "util/random.h"
+#include "util/rpc/socket.h"
 
 namespace dlsm {
 namespace {
@@ -395,6 +396,46 @@ TEST(DbPlacementTest, AMemoryNodeThatDiesTakesOnlyItsTables) {
     EXPECT_OK(DestroyDB("db", options));
     ExpectNothingLeft(&nodes);
   }
+}
+
+// A home that takes calls and never answers holds each of them for the time-out, which is longer
+// than the leases at the others; flushes go on failing, and what they have written to the others is
+// given back. Fails if that has the house threads of memory nodes that answer wait for the home:
+// then the sessions there end.
+TEST(DbPlacementTest, AHomeThatHangsEndsNoOtherSessions) {
+  std::vector<TestNode::Config> configs(3);
+  for (TestNode::Config& config : configs) config.lease = std::chrono::milliseconds(900);
+  TestNodes nodes(configs, "tcp");
+  Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  options.operation_timeout_ms = 2000;
+  options.write_stall_timeout_ms = 2000;
+  options.level0_file_num_compaction_trigger = 1000;  // No merges: flushes alone.
+  options.level0_stop_writes_trigger = 2000;
+  auto db = OpenOrDie(options, "db");
+  Fill(db.get(), 0, 1000);
+  const std::string address = nodes[0].address();
+  nodes[0].Kill();
+  Socket deaf;
+  uint16_t bound;
+  ASSERT_OK(ListenSocket("127.0.0.1",
+                         static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))),
+                         &deaf, &bound));
+  for (uint64_t i = 0; i < 100; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions{false}));
+  const auto sessions_at = [&](size_t node) {
+    return nodes[node].server().node().Statistics().sessions;
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < until) {
+    ASSERT_EQ(sessions_at(1), 1u);
+    ASSERT_EQ(sessions_at(2), 1u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_FALSE(db->Close().ok());
+  EXPECT_EQ(sessions_at(1), 0u);
+  EXPECT_EQ(sessions_at(2), 0u);
 }
 
 // Fails if tables are unevenly spread, whatever is written. With more tables to a memory node than

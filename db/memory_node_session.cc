@@ -103,7 +103,10 @@ Status MemoryNodeSession::Put(const std::string& manifest, std::vector<RemoteSpa
   request.version = manifest_version_ + 1;
   request.manifest = manifest;
   request.live = std::move(live);
-  if (kept_.bytes > 0) request.live.push_back(kept_);
+  {
+    port::MutexLock lock(mutex_);
+    if (kept_.bytes > 0) request.live.push_back(kept_);
+  }
   std::string reply;
   const Status status =
       rpc_->Call(Method::kPutManifest, request.Encode(), &reply, Deadline::In(timeout_));

@@ -9,6 +9,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/manifest_store.h"
+#include "port/mutex.h"
 #include "table/table_reader.h"
 #include "util/rpc/database_header.h"
 #include "util/rpc/messages.h"
@@ -41,10 +42,13 @@ class MemoryNodeSession final : public ManifestStore {
   // As it was when the database was opened; empty for a new one.
   const std::string& manifest() const { return opened_.manifest; }
 
-  Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override;
-  // This outlives the session besides what manifests refer to that are put from now on. While
-  // nobody else puts one.
-  void Keep(const RemoteSpan& span) { kept_ = span; }
+  Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override
+      LOCKS_EXCLUDED(mutex_);
+  // This outlives the session besides what manifests refer to that are put from now on.
+  void Keep(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_) {
+    port::MutexLock lock(mutex_);
+    kept_ = span;
+  }
   // Ends the session: the memory node keeps what the manifest refers to. The last call.
   Status Close();
 
@@ -58,8 +62,10 @@ class MemoryNodeSession final : public ManifestStore {
   OpenDatabaseReply opened_;
   const std::chrono::nanoseconds timeout_;
   uint64_t manifest_version_;
-  RemoteSpan kept_;  // No bytes: nothing.
   bool closed_ = false;
+
+  port::Mutex mutex_;                   // Never held across a call.
+  RemoteSpan kept_ GUARDED_BY(mutex_);  // No bytes: nothing.
 };
 
 }  // namespace dlsm

@@ -360,11 +360,17 @@ Status DbImpl::Close() {
     workers_->StopWork();
     Status published = FinishPublisher(/*flushed=*/first_error.ok());
     KeepFirstError(std::move(published), &first_error);
+    for (const auto& shard : shards_) {
+      if (!flushed[shard->number()]) continue;
+      Status put = shard->PutLastManifest();
+      flushed[shard->number()] = put.ok();
+      KeepFirstError(std::move(put), &first_error);
+    }
     for (const bool answering : {true, false}) {
       for (size_t house = 0; house < links_.size(); ++house) {
         if (AllIsWellAt(*links_[house], flushed) != answering) continue;
         workers_->StopHouse(house);
-        KeepFirstError(CloseShardsAt(*links_[house], flushed), &first_error);
+        KeepFirstError(CloseShardsAt(*links_[house]), &first_error);
       }
     }
   }
@@ -382,11 +388,11 @@ bool DbImpl::AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& fl
   });
 }
 
-Status DbImpl::CloseShardsAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) {
+Status DbImpl::CloseShardsAt(const MemoryNodeLink& link) {
   Status first_error;
   for (const auto& shard : shards_) {
     if (shard->NodeAt(link) == shard->nodes()) continue;
-    KeepFirstError(shard->CloseAt(link, /*put_manifest=*/flushed[shard->number()]), &first_error);
+    KeepFirstError(shard->CloseAt(link), &first_error);
   }
   return first_error;
 }

@@ -198,19 +198,33 @@ bool PlacedManifestStore::InDoubt() {
                      [](const auto& node) { return !node->maybe.empty(); });
 }
 
+Status PlacedManifestStore::EndDoubt() {
+  if (!InDoubt()) return Status::OK();
+  port::MutexLock putting(putting_);
+  return EndDoubtLocked();
+}
+
+Status PlacedManifestStore::TryEndDoubt() {
+  if (!InDoubt() || !putting_.TryLock()) return Status::OK();
+  const port::AdoptedLock putting(putting_);
+  return EndDoubtLocked();
+}
+
+Status PlacedManifestStore::EndDoubtLocked() {
+  if (!InDoubt() || manifest_.empty()) return Status::OK();  // Empty: the open fails.
+  {
+    port::MutexLock lock(mutex_);
+    for (const auto& each : nodes_) each->coming = each->live;
+  }
+  return PutAtHome(std::string(manifest_), std::vector(at_home_));
+}
+
 Status PlacedManifestStore::BeforeFrees(NodeId id) {
   Node* const node = Find(id);
   if (node == nullptr) return Status::OK();  // The home's list comes with its manifest.
   if (InDoubt()) {
-    port::MutexLock putting(putting_);
-    if (InDoubt()) {
-      if (manifest_.empty()) return Status::Busy("no manifest has been put yet", "try again");
-      {
-        port::MutexLock lock(mutex_);
-        for (const auto& each : nodes_) each->coming = each->live;
-      }
-      DLSM_RETURN_IF_ERROR(PutAtHome(std::string(manifest_), std::vector(at_home_)));
-    }
+    return Status::Busy("which manifest is in force is not known: the last one could not be put",
+                        "memory of other memory nodes is given back once one has been");
   }
   port::MutexLock calling(node->calling);
   {

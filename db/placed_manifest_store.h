@@ -12,9 +12,10 @@
 //
 // A put at the home that fails may have been taken all the same, now or later: until one succeeds,
 // what the failed ones refer to stays live, and nothing of the other nodes is given back. Where no
-// other put comes, BeforeFrees puts the last one that was taken once more.
+// other put comes, EndDoubt puts the last one that was taken once more.
 //
-// A node that does not answer is waited for only by who has new tables there, and by its frees.
+// A node that does not answer is waited for only by who has new tables there, and by its frees; the
+// home by who puts a manifest. Frees of the others are refused while it does not answer.
 //
 // What the list is, is also the manifest at those nodes (LiveList): the next open finds there what
 // nothing refers to any more, and frees it.
@@ -71,8 +72,15 @@ class PlacedManifestStore final : public ManifestStore {
       LOCKS_EXCLUDED(putting_, mutex_);
 
   // Sees to it that neither the list of `node` nor a manifest that may be in force names what had
-  // left the manifest, or failed to enter it, before this call. An error: frees have to wait.
-  Status BeforeFrees(NodeId node) LOCKS_EXCLUDED(putting_, mutex_);
+  // left the manifest, or failed to enter it, before this call. An error: frees have to wait; Busy:
+  // until it is known which manifest is in force. Calls no other node.
+  Status BeforeFrees(NodeId node) LOCKS_EXCLUDED(mutex_);
+
+  // If it is not known which manifest is in force, puts the last one that was taken once more.
+  Status EndDoubt() LOCKS_EXCLUDED(putting_, mutex_);
+  // The same, unless a manifest is being put: who puts one may wait for any node, but this waits
+  // for the home alone.
+  Status TryEndDoubt() LOCKS_EXCLUDED(putting_, mutex_);
 
  private:
   // By region and offset. Of one node, and of tables that do not overlap.
@@ -99,6 +107,7 @@ class PlacedManifestStore final : public ManifestStore {
   Status TellNew(Node* node) LOCKS_EXCLUDED(mutex_);
   Status PutAtHome(const std::string& manifest, const std::vector<RemoteSpan>& live)
       EXCLUSIVE_LOCKS_REQUIRED(putting_) LOCKS_EXCLUDED(mutex_);
+  Status EndDoubtLocked() EXCLUSIVE_LOCKS_REQUIRED(putting_) LOCKS_EXCLUDED(mutex_);
   void Settle(bool taken) LOCKS_EXCLUDED(mutex_);
   bool InDoubt() LOCKS_EXCLUDED(mutex_);
   Node* Find(NodeId id) const;

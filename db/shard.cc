@@ -260,6 +260,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
   Background::Parts parts{};
   parts.tree = &*tree_;
   parts.store = &tables_;
+  parts.manifests = &manifests_;
   parts.gate = &gate_;
   parts.nodes = MergeNodes();
   parts.snapshots = context_.snapshots;
@@ -316,15 +317,14 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
   return version.CheckInvariants();
 }
 
-Status Shard::CloseAt(const MemoryNodeLink& link, bool put_manifest) {
+Status Shard::PutLastManifest() { return Named(tree_->PutManifest()); }
+
+Status Shard::CloseAt(const MemoryNodeLink& link) {
   const size_t node = NodeAt(link);
-  Status status;
-  if (!std::exchange(last_put_done_, true) && put_manifest) status = tree_->PutManifest();
   tree_->views().Reclaim();
   closed_[node] = true;
   memory_->ReleaseAll(node);
-  KeepFirstError(nodes_[node].session->Close(), &status);
-  return Named(status);
+  return Named(nodes_[node].session->Close());
 }
 
 Status Shard::Named(const Status& status) const {

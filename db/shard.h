@@ -82,10 +82,12 @@ class Shard {
   SequenceNumber last_sequence() const { return manifest_.last_sequence; }
   Status Start(MemtableEpochs* epochs);
 
-  // Ends the session at this memory node; the first such call puts the manifest for the last time
-  // before. Work has stopped, and nobody keeps the house there. What was not flushed is lost, which
-  // is then the error of who has tried to.
-  Status CloseAt(const MemoryNodeLink& link, bool put_manifest);
+  // In the end, when work has stopped and everything has been flushed; the house is kept, for this
+  // may have to wait for any of the memory nodes.
+  Status PutLastManifest();
+  // Ends the session at this memory node. Work has stopped, and nobody keeps the house there. What
+  // was not flushed is lost, which is then the error of who has tried to.
+  Status CloseAt(const MemoryNodeLink& link);
 
   Tree& tree() { return *tree_; }
   StallGate& gate() { return gate_; }
@@ -124,7 +126,6 @@ class Shard {
   const ShardContext context_;
   const size_t number_;
   bool divided_ = false;  // There are others.
-  bool last_put_done_ = false;
 
   // In the order in which they depend on each other.
   const std::vector<ShardNode> nodes_;
