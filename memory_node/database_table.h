@@ -39,8 +39,9 @@
 // no memory node has to notice, the former owner can neither allocate, free nor put a manifest.
 //
 // A session ends when it is closed, when its lease runs out, or when it has had no connection for
-// the grace period. The next session of a database starts by holding what is live, once nothing of
-// it is fenced.
+// the grace period. Where the memory node itself has stood still (stopped, or paged out), nobody's
+// lease has run meanwhile: what clients have sent lies unread. The next session of a database
+// starts by holding what is live, once nothing of it is fenced.
 //
 // A client that closes one of several sessions that it has over the same data token keeps its
 // access, and nothing is fenced: it has said that it is done with that memory.
@@ -275,6 +276,7 @@ class DatabaseTable {
   void LetGoLocked(SessionId session, uint64_t connection) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
   void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AllowForStandstillLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Retires those of `candidates` that `database` has no reason left to keep, and frees what no
   // reader may read.
@@ -314,6 +316,8 @@ class DatabaseTable {
   ExtentAllocator allocator_ GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
   SessionMap sessions_ GUARDED_BY(mutex_);
+  // When sessions that have ended were last looked for.
+  port::Clock::time_point looked_at_ GUARDED_BY(mutex_) = port::Clock::now();
   ReaderLeases readers_ GUARDED_BY(mutex_);
   std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
   RevocationMap revocations_ GUARDED_BY(mutex_);

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -228,6 +230,39 @@ TEST_F(DatabaseTableTest, LostConnectionsGetAGracePeriod) {
   now_ += seconds(2);
   EXPECT_OK(Open("a", 3, &reply));
   EXPECT_TRUE(Open("b", 3, &reply).IsBusy());
+}
+
+// Fails if a memory node that has stood still ends sessions and readers of which it could not hear
+// meanwhile; or if it ends none after that.
+TEST_F(DatabaseTableTest, LeasesDoNotRunWhileTheMemoryNodeStandsStill) {
+  DatabaseTableOptions options = Options(0);
+  options.clock = [] { return port::Clock::now(); };
+  options.lease = std::chrono::milliseconds(400);
+  DatabaseTable table(options);
+  OpenDatabaseRequest open;
+  open.name = "a";
+  open.create_if_missing = true;
+  OpenDatabaseReply opened;
+  ASSERT_OK(table.Open(Peer(1), open, &opened));
+  OpenReaderRequest follow;
+  follow.databases = {"a"};
+  OpenReaderReply follows;
+  ASSERT_OK(table.OpenReader(Peer(2), follow, &follows));
+  HeartbeatRequest beat;
+  beat.session = opened.session;
+  ReaderHeartbeatRequest renewal;
+  renewal.reader = follows.reader;
+  ReaderHeartbeatReply renewed;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  table.EndExpiredSessions();  // The house may be kept before what has come is read.
+  EXPECT_OK(table.Heartbeat(Peer(1), beat));
+  EXPECT_OK(table.RenewReader(renewal, &renewed));
+  for (int look = 0; look < 10; ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    table.EndExpiredSessions();
+  }
+  EXPECT_TRUE(table.Heartbeat(Peer(1), beat).IsAborted());
+  EXPECT_TRUE(table.RenewReader(renewal, &renewed).IsIOError());
 }
 
 // Fails if memory of a handle that dies is lost, or its manifest's is not kept.

@@ -85,6 +85,13 @@ void ReaderLeases::EndExpired(Clock::time_point now) {
   });
 }
 
+void ReaderLeases::MoveOn(std::chrono::nanoseconds by) {
+  for (auto& [id, reader] : readers_) {
+    reader.ends_at += by;
+    reader.told_since += by;
+  }
+}
+
 void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
   constexpr uint64_t kUnknown = PublishedDatabase::kUnknown;
   if (publication == kUnknown) return;  // It does not know yet.

@@ -65,6 +65,8 @@ class ReaderLeases {
                bool* must_move);
   void Close(ReaderId id) { readers_.erase(id); }
   void EndExpired(Clock::time_point now);
+  // Nobody could be heard for so long: what runs goes on so much later.
+  void MoveOn(std::chrono::nanoseconds by);
 
   // What the owner gives back from now on, until it tells a later one, no publication names from
   // this one on.
