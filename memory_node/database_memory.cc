@@ -25,7 +25,7 @@ uint64_t DatabaseTable::GrantableLocked() const {
 }
 
 bool DatabaseTable::RoomIsComingLocked() const {
-  return !readers_.AllRetired().empty() || !revocations_.empty() ||
+  return readers_.retired_bytes() > 0 || !revocations_.empty() ||
          std::any_of(sessions_.begin(), sessions_.end(),
                      [](const auto& each) { return !each.second.connected; });
 }

@@ -82,14 +82,14 @@ Status DatabaseTable::CloseReader(const CloseReaderRequest& request) {
 void DatabaseTable::FreeUnreadLocked() { GiveBackLocked(readers_.TakeUnread()); }
 
 Status DatabaseTable::NoRoomLocked(uint64_t bytes, uint64_t usable) {
-  if (readers_.AllRetired().empty()) return FullLocked(bytes, usable);
+  if (readers_.retired_bytes() == 0) return FullLocked(bytes, usable);
   readers_.Press(options_.clock() + options_.lease);
   const Status full = FullLocked(bytes, usable);
   return Status::FromCode(
       full.code(),
       fmt::format("{}; {} are kept for readers that use old publications, and are "
                   "free when those move on or their leases end",
-                  full.message().ToStringView(), FormatBytes(readers_.AllRetired().bytes())));
+                  full.message().ToStringView(), FormatBytes(readers_.retired_bytes())));
 }
 
 }  // namespace dlsm

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "util/format_bytes.h"
@@ -16,25 +18,45 @@ uint64_t ReaderLeases::Open(ReaderId id, std::string client, std::vector<Databas
   reader.client = std::move(client);
   reader.databases = std::move(databases);
   reader.ends_at = ends_at;
-  for (const Retired& retired : retired_) {
-    const bool known = retired.unnamed_from != PublishedDatabase::kUnknown;
-    if (now < pressed_until_ && known && Keeps(reader, retired)) {
-      reader.oldest = retired.unnamed_from;
+  for (const Database& database : reader.databases) {
+    const auto& retired = database->retired;
+    const auto unknown = retired.lower_bound(PublishedDatabase::kUnknown);
+    if (now < pressed_until_ && unknown != retired.begin()) {
+      reader.oldest = std::max(reader.oldest, std::prev(unknown)->first);
     }
   }
+  for (const Database& database : reader.databases) database->oldest_in_use.insert(reader.oldest);
   return reader.oldest;
 }
 
-bool ReaderLeases::Keeps(const Reader& reader, const Retired& retired) {
-  return reader.oldest < retired.unnamed_from &&
-         std::find(reader.databases.begin(), reader.databases.end(), retired.database) !=
-             reader.databases.end();
+void ReaderLeases::Leave(const Reader& reader) {
+  for (const Database& database : reader.databases) {
+    database->oldest_in_use.erase(database->oldest_in_use.find(reader.oldest));
+    changed_.insert(database);
+  }
 }
 
-uint64_t ReaderLeases::KeptBytes(const Reader& reader) const {
+void ReaderLeases::MoveTo(uint64_t oldest, Reader* reader) {
+  if (oldest == reader->oldest) return;
+  Leave(*reader);
+  reader->oldest = oldest;
+  for (const Database& database : reader->databases) database->oldest_in_use.insert(oldest);
+}
+
+bool ReaderLeases::KeepsAnything(const Reader& reader) {
+  return std::any_of(
+      reader.databases.begin(), reader.databases.end(), [&reader](const Database& database) {
+        return !database->retired.empty() && reader.oldest < database->retired.rbegin()->first;
+      });
+}
+
+uint64_t ReaderLeases::KeptBytes(const Reader& reader) {
   uint64_t bytes = 0;
-  for (const Retired& retired : retired_) {
-    if (Keeps(reader, retired)) bytes += retired.ranges.bytes();
+  for (const Database& database : reader.databases) {
+    const auto& retired = database->retired;
+    for (auto each = retired.upper_bound(reader.oldest); each != retired.end(); ++each) {
+      bytes += each->second.bytes();
+    }
   }
   return bytes;
 }
@@ -55,9 +77,8 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
     return reader.refusal;
   }
   // What it has let go of it cannot take up again.
-  reader.oldest = std::max(reader.oldest, oldest);
-  const uint64_t kept = now < pressed_until_ ? KeptBytes(reader) : 0;
-  if (kept == 0) {
+  MoveTo(std::max(reader.oldest, oldest), &reader);
+  if (now >= pressed_until_ || !KeepsAnything(reader)) {
     reader.told = false;
   } else if (!reader.told || reader.oldest != reader.told_at) {
     reader.told = true;
@@ -67,7 +88,7 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
     reader.refusal = Status::Busy(
         fmt::format("the memory node is full, and {} wait for this reader to let go of publication "
                     "{}: its lease is renewed no more",
-                    FormatBytes(kept), reader.oldest),
+                    FormatBytes(KeptBytes(reader)), reader.oldest),
         "release iterators and snapshots sooner, or give the memory node more memory");
     Log().Warn("{}: {}", reader.client, reader.refusal.ToString());
     return reader.refusal;
@@ -77,10 +98,18 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
   return Status::OK();
 }
 
+void ReaderLeases::Close(ReaderId id) {
+  const auto found = readers_.find(id);
+  if (found == readers_.end()) return;
+  Leave(found->second);
+  readers_.erase(found);
+}
+
 void ReaderLeases::EndExpired(Clock::time_point now) {
-  std::erase_if(readers_, [now](const auto& entry) {
+  std::erase_if(readers_, [this, now](const auto& entry) {
     if (now < entry.second.ends_at) return false;
     Log().Warn("the lease of reader {} has ended", entry.second.client);
+    Leave(entry.second);
     return true;
   });
 }
@@ -101,48 +130,51 @@ void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
   }
   database->unnamed_from = publication;
   if (database->whole_from == kUnknown) database->whole_from = publication;
-  for (Retired& retired : retired_) {
-    if (retired.database == database && retired.unnamed_from == kUnknown) {
-      retired.unnamed_from = publication;
-    }
-  }
+  auto unknown = database->retired.extract(kUnknown);
+  if (unknown.empty()) return;
+  database->retired[publication].Add(unknown.mapped());
+  changed_.insert(database);
 }
 
 void ReaderLeases::Retire(const Database& database, const ByteRanges& ranges) {
   if (ranges.empty()) return;
-  for (Retired& retired : retired_) {
-    if (retired.database == database && retired.unnamed_from == database->unnamed_from) {
-      retired.ranges.Add(ranges);
-      return;
-    }
-  }
-  retired_.push_back({database, database->unnamed_from, ranges});
+  ByteRanges& retired = database->retired[database->unnamed_from];
+  [[maybe_unused]] const uint64_t before = retired.bytes();
+  retired.Add(ranges);
+  assert(retired.bytes() == before + ranges.bytes());
+  retired_bytes_ += ranges.bytes();
+  retiring_.insert(database);
+  changed_.insert(database);
 }
 
+// Whoever uses the oldest publication decides for all that is retired later, too.
 ByteRanges ReaderLeases::TakeUnread() {
   ByteRanges unread;
-  std::erase_if(retired_, [this, &unread](const Retired& retired) {
-    for (const auto& [id, reader] : readers_) {
-      if (Keeps(reader, retired)) return false;
+  for (const Database& database : changed_) {
+    auto& retired = database->retired;
+    const auto& in_use = database->oldest_in_use;
+    while (!retired.empty() && (in_use.empty() || *in_use.begin() >= retired.begin()->first)) {
+      const auto first = retired.begin();
+      database->whole_from = std::max(database->whole_from, first->first);
+      retired_bytes_ -= first->second.bytes();
+      unread.Add(first->second);
+      retired.erase(first);
     }
-    retired.database->whole_from = std::max(retired.database->whole_from, retired.unnamed_from);
-    unread.Add(retired.ranges);
-    return true;
-  });
+    if (retired.empty()) retiring_.erase(database);
+  }
+  changed_.clear();
   return unread;
 }
 
 ByteRanges ReaderLeases::RetiredOf(const Database& database) const {
   ByteRanges ranges;
-  for (const Retired& retired : retired_) {
-    if (retired.database == database) ranges.Add(retired.ranges);
-  }
+  for (const auto& [unnamed_from, each] : database->retired) ranges.Add(each);
   return ranges;
 }
 
 ByteRanges ReaderLeases::AllRetired() const {
   ByteRanges ranges;
-  for (const Retired& retired : retired_) ranges.Add(retired.ranges);
+  for (const Database& database : retiring_) ranges.Add(RetiredOf(database));
   return ranges;
 }
 

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,15 @@ struct PublishedDatabase {
   // Publications before this one may name what has been freed; kUnknown: all so far.
   uint64_t whole_from = 0;
   bool destroyed = false;
+
+  // Of each reader: the oldest publication that it uses.
+  std::multiset<uint64_t> oldest_in_use;
+  // By the first publication that does not name it; kUnknown: not known yet.
+  std::map<uint64_t, ByteRanges> retired;
 };
 
-// One thread at a time: the caller locks.
+// One thread at a time: the caller locks. What a call costs does not depend on how much is retired,
+// but by its logarithm: a reader that stays keeps what each later publication has left.
 class ReaderLeases {
  public:
   using Clock = port::Clock;
@@ -63,7 +70,7 @@ class ReaderLeases {
   // memory too long. *must_move: it is about to.
   Status Renew(ReaderId id, uint64_t oldest, Clock::time_point now, Clock::time_point ends_at,
                bool* must_move);
-  void Close(ReaderId id) { readers_.erase(id); }
+  void Close(ReaderId id);
   void EndExpired(Clock::time_point now);
   // Nobody could be heard for so long: what runs goes on so much later.
   void MoveOn(std::chrono::nanoseconds by);
@@ -73,6 +80,7 @@ class ReaderLeases {
   void UnnamedFrom(const Database& database, uint64_t publication);
   void OwnerGone(const Database& database) { database->unnamed_from = PublishedDatabase::kUnknown; }
 
+  // `ranges` are not retired yet.
   void Retire(const Database& database, const ByteRanges& ranges);
   // What no reader may read any more, to be freed. To be called after all of the above.
   ByteRanges TakeUnread();
@@ -80,7 +88,8 @@ class ReaderLeases {
   // Somebody has asked for room in vain; it counts until then.
   void Press(Clock::time_point until) { pressed_until_ = until; }
 
-  // Of this database, and of all.
+  uint64_t retired_bytes() const { return retired_bytes_; }
+  // Of this database, and of all. Takes time: for people and checks.
   ByteRanges RetiredOf(const Database& database) const;
   ByteRanges AllRetired() const;
 
@@ -95,17 +104,16 @@ class ReaderLeases {
     Clock::time_point told_since;
     Status refusal;  // Not OK: it is not renewed.
   };
-  struct Retired {
-    Database database;
-    uint64_t unnamed_from;
-    ByteRanges ranges;
-  };
 
-  static bool Keeps(const Reader& reader, const Retired& retired);
-  uint64_t KeptBytes(const Reader& reader) const;
+  void Leave(const Reader& reader);
+  void MoveTo(uint64_t oldest, Reader* reader);
+  static bool KeepsAnything(const Reader& reader);
+  static uint64_t KeptBytes(const Reader& reader);
 
   std::map<ReaderId, Reader> readers_;
-  std::vector<Retired> retired_;
+  std::set<Database> retiring_;  // Those that have something retired.
+  std::set<Database> changed_;   // Those of which something may be unread since TakeUnread().
+  uint64_t retired_bytes_ = 0;
   Clock::time_point pressed_until_ = Clock::time_point::min();
 };
 

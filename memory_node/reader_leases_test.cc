@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <utility>
@@ -195,6 +196,36 @@ TEST_F(ReaderLeasesTest, ADestroyedDatabaseHasNoReaders) {
   EXPECT_EQ(Freed(), 0u);
   Pass(kLease);
   EXPECT_EQ(Freed(), 64u);
+}
+
+// An iterator of a follower stays while the owner publishes and frees, hundreds of thousands of
+// times. Fails if each call looks at all that has been retired since: then it takes minutes.
+TEST_F(ReaderLeasesTest, AReaderThatStaysMakesNothingSlow) {
+  constexpr uint64_t kPublications = 200'000;
+  Open(1, {db_, other_});
+  Open(2, {db_});
+  const auto start = std::chrono::steady_clock::now();
+  leases_.UnnamedFrom(other_, 1);
+  for (uint64_t number = 1; number <= kPublications; ++number) {
+    leases_.UnnamedFrom(db_, number);
+    leases_.Retire(db_, Range(number * 128, number * 128 + 64));
+    ASSERT_OK(Renew(2, number));
+    ASSERT_EQ(Freed(), 0u);
+  }
+  leases_.Press(now_ + kLease);
+  for (uint64_t i = 1; i <= 1000; ++i) {
+    const uint64_t offset = (kPublications + i) * 128;
+    leases_.Retire(other_, Range(offset, offset + 64));
+    ASSERT_EQ(Freed(), 0u);
+    ASSERT_OK(Renew(1, 0));
+    leases_.Close(ReaderId{3});
+    ASSERT_EQ(Open(3, {db_}), kPublications);
+    ASSERT_EQ(leases_.retired_bytes(), (kPublications + i) * 64);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  leases_.Close(ReaderId{1});
+  EXPECT_EQ(Freed(), (kPublications + 1000) * 64);
+  EXPECT_EQ(leases_.retired_bytes(), 0u);
 }
 
 // Random owners and readers beside a model of who may still read what. Fails if any byte is freed
