@@ -135,10 +135,17 @@ std::string DatabaseTable::HolderOfLocked(const Database& database, uint64_t wor
 void DatabaseTable::EndClaimsLocked(uint64_t connection, const std::string& name) {
   for (auto next = sessions_.begin(); next != sessions_.end();) {
     const Session& session = next->second;
-    const bool ends = session.connection == connection && session.database->name == name &&
-                      session.database->session != next->first;
+    const Database& database = *session.database;
     std::function<void()> nobody_waits;
-    next = ends ? EndSessionLocked(next, End::kClosed, &nobody_waits) : std::next(next);
+    if (session.connection != connection || database.name != name) {
+      ++next;
+    } else if (database.session != next->first) {
+      next = EndSessionLocked(next, End::kClosed, &nobody_waits);
+    } else if (!session.known && OwnershipWordLocked(database) == session.word_before) {
+      next = EndSessionLocked(next, End::kUnknown, &nobody_waits);
+    } else {
+      ++next;
+    }
   }
 }
 

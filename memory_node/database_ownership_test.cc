@@ -119,6 +119,32 @@ TEST_P(OwnershipTest, EpochsGrowWithEachOpen) {
   }
 }
 
+// The answer to an open got lost, and its client asks again over the same connection. Fails if it
+// is told that the database is open, by itself; or if a session that it may know is ended.
+TEST_P(OwnershipTest, WhoAsksAgainHasNotHeardOfTheFirstAnswer) {
+  OpenDatabaseReply lost;
+  ASSERT_OK(Ask(1, /*take_over=*/false, &lost));
+  OpenDatabaseReply other;
+  EXPECT_TRUE(Ask(2, /*take_over=*/false, &other).IsBusy());
+  const OpenDatabaseReply opened = TakeOk(1, /*take_over=*/false);
+  EXPECT_FALSE(Swap(lost));
+  RemoteSpan span;
+  ASSERT_OK(Grant(opened, 1, &span));
+  ASSERT_OK(Put(opened, 1, 1, {span}));
+  EXPECT_TRUE(Ask(1, /*take_over=*/false, &other).IsBusy()) << "its word is in place";
+  ASSERT_OK(Close(opened, 1));
+
+  ASSERT_OK(Ask(1, /*take_over=*/false, &lost));
+  OpenDatabaseReply again;
+  ASSERT_OK(Ask(1, /*take_over=*/false, &again));
+  EXPECT_EQ(again.manifest, "by 1");
+  EXPECT_TRUE(Grant(lost, 1, &span).IsIOError());
+  ASSERT_OK(Grant(again, 1, &span));  // Without the swap, but it has the answer.
+  EXPECT_TRUE(Ask(1, /*take_over=*/false, &other).IsBusy());
+  ASSERT_OK(Close(again, 1));
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+}
+
 // Fails if any call of a fenced session has an effect, from the swap on, whether or not the memory
 // node has been told of it; or if it does not say who took over.
 TEST_P(OwnershipTest, AFencedSessionCanDoNothing) {

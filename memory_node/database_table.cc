@@ -218,6 +218,7 @@ void DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
   if (!known) session->tokens.push_back(peer.data_token);
   session->connection = peer.connection;
   session->connected = true;
+  session->known = true;
   session->ends_at = options_.clock() + options_.lease;
 }
 
@@ -329,8 +330,9 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
   }
   revocation.fenced.Add(database->header);  // The client reaches it as well.
   std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);
-  // A claim holds nothing; the client's swap has ended before it could close.
-  if (!owner && how == End::kClosed) tokens.clear();
+  // A claim holds nothing; the client's swap has ended before it could close. Of what it does not
+  // know it reaches nothing.
+  if ((!owner && how == End::kClosed) || how == End::kUnknown) tokens.clear();
   revocation.cut_off = tokens.empty();
   revocation.let_go =
       how != End::kFenced || !options_.clients_map_memory || !session->second.connected;

@@ -191,6 +191,7 @@ class DatabaseTable {
     std::vector<std::string> tokens;  // All those that its calls came with.
     uint64_t connection = 0;
     bool connected = true;
+    bool known = false;  // To its client, which has used it: the answer has arrived.
     Clock::time_point ends_at;
     std::map<uint64_t, RemoteSpan> grants;  // The last ones, by the numbers of their requests.
     uint64_t last_free = 0;                 // The number of the last request that was dealt with.
@@ -198,7 +199,12 @@ class DatabaseTable {
     uint64_t word = 0;
   };
 
-  enum class End { kClosed, kExpired, kFenced };
+  enum class End {
+    kClosed,
+    kExpired,
+    kFenced,
+    kUnknown,  // To its client, which is still there and asks again.
+  };
 
   // A session has ended, and its client's access is being taken away.
   struct Revocation {
@@ -270,7 +276,8 @@ class DatabaseTable {
   // Who put this word into the database's header, for people.
   std::string HolderOfLocked(const Database& database, uint64_t word) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A connection has one claim on a database at a time.
+  // A connection has one claim on a database at a time. Who asks again has not heard of the one
+  // before, which may have become the owner at once: that is ended, too, if it was never taken up.
   void EndClaimsLocked(uint64_t connection, const std::string& name)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LetGoLocked(SessionId session, uint64_t connection) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
