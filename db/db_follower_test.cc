@@ -710,6 +710,38 @@ TEST_P(FollowerLeaseTest, AnEndedLeaseEndsWhatIsCached) {
   faults_->Clear();
 }
 
+// The memory node takes a lease for ended that the follower takes for good: their clocks differ.
+// Fails if the follower goes on reading once it has been told.
+TEST_P(FollowerLeaseTest, ALeaseThatHasEndedThereHasEnded) {
+  const auto ahead = std::make_shared<std::atomic<int64_t>>(0);  // Seconds.
+  TestNode::Config config;
+  config.clock = [ahead] {
+    return DatabaseTableOptions::Clock::now() + std::chrono::seconds(ahead->load());
+  };
+  node_ = std::make_unique<TestNode>(config);
+  owner_options_ = node_->With(OwnerOptions(), GetParam());
+  follower_options_ = node_->With(FollowerOptions(), GetParam());
+  owner_ = OpenOrDie(owner_options_, "followed");
+  ASSERT_OK(owner_->Put(WriteOptions(), "key", "value"));
+  ASSERT_OK(owner_->Close());
+  owner_.reset();
+  follower_ = FollowOrDie(follower_options_, "followed");
+  ASSERT_EQ(GetOr(follower_.get(), "key"), "value");
+  ahead->store(100);
+  const auto start = std::chrono::steady_clock::now();
+  std::string value;
+  Status ended;
+  EXPECT_TRUE(Eventually([&] {
+    ended = follower_->Get(ReadOptions(), "key", &value);
+    return !ended.ok();
+  }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, config.lease / 2) << "heartbeats are sent";
+  EXPECT_TRUE(ended.IsTimedOut()) << ended.ToString();
+  EXPECT_THAT(ended.ToString(), HasSubstr("this reader's lease has ended"));
+  ASSERT_OK(follower_->TryCatchUp());
+  EXPECT_EQ(GetOr(follower_.get(), "key"), "value");
+}
+
 // Fails if a follower that reads something old for ever can stop the owner of a full memory node,
 // or gets wrong bytes when it no longer can.
 TEST_P(FollowerLeaseTest, AFullNodeGetsItsMemoryBack) {

@@ -33,6 +33,13 @@ void ReaderLease::NotRenewed(const Status& why) {
   why_.PermitUncheckedError();  // Who reads is told, if anybody does.
 }
 
+void ReaderLease::Ended(const Status& why) {
+  good_until_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  port::MutexLock lock(mutex_);
+  why_ = why;
+  why_.PermitUncheckedError();
+}
+
 Status ReaderLease::Check() const {
   if (Clock::now().time_since_epoch().count() < good_until_.load(std::memory_order_relaxed)) {
     return Status::OK();
@@ -148,7 +155,11 @@ void FollowedNode::Run() {
       if (stop_) return;
     }
     const Status renewed = Heartbeat(oldest_(), &hurry);
-    if (!renewed.ok()) lease_->NotRenewed(renewed);
+    if (renewed.IsAborted()) {
+      lease_->Ended(Status::IOError(renewed.message()));
+    } else if (!renewed.ok()) {
+      lease_->NotRenewed(renewed);
+    }
   }
 }
 

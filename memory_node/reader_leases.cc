@@ -66,7 +66,7 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
   *must_move = false;
   const auto found = readers_.find(id);
   if (found == readers_.end()) {
-    return Status::IOError("this reader's lease has ended (closed, or silent for too long)",
+    return Status::Aborted("this reader's lease has ended (closed, or silent for too long)",
                            "open the database again, or catch up");
   }
   Reader& reader = found->second;

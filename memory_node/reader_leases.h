@@ -65,9 +65,10 @@ class ReaderLeases {
   bool contains(ReaderId id) const { return readers_.contains(id); }
   size_t count() const { return readers_.size(); }
 
-  // The reader uses no publication before `oldest` any more. IOError if there is no such reader, or
-  // no such database; Busy, and its lease goes on to its end, if it has kept others waiting for
-  // memory too long. *must_move: it is about to.
+  // The reader uses no publication before `oldest` any more. Aborted if there is no such reader:
+  // what it reads may be others' already. IOError if there is no such database; Busy, and its lease
+  // goes on to its end, if it has kept others waiting for memory too long. *must_move: it is about
+  // to.
   Status Renew(ReaderId id, uint64_t oldest, Clock::time_point now, Clock::time_point ends_at,
                bool* must_move);
   void Close(ReaderId id);

@@ -112,7 +112,7 @@ TEST_F(ReaderLeasesTest, ASilentReaderKeepsItForItsLease) {
   EXPECT_EQ(Freed(), 0u);
   Pass(std::chrono::seconds(1));
   EXPECT_EQ(Freed(), 64u);
-  EXPECT_TRUE(Renew(1, 5).IsIOError());
+  EXPECT_TRUE(Renew(1, 5).IsAborted());
 }
 
 // Fails if what an owner leaves behind is freed under readers of its publications, or kept from

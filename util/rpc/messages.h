@@ -197,7 +197,8 @@ struct OpenReaderReply {
 };
 
 // Renews the lease. The reader uses no publication before `oldest` any more. Busy if it is not
-// renewed because others have waited too long for memory that is kept for it.
+// renewed because others have waited too long for memory that is kept for it; Aborted if the lease
+// has ended, whatever the reader reckons.
 struct ReaderHeartbeatRequest {
   ReaderId reader{};
   uint64_t oldest = 0;
