@@ -166,17 +166,29 @@ Status Follower::CatchUpLocked() {
   if (!reopen) {
     const Status status = current->database->CatchUp(*current, &newest, &reopen);
     reopen |= !current->database->Check().ok();
+    reopen |= FailsAgain(status);
     if (!reopen && (!status.ok() || newest == nullptr)) return status;
   }
   if (reopen) {
     DLSM_RETURN_IF_ERROR(
         FollowedDatabase::Open(Context(reopen_options_), Deadline::In({}), &newest));
+    failures_ = 0;
     port::MutexLock state(state_mutex_);
     ++reopened_;
   }
   publications_->Install(std::move(newest));
   statistics_->Add(Ticker::kCatchUps);
   return Status::OK();
+}
+
+// Whether connections that are of no use are the likely cause, though the leases are renewed: a
+// memory node takes the access to its memory from who was cut off for longer than its grace period,
+// and never gives that back to connections of before. Busy and NotFound say that there is nothing
+// to be read yet.
+bool Follower::FailsAgain(const Status& status) {
+  const bool failed = !status.ok() && !status.IsBusy() && !status.IsNotFound();
+  failures_ = failed ? failures_ + 1 : 0;
+  return failures_ > 1;
 }
 
 // -------- Reads

@@ -74,6 +74,7 @@ class Follower final : public DB {
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
   Status CatchUpLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FailsAgain(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
   std::string Describe() LOCKS_EXCLUDED(mutex_);
   std::string Levels(const FollowedPublication& publication) const;
@@ -93,6 +94,7 @@ class Follower final : public DB {
 
   // One catch-up at a time; held across calls and transfers.
   port::Mutex mutex_;
+  int failures_ GUARDED_BY(mutex_) = 0;  // To catch up through the present connections, in a row.
 
   mutable port::Mutex state_mutex_;                       // What is told. Taken after mutex_.
   Clock::time_point looked_at_ GUARDED_BY(state_mutex_);  // Last, with success.
