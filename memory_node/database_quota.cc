@@ -11,8 +11,6 @@
 namespace dlsm {
 namespace {
 
-// Each costs some memory besides the region's.
-constexpr size_t kQuotasMax = 10000;
 // Larger ones would overflow with their reserve, and limit nothing.
 constexpr uint64_t kQuotaBytesMax = uint64_t{1} << 60;
 
@@ -29,11 +27,12 @@ Status DatabaseTable::SetQuota(const RpcPeer& peer, const SetQuotaRequest& reque
     return Status::InvalidArgument("a quota has at most 2^60 bytes; 0 is none");
   }
   const port::MutexLock lock(mutex_);
-  if (quotas_.count() >= kQuotasMax) {
-    return Status::Busy(fmt::format("memory node {} has {} quotas, its limit; restart it",
-                                    static_cast<uint32_t>(options_.node), kQuotasMax));
+  if (!quotas_.Set(request.name, request.bytes)) {
+    return Status::Busy(fmt::format(
+        "memory node {} has quotas of {} databases, its limit; set one back to what every "
+        "database has: dlsm_tool --db=NAME --quota={} quota",
+        static_cast<uint32_t>(options_.node), Quotas::kOwnMax, options_.database_quota_bytes));
   }
-  quotas_.Set(request.name, request.bytes);
   Log().Warn("{} sets the quota of database '{}': {}", peer.name, request.name,
              request.bytes == 0 ? "none" : FormatBytes(request.bytes));
   return Status::OK();

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "memory_node/memory_node_testing.h"
+#include "memory_node/quotas.h"
 
 namespace dlsm {
 namespace {
@@ -41,6 +43,26 @@ TEST(DatabaseQuotaTest, HeartbeatsTellWhatMayBeGranted) {
   const uint64_t before = reply.grantable_bytes;
   ASSERT_OK(client.Heartbeat(&reply));
   EXPECT_EQ(reply.grantable_bytes, before - 2 * kMegabyte);
+}
+
+// Fails if a quota can no longer be changed or taken back where there are as many as there may be,
+// or if one that was taken back counts.
+TEST(QuotasTest, TheLimitIsOnHowManyThereAre) {
+  for (const uint64_t usual : {uint64_t{0}, 5 * kMegabyte}) {
+    Quotas quotas(usual);
+    for (size_t i = 0; i < Quotas::kOwnMax; ++i) {
+      ASSERT_TRUE(quotas.Set("db" + std::to_string(i), kMegabyte));
+    }
+    EXPECT_FALSE(quotas.Set("another", kMegabyte));
+    EXPECT_EQ(quotas.Of("another"), usual);
+    EXPECT_TRUE(quotas.Set("db7", 2 * kMegabyte));
+    EXPECT_EQ(quotas.Of("db7"), 2 * kMegabyte);
+    EXPECT_TRUE(quotas.Set("db8", usual));
+    EXPECT_EQ(quotas.Of("db8"), usual);
+    EXPECT_TRUE(quotas.Set("another", usual == 0 ? kMegabyte : 0));
+    EXPECT_EQ(quotas.Of("another"), usual == 0 ? kMegabyte : 0);
+    EXPECT_FALSE(quotas.Set("db8", kMegabyte));
+  }
 }
 
 }  // namespace

@@ -11,6 +11,16 @@ std::string Quotas::OwnerOf(const std::string& database) {
   return std::string(NameOfUsers(database));
 }
 
+bool Quotas::Set(const std::string& owner, uint64_t bytes) {
+  if (bytes == default_bytes_) {
+    own_.erase(owner);
+    return true;
+  }
+  if (own_.size() >= kOwnMax && !own_.contains(owner)) return false;
+  own_[owner] = bytes;
+  return true;
+}
+
 uint64_t Quotas::Of(const std::string& owner) const {
   const auto own = own_.find(owner);
   return own == own_.end() ? default_bytes_ : own->second;

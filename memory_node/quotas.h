@@ -10,6 +10,7 @@
 //    outputs are there, and without merges deletions would never make room.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,10 +26,13 @@ class Quotas {
   // Whose quota the database's bytes count against.
   static std::string OwnerOf(const std::string& database);
 
-  // 0: no limit.
-  void Set(const std::string& owner, uint64_t bytes) { own_[owner] = bytes; }
+  // Each costs some memory besides the region's.
+  static constexpr size_t kOwnMax = 10000;
+
+  // 0: no limit. False, and nothing has changed, if it would be one more than kOwnMax that is not
+  // as the default.
+  [[nodiscard]] bool Set(const std::string& owner, uint64_t bytes);
   uint64_t Of(const std::string& owner) const;
-  size_t count() const { return own_.size(); }
 
   // How much more an owner that has `used` bytes may get; for its merges, or for anything else.
   uint64_t Left(const std::string& owner, uint64_t used, bool for_merges) const;
