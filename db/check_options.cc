@@ -9,11 +9,15 @@
 #include "table/merge_scheduler.h"
 #include "util/bloom_filter.h"
 #include "util/rpc/database_name.h"
+#include "util/rpc/messages.h"
 #include "util/status_macros.h"
 #include "util/value_cache.h"
 
 namespace dlsm {
 namespace {
+
+// Memory nodes know its parts by longer names: of a range, and of a shard's tables.
+constexpr size_t kNameBytesMax = OpenDatabaseRequest::kNameBytesMax - 64;
 
 Status Refuse(const std::string& option, const std::string& remedy) {
   return Status::InvalidArgument("Options::" + option, remedy);
@@ -156,7 +160,11 @@ Options WithFiniteTimeouts(Options options) {
 
 Status CheckName(const std::string& name) {
   if (name.empty()) return Status::InvalidArgument("the database has no name", "give it one");
-  if (name.size() > 4096) return Status::InvalidArgument("the database's name exceeds 4096 bytes");
+  if (name.size() > kNameBytesMax) {
+    return Status::InvalidArgument(
+        "the database's name exceeds " + std::to_string(kNameBytesMax) + " bytes",
+        "use a shorter one");
+  }
   if (name.find(kPartMark) == std::string::npos) return Status::OK();
   return Status::InvalidArgument(
       "the name " + name + " has a #, as memory nodes' names of a database's shards and ranges do",

@@ -70,6 +70,21 @@ TEST_F(OpenTest, SecondHandleIsRefused) {
   EXPECT_OK(TryOpen(NodeOptions()));
 }
 
+// Fails if a name is accepted that a memory node refuses, for its parts have longer ones.
+TEST_F(OpenTest, NamesOfPartsFit) {
+  Options options = NodeOptions();
+  for (uint64_t i = 1; i <= 4096; ++i) options.compute_boundaries.push_back(NumberedKey(i));
+  options.compute_node_id = 4095;
+  options.shards = 11;
+  options.write_buffer_size = 1 << 20;
+  const std::string longest(960, 'n');
+  EXPECT_OK(TryOpen(options, longest));
+  EXPECT_OK(DestroyDB(longest, options));
+  const Status refused = TryOpen(options, longest + "n");
+  EXPECT_TRUE(refused.IsInvalidArgument());
+  EXPECT_TRUE(Says(refused, "960"));
+}
+
 // The same for the embedded memory node.
 TEST(EmbeddedOpenTest, SecondHandleIsRefused) {
   const auto db = OpenOrDie(TinyOptions(), "embedded twice");

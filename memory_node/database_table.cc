@@ -17,8 +17,6 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kNameBytesMax = 1024;
-
 // Each database costs some memory besides the region's.
 constexpr size_t kDatabasesMax = 10000;
 
@@ -50,9 +48,9 @@ DatabaseTable::~DatabaseTable() {
 
 Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& request,
                            OpenDatabaseReply* reply) {
-  if (request.name.empty() || request.name.size() > kNameBytesMax) {
+  if (request.name.empty() || request.name.size() > OpenDatabaseRequest::kNameBytesMax) {
     return Status::InvalidArgument(
-        fmt::format("a database's name has 1 to {} bytes", kNameBytesMax));
+        fmt::format("a database's name has 1 to {} bytes", OpenDatabaseRequest::kNameBytesMax));
   }
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();

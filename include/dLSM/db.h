@@ -51,7 +51,7 @@ struct Range {
 class DB {
  public:
   // Opens the database `name` on the memory nodes that `options` name, or on the memory node inside
-  // this process if they name none. On success *db is the caller's to delete. A name has 1 to 4096
+  // this process if they name none. On success *db is the caller's to delete. A name has 1 to 960
   // bytes, and no '#': that is how memory nodes' names of its shards and ranges go on. Memory nodes
   // are named in the order in which they were when the database was made: what is found on the first
   // one decides whether it exists. One that does not is not made where the memory nodes have tables

@@ -3,6 +3,7 @@
 // every bound, refuses trailing bytes, and leaves *this unspecified unless it returns OK.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,7 +23,9 @@ enum class SessionId : uint64_t {};
 enum class ReaderId : uint64_t {};
 
 struct OpenDatabaseRequest {
-  std::string name;
+  static constexpr size_t kNameBytesMax = 1024;
+
+  std::string name;  // Not empty.
   bool create_if_missing = false;
   bool error_if_exists = false;
   // From whoever has it open: the session is a claim until its word is in place.
