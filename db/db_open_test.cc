@@ -70,6 +70,16 @@ TEST_F(OpenTest, SecondHandleIsRefused) {
   EXPECT_OK(TryOpen(NodeOptions()));
 }
 
+// Fails if options that Open refuses are looked at by DestroyDB as if they had been checked.
+TEST_F(OpenTest, DestroyChecksOptionsAsOpenDoes) {
+  Options options = NodeOptions();
+  options.comparator = nullptr;
+  options.compute_boundaries = {"a", "b"};
+  const Status refused = DestroyDB("db", options);
+  EXPECT_TRUE(refused.IsInvalidArgument());
+  EXPECT_TRUE(Says(refused, "comparator"));
+}
+
 // Fails if a name is accepted that a memory node refuses, for its parts have longer ones.
 TEST_F(OpenTest, NamesOfPartsFit) {
   Options options = NodeOptions();

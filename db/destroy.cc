@@ -181,7 +181,7 @@ class Destroyer {
 
 Status DestroyDB(const std::string& name, const Options& requested) {
   DLSM_RETURN_IF_ERROR(CheckName(name));
-  DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(requested));
+  DLSM_RETURN_IF_ERROR(CheckOptions(requested));
   return Destroyer(WithFiniteTimeouts(requested), NameAtMemoryNodes(requested, name)).Run();
 }
 
