@@ -59,7 +59,9 @@ class Destroyer {
   // A database that nobody can open is destroyed as if it had one shard.
   Status FindMap(const std::string& home, RpcClient* rpc, ShardMap* map) {
     std::unique_ptr<MemoryNodeSession> session;
-    DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(AtOnce(), name_, rpc, &session));
+    Options at_once = options_;
+    at_once.open_timeout_ms = 0;
+    DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(at_once, name_, rpc, &session));
     const Status read = ReadMap(session->manifest(), home, map, &table_nodes_);
     if (!read.ok()) {
       Log().Warn("database \"{}\" is destroyed without its shards: {}", name_, read.ToString());
@@ -121,7 +123,7 @@ class Destroyer {
     std::erase_if(names, [](const std::string& name) { return !IsShardTablesName(name); });
     if (names.empty()) return Status::OK();
     std::vector<std::string> used;
-    if (!all) DLSM_RETURN_IF_ERROR(FindPartsWithTables(AtOnce(), names, node, &used));
+    if (!all) DLSM_RETURN_IF_ERROR(FindPartsWithTables(options_, names, node, &used));
     std::erase_if(names, [&used](const std::string& name) {
       return std::find(used.begin(), used.end(), name) != used.end();
     });
@@ -162,13 +164,6 @@ class Destroyer {
   static void MakeUnique(std::vector<std::string>* nodes) {
     std::sort(nodes->begin(), nodes->end());
     nodes->erase(std::unique(nodes->begin(), nodes->end()), nodes->end());
-  }
-
-  // Without waiting for others.
-  Options AtOnce() const {
-    Options at_once = options_;
-    at_once.open_timeout_ms = 0;
-    return at_once;
   }
 
   Options options_;
