@@ -117,6 +117,13 @@ Status MemoryNodeSession::Put(const std::string& manifest, std::vector<RemoteSpa
 
 Status MemoryNodeSession::Close() {
   if (std::exchange(closed_, true)) return Status::OK();
+  if (fabric_ != nullptr && fabric_->MayStillLand()) {
+    return Status::IOError(
+        "an earlier queue pair to the memory node of '" + name_ +
+            "' has not been taken down, and its writes could still land: the session is left to "
+            "the end of its lease",
+        "its manifest is whole; is the memory node overloaded, or its network down?");
+  }
   CloseDatabaseRequest request;
   request.session = opened_.session;
   std::string reply;

@@ -11,6 +11,7 @@
 #include "db/manifest_store.h"
 #include "port/mutex.h"
 #include "table/table_reader.h"
+#include "util/fabric/fabric.h"
 #include "util/rpc/database_header.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
@@ -44,12 +45,17 @@ class MemoryNodeSession final : public ManifestStore {
 
   Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override
       LOCKS_EXCLUDED(mutex_);
+  // Whose transfers reach what the session holds; it outlives the session. See Close().
+  void TransfersGoOver(const FabricConnection& fabric) { fabric_ = &fabric; }
   // This outlives the session besides what manifests refer to that are put from now on.
   void Keep(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_) {
     port::MutexLock lock(mutex_);
     kept_ = span;
   }
-  // Ends the session: the memory node keeps what the manifest refers to. The last call.
+  // Ends the session: the memory node keeps what the manifest refers to. The last call. While a
+  // write that was given up may still land there, the session is not closed but left to the end of
+  // the connection, or of its lease, which is an IOError: a memory node gives what a closed session
+  // had to others at once if its client has another one, and takes the access away first if not.
   Status Close();
 
  private:
@@ -58,6 +64,7 @@ class MemoryNodeSession final : public ManifestStore {
   static Status Check(const OpenDatabaseReply& reply);
 
   RpcClient* const rpc_;
+  const FabricConnection* fabric_ = nullptr;  // Null: there are no transfers.
   const std::string name_;
   OpenDatabaseReply opened_;
   const std::chrono::nanoseconds timeout_;

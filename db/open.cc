@@ -1,6 +1,7 @@
 // Opening, closing and destroying databases.
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,8 @@
 #include "db/session_keeper.h"
 #include "db/table_defaults.h"
 #include "db/table_nodes.h"
+#include "port/clock.h"
+#include "util/deadline.h"
 #include "util/log.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -31,6 +34,7 @@ MergeSchedulerOptions ScheduleOf(const Options& options) {
 Status OpenSession(const Options& options, const std::string& name, MemoryNodeLink* link,
                    SessionKeeper* keeper, std::unique_ptr<MemoryNodeSession>* session) {
   DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(options, name, &link->rpc(), session));
+  (*session)->TransfersGoOver(link->fabric());
   DLSM_RETURN_IF_ERROR((*session)->TakeOwnership(&link->queue_pairs()));
   keeper->Add(**session, &link->rpc());
   return Status::OK();
@@ -369,6 +373,7 @@ Status DbImpl::Close() {
     for (const bool answering : {true, false}) {
       for (size_t house = 0; house < links_.size(); ++house) {
         if (AllIsWellAt(*links_[house], flushed) != answering) continue;
+        AwaitTransfers(*links_[house]);
         workers_->StopHouse(house);
         KeepFirstError(CloseShardsAt(*links_[house]), &first_error);
       }
@@ -378,6 +383,16 @@ Status DbImpl::Close() {
   shards_.clear();
   links_.clear();
   return first_error;
+}
+
+// What was given up may land for some moments yet, and sessions are not closed before; heartbeats
+// go on meanwhile.
+void DbImpl::AwaitTransfers(MemoryNodeLink& link) const {
+  constexpr std::chrono::milliseconds kPause(5);
+  constexpr std::chrono::milliseconds kPatience(5000);
+  const auto until =
+      Deadline::In(std::min(kPatience, std::chrono::milliseconds(options_.operation_timeout_ms)));
+  while (link.fabric().MayStillLand() && !until.Passed()) port::SleepFor(kPause);
 }
 
 bool DbImpl::AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const {

@@ -127,7 +127,8 @@ Status Publisher::PublishLocked(bool flush) {
   return CompleteLocked();
 }
 
-// A sink that fails has waited for its writes, or their queue pair is closed.
+// A sink that fails has waited for its writes, or their queue pair is closed: RemoteMemory knows
+// when what is freed then can be given back.
 Status Publisher::WriteImage(const std::string& image, const RemoteSpan& span) {
   std::unique_ptr<TableSink> sink;
   DLSM_RETURN_IF_ERROR(

@@ -116,7 +116,7 @@ Status RemoteMemory::SendFrees() {
   }
   port::SyncPoint("frees: gathered");
   // After they have been gathered: what comes later may be freed too early yet.
-  const Status ready = config_.before_frees ? config_.before_frees() : Status::OK();
+  const Status ready = CheckFrees();
   if (!ready.ok()) {
     port::MutexLock lock(mutex_);
     to_free_.insert(to_free_.end(), request.spans.begin(), request.spans.end());
@@ -124,6 +124,19 @@ Status RemoteMemory::SendFrees() {
   }
   request.number = ++batches_;
   return Send(std::move(request));
+}
+
+// Who freed a span had waited for its writes, or has seen their queue pair closed; so what of them
+// may still land was known before the span was queued. A batch without an answer, which goes out
+// again, has been here.
+Status RemoteMemory::CheckFrees() const {
+  if (config_.fabric != nullptr && config_.fabric->MayStillLand()) {
+    return Status::IOError(
+        "memory cannot be given back to a memory node yet: an earlier queue pair to it has not "
+        "been taken down, and its writes could land in what others would have by then",
+        "is the memory node overloaded, or its network down?");
+  }
+  return config_.before_frees ? config_.before_frees() : Status::OK();
 }
 
 Status RemoteMemory::Send(FreeRequest request) {

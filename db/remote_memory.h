@@ -17,6 +17,7 @@
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "port/mutex.h"
+#include "util/fabric/fabric.h"
 #include "util/fabric/remote_address.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
@@ -46,6 +47,9 @@ class RemoteMemory {
     // Called when frees have been gathered and are about to be sent; an error keeps them queued.
     // Empty: nothing is to be done before.
     std::function<Status()> before_frees;
+    // Whose transfers reach that memory: nothing is given back while one that was given up may
+    // still land. Null: there are none. It outlives this.
+    const FabricConnection* fabric = nullptr;
   };
   // Both outlive this.
   RemoteMemory(const Config& config, RpcClient* rpc, Statistics* statistics);
@@ -60,7 +64,8 @@ class RemoteMemory {
 
   // Queues a span to be given back by the next SendFrees().
   void Free(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
-  // Gives back what is queued. On an error it stays queued.
+  // Gives back what is queued. On an error it stays queued; so it does, with an IOError, while a
+  // write could still land in what others would have by then.
   Status SendFrees() LOCKS_EXCLUDED(mutex_, sending_);
   uint64_t queued_free_bytes() const { return queued_free_bytes_.load(std::memory_order_relaxed); }
 
@@ -82,6 +87,8 @@ class RemoteMemory {
   Status AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span)
       LOCKS_EXCLUDED(mutex_);
   Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
+  // Whether what has been gathered can be given to others.
+  Status CheckFrees() const;
   Status Send(FreeRequest request) EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
   Status Call(const GrantRequest& request, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
   // Asks again for what may have been granted without anybody knowing. An error: the memory node

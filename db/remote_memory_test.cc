@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <thread>
 #include <vector>
 
 #include "db/fake_memory_node_testing.h"
+#include "util/fabric/late_fabric_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 
@@ -137,6 +139,34 @@ TEST_F(RemoteMemoryTest, KeepsFreesThatWereNotTaken) {
   node_.SetFault(nullptr);
   ASSERT_OK(memory.SendFrees());
   EXPECT_EQ(node_.used_bytes(), 0u);
+}
+
+// Fails if memory is given to others while a write that was given up may still land in it, or is
+// not given back once it cannot.
+TEST_F(RemoteMemoryTest, GivesNothingBackWhereWritesMayStillLand) {
+  std::atomic<bool> may_land{false};
+  const LateFabric fabric(may_land);
+  RemoteMemory::Config config = Config(64 << 10, 32 << 10);
+  config.fabric = &fabric;
+  RemoteMemory memory(config, &node_, &statistics_);
+  RemoteSpan first;
+  RemoteSpan second;
+  ASSERT_OK(memory.Allocate(64 << 10, false, &first));
+  ASSERT_OK(memory.Allocate(64 << 10, false, &second));
+  may_land = true;
+  memory.Free(first);
+  EXPECT_TRUE(memory.SendFrees().IsIOError());
+  memory.Free(second);
+  EXPECT_TRUE(memory.SendFrees().IsIOError());
+  memory.ReleaseAll();
+  EXPECT_EQ(node_.frees(), 0u);
+  EXPECT_EQ(node_.used_bytes(), 128u << 10);
+  EXPECT_EQ(memory.queued_free_bytes(), 128u << 10);
+  may_land = false;
+  ASSERT_OK(memory.SendFrees());
+  EXPECT_EQ(node_.frees(), 1u);
+  EXPECT_EQ(node_.used_bytes(), 0u);
+  EXPECT_EQ(memory.queued_free_bytes(), 0u);
 }
 
 // Fails if what the memory node has taken back without anybody knowing is given back once more: it

@@ -114,6 +114,7 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
     config.allocated = [link = node.link](const RemoteSpan& span) { MapForWrites(link, span); };
   }
   config.unnamed_from = context_.unnamed_from;
+  config.fabric = &node.link->fabric();
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.
   config.grant_bytes = std::min<uint64_t>(4 * options.write_buffer_size, capacity / 16);

@@ -133,13 +133,15 @@ Status TableStore::OpenWith(const TableMeta& meta, const Slice& resident, TableR
 
 RemoteTableWriter::~RemoteTableWriter() {
   DropUnfinished();
-  // Nothing may land in memory that is given back; a wait that fails has closed the queue pair.
+  // Nothing may land in memory that is given back: a wait that fails has closed the queue pair, and
+  // while its writes may still land, nothing is (RemoteMemory).
   if (!tables_.empty()) writes_.Wait().PermitUncheckedError();
   for (const TableRef& table : tables_) table->MarkObsolete();
 }
 
 // Writes of an abandoned image may still be under way: requests complete in order, so once an empty
-// read behind them is done (or the queue pair is closed), nothing can land there any more.
+// read behind them is done, nothing can land there any more. If the queue pair is closed instead,
+// the memory goes back only when the fabric says so (RemoteMemory).
 void RemoteTableWriter::DropUnfinished() {
   if (unfinished_.bytes == 0) return;
   QueuePair* queue_pair = nullptr;

@@ -44,7 +44,8 @@
 // starts by holding what is live, once nothing of it is fenced.
 //
 // A client that closes one of several sessions that it has over the same data token keeps its
-// access, and nothing is fenced: it has said that it is done with that memory.
+// access, and nothing is fenced: it has said that it is done with that memory, which it does only
+// when no write of its own may land there any more.
 #pragma once
 
 #include <atomic>

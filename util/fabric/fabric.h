@@ -4,10 +4,11 @@
 //   QueuePair          one thread's way to that memory node; only its creator calls it.
 //
 // Who owns a buffer when: from Post*() until the Wait() that covers its ticket has returned, the
-// fabric owns the local bytes and the remote range. A Wait() that times out closes the queue pair
-// and drains it before it returns, because a late read could still write into the local buffer and
-// a late write could still land remotely. A queue pair that has returned an error is closed: every
-// later call returns that error; its owner makes a new one.
+// fabric owns the local bytes and the remote range. A Wait() that fails or times out closes the
+// queue pair and drains it before it returns: no late read writes into the local buffer after that.
+// A late write may still land remotely for as long as the connection says so (MayStillLand()); it
+// carries nothing meanwhile, and who gives remote memory to others asks it first. A queue pair that
+// has returned an error is closed: every later call returns that error; its owner makes a new one.
 #pragma once
 
 #include <cstdint>
@@ -131,6 +132,9 @@ class FabricConnection {
   virtual FabricKind kind() const = 0;
   virtual Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) = 0;
   virtual Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) = 0;
+  // Whether a request of a queue pair that is closed may still take effect in the memory node's
+  // memory. Of one that a thread has seen closed, that thread, and who hears of it, learns it here.
+  virtual bool MayStillLand() const { return false; }
   // Called before there are queue pairs, by who simulates a network: where a transfer is a copy by
   // this process, larger ones are a thread's work from now on, as they are a network card's. While
   // it sleeps, who posts copies; but what has `wakes_for_bytes` waits until it is awake.

@@ -217,6 +217,7 @@ class FaultyConnection : public FabricConnection {
     *buffer = RegisteredBuffer(std::move(counted), span.bytes, span.local_key);
     return Status::OK();
   }
+  bool MayStillLand() const override { return inner_->MayStillLand(); }
   WireTotals Totals() const override { return inner_->Totals(); }
   WaitCounts Waits() const override { return inner_->Waits(); }
   std::string Describe() const override { return inner_->Describe(); }

@@ -71,6 +71,7 @@ class GuardedConnection final : public FabricConnection {
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
     return inner_->NewBuffer(bytes, buffer);
   }
+  bool MayStillLand() const override { return inner_->MayStillLand(); }
   WireTotals Totals() const override { return inner_->Totals(); }
   WaitCounts Waits() const override { return inner_->Waits(); }
   std::string Describe() const override { return inner_->Describe(); }

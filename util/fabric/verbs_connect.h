@@ -35,6 +35,7 @@ class VerbsConnection : public FabricConnection {
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
     return buffers_->NewBuffer(bytes, buffer);
   }
+  bool MayStillLand() const override { return books_.farewells.Pending(); }
   WireTotals Totals() const override { return books_.costs.Totals(); }
   std::string Describe() const override;
   VerbsCounts Counts() const { return books_.counters.Sum(); }

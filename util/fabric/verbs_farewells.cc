@@ -25,11 +25,11 @@ void VerbsFarewells::Break() {
   CountLocked();
 }
 
-void VerbsFarewells::CountLocked() {
+void VerbsFarewells::CountLocked() const {
   count_.store(life_lines_.size() + (broken_ ? 1 : 0), std::memory_order_relaxed);
 }
 
-bool VerbsFarewells::AnyOpen() {
+bool VerbsFarewells::AnyOpen() const {
   const port::MutexLock lock(mutex_);
   std::erase_if(life_lines_, [](const FileDescriptor& each) { return LifeLineEnded(each.get()); });
   CountLocked();

@@ -3,7 +3,7 @@
 // A request that the network or the memory node's device still holds can take effect for as long as
 // the far end of its queue pair exists; and what was written over another queue pair in the
 // meantime would be overwritten with older bytes. So while one of these life lines is open, its
-// connection carries nothing.
+// connection carries nothing, and nothing is given to others that it could be written to.
 #pragma once
 
 #include <atomic>
@@ -27,20 +27,21 @@ class VerbsFarewells {
   // There is a queue pair that will never be known to have ended.
   void Break() LOCKS_EXCLUDED(mutex_);
   // Whether one is still open; one load where there are none.
-  bool Pending() {
+  bool Pending() const {
     // Whoever learns from a queue pair that it has failed learns with that what it has added.
     return count_.load(std::memory_order_relaxed) != 0 && AnyOpen();
   }
 
  private:
-  void CountLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool AnyOpen() LOCKS_EXCLUDED(mutex_);
+  void CountLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets those that have ended.
+  bool AnyOpen() const LOCKS_EXCLUDED(mutex_);
 
   // Of life_lines_, and one more if broken_; changed with the mutex held.
-  std::atomic<size_t> count_{0};
+  mutable std::atomic<size_t> count_{0};
 
-  port::Mutex mutex_;  // Protects what follows.
-  std::vector<FileDescriptor> life_lines_ GUARDED_BY(mutex_);
+  mutable port::Mutex mutex_;  // Protects what follows.
+  mutable std::vector<FileDescriptor> life_lines_ GUARDED_BY(mutex_);
   bool broken_ GUARDED_BY(mutex_) = false;
 };
 
