@@ -127,7 +127,7 @@ class RpcServerTest : public testing::Test {
 
   Status Connect(std::unique_ptr<NodeRpcClient>* client, Deadline deadline = Soon()) {
     return NodeRpcClient::Connect({"127.0.0.1", options_.port}, "secret", "tester", deadline,
-                                  &info_, client);
+                                  &info_, client, transport_);
   }
 
   Socket RawConnection() {
@@ -226,6 +226,16 @@ TEST_P(RpcTransportTest, Answers) {
   EXPECT_TRUE(status.IsNotFound());
   EXPECT_EQ(status.message().ToString(), "no such thing");
   EXPECT_TRUE(client->Call(static_cast<Method>(200), "", &reply, Soon()).IsNotFound());
+}
+
+// Fails if the client's calls go another way than the test is about.
+TEST_P(RpcTransportTest, CallsGoOverTheTransport) {
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  std::string reply;
+  ASSERT_OK(client->Call(Method::kGrant, "x", &reply, Soon()));
+  EXPECT_EQ(client->counts().work_requests > 0, GetParam() != RpcTransport::kTcp);
 }
 
 // Fails if calls of many threads over one connection wait for each other, or get others' answers.
