@@ -36,9 +36,13 @@ Status VerbsEndpoint::Create(std::shared_ptr<const VerbsDomain> domain, Role rol
   const VerbsDevice& device = made->domain_->device();
   DLSM_RETURN_IF_ERROR(device.events().device());
   const auto most = static_cast<uint32_t>(std::max(device.attributes().max_qp_wr, 2));
-  const auto most_completions = static_cast<uint32_t>(std::max(device.attributes().max_cqe, 2));
-  // A server's end posts nothing.
-  const uint32_t wished = role == Role::kServer ? 1 : device.options().send_queue_depth;
+  auto most_completions = static_cast<uint32_t>(std::max(device.attributes().max_cqe, 2));
+  uint32_t wished = device.options().send_queue_depth;
+  if (role == Role::kServer) wished = 1;  // It posts nothing.
+  if (role == Role::kPeer) {
+    wished = std::max(wished, kPeerDepthMin);
+    most_completions = std::max(most_completions, receives + 1) - receives;
+  }
   made->depth_ = std::min({wished, most, most_completions});
   DLSM_RETURN_IF_ERROR(made->MakeCompletions());
   DLSM_RETURN_IF_ERROR(made->MakeQueuePair());

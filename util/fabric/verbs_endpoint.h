@@ -20,6 +20,9 @@ class VerbsEndpoint {
   ~VerbsEndpoint();
   // Which side of one-sided access it is; kPeer is both, and receives messages too.
   enum class Role { kClient, kServer, kPeer };
+  // What a peer sends is of several callers, who must not wait for each other: its send queue is no
+  // shorter, whatever the options say, if the device can do that.
+  static constexpr uint32_t kPeerDepthMin = 64;
 
   // `receives`: how many receive buffers can be posted at once.
   static Status Create(std::shared_ptr<const VerbsDomain> domain, Role role,

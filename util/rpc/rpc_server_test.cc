@@ -238,6 +238,36 @@ TEST_P(RpcTransportTest, CallsGoOverTheTransport) {
   EXPECT_EQ(client->counts().work_requests > 0, GetParam() != RpcTransport::kTcp);
 }
 
+// Fails if settings that are made for transfers, a short send queue and short messages, make calls
+// of some size, or after some number of calls, wait for ever.
+TEST_P(RpcTransportTest, ShortSendQueuesAndMessages) {
+  transport_.verbs.send_queue_depth = 8;
+  transport_.verbs.message_bytes_max = 4096;
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  std::string reply;
+  for (const size_t size : {size_t{0}, size_t{500}, size_t{2} << 20, size_t{9} << 20}) {
+    const std::string request(size, 'r');
+    const int calls = size > size_t{2} << 20 ? 3 : 100;
+    for (int i = 0; i < calls; ++i) {
+      ASSERT_OK(client->Call(Method::kGrant, request, &reply, Soon())) << size << ", call " << i;
+      ASSERT_EQ(reply, request);
+    }
+  }
+  // And several large ones at once.
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      const std::string request(size_t{3} << 20, 'm');
+      std::string answer;
+      ASSERT_OK(client->Call(Method::kMerge, request, &answer, Soon()));
+      ASSERT_EQ(answer, request);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Fails if calls of many threads over one connection wait for each other, or get others' answers.
 TEST_P(RpcTransportTest, ManyCallsAtOnce) {
   StartServer();

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "port/error_text.h"
+#include "util/rpc/rpc_ring.h"
+#include "util/rpc/transport_messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -15,17 +17,23 @@ namespace {
 
 constexpr uint64_t kReceiveFlag = uint64_t{1} << 63;  // Of a work request's id.
 constexpr int kCompletionsPerPoll = 16;
-// Of work requests whose memory nobody waits for, every so many asks for a completion.
+// Of work requests whose memory nobody waits for, every so many asks for a completion, or each
+// quarter of the send queue, if that is less: they hold its room until one has come.
 constexpr uint32_t kSignalEvery = 16;
+constexpr uint32_t kSignalsPerQueue = 4;
+constexpr uint64_t kLargestMessage = kReplySegmentsMax * kSegmentBytes;
 constexpr size_t kPoolBufferBytesMin = size_t{64} << 10;
 constexpr size_t kPoolBytesMax = size_t{16} << 20;
 
-uint64_t MessageBytesMax(const VerbsDevice& device) {
+uint64_t MessageBytesMax(const VerbsDevice& device, uint32_t depth) {
+  constexpr uint64_t kPage = 4096;
   ibv_port_attr port;
   uint64_t most = uint64_t{1} << 20;  // Every device can do that.
   if (device.QueryPort(&port).ok() && port.max_msg_sz > 0) most = port.max_msg_sz;
   const uint64_t wished = device.options().message_bytes_max;
-  return wished == 0 ? most : std::min(most, wished);
+  if (wished == 0) return most;
+  const uint64_t least = kLargestMessage / std::max<uint32_t>(depth / 2, 1);
+  return std::min(most, std::max(wished, (least / kPage + 1) * kPage));
 }
 
 }  // namespace
@@ -76,7 +84,16 @@ Status VerbsRpcLink::Create(std::shared_ptr<const VerbsDevice> device, uint32_t 
   DLSM_RETURN_IF_ERROR(VerbsDomain::Create(std::move(device), &domain));
   DLSM_RETURN_IF_ERROR(
       VerbsEndpoint::Create(domain, VerbsEndpoint::Role::kPeer, &endpoint, receives));
-  link->reset(new VerbsRpcLink(std::move(domain), std::move(endpoint)));
+  std::unique_ptr<VerbsRpcLink> made(new VerbsRpcLink(std::move(domain), std::move(endpoint)));
+  const uint32_t depth = made->endpoint_->depth();
+  // What is not reported may stay in the send queue for as long as nothing follows.
+  if (made->PartsOf(kLargestMessage) + made->signal_every_ - 1 > depth) {
+    return Status::NotSupported(fmt::format(
+        "RDMA device {} takes {} work requests of {} bytes at once, too little for calls; use "
+        "rpc_transport=tcp",
+        made->domain_->device().name(), depth, made->message_bytes_max_));
+  }
+  *link = std::move(made);
   return Status::OK();
 }
 
@@ -84,7 +101,8 @@ VerbsRpcLink::VerbsRpcLink(std::shared_ptr<const VerbsDomain> domain,
                            std::unique_ptr<VerbsEndpoint> endpoint)
     : domain_(std::move(domain)),
       endpoint_(std::move(endpoint)),
-      message_bytes_max_(MessageBytesMax(domain_->device())) {}
+      message_bytes_max_(MessageBytesMax(domain_->device(), endpoint_->depth())),
+      signal_every_(std::clamp(endpoint_->depth() / kSignalsPerQueue, 1u, kSignalEvery)) {}
 
 Status VerbsRpcLink::Post(ibv_send_wr* chain, size_t count, Done done) {
   assert(HasRoom(count));
@@ -94,7 +112,7 @@ Status VerbsRpcLink::Post(ibv_send_wr* chain, size_t count, Done done) {
     flights_.emplace_back();
   }
   unsignaled_ += static_cast<uint32_t>(count);
-  if (done || unsignaled_ >= kSignalEvery) {
+  if (done || unsignaled_ >= signal_every_) {
     chain[count - 1].send_flags |= IBV_SEND_SIGNALED;
     unsignaled_ = 0;
   }

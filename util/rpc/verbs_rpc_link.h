@@ -68,7 +68,14 @@ class VerbsRpcLink {
 
   VerbsEndpoint& endpoint() { return *endpoint_; }
   const std::shared_ptr<const VerbsDomain>& domain() const { return domain_; }
+  // Of one work request. The largest message of all takes half of the send queue at most, whatever
+  // the options say, unless the device's own bound is lower: so there is room for it again and
+  // again.
   uint64_t message_bytes_max() const { return message_bytes_max_; }
+  // How many work requests so many bytes take.
+  size_t PartsOf(uint64_t bytes) const {
+    return static_cast<size_t>((bytes + message_bytes_max_ - 1) / message_bytes_max_);
+  }
 
   // What is to be done with a work request when the device is done with its memory.
   using Done = std::function<void()>;
@@ -113,6 +120,7 @@ class VerbsRpcLink {
   std::deque<Done> flights_;  // The front is number retired_ + 1. They hold memory in use.
   const std::unique_ptr<VerbsEndpoint> endpoint_;
   const uint64_t message_bytes_max_;
+  const uint32_t signal_every_;
   uint64_t retired_ = 0;
   uint32_t unsignaled_ = 0;
 

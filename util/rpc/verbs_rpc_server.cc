@@ -86,7 +86,9 @@ Status VerbsServerTransport::Poll(bool* progress) {
     const port::MutexLock lock(mutex_);
     DLSM_RETURN_IF_ERROR(failure_);
     DLSM_RETURN_IF_ERROR(link_->Poll(&received_, progress));
+    DLSM_RETURN_IF_ERROR(TellAwake());
     DLSM_RETURN_IF_ERROR(SendWaiting());
+    DLSM_RETURN_IF_ERROR(ReadUnread());
   }
   // What a wake-up has come for is in the ring already: it was written before.
   if (ring_) {
@@ -121,7 +123,8 @@ Status VerbsServerTransport::PollRing(bool* progress) {
 Status VerbsServerTransport::Active() {
   idle_since_ = Clock::now();
   const port::MutexLock lock(mutex_);
-  return sleep_.Active() ? TellState({}) : Status::OK();
+  if (sleep_.Active()) untold_ = true;
+  return TellAwake();
 }
 
 Status VerbsServerTransport::HandleMessage(const Slice& bytes) {
@@ -144,14 +147,34 @@ Status VerbsServerTransport::HandleMessage(const Slice& bytes) {
 }
 
 Status VerbsServerTransport::StartReading(const RequestMessage& message) {
-  const size_t bytes = message.frame.payload_bytes;
-  if (bytes == 0) return Status::Corruption("a request's payload is elsewhere, and empty");
-  const port::MutexLock lock(mutex_);
-  const uint64_t part_max = link_->message_bytes_max();
-  const size_t parts = (bytes + part_max - 1) / part_max;
-  if (reading_bytes_ + bytes > kReadBytesMax || !link_->HasRoom(parts)) {
-    return Status::Busy("too many large requests at once on this connection");
+  if (message.frame.payload_bytes == 0) {
+    return Status::Corruption("a request's payload is elsewhere, and empty");
   }
+  const port::MutexLock lock(mutex_);
+  if (unread_.size() >= kRpcSlots) {
+    return Status::Corruption("the client has more large requests under way than slots");
+  }
+  unread_.push_back(Fetched{message.head, message.frame, nullptr});
+  return ReadUnread();
+}
+
+// What is waited for comes without the client's doing: the device ends reads and replies, and this
+// thread what has been read.
+Status VerbsServerTransport::ReadUnread() {
+  while (!unread_.empty()) {
+    const size_t bytes = unread_.front().frame.payload_bytes;
+    const bool room = reading_bytes_ + bytes <= kReadBytesMax;
+    if (!room || !link_->HasRoom(link_->PartsOf(bytes))) return Status::OK();
+    DLSM_RETURN_IF_ERROR(Read(unread_.front()));
+    unread_.pop_front();
+  }
+  return Status::OK();
+}
+
+Status VerbsServerTransport::Read(const Fetched& unread) {
+  const size_t bytes = unread.frame.payload_bytes;
+  const uint64_t part_max = link_->message_bytes_max();
+  const size_t parts = link_->PartsOf(bytes);
   std::shared_ptr<RpcMemory> memory;
   DLSM_RETURN_IF_ERROR(pool_.Take(link_->domain(), bytes, &memory));
   std::vector<ibv_send_wr> chain(parts);
@@ -164,15 +187,14 @@ Status VerbsServerTransport::StartReading(const RequestMessage& message) {
     chain[i].sg_list = &pieces[i];
     chain[i].num_sge = 1;
     chain[i].opcode = IBV_WR_RDMA_READ;
-    chain[i].wr.rdma.remote_addr = message.head.payload_address + offset;
-    chain[i].wr.rdma.rkey = message.head.payload_key;
+    chain[i].wr.rdma.remote_addr = unread.head.payload_address + offset;
+    chain[i].wr.rdma.rkey = unread.head.payload_key;
   }
   reading_bytes_ += bytes;
-  return link_->Post(chain.data(), parts,
-                     [this, head = message.head, frame = message.frame, memory] {
-                       mutex_.AssertHeld();
-                       fetched_.push_back(Fetched{head, frame, memory});
-                     });
+  return link_->Post(chain.data(), parts, [this, head = unread.head, frame = unread.frame, memory] {
+    mutex_.AssertHeld();
+    fetched_.push_back(Fetched{head, frame, memory});
+  });
 }
 
 Status VerbsServerTransport::TakeFetched(bool* progress) {
@@ -191,6 +213,7 @@ Status VerbsServerTransport::TakeFetched(bool* progress) {
     const port::MutexLock lock(mutex_);
     reading_bytes_ -= each.frame.payload_bytes;
     each.memory.reset();
+    DLSM_RETURN_IF_ERROR(ReadUnread());
   }
   return Status::OK();
 }
@@ -219,7 +242,8 @@ Status VerbsServerTransport::PrepareToSleep(bool* ready) {
   DLSM_RETURN_IF_ERROR(failure_);
   if (!fetched_.empty()) return Status::OK();
   if (ring_) {
-    if (sleep_.awake() && (Clock::now() - idle_since_ < kRingIdle || !link_->HasRoom(kStagings))) {
+    const bool can_tell = !untold_ && link_->HasRoom(1);
+    if (sleep_.awake() && (Clock::now() - idle_since_ < kRingIdle || !can_tell)) {
       return Status::OK();
     }
     const RingSleep::Next next = sleep_.Idle();
@@ -232,7 +256,7 @@ Status VerbsServerTransport::PrepareToSleep(bool* ready) {
     if (next == RingSleep::Next::kPoll) return Status::OK();
   }
   // Reads and the room in the send queue come back without being solicited.
-  const bool all = !waiting_.empty() || reading_bytes_ > 0;
+  const bool all = !waiting_.empty() || !unread_.empty() || reading_bytes_ > 0;
   if (armed_ && (armed_for_all_ || !all)) {
     *ready = true;
     link_->CountSleep();

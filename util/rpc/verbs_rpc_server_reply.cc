@@ -99,9 +99,8 @@ Status VerbsServerTransport::SendWaiting() {
 
 Status VerbsServerTransport::TrySend(const Write& write, bool* sent) {
   const size_t bytes = SegmentsOf(write.frame.size()) * kSegmentBytes;
-  const size_t parts = (bytes + link_->message_bytes_max() - 1) / link_->message_bytes_max();
   *sent = false;
-  if (!link_->HasRoom(parts)) return Status::OK();
+  if (!link_->HasRoom(link_->PartsOf(bytes))) return Status::OK();
   const auto build = [&](char* to) {
     // NOLINTNEXTLINE(bugprone-not-null-terminated-result): bytes, no text.
     std::memcpy(to + kRingWordBytes, write.frame.data(), write.frame.size());
@@ -135,7 +134,7 @@ Status VerbsServerTransport::TrySend(const Write& write, bool* sent) {
 Status VerbsServerTransport::PostWrite(char* from, size_t bytes, uint32_t local_key,
                                        const Write& write, VerbsRpcLink::Done done) {
   const uint64_t part_max = link_->message_bytes_max();
-  const size_t parts = (bytes + part_max - 1) / part_max;
+  const size_t parts = link_->PartsOf(bytes);
   std::vector<ibv_send_wr> chain(parts);
   std::vector<ibv_sge> pieces(parts);
   for (size_t i = 0; i < parts; ++i) {
@@ -159,6 +158,12 @@ Status VerbsServerTransport::PostWrite(char* from, size_t bytes, uint32_t local_
   return link_->Post(chain.data(), parts, std::move(done));
 }
 
+Status VerbsServerTransport::TellAwake() {
+  if (!untold_ || !link_->HasRoom(1)) return Status::OK();
+  untold_ = false;
+  return TellState({});
+}
+
 Status VerbsServerTransport::TellState(VerbsRpcLink::Done done) {
   const uint64_t state = sleep_.state();
   std::memcpy(state_, &state, sizeof(state));
@@ -172,9 +177,6 @@ Status VerbsServerTransport::TellState(VerbsRpcLink::Done done) {
   request.send_flags = inlined ? IBV_SEND_INLINE : 0;
   request.wr.rdma.remote_addr = offer_.state_address;
   request.wr.rdma.rkey = offer_.state_key;
-  if (!link_->HasRoom(1)) {
-    return Status::Busy("the client's queue pair takes nothing more");
-  }
   return link_->Post(&request, 1, std::move(done));
 }
 

@@ -57,7 +57,7 @@ class VerbsServerTransport : public ServerTransport,
   struct Fetched {
     RequestHead head;
     FrameHeader frame;
-    std::shared_ptr<RpcMemory> memory;
+    std::shared_ptr<RpcMemory> memory;  // Null before that.
   };
   // A reply that did not fit.
   struct Parked {
@@ -82,6 +82,9 @@ class VerbsServerTransport : public ServerTransport,
   Status Active() LOCKS_EXCLUDED(mutex_);
   Status HandleMessage(const Slice& bytes) LOCKS_EXCLUDED(mutex_);
   Status StartReading(const RequestMessage& message) LOCKS_EXCLUDED(mutex_);
+  // Begins to read what waits for that, in order, as far as there is room.
+  Status ReadUnread() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Read(const Fetched& unread) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status TakeFetched(bool* progress) LOCKS_EXCLUDED(mutex_);
   void Handle(const RequestHead& head, const FrameHeader& frame, const Slice& payload)
       LOCKS_EXCLUDED(mutex_);
@@ -97,7 +100,10 @@ class VerbsServerTransport : public ServerTransport,
   Status TrySend(const Write& write, bool* sent) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status PostWrite(char* from, size_t bytes, uint32_t local_key, const Write& write,
                    VerbsRpcLink::Done done) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // There is room for it.
   Status TellState(VerbsRpcLink::Done done) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // If the client has not heard yet that the thread is awake, and there is room for that.
+  Status TellAwake() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ServerTransportContext context_;
   const TransportOffer offer_;
@@ -123,6 +129,7 @@ class VerbsServerTransport : public ServerTransport,
   size_t parked_bytes_ GUARDED_BY(mutex_) = 0;
   std::deque<Write> waiting_ GUARDED_BY(mutex_);
   size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
+  std::deque<Fetched> unread_ GUARDED_BY(mutex_);  // Of no more calls than there are slots.
   size_t reading_bytes_ GUARDED_BY(mutex_) = 0;
   std::vector<Fetched> fetched_ GUARDED_BY(mutex_);
   size_t calls_ GUARDED_BY(mutex_) = 0;
@@ -130,6 +137,7 @@ class VerbsServerTransport : public ServerTransport,
   bool armed_ GUARDED_BY(mutex_) = false;
   bool armed_for_all_ GUARDED_BY(mutex_) = false;
   RingSleep sleep_ GUARDED_BY(mutex_);
+  bool untold_ GUARDED_BY(mutex_) = false;                 // That it is awake.
   RpcCounts last_counts_ GUARDED_BY(mutex_);               // Of the link that has gone.
   std::unique_ptr<VerbsRpcLink> link_ GUARDED_BY(mutex_);  // Null once ended. Goes before memory.
 };
