@@ -36,13 +36,18 @@ bool Covers(const std::vector<VerbsRemoteMemory>& memory, const RegionInfo& regi
   return covered == region.bytes;
 }
 
-Status OpenDomain(const VerbsOptions& options, std::shared_ptr<const VerbsDomain>* domain) {
-  std::shared_ptr<const VerbsDevice> device;
-  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+Status MakeDomain(std::shared_ptr<const VerbsDevice> device,
+                  std::shared_ptr<const VerbsDomain>* domain) {
   const VerbsCmLibrary* manager = nullptr;
   if (device->connects_by_manager()) DLSM_RETURN_IF_ERROR(VerbsCmLibrary::Get(&manager));
   DLSM_RETURN_IF_ERROR(CheckLockedMemory(kLockedBytesMin));
   return VerbsDomain::Create(std::move(device), domain);
+}
+
+Status OpenDomain(const VerbsOptions& options, std::shared_ptr<const VerbsDomain>* domain) {
+  std::shared_ptr<const VerbsDevice> device;
+  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  return MakeDomain(std::move(device), domain);
 }
 
 Status ArrangeByHello(const std::string& peer, const std::string& token, int socket,
@@ -79,21 +84,29 @@ Status VerbsConnection::CheckAtomics(const VerbsOptions& options) {
 
 Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& peer,
                                 std::unique_ptr<FabricConnection>* connection) {
+  std::shared_ptr<const VerbsDevice> device;
+  DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
+  return ConnectThrough(std::move(device), peer, connection);
+}
+
+Status VerbsConnection::ConnectThrough(std::shared_ptr<const VerbsDevice> device,
+                                       const FabricPeer& peer,
+                                       std::unique_ptr<FabricConnection>* connection) {
   if (peer.data_token.size() != kVerbsTokenBytes) {
     return Status::InvalidArgument(
         fmt::format("a data token has {} bytes, not {}", kVerbsTokenBytes, peer.data_token.size()));
   }
   std::shared_ptr<const VerbsDomain> domain;
   PeerDialer dialer;
-  DLSM_RETURN_IF_ERROR(OpenDomain(options, &domain));
+  DLSM_RETURN_IF_ERROR(MakeDomain(std::move(device), &domain));
   DLSM_RETURN_IF_ERROR(PeerDialer::Resolve(peer, &dialer));
-  connection->reset(new VerbsConnection(options, peer, std::move(dialer), std::move(domain)));
+  connection->reset(new VerbsConnection(peer, std::move(dialer), std::move(domain)));
   return Status::OK();
 }
 
-VerbsConnection::VerbsConnection(const VerbsOptions& options, const FabricPeer& peer,
-                                 PeerDialer dialer, std::shared_ptr<const VerbsDomain> domain)
-    : options_(options),
+VerbsConnection::VerbsConnection(const FabricPeer& peer, PeerDialer dialer,
+                                 std::shared_ptr<const VerbsDomain> domain)
+    : options_(domain->device().options()),
       dialer_(std::move(dialer)),
       token_(peer.data_token),
       peer_(MakePeer(peer)),
@@ -112,7 +125,9 @@ Status VerbsConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePai
 
 Status VerbsConnection::NewOwn(Deadline deadline, VerbsSlots::Slot slot,
                                std::unique_ptr<VerbsQueuePair>* queue_pair) {
-  if (books_.farewells.Pending()) return FarewellPending(peer_->name);
+  // What is pending may be so because of this.
+  DLSM_RETURN_IF_ERROR(domain_->device().events().device());
+  if (books_.farewells.Pending()) return FarewellPending(peer_->name, books_.farewells);
   FileDescriptor socket;
   std::unique_ptr<VerbsEndpoint> endpoint;
   std::vector<VerbsRemoteMemory> memory;

@@ -23,6 +23,9 @@ class VerbsConnection : public FabricConnection {
   // Opens the device and resolves the host; talks to the memory node at the first queue pair.
   static Status Connect(const VerbsOptions& options, const FabricPeer& peer,
                         std::unique_ptr<FabricConnection>* connection);
+  // The same through a device that is open.
+  static Status ConnectThrough(std::shared_ptr<const VerbsDevice> device, const FabricPeer& peer,
+                               std::unique_ptr<FabricConnection>* connection);
 
   // Whether this machine has what Connect() needs: a device that can be used, and leave to register
   // memory with it.
@@ -43,7 +46,7 @@ class VerbsConnection : public FabricConnection {
   uint64_t registrations() const { return buffers_->registrations(); }
 
  private:
-  VerbsConnection(const VerbsOptions& options, const FabricPeer& peer, PeerDialer dialer,
+  VerbsConnection(const FabricPeer& peer, PeerDialer dialer,
                   std::shared_ptr<const VerbsDomain> domain);
   Status NewOwn(Deadline deadline, VerbsSlots::Slot slot,
                 std::unique_ptr<VerbsQueuePair>* queue_pair);

@@ -60,7 +60,14 @@ timespec ToTimespec(std::chrono::nanoseconds duration) {
 
 }  // namespace
 
-Status FarewellPending(const std::string& peer) {
+Status FarewellPending(const std::string& peer, const VerbsFarewells& farewells) {
+  if (farewells.broken()) {
+    return Status::IOError(
+        fmt::format("this machine's RDMA device has not destroyed an earlier queue pair to {}, "
+                    "whose requests could still take effect: look for its driver's messages in the "
+                    "kernel's log, and open the database again",
+                    peer));
+  }
   return Status::IOError(
       fmt::format("an earlier queue pair to {} has not been taken down, and its requests could "
                   "still take effect: is the memory node overloaded, or its network down?",
@@ -94,10 +101,11 @@ VerbsQueuePair::~VerbsQueuePair() {
 Status VerbsQueuePair::CheckPost(const Status& check) {
   if (!check.ok()) [[unlikely]]
     return Close(check);
-  if (farewells_.Pending()) [[unlikely]]
-    return Close(FarewellPending(peer_->name));
+  // What is pending may be so because of this.
   if (endpoint_->health().broken()) [[unlikely]]
     return Close(endpoint_->health().why());
+  if (farewells_.Pending()) [[unlikely]]
+    return Close(FarewellPending(peer_->name, farewells_));
   if (posted_.size() < kOutstandingMax) [[likely]]
     return Status::OK();
   return Close(Status::InvalidArgument(
@@ -302,6 +310,7 @@ Status VerbsQueuePair::Advance(Ticket ticket, bool* done) {
   *done = completed_ >= until;
   if (*done) return Status::OK();
   if (progress) return Issue();
+  if (endpoint_->health().broken()) return Close(endpoint_->health().why());
   return LifeLineEnded(life_line_.get()) ? Close(Lost()) : Status::OK();
 }
 
@@ -444,14 +453,18 @@ Status VerbsQueuePair::Close(Status why) {
   return error_;
 }
 
+bool VerbsQueuePair::DeviceHasFailed() const {
+  return endpoint_->health().broken() && !endpoint_->domain().device().events().device().ok();
+}
+
 // First here: the queue pair is stopped, and the device completes everything that it was given,
-// signaled or not. Then there: the memory node takes its end down when the life line ends, and
-// closes it when that is done. Requests that were on their way may still take effect until then, so
-// a life line that stays open stops its connection.
+// signaled or not, unless it has failed as a whole. Then there: the memory node takes its end down
+// when the life line ends, and closes it when that is done. Requests that were on their way may
+// still take effect until then, so a life line that stays open stops its connection.
 void VerbsQueuePair::Drain() {
   const Deadline flushed_by = Deadline::In(kFlushMax);
   endpoint_->Fail();
-  while (retired_ < reported_) {
+  while (retired_ < reported_ && !DeviceHasFailed()) {
     std::array<ibv_wc, kCompletionsPerPoll> completions;
     const int count =
         ibv_poll_cq(endpoint_->completions(), kCompletionsPerPoll, completions.data());

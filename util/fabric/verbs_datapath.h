@@ -58,8 +58,8 @@ struct VerbsBooks {
   VerbsSlots slots;
 };
 
-// The error of whatever is to go to `peer` while farewells are pending.
-Status FarewellPending(const std::string& peer);
+// The error of whatever is to go to `peer` while these, which are its connection's, are pending.
+Status FarewellPending(const std::string& peer, const VerbsFarewells& farewells);
 
 class VerbsQueuePair : public QueuePair {
  public:
@@ -132,6 +132,8 @@ class VerbsQueuePair : public QueuePair {
   // Polls for a moment, or until a completion comes.
   Status PollAWhile(bool* progress);
   void Retire(uint64_t number);
+  // Whether the device as a whole has: it completes nothing any more.
+  bool DeviceHasFailed() const;
   // Until there may be something to poll for.
   Status Sleep(Deadline deadline);
   Status Failed(const ibv_wc& completion) const;

@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -24,8 +24,8 @@
 
 namespace dlsm {
 
-// One at a time. It outlives what was opened through library(). Calls for one queue pair come from
-// one thread at a time; the test says what it has to say while nothing is under way.
+// One at a time. It outlives what was opened through library(), whose calls may come from any
+// thread; the public vectors are looked at, and the attributes set, while there are none.
 class FakeVerbs {
  public:
   FakeVerbs() {
@@ -60,10 +60,10 @@ class FakeVerbs {
   ibv_port_attr port{};
 
   // Whether work requests end, and whether they do when their queue pair is stopped.
-  bool completes = true;
-  bool flushes = true;
+  std::atomic<bool> completes{true};
+  std::atomic<bool> flushes{true};
   // Whether it destroys queue pairs.
-  bool destroys = true;
+  std::atomic<bool> destroys{true};
 
   // What it was asked for.
   struct Sent {
@@ -78,10 +78,12 @@ class FakeVerbs {
 
   // Ends what is under way there, oldest first.
   void Complete() {
+    const std::lock_guard<std::mutex> lock(mutex_);
     for (auto& [number, queue_pair] : queue_pairs_) Report(queue_pair, IBV_WC_SUCCESS, false);
   }
   // A message arrives in the buffer that was posted first.
   void Arrive(const char* data, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     QueuePair& at = *queue_pairs_.begin()->second;
     const Receive buffer = at.receives.front();
     at.receives.pop_front();
@@ -145,6 +147,7 @@ class FakeVerbs {
   }
 
   static int PostSend(ibv_qp* at, ibv_send_wr* chain, ibv_send_wr** refused) {
+    const std::lock_guard<std::mutex> lock(current_->mutex_);
     QueuePair* const queue_pair = Of(at);
     for (; chain != nullptr; chain = chain->next) {
       if (queue_pair->under_way.size() >= queue_pair->depth) {
@@ -161,12 +164,14 @@ class FakeVerbs {
     return 0;
   }
   static int PostReceive(ibv_qp* at, ibv_recv_wr* request, ibv_recv_wr** /*refused*/) {
+    const std::lock_guard<std::mutex> lock(current_->mutex_);
     char* const data =
         request->num_sge > 0 ? reinterpret_cast<char*>(request->sg_list[0].addr) : nullptr;
     Of(at)->receives.push_back(Receive{request->wr_id, data});
     return 0;
   }
   static int Poll(ibv_cq* at, int most, ibv_wc* reports) {
+    const std::lock_guard<std::mutex> lock(current_->mutex_);
     auto* const queue = static_cast<CompletionQueue*>(at);
     int count = 0;
     for (; count < most && !queue->reports.empty(); ++count) {
@@ -219,6 +224,7 @@ class FakeVerbs {
     return made;
   }
   static ibv_qp* CreateQueuePair(ibv_pd* domain, ibv_qp_init_attr* attributes) {
+    const std::lock_guard<std::mutex> lock(current_->mutex_);
     auto* const made = new QueuePair{};
     made->context = domain->context;
     made->send_cq = attributes->send_cq;
@@ -230,6 +236,7 @@ class FakeVerbs {
     return made;
   }
   static int ModifyQueuePair(ibv_qp* at, ibv_qp_attr* attributes, int /*mask*/) {
+    const std::lock_guard<std::mutex> lock(current_->mutex_);
     current_->modified.push_back(*attributes);
     if (attributes->qp_state == IBV_QPS_ERR && current_->flushes) {
       Report(Of(at), IBV_WC_WR_FLUSH_ERR, true);
@@ -237,6 +244,7 @@ class FakeVerbs {
     return 0;
   }
   static int DestroyQueuePair(ibv_qp* at) {
+    const std::lock_guard<std::mutex> lock(current_->mutex_);
     if (!current_->destroys) return EIO;
     current_->queue_pairs_.erase(at->qp_num);
     delete Of(at);
@@ -282,7 +290,7 @@ class FakeVerbs {
       made->pd = domain;
       made->addr = data;
       made->length = bytes;
-      made->lkey = made->rkey = ++current_->last_number_;
+      made->lkey = made->rkey = ++current_->last_key_;
       return made;
     };
     library_.dereg_mr = [](ibv_mr* registration) {
@@ -324,6 +332,9 @@ class FakeVerbs {
   ibv_device device_{};
   ibv_device* list_[2] = {&device_, nullptr};
   int async_ = -1;  // The events' descriptor, while it is open.
+  std::atomic<uint32_t> last_key_{0};
+
+  std::mutex mutex_;  // Protects what follows, and the public vectors.
   uint32_t last_number_ = 0;
   std::map<uint32_t, QueuePair*> queue_pairs_;
 

@@ -25,6 +25,11 @@ void VerbsFarewells::Break() {
   CountLocked();
 }
 
+bool VerbsFarewells::broken() const {
+  const port::MutexLock lock(mutex_);
+  return broken_;
+}
+
 void VerbsFarewells::CountLocked() const {
   count_.store(life_lines_.size() + (broken_ ? 1 : 0), std::memory_order_relaxed);
 }

@@ -24,8 +24,10 @@ bool LifeLineEnded(int life_line);
 class VerbsFarewells {
  public:
   void Add(FileDescriptor life_line) LOCKS_EXCLUDED(mutex_);
-  // There is a queue pair that will never be known to have ended.
+  // There is a queue pair that will never be known to have ended: this end's device has not
+  // destroyed it.
   void Break() LOCKS_EXCLUDED(mutex_);
+  bool broken() const LOCKS_EXCLUDED(mutex_);
   // Whether one is still open; one load where there are none.
   bool Pending() const {
     // Whoever learns from a queue pair that it has failed learns with that what it has added.
