@@ -175,9 +175,12 @@ void VerbsEvents::DeviceFailed(const char* what) {
       fmt::format("RDMA device {} has failed ({}): look for its driver's messages in the kernel's "
                   "log; once it is back, open the database again, or restart Server",
                   name_, what));
+  why.PermitUncheckedError();  // Also where another one was first.
   std::vector<std::shared_ptr<VerbsHealth>> all;
   {
     const port::MutexLock lock(mutex_);
+    // One that has failed may go, too, or report it again: the first cause stays.
+    if (!device_.ok()) return;
     ++counts_.device_failures;
     device_ = why;
     device_.PermitUncheckedError();  // It is there for who asks.

@@ -15,6 +15,7 @@
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/verbs_connect.h"
 #include "util/fabric/verbs_device.h"
+#include "util/fabric/verbs_fake_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -55,6 +56,23 @@ TEST(VerbsHealthTest, TheFirstCauseStays) {
   other.Forget();
   other.Break(Status::IOError("unheard"));
   EXPECT_EQ(calls, 2);
+}
+
+// Fails if a device that fails and is then taken away counts as two, or if its end is told in place
+// of its failure.
+TEST(VerbsDeviceFailureTest, IsToldOnce) {
+  FakeVerbs fake;
+  std::shared_ptr<const VerbsDevice> device;
+  ASSERT_OK(fake.Open({}, &device));
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  fake.Tell(event);
+  EXPECT_TRUE(Eventually([&] { return !device->events().device().ok(); }));
+  fake.Vanish();
+  device->events().Take(event);
+  std::this_thread::sleep_for(milliseconds(100));  // The watcher's, to find that it is gone.
+  EXPECT_EQ(device->events().counts().device_failures, 1u);
+  EXPECT_THAT(device->events().device().ToString(), HasSubstr("local catastrophic error"));
 }
 
 class VerbsEventsTest : public testing::Test {
