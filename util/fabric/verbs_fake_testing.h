@@ -81,13 +81,13 @@ class FakeVerbs {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto& [number, queue_pair] : queue_pairs_) Report(queue_pair, IBV_WC_SUCCESS, false);
   }
-  // A message arrives in the buffer that was posted first.
+  // A message arrives in the buffer that was posted first; of no bytes: a bare report.
   void Arrive(const char* data, size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     QueuePair& at = *queue_pairs_.begin()->second;
     const Receive buffer = at.receives.front();
     at.receives.pop_front();
-    std::memcpy(buffer.data, data, bytes);
+    if (bytes > 0) std::memcpy(buffer.data, data, bytes);
     ibv_wc report{};
     report.wr_id = buffer.id;
     report.opcode = IBV_WC_RECV;

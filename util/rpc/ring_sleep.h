@@ -17,11 +17,17 @@
 //
 // A message is either there at 3, or arrives later than the state has arrived at the writer, who
 // sees it at the latest when it looks again.
+//
+// Both begin as if the reader slept, and the writer had been told so: the first message wakes it.
+// So nothing is written to the writer before it can receive.
 #pragma once
 
 #include <cstdint>
 
 namespace dlsm {
+
+// Of a reader that has heard nothing yet.
+inline constexpr uint64_t kFirstRingState = 1;
 
 // The reader's side. Not thread-safe.
 class RingSleep {
@@ -63,8 +69,8 @@ class RingSleep {
 
  private:
   enum class Phase { kAwake, kTelling, kTold, kAsleep };
-  Phase phase_ = Phase::kAwake;
-  uint64_t sleeps_ = 0;
+  Phase phase_ = Phase::kAsleep;
+  uint64_t sleeps_ = 0;  // After the first one.
 };
 
 // The writer's side. Not thread-safe.

@@ -131,7 +131,7 @@ class Simulation {
   std::deque<ToWriter> to_writer_;
 
   RingWake wake_;
-  uint64_t seen_state_ = 0;
+  uint64_t seen_state_ = kFirstRingState;
   bool waiting_ = false;
   bool replied_ = false;
   bool look_at_state_ = false;
@@ -143,6 +143,21 @@ class Simulation {
   int unread_ = 0;
   int sleeps_ = 0;
 };
+
+// Fails if a reader does anything before it has heard of its writer, or if a writer does not know
+// that its first message has to wake it.
+TEST(RingSleepTest, TheReaderSleepsUntilItIsWoken) {
+  RingSleep reader;
+  RingWake writer;
+  EXPECT_EQ(reader.state(), kFirstRingState);
+  EXPECT_EQ(reader.Idle(), RingSleep::Next::kSleep);
+  EXPECT_TRUE(writer.Needed(kFirstRingState));
+  writer.Sent(kFirstRingState);
+  EXPECT_FALSE(writer.Needed(kFirstRingState));
+  EXPECT_TRUE(reader.Active()) << "the writer hears that it is awake";
+  EXPECT_EQ(reader.Idle(), RingSleep::Next::kTell);
+  EXPECT_TRUE(writer.Needed(reader.state())) << "it is another sleep";
+}
 
 // Fails if there is an order of events in which a message lies in the ring while its reader sleeps
 // and nobody is going to wake it; as when a wake-up that came for nothing did not end the sleep.

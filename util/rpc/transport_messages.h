@@ -37,7 +37,7 @@
 
 namespace dlsm {
 
-inline constexpr uint8_t kTransportVersion = 1;
+inline constexpr uint8_t kTransportVersion = 2;
 
 // Calls of one connection that are under way, at most.
 inline constexpr size_t kRpcSlots = 64;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <cstring>
 #include <random>
 #include <utility>
 
@@ -69,6 +70,7 @@ Status VerbsRpcChannel::Arrange(const VerbsOptions& options, Deadline deadline) 
                                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
                                        &reply_memory_));
   state_ = reply_memory_->data();
+  std::memcpy(state_, &kFirstRingState, sizeof(kFirstRingState));
   TransportOffer offer;
   offer.transport = transport_;
   offer.salt = salt_;

@@ -11,6 +11,7 @@
 
 #include "util/checksum.h"
 #include "util/fabric/verbs_fake_testing.h"
+#include "util/rpc/verbs_rpc_server.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -143,6 +144,7 @@ TEST_F(VerbsServerTransportTest, NoMoreLargeRequestsThanSlotsWait) {
 // Fails if the thread of a ring keeps a processor busy for ever because the send queue is short.
 TEST_F(VerbsServerTransportTest, ARingWithAShortSendQueueSleeps) {
   Start(RpcTransport::kRing, /*depth=*/8, 64u << 20);
+  fake_.Arrive(nullptr, 0);  // Somebody wakes it.
   bool ready = false;
   const Deadline deadline = Deadline::In(std::chrono::seconds(20));
   while (!ready && !deadline.Passed()) {
@@ -150,6 +152,24 @@ TEST_F(VerbsServerTransportTest, ARingWithAShortSendQueueSleeps) {
     ASSERT_OK(transport_->PrepareToSleep(&ready));
   }
   EXPECT_TRUE(ready);
+  EXPECT_EQ(fake_.sent.size(), 2u) << "it was awake, and is asleep";
+}
+
+// Fails if the memory node writes to a client that has not sent anything: its queue pair need not
+// be ready yet, and where the device does not try again (retries=0), the connection would be lost.
+TEST_F(VerbsServerTransportTest, ARingWritesNothingBeforeItsFirstRequest) {
+  Start(RpcTransport::kRing, /*depth=*/256, 64u << 20);
+  bool ready = false;
+  const Deadline deadline = Deadline::In(10 * kRingIdle);
+  while (!deadline.Passed()) {
+    Poll();
+    ASSERT_OK(transport_->PrepareToSleep(&ready));
+  }
+  EXPECT_TRUE(ready) << "and it keeps no processor busy";
+  EXPECT_TRUE(fake_.sent.empty());
+  fake_.Arrive(nullptr, 0);
+  Poll();
+  EXPECT_EQ(fake_.sent.size(), 1u) << "it is awake";
 }
 
 }  // namespace
