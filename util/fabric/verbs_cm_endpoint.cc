@@ -45,7 +45,7 @@ Status VerbsEndpoint::ConnectBy(const VerbsCmId& manager, const VerbsLimits& pee
   // The manager has told both ends the same, and so have they each other.
   const auto agreed = static_cast<ibv_mtu>(std::min(own_.mtu, peer.mtu));
   attributes.path_mtu = std::min(attributes.path_mtu, agreed);
-  attributes.max_dest_rd_atomic = ReadsWith(peer);
+  attributes.max_dest_rd_atomic = Answers(ReadsWith(peer));
   attributes.min_rnr_timer = static_cast<uint8_t>(options.rnr_timer);
   if (options.service_level != 0) {
     attributes.ah_attr.sl = static_cast<uint8_t>(options.service_level);

@@ -150,6 +150,9 @@ uint8_t VerbsEndpoint::OwnReads(std::optional<uint8_t> peer) const {
   return Narrow(std::clamp(reads, 1, 255));
 }
 
+// Not every device takes 0.
+uint8_t VerbsEndpoint::Answers(uint8_t reads) const { return role_ == Role::kClient ? 1 : reads; }
+
 Status VerbsEndpoint::Connect(const VerbsEnd& peer) {
   peer_has_atomics_ = peer.atomics;
   DLSM_RETURN_IF_ERROR(Initialise());
@@ -185,7 +188,7 @@ Status VerbsEndpoint::ReadyToReceive(const VerbsEnd& peer) {
   attributes.path_mtu = static_cast<ibv_mtu>(std::min(own_.mtu, peer.mtu));
   attributes.dest_qp_num = peer.queue_pair;
   attributes.rq_psn = peer.first_packet;
-  attributes.max_dest_rd_atomic = own_.reads_at_once;
+  attributes.max_dest_rd_atomic = Answers(own_.reads_at_once);
   attributes.min_rnr_timer = Narrow(device.options().rnr_timer);
   ibv_ah_attr& path = attributes.ah_attr;
   path.port_num = device.port();

@@ -75,7 +75,12 @@ class VerbsEndpoint {
   Status MakeCompletions();
   Status MakeQueuePair();
   uint8_t OwnMtu(const ibv_port_attr& port) const;
+  // Of a client and a peer, how many it sends at once; of a server, how many it answers. Of a peer
+  // it is the same number, within both of the device's bounds.
   uint8_t OwnReads(std::optional<uint8_t> peer) const;
+  // How many of the other end's this one answers, where there are `reads` at once. A client's end
+  // answers none.
+  uint8_t Answers(uint8_t reads) const;
   unsigned AccessFlags() const;
   Status Initialise();
   Status ReadyToReceive(const VerbsEnd& peer);
