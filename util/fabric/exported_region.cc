@@ -102,6 +102,8 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
   ShmFile file;
   MemoryMapping mapping;
   DLSM_RETURN_IF_ERROR(MapMemory(options, &file, &mapping));
+  // Others write to files' memory, too, and no child gets a copy of that.
+  if (options.kind == FabricKind::kVerbs) KeepFromChildren(mapping);
   Notes notes;
   notes.pages = options.huge_pages ? AdviseHugePages(mapping, options.kind == FabricKind::kShm)
                                    : "no huge pages: not asked for";

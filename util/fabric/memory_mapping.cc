@@ -90,6 +90,11 @@ std::string AdviseHugePages(const MemoryMapping& mapping, bool shared) {
   return "huge pages";
 }
 
+// Every kernel can do that; one that does not leaves all as it was.
+void KeepFromChildren(const MemoryMapping& mapping) {
+  (void)::madvise(mapping.data(), mapping.bytes(), MADV_DONTFORK);
+}
+
 Status BindToNumaNode(const MemoryMapping& mapping, int numa_node, std::string* note) {
   constexpr size_t kNodesMax = 1024;
   constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;

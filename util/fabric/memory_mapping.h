@@ -34,6 +34,11 @@ class MemoryMapping {
 // and what to do about it. `shared`: the memory is a file in /dev/shm.
 std::string AdviseHugePages(const MemoryMapping& mapping, bool shared);
 
+// Has a child that this process forks be without it: until then the kernel would copy a page that
+// either writes next, and a device goes on writing to the page that it was told (kernels
+// before 5.12 do so even to what is pinned). Of anonymous memory that no child is to use.
+void KeepFromChildren(const MemoryMapping& mapping);
+
 // Binds the memory to a NUMA node. InvalidArgument if the machine has no such node; a kernel that
 // does not let this process choose is noted in *note instead.
 Status BindToNumaNode(const MemoryMapping& mapping, int numa_node, std::string* note);

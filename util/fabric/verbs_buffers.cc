@@ -105,6 +105,7 @@ Status VerbsBuffers::NewSlab(size_t bytes, std::shared_ptr<Slab>* slab) {
   auto made = std::make_shared<Slab>();
   DLSM_RETURN_IF_ERROR(MemoryMapping::Anonymous(bytes, &made->memory));
   (void)AdviseHugePages(made->memory, /*shared=*/false);
+  KeepFromChildren(made->memory);
   DLSM_RETURN_IF_ERROR(domain_->Register(made->memory.data(), bytes,
                                          domain_->device().read_access(), &made->registration));
   ++registrations_;

@@ -42,6 +42,7 @@ Status RpcMemory::Make(std::shared_ptr<const VerbsDomain> domain, size_t bytes, 
                        std::shared_ptr<RpcMemory>* made) {
   auto memory = std::make_shared<RpcMemory>();
   DLSM_RETURN_IF_ERROR(MemoryMapping::Anonymous(bytes, &memory->memory));
+  KeepFromChildren(memory->memory);
   DLSM_RETURN_IF_ERROR(
       domain->Register(memory->memory.data(), bytes, access, &memory->registration));
   memory->domain = std::move(domain);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "util/fabric/children_testing.h"
 #include "util/fabric/verbs_fake_testing.h"
 #include "util/rpc/rpc_ring.h"
 #include "util/rpc/transport_messages.h"
@@ -89,6 +90,14 @@ TEST_F(VerbsRpcLinkTest, ADeviceThatTakesTooLittleIsRefused) {
   const Status status = Make({});
   EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
   EXPECT_THAT(status.ToString(), HasSubstr("rpc_transport=tcp"));
+}
+
+// Fails if a process that forks may have its device write where nobody reads any more.
+TEST_F(VerbsRpcLinkTest, NoChildHasItsMemory) {
+  ASSERT_OK(Make({}));
+  std::shared_ptr<RpcMemory> memory;
+  ASSERT_OK(RpcMemory::Make(link_->domain(), 4096, IBV_ACCESS_LOCAL_WRITE, &memory));
+  EXPECT_TRUE(IsKeptFromChildren(memory->data()));
 }
 
 // Fails if there are fewer completions than a device takes together with the receives.
