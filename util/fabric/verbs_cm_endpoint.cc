@@ -34,6 +34,20 @@ Status VerbsEndpoint::InitialiseBy(const VerbsCmId& manager) {
   return Modify(&attributes, mask | IBV_QP_ACCESS_FLAGS, "initialise");
 }
 
+Status VerbsEndpoint::NoteAddress(const ibv_ah_attr& path) {
+  const VerbsDevice& device = domain_->device();
+  ibv_port_attr port;
+  DLSM_RETURN_IF_ERROR(device.QueryPort(&port));
+  VerbsOwnAddress own;
+  own.lid = port.lid;
+  if (path.is_global != 0) {
+    own.gid_index = gid_index_ = path.grh.sgid_index;
+    DLSM_RETURN_IF_ERROR(device.GidAt(own.gid_index, &own.gid));
+  }
+  device.events().SetAddress(queue_pair_.get(), own);
+  return Status::OK();
+}
+
 Status VerbsEndpoint::ConnectBy(const VerbsCmId& manager, const VerbsLimits& peer) {
   peer_has_atomics_ = peer.atomics;
   const VerbsDevice& device = domain_->device();
@@ -42,6 +56,7 @@ Status VerbsEndpoint::ConnectBy(const VerbsCmId& manager, const VerbsLimits& pee
   ibv_qp_attr attributes;
   int mask = 0;
   DLSM_RETURN_IF_ERROR(manager.Attributes(IBV_QPS_RTR, &attributes, &mask));
+  DLSM_RETURN_IF_ERROR(NoteAddress(attributes.ah_attr));
   // The manager has told both ends the same, and so have they each other.
   const auto agreed = static_cast<ibv_mtu>(std::min(own_.mtu, peer.mtu));
   attributes.path_mtu = std::min(attributes.path_mtu, agreed);

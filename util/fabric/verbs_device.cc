@@ -282,6 +282,18 @@ Status VerbsDevice::CheckAddress(const VerbsOwnAddress& own) const {
                   name_, port_, GidToString(own.gid), own.gid_index));
 }
 
+Status VerbsDevice::GidAt(uint32_t index, VerbsGid* gid) const {
+  for (const GidEntry& each : GidTable()) {
+    if (each.index != index) continue;
+    *gid = each.gid;
+    return Status::OK();
+  }
+  return Status::IOError(
+      fmt::format("RDMA device {} port {} has no GID of index {}: has the address of its network "
+                  "interface been changed?",
+                  name_, port_, index));
+}
+
 Status VerbsDevice::FindGid(const std::optional<GidEntry>& peer,
                             const std::optional<VerbsGid>& address, GidEntry* entry) const {
   GidWish wish;

@@ -59,6 +59,9 @@ class VerbsDevice {
   Status FindGid(const std::optional<GidEntry>& peer, const std::optional<VerbsGid>& address,
                  GidEntry* entry) const;
 
+  // The table's entry of that index, as it is now.
+  Status GidAt(uint32_t index, VerbsGid* gid) const;
+
   // "rxe0 port 1 (RoCE v2 GID 10.0.0.7, index 1, MTU 4096)", for people.
   std::string Describe() const;
 

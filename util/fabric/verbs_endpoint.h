@@ -82,6 +82,8 @@ class VerbsEndpoint {
   // answers none.
   uint8_t Answers(uint8_t reads) const;
   unsigned AccessFlags() const;
+  // By what it is known to its peer, of which the manager has told the way to it.
+  Status NoteAddress(const ibv_ah_attr& path);
   Status Initialise();
   Status ReadyToReceive(const VerbsEnd& peer);
   Status ReadyToSend(const VerbsEnd& peer);

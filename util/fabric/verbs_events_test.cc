@@ -227,12 +227,23 @@ TEST_F(VerbsAddressTest, APortGoesDownAndComesBack) {
   }));
 }
 
-// Fails if a queue pair whose address was taken away goes on as if it had it, or its cause is lost.
-TEST_F(VerbsAddressTest, AnAddressIsTakenAway) {
+// Fails if a queue pair whose address was taken away goes on as if it had it, or its cause is lost,
+// however it was connected.
+class VerbsAddressGoesTest : public VerbsAddressTest,
+                             public testing::WithParamInterface<VerbsConnect> {};
+
+INSTANTIATE_TEST_SUITE_P(BothWays, VerbsAddressGoesTest,
+                         testing::Values(VerbsConnect::kHello, VerbsConnect::kCm),
+                         [](const auto& each) {
+                           return each.param == VerbsConnect::kCm ? "cm" : "hello";
+                         });
+
+TEST_P(VerbsAddressGoesTest, AnAddressIsTakenAway) {
   const std::string address = "10.77.9.9";
   Ip("addr add " + address + "/32 dev " + netdev_);
   VerbsOptions options;
   options.device = address;
+  options.connect = GetParam();
   std::unique_ptr<FabricConnection> connection;
   ASSERT_TRUE(Eventually(
       [&] { return VerbsConnection::Connect(options, node_->Peer(), &connection).ok(); }));
