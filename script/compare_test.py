@@ -9,9 +9,11 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 
@@ -252,6 +254,43 @@ def check_wrong_arguments():
     check(done.returncode == 1 and "script/bench" in done.stderr, f"{done}")
 
 
+# What stands for db_bench where it is not what is tested.
+STAND_IN = """#!/bin/sh
+case $* in *--engine=[?]*) echo "--engine=?: allowed is dlsm, rocksdb" >&2; exit 1;; esac
+"""
+
+
+def stand_in_build(folder, script):
+    """A folder with a db_bench that does what the script says."""
+    build = os.path.join(folder, "build")
+    os.mkdir(build)
+    path = os.path.join(build, "db_bench")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(STAND_IN + script)
+    os.chmod(path, 0o700)
+    return build
+
+
+def check_signals():
+    """Fails if a signal does not end the comparison in order, with what it runs."""
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        with tempfile.TemporaryDirectory() as folder:
+            build = stand_in_build(folder, 'echo "pid $$"; exec sleep 60\n')
+            process = subprocess.Popen(
+                [COMPARE, "--quick", "--parts=engines", "--setups=rocksdb", f"--build={build}",
+                 f"--output={folder}/x"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            said = ""
+            while not said.startswith("pid "):
+                said = process.stdout.readline()
+                check(said, "db_bench was not started")
+            time.sleep(0.2)  # What says its pid may be faster than who has started it.
+            process.send_signal(number)
+            check_equal(process.wait(timeout=30), 128 + number)
+            check(not os.path.exists(f"/proc/{said.split()[1]}"), f"{number}: db_bench runs on")
+            output = process.communicate()[0]
+            check("Traceback" not in output, output)
+
+
 # --- With a build -----------------------------------------------------------------------------------
 
 def check_quick(build):
@@ -300,7 +339,7 @@ def main():
     if sys.argv[1:] == ["figures"]:
         for test in (check_comparison, check_selection, check_targets, check_names, check_report,
                      check_wire_bytes, check_redis_parts, check_chart, check_wrong_arguments,
-                     check_memory, check_missing_peers):
+                     check_memory, check_missing_peers, check_signals):
             test()
     elif len(sys.argv) == 3 and sys.argv[1] == "quick":
         check_quick(sys.argv[2])

@@ -5,8 +5,11 @@
 """
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 
 WITH_SERVER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "with-server")
 
@@ -32,12 +35,61 @@ def check_input(server):
     check(done.returncode == 0 and done.stdout.endswith("\ny\n"), f"{done}")
 
 
+def server_in_session(session):
+    """The process id of the one Server that runs in it, or None."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.getsid(int(pid)) == session and os.readlink(f"/proc/{pid}/exe").endswith("/Server"):
+                return int(pid)
+        except OSError:
+            continue
+    return None
+
+
+def memory_of(server):
+    """The files in /dev/shm of the Server with that process id."""
+    return [name for name in os.listdir("/dev/shm") if re.match(rf"dlsm-.*-{server}-", name)]
+
+
+def check_signals(server):
+    """Fails if a signal leaves the Server, or its memory, behind: one that with-server alone is sent, or
+    one that its terminal sends to all."""
+    for number, send in ((signal.SIGHUP, os.kill), (signal.SIGHUP, os.killpg), (signal.SIGINT, os.killpg),
+                         (signal.SIGTERM, os.kill)):
+        process = subprocess.Popen([WITH_SERVER, server, "0.1", "sh", "-c", "echo begun; sleep 60"],
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            while process.stdout.readline() not in ("begun\n", ""):
+                pass
+            server_id = server_in_session(process.pid)
+            what = f"{signal.Signals(number).name} by {send.__name__}, Server {server_id}"
+            check(server_id and memory_of(server_id), f"{what}: no Server, or no memory of it")
+            time.sleep(0.2)  # What says "begun" may be faster than the shell that has started it.
+            send(process.pid, number)
+            code = process.wait(timeout=30)
+            check(code == 128 + number, f"{what}: exit code {code}")
+            check(not os.path.exists(f"/proc/{server_id}"), f"{what}: it runs on")
+            check(not memory_of(server_id), f"{what}: left in /dev/shm: {memory_of(server_id)}")
+        finally:
+            end_session(process)
+
+
+def end_session(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # As it should be.
+    process.wait()
+    process.stdout.close()
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     server = os.path.abspath(sys.argv[1])
     check_input(server)
-    print("the command has its input")
+    check_signals(server)
+    print("the command has its input, and nothing stays after a signal")
 
 
 if __name__ == "__main__":
