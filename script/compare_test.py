@@ -17,6 +17,7 @@ import time
 
 sys.dont_write_bytecode = True
 
+from bench_lib import server_size  # noqa: E402
 from compare_lib import chart, figures, redis, remote, remote_rows, report, rows, running  # noqa: E402
 
 COMPARE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "compare")
@@ -212,11 +213,23 @@ def check_chart():
 
 
 def check_memory():
-    """Fails if a Server is started with more than the machine has, or with less than its data takes."""
-    check_equal(running.gigabytes_for(1000, (20, 400), 24), 2)
-    check_equal(round(running.gigabytes_for(5_000_000, (20, 400), 24), 1), 8.1)
-    check_equal(round(running.gigabytes_for(20_000_000, (20, 400), 24), 1), 16.8)
-    check_equal(round(running.gigabytes_for(20_000_000, (20, 400), 0), 1), 32.5)  # Not known.
+    """Fails if the Server of a set-up is not of the fabric that it measures, or less than half of what its
+    data wants is taken for enough."""
+    room = server_size.Room(16, 7, 0.5)
+    check_equal(running.server_size_for(5_000_000, (20, 400), "shm", room).gigabytes, 0.9 * 7)
+    check_refused(lambda: running.server_size_for(10_000_000, (20, 400), "shm", room),
+                  "/dev/shm has room for 7.0 GB, a Server for this data wants 16.2")
+    check_equal(running.server_size_for(10_000_000, (20, 400), "tcp", room).gigabytes, 0.7 * 16)
+    check_refused(lambda: running.server_size_for(20_000_000, (20, 400), "tcp", room), "fewer keys")
+    os.environ["DLSM_SERVER_FLAGS"] = "--fabric=verbs --tcp_poll_us=0"
+    running.program = lambda build, name: f"{build}/{name}"
+    for fabric in ("shm", "tcp"):
+        size = server_size.Size(1.239, 1, fabric, room)
+        words = running.beside_server("build", size, ["db_bench"])
+        check_equal(words[:2], ["env", f"DLSM_SERVER_FLAGS=--fabric=verbs --tcp_poll_us=0 --fabric={fabric}"])
+        check_equal(words[3:], ["build/Server", "1.23", "db_bench", "--memory_nodes=@NODE@",
+                                f"--fabric={fabric}"])
+    del os.environ["DLSM_SERVER_FLAGS"]
 
 
 def check_missing_peers():

@@ -15,9 +15,15 @@ def command(arguments, setup, size, threads, run):
         f"--value_size={size[1]}", f"--seed={300 + run}",
         f"--benchmarks={','.join(rows.db_bench_names(arguments.num, threads))}"]
     if with_server:
-        gigabytes = running.gigabytes_for(arguments.num, size)
-        words = running.beside_server(arguments.build, gigabytes, words, "shm")
+        server = running.server_size_for(arguments.num, size, "shm")
+        words = running.beside_server(arguments.build, server, words)
     return words + arguments.flags
+
+
+def check_room(arguments):
+    """That the Servers of all sizes will fit, before anything is measured."""
+    for size in arguments.sizes if any(rows.SETUPS[setup][1] for setup in arguments.setups) else ():
+        running.server_size_for(arguments.num, size, "shm")
 
 
 def measure(arguments, setup, size, threads, run):

@@ -13,7 +13,7 @@ def measure_dlsm(arguments, run):
     words = [os.path.join(arguments.build, "db_bench"), "--engine=dlsm", f"--num={keys}",
              f"--key_size={size[0]}", f"--value_size={size[1]}", f"--seed={300 + run}",
              f"--benchmarks={','.join(names)}"]
-    words = running.beside_server(arguments.build, running.gigabytes_for(keys, size), words, "tcp")
+    words = running.beside_server(arguments.build, running.server_size_for(keys, size, "tcp"), words)
     results = running.db_bench_results(words + arguments.flags)
     if len(results) != len(names):
         raise running.Failure(f"{len(results)} results, not {len(names)}: {' '.join(words)}")

@@ -5,6 +5,7 @@ import platform
 import statistics
 import subprocess
 
+from bench_lib import server_size
 from compare_lib import figures, remote, remote_rows, rows, running
 
 
@@ -18,8 +19,8 @@ def machine():
         pass
     revision = subprocess.run(["git", "-C", running.ROOT, "rev-parse", "--short", "HEAD"], check=False,
                               capture_output=True, text=True).stdout.strip()
-    return (f"{os.cpu_count()} x {model}, {running.machine_gigabytes():.0f} GB, Linux {platform.release()}, "
-            f"revision {revision or 'unknown'}")
+    return (f"{os.cpu_count()} x {model}, {server_size.machine_gigabytes():.0f} GB, "
+            f"Linux {platform.release()}, revision {revision or 'unknown'}")
 
 
 def table(heading, lines, left=1):
@@ -198,10 +199,10 @@ def remote_text(medians, arguments):
     return (
         "\n## What a user would pick instead: Redis, both over loopback TCP\n\n"
         f"{arguments.redis_keys:,} keys, {size_text(remote_rows.SIZE)}, every get finds its key. "
-        "`redis-server` without persistence and `redis-benchmark`, one thread each; a `Server` and "
-        "`db_bench --fabric=tcp`. A SET that has been answered is in the other process; a Put that has "
-        "returned may still be in a memtable of this one, so \"until quiet\" gives the ratio until all "
-        "that was due has been written out and merged.\n\n" +
+        "`redis-server` without persistence and `redis-benchmark`, one thread each; `Server` and "
+        "`db_bench`, both with `--fabric=tcp`. A SET that has been answered is in the other process; a Put "
+        "that has returned may still be in a memtable of this one, so \"until quiet\" gives the ratio "
+        "until all that was due has been written out and merged.\n\n" +
         table(["Redis", "dLSM", "Redis ops/s", "dLSM ops/s", "dLSM / Redis (runs)", "target", "met",
                "until quiet"], speeds, left=2) +
         "\nLatencies are those of a call: of a batch, where there is one (Redis: of its slowest "

@@ -7,11 +7,11 @@ import re
 import subprocess
 import tempfile
 
+from bench_lib import server_size
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 # with-server needs up to ten seconds to stop its Server.
 SECONDS_TO_END = 20
-# Of the machine's memory, at most, for a Server.
-SERVER_SHARE = 0.7
 
 
 class Failure(Exception):
@@ -55,27 +55,22 @@ def engines_built_in(build):
     return [name.strip() for name in allowed.group(1).split(",")]
 
 
-def beside_server(build, gigabytes, command, fabric):
-    """The command that runs `command` beside a Server, with the flags that reach it."""
-    return [os.path.join(ROOT, "script/with-server"), program(build, "Server"), f"{gigabytes:.1f}",
-            *command, "--memory_nodes=@NODE@", f"--fabric={fabric}"]
+def beside_server(build, size, command):
+    """The command that runs `command` beside a Server, with the flags that reach it. size: a
+    server_size.Size."""
+    flags = f"{os.environ.get('DLSM_SERVER_FLAGS', '')} --fabric={size.fabric}".strip()
+    return ["env", f"DLSM_SERVER_FLAGS={flags}", os.path.join(ROOT, "script/with-server"),
+            program(build, "Server"), server_size.text(size.gigabytes), *command, "--memory_nodes=@NODE@",
+            f"--fabric={size.fabric}"]
 
 
-def machine_gigabytes():
-    """0 where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="utf-8") as file:
-            return int(file.readline().split()[1]) / 2**20
-    except OSError:
-        return 0
-
-
-def gigabytes_for(num, size, machine=None):
-    """Old versions, output of running merges and the memory node's reserve take their share. The
-    rest of the machine's memory is for the other process and the system."""
-    machine = machine_gigabytes() if machine is None else machine
-    wanted = max(2, 4 * num * (sum(size) + 16) / 2**30)
-    return min(wanted, SERVER_SHARE * machine) if machine else wanted
+def server_size_for(num, size, fabric, there=None):
+    """The server_size.Size of a Server that serves so much data."""
+    found = server_size.for_data(num, size, fabric, there)
+    if not found.is_enough:
+        cause, remedy = found.shortage()
+        raise Failure(f"{cause}: {remedy}")
+    return found
 
 
 def db_bench_results(words):

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Tests script/bench, what it starts and how large, without a build."""
+
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+from bench_lib import db_bench_flags, server_size  # noqa: E402
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+
+class Wrong(Exception):
+    """The test's finding."""
+
+
+def check(condition, message):
+    if not condition:
+        raise Wrong(message)
+
+
+def check_equal(found, expected):
+    check(found == expected, f"{found!r}, not {expected!r}")
+
+
+def load(name):
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(HERE, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def check_flags():
+    """Fails if a way to give a flag that gflags takes is not seen."""
+    for words in (["--num=7"], ["-num=7"], ["--num", "7"], ["-num", "7"], ["--num=1", "--reads=2", "--num=7"],
+                  ["--threads", "2", "--num", "7"]):
+        check_equal(db_bench_flags.value(words, "num"), "7")
+    for words in ([], ["--number=7"], ["num=7"], ["--reads", "num"]):
+        check_equal(db_bench_flags.value(words, "num", "5"), "5")
+    check_equal(db_bench_flags.value(["--key-size=3"], "key_size"), "3")
+
+
+def check_sizes():
+    """Fails if a Server is started with more than there is room for, or with less than its data takes where
+    there is enough; or if shared memory is not given up, or given up without a word, where it has none."""
+    choose = load("server-size").choose
+    large = server_size.Room(24, 12, 0)
+    unknown = server_size.Room(0, 100, 0)
+
+    def chosen(flags, room, given=0):
+        size, notes = choose(flags, given, room)
+        return round(size.gigabytes, 1), size.fabric, "\n".join(notes)
+
+    check_equal(chosen([], large), (2, "shm", ""))
+    check_equal(chosen(["--num", "5000000"], large), (8.1, "shm", ""))
+    check_equal(chosen(["--num=5000000", "--value_size=100", "--key_size=16"], large), (2.5, "shm", ""))
+    check_equal(chosen(["--num=10000000"], large), (10.8, "shm", ""))
+    check_equal(chosen(["--num=20000000"], unknown), (32.5, "shm", ""))
+    # A virtual machine of 4 GB has half of it for /dev/shm; a container has 64 MB.
+    check_equal(chosen([], server_size.Room(3.9, 1.95, 0)), (1.8, "shm", ""))
+    container = server_size.Room(16, 0.0625, 0.01)
+    gigabytes, fabric, note = chosen([], container)
+    check_equal((gigabytes, fabric), (2, "tcp"))
+    for text in ("tcp", "/dev/shm", "0.1 GB", "--shm-size=3g", "remount,size=3G"):
+        check(text in note, f"no {text!r} in {note!r}")
+    check_equal(chosen(["--fabric=tcp"], container), (2, "tcp", ""))
+    check_equal(chosen(["--fabric", "verbs"], container), (2, "verbs", ""))
+    gigabytes, fabric, note = chosen(["--fabric=shm"], container)
+    check(fabric == "shm" and "--shm-size" in note, f"who wants shm is not told what it needs: {note}")
+    check_equal(chosen([], large, given=5)[:2], (5, "shm"))
+    check_equal(chosen([], container, given=5)[:2], (5, "tcp"))
+    gigabytes, fabric, note = chosen(["--num=100000000"], large)
+    check_equal((gigabytes, fabric), (16.8, "tcp"))
+    for text in ("/dev/shm has room for 12.0 GB", "size=19G", "\nthe machine has 24.0 GB of memory"):
+        check(text in note, f"no {text!r} in {note!r}")
+    check_equal(server_size.text(1.999), "1.99")
+
+
+# They say what they were called with.
+STAND_INS = {
+    "bin/cmake": 'echo "cmake $*" >>"$CALLS"',
+    "build/release/Server": 'echo "Server $*" >>"$CALLS"; echo "x ready on y"; exec sleep 60 >/dev/null',
+    "build/release/db_bench": 'echo "db_bench $*" >>"$CALLS"; exit 7',
+}
+
+
+def calls_of_bench(tree, flags, **environment):
+    """What script/bench calls in a tree of stand-ins; the arguments by program."""
+    calls = os.path.join(tree, "calls")
+    path = os.path.join(tree, "bin") + ":" + os.environ["PATH"]
+    done = subprocess.run([os.path.join(tree, "script/bench"), *flags], capture_output=True, text=True,
+                          timeout=60, check=False,
+                          env={**os.environ, "PATH": path, "CALLS": calls, "DLSM_SKIP_INSTALL": "1",
+                               **environment})
+    check(done.returncode == 7, f"not the exit code of db_bench: {done}")
+    with open(calls, encoding="utf-8") as file:
+        lines = [line.split() for line in file]
+    os.remove(calls)
+    return {words[0]: words[1:] for words in lines}
+
+
+def check_bench():
+    """Fails if the Server does not serve the fabric that db_bench is to use, gets another size than the
+    data's, or does not obey DLSM_SERVER_FLAGS."""
+    with tempfile.TemporaryDirectory() as tree:
+        shutil.copytree(HERE, os.path.join(tree, "script"))
+        for path, script in STAND_INS.items():
+            path = os.path.join(tree, path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\n{script}\n")
+            os.chmod(path, 0o700)
+        calls = calls_of_bench(tree, ["--fabric", "tcp", "--num", "100", "--seed=3"])
+        check_equal(calls["Server"][1], "2.00")
+        check("--fabric=tcp" in calls["Server"], f"{calls}")
+        check_equal(calls["db_bench"][-5:], ["--fabric", "tcp", "--num", "100", "--seed=3"])
+        calls = calls_of_bench(tree, [], DLSM_SERVER_GB="1.5", DLSM_SERVER_FLAGS="--tls --fabric=verbs")
+        check_equal(calls["Server"][1], "1.5")
+        check_equal(calls["Server"][-2:], ["--tls", "--fabric=verbs"])
+        check_equal(calls["db_bench"][-1].partition("=")[0], "--benchmarks")
+        check("--fabric=shm" in calls["db_bench"] or "--fabric=tcp" in calls["db_bench"], f"{calls}")
+
+
+def main():
+    check_flags()
+    check_sizes()
+    check_bench()
+    print("script/bench gives the Server what there is")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Wrong as wrong:
+        sys.exit(f"bench_test: {wrong}")
