@@ -107,7 +107,8 @@ def calls_of_bench(tree, flags, **environment):
 
 def check_bench():
     """Fails if the Server does not serve the fabric that db_bench is to use, gets another size than the
-    data's, or does not obey DLSM_SERVER_FLAGS."""
+    data's, or does not obey DLSM_SERVER_FLAGS; or if a program is not built that is installed or that
+    script/cluster needs."""
     with tempfile.TemporaryDirectory() as tree:
         shutil.copytree(HERE, os.path.join(tree, "script"))
         for path, script in STAND_INS.items():
@@ -117,6 +118,8 @@ def check_bench():
                 file.write(f"#!/bin/sh\n{script}\n")
             os.chmod(path, 0o700)
         calls = calls_of_bench(tree, ["--fabric", "tcp", "--num", "100", "--seed=3"])
+        for program in ("Server", "db_bench", "dlsm_tool"):
+            check(program in calls["cmake"], f"{program} is not built: {calls['cmake']}")
         check_equal(calls["Server"][1], "2.00")
         check("--fabric=tcp" in calls["Server"], f"{calls}")
         check_equal(calls["db_bench"][-5:], ["--fabric", "tcp", "--num", "100", "--seed=3"])

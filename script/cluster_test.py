@@ -431,6 +431,18 @@ def free_ports(count):
     return ports
 
 
+def check_missing_tool(build, config, folder):
+    """Fails if a cluster is started that cannot be asked how it is: it would be up, and called down."""
+    with tempfile.TemporaryDirectory() as without:
+        for program in ("Server", "db_bench"):
+            os.symlink(os.path.join(build, program), os.path.join(without, program))
+        with open(config, "w", encoding="utf-8") as file:
+            file.write("127.0.0.1\n127.0.0.1:1\n")
+        run("start", f"--config={config}", f"--build={without}", expected=1,
+            says=[f"{without}/dlsm_tool", "--build"])
+    check(not os.path.exists(folder), "something was begun")
+
+
 def check_forget(start, compute, memory, stand_in, folder):
     """A host that cannot be reached any more keeps `stop` from forgetting it, until that is asked for."""
     start(compute, memory, says=["is up"])
@@ -479,6 +491,7 @@ def ssh_test(build):
             run("start", "--name=other", f"--config={config}", f"--build={build}", f"--ssh={stand_in}",
                 "--memory_gb=0.25", expected=1, says=["in use"])
             run("stop", says=["is stopped"])
+            check_missing_tool(build, config, folder)
             check_forget(start, compute, memory, stand_in, folder)
             start(compute, ["nowhere", memory[1]], expected=1, says=["nowhere", "~/.ssh/config"])
             start(compute, memory, "--remote_build=/nonexistent", expected=1, says=["/nonexistent/Server"])

@@ -23,10 +23,10 @@ def start(name, shape, start_timeout, is_all=False):
     cluster = state.Cluster(name, shape, state.folder_of(name))
     if cluster.network:
         cluster.network.check()
-    else:
-        for node, problem in zip(cluster.nodes(), memory_nodes.on_all(memory_nodes.reach, cluster.nodes())):
-            if problem:  # Nothing is begun that could not be undone there.
-                raise Failure(f"{node.name}: {problem}")
+    problems = memory_nodes.on_all(lambda node: memory_nodes.find_programs(cluster, node), cluster.nodes())
+    for node, problem in zip(cluster.nodes(), problems):
+        if problem:  # Nothing is begun that could not be undone there, or of which nobody could ask how it is.
+            raise Failure(f"{node.name} ({node.host.describe()}): {problem}")
     try:
         cluster.write()
         if cluster.network:

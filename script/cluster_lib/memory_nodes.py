@@ -35,8 +35,6 @@ cat >"$1/secret"
 # FOLDER SERVER ARGUMENT...
 START = r"""
 folder=$1; shift
-[ -x "$1" ] || {
-  echo "there is no program $1: build it, or name its folder with --build or --remote_build" >&2; exit 1; }
 setsid "$@" </dev/null >"$folder/log" 2>&1 &
 echo $! >"$folder/pid"
 """
@@ -73,6 +71,14 @@ done
 rm -rf -- "$1" || exit 1
 rmdir -- "$(dirname "$1")" "$(dirname "$(dirname "$1")")" 2>/dev/null
 exit $force
+"""
+
+# PROGRAM...
+FIND = r"""
+for program in "$@"; do
+  [ -x "$program" ] || {
+    echo "there is no program $program: build it, or name its folder with --build or --remote_build"; exit 1; }
+done
 """
 
 # PROGRAM FOLDER ARGUMENT...: dlsm_tool with the folder's secret.
@@ -196,10 +202,27 @@ def look_at_all(cluster):
     return on_all(lambda node: look(cluster, node), cluster.memory_nodes)
 
 
-def reach(node):
-    """Why nothing can run on the node's host, or None."""
+def _complaint(host, script, *arguments):
+    """What went wrong with a script there, or None."""
     try:
-        done = run_script(node.host, "exit 0")
+        done = run_script(host, script, *arguments)
     except Failure as failure:
         return str(failure)
-    return None if done.returncode == 0 else (done.stderr.strip() or f"exit code {done.returncode}")
+    text = (done.stdout + done.stderr).strip()
+    return None if done.returncode == 0 else (text or f"exit code {done.returncode}")
+
+
+def reach(node):
+    """Why nothing can run on the node's host, or None."""
+    return _complaint(node.host, "exit 0")
+
+
+def find_programs(cluster, node):
+    """Why the node's host cannot start its Server, or cannot ask how memory nodes are; None if it can. That
+    there is no db_bench is said when something is measured."""
+    names = []
+    if node in cluster.memory_nodes:
+        names = ["Server", "dlsm_tool"]
+    elif node is cluster.compute_nodes[0]:
+        names = ["dlsm_tool"]
+    return _complaint(node.host.of_processes(), FIND, *(cluster.program(node, name) for name in names))
