@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests script/bench, what it starts and how large, without a build."""
+"""Tests script/bench, what it starts and how large, and which flags of db_bench are not the user's where a
+script has its own; without a build."""
 
 import importlib.machinery
 import importlib.util
@@ -130,11 +131,40 @@ def check_bench():
         check("--fabric=shm" in calls["db_bench"] or "--fabric=tcp" in calls["db_bench"], f"{calls}")
 
 
+def check_own_flags():
+    """Fails if a flag that a script sets itself is taken, so that figures stand under wrong headings, or if
+    another one is refused."""
+    there = ["--memory_node=x:1"]
+    for words, wrong, instead in (
+            (["compare", "--", "--threads=4"], "--threads=4", "--threads of this script"),
+            (["compare", "--", "--value_size", "4"], "--value_size", "--sizes of this script"),
+            (["compare", "--", "-engine=leveldb"], "-engine=leveldb", "--setups of this script"),
+            (["compare", "--", "--sync", "--json=x"], "--json=x", "--output of this script"),
+            (["compare", "--", "--memory-nodes=x"], "--memory-nodes=x", "leave it out"),
+            (["merge-places", "--", "--num=9"], "--num=9", "--keys of this script"),
+            (["merge-places", "--", "--compaction_place=auto"], "--compaction_place=auto", "leave it out"),
+            (["wire-costs", *there, "--", "--reads=9"], "--reads=9", "--reads of this script"),
+            (["wire-costs", *there, "--", "--threads=2"], "--threads=2", "leave it out"),
+            (["compare-stalls", "--", "--compaction_style=tiered"], "--compaction_style", "--styles of"),
+            (["compare-stalls", "--", "--benchmarks=fillrandom"], "--benchmarks", "leave it out"),
+            (["shard-scaling", "--", "--readwritepercent=5"], "--readwritepercent=5", "--reads of")):
+        done = subprocess.run([os.path.join(HERE, words[0]), *words[1:]], capture_output=True, text=True,
+                              timeout=60, check=False)
+        check(done.returncode == 2 and f"{wrong}" in done.stderr and instead in done.stderr, f"{done}")
+    for words in (["compare", "--parts=redis"], ["merge-places", "--runs=1"], ["wire-costs", *there],
+                  ["compare-stalls"], ["shard-scaling", "--runs=1"]):
+        done = subprocess.run([os.path.join(HERE, words[0]), *words[1:], "--build=/nonexistent", "--",
+                               "--seed=7", "--verify_checksums", "--write_buffer_size", "9"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        check(done.returncode == 1, f"{done}")
+
+
 def main():
     check_flags()
+    check_own_flags()
     check_sizes()
     check_bench()
-    print("script/bench gives the Server what there is")
+    print("Servers get what there is, and scripts their own flags")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def check_wrong_arguments():
             (("status", "--name=../x"), "--name"),
             (("stop", "--num=1"), "--num=1"),
             (("bench", "--compute_node_id=1"), "--compute_node_id=1"),
-            (("bench", "--json=x"), "--json=x"),
+            (("bench", "--json=x"), "--json=x: this script sets that flag of db_bench itself; use --results"),
             (("bench", "--nowait_for_start"), "--nowait_for_start"),
             (("matrix", "--namespaces", "--runs=0"), "--runs"),
             (("matrix", "--namespaces", "--memory_nodes="), "--memory_nodes")):

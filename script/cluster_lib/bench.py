@@ -12,12 +12,15 @@ import queue
 import subprocess
 import threading
 
+from bench_lib import db_bench_flags
 from cluster_lib import memory_nodes, summary
 from cluster_lib.failure import Failure, uninterrupted
 from cluster_lib.hosts import run_script
 from cluster_lib.memory_nodes import must, on_all
 
-OWN_FLAGS = ("config", "memory_nodes", "compute_node_id", "json", "secret_file", "wait_for_start", "engine")
+# What script/cluster sets -> its own flag for it, if there is one.
+OWN_FLAGS = {"config": "", "memory_nodes": "", "compute_node_id": "", "json": "--results", "secret_file": "",
+             "wait_for_start": "", "engine": ""}
 DEFAULTS = {"benchmarks": "fillrandom,flush,waitforbackground,readrandom", "db": "db_bench_@ID@",
             "progress": "false"}
 CLOSE = "close"
@@ -44,18 +47,8 @@ rm -f "$1/bench-pid"
 """
 
 
-def flag_name(word):
-    return word.lstrip("-").split("=", 1)[0].replace("-", "_")
-
-
-def own_flag(flags):
-    """The first of them that is not the user's to set, or None."""
-    return next((word for word in flags
-                 if word.startswith("-") and flag_name(word).removeprefix("no") in OWN_FLAGS), None)
-
-
 def with_defaults(flags):
-    given = {flag_name(word) for word in flags if word.startswith("-")}
+    given = {db_bench_flags.name(word) for word in flags}
     defaults = dict(DEFAULTS)
     if "compute_boundaries" in given:  # Ranges of one database.
         defaults["db"] = "db_bench"
