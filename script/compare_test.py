@@ -5,8 +5,11 @@
     compare_test.py quick BUILD   a comparison with little data, of what is installed
 """
 
+import contextlib
+import hashlib
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -14,11 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from unittest import mock
 
 sys.dont_write_bytecode = True
 
 from bench_lib import server_size  # noqa: E402
-from compare_lib import chart, figures, redis, remote, remote_rows, report, rows, running  # noqa: E402
+from compare_lib import chart, engines, figures, output, redis, remote, remote_rows, report  # noqa: E402
+from compare_lib import rows, running  # noqa: E402
 
 COMPARE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "compare")
 
@@ -138,6 +143,10 @@ class Arguments:
     setups, threads, sizes, flags = ["dlsm_shm", "rocksdb", "leveldb"], [2], [(20, 400)], []
 
 
+ABOUT = report.About("2 x fast", "abcdef-dirty",
+                     {"db_bench": {"sha256": "0123456789abcdef", "modified": "now"}})
+
+
 def check_report():
     """Fails if a table misses a figure or a verdict, or the list of what is not met one of them."""
     speeds = {"dlsm_shm": 300_000, "rocksdb": 100_000, "leveldb": 50_000}
@@ -150,7 +159,7 @@ def check_report():
         [{"way": way.label, "run": 1, "ops_per_sec": 40_000, "ops_per_sec_to_quiet": 20_000,
           "p50_us": 1, "p99_us": 2, "wire_bytes_per_op": 480, "client_cpu_us_per_op": 1,
           "server_cpu_us_per_op": 2} for way in remote_rows.WAYS])
-    text = report.markdown(figures.Results(measured), medians, Arguments, ["a note"])
+    text = report.markdown(figures.Results(measured), medians, Arguments, ["a note"], ABOUT)
     for line in ("| fillrandom | 300k | 100k | 50.0k | rocksdb | **3.00x** | 3x | yes |",
                  "| fillrandom, load to quiet | 150k | 50.0k | 25.0k | rocksdb | **3.00x** | - | - |",
                  "| P99.9 µs of a put | 20 B/400 B | 2 | 50.00 | 50.00 | 50.00 | ≤ 50 | yes |",
@@ -159,15 +168,17 @@ def check_report():
                  "| SET, 50 clients with 16 pipelined each | WriteBatch of 16 by 2 threads | 10.0k | "
                  "40.0k | **4.00x** | 3x | yes | 2.00x |", "\na note\n"):
         check(line in text, f"no line {line!r} in\n{text}")
+    check("\n2 x fast. Scripts of revision abcdef-dirty; db_bench 0123456789ab (SHA-256) of now. Runs: 1, "
+          in text, text)
     # Eight rows of engines, two limits, and what stands beside Redis: six ways to get and four to
     # put reach too little.
     check("Targets met: 18 of 28. Not met:\n\n* GET, one sync" in text, text)
     check_equal(text.count("\n* "), 10)
     measured[0].update(cpu_seconds=0.0016, ops_per_sec=299_999)
-    text = report.markdown(figures.Results(measured), remote.Medians([]), Arguments, [])
+    text = report.markdown(figures.Results(measured), remote.Medians([]), Arguments, [], ABOUT)
     check("Targets met: 8 of 10. Not met:\n\n* fillrandom, 20 B/400 B, 2 threads: 3.00x rocksdb, target "
           "3x\n* CPU" in text, text)
-    text = report.markdown(figures.Results([]), remote.Medians([]), Arguments, [])
+    text = report.markdown(figures.Results([]), remote.Medians([]), Arguments, [], ABOUT)
     check("Targets met: 0 of 0.\n" in text, text)
 
 
@@ -232,6 +243,58 @@ def check_memory():
     del os.environ["DLSM_SERVER_FLAGS"]
 
 
+def contents(folder):
+    found = {}
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            found[name] = file.read()
+    return found
+
+
+def run_cut_short(folder, good):
+    """A comparison in which only the first `good` measurements succeed."""
+    counted = iter(range(good))
+
+    def measure(_, setup, size, threads, run):
+        if next(counted, None) is None:
+            raise running.Failure("cut short")
+        return [result(setup, name, 9, run=run, threads=threads, size=size) for name in rows.BENCHMARKS]
+
+    words = ["compare", "--quick", "--parts=engines", "--setups=dlsm_shm,rocksdb", "--sizes=20/400",
+             f"--build={folder}", f"--output={folder}/result"]
+    with mock.patch.object(sys, "argv", words), mock.patch.object(engines, "measure", measure), \
+            mock.patch.object(engines, "check_room"), contextlib.redirect_stdout(io.StringIO()), \
+            mock.patch.object(running, "engines_built_in", lambda _: ["dlsm", "rocksdb"]):
+        check_refused(load_compare().main, "cut short")
+
+
+def check_files():
+    """Fails if a comparison that measures nothing destroys what is there, one that does loses it, mixes its
+    charts with others', or draws none because it is cut short."""
+    there = {name: name for name in (
+        "result.md", "result.json", "result-1.svg", "result-4.svg", "result-redis.svg", "result.old.md",
+        "result.old-8.svg", "result-b.md", "result-b-1.svg", "result-b.old.md", "db_bench")}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in there.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        run_cut_short(folder, 0)
+        check_equal(contents(folder), there)
+        run_cut_short(folder, 2)
+        found = contents(folder)
+        charts = {"result-1.svg"} if chart.can_draw() else set()
+        check_equal(set(found), charts | {
+            "result.md", "result.json", "result.old.md", "result.old.json", "result.old-1.svg",
+            "result.old-4.svg", "result.old-redis.svg", "result-b.md", "result-b-1.svg", "result-b.old.md",
+            "db_bench"})
+        for name in found:
+            kept = ".old" in name or "-b" in name or name == "db_bench"
+            check_equal(found[name] == there.get(name.replace("result.old", "result")), kept)
+        digest = hashlib.sha256(b"db_bench").hexdigest()
+        check(f"db_bench {digest[:12]} (SHA-256)" in found["result.md"], found["result.md"])
+        check_equal(json.loads(found["result.json"])["programs"]["db_bench"]["sha256"], digest)
+
+
 def check_missing_peers():
     """Fails if a peer that is not installed ends the comparison, or is left out without a word."""
     compare = load_compare()
@@ -245,8 +308,8 @@ def check_missing_peers():
     check_equal(arguments.parts, ["engines"])
     for word, note in zip(("leveldb", "redis-server", "gnuplot"), notes, strict=True):
         check(word in note, f"{notes}")
-    compare.draw_charts(figures.Results([result("dlsm_shm", "readseq", 1)]), remote.Medians([]),
-                        arguments)
+    output.Output(arguments, notes, ABOUT).draw_charts(
+        figures.Results([result("dlsm_shm", "readseq", 1)]), remote.Medians([]))
     check_equal([compare.in_turn([1, 2, 3], run) for run in (1, 2, 3, 4)],
                 [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]])
 
@@ -352,7 +415,7 @@ def main():
     if sys.argv[1:] == ["figures"]:
         for test in (check_comparison, check_selection, check_targets, check_names, check_report,
                      check_wire_bytes, check_redis_parts, check_chart, check_wrong_arguments,
-                     check_memory, check_missing_peers, check_signals):
+                     check_memory, check_files, check_missing_peers, check_signals):
             test()
     elif len(sys.argv) == 3 and sys.argv[1] == "quick":
         check_quick(sys.argv[2])

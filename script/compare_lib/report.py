@@ -1,12 +1,47 @@
 """The tables, as Markdown."""
 
+import contextlib
+import dataclasses
+import hashlib
 import os
 import platform
 import statistics
 import subprocess
+import time
 
 from bench_lib import server_size
 from compare_lib import figures, remote, remote_rows, rows, running
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """What measures, and on what."""
+    machine: str
+    scripts: str  # The revision of this checkout, which need not be what the programs were built from.
+    programs: dict  # Of each: {"sha256": ..., "modified": ...}.
+
+    def to_json(self):
+        return {"machine": self.machine, "revision_of_scripts": self.scripts, "programs": self.programs}
+
+    def text(self):
+        programs = "".join(f"; {name} {of['sha256'][:12]} (SHA-256) of {of['modified']}"
+                           for name, of in self.programs.items())
+        return f"{self.machine}. Scripts of revision {self.scripts}{programs}."
+
+
+def about(build):
+    described = subprocess.run(["git", "-C", running.ROOT, "describe", "--always", "--dirty", "--exclude=*"],
+                               check=False, capture_output=True, text=True)
+    return About(machine(), described.stdout.strip() or "unknown", programs_in(build))
+
+
+def programs_in(build):
+    found = {}
+    for name in ("db_bench", "Server"):
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(build, name), "rb") as file:
+            modified = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(os.fstat(file.fileno()).st_mtime))
+            found[name] = {"sha256": hashlib.sha256(file.read()).hexdigest(), "modified": modified}
+    return found
 
 
 def machine():
@@ -17,10 +52,8 @@ def machine():
         model = names[0] if names else model
     except OSError:
         pass
-    revision = subprocess.run(["git", "-C", running.ROOT, "rev-parse", "--short", "HEAD"], check=False,
-                              capture_output=True, text=True).stdout.strip()
     return (f"{os.cpu_count()} x {model}, {server_size.machine_gigabytes():.0f} GB, "
-            f"Linux {platform.release()}, revision {revision or 'unknown'}")
+            f"Linux {platform.release()}")
 
 
 def table(heading, lines, left=1):
@@ -236,12 +269,12 @@ def verdicts(results, medians, arguments):
                        f"{found.target:g}x"), found.met
 
 
-def markdown(results, medians, arguments, notes):
-    """results: of all engines; medians: of Redis and dLSM over tcp. Either may be empty."""
+def markdown(results, medians, arguments, notes, made):
+    """results: of all engines; medians: of Redis and dLSM over tcp. Either may be empty. made: an About."""
     runs = len({r["run"] for r in [*results.results, *medians.results]})
     measured = list(verdicts(results, medians, arguments))
     missed = [line for line, met in measured if not met]
-    text = f"# Comparison\n\n{machine()}. Runs: {runs}, interleaved.\n"
+    text = f"# Comparison\n\n{made.text()} Runs: {runs}, interleaved.\n"
     if arguments.flags:
         text += f"Flags: `{' '.join(arguments.flags)}`.\n"
     text += "".join(f"\n{note}\n" for note in notes)
