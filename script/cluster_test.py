@@ -15,11 +15,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True
 
-from cluster_lib import bench, connection_conf, hosts, matrix, summary  # noqa: E402
+from cluster_lib import bench, connection_conf, hosts, matrix, memory_nodes, summary  # noqa: E402
 from cluster_lib.failure import Failure  # noqa: E402
 
 CLUSTER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "cluster")
@@ -160,6 +161,38 @@ def check_default_databases():
                         (["--compute_boundaries=auto", "--db=shop"], "shop")):
         given = [word for word in bench.with_defaults(flags) if word.startswith("--db=")]
         check(given == [f"--db={name}"], f"{flags}: {given}")
+
+
+def run_in_folder(script, folder, *arguments):
+    done = hosts.run_script(hosts.LocalHost(), script, folder, *arguments, text="x\n")
+    return done.returncode, done.stdout + done.stderr
+
+
+def check_folders():
+    """Fails if a node's folder is prepared, used or deleted for a cluster while another one's process runs in
+    it; or if one in which nothing runs any more is not taken."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = os.path.join(temporary, "user", "name", "m0")
+        prepare, start, stop = memory_nodes.PREPARE, memory_nodes.START, memory_nodes.STOP
+        for cluster in ("first", "second"):
+            check(run_in_folder(prepare, folder, cluster)[0] == 0, "a folder in which nothing runs")
+        code, output = run_in_folder(start, folder, "first", "/bin/true")
+        check(code == 1 and "--name" in output, f"a Server was started in another's folder: {output}")
+        for pid_file in ("pid", "bench-pid"):
+            program = "import time; time.sleep(60)"
+            with subprocess.Popen([sys.executable, "-c", program, folder + "/secret"]) as process:
+                with open(os.path.join(folder, pid_file), "w", encoding="ascii") as file:
+                    file.write(f"{process.pid}\n")
+                code, output = run_in_folder(prepare, folder, "third")
+                check(code == 1 and f"kill {process.pid} there" in output, f"{pid_file}: {code} {output}")
+                for cluster in ("first", "third"):
+                    check(run_in_folder(stop, folder, cluster, 100)[0] == 0, "stop of what is another's")
+                check(process.poll() is None and os.path.exists(folder), f"{cluster} has stopped second's")
+                # Its parent is to see that it has ended, else it would be there until then.
+                threading.Thread(target=process.wait).start()
+                check(run_in_folder(stop, folder, "second", 100)[0] == 0, "stop")
+                check(process.wait() == -signal.SIGTERM and not os.listdir(temporary), "second is left")
+            run_in_folder(prepare, folder, "second")
 
 
 # --- In namespaces ----------------------------------------------------------------------------------
@@ -443,6 +476,26 @@ def check_missing_tool(build, config, folder):
     check(not os.path.exists(folder), "something was begun")
 
 
+def check_lost_state(start, compute, memory, folder):
+    """Fails if a start takes the place of a Server that runs but is not known here any more, or if its
+    failing ends that Server or makes it unknown there as well."""
+    start(compute, memory, says=["is up"])
+    servers = [server_of(folder, node) for node in ("m0", "m1")]
+    for name in ("cluster.json", "secret"):
+        os.remove(os.path.join(folder, name))
+    output = start(compute, memory, expected=1, says=["--name"])
+    check(any(f"kill {server} there" in output for server in servers), output)
+    check([server_of(folder, node) for node in ("m0", "m1")] == servers, f"other Servers than {servers}")
+    for server in servers:
+        with open(f"/proc/{server}/cmdline", encoding="utf-8") as file:
+            check("/Server" in file.read(), f"{server} has ended")
+        os.kill(server, signal.SIGKILL)
+    start(compute, memory, says=["is up"])
+    run("status")
+    run("stop", says=["is stopped"])
+    check(not os.path.exists(folder), f"left: {folder}")
+
+
 def check_forget(start, compute, memory, stand_in, folder):
     """A host that cannot be reached any more keeps `stop` from forgetting it, until that is asked for."""
     start(compute, memory, says=["is up"])
@@ -492,6 +545,7 @@ def ssh_test(build):
                 "--memory_gb=0.25", expected=1, says=["in use"])
             run("stop", says=["is stopped"])
             check_missing_tool(build, config, folder)
+            check_lost_state(start, compute, memory, folder)
             check_forget(start, compute, memory, stand_in, folder)
             start(compute, ["nowhere", memory[1]], expected=1, says=["nowhere", "~/.ssh/config"])
             start(compute, memory, "--remote_build=/nonexistent", expected=1, says=["/nonexistent/Server"])
@@ -510,6 +564,7 @@ def main():
         check_connection_conf()
         check_sums()
         check_default_databases()
+        check_folders()
         print("wrong arguments are refused, and sums are right")
         return 0
     if kind in ("namespaces", "ssh") and len(sys.argv) == 3:

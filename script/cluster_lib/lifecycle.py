@@ -25,7 +25,7 @@ def start(name, shape, start_timeout, is_all=False):
         cluster.network.check()
     problems = memory_nodes.on_all(lambda node: memory_nodes.find_programs(cluster, node), cluster.nodes())
     for node, problem in zip(cluster.nodes(), problems):
-        if problem:  # Nothing is begun that could not be undone there, or of which nobody could ask how it is.
+        if problem:  # Nothing is begun that could not be undone there, or that could not be asked how it is.
             raise Failure(f"{node.name} ({node.host.describe()}): {problem}")
     try:
         cluster.write()
@@ -50,7 +50,8 @@ def tear_down(cluster, forget=False):
     unless it is to be forgotten."""
     with uninterrupted():
         problems, left = [], False
-        for problem, done in memory_nodes.on_all(memory_nodes.stop, cluster.nodes()):
+        for problem, done in memory_nodes.on_all(
+                lambda node: memory_nodes.stop(cluster, node), cluster.nodes()):
             if problem:
                 problems.append(problem)
             left = left or not done

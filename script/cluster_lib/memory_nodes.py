@@ -1,7 +1,9 @@
 """Starts the Servers, asks how they are, and stops them.
 
-A node's folder holds its secret, its Server's log and the Server's process id. A process is the node's
-only if its command line names that folder: an id may have been given to another since.
+A node's folder holds the id of its cluster, its secret, its Server's log and the Server's process id. A
+process is the node's only if its command line names that folder: an id may have been given to another since.
+The folder is a cluster's only if it has its id: one of the same name may have been started from elsewhere, or
+before what was known of it here was lost.
 """
 
 import concurrent.futures
@@ -22,19 +24,32 @@ alive() {
 }
 """
 
-# FOLDER; the secret comes in.
-PREPARE = r"""
+# is_of FOLDER CLUSTER: whether that cluster's node lives there.
+IS_OF = r"""
+is_of() { [ "$(cat "$1/cluster" 2>/dev/null)" = "$2" ]; }
+"""
+
+# FOLDER CLUSTER; the secret comes in.
+PREPARE = ALIVE + r"""
 umask 077
 mkdir -p -- "$1" || exit 1
 for folder in "$1" "$(dirname "$1")" "$(dirname "$(dirname "$1")")"; do
   [ -O "$folder" ] || { echo "$folder belongs to somebody else: delete it, or set TMPDIR" >&2; exit 1; }
 done
-cat >"$1/secret"
+for file in pid bench-pid; do
+  alive "$1" $file && {
+    echo "process $pid runs in $1, of a cluster of this name that was started elsewhere or is forgotten" \
+      "here: kill $pid there, or choose another --name" >&2; exit 1; }
+done
+echo "$2" >"$1/cluster" && rm -f -- "$1/pid" "$1/bench-pid" "$1/log" && cat >"$1/secret"
 """
 
-# FOLDER SERVER ARGUMENT...
-START = r"""
-folder=$1; shift
+# FOLDER CLUSTER SERVER ARGUMENT...
+START = IS_OF + r"""
+folder=$1
+is_of "$folder" "$2" || {
+  echo "another start of a cluster of this name has taken $folder: choose another --name" >&2; exit 1; }
+shift 2
 setsid "$@" </dev/null >"$folder/log" 2>&1 &
 echo $! >"$folder/pid"
 """
@@ -59,17 +74,20 @@ tail -n LINES "$1/log" 2>/dev/null
 exit 3
 """.replace("LINES", str(LOG_LINES))
 
-# FOLDER TENTHS: ends what runs in the folder and deletes it; 5 if that took force.
-STOP = ALIVE + r"""
+# FOLDER CLUSTER TENTHS: ends what runs in the folder and deletes it, unless it is another cluster's; 5 if
+# that took force.
+STOP = ALIVE + IS_OF + r"""
 force=0
-for file in bench-pid pid; do
-  alive "$1" $file && kill -TERM "$pid"
-  i=0
-  while alive "$1" $file && [ $i -lt "$2" ]; do sleep 0.1; i=$((i+1)); done
-  alive "$1" $file && { kill -KILL "$pid"; force=5; }
-done
-rm -rf -- "$1" || exit 1
-rmdir -- "$(dirname "$1")" "$(dirname "$(dirname "$1")")" 2>/dev/null
+if is_of "$1" "$2"; then
+  for file in bench-pid pid; do
+    alive "$1" $file && kill -TERM "$pid"
+    i=0
+    while alive "$1" $file && [ $i -lt "$3" ]; do sleep 0.1; i=$((i+1)); done
+    alive "$1" $file && { kill -KILL "$pid"; force=5; }
+  done
+  rm -rf -- "$1" || exit 1
+fi
+rmdir -- "$1" "$(dirname "$1")" "$(dirname "$(dirname "$1")")" 2>/dev/null
 exit $force
 """
 
@@ -77,7 +95,9 @@ exit $force
 FIND = r"""
 for program in "$@"; do
   [ -x "$program" ] || {
-    echo "there is no program $program: build it, or name its folder with --build or --remote_build"; exit 1; }
+    echo "there is no program $program: build it, or name its folder with --build or --remote_build"
+    exit 1
+  }
 done
 """
 
@@ -111,7 +131,7 @@ def _bind_address(cluster, node):
 
 
 def prepare(cluster, node):
-    must(node, run_script(node.host, PREPARE, node.folder, text=cluster.secret()))
+    must(node, run_script(node.host, PREPARE, node.folder, cluster.id, text=cluster.secret()))
 
 
 def launch(cluster, node):
@@ -121,7 +141,7 @@ def launch(cluster, node):
     # In namespaces of one machine shared memory would be a way around their network.
     fabric = ["--fabric=tcp"] if shape.namespaces else []
     must(node, run_script(
-        node.host, START, node.folder, cluster.program(node, "Server"), node.address.port,
+        node.host, START, node.folder, cluster.id, cluster.program(node, "Server"), node.address.port,
         shape.memory_gb, node.index, f"--bind={_bind_address(cluster, node)}",
         f"--secret_file={node.folder}/secret", *fabric, *shlex.split(shape.server_flags)))
 
@@ -141,11 +161,11 @@ def _indented(text):
     return "\n".join("    " + line for line in text.strip().splitlines()) or "    (none)"
 
 
-def stop(node):
-    """Ends what runs for the node on its host, and deletes its folder there. Returns what went wrong, or
-    None; and whether nothing is left."""
+def stop(cluster, node):
+    """Ends what runs for the node on its host, and deletes its folder there, unless it is another cluster's.
+    Returns what went wrong, or None; and whether nothing is left."""
     try:
-        done = run_script(node.host.of_processes(), STOP, node.folder, GRACE_TENTHS)
+        done = run_script(node.host.of_processes(), STOP, node.folder, cluster.id, GRACE_TENTHS)
     except Failure as failure:
         return f"{node.name} cannot be stopped: {failure}", False
     if done.returncode == 5:

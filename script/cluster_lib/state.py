@@ -5,6 +5,7 @@ commands from working on one cluster. It is written before the first thing is ma
 clean up after a command that was killed.
 """
 
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -18,7 +19,7 @@ from cluster_lib import connection_conf, hosts, network
 from cluster_lib.failure import Failure, deferred_signals
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclasses.dataclass
@@ -46,7 +47,9 @@ class Shape:
 
 
 class Cluster:
-    def __init__(self, name, shape, folder):
+    def __init__(self, name, shape, folder, id_=None):
+        """`id_`: of one that is there already. It tells the cluster from others of its name."""
+        self.id = id_ or secrets.token_hex(8)
         self.name = name
         self.shape = shape
         self.folder = folder
@@ -90,14 +93,26 @@ class Cluster:
             file.write(secrets.token_urlsafe(32) + "\n")
         shape = dataclasses.asdict(self.shape)
         with open(os.path.join(self.folder, "cluster.json"), "w", encoding="utf-8") as file:
-            json.dump({"format": FORMAT, "shape": shape}, file, indent=2)
+            json.dump({"format": FORMAT, "id": self.id, "shape": shape}, file, indent=2)
 
     def remove_folder(self):
-        shutil.rmtree(self.folder)
+        """All that this cluster has in it."""
+        for entry in os.scandir(self.folder):
+            if not entry.is_dir(follow_symlinks=False):
+                os.remove(entry)
+            elif not self._is_of_another(entry):
+                shutil.rmtree(entry)
+        for folder in (self.folder, os.path.dirname(self.folder)):
+            with contextlib.suppress(OSError):  # Others may have theirs there.
+                os.rmdir(folder)
+
+    def _is_of_another(self, folder):
+        """Whether it is that of a node which another cluster of this name has on this machine."""
         try:
-            os.rmdir(os.path.dirname(self.folder))
-        except OSError:
-            pass  # Other clusters have theirs there.
+            with open(os.path.join(folder, "cluster"), encoding="ascii") as file:
+                return file.read().strip() != self.id
+        except FileNotFoundError:
+            return False
 
 
 def folder_of(name):
@@ -115,7 +130,7 @@ def read(name):
         shape = Shape(**kept["shape"])
         for role in ("compute_nodes", "memory_nodes"):
             setattr(shape, role, [connection_conf.Address(**a) for a in getattr(shape, role)])
-        return Cluster(name, shape, folder_of(name))
+        return Cluster(name, shape, folder_of(name), kept["id"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
