@@ -67,6 +67,9 @@ def check_wrong_arguments():
             (("start", "--namespaces", "--memory_gb=0"), "--memory_gb"),
             (("start", "--ssh='"), "--ssh"),
             (("start", "--server_flags='"), "--server_flags"),
+            (("start", "--server_flags=--merge_threads=1 --tls"), "--tls is not for Servers alone"),
+            (("matrix", "--namespaces", "--server_flags=-tls-key-file=x"), "use --tls"),
+            (("bench", "--tls"), "use start --tls of this script"),
             (("status", "--name=../x"), "--name"),
             (("stop", "--num=1"), "--num=1"),
             (("bench", "--compute_node_id=1"), "--compute_node_id=1"),
@@ -476,6 +479,15 @@ def check_missing_tool(build, config, folder):
     check(not os.path.exists(folder), "something was begun")
 
 
+def check_tls(start, compute, memory):
+    """Fails if one of Server, dlsm_tool and db_bench is told of TLS and another is not."""
+    start(compute, memory, "--tls", says=["is up", "TLS"])
+    run("status", says=["m0 0.0.0.0", "m1 127.0.0.1", " up: ", "TLS"])
+    run("bench", *SMALL, says=["m0", "m1", "total"])
+    start(compute, memory, expected=1, says=["another one"])
+    run("stop", says=["is stopped"])
+
+
 def check_lost_state(start, compute, memory, folder):
     """Fails if a start takes the place of a Server that runs but is not known here any more, or if its
     failing ends that Server or makes it unknown there as well."""
@@ -545,6 +557,7 @@ def ssh_test(build):
                 "--memory_gb=0.25", expected=1, says=["in use"])
             run("stop", says=["is stopped"])
             check_missing_tool(build, config, folder)
+            check_tls(start, compute, memory)
             check_lost_state(start, compute, memory, folder)
             check_forget(start, compute, memory, stand_in, folder)
             start(compute, ["nowhere", memory[1]], expected=1, says=["nowhere", "~/.ssh/config"])

@@ -20,7 +20,8 @@ from cluster_lib.memory_nodes import must, on_all
 
 # What script/cluster sets -> its own flag for it, if there is one.
 OWN_FLAGS = {"config": "", "memory_nodes": "", "compute_node_id": "", "json": "--results", "secret_file": "",
-             "wait_for_start": "", "engine": ""}
+             "wait_for_start": "", "engine": "",
+             **dict.fromkeys(("tls", "tls_ca_file", "tls_certificate_file", "tls_key_file"), "start --tls")}
 DEFAULTS = {"benchmarks": "fillrandom,flush,waitforbackground,readrandom", "db": "db_bench_@ID@",
             "progress": "false"}
 CLOSE = "close"
@@ -64,7 +65,7 @@ class Run:
         self.lines = []
         flags = [word.replace("@ID@", str(node.index)) for word in flags]
         words = ["sh", "-c", BENCH, "cluster", node.folder, cluster.program(node, "db_bench"),
-                 f"--compute_node_id={node.index}", *flags]
+                 f"--compute_node_id={node.index}", *cluster.tls_flags(), *flags]
         # Its own session: ^C is for this command, which ends it in order.
         self.process = subprocess.Popen(node.host.command(words), stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -79,4 +79,4 @@ def describe(cluster):
     network = {"delay": shape.delay, "rate": shape.rate}
     network_text = "".join(f", {name} {value}" for name, value in network.items() if value)
     return (f"{count(cluster.memory_nodes, 'memory node')}, {count(cluster.compute_nodes, 'compute node')}, "
-            f"{where}{network_text}")
+            f"{where}{network_text}{', TLS' if shape.tls else ''}")

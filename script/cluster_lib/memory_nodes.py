@@ -143,7 +143,8 @@ def launch(cluster, node):
     must(node, run_script(
         node.host, START, node.folder, cluster.id, cluster.program(node, "Server"), node.address.port,
         shape.memory_gb, node.index, f"--bind={_bind_address(cluster, node)}",
-        f"--secret_file={node.folder}/secret", *fabric, *shlex.split(shape.server_flags)))
+        f"--secret_file={node.folder}/secret", *fabric, *cluster.tls_flags(),
+        *shlex.split(shape.server_flags)))
 
 
 def wait_until_ready(node, seconds_max):
@@ -189,7 +190,7 @@ def use_of_all(cluster):
     node = cluster.compute_nodes[0]
     nodes = ",".join(str(memory_node.address) for memory_node in cluster.memory_nodes)
     done = run_script(node.host, TOOL, cluster.program(node, "dlsm_tool"), node.folder,
-                      f"--memory_nodes={nodes}", "nodes")
+                      *cluster.tls_flags(), f"--memory_nodes={nodes}", "nodes")
     uses = dict(parse_use(line) for line in done.stdout.splitlines())
     missing = [m for m in cluster.memory_nodes if uses.get(str(m.address)) is None]
     if missing or done.returncode:
@@ -207,7 +208,7 @@ def look(cluster, node):
                            f"its log:\n{_indented(done.stdout + done.stderr)}")
         pid = done.stdout.strip()
         asked = run_script(node.host, TOOL, cluster.program(node, "dlsm_tool"), node.folder,
-                           f"--memory_nodes={node.address}", "nodes")
+                           *cluster.tls_flags(), f"--memory_nodes={node.address}", "nodes")
         use = parse_use(asked.stdout.strip())[1]
         if use is None:
             return False, (f"process {pid} runs, but does not answer: "

@@ -44,6 +44,7 @@ class Shape:
     ssh: str
     memory_gb: float
     server_flags: str
+    tls: bool
 
 
 class Cluster:
@@ -79,6 +80,10 @@ class Cluster:
         """The path of a program on the node's host."""
         remote = isinstance(node.host, hosts.SshHost)
         return os.path.join(self.shape.remote_build if remote else self.shape.build, name)
+
+    def tls_flags(self):
+        """What Servers and their clients take alike."""
+        return ["--tls"] if self.shape.tls else []
 
     def config_text(self):
         return connection_conf.text_of(self.shape.compute_nodes, self.shape.memory_nodes)
