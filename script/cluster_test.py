@@ -149,7 +149,8 @@ def check_sums():
     check(workload.balance == 1.5 and workload.used == {"m0": 100, "m1": 300}, f"{workload}")
     check(summary.balance([0, 0]) == 1, "an empty cluster is not even")
     table = matrix.text({(1, 1): [made], (2, 1): [made, made, made]})
-    check("1 x 1" in table and "+0%" in table and "1600.0" in table, table)
+    for text in ("1 x 1, 1 of 3 runs", "\n2 x 1 ", "+0%", "1600.0"):
+        check(text in table, f"no {text!r} in\n{table}")
     for wrong in (results[:1] + [results[1][:1]], [results[0], results[1][::-1]]):
         try:
             summary.Summary(["c0", "c1"], ["m0", "m1"], wrong, moments)
@@ -488,6 +489,14 @@ def check_tls(start, compute, memory):
     run("stop", says=["is stopped"])
 
 
+def check_broken_matrix(build, config, stand_in):
+    """Fails if what was measured is not told because something after it fails."""
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f"127.0.0.1\n127.0.0.1:{free_ports(1)[0]} nowhere\n")
+    run("matrix", f"--config={config}", f"--build={build}", f"--ssh={stand_in} -q", "--memory_gb=0.25",
+        "--memory_nodes=1,2", "--compute_nodes=1", *SMALL, expected=1, says=["nowhere", "\nreadrandom\n", "\n1 x 1 "])
+
+
 def check_lost_state(start, compute, memory, folder):
     """Fails if a start takes the place of a Server that runs but is not known here any more, or if its
     failing ends that Server or makes it unknown there as well."""
@@ -558,6 +567,7 @@ def ssh_test(build):
             run("stop", says=["is stopped"])
             check_missing_tool(build, config, folder)
             check_tls(start, compute, memory)
+            check_broken_matrix(build, config, stand_in)
             check_lost_state(start, compute, memory, folder)
             check_forget(start, compute, memory, stand_in, folder)
             start(compute, ["nowhere", memory[1]], expected=1, says=["nowhere", "~/.ssh/config"])

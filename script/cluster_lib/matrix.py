@@ -30,8 +30,9 @@ def relative(value, first):
 
 
 def text(cells):
-    """`cells`: (memory nodes, compute nodes) -> a list of Summary, a run each."""
+    """`cells`: (memory nodes, compute nodes) -> a list of Summary, a run each; the last may have fewer."""
     out = []
+    runs = max(map(len, cells.values()))
     names = [workload.name for workload in next(iter(cells.values()))[0].measured()]
     for place, name in enumerate(names):
         rows, first = [], None
@@ -39,9 +40,9 @@ def text(cells):
             at = medians([figures(summary.measured()[place]) for summary in summaries])
             first = first or at
             spread = f" ±{at['cpu_spread']:.0f}%" if len(summaries) > 1 else ""
-            rows.append([f"{memory} x {compute}", number(at["kops"]), number(at["cpu"]) + spread,
+            of_runs = f", {len(summaries)} of {runs} runs" if len(summaries) < runs else ""
+            rows.append([f"{memory} x {compute}{of_runs}", number(at["kops"]), number(at["cpu"]) + spread,
                          relative(at["cpu"], first["cpu"]), number(at["memory_cpu"]), number(at["wire"]),
                          relative(at["wire"], first["wire"]), number(at["trips"]), f"{at['balance']:.3f}"])
-        runs = len(next(iter(cells.values())))
         out.append(f"{name}{f', medians of {runs} runs' if runs > 1 else ''}\n" + columns_text(HEADING, rows))
     return "\n".join(out)
