@@ -51,9 +51,9 @@ function(dlsm_vm_test name)
 endfunction()
 if(DLSM_SANITIZE STREQUAL "address")
   # Set-up, errors, revocation, the device's events; not the long random transfers.
-  dlsm_vm_test(softroce.address bash -c "$<TARGET_FILE:fabric_test> --gtest_brief=1 \
+  dlsm_vm_test(softroce.address bash -c "'$<TARGET_FILE:fabric_test>' --gtest_brief=1 \
 --gtest_filter='VerbsTest.*:VerbsEventsTest.*:*VerbsAddress*:-*CutsTransfers*' && \
-$<TARGET_FILE:rpc_test> --gtest_brief=1 --gtest_filter='*Answers/verbs:*Answers/ring'")
+'$<TARGET_FILE:rpc_test>' --gtest_brief=1 --gtest_filter='*Answers/verbs:*Answers/ring'")
 elseif(NOT DLSM_SANITIZE)
   # librdmacm keeps the devices open until the process ends: who wants to take one away must be
   # another process than that of the tests of the connection manager.
