@@ -17,10 +17,11 @@ import sys
 import tempfile
 import threading
 import time
+from unittest import mock
 
 sys.dont_write_bytecode = True
 
-from cluster_lib import bench, connection_conf, hosts, matrix, memory_nodes, summary  # noqa: E402
+from cluster_lib import bench, connection_conf, hosts, matrix, memory_nodes, network, summary  # noqa: E402
 from cluster_lib.failure import Failure  # noqa: E402
 
 CLUSTER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "cluster")
@@ -165,6 +166,23 @@ def check_default_databases():
                         (["--compute_boundaries=auto", "--db=shop"], "shop")):
         given = [word for word in bench.with_defaults(flags) if word.startswith("--db=")]
         check(given == [f"--db={name}"], f"{flags}: {given}")
+
+
+def check_removed_network():
+    """Fails if removing a network leaves a process in it, needs a program that may not be there, or stops at
+    a process that ended by itself."""
+    with subprocess.Popen(["sleep", "60"]) as process, subprocess.Popen(["true"]) as ended:
+        ended.wait()
+        answers = {("ip", "netns", "list"): "dlsm-x-m0 (id: 0)\n", ("ip", "netns", "del", "dlsm-x-m0"): "",
+                   ("ip", "netns", "pids", "dlsm-x-m0"): f"{ended.pid}\n{process.pid}\n"}
+
+        def answer(*words):
+            check(words in answers, f"{words} is run")
+            return subprocess.CompletedProcess(words, 0, answers[words], "")
+
+        with mock.patch.object(network, "run", answer):
+            network.Network("x", {"m0": network.memory_address(0)}).remove()
+        check(process.wait() == -signal.SIGKILL, "a process is left in the network")
 
 
 def run_in_folder(script, folder, *arguments):
@@ -494,7 +512,8 @@ def check_broken_matrix(build, config, stand_in):
     with open(config, "w", encoding="utf-8") as file:
         file.write(f"127.0.0.1\n127.0.0.1:{free_ports(1)[0]} nowhere\n")
     run("matrix", f"--config={config}", f"--build={build}", f"--ssh={stand_in} -q", "--memory_gb=0.25",
-        "--memory_nodes=1,2", "--compute_nodes=1", *SMALL, expected=1, says=["nowhere", "\nreadrandom\n", "\n1 x 1 "])
+        "--memory_nodes=1,2", "--compute_nodes=1", *SMALL, expected=1,
+        says=["nowhere", "\nreadrandom\n", "\n1 x 1 "])
 
 
 def check_lost_state(start, compute, memory, folder):
@@ -588,6 +607,7 @@ def main():
         check_sums()
         check_default_databases()
         check_folders()
+        check_removed_network()
         print("wrong arguments are refused, and sums are right")
         return 0
     if kind in ("namespaces", "ssh") and len(sys.argv) == 3:

@@ -7,8 +7,10 @@ them. The machine's own network is not touched, and nothing outside reaches the 
 Delay and rate are those of each node's eth0 as it sends: a round trip has the delay twice.
 """
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 
 from cluster_lib.connection_conf import Address
@@ -114,7 +116,7 @@ class Network:
     def remove(self):
         """Whatever is there of it, with the processes in it."""
         for namespace in existing().intersection(self.namespaces):
-            pids = run("ip", "netns", "pids", namespace).stdout.split()
-            if pids:
-                run("kill", "-KILL", *pids)
+            for pid in run("ip", "netns", "pids", namespace).stdout.split():
+                with contextlib.suppress(ProcessLookupError):  # It has ended since.
+                    os.kill(int(pid), signal.SIGKILL)
             must("ip", "netns", "del", namespace)
