@@ -168,6 +168,23 @@ def check_default_databases():
         check(given == [f"--db={name}"], f"{flags}: {given}")
 
 
+def check_bind_addresses():
+    """Fails if a Server whose name stands for IPv6 addresses only listens where nobody looks for it."""
+    known = {"four": ["10.0.0.7"], "six": ["fd00::7", "fd00::8"], "both": ["fd00::7", "10.0.0.7"]}
+
+    def getaddrinfo(host, port, **_):
+        if host not in known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET6 if ":" in number else socket.AF_INET, None, None, "", (number, port))
+                for number in known[host]]
+
+    with mock.patch.object(socket, "getaddrinfo", getaddrinfo):
+        found = {host: memory_nodes.bind_address(connection_conf.Address(host))
+                 for host in (*known, "nobody", "localhost", "10.1.1.1", "fd00::9")}
+    check(found == {"four": "0.0.0.0", "six": "::", "both": "0.0.0.0", "nobody": "0.0.0.0",
+                    "localhost": "127.0.0.1", "10.1.1.1": "10.1.1.1", "fd00::9": "fd00::9"}, f"{found}")
+
+
 def check_removed_network():
     """Fails if removing a network leaves a process in it, needs a program that may not be there, or stops at
     a process that ended by itself."""
@@ -607,6 +624,7 @@ def main():
         check_sums()
         check_default_databases()
         check_folders()
+        check_bind_addresses()
         check_removed_network()
         print("wrong arguments are refused, and sums are right")
         return 0

@@ -9,6 +9,7 @@ before what was known of it here was lost.
 import concurrent.futures
 import re
 import shlex
+import socket
 
 from cluster_lib.failure import Failure
 from cluster_lib.hosts import COMMAND_SECONDS_MAX, run_script
@@ -122,12 +123,19 @@ def must(node, done):
     return done.stdout
 
 
-def _bind_address(cluster, node):
-    """A numeric one: the node's own where connection.conf gives it, else all of the host's."""
-    number = node.address.numeric()
+def bind_address(address):
+    """A numeric one: the node's own where connection.conf gives it, else all of the host's, of the kind that
+    its name stands for."""
+    number = address.numeric()
     if number is not None:
         return str(number)
-    return "127.0.0.1" if node.address.is_here() else "0.0.0.0"
+    if address.is_here():
+        return "127.0.0.1"
+    try:
+        kinds = {found[0] for found in socket.getaddrinfo(address.host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        kinds = set()  # A name of ~/.ssh/config, say.
+    return "::" if kinds == {socket.AF_INET6} else "0.0.0.0"
 
 
 def prepare(cluster, node):
@@ -142,7 +150,7 @@ def launch(cluster, node):
     fabric = ["--fabric=tcp"] if shape.namespaces else []
     must(node, run_script(
         node.host, START, node.folder, cluster.id, cluster.program(node, "Server"), node.address.port,
-        shape.memory_gb, node.index, f"--bind={_bind_address(cluster, node)}",
+        shape.memory_gb, node.index, f"--bind={bind_address(node.address)}",
         f"--secret_file={node.folder}/secret", *fabric, *cluster.tls_flags(),
         *shlex.split(shape.server_flags)))
 
