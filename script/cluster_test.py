@@ -6,6 +6,8 @@
     cluster_test.py ssh BUILD          one behind a stand-in for ssh
 """
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import re
@@ -200,6 +202,16 @@ def check_removed_network():
         with mock.patch.object(network, "run", answer):
             network.Network("x", {"m0": network.memory_address(0)}).remove()
         check(process.wait() == -signal.SIGKILL, "a process is left in the network")
+
+
+def check_default_ssh():
+    """Fails if a host that has gone without a word keeps a command for ever."""
+    loader = importlib.machinery.SourceFileLoader("cluster", CLUSTER)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("cluster", loader))
+    loader.exec_module(module)
+    for command in ("start", "matrix"):
+        ssh = module.parse_command_line([command]).ssh
+        check("ServerAliveInterval=" in ssh and "ConnectTimeout=" in ssh, ssh)
 
 
 def run_in_folder(script, folder, *arguments):
@@ -626,6 +638,7 @@ def main():
         check_folders()
         check_bind_addresses()
         check_removed_network()
+        check_default_ssh()
         print("wrong arguments are refused, and sums are right")
         return 0
     if kind in ("namespaces", "ssh") and len(sys.argv) == 3:
