@@ -55,7 +55,7 @@ def check_sizes():
     unknown = server_size.Room(0, 100, 0)
 
     def chosen(flags, room, given=0):
-        size, notes = choose(flags, given, room)
+        size, notes = choose(["--num=1000000", "--key_size=20", "--value_size=400", *flags], given, room)
         return round(size.gigabytes, 1), size.fabric, "\n".join(notes)
 
     check_equal(chosen([], large), (2, "shm", ""))
@@ -121,7 +121,10 @@ def check_bench():
         calls = calls_of_bench(tree, ["--fabric", "tcp", "--num", "100", "--seed=3"])
         for program in ("Server", "db_bench", "dlsm_tool"):
             check(program in calls["cmake"], f"{program} is not built: {calls['cmake']}")
-        check_equal(calls["Server"][1], "2.00")
+        for num in (100, 1_700_000):
+            expected = server_size.for_data(num, (20, 400), "tcp").gigabytes
+            found = calls_of_bench(tree, ["--fabric=tcp", "-num", str(num)])["Server"][1]
+            check_equal(found, server_size.text(expected))
         check("--fabric=tcp" in calls["Server"], f"{calls}")
         check_equal(calls["db_bench"][-5:], ["--fabric", "tcp", "--num", "100", "--seed=3"])
         calls = calls_of_bench(tree, [], DLSM_SERVER_GB="1.5", DLSM_SERVER_FLAGS="--tls --fabric=verbs")

@@ -229,7 +229,7 @@ def check_memory():
     room = server_size.Room(16, 7, 0.5)
     check_equal(running.server_size_for(5_000_000, (20, 400), "shm", room).gigabytes, 0.9 * 7)
     check_refused(lambda: running.server_size_for(10_000_000, (20, 400), "shm", room),
-                  "/dev/shm has room for 7.0 GB, a Server for this data wants 16.2")
+                  "/dev/shm has room for 7.0 GB, a Server of 16.2 GB is wanted")
     check_equal(running.server_size_for(10_000_000, (20, 400), "tcp", room).gigabytes, 0.7 * 16)
     check_refused(lambda: running.server_size_for(20_000_000, (20, 400), "tcp", room), "fewer keys")
     os.environ["DLSM_SERVER_FLAGS"] = "--fabric=verbs --tcp_poll_us=0"

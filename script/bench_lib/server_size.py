@@ -65,7 +65,7 @@ class Size:
 
     def shortage(self):
         """(cause, remedy), where there is not enough."""
-        wants = f"a Server for this data wants {self.wanted:.1f}"
+        wants = f"a Server of {self.wanted:.1f} GB is wanted"
         if not self.is_short_of_shm:
             return f"the machine has {self.room.machine:.1f} GB of memory, {wants}", "give fewer keys"
         more = math.ceil(self.room.shm_used + min(self.wanted, self._of_machine()) / SHM_SHARE)
