@@ -49,7 +49,7 @@ void StallGate::Set(StallReason reason, bool closed) {
 }
 
 void StallGate::SetPace(double bytes_per_second) {
-  pacer_.SetRate(bytes_per_second);
+  pacer_.SetRate(bytes_per_second, port::Clock::now());
   Set(StallReason::kSlowed, bytes_per_second > 0);
 }
 

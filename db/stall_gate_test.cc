@@ -218,42 +218,6 @@ TEST(StallGateTest, ShutEndsSlowWrites) {
   writer.join();
 }
 
-// Fails if writers are slowed down too early, not in proportion, or to a standstill.
-TEST(WritePacerTest, PaceFollowsWhatIsLeft) {
-  EXPECT_EQ(PaceFor(0, 1e9), 0);
-  EXPECT_EQ(PaceFor(0.5, 1e9), 0);
-  EXPECT_EQ(PaceFor(0.9, 0), 0) << "nothing known to go by";
-  EXPECT_DOUBLE_EQ(PaceFor(0.75, 1e9), 1e9);
-  EXPECT_DOUBLE_EQ(PaceFor(0.875, 1e9), 0.5e9);
-  EXPECT_GT(PaceFor(1, 1e9), 0);
-  EXPECT_GT(PaceFor(7, 1e9), 0);
-}
-
-// Fails if the rate is that of another time than the last memtables took, waits included.
-TEST(WritePacerTest, SustainedRateIsThatOfTheLastMemtables) {
-  SustainedRate rate;
-  Clock::time_point now = Clock::now();
-  EXPECT_EQ(rate.Get(now), 0);
-  rate.Add(1000, now);
-  EXPECT_EQ(rate.Get(now), 0);
-  now += std::chrono::seconds(1);
-  rate.Add(1000, now);
-  EXPECT_DOUBLE_EQ(rate.Get(now), 1000);
-  EXPECT_DOUBLE_EQ(rate.Get(now + std::chrono::seconds(1)), 500);
-  for (int i = 0; i < 100; ++i) rate.Add(1000, now += std::chrono::seconds(10));
-  EXPECT_DOUBLE_EQ(rate.Get(now), 100);
-}
-
-// Fails if time in which nobody wrote is saved up for a burst.
-TEST(WritePacerTest, IdleTimeIsNotSavedUp) {
-  WritePacer pacer;
-  const Clock::time_point start = Clock::now();
-  EXPECT_EQ(pacer.Take(1 << 20, start).count(), 0) << "no rate yet";
-  pacer.SetRate(1e6);
-  EXPECT_EQ(pacer.Take(50'000, start + std::chrono::seconds(10)).count(), 0);
-  EXPECT_EQ(pacer.Take(1, start + std::chrono::seconds(10)), milliseconds(50));
-}
-
 // Writers run through a gate that opens and closes all the time; none may be left behind.
 TEST(StallGateTest, NobodyIsLeftBehind) {
   Statistics statistics;

@@ -12,6 +12,12 @@ constexpr auto kSleepMin = std::chrono::microseconds(100);
 // A longer wait is one for the next writes to end: nobody is asked to be away for longer.
 constexpr auto kSleepMax = std::chrono::milliseconds(100);
 
+// Time that is owed, as far as anybody has to pay it.
+int64_t Bounded(double nanoseconds) {
+  constexpr auto kMost = static_cast<double>(WritePacer::kOwedMax.count());
+  return static_cast<int64_t>(std::min(nanoseconds, kMost));
+}
+
 }  // namespace
 
 double PaceFor(double used_share, double sustained_rate) {
@@ -35,16 +41,33 @@ double SustainedRate::Get(Clock::time_point now) const {
   return took.count() > 0 ? static_cast<double>(bytes) / took.count() : 0;
 }
 
+void WritePacer::SetRate(double bytes_per_second, Clock::time_point now) {
+  // Only if it changes: writers read it.
+  if (rate_.load(std::memory_order_relaxed) == bytes_per_second) return;
+  const double before = rate_.exchange(bytes_per_second, std::memory_order_relaxed);
+  const double scale =
+      before > 0 && bytes_per_second > 0 ? before / bytes_per_second : 0;  // Of time for a byte.
+  const int64_t now_ns = now.time_since_epoch().count();
+  int64_t next = next_.load(std::memory_order_relaxed);
+  int64_t scaled;
+  do {
+    const auto owed = static_cast<double>(std::max<int64_t>(next - now_ns, 0));
+    scaled = now_ns + Bounded(owed * scale);
+  } while (!next_.compare_exchange_weak(next, scaled, std::memory_order_relaxed));
+}
+
 std::chrono::nanoseconds WritePacer::Take(uint64_t bytes, Clock::time_point now) {
   const double rate = rate_.load(std::memory_order_relaxed);
   if (rate <= 0) return {};
   const int64_t now_ns = now.time_since_epoch().count();
-  const auto cost = static_cast<int64_t>(static_cast<double>(bytes) * 1e9 / rate);
+  const int64_t cost = Bounded(static_cast<double>(bytes) * 1e9 / rate);
   int64_t next = next_.load(std::memory_order_relaxed);
   int64_t start;
+  int64_t end;
   do {
     start = std::max(next, now_ns);  // Time in which nobody wrote is not saved up.
-  } while (!next_.compare_exchange_weak(next, start + cost, std::memory_order_relaxed));
+    end = std::min(start + cost, now_ns + kOwedMax.count());
+  } while (!next_.compare_exchange_weak(next, end, std::memory_order_relaxed));
   const std::chrono::nanoseconds wait(start - now_ns);
   if (wait < kSleepMin) return {};
   return std::min<std::chrono::nanoseconds>(wait, kSleepMax);

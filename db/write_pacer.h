@@ -43,16 +43,21 @@ class WritePacer {
  public:
   using Clock = port::Clock;
 
-  // 0: no limit.
-  void SetRate(double bytes_per_second) {
-    rate_.store(bytes_per_second, std::memory_order_relaxed);
-  }
+  // 0: no limit, and nothing is owed any more. Otherwise the bytes that are owed still are, at the
+  // new rate: what one write has taken while the rate was low keeps nobody for long once it is high
+  // again.
+  void SetRate(double bytes_per_second, Clock::time_point now);
   // How long the caller shall wait now that it is about to write `bytes`. Waits too short to be
-  // slept are owed by those who come next.
+  // slept are owed by those who come next; never more than kOwedMax.
   std::chrono::nanoseconds Take(uint64_t bytes, Clock::time_point now);
 
+  // Rates are set anew with each memtable and each merge. What would be owed for longer says how
+  // large one write was, or how many writers there are, and not how far merges have fallen behind.
+  static constexpr std::chrono::nanoseconds kOwedMax = std::chrono::seconds(1);
+
  private:
-  // Relaxed: a rate that arrives a write late does no harm.
+  // Relaxed: a rate that arrives a write late does no harm, for even that write owes no more than
+  // kOwedMax.
   std::atomic<double> rate_{0};
   std::atomic<int64_t> next_{0};  // On the clock, when all that was taken will have been written.
 };
