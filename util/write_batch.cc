@@ -11,8 +11,12 @@ constexpr size_t kHeaderBytes = WriteBatchReader::kHeaderBytes;
 
 bool Fits(const Slice& bytes) { return bytes.size() <= std::numeric_limits<uint32_t>::max(); }
 
-void AddToCount(std::string* rep, uint32_t updates) {
-  EncodeFixed32(rep->data(), DecodeFixed32(rep->data()) + updates);
+// False, and nothing is added, where so many cannot be counted.
+bool AddToCount(std::string* rep, uint32_t updates) {
+  const uint32_t count = DecodeFixed32(rep->data());
+  if (updates > std::numeric_limits<uint32_t>::max() - count) return false;
+  EncodeFixed32(rep->data(), count + updates);
+  return true;
 }
 
 }  // namespace
@@ -26,8 +30,7 @@ size_t WriteBatch::ApproximateSize() const { return rep_.size(); }
 uint32_t WriteBatch::Count() const { return DecodeFixed32(rep_.data()); }
 
 void WriteBatch::Put(const Slice& key, const Slice& value) {
-  AddToCount(&rep_, 1);
-  if (!Fits(key) || !Fits(value)) {
+  if (!AddToCount(&rep_, 1) || !Fits(key) || !Fits(value)) {
     rep_.push_back(static_cast<char>(WriteBatchReader::kTooLarge));
     return;
   }
@@ -37,8 +40,7 @@ void WriteBatch::Put(const Slice& key, const Slice& value) {
 }
 
 void WriteBatch::Delete(const Slice& key) {
-  AddToCount(&rep_, 1);
-  if (!Fits(key)) {
+  if (!AddToCount(&rep_, 1) || !Fits(key)) {
     rep_.push_back(static_cast<char>(WriteBatchReader::kTooLarge));
     return;
   }
@@ -48,7 +50,10 @@ void WriteBatch::Delete(const Slice& key) {
 
 void WriteBatch::Append(const WriteBatch& source) {
   const size_t bytes = source.rep_.size() - kHeaderBytes;  // `source` may be this batch itself.
-  AddToCount(&rep_, source.Count());
+  if (!AddToCount(&rep_, source.Count())) {
+    rep_.push_back(static_cast<char>(WriteBatchReader::kTooLarge));
+    return;
+  }
   rep_.append(source.rep_, kHeaderBytes, bytes);
 }
 
@@ -82,7 +87,8 @@ Status WriteBatchReader::status() const {
   if (!rest_.empty()) {
     if (static_cast<uint8_t>(rest_[0]) == kTooLarge) {
       return Status::InvalidArgument(
-          "the write batch was given a key or value of 4 GiB or more; split it");
+          "the write batch was given a key or value of 4 GiB or more, or 2^32 updates",
+          "write it in several batches, and keys and values in parts");
     }
     return Status::Corruption("the write batch holds an update of unknown type");
   }

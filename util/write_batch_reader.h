@@ -49,13 +49,14 @@ class WriteBatchReader {
     return true;
   }
 
-  // After Next() has returned false: OK if it was the end, InvalidArgument if the batch holds an
-  // update that was too large for it, otherwise Corruption.
+  // After Next() has returned false: OK if it was the end, InvalidArgument if the batch was given
+  // an update that was too large for it or more of them than it can hold, otherwise Corruption.
   Status status() const;
 
  private:
   friend class WriteBatch;
-  // Stands for an update whose key or value has 4 GiB or more. Nothing follows it.
+  // Stands for an update whose key or value has 4 GiB or more, or for those that would have been
+  // more than the header can count. What follows it is not looked at.
   static constexpr uint8_t kTooLarge = 0xff;
 
   uint32_t count_ = 0;

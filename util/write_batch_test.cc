@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -95,6 +96,42 @@ TEST(WriteBatchTest, WhatIsTooLargeIsAnErrorLater) {
   deletion.Delete(large);
   EXPECT_TRUE(deletion.Iterate(&printer).IsInvalidArgument());
   munmap(mapped, bytes);
+}
+
+// As if so many updates had been made, for which the machine has no room.
+void SetCount(WriteBatch* batch, uint32_t count) {
+  EncodeFixed32(const_cast<char*>(WriteBatchReader::Contents(*batch).data()), count);
+}
+
+// Fails if the number of updates wraps around: a batch that says of itself that it is empty, or
+// holds fewer than it does, would be refused as damaged or be applied under too few numbers.
+TEST(WriteBatchTest, MoreUpdatesThanCanBeCountedAreAnErrorLater) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  const auto put = [](WriteBatch* batch) { batch->Put("a", "1"); };
+  const auto remove = [](WriteBatch* batch) { batch->Delete("a"); };
+  const auto append = [](WriteBatch* batch) { batch->Append(*batch); };
+  for (const std::function<void(WriteBatch*)>& add : {+put, +remove, +append}) {
+    WriteBatch batch;
+    batch.Delete("a");
+    SetCount(&batch, kMost - 1);
+    batch.Delete("b");
+    EXPECT_EQ(batch.Count(), kMost);
+    Printer printer;
+    EXPECT_TRUE(batch.Iterate(&printer).IsCorruption()) << "it holds less than the test says";
+    for (int i = 0; i < 2; ++i) {
+      add(&batch);
+      EXPECT_EQ(batch.Count(), kMost);
+      printer.text.clear();
+      EXPECT_TRUE(batch.Iterate(&printer).IsInvalidArgument());
+      EXPECT_EQ(printer.text, "Delete(a)Delete(b)");
+    }
+    WriteBatch other;
+    other.Append(batch);
+    EXPECT_TRUE(other.Iterate(&printer).IsInvalidArgument()) << "an appended one passes it on";
+    batch.Clear();
+    put(&batch);
+    EXPECT_EQ(Print(batch), "Put(a,1)");
+  }
 }
 
 TEST(WriteBatchReaderTest, ReadsWithoutHandler) {

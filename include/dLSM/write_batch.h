@@ -1,5 +1,8 @@
 // A list of updates that Write() applies as one. Later updates of one key win. Const methods are
 // thread-safe.
+//
+// It holds fewer than 2^32 updates, with keys and values of less than 4 GiB. Who has given it more
+// is told by Write() and Iterate(): InvalidArgument, and Write() applies none of it.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +31,8 @@ class WriteBatch {
   // Bytes of memory that the updates take.
   size_t ApproximateSize() const;
   void Append(const WriteBatch& source);
-  // Calls the handler for each update in order. Corruption if the bytes are damaged.
+  // Calls the handler for each update in order, up to one that was too much. Corruption if the
+  // bytes are damaged.
   Status Iterate(Handler* handler) const;
   // The number of updates.
   uint32_t Count() const;
