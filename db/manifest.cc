@@ -139,8 +139,9 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest) {
       !GetVarint64(&from, &manifest->next_table_number)) {
     return Malformed("header");
   }
-  // The next write needs a number too.
-  if (manifest->last_sequence >= kSequenceNumberMax) return Malformed("sequence number");
+  if (manifest->last_sequence > Manifest::kLastSequenceMax) {
+    return Malformed("a last sequence number that no database reaches");
+  }
   manifest->comparator_name = comparator_name.ToString();
   manifest->filter_policy_name = filter_policy_name.ToString();
   if (format != kFormatVersion) DLSM_RETURN_IF_ERROR(TakeShard(format, &from, manifest));

@@ -42,7 +42,7 @@ TEST(ManifestTest, ComesBackAsItWas) {
   Manifest manifest;
   manifest.comparator_name = "a comparator";
   manifest.filter_policy_name = "";
-  manifest.last_sequence = kSequenceNumberMax - 1;
+  manifest.last_sequence = Manifest::kLastSequenceMax;
   manifest.next_table_number = UINT64_MAX;
   std::vector<Level> levels = {Decode(Sample()).levels.at(0), Level(Guard::Order::kByKey),
                                Level(Guard::Order::kNewestFirst)};
@@ -50,7 +50,7 @@ TEST(ManifestTest, ComesBackAsItWas) {
   ASSERT_OK(decoded.status);
   EXPECT_EQ(decoded.manifest.comparator_name, "a comparator");
   EXPECT_EQ(decoded.manifest.filter_policy_name, "");
-  EXPECT_EQ(decoded.manifest.last_sequence, kSequenceNumberMax - 1);
+  EXPECT_EQ(decoded.manifest.last_sequence, Manifest::kLastSequenceMax);
   EXPECT_EQ(decoded.manifest.next_table_number, UINT64_MAX);
   ASSERT_EQ(decoded.levels.size(), 3u);
   EXPECT_EQ(decoded.levels[1].sentinel().order, Guard::Order::kByKey);
@@ -205,10 +205,11 @@ TEST(ManifestTest, RefusesHugeCounts) {
   EXPECT_TRUE(Decode(WithChecksum(tables)).status.IsCorruption());
 }
 
-// Fails if sequence numbers that do not fit their 56 bits, or leave none for the next write, get
-// in.
+// Fails if sequence numbers that do not fit their 56 bits, or leave so few for the next writes that
+// these run into the epoch above, get in.
 TEST(ManifestTest, RefusesSequenceNumbersOutOfRange) {
-  for (const uint64_t last : {kSequenceNumberMax, kSequenceNumberMax + 1, UINT64_MAX}) {
+  for (const uint64_t last : {Manifest::kLastSequenceMax + 1, kSequenceNumberMax - 1,
+                              kSequenceNumberMax, kSequenceNumberMax + 1, UINT64_MAX}) {
     std::string body;
     PutFixed32(&body, 1);
     PutLengthPrefixed(&body, Slice());
