@@ -5,6 +5,7 @@
 
 #include "db/compute_range.h"
 #include "db/memory_budget.h"
+#include "db/memtable_budget.h"
 #include "db/shard_map.h"
 #include "table/merge_scheduler.h"
 #include "util/bloom_filter.h"
@@ -68,6 +69,9 @@ Status CheckOptions(const Options& options) {
   DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(options));
   if (options.write_buffer_size < (size_t{64} << 10)) {
     return Refuse("write_buffer_size is too small", "use at least 64 KiB");
+  }
+  if (options.write_buffer_size > MemtableBudget::kMemtableBytesMax) {
+    return Refuse("write_buffer_size is too large", "use at most 1 TiB");
   }
   if (options.max_write_buffer_number < 2 || options.max_write_buffer_number > 128) {
     return Refuse("max_write_buffer_number is out of range", "use 2 to 128");

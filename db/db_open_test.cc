@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -127,6 +128,14 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
   } cases[] = {
       {"comparator", [](Options* o) { o->comparator = nullptr; }},
       {"write_buffer_size", [](Options* o) { o->write_buffer_size = 1; }},
+      {"write_buffer_size", [](Options* o) { o->write_buffer_size = (size_t{1} << 40) + 1; }},
+      // Four of them wrap around to nothing, and fit into any budget.
+      {"write_buffer_size",
+       [](Options* o) {
+         o->write_buffer_size = size_t{1} << 62;
+         o->max_write_buffer_number = 4;
+         o->memory_budget = uint64_t{1} << 30;
+       }},
       {"max_write_buffer_number", [](Options* o) { o->max_write_buffer_number = 1; }},
       {"max_write_buffer_number", [](Options* o) { o->max_write_buffer_number = 1000; }},
       {"merge_scheduler", [](Options* o) { o->merge_scheduler = static_cast<MergeSchedule>(9); }},
@@ -219,6 +228,25 @@ TEST_F(OpenTest, NamesOfTheLibraryAreRefused) {
   EXPECT_OK(TryOpen(options, "reverse"));
   options.filter_policy = Options::kNoFilter;
   EXPECT_OK(TryOpen(options, "unfiltered"));
+}
+
+// Fails if a product of the largest memtables there may be wraps around: where it is a limit, it
+// would be a low one.
+TEST_F(OpenTest, OpensWithTheLargestMemtables) {
+  Options options = NodeOptions();
+  options.write_buffer_size = size_t{1} << 40;
+  options.max_write_buffer_number = 128;
+  options.level0_file_num_compaction_trigger = INT_MAX - 1;
+  options.level0_stop_writes_trigger = INT_MAX;
+  options.memory_budget = uint64_t{1} << 46;
+  EXPECT_TRUE(Says(TryOpen(options), "memory_budget"));
+  options.memory_budget = 0;
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options, "db", &db));
+  ASSERT_OK(db->Put(WriteOptions(), "k", "v"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  EXPECT_EQ(GetOr(db.get(), "k"), "v");
+  EXPECT_OK(db->Close());
 }
 
 // Fails if patience "for ever" turns into none at all.

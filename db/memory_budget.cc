@@ -1,9 +1,10 @@
 #include "db/memory_budget.h"
 
 #include <algorithm>
-#include <limits>
+#include <cassert>
 #include <string>
 
+#include "db/memtable_budget.h"
 #include "db/table_defaults.h"
 
 namespace dlsm {
@@ -12,12 +13,12 @@ namespace {
 // With less, each read would fetch the index of its table, however small the tables are.
 constexpr uint64_t kMetadataBytesMin = uint64_t{64} << 10;
 
-// Of memtables and value cache; what does not fit into 64 bits does not fit into a budget.
+// Of memtables and value cache. All three have bounds, with which this fits into 64 bits.
 uint64_t FixedBytes(const Options& options) {
+  assert(options.write_buffer_size <= MemtableBudget::kMemtableBytesMax);
   const uint64_t memtables = static_cast<uint64_t>(options.write_buffer_size) *
                              static_cast<uint64_t>(options.max_write_buffer_number);
-  const uint64_t sum = memtables + options.value_cache_size;
-  return sum < memtables ? std::numeric_limits<uint64_t>::max() / 2 : sum;
+  return memtables + options.value_cache_size;
 }
 
 }  // namespace

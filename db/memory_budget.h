@@ -22,10 +22,11 @@ namespace dlsm {
 // Thread-safe. Shared with the tables, for iterators may keep some beyond the end of the database.
 class MemoryBudget {
  public:
-  // Null if the options set none. `block_cache`, which may be null, is looked at only by calls of
-  // metadata_max() and excess().
+  // Null if the options set none; they have been checked. `block_cache`, which may be null, is
+  // looked at only by calls of metadata_max() and excess().
   static std::shared_ptr<MemoryBudget> For(const Options& options, const Cache* block_cache);
-  // InvalidArgument if nothing would be left for indexes and filters.
+  // InvalidArgument if nothing would be left for indexes and filters. What is taken off has been
+  // checked.
   static Status Check(const Options& options);
 
   MemoryBudget(uint64_t bytes, uint64_t fixed_bytes, const Cache* block_cache)

@@ -1,6 +1,7 @@
 #include "db/memtable_budget.h"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 #include <utility>
 
@@ -23,7 +24,9 @@ size_t Excess(size_t bytes, size_t guaranteed) {
 }  // namespace
 
 MemtableBudget::MemtableBudget(size_t memtable_bytes, size_t memtables_max)
-    : memtable_bytes_(memtable_bytes), memtables_max_(memtables_max) {}
+    : memtable_bytes_(memtable_bytes), memtables_max_(memtables_max) {
+  assert(memtable_bytes <= kMemtableBytesMax);
+}
 
 Status MemtableBudget::Check(size_t memtable_bytes, size_t memtables_max, size_t shards) {
   if (shards <= 1 || GuaranteeFor(memtable_bytes, memtables_max, shards) >= 2 * kMemtableBytesMin) {

@@ -1,6 +1,7 @@
 #include "db/merge_policies.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace dlsm {
 namespace {
@@ -19,12 +20,17 @@ LeveledPolicyConfig LeveledConfig(const Options& options) {
   return config;
 }
 
+// Who never wants level 0 to be merged asks for more than fits into 64 bits.
+uint64_t BytesOfMemtables(uint64_t count, uint64_t memtable_bytes) {
+  return std::min(count, std::numeric_limits<uint64_t>::max() / memtable_bytes) * memtable_bytes;
+}
+
 GuardsPolicyConfig GuardsConfig(const Options& options) {
   GuardsPolicyConfig config;
   config.level0_trigger = Level0TriggersOf(options).merge;
+  const uint64_t memtables = config.level0_trigger / static_cast<uint64_t>(options.scatter_width);
   config.base_bytes = std::max<uint64_t>(options.max_bytes_for_level_base,
-                                         config.level0_trigger * options.write_buffer_size /
-                                             static_cast<uint64_t>(options.scatter_width));
+                                         BytesOfMemtables(memtables, options.write_buffer_size));
   config.runs_max = static_cast<size_t>(options.max_tables_per_guard);
   config.newer_percent_max = static_cast<uint64_t>(options.max_size_amplification_percent);
   config.idle_newer_percent_max = static_cast<uint64_t>(options.idle_size_amplification_percent);

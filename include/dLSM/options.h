@@ -172,7 +172,7 @@ struct Options {
   // more than a 64th of a part is kept (64 KB from 4 MB on). 0: none; else at least 64 KB.
   uint64_t value_cache_size = 0;
 
-  size_t write_buffer_size = size_t{64} << 20;  // Of one memtable.
+  size_t write_buffer_size = size_t{64} << 20;  // Of one memtable; 64 KiB to 1 TiB.
   // Memtables, the active one included. Several shards share as many bytes as that makes.
   int max_write_buffer_number = 4;
   size_t max_file_size = size_t{64} << 20;  // Of one table made by a merge.
