@@ -103,6 +103,8 @@ class Background {
   std::chrono::milliseconds heartbeat_interval() const { return config_.heartbeat_interval; }
 
   // Flushes what is in memtables now; returns when done, or with the error that keeps it from that.
+  // Who does not wait is told only of a handle that flushes nothing any more; else it will be done,
+  // if need be once other memtables have been flushed.
   Status Flush(bool wait) LOCKS_EXCLUDED(mutex_);
   // Returns when nothing runs, nothing is due, and what nobody has asked for is done, too, unless
   // somebody writes.
@@ -184,6 +186,9 @@ class Background {
   static constexpr size_t kHouse = 2;
   void NoteOutcome(size_t kind, const Status& status) LOCKS_EXCLUDED(mutex_);
   void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
+  Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
+      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   // `components_share`: what is used up of the limit on components or level 0, as the gate judges
   // them; 0 where no merge is due. `switched_bytes`: of a memtable that has just become full.
   void UpdatePace(double components_share, size_t switched_bytes)
@@ -219,6 +224,9 @@ class Background {
   // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
   port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);
   SustainedRate written_ GUARDED_BY(gate_mutex_);
+  // Somebody has asked for the memtables of lower numbers to be flushed. The active one may have to
+  // wait until it can be switched.
+  uint64_t flush_before_ GUARDED_BY(gate_mutex_) = 0;
 
   // Protects what follows; never held across a call to a memory node. Taken before Tree's.
   mutable port::Mutex mutex_;

@@ -76,6 +76,8 @@ Status Background::Flush(bool wait) {
       if (result == Tree::SwitchResult::kSwitched) {
         tree_->LookAgainAt(ruling.look_at_next);
         news = true;
+      } else if (result == Tree::SwitchResult::kTooManyMemtables) {
+        flush_before_ = target + 1;  // Whoever makes room for it will see to it.
       }
       // Somebody else may have switched since: then it was the next memtable that is empty.
       target_is_empty |=

@@ -20,13 +20,28 @@ double ShareBeyond(size_t expected, size_t used, size_t limit) {
 
 }  // namespace
 
+// To be called whenever a memtable has become full or has been flushed. That too many wait is said
+// only of a full one: who has asked for the flush of another does not stop writers.
+Tree::SwitchResult Background::SwitchIfDue(const MemtableBudget::Ruling& ruling) {
+  const Tree::SwitchResult result = tree_->Switch(ruling.switch_at, ruling.immutables_max);
+  if (result != Tree::SwitchResult::kNotNeeded || flush_before_ == 0) return result;
+  // All switches are under this lock: the number stays what it is.
+  if (tree_->Memtables().newest_number >= flush_before_) {
+    flush_before_ = 0;
+    return result;
+  }
+  const bool switched =
+      tree_->Switch(/*bytes=*/0, ruling.immutables_max) == Tree::SwitchResult::kSwitched;
+  return switched ? Tree::SwitchResult::kSwitched : result;
+}
+
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
 // room must not close the gate after the flush that made room has opened it.
 void Background::UpdateGate() {
   port::MutexLock lock(gate_mutex_);
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   const size_t active_bytes = tree_->Usage().active_bytes;
-  const Tree::SwitchResult result = tree_->Switch(ruling.switch_at, ruling.immutables_max);
+  const Tree::SwitchResult result = SwitchIfDue(ruling);
   const bool switched = result == Tree::SwitchResult::kSwitched;
   tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
   gate_->Set(StallReason::kMemtables,

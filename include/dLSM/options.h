@@ -273,6 +273,7 @@ struct WriteOptions {
 };
 
 struct FlushOptions {
+  // False: the flush only begins, or will as soon as memtables that were full before are flushed.
   bool wait = true;
 };
 

@@ -1,0 +1,83 @@
+// Flushes that somebody asks for.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "db/test_database_testing.h"
+#include "port/sync_point.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return true;
+}
+
+// While there is one, flushes that are as good as done are held up.
+class HeldFlushes {
+ public:
+  HeldFlushes() {
+    held_ = false;
+    released_ = false;
+    port::SyncPointHookOfProcess() = [](const char* place) {
+      if (std::strcmp(place, "flush: stored") != 0) return;
+      held_ = true;
+      EXPECT_TRUE(Eventually([] { return released_.load(); }));
+    };
+  }
+  ~HeldFlushes() {
+    released_ = true;
+    port::SyncPointHookOfProcess() = nullptr;
+  }
+
+  static bool AnyHeld() { return held_; }
+
+ private:
+  static inline std::atomic<bool> held_;
+  static inline std::atomic<bool> released_;
+};
+
+// The only memtable that may wait does so. Fails if the flush that is asked for then is forgotten:
+// the write before it would stay in the memtable until something else flushes it.
+TEST(DbFlushTest, WhoDoesNotWaitIsNotForgotten) {
+  Options options = TinyOptions();
+  options.max_write_buffer_number = 2;
+  const auto db = OpenOrDie(options, "flush");
+  const auto flushes = [&db] { return db->GetStatistics()->Get(Ticker::kFlushes); };
+  FlushOptions at_once;
+  at_once.wait = false;
+  {
+    const HeldFlushes held;
+    ASSERT_OK(db->Put(WriteOptions(), "first", "1"));
+    ASSERT_OK(db->Flush(at_once));
+    ASSERT_TRUE(Eventually([] { return HeldFlushes::AnyHeld(); }));
+    ASSERT_OK(db->Put(WriteOptions(), "second", "2"));
+    ASSERT_OK(db->Flush(at_once));
+    ASSERT_OK(db->Put(WriteOptions(), "third", "3"));  // Nobody has to wait for it.
+    EXPECT_EQ(flushes(), 0u);
+  }
+  EXPECT_TRUE(Eventually([&flushes] { return flushes() >= 2; }));
+  // What is written later is nobody's to flush.
+  ASSERT_OK(db->Put(WriteOptions(), "fourth", "4"));
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(flushes(), 2u);
+  EXPECT_EQ(GetOr(db.get(), "second"), "2");
+  ASSERT_OK(db->Close());
+  EXPECT_OK(DestroyDB("flush", options));
+}
+
+}  // namespace
+}  // namespace dlsm
