@@ -131,11 +131,16 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count, uint64_t 
     parts[shard].bytes += key.size() + value.size() + 1;
     parts[shard].only_deletes &= type == UpdateType::kDelete;
   }
+  std::vector<size_t> touched;
+  std::vector<StallGate::Share> shares;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].bytes == 0) continue;
-    DLSM_RETURN_IF_ERROR(
-        shards_[i]->Named(shards_[i]->gate().Pass(parts[i].only_deletes, parts[i].bytes)));
+    touched.push_back(i);
+    shares.push_back({&shards_[i]->gate(), parts[i].only_deletes, parts[i].bytes});
   }
+  size_t refused_by = 0;
+  const Status passed = StallGate::PassAll(shares, &refused_by);
+  if (!passed.ok()) return shards_[touched[refused_by]]->Named(passed);
   {
     const Sequencer::Write write(epochs_->sequencer(), count);
     SequenceNumber sequence = write.first();

@@ -123,21 +123,64 @@ Status StallGate::WaitForOpening(bool only_deletes) {
 
 Status StallGate::KeepPace(uint64_t bytes) {
   const auto started = port::Clock::now();
-  const std::chrono::nanoseconds wait = pacer_.Take(bytes, started);
-  if (wait.count() == 0) return Status::OK();
+  return Sleep(started, pacer_.Take(bytes, started));
+}
+
+Status StallGate::Sleep(port::Clock::time_point started, std::chrono::nanoseconds duration) {
+  if (duration.count() == 0) return Status::OK();
   Status status;
   {
     port::MutexLock lock(mutex_);
-    while (port::Clock::now() < started + wait) {
+    while (port::Clock::now() < started + duration) {
       if ((reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0) {
         status = GiveUp();
         break;
       }
-      changed_.WaitUntil(started + wait);
+      changed_.WaitUntil(started + duration);
     }
   }
   Count(StallReason::kSlowed, started);
   return status;
+}
+
+// Sleeps once, however many shards are slowed down, and not before all are open. Who waits for one
+// gate does not see another close behind him, so all are looked at again; but somebody has to go at
+// last where gates close all the time, and who is through may find them closed anyway.
+Status StallGate::WaitForAll(std::span<const Share> shares, size_t* refused_by) {
+  constexpr int kLooksMax = 4;
+  DLSM_RETURN_IF_ERROR(WaitForOpenings(shares, refused_by));
+  DLSM_RETURN_IF_ERROR(KeepSlowestPace(shares, refused_by));
+  for (int look = 0; look < kLooksMax; ++look) {
+    const bool all_open = std::all_of(shares.begin(), shares.end(), [](const Share& share) {
+      return share.gate->MayPass(share.only_deletes);
+    });
+    if (all_open) break;
+    DLSM_RETURN_IF_ERROR(WaitForOpenings(shares, refused_by));
+  }
+  return Status::OK();
+}
+
+Status StallGate::WaitForOpenings(std::span<const Share> shares, size_t* refused_by) {
+  for (size_t i = 0; i < shares.size(); ++i) {
+    *refused_by = i;
+    DLSM_RETURN_IF_ERROR(shares[i].gate->WaitForOpening(shares[i].only_deletes));
+  }
+  return Status::OK();
+}
+
+// Each shard's writers owe what the write puts there.
+Status StallGate::KeepSlowestPace(std::span<const Share> shares, size_t* refused_by) {
+  const auto started = port::Clock::now();
+  size_t slowest = 0;
+  std::chrono::nanoseconds longest{};
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const std::chrono::nanoseconds wait = shares[i].gate->pacer_.Take(shares[i].bytes, started);
+    if (wait <= longest) continue;
+    slowest = i;
+    longest = wait;
+  }
+  *refused_by = slowest;
+  return shares[slowest].gate->Sleep(started, longest);
 }
 
 void StallGate::Count(StallReason reason, port::Clock::time_point started) {

@@ -4,7 +4,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
@@ -42,6 +44,22 @@ class StallGate {
     return reasons == 0 ? Status::OK() : Wait(only_deletes, bytes);
   }
 
+  // One of the gates that a write to several shards has to pass, and what it writes there.
+  struct Share {
+    StallGate* gate;
+    bool only_deletes;
+    uint64_t bytes;
+  };
+  // Passes all of them. On an error *refused_by says whose it is.
+  static Status PassAll(std::span<const Share> shares, size_t* refused_by) {
+    for (const Share& share : shares) {
+      if (share.gate->reasons_.load(std::memory_order_acquire) != 0) {
+        return WaitForAll(shares, refused_by);
+      }
+    }
+    return Status::OK();
+  }
+
   // kSlowed is set by SetPace().
   void Set(StallReason reason, bool closed) LOCKS_EXCLUDED(mutex_);
   // Bytes a second for all writers together; 0: no limit.
@@ -72,6 +90,12 @@ class StallGate {
   Status Wait(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   Status WaitForOpening(bool only_deletes) LOCKS_EXCLUDED(mutex_);
   Status KeepPace(uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+  // Ends early where nobody may write any more.
+  Status Sleep(port::Clock::time_point started, std::chrono::nanoseconds duration)
+      LOCKS_EXCLUDED(mutex_);
+  static Status WaitForAll(std::span<const Share> shares, size_t* refused_by);
+  static Status WaitForOpenings(std::span<const Share> shares, size_t* refused_by);
+  static Status KeepSlowestPace(std::span<const Share> shares, size_t* refused_by);
   void Count(StallReason reason, port::Clock::time_point started) LOCKS_EXCLUDED(mutex_);
   bool MayPass(bool only_deletes) const;
   Status GiveUp() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -216,6 +217,78 @@ TEST(StallGateTest, ShutEndsSlowWrites) {
   std::this_thread::sleep_for(milliseconds(20));
   gate.Shut();
   writer.join();
+}
+
+// What a batch writes to each of these gates.
+std::vector<StallGate::Share> SharesOf(const std::vector<std::unique_ptr<StallGate>>& gates) {
+  std::vector<StallGate::Share> shares;
+  shares.reserve(gates.size());
+  for (const auto& gate : gates) shares.push_back({gate.get(), false, 100});
+  return shares;
+}
+
+// A batch over many shards, each of which is slowed down. Fails if it sleeps once for each of them,
+// or what it writes is not counted on all of them.
+TEST(StallGateTest, ABatchSleepsOnce) {
+  Statistics statistics;
+  std::vector<std::unique_ptr<StallGate>> gates;
+  for (int i = 0; i < 16; ++i) {
+    gates.push_back(std::make_unique<StallGate>(kLong, &statistics));
+    gates.back()->SetPace(100);
+  }
+  const std::vector<StallGate::Share> shares = SharesOf(gates);
+  size_t refused_by = 0;
+  EXPECT_OK(StallGate::PassAll(shares, &refused_by));  // Each of them owes a second.
+  EXPECT_EQ(statistics.Get(Ticker::kStalls), 0u);
+  const auto start = Clock::now();
+  EXPECT_OK(StallGate::PassAll(shares, &refused_by));
+  EXPECT_LT(Clock::now() - start, milliseconds(300));
+  EXPECT_GT(Clock::now() - start, milliseconds(50));
+  EXPECT_EQ(statistics.Get(Ticker::kStalls), 1u);
+  for (const size_t gate : {size_t{0}, size_t{15}}) {
+    const auto before = Clock::now();
+    EXPECT_OK(gates[gate]->Pass(false, 1));
+    EXPECT_GT(Clock::now() - before, milliseconds(50)) << "the batch owes it";
+  }
+}
+
+// Fails if a batch passes a gate that has closed while another one was waited for.
+TEST(StallGateTest, ABatchLooksAgainAtGatesThatWereOpen) {
+  Statistics statistics;
+  std::vector<std::unique_ptr<StallGate>> gates;
+  for (int i = 0; i < 3; ++i) gates.push_back(std::make_unique<StallGate>(kLong, &statistics));
+  gates[2]->Set(StallReason::kMemtables, true);
+  std::atomic<bool> passed{false};
+  std::thread writer([&] {
+    size_t refused_by = 0;
+    EXPECT_OK(StallGate::PassAll(SharesOf(gates), &refused_by));
+    passed = true;
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  gates[0]->Set(StallReason::kLevel0, true);
+  gates[2]->Set(StallReason::kMemtables, false);
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_FALSE(passed);
+  gates[0]->Set(StallReason::kLevel0, false);
+  writer.join();
+}
+
+// Fails if an error is given as that of another gate, or one of many refuses in vain.
+TEST(StallGateTest, ABatchIsToldWhoRefusesIt) {
+  Statistics statistics;
+  std::vector<std::unique_ptr<StallGate>> gates;
+  for (int i = 0; i < 3; ++i) {
+    gates.push_back(std::make_unique<StallGate>(milliseconds(10), &statistics));
+    gates.back()->SetPace(1e9);
+  }
+  size_t refused_by = 0;
+  gates[1]->Set(StallReason::kLevel0, true);
+  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), &refused_by).IsBusy());
+  EXPECT_EQ(refused_by, 1u);
+  gates[1]->Set(StallReason::kLevel0, false);
+  gates[2]->Refuse(Status::IOError("gone"));
+  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), &refused_by).IsIOError());
+  EXPECT_EQ(refused_by, 2u);
 }
 
 // Writers run through a gate that opens and closes all the time; none may be left behind.
