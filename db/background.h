@@ -186,13 +186,16 @@ class Background {
   static constexpr size_t kHouse = 2;
   void NoteOutcome(size_t kind, const Status& status) LOCKS_EXCLUDED(mutex_);
   void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
+      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
   Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   // `components_share`: what is used up of the limit on components or level 0, as the gate judges
-  // them; 0 where no merge is due. `switched_bytes`: of a memtable that has just become full.
-  void UpdatePace(double components_share, size_t switched_bytes)
-      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // them; 0 where no merge is due.
+  void UpdatePace(double components_share) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Whether somebody writes to this shard.
+  void LookForPauses() LOCKS_EXCLUDED(gate_mutex_);
   void NoteManualCompactions(int change) LOCKS_EXCLUDED(mutex_);
   size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
@@ -223,7 +226,10 @@ class Background {
 
   // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
   port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);
-  SustainedRate written_ GUARDED_BY(gate_mutex_);
+  SustainedRate written_ GUARDED_BY(gate_mutex_);  // If writers are to be slowed down.
+  // The active memtable when it was last looked at.
+  uint64_t seen_number_ GUARDED_BY(gate_mutex_) = 0;
+  size_t seen_bytes_ GUARDED_BY(gate_mutex_) = 0;
   // Somebody has asked for the memtables of lower numbers to be flushed. The active one may have to
   // wait until it can be switched.
   uint64_t flush_before_ GUARDED_BY(gate_mutex_) = 0;

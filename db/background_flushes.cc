@@ -72,7 +72,7 @@ Status Background::Flush(bool wait) {
     if (tree_->Memtables().newest_number == target) {
       port::MutexLock lock(gate_mutex_);
       const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
-      const Tree::SwitchResult result = tree_->Switch(/*bytes=*/0, ruling.immutables_max);
+      const Tree::SwitchResult result = Switch(/*bytes=*/0, ruling);
       if (result == Tree::SwitchResult::kSwitched) {
         tree_->LookAgainAt(ruling.look_at_next);
         news = true;

@@ -20,18 +20,27 @@ double ShareBeyond(size_t expected, size_t used, size_t limit) {
 
 }  // namespace
 
+// Says how much has come through, whoever had it flushed.
+Tree::SwitchResult Background::Switch(size_t bytes, const MemtableBudget::Ruling& ruling) {
+  const size_t active_bytes = tree_->Usage().active_bytes;
+  const Tree::SwitchResult result = tree_->Switch(bytes, ruling.immutables_max);
+  if (result == Tree::SwitchResult::kSwitched && config_.slow_down_writes) {
+    written_.Add(active_bytes, Clock::now());
+  }
+  return result;
+}
+
 // To be called whenever a memtable has become full or has been flushed. That too many wait is said
 // only of a full one: who has asked for the flush of another does not stop writers.
 Tree::SwitchResult Background::SwitchIfDue(const MemtableBudget::Ruling& ruling) {
-  const Tree::SwitchResult result = tree_->Switch(ruling.switch_at, ruling.immutables_max);
+  const Tree::SwitchResult result = Switch(ruling.switch_at, ruling);
   if (result != Tree::SwitchResult::kNotNeeded || flush_before_ == 0) return result;
   // All switches are under this lock: the number stays what it is.
   if (tree_->Memtables().newest_number >= flush_before_) {
     flush_before_ = 0;
     return result;
   }
-  const bool switched =
-      tree_->Switch(/*bytes=*/0, ruling.immutables_max) == Tree::SwitchResult::kSwitched;
+  const bool switched = Switch(/*bytes=*/0, ruling) == Tree::SwitchResult::kSwitched;
   return switched ? Tree::SwitchResult::kSwitched : result;
 }
 
@@ -40,7 +49,6 @@ Tree::SwitchResult Background::SwitchIfDue(const MemtableBudget::Ruling& ruling)
 void Background::UpdateGate() {
   port::MutexLock lock(gate_mutex_);
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
-  const size_t active_bytes = tree_->Usage().active_bytes;
   const Tree::SwitchResult result = SwitchIfDue(ruling);
   const bool switched = result == Tree::SwitchResult::kSwitched;
   tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
@@ -60,14 +68,26 @@ void Background::UpdateGate() {
   }
   gate_->Set(StallReason::kMemory, store_->memory()->full());
   if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
-  if (config_.slow_down_writes) UpdatePace(share, switched ? active_bytes : 0);
+  if (config_.slow_down_writes) UpdatePace(share);
 }
 
-void Background::UpdatePace(double components_share, size_t switched_bytes) {
-  const auto now = Clock::now();
-  if (switched_bytes > 0) written_.Add(switched_bytes, now);
+void Background::UpdatePace(double components_share) {
   const double memtables_share = budget_->Pressure(*tree_);
-  gate_->SetPace(PaceFor(std::max(components_share, memtables_share), written_.Get(now)));
+  gate_->SetPace(PaceFor(std::max(components_share, memtables_share), written_.Get(Clock::now())));
+}
+
+// Memtables grow by pieces of some kilobytes, so a trickle counts as pauses for the most part:
+// nothing comes of it that merges would have to bear. Who waits has no part in that.
+void Background::LookForPauses() {
+  if (!config_.slow_down_writes) return;
+  port::MutexLock lock(gate_mutex_);
+  const std::shared_ptr<const ReadView> view = tree_->views().Current();
+  const uint64_t number = view->active->number();
+  const size_t bytes = view->active->MemoryUsage();
+  const bool grown = number != seen_number_ || bytes != seen_bytes_;
+  seen_number_ = number;
+  seen_bytes_ = bytes;
+  written_.Look(grown || gate_->somebody_waits(), Clock::now());
 }
 
 Background::ComponentLimits Background::LimitsOf(const Version& version) const {

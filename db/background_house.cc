@@ -88,6 +88,7 @@ void Background::KeepHouse(size_t node) {
   if (node == 0) {
     tree_->views().Reclaim();
     LookAtTraffic();
+    LookForPauses();
     ShedMetadata(*store_, tree_, &metadata_hand_);
   }
   if (fence_->raised()) return;

@@ -1,15 +1,13 @@
 // Flushes that somebody asks for.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
 
+#include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
-#include "port/sync_point.h"
 
 namespace dlsm {
 namespace {
@@ -26,30 +24,6 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-// While there is one, flushes that are as good as done are held up.
-class HeldFlushes {
- public:
-  HeldFlushes() {
-    held_ = false;
-    released_ = false;
-    port::SyncPointHookOfProcess() = [](const char* place) {
-      if (std::strcmp(place, "flush: stored") != 0) return;
-      held_ = true;
-      EXPECT_TRUE(Eventually([] { return released_.load(); }));
-    };
-  }
-  ~HeldFlushes() {
-    released_ = true;
-    port::SyncPointHookOfProcess() = nullptr;
-  }
-
-  static bool AnyHeld() { return held_; }
-
- private:
-  static inline std::atomic<bool> held_;
-  static inline std::atomic<bool> released_;
-};
-
 // The only memtable that may wait does so. Fails if the flush that is asked for then is forgotten:
 // the write before it would stay in the memtable until something else flushes it.
 TEST(DbFlushTest, WhoDoesNotWaitIsNotForgotten) {
@@ -63,7 +37,7 @@ TEST(DbFlushTest, WhoDoesNotWaitIsNotForgotten) {
     const HeldFlushes held;
     ASSERT_OK(db->Put(WriteOptions(), "first", "1"));
     ASSERT_OK(db->Flush(at_once));
-    ASSERT_TRUE(Eventually([] { return HeldFlushes::AnyHeld(); }));
+    ASSERT_TRUE(Eventually([] { return HeldFlushes::any(); }));
     ASSERT_OK(db->Put(WriteOptions(), "second", "2"));
     ASSERT_OK(db->Flush(at_once));
     ASSERT_OK(db->Put(WriteOptions(), "third", "3"));  // Nobody has to wait for it.

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
 #include "util/random.h"
 
@@ -130,13 +131,76 @@ TEST_P(DbStallTest, NobodyIsSlowedWhereNoMergeIsDue) {
   options.slow_down_writes = true;
   const auto db = OpenOrDie(options, "db");
   Write(db.get(), 5000);
-  ASSERT_OK(db->Flush(FlushOptions()));
+  // What comes through of late is next to nothing, without a pause.
+  for (int round = 0; round < 20; ++round) {
+    Write(db.get(), 10);
+    ASSERT_OK(db->Flush(FlushOptions()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   ASSERT_OK(db->WaitForBackgroundWork());
-  // What came through of late is next to nothing.
-  std::this_thread::sleep_for(std::chrono::seconds(2));
   const uint64_t slowed = db->GetStatistics()->Get(Ticker::kStallMicrosSlowed);
   Write(db.get(), 200);  // Less than a memtable.
   EXPECT_EQ(db->GetStatistics()->Get(Ticker::kStallMicrosSlowed), slowed);
+}
+
+// Memtables of one shard that wait for their flush slow its writers down.
+class DbStallByMemtablesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_ = TinyOptions();
+    options_.slow_down_writes = true;
+    options_.level0_stop_writes_trigger = 1000;
+    options_.max_write_buffer_number = 8;
+    db_ = OpenOrDie(options_, "slowed");
+  }
+  void TearDown() override { CloseAndDestroy(&db_, options_, "slowed"); }
+
+  void WriteMemtables(double count) {
+    constexpr double kEntryBytes = 250;  // With what is around a value of 200.
+    const auto entries = static_cast<uint64_t>(
+        count * static_cast<double>(options_.write_buffer_size) / kEntryBytes);
+    const std::string value(200, 'v');
+    for (uint64_t i = 0; i < entries; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), value));
+    }
+  }
+  uint64_t SlowedMicros() { return db_->GetStatistics()->Get(Ticker::kStallMicrosSlowed); }
+
+  Options options_;
+  std::unique_ptr<DB> db_;
+};
+
+// Memtables are written as fast as may be, then nothing for a long time, then memtables wait, so
+// that writers are slowed down: to about what came through before. Fails if the pause counts, for
+// then the last ones take a second.
+TEST_F(DbStallByMemtablesTest, WritersAreNotSlowedByAPauseBefore) {
+  WriteMemtables(12);
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  const HeldFlushes held;
+  const uint64_t before = SlowedMicros();
+  WriteMemtables(5.7);  // Seven may wait; slower and slower from the fourth on.
+  EXPECT_LT(SlowedMicros() - before, 300'000u);
+}
+
+// Fails if what is flushed because somebody asks for it does not tell what can be sustained: who
+// has only such memtables would never be slowed down.
+TEST_F(DbStallByMemtablesTest, WhatIsFlushedOnRequestCounts) {
+  for (int round = 0; round < 10; ++round) {
+    WriteMemtables(0.1);
+    ASSERT_OK(db_->Flush(FlushOptions()));
+  }
+  const HeldFlushes held;
+  FlushOptions at_once;
+  at_once.wait = false;
+  for (int round = 0; round < 4; ++round) {
+    WriteMemtables(0.1);
+    ASSERT_OK(db_->Flush(at_once));
+  }
+  EXPECT_EQ(SlowedMicros(), 0u);
+  WriteMemtables(1.5);  // The first to be full is the fifth of seven that may wait.
+  EXPECT_GT(SlowedMicros(), 0u);
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ Status StallGate::WaitForOpening(bool only_deletes) {
   Status status;
   {
     port::MutexLock lock(mutex_);
+    ++waiting_;
     while (!MayPass(only_deletes)) {
       const auto give_up = std::max(started, last_progress_) + timeout_;
       const bool ended = (reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0;
@@ -116,6 +117,7 @@ Status StallGate::WaitForOpening(bool only_deletes) {
       }
       changed_.WaitUntil(give_up);
     }
+    --waiting_;
   }
   Count(reason, started);
   return status;
@@ -131,6 +133,7 @@ Status StallGate::Sleep(port::Clock::time_point started, std::chrono::nanosecond
   Status status;
   {
     port::MutexLock lock(mutex_);
+    ++waiting_;
     while (port::Clock::now() < started + duration) {
       if ((reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0) {
         status = GiveUp();
@@ -138,6 +141,7 @@ Status StallGate::Sleep(port::Clock::time_point started, std::chrono::nanosecond
       }
       changed_.WaitUntil(started + duration);
     }
+    --waiting_;
   }
   Count(StallReason::kSlowed, started);
   return status;
@@ -192,6 +196,11 @@ void StallGate::Count(StallReason reason, port::Clock::time_point started) {
   ++total.count;
   total.micros += micros;
   total.longest_micros = std::max(total.longest_micros, micros);
+}
+
+bool StallGate::somebody_waits() const {
+  port::MutexLock lock(mutex_);
+  return waiting_ > 0;
 }
 
 StallTotals StallGate::totals() const {

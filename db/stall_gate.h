@@ -79,6 +79,8 @@ class StallGate {
   // The database is closing: everybody leaves with an error.
   void Shut() LOCKS_EXCLUDED(mutex_);
 
+  // Somebody waits here just now, or sleeps to keep the pace.
+  bool somebody_waits() const LOCKS_EXCLUDED(mutex_);
   StallTotals totals() const LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -111,6 +113,7 @@ class StallGate {
   Status error_ GUARDED_BY(mutex_);
   Status refusal_ GUARDED_BY(mutex_);  // If kRefusing.
   StallTotals totals_ GUARDED_BY(mutex_);
+  int waiting_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dlsm

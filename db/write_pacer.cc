@@ -27,7 +27,13 @@ double PaceFor(double used_share, double sustained_rate) {
 }
 
 void SustainedRate::Add(uint64_t bytes, Clock::time_point now) {
-  samples_[count_++ % kSamples] = Sample{now, bytes};
+  samples_[count_++ % kSamples] = Sample{now - paused_, bytes};
+}
+
+void SustainedRate::Look(bool busy, Clock::time_point now) {
+  const bool first = looked_at_ == Clock::time_point();
+  if (!busy && !first) paused_ += now - looked_at_;
+  looked_at_ = now;
 }
 
 double SustainedRate::Get(Clock::time_point now) const {
@@ -37,7 +43,7 @@ double SustainedRate::Get(Clock::time_point now) const {
   uint64_t bytes = 0;
   // The oldest is where time begins.
   for (size_t i = first + 1; i < count_; ++i) bytes += samples_[i % kSamples].bytes;
-  const std::chrono::duration<double> took = now - oldest.when;
+  const std::chrono::duration<double> took = now - paused_ - oldest.when;
   return took.count() > 0 ? static_cast<double>(bytes) / took.count() : 0;
 }
 

@@ -19,23 +19,29 @@ namespace dlsm {
 // than a trickle.
 double PaceFor(double used_share, double sustained_rate);
 
-// Who asks when each memtable is full can tell the sustained rate.
+// At what rate writes come through while there are any. Who tells of each memtable that is full or
+// flushed, and looks now and then whether somebody writes, can tell the sustained rate.
 class SustainedRate {
  public:
   using Clock = port::Clock;
 
   void Add(uint64_t bytes, Clock::time_point now);
-  // Bytes a second over the last ones; 0: not known yet.
+  // `busy`: somebody has written, or has waited to, since the last look. Else that time is left
+  // out: a pause says nothing about what merges can bear.
+  void Look(bool busy, Clock::time_point now);
+  // Bytes a second over the last ones; 0: not known yet. What is not looked at yet was busy.
   double Get(Clock::time_point now) const;
 
  private:
   struct Sample {
-    Clock::time_point when;
+    Clock::time_point when;  // Without pauses.
     uint64_t bytes = 0;
   };
   static constexpr size_t kSamples = 8;
   std::array<Sample, kSamples> samples_;
   size_t count_ = 0;
+  Clock::time_point looked_at_;
+  Clock::duration paused_{};  // All pauses together.
 };
 
 // Thread-safe. All writers together keep to one rate, in the order in which they ask.

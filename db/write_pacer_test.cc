@@ -36,6 +36,31 @@ TEST(WritePacerTest, SustainedRateIsThatOfTheLastMemtables) {
   EXPECT_DOUBLE_EQ(rate.Get(now), 100);
 }
 
+// Fails if a pause makes what can be sustained look less, so that those who write after it are
+// slowed down to what came through meanwhile: nothing.
+TEST(WritePacerTest, PausesAreNoPartOfTheSustainedRate) {
+  SustainedRate rate;
+  Clock::time_point now = Clock::now();
+  rate.Look(false, now);
+  rate.Add(1000, now);
+  const auto pass = [&](int steps, bool busy) {
+    for (int i = 0; i < steps; ++i) rate.Look(busy, now += milliseconds(100));
+  };
+  pass(10, true);
+  rate.Add(1000, now);
+  EXPECT_DOUBLE_EQ(rate.Get(now), 1000);
+  pass(36000, false);
+  EXPECT_DOUBLE_EQ(rate.Get(now), 1000);
+  // Who waits is as good as who writes.
+  pass(10, true);
+  EXPECT_DOUBLE_EQ(rate.Get(now), 500);
+  rate.Add(1000, now);
+  pass(36000, false);
+  EXPECT_DOUBLE_EQ(rate.Get(now), 1000);
+  // Not known yet whether this is a pause.
+  EXPECT_DOUBLE_EQ(rate.Get(now + std::chrono::seconds(2)), 500);
+}
+
 // Fails if time in which nobody wrote is saved up for a burst.
 TEST(WritePacerTest, IdleTimeIsNotSavedUp) {
   WritePacer pacer;
