@@ -472,5 +472,31 @@ TEST_F(ShardsTest, TooManyShardsForTheMemoryAreRefused) {
   EXPECT_EQ(DatabasesAt(second_), 0u);
 }
 
+// Fails if each of many shards' memtables gets the filter of one that has all memory for itself,
+// because the options do not name the boundaries: with their number alone, or with nothing when the
+// database is opened again.
+TEST(ManyShardsTest, EachMemtableHasTheFilterOfItsShare) {
+  constexpr uint64_t kShards = 64;
+  TestNode node;
+  Options options = node.With(Options(), "shm");
+  options.create_if_missing = true;
+  const auto filter_bytes = [&options] {
+    const auto db = OpenOrDie(options, "many");
+    return FieldOfProperty(db.get(), "dlsm.memory", "memtable-filters");
+  };
+  const uint64_t undivided = [&options] {
+    const auto db = OpenOrDie(options, "one");
+    return FieldOfProperty(db.get(), "dlsm.memory", "memtable-filters");
+  }();
+  ASSERT_GT(undivided, 0u);
+  // Four memtables of a share each: what one shard of the database may have, about.
+  const uint64_t most = kShards * (undivided / kShards * 4 + 64);
+  options.shards = kShards;
+  EXPECT_LE(filter_bytes(), most);
+  options.shards = Options().shards;
+  EXPECT_LE(filter_bytes(), most);
+  EXPECT_GT(filter_bytes(), undivided / 2);
+}
+
 }  // namespace
 }  // namespace dlsm

@@ -45,7 +45,9 @@ class Memtable {
   std::unique_ptr<InternalIterator> NewIterator(bool whole = false) const;
 
   uint64_t number() const { return number_; }
+  // Of its entries, by which it is full.
   size_t MemoryUsage() const { return arena_.MemoryUsage(); }
+  size_t filter_bytes() const { return filter_.words() * sizeof(uint64_t); }
 
   // No entry has this number or a later one; 0: not cut yet. Set once, before the memtable is
   // handed to a flush.

@@ -22,6 +22,7 @@ class MemtableFilter {
         words_(count_ == 0 ? nullptr : std::make_unique<std::atomic<uint64_t>[]>(count_)) {}
 
   bool active() const { return count_ > 0; }
+  size_t words() const { return count_; }
 
   // Both if active; `hash` is Hash64() of the user key.
   void Add(uint64_t hash) {

@@ -215,14 +215,19 @@ std::string Properties::Stalls() const {
   return text;
 }
 
-size_t Properties::MemtableBytes() const {
-  size_t bytes = 0;
-  for (const auto& shard : db_.shards_) bytes += shard->tree().Memtables().bytes;
-  return bytes;
+Properties::MemtableBytes Properties::BytesOfMemtables() const {
+  MemtableBytes sum;
+  for (const auto& shard : db_.shards_) {
+    const Tree::MemtableCounts counts = shard->tree().Memtables();
+    sum.entries += counts.bytes;
+    sum.filters += counts.filter_bytes;
+  }
+  return sum;
 }
 
 uint64_t Properties::MemoryBytes() const {
-  uint64_t bytes = MemtableBytes() + Sum(&Version::metadata_bytes);
+  const MemtableBytes memtables = BytesOfMemtables();
+  uint64_t bytes = memtables.entries + memtables.filters + Sum(&Version::metadata_bytes);
   if (db_.value_cache_ != nullptr) bytes += db_.value_cache_->bytes();
   const Cache* const block_cache =
       db_.own_block_cache_ != nullptr ? db_.own_block_cache_.get() : db_.options_.block_cache;
@@ -232,8 +237,10 @@ uint64_t Properties::MemoryBytes() const {
 }
 
 std::string Properties::Memory() const {
-  std::string text = fmt::format("memtables {}\nindexes-and-filters {}\n", MemtableBytes(),
-                                 Sum(&Version::metadata_bytes));
+  const MemtableBytes memtables = BytesOfMemtables();
+  std::string text =
+      fmt::format("memtables {}\nmemtable-filters {}\nindexes-and-filters {}\n", memtables.entries,
+                  memtables.filters, Sum(&Version::metadata_bytes));
   if (const ValueCache* const cache = db_.value_cache_.get(); cache != nullptr) {
     text +=
         fmt::format("value-cache {}\nvalue-cache-records {}\n", cache->bytes(), cache->UsedBytes());

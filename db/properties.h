@@ -2,6 +2,7 @@
 // nothing, or one after the other; of several memory nodes likewise.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,7 +41,11 @@ class Properties {
   std::string Stats() const;
   std::string Levels() const;
   std::string Stalls() const;
-  size_t MemtableBytes() const;
+  struct MemtableBytes {
+    size_t entries = 0;
+    size_t filters = 0;
+  };
+  MemtableBytes BytesOfMemtables() const;
   // On the compute node, of all that the handle uses; also what others have in the same block
   // cache.
   uint64_t MemoryBytes() const;

@@ -186,7 +186,8 @@ std::vector<MergeNode> Shard::MergeNodes() const {
 }
 
 Status Shard::Load(const ShardMap& shards) {
-  divided_ = shards.count() > 1;
+  shards_ = shards.count();
+  divided_ = shards_ > 1;
   DLSM_RETURN_IF_ERROR(Named(TakeLists()));
   DLSM_RETURN_IF_ERROR(Named(DecodeManifest(shards)));
   ReclaimUnused();
@@ -249,7 +250,7 @@ Status Shard::CheckTableNodes() const {
 Status Shard::Start(MemtableEpochs* epochs) {
   const Options& options = *context_.options;
   // All shards' memtables together have what one shard's would have (MemtableBudget).
-  const size_t share = options.write_buffer_size / (options.shard_boundaries.size() + 1);
+  const size_t share = options.write_buffer_size / shards_;
   const size_t expected = std::min(options.write_buffer_size,
                                    share * static_cast<size_t>(options.max_write_buffer_number));
   tree_.emplace(options.write_buffer_size, context_.comparator, manifest_,

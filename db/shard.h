@@ -125,6 +125,7 @@ class Shard {
 
   const ShardContext context_;
   const size_t number_;
+  size_t shards_ = 1;     // Of the database.
   bool divided_ = false;  // There are others.
 
   // In the order in which they depend on each other.

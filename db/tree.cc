@@ -286,7 +286,11 @@ Tree::MemtableCounts Tree::Memtables() const {
   MemtableCounts counts;
   counts.immutable = immutables_.size();
   counts.bytes = active_->MemoryUsage();
-  for (const Immutable& immutable : immutables_) counts.bytes += immutable.memtable->MemoryUsage();
+  counts.filter_bytes = active_->filter_bytes();
+  for (const Immutable& immutable : immutables_) {
+    counts.bytes += immutable.memtable->MemoryUsage();
+    counts.filter_bytes += immutable.memtable->filter_bytes();
+  }
   counts.newest_number = active_->number();
   counts.oldest_number =
       immutables_.empty() ? active_->number() : immutables_.front().memtable->number();

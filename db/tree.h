@@ -103,6 +103,7 @@ class Tree {
   struct MemtableCounts {
     size_t immutable = 0;
     size_t bytes = 0;            // Of all memtables.
+    size_t filter_bytes = 0;     // Beside them.
     uint64_t newest_number = 0;  // Of the active one.
     uint64_t oldest_number = 0;  // Of the oldest that is not flushed.
   };

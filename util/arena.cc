@@ -19,11 +19,19 @@ constexpr size_t kLargePart = 4;
 
 // Enough for four memtables of the default size.
 constexpr size_t kKeptBytesMax = size_t{256} << 20;
+// Blocks for 32 memtables that come and go; hundreds of them need not stay when they are gone.
+constexpr size_t kKeptFirstBytesMax = size_t{16} << 20;
 
 // Never destroyed: arenas may die after static destruction began.
 HugeMemoryPool& SharedPool() {
   static HugeMemoryPool& pool =
       *std::make_unique<HugeMemoryPool>(Arena::kBlockBytes, kKeptBytesMax).release();
+  return pool;
+}
+HugeMemoryPool& SharedFirstPool() {
+  static HugeMemoryPool& pool = *std::make_unique<HugeMemoryPool>(
+                                     Arena::kFirstBlockBytes, kKeptFirstBytesMax, PageKind::kSmall)
+                                     .release();
   return pool;
 }
 
@@ -37,11 +45,14 @@ size_t RoundUpToAlignment(size_t bytes) {
 
 }  // namespace
 
-Arena::Arena() : Arena(&SharedPool()) {}
+Arena::Arena() : Arena(&SharedFirstPool(), &SharedPool()) {}
 
 Arena::~Arena() {
   port::MutexLock lock(mutex_);
-  for (Block& block : blocks_) pool_->Give(std::move(block.memory));
+  for (Block& block : blocks_) {
+    HugeMemoryPool* const from = block.memory.size() == kFirstBlockBytes ? first_ : pool_;
+    from->Give(std::move(block.memory));
+  }
 }
 
 char* Arena::AllocateSlow(Chunk* chunk, size_t bytes, size_t alignment) {
@@ -68,7 +79,8 @@ char* Arena::Take(size_t bytes) {
 char* Arena::TakeFrom(Block* block, size_t bytes) {
   // Relaxed: the pieces are disjoint, and the block was published before.
   const size_t offset = block->taken.fetch_add(bytes, std::memory_order_relaxed);
-  return offset <= kBlockBytes - bytes ? block->memory.data() + offset : nullptr;
+  const size_t size = block->memory.size();
+  return bytes <= size && offset <= size - bytes ? block->memory.data() + offset : nullptr;
 }
 
 char* Arena::TakeAfter(const Block* used_up, size_t bytes) {
@@ -78,10 +90,15 @@ char* Arena::TakeAfter(const Block* used_up, size_t bytes) {
     char* const piece = TakeFrom(block, bytes);
     if (piece != nullptr) return piece;
   }
-  Block& fresh = blocks_.emplace_back(pool_->Take());
-  char* const piece = TakeFrom(&fresh, bytes);
-  current_.store(&fresh, std::memory_order_release);
+  Block* const fresh = NextBlockLocked(bytes);
+  char* const piece = TakeFrom(fresh, bytes);
+  current_.store(fresh, std::memory_order_release);
   return piece;
+}
+
+Arena::Block* Arena::NextBlockLocked(size_t bytes) {
+  const bool first = blocks_.empty() && bytes <= kFirstBlockBytes;
+  return &blocks_.emplace_back(first ? first_->Take() : pool_->Take());
 }
 
 char* Arena::TakeOwn(size_t bytes) {

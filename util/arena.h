@@ -1,15 +1,15 @@
 // Memory for a memtable: handed out piece by piece by any number of threads, given back as a whole.
 //
-//   pool of blocks ──Take──> block  | chunk of thread 1 | chunk of thread 2 | large piece | free |
-//                                     └ piece, piece, ...
+//   pools of blocks ──Take──> block  | chunk of thread 1 | chunk of thread 2 | large piece | free |
+//                                      └ piece, piece, ...
 //
 //   1. A thread cuts pieces from its own chunk: no atomic instruction.
 //   2. A thread takes a chunk, or a piece that is large for a chunk, from the current block with
-//   one
-//      fetch-add.
+//      one fetch-add.
 //   3. Only the thread that finds the block used up takes a lock, and brings the next block. A
-//   piece
-//      that is large for a block gets memory of its own.
+//      piece that is large for a block gets memory of its own.
+//   4. The first block is a small one on small pages: of a huge page the first byte takes all, and
+//      a process may have hundreds of memtables that hold next to nothing.
 //
 // Chunks grow with the arena, so that a small memtable is not full of chunks that are empty.
 #pragma once
@@ -30,11 +30,12 @@ class Arena {
  public:
   static constexpr size_t kAlignmentMax = 64;
   static constexpr size_t kBlockBytes = 4 * kHugePageBytes;
+  static constexpr size_t kFirstBlockBytes = size_t{512} << 10;
 
-  // From a pool that all arenas of the process share.
+  // From pools that all arenas of the process share.
   Arena();
-  // `pool` has blocks of kBlockBytes and outlives the arena.
-  explicit Arena(HugeMemoryPool* pool) : pool_(pool) {}
+  // `first` has blocks of kFirstBlockBytes, `pool` of kBlockBytes; both outlive the arena.
+  Arena(HugeMemoryPool* first, HugeMemoryPool* pool) : first_(first), pool_(pool) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   // Everything that was handed out is gone.
@@ -49,7 +50,8 @@ class Arena {
   }
 
   // The bytes of chunks and large pieces handed out: more than their pieces' by what threads have
-  // left in their chunks, which is little beside the sum. Cheap.
+  // left in their chunks, which is little beside the sum. What the process has for it is up to a
+  // page more, and up to a huge page beyond kFirstBlockBytes. Cheap.
   size_t MemoryUsage() const { return handed_out_.load(std::memory_order_relaxed); }
 
  private:
@@ -75,11 +77,13 @@ class Arena {
   }
 
   static char* TakeFrom(Block* block, size_t bytes);
+  Block* NextBlockLocked(size_t bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   char* AllocateSlow(Chunk* chunk, size_t bytes, size_t alignment);
   char* Take(size_t bytes) LOCKS_EXCLUDED(mutex_);
   char* TakeAfter(const Block* used_up, size_t bytes) LOCKS_EXCLUDED(mutex_);
   char* TakeOwn(size_t bytes) LOCKS_EXCLUDED(mutex_);
 
+  HugeMemoryPool* const first_;
   HugeMemoryPool* const pool_;
 
   PerThread<Chunk> chunks_;

@@ -1,10 +1,13 @@
 #include "util/arena.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <memory>
 #include <new>
 #include <set>
 #include <thread>
@@ -108,18 +111,65 @@ TEST(ArenaTest, SmallArenasHaveSmallChunks) {
 
 // Fails if blocks are mapped anew for each memtable: every page would fault again.
 TEST(ArenaTest, BlocksGoBackToThePool) {
+  HugeMemoryPool small(Arena::kFirstBlockBytes, Arena::kFirstBlockBytes, PageKind::kSmall);
   HugeMemoryPool pool(Arena::kBlockBytes, 4 * Arena::kBlockBytes);
-  std::set<char*> first;
+  std::set<char*> before;
   {
-    Arena arena(&pool);
+    Arena arena(&small, &pool);
     for (size_t bytes = 0; bytes < 2 * Arena::kBlockBytes; bytes += 4096) {
-      first.insert(arena.Allocate(4096));
+      before.insert(arena.Allocate(4096));
     }
-    EXPECT_EQ(pool.KeptBytes(), 0u);
+    EXPECT_EQ(small.KeptBytes() + pool.KeptBytes(), 0u);
   }
-  EXPECT_GE(pool.KeptBytes(), 2 * Arena::kBlockBytes);
-  Arena arena(&pool);
-  EXPECT_EQ(first.count(arena.AllocateAligned(4096, 64)), 1u);
+  EXPECT_EQ(small.KeptBytes(), Arena::kFirstBlockBytes);
+  EXPECT_EQ(pool.KeptBytes(), 2 * Arena::kBlockBytes);
+  Arena arena(&small, &pool);
+  size_t again = 0;
+  for (size_t bytes = 0; bytes < Arena::kBlockBytes; bytes += 4096) {
+    again += before.count(arena.AllocateAligned(4096, 64));
+  }
+  EXPECT_EQ(again, Arena::kBlockBytes / 4096);
+}
+
+// The pages that the process has in memory.
+size_t ResidentBytes() {
+  size_t all = 0;
+  size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Fails if arenas that hold next to nothing take a huge page each: those of a database of hundreds
+// of shards would take half a gigabyte.
+TEST(ArenaTest, SmallArenasTakeLittleMemory) {
+  constexpr size_t kArenas = 64;
+  HugeMemoryPool small(Arena::kFirstBlockBytes, 0, PageKind::kSmall);
+  HugeMemoryPool pool(Arena::kBlockBytes, 0);
+  std::vector<std::unique_ptr<Arena>> arenas;
+  arenas.reserve(kArenas);
+  const size_t before = ResidentBytes();
+  for (size_t i = 0; i < kArenas; ++i) {
+    arenas.push_back(std::make_unique<Arena>(&small, &pool));
+    std::memset(arenas.back()->Allocate(4096), 1, 4096);
+  }
+  EXPECT_LT(ResidentBytes() - before, kArenas * (128 << 10));
+}
+
+// Fails if a piece is cut from what is left of a first block that is too small for it.
+TEST(ArenaTest, LargePiecesDoNotFitTheFirstBlock) {
+  for (const size_t bytes : {Arena::kFirstBlockBytes, Arena::kFirstBlockBytes + 1,
+                             Arena::kBlockBytes / 4, Arena::kBlockBytes / 4 + 1}) {
+    for (const bool first : {false, true}) {
+      Arena arena;
+      std::vector<Piece> pieces;
+      for (int i = 0; i < 6; ++i) {
+        const size_t size = (i % 2 == 0) == first ? bytes : 1000;
+        pieces.push_back({arena.Allocate(size), size, static_cast<char>(i)});
+        std::memset(pieces.back().data, i, size);
+      }
+      ExpectUntouched(pieces);
+    }
+  }
 }
 
 // Fails if a thread that ended takes its chunk with it, or its successor's overlaps.

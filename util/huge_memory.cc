@@ -20,15 +20,23 @@ size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-HugeMemory::HugeMemory(size_t bytes) {
+HugeMemory::HugeMemory(size_t bytes, PageKind pages) {
   if (bytes > std::numeric_limits<size_t>::max() - 2 * kHugePageBytes) throw std::bad_alloc();
   bytes_ = RoundUp(bytes, SmallPageBytes());
   // The kernel aligns to small pages only: map more, then cut both ends off.
-  const size_t mapped_bytes = bytes_ + kHugePageBytes;
+  const bool huge = pages == PageKind::kHuge;
+  const size_t mapped_bytes = bytes_ + (huge ? kHugePageBytes : 0);
   void* mapped =
       mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   char* const start = static_cast<char*>(mapped);
+  if (!huge) {
+    data_ = start;
+    // Where huge pages are given unasked, neighbours together would be worth one. A refusal, where
+    // the machine has none, costs nothing.
+    madvise(data_, bytes_, MADV_NOHUGEPAGE);
+    return;
+  }
   const size_t head = RoundUp(reinterpret_cast<uintptr_t>(start), kHugePageBytes) -
                       reinterpret_cast<uintptr_t>(start);
   data_ = start + head;
@@ -52,7 +60,7 @@ HugeMemory HugeMemoryPool::Take() {
       return block;
     }
   }
-  return HugeMemory(block_bytes_);
+  return HugeMemory(block_bytes_, pages_);
 }
 
 void HugeMemoryPool::Give(HugeMemory block) {

@@ -1,7 +1,8 @@
-// Anonymous memory on huge pages, where the machine has them.
+// Anonymous memory on huge pages, where the machine has them; and such as stays on small ones.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -11,13 +12,16 @@ namespace dlsm {
 
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// Owns one mapping, aligned to kHugePageBytes. Its bytes are zero at first and take room only once
-// written. One thread at a time.
+// What a first touch takes, and zeroes.
+enum class PageKind : uint8_t { kHuge, kSmall };
+
+// Owns one mapping, aligned to kHugePageBytes if it is for huge pages. Its bytes are zero at first
+// and take room only once written, page by page. One thread at a time.
 class HugeMemory {
  public:
   HugeMemory() = default;
   // Throws std::bad_alloc, like every allocation, when the process cannot have that much.
-  explicit HugeMemory(size_t bytes);
+  explicit HugeMemory(size_t bytes, PageKind pages = PageKind::kHuge);
   HugeMemory(HugeMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   HugeMemory& operator=(HugeMemory&& other) noexcept {
@@ -36,11 +40,11 @@ class HugeMemory {
 };
 
 // Keeps blocks of one size that nobody uses for whoever needs the next one, because a block's first
-// use costs a page fault and the zeroing of each huge page. Thread-safe.
+// use costs a page fault and the zeroing of each page. Thread-safe.
 class HugeMemoryPool {
  public:
-  HugeMemoryPool(size_t block_bytes, size_t kept_bytes_max)
-      : block_bytes_(block_bytes), kept_max_(kept_bytes_max / block_bytes) {}
+  HugeMemoryPool(size_t block_bytes, size_t kept_bytes_max, PageKind pages = PageKind::kHuge)
+      : block_bytes_(block_bytes), kept_max_(kept_bytes_max / block_bytes), pages_(pages) {}
   HugeMemoryPool(const HugeMemoryPool&) = delete;
   HugeMemoryPool& operator=(const HugeMemoryPool&) = delete;
 
@@ -54,6 +58,7 @@ class HugeMemoryPool {
  private:
   const size_t block_bytes_;
   const size_t kept_max_;  // Blocks beyond these go back to the system.
+  const PageKind pages_;
 
   mutable port::Mutex mutex_;
   std::vector<HugeMemory> kept_ GUARDED_BY(mutex_);

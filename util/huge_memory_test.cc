@@ -20,6 +20,17 @@ TEST(HugeMemoryTest, IsAlignedZeroedAndWritable) {
   }
 }
 
+// Fails if one that is to stay on small pages takes more than it needs.
+TEST(HugeMemoryTest, SmallPagesAreZeroedAndWritable) {
+  for (const size_t bytes : {size_t{1}, size_t{512} << 10, 3 * kHugePageBytes + 5}) {
+    const HugeMemory memory(bytes, PageKind::kSmall);
+    ASSERT_GE(memory.size(), bytes);
+    EXPECT_LT(memory.size(), bytes + kHugePageBytes);
+    EXPECT_EQ(memory.data()[0], 0);
+    memory.data()[bytes - 1] = 'x';
+  }
+}
+
 TEST(HugeMemoryTest, MovesLeaveNothingBehind) {
   HugeMemory first(4096);
   char* const data = first.data();
@@ -35,6 +46,7 @@ TEST(HugeMemoryTest, MovesLeaveNothingBehind) {
 TEST(HugeMemoryTest, WhatCannotBeHadThrows) {
   for (const size_t bytes : {std::numeric_limits<size_t>::max(), size_t{1} << 62}) {
     EXPECT_THROW(HugeMemory{bytes}, std::bad_alloc);
+    EXPECT_THROW(HugeMemory(bytes, PageKind::kSmall), std::bad_alloc);
   }
 }
 
