@@ -1,10 +1,21 @@
 #include "db/sequencer.h"
 
+#include <chrono>
+
+#include "port/clock.h"
 #include "port/scheduler.h"
 #include "port/sync_point.h"
 #include "port/thread.h"
 
 namespace dlsm {
+namespace {
+
+// How a wait for writes goes on: first it spins, then others run, then it sleeps.
+constexpr int kSpins = 1000;
+constexpr int kYields = 100;
+constexpr auto kNap = std::chrono::microseconds(50);
+
+}  // namespace
 
 Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
     : slot_(sequencer.slots_.Local()), batch_(entries > 1) {
@@ -35,16 +46,20 @@ SequenceNumber Sequencer::Switch() {
   return Split(word_.fetch_add(uint64_t{1} << kEpochShift, std::memory_order_seq_cst)).next;
 }
 
+// Single writes end within less than a microsecond, unless their thread was held up; a large batch
+// may take seconds, for which nobody keeps a processor busy.
 void Sequencer::WaitSettled(SequenceNumber sequence) {
   slots_.ForEach([sequence](Slot& slot) {
-    for (int spins = 0;; ++spins) {
+    for (int rounds = 0;; ++rounds) {
       // Pairs with the release in ~Write.
       const SequenceNumber lower_bound = slot.lower_bound.load(std::memory_order_seq_cst);
       if (lower_bound == 0 || lower_bound > sequence) return true;
-      if (spins < 1000) {
+      if (rounds < kSpins) {
         port::CpuRelax();
-      } else {
+      } else if (rounds < kSpins + kYields) {
         port::Yield();
+      } else {
+        port::SleepFor(kNap);
       }
     }
   });

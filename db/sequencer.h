@@ -74,7 +74,7 @@ class Sequencer {
   SequenceNumber Switch();
 
   // Waits until everything at or below `sequence` has been inserted. Writers never block while
-  // announced, so this takes as long as the slowest insert under way.
+  // announced, so this takes as long as the slowest insert under way; of a batch, as all of its.
   void WaitSettled(SequenceNumber sequence);
 
   // If `sequence`, which the caller has found in a memtable, is of a batch that is incomplete: the
