@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 
 #include "benchmarks/map_engine_testing.h"
@@ -78,7 +79,7 @@ TEST_F(BenchRunnerTest, VerifySeesAStaleValue) {
   BenchRunner runner(options_, "map", engine_);
   ASSERT_TRUE(runner.Open().ok());
   EXPECT_TRUE(Run(runner, "fillseq").status.ok());
-  engine_.loses = [](const Slice& key) { return key[key.size() - 1] == '5'; };
+  engine_.quirks.loses = [](const Slice& key) { return key[key.size() - 1] == '5'; };
   EXPECT_TRUE(Run(runner, "overwrite").status.ok());
   EXPECT_TRUE(Run(runner, "verify").status.IsCorruption());
 }
@@ -119,6 +120,22 @@ TEST_F(BenchRunnerTest, DurationTakesThePlaceOfNumbers) {
   EXPECT_GE(result.seconds, 0.045);
   EXPECT_LT(result.seconds, 5);
   EXPECT_TRUE(Run(runner, "verify").status.ok()) << "the steps taken in that time are known";
+}
+
+// Fails if the latency of a get in a pipeline is the time since the answer before.
+TEST_F(BenchRunnerTest, AGetInAPipelineTakesUntilItsAnswer) {
+  options_.threads = 1;
+  options_.reads = 40;
+  options_.batch_size = 8;
+  engine_.quirks.pipeline_wait = std::chrono::milliseconds(1);
+  BenchRunner runner(options_, "map", engine_);
+  ASSERT_TRUE(runner.Open().ok());
+  EXPECT_TRUE(Run(runner, "fillseq").status.ok());
+  const BenchResult result = Run(runner, "pipelinedreadrandom");
+  EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  EXPECT_EQ(result.ops, 40u);
+  EXPECT_EQ(result.latencies.count, 40u);
+  EXPECT_GE(result.latencies.p50_us, 6000) << "eight at a time, an answer each millisecond";
 }
 
 TEST_F(BenchRunnerTest, WholeWorkloadsPrintTheirText) {

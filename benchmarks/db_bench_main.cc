@@ -10,7 +10,8 @@
 //   readmissing            get keys that lie between the others
 //   readhot                get random keys of the first 1%
 //   multireadrandom        get random keys in batches of 32; an operation is a key
-//   pipelinedreadrandom    get random keys, 32 at a time under way
+//   pipelinedreadrandom    get random keys, 32 at a time under way (latencies: from a get's
+//                          submission to its answer)
 //   readseq                iterate from the first key (latencies: of 16 entries each)
 //   readreverse            iterate from the last key down
 //   seekrandom             new iterator, seek to a random key, --seek_nexts steps

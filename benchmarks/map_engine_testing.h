@@ -2,12 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -85,10 +87,16 @@ struct ReadCounts {
   std::atomic<uint64_t> cursors{0};
 };
 
-// Puts that `loses` says are forgotten.
+// How a store misbehaves. Set while no thread runs.
+struct MapQuirks {
+  std::function<bool(const Slice& key)> loses;  // Puts that are forgotten.
+  std::chrono::microseconds pipeline_wait{0};   // For each answer of a pipeline.
+};
+
 class MapPipeline : public GetPipeline {
  public:
-  MapPipeline(Map& map, size_t depth) : map_(map), depth_(depth) {}
+  MapPipeline(Map& map, size_t depth, std::chrono::microseconds wait)
+      : map_(map), depth_(depth), wait_(wait) {}
 
   Status Submit(const Slice& key, uint64_t tag) override {
     if (answers_.size() == depth_) return Status::Busy("take an answer first");
@@ -100,6 +108,7 @@ class MapPipeline : public GetPipeline {
   }
   bool Next(Answer* answer) override {
     if (answers_.empty()) return false;
+    std::this_thread::sleep_for(wait_);
     *answer = std::move(answers_.front());
     answers_.pop_front();
     return true;
@@ -110,17 +119,17 @@ class MapPipeline : public GetPipeline {
  private:
   Map& map_;
   const size_t depth_;
+  const std::chrono::microseconds wait_;
   std::deque<Answer> answers_;
 };
 
 class MapSession : public Session {
  public:
-  using Loses = std::function<bool(const Slice& key)>;
-  MapSession(Map& map, const Loses& loses, ReadCounts& reads)
-      : map_(map), loses_(loses), reads_(reads) {}
+  MapSession(Map& map, const MapQuirks& quirks, ReadCounts& reads)
+      : map_(map), quirks_(quirks), reads_(reads) {}
 
   Status Put(const Slice& key, const Slice& value) override {
-    if (!loses_ || !loses_(key)) map_.Put(key, value);
+    if (!quirks_.loses || !quirks_.loses(key)) map_.Put(key, value);
     return Status::OK();
   }
   Status Delete(const Slice& key) override {
@@ -147,7 +156,7 @@ class MapSession : public Session {
     return Status::OK();
   }
   std::unique_ptr<GetPipeline> NewGetPipeline(size_t depth) override {
-    return std::make_unique<MapPipeline>(map_, depth);
+    return std::make_unique<MapPipeline>(map_, depth, quirks_.pipeline_wait);
   }
   Status status() const override { return Status::OK(); }
   Cursor& NewCursor() override {
@@ -159,7 +168,7 @@ class MapSession : public Session {
 
  private:
   Map& map_;
-  const Loses& loses_;
+  const MapQuirks& quirks_;
   ReadCounts& reads_;
   std::string value_;
   std::vector<std::string> values_;
@@ -176,7 +185,7 @@ class MapEngine : public Engine {
     return Status::OK();
   }
   std::unique_ptr<Session> NewSession() override {
-    return std::make_unique<MapSession>(map_, loses, reads);
+    return std::make_unique<MapSession>(map_, quirks, reads);
   }
   Status Flush() override { return Status::OK(); }
   Status Compact() override { return Status::OK(); }
@@ -186,7 +195,7 @@ class MapEngine : public Engine {
   std::string LevelStats() override { return {}; }
 
   Map& map() { return map_; }
-  MapSession::Loses loses;  // Set while no thread runs.
+  MapQuirks quirks;
   ReadCounts reads;
 
  private:

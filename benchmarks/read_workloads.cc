@@ -107,13 +107,16 @@ void RunPipelinedRead(Worker& worker, const WorkloadInput& input) {
     return;
   }
   GetPipeline::Answer answer;
-  worker.Loop([&]() -> uint64_t {
+  // A tag is when its get was submitted: to whoever asks, a get takes from there to its answer, not
+  // from the answer before.
+  worker.LoopOverlapping([&](uint64_t* begun) -> uint64_t {
     while (pipeline->outstanding() < pipeline->depth()) {
-      const Status submitted =
-          pipeline->Submit(worker.keys().Format(input.chooser->Choose(worker.random())), 0);
+      const Slice key = worker.keys().Format(input.chooser->Choose(worker.random()));
+      const Status submitted = pipeline->Submit(key, /*tag=*/worker.clock().Now());
       if (!submitted.ok()) return worker.Fail(submitted);
     }
     pipeline->Next(&answer);
+    *begun = answer.tag;
     if (answer.status.ok()) {
       worker.Found(answer.value);
     } else if (answer.status.IsNotFound()) {

@@ -120,6 +120,14 @@ def check_variants(program):
         measure(program, f"--num={NUM}", fill_and_read, *flags)
 
 
+def check_pipeline_latencies(program):
+    """No get takes less than its round trip, however many are under way."""
+    results = measure(program, f"--num={NUM}", "--simulated_rtt_ns=1000000", "--benchmarks=fillseq,"
+                      "flush,readrandom:reads=50,pipelinedreadrandom:batch_size=8:reads=200")
+    for result in results[2:]:
+        check(result["p50_us"] >= 1000, f"less than a round trip: {result}")
+
+
 def check_two_phase(program, engine, *flags):
     """Its figures agree with each other and with the time series, which script/plot draws."""
     with tempfile.TemporaryDirectory() as folder:
@@ -269,6 +277,7 @@ def main():
                     "--burst_period_seconds=0.5", "--distribution=zipfian")
     check_plot_errors()
     check_variants(program)
+    check_pipeline_latencies(program)
     check_wrong_flags(program)
     for engine in built_in:
         if engine != "dlsm":  # Embedded, it ends with its process.

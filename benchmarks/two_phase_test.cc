@@ -22,7 +22,7 @@ class StallingEngine : public MapEngine {
  public:
   void StallAt(uint64_t put, std::chrono::milliseconds stall) {
     puts_ = 0;
-    loses = [this, put, stall](const Slice& /*key*/) {
+    quirks.loses = [this, put, stall](const Slice& /*key*/) {
       if (++puts_ == put) {
         std::this_thread::sleep_for(stall);
         const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(stall);
@@ -191,7 +191,7 @@ TEST_F(TwoPhaseTest, ReadsRunBesideTheWrites) {
   options_.two_phase.short_scan_entries = 10;
   options_.two_phase.reads = {ReadKind::kLookup, ReadKind::kLookup, ReadKind::kShortScan};
   // A put waits until each kind has completed a read: with one more than threads, one is complete.
-  engine_.loses = [this](const Slice& /*key*/) {
+  engine_.quirks.loses = [this](const Slice& /*key*/) {
     while (engine_.reads.gets < 3 || engine_.reads.cursors < 2) std::this_thread::yield();
     return false;
   };
