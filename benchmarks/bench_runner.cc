@@ -128,9 +128,9 @@ std::vector<std::unique_ptr<Worker>> BenchRunner::MakeWorkers(const Benchmark& b
   std::vector<std::unique_ptr<Worker>> workers;
   const uint32_t count = benchmark.options.threads + (workload.background_writer ? 1 : 0);
   for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t seed = SplitMix64(options_.seed ^ SplitMix64(runs_ << 32 | i));
-    workers.push_back(
-        std::make_unique<Worker>(shared, i, StepsOfThread(workload, benchmark.options, i), seed));
+    workers.push_back(std::make_unique<Worker>(shared, i,
+                                               StepsOfThread(workload, benchmark.options, i),
+                                               WorkerSeed(options_.seed, runs_, i)));
   }
   return workers;
 }

@@ -108,6 +108,22 @@ TEST_F(BenchRunnerTest, FillsStartEmptyAndSpareWhatExists) {
   EXPECT_TRUE(Run(third, "verify").status.ok()) << "unknown history: any version will do";
 }
 
+// Fails if the readers of another process draw the keys that the writers drew.
+TEST_F(BenchRunnerTest, ReadersOfAnExistingDatabaseDrawTheirOwnKeys) {
+  options_.num = 3000;
+  options_.threads = 1;
+  BenchRunner writer(options_, "map", engine_);
+  ASSERT_TRUE(writer.Open().ok());
+  EXPECT_TRUE(Run(writer, "fillrandom").status.ok());
+  options_.use_existing_db = true;
+  BenchRunner reader(options_, "map", engine_);
+  ASSERT_TRUE(reader.Open().ok());
+  const BenchResult result = Run(reader, "readrandom");
+  EXPECT_EQ(result.ops, options_.num);
+  EXPECT_GT(result.found, options_.num * 5 / 10);
+  EXPECT_LT(result.found, options_.num * 7 / 10) << "63% of the keys are there";
+}
+
 // Fails if a duration does not end a workload, or numbers of operations do.
 TEST_F(BenchRunnerTest, DurationTakesThePlaceOfNumbers) {
   options_.duration_seconds = 0.05;

@@ -68,8 +68,9 @@ class TwoPhase::Phase {
     shared_.measured_threads = owner.options_.threads;
     const uint32_t threads = shared_.measured_threads + static_cast<uint32_t>(reads_.size()) + 1;
     for (uint32_t i = 0; i < threads; ++i) {
-      const uint64_t seed = SplitMix64(owner.options_.seed ^ plan_.description().version ^
-                                       SplitMix64(owner.run_ << 32 | i));
+      // The phases of a run draw differently.
+      const uint64_t seed =
+          WorkerSeed(owner.options_.seed ^ plan_.description().version, owner.run_, i);
       workers_.push_back(std::make_unique<Worker>(shared_, i, UINT64_MAX, seed));
     }
   }

@@ -27,6 +27,14 @@ struct SharedState {
   std::atomic<uint32_t> measured_running{0};
 };
 
+// Of what worker `index` of the `run`th benchmark draws by itself. Unlike the seed of any stream of
+// writes (step_stream.cc), whichever process made it: a reader that draws as a writer did asks for
+// the keys that were written, and finds all of them.
+inline uint64_t WorkerSeed(uint64_t seed, uint64_t run, uint32_t index) {
+  constexpr uint64_t kSalt = 0x776f726b6572;
+  return SplitMix64(seed ^ SplitMix64(kSalt ^ SplitMix64(run << 32 | index)));
+}
+
 // Used by its own thread; but anyone may ask Progress() at any time, and the rest when the thread
 // is joined. Aligned so that two workers share no cache line.
 class alignas(64) Worker {
