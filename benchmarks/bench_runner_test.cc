@@ -74,6 +74,23 @@ TEST_F(BenchRunnerTest, VerifySeesEveryKindOfDamage) {
   }
 }
 
+// Fails if --reads, which is of the other workloads, makes verify get fewer keys than there are.
+TEST_F(BenchRunnerTest, VerifyGetsEveryKeyWhateverReadsSays) {
+  options_.reads = 10;
+  BenchRunner runner(options_, "map", engine_);
+  ASSERT_TRUE(runner.Open().ok());
+  EXPECT_TRUE(Run(runner, "fillseq").status.ok());
+  const BenchResult verified = Run(runner, "verify");
+  EXPECT_TRUE(verified.status.ok()) << verified.status.ToString();
+  EXPECT_EQ(verified.ops, options_.num);
+  KeyFormatter keys(options_.key_bytes);
+  const std::string victim = keys.Format(77).ToString();
+  engine_.quirks.hides = [&](const Slice& key) { return key == victim; };
+  const BenchResult damaged = Run(runner, "verify");
+  EXPECT_TRUE(damaged.status.IsCorruption()) << damaged.status.ToString();
+  EXPECT_THAT(damaged.status.ToString(), HasSubstr("get of key " + victim));
+}
+
 // Fails if verify takes the value of an earlier workload for that of the last.
 TEST_F(BenchRunnerTest, VerifySeesAStaleValue) {
   BenchRunner runner(options_, "map", engine_);

@@ -90,6 +90,7 @@ struct ReadCounts {
 // How a store misbehaves. Set while no thread runs.
 struct MapQuirks {
   std::function<bool(const Slice& key)> loses;  // Puts that are forgotten.
+  std::function<bool(const Slice& key)> hides;  // Keys that Get() does not find.
   std::chrono::microseconds pipeline_wait{0};   // For each answer of a pipeline.
 };
 
@@ -142,6 +143,7 @@ class MapSession : public Session {
   void SetSync(bool /*sync*/) override {}
   Outcome Get(const Slice& key, Slice* value) override {
     ++reads_.gets;
+    if (quirks_.hides && quirks_.hides(key)) return Outcome::kMissing;
     if (!map_.Get(key, &value_)) return Outcome::kMissing;
     *value = value_;
     return Outcome::kFound;

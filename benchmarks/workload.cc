@@ -87,6 +87,12 @@ const std::vector<Workload> kWorkloads = {
     {"levelstats", Kind::kWhole, "print tables and bytes of each level", nullptr, RunLevelStats},
 };
 
+// Of the keys, where the threads share them out.
+uint64_t KeysOfThread(const BenchOptions& options, uint32_t thread) {
+  const uint64_t begin = options.num * thread / options.threads;
+  return options.num * (thread + 1) / options.threads - begin;
+}
+
 uint64_t OperationsOrNum(uint64_t operations, const BenchOptions& options) {
   return operations > 0 ? operations : options.num;
 }
@@ -117,6 +123,8 @@ StreamDescription DescribeStream(const Workload& workload, const BenchOptions& o
 }
 
 uint64_t StepsOfThread(const Workload& workload, const BenchOptions& options, uint32_t thread) {
+  // However few reads the others do, verify vouches for every key.
+  if (workload.kind == Kind::kVerify) return KeysOfThread(options, thread);
   if (!workload.Writes() || workload.background_writer) {
     return OperationsOrNum(options.reads, options);
   }
@@ -124,8 +132,7 @@ uint64_t StepsOfThread(const Workload& workload, const BenchOptions& options, ui
     return OperationsOrNum(std::max(options.reads, options.writes), options);
   }
   if (options.writes == 0 && workload.writes.order != Order::kRandom) {
-    const uint64_t begin = options.num * thread / options.threads;
-    return options.num * (thread + 1) / options.threads - begin;
+    return KeysOfThread(options, thread);
   }
   return std::max<uint64_t>(1,
                             OperationsOrNum(options.writes, options) / workload.writes.reduction);
