@@ -78,11 +78,12 @@ DEFINE_bool(follow, false,
 DEFINE_uint64(publish_interval_ms, 0,
               "dlsm: how often what was written is published for followers; 0: not at all");
 DEFINE_string(history, "",
-              "With --use_existing_db: the write workloads that an earlier run with the "
-              "same flags did, so that verify knows what must be there");
+              "With --use_existing_db, without --duration: the write workloads that an earlier run "
+              "with the same flags did, so that verify knows what must be there");
 
 DEFINE_uint64(num, 1'000'000, "Keys are numbers below this");
-DEFINE_int64(reads, -1, "Reads of each thread; negative: num");
+DEFINE_int64(reads, -1,
+             "Reads of each thread, but for verify, which reads all keys; negative: num");
 DEFINE_int64(writes, -1, "Writes of each thread; negative: num, or its share of the keys");
 DEFINE_uint32(threads, 1, "Threads of each workload");
 DEFINE_double(duration, 0, "Seconds for each workload; 0: as many as the operations take");
@@ -203,9 +204,18 @@ const Workload& WorkloadOf(const std::string& benchmark) {
 }
 
 // Only what is a fixed function of the flags: how far the writer of readwhilewriting or twophase
-// came is not.
+// came, or any workload in a given time, is not. And only of a database that is not deleted first.
 Status CheckHistory(const std::vector<std::string>& names) {
   Status status = CheckBenchmarks("history", names);
+  if (status.ok() && !names.empty() && !FLAGS_use_existing_db) {
+    status = Wrong("history", FLAGS_history,
+                   "only with --use_existing_db: without it the run begins with an empty database");
+  }
+  if (status.ok() && !names.empty() && FLAGS_duration != 0) {
+    status = Wrong("history", FLAGS_history,
+                   "only without --duration: how much is written in a given time is not "
+                   "known; leave --history out, and verify accepts any version of each key");
+  }
   for (const std::string& name : names) {
     if (!status.ok()) return status;
     if (!WorkloadOf(name).WritesWhatFlagsSay()) {
