@@ -115,9 +115,7 @@ void BenchRunner::RunMeasured(const Benchmark& benchmark, BenchResult* result) {
   Collect(workers, result);
   if (workload.Writes()) {
     history_.Add(plan.description(), StepsTaken(workload, workers));
-    const auto written = std::chrono::steady_clock::now();
     WaitUntilQuiet(result);
-    result->seconds_to_quiet = result->seconds + SecondsSince(written);
   }
   meter.Stop(result);
 }
@@ -153,9 +151,12 @@ void BenchRunner::Collect(const std::vector<std::unique_ptr<Worker>>& workers,
   result->latencies = ToLatencies(latency, clock_.ToMicroseconds(1));
 }
 
+// A store that has failed may never be: what it could not write stays due.
 void BenchRunner::WaitUntilQuiet(BenchResult* result) {
-  Status status = engine_.WaitForBackgroundWork();
-  if (result->status.ok()) result->status = std::move(status);
+  if (!result->status.ok()) return;
+  const auto written = std::chrono::steady_clock::now();
+  result->status = engine_.WaitForBackgroundWork();
+  result->seconds_to_quiet = result->seconds + SecondsSince(written);
 }
 
 // The steps that the history needs: those of the writers.

@@ -155,6 +155,26 @@ TEST_F(BenchRunnerTest, DurationTakesThePlaceOfNumbers) {
   EXPECT_TRUE(Run(runner, "verify").status.ok()) << "the steps taken in that time are known";
 }
 
+// Fails if a store that has failed is waited for: it may never be quiet.
+TEST_F(BenchRunnerTest, AStoreThatHasFailedIsNotWaitedFor) {
+  class NeverQuiet : public MapEngine {
+   public:
+    Status WaitForBackgroundWork() override {
+      ADD_FAILURE() << "this would be for ever";
+      return Status::OK();
+    }
+  };
+  NeverQuiet engine;
+  engine.quirks.refuses = [](const Slice& key) { return key[key.size() - 1] == '7'; };
+  BenchRunner runner(options_, "map", engine);
+  ASSERT_TRUE(runner.Open().ok());
+  for (const char* name : {"fillrandom", "overwrite", "fillseq"}) {
+    const BenchResult result = Run(runner, name);
+    EXPECT_TRUE(result.status.IsIOError()) << name << ": " << result.status.ToString();
+    EXPECT_THAT(result.status.ToString(), HasSubstr("refused by the test"));
+  }
+}
+
 // Fails if the latency of a get in a pipeline is the time since the answer before.
 TEST_F(BenchRunnerTest, AGetInAPipelineTakesUntilItsAnswer) {
   options_.threads = 1;

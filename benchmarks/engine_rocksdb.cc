@@ -3,15 +3,19 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "benchmarks/engine.h"
+#include "port/mutex.h"
 
 namespace dlsm::bench {
 namespace {
@@ -154,6 +158,30 @@ class RocksdbSession : public Session {
   Status status_;
 };
 
+// Remembers the first flush or merge that failed. RocksDB takes no writes then, and says for ever
+// that flushes are due.
+class BackgroundFailure : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/, rocksdb::Status* error) override
+      LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    if (first_.empty()) first_ = error->ToString();
+  }
+  // Empty if none did.
+  std::string First() LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    return first_;
+  }
+  void Forget() LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    first_.clear();
+  }
+
+ private:
+  port::Mutex mutex_;
+  std::string first_ GUARDED_BY(mutex_);
+};
+
 class RocksdbEngine : public Engine {
  public:
   RocksdbEngine(const EngineOptions& options, bool mmap) : folder_(options.db), mmap_(mmap) {
@@ -170,6 +198,7 @@ class RocksdbEngine : public Engine {
     options_.allow_concurrent_memtable_write = true;
     options_.allow_mmap_reads = mmap;
     options_.max_open_files = -1;
+    options_.listeners.push_back(failure_);
     read_.verify_checksums = options.verify_checksums;
     SetTables(options);
   }
@@ -188,6 +217,7 @@ class RocksdbEngine : public Engine {
 
   Status Open(bool create) override {
     options_.create_if_missing = create;
+    failure_->Forget();
     rocksdb::DB* db = nullptr;
     const rocksdb::Status status = rocksdb::DB::Open(options_, folder_, &db);
     db_.reset(db);
@@ -213,6 +243,12 @@ class RocksdbEngine : public Engine {
   // merge due a moment later: quiet is two looks in a row.
   Status WaitForBackgroundWork() override {
     for (int quiet = 0; quiet < 2; quiet = Busy() ? 0 : quiet + 1) {
+      const std::string failure = failure_->First();
+      if (!failure.empty()) {
+        return Status::IOError(
+            "a flush or merge of rocksdb failed",
+            failure + "; make room in " + folder_ + ", or name another folder with --db");
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return Status::OK();
@@ -304,6 +340,7 @@ class RocksdbEngine : public Engine {
 
   const std::string folder_;
   const bool mmap_;
+  const std::shared_ptr<BackgroundFailure> failure_ = std::make_shared<BackgroundFailure>();
   size_t cache_bytes_ = 0;
   rocksdb::Options options_;
   rocksdb::ReadOptions read_;

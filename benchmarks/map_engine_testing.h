@@ -89,9 +89,10 @@ struct ReadCounts {
 
 // How a store misbehaves. Set while no thread runs.
 struct MapQuirks {
-  std::function<bool(const Slice& key)> loses;  // Puts that are forgotten.
-  std::function<bool(const Slice& key)> hides;  // Keys that Get() does not find.
-  std::chrono::microseconds pipeline_wait{0};   // For each answer of a pipeline.
+  std::function<bool(const Slice& key)> loses;    // Puts that are forgotten.
+  std::function<bool(const Slice& key)> refuses;  // Puts that fail.
+  std::function<bool(const Slice& key)> hides;    // Keys that Get() does not find.
+  std::chrono::microseconds pipeline_wait{0};     // For each answer of a pipeline.
 };
 
 class MapPipeline : public GetPipeline {
@@ -130,6 +131,7 @@ class MapSession : public Session {
       : map_(map), quirks_(quirks), reads_(reads) {}
 
   Status Put(const Slice& key, const Slice& value) override {
+    if (quirks_.refuses && quirks_.refuses(key)) return Status::IOError("refused by the test");
     if (!quirks_.loses || !quirks_.loses(key)) map_.Put(key, value);
     return Status::OK();
   }

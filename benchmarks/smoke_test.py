@@ -9,6 +9,7 @@ smoke_test.py DB_BENCH --node=ADDRESS  only what is done with the memory node th
 import csv
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -126,6 +127,19 @@ def check_pipeline_latencies(program):
                       "flush,readrandom:reads=50,pipelinedreadrandom:batch_size=8:reads=200")
     for result in results[2:]:
         check(result["p50_us"] >= 1000, f"less than a round trip: {result}")
+
+
+def check_no_room(program, engine):
+    """A store that cannot write its files is an error, not a wait without end. RLIMIT_FSIZE stands for a
+    full disk; Python ignores SIGXFSZ, and so does what it starts."""
+    limit = 100_000
+    done = subprocess.run(
+        [program, "--progress=false", f"--engine={engine}", "--num=5000",
+         "--write_buffer_size=1048576", "--benchmarks=fillrandom,overwrite"], capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=120, restore_signals=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    check(done.returncode == 1 and "File too large" in done.stderr,
+          f"{engine} without room: exit code {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
 def check_two_phase(program, engine, *flags):
@@ -275,6 +289,8 @@ def main():
         for threads in (1, 2):
             check_every_workload(program, engine, threads)
         check_two_phase(program, engine, "--utilization=0.5")
+        if engine != "dlsm":  # It has no files.
+            check_no_room(program, engine)
     check_two_phase(program, "dlsm", "--threads=2", "--arrivals=bursty", "--burst_seconds=0.1",
                     "--burst_period_seconds=0.5", "--distribution=zipfian")
     check_plot_errors()
