@@ -21,9 +21,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "benchmarks/changed_flags.h"
+#include "benchmarks/flag_checks.h"
 #include "benchmarks/simulation/simulation_run.h"
 #include "port/error_text.h"
 #include "util/known_flags.h"
@@ -167,14 +170,8 @@ void Seeds::Failed(uint64_t seed, const std::string& why) {
   ++failed_;
   std::printf("FAILED: %s, after %llu seeds\n", why.c_str(),
               static_cast<unsigned long long>(done_));
-  std::printf("again: db_simulate --seed=%llu", static_cast<unsigned long long>(seed));
-  if (FLAGS_rounds != 4) {
-    std::printf(" --rounds=%llu", static_cast<unsigned long long>(FLAGS_rounds));
-  }
-  if (FLAGS_operations != 60) {
-    std::printf(" --operations=%llu", static_cast<unsigned long long>(FLAGS_operations));
-  }
-  std::printf("\n");
+  std::printf("again: db_simulate --seed=%llu%s\n", static_cast<unsigned long long>(seed),
+              ChangedFlags({"seed", "seeds", "seconds", "jobs", "keep_going"}).c_str());
   std::fflush(stdout);
 }
 
@@ -223,7 +220,29 @@ int Seeds::Run() {
     AwaitOne();
   }
   Print();
+  if (done_ == 0) {
+    std::fprintf(stderr, "db_simulate: no seed was run: raise --seconds\n");
+    return kExitFailed;
+  }
   return failed_ == 0 ? 0 : kExitWrong;
+}
+
+Status CheckFlags() {
+  using bench::CheckRange;
+  constexpr uint64_t kCountMax = uint64_t{1} << 40;
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  return bench::FirstError({
+      CheckRange<uint64_t>("seeds", FLAGS_seeds, 1, std::numeric_limits<uint64_t>::max()),
+      FLAGS_seed <= std::numeric_limits<uint64_t>::max() - FLAGS_seeds
+          ? Status::OK()
+          : bench::Wrong("seeds", FLAGS_seeds,
+                         fmt::format("what can be counted from --seed={} on", FLAGS_seed)),
+      CheckRange<int32_t>("seconds", FLAGS_seconds, 0, kMost),
+      CheckRange<int32_t>("jobs", FLAGS_jobs, 1, 1024),
+      CheckRange<uint64_t>("rounds", FLAGS_rounds, 1, kCountMax),
+      CheckRange<uint64_t>("operations", FLAGS_operations, 1, kCountMax),
+      CheckRange<int32_t>("patience_seconds", FLAGS_patience_seconds, 1, kMost),
+  });
 }
 
 // Where memory lies must not decide anything; that it is the same each time makes sure of it.
@@ -256,11 +275,11 @@ int main(int argc, char** argv) {
     return dlsm::simulation::kExitUsage;
   }
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  if (argc > 1 || FLAGS_seeds < 1 || FLAGS_jobs < 1 || FLAGS_rounds < 1 || FLAGS_operations < 1 ||
-      FLAGS_patience_seconds < 1) {
-    std::fprintf(stderr,
-                 "db_simulate: takes flags only, and --seeds, --jobs, --rounds, --operations and "
-                 "--patience_seconds are at least 1; see --help\n");
+  const dlsm::Status flags = argc > 1 ? dlsm::Status::InvalidArgument(fmt::format(
+                                            "unknown argument {}: flags begin with --", argv[1]))
+                                      : dlsm::simulation::CheckFlags();
+  if (!flags.ok()) {
+    std::fprintf(stderr, "db_simulate: %s; see --help\n", flags.ToString().c_str());
     return dlsm::simulation::kExitUsage;
   }
   dlsm::simulation::StayOnOneProcessor();

@@ -18,14 +18,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "benchmarks/changed_flags.h"
+#include "benchmarks/flag_checks.h"
 #include "benchmarks/stress/stress_run.h"
 #include "dLSM/db.h"
 #include "memory_node/node_server.h"
@@ -36,9 +38,11 @@
 
 DEFINE_uint64(seed, 0, "what everything is drawn from; 0: a new one, which is printed");
 DEFINE_int32(seconds, 60, "how long to go on");
-DEFINE_int32(rounds, 0, "so many rounds of one database instead of --seconds");
+DEFINE_int32(rounds, 0,
+             "so many rounds of one database instead of --seconds; with --crash_seconds any number "
+             "means: one database");
 DEFINE_int32(database_seconds, 10, "how long to use one database, before the next is drawn");
-DEFINE_int32(threads, 4, "threads that use the database");
+DEFINE_int32(threads, 4, "threads that use the database; at most one for 8 keys");
 DEFINE_uint64(operations, 2000, "operations of each thread in a round");
 DEFINE_uint64(keys, 4000, "number of keys");
 DEFINE_uint64(value_size_max, 2000, "bytes of the largest values");
@@ -71,6 +75,11 @@ namespace dlsm::stress {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+using bench::CheckChoice;
+using bench::CheckRange;
+using bench::FirstError;
+using bench::Wrong;
 
 // Who is silent for so long has gone. Where the machine is overloaded a thread may sleep for
 // seconds; where no process is killed, nobody waits for the end of a lease.
@@ -239,11 +248,16 @@ RunConfig ConfigOf(uint64_t seed) {
   return config;
 }
 
-void PrintFailure(uint64_t seed, const std::string& options, const Status& status) {
+void PrintFailure(const std::string& options, const Status& status) {
   std::printf("FAILED: %s\n  options: %s\n", status.ToString().c_str(), options.c_str());
-  std::printf("  again, as far as threads allow: db_stress --seed=%llu --rounds=%d --threads=%d\n",
-              static_cast<unsigned long long>(seed), FLAGS_rounds > 0 ? FLAGS_rounds : 100,
-              FLAGS_threads);
+}
+
+void PrintAgain(uint64_t seed) {
+  // Where processes are killed, what ends a database is time, and any --rounds means: this one.
+  const int rounds = FLAGS_crash_seconds > 0 ? 1 : FLAGS_rounds > 0 ? FLAGS_rounds : 100;
+  std::printf("  again, as far as threads allow: db_stress --seed=%llu --rounds=%d%s\n",
+              static_cast<unsigned long long>(seed), rounds,
+              ChangedFlags({"seed", "rounds", "seconds"}).c_str());
 }
 
 // What the seed draws for one database besides its options.
@@ -286,24 +300,22 @@ Status CheckLeftovers(const Nodes& nodes, StressRun* run) {
 }
 
 // A database from its making to its end, in this process.
-Status UseOneDatabase(uint64_t seed, SharedMemory* memory, RunResult* result) {
-  const Setting setting = Setting::Draw(seed);
-  Nodes nodes;
-  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes, setting.fabric));
+Status UseOneDatabase(uint64_t seed, const Setting& setting, Nodes* nodes, SharedMemory* memory,
+                      RunResult* result) {
   const KeySpace space = KeysOf(seed);
   memory->Clear();
   ExpectedState state(memory->data(), FLAGS_keys);
   RunConfig config = ConfigOf(seed);
-  config.memory_nodes = nodes.addresses();
+  config.memory_nodes = nodes->addresses();
   config.fabric = setting.fabric == "embedded" ? "" : setting.fabric;
   config.until = Clock::now() + std::chrono::seconds(FLAGS_database_seconds);
   config.database = fmt::format("stress-{}", seed);
   if (setting.lost_node.has_value()) {
     config.nodes = static_cast<size_t>(setting.nodes);
     config.lost_node = *setting.lost_node;
-    config.lose_node = [&nodes, lost = *setting.lost_node](bool dies) {
-      if (!dies) return nodes.Restart(lost);
-      nodes.Kill(lost);
+    config.lose_node = [nodes, lost = *setting.lost_node](bool dies) {
+      if (!dies) return nodes->Restart(lost);
+      nodes->Kill(lost);
       return Status::OK();
     };
   }
@@ -312,7 +324,7 @@ Status UseOneDatabase(uint64_t seed, SharedMemory* memory, RunResult* result) {
   result->options =
       fmt::format("fabric={} nodes={} {}", setting.fabric, setting.nodes, result->options);
   DLSM_RETURN_IF_ERROR(status);
-  return CheckLeftovers(nodes, &run);
+  return CheckLeftovers(*nodes, &run);
 }
 
 // The process that is to be killed.
@@ -335,7 +347,7 @@ int RunChild() {
   StressRun run(config, &space, &state);
   status = run.Run(&result);
   if (status.ok()) return 0;
-  PrintFailure(FLAGS_seed, result.options, status);
+  PrintFailure(result.options, status);
   return kExitWrong;
 }
 
@@ -391,11 +403,9 @@ Status RunAndKill(const std::string& program, const Nodes& nodes, const Setting&
 }
 
 // A database that several processes use, one after the other; each but the last is killed.
-Status CrashOneDatabase(const std::string& program, uint64_t seed, SharedMemory* memory,
-                        Totals* totals, RunResult* result) {
-  const Setting setting = Setting::Draw(seed);
-  Nodes nodes;
-  DLSM_RETURN_IF_ERROR(nodes.Start(setting.nodes, setting.fabric));
+Status CrashOneDatabase(const std::string& program, uint64_t seed, const Setting& setting,
+                        const Nodes& nodes, SharedMemory* memory, Totals* totals,
+                        RunResult* result) {
   memory->Clear();
   ExpectedState state(memory->data(), FLAGS_keys);
   Random random(seed);
@@ -421,44 +431,78 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, SharedMemory*
   return CheckLeftovers(nodes, &run);
 }
 
-bool IsFabric(const std::string& name) {
-  constexpr std::string_view kNames[] = {"", "embedded", "shm", "tcp", "verbs"};
-  return std::ranges::find(kNames, name) != std::end(kNames);
+Status CheckFlags() {
+  // What stands before and behind the letters of a value.
+  constexpr uint64_t kHeadBytesMax = 64;
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  const uint64_t writers_max = std::min<uint64_t>(1024, KeySpace::WritersMax(FLAGS_keys));
+  size_t fabric = 0;
+  return FirstError({
+      CheckRange<uint64_t>("keys", FLAGS_keys, 64, uint64_t{1} << 28),
+      FLAGS_keys % KeySpace::kGroupKeys == 0 ? Status::OK()
+                                             : Wrong("keys", FLAGS_keys, "a multiple of 4"),
+      FLAGS_threads >= 1 && static_cast<uint64_t>(FLAGS_threads) <= writers_max
+          ? Status::OK()
+          : Wrong("threads", FLAGS_threads,
+                  fmt::format("1 to {}: of --keys={} each writes some that are its own",
+                              writers_max, FLAGS_keys)),
+      CheckRange<int32_t>("seconds", FLAGS_seconds, 0, kMost),
+      CheckRange<int32_t>("rounds", FLAGS_rounds, 0, kMost),
+      CheckRange<int32_t>("database_seconds", FLAGS_database_seconds, 1, kMost),
+      CheckRange<int32_t>("crash_seconds", FLAGS_crash_seconds, 0, 1'000'000),
+      CheckRange<int32_t>("nodes", FLAGS_nodes, 1, 64),
+      CheckRange<uint64_t>("operations", FLAGS_operations, 1, uint64_t{1} << 40),
+      CheckRange<double>("faults", FLAGS_faults, 0, 0.5),
+      CheckRange<double>("node_losses", FLAGS_node_losses, 0, 1),
+      CheckRange<uint64_t>("operation_timeout_ms", FLAGS_operation_timeout_ms, 0, 3'600'000),
+      FLAGS_fabric.empty()
+          ? Status::OK()
+          : CheckChoice("fabric", FLAGS_fabric, {"embedded", "shm", "tcp", "verbs"}, &fabric),
+      CheckRange<uint64_t>("huge_value", FLAGS_huge_value, 0, kValueBytesMax),
+      CheckRange<uint64_t>("value_size_max", FLAGS_value_size_max, 0,
+                           kValueBytesMax - kHeadBytesMax),
+      CheckRange<uint64_t>("large_value", FLAGS_large_value, 0,
+                           kValueBytesMax - kHeadBytesMax - FLAGS_value_size_max),
+  });
+}
+
+int CouldNotRun(const Status& status) {
+  std::fprintf(stderr, "db_stress: %s\n", status.ToString().c_str());
+  return kExitFailed;
 }
 
 int Main(const std::string& program) {
-  if (FLAGS_keys < 64 || FLAGS_keys % KeySpace::kGroupKeys != 0 || FLAGS_threads < 1 ||
-      FLAGS_nodes < 1 || FLAGS_operations < 1 || FLAGS_faults < 0 || FLAGS_faults > 0.5 ||
-      FLAGS_node_losses < 0 || FLAGS_node_losses > 1 || FLAGS_operation_timeout_ms > 3600000 ||
-      !IsFabric(FLAGS_fabric) || std::max(FLAGS_large_value, FLAGS_huge_value) > kValueBytesMax) {
-    std::fprintf(stderr,
-                 "db_stress: --keys is a multiple of 4 from 64 on, --threads, --nodes and "
-                 "--operations are at least 1, --faults is 0 to 0.5, --node_losses 0 to 1, "
-                 "--operation_timeout_ms at most an hour, --fabric is embedded, shm, "
-                 "tcp or verbs, --large_value and --huge_value are at most 64 MiB; see --help\n");
+  if (const Status flags = CheckFlags(); !flags.ok()) {
+    std::fprintf(stderr, "db_stress: %s; see --help\n", flags.ToString().c_str());
     return kExitUsage;
   }
   if (FLAGS_state_descriptor >= 0) return RunChild();
   std::unique_ptr<SharedMemory> memory;
   const Status mapped = SharedMemory::Open(-1, SharedBytes(), &memory);
-  if (!mapped.ok()) {
-    std::fprintf(stderr, "db_stress: %s\n", mapped.ToString().c_str());
-    return kExitFailed;
-  }
+  if (!mapped.ok()) return CouldNotRun(mapped);
   uint64_t seed = FLAGS_seed != 0 ? FLAGS_seed : std::random_device()();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   const auto until = Clock::now() + std::chrono::seconds(FLAGS_seconds);
   Totals totals;
   do {
+    const Setting setting = Setting::Draw(seed);
+    Nodes nodes;
+    const Status started = nodes.Start(setting.nodes, setting.fabric);
+    if (!started.ok()) {
+      totals.Print();
+      return CouldNotRun(started);
+    }
     RunResult result;
-    const Status status = FLAGS_crash_seconds > 0
-                              ? CrashOneDatabase(program, seed, memory.get(), &totals, &result)
-                              : UseOneDatabase(seed, memory.get(), &result);
+    const Status status =
+        FLAGS_crash_seconds > 0
+            ? CrashOneDatabase(program, seed, setting, nodes, memory.get(), &totals, &result)
+            : UseOneDatabase(seed, setting, &nodes, memory.get(), &result);
     totals.Add(result);
     ++totals.databases;
     if (!status.ok()) {
       totals.Print();
-      PrintFailure(seed, result.options, status);
+      PrintFailure(result.options, status);
+      PrintAgain(seed);
       return kExitWrong;
     }
     ++seed;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,26 @@ TEST_F(ExpectedStateTest, KeysMayDescend) {
   }
   EXPECT_EQ(space.KeyFromBytes("00000000"), std::nullopt);
   EXPECT_EQ(space.KeyFromBytes("ffffffff"), std::nullopt);
+}
+
+// Fails if a worker owns no group of a kind: it would look for one for ever.
+TEST(KeySpaceTest, EveryWriterHasGroupsOfBothKinds) {
+  for (const uint64_t count : {64, 68, 400}) {
+    for (uint64_t writers = 1; writers <= KeySpace::WritersMax(count); ++writers) {
+      for (uint64_t seed = 1; seed <= 20; ++seed) {
+        const KeySpace space(seed, count, 100);
+        std::set<uint64_t> of_batches;
+        std::set<uint64_t> of_puts;
+        for (uint64_t group = 0; group < space.groups(); ++group) {
+          const uint64_t writer = space.WriterOf(group, writers);
+          ASSERT_LT(writer, writers);
+          (KeySpace::IsBatchGroup(group) ? of_batches : of_puts).insert(writer);
+        }
+        ASSERT_EQ(of_batches.size(), writers) << count << " keys, seed " << seed;
+        ASSERT_EQ(of_puts.size(), writers) << count << " keys, seed " << seed;
+      }
+    }
+  }
 }
 
 TEST_F(ExpectedStateTest, ForeignValuesAreNoticed) {

@@ -23,7 +23,9 @@ uint64_t KeySpace::Draw(uint64_t key, uint64_t version) const {
 }
 
 uint64_t KeySpace::WriterOf(uint64_t group, uint64_t writers) const {
-  return Draw(group, ~uint64_t{0}) % writers;
+  // The first groups of either kind in turn, so that nobody looks in vain for one of its own.
+  const uint64_t turn = group / 2;
+  return turn < writers ? turn : Draw(group, ~uint64_t{0}) % writers;
 }
 
 std::string KeySpace::Digits(uint64_t key) const {

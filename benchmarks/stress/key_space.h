@@ -39,7 +39,9 @@ class KeySpace {
   uint64_t GroupOf(uint64_t key) const { return key % groups(); }
   uint64_t KeyOf(uint64_t group, uint64_t i) const { return group + i * groups(); }
   static bool IsBatchGroup(uint64_t group) { return group % 2 == 0; }
+  // One of `writers`, each of which has groups of both kinds if there are at most WritersMax().
   uint64_t WriterOf(uint64_t group, uint64_t writers) const;
+  static uint64_t WritersMax(uint64_t count) { return count / kGroupKeys / 2; }
 
   // Of various lengths.
   std::string KeyBytes(uint64_t key) const;

@@ -120,6 +120,7 @@ Status Worker::Step(DB* db, bool faults) {
   return status;
 }
 
+// There is one, for there are no more workers than KeySpace::WritersMax().
 uint64_t Worker::OwnGroup(bool of_batches) {
   while (true) {
     const uint64_t group = random_.Uniform(space_->groups());

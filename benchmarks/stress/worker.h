@@ -59,8 +59,8 @@ bool IsDueToFaults(const Status& status);
 class Worker {
  public:
   struct Config {
-    uint64_t number = 0;  // Of `workers`.
-    uint64_t workers = 1;
+    uint64_t number = 0;   // Of `workers`.
+    uint64_t workers = 1;  // At most KeySpace::WritersMax().
     uint64_t seed = 0;
     // Of all operations so many flush or compact, besides those of the usual mixture; 0: none.
     uint64_t reshape_one_in = 0;
