@@ -7,10 +7,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gflags/gflags.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +25,7 @@
 
 #include "benchmarks/changed_flags.h"
 #include "benchmarks/flag_checks.h"
+#include "benchmarks/stress/process_to_kill.h"
 #include "benchmarks/stress/stress_run.h"
 #include "dLSM/db.h"
 #include "memory_node/node_server.h"
@@ -351,55 +349,38 @@ int RunChild() {
   return kExitWrong;
 }
 
-// Starts the child and kills it after a while; what it has not flushed may be gone.
-Status RunAndKill(const std::string& program, const Nodes& nodes, const Setting& setting,
-                  uint64_t seed, bool after_crash, int descriptor, Random* random) {
-  const std::vector<std::string> arguments = {
-      program,
-      fmt::format("--seed={}", seed),
-      fmt::format("--keys={}", FLAGS_keys),
-      fmt::format("--value_size_max={}", FLAGS_value_size_max),
-      fmt::format("--threads={}", FLAGS_threads),
-      fmt::format("--operations={}", FLAGS_operations),
-      fmt::format("--faults={}", FLAGS_faults),
-      fmt::format("--large_value={}", FLAGS_large_value),
-      fmt::format("--huge_value={}", FLAGS_huge_value),
-      fmt::format("--delays={}", FLAGS_delays),
-      fmt::format("--operation_timeout_ms={}", FLAGS_operation_timeout_ms),
-      fmt::format("--verbose={}", FLAGS_verbose),
-      fmt::format("--fabric={}", setting.fabric),
-      fmt::format("--memory_nodes={}", nodes.addresses()),
-      fmt::format("--state_descriptor={}", descriptor),
-      fmt::format("--after_crash={}", after_crash)};
-  std::vector<char*> raw;
-  raw.reserve(arguments.size() + 1);
-  for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
-  raw.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) return Status::IOError("fork", port::ErrorText(errno));
-  if (child == 0) {
-    // A parent that fails takes its child along, which would go on without memory nodes.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    execv("/proc/self/exe", raw.data());
-    _exit(kExitFailed);
+// A process that uses the database for a while; what it has not flushed when it is killed may be
+// gone.
+ProcessToKill UserOf(const std::string& name, const Nodes& nodes, const Setting& setting,
+                     uint64_t seed, bool after_crash, const SharedMemory& memory, Random* random) {
+  ProcessToKill process;
+  process.program = "/proc/self/exe";
+  process.arguments = {name,
+                       fmt::format("--seed={}", seed),
+                       fmt::format("--keys={}", FLAGS_keys),
+                       fmt::format("--value_size_max={}", FLAGS_value_size_max),
+                       fmt::format("--threads={}", FLAGS_threads),
+                       fmt::format("--operations={}", FLAGS_operations),
+                       fmt::format("--faults={}", FLAGS_faults),
+                       fmt::format("--large_value={}", FLAGS_large_value),
+                       fmt::format("--huge_value={}", FLAGS_huge_value),
+                       fmt::format("--delays={}", FLAGS_delays),
+                       fmt::format("--operation_timeout_ms={}", FLAGS_operation_timeout_ms),
+                       fmt::format("--verbose={}", FLAGS_verbose),
+                       fmt::format("--fabric={}", setting.fabric),
+                       fmt::format("--memory_nodes={}", nodes.addresses()),
+                       fmt::format("--state_descriptor={}", memory.descriptor()),
+                       fmt::format("--after_crash={}", after_crash)};
+  const auto mean = std::chrono::milliseconds(1000 * int64_t{FLAGS_crash_seconds});
+  process.life = mean / 4 + mean * random->Uniform(1000) * 3 / 2000;
+  // Twice as long as it may take to open the database (StressRun::Complete()).
+  process.patience = std::chrono::seconds(120);
+  // One of four may be opening, closing or verifying it. Of the others it is seen that they do not
+  // hang.
+  if (!random->OneIn(4)) {
+    process.progress = [tally = TallyIn(memory)] { return tally->steps.load(); };
   }
-  const auto mean = std::chrono::milliseconds(1000 * FLAGS_crash_seconds);
-  const auto until = Clock::now() + mean / 4 + mean * random->Uniform(1000) * 3 / 2000;
-  int exited = 0;
-  while (Clock::now() < until) {
-    if (waitpid(child, &exited, WNOHANG) == child) {
-      return Status::Corruption(
-          fmt::format("the process that used the database ended by itself, status {}", exited));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  kill(child, SIGKILL);
-  waitpid(child, &exited, 0);
-  if (WIFEXITED(exited)) {
-    return Status::Corruption(
-        fmt::format("the process that used the database ended with {}", WEXITSTATUS(exited)));
-  }
-  return Status::OK();
+  return process;
 }
 
 // A database that several processes use, one after the other; each but the last is killed.
@@ -413,7 +394,7 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, const Setting
   bool after_crash = false;
   while (Clock::now() < until) {
     DLSM_RETURN_IF_ERROR(
-        RunAndKill(program, nodes, setting, seed, after_crash, memory->descriptor(), &random));
+        StartAndKill(UserOf(program, nodes, setting, seed, after_crash, *memory, &random)));
     ++totals->crashes;
     state.ForgetUndurable();
     after_crash = true;

@@ -112,7 +112,10 @@ Status StressRun::Round(bool faults) {
       for (uint64_t done = 0; done < config_.operations_per_round; ++done) {
         if (failed.load(std::memory_order_relaxed)) return;
         const Status status = worker.Step(db_.get(), faults);
-        if (status.ok()) continue;
+        if (status.ok()) {
+          if (config_.tally != nullptr) ++config_.tally->steps;
+          continue;
+        }
         statuses[i] = With(fmt::format("thread {}, round {}, operation {} ({})", i, result_.rounds,
                                        done, worker.last()),
                            status);

@@ -40,7 +40,7 @@ struct RunConfig {
   std::function<Status(bool)> lose_node;
   size_t lost_node = 0;  // Which one it is, and of how many.
   size_t nodes = 1;
-  SharedTally* tally = nullptr;  // Gets each round's; null: none.
+  SharedTally* tally = nullptr;  // Gets each step and each round's; null: none.
   // Where the memory nodes are, and how they are reached: as in Options.
   std::string memory_nodes;
   std::string fabric;

@@ -44,6 +44,7 @@ struct Tally {
 
 // What processes have done that were killed before they could tell; in memory that outlives them.
 struct SharedTally {
+  std::atomic<uint64_t> steps{0};  // Counted at once; the others at the end of each round.
   std::array<std::atomic<uint64_t>, kOperationCount> operations{};
   std::atomic<uint64_t> observations{0};
   std::atomic<uint64_t> tolerated{0};
