@@ -2,17 +2,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "memory_node/node_server.h"
 #include "script/tool/host_checks.h"
 #include "script/tool/rdma_checks.h"
 #include "util/fabric/verbs_cm_library.h"
+#include "util/log.h"
+#include "util/rpc/access_list.h"
 
 namespace dlsm::tool {
 namespace {
@@ -149,11 +155,12 @@ TEST(DoctorTest, TheConnectionManagerIsLookedFor) {
 
 class DoctorNodeTest : public testing::Test {
  protected:
-  DoctorNodeTest() {
+  explicit DoctorNodeTest(std::shared_ptr<AccessList> access = nullptr) {
     NodeServerOptions options;
     options.bytes = uint64_t{32} << 20;
     options.secret = "a secret that both sides know";
     options.fabric = FabricKind::kTcp;
+    options.access = std::move(access);
     const Status status = NodeServer::Start(options, &server_);
     EXPECT_TRUE(status.ok()) << status.ToString();
     options_.memory_nodes = {{"127.0.0.1", server_->port()}};
@@ -190,6 +197,45 @@ TEST_F(DoctorNodeTest, AFabricThatWasAskedForMustWork) {
   EXPECT_TRUE(AnyBad(OfTheNode()));
   options_.fabric = "tcp";
   EXPECT_FALSE(AnyBad(OfTheNode()));
+}
+
+// What is logged, the memory node's warnings among it, goes here as well.
+class LogCopy {
+ public:
+  LogCopy() { Log().sink().sinks().push_back(sink_); }
+  ~LogCopy() { std::erase(Log().sink().sinks(), sink_); }
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  const spdlog::sink_ptr sink_ = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+};
+
+class DoctorOfAClientTest : public DoctorNodeTest {
+ protected:
+  DoctorOfAClientTest() : DoctorNodeTest(List()) {
+    options_.fabric = "tcp";
+    options_.credentials = "the-secret-of-alice";
+    options_.credentials.access_name = "alice";
+  }
+  ~DoctorOfAClientTest() override { server_.reset(); }  // It logs to the copy.
+
+  static std::shared_ptr<AccessList> List() {
+    auto list = std::make_shared<AccessList>();
+    EXPECT_TRUE(AccessList::Parse("alice the-secret-of-alice own=a\n", "list", list.get()).ok());
+    return list;
+  }
+  LogCopy log_;
+};
+
+// Fails if the doctor reads what a client of the access list may not: that is bad to it, and looks
+// like an attack to the memory node.
+TEST_F(DoctorOfAClientTest, WhatItMayNotReadIsNotRead) {
+  const Findings findings = OfTheNode();
+  EXPECT_FALSE(AnyBad(findings)) << Printed(findings);
+  EXPECT_THAT(Printed(findings), HasSubstr("not measured"));
+  server_.reset();
+  EXPECT_THAT(log_.text(), testing::Not(HasSubstr("data connection")));
 }
 
 TEST_F(DoctorNodeTest, WrongSecretsAndAbsentNodesAreNamed) {

@@ -13,8 +13,9 @@ namespace dlsm::tool {
 // Its control port, version, secret, and what it has left. *reachable: the fabrics may be tried.
 Findings CheckNode(const NodeAddress& address, const Credentials& credentials, bool* reachable);
 
-// Reads 512 bytes many times and 1 MiB some times, one-sided; writes nothing. `kind` may be one
-// that the memory node does not serve: `required` tells whether that is bad.
+// Reads 512 bytes many times and 1 MiB some times, one-sided; writes nothing. A client of the
+// memory node's access list gets as far as to where it could read. `fabric` may be one that the
+// memory node does not serve: `required` tells whether that is bad.
 Finding CheckFabric(const NodeAddress& address, const Credentials& credentials,
                     const FabricOptions& fabric, bool required);
 
