@@ -36,6 +36,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -48,6 +49,7 @@
 #include "benchmarks/flag_checks.h"
 #include "benchmarks/report.h"
 #include "benchmarks/scratch_folder.h"
+#include "benchmarks/standard_output.h"
 #include "benchmarks/time_series.h"
 #include "benchmarks/tls_flags.h"
 #include "benchmarks/two_phase_flags.h"
@@ -455,50 +457,49 @@ Status MakeEngineOptions(EngineOptions* options) {
   return Status::OK();
 }
 
-void PrintConfiguration(const BenchOptions& options, const EngineOptions& engine_options,
-                        const Engine& engine) {
+Status PrintConfiguration(const BenchOptions& options, const EngineOptions& engine_options,
+                          const Engine& engine) {
   const double entry_bytes = static_cast<double>(options.key_bytes + options.value_bytes);
-  fmt::print("engine:         {}\n", engine_options.engine);
-  for (const std::string& note : engine.Notes()) fmt::print("  {}\n", note);
+  Say("engine:         {}\n", engine_options.engine);
+  for (const std::string& note : engine.Notes()) Say("  {}\n", note);
   if (engine_options.engine == "dlsm") {
-    fmt::print("  table format: {}, compaction style {}, merges on the {}\n", FLAGS_table_format,
-               FLAGS_compaction_style, FLAGS_compaction_place);
+    Say("  table format: {}, compaction style {}, merges on the {}\n", FLAGS_table_format,
+        FLAGS_compaction_style, FLAGS_compaction_place);
     if (FLAGS_placement != "shard") {
-      fmt::print("  placement: {}, d {}, scattered over {}\n", FLAGS_placement, FLAGS_power_of_d,
-                 FLAGS_scatter_width);
+      Say("  placement: {}, d {}, scattered over {}\n", FLAGS_placement, FLAGS_power_of_d,
+          FLAGS_scatter_width);
     }
     if (FLAGS_simulated_rtt_ns > 0 || FLAGS_simulated_gbit_per_second > 0) {
-      fmt::print("  simulated network: {} ns, {} Gbit/s\n", FLAGS_simulated_rtt_ns,
-                 FLAGS_simulated_gbit_per_second);
+      Say("  simulated network: {} ns, {} Gbit/s\n", FLAGS_simulated_rtt_ns,
+          FLAGS_simulated_gbit_per_second);
     }
   }
-  fmt::print("entries:        {} keys of {} B, values of {} B: {:.1f} MB\n", options.num,
-             options.key_bytes, options.value_bytes,
-             static_cast<double>(options.num) * entry_bytes / (1 << 20));
-  fmt::print("keys chosen:    {}{}\n", FLAGS_distribution,
-             options.distribution == Distribution::kUniform
-                 ? ""
-                 : fmt::format(", theta {}", options.zipf_theta));
-  fmt::print("threads:        {} on {} processors\n", options.threads, get_nprocs());
-  fmt::print(
-      "memtables:      {} of {:.1f} MB; tables of {:.1f} MB; {} filter bits; compression {}\n",
+  Say("entries:        {} keys of {} B, values of {} B: {:.1f} MB\n", options.num,
+      options.key_bytes, options.value_bytes,
+      static_cast<double>(options.num) * entry_bytes / (1 << 20));
+  Say("keys chosen:    {}{}\n", FLAGS_distribution,
+      options.distribution == Distribution::kUniform
+          ? ""
+          : fmt::format(", theta {}", options.zipf_theta));
+  Say("threads:        {} on {} processors\n", options.threads, get_nprocs());
+  Say("memtables:      {} of {:.1f} MB; tables of {:.1f} MB; {} filter bits; compression {}\n",
       engine_options.max_write_buffer_number,
       static_cast<double>(engine_options.write_buffer_size) / (1 << 20),
       static_cast<double>(engine_options.target_file_size_base) / (1 << 20),
       engine_options.bloom_bits, FLAGS_compression_type);
-  fmt::print("seed:           {}\n", options.seed);
+  Say("seed:           {}\n", options.seed);
 #ifndef __OPTIMIZE__
-  fmt::print("WARNING: compiled without optimisation; the figures say little\n");
+  Say("WARNING: compiled without optimisation; the figures say little\n");
 #endif
-  fmt::print("\n{}\n", TableHeading());
-  std::fflush(stdout);
+  Say("\n{}\n", TableHeading());
+  return FlushOutput();
 }
 
-void Print(const BenchResult& result) {
-  fmt::print("{}\n", TableRow(result));
-  if (FLAGS_histogram) fmt::print("{}\n", LatencyText(result));
-  if (!result.text.empty()) fmt::print("{}\n", result.text);
-  std::fflush(stdout);
+Status Print(const BenchResult& result) {
+  Say("{}\n", TableRow(result));
+  if (FLAGS_histogram) Say("{}\n", LatencyText(result));
+  if (!result.text.empty()) Say("{}\n", result.text);
+  return FlushOutput();
 }
 
 // After each benchmark, so that a run which is cut short leaves what it has.
@@ -509,8 +510,9 @@ Status WriteResults(const std::vector<BenchResult>& results) {
 // What comes next waits until whoever started several processes lets all of them go on.
 Status WaitForStart(const std::string& next) {
   if (!FLAGS_wait_for_start) return Status::OK();
-  fmt::print("ready {}\n", next);
-  std::fflush(stdout);
+  Say("ready {}\n", next);
+  Status said = FlushOutput();
+  if (!said.ok()) return said;
   std::string line;
   if (std::getline(std::cin, line)) return Status::OK();
   return Status::Aborted("standard input ended before the start of " + next,
@@ -525,7 +527,7 @@ Status RunBenchmarks(const BenchOptions& options, BenchRunner& runner,
     Status parsed = ParseBenchmark(name, options, &benchmark);
     if (!parsed.ok()) return parsed;
     if (runner.Skips(*benchmark.workload)) {
-      fmt::print("{:<22} skipped (--use_existing_db)\n", name);
+      Say("{:<22} skipped (--use_existing_db)\n", name);
       continue;
     }
     Status started = WaitForStart(name);
@@ -534,10 +536,9 @@ Status RunBenchmarks(const BenchOptions& options, BenchRunner& runner,
     if (!result.status.ok()) {
       return Status::Aborted(name + " failed", result.status.ToString());
     }
-    Print(result);
     results->push_back(result);
-    Status written = WriteResults(*results);
-    if (!written.ok()) return written;
+    Status told = FirstError({Print(result), WriteResults(*results)});
+    if (!told.ok()) return told;
   }
   return Status::OK();
 }
@@ -566,9 +567,9 @@ Status RunAll() {
   BenchRunner runner(options, engine_options.engine, *engine);
   status = runner.Open();
   if (!status.ok()) return status;
-  PrintConfiguration(options, engine_options, *engine);
   std::vector<BenchResult> results;
-  status = RunBenchmarks(options, runner, &results);
+  status = PrintConfiguration(options, engine_options, *engine);
+  if (status.ok()) status = RunBenchmarks(options, runner, &results);
   if (status.ok()) status = WaitForStart("close");
   return FirstError({status, engine->Close()});
 }
@@ -579,6 +580,8 @@ Status RunAll() {
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("db_bench [--benchmarks=fillrandom,readrandom,...] [flags]");
   gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));
+  // To write where nobody reads is an error like others: a scratch folder is removed after it, too.
+  std::signal(SIGPIPE, SIG_IGN);
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {
     gflags::ParseCommandLineFlags(&argc, &argv, true);
@@ -588,6 +591,6 @@ int main(int argc, char** argv) {
   }
   gflags::ShutDownCommandLineFlags();
   if (status.ok()) return 0;
-  fmt::print(stderr, "db_bench: {}\n", status.ToString());
+  std::fprintf(stderr, "db_bench: %s\n", status.ToString().c_str());
   return 1;
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -17,16 +17,29 @@
 namespace dlsm::bench {
 namespace {
 
+// A store's threads go on making files until the folder is gone.
 void Remove(const std::string& path) {
-  std::error_code ignored;  // Nobody is left to be told, and what is left is visible.
-  std::filesystem::remove_all(path, ignored);
+  constexpr auto kPatience = std::chrono::seconds(10);
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    std::error_code ignored;  // Nobody is left to be told, and what is left is visible.
+    std::filesystem::remove_all(path, ignored);
+    if (!std::filesystem::exists(path, ignored) || std::chrono::steady_clock::now() > give_up) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
+// Those that would end the process.
 sigset_t EndingSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
   return signals;
 }
 
@@ -39,12 +52,13 @@ Status ScratchFolder::Create() {
     return Status::IOError(fmt::format("cannot make a folder in {}", parent),
                            fmt::format("{}; name one with --db", port::ErrorText(errno)));
   }
-  path_ = path;
+  folder_ = path;
   const sigset_t signals = EndingSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread([path, signals] {
+  std::thread([path, signals, removing = removing_] {
     int signal = 0;
     sigwait(&signals, &signal);
+    const port::MutexLock lock(*removing);
     Remove(path);
     _exit(128 + signal);
   }).detach();
@@ -52,7 +66,8 @@ Status ScratchFolder::Create() {
 }
 
 ScratchFolder::~ScratchFolder() {
-  if (!path_.empty()) Remove(path_);
+  const port::MutexLock lock(*removing_);
+  if (!folder_.empty()) Remove(folder_);
 }
 
 }  // namespace dlsm::bench

@@ -10,9 +10,11 @@ import csv
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 PLOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../script/plot")
 NUM = 2000
@@ -140,6 +142,47 @@ def check_no_room(program, engine):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
     check(done.returncode == 1 and "File too large" in done.stderr,
           f"{engine} without room: exit code {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def begin_to_fill(program, engine, ignored=()):
+    """A process that fills a database in a scratch folder, and that folder."""
+    def dispositions():
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+    process = subprocess.Popen(
+        [program, "--progress=false", f"--engine={engine}", "--num=300000", "--write_buffer_size=65536",
+         "--benchmarks=fillrandom"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, preexec_fn=dispositions)
+    folder = next(line for line in process.stdout if "folder:" in line).split()[-1]
+    folder = os.path.dirname(folder)
+    check(os.path.basename(folder).startswith("db_bench-") and os.path.isdir(folder), folder)
+    time.sleep(0.3)
+    return process, folder
+
+
+def check_ends_in_order(program, engine):
+    """However a run is ended, what it had in memory is given back."""
+    def check_end(process, folder, code, what):
+        _, errors = process.communicate(timeout=120)
+        check(process.returncode == code, f"{engine}, {what}: exit code {process.returncode}: {errors}")
+        check(not os.path.exists(folder), f"{engine}, {what}: {folder} is left")
+        return errors
+
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        process, folder = begin_to_fill(program, engine)
+        process.send_signal(number)
+        check_end(process, folder, 128 + number, number.name)
+    process, folder = begin_to_fill(program, engine, ignored=[signal.SIGHUP])
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    check(os.path.isdir(folder), f"{engine}: ended by a signal that it was to ignore")
+    process.send_signal(signal.SIGTERM)
+    check_end(process, folder, 128 + signal.SIGTERM, "SIGTERM after SIGHUP")
+    process, folder = begin_to_fill(program, engine)
+    process.stdout.close()
+    process.stdout = None
+    errors = check_end(process, folder, 1, "nobody reads its output")
+    check("cannot write to standard output" in errors, errors)
 
 
 def check_two_phase(program, engine, *flags):
@@ -291,6 +334,7 @@ def main():
         check_two_phase(program, engine, "--utilization=0.5")
         if engine != "dlsm":  # It has no files.
             check_no_room(program, engine)
+            check_ends_in_order(program, engine)
     check_two_phase(program, "dlsm", "--threads=2", "--arrivals=bursty", "--burst_seconds=0.1",
                     "--burst_period_seconds=0.5", "--distribution=zipfian")
     check_plot_errors()
