@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "memory_node/memory_node_testing.h"
+#include "table/cached_blocks.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
 #include "table/table_sink.h"
@@ -104,7 +105,7 @@ class TableClient {
     std::unique_ptr<TableReader> reader;
     Contents contents;
     const Status opened =
-        TableReader::Open(TableOptions(), meta, resident, nullptr, nullptr, &reader);
+        TableReader::Open(TableOptions(), meta, resident, nullptr, CachedBlocks(), &reader);
     EXPECT_OK(opened);
     if (!opened.ok()) return contents;
     const auto iterator = reader->NewIterator(TableReadOptions(), &queue_pairs_);

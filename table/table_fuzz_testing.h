@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "table/cached_blocks.h"
 #include "table/memory_queue_pairs_testing.h"
 #include "table/table_reader.h"
 #include "util/bloom_filter.h"
@@ -88,7 +89,7 @@ inline void FuzzTable(TableFormat format, const uint8_t* data, size_t size) {
   options.filter_policy = &bloom;
   std::unique_ptr<TableReader> reader;
   const Slice resident(image.data() + meta.data_bytes, meta.index_bytes + meta.filter_bytes);
-  if (!TableReader::Open(options, meta, resident, nullptr, nullptr, &reader).ok()) return;
+  if (!TableReader::Open(options, meta, resident, nullptr, CachedBlocks(), &reader).ok()) return;
   for (const bool direct : {true, false}) {
     MemoryQueuePairs queue_pairs(&memory, direct);
     WalkTable(*reader, &queue_pairs);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "table/cached_blocks.h"
 #include "table/internal_key.h"
 #include "table/memory_queue_pairs_testing.h"
 #include "table/remote_sink.h"
@@ -43,7 +44,8 @@ struct TestTable {
 };
 
 inline Status OpenTestTable(const TableOptions& options, Cache* cache, TestTable* table) {
-  return TableReader::Open(options, table->meta, table->resident, nullptr, cache, &table->reader);
+  return TableReader::Open(options, table->meta, table->resident, nullptr, CachedBlocks(cache),
+                           &table->reader);
 }
 
 // Checks on the way that the builder keeps its bounds.

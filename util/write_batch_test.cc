@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -110,7 +109,7 @@ TEST(WriteBatchTest, MoreUpdatesThanCanBeCountedAreAnErrorLater) {
   const auto put = [](WriteBatch* batch) { batch->Put("a", "1"); };
   const auto remove = [](WriteBatch* batch) { batch->Delete("a"); };
   const auto append = [](WriteBatch* batch) { batch->Append(*batch); };
-  for (const std::function<void(WriteBatch*)>& add : {+put, +remove, +append}) {
+  for (void (*const add)(WriteBatch*) : {+put, +remove, +append}) {
     WriteBatch batch;
     batch.Delete("a");
     SetCount(&batch, kMost - 1);
