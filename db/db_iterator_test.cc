@@ -35,6 +35,7 @@ TEST(IteratorCostTest, SeekForPrevDoesNotPassWhatLiesBehind) {
   const TestNode node;
   Options options = node.With(TinyOptions(), "tcp");
   options.write_buffer_size = size_t{32} << 20;
+  options.compaction_style = CompactionStyle::kLeveled;  // Nothing is merged that is not due.
   options.level0_file_num_compaction_trigger = 100;
   options.level0_stop_writes_trigger = 200;
   std::unique_ptr<DB> db = OpenOrDie(options, kName);

@@ -122,7 +122,7 @@ TEST_P(LeakTest, WhatASnapshotKeptGoesAfterIt) {
     auto db = OpenOrDie(options, "db");
     const auto put_all = [&](const std::string& value) {
       for (uint64_t i = 0; i < kKeys; ++i) {
-        ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value + std::string(100, 'v')));
+        ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value + std::string(50, 'v')));
       }
     };
     const auto entries_once_compacted = [&] {
