@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "benchmarks/stress/followed_close.h"
 #include "port/clock.h"
 #include "util/status_macros.h"
 
@@ -203,13 +204,32 @@ Status Simulation::Open(bool take_over) {
   }
   Options options = Complete(client_);
   options.take_over = take_over;
+  durable_at_open_ = state_.AllDurable();
   return With("opening the database", DB::Open(options, kDatabase, &client_.db));
 }
 
+// What was acknowledged is durable then, and followers can tell.
 Status Simulation::Close(Client* client) {
+  if (drawn_.options.publish_interval_ms == 0) return CloseHandle(client);
+  std::vector<Client> followers;
+  stress::FollowedClose followed(random_.Next(), &space_, &state_,
+                                 [&](std::unique_ptr<DB>* follower) {
+                                   Client& opened = followers.emplace_back(NewClient("follower"));
+                                   DLSM_RETURN_IF_ERROR(OpenFollower(&opened));
+                                   *follower = std::move(opened.db);
+                                   return Status::OK();
+                                 });
+  Status status = followed.Begin(client->db.get());
+  const Status closed = CloseHandle(client);
+  if (status.ok()) status = closed;
+  return status.ok() ? followed.End() : status;
+}
+
+Status Simulation::CloseHandle(Client* client) {
   for (const auto& worker : workers_) worker->ReleaseSnapshots(client->db.get());
   const Status closed = client->db->Close();
   client->db.reset();
+  if (closed.ok()) state_.SetDurable(state_.AllAcknowledged());
   return With("closing the database", closed);
 }
 
@@ -253,8 +273,8 @@ Status Simulation::Round(Ordeal ordeal) {
     });
   }
   Status followed;
-  port::Thread follower([this, ordeal, &followed] {
-    if (drawn_.options.publish_interval_ms > 0) followed = Follow(ordeal);
+  port::Thread follower([this, ordeal, floor = durable_at_open_, &followed] {
+    if (drawn_.options.publish_interval_ms > 0) followed = Follow(ordeal, floor);
   });
   Status succeeded;
   if (ordeal == Ordeal::kTakeOver) {
@@ -296,11 +316,15 @@ void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations,
   }
 }
 
-Status Simulation::Follow(Ordeal ordeal) {
-  Client client = NewClient("follower");
-  Options options = Complete(client);
+Status Simulation::OpenFollower(Client* client) const {
+  Options options = Complete(*client);
   options.publish_interval_ms = 0;
   options.open_timeout_ms = 1000;
+  return DB::OpenFollower(options, kDatabase, &client->db);
+}
+
+Status Simulation::Follow(Ordeal ordeal, std::vector<uint32_t> floor) {
+  Client client = NewClient("follower");
   stress::Worker reader(stress::Worker::Config{0, 1, config_.seed}, &space_, &state_);
   const auto explained = [&](const Status& status) {
     return ordeal != Ordeal::kNothing && !status.IsCorruption();
@@ -308,11 +332,11 @@ Status Simulation::Follow(Ordeal ordeal) {
   // What a former owner had not flushed, the one that follows it may publish in part.
   reader.TolerateTornGroups(torn_by_death_ ||
                             (ordeal > Ordeal::kFaults && !drawn_.options.shard_boundaries.empty()));
-  const Status opened = DB::OpenFollower(options, kDatabase, &client.db);
+  const Status opened = OpenFollower(&client);
   if (!opened.ok()) return opened.IsBusy() || explained(opened) ? Status::OK() : opened;
   for (int verified = 0; !round_ended_;) {
     Status status = client.db->TryCatchUp();
-    if (status.ok()) status = reader.VerifyFollower(client.db.get());
+    if (status.ok()) status = reader.VerifyFollower(client.db.get(), &floor);
     if (!status.ok()) {
       if (!explained(status)) return status;
       ++counts_.tolerated;

@@ -92,6 +92,8 @@ class Simulation {
   Options Complete(const Client& client) const;
   Status Open(bool take_over);
   Status Close(Client* client);
+  Status CloseHandle(Client* client);
+  Status OpenFollower(Client* client) const;
   // Until it succeeds, for what the last round has left behind may be in its way.
   Status Insist(const char* what, const std::function<Status()>& attempt);
   // Says in what.
@@ -100,7 +102,8 @@ class Simulation {
   Ordeal DrawOrdeal();
   Status Round(Ordeal ordeal);
   void Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations, Status* status);
-  Status Follow(Ordeal ordeal);
+  // `floor`: what all publications have.
+  Status Follow(Ordeal ordeal, std::vector<uint32_t> floor);
   // In the middle of an operation of some worker.
   void Strike(Ordeal ordeal);
   Status Recover(Ordeal ordeal);
@@ -127,6 +130,7 @@ class Simulation {
   stress::DrawnOptions drawn_;
   std::vector<std::unique_ptr<stress::Worker>> workers_;
   Client client_;
+  std::vector<uint32_t> durable_at_open_;  // By client_.
   Client former_;  // After a take-over or a death, until it has been closed.
   uint64_t hosts_ = 0;
   bool torn_by_death_ = false;

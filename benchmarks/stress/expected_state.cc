@@ -23,6 +23,14 @@ std::vector<uint32_t> ExpectedState::AllAcknowledged() const {
   return versions;
 }
 
+std::vector<uint32_t> ExpectedState::AllDurable() const {
+  std::vector<uint32_t> versions(count_);
+  for (uint64_t key = 0; key < count_; ++key) {
+    versions[key] = keys_[key].durable.load(std::memory_order_acquire);
+  }
+  return versions;
+}
+
 void ExpectedState::SetDurable(const std::vector<uint32_t>& acknowledged) {
   for (uint64_t key = 0; key < count_; ++key) {
     // Flushes of several threads overlap.

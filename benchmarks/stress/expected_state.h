@@ -52,6 +52,7 @@ class ExpectedState {
     return keys_[key].started.load(std::memory_order_acquire);
   }
   std::vector<uint32_t> AllAcknowledged() const;
+  std::vector<uint32_t> AllDurable() const;
 
   // Everything in `acknowledged`, taken before a flush that has ended well, is durable.
   void SetDurable(const std::vector<uint32_t>& acknowledged);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "benchmarks/stress/followed_close.h"
 #include "port/sync_point.h"
 #include "util/fabric/fault_injector.h"
 #include "util/status_macros.h"
@@ -72,14 +73,27 @@ Options StressRun::Complete(const DrawnOptions& drawn) const {
 Status StressRun::Open() {
   result_.options = drawn_.text;
   if (config_.verbose) std::fprintf(stderr, "opening: %s\n", drawn_.text.c_str());
+  durable_at_open_ = state_->AllDurable();
   return With("opening the database", DB::Open(Complete(drawn_), config_.database, &db_));
 }
 
+// What was acknowledged is durable then, and followers can tell.
 Status StressRun::Close() {
+  if (!publishes()) return CloseHandle();
+  FollowedClose followed(config_.seed ^ result_.rounds, space_, state_,
+                         [this](std::unique_ptr<DB>* follower) { return OpenFollower(follower); });
+  Status status = followed.Begin(db_.get());
+  const Status closed = CloseHandle();
+  if (status.ok()) status = closed;
+  return status.ok() ? followed.End() : status;
+}
+
+Status StressRun::CloseHandle() {
   for (const auto& worker : workers_) worker->ReleaseSnapshots(db_.get());
-  if (drawn_.options.publish_interval_ms > 0) WaitForRoom();
+  if (publishes()) WaitForRoom();
   const Status closed = db_->Close();
   db_.reset();
+  if (closed.ok()) state_->SetDurable(state_->AllAcknowledged());
   return With("closing the database", closed);
 }
 
@@ -127,7 +141,7 @@ Status StressRun::Round(bool faults) {
   std::atomic<bool> rounds_end{false};
   Status followed;
   std::thread follower([&] {
-    if (drawn_.options.publish_interval_ms > 0) followed = Follow(rounds_end);
+    if (publishes()) followed = Follow(rounds_end);
   });
   for (std::thread& thread : threads) thread.join();
   rounds_end = true;
@@ -210,7 +224,7 @@ Status StressRun::LoseNode() {
   for (std::thread& thread : threads) thread.join();
   ++result_.losses;
   for (const auto& worker : workers_) worker->ReleaseSnapshots(db_.get());
-  if (drawn_.options.publish_interval_ms > 0) WaitForRoom();
+  if (publishes()) WaitForRoom();
   const Status closed = db_->Close();
   db_.reset();
   if (!returns_before_close) {
@@ -224,21 +238,26 @@ Status StressRun::LoseNode() {
   return With("after the loss of a memory node", status);
 }
 
-// It reads without faults; but the owner, who has them, may have nothing whole published.
-Status StressRun::Follow(const std::atomic<bool>& stop) {
+Status StressRun::OpenFollower(std::unique_ptr<DB>* follower) const {
   Options options = Complete(drawn_);
   options.fault_injector = nullptr;
   options.publish_interval_ms = 0;
   options.open_timeout_ms = 1000;
+  return DB::OpenFollower(options, config_.database, follower);
+}
+
+// It reads without faults; but the owner, who has them, may have nothing whole published.
+Status StressRun::Follow(const std::atomic<bool>& stop) {
   std::unique_ptr<DB> follower;
-  const Status opened = DB::OpenFollower(options, config_.database, &follower);
+  const Status opened = OpenFollower(&follower);
   if (!opened.ok()) return opened.IsBusy() ? Status::OK() : opened;
+  std::vector<uint32_t> floor = durable_at_open_;
   Worker reader(Worker::Config{0, 1, config_.seed}, space_, state_);
   // What a crash has torn was published before it was written again.
   reader.TolerateTornGroups(result_.torn_by_crash > 0);
   while (!stop.load(std::memory_order_relaxed)) {
     DLSM_RETURN_IF_ERROR(follower->TryCatchUp());
-    const Status read = reader.VerifyFollower(follower.get());
+    const Status read = reader.VerifyFollower(follower.get(), &floor);
     if (read.IsTimedOut()) {
       // A memory node that is full takes back what a slow reader holds; after the next catching up
       // all is well again.
@@ -277,6 +296,7 @@ Status StressRun::TakeOver() {
   const std::unique_ptr<DB> former = std::move(db_);
   Options options = Complete(drawn_);
   options.take_over = true;
+  durable_at_open_ = state_->AllDurable();
   const Status opened = DB::Open(options, config_.database, &db_);
   if (!opened.ok()) return With("taking over the database", opened);
   state_->ForgetUndurable();

@@ -78,6 +78,7 @@ class StressRun {
  private:
   Status Open();
   Status Close();
+  Status CloseHandle();
   void WaitForRoom();
   Status Round(bool faults);
   // A memory node dies in the middle of operations, and comes back, or another in its place. Who
@@ -92,6 +93,8 @@ class StressRun {
   Status AfterCrash();
   // Another handle opens the database while this one has it; then it is the one.
   Status TakeOver();
+  bool publishes() const { return drawn_.options.publish_interval_ms > 0; }
+  Status OpenFollower(std::unique_ptr<DB>* follower) const;
   // Until *stop.
   Status Follow(const std::atomic<bool>& stop);
   Options Complete(const DrawnOptions& drawn) const;
@@ -108,6 +111,8 @@ class StressRun {
   bool always_by_shard_ = false;  // Each table is on its shard's own memory node.
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<DB> db_;
+  // When db_ was opened: all that it publishes has this much.
+  std::vector<uint32_t> durable_at_open_;
   RunResult result_;
 };
 

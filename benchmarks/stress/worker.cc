@@ -511,17 +511,23 @@ Status Worker::VerifyAll(DB* db) {
   SetLeast(0, &window);
   const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
   SetMost(0, &window);
-  return VerifyBy(iterator.get(), window);
+  std::vector<std::vector<uint32_t>> versions;
+  return VerifyBy(iterator.get(), window, &versions);
 }
 
-Status Worker::VerifyFollower(DB* follower) {
+Status Worker::VerifyFollower(DB* follower, std::vector<uint32_t>* floor) {
   const std::unique_ptr<Iterator> iterator(follower->NewIterator(ReadOptions()));
   Window window(space_->count());
+  for (uint64_t key = 0; key < window.size(); ++key) window[key].least = (*floor)[key];
   SetMost(0, &window);
-  return VerifyBy(iterator.get(), window);
+  std::vector<std::vector<uint32_t>> versions;
+  DLSM_RETURN_IF_ERROR(VerifyBy(iterator.get(), window, &versions));
+  for (uint64_t key = 0; key < window.size(); ++key) (*floor)[key] = versions[key].front();
+  return Status::OK();
 }
 
-Status Worker::VerifyBy(Iterator* iterator, const Window& window) {
+Status Worker::VerifyBy(Iterator* iterator, const Window& window,
+                        std::vector<std::vector<uint32_t>>* versions) {
   std::vector<Observation> all(space_->count());
   for (uint64_t key = 0; key < all.size(); ++key) all[key].key = key;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
@@ -532,14 +538,14 @@ Status Worker::VerifyBy(Iterator* iterator, const Window& window) {
     all[*key].value = iterator->value().ToString();
   }
   DLSM_RETURN_IF_ERROR(iterator->status());
-  std::vector<std::vector<uint32_t>> versions(all.size());
+  versions->resize(all.size());
   for (uint64_t key = 0; key < all.size(); ++key) {
-    DLSM_RETURN_IF_ERROR(Check(all[key], window[key], &versions[key]));
+    DLSM_RETURN_IF_ERROR(Check(all[key], window[key], &(*versions)[key]));
   }
   for (uint64_t group = 0; group < space_->groups(); group += 2) {
     std::vector<std::vector<uint32_t>> of_group;
     for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
-      of_group.push_back(versions[space_->KeyOf(group, i)]);
+      of_group.push_back((*versions)[space_->KeyOf(group, i)]);
     }
     const Status whole = CheckGroup(group, of_group);
     if (whole.ok()) continue;

@@ -79,8 +79,9 @@ class Worker {
   Status VerifyOne(DB* db, uint64_t key);
   // Reads all keys and checks them, and that batches are whole.
   Status VerifyAll(DB* db);
-  // The same of a follower, which may show any state of the past, but no mixture of two.
-  Status VerifyFollower(DB* follower);
+  // The same of a follower, which may show any state of the past from *floor on, but no mixture of
+  // two. What it has shown it may not fall behind again: *floor, a version of each key, is raised.
+  Status VerifyFollower(DB* follower, std::vector<uint32_t>* floor);
   // Before the database is closed.
   void ReleaseSnapshots(DB* db);
 
@@ -129,7 +130,9 @@ class Worker {
 
   void SetLeast(uint64_t begin, Window* window) const;
   void SetMost(uint64_t begin, Window* window) const;
-  Status VerifyBy(Iterator* iterator, const Window& window);
+  // versions[key]: which of the window it may be, ascending.
+  Status VerifyBy(Iterator* iterator, const Window& window,
+                  std::vector<std::vector<uint32_t>>* versions);
   Status Check(const Observation& observation, const VersionRange& range,
                std::vector<uint32_t>* versions = nullptr);
   // The keys of a group by one MultiGet; `held` null: now.
