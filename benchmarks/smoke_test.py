@@ -127,8 +127,8 @@ def check_pipeline_latencies(program):
     """No get takes less than its round trip, however many are under way."""
     results = measure(program, f"--num={NUM}", "--simulated_rtt_ns=1000000", "--benchmarks=fillseq,"
                       "flush,readrandom:reads=50,pipelinedreadrandom:batch_size=8:reads=200")
-    for result in results[2:]:
-        check(result["p50_us"] >= 1000, f"less than a round trip: {result}")
+    for result in results[2:]:  # Percentiles are within 1%.
+        check(result["p50_us"] >= 990, f"less than a round trip: {result}")
 
 
 def check_no_room(program, engine):
@@ -144,19 +144,18 @@ def check_no_room(program, engine):
           f"{engine} without room: exit code {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
-def begin_to_fill(program, engine, ignored=()):
+def begin_to_fill(program, engine, *flags, ignored=()):
     """A process that fills a database in a scratch folder, and that folder."""
     def dispositions():
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
     process = subprocess.Popen(
         [program, "--progress=false", f"--engine={engine}", "--num=300000", "--write_buffer_size=65536",
-         "--benchmarks=fillrandom"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+         "--benchmarks=fillrandom", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, preexec_fn=dispositions)
     folder = next(line for line in process.stdout if "folder:" in line).split()[-1]
     folder = os.path.dirname(folder)
     check(os.path.basename(folder).startswith("db_bench-") and os.path.isdir(folder), folder)
-    time.sleep(0.3)
     return process, folder
 
 
@@ -170,6 +169,7 @@ def check_ends_in_order(program, engine):
 
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         process, folder = begin_to_fill(program, engine)
+        time.sleep(0.3)  # So that it is making files.
         process.send_signal(number)
         check_end(process, folder, 128 + number, number.name)
     process, folder = begin_to_fill(program, engine, ignored=[signal.SIGHUP])
@@ -178,7 +178,9 @@ def check_ends_in_order(program, engine):
     check(os.path.isdir(folder), f"{engine}: ended by a signal that it was to ignore")
     process.send_signal(signal.SIGTERM)
     check_end(process, folder, 128 + signal.SIGTERM, "SIGTERM after SIGHUP")
-    process, folder = begin_to_fill(program, engine)
+    # The first row after the pipe is closed is the last.
+    process, folder = begin_to_fill(program, engine, "--num=20000",
+                                    "--benchmarks=fillrandom" + 50 * ",overwrite")
     process.stdout.close()
     process.stdout = None
     errors = check_end(process, folder, 1, "nobody reads its output")

@@ -425,7 +425,7 @@ Status CheckFlags() {
       FLAGS_threads >= 1 && static_cast<uint64_t>(FLAGS_threads) <= writers_max
           ? Status::OK()
           : Wrong("threads", FLAGS_threads,
-                  fmt::format("1 to {}: of --keys={} each writes some that are its own",
+                  fmt::format("1 to {}: with --keys={} more would have no keys of their own",
                               writers_max, FLAGS_keys)),
       CheckRange<int32_t>("seconds", FLAGS_seconds, 0, kMost),
       CheckRange<int32_t>("rounds", FLAGS_rounds, 0, kMost),

@@ -33,7 +33,7 @@ refused() {
 refused "$stress" '--keys=63' --keys=63
 refused "$stress" 'multiple of 4' --keys=66
 refused "$stress" '--threads=0' --threads=0
-refused "$stress" '1 to 8: of --keys=64' --keys=64 --threads=9
+refused "$stress" '1 to 8: with --keys=64' --keys=64 --threads=9
 refused "$stress" '--faults=2' --faults=2
 refused "$stress" '--faults=nan' --faults=nan
 refused "$stress" 'embedded, shm, tcp, verbs' --fabric=pigeon
