@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "util/random.h"
@@ -136,8 +137,11 @@ TEST_F(PlacedManifestStoreTest, NobodysHouseWaitsForAPut) {
   nodes_[1].fate = [] { return Fate::kLost; };
   EXPECT_TRUE(Put("m2", {New(2)}).IsTimedOut());
   nodes_[1].fate = [this] {
-    EXPECT_TRUE(store_.BeforeFrees(NodeId{2}).IsBusy());
-    EXPECT_OK(store_.TryEndDoubt());
+    std::thread others([this] {
+      EXPECT_TRUE(store_.BeforeFrees(NodeId{2}).IsBusy());
+      EXPECT_OK(store_.TryEndDoubt());
+    });
+    others.join();
     return Fate::kLost;
   };
   EXPECT_TRUE(Put("m3", {New(3)}).IsTimedOut());
