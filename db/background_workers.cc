@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -74,8 +75,16 @@ void BackgroundWorkers::StopHouse(size_t house) {
   if (thread.joinable()) thread.join();
 }
 
+void BackgroundWorkers::MemtableIsFull(size_t shard) noexcept {
+  try {
+    SwitchFull(shard);
+  } catch (const std::bad_alloc&) {
+    // See above.
+  }
+}
+
 // Others' memtables may be the ones that have to make room.
-void BackgroundWorkers::MemtableIsFull(size_t shard) {
+void BackgroundWorkers::SwitchFull(size_t shard) {
   shards_[shard]->MemtableIsFull();
   if (shards_.size() == 1) return;
   const size_t largest = budget_->ShardToSwitch();

@@ -45,8 +45,9 @@ class BackgroundWorkers {
                     std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
   ~BackgroundWorkers();
 
-  // A writer has found the shard's active memtable full.
-  void MemtableIsFull(size_t shard);
+  // A writer has found the shard's active memtable full. Without memory for the next one nothing
+  // happens: what was written is there all the same, and the next writer finds the same.
+  void MemtableIsFull(size_t shard) noexcept;
 
   // In the end, in this order; idempotent. All shards' work stops, which may have to wait for
   // memory nodes; their sessions are kept meanwhile.
@@ -56,6 +57,7 @@ class BackgroundWorkers {
   void StopHouse(size_t house) LOCKS_EXCLUDED(mutex_);
 
  private:
+  void SwitchFull(size_t shard);
   void Start() LOCKS_EXCLUDED(mutex_);
   void Stop() LOCKS_EXCLUDED(mutex_);
 

@@ -1,12 +1,14 @@
 #include "db/db_impl.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "dLSM/write_batch.h"
 #include "db/properties.h"
 #include "port/sync_point.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"
 
@@ -43,7 +45,8 @@ Status DbImpl::Delete(const WriteOptions&, const Slice& key) {
   return WriteOne(ValueType::kDeletion, key, Slice());
 }
 
-Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) {
+// What may fail for want of memory comes before the entry is there, or is the entry itself.
+Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
   DLSM_RETURN_IF_ERROR(range_.Check(key));
@@ -52,6 +55,7 @@ Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) {
       shard.gate().Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size());
   if (!passed.ok()) [[unlikely]]
     return shard.Named(passed);
+  const Statistics::Mine counters = statistics_->OfThisThread();
   bool full;
   {
     const Sequencer::Write write(epochs_->sequencer(), 1);
@@ -61,16 +65,18 @@ Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) {
   }
   if (full) [[unlikely]]
     workers_->MemtableIsFull(shard.number());
-  statistics_->Add(Ticker::kKeysWritten);
-  statistics_->Add(Ticker::kBytesWritten, key.size() + value.size());
+  counters.Add(Ticker::kKeysWritten);
+  counters.Add(Ticker::kBytesWritten, key.size() + value.size());
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfMemtableMemory("nothing was written");
 }
 
 // A batch's tags are taken for value types as they are.
 static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueType::kDeletion));
 static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::kValue));
 
-Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) {
+Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   // The whole batch is checked before the first entry becomes anybody's business.
   UpdateType type;
@@ -88,30 +94,50 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) {
   }
   DLSM_RETURN_IF_ERROR(checker.status());
   if (count == 0) return Status::OK();
-  if (only_ == nullptr) return WriteDivided(*updates, count, bytes);
-  DLSM_RETURN_IF_ERROR(only_->gate().Pass(only_deletes, bytes));
+  const Statistics::Mine counters = statistics_->OfThisThread();
+  if (only_ == nullptr) {
+    DLSM_RETURN_IF_ERROR(WriteDivided(*updates, count));
+  } else {
+    DLSM_RETURN_IF_ERROR(only_->gate().Pass(only_deletes, bytes));
+    WriteUndivided(*updates, count);
+  }
+  counters.Add(Ticker::kKeysWritten, count);
+  counters.Add(Ticker::kBytesWritten, bytes);
+  return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfMemtableMemory("nothing was written");
+}
+
+// Where memory ends within a batch, what is there already is withdrawn while the batch is still
+// open: nobody has seen it.
+void DbImpl::WriteUndivided(const WriteBatch& updates, uint32_t count) {
+  UpdateType type;
+  Slice key;
+  Slice value;
   bool full;
   {
     const Sequencer::Write write(epochs_->sequencer(), count);
     Memtable& memtable = only_->tree().MemtableOf(write.epoch());
     SequenceNumber sequence = write.first();
-    WriteBatchReader reader(*updates);
-    while (reader.Next(&type, &key, &value)) {
-      memtable.Add(sequence++, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
-      port::SyncPoint("batch: entry inserted");
+    WriteBatchReader reader(updates);
+    try {
+      for (; reader.Next(&type, &key, &value); ++sequence) {
+        memtable.Add(sequence, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
+        port::SyncPoint("batch: entry inserted");
+      }
+    } catch (const std::bad_alloc&) {
+      if (sequence > write.first()) memtable.Withdraw(write.first(), sequence - 1);
+      throw;
     }
     full = only_->tree().IsFull(memtable);
   }
   if (full) [[unlikely]]
     workers_->MemtableIsFull(0);
-  statistics_->Add(Ticker::kKeysWritten, count);
-  statistics_->Add(Ticker::kBytesWritten, bytes);
-  return Status::OK();
 }
 
 // The batch's numbers are taken together, so it becomes visible in all shards at once. All gates
 // are passed before, for a writer must not wait while it is announced.
-Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count, uint64_t bytes) {
+Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) {
   struct Part {
     uint64_t bytes = 0;
     bool only_deletes = true;
@@ -145,20 +171,27 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count, uint64_t 
     const Sequencer::Write write(epochs_->sequencer(), count);
     SequenceNumber sequence = write.first();
     WriteBatchReader reader(updates);
-    for (const size_t shard : shard_of) {
-      if (!reader.Next(&type, &key, &value)) break;
-      Tree& tree = shards_[shard]->tree();
-      Memtable& memtable = tree.MemtableOf(write.epoch());
-      memtable.Add(sequence++, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
-      parts[shard].full = tree.IsFull(memtable);
-      port::SyncPoint("batch: entry inserted");
+    try {
+      for (const size_t shard : shard_of) {
+        if (!reader.Next(&type, &key, &value)) break;
+        Tree& tree = shards_[shard]->tree();
+        Memtable& memtable = tree.MemtableOf(write.epoch());
+        memtable.Add(sequence, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
+        ++sequence;
+        parts[shard].full = tree.IsFull(memtable);
+        port::SyncPoint("batch: entry inserted");
+      }
+    } catch (const std::bad_alloc&) {
+      for (const size_t shard : touched) {
+        if (sequence == write.first()) break;
+        shards_[shard]->tree().MemtableOf(write.epoch()).Withdraw(write.first(), sequence - 1);
+      }
+      throw;
     }
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].full) workers_->MemtableIsFull(i);
   }
-  statistics_->Add(Ticker::kKeysWritten, count);
-  statistics_->Add(Ticker::kBytesWritten, bytes);
   return Status::OK();
 }
 
@@ -190,9 +223,11 @@ void DbImpl::CompactRange(const Slice* begin, const Slice* end) {
   }
 }
 
-Status DbImpl::Flush(const FlushOptions& options) {
+Status DbImpl::Flush(const FlushOptions& options) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   return FlushShards(options.wait);
+} catch (const std::bad_alloc&) {
+  return OutOfMemtableMemory("not all was flushed");
 }
 
 // All begin before the first is waited for.

@@ -96,7 +96,10 @@ class DbImpl final : public DB {
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
   Status WriteOne(ValueType type, const Slice& key, const Slice& value);
-  Status WriteDivided(const WriteBatch& updates, uint32_t count, uint64_t bytes);
+  // Both throw std::bad_alloc, and nothing of the batch is ever seen then. The first after its gate
+  // was passed.
+  void WriteUndivided(const WriteBatch& updates, uint32_t count);
+  Status WriteDivided(const WriteBatch& updates, uint32_t count);
   Shard& ShardOf(const Slice& key) const {
     if (only_ != nullptr) [[likely]]
       return *only_;

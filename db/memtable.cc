@@ -14,26 +14,36 @@ class MemtableIterator final : public InternalIterator {
 
   void SeekToFirst() override {
     cursor_.SeekToFirst();
-    Parse();
+    PassForward();
   }
   void SeekToLast() override {
     cursor_.SeekToLast();
-    Parse();
+    PassBackward();
   }
   void Seek(const Slice& target) override {
     cursor_.Seek(target);
-    Parse();
+    PassForward();
   }
   void Next() override {
     cursor_.Next();
-    Parse();
+    PassForward();
   }
   void Prev() override {
     cursor_.Prev();
-    Parse();
+    PassBackward();
   }
 
  private:
+  // Over what was withdrawn.
+  void PassForward() {
+    while (AtWithdrawn()) cursor_.Next();
+    Parse();
+  }
+  void PassBackward() {
+    while (AtWithdrawn()) cursor_.Prev();
+    Parse();
+  }
+  bool AtWithdrawn() const { return cursor_.Valid() && cursor_.record().withdrawn(); }
   void Parse() {
     if (!cursor_.Valid()) return Invalidate();
     if (whole_) cursor_.PrefetchAhead();
@@ -82,6 +92,11 @@ void Memtable::Search(const LookupKey& key, Sequencer* sequencer, LookupResult* 
     const SequenceNumber sequence = TrailerSequence(trailer);
     if (record.batched()) [[unlikely]] {
       port::InterleavingPoint();
+      if (record.withdrawn()) {
+        newest = sequence - 1;
+        record = Find(key.user_key(), newest);
+        continue;
+      }
       // Past all of an open batch: the next entry may be its own, and find it complete.
       if (const SequenceNumber first = sequencer->OpenBatchOf(sequence); first != 0) {
         newest = first - 1;
@@ -89,7 +104,8 @@ void Memtable::Search(const LookupKey& key, Sequencer* sequencer, LookupResult* 
         continue;
       }
       // The batch is complete now, but may not have been when its entry was found: then a later
-      // entry of it for the same key was still to come. By now it is here.
+      // entry of it for the same key was still to come. By now it is here, or the batch was given
+      // up.
       const RecordPointer again = Find(key.user_key(), newest);
       if (again.bits() != record.bits()) {
         record = again;

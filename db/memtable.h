@@ -31,13 +31,18 @@ class Memtable {
         tree_(comparator, &arena_, prefix_guess),
         comparator_(comparator) {}
 
-  // `batched`: the entry belongs to a batch of several, whose Sequencer::Write is open.
+  // `batched`: the entry belongs to a batch of several, whose Sequencer::Write is open. Throws
+  // std::bad_alloc, and the entry is not there then, when the process can have no more memory.
   void Add(SequenceNumber sequence, ValueType type, const Slice& user_key, const Slice& value,
            bool batched);
 
+  // Gives a batch up, whose Sequencer::Write is open: what it has added here is never seen. Takes
+  // as long as to go through all of the memtable.
+  void Withdraw(SequenceNumber first, SequenceNumber last) { tree_.Withdraw(first, last); }
+
   // The newest version of the key at or below its sequence number, passing over entries of batches
-  // that are still open. result->value stays where it is as long as the memtable. False: its
-  // filter says that it has nothing of the key.
+  // that are still open or were given up. result->value stays where it is as long as the memtable.
+  // False: its filter says that it has nothing of the key.
   bool Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
 
   // Over internal keys. The memtable outlives it. `whole`: it will go through all entries,

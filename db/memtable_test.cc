@@ -3,13 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "util/random.h"
+#include "util/watchdog_testing.h"
 
 namespace dlsm {
 namespace {
@@ -275,6 +279,147 @@ TEST(SequencerTest, EpochsWrapAround) {
   for (int i = 0; i < 256; ++i) (void)sequencer.Switch();
   EXPECT_EQ(sequencer.Now().epoch, MemtableEpoch{0});
   EXPECT_EQ(sequencer.Now().next, 1u);
+}
+
+// Adds entries until the first, the second, ... allocation fails: of a record, a leaf, an inner
+// node, a root, the prefix. Fails if a node stays locked then, an entry is lost, or the one that
+// failed cannot be added any more.
+TEST(MemtableTest, AnyAllocationMayFail) {
+  constexpr SequenceNumber kEntries = 2500;
+  const Watchdog watchdog(std::chrono::seconds(300));
+  bool failed = true;
+  for (uint64_t n = 1; failed; ++n) {
+    SCOPED_TRACE(testing::Message() << "allocation " << n);
+    Sequencer sequencer(0);
+    Memtable memtable(Bytewise(), 0, "", kBytes);
+    SequenceNumber sequence = 1;
+    const auto add = [&memtable, &sequence] {
+      // Some in order, some anywhere.
+      const uint64_t number = sequence % 3 == 0 ? sequence : sequence * 7919 % 100003;
+      memtable.Add(sequence, ValueType::kValue, "key" + KeyOf(number), KeyOf(sequence), false);
+      ++sequence;
+    };
+    {
+      const port::FailingAllocations failing(n);
+      try {
+        while (sequence <= kEntries) add();
+      } catch (const std::bad_alloc&) {
+      }
+      failed = failing.failed() > 0;
+    }
+    EXPECT_EQ(failed, sequence <= kEntries);
+    const auto count = [&memtable] {
+      SequenceNumber entries = 0;
+      const std::unique_ptr<Iterator> iterator = memtable.NewIterator();
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++entries;
+      return entries;
+    };
+    ASSERT_EQ(count(), sequence - 1);
+    while (sequence <= kEntries) add();
+    ASSERT_EQ(count(), kEntries);
+    for (sequence = 1; sequence <= kEntries; sequence += 7) {
+      const uint64_t number = sequence % 3 == 0 ? sequence : sequence * 7919 % 100003;
+      ASSERT_EQ(Lookup(memtable, &sequencer, "key" + KeyOf(number), sequence).value.ToString(),
+                KeyOf(sequence));
+    }
+  }
+}
+
+// Fails if what a batch had added before it was given up is found by anybody, or hides what is
+// older.
+TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
+  constexpr uint64_t kKeys = 400;
+  Sequencer sequencer(0);
+  Memtable memtable(Bytewise(), 0, "", kBytes);
+  std::map<std::string, std::string> model;
+  const auto put_all = [&](uint64_t step) {
+    for (uint64_t i = 0; i < kKeys; i += step) {
+      const Sequencer::Write write(sequencer, 1);
+      model[KeyOf(i)] = std::to_string(write.first());
+      memtable.Add(write.first(), ValueType::kValue, KeyOf(i), model[KeyOf(i)], false);
+    }
+  };
+  const auto expect_model = [&] {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      const LookupResult result = Lookup(memtable, &sequencer, KeyOf(i), kSequenceNumberMax);
+      const auto expected = model.find(KeyOf(i));
+      ASSERT_EQ(result.state == LookupState::kFound, expected != model.end()) << i;
+      if (expected != model.end()) {
+        ASSERT_EQ(result.value.ToString(), expected->second);
+      }
+    }
+    const std::unique_ptr<Iterator> iterator = memtable.NewIterator();
+    std::string newest;  // Key of the entry before.
+    auto expected = model.begin();
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+      const std::string key = ExtractUserKey(iterator->key()).ToString();
+      if (key == newest) continue;
+      newest = key;
+      ASSERT_NE(expected, model.end());
+      ASSERT_EQ(key, expected->first);
+      ASSERT_EQ(iterator->value().ToString(), expected->second);
+      ++expected;
+    }
+    EXPECT_EQ(expected, model.end());
+    iterator->Seek(LookupKey(KeyOf(1), kSequenceNumberMax).internal_key());
+    ASSERT_TRUE(iterator->Valid());
+    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice(model.upper_bound(KeyOf(0))->first));
+    iterator->SeekToLast();
+    ASSERT_TRUE(iterator->Valid());
+    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice(model.rbegin()->first));
+    size_t steps = 0;
+    for (; iterator->Valid(); iterator->Prev()) ++steps;
+    EXPECT_GE(steps, model.size());
+  };
+  for (int round = 0; round < 3; ++round) {
+    put_all(4);
+    {
+      const uint32_t count = 2 * kKeys;
+      const Sequencer::Write batch(sequencer, count);
+      for (uint32_t i = 0; i < count; ++i) {  // Each key twice.
+        memtable.Add(batch.first() + i, i % 5 == 0 ? ValueType::kDeletion : ValueType::kValue,
+                     KeyOf(i % kKeys), "", true);
+      }
+      memtable.Withdraw(batch.first(), batch.first() + count - 1);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_model());
+    put_all(3);
+    ASSERT_NO_FATAL_FAILURE(expect_model());
+  }
+}
+
+// The same for who reads meanwhile.
+TEST(MemtableTest, ReadersPassOverBatchesThatAreBeingWithdrawn) {
+  Sequencer sequencer(0);
+  Memtable memtable(Bytewise(), 0, "", kBytes);
+  for (uint64_t i = 0; i < 3; ++i) {
+    const Sequencer::Write write(sequencer, 1);
+    memtable.Add(write.first(), ValueType::kValue, KeyOf(i), "good", false);
+  }
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 2; ++reader) {
+    readers.emplace_back([&] {
+      for (uint64_t i = 0; !stop.load(); ++i) {
+        const LookupResult result = Lookup(memtable, &sequencer, KeyOf(i % 3), kSequenceNumberMax);
+        ASSERT_EQ(result.state, LookupState::kFound);
+        ASSERT_EQ(result.value, Slice("good"));
+      }
+    });
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  for (int round = 0; std::chrono::steady_clock::now() < until; ++round) {
+    constexpr uint32_t kEntries = 6;
+    const Sequencer::Write write(sequencer, kEntries);
+    const bool withdrawn = round % 4 != 0;
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      memtable.Add(write.first() + i, ValueType::kValue, KeyOf(i % 3), withdrawn ? "bad" : "good",
+                   true);
+    }
+    if (withdrawn) memtable.Withdraw(write.first(), write.first() + kEntries - 1);
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
 }
 
 }  // namespace

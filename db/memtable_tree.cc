@@ -112,6 +112,21 @@ struct MemtableTree::Inner : Node {
   std::atomic<Node*> children[kFanout + 1];
 };
 
+// Unlocks a node that is locked, or none. A split that cannot have its memory throws: what it has
+// locked is as it was, or good as it is, and others go on.
+class MemtableTree::Unlocker {
+ public:
+  explicit Unlocker(Node* node) : node_(node) {}
+  ~Unlocker() {
+    if (node_ != nullptr) node_->Unlock();
+  }
+  Unlocker(const Unlocker&) = delete;
+  Unlocker& operator=(const Unlocker&) = delete;
+
+ private:
+  Node* const node_;
+};
+
 MemtableTree::MemtableTree(const InternalKeyComparator& comparator, Arena* arena,
                            const Slice& prefix_guess)
     : comparator_(comparator), arena_(arena), prefix_(Prefix::New(arena, prefix_guess)) {
@@ -284,27 +299,25 @@ bool MemtableTree::TryInsert(RecordPointer record, SearchKey* key) {
 void MemtableTree::SplitNode(Inner* parent, uint64_t parent_version, Node* node,
                              uint64_t node_version, const SearchKey& key) {
   if (parent != nullptr && !parent->TryLock(parent_version)) return;
-  if (node->TryLock(node_version)) {
-    if (parent != nullptr) {
-      SplitBelow(parent, node, key);
-    } else if (root_.load(std::memory_order_acquire) == node) {
-      if (node->leaf && prefix_.load(std::memory_order_relaxed)->size == 0) GuessPrefix(node);
-      // Published before the split: who finds the new root before it is complete finds it locked.
-      auto* root = new (arena_->AllocateAligned(sizeof(Inner))) Inner();
-      root->children[0].store(node, std::memory_order_release);
-      const bool locked = root->TryLock(0);
-      assert(locked);
-      (void)locked;
-      root_.store(root, std::memory_order_release);
-      SplitBelow(root, node, key);
-      root->Unlock();
-    }
-    node->Unlock();
-  }
-  if (parent != nullptr) parent->Unlock();
+  const Unlocker parent_lock(parent);
+  if (!node->TryLock(node_version)) return;
+  const Unlocker node_lock(node);
+  if (parent != nullptr) return SplitBelow(parent, node, key);
+  if (root_.load(std::memory_order_acquire) != node) return;
+  if (node->leaf && prefix_.load(std::memory_order_relaxed)->size == 0) GuessPrefix(node);
+  // Published before the split: who finds the new root before it is complete finds it locked. If
+  // the split has no memory, it stays as it is, with one child.
+  auto* root = new (arena_->AllocateAligned(sizeof(Inner))) Inner();
+  root->children[0].store(node, std::memory_order_release);
+  const bool locked = root->TryLock(0);
+  assert(locked);
+  (void)locked;
+  const Unlocker root_lock(root);
+  root_.store(root, std::memory_order_release);
+  SplitBelow(root, node, key);
 }
 
-// Both nodes are locked, `node` is full, `parent` is not.
+// Both nodes are locked, `node` is full, `parent` is not. What may throw comes before what changes.
 void MemtableTree::SplitBelow(Inner* parent, Node* node, const SearchKey& key) {
   // Keys that come in order fill their nodes: only the last entry moves.
   bool exact;
@@ -355,6 +368,32 @@ MemtableTree::Node* MemtableTree::SplitInner(Inner* inner, uint32_t split) {
   inner->count.store(split, std::memory_order_release);
   inner->ForgetFrom(split);
   return right;
+}
+
+void MemtableTree::Withdraw(SequenceNumber first, SequenceNumber last) {
+  // A split moves records to the right, marks and all: who goes from left to right meets them all.
+  for (Leaf* leaf = FirstLeaf(); leaf != nullptr;) {
+    if (!leaf->TryLock(leaf->ReadVersion())) continue;
+    const Unlocker lock(leaf);
+    const uint32_t count = leaf->Count();
+    for (uint32_t i = 0; i < count; ++i) {
+      const RecordPointer record = leaf->RecordAt(i);
+      const SequenceNumber sequence = TrailerSequence(ExtractTrailer(record.InternalKey()));
+      if (sequence < first || sequence > last) continue;
+      assert(record.batched());
+      leaf->Set(i, leaf->DigestAt(i), record.Withdrawn());
+    }
+    leaf = leaf->next.load(std::memory_order_acquire);
+  }
+}
+
+// Splits move records to the right: the first child stays the first.
+MemtableTree::Leaf* MemtableTree::FirstLeaf() const {
+  Node* node = root_.load(std::memory_order_acquire);
+  while (!node->leaf) {
+    node = static_cast<const Inner*>(node)->children[0].load(std::memory_order_acquire);
+  }
+  return static_cast<Leaf*>(node);
 }
 
 // The root is a full, locked leaf, the only node: what its keys share, later ones are likely to.
@@ -411,12 +450,7 @@ void MemtableTree::Cursor::SeekBefore(const Slice& internal_key) {
 }
 
 void MemtableTree::Cursor::SeekToFirst() {
-  const Node* node = tree_->root_.load(std::memory_order_acquire);
-  // Splits move records to the right: the first child stays the first.
-  while (!node->leaf) {
-    node = static_cast<const Inner*>(node)->children[0].load(std::memory_order_acquire);
-  }
-  CopyLeaf(static_cast<const Leaf*>(node));
+  CopyLeaf(tree_->FirstLeaf());
   position_ = 0;
 }
 

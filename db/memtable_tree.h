@@ -32,8 +32,8 @@
 
 namespace dlsm {
 
-// A record in the arena, and whether it belongs to a batch of several entries: the lowest bit,
-// which the record's alignment leaves free.
+// A record in the arena, and, in bits that its alignment leaves free, whether it belongs to a batch
+// of several entries, and whether that was given up, so that it is as if it were not there.
 //
 //   record: varint32 internal key bytes | varint32 value bytes | internal key | value
 class RecordPointer {
@@ -41,12 +41,17 @@ class RecordPointer {
   RecordPointer() = default;
   explicit RecordPointer(uintptr_t bits) : bits_(bits) {}
   RecordPointer(const char* record, bool batched)
-      : bits_(reinterpret_cast<uintptr_t>(record) | (batched ? 1 : 0)) {}
+      : bits_(reinterpret_cast<uintptr_t>(record) | (batched ? kBatched : 0)) {}
 
   uintptr_t bits() const { return bits_; }
   bool null() const { return bits_ == 0; }
-  bool batched() const { return (bits_ & 1) != 0; }
-  const char* data() const { return reinterpret_cast<const char*>(bits_ & ~uintptr_t{1}); }
+  bool batched() const { return (bits_ & kBatched) != 0; }
+  // Only such as are batched.
+  bool withdrawn() const { return (bits_ & kWithdrawn) != 0; }
+  RecordPointer Withdrawn() const { return RecordPointer(bits_ | kWithdrawn); }
+  const char* data() const {
+    return reinterpret_cast<const char*>(bits_ & ~(kBatched | kWithdrawn));
+  }
 
   Slice InternalKey() const {
     Slice internal_key;
@@ -67,6 +72,9 @@ class RecordPointer {
   }
 
  private:
+  static constexpr uintptr_t kBatched = 1;
+  static constexpr uintptr_t kWithdrawn = 2;
+
   uintptr_t bits_ = 0;
 };
 
@@ -82,8 +90,13 @@ class MemtableTree {
   MemtableTree(const MemtableTree&) = delete;
   MemtableTree& operator=(const MemtableTree&) = delete;
 
-  // The internal key must not be in the tree (sequence numbers are unique).
+  // The internal key must not be in the tree (sequence numbers are unique). Throws std::bad_alloc,
+  // and the record is not there then, if the arena has no room for a node.
   void Insert(RecordPointer record);
+
+  // Marks those of a batch's records that are there, none of which is being inserted any more.
+  // Goes through all of the tree; allocates nothing.
+  void Withdraw(SequenceNumber first, SequenceNumber last);
 
   bool Empty() const;
 
@@ -99,6 +112,7 @@ class MemtableTree {
   struct Inner;
   struct Prefix;
   struct SearchKey;
+  class Unlocker;
 
   uint64_t Digest(const Prefix& prefix, const Slice& user_key) const;
   SearchKey MakeSearchKey(const Slice& internal_key) const;
@@ -108,6 +122,7 @@ class MemtableTree {
   const Node* Descend(const Node& node, const SearchKey& key, bool strictly_before,
                       uint64_t* seen) const;
 
+  Leaf* FirstLeaf() const;
   bool TryInsert(RecordPointer record, SearchKey* key);
   void SplitNode(Inner* parent, uint64_t parent_version, Node* node, uint64_t node_version,
                  const SearchKey& key);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -55,14 +56,19 @@ class Succession {
     return pin->shared_from_this();
   }
 
+  // If it throws std::bad_alloc, nothing has changed.
   void Install(std::shared_ptr<const T> object) LOCKS_EXCLUDED(mutex_) {
     {
       port::MutexLock lock(mutex_);
-      replaced_.push_back(owner_);  // May throw.
+      replaced_.push_back(owner_);
       current_.store(object.get(), std::memory_order_release);
       owner_ = std::move(object);
     }
-    Reclaim();
+    try {
+      Reclaim();
+    } catch (const std::bad_alloc&) {
+      // They stay until a later call.
+    }
   }
 
   // Drops replaced objects that nobody announces any more.

@@ -89,14 +89,17 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
 }
 
 // The order matters:
-//   1. The new memtable is in the readers' view and is found by its epoch;
-//   2. then the sequencer hands the epoch out. Who completes a write in it can read it back.
+//   1. All that may fail for want of memory comes first;
+//   2. the new memtable is in the readers' view and is found by its epoch;
+//   3. then the sequencer hands the epoch out. Who completes a write in it can read it back.
 void Tree::SwitchLocked() {
-  auto fresh = std::make_shared<Memtable>(comparator_, next_memtable_number_++, GuessPrefixLocked(),
+  auto fresh = std::make_shared<Memtable>(comparator_, next_memtable_number_, GuessPrefixLocked(),
                                           filtered_bytes_);
+  immutables_.reserve(immutables_.size() + 1);
+  views_.Install(ViewLocked(fresh));
+  ++next_memtable_number_;
   const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
   immutables_.push_back(Immutable{full, false, false, {}});
-  PublishLocked();
   port::SyncPoint("switch: shown");
   full->set_cut(epochs_->Switch(&by_epoch_, active_.get()));
 }
@@ -115,14 +118,17 @@ std::string Tree::GuessPrefixLocked() const {
   return first.substr(0, common);
 }
 
-void Tree::PublishLocked() {
+void Tree::PublishLocked() { views_.Install(ViewLocked(active_)); }
+
+std::shared_ptr<const ReadView> Tree::ViewLocked(const std::shared_ptr<Memtable>& active) const {
   auto view = std::make_shared<ReadView>();
-  view->active = active_;
+  view->active = active;
+  if (active != active_) view->immutables.push_back(active_);
   for (auto at = immutables_.rbegin(); at != immutables_.rend(); ++at) {
     view->immutables.push_back(at->memtable);
   }
   view->version = version_;
-  views_.Install(std::move(view));
+  return view;
 }
 
 std::shared_ptr<Memtable> Tree::TakeForFlush() {

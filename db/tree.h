@@ -62,7 +62,7 @@ class Tree {
 
   enum class SwitchResult : uint8_t { kNotNeeded, kSwitched, kTooManyMemtables };
   // Switches if the active memtable holds something, and no less than `bytes`, unless
-  // `immutables_max` wait already.
+  // `immutables_max` wait already. If it throws std::bad_alloc, nothing has changed.
   SwitchResult Switch(size_t bytes, size_t immutables_max) LOCKS_EXCLUDED(mutex_);
 
   // The oldest immutable memtable that nobody is flushing, now the caller's to flush; null if none.
@@ -127,6 +127,9 @@ class Tree {
 
   void SwitchLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PublishLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As it will be with this memtable as the active one.
+  std::shared_ptr<const ReadView> ViewLocked(const std::shared_ptr<Memtable>& active) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string GuessPrefixLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Immutable* FindLocked(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetFlushes(const Memtable& failed, std::vector<TableRef>* dropped)

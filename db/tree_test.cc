@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <new>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 
 #include "db/fake_memory_node_testing.h"
 #include "db/fake_table_testing.h"
+#include "port/failing_allocations_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -95,6 +97,30 @@ TEST_F(TreeTest, SwitchesWhatHoldsSomething) {
   EXPECT_GT(view->active->number(), view->immutables[0]->number());
   EXPECT_GT(view->immutables[0]->number(), view->immutables[2]->number()) << "newest first";
   EXPECT_EQ(tree_.Memtables().immutable, 3u);
+}
+
+// Fails if a switch for which there is no memory is done by half: then writes would go to a
+// memtable that no reader finds, or to one that is to be flushed.
+TEST_F(TreeTest, ASwitchWithoutMemoryDoesNothing) {
+  Put("before");
+  uint64_t n = 1;
+  for (bool failed = true; failed; ++n) {
+    const auto view = tree_.views().Current();
+    const port::FailingAllocations failing(n);
+    failed = false;
+    try {
+      EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kSwitched);
+    } catch (const std::bad_alloc&) {
+      failed = true;
+      EXPECT_EQ(tree_.views().Current(), view);
+      EXPECT_EQ(tree_.Memtables().newest_number, 0u);
+      EXPECT_FALSE(tree_.HasMemtableToFlush());
+      EXPECT_EQ(&tree_.MemtableOf(tree_.sequencer().Now().epoch), view->active.get());
+    }
+  }
+  EXPECT_GT(n, 2u);
+  EXPECT_EQ(tree_.Memtables().newest_number, 1u);
+  EXPECT_EQ(tree_.Memtables().immutable, 1u);
 }
 
 // Fails if a flush that ends before an older one becomes visible first: its tables would be taken

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "port/allocation_point.h"
+
 namespace dlsm {
 namespace {
 
@@ -68,12 +70,14 @@ char* Arena::AllocateSlow(Chunk* chunk, size_t bytes, size_t alignment) {
 // What it returns is aligned to kAlignmentMax, because all sizes taken from blocks are multiples.
 char* Arena::Take(size_t bytes) {
   if (bytes > kBlockBytes / kLargePart) return TakeOwn(bytes);
+  port::AllocationPoint();
   bytes = RoundUpToAlignment(bytes);
-  handed_out_.fetch_add(bytes, std::memory_order_relaxed);
   // Pairs with the release in TakeAfter: publishes the block's construction.
   Block* const block = current_.load(std::memory_order_acquire);
-  char* const piece = block == nullptr ? nullptr : TakeFrom(block, bytes);
-  return piece != nullptr ? piece : TakeAfter(block, bytes);
+  char* piece = block == nullptr ? nullptr : TakeFrom(block, bytes);
+  if (piece == nullptr) piece = TakeAfter(block, bytes);
+  handed_out_.fetch_add(bytes, std::memory_order_relaxed);
+  return piece;
 }
 
 char* Arena::TakeFrom(Block* block, size_t bytes) {
@@ -102,11 +106,15 @@ Arena::Block* Arena::NextBlockLocked(size_t bytes) {
 }
 
 char* Arena::TakeOwn(size_t bytes) {
+  port::AllocationPoint();
   HugeMemory memory(bytes);
   char* const piece = memory.data();
-  handed_out_.fetch_add(memory.size(), std::memory_order_relaxed);
-  port::MutexLock lock(mutex_);
-  large_.push_back(std::move(memory));
+  const size_t taken = memory.size();
+  {
+    port::MutexLock lock(mutex_);
+    large_.push_back(std::move(memory));
+  }
+  handed_out_.fetch_add(taken, std::memory_order_relaxed);
   return piece;
 }
 

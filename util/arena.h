@@ -41,7 +41,8 @@ class Arena {
   // Everything that was handed out is gone.
   ~Arena();
 
-  // Thread-safe. The bytes are arbitrary. Throw std::bad_alloc when the machine has no more.
+  // Thread-safe. The bytes are arbitrary. Throw std::bad_alloc when the machine has no more;
+  // nothing has changed then.
   char* Allocate(size_t bytes) { return AllocateAligned(bytes, 1); }
   char* AllocateAligned(size_t bytes, size_t alignment = alignof(uint64_t)) {
     Chunk& chunk = chunks_.Local();

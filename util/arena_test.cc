@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
+#include "port/thread_sanitizer.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -183,6 +185,29 @@ TEST(ArenaTest, ChunksOutliveTheirThreads) {
     }).join();
   }
   ExpectUntouched(pieces);
+}
+
+// Fails if what was not handed out is counted, or what comes after it overlaps.
+TEST(ArenaTest, GoesOnAfterAnyFailure) {
+  for (uint64_t n = 1; n < 60; ++n) {
+    Arena arena;
+    std::vector<Piece> pieces = Fill(&arena, n, 10);
+    size_t usage = 0;
+    {
+      const port::FailingAllocations failing(n);
+      try {
+        while (true) {
+          usage = arena.MemoryUsage();
+          pieces.push_back({arena.Allocate(1000), 1000, 'x'});
+          std::memset(pieces.back().data, 'x', 1000);
+        }
+      } catch (const std::bad_alloc&) {
+        EXPECT_EQ(arena.MemoryUsage(), usage);
+      }
+    }
+    for (const Piece& piece : Fill(&arena, n + 1, 100)) pieces.push_back(piece);
+    ExpectUntouched(pieces);
+  }
 }
 
 TEST(ArenaTest, WhatCannotBeHadThrows) {

@@ -79,6 +79,8 @@ class DB {
   // later call fails. The database is closed even if an error is returned.
   virtual Status Close() = 0;
 
+  // A write that waits too long for flushes or merges is Busy, or the IOError that keeps them from
+  // getting on; one for which the process has no memory is Busy, too. Nothing of it was written.
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // Not an error if the key does not exist.
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;

@@ -1,0 +1,143 @@
+// Writes for which the process has no memory.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dLSM/write_batch.h"
+#include "db/test_database_testing.h"
+#include "port/failing_allocations_testing.h"
+#include "util/random.h"
+#include "util/watchdog_testing.h"
+
+namespace dlsm {
+namespace {
+
+class OutOfMemoryTest : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr uint64_t kKeys = 600;
+  using Updates = std::vector<std::pair<std::string, std::string>>;  // No value: a deletion.
+
+  void SetUp() override {
+    options_ = node_.With(TinyOptions(), "shm");
+    if (GetParam()) options_.shard_boundaries = {NumberedKey(kKeys / 3), NumberedKey(kKeys / 2)};
+    db_ = OpenOrDie(options_, "db");
+  }
+
+  // Mostly several, which are a batch. Sizes differ, so that each kind of allocation has its turn.
+  Updates Draw() {
+    Updates updates(random_.OneIn(4) ? 1 : 2 + random_.Uniform(7));
+    for (auto& [key, value] : updates) {
+      key = NumberedKey(random_.Uniform(kKeys));
+      const size_t bytes = random_.OneIn(10) ? 3000 : random_.Uniform(200);
+      if (!random_.OneIn(8)) value = std::to_string(++written_) + std::string(bytes, '.');
+    }
+    return updates;
+  }
+  Status Write(const Updates& updates) {
+    if (updates.size() == 1) {
+      const auto& [key, value] = updates[0];
+      return value.empty() ? db_->Delete(WriteOptions(), key)
+                           : db_->Put(WriteOptions(), key, value);
+    }
+    WriteBatch batch;
+    for (const auto& [key, value] : updates) {
+      if (value.empty()) {
+        batch.Delete(key);
+      } else {
+        batch.Put(key, value);
+      }
+    }
+    return db_->Write(WriteOptions(), &batch);
+  }
+  void Note(const Updates& updates) {
+    for (const auto& [key, value] : updates) {
+      if (value.empty()) {
+        model_.erase(key);
+      } else {
+        model_[key] = value;
+      }
+    }
+  }
+  void ExpectKeysOf(const Updates& updates) {
+    for (const auto& [key, value] : updates) {
+      const auto expected = model_.find(key);
+      ASSERT_EQ(GetOr(db_.get(), key), expected == model_.end() ? "(none)" : expected->second);
+    }
+  }
+  void ExpectAll() {
+    const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+    iterator->SeekToFirst();
+    for (const auto& [key, value] : model_) {
+      ASSERT_TRUE(iterator->Valid());
+      ASSERT_EQ(iterator->key().ToString(), key);
+      ASSERT_EQ(iterator->value().ToString(), value);
+      iterator->Next();
+    }
+    ASSERT_FALSE(iterator->Valid());
+    ASSERT_OK(iterator->status());
+    iterator->SeekToLast();
+    for (auto at = model_.rbegin(); at != model_.rend(); ++at) {
+      ASSERT_TRUE(iterator->Valid());
+      ASSERT_EQ(iterator->key().ToString(), at->first);
+      iterator->Prev();
+    }
+    ASSERT_FALSE(iterator->Valid());
+  }
+
+  TestNode node_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+  Random random_{17};
+  uint64_t written_ = 0;
+  std::map<std::string, std::string> model_;
+};
+
+// Writes until the first, the second, ... allocation fails: of a record, of a node that is split,
+// or of the next memtable. Fails if something stays locked, if the write that is refused is there
+// in part, now or once it has been flushed, or if one that was not is lost.
+TEST_P(OutOfMemoryTest, ARefusedWriteHasDoneNothing) {
+  const Watchdog watchdog(std::chrono::seconds(300));
+  for (uint64_t n = 1; n <= 250; ++n) {
+    SCOPED_TRACE(testing::Message() << "allocation " << n);
+    Updates updates;
+    Status refused;
+    {
+      const port::FailingAllocations failing(n);
+      while (refused.ok()) {
+        updates = Draw();
+        refused = Write(updates);
+        if (refused.ok()) Note(updates);
+      }
+      EXPECT_GT(failing.failed(), 0u);
+    }
+    EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+    EXPECT_NE(refused.ToString().find("memory"), std::string::npos) << refused.ToString();
+    ASSERT_NO_FATAL_FAILURE(ExpectKeysOf(updates));
+    if (n % 10 == 0) {
+      ASSERT_NO_FATAL_FAILURE(ExpectAll());
+    }
+    if (n % 2 == 0) {
+      ASSERT_OK(Write(updates));
+      Note(updates);
+      ASSERT_NO_FATAL_FAILURE(ExpectKeysOf(updates));
+    }
+    if (n % 25 == 0) {
+      ASSERT_OK(db_->Flush(FlushOptions()));
+      ASSERT_NO_FATAL_FAILURE(ExpectAll());
+    }
+  }
+  ASSERT_OK(db_->Close());
+  db_ = OpenOrDie(options_, "db");
+  ExpectAll();
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, OutOfMemoryTest, testing::Bool(),
+                         [](const auto& each) { return each.param ? "Three" : "One"; });
+
+}  // namespace
+}  // namespace dlsm
