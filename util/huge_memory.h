@@ -44,7 +44,9 @@ class HugeMemory {
 class HugeMemoryPool {
  public:
   HugeMemoryPool(size_t block_bytes, size_t kept_bytes_max, PageKind pages = PageKind::kHuge)
-      : block_bytes_(block_bytes), kept_max_(kept_bytes_max / block_bytes), pages_(pages) {}
+      : block_bytes_(block_bytes), kept_max_(kept_bytes_max / block_bytes), pages_(pages) {
+    kept_.reserve(kept_max_);  // To give a block back needs no memory.
+  }
   HugeMemoryPool(const HugeMemoryPool&) = delete;
   HugeMemoryPool& operator=(const HugeMemoryPool&) = delete;
 

@@ -106,10 +106,11 @@ void SetCount(WriteBatch* batch, uint32_t count) {
 // holds fewer than it does, would be refused as damaged or be applied under too few numbers.
 TEST(WriteBatchTest, MoreUpdatesThanCanBeCountedAreAnErrorLater) {
   constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
-  const auto put = [](WriteBatch* batch) { batch->Put("a", "1"); };
-  const auto remove = [](WriteBatch* batch) { batch->Delete("a"); };
-  const auto append = [](WriteBatch* batch) { batch->Append(*batch); };
-  for (void (*const add)(WriteBatch*) : {+put, +remove, +append}) {
+  using Add = void (*)(WriteBatch*);
+  const Add put = [](WriteBatch* batch) { batch->Put("a", "1"); };
+  const Add remove = [](WriteBatch* batch) { batch->Delete("a"); };
+  const Add append = [](WriteBatch* batch) { batch->Append(*batch); };
+  for (const Add add : {put, remove, append}) {
     WriteBatch batch;
     batch.Delete("a");
     SetCount(&batch, kMost - 1);
