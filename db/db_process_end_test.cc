@@ -30,6 +30,7 @@ Options OptionsWithTls(const std::string& memory_nodes, const std::string& secre
   options.fabric = "tcp";
   options.secret_file = secret_file;
   options.tls = true;
+  options.create_if_missing = true;
   return options;
 }
 

@@ -35,9 +35,7 @@ void ReaderLease::NotRenewed(const Status& why) {
 
 void ReaderLease::Ended(const Status& why) {
   good_until_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  port::MutexLock lock(mutex_);
-  why_ = why;
-  why_.PermitUncheckedError();
+  NotRenewed(why);
 }
 
 Status ReaderLease::Check() const {

@@ -31,7 +31,8 @@ class ReaderLease final : public TransferGuard {
   void Renewed(Clock::time_point sent, std::chrono::nanoseconds lease) LOCKS_EXCLUDED(mutex_);
   // An attempt to renew it has failed; the first one's reason is told.
   void NotRenewed(const Status& why) LOCKS_EXCLUDED(mutex_);
-  // The memory node has said that it has ended, earlier than it is reckoned here: clocks leap.
+  // The memory node has said that it has ended, earlier than it is reckoned here: clocks leap. If
+  // it was not renewed before, that tells more of why.
   void Ended(const Status& why) LOCKS_EXCLUDED(mutex_);
 
   // TimedOut once the lease has ended.

@@ -58,7 +58,7 @@ fi
 
 # Where no memory node can be started, nobody has done wrong.
 code=0
-(ulimit -n 4 && exec "$stress" --seed=1 --fabric=tcp --rounds=1) >/dev/null 2>&1 || code=$?
+(ulimit -n 8 && exec "$stress" --seed=1 --fabric=tcp --rounds=1) >/dev/null 2>&1 || code=$?
 if ((code != 3)); then
   echo "without descriptors: exit code $code instead of 3"
   exit 1

@@ -47,7 +47,7 @@ void AdaptivePoll::GaveUpProcessor(TimePoint from, TimePoint to) {
   const auto away = to - from;
   if (away <= kTurnMax) return;
   polling_ = false;
-  const auto rest = std::min<port::Clock::duration>(away, kRestMax / kRestShare) * kRestShare;
+  const auto rest = std::min<port::Clock::duration>(kRestShare * away, kRestMax);
   group_.rest_until_.store(to + rest, std::memory_order_relaxed);
 }
 

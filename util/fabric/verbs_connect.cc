@@ -44,6 +44,12 @@ Status MakeDomain(std::shared_ptr<const VerbsDevice> device,
   return VerbsDomain::Create(std::move(device), domain);
 }
 
+Status CheckToken(const FabricPeer& peer) {
+  if (peer.data_token.size() == kVerbsTokenBytes) return Status::OK();
+  return Status::InvalidArgument(
+      fmt::format("a data token has {} bytes, not {}", kVerbsTokenBytes, peer.data_token.size()));
+}
+
 Status OpenDomain(const VerbsOptions& options, std::shared_ptr<const VerbsDomain>* domain) {
   std::shared_ptr<const VerbsDevice> device;
   DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
@@ -84,6 +90,7 @@ Status VerbsConnection::CheckAtomics(const VerbsOptions& options) {
 
 Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& peer,
                                 std::unique_ptr<FabricConnection>* connection) {
+  DLSM_RETURN_IF_ERROR(CheckToken(peer));
   std::shared_ptr<const VerbsDevice> device;
   DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
   return ConnectThrough(std::move(device), peer, connection);
@@ -92,10 +99,7 @@ Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& p
 Status VerbsConnection::ConnectThrough(std::shared_ptr<const VerbsDevice> device,
                                        const FabricPeer& peer,
                                        std::unique_ptr<FabricConnection>* connection) {
-  if (peer.data_token.size() != kVerbsTokenBytes) {
-    return Status::InvalidArgument(
-        fmt::format("a data token has {} bytes, not {}", kVerbsTokenBytes, peer.data_token.size()));
-  }
+  DLSM_RETURN_IF_ERROR(CheckToken(peer));
   std::shared_ptr<const VerbsDomain> domain;
   PeerDialer dialer;
   DLSM_RETURN_IF_ERROR(MakeDomain(std::move(device), &domain));

@@ -80,7 +80,7 @@ TEST(TransportMessagesTest, OfferAndAnswerComeBack) {
   }
   EXPECT_TRUE(read.Decode(offer.Encode() + "x").IsCorruption());
   std::string other = offer.Encode();
-  other[0] = 2;
+  other[0] = static_cast<char>(kTransportVersion + 1);
   EXPECT_TRUE(read.Decode(other).IsNotSupported());
   other = offer.Encode();
   other[1] = 0;
