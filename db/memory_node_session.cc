@@ -115,7 +115,7 @@ Status MemoryNodeSession::Put(const std::string& manifest, std::vector<RemoteSpa
   return status;
 }
 
-Status MemoryNodeSession::Close() {
+Status MemoryNodeSession::Close(uint64_t unnamed_from) {
   if (std::exchange(closed_, true)) return Status::OK();
   if (fabric_ != nullptr && fabric_->MayStillLand()) {
     return Status::IOError(
@@ -126,6 +126,7 @@ Status MemoryNodeSession::Close() {
   }
   CloseDatabaseRequest request;
   request.session = opened_.session;
+  request.unnamed_from = unnamed_from;
   std::string reply;
   return rpc_->Call(Method::kCloseDatabase, request.Encode(), &reply, Deadline::In(timeout_));
 }

@@ -56,7 +56,8 @@ class MemoryNodeSession final : public ManifestStore {
   // write that was given up may still land there, the session is not closed but left to the end of
   // the connection, or of its lease, which is an IOError: a memory node gives what a closed session
   // had to others at once if its client has another one, and takes the access away first if not.
-  Status Close();
+  // `unnamed_from`: what is left behind no publication names from that one on.
+  Status Close(uint64_t unnamed_from = HeartbeatRequest::kPublicationsUnknown);
 
  private:
   MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatabaseReply opened,

@@ -326,7 +326,7 @@ Status Shard::CloseAt(const MemoryNodeLink& link) {
   tree_->views().Reclaim();
   closed_[node] = true;
   memory_->ReleaseAll(node);
-  return Named(nodes_[node].session->Close());
+  return Named(nodes_[node].session->Close(context_.unnamed_from->load(std::memory_order_acquire)));
 }
 
 Status Shard::Named(const Status& status) const {

@@ -159,7 +159,8 @@ Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
   return Status::OK();
 }
 
-void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates) {
+void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates,
+                                  uint64_t unnamed_from) {
   if (candidates.empty()) return;
   candidates.Remove(database->header);
   candidates.Remove(database->held);
@@ -173,7 +174,7 @@ void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates) {
   // What is kept for readers does not count for its quota.
   assert(candidates.bytes() <= database->bytes);
   database->bytes -= candidates.bytes();
-  readers_.Retire(database->published, candidates);
+  readers_.Retire(database->published, candidates, unnamed_from);
   FreeUnreadLocked();
 }
 

@@ -247,6 +247,9 @@ Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& req
       return found;
     }
     Log().Info("database '{}' is closed", session->second.database->name);
+    if (found.ok()) {
+      readers_.UnnamedFrom(session->second.database->published, request.unnamed_from);
+    }
     EndSessionLocked(session, End::kClosed, &done);
   }
   if (done) done();
@@ -324,6 +327,9 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
     revocation.fenced = std::exchange(database->held, ByteRanges());
     if (how == End::kFenced) revocation.fenced.Add(database->live);
     database->session = SessionId{};
+    // Its client has told, and says of what is not in its manifest that it is of no use any more.
+    // Of one that has gone otherwise nobody knows what it published last.
+    if (how == End::kClosed) revocation.unnamed_from = database->published->unnamed_from;
     readers_.OwnerGone(database->published);
   }
   revocation.fenced.Add(database->header);  // The client reaches it as well.
@@ -411,8 +417,11 @@ void DatabaseTable::EndRevocationLocked(RevocationMap::iterator revocation) {
   if (!revocation->second.cut_off || !revocation->second.let_go) return;
   const std::shared_ptr<Database> database = revocation->second.database;
   ByteRanges fenced = std::move(revocation->second.fenced);
+  // Who has come since may have told.
+  const uint64_t unnamed_from =
+      std::min(revocation->second.unnamed_from, database->published->unnamed_from);
   revocations_.erase(revocation);
-  ReleaseLocked(database.get(), std::move(fenced));
+  ReleaseLocked(database.get(), std::move(fenced), unnamed_from);
 }
 
 // ---- What there is

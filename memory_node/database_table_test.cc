@@ -478,6 +478,35 @@ TEST_F(DatabaseTableTest, RoomForADatabaseIsWaitedForWhereItIsComing) {
   EXPECT_OK(Open("b", 1, &reply));
 }
 
+// An owner that has published closes, and leaves memory behind that it has not given back: of a
+// merge whose answer was lost, say. Fails if nobody can follow any more, for that memory goes once
+// no reader is left from before; or if it goes while one is left that may read there.
+TEST_F(DatabaseTableTest, WhatAClosedSessionLeavesBehindNamesItsPublication) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan live = GrantOk(session, kUnit);
+  GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {live}));
+  OpenReaderReply early;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &early));
+  ReaderHeartbeatReply renewed;
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{early.reader, 4}, &renewed));
+  CloseDatabaseRequest close;
+  close.session = session;
+  close.unnamed_from = 5;
+  ASSERT_OK(table_.Close(Peer(1), close));
+  const auto used = [this] {
+    NodeStatisticsReply statistics;
+    table_.Describe(&statistics);
+    return statistics.used_bytes;
+  };
+  EXPECT_EQ(used(), kHeader + 2 * kUnit);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{early.reader, 5}, &renewed));
+  EXPECT_EQ(used(), kHeader + kUnit);
+  OpenReaderReply late;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &late));
+  EXPECT_LE(late.whole_from, 5u);
+}
+
 // Fails if grants take what merges need to make room, or merges cannot have it.
 TEST_F(DatabaseTableTest, MergesHaveAReserve) {
   EXPECT_EQ(DefaultMergeReserve(uint64_t{80} << 30), uint64_t{10} << 30);

@@ -81,8 +81,12 @@ class ReaderLeases {
   void UnnamedFrom(const Database& database, uint64_t publication);
   void OwnerGone(const Database& database) { database->unnamed_from = PublishedDatabase::kUnknown; }
 
-  // `ranges` are not retired yet.
-  void Retire(const Database& database, const ByteRanges& ranges);
+  // `ranges` are not retired yet. No publication names them from the one that UnnamedFrom() says,
+  // or from `unnamed_from` on.
+  void Retire(const Database& database, const ByteRanges& ranges) {
+    Retire(database, ranges, database->unnamed_from);
+  }
+  void Retire(const Database& database, const ByteRanges& ranges, uint64_t unnamed_from);
   // What no reader may read any more, to be freed. To be called after all of the above.
   ByteRanges TakeUnread();
 

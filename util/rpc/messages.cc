@@ -249,11 +249,15 @@ Status PutManifestRequest::Decode(const Slice& bytes) {
 std::string CloseDatabaseRequest::Encode() const {
   std::string bytes;
   PutSession(&bytes, session);
+  PutFixed64(&bytes, unnamed_from);
   return bytes;
 }
 
 Status CloseDatabaseRequest::Decode(const Slice& bytes) {
-  return Fields(bytes).Session(&session).Finish("request to close a database");
+  return Fields(bytes)
+      .Session(&session)
+      .Fixed64(&unnamed_from)
+      .Finish("request to close a database");
 }
 
 std::string DestroyDatabaseRequest::Encode() const {

@@ -140,6 +140,9 @@ struct PutManifestRequest {
 
 struct CloseDatabaseRequest {
   SessionId session{};
+  // What the session leaves behind no publication names from this one on; kPublicationsUnknown if
+  // its client does not know.
+  uint64_t unnamed_from = HeartbeatRequest::kPublicationsUnknown;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

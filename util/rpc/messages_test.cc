@@ -111,6 +111,7 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   CheckMessage(put);
   CloseDatabaseRequest close;
   close.session = SessionId{5};
+  close.unnamed_from = 6;
   CheckMessage(close);
   DestroyDatabaseRequest destroy;
   destroy.name = "gone";
