@@ -137,7 +137,9 @@ TEST_F(RoomTest, WritersGoOnWhenAPublicationHasFoundRoom) {
       if (refused.ok()) {
         ASSERT_OK(db_->Flush(FlushOptions()));
       }
-      ASSERT_OK(db_->WaitForBackgroundWork());
+      // Merges that would make room find none for their outputs.
+      const Status idle = db_->WaitForBackgroundWork();
+      ASSERT_TRUE(idle.ok() || idle.IsBusy()) << idle.ToString();
     }
     ASSERT_TRUE(refused.IsBusy()) << refused.ToString();
     refusing_ = false;

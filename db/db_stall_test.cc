@@ -199,7 +199,7 @@ TEST_F(DbStallByMemtablesTest, WhatIsFlushedOnRequestCounts) {
     ASSERT_OK(db_->Flush(at_once));
   }
   const uint64_t before = SlowedMicros();
-  WriteMemtables(1.5);  // The first to be full is the fifth of seven that may wait.
+  WriteMemtables(2.5);  // The first to be full is the fifth of seven that may wait.
   EXPECT_GT(SlowedMicros(), before);
 }
 
