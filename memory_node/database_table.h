@@ -215,7 +215,8 @@ class DatabaseTable {
     uint64_t connection = 0;
     bool blocks = true;  // The database is not opened meanwhile.
     ByteRanges fenced;
-    // No publication names what is fenced from this one on; unknown: see PublishedDatabase.
+    // No publication of those who have owned the database names what is fenced from this one on;
+    // unknown: see PublishedDatabase.
     uint64_t unnamed_from = PublishedDatabase::kUnknown;
     bool cut_off = false;        // Confirmed, as far as access can be taken away.
     bool let_go = true;          // By the client, where it cannot.
