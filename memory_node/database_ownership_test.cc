@@ -119,6 +119,25 @@ TEST_P(OwnershipTest, EpochsGrowWithEachOpen) {
   }
 }
 
+// A former owner lets go of what it had when its successor has closed already. Fails if nobody can
+// follow any more from then on, for that memory counts as named by every publication.
+TEST_P(OwnershipTest, WhatIsLetGoLateWasNamedByNoneOfTheLast) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  RemoteSpan span;
+  ASSERT_OK(Grant(first, 1, &span));
+  ASSERT_OK(Put(first, 1, 1, {}));
+  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  ASSERT_OK(Put(second, 2, 2, {}));
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
+  ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
+  EXPECT_FALSE(Close(first, 1).ok()) << "it is told that it was taken over";
+  ASSERT_OK(table_.CloseReader(CloseReaderRequest{reader.reader}));
+  EXPECT_EQ(used(), kDatabaseHeaderBytes);
+  ASSERT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
+  EXPECT_LE(reader.whole_from, 9u);
+}
+
 // The answer to an open got lost, and its client asks again over the same connection. Fails if it
 // is told that the database is open, by itself; or if a session that it may know is ended.
 TEST_P(OwnershipTest, WhoAsksAgainHasNotHeardOfTheFirstAnswer) {
