@@ -109,7 +109,7 @@ if(DLSM_TESTS)
                                         --crash_seconds=2)
   add_test(NAME db_stress.repeats
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/stress/repeats_test.sh
-                   $<TARGET_FILE:db_stress> $<TARGET_FILE:db_simulate>)
+                   $<TARGET_FILE:db_stress> $<TARGET_FILE:db_simulate> "${DLSM_SANITIZE}")
   # What takes longest begins first (COST): else the last minute of a run is one test's.
   set_tests_properties(db_stress.random db_stress.crash db_stress.repeats
                        PROPERTIES LABELS stress TIMEOUT 400 COST 100)

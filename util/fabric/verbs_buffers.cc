@@ -16,6 +16,17 @@ constexpr size_t kSlabBytes = size_t{8} << 20;  // Four huge pages of x86-64.
 constexpr size_t kCutBytesMax = size_t{2} << 20;
 constexpr size_t kIdleLargeBytesMax = size_t{64} << 20;
 
+// What a device may still write to, until the process ends and beyond static destruction.
+struct Abandoned {
+  port::Mutex mutex;
+  std::vector<std::shared_ptr<VerbsBuffers>> all GUARDED_BY(mutex);
+};
+
+Abandoned& TheAbandoned() {
+  static Abandoned* const abandoned = std::make_unique<Abandoned>().release();
+  return *abandoned;
+}
+
 }  // namespace
 
 Status VerbsBuffers::NewBuffer(size_t bytes, RegisteredBuffer* buffer) {
@@ -35,8 +46,13 @@ Status VerbsBuffers::NewBuffer(size_t bytes, RegisteredBuffer* buffer) {
 }
 
 void VerbsBuffers::Abandon() {
+  Abandoned& abandoned = TheAbandoned();
+  {
+    const port::MutexLock lock(abandoned.mutex);
+    abandoned.all.push_back(shared_from_this());
+  }
   const port::MutexLock lock(mutex_);
-  kept_ = shared_from_this();
+  abandoned_ = true;
 }
 
 uint64_t VerbsBuffers::registrations() const {
@@ -50,7 +66,7 @@ std::vector<VerbsBuffers::Piece>& VerbsBuffers::Shelf(size_t bytes) {
 
 Status VerbsBuffers::Take(size_t bytes, Piece* piece) {
   const port::MutexLock lock(mutex_);
-  if (kept_ != nullptr) {
+  if (abandoned_) {
     return Status::IOError(fmt::format("RDMA device {} has not destroyed a queue pair; restart it",
                                        domain_->device().name()));
   }
@@ -90,7 +106,7 @@ void VerbsBuffers::ShelveRest(Slab& slab) {
 
 void VerbsBuffers::Give(Piece piece, size_t bytes) {
   const port::MutexLock lock(mutex_);
-  if (kept_ != nullptr) {
+  if (abandoned_) {
     if (piece.own != nullptr) slabs_.push_back(std::move(piece.own));
     return;
   }

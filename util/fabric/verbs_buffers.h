@@ -54,7 +54,7 @@ class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
   mutable port::Mutex mutex_;  // Protects what follows; held while a slab is registered.
   std::vector<std::shared_ptr<Slab>> slabs_ GUARDED_BY(mutex_);    // Buffers are cut from the last.
   std::array<std::vector<Piece>, 64> shelves_ GUARDED_BY(mutex_);  // By the size's exponent.
-  std::shared_ptr<VerbsBuffers> kept_ GUARDED_BY(mutex_);          // Itself, once abandoned.
+  bool abandoned_ GUARDED_BY(mutex_) = false;
   size_t idle_large_bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t registrations_ GUARDED_BY(mutex_) = 0;
 };
