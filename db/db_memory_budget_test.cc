@@ -310,12 +310,11 @@ TEST_P(MemoryBudgetTest, BlocksOutliveTheIndex) {
   const uint64_t loads = Count(Ticker::kMetadataLoads);
   ASSERT_GT(loads, 0u);
   const uint64_t misses = Count(Ticker::kBlockCacheMisses);
-  const uint64_t hits = Count(Ticker::kBlockCacheHits);
   while (Count(Ticker::kMetadataLoads) < loads + 4 && std::chrono::steady_clock::now() < until) {
     read_all();
   }
-  EXPECT_LT(Count(Ticker::kBlockCacheMisses) - misses,
-            (Count(Ticker::kBlockCacheHits) - hits) / 20);
+  // A table has dozens of blocks.
+  EXPECT_LE(Count(Ticker::kBlockCacheMisses) - misses, 8u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MemoryBudgetTest,
