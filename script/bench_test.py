@@ -2,8 +2,6 @@
 """Tests script/bench, what it starts and how large, and which flags of db_bench are not the user's where a
 script has its own; without a build."""
 
-import importlib.machinery
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -13,28 +11,9 @@ import tempfile
 sys.dont_write_bytecode = True
 
 from bench_lib import db_bench_flags, server_size  # noqa: E402
+from bench_lib.checks import Wrong, check, check_equal, load_script  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-
-
-class Wrong(Exception):
-    """The test's finding."""
-
-
-def check(condition, message):
-    if not condition:
-        raise Wrong(message)
-
-
-def check_equal(found, expected):
-    check(found == expected, f"{found!r}, not {expected!r}")
-
-
-def load(name):
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(HERE, name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
 
 
 def check_flags():
@@ -50,7 +29,7 @@ def check_flags():
 def check_sizes():
     """Fails if a Server is started with more than there is room for, or with less than its data takes where
     there is enough; or if shared memory is not given up, or given up without a word, where it has none."""
-    choose = load("server-size").choose
+    choose = load_script("server-size").choose
     large = server_size.Room(24, 12, 0)
     unknown = server_size.Room(0, 100, 0)
 

@@ -6,8 +6,6 @@
     cluster_test.py ssh BUILD          one behind a stand-in for ssh
 """
 
-import importlib.machinery
-import importlib.util
 import json
 import os
 import re
@@ -23,21 +21,13 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 
+from bench_lib.checks import Wrong, check, load_script  # noqa: E402
 from cluster_lib import bench, connection_conf, hosts, matrix, memory_nodes, network, summary  # noqa: E402
 from cluster_lib.failure import Failure  # noqa: E402
 
 CLUSTER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "cluster")
 SKIPPED = 77
 SMALL = ["--num=5000", "--write_buffer_size=262144", "--target_file_size_base=262144"]
-
-
-class Wrong(Exception):
-    """The test's finding."""
-
-
-def check(condition, message):
-    if not condition:
-        raise Wrong(message)
 
 
 def run(*words, expected=0, says=()):
@@ -206,9 +196,7 @@ def check_removed_network():
 
 def check_default_ssh():
     """Fails if a host that has gone without a word keeps a command for ever."""
-    loader = importlib.machinery.SourceFileLoader("cluster", CLUSTER)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("cluster", loader))
-    loader.exec_module(module)
+    module = load_script("cluster")
     for command in ("start", "matrix"):
         ssh = module.parse_command_line([command]).ssh
         check("ServerAliveInterval=" in ssh and "ConnectTimeout=" in ssh, ssh)

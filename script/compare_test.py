@@ -7,8 +7,6 @@
 
 import contextlib
 import hashlib
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -22,30 +20,11 @@ from unittest import mock
 sys.dont_write_bytecode = True
 
 from bench_lib import server_size  # noqa: E402
+from bench_lib.checks import Wrong, check, check_equal, load_script  # noqa: E402
 from compare_lib import chart, engines, figures, output, redis, remote, remote_rows, report  # noqa: E402
 from compare_lib import rows, running  # noqa: E402
 
 COMPARE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "compare")
-
-
-def load_compare():
-    loader = importlib.machinery.SourceFileLoader("compare", COMPARE)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
-    loader.exec_module(module)
-    return module
-
-
-class Wrong(Exception):
-    """The test's finding."""
-
-
-def check(condition, message):
-    if not condition:
-        raise Wrong(message)
-
-
-def check_equal(found, expected):
-    check(found == expected, f"{found!r}, not {expected!r}")
 
 
 def check_refused(call, text):
@@ -265,7 +244,7 @@ def run_cut_short(folder, good):
     with mock.patch.object(sys, "argv", words), mock.patch.object(engines, "measure", measure), \
             mock.patch.object(engines, "check_room"), contextlib.redirect_stdout(io.StringIO()), \
             mock.patch.object(running, "engines_built_in", lambda _: ["dlsm", "rocksdb"]):
-        check_refused(load_compare().main, "cut short")
+        check_refused(load_script("compare").main, "cut short")
 
 
 def check_files():
@@ -297,7 +276,7 @@ def check_files():
 
 def check_missing_peers():
     """Fails if a peer that is not installed ends the comparison, or is left out without a word."""
-    compare = load_compare()
+    compare = load_script("compare")
     arguments = compare.parse_arguments(["--quick"])
     check_equal((arguments.num, arguments.runs), (compare.QUICK["num"], 1))
     running.engines_built_in = lambda build: ["dlsm", "rocksdb", "rocksdb_mmap"]

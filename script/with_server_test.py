@@ -11,16 +11,11 @@ import subprocess
 import sys
 import time
 
+sys.dont_write_bytecode = True
+
+from bench_lib.checks import Wrong, check  # noqa: E402
+
 WITH_SERVER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "with-server")
-
-
-class Wrong(Exception):
-    """The test's finding."""
-
-
-def check(condition, message):
-    if not condition:
-        raise Wrong(message)
 
 
 def check_input(server):

@@ -1,0 +1,28 @@
+"""What the tests of scripts check with."""
+
+import importlib.machinery
+import importlib.util
+import os
+
+SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+class Wrong(Exception):
+    """A test's finding."""
+
+
+def check(condition, message):
+    if not condition:
+        raise Wrong(message)
+
+
+def check_equal(found, expected):
+    check(found == expected, f"{found!r}, not {expected!r}")
+
+
+def load_script(name):
+    """A script of that name as a module: its file has no ending."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(SCRIPTS, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
