@@ -445,6 +445,10 @@ Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
 }
 
 Status VerbsQueuePair::Close(Status why) {
+  if (DeviceHasFailed()) {
+    why.PermitUncheckedError();  // It follows from that: a time-out, too.
+    why = endpoint_->domain().device().events().device();
+  }
   Drain();
   posted_.clear();
   in_flight_.clear();

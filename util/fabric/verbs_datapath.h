@@ -139,6 +139,7 @@ class VerbsQueuePair : public QueuePair {
   Status Failed(const ibv_wc& completion) const;
   Status Lost() const;
 
+  // Returns why: `why`, or what the device has failed of.
   Status Close(Status why);
   // Ends all that is under way; afterwards nothing lands here any more. Nor does it there, or the
   // connection's farewells are pending.

@@ -98,6 +98,20 @@ TEST_F(VerbsDatapathTest, AFailedDeviceIsTheCause) {
   EXPECT_THAT(status.ToString(), HasSubstr("RDMA device fake0 has failed"));
 }
 
+// Fails if a wait that begins before its device fails, and ends before it has slept, lays it to the
+// memory node's account.
+TEST_F(VerbsDatapathTest, AFailedDeviceIsTheCauseOfTimeOuts) {
+  fake_.completes = false;
+  fake_.flushes = false;
+  Ticket ticket{};
+  ASSERT_OK(PostRead(&ticket));
+  ASSERT_OK(queue_pair_->Ring());
+  far_.Close();
+  device_->events().Take(DeviceFatal());
+  const Status status = queue_pair_->Wait(ticket, Deadline::In(milliseconds(0)));
+  EXPECT_THAT(status.ToString(), HasSubstr("RDMA device fake0 has failed"));
+}
+
 // Fails if a thread that takes turns with others at a queue pair waits for what its device will
 // never complete, though the device has said so.
 TEST_F(VerbsDatapathTest, TurnsEndWhenTheQueuePairHasFailed) {
