@@ -102,4 +102,10 @@ Status ReceiveWhole(const std::string& peer, TcpStream& stream, char* to, size_t
                  [&](iovec* part, size_t* moved) { return stream.Receive(part, 1, moved); });
 }
 
+Status OfClient(const Status& status, const char* do_what) {
+  if (!status.IsIOError() && !status.IsTimedOut()) return status;
+  const char* const when = status.IsTimedOut() ? "in time" : "before its connection ended";
+  return Status::FromCode(status.code(), fmt::format("it did not {} {}", do_what, when));
+}
+
 }  // namespace dlsm

@@ -37,5 +37,8 @@ Status SendWhole(const std::string& peer, TcpStream& stream, const std::string& 
                  Deadline deadline);
 Status ReceiveWhole(const std::string& peer, TcpStream& stream, char* to, size_t bytes,
                     Deadline deadline);
+// Their errors speak of a memory node, to its client. Where it is a memory node that has called
+// them, this puts in their place what it says of its client, which was to `do_what`.
+Status OfClient(const Status& status, const char* do_what);
 
 }  // namespace dlsm

@@ -25,6 +25,7 @@ namespace {
 // hold.
 constexpr size_t kConnectionsMax = 4096;
 constexpr int kThreadsMax = 256;
+constexpr const char* kShow = "show its token";
 
 class TcpFabricServerImpl : public TcpFabricServer {
  public:
@@ -48,7 +49,8 @@ class TcpFabricServerImpl : public TcpFabricServer {
   Status Greet(TcpStream& stream, Deadline deadline, std::string* token) override {
     const std::string peer = SocketPeerName(stream.get());
     std::string opening(kTcpOpeningBytes, '\0');
-    DLSM_RETURN_IF_ERROR(ReceiveWhole(peer, stream, opening.data(), opening.size(), deadline));
+    DLSM_RETURN_IF_ERROR(
+        OfClient(ReceiveWhole(peer, stream, opening.data(), opening.size(), deadline), kShow));
     const std::string shown = opening.substr(0, kTcpTokenBytes);
     std::string key;
     ReachPointer reach;
@@ -59,9 +61,10 @@ class TcpFabricServerImpl : public TcpFabricServer {
     std::string challenge;
     std::string expected;
     DLSM_RETURN_IF_ERROR(MakeTcpChallenge(opening, key, &challenge, &expected));
-    DLSM_RETURN_IF_ERROR(SendWhole(peer, stream, challenge, deadline));
+    DLSM_RETURN_IF_ERROR(OfClient(SendWhole(peer, stream, challenge, deadline), kShow));
     std::string proof(kProofBytes, '\0');
-    DLSM_RETURN_IF_ERROR(ReceiveWhole(peer, stream, proof.data(), proof.size(), deadline));
+    DLSM_RETURN_IF_ERROR(
+        OfClient(ReceiveWhole(peer, stream, proof.data(), proof.size(), deadline), kShow));
     if (!ProofsEqual(proof, expected)) {
       return Status::InvalidArgument(
           "its data connection shows a token that it has no key for; somebody may have read it "

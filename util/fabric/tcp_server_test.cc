@@ -119,6 +119,25 @@ TEST_F(TcpServerTest, RefusesWrongTokens) {
   ExpectOthersAreServed();
 }
 
+// Fails if the memory node's log says of a client that goes, or is silent, what the client would
+// have to be told of a memory node.
+TEST_F(TcpServerTest, SaysOfClientsWhatTheyDidNotDo) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  FileDescriptor client(ends[0]);
+  TcpStream served{FileDescriptor(ends[1])};
+  std::string token;
+  Status status = node_.tcp().Greet(served, Deadline::In(milliseconds(0)), &token);
+  EXPECT_TRUE(status.IsTimedOut());
+  EXPECT_NE(status.ToString().find("it did not show its token in time"), std::string::npos)
+      << status.ToString();
+  client.Close();
+  status = node_.tcp().Greet(served, Soon(), &token);
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_NE(status.ToString().find("it did not show its token before"), std::string::npos)
+      << status.ToString();
+}
+
 // A client that gives up resets its connection, and its memory is another's then. Fails if a memory
 // node that stood still after it was told of a write, but not of the reset, carries the write out.
 TEST_F(TcpServerTest, WhatWasTakenBackMeanwhileIsNotCarriedOut) {

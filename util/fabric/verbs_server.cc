@@ -64,7 +64,8 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   Status Greet(int socket, Deadline deadline, std::string* token) override {
     std::string shown(kVerbsTokenBytes, '\0');
     DLSM_RETURN_IF_ERROR(
-        ReceiveWhole(SocketPeerName(socket), socket, shown.data(), shown.size(), deadline));
+        OfClient(ReceiveWhole(SocketPeerName(socket), socket, shown.data(), shown.size(), deadline),
+                 "show its token"));
     if (!tokens_.Allowed(shown)) return TokenRefused();
     *token = std::move(shown);
     return Status::OK();
@@ -141,7 +142,8 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
                  uint64_t number) {
     const Deadline deadline = Deadline::In(kOfferMax);
     Offer offer;
-    DLSM_RETURN_IF_ERROR(ReceiveOffer(peer, socket.get(), deadline, &offer));
+    DLSM_RETURN_IF_ERROR(
+        OfClient(ReceiveOffer(peer, socket.get(), deadline, &offer), "make its offer"));
     return Answer(peer, std::move(socket), deadline, offer, client, number);
   }
 
@@ -187,7 +189,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       if (!sent.ok()) Log().Debug("a refusal did not reach its client: {}", sent.ToString());
       return status;
     }
-    status = SendWhole(peer, descriptor, bytes, deadline);
+    status = OfClient(SendWhole(peer, descriptor, bytes, deadline), "take the answer");
     if (!status.ok()) reaper_.Give(client.Drop(number));
     return status;
   }
