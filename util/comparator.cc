@@ -1,6 +1,7 @@
 #include "dLSM/comparator.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 namespace dlsm {
@@ -61,14 +62,15 @@ class ReverseBytewise final : public Comparator {
 
 }  // namespace
 
+// Never destroyed: static handles flush when they close, after static destruction began.
 const Comparator* BytewiseComparator() {
-  static const Bytewise comparator;
-  return &comparator;
+  static const Comparator* const comparator = std::make_unique<Bytewise>().release();
+  return comparator;
 }
 
 const Comparator* ReverseBytewiseComparator() {
-  static const ReverseBytewise comparator;
-  return &comparator;
+  static const Comparator* const comparator = std::make_unique<ReverseBytewise>().release();
+  return comparator;
 }
 
 }  // namespace dlsm

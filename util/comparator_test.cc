@@ -1,7 +1,9 @@
 #include "dLSM/comparator.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,6 +79,25 @@ TEST(ComparatorNameTest, BytesAreUnsigned) {
   EXPECT_LT(BytewiseComparator()->Compare("\x7f", "\x80"), 0);
   EXPECT_GT(ReverseBytewiseComparator()->Compare("\x7f", "\x80"), 0);
   EXPECT_LT(BytewiseComparator()->Compare("a", "ab"), 0);
+}
+
+// Destroyed after what came to be later, as handles are that a program keeps as static objects.
+struct Handle {
+  const Comparator* order = nullptr;
+  ~Handle() {
+    constexpr int kInOrder = 7;
+    if (order != nullptr) _exit(order->Compare("a", "b") < 0 ? kInOrder : 1);
+  }
+} handle;
+
+// Fails, where the compiler keeps what a destructor writes, if they end before who uses them.
+TEST(ComparatorEndTest, StaticObjectsMayUseThemToTheirEnd) {
+  const auto end = [] {
+    handle.order = BytewiseComparator();
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is no other thread.
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

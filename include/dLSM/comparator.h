@@ -25,7 +25,8 @@ class Comparator {
   virtual void FindShortSuccessor(std::string* key) const = 0;
 };
 
-// Lexicographic by unsigned bytes. The library's, never to be deleted.
+// Lexicographic by unsigned bytes. The library's, never to be deleted; good for as long as the
+// process runs, to its static objects, too.
 const Comparator* BytewiseComparator();
 // The opposite order.
 const Comparator* ReverseBytewiseComparator();
