@@ -1,5 +1,5 @@
 // Polling and sleeping in turns over tcp: nothing is lost between them, and who is not needed uses
-// no processor. When a thread polls: adaptive_poll_test.cc. Deadlines: tcp_server_test.cc.
+// no processor. When a thread polls: adaptive_poll_test.cc. Deadlines: tcp_client_test.cc.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -1,10 +1,9 @@
-// The tcp fabric among strangers and misfortunes: peers that send rubbish, stop reading, die or are
-// expelled, on either side.
+// The memory node's side of the tcp fabric among strangers and misfortunes: peers that send
+// rubbish, stop reading, go away or are expelled. The client's: tcp_client_test.cc.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_frame_testing.h"
 #include "util/fabric/tcp_hello.h"
 #include "util/random.h"
 #include "util/status_testing.h"
@@ -29,18 +29,6 @@ using std::chrono::seconds;
 
 Deadline Soon() { return Deadline::In(seconds(60)); }
 LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(), 0}; }
-
-std::string Encoded(const TcpRequest& request) {
-  TcpRequest::Encoded bytes;
-  request.Encode(bytes.data());
-  return std::string(bytes.data(), bytes.size());
-}
-
-std::string Encoded(const TcpReply& reply) {
-  TcpReply::Encoded bytes;
-  reply.Encode(bytes.data());
-  return std::string(bytes.data(), bytes.size());
-}
 
 class TcpServerTest : public testing::Test {
  protected:
@@ -350,174 +338,6 @@ TEST(TcpServerStartTest, RefusesSillyThreadCounts) {
   MessageOrder order;
   EXPECT_TRUE(TcpFabricServer::Start({}, 0, kTestPoll, &order, &server).IsInvalidArgument());
   EXPECT_TRUE(TcpFabricServer::Start({}, 100'000, kTestPoll, &order, &server).IsInvalidArgument());
-}
-
-// A memory node that a test plays itself: it takes one connection, answers the hello, then does as
-// it is told.
-class TcpClientTest : public testing::Test {
- protected:
-  static constexpr const char* kKey = "the key of its token";
-
-  TcpClientTest() : listener_(ListenOnLoopback(&port_)) {}
-
-  template <typename Serve>
-  void Play(Serve serve) {
-    server_ = std::thread([this, serve] {
-      const FileDescriptor socket(::accept(listener_.get(), nullptr, nullptr));
-      const std::string opening = ReceiveUpTo(socket.get(), kTcpPreamble.size() + kTcpOpeningBytes);
-      std::string challenge;
-      std::string expected;
-      if (opening.size() == kTcpPreamble.size() + kTcpOpeningBytes) {
-        EXPECT_OK(
-            MakeTcpChallenge(opening.substr(kTcpPreamble.size()), kKey, &challenge, &expected));
-        SendAll(socket.get(), challenge);
-        ReceiveUpTo(socket.get(), kProofBytes + TcpRequest::kBytes);
-      }
-      serve(socket.get());
-    });
-  }
-  Status Connect(Deadline deadline) {
-    FabricPeer peer;
-    peer.node = kTestNode;
-    peer.host = "127.0.0.1";
-    peer.port = port_;
-    peer.data_token = std::string(kTcpTokenBytes, 't');
-    peer.data_key = kKey;
-    peer.regions = {RegionInfo{kTestRegion, 1 << 20, ""}};
-    FabricOptions options;
-    options.kind = FabricKind::kTcp;
-    options.tcp_poll = poll_;
-    queue_pair_.reset();  // Before its connection.
-    const Status status = ConnectFabric(options, peer, deadline, &connection_);
-    return status.ok() ? connection_->NewQueuePair(deadline, &queue_pair_) : status;
-  }
-  Status ReadSomething(Deadline deadline) {
-    Ticket ticket{};
-    const RemoteSpan from{kTestNode, kTestRegion, 0, got_.size()};
-    const Status status = queue_pair_->PostRead(from, Local(got_), Purpose::kRead, &ticket);
-    return status.ok() ? queue_pair_->Wait(ticket, deadline) : status;
-  }
-  // The server's answers to the hello and to a read, which it awaits first.
-  static void AnswerHello(int socket) {
-    SendAll(socket, Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 0, 0}));
-  }
-  void TearDown() override {
-    queue_pair_.reset();
-    if (server_.joinable()) server_.join();
-  }
-
-  uint16_t port_ = 0;
-  FileDescriptor listener_;
-  std::thread server_;
-  std::string got_ = std::string(10, '?');
-  std::chrono::microseconds poll_{0};
-  std::unique_ptr<FabricConnection> connection_;
-  std::unique_ptr<QueuePair> queue_pair_;
-};
-
-// Fails if a wait ignores its deadline, or leaves the queue pair open to a late reply.
-TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
-  Play([](int socket) {
-    AnswerHello(socket);
-    ReceiveUpTo(socket, TcpRequest::kBytes);
-    EXPECT_EQ(ReceiveUpTo(socket, 1), "");  // The client has ended its side.
-    SendAll(socket, Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + "late bytes");
-  });
-  ASSERT_TRUE(Connect(Soon()).ok());
-  const auto start = Deadline::Clock::now();
-  const Status status = ReadSomething(Deadline::In(milliseconds(50)));
-  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
-  EXPECT_LT(Deadline::Clock::now() - start, seconds(10));
-  EXPECT_TRUE(queue_pair_->closed());
-  EXPECT_TRUE(ReadSomething(Soon()).IsTimedOut());
-  server_.join();
-  EXPECT_EQ(got_, std::string(10, '?'));
-}
-
-// Fails if a wait polls, or sleeps where the kernel knows no deadline, beyond its own deadline.
-TEST_F(TcpClientTest, ADeadlineEndsPollingAndSleeping) {
-  constexpr milliseconds kWait{180};
-  for (const auto poll : {seconds(0), seconds(60)}) {
-    poll_ = poll;
-    Deadline::Clock::duration shortest = seconds(60);
-    // A busy machine may add to one; not to each.
-    for (int attempt = 0; attempt < 5 && shortest > 2 * kWait; ++attempt) {
-      Play([](int socket) {
-        AnswerHello(socket);
-        ReceiveUpTo(socket, TcpRequest::kBytes);
-        EXPECT_EQ(ReceiveUpTo(socket, 1), "");
-      });
-      ASSERT_TRUE(Connect(Soon()).ok());
-      const auto start = Deadline::Clock::now();
-      const Status status = ReadSomething(Deadline::In(kWait));
-      const auto took = Deadline::Clock::now() - start;
-      EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
-      EXPECT_GE(took, kWait);
-      shortest = std::min(shortest, took);
-      server_.join();
-    }
-    EXPECT_LE(shortest, 2 * kWait);
-  }
-}
-
-TEST_F(TcpClientTest, AServerThatHangsAtTheHelloTimesOut) {
-  Play([](int socket) { ReceiveUpTo(socket, 1); });
-  const Status status = Connect(Deadline::In(milliseconds(50)));
-  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
-}
-
-TEST_F(TcpClientTest, SaysWhenTheServerSpeaksAnotherVersion) {
-  Play([](int socket) {
-    std::string reply = Encoded(TcpReply{});
-    reply[0] = 9;
-    SendAll(socket, reply);
-  });
-  const Status status = Connect(Soon());
-  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-  EXPECT_NE(status.ToString().find("version 9"), std::string::npos) << status.ToString();
-}
-
-// Fails if a client believes a reply that is damaged, is for another request or claims other sizes.
-TEST_F(TcpClientTest, RefusesWrongReplies) {
-  const TcpReply right{TcpOpcode::kRead, TcpCode::kOk, 1, 10};
-  std::vector<std::string> replies;
-  for (size_t bit = 0; bit < 8 * TcpReply::kBytes; bit += 5) {
-    replies.push_back(Encoded(right));
-    replies.back()[bit / 8] = static_cast<char>(replies.back()[bit / 8] ^ (1 << (bit % 8)));
-  }
-  replies.push_back(Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 2, 10}));
-  replies.push_back(Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 11}));
-  replies.push_back(Encoded(TcpReply{TcpOpcode::kWrite, TcpCode::kOk, 1, 10}));
-  replies.push_back(Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kMalformed, 1, 0}));
-  for (const std::string& reply : replies) {
-    Play([reply](int socket) {
-      AnswerHello(socket);
-      ReceiveUpTo(socket, TcpRequest::kBytes);
-      SendAll(socket, reply);
-    });
-    ASSERT_TRUE(Connect(Soon()).ok());
-    const Status status = ReadSomething(Soon());
-    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
-    EXPECT_TRUE(queue_pair_->closed());
-    server_.join();
-  }
-}
-
-// A reply cut at every byte.
-TEST_F(TcpClientTest, ATruncatedReplyIsALostConnection) {
-  const std::string reply =
-      Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + std::string(10, 'x');
-  for (size_t cut = 0; cut < reply.size(); ++cut) {
-    Play([&reply, cut](int socket) {
-      AnswerHello(socket);
-      ReceiveUpTo(socket, TcpRequest::kBytes);
-      SendAll(socket, reply.substr(0, cut));
-    });
-    ASSERT_TRUE(Connect(Soon()).ok());
-    const Status status = ReadSomething(Soon());
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
-    server_.join();
-  }
 }
 
 }  // namespace

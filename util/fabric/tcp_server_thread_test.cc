@@ -17,17 +17,12 @@
 #include "port/sync_point.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp_frame_testing.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
-
-std::string Encoded(const TcpRequest& request) {
-  TcpRequest::Encoded bytes;
-  request.Encode(bytes.data());
-  return std::string(bytes.data(), bytes.size());
-}
 
 // Everything. Each look at it takes what a round of the thread may take.
 class SlowReach final : public Reach {
