@@ -1,7 +1,7 @@
 // Queue pairs that the RDMA connection manager connects: who is let in, what is agreed on, and that
 // every wait for it ends. That they then carry transfers as others do is the subject of
-// fabric_test.cc and verbs_test.cc, which run over them with DLSM_TEST_RDMA_DEVICE=connection=cm.
-// All of it needs a device, and is skipped without one.
+// fabric_test.cc, verbs_test.cc and verbs_isolation_test.cc, which run over them with
+// DLSM_TEST_RDMA_DEVICE=connection=cm. All of it needs a device, and is skipped without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

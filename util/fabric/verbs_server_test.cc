@@ -1,5 +1,5 @@
 // Whom a memory node lets in that asks for a queue pair, over a device that is not there. What its
-// queue pairs then can, and cannot, is verbs_test.cc's subject.
+// queue pairs can then is verbs_test.cc's subject, what they cannot verbs_isolation_test.cc's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
