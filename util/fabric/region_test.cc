@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "port/sync_point.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
 #include "util/fabric/file_descriptor.h"
@@ -193,6 +194,30 @@ TEST(RegionTest, RoomIsPromisedOnce) {
   }
   const Status status = ShmFile::Create("second", room / 5 * 3, &second);
   EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+// Fails if room is granted that somebody takes just then who was promised it: it was in neither of
+// the two numbers.
+TEST(RegionTest, WhatIsTakenMeanwhileIsNotGranted) {
+  struct statvfs space {};
+  ASSERT_EQ(::statvfs("/dev/shm", &space), 0);
+  const uint64_t room = uint64_t{space.f_bavail} * space.f_frsize;
+  ShmFile first;
+  if (!ShmFile::Create("first", room / 2, &first).ok()) GTEST_SKIP() << "no room for a half";
+  static std::string path;
+  path = first.path();
+  // As if its owner had taken all of it; but it would be much.
+  port::SyncPointHookOfProcess() = [](const char* place) {
+    if (std::string(place) == "shm file: promises counted") {
+      EXPECT_EQ(::truncate(path.c_str(), 0), 0);
+    }
+  };
+  ShmFile second;
+  const Status status = ShmFile::Create("second", room / 5 * 4, &second);
+  port::SyncPointHookOfProcess() = nullptr;
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_NE(status.ToString().find("promised to other memory nodes"), std::string::npos)
+      << status.ToString();
 }
 
 // Fails if the lock does not end with its owner, or a peer connects to a dead owner's memory.

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "port/error_text.h"
+#include "port/sync_point.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -78,6 +79,10 @@ uint64_t PromisedBytes() {
 // For a file of `bytes`. `made`: it is there already. Asked again then: of two that are made at
 // once, each has seen the other.
 Status CheckRoom(uint64_t bytes, bool made) {
+  // First: what somebody takes of what he was promised, between the two looks, counts twice, not
+  // never.
+  uint64_t promised = PromisedBytes();
+  port::SyncPoint("shm file: promises counted");
   struct statvfs space {};
   if (::statvfs(kFolder, &space) != 0) {
     return Status::IOError(
@@ -86,7 +91,6 @@ Status CheckRoom(uint64_t bytes, bool made) {
                     kFolder, port::ErrorText(errno)));
   }
   const uint64_t room = uint64_t{space.f_bavail} * space.f_frsize;
-  uint64_t promised = PromisedBytes();
   if (made) promised -= std::min(promised, bytes);
   if (promised <= room && bytes <= room - promised) return Status::OK();
   return Status::IOError(
