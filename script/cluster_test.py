@@ -21,7 +21,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 
-from bench_lib.checks import Wrong, check, load_script  # noqa: E402
+from bench_lib.checks import Wrong, check, ignore_hang_up, load_script, take_signals  # noqa: E402
 from cluster_lib import bench, connection_conf, hosts, matrix, memory_nodes, network, summary  # noqa: E402
 from cluster_lib.failure import Failure  # noqa: E402
 
@@ -202,6 +202,16 @@ def check_default_ssh():
         check("ServerAliveInterval=" in ssh and "ConnectTimeout=" in ssh, ssh)
 
 
+def check_ignored_signals():
+    """Fails if a signal ends a command that was started to ignore it, as nohup does: it may take hours."""
+    code = ("import signal\nfrom cluster_lib import failure\nfailure.raise_on_signals()\n"
+            "print([signal.getsignal(number) == failure.raise_interrupted for number in failure.SIGNALS])")
+    for prepare, expected in ((take_signals, [True, True, True]), (ignore_hang_up, [True, True, False])):
+        done = subprocess.run([sys.executable, "-c", code], cwd=os.path.dirname(CLUSTER), check=True,
+                              capture_output=True, text=True, preexec_fn=prepare)
+        check(done.stdout == f"{expected}\n", f"{prepare.__name__}: {done.stdout}")
+
+
 def run_in_folder(script, folder, *arguments):
     done = hosts.run_script(hosts.LocalHost(), script, folder, *arguments, text="x\n")
     return done.returncode, done.stdout + done.stderr
@@ -365,7 +375,8 @@ def db_benches(folder):
 def check_interrupted_bench(name, folder):
     """^C ends the db_benches, wherever they run, and leaves the cluster as it was."""
     bench = subprocess.Popen([CLUSTER, "bench", f"--name={name}", "--benchmarks=fillrandom",
-                              "--duration=60"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                              "--duration=60"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             preexec_fn=take_signals)
     try:
         interrupt_bench(name, folder, bench)
     finally:
@@ -443,7 +454,8 @@ def check_interrupted_start(name, build, folder):
     for seconds in (0.15, 0.25, 0.4):
         start = subprocess.Popen([CLUSTER, "start", f"--name={name}", f"--build={build}", "--namespaces",
                                   "--memory_nodes=4", "--compute_nodes=4", "--memory_gb=0.1"],
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 preexec_fn=take_signals)
         time.sleep(seconds)
         start.send_signal(signal.SIGINT)
         output = start.communicate(timeout=60)[0]
@@ -627,6 +639,7 @@ def main():
         check_bind_addresses()
         check_removed_network()
         check_default_ssh()
+        check_ignored_signals()
         print("wrong arguments are refused, and sums are right")
         return 0
     if kind in ("namespaces", "ssh") and len(sys.argv) == 3:

@@ -20,7 +20,8 @@ from unittest import mock
 sys.dont_write_bytecode = True
 
 from bench_lib import server_size  # noqa: E402
-from bench_lib.checks import Wrong, check, check_equal, load_script  # noqa: E402
+from bench_lib.checks import (  # noqa: E402
+    Wrong, check, check_equal, ignore_hang_up, load_script, take_signals)
 from compare_lib import chart, engines, figures, output, redis, remote, remote_rows, report  # noqa: E402
 from compare_lib import rows, running  # noqa: E402
 
@@ -327,18 +328,25 @@ def stand_in_build(folder, script):
 
 
 def check_signals():
-    """Fails if a signal does not end the comparison in order, with what it runs."""
-    for number in (signal.SIGHUP, signal.SIGTERM):
+    """Fails if a signal does not end the comparison in order, with what it runs; or if one does that it was
+    started to ignore."""
+    for prepare, number in ((take_signals, signal.SIGHUP), (take_signals, signal.SIGTERM),
+                            (ignore_hang_up, signal.SIGTERM)):
         with tempfile.TemporaryDirectory() as folder:
             build = stand_in_build(folder, 'echo "pid $$"; exec sleep 60\n')
             process = subprocess.Popen(
                 [COMPARE, "--quick", "--parts=engines", "--setups=rocksdb", f"--build={build}",
-                 f"--output={folder}/x"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                 f"--output={folder}/x"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                preexec_fn=prepare)
             said = ""
             while not said.startswith("pid "):
                 said = process.stdout.readline()
                 check(said, "db_bench was not started")
             time.sleep(0.2)  # What says its pid may be faster than who has started it.
+            if prepare is ignore_hang_up:
+                process.send_signal(signal.SIGHUP)
+                time.sleep(0.5)
+                check(process.poll() is None, "nohup is of no use")
             process.send_signal(number)
             check_equal(process.wait(timeout=30), 128 + number)
             check(not os.path.exists(f"/proc/{said.split()[1]}"), f"{number}: db_bench runs on")

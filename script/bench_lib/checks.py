@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import os
+import signal
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
@@ -18,6 +19,19 @@ def check(condition, message):
 
 def check_equal(found, expected):
     check(found == expected, f"{found!r}, not {expected!r}")
+
+
+def take_signals():
+    """What a test that sends signals has its processes do first (preexec_fn): nohup, and shells that run
+    something in the background, have whatever they start ignore some."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def ignore_hang_up():
+    """The same for one that runs under nohup."""
+    take_signals()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def load_script(name):

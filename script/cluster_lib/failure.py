@@ -24,7 +24,8 @@ def raise_interrupted(number, _):
 
 def raise_on_signals():
     for number in SIGNALS:
-        signal.signal(number, raise_interrupted)
+        if signal.getsignal(number) != signal.SIG_IGN:  # As SIGHUP is under nohup.
+            signal.signal(number, raise_interrupted)
 
 
 def hold_signals():
