@@ -9,11 +9,12 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
 
-from bench_lib.checks import Wrong, check  # noqa: E402
+from bench_lib.checks import Wrong, check, check_equal, take_signals  # noqa: E402
 
 WITH_SERVER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "with-server")
 
@@ -52,7 +53,8 @@ def check_signals(server):
     for number, send in ((signal.SIGHUP, os.kill), (signal.SIGHUP, os.killpg), (signal.SIGINT, os.killpg),
                          (signal.SIGTERM, os.kill)):
         process = subprocess.Popen([WITH_SERVER, server, "0.1", "sh", "-c", "echo begun; sleep 60"],
-                                   stdout=subprocess.PIPE, text=True, start_new_session=True)
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True,
+                                   preexec_fn=take_signals)
         try:
             while process.stdout.readline() not in ("begun\n", ""):
                 pass
@@ -67,6 +69,37 @@ def check_signals(server):
             check(not memory_of(server_id), f"{what}: left in /dev/shm: {memory_of(server_id)}")
         finally:
             end_session(process)
+
+
+# Takes a second to end.
+SLOW_SERVER = """#!/bin/sh
+trap 'sleep 1; echo >"$TMPDIR/ended"; exit 0' TERM
+echo "x ready on y"
+while :; do sleep 0.1; done
+"""
+
+
+def check_second_signal():
+    """Fails if whoever does not wait until the Server has been stopped leaves it, and its log, behind."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with tempfile.TemporaryDirectory() as folder:
+            server = os.path.join(folder, "Server")
+            with open(server, "w", encoding="utf-8") as file:
+                file.write(SLOW_SERVER)
+            os.chmod(server, 0o700)
+            process = subprocess.Popen([WITH_SERVER, server, "0.1", "sh", "-c", "echo begun; exec sleep 60"],
+                                       stdout=subprocess.PIPE, text=True, start_new_session=True,
+                                       preexec_fn=take_signals, env={**os.environ, "TMPDIR": folder})
+            try:
+                while process.stdout.readline() not in ("begun\n", ""):
+                    pass
+                for _ in range(2):
+                    time.sleep(0.5)
+                    process.send_signal(number)
+                check_equal(process.wait(timeout=30), 128 + number)
+                check_equal(sorted(os.listdir(folder)), ["Server", "ended"])
+            finally:
+                end_session(process)
 
 
 def end_session(process):
@@ -84,6 +117,7 @@ def main():
     server = os.path.abspath(sys.argv[1])
     check_input(server)
     check_signals(server)
+    check_second_signal()
     print("the command has its input, and nothing stays after a signal")
 
 
