@@ -225,13 +225,18 @@ def check_folders():
         prepare, start, stop = memory_nodes.PREPARE, memory_nodes.START, memory_nodes.STOP
         for cluster in ("first", "second"):
             check(run_in_folder(prepare, folder, cluster)[0] == 0, "a folder in which nothing runs")
-        code, output = run_in_folder(start, folder, "first", "/bin/true")
-        check(code == 1 and "--name" in output, f"a Server was started in another's folder: {output}")
+        for script in (start, memory_nodes.LOOK, bench.CONFIGURE):
+            code, output = run_in_folder(script, folder, "first", "/bin/true")
+            check(code == 1 and "--name" in output, f"what is another's was used: {output}\n{script}")
+        check(run_in_folder(bench.CONFIGURE, folder, "second")[0] == 0, "second's own")
         for pid_file in ("pid", "bench-pid"):
             program = "import time; time.sleep(60)"
             with subprocess.Popen([sys.executable, "-c", program, folder + "/secret"]) as process:
+                check(run_in_folder(memory_nodes.LOOK, folder, "second")[0] == 3, "nothing runs yet")
                 with open(os.path.join(folder, pid_file), "w", encoding="ascii") as file:
                     file.write(f"{process.pid}\n")
+                running = 0 if pid_file == "pid" else 3
+                check(run_in_folder(memory_nodes.LOOK, folder, "second")[0] == running, pid_file)
                 code, output = run_in_folder(prepare, folder, "third")
                 check(code == 1 and f"kill {process.pid} there" in output, f"{pid_file}: {code} {output}")
                 for cluster in ("first", "third"):

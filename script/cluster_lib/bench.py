@@ -27,8 +27,11 @@ DEFAULTS = {"benchmarks": "fillrandom,flush,waitforbackground,readrandom", "db":
 CLOSE = "close"
 LAST_LINES = 8
 
-# FOLDER; connection.conf comes in.
-CONFIGURE = 'cat >"$1/connection.conf"'
+# FOLDER CLUSTER; connection.conf comes in.
+CONFIGURE = memory_nodes.IS_OF + r"""
+must_be_of "$1" "$2"
+cat >"$1/connection.conf"
+"""
 # FOLDER DB_BENCH FLAG...
 BENCH = r"""
 folder=$1; shift
@@ -144,7 +147,7 @@ def run(cluster, flags, results_folder):
     for node, (up, text) in zip(cluster.memory_nodes, memory_nodes.look_at_all(cluster)):
         if not up:
             raise Failure(f"{node.name} is down: {text}")
-    on_all(lambda n: must(n, run_script(n.host, CONFIGURE, n.folder, text=cluster.config_text())),
+    on_all(lambda n: must(n, run_script(n.host, CONFIGURE, n.folder, cluster.id, text=cluster.config_text())),
            cluster.compute_nodes)
     os.makedirs(results_folder, exist_ok=True)
     events = queue.SimpleQueue()

@@ -25,9 +25,14 @@ alive() {
 }
 """
 
-# is_of FOLDER CLUSTER: whether that cluster's node lives there.
+# is_of FOLDER CLUSTER: whether that cluster's node lives there. must_be_of ends the script if it does not.
 IS_OF = r"""
 is_of() { [ "$(cat "$1/cluster" 2>/dev/null)" = "$2" ]; }
+must_be_of() {
+  is_of "$1" "$2" || {
+    echo "$1 is not this cluster's any more (deleted, or taken by another start of a cluster of this" \
+      "name): script/cluster stop, then start with another --name" >&2; exit 1; }
+}
 """
 
 # FOLDER CLUSTER; the secret comes in.
@@ -47,9 +52,8 @@ echo "$2" >"$1/cluster" && rm -f -- "$1/pid" "$1/bench-pid" "$1/log" && cat >"$1
 
 # FOLDER CLUSTER SERVER ARGUMENT...
 START = IS_OF + r"""
+must_be_of "$1" "$2"
 folder=$1
-is_of "$folder" "$2" || {
-  echo "another start of a cluster of this name has taken $folder: choose another --name" >&2; exit 1; }
 shift 2
 setsid "$@" </dev/null >"$folder/log" 2>&1 &
 echo $! >"$folder/pid"
@@ -68,8 +72,9 @@ alive "$1" pid && exit 4
 exit 3
 """.replace("LINES", str(LOG_LINES))
 
-# FOLDER: the process id, or 3 and the log's end.
-LOOK = ALIVE + r"""
+# FOLDER CLUSTER: the process id, or 3 and the log's end.
+LOOK = ALIVE + IS_OF + r"""
+must_be_of "$1" "$2"
 alive "$1" pid && { echo "$pid"; exit 0; }
 tail -n LINES "$1/log" 2>/dev/null
 exit 3
@@ -210,11 +215,11 @@ def use_of_all(cluster):
 def look(cluster, node):
     """(whether it is up, what to say of it)."""
     try:
-        done = run_script(node.host.of_processes(), LOOK, node.folder)
-        if done.returncode:
+        done = run_script(node.host.of_processes(), LOOK, node.folder, cluster.id)
+        if done.returncode == 3:
             return False, ("its Server is not running; script/cluster stop, then start. The last lines of "
                            f"its log:\n{_indented(done.stdout + done.stderr)}")
-        pid = done.stdout.strip()
+        pid = must(node, done).strip()
         asked = run_script(node.host, TOOL, cluster.program(node, "dlsm_tool"), node.folder,
                            *cluster.tls_flags(), f"--memory_nodes={node.address}", "nodes")
         use = parse_use(asked.stdout.strip())[1]
