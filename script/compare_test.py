@@ -223,6 +223,21 @@ def check_memory():
     del os.environ["DLSM_SERVER_FLAGS"]
 
 
+def check_room_first():
+    """Fails if it is found out after hours that a Server has no room."""
+    def measure(*_):
+        raise Wrong("something is measured before it is known whether there is room for all")
+
+    for parts in ("engines", "redis", "engines,redis"):
+        words = ["compare", "--quick", "--setups=dlsm_shm", f"--parts={parts}"]
+        words += [f"--{'num' if parts == 'engines' else 'redis_keys'}=1000000000000"]
+        with mock.patch.object(sys, "argv", words), mock.patch.object(engines, "measure", measure), \
+                mock.patch.object(remote, "measure", measure), \
+                mock.patch.object(redis, "missing_program", lambda: None), \
+                mock.patch.object(running, "engines_built_in", lambda _: ["dlsm"]):
+            check_refused(load_script("compare").main, "fewer keys")
+
+
 def contents(folder):
     found = {}
     for name in os.listdir(folder):
@@ -402,7 +417,7 @@ def main():
     if sys.argv[1:] == ["figures"]:
         for test in (check_comparison, check_selection, check_targets, check_names, check_report,
                      check_wire_bytes, check_redis_parts, check_chart, check_wrong_arguments,
-                     check_memory, check_files, check_missing_peers, check_signals):
+                     check_memory, check_room_first, check_files, check_missing_peers, check_signals):
             test()
     elif len(sys.argv) == 3 and sys.argv[1] == "quick":
         check_quick(sys.argv[2])

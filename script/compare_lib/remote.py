@@ -6,6 +6,15 @@ import statistics
 from compare_lib import figures, redis, remote_rows, running
 
 
+def server_size(arguments):
+    return running.server_size_for(arguments.redis_keys, remote_rows.SIZE, "tcp")
+
+
+def check_room(arguments):
+    """That the Server will fit, before anything is measured."""
+    server_size(arguments)
+
+
 def measure_dlsm(arguments, run):
     """One object for each way."""
     keys, size = arguments.redis_keys, remote_rows.SIZE
@@ -13,7 +22,7 @@ def measure_dlsm(arguments, run):
     words = [os.path.join(arguments.build, "db_bench"), "--engine=dlsm", f"--num={keys}",
              f"--key_size={size[0]}", f"--value_size={size[1]}", f"--seed={300 + run}",
              f"--benchmarks={','.join(names)}"]
-    words = running.beside_server(arguments.build, running.server_size_for(keys, size, "tcp"), words)
+    words = running.beside_server(arguments.build, server_size(arguments), words)
     results = running.db_bench_results(words + arguments.flags)
     if len(results) != len(names):
         raise running.Failure(f"{len(results)} results, not {len(names)}: {' '.join(words)}")
