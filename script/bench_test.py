@@ -117,6 +117,7 @@ def check_own_flags():
     """Fails if a flag that a script sets itself is taken, so that figures stand under wrong headings, or if
     another one is refused."""
     there = ["--memory_node=x:1"]
+    no_build = "--build=/nonexistent"  # Where a flag is taken, nothing is measured.
     for words, wrong, instead in (
             (["compare", "--", "--threads=4"], "--threads=4", "--threads of this script"),
             (["compare", "--", "--value_size", "4"], "--value_size", "--sizes of this script"),
@@ -130,13 +131,13 @@ def check_own_flags():
             (["compare-stalls", "--", "--compaction_style=tiered"], "--compaction_style", "--styles of"),
             (["compare-stalls", "--", "--benchmarks=fillrandom"], "--benchmarks", "leave it out"),
             (["shard-scaling", "--", "--readwritepercent=5"], "--readwritepercent=5", "--reads of")):
-        done = subprocess.run([os.path.join(HERE, words[0]), *words[1:]], capture_output=True, text=True,
-                              timeout=60, check=False)
+        done = subprocess.run([os.path.join(HERE, words[0]), no_build, *words[1:]], capture_output=True,
+                              text=True, timeout=60, check=False)
         check(done.returncode == 2 and f"{wrong}" in done.stderr and instead in done.stderr, f"{done}")
     for words in (["compare", "--parts=redis"], ["merge-places", "--runs=1"], ["wire-costs", *there],
                   ["compare-stalls"], ["shard-scaling", "--runs=1"]):
-        done = subprocess.run([os.path.join(HERE, words[0]), *words[1:], "--build=/nonexistent", "--",
-                               "--seed=7", "--verify_checksums", "--write_buffer_size", "9"],
+        done = subprocess.run([os.path.join(HERE, words[0]), *words[1:], no_build, "--", "--seed=7",
+                               "--verify_checksums", "--write_buffer_size", "9"],
                               capture_output=True, text=True, timeout=60, check=False)
         check(done.returncode == 1, f"{done}")
 
