@@ -96,8 +96,9 @@ set_tests_properties(with_server PROPERTIES LABELS end_to_end TIMEOUT 120)
 # Clusters: in network namespaces where the machine allows them, and behind a stand-in for ssh.
 if(TARGET db_bench AND NOT DLSM_SANITIZE)
   foreach(kind namespaces ssh)
-    add_test(NAME cluster.${kind} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/cluster_test.py ${kind}
-                                          $<TARGET_FILE_DIR:db_bench>)
+    add_test(NAME cluster.${kind}
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/cluster_${kind}_test.py
+                     $<TARGET_FILE_DIR:db_bench>)
     set_tests_properties(cluster.${kind} PROPERTIES LABELS end_to_end TIMEOUT 120
                          SKIP_RETURN_CODE 77)
   endforeach()
@@ -123,7 +124,7 @@ dlsm_static_check(tree script/check-tree)
 dlsm_static_check(tree.self_test script/check-tree --self-test)
 dlsm_static_check(format script/check-format)
 dlsm_static_check(shell script/check-shell)
-dlsm_static_check(cluster.arguments script/cluster_test.py arguments)
+dlsm_static_check(cluster.arguments script/cluster_test.py)
 dlsm_static_check(bench.arguments script/bench_test.py)
 dlsm_static_check(compare.figures script/compare_test.py figures)
 
