@@ -27,8 +27,9 @@ if(NOT DLSM_SANITIZE)
   dlsm_benchmark_peer(LEVELDB leveldb leveldb/db.h)
 endif()
 
-add_executable(db_bench benchmarks/db_bench_main.cc benchmarks/two_phase_flags.cc
-               benchmarks/tls_flags.cc)
+add_executable(db_bench benchmarks/db_bench_main.cc benchmarks/bench_flags.cc
+               benchmarks/engine_flags.cc benchmarks/own_keys_flags.cc
+               benchmarks/two_phase_flags.cc benchmarks/tls_flags.cc)
 target_link_libraries(db_bench PRIVATE dlsm_benchmarks dlsm_settings gflags)
 
 add_executable(rpc_bench benchmarks/rpc_bench_main.cc benchmarks/tls_flags.cc)
