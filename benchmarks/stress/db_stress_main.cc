@@ -4,17 +4,12 @@
 //
 // Exit codes: 0 nothing wrong, 1 the database has done wrong, 2 wrong arguments, 3 it could not
 // run.
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <gflags/gflags.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -26,10 +21,10 @@
 #include "benchmarks/changed_flags.h"
 #include "benchmarks/flag_checks.h"
 #include "benchmarks/stress/process_to_kill.h"
+#include "benchmarks/stress/shared_memory.h"
+#include "benchmarks/stress/stress_nodes.h"
 #include "benchmarks/stress/stress_run.h"
 #include "dLSM/db.h"
-#include "memory_node/node_server.h"
-#include "port/error_text.h"
 #include "util/known_flags.h"
 #include "util/random.h"
 #include "util/status_macros.h"
@@ -94,83 +89,6 @@ std::chrono::milliseconds Grace() {
 constexpr int kExitWrong = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitFailed = 3;
-
-// Memory that the processes of one run share.
-class SharedMemory {
- public:
-  static Status Open(int descriptor, size_t bytes, std::unique_ptr<SharedMemory>* memory) {
-    if (descriptor < 0) {
-      descriptor = memfd_create("dlsm-stress", 0);
-      if (descriptor < 0 || ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-        return Status::IOError("no memory for the expected state", port::ErrorText(errno));
-      }
-    }
-    void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (data == MAP_FAILED) {
-      return Status::IOError("the expected state cannot be mapped", port::ErrorText(errno));
-    }
-    memory->reset(new SharedMemory(descriptor, data, bytes));
-    return Status::OK();
-  }
-  ~SharedMemory() {
-    munmap(data_, bytes_);
-    close(descriptor_);
-  }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-
-  int descriptor() const { return descriptor_; }
-  void* data() const { return data_; }
-  void Clear() { std::memset(data_, 0, bytes_); }
-
- private:
-  SharedMemory(int descriptor, void* data, size_t bytes)
-      : descriptor_(descriptor), data_(data), bytes_(bytes) {}
-
-  const int descriptor_;
-  void* const data_;
-  const size_t bytes_;
-};
-
-// The memory nodes of one database.
-class Nodes {
- public:
-  Status Start(int count, const std::string& fabric) {
-    for (int i = 0; i < count; ++i) {
-      NodeServerOptions& options = options_.emplace_back();
-      options.bytes = uint64_t{512} << 20;
-      options.huge_pages = false;
-      if (fabric == "verbs") options.fabric = FabricKind::kVerbs;
-      options.node.node = NodeId{static_cast<uint32_t>(i + 1)};
-      options.node.lease = Lease();
-      options.node.grace = Grace();
-      DLSM_RETURN_IF_ERROR(NodeServer::Start(options, &servers_.emplace_back()));
-      options.port = servers_.back()->port();
-      addresses_ += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", servers_.back()->port());
-    }
-    return Status::OK();
-  }
-  // It dies without a word, with all that it has.
-  void Kill(size_t number) { servers_[number].reset(); }
-  Status Restart(size_t number) { return NodeServer::Start(options_[number], &servers_[number]); }
-  const std::string& addresses() const { return addresses_; }
-  uint64_t used_bytes() const {
-    uint64_t bytes = 0;
-    for (const auto& server : servers_) bytes += server->node().Statistics().used_bytes;
-    return bytes;
-  }
-  Status CheckInvariants() const {
-    for (const auto& server : servers_) {
-      DLSM_RETURN_IF_ERROR(server->node().databases().CheckInvariants());
-    }
-    return Status::OK();
-  }
-
- private:
-  std::vector<NodeServerOptions> options_;
-  std::vector<std::unique_ptr<NodeServer>> servers_;
-  std::string addresses_;
-};
 
 struct Totals {
   RunResult sum;
@@ -468,7 +386,7 @@ int Main(const std::string& program) {
   do {
     const Setting setting = Setting::Draw(seed);
     Nodes nodes;
-    const Status started = nodes.Start(setting.nodes, setting.fabric);
+    const Status started = nodes.Start(setting.nodes, setting.fabric, {Lease(), Grace()});
     if (!started.ok()) {
       totals.Print();
       return CouldNotRun(started);
