@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Tests script/bench, what it starts and how large, and which flags of db_bench are not the user's where a
-script has its own; without a build."""
+"""Tests script/bench, what it starts and how large; which flags of db_bench are not the user's where a script
+has its own; and that scripts end what they run. Without a build."""
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 
 from bench_lib import db_bench_flags, server_size  # noqa: E402
-from bench_lib.checks import Wrong, check, check_equal, load_script  # noqa: E402
+from bench_lib.checks import Wrong, check, check_equal, load_script, take_signals  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -70,6 +72,15 @@ STAND_INS = {
 }
 
 
+def make_programs(folder, scripts):
+    for path, script in scripts.items():
+        path = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{script}\n")
+        os.chmod(path, 0o700)
+
+
 def calls_of_bench(tree, flags, **environment):
     """What script/bench calls in a tree of stand-ins; the arguments by program."""
     calls = os.path.join(tree, "calls")
@@ -91,12 +102,7 @@ def check_bench():
     script/cluster needs."""
     with tempfile.TemporaryDirectory() as tree:
         shutil.copytree(HERE, os.path.join(tree, "script"))
-        for path, script in STAND_INS.items():
-            path = os.path.join(tree, path)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/sh\n{script}\n")
-            os.chmod(path, 0o700)
+        make_programs(tree, STAND_INS)
         calls = calls_of_bench(tree, ["--fabric", "tcp", "--num", "100", "--seed=3"])
         for program in ("Server", "db_bench", "dlsm_tool"):
             check(program in calls["cmake"], f"{program} is not built: {calls['cmake']}")
@@ -142,12 +148,47 @@ def check_own_flags():
         check(done.returncode == 1, f"{done}")
 
 
+# They take a while to end, as do programs with much memory.
+SLOW = 'trap \'sleep 0.6; echo >"$TMPDIR/ended-$name"; exit 1\' INT TERM; while :; do sleep 0.1; done'
+SLOW_STAND_INS = {
+    "Server": f"name=Server; echo 'x ready on y'; {SLOW}",
+    "db_bench": f"name=db_bench; echo >$TMPDIR/begun; {SLOW}",
+}
+
+
+def check_ends():
+    """Fails if a script ends before what it runs has ended, be it that its terminal is sent a ^C or it alone a
+    signal: a store that is killed leaves its folder, and so does a Server whose with-server is."""
+    for words in (["merge-places", "--runs=1"], ["shard-scaling", "--runs=1"], ["compare-stalls", "--runs=1"],
+                  ["wire-costs", "--memory_node=x:1"]):
+        for number, send in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):
+            with tempfile.TemporaryDirectory() as folder:
+                make_programs(folder, SLOW_STAND_INS)
+                process = subprocess.Popen(
+                    [os.path.join(HERE, words[0]), *words[1:], f"--build={folder}"], text=True,
+                    env={**os.environ, "TMPDIR": folder}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    start_new_session=True, preexec_fn=take_signals)
+                while not os.path.exists(os.path.join(folder, "begun")):
+                    check(process.poll() is None, f"{words}: db_bench was not started")
+                    time.sleep(0.05)
+                time.sleep(0.3)  # What has begun may be faster than who has started it.
+                send(process.pid, number)
+                output = process.communicate(timeout=30)[0]
+                what = f"{words}, {number.name}: {output}"
+                check(process.returncode == 128 + number and "Traceback" not in output, what)
+                expected = {"db_bench", "Server", "begun", "ended-db_bench"}
+                if words[0] in ("merge-places", "shard-scaling"):
+                    expected.add("ended-Server")
+                check(set(os.listdir(folder)) == expected, f"{os.listdir(folder)}: {what}")
+
+
 def main():
     check_flags()
+    check_ends()
     check_own_flags()
     check_sizes()
     check_bench()
-    print("Servers get what there is, and scripts their own flags")
+    print("Servers get what there is, scripts their own flags, and nothing outlives them")
 
 
 if __name__ == "__main__":

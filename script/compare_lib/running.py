@@ -7,11 +7,9 @@ import re
 import subprocess
 import tempfile
 
-from bench_lib import server_size
+from bench_lib import processes, server_size
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-# with-server needs up to ten seconds to stop its Server.
-SECONDS_TO_END = 20
 
 
 class Failure(Exception):
@@ -25,16 +23,8 @@ def started(words, **how):
         process = subprocess.Popen(words, **how)
     except OSError as error:
         raise Failure(f"cannot start {words[0]}: {error.strerror}") from error
-    try:
+    with processes.ended(process):
         yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(SECONDS_TO_END)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def program(build, name):

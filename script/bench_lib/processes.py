@@ -1,0 +1,39 @@
+"""Runs programs that must not outlive a script: a Server or a store has memory that nobody else gives back."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+
+# with-server needs up to ten seconds to stop its Server, db_bench as long to remove its folder.
+SECONDS_TO_END = 20
+
+
+def end_in_order():
+    """From now on a signal that would end the script raises SystemExit, unless it is to be ignored, as SIGHUP is
+    under nohup."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
+@contextlib.contextmanager
+def ended(process):
+    """If it still runs at the end of the block, it is asked to end and then made to."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def run(words, **how):
+    """As subprocess.run() without a check, which kills what it runs when it is interrupted."""
+    with ended(subprocess.Popen(words, **how)) as process:
+        output, errors = process.communicate()
+    return subprocess.CompletedProcess(words, process.returncode, output, errors)
