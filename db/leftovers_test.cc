@@ -164,5 +164,25 @@ TEST(LeftoversTest, ASingleRunIsMergedForDeletions) {
   }
 }
 
+// A single run of level 0, with deletions, above a table that another style has left deeper. Fails
+// if it is merged for them again and again: they must stay, so nothing ever comes of it, and
+// writers who wait for room would do so for ever.
+TEST(LeftoversTest, DeletionsThatMustStayAreNotMergedAgainAndAgain) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const auto policy = NewSizeTieredPolicy({});
+  const std::vector<TableRef> newer = {MakeFakeTable({2, "a", "z", 30, 20, 64, 1})};
+  const std::vector<TableRef> older = {MakeFakeTable({1, "c", "x", 9, 2})};
+  std::vector<Level> levels(3, Level(Guard::Order::kNewestFirst));
+  levels[0] = levels[0].With(comparator, {}, newer);
+  levels[1] = levels[1].With(comparator, {}, older);
+  const Version version(comparator, std::move(levels));
+  ASSERT_TRUE(HoldLeftovers(newer, {})) << "they would go if nothing older lay anywhere";
+  EXPECT_FALSE(policy->PickForRoom(version, {}, RoomLeft{0, 0, true}).has_value());
+  EXPECT_FALSE(policy->PickForRoom(version, {}, RoomLeft{64, 64, false}).has_value());
+  bool done = false;
+  EXPECT_FALSE(policy->PickManual(version, {}, 0, ManualScope{}, &done).has_value());
+  EXPECT_TRUE(done);
+}
+
 }  // namespace
 }  // namespace dlsm

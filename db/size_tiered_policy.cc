@@ -5,7 +5,7 @@
 //   ones that could go with it (at most runs_max in all) begins the merge, if there are runs_min.
 //
 //   All runs are merged if somebody asks for it, or room is wanted: a single one, too, for what
-//   released snapshots have left in it (leftovers.h).
+//   released snapshots have left in it (leftovers.h), if nothing older lies in deeper levels.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -36,8 +36,11 @@ class SizeTieredPolicy final : public MergePolicy {
         RunsOf(version.comparator(), of.sentinel().tables);
     const std::vector<TableRef> overlapping =
         of.Overlapping(version.comparator(), scope.begin, scope.end);
+    // Above what another style has left in deeper levels, deletions stay however often they are
+    // merged.
+    const bool is_oldest = TablesFrom(version, 1).empty();
     *done = level > 0 || !scope.HasAny(overlapping) ||
-            (runs.size() < 2 && !scope.HasLeftovers(overlapping, snapshots()));
+            (runs.size() < 2 && !(is_oldest && scope.HasLeftovers(overlapping, snapshots())));
     if (*done || AnyBusy(of.sentinel().tables, busy)) return std::nullopt;
     return MergeOf(version, runs, 0, runs.size());
   }
