@@ -110,7 +110,9 @@ std::string Tree::GuessPrefixLocked() const {
   keys->SeekToFirst();
   if (!keys->Valid()) return std::string();
   const std::string first = ExtractUserKey(keys->key()).ToString();
+  port::SyncPoint("switch: first key read");
   keys->SeekToLast();
+  if (!keys->Valid()) return std::string();  // All of it was a batch that has been withdrawn.
   const Slice last = ExtractUserKey(keys->key());
   const size_t limit = std::min(first.size(), last.size());
   size_t common = 0;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
+#include <memory>
 #include <new>
 #include <string>
 #include <thread>
@@ -13,6 +15,7 @@
 #include "db/fake_memory_node_testing.h"
 #include "db/fake_table_testing.h"
 #include "port/failing_allocations_testing.h"
+#include "port/sync_point.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -121,6 +124,28 @@ TEST_F(TreeTest, ASwitchWithoutMemoryDoesNothing) {
   EXPECT_GT(n, 2u);
   EXPECT_EQ(tree_.Memtables().newest_number, 1u);
   EXPECT_EQ(tree_.Memtables().immutable, 1u);
+}
+
+// Fails if a switch takes the last key of a memtable for granted because it has seen the first one:
+// all that there is may be a batch, which is withdrawn meanwhile for want of memory.
+TEST_F(TreeTest, ASwitchMeetsABatchThatIsBeingWithdrawn) {
+  static Memtable* memtable;
+  {
+    const Sequencer::Write batch(tree_.sequencer(), 2);
+    memtable = &tree_.MemtableOf(batch.epoch());
+    memtable->Add(batch.first(), ValueType::kValue, "first", "value", true);
+    memtable->Add(batch.first() + 1, ValueType::kValue, "second", "value", true);
+    port::SyncPointHookOfProcess() = [](const char* place) {
+      if (std::strcmp(place, "switch: first key read") == 0) memtable->Withdraw(1, 2);
+    };
+    EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kSwitched);
+    port::SyncPointHookOfProcess() = nullptr;
+  }
+  const std::shared_ptr<Memtable> taken = tree_.TakeForFlush();
+  ASSERT_EQ(taken.get(), memtable);
+  const std::unique_ptr<Iterator> entries = taken->NewIterator();
+  entries->SeekToFirst();
+  EXPECT_FALSE(entries->Valid());
 }
 
 // Fails if a flush that ends before an older one becomes visible first: its tables would be taken
