@@ -104,7 +104,7 @@ class Background {
 
   // Flushes what is in memtables now; returns when done, or with the error that keeps it from that.
   // Who does not wait is told only of a handle that flushes nothing any more; else it will be done,
-  // if need be once other memtables have been flushed.
+  // if need be once other memtables have been flushed, or there is memory for the next one.
   Status Flush(bool wait) LOCKS_EXCLUDED(mutex_);
   // Returns when nothing runs, nothing is due, and what nobody has asked for is done, too, unless
   // somebody writes.
@@ -188,6 +188,8 @@ class Background {
   void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
   Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Tries it again if there was no memory for it.
+  void SwitchAgain() LOCKS_EXCLUDED(gate_mutex_);
   // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
   Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
@@ -233,6 +235,8 @@ class Background {
   // Somebody has asked for the memtables of lower numbers to be flushed. The active one may have to
   // wait until it can be switched.
   uint64_t flush_before_ GUARDED_BY(gate_mutex_) = 0;
+  // There was no memory to switch one that is full, or that somebody has asked to be flushed.
+  bool switch_again_ GUARDED_BY(gate_mutex_) = false;
 
   // Protects what follows; never held across a call to a memory node. Taken before Tree's.
   mutable port::Mutex mutex_;

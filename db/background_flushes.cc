@@ -1,9 +1,11 @@
 // From memtables to level 0.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "db/background.h"
 #include "db/flush_job.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -64,11 +66,13 @@ Status Background::Flush(bool wait) {
   const uint64_t target = tree_->Memtables().newest_number;
   bool target_is_empty = false;
   bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.
+  std::optional<Clock::time_point> gives_up;  // While there is no memory for the next memtable.
   if (wait) {
     port::MutexLock lock(mutex_);
     ForgiveLocked(&failures_[kFlush]);
   }
   while (true) {
+    bool no_memory = false;
     if (tree_->Memtables().newest_number == target) {
       port::MutexLock lock(gate_mutex_);
       const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
@@ -76,8 +80,10 @@ Status Background::Flush(bool wait) {
       if (result == Tree::SwitchResult::kSwitched) {
         tree_->LookAgainAt(ruling.look_at_next);
         news = true;
-      } else if (result == Tree::SwitchResult::kTooManyMemtables) {
+      } else if (result != Tree::SwitchResult::kNotNeeded) {
         flush_before_ = target + 1;  // Whoever makes room for it will see to it.
+        no_memory = result == Tree::SwitchResult::kNoMemory;
+        switch_again_ |= no_memory;
       }
       // Somebody else may have switched since: then it was the next memtable that is empty.
       target_is_empty |=
@@ -90,6 +96,8 @@ Status Background::Flush(bool wait) {
     if (oldest > target || (target_is_empty && oldest == target)) return Usable();
     // Merges that fail do not keep memtables from being flushed.
     DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
+    if (no_memory && !gives_up.has_value()) gives_up = Clock::now() + config_.patience;
+    if (no_memory && Clock::now() >= *gives_up) return OutOfMemtableMemory("not all was flushed");
     changed_.WaitUntil(Clock::now() + kHouseInterval);
   }
 }

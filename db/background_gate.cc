@@ -40,8 +40,17 @@ Tree::SwitchResult Background::SwitchIfDue(const MemtableBudget::Ruling& ruling)
     flush_before_ = 0;
     return result;
   }
-  const bool switched = Switch(/*bytes=*/0, ruling) == Tree::SwitchResult::kSwitched;
-  return switched ? Tree::SwitchResult::kSwitched : result;
+  const Tree::SwitchResult asked = Switch(/*bytes=*/0, ruling);
+  return asked == Tree::SwitchResult::kTooManyMemtables ? result : asked;
+}
+
+// Writers come by again, but nobody needs to write any more.
+void Background::SwitchAgain() {
+  {
+    port::MutexLock lock(gate_mutex_);
+    if (!switch_again_) return;
+  }
+  MemtableIsFull();
 }
 
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
@@ -51,6 +60,7 @@ void Background::UpdateGate() {
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   const Tree::SwitchResult result = SwitchIfDue(ruling);
   const bool switched = result == Tree::SwitchResult::kSwitched;
+  switch_again_ = result == Tree::SwitchResult::kNoMemory;
   tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
   gate_->Set(StallReason::kMemtables,
              ruling.must_wait || result == Tree::SwitchResult::kTooManyMemtables);

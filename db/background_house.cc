@@ -89,6 +89,7 @@ void Background::KeepHouse(size_t node) {
     tree_->views().Reclaim();
     LookAtTraffic();
     LookForPauses();
+    SwitchAgain();
     ShedMetadata(*store_, tree_, &metadata_hand_);
   }
   if (fence_->raised()) return;

@@ -45,8 +45,8 @@ class BackgroundWorkers {
                     std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
   ~BackgroundWorkers();
 
-  // A writer has found the shard's active memtable full. Without memory for the next one nothing
-  // happens: what was written is there all the same, and the next writer finds the same.
+  // A writer has found the shard's active memtable full. Without memory nothing happens: what was
+  // written is there all the same, and the next writer finds the same.
   void MemtableIsFull(size_t shard) noexcept;
 
   // In the end, in this order; idempotent. All shards' work stops, which may have to wait for

@@ -1,14 +1,18 @@
-// Writes for which the process has no memory.
+// Writes and background work for which the process has no memory.
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "dLSM/write_batch.h"
+#include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/random.h"
@@ -138,6 +142,102 @@ TEST_P(OutOfMemoryTest, ARefusedWriteHasDoneNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, OutOfMemoryTest, testing::Bool(),
                          [](const auto& each) { return each.param ? "Three" : "One"; });
+
+using port::FailingAllocationsOfAll;
+using Spared = FailingAllocationsOfAll::Spared;
+
+// What nobody has called for may fail, too: nobody would be told by an exception.
+class BackgroundWithoutMemoryTest : public testing::Test {
+ protected:
+  BackgroundWithoutMemoryTest() {
+    options_ = TinyOptions();
+    options_.max_write_buffer_number = 2;
+    at_once_.wait = false;
+  }
+  void Open() { db_ = OpenOrDie(options_, "background"); }
+  void TearDown() override { CloseAndDestroy(&db_, options_, "background"); }
+
+  static bool Eventually(const std::function<bool()>& condition) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+  uint64_t Flushes() { return db_->GetStatistics()->Get(Ticker::kFlushes); }
+
+  Options options_;
+  FlushOptions at_once_;
+  std::unique_ptr<DB> db_;
+};
+
+// The flush that has ended makes room for the next memtable, for which there is no memory. Fails if
+// that ends the process, or if what somebody has asked to be flushed is forgotten.
+TEST_F(BackgroundWithoutMemoryTest, AFlushThatWasAskedForIsDoneOnceThereIsSome) {
+  Open();
+  std::optional<FailingAllocationsOfAll> failing;
+  {
+    const HeldFlushes held;
+    ASSERT_OK(db_->Put(WriteOptions(), "first", "1"));
+    ASSERT_OK(db_->Flush(at_once_));
+    ASSERT_TRUE(Eventually([] { return HeldFlushes::any(); }));
+    ASSERT_OK(db_->Put(WriteOptions(), "second", "2"));
+    ASSERT_OK(db_->Flush(at_once_));
+    failing.emplace(Spared::kItsMaker);
+  }
+  EXPECT_TRUE(Eventually([&failing] { return failing->failed() >= 2; }));
+  EXPECT_EQ(Flushes(), 1u);
+  EXPECT_EQ(GetOr(db_.get(), "second"), "2");
+  failing.reset();
+  EXPECT_TRUE(Eventually([this] { return Flushes() >= 2; }));
+  EXPECT_EQ(GetOr(db_.get(), "second"), "2");
+}
+
+// Fails if the caller is told that all was flushed, waits for ever, or gets an exception.
+TEST_F(BackgroundWithoutMemoryTest, WhoWaitsForAFlushIsTold) {
+  options_.write_stall_timeout_ms = 300;
+  Open();
+  ASSERT_OK(db_->Put(WriteOptions(), "key", "value"));
+  {
+    const FailingAllocationsOfAll failing(Spared::kNobody);
+    const Status status = db_->Flush(FlushOptions());
+    EXPECT_TRUE(status.IsBusy()) << status.ToString();
+    EXPECT_NE(status.ToString().find("memory"), std::string::npos) << status.ToString();
+    EXPECT_GT(failing.failed(), 0u);
+  }
+  EXPECT_EQ(GetOr(db_.get(), "key"), "value");
+  EXPECT_OK(db_->Flush(FlushOptions()));
+  EXPECT_GE(Flushes(), 1u);
+}
+
+// Who closes finds no memory at first. Fails if what was acknowledged is lost by that, or if a
+// destructor ends the process.
+TEST_F(BackgroundWithoutMemoryTest, CloseWaitsForSome) {
+  Open();
+  ASSERT_OK(db_->Put(WriteOptions(), "key", "value"));
+  {
+    const port::FailingAllocations failing(1);
+    EXPECT_OK(db_->Close());
+    EXPECT_GT(failing.failed(), 0u);
+  }
+  Open();
+  EXPECT_EQ(GetOr(db_.get(), "key"), "value");
+}
+
+// The same where it finds none at all.
+TEST_F(BackgroundWithoutMemoryTest, CloseSaysWhatIsLost) {
+  options_.write_stall_timeout_ms = 300;
+  Open();
+  ASSERT_OK(db_->Put(WriteOptions(), "key", "value"));
+  {
+    const FailingAllocationsOfAll failing(Spared::kNobody);
+    const Status status = db_->Close();
+    EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  }
+  Open();
+  EXPECT_EQ(GetOr(db_.get(), "key"), "(none)");
+}
 
 }  // namespace
 }  // namespace dlsm

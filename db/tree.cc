@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
 
 #include "port/sync_point.h"
@@ -84,12 +85,16 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
   port::MutexLock lock(mutex_);
   if (active_->empty() || active_->MemoryUsage() < bytes) return SwitchResult::kNotNeeded;
   if (immutables_.size() >= immutables_max) return SwitchResult::kTooManyMemtables;
-  SwitchLocked();
+  try {
+    SwitchLocked();
+  } catch (const std::bad_alloc&) {
+    return SwitchResult::kNoMemory;
+  }
   return SwitchResult::kSwitched;
 }
 
 // The order matters:
-//   1. All that may fail for want of memory comes first;
+//   1. All that may fail for want of memory comes first: then nothing has changed;
 //   2. the new memtable is in the readers' view and is found by its epoch;
 //   3. then the sequencer hands the epoch out. Who completes a write in it can read it back.
 void Tree::SwitchLocked() {

@@ -60,9 +60,9 @@ class Tree {
     look_at_bytes_.store(bytes, std::memory_order_relaxed);
   }
 
-  enum class SwitchResult : uint8_t { kNotNeeded, kSwitched, kTooManyMemtables };
+  enum class SwitchResult : uint8_t { kNotNeeded, kSwitched, kTooManyMemtables, kNoMemory };
   // Switches if the active memtable holds something, and no less than `bytes`, unless
-  // `immutables_max` wait already. If it throws std::bad_alloc, nothing has changed.
+  // `immutables_max` wait already, or the process has no memory for the next one.
   SwitchResult Switch(size_t bytes, size_t immutables_max) LOCKS_EXCLUDED(mutex_);
 
   // The oldest immutable memtable that nobody is flushing, now the caller's to flush; null if none.

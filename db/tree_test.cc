@@ -6,7 +6,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -110,11 +109,10 @@ TEST_F(TreeTest, ASwitchWithoutMemoryDoesNothing) {
   for (bool failed = true; failed; ++n) {
     const auto view = tree_.views().Current();
     const port::FailingAllocations failing(n);
-    failed = false;
-    try {
-      EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kSwitched);
-    } catch (const std::bad_alloc&) {
-      failed = true;
+    const Tree::SwitchResult result = SwitchAny();
+    failed = failing.failed() > 0;
+    EXPECT_EQ(result, failed ? Tree::SwitchResult::kNoMemory : Tree::SwitchResult::kSwitched);
+    if (failed) {
       EXPECT_EQ(tree_.views().Current(), view);
       EXPECT_EQ(tree_.Memtables().newest_number, 0u);
       EXPECT_FALSE(tree_.HasMemtableToFlush());

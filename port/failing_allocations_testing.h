@@ -1,6 +1,7 @@
 // Memory that is not to be had while a test wants to see what becomes of it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <new>
 
@@ -40,6 +41,37 @@ class FailingAllocations {
 
   static inline thread_local uint64_t left_ = 0;
   static inline thread_local uint64_t failed_ = 0;
+};
+
+// While there is one, all allocations at an AllocationPoint() fail: those of all threads, or of all
+// but the one that made it. One at a time, and none of the above beside it.
+class FailingAllocationsOfAll {
+ public:
+  enum class Spared : uint8_t { kNobody, kItsMaker };
+
+  explicit FailingAllocationsOfAll(Spared spared) {
+    is_spared_ = spared == Spared::kItsMaker;
+    failed_ = 0;
+    AllocationHookOfProcess() = &Fail;
+  }
+  ~FailingAllocationsOfAll() {
+    AllocationHookOfProcess() = nullptr;
+    is_spared_ = false;
+  }
+  FailingAllocationsOfAll(const FailingAllocationsOfAll&) = delete;
+  FailingAllocationsOfAll& operator=(const FailingAllocationsOfAll&) = delete;
+
+  uint64_t failed() const { return failed_; }
+
+ private:
+  static void Fail() {
+    if (is_spared_) return;
+    ++failed_;
+    throw std::bad_alloc();
+  }
+
+  static inline thread_local bool is_spared_ = false;
+  static inline std::atomic<uint64_t> failed_{0};
 };
 
 }  // namespace dlsm::port
