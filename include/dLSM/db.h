@@ -79,8 +79,10 @@ class DB {
   // later call fails. The database is closed even if an error is returned.
   virtual Status Close() = 0;
 
-  // A write that waits too long for flushes or merges is Busy, or the IOError that keeps them from
-  // getting on; one for which the process has no memory is Busy, too. Nothing of it was written.
+  // A write that waits too long for flushes or merges is Busy, or has the code of the error that
+  // keeps them from getting on where that does not pass by itself: IOError, Corruption,
+  // InvalidArgument, NotSupported. One for which the process has no memory is Busy, too. Nothing of
+  // it was written.
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // Not an error if the key does not exist.
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
