@@ -150,7 +150,7 @@ using Spared = FailingAllocationsOfAll::Spared;
 class BackgroundWithoutMemoryTest : public testing::Test {
  protected:
   BackgroundWithoutMemoryTest() {
-    options_ = TinyOptions();
+    options_ = node_.With(TinyOptions(), "shm");
     options_.max_write_buffer_number = 2;
     at_once_.wait = false;
   }
@@ -167,6 +167,7 @@ class BackgroundWithoutMemoryTest : public testing::Test {
   }
   uint64_t Flushes() { return db_->GetStatistics()->Get(Ticker::kFlushes); }
 
+  TestNode node_;
   Options options_;
   FlushOptions at_once_;
   std::unique_ptr<DB> db_;
@@ -192,6 +193,53 @@ TEST_F(BackgroundWithoutMemoryTest, AFlushThatWasAskedForIsDoneOnceThereIsSome) 
   failing.reset();
   EXPECT_TRUE(Eventually([this] { return Flushes() >= 2; }));
   EXPECT_EQ(GetOr(db_.get(), "second"), "2");
+}
+
+// There is no memory for the indexes of tables that were flushed or merged. Fails if that ends the
+// process, if anything is lost or left behind by it, or if it is not tried again.
+TEST_F(BackgroundWithoutMemoryTest, TablesThatCannotBeOpenedAreMadeAgain) {
+  constexpr uint64_t kEntries = 20;
+  constexpr uint64_t kValueBytes = 1000;
+  constexpr uint64_t kAttempts = 50;
+  options_.level0_file_num_compaction_trigger = options_.max_tables_per_guard = 8;
+  options_.idle_size_amplification_percent = 0;  // Nothing is merged but by request.
+  const auto put_all = [this](char version) {
+    for (uint64_t i = 0; i < kEntries; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), std::string(kValueBytes, version)));
+    }
+  };
+  for (const CompactionPlace place :
+       {CompactionPlace::kMemoryNode, CompactionPlace::kComputeNode}) {
+    SCOPED_TRACE(static_cast<int>(place));
+    options_.compaction_place = place;
+    Open();
+    put_all('a');
+    ASSERT_OK(db_->Flush(FlushOptions()));
+    put_all('b');
+    {
+      const FailingAllocationsOfAll failing(Spared::kItsMaker);
+      ASSERT_OK(db_->Flush(at_once_));
+      EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 2; }));
+      EXPECT_EQ(Flushes(), 1u);
+    }
+    EXPECT_TRUE(Eventually([this] { return Flushes() == 2; }));
+    ASSERT_OK(db_->WaitForBackgroundWork());
+    const uint64_t used_before = node_.used_bytes();
+    {
+      const FailingAllocationsOfAll failing(Spared::kNobody);
+      for (uint64_t i = 0; i < kAttempts; ++i) db_->CompactRange(nullptr, nullptr);
+      EXPECT_GE(failing.failed(), kAttempts);
+    }
+    ASSERT_OK(db_->WaitForBackgroundWork());
+    EXPECT_LT(node_.used_bytes(), used_before + kAttempts / 2 * kEntries * kValueBytes);
+    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), 2 * kEntries);
+    db_->CompactRange(nullptr, nullptr);
+    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), kEntries);
+    for (uint64_t i = 0; i < kEntries; ++i) {
+      EXPECT_EQ(GetOr(db_.get(), NumberedKey(i)), std::string(kValueBytes, 'b'));
+    }
+    CloseAndDestroy(&db_, options_, "background");
+  }
 }
 
 // Fails if the caller is told that all was flushed, waits for ever, or gets an exception.

@@ -1,12 +1,14 @@
 #include "db/table_store.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "db/cached_records.h"
 #include "table/fetch_resident.h"
 #include "table/remote_sink.h"
 #include "table/resident_memory.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -15,8 +17,18 @@ Status TableStore::OpenReader(const TableMeta& meta, const CachedBlocks& blocks,
                               std::unique_ptr<TableReader>* reader) const {
   std::string resident;
   DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
+  return MakeReader(meta, resident, blocks, reader);
+}
+
+// Who flushes or merges has nobody to tell by an exception, and it is here that so much memory is
+// taken that there may be none. Nothing is under way meanwhile.
+Status TableStore::MakeReader(const TableMeta& meta, const Slice& resident,
+                              const CachedBlocks& blocks,
+                              std::unique_ptr<TableReader>* reader) const try {
   const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
   return TableReader::Open(config_.table, meta, kept.bytes, kept.owner, blocks, reader);
+} catch (const std::bad_alloc&) {
+  return OutOfIndexMemory();
 }
 
 std::unique_ptr<TableReader> TableStore::Evictable(const TableMeta& meta,
@@ -121,11 +133,9 @@ Status TableStore::OpenBatch(QueuePair* queue_pair, const TableMeta* first, cons
 }
 
 Status TableStore::OpenWith(const TableMeta& meta, const Slice& resident, TableRef* table) const {
-  const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
   const CachedBlocks blocks(config_.block_cache);
   std::unique_ptr<TableReader> reader;
-  DLSM_RETURN_IF_ERROR(
-      TableReader::Open(config_.table, meta, kept.bytes, kept.owner, blocks, &reader));
+  DLSM_RETURN_IF_ERROR(MakeReader(meta, resident, blocks, &reader));
   if (config_.budget != nullptr) reader = Evictable(meta, std::move(reader), blocks);
   *table = NewTable(std::move(reader));
   return Status::OK();

@@ -76,6 +76,9 @@ class TableStore final : public TableReaderSource {
  private:
   Status OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
                   std::vector<TableRef>* tables) const;
+  // IOError where the process has no memory for index and filter.
+  Status MakeReader(const TableMeta& meta, const Slice& resident, const CachedBlocks& blocks,
+                    std::unique_ptr<TableReader>* reader) const;
   TableRef NewTable(std::unique_ptr<TableReader> reader) const;
   std::unique_ptr<TableReader> Evictable(const TableMeta& meta, std::unique_ptr<TableReader> loaded,
                                          const CachedBlocks& blocks) const;

@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
+
 namespace dlsm {
 namespace {
 
@@ -32,6 +34,7 @@ ResidentMemory& ResidentMemory::Shared() {
 bool ResidentMemory::uses_blocks() { return kUsesBlocks; }
 
 ResidentMemory::Copy ResidentMemory::Keep(const Slice& bytes) {
+  port::AllocationPoint();
   if (!kUsesBlocks) {
     auto copy = std::make_shared<std::vector<char>>(bytes.data(), bytes.data() + bytes.size());
     return {Slice(copy->data(), copy->size()), copy};

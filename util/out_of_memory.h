@@ -8,8 +8,9 @@
 
 namespace dlsm {
 
-// `outcome`: what has come of the call. Without any message where there is no memory for that
-// either.
+// Without any message where there is no memory for that either.
+
+// `outcome`: what has come of the call.
 inline Status OutOfMemtableMemory(const Slice& outcome) noexcept {
   try {
     return Status::Busy(outcome,
@@ -18,6 +19,18 @@ inline Status OutOfMemtableMemory(const Slice& outcome) noexcept {
                         "again when less waits to be flushed");
   } catch (const std::bad_alloc&) {
     return Status::Busy(Slice());
+  }
+}
+
+// Not Busy, which would be a memory node's that has no room.
+inline Status OutOfIndexMemory() noexcept {
+  try {
+    return Status::IOError("a table cannot be opened",
+                           "the process can have no more memory for its index and filter: raise "
+                           "its limit (ulimit -v), or set memory_budget, so that fewer of them are "
+                           "kept");
+  } catch (const std::bad_alloc&) {
+    return Status::IOError(Slice());
   }
 }
 
