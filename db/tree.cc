@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/sync_point.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -100,6 +101,7 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
 void Tree::SwitchLocked() {
   auto fresh = std::make_shared<Memtable>(comparator_, next_memtable_number_, GuessPrefixLocked(),
                                           filtered_bytes_);
+  port::AllocationPoint();
   immutables_.reserve(immutables_.size() + 1);
   views_.Install(ViewLocked(fresh));
   ++next_memtable_number_;

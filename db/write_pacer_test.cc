@@ -120,6 +120,7 @@ TEST(WritePacerTest, WhatIsOwedIsBounded) {
   pacer.SetRate(1, start);
   for (int i = 0; i < 1000; ++i) pacer.Take(UINT64_MAX, start);
   EXPECT_EQ(pacer.Take(0, start), milliseconds(100));
+  EXPECT_EQ(pacer.Take(0, start + WritePacer::kOwedMax).count(), 0);
   pacer.SetRate(0.001, start);
   EXPECT_EQ(pacer.Take(0, start), milliseconds(100));
   EXPECT_EQ(pacer.Take(0, start + WritePacer::kOwedMax).count(), 0);

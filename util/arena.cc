@@ -101,6 +101,7 @@ char* Arena::TakeAfter(const Block* used_up, size_t bytes) {
 }
 
 Arena::Block* Arena::NextBlockLocked(size_t bytes) {
+  port::AllocationPoint();
   const bool first = blocks_.empty() && bytes <= kFirstBlockBytes;
   return &blocks_.emplace_back(first ? first_->Take() : pool_->Take());
 }

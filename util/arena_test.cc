@@ -213,6 +213,26 @@ TEST(ArenaTest, GoesOnAfterAnyFailure) {
   }
 }
 
+// Fails if a piece is counted for which there is no block, or if the next one gets none either.
+TEST(ArenaTest, GoesOnAfterABlockThatCannotBeHad) {
+  constexpr size_t kBytes = 4096;
+  Arena arena;
+  std::vector<Piece> pieces;
+  const auto add = [&arena, &pieces](char mark) {
+    pieces.push_back({arena.AllocateAligned(kBytes, Arena::kAlignmentMax), kBytes, mark});
+    std::memset(pieces.back().data, mark, kBytes);
+  };
+  while (arena.MemoryUsage() < Arena::kFirstBlockBytes) add('a');
+  {
+    const port::FailingAllocations failing(2);  // Not the piece itself.
+    EXPECT_THROW(arena.Allocate(kBytes), std::bad_alloc);
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_EQ(arena.MemoryUsage(), Arena::kFirstBlockBytes);
+  for (int i = 0; i < 3; ++i) add('b');
+  ExpectUntouched(pieces);
+}
+
 TEST(ArenaTest, WhatCannotBeHadThrows) {
   Arena arena;
   EXPECT_THROW(arena.Allocate(std::numeric_limits<size_t>::max()), std::bad_alloc);
