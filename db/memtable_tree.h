@@ -9,18 +9,19 @@
 //      they read the version, then the fields, then check that the version is still the same, and
 //      start again if not. (Optimistic lock coupling, Leis et al., 2016.)
 //   2. A writer descends like a reader and locks only the leaf it inserts into. Full nodes are
-//   split
-//      on the way down, with their parent locked.
+//      split on the way down, with their parent locked.
 //   3. Beside each pointer to a record stands a digest: the 8 bytes of user key that follow the
 //      tree's common prefix. Records are looked at only where digests are equal, so that a descent
 //      costs a cache miss for a node, not for a comparison. The prefix is a guess: keys that do not
 //      share it get the smallest or the largest digest, by their order, and full comparisons.
 //   4. A cursor copies a whole leaf and walks the copy. Entries inserted after the copy was made
-//   are
-//      newer than any snapshot that was settled before it, so nobody misses them.
+//      are newer than any snapshot that was settled before it, so nobody misses them.
 //
 // All fields that change are atomics. Loads of fields acquire and stores release: a reader that
 // sees a changed field therefore also sees the locked version and starts again.
+//
+// memtable_tree.cc searches and inserts, memtable_cursor.cc walks; memtable_tree_nodes.h is what
+// both go through.
 #pragma once
 
 #include <atomic>

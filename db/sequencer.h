@@ -9,11 +9,9 @@
 //      with one fetch-add. The word it gets back also says which memtable owns them: whatever
 //      happens meanwhile, a later number never belongs to an older memtable.
 //   2. A switch adds one to the epoch: the numbers before belong to the old memtable, those after
-//   to
-//      the new one, which is already in its place (the caller sees to that).
+//      to the new one, which is already in its place (the caller sees to that).
 //   3. A write clears its slot after its last insert. So a sequence number is *settled* when no
-//   slot
-//      is at or below it: nothing at or below it is still to come.
+//      slot is at or below it: nothing at or below it is still to come.
 //   4. A batch of several entries also shows its range in its slot while it is incomplete. A reader
 //      that finds such an entry asks OpenBatchOf() afterwards. If the batch is open, it passes over
 //      all of the batch; if not, it looks once more, because what it found may not have been the

@@ -16,9 +16,9 @@ set(hot_path "")
 if(DLSM_HOT_PATH_AS_ONE)
   set(hot_path
       db/db_impl.cc db/db_impl_reads.cc db/db_iterator.cc db/flush_job.cc db/get_pipeline_impl.cc
-      db/level.cc db/level_iterator.cc db/lookups_together.cc db/memtable.cc db/memtable_epochs.cc
-      db/memtable_tree.cc db/multi_get.cc db/point_reader.cc db/reads.cc db/sequencer.cc
-      db/shard_iterator.cc db/table_lookup.cc db/version.cc
+      db/level.cc db/level_iterator.cc db/lookups_together.cc db/memtable.cc db/memtable_cursor.cc
+      db/memtable_epochs.cc db/memtable_tree.cc db/multi_get.cc db/point_reader.cc db/reads.cc
+      db/sequencer.cc db/shard_iterator.cc db/table_lookup.cc db/version.cc
       table/byte_table_builder.cc table/byte_table_index.cc table/byte_table_index_builder.cc
       table/byte_table_iterator.cc table/byte_table_reader.cc table/merge_input.cc
       table/merge_tables.cc table/merge_writer.cc table/merging_iterator.cc
