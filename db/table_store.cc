@@ -200,6 +200,8 @@ Status RemoteTableWriter::TableDone(TableMeta meta, const Slice& resident) {
   TableRef table;
   const Status opened = store_->OpenWith(meta, resident, &table);
   if (!opened.ok()) {
+    // As in the destructor, which knows nothing of it.
+    writes_.Wait().PermitUncheckedError();
     store_->memory()->Free(AllocatedSpan(meta.image));
     return opened;
   }
