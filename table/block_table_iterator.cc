@@ -72,7 +72,10 @@ void BlockTableIterator::Prev() {
 }
 
 void BlockTableIterator::ShowCursor() {
-  if (cursor_.malformed()) return Fail(Status::Corruption("a block is malformed"));
+  if (cursor_.malformed()) {
+    window_.Forget();
+    return Fail(Status::Corruption("a block is malformed"));
+  }
   if (!cursor_.valid()) return Invalidate();
   record_.key = cursor_.key();
   record_.value = cursor_.value();
@@ -102,7 +105,9 @@ Status BlockTableIterator::FetchBlock(uint32_t block, Direction direction) {
   const uint64_t end = index_.BlockEnd(block);
   DLSM_RETURN_IF_ERROR(direction == Direction::kForward ? window_.Forward(begin)
                                                         : window_.Backward(end));
-  return cached_.Open(begin, Slice(window_.At(begin), end - begin), options_, &payload_);
+  Status status = cached_.Open(begin, Slice(window_.At(begin), end - begin), options_, &payload_);
+  if (!status.ok()) window_.Forget();
+  return status;
 }
 
 }  // namespace dlsm

@@ -118,6 +118,7 @@ bool ByteTableIterator::StartAt(uint64_t offset) {
 
 // Not a part of Parse(), so that a step pays nothing for it.
 [[gnu::noinline]] void ByteTableIterator::FailCorrupt(const char* why) {
+  window_.Forget();
   Fail(Status::Corruption(why));
 }
 

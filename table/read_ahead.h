@@ -53,8 +53,12 @@ class ReadAhead {
   // Makes the window hold the unit that ends at the cut `end`, and some before it.
   Status Backward(uint64_t end);
 
-  // The window: the data's bytes [begin(), end()). They stay until the next call that fails or
-  // moves it.
+  // What the window holds is damaged, perhaps only on its way: who wants it again has it read
+  // again.
+  void Forget() { begin_ = end_ = 0; }
+
+  // The window: the data's bytes [begin(), end()). They stay until the next call that fails,
+  // moves it or forgets it.
   uint64_t begin() const { return begin_; }
   uint64_t end() const { return end_; }
   // Where what may be read ends: the end of the window; in place, the end of the data.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "table/table_testing.h"
 
@@ -200,6 +201,32 @@ TEST_P(ReadAheadTest, ReportsEveryFault) {
     iterator->Seek(records_[5].first);
     ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
     EXPECT_EQ(iterator->key(), Slice(records_[5].first));
+  }
+}
+
+// Bytes that were damaged on their way are right where they come from. Fails if an iterator that
+// has met such bytes goes on looking at them when it is moved there once more.
+TEST_P(ReadAheadTest, ReadsAgainWhatWasDamaged) {
+  char* const data = memory_.At(table_.meta.image);
+  const auto damage_or_mend_all = [&] {
+    for (uint64_t i = 0; i < table_.meta.data_bytes; ++i) data[i] = static_cast<char>(~data[i]);
+  };
+  const std::pair<size_t, std::function<void(TableIterator*)>> moves[] = {
+      {0, [](TableIterator* iterator) { iterator->SeekToFirst(); }},
+      {1000, [this](TableIterator* iterator) { iterator->Seek(records_[1000].first); }},
+      {kRecords - 1, [](TableIterator* iterator) { iterator->SeekToLast(); }},
+  };
+  for (const auto& [record, move] : moves) {
+    SCOPED_TRACE(testing::Message() << "record " << record);
+    const auto iterator = NewIterator();
+    damage_or_mend_all();
+    move(iterator.get());
+    EXPECT_TRUE(iterator->status().IsCorruption()) << iterator->status().ToString();
+    damage_or_mend_all();
+    move(iterator.get());
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    EXPECT_EQ(iterator->key(), Slice(records_[record].first));
+    EXPECT_EQ(iterator->value(), Slice(records_[record].second));
   }
 }
 
