@@ -46,7 +46,8 @@ if(DLSM_SANITIZE)
   set_source_files_properties(
     db/db_linearizability_test.cc db/full_leveling_policy_test.cc db/guards_policy_test.cc
     db/leveled_policy_test.cc db/linearizability_checker_test.cc
-    db/linearizability_checker_testing.cc db/tiered_policy_test.cc table/table_model_test.cc
+    db/linearizability_checker_testing.cc db/register_worker_testing.cc db/tiered_policy_test.cc
+    table/table_model_test.cc
     PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
 endif()
 
