@@ -161,9 +161,9 @@ struct Options {
   // What the handle may use of the compute node's memory: memtables, block cache, value cache,
   // buffers of transfers, and indexes and filters of tables. Where it does not suffice for all of
   // the latter, those of tables that were not read lately are on their memory node only, and
-  // reading such a table costs a round trip more. Beyond it: what iterators hold, up to 1 MB for
-  // each thread that gets, and for a moment what reads fetch. Followers do without. 0: as much as
-  // it takes.
+  // reading such a table costs a round trip more. Beyond it: what iterators hold; up to 1 MB, or
+  // the last record if that was larger, for each thread that gets and each memory node; and for a
+  // moment what reads fetch. Followers do without. 0: as much as it takes.
   uint64_t memory_budget = 0;
   // Of a cache of records that point reads fetched from byte-addressable tables, for all shards and
   // threads of the handle: what is read often is then answered without the memory node. Reads see
