@@ -159,8 +159,7 @@ Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
   return Status::OK();
 }
 
-void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates,
-                                  uint64_t unnamed_from) {
+void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates) {
   if (candidates.empty()) return;
   candidates.Remove(database->header);
   candidates.Remove(database->held);
@@ -174,7 +173,7 @@ void DatabaseTable::ReleaseLocked(Database* database, ByteRanges candidates,
   // What is kept for readers does not count for its quota.
   assert(candidates.bytes() <= database->bytes);
   database->bytes -= candidates.bytes();
-  readers_.Retire(database->published, candidates, unnamed_from);
+  readers_.Retire(database->published, candidates);
   FreeUnreadLocked();
 }
 

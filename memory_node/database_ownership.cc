@@ -52,6 +52,8 @@ void DatabaseTable::BecomeOwnerLocked(SessionId id, Database* database) {
   assert(database->session == SessionId{});
   database->session = id;
   database->held = database->live;
+  // It may give back what the last owner has published, before it tells from where on it does.
+  readers_.OwnerGone(database->published);
 }
 
 void DatabaseTable::FillReplyLocked(SessionId id, const Session& session,

@@ -91,6 +91,14 @@ class OwnershipTest : public testing::TestWithParam<bool> {
   Status Close(const OpenDatabaseReply& as, uint64_t connection) {
     return table_.Close(Peer(connection), CloseDatabaseRequest{as.session});
   }
+  // A reader of the database that uses `publication`.
+  ReaderId ReadAt(uint64_t publication) {
+    OpenReaderReply reader;
+    EXPECT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
+    ReaderHeartbeatReply renewed;
+    EXPECT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, publication}, &renewed));
+    return reader.reader;
+  }
   uint64_t used() {
     NodeStatisticsReply reply;
     table_.Describe(&reply);
@@ -136,6 +144,52 @@ TEST_P(OwnershipTest, WhatIsLetGoLateWasNamedByNoneOfTheLast) {
   EXPECT_EQ(used(), kDatabaseHeaderBytes);
   ASSERT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
   EXPECT_LE(reader.whole_from, 9u);
+}
+
+// The same, when the database has been destroyed meanwhile, under a follower of its last
+// publication. Fails if that reads what is somebody else's by then.
+TEST_P(OwnershipTest, WhatIsLetGoAfterADestroyWaitsForReaders) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  RemoteSpan span;
+  ASSERT_OK(Grant(first, 1, &span));
+  ASSERT_OK(Put(first, 1, 1, {span}));
+  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  const ReaderId reader = ReadAt(9);
+  ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
+  ASSERT_OK(table_.Destroy(DestroyDatabaseRequest{"a"}));
+  EXPECT_FALSE(Close(first, 1).ok());
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  ASSERT_OK(table_.CloseReader(CloseReaderRequest{reader}));
+  EXPECT_EQ(used(), 0u);
+}
+
+// The same, when the next owner has given up what the last one published, and has not told yet from
+// where on it publishes itself. Fails if that counts as given up by the last one.
+TEST_P(OwnershipTest, WhatIsLetGoUnderAnOwnerThatHasNotToldWaitsForReaders) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  RemoteSpan span;
+  ASSERT_OK(Grant(first, 1, &span));
+  ASSERT_OK(Put(first, 1, 1, {span}));
+  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  const ReaderId reader = ReadAt(9);
+  ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
+  const OpenDatabaseReply third = TakeOk(4, /*take_over=*/false);
+  FreeRequest free;
+  free.session = third.session;
+  free.unnamed_from = FreeRequest::kPublicationsUnknown;
+  free.spans = {span};
+  ASSERT_OK(table_.Free(Peer(4), free));
+  ASSERT_OK(Put(third, 4, 2, {}));
+  EXPECT_FALSE(Close(first, 1).ok());
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  HeartbeatRequest told;
+  told.session = third.session;
+  told.publications_from = 10;
+  ASSERT_OK(table_.Heartbeat(Peer(4), told));
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  ReaderHeartbeatReply renewed;
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader, 10}, &renewed));
+  EXPECT_EQ(used(), kDatabaseHeaderBytes);
 }
 
 // The answer to an open got lost, and its client asks again over the same connection. Fails if it

@@ -327,15 +327,10 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
     revocation.fenced = std::exchange(database->held, ByteRanges());
     if (how == End::kFenced) revocation.fenced.Add(database->live);
     database->session = SessionId{};
-    // Who closes has told what it published last, and what is not in its manifest then is in none
-    // of its publications to come. Of one that has gone otherwise nobody knows.
-    const uint64_t unnamed_from =
-        how == End::kClosed ? database->published->unnamed_from : PublishedDatabase::kUnknown;
-    revocation.unnamed_from = unnamed_from;
-    for (auto& [number, earlier] : revocations_) {
-      if (earlier.database == database) earlier.unnamed_from = unnamed_from;
-    }
-    readers_.OwnerGone(database->published);
+    // Who closes has told what it published last: what its manifest does not name then, whatever
+    // still keeps it, no publication names from that one on. Of one that has gone otherwise nobody
+    // knows.
+    if (how != End::kClosed) readers_.OwnerGone(database->published);
   }
   revocation.fenced.Add(database->header);  // The client reaches it as well.
   std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);
@@ -422,12 +417,8 @@ void DatabaseTable::EndRevocationLocked(RevocationMap::iterator revocation) {
   if (!revocation->second.cut_off || !revocation->second.let_go) return;
   const std::shared_ptr<Database> database = revocation->second.database;
   ByteRanges fenced = std::move(revocation->second.fenced);
-  // Whose publications may have named it last: the owner that there is now, or the last one.
-  const uint64_t unnamed_from = database->published->unnamed_from != PublishedDatabase::kUnknown
-                                    ? database->published->unnamed_from
-                                    : revocation->second.unnamed_from;
   revocations_.erase(revocation);
-  ReleaseLocked(database.get(), std::move(fenced), unnamed_from);
+  ReleaseLocked(database.get(), std::move(fenced));
 }
 
 // ---- What there is

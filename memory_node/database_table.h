@@ -215,9 +215,6 @@ class DatabaseTable {
     uint64_t connection = 0;
     bool blocks = true;  // The database is not opened meanwhile.
     ByteRanges fenced;
-    // No publication of those who have owned the database names what is fenced from this one on;
-    // unknown: see PublishedDatabase.
-    uint64_t unnamed_from = PublishedDatabase::kUnknown;
     bool cut_off = false;        // Confirmed, as far as access can be taken away.
     bool let_go = true;          // By the client, where it cannot.
     Status failure;              // Of the last attempt.
@@ -291,12 +288,7 @@ class DatabaseTable {
 
   // Retires those of `candidates` that `database` has no reason left to keep, and frees what no
   // reader may read.
-  void ReleaseLocked(Database* database, ByteRanges candidates) EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    ReleaseLocked(database, std::move(candidates), database->published->unnamed_from);
-  }
-  // No publication names any of it from this one on.
-  void ReleaseLocked(Database* database, ByteRanges candidates, uint64_t unnamed_from)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseLocked(Database* database, ByteRanges candidates) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeRangesLocked(Database* database, const ByteRanges& ranges)

@@ -507,6 +507,27 @@ TEST_F(DatabaseTableTest, WhatAClosedSessionLeavesBehindNamesItsPublication) {
   EXPECT_LE(late.whole_from, 5u);
 }
 
+// A merge is about to end when its owner, which has given the input back, has closed already. Fails
+// if nobody can follow any more from then on, for the input counts as named by every publication.
+TEST_F(DatabaseTableTest, WhatAMergeReadsPastTheCloseNamesItsPublication) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan input = GrantOk(session, kUnit);
+  auto merge = Merge(session, {input});
+  FreeRequest free;
+  free.session = session;
+  free.unnamed_from = 4;
+  free.spans = {input};
+  ASSERT_OK(table_.Free(Peer(1), free));
+  ASSERT_OK(Put(session, 1, {}));
+  ASSERT_OK(table_.Close(Peer(1), CloseDatabaseRequest{session, /*unnamed_from=*/5}));
+  EXPECT_EQ(used(), kUnit);
+  merge.reset();
+  EXPECT_EQ(used(), 0u);
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  EXPECT_LE(reader.whole_from, 5u);
+}
+
 // Fails if grants take what merges need to make room, or merges cannot have it.
 TEST_F(DatabaseTableTest, MergesHaveAReserve) {
   EXPECT_EQ(DefaultMergeReserve(uint64_t{80} << 30), uint64_t{10} << 30);

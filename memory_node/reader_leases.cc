@@ -136,10 +136,9 @@ void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
   changed_.insert(database);
 }
 
-void ReaderLeases::Retire(const Database& database, const ByteRanges& ranges,
-                          uint64_t unnamed_from) {
+void ReaderLeases::Retire(const Database& database, const ByteRanges& ranges) {
   if (ranges.empty()) return;
-  ByteRanges& retired = database->retired[unnamed_from];
+  ByteRanges& retired = database->retired[database->unnamed_from];
   [[maybe_unused]] const uint64_t before = retired.bytes();
   retired.Add(ranges);
   assert(retired.bytes() == before + ranges.bytes());

@@ -14,8 +14,11 @@
 //      number may name it, so a new reader begins with none of them. While others wait for memory,
 //      it begins with none that names what is retired: else readers that come and go would keep
 //      that.
-//   2. When an owner's session ends, nobody knows how far it had got. What is then given back no
-//      reader passes, until the next owner tells the number of its first publication.
+//   2. An owner that closes tells its last number. When its session ends otherwise, nobody knows
+//   how
+//      far it had got; and nobody knows what the next owner gives back before it has told the
+//      number of its first publication. What is given back then no reader passes until that is
+//      told.
 //   3. A reader that keeps an old publication in use while the memory node has no room is told so;
 //      if it has not moved on a quarter of its lease later, that is not renewed any more.
 #pragma once
@@ -79,14 +82,11 @@ class ReaderLeases {
   // What the owner gives back from now on, until it tells a later one, no publication names from
   // this one on.
   void UnnamedFrom(const Database& database, uint64_t publication);
+  // From now on nobody knows that, until an owner tells.
   void OwnerGone(const Database& database) { database->unnamed_from = PublishedDatabase::kUnknown; }
 
-  // `ranges` are not retired yet. No publication names them from the one that UnnamedFrom() says,
-  // or from `unnamed_from` on.
-  void Retire(const Database& database, const ByteRanges& ranges) {
-    Retire(database, ranges, database->unnamed_from);
-  }
-  void Retire(const Database& database, const ByteRanges& ranges, uint64_t unnamed_from);
+  // `ranges` are not retired yet.
+  void Retire(const Database& database, const ByteRanges& ranges);
   // What no reader may read any more, to be freed. To be called after all of the above.
   ByteRanges TakeUnread();
 
