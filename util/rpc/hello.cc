@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "port/clock.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/log.h"
@@ -140,8 +139,8 @@ Status TalkToNode(TcpStream& stream, const std::string& who, const ClientIdentit
   return info->Decode(welcome.info);
 }
 
-Status SendRefusal(TcpStream& stream, Deadline deadline) {
-  port::SleepFor(FailureLimiter::kRefusalDelay);  // So that guessing secrets is slow.
+Status SendRefusal(TcpStream& stream, Deadline deadline, const Pause& pause) {
+  pause(FailureLimiter::kRefusalDelay);  // So that guessing secrets is slow.
   NodeWelcome refusal;
   refusal.verdict = Verdict::kSecretRefused;
   return SendMessage(stream, refusal.Encode(), deadline);
@@ -157,7 +156,7 @@ Status ClientHello(TcpStream& stream, const std::string& where, const ClientIden
 
 Status NodeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadline,
                  const GiveToken& give_token, AuthenticatedClient* client, FailureLimiter* failures,
-                 const std::string& address) {
+                 const std::string& address, const Pause& pause) {
   // The greeting goes out first, whatever the client's version: so both sides can name both.
   DLSM_RETURN_IF_ERROR(SendAll(stream, EncodeGreeting(identity.version), deadline));
   DLSM_RETURN_IF_ERROR(CheckClientVersion(stream, identity.version, deadline));
@@ -170,9 +169,7 @@ Status NodeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadl
 
   ClientProof proof;
   DLSM_RETURN_IF_ERROR(Receive(stream, deadline, &proof));
-  if (failures != nullptr) {
-    port::SleepFor(failures->DelayOf(address, FailureLimiter::Clock::now()));
-  }
+  if (failures != nullptr) pause(failures->DelayOf(address, FailureLimiter::Clock::now()));
   // Who is not in the list is refused like one with a wrong secret, and after the same work.
   const std::shared_ptr<const AccessRights> rights =
       identity.access != nullptr ? identity.access->Find(opening.access_name) : nullptr;
@@ -182,7 +179,7 @@ Status NodeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadl
                                            challenge.nonce, SaidByClient(opening, proof));
   if (!ProofsEqual(proof.proof, expected) || !known) {
     if (failures != nullptr) failures->Failed(address, FailureLimiter::Clock::now());
-    const Status sent = SendRefusal(stream, deadline);
+    const Status sent = SendRefusal(stream, deadline, pause);
     if (!sent.ok()) Log().Debug("a refusal did not reach its client: {}", sent.ToString());
     return Status::InvalidArgument("the client does not know the secret");
   }

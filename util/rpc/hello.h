@@ -20,6 +20,7 @@
 #include <string>
 
 #include "dLSM/status.h"
+#include "port/clock.h"
 #include "util/deadline.h"
 #include "util/fabric/tcp_stream.h"
 #include "util/rpc/access_list.h"
@@ -65,11 +66,15 @@ struct AuthenticatedClient {
 using GiveToken =
     std::function<Status(const std::string& shown, const ClientRights& rights, NodeInfo* info)>;
 
+// Holds the calling thread for so long, or less if nobody waits for it any more.
+using Pause = std::function<void(FailureLimiter::Clock::duration)>;
+
 // The other side, once the first kPreambleBytes have been read. `failures`, if there is one, delays
-// the clients of an `address` that has failed before.
+// the clients of an `address` that has failed before, by `pause`.
 Status NodeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadline,
                  const GiveToken& give_token, AuthenticatedClient* client,
-                 FailureLimiter* failures = nullptr, const std::string& address = {});
+                 FailureLimiter* failures = nullptr, const std::string& address = {},
+                 const Pause& pause = port::SleepFor);
 
 // Instead of NodeHello: tells the client why it is not served. `busy`: it may be some other time.
 Status RefuseHello(TcpStream& stream, const std::string& reason, Deadline deadline,

@@ -382,7 +382,8 @@ Status RpcServerImpl::ServeControl(Served* served, const std::string& address, u
         served->rights = rights;
         return Status::OK();
       },
-      &client, &failures_, HostOf(address));
+      &client, &failures_, HostOf(address),
+      [served](FailureLimiter::Clock::duration duration) { served->Pause(duration); });
   if (status.ok()) {
     RpcPeer peer;
     peer.connection = number;

@@ -110,6 +110,29 @@ class StrangersTest : public testing::Test {
     EXPECT_OK(CallOnce());
   }
 
+  // Many say this, for which each is refused.
+  void ExpectRefusedKeepNobodyAway(const std::string& said) {
+    StartServer();
+    const size_t count = std::min<size_t>(1500, descriptors_ / 4);
+    std::vector<Socket> strangers;
+    for (size_t i = 0; i < count; ++i) {
+      Socket stranger = Dial();
+      if (!stranger.valid()) continue;
+      SendAll(stranger.get(), said, Soon()).PermitUncheckedError();
+      strangers.push_back(std::move(stranger));
+    }
+    EXPECT_GT(strangers.size(), count / 4) << "the test could not attack";
+    // Each of the last ones is held for more than a second.
+    const Deadline deadline = Deadline::In(milliseconds(500));
+    const size_t wanted = static_cast<size_t>(options_.strangers_max) + 10;
+    while (ThreadsOfProcess() > wanted && !deadline.Passed()) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    EXPECT_LE(ThreadsOfProcess(), wanted);
+    EXPECT_OK(CallOnce());
+    EXPECT_GT(server_->Counts().evicted, 0u);
+  }
+
   rlimit before_{};
   rlim_t descriptors_ = 0;
   EchoHandler handler_;
@@ -253,27 +276,19 @@ TEST_F(StrangersTest, GuessesOverTlsAreSlow) {
 // when they have to go.
 TEST_F(StrangersTest, FailedHandshakesKeepNobodyAway) {
   UseTlsHere();
-  StartServer();
-  const size_t count = std::min<size_t>(1500, descriptors_ / 4);
-  std::vector<Socket> strangers;
-  for (size_t i = 0; i < count; ++i) {
-    Socket stranger = Dial();
-    if (!stranger.valid()) continue;
-    // A record whose contents are no handshake.
-    SendAll(stranger.get(), std::string("\x16\x03\x01\x00\x04none", 9), Soon())
-        .PermitUncheckedError();
-    strangers.push_back(std::move(stranger));
-  }
-  EXPECT_GT(strangers.size(), count / 4) << "the test could not attack";
-  // Each of the last ones is held for more than a second.
-  const Deadline deadline = Deadline::In(milliseconds(500));
-  const size_t wanted = static_cast<size_t>(options_.strangers_max) + 10;
-  while (ThreadsOfProcess() > wanted && !deadline.Passed()) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  EXPECT_LE(ThreadsOfProcess(), wanted);
-  EXPECT_OK(CallOnce());
-  EXPECT_GT(server_->Counts().evicted, 0u);
+  // A record whose contents are no handshake.
+  ExpectRefusedKeepNobodyAway(std::string("\x16\x03\x01\x00\x04none", 9));
+}
+
+// The same of those whose proofs are wrong.
+TEST_F(StrangersTest, FailedProofsKeepNobodyAway) {
+  ClientOpening opening;
+  opening.nonce = std::string(kNonceBytes, 'n');
+  ClientProof proof;
+  proof.proof = std::string(kProofBytes, 'p');
+  ExpectRefusedKeepNobodyAway(EncodeGreeting(kProtocolVersion) +
+                              EncodeHelloMessage(opening.Encode()) +
+                              EncodeHelloMessage(proof.Encode()));
 }
 
 TEST(FailureLimiterTest, DelaysGrowAndAreForgotten) {
