@@ -216,6 +216,13 @@ TEST_P(OwnershipTest, WhoAsksAgainHasNotHeardOfTheFirstAnswer) {
   EXPECT_TRUE(Ask(1, /*take_over=*/false, &other).IsBusy());
   ASSERT_OK(Close(again, 1));
   EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+
+  OpenDatabaseReply heard;
+  ASSERT_OK(Ask(1, /*take_over=*/false, &heard));
+  EXPECT_TRUE(Swap(heard));  // And has called nobody since.
+  EXPECT_TRUE(Ask(1, /*take_over=*/false, &other).IsBusy());
+  ASSERT_OK(Confirm(1, heard.session, &heard));
+  ASSERT_OK(Close(heard, 1));
 }
 
 // Fails if any call of a fenced session has an effect, from the swap on, whether or not the memory

@@ -507,6 +507,36 @@ TEST_F(DatabaseTableTest, WhatAClosedSessionLeavesBehindNamesItsPublication) {
   EXPECT_LE(late.whole_from, 5u);
 }
 
+// An owner that has published dies, and nobody knows how far it had got. Fails if what it leaves
+// behind goes by the number that it told last, under readers of later publications; or if it stays
+// when the next owner has told from where on it publishes.
+TEST_F(DatabaseTableTest, WhatADeadSessionLeavesBehindWaitsForTheNextOwner) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan live = GrantOk(session, kUnit);
+  GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {live}));
+  HeartbeatRequest told;
+  told.session = session;
+  told.publications_from = 5;
+  ASSERT_OK(table_.Heartbeat(Peer(1), told));
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  ReaderHeartbeatReply renewed;
+  now_ += seconds(9);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 7}, &renewed));
+  now_ += seconds(1);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 7}, &renewed));
+  EXPECT_TRUE(Beat(session).IsAborted());
+  EXPECT_EQ(used(), 2 * kUnit);
+  told.session = OpenOk("a", 3);
+  EXPECT_EQ(used(), 2 * kUnit);
+  told.publications_from = 9;
+  ASSERT_OK(table_.Heartbeat(Peer(3), told));
+  EXPECT_EQ(used(), 2 * kUnit);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 9}, &renewed));
+  EXPECT_EQ(used(), kUnit);
+}
+
 // A merge is about to end when its owner, which has given the input back, has closed already. Fails
 // if nobody can follow any more from then on, for the input counts as named by every publication.
 TEST_F(DatabaseTableTest, WhatAMergeReadsPastTheCloseNamesItsPublication) {

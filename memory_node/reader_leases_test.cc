@@ -184,6 +184,24 @@ TEST_F(ReaderLeasesTest, AReaderThatKeepsNothingIsNotPressed) {
   }
 }
 
+// Fails if a reader that was told to move when the memory node stood still is refused after that,
+// before it could hear of it; or if it is not refused in the end.
+TEST_F(ReaderLeasesTest, WhatTheMemoryNodeStandsStillForCountsForNothing) {
+  leases_.UnnamedFrom(db_, 5);
+  Open(1, {db_});
+  leases_.Retire(db_, Range(0, 64));
+  leases_.Press(now_ + 10 * kLease);
+  bool must_move = false;
+  EXPECT_OK(Renew(1, 4, &must_move));
+  EXPECT_TRUE(must_move);
+  leases_.MoveOn(2 * kLease);
+  Pass(2 * kLease);
+  EXPECT_OK(Renew(1, 4));
+  EXPECT_EQ(Freed(), 0u);
+  Pass(kLease / 2);
+  EXPECT_TRUE(Renew(1, 4).IsBusy());
+}
+
 // Fails if readers of a destroyed database go on, perhaps with one that was made in its place.
 TEST_F(ReaderLeasesTest, ADestroyedDatabaseHasNoReaders) {
   Open(1, {db_});
