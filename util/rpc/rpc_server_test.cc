@@ -1,19 +1,17 @@
-// Client and server together, over real sockets.
+// What a server does with its connections, over real sockets. Calls are rpc_transport_test.cc's
+// subject.
 #include "util/rpc/rpc_server.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "port/mutex.h"
@@ -21,366 +19,15 @@
 #include "util/rpc/frame.h"
 #include "util/rpc/hello.h"
 #include "util/rpc/rpc_client.h"
-#include "util/rpc/rpc_transport.h"
+#include "util/rpc/rpc_server_testing.h"
 #include "util/rpc/socket.h"
-#include "util/rpc/verbs_rpc_server.h"
-#include "util/secret_proof.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using testing::HasSubstr;
-
-Deadline Soon() { return Deadline::In(seconds(20)); }
-
-constexpr size_t kLargeReplyBytes = size_t{1} << 20;
-
-// kGrant: answers with the request. kMerge: the same, 20 ms later, from another thread. kFree:
-// never answers by itself. kPutManifest: answers with 1 MB. kListDatabases: with more than a frame
-// holds.
-class TestHandler : public RpcHandler {
- public:
-  ~TestHandler() override {
-    const port::MutexLock lock(mutex_);
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  void Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) override {
-    const port::MutexLock lock(mutex_);
-    if (live_.insert(peer.connection).second) last_name_ = peer.name;
-    switch (method) {
-      case Method::kGrant:
-        return done(Status::OK(), request.ToString());
-      case Method::kMerge:
-        threads_.emplace_back([done, text = request.ToString()] {
-          std::this_thread::sleep_for(milliseconds(20));
-          done(Status::OK(), text);
-        });
-        return;
-      case Method::kFree:
-        kept_.push_back(std::move(done));
-        return;
-      case Method::kPutManifest:
-        return done(Status::OK(), std::string(kLargeReplyBytes, 'x'));
-      case Method::kListDatabases:
-        return done(Status::OK(), std::string(kFrameBytesMax + 1, 'x'));
-      default:
-        return done(Status::NotFound("no such thing"), "ignored");
-    }
-  }
-
-  void Disconnected(const RpcPeer& peer) override {
-    const port::MutexLock lock(mutex_);
-    live_.erase(peer.connection);
-    ++disconnected_;
-  }
-
-  void AnswerKept(const std::string& reply) {
-    std::vector<RpcDone> kept;
-    {
-      const port::MutexLock lock(mutex_);
-      kept.swap(kept_);
-    }
-    for (const RpcDone& done : kept) done(Status::OK(), reply);
-  }
-  size_t kept() {
-    const port::MutexLock lock(mutex_);
-    return kept_.size();
-  }
-  int disconnected() {
-    const port::MutexLock lock(mutex_);
-    return disconnected_;
-  }
-  std::string last_name() {
-    const port::MutexLock lock(mutex_);
-    return last_name_;
-  }
-
- private:
-  port::Mutex mutex_;
-  std::vector<std::thread> threads_ GUARDED_BY(mutex_);
-  std::vector<RpcDone> kept_ GUARDED_BY(mutex_);
-  std::set<uint64_t> live_ GUARDED_BY(mutex_);
-  int disconnected_ GUARDED_BY(mutex_) = 0;
-  std::string last_name_ GUARDED_BY(mutex_);
-};
-
-class RpcServerTest : public testing::Test {
- protected:
-  RpcServerTest() {
-    options_.secret = "secret";
-    options_.node = NodeId{4};
-    options_.epoch = 99;
-    options_.regions = {{RegionId{0}, 4096, ""}};
-  }
-
-  void StartServer() {
-    if (transport_.kind != RpcTransport::kTcp) {
-      ASSERT_OK(NewVerbsTransportFactory(transport_.verbs, &options_.transports));
-    }
-    ASSERT_OK(RpcServer::Start(options_, &handler_, &server_));
-    if (options_.port == 0) options_.port = server_->port();  // Kept by later ones.
-  }
-
-  Status Connect(std::unique_ptr<NodeRpcClient>* client, Deadline deadline = Soon()) {
-    return NodeRpcClient::Connect({"127.0.0.1", options_.port}, "secret", "tester", deadline,
-                                  &info_, client, transport_);
-  }
-
-  Socket RawConnection() {
-    Socket socket;
-    bool refused = false;
-    EXPECT_OK(ConnectSocket("127.0.0.1", options_.port, Soon(), &socket, &refused));
-    return socket;
-  }
-  // One that has passed the hello.
-  ControlStream HelloedConnection() {
-    ControlStream control;
-    control.stream = TcpStream(FileDescriptor(RawConnection().Release()));
-    ClientIdentity identity;
-    identity.secret = "secret";
-    NodeInfo info;
-    FrameKeys keys;
-    EXPECT_OK(ClientHello(control.stream, "here", identity, Soon(), &info, &keys));
-    EXPECT_OK(control.seals.MakeForClient(keys));
-    return control;
-  }
-  static Status SendSealed(ControlStream& control, std::string frame) {
-    const Status sealed = control.seals.sent->Append(&frame);
-    return sealed.ok() ? SendAll(control.stream, frame, Soon()) : sealed;
-  }
-  // Whether the server has ended this connection; waits for it.
-  static bool EndsSoon(const Socket& socket) {
-    char byte;
-    return ReceiveAll(socket.get(), &byte, 1, Soon()).IsIOError();
-  }
-  static bool EndsSoon(ControlStream& control) {
-    char byte;
-    const Status status = ReceiveAll(control.stream, &byte, 1, Soon());
-    return status.IsIOError();
-  }
-  void ExpectServes() {
-    std::unique_ptr<NodeRpcClient> client;
-    ASSERT_OK(Connect(&client));
-    std::string reply;
-    ASSERT_OK(client->Call(Method::kGrant, "still here", &reply, Soon()));
-    EXPECT_EQ(reply, "still here");
-  }
-
-  RpcTransportOptions transport_;
-  TestHandler handler_;  // Outlives the server.
-  RpcServerOptions options_;
-  NodeInfo info_;
-  std::unique_ptr<RpcServer> server_;
-};
-
-// What holds whatever carries the calls. verbs and ring need an RDMA device: script/softroce has
-// one for every machine.
-class RpcTransportTest : public RpcServerTest, public testing::WithParamInterface<RpcTransport> {
- protected:
-  void SetUp() override {
-    transport_.kind = GetParam();
-    if (transport_.kind == RpcTransport::kTcp) return;
-    const Status usable = NewVerbsTransportFactory({}, &options_.transports);
-    if (usable.IsNotSupported()) GTEST_SKIP() << usable.ToString();
-    ASSERT_OK(usable);
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Transports, RpcTransportTest,
-                         testing::Values(RpcTransport::kTcp, RpcTransport::kVerbs,
-                                         RpcTransport::kRing),
-                         [](const auto& each) { return RpcTransportName(each.param); });
-
-// Fails if requests or replies are lost, changed or mixed up.
-TEST_P(RpcTransportTest, Answers) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  EXPECT_EQ(info_.epoch, 99u);
-  EXPECT_EQ(info_.node, NodeId{4});
-  EXPECT_EQ(info_.regions.size(), 1u);
-  std::string reply;
-  // Inline, in a registered buffer, and read by the memory node, in parts if it must; replies
-  // likewise.
-  uint64_t calls = 0;
-  uint64_t bytes = 0;
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{500}, size_t{1500}, size_t{2100},
-                            size_t{9000}, size_t{40000}, size_t{9} << 20, size_t{1}}) {
-    const std::string request(size, 'r');
-    ASSERT_OK(client->Call(Method::kGrant, request, &reply, Soon()));
-    EXPECT_EQ(reply, request);
-    ++calls;
-    bytes += kFrameHeaderBytes + size;
-  }
-  const CallCounts counts = client->Totals()[static_cast<size_t>(Method::kGrant)];
-  EXPECT_EQ(counts.calls, calls);
-  EXPECT_EQ(counts.failures, 0u);
-  EXPECT_EQ(counts.request_bytes, bytes);
-  EXPECT_EQ(counts.reply_bytes, bytes);
-  EXPECT_THAT(handler_.last_name(), HasSubstr("tester (127.0.0.1:"));
-  const Status status = client->Call(Method::kHeartbeat, "", &reply, Soon());
-  EXPECT_TRUE(status.IsNotFound());
-  EXPECT_EQ(status.message().ToString(), "no such thing");
-  EXPECT_TRUE(client->Call(static_cast<Method>(200), "", &reply, Soon()).IsNotFound());
-}
-
-// Fails if the client's calls go another way than the test is about.
-TEST_P(RpcTransportTest, CallsGoOverTheTransport) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::string reply;
-  ASSERT_OK(client->Call(Method::kGrant, "x", &reply, Soon()));
-  EXPECT_EQ(client->counts().work_requests > 0, GetParam() != RpcTransport::kTcp);
-}
-
-// Fails if settings that are made for transfers, a short send queue and short messages, make calls
-// of some size, or after some number of calls, wait for ever.
-TEST_P(RpcTransportTest, ShortSendQueuesAndMessages) {
-  if (GetParam() == RpcTransport::kTcp) GTEST_SKIP() << "the settings are those of an RDMA device";
-  transport_.verbs.send_queue_depth = 8;
-  transport_.verbs.message_bytes_max = 4096;
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::string reply;
-  for (const size_t size : {size_t{0}, size_t{500}, size_t{2} << 20, size_t{9} << 20}) {
-    const std::string request(size, 'r');
-    const int calls = size > size_t{2} << 20 ? 3 : 100;
-    for (int i = 0; i < calls; ++i) {
-      ASSERT_OK(client->Call(Method::kGrant, request, &reply, Soon())) << size << ", call " << i;
-      ASSERT_EQ(reply, request);
-    }
-  }
-  // And several large ones at once.
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&] {
-      const std::string request(size_t{3} << 20, 'm');
-      std::string answer;
-      ASSERT_OK(client->Call(Method::kMerge, request, &answer, Soon()));
-      ASSERT_EQ(answer, request);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-// Fails if calls of many threads over one connection wait for each other, or get others' answers.
-TEST_P(RpcTransportTest, ManyCallsAtOnce) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 50; ++i) {
-        const Method method = i % 10 == 0 ? Method::kMerge : Method::kGrant;
-        const std::string request = std::to_string(t) + "/" + std::to_string(i);
-        std::string reply;
-        ASSERT_OK(client->Call(method, request, &reply, Soon()));
-        ASSERT_EQ(reply, request);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-// Fails if a deadline is not kept, or a late reply is taken for another call's.
-TEST_P(RpcTransportTest, LateRepliesAreDropped) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::string reply;
-  const auto start = std::chrono::steady_clock::now();
-  const Status status = client->Call(Method::kFree, "", &reply, Deadline::In(milliseconds(50)));
-  EXPECT_TRUE(status.IsTimedOut());
-  EXPECT_THAT(status.ToString(), HasSubstr("did not answer in time"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
-  handler_.AnswerKept("late");
-  ASSERT_OK(client->Call(Method::kGrant, "on time", &reply, Soon()));
-  EXPECT_EQ(reply, "on time");
-}
-
-// Fails if a reply that cannot be sent leaves its caller without an answer.
-TEST_P(RpcTransportTest, TooLargeMessagesAreErrors) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::string reply;
-  EXPECT_TRUE(client->Call(Method::kListDatabases, "", &reply, Soon()).IsInvalidArgument());
-  EXPECT_TRUE(client->Call(Method::kGrant, std::string(kFrameBytesMax, 'x'), &reply, Soon())
-                  .IsInvalidArgument());
-  ASSERT_OK(client->Call(Method::kGrant, "fine", &reply, Soon()));
-}
-
-// Fails if a client stays without connection although the same memory node is there again, or loses
-// its data token.
-TEST_P(RpcTransportTest, ComesBackToTheSameEpoch) {
-  port::Mutex mutex;
-  std::vector<std::string> allowed;
-  TokenTable tokens(std::chrono::hours(1),
-                    [&](const std::string& token, const ClientRights& /*owner*/) {
-                      const port::MutexLock lock(mutex);
-                      allowed.push_back(token);
-                    },
-                    {});
-  options_.tokens = &tokens;
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::string reply;
-  ASSERT_OK(client->Call(Method::kGrant, "a", &reply, Soon()));
-  server_.reset();
-  const Status status = client->Call(Method::kGrant, "b", &reply, Soon());
-  EXPECT_TRUE(status.IsIOError()) << status.ToString();
-  EXPECT_THAT(status.ToString(), HasSubstr("127.0.0.1:"));
-  StartServer();
-  ASSERT_OK(client->Call(Method::kGrant, "c", &reply, Soon()));
-  EXPECT_EQ(reply, "c");
-  server_.reset();
-  const port::MutexLock lock(mutex);
-  EXPECT_EQ(allowed, (std::vector<std::string>{info_.data_token}));
-}
-
-// Fails if a restarted memory node passes for the one that had the data.
-TEST_P(RpcTransportTest, AnotherEpochIsLostMemory) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  server_.reset();
-  options_.epoch = 100;
-  StartServer();
-  std::string reply;
-  // The first call may meet the end of the old connection.
-  Status status = client->Call(Method::kGrant, "a", &reply, Soon());
-  if (status.IsIOError()) status = client->Call(Method::kGrant, "a", &reply, Soon());
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(status.IsIOError());
-    EXPECT_THAT(status.ToString(), HasSubstr("restarted and its memory is lost"));
-    EXPECT_THAT(status.ToString(), HasSubstr("memory node 4"));
-    status = client->Call(Method::kGrant, "a", &reply, Soon());
-  }
-}
-
-// Fails if a caller sleeps on when the connection has gone.
-TEST_P(RpcTransportTest, LostConnectionWakesItsCallers) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::thread caller([&] {
-    std::string reply;
-    EXPECT_TRUE(client->Call(Method::kFree, "", &reply, Soon()).IsIOError());
-  });
-  while (handler_.kept() == 0) std::this_thread::yield();
-  server_.reset();
-  caller.join();
-  EXPECT_EQ(handler_.disconnected(), 1);
-  handler_.AnswerKept("to nobody");
-}
 
 // Fails if an absent server is not waited for, or waited for too long, or the message gives no
 // hint.
@@ -417,17 +64,6 @@ TEST_F(RpcServerTest, PortInUseIsSaid) {
   RpcServerOptions bad = options_;
   bad.bind_address = "not an address";
   EXPECT_TRUE(RpcServer::Start(bad, &handler_, &second).IsInvalidArgument());
-}
-
-// Fails if a wrong secret passes, or hurts others.
-TEST_P(RpcTransportTest, WrongSecretIsRefused) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  const Status status = NodeRpcClient::Connect({"127.0.0.1", options_.port}, "guess", "tester",
-                                               Soon(), &info_, &client);
-  EXPECT_TRUE(status.IsInvalidArgument());
-  EXPECT_THAT(status.ToString(), HasSubstr("refused the secret"));
-  ExpectServes();
 }
 
 // Fails if strangers who are silent, slow or hostile keep others out.
@@ -476,65 +112,6 @@ TEST_F(RpcServerTest, UnservedTransportsAreRefused) {
   ASSERT_OK(MakeFrame(FrameType::kRequest, Method::kGrant, Status::Code::kOk, 8, "", &frame));
   ASSERT_OK(SendSealed(control, frame));
   ASSERT_OK(ReceiveAll(control.stream, bytes, sizeof(bytes), Soon()));
-}
-
-// Fails if many more calls than there are slots at once are not answered, or calls that were given
-// up take the slots, or the places of their replies, for ever.
-TEST_P(RpcTransportTest, MoreCallsThanSlots) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 100; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 5; ++i) {
-        std::string request = std::to_string(t) + "/" + std::to_string(i);
-        request.resize(static_cast<size_t>(t * 40), 'x');
-        std::string reply;
-        ASSERT_OK(
-            client->Call(t % 2 == 0 ? Method::kMerge : Method::kGrant, request, &reply, Soon()));
-        ASSERT_EQ(reply, request);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::string reply;
-  for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 30; ++i) {
-      EXPECT_TRUE(
-          client->Call(Method::kFree, "", &reply, Deadline::In(milliseconds(2))).IsTimedOut());
-    }
-    while (handler_.kept() < 30) std::this_thread::yield();
-    handler_.AnswerKept(std::string(500, 'l'));
-    ASSERT_OK(client->Call(Method::kGrant, "on time", &reply, Soon()));
-    EXPECT_EQ(reply, "on time");
-  }
-  // More than are ever answered: in the end the connection starts afresh.
-  for (int i = 0; i < 200; ++i) {
-    const Status status = client->Call(Method::kFree, "", &reply, Deadline::In(milliseconds(2)));
-    EXPECT_TRUE(status.IsTimedOut() || status.IsIOError()) << status.ToString();
-  }
-  Status status = client->Call(Method::kGrant, "after", &reply, Soon());
-  if (status.IsIOError()) status = client->Call(Method::kGrant, "after", &reply, Soon());
-  ASSERT_OK(status);
-  EXPECT_EQ(reply, "after");
-  handler_.AnswerKept("late");
-}
-
-// Fails if a call after a pause is not noticed by a memory node that has gone to sleep.
-TEST_P(RpcTransportTest, CallsAfterPauses) {
-  StartServer();
-  std::unique_ptr<NodeRpcClient> client;
-  ASSERT_OK(Connect(&client));
-  Random random(1);
-  for (int i = 0; i < 200; ++i) {
-    // Around the time after which a ring's reader sleeps.
-    std::this_thread::sleep_for(std::chrono::microseconds(random.Uniform(1000)));
-    std::string reply;
-    const std::string request = random.Bytes(random.Uniform(3000));
-    ASSERT_OK(client->Call(Method::kGrant, request, &reply, Soon()));
-    ASSERT_EQ(reply, request);
-  }
 }
 
 // Fails if a broken frame does not end its connection, or ends another.

@@ -1,5 +1,5 @@
 // The memory node's end of verbs and ring over a device that is not there: what it posts, and when.
-// That calls arrive is rpc_server_test.cc's subject.
+// That calls arrive is rpc_transport_test.cc's subject.
 #include "util/rpc/verbs_rpc_server_transport.h"
 
 #include <gtest/gtest.h>
