@@ -1,0 +1,122 @@
+// What is kept for readers, by the publications that owners tell. The rules themselves are
+// reader_leases_test.cc's subject.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "memory_node/database_table_testing.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+// Who opens a database waits where waiting helps. Fails if it is refused because of what a reader
+// that may be dead keeps for no longer than its lease, or if that reader is not hurried.
+TEST_F(DatabaseTableTest, RoomForADatabaseIsWaitedForWhereItIsComing) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan all = GrantOk(session, kCapacity - kHeader);
+  HeartbeatRequest published;
+  published.session = session;
+  published.publications_from = 2;
+  ASSERT_OK(table_.Heartbeat(Peer(1), published));
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  ASSERT_OK(Free(session, {all.Sub(0, kHeader)}));
+  OpenDatabaseReply reply;
+  const Status full = Open("b", 1, &reply);
+  EXPECT_TRUE(full.IsTimedOut()) << full.ToString();
+  EXPECT_THAT(full.ToString(), HasSubstr("kept for readers"));
+  ReaderHeartbeatReply heartbeat;
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 0}, &heartbeat));
+  EXPECT_TRUE(heartbeat.must_move);
+  now_ += std::chrono::milliseconds(reader.lease_ms) + std::chrono::seconds(1);
+  EXPECT_OK(Open("b", 1, &reply));
+}
+
+// An owner that has published closes, and leaves memory behind that it has not given back: of a
+// merge whose answer was lost, say. Fails if nobody can follow any more, for that memory goes once
+// no reader is left from before; or if it goes while one is left that may read there.
+TEST_F(DatabaseTableTest, WhatAClosedSessionLeavesBehindNamesItsPublication) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan live = GrantOk(session, kUnit);
+  GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {live}));
+  OpenReaderReply early;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &early));
+  ReaderHeartbeatReply renewed;
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{early.reader, 4}, &renewed));
+  CloseDatabaseRequest close;
+  close.session = session;
+  close.unnamed_from = 5;
+  ASSERT_OK(table_.Close(Peer(1), close));
+  const auto used = [this] {
+    NodeStatisticsReply statistics;
+    table_.Describe(&statistics);
+    return statistics.used_bytes;
+  };
+  EXPECT_EQ(used(), kHeader + 2 * kUnit);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{early.reader, 5}, &renewed));
+  EXPECT_EQ(used(), kHeader + kUnit);
+  OpenReaderReply late;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &late));
+  EXPECT_LE(late.whole_from, 5u);
+}
+
+// An owner that has published dies, and nobody knows how far it had got. Fails if what it leaves
+// behind goes by the number that it told last, under readers of later publications; or if it stays
+// when the next owner has told from where on it publishes.
+TEST_F(DatabaseTableTest, WhatADeadSessionLeavesBehindWaitsForTheNextOwner) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan live = GrantOk(session, kUnit);
+  GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {live}));
+  HeartbeatRequest told;
+  told.session = session;
+  told.publications_from = 5;
+  ASSERT_OK(table_.Heartbeat(Peer(1), told));
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  ReaderHeartbeatReply renewed;
+  now_ += seconds(9);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 7}, &renewed));
+  now_ += seconds(1);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 7}, &renewed));
+  EXPECT_TRUE(Beat(session).IsAborted());
+  EXPECT_EQ(used(), 2 * kUnit);
+  told.session = OpenOk("a", 3);
+  EXPECT_EQ(used(), 2 * kUnit);
+  told.publications_from = 9;
+  ASSERT_OK(table_.Heartbeat(Peer(3), told));
+  EXPECT_EQ(used(), 2 * kUnit);
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 9}, &renewed));
+  EXPECT_EQ(used(), kUnit);
+}
+
+// A merge is about to end when its owner, which has given the input back, has closed already. Fails
+// if nobody can follow any more from then on, for the input counts as named by every publication.
+TEST_F(DatabaseTableTest, WhatAMergeReadsPastTheCloseNamesItsPublication) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan input = GrantOk(session, kUnit);
+  auto merge = Merge(session, {input});
+  FreeRequest free;
+  free.session = session;
+  free.unnamed_from = 4;
+  free.spans = {input};
+  ASSERT_OK(table_.Free(Peer(1), free));
+  ASSERT_OK(Put(session, 1, {}));
+  ASSERT_OK(table_.Close(Peer(1), CloseDatabaseRequest{session, /*unnamed_from=*/5}));
+  EXPECT_EQ(used(), kUnit);
+  merge.reset();
+  EXPECT_EQ(used(), 0u);
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  EXPECT_LE(reader.whole_from, 5u);
+}
+
+}  // namespace
+}  // namespace dlsm
