@@ -47,7 +47,8 @@ class OrderedHandler : public RpcHandler {
 };
 
 // Longer than a session lasts without a connection, with room for the housekeeping: so a token
-// whose session may still go on is not taken from a client that comes back in time.
+// whose session may still go on is not taken from a client that comes back in time. Neither counts
+// time for which this process stood still.
 std::chrono::nanoseconds TokenGrace(const MemoryNodeOptions& node) {
   return node.grace + std::chrono::seconds(1);
 }
