@@ -240,25 +240,30 @@ class DatabaseTable {
 
   using SessionMap = std::map<SessionId, Session>;
 
-  Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status CheckOpenableLocked(const OpenDatabaseRequest& request) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether memory will be free without anybody's doing.
   bool RoomIsComingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NewDatabaseLocked(const std::string& name, std::shared_ptr<Database>* database)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // It has gone: nobody opens it any more.
   void DropDatabaseLocked(const std::shared_ptr<Database>& database)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Sessions: database_sessions.cc.
   Status NewSessionIdLocked(SessionId* id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionMap::iterator EndSessionLocked(SessionMap::iterator session, End how,
                                         std::function<void()>* done)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> TokensToRevokeLocked(const Session& session, End how) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRevocationLocked(RevocationMap::iterator revocation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
+  void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AllowForStandstillLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Ownership: database_ownership.cc.
   uint64_t OwnershipWordLocked(const Database& database) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -282,9 +287,6 @@ class DatabaseTable {
   void EndClaimsLocked(uint64_t connection, const std::string& name)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LetGoLocked(SessionId session, uint64_t connection) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
-  void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AllowForStandstillLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Retires those of `candidates` that `database` has no reason left to keep, and frees what no
   // reader may read.

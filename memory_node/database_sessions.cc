@@ -1,0 +1,281 @@
+// How sessions go on and end: the part of DatabaseTable that is about leases, lost connections, and
+// access that is taken away.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <utility>
+
+#include "memory_node/call_rights.h"
+#include "memory_node/database_table.h"
+#include "util/coding.h"
+#include "util/log.h"
+#include "util/secret_proof.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// Somebody looks for sessions that have ended several times a second.
+constexpr std::chrono::seconds kStandstillMin{1};
+
+double Seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+Status DatabaseTable::NewSessionIdLocked(SessionId* id) const {
+  do {
+    // Not a counter: nobody hits another's session by chance.
+    std::string random;
+    DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
+    *id = SessionId{DecodeFixed64(random.data())};
+  } while (*id == SessionId{} || sessions_.contains(*id));
+  return Status::OK();
+}
+
+Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
+                                        SessionMap::iterator* session) {
+  EndExpiredSessionsLocked();
+  *session = sessions_.find(id);
+  if (*session == sessions_.end()) return NoSessionLocked(id);
+  const std::shared_ptr<Database> database = (*session)->second.database;
+  // As if it were not there: its number alone gives no right.
+  if (!CheckMayOwn(peer, database->name).ok()) return NoSessionLocked(id);
+  if (database->session != id) {
+    return Status::InvalidArgument(
+        fmt::format("this session has not taken ownership of database '{}' yet", database->name));
+  }
+  FenceLostOwnerLocked(*database);
+  if (database->session != id) return NoSessionLocked(id);
+  RenewLocked(peer, &(*session)->second);
+  return Status::OK();
+}
+
+Status DatabaseTable::NoSessionLocked(SessionId id) const {
+  const auto fenced = fenced_.find(id);
+  if (fenced != fenced_.end()) {
+    return Status::IOFenced(fenced->second.why + "; this handle may write no more: close it");
+  }
+  return Status::IOError(
+      fmt::format("this handle's session at memory node {} has ended (closed, or silent for more "
+                  "than {:.1f} s); open the database again",
+                  static_cast<uint32_t>(options_.node), Seconds(options_.lease)));
+}
+
+void DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
+  const bool known = peer.data_token.empty() ||
+                     std::find(session->tokens.begin(), session->tokens.end(), peer.data_token) !=
+                         session->tokens.end();
+  if (!known) session->tokens.push_back(peer.data_token);
+  session->connection = peer.connection;
+  session->connected = true;
+  session->known = true;
+  session->ends_at = options_.clock() + options_.lease;
+}
+
+Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request) {
+  const port::MutexLock lock(mutex_);
+  SessionMap::iterator session;
+  const Status found = FindSessionLocked(peer, request.session, &session);
+  // The one call that tells an ended session from whatever else may fail.
+  if (found.IsIOError() && !found.IsIOFenced() && !sessions_.contains(request.session)) {
+    return Status::Aborted(found.message());
+  }
+  DLSM_RETURN_IF_ERROR(found);
+  static_assert(HeartbeatRequest::kPublicationsUnknown == PublishedDatabase::kUnknown);
+  readers_.UnnamedFrom(session->second.database->published, request.publications_from);
+  FreeUnreadLocked();
+  return Status::OK();
+}
+
+Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& request,
+                            std::function<void()> done) {
+  {
+    const port::MutexLock lock(mutex_);
+    SessionMap::iterator session;
+    const Status found = FindSessionLocked(peer, request.session, &session);
+    const bool is_claim = found.IsInvalidArgument() && session != sessions_.end();
+    if (!found.ok() && !is_claim) {
+      LetGoLocked(request.session, peer.connection);
+      return found;
+    }
+    Log().Info("database '{}' is closed", session->second.database->name);
+    if (found.ok()) {
+      readers_.UnnamedFrom(session->second.database->published, request.unnamed_from);
+    }
+    EndSessionLocked(session, End::kClosed, &done);
+  }
+  if (done) done();
+  return Status::OK();
+}
+
+void DatabaseTable::Disconnected(const RpcPeer& peer) {
+  const port::MutexLock lock(mutex_);
+  const Clock::time_point grace_end = options_.clock() + options_.grace;
+  for (auto& [id, session] : sessions_) {
+    if (session.connection != peer.connection) continue;
+    session.connected = false;
+    session.ends_at = std::min(session.ends_at, grace_end);
+  }
+  cut_off_.erase(peer.connection);
+  LetGoLocked(SessionId{}, peer.connection);
+  // Nobody is left to take the answer, and with it the outputs.
+  for (const auto& [key, merge] : merges_) {
+    if (merge->connection == peer.connection) {
+      merge->cancelled.store(true, std::memory_order_relaxed);
+    }
+  }
+}
+
+void DatabaseTable::EndExpiredSessions() {
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+}
+
+// Longer leases harm nobody: clients reckon with no more than they were promised, and who waits for
+// one to end waits longer. Of this process's own time, whatever clock leases are counted by.
+void DatabaseTable::AllowForStandstillLocked() {
+  const auto now = port::Clock::now();
+  const auto stood_still = now - std::exchange(looked_at_, now);
+  if (stood_still < kStandstillMin) return;
+  if (!sessions_.empty() || readers_.count() > 0) {
+    Log().Warn("memory node {} has stood still for {:.1f} s: all leases last so much longer",
+               static_cast<uint32_t>(options_.node), Seconds(stood_still));
+  }
+  for (auto& [id, session] : sessions_) session.ends_at += stood_still;
+  readers_.MoveOn(stood_still);
+}
+
+void DatabaseTable::EndExpiredSessionsLocked() {
+  AllowForStandstillLocked();
+  const Clock::time_point now = options_.clock();
+  std::erase_if(fenced_, [now](const auto& each) { return each.second.forget_at <= now; });
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    if (now < next->second.ends_at) {
+      ++next;
+      continue;
+    }
+    Log().Warn("the session of {} with database '{}' has ended: {}", next->second.client,
+               next->second.database->name,
+               next->second.connected ? "its lease ran out" : "its connection is lost");
+    std::function<void()> nobody_waits;
+    next = EndSessionLocked(next, End::kExpired, &nobody_waits);
+  }
+  readers_.EndExpired(now);
+  FreeUnreadLocked();
+}
+
+// Takes *done over if it is to be called later.
+DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::iterator session,
+                                                                    End how,
+                                                                    std::function<void()>* done) {
+  const SessionId id = session->first;
+  for (const auto& [key, merge] : merges_) {
+    if (merge->session == id) merge->cancelled.store(true, std::memory_order_relaxed);
+  }
+  const std::shared_ptr<Database> database = session->second.database;
+  Revocation revocation;
+  const bool owner = database->session == id;
+  if (owner) {
+    revocation.fenced = std::exchange(database->held, ByteRanges());
+    if (how == End::kFenced) revocation.fenced.Add(database->live);
+    database->session = SessionId{};
+    // Who closes has told what it published last: what its manifest does not name then, whatever
+    // still keeps it, no publication names from that one on. Of one that has gone otherwise nobody
+    // knows.
+    if (how != End::kClosed) readers_.OwnerGone(database->published);
+  }
+  revocation.fenced.Add(database->header);  // The client reaches it as well.
+  std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);
+  // A claim holds nothing; the client's swap has ended before it could close. Of what it does not
+  // know it reaches nothing.
+  if ((!owner && how == End::kClosed) || how == End::kUnknown) tokens.clear();
+  revocation.cut_off = tokens.empty();
+  revocation.let_go =
+      how != End::kFenced || !options_.clients_map_memory || !session->second.connected;
+  revocation.blocks = how != End::kFenced;
+  revocation.database = database;
+  revocation.session = id;
+  revocation.client = session->second.client;
+  revocation.connection = session->second.connection;
+  const bool connected = session->second.connected;
+  const auto next = sessions_.erase(session);
+  const auto begun = revocations_.emplace(next_revocation_++, std::move(revocation)).first;
+  if (tokens.empty()) {
+    EndRevocationLocked(begun);
+  } else {
+    if (connected) cut_off_.insert(begun->second.connection);
+    begun->second.done = std::exchange(*done, {});
+    options_.revoker->Revoke(
+        std::move(tokens),
+        [this, number = begun->first](const Status& status) { AccessRevoked(number, status); });
+  }
+  const bool wanted = database->session != SessionId{} || ClaimOnLocked(*database) != nullptr;
+  if (!wanted && database->manifest_version == 0) DropDatabaseLocked(database);
+  return next;
+}
+
+std::vector<std::string> DatabaseTable::TokensToRevokeLocked(const Session& session,
+                                                             End how) const {
+  if (options_.revoker == nullptr) return {};
+  std::vector<std::string> tokens = session.tokens;
+  if (how == End::kExpired) return tokens;
+  for (const auto& [id, other] : sessions_) {
+    if (&other == &session) continue;
+    // A client that takes over from itself keeps its access; one from which another takes over
+    // does not, whatever else it has open.
+    if (how == End::kFenced && other.database != session.database) continue;
+    std::erase_if(tokens, [&other = other](const std::string& token) {
+      return std::find(other.tokens.begin(), other.tokens.end(), token) != other.tokens.end();
+    });
+  }
+  return tokens;
+}
+
+void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
+  std::function<void()> done;
+  {
+    const port::MutexLock lock(mutex_);
+    const auto found = revocations_.find(number);
+    assert(found != revocations_.end());
+    Revocation& revocation = found->second;
+    done = std::exchange(revocation.done, {});
+    if (status.ok()) {
+      if (!revocation.failure.ok()) {
+        Log().Info("{} bytes of database '{}' are in quarantine no more", revocation.fenced.bytes(),
+                   revocation.database->name);
+      }
+      revocation.failure = Status::OK();
+      revocation.failure.PermitUncheckedError();
+      revocation.cut_off = true;
+      EndRevocationLocked(found);
+    } else {
+      if (revocation.failure.ok() && !status.IsAborted()) {
+        Log().Error(
+            "{} bytes of database '{}' are in quarantine, because the access of {} to them could "
+            "not be taken away: {}; it is tried again, and they are not used before that has "
+            "succeeded",
+            revocation.fenced.bytes(), revocation.database->name, revocation.client,
+            status.ToString());
+      }
+      revocation.failure = status;
+      revocation.failure.PermitUncheckedError();  // Only whether there is one matters.
+    }
+  }
+  if (done) done();
+}
+
+// Unless there is something left to wait for.
+void DatabaseTable::EndRevocationLocked(RevocationMap::iterator revocation) {
+  if (!revocation->second.cut_off || !revocation->second.let_go) return;
+  const std::shared_ptr<Database> database = revocation->second.database;
+  ByteRanges fenced = std::move(revocation->second.fenced);
+  revocations_.erase(revocation);
+  ReleaseLocked(database.get(), std::move(fenced));
+}
+
+}  // namespace dlsm
