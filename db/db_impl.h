@@ -81,6 +81,7 @@ class DbImpl final : public DB {
   Status OpenTableNode(const std::string& node, size_t shard, bool is_new, SessionKeeper* keeper,
                        std::vector<ShardNode>* nodes);
   Status StartShards();
+  Status NoteMade();
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
   ShardContext Context();
   Status FlushShards(bool wait);

@@ -14,6 +14,7 @@
 
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
+#include "db/watched_calls_testing.h"
 #include "table/table_reader.h"
 #include "util/random.h"
 #include "util/rpc/socket.h"
@@ -184,11 +185,19 @@ TEST_F(ShardsTest, WhatIsLeftOfAnotherDatabaseIsNotFound) {
   EXPECT_EQ(DatabasesAt(second_), 0u);
 }
 
-// Shards without tables are left where a database was made by halves. Fails if the next attempt is
-// refused on their account.
+// Shards with a manifest are left where a database was made by halves: up to the first shard's.
+// Fails if the next attempt is refused on their account.
 TEST_F(ShardsTest, WhatWasMadeByHalvesIsMadeAgain) {
-  { const auto db = OpenOrDie(options_, "divided"); }
-  first_.Restart();
+  int manifests = 0;
+  Options failing = options_;
+  failing.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) {
+        const bool first_shards = method == Method::kPutManifest && ++manifests == 3;
+        return first_shards ? Status::IOError("the test has lost this call") : Status::OK();
+      });
+  EXPECT_TRUE(TryOpen(failing).IsIOError());
+  EXPECT_EQ(DatabasesAt(first_), 1u) << "the third shard";
+  EXPECT_EQ(DatabasesAt(second_), 1u);
   {
     const auto db = OpenOrDie(options_, "divided");
     Fill(db.get());
@@ -229,6 +238,35 @@ TEST_F(ShardsTest, MemoryNodesInAnotherOrderHarmNothing) {
   }
   EXPECT_OK(DestroyDB("divided", options_));
   for (TestNode* node : {&first_, &second_, &third}) EXPECT_EQ(node->used_bytes(), 0u);
+}
+
+// A shard that has no tables yet, of a database that another client made and wrote, and which it
+// never closed. Fails if it is taken for what an attempt to make one has left where the first
+// memory node is not named: to make that one again would destroy it.
+TEST_F(ShardsTest, AnEmptyShardOfAnotherDatabaseIsLeftAlone) {
+  std::atomic<bool> dead{false};
+  Options dies = options_;
+  dies.node_connector = std::make_shared<WatchedConnector>([&dead](uint16_t, Method, const Slice&) {
+    return dead ? Status::IOError("this client has died") : Status::OK();
+  });
+  {
+    const auto db = OpenOrDie(dies, "divided");
+    Fill(db.get(), 0, 1000);
+    ASSERT_OK(db->Flush(FlushOptions()));
+    dead = true;
+  }
+  Options wrong = options_;
+  wrong.memory_nodes = second_.address();
+  const Status refused = TryOpen(wrong);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_TRUE(Says(refused, "none of the memory nodes that are named")) << refused.ToString();
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    EXPECT_EQ(GetOr(db.get(), NumberedKey(500)), ValueOf(500));
+    Fill(db.get());
+    ExpectFilled(db.get());
+  }
+  EXPECT_OK(DestroyDB("divided", options_));
 }
 
 // Fails if a lost shard is silently made anew, or the error does not say which one it is.

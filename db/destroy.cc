@@ -123,7 +123,7 @@ class Destroyer {
     std::erase_if(names, [](const std::string& name) { return !IsShardTablesName(name); });
     if (names.empty()) return Status::OK();
     std::vector<std::string> used;
-    if (!all) DLSM_RETURN_IF_ERROR(FindPartsWithTables(options_, names, node, &used));
+    if (!all) DLSM_RETURN_IF_ERROR(FindPartsInUse(options_, names, node, &used));
     std::erase_if(names, [&used](const std::string& name) {
       return std::find(used.begin(), used.end(), name) != used.end();
     });

@@ -42,6 +42,8 @@ class MemoryNodeSession final : public ManifestStore {
   const RemoteSpan& header() const { return opened_.header; }
   // As it was when the database was opened; empty for a new one.
   const std::string& manifest() const { return opened_.manifest; }
+  // Its number: larger than that of any before; 0 for a new one.
+  uint64_t manifest_version() const { return opened_.manifest_version; }
 
   Status Put(const std::string& manifest, std::vector<RemoteSpan> live) override
       LOCKS_EXCLUDED(mutex_);

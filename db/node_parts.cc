@@ -29,6 +29,13 @@ bool NamesTables(const std::string& part, const std::string& manifest) {
   return !ManifestCodec::Decode(manifest, first_is_enough, &decoded, &levels).ok();
 }
 
+bool IsInUse(const std::string& part, const MemoryNodeSession& session) {
+  // To destroy a list that names no tables loses nothing, however often it was put.
+  constexpr uint64_t kFirstManifest = 1;
+  if (!IsShardTablesName(part) && session.manifest_version() > kFirstManifest) return true;
+  return NamesTables(part, session.manifest());
+}
+
 // For the first shard, and for parts, of a database that is not at its home.
 class Search {
  public:
@@ -43,11 +50,11 @@ class Search {
     if (parts.first_shard && peer.epoch != home_epoch_) return FirstShardIsAt(database_, node);
     if (parts.others.empty()) return Status::OK();
     found_ = true;
-    std::vector<std::string> with_tables;
-    DLSM_RETURN_IF_ERROR(FindPartsWithTables(options_, parts.others, node, &with_tables));
-    if (with_tables.empty() || !verdict_.ok()) return Status::OK();
+    std::vector<std::string> in_use;
+    DLSM_RETURN_IF_ERROR(FindPartsInUse(options_, parts.others, node, &in_use));
+    if (in_use.empty() || !verdict_.ok()) return Status::OK();
     verdict_ = Status::InvalidArgument(
-        "memory node " + node + " has tables of a database " + database_ +
+        "memory node " + node + " has parts of a database " + database_ +
             ", whose first shard is on none of the memory nodes that are named",
         "name them as when it was made; if that shard was lost with its memory node, DestroyDB "
         "removes the rest");
@@ -92,9 +99,9 @@ Status ListParts(const Options& options, const std::string& database, RpcClient*
 
 // They are closed together: when a client has closed its last session, memory nodes take its access
 // away, and open no other over that connection.
-Status FindPartsWithTables(const Options& requested, const std::vector<std::string>& names,
-                           const std::string& node, std::vector<std::string>* with_tables) {
-  with_tables->clear();
+Status FindPartsInUse(const Options& requested, const std::vector<std::string>& names,
+                      const std::string& node, std::vector<std::string>* in_use) {
+  in_use->clear();
   Options options = requested;
   options.create_if_missing = false;
   options.error_if_exists = false;
@@ -107,7 +114,7 @@ Status FindPartsWithTables(const Options& requested, const std::vector<std::stri
     const Status opened = MemoryNodeSession::Open(options, name, &connection->rpc(), &session);
     if (opened.IsInvalidArgument()) continue;  // It has gone with the session that was making it.
     DLSM_RETURN_IF_ERROR(opened);
-    if (NamesTables(name, session->manifest())) with_tables->push_back(name);
+    if (IsInUse(name, *session)) in_use->push_back(name);
     sessions.push_back(std::move(session));
   }
   Status first_error;

@@ -4,8 +4,10 @@
 // Where the first shard is not, such parts are left over from an attempt to make the database, or
 // to destroy it, that was cut short; or they are those of a database whose first shard is at
 // another memory node, because the memory nodes are named in another order, or not all of them. The
-// former never name tables: tables come after the first shard, and go before it. So parts that do
-// are somebody's, or were, until the first shard was lost with its memory node.
+// former never name tables: tables come after the first shard, and go before it. And their shards
+// have one manifest at most: a second one is put when the first shard has its own, before anybody
+// has the database open (DbImpl::StartShards). So parts that do, or have, are in use by somebody,
+// or were, until the first shard was lost with its memory node.
 #pragma once
 
 #include <string>
@@ -27,10 +29,10 @@ struct NodeParts {
 Status ListParts(const Options& options, const std::string& database, RpcClient* rpc,
                  NodeParts* parts);
 
-// Those of `names`, parts at memory node `node`, that name tables. Each is opened to find out, over
-// a connection of its own; what has gone by then names none.
-Status FindPartsWithTables(const Options& options, const std::vector<std::string>& names,
-                           const std::string& node, std::vector<std::string>* with_tables);
+// Those of `names`, parts at memory node `node`, that are in use. Each is opened to find out, over
+// a connection of its own; what has gone by then is not.
+Status FindPartsInUse(const Options& options, const std::vector<std::string>& names,
+                      const std::string& node, std::vector<std::string>* in_use);
 
 // Whether a database that is not at its home may be made there: the parts that are destroyed then
 // belong to no other one. `used`: the memory nodes that it is going to have parts at, the home

@@ -263,6 +263,7 @@ Status DbImpl::StartShards() {
   for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard) {
     DLSM_RETURN_IF_ERROR((*shard)->Start(epochs_.get()));
   }
+  if (shards_.front()->session().manifest().empty()) DLSM_RETURN_IF_ERROR(NoteMade());
   std::vector<Tree*> trees;
   std::vector<Background*> backgrounds;
   for (const auto& shard : shards_) {
@@ -288,6 +289,13 @@ Status DbImpl::StartShards() {
   workers_ = std::make_unique<BackgroundWorkers>(config, std::move(backgrounds), std::move(houses),
                                                  &budget_, &signal_);
   if (options_.publish_interval_ms > 0) StartPublisher();
+  return Status::OK();
+}
+
+// The first shard of a new database has its manifest, so the others are its, not left over from an
+// attempt to make one: their second manifests say so (node_parts.h).
+Status DbImpl::NoteMade() {
+  for (size_t i = 1; i < shards_.size(); ++i) DLSM_RETURN_IF_ERROR(shards_[i]->PutManifest());
   return Status::OK();
 }
 
@@ -366,7 +374,7 @@ Status DbImpl::Close() {
     KeepFirstError(std::move(published), &first_error);
     for (const auto& shard : shards_) {
       if (!flushed[shard->number()]) continue;
-      Status put = shard->PutLastManifest();
+      Status put = shard->PutManifest();
       flushed[shard->number()] = put.ok();
       KeepFirstError(std::move(put), &first_error);
     }

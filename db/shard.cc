@@ -319,7 +319,7 @@ Status Shard::DecodeManifest(const ShardMap& shards) {
   return version.CheckInvariants();
 }
 
-Status Shard::PutLastManifest() { return Named(tree_->PutManifest()); }
+Status Shard::PutManifest() { return Named(tree_->PutManifest()); }
 
 Status Shard::CloseAt(const MemoryNodeLink& link) {
   const size_t node = NodeAt(link);

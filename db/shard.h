@@ -82,9 +82,9 @@ class Shard {
   SequenceNumber last_sequence() const { return manifest_.last_sequence; }
   Status Start(MemtableEpochs* epochs);
 
-  // In the end, when work has stopped and everything has been flushed; the house is kept, for this
-  // may have to wait for any of the memory nodes.
-  Status PutLastManifest();
+  // Once more, as it is, while there is no work: before any begins, or in the end, when everything
+  // has been flushed. The house is kept, for this may have to wait for any of the memory nodes.
+  Status PutManifest();
   // Ends the session at this memory node. Work has stopped, and nobody keeps the house there. What
   // was not flushed is lost, which is then the error of who has tried to.
   Status CloseAt(const MemoryNodeLink& link);

@@ -1,0 +1,84 @@
+// Memory nodes that are reached over tcp, by a client whose calls a test hears of before they are
+// sent, and may have fail instead.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dLSM/slice.h"
+#include "dLSM/status.h"
+#include "util/deadline.h"
+#include "util/fabric/fabric.h"
+#include "util/rpc/node_connection.h"
+#include "util/rpc/rpc.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+// Thread-safe, if the watch is.
+class WatchedConnector final : public NodeConnector {
+ public:
+  // Called with the memory node's port, on the thread of the call. Not OK: that is the answer, and
+  // nothing is sent.
+  using Watch = std::function<Status(uint16_t port, Method method, const Slice& request)>;
+
+  explicit WatchedConnector(Watch watch) : watch_(std::move(watch)) {}
+
+  Status Connect(const NodeAddress& address, const NodeConnectionOptions& options,
+                 Deadline deadline, std::unique_ptr<NodeConnection>* connection) override {
+    NodeConnectionOptions over_tcp = options;
+    over_tcp.fabric.kind = FabricKind::kTcp;
+    std::unique_ptr<NodeConnection> made;
+    DLSM_RETURN_IF_ERROR(ConnectNode(address, over_tcp, deadline, &made));
+    const std::shared_ptr<NodeConnection> inner = std::move(made);
+    *connection =
+        std::make_unique<NodeConnection>(std::make_unique<Client>(inner, address.port, watch_),
+                                         inner->peer(), std::make_unique<Fabric>(inner));
+    return Status::OK();
+  }
+
+ private:
+  class Client final : public RpcClient {
+   public:
+    Client(std::shared_ptr<NodeConnection> inner, uint16_t port, Watch watch)
+        : inner_(std::move(inner)), port_(port), watch_(std::move(watch)) {}
+
+    Status Call(Method method, const Slice& request, std::string* reply,
+                Deadline deadline) override {
+      DLSM_RETURN_IF_ERROR(watch_(port_, method, request));
+      return inner_->rpc().Call(method, request, reply, deadline);
+    }
+    CallTotals Totals() const override { return inner_->rpc().Totals(); }
+    Status lost() override { return inner_->rpc().lost(); }
+
+   private:
+    const std::shared_ptr<NodeConnection> inner_;
+    const uint16_t port_;
+    const Watch watch_;
+  };
+
+  class Fabric final : public FabricConnection {
+   public:
+    explicit Fabric(std::shared_ptr<NodeConnection> inner) : inner_(std::move(inner)) {}
+
+    FabricKind kind() const override { return inner_->fabric().kind(); }
+    Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override {
+      return inner_->fabric().NewQueuePair(deadline, queue_pair);
+    }
+    Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
+      return inner_->fabric().NewBuffer(bytes, buffer);
+    }
+    bool MayStillLand() const override { return inner_->fabric().MayStillLand(); }
+    WireTotals Totals() const override { return inner_->fabric().Totals(); }
+
+   private:
+    const std::shared_ptr<NodeConnection> inner_;
+  };
+
+  const Watch watch_;
+};
+
+}  // namespace dlsm
