@@ -91,6 +91,7 @@ class DbImpl final : public DB {
   Status CloseShardsAt(const MemoryNodeLink& link);
   void AwaitTransfers(MemoryNodeLink& link) const;
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;
+  std::vector<size_t> HousesToClose(const std::vector<bool>& flushed) const;
 
   Status CheckOpen() const;
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,

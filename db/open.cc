@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "db/check_options.h"
 #include "db/db_impl.h"
@@ -378,19 +380,26 @@ Status DbImpl::Close() {
       flushed[shard->number()] = put.ok();
       KeepFirstError(std::move(put), &first_error);
     }
-    for (const bool answering : {true, false}) {
-      for (size_t house = 0; house < links_.size(); ++house) {
-        if (AllIsWellAt(*links_[house], flushed) != answering) continue;
-        AwaitTransfers(*links_[house]);
-        workers_->StopHouse(house);
-        KeepFirstError(CloseShardsAt(*links_[house]), &first_error);
-      }
+    for (const size_t house : HousesToClose(flushed)) {
+      AwaitTransfers(*links_[house]);
+      workers_->StopHouse(house);
+      KeepFirstError(CloseShardsAt(*links_[house]), &first_error);
     }
   }
   workers_.reset();
   shards_.clear();
   links_.clear();
   return first_error;
+}
+
+// All of them, in the order of closing. It is fixed before the first is closed: one that answers
+// again, or no longer, meanwhile still has its turn.
+std::vector<size_t> DbImpl::HousesToClose(const std::vector<bool>& flushed) const {
+  std::vector<size_t> houses(links_.size());
+  std::iota(houses.begin(), houses.end(), size_t{0});
+  std::stable_partition(houses.begin(), houses.end(),
+                        [&](size_t house) { return AllIsWellAt(*links_[house], flushed); });
+  return houses;
 }
 
 // What was given up may land for some moments yet, and sessions are not closed before; heartbeats
