@@ -1,0 +1,229 @@
+// One database over several shards and memory nodes: how it is made, opened again and destroyed,
+// and what becomes of its parts where that is cut short, or other memory nodes are named.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "dLSM/write_batch.h"
+#include "db/shards_testing.h"
+#include "db/test_database_testing.h"
+#include "db/watched_calls_testing.h"
+
+namespace dlsm {
+namespace {
+
+size_t LinesOf(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+// Fails if the map is not stored, does not win over options that say nothing, or gives way to such
+// that say something else.
+TEST_F(ShardsTest, OpensAgainAsItWasDivided) {
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+    EXPECT_EQ(LinesOf(Text(db.get(), "dlsm.shards")), 4u);
+    EXPECT_NE(Text(db.get(), "dlsm.shards").find(NumberedKey(2000)), std::string::npos);
+  }
+  EXPECT_EQ(DatabasesAt(first_), 2u);
+  EXPECT_EQ(DatabasesAt(second_), 1u);
+  Options other = options_;
+  other.shard_boundaries.back() = "later";
+  EXPECT_TRUE(TryOpen(other).IsInvalidArgument());
+  EXPECT_TRUE(Says(TryOpen(other), NumberedKey(2000)));
+  other = NoShardOptions();
+  other.shards = 4;
+  EXPECT_TRUE(TryOpen(other).IsInvalidArgument());
+  EXPECT_TRUE(Says(TryOpen(other), "has 3 shards"));
+  other = NoShardOptions();
+  other.memory_nodes = first_.address();
+  EXPECT_TRUE(TryOpen(other).IsInvalidArgument());
+  EXPECT_TRUE(Says(TryOpen(other), second_.address()));
+  {
+    const auto db = OpenOrDie(NoShardOptions(), "divided");
+    ExpectFilled(db.get());
+    EXPECT_EQ(LinesOf(Text(db.get(), "dlsm.shards")), 4u);
+    // What is written now is newer than anything that any shard has.
+    WriteBatch batch;
+    batch.Put(NumberedKey(1), "new");
+    batch.Put(NumberedKey(1001), "new");
+    batch.Delete(NumberedKey(2001));
+    ASSERT_OK(db->Write(WriteOptions(), &batch));
+    ASSERT_OK(db->Flush(FlushOptions()));
+    db->CompactRange(nullptr, nullptr);
+    EXPECT_EQ(GetOr(db.get(), NumberedKey(1)), "new");
+    EXPECT_EQ(GetOr(db.get(), NumberedKey(1001)), "new");
+    EXPECT_EQ(GetOr(db.get(), NumberedKey(2001)), "(none)");
+  }
+  EXPECT_OK(DestroyDB("divided", options_));
+}
+
+// Fails if a database with one shard is divided behind its owner's back, or takes another's name.
+TEST_F(ShardsTest, OneShardStaysOneShard) {
+  { const auto db = OpenOrDie(NoShardOptions(), "whole"); }
+  EXPECT_TRUE(TryOpen(options_, "whole").IsInvalidArgument());
+  { const auto db = OpenOrDie(NoShardOptions(), "whole"); }
+  EXPECT_TRUE(TryOpen(NoShardOptions(), "whole#shard-1").IsInvalidArgument());
+  EXPECT_TRUE(DestroyDB("whole#shard-1", options_).IsInvalidArgument());
+  EXPECT_OK(DestroyDB("whole", options_));
+}
+
+// Fails if a part of a database outlives it, or a failure half way makes the rest unreachable.
+TEST_F(ShardsTest, DestroyTakesAllShardsAndCanBeRepeated) {
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+    EXPECT_TRUE(DestroyDB("divided", NoShardOptions()).IsBusy());
+    EXPECT_EQ(DatabasesAt(second_), 1u);
+  }
+  second_.Kill();
+  const Status failed = DestroyDB("divided", NoShardOptions());
+  EXPECT_TRUE(failed.IsIOError() || failed.IsTimedOut()) << failed.ToString();
+  EXPECT_TRUE(Says(failed, second_.address())) << failed.ToString();
+  EXPECT_EQ(DatabasesAt(first_), 1u) << "the map is still there";
+  second_.Restart();
+  EXPECT_OK(DestroyDB("divided", NoShardOptions()));
+  EXPECT_EQ(DatabasesAt(first_), 0u);
+  EXPECT_OK(DestroyDB("divided", NoShardOptions()));
+  EXPECT_EQ(first_.used_bytes(), 0u);
+}
+
+// A shard is left where a database was destroyed by halves, or its first shard was lost. Fails if a
+// new database of that name finds old data in it, or destroys that without anybody's having asked
+// for it.
+TEST_F(ShardsTest, WhatIsLeftOfAnotherDatabaseIsNotFound) {
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+  }
+  first_.Restart();  // And with it, the first shard and the map are gone.
+  const Status refused = TryOpen(options_);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_TRUE(Says(refused, second_.address())) << refused.ToString();
+  EXPECT_TRUE(Says(refused, "DestroyDB")) << refused.ToString();
+  EXPECT_EQ(DatabasesAt(first_), 0u);
+  EXPECT_OK(DestroyDB("divided", options_));
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    EXPECT_EQ(GetOr(db.get(), NumberedKey(1500)), "(none)");
+    Fill(db.get());
+    ExpectFilled(db.get());
+  }
+  first_.Restart();
+  EXPECT_OK(DestroyDB("divided", options_));
+  EXPECT_EQ(DatabasesAt(second_), 0u);
+}
+
+// Shards with a manifest are left where a database was made by halves: up to the first shard's.
+// Fails if the next attempt is refused on their account.
+TEST_F(ShardsTest, WhatWasMadeByHalvesIsMadeAgain) {
+  int manifests = 0;
+  Options failing = options_;
+  failing.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) {
+        const bool first_shards = method == Method::kPutManifest && ++manifests == 3;
+        return first_shards ? Status::IOError("the test has lost this call") : Status::OK();
+      });
+  EXPECT_TRUE(TryOpen(failing).IsIOError());
+  EXPECT_EQ(DatabasesAt(first_), 1u) << "the third shard";
+  EXPECT_EQ(DatabasesAt(second_), 1u);
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+    ExpectFilled(db.get());
+  }
+  EXPECT_OK(DestroyDB("divided", options_));
+}
+
+// Memory nodes that are named in another order, or without the first one, give a database that does
+// not exist. Fails if making, or destroying, that one destroys shards of the one that does.
+TEST_F(ShardsTest, MemoryNodesInAnotherOrderHarmNothing) {
+  TestNode third;
+  const std::string a = first_.address(), b = second_.address(), c = third.address();
+  options_.memory_nodes = a + "," + b + "," + c;
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+  }
+  for (const std::string& order : {b + "," + a + "," + c, c + "," + b + "," + a}) {
+    Options wrong = options_;
+    wrong.memory_nodes = order;
+    for (const Status& refused : {TryOpen(wrong), DestroyDB("divided", wrong)}) {
+      EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+      EXPECT_TRUE(Says(refused, "has its first shard on memory node " + a)) << refused.ToString();
+    }
+  }
+  // Nobody can be asked about the first shard.
+  for (const std::string& order : {b + "," + c, c + "," + b, b, c}) {
+    Options wrong = options_;
+    wrong.memory_nodes = order;
+    const Status refused = TryOpen(wrong);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << order << ": " << refused.ToString();
+    EXPECT_TRUE(Says(refused, "none of the memory nodes that are named")) << refused.ToString();
+  }
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    ExpectFilled(db.get());
+  }
+  EXPECT_OK(DestroyDB("divided", options_));
+  for (TestNode* node : {&first_, &second_, &third}) EXPECT_EQ(node->used_bytes(), 0u);
+}
+
+// A shard that has no tables yet, of a database that another client made and wrote, and which it
+// never closed. Fails if it is taken for what an attempt to make one has left where the first
+// memory node is not named: to make that one again would destroy it.
+TEST_F(ShardsTest, AnEmptyShardOfAnotherDatabaseIsLeftAlone) {
+  std::atomic<bool> dead{false};
+  Options dies = options_;
+  dies.node_connector = std::make_shared<WatchedConnector>([&dead](uint16_t, Method, const Slice&) {
+    return dead ? Status::IOError("this client has died") : Status::OK();
+  });
+  {
+    const auto db = OpenOrDie(dies, "divided");
+    Fill(db.get(), 0, 1000);
+    ASSERT_OK(db->Flush(FlushOptions()));
+    dead = true;
+  }
+  Options wrong = options_;
+  wrong.memory_nodes = second_.address();
+  const Status refused = TryOpen(wrong);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_TRUE(Says(refused, "none of the memory nodes that are named")) << refused.ToString();
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    EXPECT_EQ(GetOr(db.get(), NumberedKey(500)), ValueOf(500));
+    Fill(db.get());
+    ExpectFilled(db.get());
+  }
+  EXPECT_OK(DestroyDB("divided", options_));
+}
+
+// Fails if a lost shard is silently made anew, or the error does not say which one it is.
+TEST_F(ShardsTest, ALostShardIsAnErrorAtOpen) {
+  {
+    const auto db = OpenOrDie(options_, "divided");
+    Fill(db.get());
+  }
+  second_.Restart();
+  const Status status = TryOpen(options_);
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(Says(status, "shard 1")) << status.ToString();
+  EXPECT_TRUE(Says(status, second_.address())) << status.ToString();
+  EXPECT_OK(DestroyDB("divided", options_));
+}
+
+// Fails if more shards are accepted than can each have two memtables.
+TEST_F(ShardsTest, TooManyShardsForTheMemoryAreRefused) {
+  options_.shard_boundaries.clear();
+  options_.shards = 200;
+  const Status status = TryOpen(options_);
+  EXPECT_TRUE(status.IsInvalidArgument());
+  EXPECT_TRUE(Says(status, "write_buffer_size")) << status.ToString();
+  EXPECT_EQ(DatabasesAt(second_), 0u);
+}
+
+}  // namespace
+}  // namespace dlsm
