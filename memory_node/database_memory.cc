@@ -107,6 +107,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
   }
   session->second.last_free = std::max(session->second.last_free, request.number);
   database.held.Remove(freed);
+  session->second.unnamed_before = PublishedDatabase::kUnknown;
   readers_.UnnamedFrom(database.published, request.unnamed_from);
   ReleaseLocked(&database, std::move(freed));
   return Status::OK();
@@ -133,6 +134,7 @@ Status DatabaseTable::PutManifest(const RpcPeer& peer, const PutManifestRequest&
     }
     live.Add(range);
   }
+  session->second.unnamed_before = PublishedDatabase::kUnknown;
   database.manifest_version = request.version;
   database.manifest = request.manifest;
   ReleaseLocked(&database, std::exchange(database.live, std::move(live)));

@@ -53,6 +53,7 @@ void DatabaseTable::BecomeOwnerLocked(SessionId id, Database* database) {
   database->session = id;
   database->held = database->live;
   // It may give back what the last owner has published, before it tells from where on it does.
+  sessions_.at(id).unnamed_before = database->published->unnamed_from;
   readers_.OwnerGone(database->published);
 }
 

@@ -192,6 +192,68 @@ TEST_P(OwnershipTest, WhatIsLetGoUnderAnOwnerThatHasNotToldWaitsForReaders) {
   EXPECT_EQ(used(), kDatabaseHeaderBytes);
 }
 
+// A handle that was taken over lets go when the database has been closed, and opened and closed by
+// two that published nothing: one only looked, the other's open failed behind its swap. Fails if
+// they make it unknown what was published last.
+TEST_P(OwnershipTest, WhoHasToldNothingHasPublishedNothing) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  RemoteSpan span;
+  ASSERT_OK(Grant(first, 1, &span));
+  ASSERT_OK(Put(first, 1, 1, {}));
+  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  ASSERT_OK(Put(second, 2, 2, {}));
+  ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
+  OpenDatabaseReply looks;
+  ASSERT_OK(Ask(4, /*take_over=*/false, &looks));
+  ASSERT_OK(Close(looks, 4));
+  ASSERT_OK(Close(TakeOk(5, /*take_over=*/false), 5));
+  EXPECT_FALSE(Close(first, 1).ok()) << "it is told that it was taken over";
+  EXPECT_EQ(used(), kDatabaseHeaderBytes);
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
+  EXPECT_LE(reader.whole_from, 9u);
+}
+
+// A merge whose client has given it up, and merged by itself, ends when the database has been
+// closed. Fails if nobody can follow any more from then on.
+TEST_P(OwnershipTest, WhatAMergeLetsGoLateWasNamedByNoneOfTheLast) {
+  const OpenDatabaseReply owner = TakeOk(1, /*take_over=*/false);
+  RemoteSpan input;
+  ASSERT_OK(Grant(owner, 1, &input));
+  ASSERT_OK(Put(owner, 1, 1, {input}));
+  std::unique_ptr<MergeHold> merge;
+  ASSERT_OK(table_.BeginMerge(Peer(1), owner.session, {input}, &merge));
+  ASSERT_OK(Put(owner, 1, 2, {}));
+  ASSERT_OK(table_.Free(
+      Peer(1), FreeRequest{.session = owner.session, .unnamed_from = 9, .spans = {input}}));
+  ASSERT_OK(table_.Close(Peer(1), CloseDatabaseRequest{owner.session, /*unnamed_from=*/9}));
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit) << "the merge may still read it";
+  merge.reset();
+  EXPECT_EQ(used(), kDatabaseHeaderBytes);
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
+  EXPECT_LE(reader.whole_from, 9u);
+}
+
+// Who opened the database last has given up what was published, and closed without a word. Fails if
+// that counts as having changed nothing: a follower may read it.
+TEST_P(OwnershipTest, WhoHasGivenBackMemoryHasChangedWhatWasTold) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  RemoteSpan span;
+  ASSERT_OK(Grant(first, 1, &span));
+  ASSERT_OK(Put(first, 1, 1, {span}));
+  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  const ReaderId reader = ReadAt(9);
+  ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
+  const OpenDatabaseReply third = TakeOk(4, /*take_over=*/false);
+  ASSERT_OK(Put(third, 4, 2, {}));
+  ASSERT_OK(Close(third, 4));
+  EXPECT_FALSE(Close(first, 1).ok());
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  ASSERT_OK(table_.CloseReader(CloseReaderRequest{reader}));
+  EXPECT_EQ(used(), kDatabaseHeaderBytes);
+}
+
 // The answer to an open got lost, and its client asks again over the same connection. Fails if it
 // is told that the database is open, by itself; or if a session that it may know is ended.
 TEST_P(OwnershipTest, WhoAsksAgainHasNotHeardOfTheFirstAnswer) {

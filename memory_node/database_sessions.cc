@@ -185,9 +185,16 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
     if (how == End::kFenced) revocation.fenced.Add(database->live);
     database->session = SessionId{};
     // Who closes has told what it published last: what its manifest does not name then, whatever
-    // still keeps it, no publication names from that one on. Of one that has gone otherwise nobody
-    // knows.
-    if (how != End::kClosed) readers_.OwnerGone(database->published);
+    // still keeps it, no publication names from that one on. Who has told nothing, or never put its
+    // word in place, has published nothing: what was told before it holds, if it has given nothing
+    // back. Of one that has gone otherwise nobody knows.
+    const bool known =
+        how == End::kClosed || OwnershipWordLocked(*database) == session->second.word_before;
+    if (known) {
+      readers_.UnnamedFrom(database->published, session->second.unnamed_before);
+    } else {
+      readers_.OwnerGone(database->published);
+    }
   }
   revocation.fenced.Add(database->header);  // The client reaches it as well.
   std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);

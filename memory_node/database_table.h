@@ -196,7 +196,10 @@ class DatabaseTable {
     Clock::time_point ends_at;
     std::map<uint64_t, RemoteSpan> grants;  // The last ones, by the numbers of their requests.
     uint64_t last_free = 0;                 // The number of the last request that was dealt with.
-    uint64_t word_before = 0;               // Until the client has put `word` in its place.
+    // An owner's: what the one before has told at its close (PublishedDatabase::unnamed_from), as
+    // long as it has given nothing back and put no manifest.
+    uint64_t unnamed_before = PublishedDatabase::kUnknown;
+    uint64_t word_before = 0;  // Until the client has put `word` in its place.
     uint64_t word = 0;
   };
 
