@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "port/processors.h"
 #include "util/log.h"
 #include "util/rpc/verbs_rpc_server.h"
 #include "util/secret_proof.h"
@@ -51,6 +53,12 @@ class OrderedHandler : public RpcHandler {
 // time for which this process stood still.
 std::chrono::nanoseconds TokenGrace(const MemoryNodeOptions& node) {
   return node.grace + std::chrono::seconds(1);
+}
+
+// More than a few would take the processors of merges, and one that is idle costs nothing.
+int FabricThreads() {
+  constexpr unsigned kMost = 4;
+  return static_cast<int>(std::min(port::ProcessorCount(), kMost));
 }
 
 }  // namespace
@@ -137,8 +145,9 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   }
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(node, std::move(region), &made->node_));
   DLSM_RETURN_IF_ERROR(StartingThreads([&] {
-    return TcpFabricServer::Start({&made->node_->region()}, options.fabric_threads,
-                                  options.tcp_poll, &made->order_, &made->fabric_);
+    const int threads = options.fabric_threads > 0 ? options.fabric_threads : FabricThreads();
+    return TcpFabricServer::Start({&made->node_->region()}, threads, options.tcp_poll,
+                                  &made->order_, &made->fabric_);
   }));
   if (options.fabric == FabricKind::kVerbs) {
     DLSM_RETURN_IF_ERROR(StartingThreads([&] {

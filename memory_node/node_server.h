@@ -25,7 +25,7 @@ struct NodeServerOptions {
   uint64_t bytes = 0;
   FabricKind fabric = FabricKind::kShm;  // kShm and kVerbs serve tcp as well.
   VerbsOptions verbs;                    // For kVerbs.
-  int fabric_threads = 1;                // For tcp.
+  int fabric_threads = 0;                // For tcp. 0: one for each processor, 4 at most.
   // Of these threads: how long each may poll for requests before it sleeps; see adaptive_poll.h.
   std::chrono::microseconds tcp_poll{50};
   int numa_node = -1;
@@ -56,6 +56,7 @@ class NodeServer {
   VerbsEventCounts DeviceEvents() const;
   // Of the threads that answer one-sided requests over tcp.
   WaitCounts DataWaits() const { return fabric_->Waits(); }
+  uint64_t DataConnectionsHandedOver() const { return fabric_->HandedOver(); }
   ConnectionCounts Connections() const { return rpc_->Counts(); }
 
  private:

@@ -58,7 +58,9 @@ DEFINE_int32(merge_threads, 2,
 DEFINE_double(database_quota_gb, 0,
               "memory that each database may have, unless dlsm_tool quota gives it another quota, "
               "in GB; may be a fraction; 0: no limit");
-DEFINE_int32(fabric_threads, 1, "threads that answer one-sided requests over tcp");
+DEFINE_int32(fabric_threads, 0,
+             "threads that answer one-sided requests over tcp; 0: one for each processor, but 4 at "
+             "most");
 DEFINE_int32(tcp_poll_us, 50,
              "how long such a thread may poll for the next request before it sleeps, while that "
              "pays; 0: never");
@@ -149,7 +151,7 @@ Status ParseFlags(NodeServerOptions* options) {
         "--merge_scheduler={} is not known; use single, fair, greedy or spring_and_gear",
         FLAGS_merge_scheduler));
   }
-  DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 1, 256));
+  DLSM_RETURN_IF_ERROR(CheckRange("fabric_threads", FLAGS_fabric_threads, 0, 256));
   DLSM_RETURN_IF_ERROR(CheckRange("tcp_poll_us", FLAGS_tcp_poll_us, 0, 1'000'000));
   DLSM_RETURN_IF_ERROR(CheckRange("numa_node", FLAGS_numa_node, -1, 1023));
   DLSM_RETURN_IF_ERROR(CheckRange("metrics_port", FLAGS_metrics_port, 0, 65535));

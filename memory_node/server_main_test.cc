@@ -184,7 +184,7 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "1", "1", "--merge_threads=-2"}, 2, "--merge_threads=-2");
   ExpectFailure({"0", "1", "1", "--merge_scheduler=lazy"}, 2, "spring_and_gear");
   ExpectFailure({"0", "1", "1", "--merge_bandwidth_mb=-1"}, 2, "--merge_bandwidth_mb=-1");
-  ExpectFailure({"0", "1", "1", "--fabric_threads=0"}, 2, "--fabric_threads=0");
+  ExpectFailure({"0", "1", "1", "--fabric_threads=-1"}, 2, "--fabric_threads=-1");
   ExpectFailure({"0", "1", "1", "--tcp_poll_us=-1"}, 2, "--tcp_poll_us=-1");
 }
 
@@ -344,6 +344,7 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   EXPECT_THAT(page, HasSubstr("dlsm_quota_refusals_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_full_refusals_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_tcp_waits_polled_total 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_tcp_connections_handed_over_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_rpc_calls_total{method=\"merge\"} 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_merge_waiting_bytes 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_merge_bytes_per_second 0"));

@@ -90,6 +90,9 @@ class ServerMetrics final : public prometheus::Collectable {
         "Waits for one-sided requests over tcp that polling has answered", waits.polled);
     add(MetricType::Counter, "dlsm_tcp_waits_slept_total",
         "Waits for one-sided requests over tcp that went to sleep", waits.slept);
+    add(MetricType::Counter, "dlsm_tcp_connections_handed_over_total",
+        "Data connections over tcp that a busy thread has handed to an idle one",
+        server_->DataConnectionsHandedOver());
     families.push_back(Calls());
     return families;
   }

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace dlsm {
 
@@ -12,7 +13,7 @@ void AdaptivePoll::Begin() {
 }
 
 void AdaptivePoll::Begin(TimePoint now) {
-  polling_ = tried_ = slept_ = false;
+  polling_ = tried_ = slept_ = left_ = false;
   const uint32_t others = group_.waiting_.fetch_add(1, std::memory_order_relaxed);
   if (group_.most_.count() == 0) return;
   if (skip_ > 0) {
@@ -51,8 +52,12 @@ void AdaptivePoll::GaveUpProcessor(TimePoint from, TimePoint to) {
   group_.rest_until_.store(to + rest, std::memory_order_relaxed);
 }
 
+void AdaptivePoll::Leave() {
+  if (!std::exchange(left_, true)) group_.waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void AdaptivePoll::End() {
-  group_.waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (!left_) group_.waiting_.fetch_sub(1, std::memory_order_relaxed);
   (slept_ ? group_.slept_ : group_.polled_).fetch_add(1, std::memory_order_relaxed);
   if (!tried_) return;
   if (!slept_) {

@@ -84,6 +84,8 @@ class AdaptivePoll {
   // There is nothing yet. True, after the processor was given up: look again. False: sleep, and
   // look then.
   bool Again();
+  // The wait under way counts for others no more (4.): it sleeps, perhaps for hours.
+  void Leave();
   // The wait is over.
   void End();
 
@@ -101,6 +103,7 @@ class AdaptivePoll {
   bool polling_ = false;
   bool tried_ = false;
   bool slept_ = false;
+  bool left_ = false;
   TimePoint until_;
   uint32_t looks_left_ = 0;
 };

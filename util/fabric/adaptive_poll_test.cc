@@ -154,5 +154,22 @@ TEST_F(AdaptivePollTest, NeverPollsWithoutTime) {
   EXPECT_EQ(group.Counts().slept, 10u);
 }
 
+// Fails if a thread that sleeps until somebody wants something of it keeps others from polling, or
+// counts twice when it is over.
+TEST_F(AdaptivePollTest, WhoHasLeftDoesNotCount) {
+  AdaptivePoll idle[2] = {AdaptivePoll(group_), AdaptivePoll(group_)};
+  for (AdaptivePoll& poll : idle) poll.Begin(now_);
+  AdaptivePoll poll(group_);
+  EXPECT_FALSE(Answered(poll)) << "two wait already";
+  idle[0].Leave();
+  idle[0].Leave();
+  EXPECT_TRUE(Answered(poll));
+  for (AdaptivePoll& each : idle) each.End();
+  AdaptivePoll others[2] = {AdaptivePoll(group_), AdaptivePoll(group_)};
+  for (AdaptivePoll& each : others) each.Begin(now_);
+  EXPECT_FALSE(Answered(poll)) << "two wait again";
+  for (AdaptivePoll& each : others) each.End();
+}
+
 }  // namespace
 }  // namespace dlsm

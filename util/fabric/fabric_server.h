@@ -88,6 +88,8 @@ class TcpFabricServer {
   virtual Status RevokeToken(const std::string& token) = 0;
   // How the threads' waits for requests went.
   virtual WaitCounts Waits() const = 0;
+  // Connections that a busy thread has handed to an idle one.
+  virtual uint64_t HandedOver() const = 0;
 };
 
 // Lets clients reach the regions through an RDMA device, which answers without any thread of this

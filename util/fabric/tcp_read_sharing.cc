@@ -21,6 +21,13 @@ constexpr seconds kTurnsMost{1};
 // A thread that serves a connection keeps up with the reads of so many processors' threads.
 constexpr unsigned kProcessorsPerLane = 4;
 
+// Two at least, where two threads can run: so the memory node answers one connection's reads while
+// others go out over the other one.
+unsigned LaneCount(unsigned processors) {
+  return std::max(std::min(processors, 2u),
+                  (processors + kProcessorsPerLane - 1) / kProcessorsPerLane);
+}
+
 // What leaves time to read otherwise.
 Deadline PartOf(Deadline deadline, int part) {
   const Clock::time_point now = Clock::now();
@@ -36,7 +43,7 @@ TcpReadSharing::TcpReadSharing(std::shared_ptr<const TcpPeer> peer, const PollGr
       poll_(poll),
       open_(std::move(open)),
       polls_(poll, processors),
-      lanes_((processors + kProcessorsPerLane - 1) / kProcessorsPerLane) {}
+      lanes_(LaneCount(processors)) {}
 
 WaitCounts TcpReadSharing::Waits() const {
   WaitCounts waits;

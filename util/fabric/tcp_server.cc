@@ -1,4 +1,4 @@
-// The memory node's end of TCP data connections: wiring. A connection's thread never changes.
+// The memory node's end of TCP data connections: wiring.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -37,11 +37,23 @@ class TcpFabricServerImpl : public TcpFabricServer {
     }
   }
 
+  // All end before one goes: they hand connections to each other.
+  ~TcpFabricServerImpl() override {
+    for (const auto& thread : threads_) thread->Stop();
+  }
+
   Status StartThreads(int count) {
     for (int i = 0; i < count; ++i) {
       std::unique_ptr<TcpServerThread> thread;
       DLSM_RETURN_IF_ERROR(TcpServerThread::Start(regions_, tokens_, order_, polls_, &thread));
       threads_.push_back(std::move(thread));
+    }
+    for (const auto& thread : threads_) {
+      std::vector<TcpServerThread*> peers;
+      for (const auto& each : threads_) {
+        if (each != thread) peers.push_back(each.get());
+      }
+      thread->SetPeers(std::move(peers));
     }
     return Status::OK();
   }
@@ -90,6 +102,12 @@ class TcpFabricServerImpl : public TcpFabricServer {
   }
 
   WaitCounts Waits() const override { return polls_.Counts(); }
+
+  uint64_t HandedOver() const override {
+    uint64_t sum = 0;
+    for (const auto& thread : threads_) sum += thread->handed_over();
+    return sum;
+  }
 
   Status RevokeToken(const std::string& token) override {
     // First, so that a connection that is showing it just now is either refused or closed below.

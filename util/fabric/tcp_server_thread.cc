@@ -26,6 +26,8 @@ using std::chrono::milliseconds;
 constexpr int kEventsMax = 64;
 // The thread never blocks, so it obeys within one round of its loop; this only bounds a bug.
 constexpr milliseconds kObeyWait{10'000};
+// Where more connections are busy than there are threads, they must not go round and round.
+constexpr milliseconds kBetweenHandOvers{10};
 
 }  // namespace
 
@@ -62,13 +64,23 @@ TcpServerThread::TcpServerThread(const RegionTable& regions, const TcpTokens& to
       poll_(polls),
       thread_([this] { Run(); }) {}
 
-TcpServerThread::~TcpServerThread() {
+TcpServerThread::~TcpServerThread() { Stop(); }
+
+void TcpServerThread::Stop() {
   {
     port::MutexLock lock(mutex_);
     stopping_ = true;
   }
   Wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+}
+
+void TcpServerThread::SetPeers(std::vector<TcpServerThread*> peers) {
+  {
+    port::MutexLock lock(mutex_);
+    new_peers_ = std::move(peers);
+  }
+  Wake();
 }
 
 void TcpServerThread::Adopt(TcpStream stream, const std::string& token) {
@@ -110,11 +122,15 @@ void TcpServerThread::Run() {
 
 int TcpServerThread::Await(epoll_event* events) {
   poll_.Begin();
+  idle_.store(true, std::memory_order_relaxed);
   int count = 0;
   while (count == 0) {
-    const int timeout = poll_.Again() ? 0 : -1;
-    count = ::epoll_wait(epoll_.get(), events, kEventsMax, timeout);
+    const bool polls = poll_.Again();
+    // It may sleep for hours: that is no reason for others to sleep at once.
+    if (!polls) poll_.Leave();
+    count = ::epoll_wait(epoll_.get(), events, kEventsMax, polls ? 0 : -1);
   }
+  idle_.store(false, std::memory_order_relaxed);
   poll_.End();
   return count;
 }
@@ -127,12 +143,17 @@ void TcpServerThread::Serve() {
       Log().Critical("a fabric thread ends: epoll_wait: {}", port::ErrorText(errno));
       return;
     }
-    const auto until = Clock::now() + kTcpDrain / 2;
+    const auto now = Clock::now();
+    const auto until = now + kTcpDrain / 2;
     port::SyncPoint("tcp server: told");
     const std::span told(events.data(), static_cast<size_t>(std::max(count, 0)));
     const auto is_wake = [this](const epoll_event& event) { return event.data.fd == wake_.get(); };
     // Whoever gives orders waits.
-    if (std::ranges::any_of(told, is_wake) && !ObeyOrders()) return;
+    if (std::ranges::any_of(told, is_wake)) {
+      if (!ObeyOrders()) return;
+    } else if (told.size() > 1) {
+      HandOverOneOf(told, now);
+    }
     HandleUntil(told, until);
   }
 }
@@ -141,16 +162,21 @@ bool TcpServerThread::ObeyOrders() {
   uint64_t count = 0;
   (void)!::read(wake_.get(), &count, sizeof(count));
   std::vector<Adopted> adopted;
+  std::vector<std::unique_ptr<TcpServerConnection>> handed_over;
   std::vector<std::string> revoked;
   uint64_t obeyed = 0;
   {
     port::MutexLock lock(mutex_);
     if (stopping_) return false;
     adopted.swap(adopted_);
+    handed_over.swap(handed_over_);
     revoked.swap(revoked_);
+    if (!new_peers_.empty()) peers_ = std::move(new_peers_);
+    new_peers_.clear();
     obeyed = orders_given_;
   }
   for (Adopted& each : adopted) Register(std::move(each.stream), each.token);
+  for (auto& each : handed_over) TakeOver(std::move(each));
   for (const std::string& token : revoked) {
     CloseWhere([&](const TcpServerConnection& each) { return each.token() == token; });
   }
@@ -169,11 +195,54 @@ void TcpServerThread::Register(TcpStream stream, const std::string& token) {
     return;
   }
   PrepareDataSocket(stream.get());
-  auto connection = std::make_unique<TcpServerConnection>(std::move(stream), token,
-                                                          std::move(reach), regions_, order_);
+  Keep(std::make_unique<TcpServerConnection>(std::move(stream), token, std::move(reach), regions_,
+                                             order_));
+}
+
+void TcpServerThread::TakeOver(std::unique_ptr<TcpServerConnection> connection) {
+  std::string key;
+  ReachPointer reach;
+  // This thread may have obeyed CloseAll() before it had the connection, the other one afterwards.
+  if (!tokens_.Allowed(connection->token(), &key, &reach)) {
+    connection_count_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  Keep(std::move(connection));
+}
+
+void TcpServerThread::Keep(std::unique_ptr<TcpServerConnection> connection) {
   TcpServerConnection* const borrowed = connection.get();
   connections_[borrowed->socket()] = std::move(connection);
   Watch(borrowed, EPOLL_CTL_ADD);
+}
+
+void TcpServerThread::HandOverOneOf(std::span<const epoll_event> told, Clock::time_point now) {
+  if (now < hand_over_again_at_) return;
+  const auto peer = std::ranges::find_if(peers_, [](const TcpServerThread* each) {
+    return each->idle_.load(std::memory_order_relaxed);
+  });
+  if (peer == peers_.end()) return;
+  // The last would wait longest for its turn here.
+  const auto found = connections_.find(told.back().data.fd);
+  if (found == connections_.end()) return;
+  // What it is told of and is not served here, the other one's epoll instance tells again.
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->first, nullptr) != 0) return;
+  hand_over_again_at_ = now + kBetweenHandOvers;
+  std::unique_ptr<TcpServerConnection> connection = std::move(found->second);
+  connections_.erase(found);
+  port::SyncPoint("tcp server: hands over");
+  (*peer)->Accept(std::move(connection));
+  connection_count_.fetch_sub(1, std::memory_order_relaxed);
+  handed_over_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void TcpServerThread::Accept(std::unique_ptr<TcpServerConnection> connection) {
+  connection_count_.fetch_add(1, std::memory_order_relaxed);
+  {
+    const port::MutexLock lock(mutex_);
+    handed_over_.push_back(std::move(connection));
+  }
+  Wake();
 }
 
 // A reset that has come after `until` is not among the events, so those that are left are told

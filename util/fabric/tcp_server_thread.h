@@ -3,6 +3,10 @@
 // After serving somebody it polls for a moment before it sleeps, while that pays: a client that
 // waits for one reply at a time sends its next request within microseconds (adaptive_poll.h). An
 // idle thread sleeps for good.
+//
+// A thread that is told of several connections at once hands one of them to a thread that has
+// nothing to do, where it stays: so the few that are busy come apart, wherever they began. A new
+// connection says nothing about how busy it will be, and most of a client's are not at a time.
 #pragma once
 
 #include <sys/epoll.h>
@@ -29,7 +33,12 @@ class TcpServerThread {
  public:
   static Status Start(const RegionTable& regions, const TcpTokens& tokens, MessageOrder* order,
                       PollGroup& polls, std::unique_ptr<TcpServerThread>* thread);
-  ~TcpServerThread();  // Closes its connections.
+  ~TcpServerThread();  // Stops.
+  // The thread has ended, and its connections are closed, when this returns. Others may still hand
+  // connections to it, which nobody serves: so all stop before one is destroyed.
+  void Stop() LOCKS_EXCLUDED(mutex_);
+  // Those that it may hand connections to, until it has stopped.
+  void SetPeers(std::vector<TcpServerThread*> peers) LOCKS_EXCLUDED(mutex_);
 
   void Adopt(TcpStream stream, const std::string& token) LOCKS_EXCLUDED(mutex_);
   // Closes the connections that showed `token`. OK: nothing that they sent can take effect any
@@ -37,6 +46,8 @@ class TcpServerThread {
   Status CloseAll(const std::string& token) LOCKS_EXCLUDED(mutex_);
   // Those that it is about to register included.
   size_t connections() const { return connection_count_.load(std::memory_order_relaxed); }
+  // Connections that it has given to others.
+  uint64_t handed_over() const { return handed_over_count_.load(std::memory_order_relaxed); }
 
  private:
   TcpServerThread(const RegionTable& regions, const TcpTokens& tokens, MessageOrder* order,
@@ -49,6 +60,11 @@ class TcpServerThread {
   // Returns false when the thread is to end.
   bool ObeyOrders() LOCKS_EXCLUDED(mutex_);
   void Register(TcpStream stream, const std::string& token);
+  void TakeOver(std::unique_ptr<TcpServerConnection> connection);
+  void Keep(std::unique_ptr<TcpServerConnection> connection);
+  // One of several that are to be served, if a peer has nothing to do.
+  void HandOverOneOf(std::span<const epoll_event> told, Deadline::Clock::time_point now);
+  void Accept(std::unique_ptr<TcpServerConnection> connection) LOCKS_EXCLUDED(mutex_);
   void HandleUntil(std::span<epoll_event> told, Deadline::Clock::time_point until);
   void Handle(const epoll_event& event, Deadline::Clock::time_point until);
   void Watch(TcpServerConnection* connection, int operation);
@@ -62,6 +78,8 @@ class TcpServerThread {
   const FileDescriptor epoll_;
   const FileDescriptor wake_;  // An eventfd: there are orders.
   std::atomic<size_t> connection_count_{0};
+  std::atomic<uint64_t> handed_over_count_{0};
+  std::atomic<bool> idle_{false};  // It waits for something to do.
 
   struct Adopted {
     TcpStream stream;
@@ -72,6 +90,8 @@ class TcpServerThread {
   port::Mutex mutex_;
   port::CondVar obeyed_{mutex_};
   std::vector<Adopted> adopted_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<TcpServerConnection>> handed_over_ GUARDED_BY(mutex_);
+  std::vector<TcpServerThread*> new_peers_ GUARDED_BY(mutex_);
   std::vector<std::string> revoked_ GUARDED_BY(mutex_);
   uint64_t orders_given_ GUARDED_BY(mutex_) = 0;
   uint64_t orders_obeyed_ GUARDED_BY(mutex_) = 0;
@@ -83,6 +103,8 @@ class TcpServerThread {
   TcpServerConnection::Scratch scratch_;
   int left_at_ = -1;  // The socket whose turn it is, if the last round came to an end before it.
   AdaptivePoll poll_;
+  std::vector<TcpServerThread*> peers_;
+  Deadline::Clock::time_point hand_over_again_at_;
 
   port::Thread thread_;
 };

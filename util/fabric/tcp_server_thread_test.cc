@@ -1,4 +1,5 @@
-// Whose turn it is when a memory node has more to do for its data connections than time.
+// Whose turn it is when a memory node has more to do for its data connections than time; and how
+// connections go from a thread to another.
 #include "util/fabric/tcp_server_thread.h"
 
 #include <gtest/gtest.h>
@@ -7,12 +8,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "port/sync_point.h"
 #include "util/fabric/fabric_testing.h"
@@ -127,6 +130,157 @@ TEST_F(TcpServerThreadTest, TheNextRoundBeginsWithWhoHadNoTurn) {
   EXPECT_GT(noting->others_looks, 0);
   EXPECT_EQ(ReceiveUpTo(busy.get(), kWrites * TcpReply::kBytes).size(), kWrites * TcpReply::kBytes);
   EXPECT_EQ(slow->looks, kWrites * kLooksOfAWrite);
+}
+
+// Two threads. The first one begins with all connections.
+class TcpHandOverTest : public testing::Test {
+ protected:
+  TcpHandOverTest() {
+    held_ = released_ = 0;
+    regions_.Add(MappedRegion{kTestRegion, memory_.data(), memory_.size()});
+    EXPECT_OK(TcpServerThread::Start(regions_, tokens_, &order_, polls_, &first_));
+    EXPECT_OK(TcpServerThread::Start(regions_, tokens_, &order_, polls_, &second_));
+    tokens_.Allow("client", /*key=*/"", /*reach=*/nullptr);
+    first_->SetPeers({second_.get()});
+    second_->SetPeers({first_.get()});
+    for (FileDescriptor& client : clients_) client = Connect();
+  }
+  ~TcpHandOverTest() override {
+    released_ = INT_MAX;
+    port::SyncPointHookOfProcess() = nullptr;
+    first_->Stop();
+    second_->Stop();
+  }
+
+  FileDescriptor Connect() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    FileDescriptor client(ends[0]);
+    first_->Adopt(TcpStream(FileDescriptor(ends[1])), "client");
+    Call(client);
+    return client;
+  }
+  static std::string Hello() {
+    return Encoded(TcpRequest{TcpOpcode::kHello, 1, RegionId{}, 0, 0, 0});
+  }
+  static std::string Add(uint64_t addend) {
+    return Encoded(TcpRequest{TcpOpcode::kFetchAdd, 1, kTestRegion, 0, addend, 0});
+  }
+  static uint64_t Answer(const FileDescriptor& client) {
+    const std::string got = ReceiveUpTo(client.get(), TcpReply::kBytes);
+    TcpReply reply;
+    if (got.size() != TcpReply::kBytes || reply.Decode(got.data()) != TcpCode::kOk) {
+      ADD_FAILURE() << got.size() << " bytes";
+      return 0;
+    }
+    return reply.value;
+  }
+  static void Call(const FileDescriptor& client) {
+    SendAll(client.get(), Hello());
+    Answer(client);
+  }
+
+  // Whoever comes to `place` next waits there until Release().
+  static void HoldAt(const char* place) {
+    place_ = place;
+    armed_ = true;
+    port::SyncPointHookOfProcess() = [](const char* passed) {
+      if (std::strcmp(passed, place_) != 0 || !armed_.exchange(false)) return;
+      const int mine = ++held_;
+      while (released_ < mine) std::this_thread::yield();
+    };
+  }
+  static void AwaitHeld(int so_many) {
+    while (held_ < so_many) std::this_thread::yield();
+  }
+  static void Release() { ++released_; }
+
+  // The first thread is about to be told of the last two at once, while the second has nothing to
+  // do: it waits until Release().
+  void SendAtOnce(const std::string& one, const std::string& other) {
+    HoldAt("tcp server: told");
+    SendAll(clients_[0].get(), Hello());
+    AwaitHeld(1);
+    SendAll(clients_[1].get(), one);
+    SendAll(clients_[2].get(), other);
+  }
+
+  static inline std::atomic<const char*> place_{""};
+  static inline std::atomic<bool> armed_{false};
+  static inline std::atomic<int> held_{0};
+  static inline std::atomic<int> released_{0};
+
+  alignas(8) std::array<char, 64> memory_{};
+  RegionTable regions_;
+  TcpTokens tokens_;
+  MessageOrder order_;
+  PollGroup polls_{kTestPoll, 2};
+  std::unique_ptr<TcpServerThread> first_;
+  std::unique_ptr<TcpServerThread> second_;
+  std::array<FileDescriptor, 3> clients_;
+};
+
+// Fails if two connections that are busy at a time stay with one thread while another has nothing
+// to do, or if anything that was asked for is lost or done twice on the way.
+TEST_F(TcpHandOverTest, WhoIsBusyGivesToWhoIsIdle) {
+  ASSERT_EQ(first_->connections(), 3u);
+  SendAtOnce(Add(1), Add(2));
+  Release();
+  EXPECT_EQ(Answer(clients_[1]) + Answer(clients_[2]), 0u + 1u) << "in the order of their coming";
+  Answer(clients_[0]);
+  EXPECT_EQ(memory_[0], 3);
+  EXPECT_EQ(first_->connections(), 2u);
+  EXPECT_EQ(second_->connections(), 1u);
+  EXPECT_EQ(first_->handed_over(), 1u);
+  for (const FileDescriptor& client : clients_) Call(client);
+}
+
+// A connection is neither thread's when its token is revoked, and its new thread has obeyed
+// already. Fails if what it has asked for is carried out after that.
+TEST_F(TcpHandOverTest, ARevocationMeetsWhatIsOnItsWay) {
+  const auto write = [](uint64_t offset) {
+    return Encoded(TcpRequest{TcpOpcode::kWrite, 1, kTestRegion, offset, 4, 0}) + "late";
+  };
+  SendAtOnce(write(0), write(8));
+  HoldAt("tcp server: hands over");
+  Release();
+  AwaitHeld(2);
+  tokens_.Revoke("client");
+  EXPECT_OK(second_->CloseAll("client"));
+  Release();
+  EXPECT_OK(first_->CloseAll("client"));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (second_->connections() > 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(first_->connections() + second_->connections(), 0u);
+  EXPECT_EQ(memory_[8], '\0') << "the other one's may have come in time";
+}
+
+// Fails if a request is lost, or done twice, while connections go to and fro; and under
+// ThreadSanitizer if two threads have one at a time.
+TEST_F(TcpHandOverTest, NothingIsLostBetweenThreads) {
+  std::vector<FileDescriptor> clients(6);
+  for (FileDescriptor& client : clients) client = Connect();
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> sum{0};
+  std::vector<std::thread> threads;
+  for (const FileDescriptor& client : clients) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        SendAll(client.get(), Add(1));
+        Answer(client);
+        ++sum;
+      }
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  uint64_t counted = 0;
+  std::memcpy(&counted, memory_.data(), sizeof(counted));
+  EXPECT_EQ(counted, sum);
+  EXPECT_EQ(first_->connections() + second_->connections(), clients_.size() + clients.size());
 }
 
 }  // namespace
