@@ -16,7 +16,7 @@ constexpr seconds kConnectMost{1};
 constexpr seconds kRetryAfter{1};
 // How often a reader gives up the processor before it sleeps; mostly its answer is there at the
 // first or second time.
-constexpr uint32_t kTurns = 16;
+constexpr uint32_t kTurns = 3;
 constexpr seconds kTurnsMost{1};
 // A thread that serves a connection keeps up with the reads of so many processors' threads.
 constexpr unsigned kProcessorsPerLane = 4;
