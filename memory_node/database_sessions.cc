@@ -188,12 +188,9 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
     // still keeps it, no publication names from that one on. Who has told nothing, or never put its
     // word in place, has published nothing: what was told before it holds, if it has given nothing
     // back. Of one that has gone otherwise nobody knows.
-    const bool known =
-        how == End::kClosed || OwnershipWordLocked(*database) == session->second.word_before;
-    if (known) {
+    if (how != End::kClosed) readers_.OwnerGone(database->published);
+    if (how == End::kClosed || OwnershipWordLocked(*database) == session->second.word_before) {
       readers_.UnnamedFrom(database->published, session->second.unnamed_before);
-    } else {
-      readers_.OwnerGone(database->published);
     }
   }
   revocation.fenced.Add(database->header);  // The client reaches it as well.

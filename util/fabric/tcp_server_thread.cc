@@ -76,11 +76,8 @@ void TcpServerThread::Stop() {
 }
 
 void TcpServerThread::SetPeers(std::vector<TcpServerThread*> peers) {
-  {
-    port::MutexLock lock(mutex_);
-    new_peers_ = std::move(peers);
-  }
-  Wake();
+  const port::MutexLock lock(mutex_);
+  new_peers_ = std::move(peers);
 }
 
 void TcpServerThread::Adopt(TcpStream stream, const std::string& token) {

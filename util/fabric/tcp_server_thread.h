@@ -37,7 +37,7 @@ class TcpServerThread {
   // The thread has ended, and its connections are closed, when this returns. Others may still hand
   // connections to it, which nobody serves: so all stop before one is destroyed.
   void Stop() LOCKS_EXCLUDED(mutex_);
-  // Those that it may hand connections to, until it has stopped.
+  // Those that it may hand connections to, until it has stopped; as soon as it has another one.
   void SetPeers(std::vector<TcpServerThread*> peers) LOCKS_EXCLUDED(mutex_);
 
   void Adopt(TcpStream stream, const std::string& token) LOCKS_EXCLUDED(mutex_);

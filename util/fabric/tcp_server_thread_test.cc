@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -226,7 +227,10 @@ TEST_F(TcpHandOverTest, WhoIsBusyGivesToWhoIsIdle) {
   ASSERT_EQ(first_->connections(), 3u);
   SendAtOnce(Add(1), Add(2));
   Release();
-  EXPECT_EQ(Answer(clients_[1]) + Answer(clients_[2]), 0u + 1u) << "in the order of their coming";
+  const uint64_t one_found = Answer(clients_[1]);
+  const uint64_t other_found = Answer(clients_[2]);
+  EXPECT_EQ(std::min(one_found, other_found), 0u);
+  EXPECT_EQ(one_found + other_found, one_found == 0 ? 1u : 2u) << "what the first one added";
   Answer(clients_[0]);
   EXPECT_EQ(memory_[0], 3);
   EXPECT_EQ(first_->connections(), 2u);
