@@ -202,6 +202,7 @@ TEST_F(BackgroundWithoutMemoryTest, TablesThatCannotBeOpenedAreMadeAgain) {
   constexpr uint64_t kValueBytes = 1000;
   constexpr uint64_t kAttempts = 50;
   options_.level0_file_num_compaction_trigger = options_.max_tables_per_guard = 8;
+  options_.level0_stop_writes_trigger = 16;
   options_.idle_size_amplification_percent = 0;  // Nothing is merged but by request.
   const auto put_all = [this](char version) {
     for (uint64_t i = 0; i < kEntries; ++i) {

@@ -215,9 +215,8 @@ void TcpServerThread::Keep(std::unique_ptr<TcpServerConnection> connection) {
 
 void TcpServerThread::HandOverOneOf(std::span<const epoll_event> told, Clock::time_point now) {
   if (now < hand_over_again_at_) return;
-  const auto peer = std::ranges::find_if(peers_, [](const TcpServerThread* each) {
-    return each->idle_.load(std::memory_order_relaxed);
-  });
+  const auto peer =
+      std::ranges::find_if(peers_, [](const TcpServerThread* each) { return each->idle(); });
   if (peer == peers_.end()) return;
   // The last would wait longest for its turn here.
   const auto found = connections_.find(told.back().data.fd);

@@ -46,6 +46,8 @@ class TcpServerThread {
   Status CloseAll(const std::string& token) LOCKS_EXCLUDED(mutex_);
   // Those that it is about to register included.
   size_t connections() const { return connection_count_.load(std::memory_order_relaxed); }
+  // It waits for something to do; as it is now, or was a moment ago.
+  bool idle() const { return idle_.load(std::memory_order_relaxed); }
   // Connections that it has given to others.
   uint64_t handed_over() const { return handed_over_count_.load(std::memory_order_relaxed); }
 
@@ -79,7 +81,7 @@ class TcpServerThread {
   const FileDescriptor wake_;  // An eventfd: there are orders.
   std::atomic<size_t> connection_count_{0};
   std::atomic<uint64_t> handed_over_count_{0};
-  std::atomic<bool> idle_{false};  // It waits for something to do.
+  std::atomic<bool> idle_{false};
 
   struct Adopted {
     TcpStream stream;

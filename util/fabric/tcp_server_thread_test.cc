@@ -204,6 +204,7 @@ class TcpHandOverTest : public testing::Test {
     AwaitHeld(1);
     SendAll(clients_[1].get(), one);
     SendAll(clients_[2].get(), other);
+    while (!second_->idle()) std::this_thread::yield();
   }
 
   static inline std::atomic<const char*> place_{""};
