@@ -156,8 +156,8 @@ TEST_F(GuardsTest, CompactRangeLeavesOneLevelWhateverElseMerges) {
     options.compaction_style = style;
     options.max_bytes_for_level_base = uint64_t{64} << 10;
     const auto db = OpenOrDie(options, "compacted" + std::to_string(static_cast<int>(style)));
-    for (uint64_t round = 1; round <= 25; ++round) {
-      Load(db.get(), 20000, 1000 + 300 * round, round);
+    for (uint64_t round = 1; round <= 12; ++round) {
+      Load(db.get(), 20000, 1000 + 600 * round, round);
       db->CompactRange(nullptr, nullptr);
       ASSERT_OK(db->WaitForBackgroundWork());
       ASSERT_EQ(LevelsWithTables(db.get()), 1) << "round " << round << "\n" << Guards(db.get());
@@ -242,14 +242,14 @@ TEST_F(GuardsTest, WhileNobodyWritesRunsAreMerged) {
 // versions that nobody can see: if merges that make room take so much at once that they do not fit.
 TEST_F(GuardsTest, LiveDataMayFillMostOfAMemoryNode) {
   TestNode::Config config;
-  config.bytes = uint64_t{96} << 20;
+  config.bytes = uint64_t{48} << 20;
   const TestNode node(config);
   Options options = node.With(GuardsOptions("shm"), "shm");
-  options.write_buffer_size = options.max_file_size = size_t{1} << 20;
+  options.write_buffer_size = options.max_file_size = size_t{512} << 10;
   options.max_tables_per_guard = 16;
   const auto db = OpenOrDie(options, "db");
-  constexpr uint64_t kKeys = 220'000;
-  Load(db.get(), kKeys, 3 * kKeys, 1);  // 95% of the keys: 50 MB; three times as much is written.
+  constexpr uint64_t kKeys = 110'000;
+  Load(db.get(), kKeys, 3 * kKeys, 1);  // 95% of the keys: 25 MB; three times as much is written.
   ASSERT_OK(db->WaitForBackgroundWork());
   uint64_t found = 0;
   for (uint64_t i = 0; i < kKeys; i += 11) {

@@ -450,7 +450,7 @@ TEST(DbPlacementTest, PowerOfDBalances) {
     options.max_file_size = 256 << 10;
     auto db = OpenOrDie(options, "db");
     Random random(3);
-    for (uint64_t i = 0; i < 150000; ++i) {
+    for (uint64_t i = 0; i < 80000; ++i) {
       const uint64_t key = skewed ? random.Uniform(1 + random.Uniform(1 + random.Uniform(40000)))
                                   : random.Uniform(40000);
       ASSERT_OK(db->Put(WriteOptions(), NumberedKey(key), std::string(800, 'v')));
