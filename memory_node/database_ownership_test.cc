@@ -91,6 +91,23 @@ class OwnershipTest : public testing::TestWithParam<bool> {
   Status Close(const OpenDatabaseReply& as, uint64_t connection) {
     return table_.Close(Peer(connection), CloseDatabaseRequest{as.session});
   }
+  struct Owners {
+    OpenDatabaseReply first;  // Has let go of nothing.
+    OpenDatabaseReply second;
+    RemoteSpan span;  // The first one's.
+  };
+  // The second has taken over from the first. `live`: the manifest names the span.
+  Owners TakeInTurn(bool live) {
+    Owners owners;
+    owners.first = TakeOk(1, /*take_over=*/false);
+    EXPECT_OK(Grant(owners.first, 1, &owners.span));
+    std::vector<RemoteSpan> named;
+    if (live) named.push_back(owners.span);
+    EXPECT_OK(Put(owners.first, 1, 1, named));
+    owners.second = TakeOk(2, /*take_over=*/true);
+    EXPECT_OK(Put(owners.second, 2, 2, named));
+    return owners;
+  }
   // A reader of the database that uses `publication`.
   ReaderId ReadAt(uint64_t publication) {
     OpenReaderReply reader;
@@ -130,12 +147,7 @@ TEST_P(OwnershipTest, EpochsGrowWithEachOpen) {
 // A former owner lets go of what it had when its successor has closed already. Fails if nobody can
 // follow any more from then on, for that memory counts as named by every publication.
 TEST_P(OwnershipTest, WhatIsLetGoLateWasNamedByNoneOfTheLast) {
-  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
-  RemoteSpan span;
-  ASSERT_OK(Grant(first, 1, &span));
-  ASSERT_OK(Put(first, 1, 1, {}));
-  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
-  ASSERT_OK(Put(second, 2, 2, {}));
+  const auto [first, second, span] = TakeInTurn(/*live=*/false);
   OpenReaderReply reader;
   ASSERT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
   ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
@@ -149,11 +161,7 @@ TEST_P(OwnershipTest, WhatIsLetGoLateWasNamedByNoneOfTheLast) {
 // The same, when the database has been destroyed meanwhile, under a follower of its last
 // publication. Fails if that reads what is somebody else's by then.
 TEST_P(OwnershipTest, WhatIsLetGoAfterADestroyWaitsForReaders) {
-  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
-  RemoteSpan span;
-  ASSERT_OK(Grant(first, 1, &span));
-  ASSERT_OK(Put(first, 1, 1, {span}));
-  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  const auto [first, second, span] = TakeInTurn(/*live=*/true);
   const ReaderId reader = ReadAt(9);
   ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
   ASSERT_OK(table_.Destroy(DestroyDatabaseRequest{"a"}));
@@ -166,11 +174,7 @@ TEST_P(OwnershipTest, WhatIsLetGoAfterADestroyWaitsForReaders) {
 // The same, when the next owner has given up what the last one published, and has not told yet from
 // where on it publishes itself. Fails if that counts as given up by the last one.
 TEST_P(OwnershipTest, WhatIsLetGoUnderAnOwnerThatHasNotToldWaitsForReaders) {
-  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
-  RemoteSpan span;
-  ASSERT_OK(Grant(first, 1, &span));
-  ASSERT_OK(Put(first, 1, 1, {span}));
-  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  const auto [first, second, span] = TakeInTurn(/*live=*/true);
   const ReaderId reader = ReadAt(9);
   ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
   const OpenDatabaseReply third = TakeOk(4, /*take_over=*/false);
@@ -179,7 +183,7 @@ TEST_P(OwnershipTest, WhatIsLetGoUnderAnOwnerThatHasNotToldWaitsForReaders) {
   free.unnamed_from = FreeRequest::kPublicationsUnknown;
   free.spans = {span};
   ASSERT_OK(table_.Free(Peer(4), free));
-  ASSERT_OK(Put(third, 4, 2, {}));
+  ASSERT_OK(Put(third, 4, 3, {}));
   EXPECT_FALSE(Close(first, 1).ok());
   EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
   HeartbeatRequest told;
@@ -196,12 +200,7 @@ TEST_P(OwnershipTest, WhatIsLetGoUnderAnOwnerThatHasNotToldWaitsForReaders) {
 // two that published nothing: one only looked, the other's open failed behind its swap. Fails if
 // they make it unknown what was published last.
 TEST_P(OwnershipTest, WhoHasToldNothingHasPublishedNothing) {
-  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
-  RemoteSpan span;
-  ASSERT_OK(Grant(first, 1, &span));
-  ASSERT_OK(Put(first, 1, 1, {}));
-  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
-  ASSERT_OK(Put(second, 2, 2, {}));
+  const auto [first, second, span] = TakeInTurn(/*live=*/false);
   ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
   OpenDatabaseReply looks;
   ASSERT_OK(Ask(4, /*take_over=*/false, &looks));
@@ -214,39 +213,14 @@ TEST_P(OwnershipTest, WhoHasToldNothingHasPublishedNothing) {
   EXPECT_LE(reader.whole_from, 9u);
 }
 
-// A merge whose client has given it up, and merged by itself, ends when the database has been
-// closed. Fails if nobody can follow any more from then on.
-TEST_P(OwnershipTest, WhatAMergeLetsGoLateWasNamedByNoneOfTheLast) {
-  const OpenDatabaseReply owner = TakeOk(1, /*take_over=*/false);
-  RemoteSpan input;
-  ASSERT_OK(Grant(owner, 1, &input));
-  ASSERT_OK(Put(owner, 1, 1, {input}));
-  std::unique_ptr<MergeHold> merge;
-  ASSERT_OK(table_.BeginMerge(Peer(1), owner.session, {input}, &merge));
-  ASSERT_OK(Put(owner, 1, 2, {}));
-  ASSERT_OK(table_.Free(
-      Peer(1), FreeRequest{.session = owner.session, .unnamed_from = 9, .spans = {input}}));
-  ASSERT_OK(table_.Close(Peer(1), CloseDatabaseRequest{owner.session, /*unnamed_from=*/9}));
-  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit) << "the merge may still read it";
-  merge.reset();
-  EXPECT_EQ(used(), kDatabaseHeaderBytes);
-  OpenReaderReply reader;
-  ASSERT_OK(table_.OpenReader(Peer(3), OpenReaderRequest{{"a"}}, &reader));
-  EXPECT_LE(reader.whole_from, 9u);
-}
-
 // Who opened the database last has given up what was published, and closed without a word. Fails if
 // that counts as having changed nothing: a follower may read it.
 TEST_P(OwnershipTest, WhoHasGivenBackMemoryHasChangedWhatWasTold) {
-  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
-  RemoteSpan span;
-  ASSERT_OK(Grant(first, 1, &span));
-  ASSERT_OK(Put(first, 1, 1, {span}));
-  const OpenDatabaseReply second = TakeOk(2, /*take_over=*/true);
+  const auto [first, second, span] = TakeInTurn(/*live=*/true);
   const ReaderId reader = ReadAt(9);
   ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
   const OpenDatabaseReply third = TakeOk(4, /*take_over=*/false);
-  ASSERT_OK(Put(third, 4, 2, {}));
+  ASSERT_OK(Put(third, 4, 3, {}));
   ASSERT_OK(Close(third, 4));
   EXPECT_FALSE(Close(first, 1).ok());
   EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
