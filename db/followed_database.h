@@ -4,8 +4,7 @@
 //   FollowedDatabase     connections and readers, until the lease at one of the memory nodes ends;
 //                        then another one takes its place.
 //   FollowedPublication  one publication, opened: what reads, iterators and snapshots hold. While
-//   it
-//                        lives, its number is told to the memory nodes as one in use.
+//                        it lives, its number is told to the memory nodes as one in use.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,7 @@
 // One level of a version: a sentinel run and sorted guards.
 //
-//   level 0     | sentinel: t9 t8 t7 |                         t9 is newer than t8, which is newer
-//   ... level L     | sentinel: t4 | g1: t6 t5 | g2: | g3: t3 |    keys before g1 belong to the
-//   sentinel
+//   level 0    | sentinel: t9 t8 t7 |                          t9 is newer than t8, and so on
+//   level L    | sentinel: t4 | g1: t6 t5 | g2: | g3: t3 |     the sentinel has the keys before g1
 //
 // Within a guard, tables either overlap and lie newest first, or (Order::kByKey) are disjoint and
 // ascend by key. A level without guards is its sentinel alone: level 0 is one with overlapping

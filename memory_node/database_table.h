@@ -12,9 +12,8 @@
 // and is free again when the last reason is gone, whatever order they go in:
 //
 //   a session's free           ends `held` for these bytes; those that are live stay until a
-//   manifest
-//                              no longer names them: so a handle that dies leaves its last manifest
-//                              whole
+//                              manifest no longer names them: so a handle that dies leaves its last
+//                              manifest whole
 //   a new manifest             replaces `live`
 //   the end of a session       turns all of its `held` into `fenced`
 //   a confirmed revocation     of the client's access ends `fenced`; one that fails is tried again,

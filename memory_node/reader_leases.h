@@ -15,10 +15,9 @@
 //      it begins with none that names what is retired: else readers that come and go would keep
 //      that.
 //   2. An owner that closes tells its last number. When its session ends otherwise, nobody knows
-//   how
-//      far it had got; and nobody knows what the next owner gives back before it has told the
+//      how far it had got; and nobody knows what the next owner gives back before it has told the
 //      number of its first publication. What is given back then no reader passes until that is
-//      told.
+//      told. One that closes and has changed nothing leaves the number as it was.
 //   3. A reader that keeps an old publication in use while the memory node has no room is told so;
 //      if it has not moved on a quarter of its lease later, that is not renewed any more.
 #pragma once

@@ -6,8 +6,7 @@
 //   key ends    4 bytes a block: where its separator ends in the keys
 //   block ends  4 bytes a block: where it ends in the data
 //   keys        separators: internal keys; one at or after all keys of its block and before all
-//   keys
-//               of the next one
+//               keys of the next one
 //   zeros       so that the size is a multiple of 64: filters like their lines aligned
 #pragma once
 

@@ -10,9 +10,8 @@
 //
 //   1. A version is dropped if a newer one of the same key lies in its stripe: it is shadowed.
 //   2. A deletion is dropped if it lies in stripe 0, so that everyone sees it, and no older table
-//   can
-//      hold the key, so that there is nothing left for it to hide: the versions of its own merge
-//      that it hides are in stripe 0 too and go by rule 1.
+//      can hold the key, so that there is nothing left for it to hide: the versions of its own
+//      merge that it hides are in stripe 0 too and go by rule 1.
 #pragma once
 
 #include <cstdint>
