@@ -18,9 +18,6 @@
 namespace dlsm {
 namespace {
 
-// Somebody looks for sessions that have ended several times a second.
-constexpr std::chrono::seconds kStandstillMin{1};
-
 double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -139,9 +136,8 @@ void DatabaseTable::EndExpiredSessions() {
 // Longer leases harm nobody: clients reckon with no more than they were promised, and who waits for
 // one to end waits longer. Of this process's own time, whatever clock leases are counted by.
 void DatabaseTable::AllowForStandstillLocked() {
-  const auto now = port::Clock::now();
-  const auto stood_still = now - std::exchange(looked_at_, now);
-  if (stood_still < kStandstillMin) return;
+  const std::chrono::nanoseconds stood_still = standstills_.Look();
+  if (stood_still == std::chrono::nanoseconds::zero()) return;
   if (!sessions_.empty() || readers_.count() > 0) {
     Log().Warn("memory node {} has stood still for {:.1f} s: all leases last so much longer",
                static_cast<uint32_t>(options_.node), Seconds(stood_still));

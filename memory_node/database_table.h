@@ -69,6 +69,7 @@
 #include "util/extent_allocator.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
+#include "util/standstill_watch.h"
 
 namespace dlsm {
 
@@ -328,8 +329,7 @@ class DatabaseTable {
   ExtentAllocator allocator_ GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
   SessionMap sessions_ GUARDED_BY(mutex_);
-  // When sessions that have ended were last looked for.
-  port::Clock::time_point looked_at_ GUARDED_BY(mutex_) = port::Clock::now();
+  StandstillWatch standstills_ GUARDED_BY(mutex_);
   ReaderLeases readers_ GUARDED_BY(mutex_);
   std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
   RevocationMap revocations_ GUARDED_BY(mutex_);

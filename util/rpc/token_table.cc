@@ -7,11 +7,6 @@
 #include "util/status_macros.h"
 
 namespace dlsm {
-namespace {
-
-constexpr std::chrono::seconds kStandstillMin{1};
-
-}  // namespace
 
 Status TokenTable::Acquire(const std::string& shown, const ClientRights& owner,
                            std::string* token) {
@@ -43,12 +38,9 @@ void TokenTable::Release(const std::string& token, Clock::time_point now) {
 
 void TokenTable::Expire(Clock::time_point now) {
   const port::MutexLock lock(mutex_);
-  const auto stood_still = now - looked_at_.value_or(now);
-  looked_at_ = now;
   // Sessions last so much longer as well (memory_node/database_table.h), and need the token.
-  if (stood_still >= kStandstillMin) {
-    for (auto& [token, holder] : holders_) holder.released_at += stood_still;
-  }
+  const std::chrono::nanoseconds stood_still = standstills_.Look(now);
+  for (auto& [token, holder] : holders_) holder.released_at += stood_still;
   for (auto next = holders_.begin(); next != holders_.end();) {
     const auto [token, holder] = *next;
     if (holder.connections > 0 || now - holder.released_at < grace_) {

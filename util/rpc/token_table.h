@@ -12,7 +12,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "util/rpc/access_list.h"
+#include "util/standstill_watch.h"
 
 namespace dlsm {
 
@@ -42,8 +42,8 @@ class TokenTable {
       LOCKS_EXCLUDED(mutex_);
   // It ends. Does nothing if the token has been forgotten meanwhile.
   void Release(const std::string& token, Clock::time_point now) LOCKS_EXCLUDED(mutex_);
-  // Forgets what has been without a control connection for the grace period. To be called several
-  // times a second: if it was not, the memory node has stood still, and that time does not count.
+  // Forgets what has been without a control connection for the grace period, time for which the
+  // memory node stood still not counted. To be called several times a second.
   void Expire(Clock::time_point now) LOCKS_EXCLUDED(mutex_);
   // `abandoned` is not called.
   void Forget(const std::string& token) LOCKS_EXCLUDED(mutex_);
@@ -61,7 +61,7 @@ class TokenTable {
 
   port::Mutex mutex_;  // Protects what follows. Held while a callback runs, to keep their order.
   std::map<std::string, Holder> holders_ GUARDED_BY(mutex_);
-  std::optional<Clock::time_point> looked_at_ GUARDED_BY(mutex_);  // When Expire() was called last.
+  StandstillWatch standstills_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

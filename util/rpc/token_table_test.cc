@@ -28,14 +28,14 @@ class TokenTableTest : public testing::Test {
     for (; next_look_ <= now_ + at; next_look_ += milliseconds(500)) table_.Expire(next_look_);
   }
 
+  const TokenTable::Clock::time_point now_ = TokenTable::Clock::now();
+  TokenTable::Clock::time_point next_look_ = now_;
   std::vector<std::string> events_;
   TokenTable table_{seconds(2),
                     [this](const std::string& token, const ClientRights& /*owner*/) {
                       events_.push_back("+" + token);
                     },
                     [this](const std::string& token) { events_.push_back("-" + token); }};
-  const TokenTable::Clock::time_point now_{};
-  TokenTable::Clock::time_point next_look_{};
 };
 
 // Fails if a token ends under a client that is there or may still come back, or does not end under
@@ -81,7 +81,7 @@ TEST_F(TokenTableTest, TokensOutliveAStandstillOfTheMemoryNode) {
 TEST_F(TokenTableTest, AForgottenTokenIsNeverGoodAgain) {
   const std::string expired = Acquire("");
   table_.Release(expired, now_);
-  table_.Expire(now_ + seconds(3));
+  ExpireUntil(seconds(3));
   EXPECT_NE(Acquire(expired), expired);
 
   const std::string taken = Acquire("");
