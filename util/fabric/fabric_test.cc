@@ -23,9 +23,6 @@ namespace {
 
 constexpr uint64_t kRegionBytes = uint64_t{160} << 20;
 
-Deadline Soon() { return Deadline::In(std::chrono::seconds(60)); }
-LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(), 0}; }
-
 class FabricTest : public testing::TestWithParam<std::tuple<FabricKind, bool>> {
  protected:
   void SetUp() override {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "util/deadline.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
@@ -72,6 +73,11 @@ class TestMemoryNode {
   std::atomic<bool> stopping_{false};
   std::thread acceptor_;
 };
+
+// What ends at all has ended by then.
+inline Deadline Soon() { return Deadline::In(std::chrono::seconds(60)); }
+// All of `bytes`, which need not be registered.
+inline LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(), 0}; }
 
 // A socket bound to a free port of the loopback interface; *port is set.
 FileDescriptor ListenOnLoopback(uint16_t* port);

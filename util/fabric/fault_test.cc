@@ -19,9 +19,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-Deadline Soon() { return Deadline::In(std::chrono::seconds(30)); }
-LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(), 0}; }
-
 class DecoratorTest : public testing::TestWithParam<FabricKind> {
  protected:
   DecoratorTest() : node_(GetParam(), 1 << 20) { options_.kind = GetParam(); }

@@ -22,9 +22,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Deadline Soon() { return Deadline::In(seconds(60)); }
-LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(), 0}; }
-
 // A memory node that a test plays itself: it takes one connection, answers the hello, then does as
 // it is told.
 class TcpClientTest : public testing::Test {

@@ -32,7 +32,6 @@ class TcpPollTest : public testing::Test {
     EXPECT_OK(ConnectFabric(options, node_.Peer(), Soon(), &connection_));
   }
 
-  static Deadline Soon() { return Deadline::In(std::chrono::seconds(60)); }
   std::unique_ptr<QueuePair> NewQueuePair() {
     std::unique_ptr<QueuePair> made;
     EXPECT_OK(connection_->NewQueuePair(Soon(), &made));

@@ -25,10 +25,7 @@ namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using testing::HasSubstr;
-
-Deadline Soon() { return Deadline::In(seconds(60)); }
 
 // The connection of a compute node to a memory node that speaks the protocol.
 class TcpReadSharingTest : public testing::Test {

@@ -27,9 +27,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Deadline Soon() { return Deadline::In(seconds(60)); }
-LocalSpan Local(std::string& bytes) { return LocalSpan{bytes.data(), bytes.size(), 0}; }
-
 class TcpServerTest : public testing::Test {
  protected:
   TcpServerTest() : node_(FabricKind::kTcp, 8 << 20) {

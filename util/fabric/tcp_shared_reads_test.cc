@@ -30,8 +30,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-Deadline Soon() { return Deadline::In(seconds(60)); }
-
 // The other end of the connection, as the test plays it.
 class Peer {
  public:

@@ -31,8 +31,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-Deadline Soon() { return Deadline::In(seconds(30)); }
-
 VerbsOptions Connecting(VerbsConnect connect) {
   VerbsOptions options = TestVerbsOptions();
   options.connect = connect;

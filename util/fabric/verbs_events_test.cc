@@ -25,8 +25,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-Deadline Soon() { return Deadline::In(seconds(60)); }
-
 template <typename Condition>
 bool Eventually(Condition condition) {
   const Deadline deadline = Deadline::In(seconds(20));

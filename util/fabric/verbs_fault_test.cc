@@ -31,8 +31,6 @@ using testing::HasSubstr;
 
 constexpr uint64_t kBytes = uint64_t{8} << 20;
 
-Deadline Soon() { return Deadline::In(seconds(60)); }
-
 milliseconds Since(Deadline::Clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - start);
 }

@@ -140,10 +140,10 @@ class RogueClient {
     buffers_ = std::make_shared<VerbsBuffers>(domain_);
     PeerDialer dialer;
     EXPECT_OK(PeerDialer::Resolve(peer, &dialer));
-    EXPECT_OK(dialer.Dial(VerbsTest::Soon(), &socket_));
+    EXPECT_OK(dialer.Dial(Soon(), &socket_));
     EXPECT_OK(VerbsEndpoint::Create(domain_, VerbsEndpoint::Role::kClient, &endpoint_));
-    EXPECT_OK(ArrangeQueuePair(dialer.name(), token, socket_.get(), VerbsTest::Soon(),
-                               endpoint_.get(), &memory));
+    EXPECT_OK(
+        ArrangeQueuePair(dialer.name(), token, socket_.get(), Soon(), endpoint_.get(), &memory));
     peer_->node = peer.node;
     peer_->name = dialer.name();
   }
@@ -172,7 +172,7 @@ class RogueClient {
     const RemoteSpan from{kTestNode, kTestRegion, offset, bytes};
     const Status status =
         queue_pair.PostRead(from, {to.data(), to.size(), 0}, Purpose::kRead, &ticket);
-    return status.ok() ? queue_pair.Wait(ticket, VerbsTest::Soon()) : status;
+    return status.ok() ? queue_pair.Wait(ticket, Soon()) : status;
   }
 
   std::vector<VerbsRemoteMemory> memory;

@@ -21,8 +21,6 @@ constexpr uint64_t kBytes = uint64_t{4} << 20;
 // Of a long message, soft-RoCE asks for an acknowledgement every so many packets, and at its end.
 constexpr uint64_t kPacketsPerAck = 64;
 
-Deadline Soon() { return Deadline::In(std::chrono::seconds(60)); }
-
 class VerbsPacketsTest : public testing::Test {
  protected:
   struct Packets {

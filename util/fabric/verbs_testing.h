@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,9 +16,6 @@ namespace dlsm {
 
 // Skips its tests where there is none.
 class VerbsTest : public testing::Test {
- public:
-  static Deadline Soon() { return Deadline::In(std::chrono::seconds(60)); }
-
  protected:
   static constexpr uint64_t kBytes = (uint64_t{8} << 20) + 4096 + 24;
 
