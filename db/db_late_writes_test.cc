@@ -4,82 +4,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "db/test_database_testing.h"
-#include "util/rpc/node_connection.h"
-#include "util/status_macros.h"
+#include "db/watched_calls_testing.h"
 
 namespace dlsm {
 namespace {
-
-// What the test says, and what the memory node was asked to do.
-struct LateWrites {
-  std::atomic<bool> may_land{false};
-  std::atomic<int> frees{0};
-  std::atomic<int> closes{0};
-};
-
-class LateTcp final : public FabricConnection {
- public:
-  LateTcp(std::shared_ptr<NodeConnection> inner, const LateWrites& late)
-      : inner_(std::move(inner)), late_(late) {}
-
-  FabricKind kind() const override { return inner_->fabric().kind(); }
-  Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override {
-    return inner_->fabric().NewQueuePair(deadline, queue_pair);
-  }
-  Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
-    return inner_->fabric().NewBuffer(bytes, buffer);
-  }
-  WireTotals Totals() const override { return inner_->fabric().Totals(); }
-  bool MayStillLand() const override { return late_.may_land; }
-
- private:
-  const std::shared_ptr<NodeConnection> inner_;
-  const LateWrites& late_;
-};
-
-class CountingClient final : public RpcClient {
- public:
-  CountingClient(std::shared_ptr<NodeConnection> inner, LateWrites& late)
-      : inner_(std::move(inner)), late_(late) {}
-
-  Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override {
-    if (method == Method::kFree) ++late_.frees;
-    if (method == Method::kCloseDatabase) ++late_.closes;
-    return inner_->rpc().Call(method, request, reply, deadline);
-  }
-  Status lost() override { return inner_->rpc().lost(); }
-
- private:
-  const std::shared_ptr<NodeConnection> inner_;
-  LateWrites& late_;
-};
-
-class LateConnector final : public NodeConnector {
- public:
-  explicit LateConnector(LateWrites& late) : late_(late) {}
-
-  Status Connect(const NodeAddress& address, const NodeConnectionOptions& options,
-                 Deadline deadline, std::unique_ptr<NodeConnection>* connection) override {
-    NodeConnectionOptions over_tcp = options;
-    over_tcp.fabric.kind = FabricKind::kTcp;
-    std::unique_ptr<NodeConnection> made;
-    DLSM_RETURN_IF_ERROR(ConnectNode(address, over_tcp, deadline, &made));
-    const std::shared_ptr<NodeConnection> inner = std::move(made);
-    *connection =
-        std::make_unique<NodeConnection>(std::make_unique<CountingClient>(inner, late_),
-                                         inner->peer(), std::make_unique<LateTcp>(inner, late_));
-    return Status::OK();
-  }
-
- private:
-  LateWrites& late_;
-};
 
 class LateWritesTest : public testing::Test {
  protected:
@@ -93,7 +27,13 @@ class LateWritesTest : public testing::Test {
   Options TwoShards() {
     Options options = node_.With(TinyOptions(), "tcp");
     options.shard_boundaries = {NumberedKey(1000)};
-    options.node_connector = std::make_shared<LateConnector>(late_);
+    options.node_connector = std::make_shared<WatchedConnector>(
+        [this](uint16_t, Method method, const Slice&) {
+          if (method == Method::kFree) ++frees_;
+          if (method == Method::kCloseDatabase) ++closes_;
+          return Status::OK();
+        },
+        [this] { return may_land_.load(); });
     options.operation_timeout_ms = 2000;
     return options;
   }
@@ -106,7 +46,10 @@ class LateWritesTest : public testing::Test {
     db->CompactRange(nullptr, nullptr);
   }
 
-  LateWrites late_;
+  std::atomic<bool> may_land_{false};
+  // What the memory node was asked to do.
+  std::atomic<int> frees_{0};
+  std::atomic<int> closes_{0};
   TestNode node_{NodeConfig()};
 };
 
@@ -116,9 +59,9 @@ TEST_F(LateWritesTest, FreesWait) {
   std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
   Rewrite(db.get(), "old");
   ASSERT_OK(db->WaitForBackgroundWork());
-  late_.may_land = true;
+  may_land_ = true;
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // Of one that was on its way.
-  const int before = late_.frees;
+  const int before = frees_;
   Rewrite(db.get(), "new");
   // What has been replaced goes back once no thread looks at it any more.
   Status waiting;
@@ -126,11 +69,11 @@ TEST_F(LateWritesTest, FreesWait) {
   while (waiting.ok() && !deadline.Passed()) waiting = db->WaitForBackgroundWork();
   EXPECT_TRUE(waiting.IsIOError()) << waiting.ToString();
   EXPECT_NE(waiting.ToString().find("could land"), std::string::npos) << waiting.ToString();
-  EXPECT_EQ(late_.frees, before);
+  EXPECT_EQ(frees_, before);
   EXPECT_EQ(GetOr(db.get(), NumberedKey(7)).substr(0, 3), "new");
-  late_.may_land = false;
+  may_land_ = false;
   ASSERT_OK(db->WaitForBackgroundWork());
-  EXPECT_GT(late_.frees, before);
+  EXPECT_GT(frees_, before);
   EXPECT_OK(db->Close());
 }
 
@@ -139,30 +82,30 @@ TEST_F(LateWritesTest, FreesWait) {
 TEST_F(LateWritesTest, SessionsAreLeftToTheirEnd) {
   std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
   Rewrite(db.get(), "kept");
-  late_.may_land = true;
+  may_land_ = true;
   const Status closed = db->Close();
   EXPECT_TRUE(closed.IsIOError()) << closed.ToString();
   EXPECT_NE(closed.ToString().find("left to the end of its lease"), std::string::npos)
       << closed.ToString();
-  EXPECT_EQ(late_.closes, 0);
+  EXPECT_EQ(closes_, 0);
   db.reset();
-  late_.may_land = false;
+  may_land_ = false;
   db = OpenOrDie(TwoShards(), "db");
   EXPECT_EQ(GetOr(db.get(), NumberedKey(7)).substr(0, 4), "kept");
   EXPECT_OK(db->Close());
-  EXPECT_EQ(late_.closes, 2);
+  EXPECT_EQ(closes_, 2);
 }
 
 // Fails if Close() gives up what it has to wait a moment for.
 TEST_F(LateWritesTest, CloseWaitsAMoment) {
   std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
-  late_.may_land = true;
+  may_land_ = true;
   std::thread lands([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    late_.may_land = false;
+    may_land_ = false;
   });
   EXPECT_OK(db->Close());
-  EXPECT_EQ(late_.closes, 2);
+  EXPECT_EQ(closes_, 2);
   lands.join();
 }
 

@@ -1,5 +1,5 @@
 // Memory nodes that are reached over tcp, by a client whose calls a test hears of before they are
-// sent, and may have fail instead.
+// sent, and may have fail instead; and of whose writes it may say that they are under way still.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,9 @@ class WatchedConnector final : public NodeConnector {
   // nothing is sent.
   using Watch = std::function<Status(uint16_t port, Method method, const Slice& request)>;
 
-  explicit WatchedConnector(Watch watch) : watch_(std::move(watch)) {}
+  // `may_still_land`: what FabricConnection::MayStillLand() returns. Empty: the same as over tcp.
+  explicit WatchedConnector(Watch watch, std::function<bool()> may_still_land = {})
+      : watch_(std::move(watch)), may_still_land_(std::move(may_still_land)) {}
 
   Status Connect(const NodeAddress& address, const NodeConnectionOptions& options,
                  Deadline deadline, std::unique_ptr<NodeConnection>* connection) override {
@@ -34,9 +36,9 @@ class WatchedConnector final : public NodeConnector {
     std::unique_ptr<NodeConnection> made;
     DLSM_RETURN_IF_ERROR(ConnectNode(address, over_tcp, deadline, &made));
     const std::shared_ptr<NodeConnection> inner = std::move(made);
-    *connection =
-        std::make_unique<NodeConnection>(std::make_unique<Client>(inner, address.port, watch_),
-                                         inner->peer(), std::make_unique<Fabric>(inner));
+    *connection = std::make_unique<NodeConnection>(
+        std::make_unique<Client>(inner, address.port, watch_), inner->peer(),
+        std::make_unique<Fabric>(inner, may_still_land_));
     return Status::OK();
   }
 
@@ -62,7 +64,8 @@ class WatchedConnector final : public NodeConnector {
 
   class Fabric final : public FabricConnection {
    public:
-    explicit Fabric(std::shared_ptr<NodeConnection> inner) : inner_(std::move(inner)) {}
+    Fabric(std::shared_ptr<NodeConnection> inner, std::function<bool()> may_still_land)
+        : inner_(std::move(inner)), may_still_land_(std::move(may_still_land)) {}
 
     FabricKind kind() const override { return inner_->fabric().kind(); }
     Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override {
@@ -71,14 +74,18 @@ class WatchedConnector final : public NodeConnector {
     Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) override {
       return inner_->fabric().NewBuffer(bytes, buffer);
     }
-    bool MayStillLand() const override { return inner_->fabric().MayStillLand(); }
+    bool MayStillLand() const override {
+      return may_still_land_ ? may_still_land_() : inner_->fabric().MayStillLand();
+    }
     WireTotals Totals() const override { return inner_->fabric().Totals(); }
 
    private:
     const std::shared_ptr<NodeConnection> inner_;
+    const std::function<bool()> may_still_land_;
   };
 
   const Watch watch_;
+  const std::function<bool()> may_still_land_;
 };
 
 }  // namespace dlsm
