@@ -13,7 +13,7 @@ import time
 sys.dont_write_bytecode = True
 
 from bench_lib import db_bench_flags, server_size  # noqa: E402
-from bench_lib.checks import Wrong, check, check_equal, load_script, take_signals  # noqa: E402
+from bench_lib.checks import check, check_equal, load_script, run_test, take_signals  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -192,7 +192,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Wrong as wrong:
-        sys.exit(f"bench_test: {wrong}")
+    run_test(main)

@@ -18,7 +18,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from bench_lib.checks import Wrong, check, take_signals  # noqa: E402
+from bench_lib.checks import check, run_test, take_signals  # noqa: E402
 from cluster_lib.checks import (  # noqa: E402
     CLUSTER, SMALL, check_interrupted_bench, processes_of, run, server_of, table_of)
 
@@ -196,13 +196,12 @@ def check_matrix(name, build, folder):
 
 def main():
     if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
+        sys.exit(__doc__)
     build = os.path.abspath(sys.argv[1])
     reason = why_no_namespaces(build)
     if reason:
         print(f"skipped: {reason}")
-        return SKIPPED
+        sys.exit(SKIPPED)
     name = f"test-{os.getpid()}"
     with tempfile.TemporaryDirectory() as temporary:
         os.environ["TMPDIR"] = temporary
@@ -215,11 +214,7 @@ def main():
         finally:
             subprocess.run([CLUSTER, "stop", f"--name={name}"], capture_output=True, check=False)
     print("a cluster in namespaces starts, measures, fails and ends as it should")
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Wrong as wrong:
-        sys.exit(f"cluster_namespaces_test: {wrong}")
+    run_test(main)

@@ -12,7 +12,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 
-from bench_lib.checks import Wrong, check  # noqa: E402
+from bench_lib.checks import check, run_test  # noqa: E402
 from cluster_lib import hosts  # noqa: E402
 from cluster_lib.checks import (  # noqa: E402
     SMALL, check_interrupted_bench, processes_of, run, server_of, table_of)
@@ -102,8 +102,7 @@ def check_forget(start, compute, memory, stand_in, folder):
 
 def main():
     if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
+        sys.exit(__doc__)
     build = os.path.abspath(sys.argv[1])
     check(hosts.SshHost("ssh -p 7", "a").command(["sh", "-c", "echo $1", "x", "a b'"])
           == ["ssh", "-p", "7", "--", "a", "sh -c 'echo $1' x 'a b'\"'\"''"], "quoting")
@@ -147,11 +146,7 @@ def main():
         check(not processes_of(folder), f"left: {processes_of(folder)}")
         check(sorted(os.listdir(temporary)) == ["connection.conf", "ssh"], f"left: {os.listdir(temporary)}")
     print("a cluster behind ssh starts, measures, fails and ends as it should")
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Wrong as wrong:
-        sys.exit(f"cluster_ssh_test: {wrong}")
+    run_test(main)

@@ -12,7 +12,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 
-from bench_lib.checks import Wrong, check, ignore_hang_up, load_script, take_signals  # noqa: E402
+from bench_lib.checks import Wrong, check, ignore_hang_up, load_script, run_test, take_signals  # noqa: E402
 from cluster_lib import bench, connection_conf, hosts, matrix, memory_nodes, network, summary  # noqa: E402
 from cluster_lib.checks import CLUSTER, run  # noqa: E402
 from cluster_lib.failure import Failure  # noqa: E402
@@ -239,7 +239,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Wrong as wrong:
-        sys.exit(f"cluster_test: {wrong}")
+    run_test(main)

@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 
 from bench_lib import server_size  # noqa: E402
 from bench_lib.checks import (  # noqa: E402
-    Wrong, check, check_equal, ignore_hang_up, load_script, take_signals)
+    Wrong, check, check_equal, ignore_hang_up, load_script, run_test, take_signals)
 from compare_lib import chart, engines, figures, output, redis, remote, remote_rows, report  # noqa: E402
 from compare_lib import rows, running  # noqa: E402
 
@@ -426,7 +426,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Wrong as finding:
-        sys.exit(f"compare_test: {finding}")
+    run_test(main)

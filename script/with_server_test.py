@@ -14,7 +14,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from bench_lib.checks import Wrong, check, check_equal, take_signals  # noqa: E402
+from bench_lib.checks import check, check_equal, run_test, take_signals  # noqa: E402
 
 WITH_SERVER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "with-server")
 
@@ -122,7 +122,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Wrong as wrong:
-        sys.exit(f"with_server_test: {wrong}")
+    run_test(main)

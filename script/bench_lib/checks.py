@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import os
 import signal
+import sys
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
@@ -19,6 +20,14 @@ def check(condition, message):
 
 def check_equal(found, expected):
     check(found == expected, f"{found!r}, not {expected!r}")
+
+
+def run_test(main):
+    """Runs a test's `main`; what it finds wrong ends the process."""
+    try:
+        main()
+    except Wrong as wrong:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {wrong}")
 
 
 def take_signals():
