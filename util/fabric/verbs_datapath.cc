@@ -2,40 +2,28 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "port/cpu.h"
 #include "port/error_text.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_wait.h"
-#include "util/log.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
-using std::chrono::milliseconds;
-
 // A bound against callers that post and never wait.
 constexpr size_t kOutstandingMax = size_t{1} << 20;
-constexpr int kCompletionsPerPoll = 16;
 // A look at the clock costs more than a poll, and can cost a system call.
 constexpr int kPollsPerLook = 32;
 // Every so much of the send queue a completion is asked for, so that room comes back in time.
 constexpr uint32_t kSignalsPerQueue = 4;
-// A device flushes a stopped queue pair at once; the bound is for one that is broken.
-constexpr milliseconds kFlushMax{2000};
 // A device that has failed as a whole completes nothing: a sleeper looks after it now and then.
-constexpr milliseconds kHealthPeriod{500};
-// A memory node that is alive takes its end down within a millisecond or so.
-constexpr milliseconds kFarewellMax{500};
+constexpr std::chrono::milliseconds kHealthPeriod{500};
 
 uint64_t MessageBytesMax(const VerbsEndpoint& endpoint) {
   const VerbsDevice& device = endpoint.domain().device();
@@ -59,20 +47,6 @@ timespec ToTimespec(std::chrono::nanoseconds duration) {
 }
 
 }  // namespace
-
-Status FarewellPending(const std::string& peer, const VerbsFarewells& farewells) {
-  if (farewells.broken()) {
-    return Status::IOError(
-        fmt::format("this machine's RDMA device has not destroyed an earlier queue pair to {}, "
-                    "whose requests could still take effect: look for its driver's messages in the "
-                    "kernel's log, and open the database again",
-                    peer));
-  }
-  return Status::IOError(
-      fmt::format("an earlier queue pair to {} has not been taken down, and its requests could "
-                  "still take effect: is the memory node overloaded, or its network down?",
-                  peer));
-}
 
 VerbsQueuePair::VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDescriptor life_line,
                                std::shared_ptr<const VerbsPeer> peer,
@@ -406,99 +380,6 @@ Status VerbsQueuePair::Sleep(Deadline deadline) {
     }
   }
   return entries[1].revents != 0 && LifeLineEnded(life_line_.get()) ? Close(Lost()) : Status::OK();
-}
-
-Status VerbsQueuePair::Lost() const {
-  return Status::IOError(
-      fmt::format("the queue pair to {} is lost (the memory node closed it): is its Server still "
-                  "running, or has this client's session ended?",
-                  peer_->name));
-}
-
-Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
-  if (LifeLineEnded(life_line_.get())) return Lost();
-  if (endpoint_->health().broken()) return endpoint_->health().why();
-  const VerbsEvents& events = endpoint_->domain().device().events();
-  const char* const text = endpoint_->domain().library().wc_status_str(completion.status);
-  switch (completion.status) {
-    case IBV_WC_REM_ACCESS_ERR:
-      return Status::InvalidArgument(fmt::format(
-          "{} refused a transfer ({}): it is not inside what this client may reach; has it "
-          "restarted?",
-          peer_->name, text));
-    case IBV_WC_RETRY_EXC_ERR:
-      return Status::IOError(
-          fmt::format("{} does not answer over RDMA ({}): is its network up, and its port's state "
-                      "active on both ends?{}",
-                      peer_->name, text, events.PortTrouble()));
-    case IBV_WC_LOC_PROT_ERR:
-      return Status::InvalidArgument(
-          fmt::format("a transfer with {} used local memory that is not registered with this "
-                      "connection ({})",
-                      peer_->name, text));
-    default:
-      return Status::IOError(
-          fmt::format("a transfer with {} failed: {} (vendor error {:#x}); are the RDMA ports of "
-                      "both ends active?",
-                      peer_->name, text, completion.vendor_err));
-  }
-}
-
-Status VerbsQueuePair::Close(Status why) {
-  if (DeviceHasFailed()) {
-    why.PermitUncheckedError();  // It follows from that: a time-out, too.
-    why = endpoint_->domain().device().events().device();
-  }
-  Drain();
-  posted_.clear();
-  in_flight_.clear();
-  error_ = std::move(why);
-  Log().Info("queue pair closed: {}", error_.ToString());
-  return error_;
-}
-
-bool VerbsQueuePair::DeviceHasFailed() const {
-  return endpoint_->health().broken() && !endpoint_->domain().device().events().device().ok();
-}
-
-// First here: the queue pair is stopped, and the device completes everything that it was given,
-// signaled or not, unless it has failed as a whole. Then there: the memory node takes its end down
-// when the life line ends, and closes it when that is done. Requests that were on their way may
-// still take effect until then, so a life line that stays open stops its connection.
-void VerbsQueuePair::Drain() {
-  const Deadline flushed_by = Deadline::In(kFlushMax);
-  endpoint_->Fail();
-  while (retired_ < reported_ && !DeviceHasFailed()) {
-    std::array<ibv_wc, kCompletionsPerPoll> completions;
-    const int count =
-        ibv_poll_cq(endpoint_->completions(), kCompletionsPerPoll, completions.data());
-    if (count > 0) retired_ = completions[static_cast<size_t>(count - 1)].wr_id;
-    if (count < 0 || flushed_by.Passed()) {
-      Log().Error("RDMA device {} does not flush a stopped queue pair",
-                  endpoint_->domain().device().name());
-      break;
-    }
-    if (count == 0) port::CpuRelax();
-  }
-  if (!endpoint_->DestroyQueuePair()) {
-    bounce_.Abandon();
-    farewells_.Break();
-  }
-  endpoint_.reset();
-  (void)::shutdown(life_line_.get(), SHUT_WR);
-  const Deadline farewell_by = Deadline::In(kFarewellMax);
-  while (!LifeLineEnded(life_line_.get())) {
-    if (farewell_by.Passed()) {
-      Log().Warn(
-          "{} has not taken down its end of a queue pair: no transfer to it until it has, because "
-          "an old one could land after that",
-          peer_->name);
-      farewells_.Add(std::move(life_line_));
-      return;
-    }
-    PollSocket(life_line_.get(), POLLIN, farewell_by);
-  }
-  life_line_.Close();
 }
 
 }  // namespace dlsm

@@ -100,6 +100,8 @@ class VerbsQueuePair : public QueuePair {
   bool closed() const override { return !error_.ok(); }
 
  private:
+  static constexpr int kCompletionsPerPoll = 16;
+
   // What a caller has posted and the device has not wholly been given.
   struct Request {
     ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
