@@ -221,4 +221,20 @@ void FaultWorld::ExpectWhole() {
   ASSERT_OK(Close());
 }
 
+Status OpenIfClosed(FaultWorld* world) {
+  return world->db() != nullptr ? Status::OK() : world->Open();
+}
+
+Status CompactAll(FaultWorld* world) {
+  world->db()->CompactRange(nullptr, nullptr);
+  return world->db()->WaitForBackgroundWork();
+}
+
+void ExpectExplained(const Status& status) {
+  EXPECT_TRUE(status.ok() || status.IsIOError() || status.IsTimedOut() || status.IsBusy() ||
+              status.IsAborted())
+      << status.ToString();
+  EXPECT_TRUE(status.ok() || !status.message().empty());
+}
+
 }  // namespace dlsm

@@ -103,4 +103,10 @@ class FaultWorld {
   std::unique_ptr<DB> other_;
 };
 
+Status OpenIfClosed(FaultWorld* world);
+Status CompactAll(FaultWorld* world);
+
+// What may be returned because of a fault, and by whom it can be told from a defect.
+void ExpectExplained(const Status& status);
+
 }  // namespace dlsm

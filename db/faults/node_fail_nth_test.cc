@@ -95,13 +95,6 @@ Options BaseOptions(size_t nodes) {
   return options;
 }
 
-void ExpectExplained(const Status& status) {
-  EXPECT_TRUE(status.ok() || status.IsIOError() || status.IsTimedOut() || status.IsBusy() ||
-              status.IsAborted())
-      << status.ToString();
-  EXPECT_TRUE(status.ok() || !status.message().empty());
-}
-
 // Each may wait for its time-out, so the first error ends it.
 Status PutAll(FaultWorld* world) {
   for (uint32_t number = 0; number < VersionedKeys::kKeys; ++number) {
@@ -114,10 +107,6 @@ Status FlushAll(FaultWorld* world) {
   DLSM_RETURN_IF_ERROR(world->db()->Flush(FlushOptions()));
   world->keys().NoteFlushed();
   return Status::OK();
-}
-
-Status OpenIfClosed(FaultWorld* world) {
-  return world->db() != nullptr ? Status::OK() : world->Open();
 }
 
 // What was refused is tried again after a while; until then, and on a busy machine, writers are
@@ -139,11 +128,6 @@ Status Fill(FaultWorld* world) {
     DLSM_RETURN_IF_ERROR(FlushAll(world));
   }
   return world->keys().Write(world->db().get(), 1, 30, 3);
-}
-
-Status CompactAll(FaultWorld* world) {
-  world->db()->CompactRange(nullptr, nullptr);
-  return world->db()->WaitForBackgroundWork();
 }
 
 // The memory nodes have the tables of the closed database, and nothing else of it.
