@@ -35,12 +35,11 @@
 // A guard has one merge at a time, of tables as old as any that it has, so what goes down is older
 // than what stays. Tables that come from above meanwhile lie in front of both.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <set>
 #include <utility>
 
 #include "db/components.h"
+#include "db/guard_merges.h"
 #include "db/guard_ranges.h"
 #include "db/leftovers.h"
 #include "db/merge_policy.h"
@@ -52,7 +51,7 @@ namespace {
 
 class GuardsPolicy final : public MergePolicy {
  public:
-  explicit GuardsPolicy(const GuardsPolicyConfig& config) : config_(config) {}
+  explicit GuardsPolicy(const GuardsPolicyConfig& config) : config_(config), merges_(config) {}
 
   std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
     std::vector<Candidate> candidates = CandidatesOf(version);
@@ -62,8 +61,8 @@ class GuardsPolicy final : public MergePolicy {
       std::optional<MergePick> pick =
           candidate.down
               ? PickDown(version, busy, candidate.level, *candidate.guard, candidate.along)
-              : PickInPlace(version, busy, candidate.level, *candidate.guard,
-                            /*take_all=*/candidate.cause != MergeCause::kShape);
+              : merges_.PickInPlace(version, busy, candidate.level, *candidate.guard,
+                                    /*take_all=*/candidate.cause != MergeCause::kShape);
       if (!pick.has_value()) continue;
       pick->cause = candidate.cause;
       return pick;
@@ -87,7 +86,7 @@ class GuardsPolicy final : public MergePolicy {
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
                                       size_t level, const ManualScope& scope, bool* done) override {
     *done = true;
-    const size_t bottom = Bottom(version);
+    const size_t bottom = GuardMerges::Bottom(version);
     for (const Guard* guard : version.levels()[level].AllGuards()) {
       if (!HoldsSome(version.comparator(), *guard, scope.begin, scope.end)) continue;
       const bool in_place = level > 0 && level == bottom;
@@ -96,8 +95,8 @@ class GuardsPolicy final : public MergePolicy {
       if (merged && !scope.HasLeftovers(guard->tables, snapshots())) continue;
       *done = false;
       std::optional<MergePick> pick =
-          in_place ? PickInPlace(version, busy, level, *guard, /*take_all=*/true,
-                                 /*may_move=*/!merged)
+          in_place ? merges_.PickInPlace(version, busy, level, *guard, /*take_all=*/true,
+                                         /*may_move=*/!merged)
                    : PickDown(version, busy, level, *guard, Along::kAll);
       if (pick.has_value()) return pick;
     }
@@ -121,7 +120,7 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   size_t ManualLevels(const Version& version, const Slice*, const Slice*) const override {
-    return Bottom(version) + 1;
+    return GuardMerges::Bottom(version) + 1;
   }
 
   uint64_t PendingBytes(const Version& version) const override {
@@ -143,8 +142,7 @@ class GuardsPolicy final : public MergePolicy {
   }
 
  private:
-  // Of which guards of the deepest level a merge into that takes the tables along.
-  enum class Along { kNone, kDue, kAll };
+  using Along = GuardMerges::Along;
 
   struct Candidate {
     double score;
@@ -154,24 +152,6 @@ class GuardsPolicy final : public MergePolicy {
     MergeCause cause = MergeCause::kShape;
     Along along = Along::kDue;
   };
-
-  // The deepest level that has tables; at least 1.
-  static size_t Bottom(const Version& version) {
-    size_t level = version.levels().size() - 1;
-    while (level > 1 && version.levels()[level].table_count() == 0) --level;
-    return level;
-  }
-
-  double BytesMax(size_t level) const {
-    return static_cast<double>(config_.base_bytes) *
-           std::pow(static_cast<double>(config_.runs_max), static_cast<double>(level));
-  }
-
-  // How many guards keep a piece of a merge into this level about one table in size.
-  size_t GuardsMax(size_t level) const {
-    const double pieces = BytesMax(level - 1) / static_cast<double>(config_.table_bytes_max);
-    return static_cast<size_t>(std::clamp(pieces, 1.0, 1e9));
-  }
 
   std::vector<Candidate> CandidatesOf(const Version& version) const {
     std::vector<Candidate> candidates;
@@ -206,9 +186,10 @@ class GuardsPolicy final : public MergePolicy {
 
   void CollectGuards(const Version& version, size_t level,
                      std::vector<Candidate>* candidates) const {
-    const size_t bottom = Bottom(version);
+    const size_t bottom = GuardMerges::Bottom(version);
     if (level > bottom) return;
-    const double fill = static_cast<double>(version.levels()[level].bytes()) / BytesMax(level);
+    const double fill =
+        static_cast<double>(version.levels()[level].bytes()) / merges_.BytesMax(level);
     const bool can_go_down = level + 1 < version.levels().size();
     const Guard* largest = nullptr;
     uint64_t largest_bytes = 0;
@@ -228,22 +209,13 @@ class GuardsPolicy final : public MergePolicy {
       } else if (level < bottom && score >= 1) {
         candidates->push_back({score, level, guard, true});
       } else if (level == bottom && runs.size() > 1 &&
-                 (score >= 1 || Outweighed(bytes, BytesOf(runs.back())))) {
+                 (score >= 1 || merges_.Outweighed(bytes, BytesOf(runs.back())))) {
         // It is not worth while to merge in place what is going to move down anyway.
         const bool down = score >= 1 && fill >= 0.5 && can_go_down;
         candidates->push_back({score, level, guard, down});
       }
     }
     if (fill > 1 && can_go_down) candidates->push_back({fill, level, largest, true});
-  }
-
-  // Whether what is newer than the oldest run is too much beside it. Where there is little of both
-  // that is not worth a merge: if there is ever more, it moves down.
-  bool Outweighed(uint64_t bytes, uint64_t oldest_bytes) const {
-    const uint64_t tables_min = config_.runs_max / 4;
-    const uint64_t newer = bytes - oldest_bytes;
-    return newer >= std::max<uint64_t>(tables_min, 1) * config_.table_bytes_max &&
-           newer >= oldest_bytes / 100 * config_.newer_percent_max;
   }
 
   std::optional<MergePick> PickGuardWhileIdle(const Version& version,
@@ -265,7 +237,7 @@ class GuardsPolicy final : public MergePolicy {
       }
     }
     if (most == nullptr) return std::nullopt;
-    return PickInPlace(version, busy, level_of_most, *most, /*take_all=*/true);
+    return merges_.PickInPlace(version, busy, level_of_most, *most, /*take_all=*/true);
   }
 
   bool OutweighedWhileIdle(uint64_t bytes, uint64_t oldest_bytes) const {
@@ -301,52 +273,15 @@ class GuardsPolicy final : public MergePolicy {
     const Slice end = hull.largest;
     const std::vector<TableRef> below =
         version.levels()[level + 1].Overlapping(version.comparator(), &begin, &end);
-    if (level + 1 < Bottom(version)) return below.empty();
+    if (level + 1 < GuardMerges::Bottom(version)) return below.empty();
     return Worn(guard, CountRuns(version.comparator(), guard.tables), entries + EntriesOf(below));
   }
 
-  // The guard's tables merged into the next level, if that is the deepest with tables of its
-  // guards. Of level 0 the oldest `tables_max`.
+  // Of level 0 the oldest `tables_max`; 0: as many as LimitLevel0Merges() says.
   std::optional<MergePick> PickDown(const Version& version, const TablesInMerge& busy, size_t level,
                                     const Guard& guard, Along along, size_t tables_max = 0) const {
-    if (guard.tables.empty() || AnyBusy(guard.tables, busy)) return std::nullopt;
-    const InternalKeyComparator& comparator = version.comparator();
-    MergePick pick;
-    pick.level = level;
-    pick.target_level = level + 1;
-    pick.inputs = level == 0 && along != Along::kAll
-                      ? OldestOf(guard.tables, tables_max > 0 ? tables_max : level0_tables_max_)
-                      : guard.tables;
-    const KeyRange hull = HullOf(comparator, pick.inputs);
-    const Level& target = version.levels()[pick.target_level];
-    pick.cut_points = GuardKeys(comparator, target, hull);
-    const bool deepest = pick.target_level >= Bottom(version);
-    const uint64_t piece = BytesOf(pick.inputs) / (pick.cut_points.size() + 1);
-    for (const Guard* below : target.AllGuards()) {
-      if (!IsWithin(comparator, target, *below, hull) || below->tables.empty()) continue;
-      const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, below->tables);
-      // It does not keep up: its merge comes first.
-      if (!deepest && runs.size() >= 2 * config_.runs_max) return std::nullopt;
-      const bool due = runs.size() + 1 >= config_.runs_max ||
-                       Outweighed(BytesOf(below->tables) + piece, BytesOf(runs.back()));
-      const bool taken = along == Along::kAll || (along == Along::kDue && due);
-      if (!deepest || !taken || AnyBusy(below->tables, busy) ||
-          !Overlap(comparator, pick.inputs, *below)) {
-        continue;
-      }
-      pick.target_inputs.insert(pick.target_inputs.end(), below->tables.begin(),
-                                below->tables.end());
-    }
-    SetOlder(version, hull, pick.target_level, &pick);
-    SetCuts(version, hull, &pick);
-    pick.target_guards_max = deepest ? SIZE_MAX : GuardsMax(pick.target_level);
-    pick.undivided = level > 0;  // Other guards' merges run side by side with it.
-    if (level > 0) pick.guards_max = GuardsMax(level);
-    if (target.guards().size() < pick.target_guards_max) {
-      pick.guard_bytes = pick.target_inputs.empty() ? config_.table_bytes_max / 2 : GuardBytes();
-    }
-    TryTrivialMove(comparator, MovedBytesMin(), &pick);
-    return pick;
+    return merges_.PickDown(version, busy, level, guard, along,
+                            tables_max > 0 ? tables_max : level0_tables_max_);
   }
 
   // In the deepest level, of the guards whose merge fits, the one that has most to merge beside its
@@ -355,7 +290,7 @@ class GuardsPolicy final : public MergePolicy {
   // little beside much is left until writers have to wait.
   std::optional<MergePick> PickBottomForRoom(const Version& version, const TablesInMerge& busy,
                                              const RoomLeft& room) const {
-    const size_t bottom = Bottom(version);
+    const size_t bottom = GuardMerges::Bottom(version);
     const std::vector<const Guard*> guards = version.levels()[bottom].AllGuards();
     uint64_t merge_bytes = version.levels()[0].bytes();
     for (const Guard* guard : guards) merge_bytes = std::max(merge_bytes, BytesOf(guard->tables));
@@ -380,7 +315,7 @@ class GuardsPolicy final : public MergePolicy {
     }
     const Guard* const pick = most != nullptr ? most : smallest;
     if (pick == nullptr) return std::nullopt;
-    return PickInPlace(version, busy, bottom, *pick, /*take_all=*/true, /*may_move=*/false);
+    return merges_.PickInPlace(version, busy, bottom, *pick, /*take_all=*/true, /*may_move=*/false);
   }
 
   // The smallest guard of the deepest level that may hold leftovers, however little, once writers
@@ -388,7 +323,7 @@ class GuardsPolicy final : public MergePolicy {
   std::optional<MergePick> PickLeftoversForRoom(const Version& version, const TablesInMerge& busy,
                                                 const RoomLeft& room) const {
     if (!room.full) return std::nullopt;
-    const size_t bottom = Bottom(version);
+    const size_t bottom = GuardMerges::Bottom(version);
     const Guard* smallest = nullptr;
     for (const Guard* guard : version.levels()[bottom].AllGuards()) {
       if (AnyBusy(guard->tables, busy) || !HoldLeftovers(guard->tables, snapshots())) continue;
@@ -397,7 +332,8 @@ class GuardsPolicy final : public MergePolicy {
       }
     }
     if (smallest == nullptr) return std::nullopt;
-    return PickInPlace(version, busy, bottom, *smallest, /*take_all=*/true, /*may_move=*/false);
+    return merges_.PickInPlace(version, busy, bottom, *smallest, /*take_all=*/true,
+                               /*may_move=*/false);
   }
 
   // From the guards of the levels between level 0 and the deepest, the deeper ones first, to where
@@ -405,7 +341,7 @@ class GuardsPolicy final : public MergePolicy {
   std::optional<MergePick> PickBetweenForRoom(const Version& version, const TablesInMerge& busy,
                                               const RoomLeft& room) const {
     std::optional<MergePick> smallest;
-    for (size_t level = Bottom(version) - 1; level > 0; --level) {
+    for (size_t level = GuardMerges::Bottom(version) - 1; level > 0; --level) {
       for (const Guard* guard : version.levels()[level].AllGuards()) {
         if (!room.IsPressing(BytesOf(guard->tables))) continue;
         std::optional<MergePick> pick = PickDownForRoom(version, busy, room, level, *guard);
@@ -457,64 +393,8 @@ class GuardsPolicy final : public MergePolicy {
     return std::max<size_t>(count, 1);
   }
 
-  // The guard's tables, or the newest of them, merged into tables of the same guard; unless they
-  // are disjoint, and nothing else is to be gained, when they may only move.
-  std::optional<MergePick> PickInPlace(const Version& version, const TablesInMerge& busy,
-                                       size_t level, const Guard& guard, bool take_all,
-                                       bool may_move = true) const {
-    if (AnyBusy(guard.tables, busy)) return std::nullopt;
-    const InternalKeyComparator& comparator = version.comparator();
-    MergePick pick;
-    pick.level = pick.target_level = level;
-    pick.undivided = true;
-    const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, guard.tables);
-    const uint64_t newer = BytesOf(guard.tables) - BytesOf(runs.back());
-    const bool only_newer = !take_all && runs.size() > 2 && newer < BytesOf(runs.back()) / 2;
-    for (size_t i = 0; i + (only_newer ? 1 : 0) < runs.size(); ++i) {
-      pick.inputs.insert(pick.inputs.end(), runs[i].begin(), runs[i].end());
-    }
-    const KeyRange hull = HullOf(comparator, pick.inputs);
-    SetOlder(version, hull, level, &pick);
-    SetCuts(version, hull, &pick);
-    if (level == Bottom(version)) pick.guard_bytes = GuardBytes();
-    if (may_move) TryTrivialMove(comparator, MovedBytesMin(), &pick);
-    return pick;
-  }
-
-  // A guard in use has room for this much; one of the deepest level that has more is split.
-  uint64_t GuardBytes() const { return config_.runs_max * config_.table_bytes_max / 2; }
-
-  // Where tables of the output should end, so that guards can be made of their boundaries.
-  void SetCuts(const Version& version, const KeyRange& hull, MergePick* pick) const {
-    const InternalKeyComparator& comparator = version.comparator();
-    const Slice begin = hull.smallest;
-    const Slice end = hull.largest;
-    const size_t below = pick->target_level + 1;
-    if (below < version.levels().size()) {
-      const Level& level = version.levels()[below];
-      if (!level.Overlapping(comparator, &begin, &end).empty()) {
-        pick->cut_candidates = GuardKeys(comparator, level, hull);
-        return;
-      }
-    }
-    pick->cut_hash_bits = config_.hash_bits > 0 ? config_.hash_bits : BitsFor(pick->inputs);
-  }
-
-  // Eight keys in each table.
-  uint32_t BitsFor(const std::vector<TableRef>& tables) const {
-    uint64_t entries = 1;
-    for (const TableRef& table : tables) entries += table->meta().entries;
-    const uint64_t record_bytes = std::max<uint64_t>(BytesOf(tables) / entries, 1);
-    const uint64_t records = config_.table_bytes_max / record_bytes / 8;
-    return std::max<uint32_t>(static_cast<uint32_t>(std::bit_width(records)), 2) - 1;
-  }
-
-  // Smaller ones are crumbs, which are merged instead of moved.
-  uint64_t MovedBytesMin() const {
-    return std::min(config_.table_bytes_max, config_.base_bytes) / 8;
-  }
-
   const GuardsPolicyConfig config_;
+  const GuardMerges merges_;
   bool quiet_ = false;
   size_t level0_tables_max_ = 0;  // 0: all.
 };
