@@ -3,8 +3,23 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
+
+#include "port/allocation_point.h"
 
 namespace dlsm {
+
+bool EntryBuffer::Grow(uint64_t words) {
+  const uint64_t count = std::max(words, 2 * count_);
+  try {
+    port::AllocationPoint();
+    words_ = std::make_unique<uint64_t[]>(count);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  count_ = count;
+  return true;
+}
 
 // And makes room for the bytes behind it.
 uint64_t EntryRing::AppendHeader(const EntryKey& key) {

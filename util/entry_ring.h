@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "util/hash.h"
 
@@ -33,6 +34,23 @@ struct EntryKey {
   }
 };
 
+// Where entries are copied to. One thread at a time.
+class EntryBuffer {
+ public:
+  // Room for so many words, in place of what was there; null if the process cannot have it.
+  uint64_t* Reserve(uint64_t words) {
+    return words <= count_ || Grow(words) ? words_.get() : nullptr;
+  }
+  // What was copied last.
+  const char* data() const { return reinterpret_cast<const char*>(words_.get()); }
+
+ private:
+  bool Grow(uint64_t words);
+
+  uint64_t count_ = 0;
+  std::unique_ptr<uint64_t[]> words_;
+};
+
 class EntryRing {
  public:
   // `words`, of which there are `capacity`, outlive the ring.
@@ -43,13 +61,16 @@ class EntryRing {
 
   static uint64_t WordsOf(uint64_t bytes) { return (bytes + kWordBytes - 1) / kWordBytes; }
 
-  // Any thread. Copies the entry's bytes, filled up to words, if it is still there, and this one.
-  bool Read(uint64_t position, const EntryKey& key, uint64_t* to) const {
+  // Any thread. Copies the entry's bytes, filled up to words, if it is still there, and this one,
+  // and there is room for them.
+  bool Read(uint64_t position, const EntryKey& key, EntryBuffer* buffer) const {
     const uint64_t at = position % capacity_;
     const uint64_t words = WordsOf(key.bytes);
     // Nothing that is read here is believed before the tail has been asked.
     if (at + kHeaderWords + words > capacity_) return false;
     if (Load(at) != SizeWord(key) || Load(at + 1) != key.offset) return false;
+    uint64_t* const to = buffer->Reserve(words);
+    if (to == nullptr) return false;
     CopyWords(at + kHeaderWords, words, to);
     // Comes after the loads above, which acquire. Whoever wrote one of the words that were found
     // has moved the tail before: the release of that word makes it visible here.

@@ -50,15 +50,10 @@ ValueCache::ValueCache(uint64_t bytes)
 
 bool ValueCache::Lookup(const EntryKey& key, Slice* bytes) {
   if (!Admits(key.bytes)) return false;
-  Scratch& scratch = scratch_.Local();
-  const uint64_t words = EntryRing::WordsOf(key.bytes);
-  if (scratch.count < words) [[unlikely]] {
-    scratch.count = std::max<uint64_t>(words, 2 * scratch.count);
-    scratch.words = std::make_unique<uint64_t[]>(scratch.count);
-  }
+  EntryBuffer& buffer = buffers_.Local();
   const uint64_t hash = key.Hash();
-  if (!ShardOf(hash).Lookup(hash, key, scratch.words.get())) return false;
-  *bytes = Slice(reinterpret_cast<const char*>(scratch.words.get()), key.bytes);
+  if (!ShardOf(hash).Lookup(hash, key, &buffer)) return false;
+  *bytes = Slice(buffer.data(), key.bytes);
   return true;
 }
 

@@ -44,7 +44,8 @@ class ValueCache {
   // What is cached of it goes first, however often it was read.
   void NoteDead(uint64_t table) { dead_.Add(table); }
 
-  // Takes no lock. *bytes is the calling thread's until it looks up again.
+  // Takes no lock. *bytes is the calling thread's until it looks up again. What the process has no
+  // memory to copy to is not found.
   bool Lookup(const EntryKey& key, Slice* bytes);
   // May do nothing: the bytes are too many, or another thread is in the way.
   Change Insert(const EntryKey& key, const Slice& bytes);
@@ -54,11 +55,6 @@ class ValueCache {
   uint64_t UsedBytes() const;
 
  private:
-  struct Scratch {
-    std::unique_ptr<uint64_t[]> words;
-    uint64_t count = 0;
-  };
-
   bool Admits(uint64_t bytes) const { return bytes > 0 && bytes <= entry_bytes_max_; }
   // By the upper bits; shards use the lower ones.
   ValueCacheShard& ShardOf(uint64_t hash) { return *shards_[hash >> 32 & (shards_.size() - 1)]; }
@@ -69,7 +65,7 @@ class ValueCache {
   DeadTables dead_;
   std::vector<std::unique_ptr<ValueCacheShard>> shards_;  // As many as a power of two.
   std::atomic<uint64_t> last_table_{0};
-  PerThread<Scratch> scratch_;
+  PerThread<EntryBuffer> buffers_;
 };
 
 }  // namespace dlsm

@@ -51,14 +51,14 @@ const EntryRing& ValueCacheShard::RingOf(uint64_t slot) const {
   return (slot & kInMain) != 0 ? main_ : small_;
 }
 
-bool ValueCacheShard::Lookup(uint64_t hash, const EntryKey& key, uint64_t* to) const {
+bool ValueCacheShard::Lookup(uint64_t hash, const EntryKey& key, EntryBuffer* buffer) const {
   uint64_t* const bucket = BucketOf(hash);
   for (uint64_t* at = bucket; at < bucket + kBucketSlots; ++at) {
     const Slot slot(*at);
     // Pairs with the release where slots are set: what it points to has been written.
     uint64_t found = slot.load(std::memory_order_acquire);
     if (found == 0 || (found & kTagMask) != TagOf(hash)) continue;
-    if (!RingOf(found).Read(PositionOf(found), key, to)) continue;
+    if (!RingOf(found).Read(PositionOf(found), key, buffer)) continue;
     // An entry that is read often is not written to. A count that gets lost does no harm.
     if (ReadsOf(found) < kReadsMax) {
       slot.compare_exchange_strong(found, found + kOneRead, std::memory_order_relaxed);

@@ -58,8 +58,8 @@ class ValueCacheShard {
     return shard_words * sizeof(uint64_t) / 64;
   }
 
-  // Any thread; takes no lock. `hash` is the key's. Copies the bytes, filled up to words.
-  bool Lookup(uint64_t hash, const EntryKey& key, uint64_t* to) const;
+  // Any thread; takes no lock. `hash` is the key's. Copies the bytes to *buffer.
+  bool Lookup(uint64_t hash, const EntryKey& key, EntryBuffer* buffer) const;
   // Does nothing where another thread is just inserting: a read does not wait for a cache.
   Change Insert(uint64_t hash, const EntryKey& key, const char* bytes) LOCKS_EXCLUDED(mutex_);
   // Of the rings.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dLSM/cache.h"
+#include "port/failing_allocations_testing.h"
 #include "util/coding.h"
 #include "util/random.h"
 
@@ -84,6 +85,29 @@ TEST_F(ValueCacheTest, KeepsNothingThatIsLargeBesideIt) {
   const std::string largest(kSmallest / 64, 'v');
   EXPECT_TRUE(cache_.Insert({1, 0, largest.size()}, largest).inserted);
   EXPECT_FALSE(cache_.Insert({1, 0, largest.size()}, largest).inserted) << "it is there";
+}
+
+// Fails if a thread takes memory for as long a value as it has asked for, though it is not there.
+TEST_F(ValueCacheTest, WhatIsNotThereTakesNoMemory) {
+  Insert(1);
+  const port::FailingAllocations none(1);
+  EXPECT_FALSE(Has(2, /*table=*/1, /*bytes=*/900));
+  EXPECT_EQ(none.failed(), 0u);
+}
+
+// Fails if a lookup throws, or leaves the thread with less memory than it believes to have: the
+// next one would write beyond it.
+TEST_F(ValueCacheTest, WhatThereIsNoMemoryForIsNotFound) {
+  Insert(1);
+  Insert(2, /*table=*/1, /*bytes=*/900);
+  EXPECT_TRUE(Has(1));
+  {
+    const port::FailingAllocations none(1);
+    EXPECT_FALSE(Has(2, /*table=*/1, /*bytes=*/900));
+    EXPECT_EQ(none.failed(), 1u);
+    EXPECT_TRUE(Has(1)) << "there is memory for this one";
+  }
+  EXPECT_TRUE(Has(2, /*table=*/1, /*bytes=*/900));
 }
 
 // Fails if what is read once pushes out what is read often, as it does where what was used last
