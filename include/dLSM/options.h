@@ -196,10 +196,12 @@ struct Options {
   // Both can be changed while the database is open, see DB::SetOptions.
   MergeSchedule merge_scheduler = MergeSchedule::kGreedy;
   uint64_t compaction_bandwidth = 0;  // Bytes of input a second; 0: no limit.
-  // Threads, for all shards together.
+  // At a time, for all shards together; 1 to 64.
   int max_background_flushes = 2;
   int max_background_compactions = 2;
-  int max_subcompactions = 2;
+  int max_subcompactions = 2;  // Parts of one merge that run side by side; 1 to 64.
+  // Tables in level 0, times scatter_width: from how many they are merged, and where writers stop.
+  // Not for kSizeTiered.
   int level0_file_num_compaction_trigger = 4;
   int level0_stop_writes_trigger = 24;
   ComponentConstraint component_constraint = ComponentConstraint::kLocal;
@@ -209,9 +211,12 @@ struct Options {
   // When there are more runs (or tables in level 0) than expected, or most memtables wait to be
   // flushed, writers are slowed down in proportion to what is left, instead of being stopped.
   bool slow_down_writes = false;
+  // Leveled styles: the size of level 1, and how many times that of the level before each deeper
+  // one has. kTiered takes the second as the number of runs in a level that become one of the next,
+  // 2 to 1000. kGuards takes the first: see max_tables_per_guard.
   uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
   double max_bytes_for_level_multiplier = 10;
-  int num_levels = 7;
+  int num_levels = 7;  // Level 0 included; 2 to 32.
   // kGuards: how many sorted runs a guard may have before it is merged. Level 0 is a guard like any
   // other: its own triggers, and max_bytes_for_level_base, count where they are larger than what
   // follows from this and from the size of memtables.
@@ -219,11 +224,12 @@ struct Options {
   // kGuards: trailing zero bits of the hash of a key that may start a guard; 0: as many as make for
   // eight such keys in a table.
   int guard_bits = 0;
-  // Styles that keep several sorted runs of the same keys: how many percent of the oldest run the
-  // newer ones may have.
+  // kGuards: how many percent of the oldest run of a guard of the deepest level the newer ones may
+  // have.
   int max_size_amplification_percent = 200;
-  // kGuards: the same while nobody writes, for the sake of reads to come; a quarter of the tables
-  // that start a merge out of level 0 do then, too. 0: only what reads ask for is merged then.
+  // kGuards: the same of any guard while nobody writes, for the sake of reads to come; a quarter of
+  // the tables that start a merge out of level 0 do then, too. 0: only what reads ask for is merged
+  // then.
   int idle_size_amplification_percent = 4;
   // Writers that wait for memory this long without any progress of flushes get Busy, or the error
   // that is the cause where it does not pass by itself; Flush and Close wait as long for room, and
