@@ -24,9 +24,6 @@ class TickClock {
 #endif
     return SteadyNanoseconds();
   }
-  double ToSeconds(uint64_t ticks) const {
-    return ToMicroseconds(static_cast<double>(ticks)) * 1e-6;
-  }
   double ToMicroseconds(double ticks) const { return ticks * nanoseconds_per_tick_ * 1e-3; }
   uint64_t FromSeconds(double seconds) const {
     return static_cast<uint64_t>(seconds * 1e9 / nanoseconds_per_tick_);

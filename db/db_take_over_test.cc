@@ -116,7 +116,6 @@ TEST_P(TakeOverTest, WhoDoesNotTakeOverIsRefused) {
 // Fails if what the old owner had flushed is lost, if what it still tries changes anything that the
 // new one has written, or if it hangs, or does not say who took over.
 TEST_P(TakeOverTest, FromALiveWriter) {
-  std::string old_manifest_keys;
   auto old = OpenOrDie(HandleOptions(false), "db");
   for (uint64_t i = 0; i < 2000; ++i) {
     ASSERT_OK(old->Put(WriteOptions(), Key(i), "old first"));

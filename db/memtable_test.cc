@@ -264,10 +264,10 @@ TEST(SequencerTest, SwitchDividesNumbersByEpoch) {
     const Sequencer::Write write(sequencer, 2);
     EXPECT_EQ(write.first(), 42u);
     EXPECT_EQ(write.epoch(), MemtableEpoch{0});
-    EXPECT_TRUE(sequencer.IsOpen(43));
-    EXPECT_FALSE(sequencer.IsOpen(44));
+    EXPECT_EQ(sequencer.OpenBatchOf(43), 42u);
+    EXPECT_EQ(sequencer.OpenBatchOf(44), 0u);
   }
-  EXPECT_FALSE(sequencer.IsOpen(43));
+  EXPECT_EQ(sequencer.OpenBatchOf(43), 0u);
   EXPECT_EQ(sequencer.Switch(), 44u);
   const Sequencer::Write write(sequencer, 1);
   EXPECT_EQ(write.first(), 44u);

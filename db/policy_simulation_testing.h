@@ -53,7 +53,6 @@ class PolicySimulation {
 
   const Version& version() const { return *version_; }
   MergePolicy& policy() { return *policy_; }
-  uint64_t records_flushed() const { return records_flushed_; }
   uint64_t records_merged() const { return records_merged_; }
   size_t merges_done() const { return merges_done_; }
 
@@ -186,7 +185,6 @@ class PolicySimulation {
       contents[key] = Entry{++sequence_, deletion};
       model_[key] = Entry{sequence_, deletion};
     }
-    records_flushed_ += contents.size();
     VersionEdit edit(1);
     edit.levels[0].added = {MakeTable(contents)};
     version_ = version_->With(edit);
@@ -329,7 +327,6 @@ class PolicySimulation {
   SequenceNumber sequence_ = 0;
   uint64_t next_number_ = 1;
   uint64_t next_key_ = 0;
-  uint64_t records_flushed_ = 0;
   uint64_t records_merged_ = 0;
   size_t merges_done_ = 0;
 };

@@ -78,7 +78,6 @@ class Sequencer {
   // If `sequence`, which the caller has found in a memtable, is of a batch that is incomplete: the
   // first number of that batch. Otherwise 0.
   SequenceNumber OpenBatchOf(SequenceNumber sequence);
-  bool IsOpen(SequenceNumber sequence) { return OpenBatchOf(sequence) != 0; }
 
  private:
   static constexpr int kEpochShift = 56;

@@ -35,10 +35,8 @@ class AsymmetricFence {
     return !expedited_ || ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   }
 
-  // False: the kernel does not know it, or may not be asked. Then both sides cost the same.
-  bool expedited() const { return expedited_; }
-
  private:
+  // False: the kernel does not know it, or may not be asked. Then both sides cost the same.
   const bool expedited_;
 };
 

@@ -34,7 +34,6 @@ class SimulatedMemoryNode final : public ControlServer {
   Status Start();
   // Drops connections, merges and memory, without a word.
   void Kill();
-  bool up() const { return process_ != nullptr; }
   MemoryNode& node() { return *process_->node; }
 
   // All that `host` had here breaks; what it has written may still arrive.

@@ -36,7 +36,6 @@ class KeySpace {
   uint64_t count() const { return count_; }
   bool descending() const { return descending_; }
   uint64_t groups() const { return count_ / kGroupKeys; }
-  uint64_t GroupOf(uint64_t key) const { return key % groups(); }
   uint64_t KeyOf(uint64_t group, uint64_t i) const { return group + i * groups(); }
   static bool IsBatchGroup(uint64_t group) { return group % 2 == 0; }
   // One of `writers`, each of which has groups of both kinds if there are at most WritersMax().

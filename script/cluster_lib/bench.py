@@ -24,7 +24,6 @@ OWN_FLAGS = {"config": "", "memory_nodes": "", "compute_node_id": "", "json": "-
              **dict.fromkeys(("tls", "tls_ca_file", "tls_certificate_file", "tls_key_file"), "start --tls")}
 DEFAULTS = {"benchmarks": "fillrandom,flush,waitforbackground,readrandom", "db": "db_bench_@ID@",
             "progress": "false"}
-CLOSE = "close"
 LAST_LINES = 8
 
 # FOLDER CLUSTER; connection.conf comes in.

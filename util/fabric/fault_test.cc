@@ -16,7 +16,6 @@
 namespace dlsm {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 class DecoratorTest : public testing::TestWithParam<FabricKind> {
