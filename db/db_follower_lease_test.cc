@@ -87,7 +87,6 @@ class FollowerLeaseTest : public testing::TestWithParam<std::string> {
     owner_->CompactRange(nullptr, nullptr);
     ASSERT_OK(owner_->WaitForBackgroundWork());
   }
-  uint64_t OwnerNumber() { return FieldOfProperty(owner_.get(), "dlsm.publications", "number"); }
 
   const std::shared_ptr<FaultInjector> faults_ = std::make_shared<FaultInjector>();
   Options owner_options_;

@@ -21,7 +21,6 @@
 namespace dlsm::simulation {
 namespace {
 
-using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
