@@ -25,6 +25,9 @@ constexpr size_t kReceivedPerCall = size_t{64} << 10;
 // A memory node that has let a call's deadline pass, and has sent nothing for that long, is not
 // waited for over this connection any more.
 constexpr std::chrono::seconds kSilentMost{1};
+// Who has not read for so long is no crowd any more. Each connection forgets its own: whoever still
+// reads may do so over another one.
+constexpr std::chrono::seconds kCrowdRemembered{1};
 // Sent bytes of a queue that is never quite empty are dropped from here on.
 constexpr size_t kSentMax = size_t{64} << 10;
 
@@ -159,7 +162,13 @@ bool TcpSharedReads::Round(Progress* progress) {
   if (progress->received) silent_since_ = now;
   if (end_.ok()) end_ = DropLate(now);
   if (progress->received) UpdateGauges();
+  if (now >= CrowdForgottenAt()) gauges_.crowd.store(0, std::memory_order_relaxed);
   return end_.ok();
+}
+
+Deadline::Clock::time_point TcpSharedReads::CrowdForgottenAt() const {
+  const bool remembered = under_way_ == 0 && gauges_.crowd.load(std::memory_order_relaxed) > 0;
+  return remembered ? silent_since_ + kCrowdRemembered : Deadline::Clock::time_point::max();
 }
 
 void TcpSharedReads::TakeCalls() {
@@ -366,7 +375,8 @@ void TcpSharedReads::Sleep() {
     // Who submits from here on wakes this thread. Who took what was submitted before is done now.
     const port::MutexLock lock(serving_);
     if (!to_send_.empty()) events |= POLLOUT;
-    until = end_.ok() ? next_deadline_ : Deadline::Clock::time_point();
+    until =
+        end_.ok() ? std::min(next_deadline_, CrowdForgottenAt()) : Deadline::Clock::time_point();
   }
   port::SyncPoint("shared reads: sleeps");
   pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), events, 0}};

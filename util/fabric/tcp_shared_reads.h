@@ -44,7 +44,7 @@ class TcpSharedReads {
     // Calls whose reads have arrived: their callers have not slept, or have.
     std::atomic<uint64_t> polled{0};
     std::atomic<uint64_t> slept{0};
-    // How many calls are under way at once, lately.
+    // How many calls are under way at once, lately; 0 once there was none for a while.
     std::atomic<uint32_t> crowd{0};
   };
 
@@ -109,7 +109,7 @@ class TcpSharedReads {
   // The thread.
   void Serve() LOCKS_EXCLUDED(serving_);
   // Until there is something to receive, or room to send what is left, a call was submitted, a
-  // deadline has passed, or it is told to end.
+  // deadline has passed, a crowd is to be forgotten, or it is told to end.
   void Sleep() LOCKS_EXCLUDED(serving_);
   void Close() EXCLUSIVE_LOCKS_REQUIRED(serving_);
   // A reader's turn: a round, if nobody is at it.
@@ -135,6 +135,8 @@ class TcpSharedReads {
   void PopFront() EXCLUSIVE_LOCKS_REQUIRED(serving_);
   void Finish(Call* call, Status status) EXCLUSIVE_LOCKS_REQUIRED(serving_);
   void UpdateGauges() EXCLUSIVE_LOCKS_REQUIRED(serving_);
+  // Never, while a call is under way.
+  Deadline::Clock::time_point CrowdForgottenAt() const EXCLUSIVE_LOCKS_REQUIRED(serving_);
   void Ring(Flight& flight) EXCLUSIVE_LOCKS_REQUIRED(serving_);
   void RingUnheard() EXCLUSIVE_LOCKS_REQUIRED(serving_);
   // Lets go of the calls whose deadlines have passed, if that may be one. Fails if the memory node
