@@ -30,6 +30,8 @@ class TcpServerConnection {
   // `stream` has said its hello with `token`.
   TcpServerConnection(TcpStream stream, std::string token, ReachPointer reach,
                       const RegionTable& regions, MessageOrder* order);
+  // The client hears of it, whoever else still has a descriptor of its socket.
+  ~TcpServerConnection() { stream_.Shutdown(); }
   TcpServerConnection(const TcpServerConnection&) = delete;
   TcpServerConnection& operator=(const TcpServerConnection&) = delete;
 

@@ -285,15 +285,23 @@ void TcpServerThread::Watch(TcpServerConnection* connection, int operation) {
 }
 
 void TcpServerThread::Close(int socket) {
+  Forget(socket);
   const size_t closed = connections_.erase(socket);
   connection_count_.fetch_sub(closed, std::memory_order_relaxed);
 }
 
 template <typename Condition>
 void TcpServerThread::CloseWhere(Condition condition) {
-  const size_t closed = std::erase_if(
-      connections_, [&](const auto& each) { return condition(std::as_const(*each.second)); });
+  const size_t closed = std::erase_if(connections_, [&](const auto& each) {
+    if (!condition(std::as_const(*each.second))) return false;
+    Forget(each.first);
+    return true;
+  });
   connection_count_.fetch_sub(closed, std::memory_order_relaxed);
+}
+
+void TcpServerThread::Forget(int socket) {
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
 }
 
 }  // namespace dlsm

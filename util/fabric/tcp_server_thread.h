@@ -73,6 +73,9 @@ class TcpServerThread {
   void Close(int socket);
   template <typename Condition>
   void CloseWhere(Condition condition);
+  // Before it is closed: who accepted it may have another descriptor of it for a moment, and as
+  // long the epoll instance would go on telling of it, by a number that is the next connection's.
+  void Forget(int socket);
 
   const RegionTable& regions_;
   const TcpTokens& tokens_;

@@ -2,6 +2,7 @@
 // connections go from a thread to another.
 #include "util/fabric/tcp_server_thread.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -74,9 +75,31 @@ class TcpServerThreadTest : public testing::Test {
     FileDescriptor client(ends[0]);
     tokens_.Allow(token, /*key=*/"", std::move(reach));
     thread_->Adopt(TcpStream(FileDescriptor(ends[1])), token);
+    Greet(client);
+    return client;
+  }
+  static void Greet(const FileDescriptor& client) {
     SendAll(client.get(), Encoded(TcpRequest{}));
     EXPECT_EQ(ReceiveUpTo(client.get(), TcpReply::kBytes).size(), TcpReply::kBytes);
+  }
+
+  // The same. Who accepted it has a descriptor of its own, *accepted; the thread's is *number.
+  FileDescriptor ConnectBy(FileDescriptor* accepted, int* number) {
+    constexpr int kFirst = 500;  // Nobody else opens so many.
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    FileDescriptor client(ends[0]);
+    *accepted = FileDescriptor(ends[1]);
+    *number = ::fcntl(accepted->get(), F_DUPFD_CLOEXEC, kFirst);
+    tokens_.Allow("client");
+    thread_->Adopt(TcpStream(FileDescriptor(*number)), "client");
+    Greet(client);
     return client;
+  }
+  void AwaitConnections(size_t so_many) {
+    const Deadline deadline = Deadline::In(std::chrono::seconds(20));
+    while (thread_->connections() != so_many && !deadline.Passed()) std::this_thread::yield();
+    EXPECT_EQ(thread_->connections(), so_many);
   }
 
   // From its next round on the thread waits, once it was told of something, until it may go on.
@@ -131,6 +154,33 @@ TEST_F(TcpServerThreadTest, TheNextRoundBeginsWithWhoHadNoTurn) {
   EXPECT_GT(noting->others_looks, 0);
   EXPECT_EQ(ReceiveUpTo(busy.get(), kWrites * TcpReply::kBytes).size(), kWrites * TcpReply::kBytes);
   EXPECT_EQ(slow->looks, kWrites * kLooksOfAWrite);
+}
+
+// Fails if the thread goes on being told of a connection that has ended, and takes that for the end
+// of the next one that has its number.
+TEST_F(TcpServerThreadTest, AConnectionThatHasEndedEndsNoOther) {
+  FileDescriptor accepted[2];
+  int number[2] = {-1, -1};
+  FileDescriptor gone = ConnectBy(&accepted[0], &number[0]);
+  gone.Close();
+  AwaitConnections(0);
+  const FileDescriptor next = ConnectBy(&accepted[1], &number[1]);
+  ASSERT_EQ(number[1], number[0]);
+  for (int i = 0; i < 10; ++i) Greet(next);
+  EXPECT_EQ(thread_->connections(), 1u);
+}
+
+// Fails if a client does not hear that its connection has been closed, because it has no more to
+// say or because of its token, while who accepted it still has a descriptor of it.
+TEST_F(TcpServerThreadTest, ClientsHearThatTheirConnectionsAreClosed) {
+  FileDescriptor accepted[2];
+  int number = -1;
+  const FileDescriptor done = ConnectBy(&accepted[0], &number);
+  ASSERT_EQ(::shutdown(done.get(), SHUT_WR), 0);
+  EXPECT_EQ(ReceiveUpTo(done.get(), 1), "");
+  const FileDescriptor revoked = ConnectBy(&accepted[1], &number);
+  EXPECT_OK(thread_->CloseAll("client"));
+  EXPECT_EQ(ReceiveUpTo(revoked.get(), 1), "");
 }
 
 // Two threads. The first one begins with all connections.
@@ -279,13 +329,23 @@ TEST_F(TcpHandOverTest, NothingIsLostBetweenThreads) {
       }
     });
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto handed_over = [&] { return first_->handed_over() + second_->handed_over(); };
+  const Deadline deadline = Deadline::In(std::chrono::seconds(5));
+  while (handed_over() < 10 && !deadline.Passed()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GT(handed_over(), 0u);
   stop = true;
   for (std::thread& thread : threads) thread.join();
   uint64_t counted = 0;
   std::memcpy(&counted, memory_.data(), sizeof(counted));
   EXPECT_EQ(counted, sum);
-  EXPECT_EQ(first_->connections() + second_->connections(), clients_.size() + clients.size());
+  // For a moment both count what is handed over.
+  const size_t all = clients_.size() + clients.size();
+  const auto connections = [&] { return first_->connections() + second_->connections(); };
+  const Deadline counted_by = Deadline::In(std::chrono::seconds(20));
+  while (connections() != all && !counted_by.Passed()) std::this_thread::yield();
+  EXPECT_EQ(connections(), all);
 }
 
 }  // namespace
