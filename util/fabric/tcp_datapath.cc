@@ -24,7 +24,6 @@ constexpr size_t kOutstandingMax = size_t{1} << 20;
 constexpr size_t kTogetherBytesMax = size_t{32} << 10;
 // Of one sleep in a system call that knows no deadlines; those nearer than two of it take another.
 constexpr milliseconds kSleepMost{50};
-// A server that is alive needs microseconds; one that hangs must not hold its client for long.
 
 }  // namespace
 

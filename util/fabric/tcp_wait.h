@@ -11,7 +11,8 @@
 namespace dlsm {
 
 // A client that gives up what it has sent waits so long for the server to have carried it out, and
-// then resets the connection. So a server carries nothing out by what it was told of a connection
+// then resets the connection: a server that is alive needs microseconds, one that hangs must not
+// hold its client for long. So a server carries nothing out by what it was told of a connection
 // more than half as long ago.
 inline constexpr std::chrono::milliseconds kTcpDrain{100};
 
