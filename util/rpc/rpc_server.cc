@@ -169,7 +169,9 @@ RpcServerImpl::~RpcServerImpl() {
   static_cast<void>(!write(stop_.get(), &one, sizeof(one)));
   accept_thread_.join();
   listener_.Close();
-  for (Served& served : served_) served.connection->Stop();
+  for (Served& served : served_) {
+    if (!served.Evict()) served.connection->Stop();
+  }
   for (Served& served : served_) served.thread.join();
 }
 

@@ -110,6 +110,16 @@ class StrangersTest : public testing::Test {
     EXPECT_OK(CallOnce());
   }
 
+  // What somebody says who does not know the secret.
+  static std::string WrongProof() {
+    ClientOpening opening;
+    opening.nonce = std::string(kNonceBytes, 'n');
+    ClientProof proof;
+    proof.proof = std::string(kProofBytes, 'p');
+    return EncodeGreeting(kProtocolVersion) + EncodeHelloMessage(opening.Encode()) +
+           EncodeHelloMessage(proof.Encode());
+  }
+
   // Many say this, for which each is refused.
   void ExpectRefusedKeepNobodyAway(const std::string& said) {
     StartServer();
@@ -286,14 +296,29 @@ TEST_F(StrangersTest, FailedHandshakesKeepNobodyAway) {
 }
 
 // The same of those whose proofs are wrong.
-TEST_F(StrangersTest, FailedProofsKeepNobodyAway) {
-  ClientOpening opening;
-  opening.nonce = std::string(kNonceBytes, 'n');
-  ClientProof proof;
-  proof.proof = std::string(kProofBytes, 'p');
-  ExpectRefusedKeepNobodyAway(EncodeGreeting(kProtocolVersion) +
-                              EncodeHelloMessage(opening.Encode()) +
-                              EncodeHelloMessage(proof.Encode()));
+TEST_F(StrangersTest, FailedProofsKeepNobodyAway) { ExpectRefusedKeepNobodyAway(WrongProof()); }
+
+// Fails if a memory node that is to stop waits for those who are held for wrong proofs.
+TEST_F(StrangersTest, WhoIsHeldDoesNotHoldTheEnd) {
+  StartServer();
+  constexpr uint64_t kFailures = 20;
+  std::vector<Socket> strangers;
+  for (uint64_t i = 0; i < kFailures; ++i) {
+    strangers.push_back(Dial());
+    ASSERT_OK(SendAll(strangers.back().get(), WrongProof(), Soon()));
+  }
+  const Deadline deadline = Soon();
+  while (server_->Counts().refused < kFailures && !deadline.Passed()) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  // The next one is held for a second or so, once it has been asked for its proof.
+  const Socket held = Dial();
+  ASSERT_OK(SendAll(held.get(), WrongProof(), Soon()));
+  std::string asked(kGreetingBytes + kHelloHeaderBytes, '\0');
+  ASSERT_OK(ReceiveAll(held.get(), asked.data(), asked.size(), Soon()));
+  const auto start = FailureLimiter::Clock::now();
+  server_.reset();
+  EXPECT_LT(FailureLimiter::Clock::now() - start, milliseconds(500));
 }
 
 TEST(FailureLimiterTest, DelaysGrowAndAreForgotten) {
