@@ -3,6 +3,7 @@
 
 #include "db/background.h"
 #include "db/components.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 namespace {
@@ -62,6 +63,10 @@ void Background::UpdateGate() {
   const bool switched = result == Tree::SwitchResult::kSwitched;
   switch_again_ = result == Tree::SwitchResult::kNoMemory;
   tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
+  // Nothing waits for its flush, so what keeps writers waiting is not to be found there.
+  if (ruling.must_wait && switch_again_ && tree_->Memtables().immutable == 0) {
+    gate_->NoteError(OutOfMemtableMemory("there is none to take the place of one that is full"));
+  }
   gate_->Set(StallReason::kMemtables,
              ruling.must_wait || result == Tree::SwitchResult::kTooManyMemtables);
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;

@@ -243,6 +243,28 @@ TEST_F(BackgroundWithoutMemoryTest, TablesThatCannotBeOpenedAreMadeAgain) {
   }
 }
 
+// A shard has taken all that there is for memtables, and there is no memory for its next one. Fails
+// if writers, who have to wait, are told that flushes make no progress and to look at the network,
+// or are not let through once there is memory.
+TEST_F(BackgroundWithoutMemoryTest, WritersHearWhyAFullMemtableStays) {
+  options_.shard_boundaries = {"m"};
+  options_.write_stall_timeout_ms = 300;
+  Open();
+  const std::string most(size_t{100} << 10, 'v');  // Of 128 KiB, of which 32 are the other shard's.
+  {
+    const FailingAllocationsOfAll failing(Spared::kNobody, /*made=*/1);  // The record's.
+    ASSERT_OK(db_->Put(WriteOptions(), "a", most));
+    const Status refused = db_->Put(WriteOptions(), "b", "small");
+    EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+    EXPECT_NE(refused.ToString().find("memory for memtables"), std::string::npos)
+        << refused.ToString();
+    EXPECT_GT(failing.failed(), 0u);
+    EXPECT_OK(db_->Put(WriteOptions(), "z", "small"));
+  }
+  EXPECT_TRUE(Eventually([this] { return db_->Put(WriteOptions(), "b", "small").ok(); }));
+  EXPECT_EQ(GetOr(db_.get(), "a"), most);
+}
+
 // Fails if the caller is told that all was flushed, waits for ever, or gets an exception.
 TEST_F(BackgroundWithoutMemoryTest, WhoWaitsForAFlushIsTold) {
   options_.write_stall_timeout_ms = 300;

@@ -43,14 +43,16 @@ class FailingAllocations {
   static inline thread_local uint64_t failed_ = 0;
 };
 
-// While there is one, all allocations at an AllocationPoint() fail: those of all threads, or of all
-// but the one that made it. One at a time, and none of the above beside it.
+// While there is one, all allocations at an AllocationPoint() fail but for the first `made` ones:
+// those of all threads, or of all but the one that made it. One at a time, and none of the above
+// beside it.
 class FailingAllocationsOfAll {
  public:
   enum class Spared : uint8_t { kNobody, kItsMaker };
 
-  explicit FailingAllocationsOfAll(Spared spared) {
+  explicit FailingAllocationsOfAll(Spared spared, int64_t made = 0) {
     is_spared_ = spared == Spared::kItsMaker;
+    made_left_ = made;
     failed_ = 0;
     AllocationHookOfProcess() = &Fail;
   }
@@ -65,12 +67,13 @@ class FailingAllocationsOfAll {
 
  private:
   static void Fail() {
-    if (is_spared_) return;
+    if (is_spared_ || made_left_.fetch_sub(1) > 0) return;
     ++failed_;
     throw std::bad_alloc();
   }
 
   static inline thread_local bool is_spared_ = false;
+  static inline std::atomic<int64_t> made_left_{0};
   static inline std::atomic<uint64_t> failed_{0};
 };
 
