@@ -99,7 +99,7 @@ void Background::NoteOutcome(size_t kind, const Status& status) {
     } else {
       if (of_kind.count++ == 0) of_kind.since = Clock::now();
       of_kind.retry_at = Clock::now() + PauseAfter(of_kind.count);
-      statistics_->Add(Ticker::kRetries);
+      if (kind < kHouse) statistics_->Add(Ticker::kRetries);
     }
     first_failure = of_kind.count == 1;
     of_kind.last = status;

@@ -92,6 +92,26 @@ TEST_P(NodeFaultTest, EveryCallEndsWhenTheMemoryNodeIsKilled) {
   EXPECT_FALSE(DB::Open(options, "db", &again).ok());
 }
 
+// Nothing is to be flushed or merged when the memory node is killed. Fails if the heartbeats that
+// it does not answer are told as flushes and merges that had to be tried again.
+TEST_P(NodeFaultTest, HeartbeatsAreNoRetries) {
+  const auto db = OpenOrDie(NodeOptions(), "db");
+  ASSERT_OK(db->Put(WriteOptions(), "key", "value"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->WaitForBackgroundWork());
+  ASSERT_EQ(db->GetStatistics()->Get(Ticker::kRetries), 0u);
+  node_->Kill();
+  std::string error = "OK";
+  const auto until = Clock::now() + std::chrono::seconds(60);
+  while (error == "OK" && Clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_TRUE(db->GetProperty("dlsm.background-error", &error));
+  }
+  EXPECT_NE(error, "OK");
+  EXPECT_EQ(db->GetStatistics()->Get(Ticker::kRetries), 0u);
+  db->Close().PermitUncheckedError();  // Its memory node is gone.
+}
+
 // Fails if a memory node killed in the midst of flushes and merges makes them hang.
 TEST_P(NodeFaultTest, KilledUnderLoad) {
   const Options options = NodeOptions();
