@@ -106,6 +106,10 @@ class Background {
   // Who does not wait is told only of a handle that flushes nothing any more; else it will be done,
   // if need be once other memtables have been flushed, or there is memory for the next one.
   Status Flush(bool wait) LOCKS_EXCLUDED(mutex_);
+  // The same in two steps, for who waits for several shards: all begin before the first is waited
+  // for. Who has waited since `began` for room, or for memory, has done so for each of them.
+  void BeginFlush() LOCKS_EXCLUDED(mutex_);
+  Status AwaitFlush(Clock::time_point began) LOCKS_EXCLUDED(mutex_);
   // Returns when nothing runs, nothing is due, and what nobody has asked for is done, too, unless
   // somebody writes.
   Status WaitIdle() LOCKS_EXCLUDED(mutex_);
@@ -144,6 +148,8 @@ class Background {
   };
 
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);
+  // `began`: when who waits began to.
+  Status FlushActive(bool wait, Clock::time_point began) LOCKS_EXCLUDED(mutex_);
   Status Merge(const MergePick& pick);
   // Of what somebody asked for, a merge in place by somebody else leaves it where it was, by other
   // names.
@@ -188,7 +194,9 @@ class Background {
   void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
   Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Tries it again if there was no memory for it.
+  // There was no memory for it; returns since when that has been so.
+  Clock::time_point NoteNoMemory() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Tries it again then.
   void SwitchAgain() LOCKS_EXCLUDED(gate_mutex_);
   // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
   Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
@@ -235,8 +243,9 @@ class Background {
   // Somebody has asked for the memtables of lower numbers to be flushed. The active one may have to
   // wait until it can be switched.
   uint64_t flush_before_ GUARDED_BY(gate_mutex_) = 0;
-  // There was no memory to switch one that is full, or that somebody has asked to be flushed.
-  bool switch_again_ GUARDED_BY(gate_mutex_) = false;
+  // Since when there has been no memory to switch one that is full, or that somebody has asked to
+  // be flushed; none: that is not so.
+  std::optional<Clock::time_point> no_memory_since_ GUARDED_BY(gate_mutex_);
 
   // Protects what follows; never held across a call to a memory node. Taken before Tree's.
   mutable port::Mutex mutex_;

@@ -63,27 +63,49 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
 }
 
 Status Background::Flush(bool wait) {
-  const uint64_t target = tree_->Memtables().newest_number;
-  bool target_is_empty = false;
-  bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.
-  std::optional<Clock::time_point> gives_up;  // While there is no memory for the next memtable.
   if (wait) {
     port::MutexLock lock(mutex_);
     ForgiveLocked(&failures_[kFlush]);
   }
+  return FlushActive(wait, Clock::now());
+}
+
+void Background::BeginFlush() {
+  {
+    port::MutexLock lock(mutex_);
+    ForgiveLocked(&failures_[kFlush]);
+  }
+  FlushActive(/*wait=*/false, Clock::now()).PermitUncheckedError();  // Who waits is told.
+}
+
+// Failures for another reason than want of room are forgiven once more: their cause may have gone
+// while others were waited for.
+Status Background::AwaitFlush(Clock::time_point began) {
+  {
+    port::MutexLock lock(mutex_);
+    Failures& failures = failures_[kFlush];
+    if (!failures.last.IsBusy() || failures.since < began) ForgiveLocked(&failures);
+  }
+  return FlushActive(/*wait=*/true, began);
+}
+
+Status Background::FlushActive(bool wait, Clock::time_point began) {
+  const uint64_t target = tree_->Memtables().newest_number;
+  bool target_is_empty = false;
+  bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.
   while (true) {
-    bool no_memory = false;
+    std::optional<Clock::time_point> no_memory_since;
     if (tree_->Memtables().newest_number == target) {
       port::MutexLock lock(gate_mutex_);
       const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
       const Tree::SwitchResult result = Switch(/*bytes=*/0, ruling);
       if (result == Tree::SwitchResult::kSwitched) {
         tree_->LookAgainAt(ruling.look_at_next);
+        no_memory_since_.reset();
         news = true;
       } else if (result != Tree::SwitchResult::kNotNeeded) {
         flush_before_ = target + 1;  // Whoever makes room for it will see to it.
-        no_memory = result == Tree::SwitchResult::kNoMemory;
-        switch_again_ |= no_memory;
+        if (result == Tree::SwitchResult::kNoMemory) no_memory_since = NoteNoMemory();
       }
       // Somebody else may have switched since: then it was the next memtable that is empty.
       target_is_empty |=
@@ -96,8 +118,10 @@ Status Background::Flush(bool wait) {
     if (oldest > target || (target_is_empty && oldest == target)) return Usable();
     // Merges that fail do not keep memtables from being flushed.
     DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
-    if (no_memory && !gives_up.has_value()) gives_up = Clock::now() + config_.patience;
-    if (no_memory && Clock::now() >= *gives_up) return OutOfMemtableMemory("not all was flushed");
+    if (no_memory_since.has_value() &&
+        Clock::now() - std::max(*no_memory_since, began) >= config_.patience) {
+      return OutOfMemtableMemory("not all was flushed");
+    }
     changed_.WaitUntil(Clock::now() + kHouseInterval);
   }
 }

@@ -45,11 +45,16 @@ Tree::SwitchResult Background::SwitchIfDue(const MemtableBudget::Ruling& ruling)
   return asked == Tree::SwitchResult::kTooManyMemtables ? result : asked;
 }
 
+Background::Clock::time_point Background::NoteNoMemory() {
+  if (!no_memory_since_.has_value()) no_memory_since_ = Clock::now();
+  return *no_memory_since_;
+}
+
 // Writers come by again, but nobody needs to write any more.
 void Background::SwitchAgain() {
   {
     port::MutexLock lock(gate_mutex_);
-    if (!switch_again_) return;
+    if (!no_memory_since_.has_value()) return;
   }
   MemtableIsFull();
 }
@@ -61,10 +66,12 @@ void Background::UpdateGate() {
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   const Tree::SwitchResult result = SwitchIfDue(ruling);
   const bool switched = result == Tree::SwitchResult::kSwitched;
-  switch_again_ = result == Tree::SwitchResult::kNoMemory;
+  const bool no_memory = result == Tree::SwitchResult::kNoMemory;
+  if (!no_memory) no_memory_since_.reset();
+  if (no_memory) NoteNoMemory();
   tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
   // Nothing waits for its flush, so what keeps writers waiting is not to be found there.
-  if (ruling.must_wait && switch_again_ && tree_->Memtables().immutable == 0) {
+  if (ruling.must_wait && no_memory && tree_->Memtables().immutable == 0) {
     gate_->NoteError(OutOfMemtableMemory("there is none to take the place of one that is full"));
   }
   gate_->Set(StallReason::kMemtables,

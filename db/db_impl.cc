@@ -230,17 +230,28 @@ Status DbImpl::Flush(const FlushOptions& options) try {
   return OutOfMemtableMemory("not all was flushed");
 }
 
-// All begin before the first is waited for.
 Status DbImpl::FlushShards(bool wait) {
+  std::vector<bool> flushed;
+  if (wait) return AwaitFlushes(&flushed);
   Status first_error;
-  if (!wait || only_ == nullptr) {
-    for (const auto& shard : shards_) {
-      KeepFirstError(shard->Named(shard->background().Flush(/*wait=*/false)), &first_error);
-    }
-  }
-  if (!wait) return first_error;
   for (const auto& shard : shards_) {
-    KeepFirstError(shard->Named(shard->background().Flush(/*wait=*/true)), &first_error);
+    KeepFirstError(shard->Named(shard->background().Flush(/*wait=*/false)), &first_error);
+  }
+  return first_error;
+}
+
+// All begin before the first is waited for. *flushed: by shard.
+Status DbImpl::AwaitFlushes(std::vector<bool>* flushed) {
+  const auto began = Background::Clock::now();
+  if (only_ == nullptr) {
+    for (const auto& shard : shards_) shard->background().BeginFlush();
+  }
+  flushed->clear();
+  Status first_error;
+  for (const auto& shard : shards_) {
+    Status status = shard->Named(shard->background().AwaitFlush(began));
+    flushed->push_back(status.ok());
+    KeepFirstError(std::move(status), &first_error);
   }
   return first_error;
 }

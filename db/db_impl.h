@@ -85,6 +85,7 @@ class DbImpl final : public DB {
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
   ShardContext Context();
   Status FlushShards(bool wait);
+  Status AwaitFlushes(std::vector<bool>* flushed);
   Status TakeOver();
   void StartPublisher();
   Status FinishPublisher(bool flushed);

@@ -282,6 +282,30 @@ TEST_F(BackgroundWithoutMemoryTest, WhoWaitsForAFlushIsTold) {
   EXPECT_GE(Flushes(), 1u);
 }
 
+// The same where all of several shards wait for memory. Fails if each is waited for as long as one,
+// one after the other.
+TEST_F(BackgroundWithoutMemoryTest, WhoWaitsForManyShardsIsToldAsSoon) {
+  constexpr std::chrono::milliseconds kPatience(2000);
+  options_.max_write_buffer_number = 8;
+  options_.shard_boundaries = {"b", "c", "d", "e", "f"};
+  options_.write_stall_timeout_ms = static_cast<uint64_t>(kPatience.count());
+  Open();
+  for (const char* key : {"a", "b", "c", "d", "e", "f"}) {
+    ASSERT_OK(db_->Put(WriteOptions(), key, "value"));
+  }
+  {
+    const FailingAllocationsOfAll failing(Spared::kNobody);
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = db_->Flush(FlushOptions());
+    const auto took = std::chrono::steady_clock::now() - start;
+    EXPECT_TRUE(status.IsBusy()) << status.ToString();
+    EXPECT_GE(took, kPatience);
+    EXPECT_LT(took, 4 * kPatience);
+  }
+  EXPECT_OK(db_->Flush(FlushOptions()));
+  EXPECT_GE(Flushes(), 6u);
+}
+
 // Who closes finds no memory at first. Fails if what was acknowledged is lost by that, or if a
 // destructor ends the process.
 TEST_F(BackgroundWithoutMemoryTest, CloseWaitsForSome) {

@@ -195,6 +195,34 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
   db_.reset();  // Before its memory node.
 }
 
+// None of several shards has room for its memtables. Fails if each is waited for as long as one,
+// one after the other.
+TEST_F(RoomTest, ManyShardsAreWaitedForAsLongAsOne) {
+  constexpr milliseconds kPatience(3000);
+  Options options = OwnerOptions();
+  options.max_write_buffer_number = 8;
+  options.shard_boundaries = {"b", "c", "d", "e", "f"};
+  options.write_stall_timeout_ms = static_cast<uint64_t>(kPatience.count());
+  db_ = OpenOrDie(options, "db");
+  refusing_ = true;
+  for (const char* shard : {"a", "b", "c", "d", "e", "f"}) {
+    WriteBatch large;  // For its part of the reserve.
+    for (uint64_t i = 0; i < 3000; ++i) large.Put(shard + NumberedKey(i), std::string(1000, 'v'));
+    ASSERT_OK(db_->Write(WriteOptions(), &large));
+  }
+  const auto start = Clock::now();
+  const Status flushed = db_->Flush(FlushOptions());
+  const auto took = Clock::now() - start;
+  EXPECT_TRUE(flushed.IsBusy()) << flushed.ToString();
+  EXPECT_GE(took, kPatience);
+  EXPECT_LT(took, 4 * kPatience);
+  refusing_ = false;
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  for (const char* shard : {"a", "b", "c", "d", "e", "f"}) {
+    EXPECT_EQ(GetOr(db_.get(), shard + NumberedKey(7)), std::string(1000, 'v'));
+  }
+}
+
 // What a snapshot keeps fills the memory node together with what others have, all of it merged as
 // far as it can be. Fails if it stays once the snapshot is released: no write would be let through
 // again.

@@ -363,14 +363,7 @@ Status DbImpl::Close() {
   if (workers_ != nullptr) {
     if (publisher_ != nullptr) publisher_->Stop();
     std::vector<bool> flushed;
-    for (const auto& shard : shards_) {
-      if (only_ == nullptr) shard->background().Flush(/*wait=*/false).PermitUncheckedError();
-    }
-    for (const auto& shard : shards_) {
-      Status status = shard->Named(shard->background().Flush(/*wait=*/true));
-      flushed.push_back(status.ok());
-      KeepFirstError(std::move(status), &first_error);
-    }
+    KeepFirstError(AwaitFlushes(&flushed), &first_error);
     workers_->StopWork();
     Status published = FinishPublisher(/*flushed=*/first_error.ok());
     KeepFirstError(std::move(published), &first_error);
