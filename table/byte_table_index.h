@@ -28,8 +28,7 @@
 //
 // The first entry of a group stands alone:
 //
-//   | control: 1 | tail bytes: varint32 | record bytes: varint32 | [trailer: 8] | rest of the tail
-//   |
+//   | control: 1 | tail bytes: varint32 | record bytes: varint32 | [trailer: 8] | rest of tail |
 //
 // The tail is the separator without the table's prefix. Its first eight bytes are the group's
 // digest (big-endian, zeros where the tail is shorter), which is all that a binary search touches;

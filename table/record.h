@@ -1,7 +1,6 @@
 // A record of a byte-addressable table:
 //
-//   | internal key bytes: varint32 | value bytes: varint32 | internal key | value | CRC32C: fixed32
-//   |
+//   | internal key bytes: varint32 | value bytes: varint32 | internal key | value | CRC32C: 4 |
 //
 // The checksum covers all that is before it. Records lie back to back.
 #pragma once
