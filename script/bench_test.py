@@ -158,7 +158,7 @@ SLOW_STAND_INS = {
 
 def check_ends():
     """Fails if a script ends before what it runs has ended, be it that its terminal is sent a ^C or it alone a
-    signal: a store that is killed leaves its folder, and so does a Server whose with-server is."""
+    signal, once or again: a store that is killed leaves its folder, and so does a Server whose with-server is."""
     for words in (["merge-places", "--runs=1"], ["shard-scaling", "--runs=1"], ["compare-stalls", "--runs=1"],
                   ["wire-costs", "--memory_node=x:1"]):
         for number, send in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):
@@ -173,13 +173,17 @@ def check_ends():
                     time.sleep(0.05)
                 time.sleep(0.3)  # What has begun may be faster than who has started it.
                 send(process.pid, number)
+                time.sleep(0.2)  # Less than what runs takes to end.
+                send(process.pid, number)
+                process.wait(timeout=30)
+                found = set(os.listdir(folder))  # What it runs may still write to its output.
                 output = process.communicate(timeout=30)[0]
                 what = f"{words}, {number.name}: {output}"
                 check(process.returncode == 128 + number and "Traceback" not in output, what)
                 expected = {"db_bench", "Server", "begun", "ended-db_bench"}
                 if words[0] in ("merge-places", "shard-scaling"):
                     expected.add("ended-Server")
-                check(set(os.listdir(folder)) == expected, f"{os.listdir(folder)}: {what}")
+                check(found == expected, f"{found}: {what}")
 
 
 def main():

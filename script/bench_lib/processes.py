@@ -7,14 +7,20 @@ import sys
 
 # with-server needs up to ten seconds to stop its Server, db_bench as long to remove its folder.
 SECONDS_TO_END = 20
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 def end_in_order():
-    """From now on a signal that would end the script raises SystemExit, unless it is to be ignored, as SIGHUP is
-    under nohup."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    """From now on the first signal that would end the script raises SystemExit, unless it is to be ignored, as
+    SIGHUP is under nohup. Further ones, as of whoever presses ^C again, would cut off the ending of what runs."""
+    def end(number, _):
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
+            signal.signal(number, end)
 
 
 @contextlib.contextmanager
