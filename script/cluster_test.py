@@ -188,6 +188,44 @@ def check_ignored_signals():
         check(done.stdout == f"{expected}\n", f"{prepare.__name__}: {done.stdout}")
 
 
+# Interrupts itself, and again while it waits for what it does on a node.
+INTERRUPTED_TWICE = """
+import concurrent.futures, os, signal, threading, time
+from cluster_lib import failure, memory_nodes
+
+def watch(kind, name):
+    called, call = threading.Event(), getattr(kind, name)
+    def watched(*arguments, **named):
+        called.set()
+        return call(*arguments, **named)
+    setattr(kind, name, watched)
+    return called
+
+asked = watch(concurrent.futures.Future, "result")
+ending = watch(concurrent.futures.ThreadPoolExecutor, "shutdown")
+
+def work(node):
+    for waits in (asked, ending):
+        assert waits.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.3)  # For as long as it takes to give up the wait.
+    print("done", flush=True)
+
+failure.raise_on_signals()
+try:
+    memory_nodes.on_all(work, ["m0"])
+except failure.Interrupted:
+    print("cleaning up", flush=True)
+"""
+
+
+def check_interrupted_twice():
+    """Fails if who presses ^C again has what was begun on a node go on beside the cleaning up."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_TWICE], cwd=os.path.dirname(CLUSTER), check=False,
+                          capture_output=True, text=True, timeout=60, preexec_fn=take_signals)
+    check(done.stdout == "done\ncleaning up\n", f"{done}")
+
+
 def run_in_folder(script, folder, *arguments):
     done = hosts.run_script(hosts.LocalHost(), script, folder, *arguments, text="x\n")
     return done.returncode, done.stdout + done.stderr
@@ -235,6 +273,7 @@ def main():
     check_removed_network()
     check_default_ssh()
     check_ignored_signals()
+    check_interrupted_twice()
     print("wrong arguments are refused, and sums are right")
 
 

@@ -19,6 +19,10 @@ class Interrupted(BaseException):
 
 
 def raise_interrupted(number, _):
+    """The first time only. Whoever presses ^C again would cut off the wait for what has begun on other hosts, and
+    cleaning up go on beside it: a Server that is started after it was to be stopped stays."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
     raise Interrupted(number)
 
 
@@ -45,7 +49,7 @@ def deferred_signals():
 
 @contextlib.contextmanager
 def uninterrupted():
-    """A second ^C must not cut off the cleaning up after the first."""
+    """What cleans up must not be cut off, even where no signal has come before."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield
