@@ -148,6 +148,35 @@ def check_own_flags():
         check(done.returncode == 1, f"{done}")
 
 
+def check_wrong_values():
+    """Fails if a wrong value or a missing program is answered by Python's words, or only after something was
+    measured."""
+    there = ["--memory_node=x:1"]
+    for words, wrong in (
+            (["merge-places", "--runs=0"], "--runs: '0' is no number from 1 on"),
+            (["merge-places", "--seconds=soon"], "--seconds: 'soon'"),
+            (["shard-scaling", "--runs=-1"], "--runs: '-1'"), (["shard-scaling", "--keys=0"], "--keys: '0'"),
+            (["compare-stalls", "--runs=0"], "--runs: '0'"), (["compare-stalls", "--num=0"], "--num: '0'"),
+            (["wire-costs", *there, "--reads=0"], "--reads: '0'"),
+            (["wire-costs", *there, "--keys=0"], "--keys: '0'")):
+        done = subprocess.run([os.path.join(HERE, words[0]), *words[1:]], capture_output=True, text=True,
+                              timeout=60, check=False)
+        check(done.returncode == 2 and wrong in done.stderr, f"{done}")
+    for words, name in ((["merge-places"], "Server"), (["shard-scaling"], "Server"),
+                        (["compare-stalls"], "db_bench"), (["wire-costs", *there], "db_bench")):
+        done = subprocess.run([os.path.join(HERE, words[0]), *words[1:], "--build=/nonexistent"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        check(done.returncode == 1 and f"{words[0]}: no {name} in /nonexistent: script/bench builds it" in
+              done.stderr and "Traceback" not in done.stderr, f"{done}")
+    with tempfile.TemporaryDirectory() as folder:
+        make_programs(folder, {"db_bench": "echo it is measured >&2; exit 7"})
+        done = subprocess.run([os.path.join(HERE, "compare-stalls"), f"--build={folder}",
+                               "--json=/nonexistent/x.json"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        check(done.returncode == 1 and "cannot write /nonexistent/x.json" in done.stderr and
+              "--json names another" in done.stderr and "measured" not in done.stderr, f"{done}")
+
+
 # They take a while to end, as do programs with much memory.
 SLOW = 'trap \'sleep 0.6; echo >"$TMPDIR/ended-$name"; exit 1\' INT TERM; while :; do sleep 0.1; done'
 SLOW_STAND_INS = {
@@ -190,6 +219,7 @@ def main():
     check_flags()
     check_ends()
     check_own_flags()
+    check_wrong_values()
     check_sizes()
     check_bench()
     print("Servers get what there is, scripts their own flags, and nothing outlives them")
