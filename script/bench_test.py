@@ -134,6 +134,9 @@ def check_own_flags():
             (["merge-places", "--", "--compaction_place=auto"], "--compaction_place=auto", "leave it out"),
             (["wire-costs", *there, "--", "--reads=9"], "--reads=9", "--reads of this script"),
             (["wire-costs", *there, "--", "--threads=2"], "--threads=2", "leave it out"),
+            (["wire-costs", *there, "--", "--writes=2"], "--writes=2", "--keys of this script"),
+            (["wire-costs", *there, "--", "--duration=2"], "--duration=2", "leave it out"),
+            (["compare", "--", "--duration=2"], "--duration=2", "--num of this script"),
             (["compare-stalls", "--", "--compaction_style=tiered"], "--compaction_style", "--styles of"),
             (["compare-stalls", "--", "--benchmarks=fillrandom"], "--benchmarks", "leave it out"),
             (["shard-scaling", "--", "--readwritepercent=5"], "--readwritepercent=5", "--reads of")):
@@ -175,6 +178,33 @@ def check_wrong_values():
                               check=False)
         check(done.returncode == 1 and "cannot write /nonexistent/x.json" in done.stderr and
               "--json names another" in done.stderr and "measured" not in done.stderr, f"{done}")
+
+
+# Each workload has cost four work requests more when db_bench prints its counters again.
+COUNTING_DB_BENCH = """
+i=0
+while [ $i -lt 28 ]; do
+  printf 'stats  1\\nread 0 %d 0 0 0\\nflush 0 0 0 0 0\\ncompaction 0 0 0 0 0\\n' $i
+  printf 'dlsm.flushes  %d\\ndlsm.flush.bytes  %d\\n' $((i / 4)) $((i << 20))
+  i=$((i + 4))
+done
+"""
+
+
+def check_wire_costs():
+    """Fails if the cost of an operation is divided by another number of operations than there were: db_bench
+    gets whole batches only."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_programs(folder, {"db_bench": COUNTING_DB_BENCH})
+        done = subprocess.run([os.path.join(HERE, "wire-costs"), "--memory_node=x:1", f"--build={folder}",
+                               "--keys=200", "--reads=100"], capture_output=True, text=True, timeout=60,
+                              check=False)
+    check(done.returncode == 0, f"{done}")
+    found = {line.split("|")[1].strip(): float(line.split("|")[2]) for line in
+             done.stdout.splitlines() if line.startswith("| ") and "operation" not in line}
+    check_equal(found, {"Put, amortised": 0.02, "Get that finds": 0.04, "Get that misses": 0.04,
+                        "MultiGet of 32": 1, "scan of 100": 0.04, "flush of a memtable (4 MB)": 4,
+                        "merge of 1 tables (4 MB)": 4})
 
 
 # They take a while to end, as do programs with much memory.
@@ -220,6 +250,7 @@ def main():
     check_ends()
     check_own_flags()
     check_wrong_values()
+    check_wire_costs()
     check_sizes()
     check_bench()
     print("Servers get what there is, scripts their own flags, and nothing outlives them")
