@@ -117,7 +117,10 @@ Status ShardsFromFlags(const std::vector<Verb>& verbs, ToolOptions* options) {
         fmt::format("--shard_boundaries_file: cannot read {}", FLAGS_shard_boundaries_file),
         "name a file with a key a line, as split-points writes them");
   }
-  return ReadSplitPoints(&file, &options->database.shard_boundaries);
+  const Status read = ReadSplitPoints(&file, &options->database.shard_boundaries);
+  if (read.ok()) return read;
+  return Status::InvalidArgument(
+      fmt::format("--shard_boundaries_file={}", FLAGS_shard_boundaries_file), read.message());
 }
 
 Status OptionsFromFlags(ToolOptions* options) {

@@ -106,6 +106,11 @@ Status ReadSplitPoints(std::istream* in, std::vector<std::string>* points) {
   for (std::string line; std::getline(*in, line);) {
     DLSM_RETURN_IF_ERROR(Unescape(line, &read.emplace_back()));
   }
+  if (in->bad()) return Status::IOError("it cannot be read to its end", "is it a file?");
+  if (read.empty()) {
+    return Status::InvalidArgument("there are no keys in it",
+                                   "write them with split-points; where that fails it writes none");
+  }
   *points = std::move(read);
   return Status::OK();
 }

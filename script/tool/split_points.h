@@ -16,7 +16,8 @@ namespace dlsm::tool {
 // keys to tell the parts apart.
 Status FindSplitPoints(DB* db, size_t parts, std::vector<std::string>* points);
 
-// What dlsm_tool writes, a key a line, escaped.
+// What dlsm_tool writes, a key a line, escaped. InvalidArgument if there is none: a database would
+// be made that is not divided, and stay so. IOError if `in` fails.
 Status ReadSplitPoints(std::istream* in, std::vector<std::string>* points);
 
 }  // namespace dlsm::tool

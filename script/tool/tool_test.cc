@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -161,6 +162,20 @@ TEST(Tool, SplitPointsDivideTheDataEvenly) {
   EXPECT_TRUE(RunCommand("load,split-points", empty, "").status.IsInvalidArgument());
   empty.shards = 1;
   EXPECT_TRUE(RunCommand("split-points", empty).status.IsInvalidArgument());
+}
+
+// Fails if a database is made that is not divided, and stays so, because split-points had failed,
+// or because a folder was named in the place of its output.
+TEST(Tool, NoSplitPointsAreAnError) {
+  std::vector<std::string> boundaries = {"there before"};
+  std::istringstream empty;
+  Status status = ReadSplitPoints(&empty, &boundaries);
+  EXPECT_TRUE(status.IsInvalidArgument());
+  EXPECT_THAT(status.ToString(), HasSubstr("split-points"));
+  std::ifstream folder(testing::TempDir());
+  status = ReadSplitPoints(&folder, &boundaries);
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_THAT(boundaries, testing::ElementsAre("there before"));
 }
 
 }  // namespace

@@ -162,6 +162,9 @@ refused "no_such_file" "$tool" --config="$work/no_such_file" dump
 refused "begin with load" "$tool" dump
 : >"$work/empty.conf"
 refused "empty.conf" "$tool" --config="$work/empty.conf" dump
+: >"$work/no_boundaries"
+refused "--shard_boundaries_file=.*no keys.*split-points" "$tool" \
+  --shard_boundaries_file="$work/no_boundaries" load
 printf '127.0.0.1\n127.0.0.1:port\n' >"$work/malformed.conf"
 refused "malformed.conf" "$tool" --config="$work/malformed.conf" dump
 chmod 644 "$work/other_secret"
