@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests script/bench, what it starts and how large; which flags of db_bench are not the user's where a script
-has its own; and that scripts end what they run. Without a build."""
+has its own; that scripts end what they run; and when script/test tests again. Without a build."""
 
 import os
 import shutil
@@ -117,6 +117,35 @@ def check_bench():
         check_equal(calls["Server"][-2:], ["--tls", "--fabric=verbs"])
         check_equal(calls["db_bench"][-1].partition("=")[0], "--benchmarks")
         check("--fabric=shm" in calls["db_bench"] or "--fabric=tcp" in calls["db_bench"], f"{calls}")
+
+
+# What the first run of ctest does; every other one is a good one.
+CTEST = """
+case $* in *--rerun-failed*) exit 0;; esac
+folder=build/release/Testing/Temporary
+mkdir -p $folder
+echo "1/1 Test: some" >$folder/LastTest.log
+%s
+"""
+
+
+def check_second_try():
+    """Fails if script/test takes a run of ctest for a good one that was killed, because what had failed the
+    time before passes; or if it does not test again what has failed this time."""
+    for first, before, expected in (("kill -KILL $$", True, 1), ("kill -KILL $$", False, 1),
+                                    ("echo 1:some >$folder/LastTestsFailed.log; exit 8", False, 0)):
+        with tempfile.TemporaryDirectory() as tree:
+            shutil.copytree(HERE, os.path.join(tree, "script"))
+            make_programs(tree, {"bin/cmake": "", "bin/ctest": CTEST % first})
+            if before:
+                make_programs(tree, {"build/release/Testing/Temporary/LastTestsFailed.log": "1:other"})
+            path = os.path.join(tree, "bin") + ":" + os.environ["PATH"]
+            done = subprocess.run([os.path.join(tree, "script/test"), "--only=release"], capture_output=True,
+                                  text=True, timeout=60, check=False,
+                                  env={**os.environ, "PATH": path, "DLSM_SKIP_INSTALL": "1"})
+            check(done.returncode == expected, f"{first}: {done}")
+            again = "passed only when run again: some" in done.stdout
+            check(again == (expected == 0), f"{first}: {done}")
 
 
 def check_own_flags():
@@ -253,6 +282,7 @@ def main():
     check_wire_costs()
     check_sizes()
     check_bench()
+    check_second_try()
     print("Servers get what there is, scripts their own flags, and nothing outlives them")
 
 
