@@ -81,14 +81,19 @@ def make_programs(folder, scripts):
         os.chmod(path, 0o700)
 
 
+def run_bench(tree, flags, **environment):
+    """script/bench in a tree of stand-ins, which keep in the file `calls` what they are called with."""
+    path = os.path.join(tree, "bin") + ":" + os.environ["PATH"]
+    return subprocess.run([os.path.join(tree, "script/bench"), *flags], capture_output=True, text=True,
+                          timeout=60, check=False,
+                          env={**os.environ, "PATH": path, "CALLS": os.path.join(tree, "calls"),
+                               "DLSM_SKIP_INSTALL": "1", **environment})
+
+
 def calls_of_bench(tree, flags, **environment):
     """What script/bench calls in a tree of stand-ins; the arguments by program."""
     calls = os.path.join(tree, "calls")
-    path = os.path.join(tree, "bin") + ":" + os.environ["PATH"]
-    done = subprocess.run([os.path.join(tree, "script/bench"), *flags], capture_output=True, text=True,
-                          timeout=60, check=False,
-                          env={**os.environ, "PATH": path, "CALLS": calls, "DLSM_SKIP_INSTALL": "1",
-                               **environment})
+    done = run_bench(tree, flags, **environment)
     check(done.returncode == 7, f"not the exit code of db_bench: {done}")
     with open(calls, encoding="utf-8") as file:
         lines = [line.split() for line in file]
@@ -97,12 +102,16 @@ def calls_of_bench(tree, flags, **environment):
 
 
 def check_bench():
-    """Fails if the Server does not serve the fabric that db_bench is to use, gets another size than the
+    """Fails if who asks how to use it has packages installed, programs built and a Server started; if the Server
+    does not serve the fabric that db_bench is to use, gets another size than the
     data's, or does not obey DLSM_SERVER_FLAGS; or if a program is not built that is installed or that
     script/cluster needs."""
     with tempfile.TemporaryDirectory() as tree:
         shutil.copytree(HERE, os.path.join(tree, "script"))
         make_programs(tree, STAND_INS)
+        told = run_bench(tree, ["--help"])
+        check(told.returncode == 0 and "DLSM_SERVER_GB" in told.stdout, f"{told}")
+        check(not os.path.exists(os.path.join(tree, "calls")), "who asks for help has something built")
         calls = calls_of_bench(tree, ["--fabric", "tcp", "--num", "100", "--seed=3"])
         for program in ("Server", "db_bench", "dlsm_tool"):
             check(program in calls["cmake"], f"{program} is not built: {calls['cmake']}")
