@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/flag_checks.h"
 #include "benchmarks/tls_flags.h"
 #include "util/fabric/fabric.h"
 #include "util/known_flags.h"
@@ -33,6 +34,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 Deadline Soon() { return Deadline::In(std::chrono::seconds(30)); }
+
+// What one read may bring, and what all that are under way may, fits into 64 bits.
+Status CheckFlags() {
+  constexpr uint64_t kCountMax = uint64_t{1} << 40;
+  constexpr uint64_t kBytesMax = uint64_t{1} << 40;
+  return bench::FirstError({
+      bench::CheckRange<uint64_t>("latency_bytes", FLAGS_latency_bytes, 1, kBytesMax),
+      bench::CheckRange<uint64_t>("latency_reads", FLAGS_latency_reads, 1, kCountMax),
+      bench::CheckRange<uint64_t>("bandwidth_bytes", FLAGS_bandwidth_bytes, 1, kBytesMax),
+      bench::CheckRange<uint64_t>("bandwidth_reads", FLAGS_bandwidth_reads, 1, kCountMax),
+      bench::CheckRange<uint64_t>("window", FLAGS_window, 1, 1 << 20),
+  });
+}
 
 Status Connect(std::unique_ptr<NodeConnection>* connection) {
   const size_t colon = FLAGS_memory_node.rfind(':');
@@ -62,10 +76,12 @@ class Bench {
 
   Status Prepare() {
     if (peer_.regions.empty()) return Status::IOError("the memory node has no region");
-    const uint64_t most =
-        std::max(FLAGS_latency_bytes, std::max<uint64_t>(FLAGS_window, 1) * FLAGS_bandwidth_bytes);
-    if (most > peer_.regions[0].bytes || FLAGS_latency_reads == 0) {
-      return Status::InvalidArgument("the memory node has too little memory for these sizes");
+    const uint64_t most = std::max(FLAGS_latency_bytes, FLAGS_window * FLAGS_bandwidth_bytes);
+    if (most > peer_.regions[0].bytes) {
+      return Status::InvalidArgument(
+          fmt::format("the memory node has {} bytes, these sizes take {}: give smaller ones, or a "
+                      "smaller --window",
+                      peer_.regions[0].bytes, most));
     }
     DLSM_RETURN_IF_ERROR(fabric_.NewBuffer(most, &buffer_));
     return fabric_.NewQueuePair(Soon(), &queue_pair_);
@@ -87,7 +103,7 @@ class Bench {
   }
 
   Status Bandwidth() {
-    const uint64_t window = std::max<uint64_t>(FLAGS_window, 1);
+    const uint64_t window = FLAGS_window;
     std::vector<Ticket> tickets(window);
     const auto begin = Clock::now();
     for (uint64_t i = 0; i < FLAGS_bandwidth_reads; ++i) {
@@ -120,6 +136,7 @@ class Bench {
 };
 
 Status Run() {
+  DLSM_RETURN_IF_ERROR(CheckFlags());
   std::unique_ptr<NodeConnection> connection;
   DLSM_RETURN_IF_ERROR(Connect(&connection));
   Bench bench(*connection);

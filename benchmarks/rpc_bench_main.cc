@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "benchmarks/flag_checks.h"
 #include "benchmarks/seconds_since.h"
 #include "benchmarks/tls_flags.h"
 #include "util/known_flags.h"
@@ -172,8 +173,17 @@ Status Measure(RpcTransport transport) {
   return Status::OK();
 }
 
+Status CheckFlags() {
+  constexpr uint64_t kCountMax = uint64_t{1} << 40;
+  return bench::FirstError({
+      bench::CheckRange<uint64_t>("calls", FLAGS_calls, 1, kCountMax),
+      bench::CheckRange<double>("idle_seconds", FLAGS_idle_seconds, 0.001, 1e6),
+      bench::CheckRange<uint64_t>("rounds", FLAGS_rounds, 1, kCountMax),
+  });
+}
+
 Status MeasureAll() {
-  if (FLAGS_calls == 0) return Status::InvalidArgument("--calls must be at least 1");
+  DLSM_RETURN_IF_ERROR(CheckFlags());
   fmt::print(
       "requests of {} bytes, replies of {}; per call: work requests/doorbells/completions/"
       "sleeps\n",

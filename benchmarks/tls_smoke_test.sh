@@ -40,6 +40,14 @@ chmod 600 "$work/test.key"
 prints "calls/s" 0 "${calls[@]}" --tls_certificate_file="$work/test.crt" --tls_key_file="$work/test.key"
 prints "no_such_file" 1 "${calls[@]}" --tls_ca_file="$work/no_such_file"
 
+for flag in latency_reads=0 bandwidth_reads=0 window=0 window=18446744073709551615; do
+  prints "--$flag: allowed is 1 to" 1 "$fabric_bench" --memory_node=127.0.0.1:1 "--$flag"
+done
+prints "bytes, these sizes take 1099511627776: give smaller" 1 \
+  env DLSM_SERVER_FLAGS=--fabric=tcp "$root/script/with-server" "$server" 0.1 "$fabric_bench" \
+  --memory_node=@NODE@ --fabric=tcp --latency_bytes=1099511627776
+prints "--calls=0: allowed is 1 to" 1 "$rpc_bench" --calls=0
+prints "--idle_seconds=0: allowed is 0.001 to" 1 "$rpc_bench" --idle_seconds=0
 prints "no flag --tsl: see fabric_bench --help" 1 "$fabric_bench" --tsl
 prints "no flag --tsl: see rpc_bench --help" 1 "$rpc_bench" --tsl
 echo "fabric_bench and rpc_bench know TLS"
