@@ -88,9 +88,18 @@ Status CheckHistory(const std::vector<std::string>& names) {
   return status;
 }
 
+// A flag for which a negative number stands for another value.
+Status CheckCount(const char* flag, int64_t count) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (count != 0 && count <= kMost) return Status::OK();
+  return Wrong(flag, count, fmt::format("1 to {}, or a negative number", kMost));
+}
+
 Status CheckRanges() {
   return FirstError({
       CheckRange<uint64_t>("num", FLAGS_num, 1, uint64_t{1} << 40),
+      CheckCount("reads", FLAGS_reads),
+      CheckCount("writes", FLAGS_writes),
       CheckRange<uint32_t>("threads", FLAGS_threads, 1, 1024),
       CheckRange<double>("duration", FLAGS_duration, 0, 1e7),
       CheckRange<uint64_t>("key_size", FLAGS_key_size, KeyBytesMin(FLAGS_num), kKeyBytesMax),

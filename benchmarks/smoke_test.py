@@ -244,6 +244,8 @@ def check_wrong_flags(program):
             (["--engine=oracle"], "dlsm"),
             (["--num=0"], "--num=0"),
             (["--threads=0"], "--threads=0"),
+            (["--reads=0", "--benchmarks=fillseq,readrandom", "--num=10"], "--reads=0: allowed is 1 to"),
+            (["--writes=0", "--benchmarks=fillseq", "--num=10"], "--writes=0: allowed is 1 to"),
             (["--key_size=3", "--num=100000"], "5 to"),
             (["--value_size=99999999999"], "--value_size"),
             (["--readwritepercent=101"], "0 to 100"),
