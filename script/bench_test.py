@@ -102,10 +102,9 @@ def calls_of_bench(tree, flags, **environment):
 
 
 def check_bench():
-    """Fails if who asks how to use it has packages installed, programs built and a Server started; if the Server
-    does not serve the fabric that db_bench is to use, gets another size than the
-    data's, or does not obey DLSM_SERVER_FLAGS; or if a program is not built that is installed or that
-    script/cluster needs."""
+    """Fails if who asks how to use it has packages installed, programs built and a Server started; if the
+    Server does not serve the fabric that db_bench is to use, gets another size than the data's, or does not
+    obey DLSM_SERVER_FLAGS; or if a program is not built that is installed or that script/cluster needs."""
     with tempfile.TemporaryDirectory() as tree:
         shutil.copytree(HERE, os.path.join(tree, "script"))
         make_programs(tree, STAND_INS)
@@ -254,8 +253,9 @@ SLOW_STAND_INS = {
 
 
 def check_ends():
-    """Fails if a script ends before what it runs has ended, be it that its terminal is sent a ^C or it alone a
-    signal, once or again: a store that is killed leaves its folder, and so does a Server whose with-server is."""
+    """Fails if a script ends before what it runs has ended, be it that its terminal is sent a ^C or it alone
+    a signal, once or again: a store that is killed leaves its folder, and so does a Server whose with-server
+    is."""
     for words in (["merge-places", "--runs=1"], ["shard-scaling", "--runs=1"], ["compare-stalls", "--runs=1"],
                   ["wire-costs", "--memory_node=x:1"]):
         for number, send in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):

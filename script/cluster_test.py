@@ -29,12 +29,12 @@ def check_wrong_arguments():
             (("start", "--namespaces", "--memory_nodes=0"), "--memory_nodes: '0' is no number from 1 to 99"),
             (("start", "--namespaces", "--memory_nodes=100"), "from 1 to 99"),
             (("start", "--namespaces", "--memory_nodes=1,2"), "matrix"),
-            (("start", "--namespaces", "--compute_nodes=x"), "--compute_nodes: 'x' is no number from 1 to 99"),
+            (("start", "--namespaces", "--compute_nodes=x"), "'x' is no number from 1 to 99"),
             (("start", "--namespaces", "--delay=20"), "20us"),
             (("start", "--namespaces", "--rate=fast"), "10gbit"),
             (("start", "--namespaces", "--config=x"), "not allowed with"),
             (("start", "--namespaces", "--memory_gb=0"), "--memory_gb: '0' is no number above 0"),
-            (("start", "--namespaces", "--start_timeout=soon"), "--start_timeout: 'soon' is no number above 0"),
+            (("start", "--namespaces", "--start_timeout=soon"), "'soon' is no number above 0"),
             (("start", "--ssh='"), "--ssh"),
             (("start", "--server_flags='"), "--server_flags"),
             (("start", "--server_flags=--merge_threads=1 --tls"), "--tls is not for Servers alone"),
@@ -222,8 +222,8 @@ except failure.Interrupted:
 
 def check_interrupted_twice():
     """Fails if who presses ^C again has what was begun on a node go on beside the cleaning up."""
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED_TWICE], cwd=os.path.dirname(CLUSTER), check=False,
-                          capture_output=True, text=True, timeout=60, preexec_fn=take_signals)
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_TWICE], cwd=os.path.dirname(CLUSTER),
+                          check=False, capture_output=True, text=True, timeout=60, preexec_fn=take_signals)
     check(done.stdout == "done\ncleaning up\n", f"{done}")
 
 
