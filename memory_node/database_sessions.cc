@@ -112,6 +112,8 @@ Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& req
 
 void DatabaseTable::Disconnected(const RpcPeer& peer) {
   const port::MutexLock lock(mutex_);
+  // The grace period begins now, so nothing that was before makes it longer.
+  AllowForStandstillLocked();
   const Clock::time_point grace_end = options_.clock() + options_.grace;
   for (auto& [id, session] : sessions_) {
     if (session.connection != peer.connection) continue;

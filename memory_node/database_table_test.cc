@@ -147,6 +147,18 @@ TEST_F(DatabaseTableTest, LeasesDoNotRunWhileTheMemoryNodeStandsStill) {
   EXPECT_TRUE(table.RenewReader(renewal, &renewed).IsAborted());
 }
 
+// A client has gone while the memory node stood still, which is the first thing that is noticed
+// after that. Fails if others wait for it for longer than the grace period: a session that ends
+// later than its token is of no use to who comes back.
+TEST_F(DatabaseTableTest, TheGracePeriodBeginsAfterAStandstill) {
+  OpenOk("a", 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  table_.Disconnected(Peer(1));
+  now_ += seconds(2);
+  OpenDatabaseReply reply;
+  EXPECT_OK(Open("a", 2, &reply));
+}
+
 // Fails if versions can go back: a late message of a former writer would undo a newer manifest.
 TEST_F(DatabaseTableTest, ManifestVersionsGrow) {
   const SessionId session = OpenOk("a");
