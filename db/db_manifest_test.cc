@@ -10,6 +10,10 @@
 
 #include "db/fake_table_testing.h"
 #include "db/manifest.h"
+#include "db/memory_node_link.h"
+#include "db/memory_node_session.h"
+#include "db/placed_manifest_store.h"
+#include "db/shard_map.h"
 #include "db/test_database_testing.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/node_connection.h"
@@ -211,6 +215,46 @@ TEST_F(HostileManifestTest, SequenceNumbersGoOnBeyond32Bits) {
     db = OpenOrDie(NodeOptions(), "db");
   }
   ASSERT_OK(db->Close());
+}
+
+// What a memory node's list names beyond the manifest is given back. Fails if that may be memory of
+// another memory node: the home would take a table that its manifest names for given back, and take
+// no manifest any more that names it.
+TEST(HostileListTest, NamesMemoryOfItsOwnNodeAlone) {
+  TestNodes nodes(2, "tcp");
+  Options options = nodes.With(TinyOptions());
+  options.placement = TablePlacement::kRoundRobin;
+  options.level0_file_num_compaction_trigger = 100;  // No merges: tables stay on both.
+  options.level0_stop_writes_trigger = 200;
+  options.idle_size_amplification_percent = 0;
+  {
+    const auto db = OpenOrDie(options, "db");
+    for (int flush = 0; flush < 2; ++flush) {
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(1), "v"));
+      ASSERT_OK(db->Flush(FlushOptions()));
+    }
+    ASSERT_OK(db->Close());
+  }
+  {
+    std::unique_ptr<NodeConnection> connection;
+    ASSERT_OK(ConnectToMemoryNode(options, nodes[1].address(), &connection));
+    std::unique_ptr<MemoryNodeSession> session;
+    ASSERT_OK(
+        MemoryNodeSession::Open(options, ShardTablesName("db", 0), &connection->rpc(), &session));
+    LiveList list;
+    ASSERT_OK(list.Decode(session->manifest()));
+    ASSERT_FALSE(list.spans.empty());
+    const std::vector<RemoteSpan> live = list.spans;
+    list.spans.push_back(live.front());
+    list.spans.back().node = NodeId{1};  // The home.
+    ASSERT_OK(session->Put(list.Encode(), live));
+    ASSERT_OK(session->Close());
+  }
+  std::unique_ptr<DB> db;
+  const Status refused = DB::Open(options, "db", &db);
+  EXPECT_TRUE(refused.IsCorruption()) << refused.ToString();
+  EXPECT_NE(refused.ToString().find(nodes[1].address()), std::string::npos) << refused.ToString();
+  EXPECT_OK(DestroyDB("db", options));
 }
 
 }  // namespace

@@ -209,6 +209,13 @@ Status Shard::TakeLists() {
     LiveList list;
     const std::string& bytes = nodes_[i].session->manifest();
     if (!bytes.empty()) DLSM_RETURN_IF_ERROR(list.Decode(bytes));
+    const NodeId id = nodes_[i].link->peer().node;
+    if (std::any_of(list.spans.begin(), list.spans.end(),
+                    [id](const RemoteSpan& span) { return span.node != id; })) {
+      return Status::Corruption(
+          "malformed list of a shard's tables",
+          "memory node " + nodes_[i].link->name() + " names memory of another one in it");
+    }
     const bool recorded =
         std::any_of(stored.table_nodes.begin(), stored.table_nodes.end(),
                     [&](const TableNode& each) { return each.address == nodes_[i].link->node(); });
@@ -217,7 +224,7 @@ Status Shard::TakeLists() {
           "memory node " + nodes_[i].link->name() + " has tables of another database of this name",
           "name the memory nodes as when each was made, and give only one of them tables there");
     }
-    manifests_.AddNode(nodes_[i].link->peer().node, nodes_[i].session.get(), list.spans);
+    manifests_.AddNode(id, nodes_[i].session.get(), list.spans);
   }
   return Status::OK();
 }
