@@ -44,35 +44,37 @@ endif()
 
 # The verbs fabric, in a virtual machine with a software RDMA device. With AddressSanitizer the short
 # tests only: the machine may have to be emulated, which is slow enough.
-function(dlsm_vm_test name)
-  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/test-in-vm 480 ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS softroce TIMEOUT 540 SKIP_RETURN_CODE 77
-                       RUN_SERIAL ON)
+# Two machines at a time: MACHINE is the first or the second, each has 3 GB and as many processors
+# as there are, up to four. One alone mostly leaves a processor idle.
+function(dlsm_vm_test name machine)
+  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/test-in-vm 600 ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS softroce TIMEOUT 660 SKIP_RETURN_CODE 77
+                       RESOURCE_LOCK virtual_machine_${machine})
 endfunction()
 if(DLSM_SANITIZE STREQUAL "address")
   # Set-up, errors, revocation, the device's events; not the long random transfers.
-  dlsm_vm_test(softroce.address bash -c "'$<TARGET_FILE:fabric_test>' --gtest_brief=1 \
+  dlsm_vm_test(softroce.address 1 bash -c "'$<TARGET_FILE:fabric_test>' --gtest_brief=1 \
 --gtest_filter='VerbsTest.*:VerbsEventsTest.*:*VerbsAddress*:-*CutsTransfers*' && \
 '$<TARGET_FILE:rpc_test>' --gtest_brief=1 --gtest_filter='*Answers/verbs:*Answers/ring'")
 elseif(NOT DLSM_SANITIZE)
   # librdmacm keeps the devices open until the process ends: who wants to take one away must be
   # another process than that of the tests of the connection manager.
   set(removal VerbsFaultTest.TheDeviceIsTakenAway)
-  dlsm_vm_test(softroce.fabric $<TARGET_FILE:fabric_test>
+  dlsm_vm_test(softroce.fabric 2 $<TARGET_FILE:fabric_test>
                --gtest_filter=*verbs*:*Verbs*-${removal})
-  dlsm_vm_test(softroce.removal $<TARGET_FILE:fabric_test> --gtest_filter=${removal})
-  dlsm_vm_test(softroce.rpc $<TARGET_FILE:rpc_test> --gtest_filter=*/verbs:*/ring:Verbs*)
-  dlsm_vm_test(softroce.memory_node $<TARGET_FILE:memory_node_test>
+  dlsm_vm_test(softroce.removal 2 $<TARGET_FILE:fabric_test> --gtest_filter=${removal})
+  dlsm_vm_test(softroce.rpc 2 $<TARGET_FILE:rpc_test> --gtest_filter=*/verbs:*/ring:Verbs*)
+  dlsm_vm_test(softroce.memory_node 2 $<TARGET_FILE:memory_node_test>
                --gtest_filter=*/verbs:*Verbs*)
   if(TARGET db_bench)
-    dlsm_vm_test(softroce.db ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/db-test
+    dlsm_vm_test(softroce.db 1 ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/db-test
                  $<TARGET_FILE:Server> $<TARGET_FILE:db_bench> $<TARGET_FILE:db_test>)
-    dlsm_vm_test(softroce.stress $<TARGET_FILE:db_stress> --fabric=verbs --seed=1 --seconds=20
+    dlsm_vm_test(softroce.stress 2 $<TARGET_FILE:db_stress> --fabric=verbs --seed=1 --seconds=20
                  --database_seconds=5 --operations=200 --threads=2 --nodes=2 --huge_value=0
                  --operation_timeout_ms=60000)
     set(cm_test ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/cm-test
         $<TARGET_FILE:fabric_test> $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>)
-    dlsm_vm_test(softroce.cm ${cm_test})
+    dlsm_vm_test(softroce.cm 1 ${cm_test})
   endif()
   # It brings two machines of its own. Every fault, each load with some of them: all of them with each
   # other, which two-hosts-test does by itself, take six minutes where something else runs.
