@@ -107,8 +107,11 @@ namespace {
 Status CheckRanges() {
   constexpr uint64_t kSizeMin = 64 << 10;
   constexpr uint64_t kSizeMax = uint64_t{4} << 30;
+  constexpr uint64_t kMegabytesMax = uint64_t{1} << 20;
   return FirstError({
       CheckRange<uint64_t>("write_buffer_size", FLAGS_write_buffer_size, kSizeMin, kSizeMax),
+      CheckRange<uint64_t>("compaction_bandwidth_mb", FLAGS_compaction_bandwidth_mb, 0,
+                           kMegabytesMax),
       CheckRange<int32_t>("max_write_buffer_number", FLAGS_max_write_buffer_number, 2, 1024),
       CheckRange<uint64_t>("target_file_size_base", FLAGS_target_file_size_base, kSizeMin,
                            kSizeMax - 1),

@@ -60,17 +60,27 @@ Status ShowQuotas(const QuotaOptions& options, std::ostream* out) {
   if (options.bytes.has_value() && options.database.empty()) {
     return Status::InvalidArgument("--quota is of one database: name it with --db");
   }
+  bool found = false;
   for (const HostPort& node : options.memory_nodes) {
     ListDatabasesReply reply;
     DLSM_RETURN_IF_ERROR(Ask(node, options, &reply));
     for (const ListDatabasesReply::Entry& each : reply.databases) {
       if (!Concerns(options, each.name)) continue;
+      found = true;
       *out << fmt::format("{} {} bytes {} quota {}{}\n", node.ToString(), each.name, each.bytes,
                           each.quota_bytes == 0 ? "none" : std::to_string(each.quota_bytes),
                           each.open ? " open" : "");
     }
   }
-  return Status::OK();
+  if (found || options.database.empty()) return Status::OK();
+  if (options.bytes.has_value()) {
+    *out << fmt::format("set for '{}', which no memory node named here has so far\n",
+                        options.database);
+    return Status::OK();
+  }
+  return Status::NotFound(
+      fmt::format("no memory node named here has a database '{}'", options.database),
+      "without --db all that they have are listed");
 }
 
 }  // namespace dlsm::tool

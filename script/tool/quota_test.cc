@@ -51,6 +51,13 @@ TEST(QuotaTest, ShowsAndSets) {
   ASSERT_OK(ShowQuotas(options, &out));
   EXPECT_THAT(out.str(), HasSubstr(" a bytes 4096 quota 1048576 open\n"));
   EXPECT_THAT(out.str(), Not(HasSubstr(" ab ")));
+  options.database = "c";
+  out.str("");
+  ASSERT_OK(ShowQuotas(options, &out));
+  EXPECT_THAT(out.str(), HasSubstr("set for 'c', which no memory node"));
+  options.bytes.reset();
+  EXPECT_TRUE(ShowQuotas(options, &out).IsNotFound());
+  options.bytes = 1 << 20;
   options.database = "a#shard-1";
   EXPECT_TRUE(ShowQuotas(options, &out).IsInvalidArgument());
 }
