@@ -32,11 +32,13 @@ Status Background::SendHeartbeat(size_t number) {
   HeartbeatRequest request;
   request.session = node.session;
   request.publications_from = config_.publications_from;
+  request.answers = node.numbers->Answers();
   const uint64_t sent = node.load->sent_bytes();
   const uint64_t merge_mark = store_->memory()->MergeMark(number);
   std::string reply_bytes;
   DLSM_RETURN_IF_ERROR(node.rpc->Call(Method::kHeartbeat, request.Encode(), &reply_bytes,
                                       Deadline::In(config_.timeout)));
+  node.numbers->Told(request.answers);
   HeartbeatReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
   node.load->NoteReport(reply.merges, sent);

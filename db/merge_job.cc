@@ -239,17 +239,27 @@ class MergeRunner {
       if (i != number && part.bytes_at[i] > 0) request.peers.push_back(nodes_[i].as_peer);
     }
     ++outcome->calls;
-    const uint64_t sent_before = node.load->sent_bytes();
-    std::string reply_bytes;
-    DLSM_RETURN_IF_ERROR(
-        node.rpc->Call(Method::kMerge, request.Encode(), &reply_bytes, node.load->MergeDeadline()));
     MergeReply reply;
-    DLSM_RETURN_IF_ERROR(reply.Decode(reply_bytes));
-    DLSM_RETURN_IF_ERROR(CheckMergeOutputs(store_.comparator(), part.options, part.runs,
-                                           node.as_peer.node, reply.outputs));
-    node.load->NoteReport(reply.load, sent_before);
+    DLSM_RETURN_IF_ERROR(Ask(part, node, &request, &reply));
     outcome->statistics = reply.statistics;
     return OpenOutputs(std::move(reply.outputs), &outcome->tables);
+  }
+
+  // Numbers the request. Where this fails, what comes of it is nobody's.
+  Status Ask(const Part& part, const MergeNode& node, MergeRequest* request,
+             MergeReply* reply) const {
+    MergeNumbers::Awaited answer(node.numbers.get());
+    DLSM_RETURN_IF_ERROR(answer.Begin(&request->number));
+    const uint64_t sent_before = node.load->sent_bytes();
+    std::string reply_bytes;
+    DLSM_RETURN_IF_ERROR(node.rpc->Call(Method::kMerge, request->Encode(), &reply_bytes,
+                                        node.load->MergeDeadline()));
+    DLSM_RETURN_IF_ERROR(reply->Decode(reply_bytes));
+    DLSM_RETURN_IF_ERROR(CheckMergeOutputs(store_.comparator(), part.options, part.runs,
+                                           node.as_peer.node, reply->outputs));
+    answer.Arrived();
+    node.load->NoteReport(reply->load, sent_before);
+    return Status::OK();
   }
 
   // The outputs are ours from here on, and freed if one of them cannot be opened.

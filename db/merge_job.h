@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/merge_load_monitor.h"
+#include "db/merge_numbers.h"
 #include "db/merge_policy.h"
 #include "db/table_store.h"
 #include "table/merge_messages.h"
@@ -31,6 +33,8 @@ struct MergeNode {
   RpcClient* rpc = nullptr;
   MergeLoadMonitor* load = nullptr;
   MergePeer as_peer;  // How the others reach it.
+  // Of the session's merges; copies of this share them.
+  std::shared_ptr<MergeNumbers> numbers = std::make_shared<MergeNumbers>();
 };
 
 struct MergeOutcome {
@@ -43,8 +47,8 @@ struct MergeOutcome {
 // `scheduler` says when merges on the compute node go on, each of `nodes` on which side the parts
 // run that it is chosen for. Runs in the calling thread, and in one more for each further part.
 // `snapshots` ascend. When *cancelled becomes true the merge ends with Aborted. On an error nothing
-// is left behind but what a memory node has made if its answer is lost, or not one: that is the
-// session's until it ends.
+// is left behind but what a memory node has made if its answer is lost, or not one: that goes once
+// the node's MergeNumbers have been told to it.
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
                 const std::vector<MergeNode>& nodes,

@@ -1,5 +1,6 @@
 // Memory nodes that are reached over tcp, by a client whose calls a test hears of before they are
-// sent, and may have fail instead; and of whose writes it may say that they are under way still.
+// sent, and may have fail instead, or answered otherwise; and of whose writes it may say that they
+// are under way still.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,27 @@
 
 namespace dlsm {
 
-// Thread-safe, if the watch is.
+// Thread-safe, if the watch and the way are.
 class WatchedConnector final : public NodeConnector {
  public:
   // Called with the memory node's port, on the thread of the call. Not OK: that is the answer, and
   // nothing is sent.
   using Watch = std::function<Status(uint16_t port, Method method, const Slice& request)>;
 
+  // Sends a call and waits for its answer.
+  using Send = std::function<Status(std::string* reply, Deadline deadline)>;
+  // Called for each call that the watch lets pass: what it returns, with *reply, is the answer.
+  using Way =
+      std::function<Status(Method method, const Send& send, std::string* reply, Deadline deadline)>;
+
   // `may_still_land`: what FabricConnection::MayStillLand() returns. Empty: the same as over tcp.
-  explicit WatchedConnector(Watch watch, std::function<bool()> may_still_land = {})
-      : watch_(std::move(watch)), may_still_land_(std::move(may_still_land)) {}
+  explicit WatchedConnector(
+      Watch watch, std::function<bool()> may_still_land = {},
+      Way way = [](Method, const Send& send, std::string* reply,
+                   Deadline deadline) { return send(reply, deadline); })
+      : watch_(std::move(watch)),
+        may_still_land_(std::move(may_still_land)),
+        way_(std::move(way)) {}
 
   Status Connect(const NodeAddress& address, const NodeConnectionOptions& options,
                  Deadline deadline, std::unique_ptr<NodeConnection>* connection) override {
@@ -37,7 +49,7 @@ class WatchedConnector final : public NodeConnector {
     DLSM_RETURN_IF_ERROR(ConnectNode(address, over_tcp, deadline, &made));
     const std::shared_ptr<NodeConnection> inner = std::move(made);
     *connection = std::make_unique<NodeConnection>(
-        std::make_unique<Client>(inner, address.port, watch_), inner->peer(),
+        std::make_unique<Client>(inner, address.port, watch_, way_), inner->peer(),
         std::make_unique<Fabric>(inner, may_still_land_));
     return Status::OK();
   }
@@ -45,13 +57,16 @@ class WatchedConnector final : public NodeConnector {
  private:
   class Client final : public RpcClient {
    public:
-    Client(std::shared_ptr<NodeConnection> inner, uint16_t port, Watch watch)
-        : inner_(std::move(inner)), port_(port), watch_(std::move(watch)) {}
+    Client(std::shared_ptr<NodeConnection> inner, uint16_t port, Watch watch, Way way)
+        : inner_(std::move(inner)), port_(port), watch_(std::move(watch)), way_(std::move(way)) {}
 
     Status Call(Method method, const Slice& request, std::string* reply,
                 Deadline deadline) override {
       DLSM_RETURN_IF_ERROR(watch_(port_, method, request));
-      return inner_->rpc().Call(method, request, reply, deadline);
+      const Send send = [&](std::string* answer, Deadline until) {
+        return inner_->rpc().Call(method, request, answer, until);
+      };
+      return way_(method, send, reply, deadline);
     }
     CallTotals Totals() const override { return inner_->rpc().Totals(); }
     Status lost() override { return inner_->rpc().lost(); }
@@ -60,6 +75,7 @@ class WatchedConnector final : public NodeConnector {
     const std::shared_ptr<NodeConnection> inner_;
     const uint16_t port_;
     const Watch watch_;
+    const Way way_;
   };
 
   class Fabric final : public FabricConnection {
@@ -86,6 +102,7 @@ class WatchedConnector final : public NodeConnector {
 
   const Watch watch_;
   const std::function<bool()> may_still_land_;
+  const Way way_;
 };
 
 }  // namespace dlsm

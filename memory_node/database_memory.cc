@@ -107,6 +107,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
   }
   session->second.last_free = std::max(session->second.last_free, request.number);
   database.held.Remove(freed);
+  session->second.merges.Freed(freed);
   session->second.unnamed_before = PublishedDatabase::kUnknown;
   readers_.UnnamedFrom(database.published, request.unnamed_from);
   ReleaseLocked(&database, std::move(freed));

@@ -27,7 +27,7 @@ TEST_F(DatabaseTableTest, WhatOneRequestMayAskForIsBounded) {
   EXPECT_TRUE(Grant(session, UINT64_MAX, uint64_t{1} << 40, &span).IsInvalidArgument());
   const RemoteSpan table = GrantOk(session, kUnit);
   std::unique_ptr<MergeHold> hold;
-  EXPECT_TRUE(table_.BeginMerge(Peer(1), session, {table, table}, &hold).IsInvalidArgument());
+  EXPECT_TRUE(table_.BeginMerge(Peer(1), session, {}, {table, table}, &hold).IsInvalidArgument());
   OpenReaderRequest request;
   OpenReaderReply reply;
   request.databases = {"a", "a"};

@@ -9,19 +9,22 @@
 #include <utility>
 
 #include "memory_node/database_table.h"
+#include "util/log.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 
 Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
-                                 const std::vector<RemoteSpan>& inputs,
+                                 const MergeNumber& number, const std::vector<RemoteSpan>& inputs,
                                  std::unique_ptr<MergeHold>* hold) {
   const port::MutexLock lock(mutex_);
   SessionMap::iterator session;
   DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, session_id, &session));
+  SettleMergesLocked(session, number.answers);
   auto merge = std::make_unique<Merge>();
   merge->database = session->second.database;
   merge->session = session_id;
+  merge->number = number.own;
   merge->connection = peer.connection;
   for (const RemoteSpan& span : inputs) {
     ByteRange range;
@@ -37,10 +40,27 @@ Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
     }
     merge->inputs.Add(range);
   }
+  DLSM_RETURN_IF_ERROR(session->second.merges.Begin(number.own));
   Merge* const key = merge.get();
   merges_.emplace(key, std::move(merge));
   *hold = std::make_unique<MergeHold>(this, key);
   return Status::OK();
+}
+
+void DatabaseTable::SettleMergesLocked(SessionMap::iterator session, const MergeAnswers& answers) {
+  Database& database = *session->second.database;
+  ByteRanges lost = session->second.merges.Settle(answers);
+  for (const auto& [key, merge] : merges_) {
+    if (merge->session != session->first || session->second.merges.IsAwaited(merge->number)) {
+      continue;
+    }
+    merge->cancelled.store(true, std::memory_order_relaxed);
+  }
+  if (lost.empty()) return;
+  Log().Info("{} bytes of database '{}' are free again: answers to merges that made them were lost",
+             lost.bytes(), database.name);
+  database.held.Remove(lost);
+  ReleaseLocked(&database, std::move(lost));
 }
 
 void DatabaseTable::CancelMerges() {
@@ -76,11 +96,13 @@ void DatabaseTable::ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint
 Status DatabaseTable::KeepOutputs(Merge* merge) {
   const port::MutexLock lock(mutex_);
   FenceLostOwnerLocked(*merge->database);
-  // Cancelled: the session has ended, or the connection that waits for the answer.
+  // Cancelled: the session has ended, or the connection that waits for the answer, or its client
+  // has told that it waits no more.
   if (merge->cancelled.load(std::memory_order_relaxed)) {
-    return Status::Aborted("the client of this merge has gone");
+    return Status::Aborted("nobody waits for the answer to this merge any more");
   }
   assert(merge->database->session == merge->session);
+  sessions_.at(merge->session).merges.Kept(merge->number, merge->outputs);
   merge->database->held.Add(std::exchange(merge->outputs, ByteRanges()));
   return Status::OK();
 }

@@ -4,9 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "memory_node/database_table_testing.h"
+#include "util/coding.h"
+#include "util/rpc/database_header.h"
+#include "util/rpc/merge_answers.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -37,7 +42,7 @@ TEST_F(DatabaseTableTest, MergesHaveAReserve) {
   EXPECT_TRUE(full.IsBusy());
   EXPECT_THAT(full.ToString(), HasSubstr("kept for merges"));
   std::unique_ptr<MergeHold> hold;
-  ASSERT_OK(table.BeginMerge(Peer(1), opened.session, {}, &hold));
+  ASSERT_OK(table.BeginMerge(Peer(1), opened.session, {}, {}, &hold));
   RemoteSpan output;
   ASSERT_OK(hold->AllocateOutput(kCapacity / 4, &output));
   EXPECT_TRUE(hold->AllocateOutput(1, &output).IsBusy());
@@ -59,7 +64,7 @@ TEST_F(DatabaseTableTest, FreesUnderAMergeWait) {
   second.reset();
   EXPECT_EQ(used(), 0u);
   std::unique_ptr<MergeHold> hold;
-  EXPECT_TRUE(table_.BeginMerge(Peer(1), session, {input}, &hold).IsInvalidArgument());
+  EXPECT_TRUE(table_.BeginMerge(Peer(1), session, {}, {input}, &hold).IsInvalidArgument());
 }
 
 // Fails if outputs leak, whether they are kept or not.
@@ -104,6 +109,141 @@ TEST_F(DatabaseTableTest, MergesEndWithTheirClients) {
     merge.reset();
     EXPECT_EQ(used(), 0u);
   }
+}
+
+class LostMergesTest : public DatabaseTableTest {
+ protected:
+  std::unique_ptr<MergeHold> Begin(uint64_t number, const MergeAnswers& answers,
+                                   const std::vector<RemoteSpan>& inputs = {}) {
+    std::unique_ptr<MergeHold> hold;
+    EXPECT_OK(table_.BeginMerge(Peer(1), session_, {number, answers}, inputs, &hold));
+    return hold;
+  }
+  // With no word of the answers to others.
+  std::unique_ptr<MergeHold> Begin(uint64_t number) { return Begin(number, {}); }
+  Status TryBegin(uint64_t number, uint64_t connection = 1) {
+    std::unique_ptr<MergeHold> hold;
+    return table_.BeginMerge(Peer(connection), session_, {number, {}}, {}, &hold);
+  }
+  // To its end, with an output of this many units.
+  RemoteSpan Finish(std::unique_ptr<MergeHold> hold, uint64_t units) {
+    RemoteSpan output;
+    EXPECT_OK(hold->AllocateOutput(units * kUnit, &output));
+    EXPECT_OK(hold->KeepOutputs());
+    return output;
+  }
+  Status Tell(const MergeAnswers& answers) { return Beat(session_, 1, answers); }
+
+  const SessionId session_ = OpenOk("a");
+};
+
+// Fails if what a merge has made whose answer was lost stays, if what others have made goes with
+// it, or if what is told again takes anything more.
+TEST_F(LostMergesTest, WhatTheyHaveMadeGoesOnceThatIsTold) {
+  const RemoteSpan arrived = Finish(Begin(1), 1);
+  const RemoteSpan lost = Finish(Begin(2), 2);
+  const RemoteSpan awaited = Finish(Begin(3), 4);
+  EXPECT_EQ(used(), 7 * kUnit);
+  ASSERT_OK(table_.CheckInvariants());
+  const MergeAnswers answers = {.next = 4, .awaited = {3}, .lost = {2}};
+  ASSERT_OK(Tell(answers));
+  EXPECT_EQ(used(), 5 * kUnit);
+  ASSERT_OK(table_.CheckInvariants());
+  EXPECT_EQ(GrantOk(session_, 2 * kUnit).offset, lost.offset) << "the same memory";
+  ASSERT_OK(Tell(answers));
+  EXPECT_EQ(used(), 7 * kUnit);
+  ASSERT_OK(Tell({.next = 4, .awaited = {}, .lost = {2, 3}}));
+  EXPECT_EQ(used(), 3 * kUnit);
+  EXPECT_TRUE(Free(session_, {awaited}).IsInvalidArgument());
+  EXPECT_OK(Free(session_, {arrived}));
+  // The answer to a later one may be told to be lost with the request for another.
+  Finish(Begin(4), 1);
+  EXPECT_EQ(used(), 3 * kUnit);
+  const auto next = Begin(5, {.next = 6, .awaited = {5}, .lost = {4}});
+  EXPECT_EQ(used(), 2 * kUnit);
+}
+
+// Fails if a merge goes on for who has given it up, or keeps what it makes; or if it lets go of its
+// inputs before it has ended.
+TEST_F(LostMergesTest, OnesThatRunAreCancelled) {
+  const RemoteSpan input = GrantOk(session_, kUnit);
+  auto merge = Begin(1, {.next = 2, .awaited = {1}}, {input});
+  RemoteSpan output;
+  ASSERT_OK(merge->AllocateOutput(2 * kUnit, &output));
+  const auto other = Begin(2, {.next = 3, .awaited = {1, 2}});
+  EXPECT_FALSE(merge->cancelled().load());
+  ASSERT_OK(Tell({.next = 3, .awaited = {2}, .lost = {1}}));
+  EXPECT_TRUE(merge->cancelled().load());
+  EXPECT_FALSE(other->cancelled().load());
+  EXPECT_TRUE(merge->KeepOutputs().IsAborted());
+  ASSERT_OK(Free(session_, {input}));
+  EXPECT_EQ(used(), 3 * kUnit);
+  ASSERT_OK(table_.CheckInvariants());
+  merge.reset();
+  EXPECT_EQ(used(), 0u);
+}
+
+// Fails if a request that comes after its merge was given up is carried out, as one that has lain
+// on its way for long; or if one is carried out twice.
+TEST_F(LostMergesTest, NumbersBeginOnceAndNotAfterTheyAreSettled) {
+  ASSERT_OK(Tell({.next = 5, .awaited = {2, 4}, .lost = {1}}));
+  EXPECT_TRUE(TryBegin(1).IsAborted());
+  EXPECT_TRUE(TryBegin(3).IsAborted());
+  EXPECT_OK(TryBegin(2));
+  EXPECT_TRUE(TryBegin(2).IsAborted()) << "it has begun, and failed";
+  EXPECT_OK(TryBegin(6)) << "its message is newer than any heartbeat";
+  // What is older says nothing anew: 4 was given up by a message that has overtaken this one.
+  ASSERT_OK(Tell({.next = 7, .awaited = {5}, .lost = {4}}));
+  ASSERT_OK(Tell({.next = 5, .awaited = {2, 4}, .lost = {1}}));
+  EXPECT_TRUE(TryBegin(4).IsAborted());
+  EXPECT_OK(TryBegin(5));
+  EXPECT_EQ(used(), 0u);
+}
+
+// Fails if a merge's number says that bytes are its own which are somebody else's by now.
+TEST_F(LostMergesTest, WhatWasGivenBackIsNotGivenBackAgain) {
+  const SessionId other = OpenOk("b");
+  const RemoteSpan output = Finish(Begin(1), 4);
+  ASSERT_OK(Free(session_, {output.Sub(kUnit, kUnit)}));
+  const RemoteSpan theirs = GrantOk(other, kUnit);
+  ASSERT_EQ(theirs.offset, output.offset + kUnit);
+  ASSERT_OK(Tell({.next = 2, .awaited = {}, .lost = {1}}));
+  ASSERT_OK(table_.CheckInvariants());
+  EXPECT_EQ(used(), 4 * kUnit) << "who frees has heard of it";
+  EXPECT_OK(Free(other, {theirs}));
+}
+
+// Fails if a client that tells of no answers makes the memory node remember without bound.
+TEST_F(LostMergesTest, WhatIsRememberedIsBounded) {
+  const uint64_t most = MergeAnswers::kNumbersMax;
+  for (uint64_t number = 1; number <= most; ++number) ASSERT_OK(TryBegin(number));
+  const Status refused = TryBegin(most + 1);
+  EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr("heartbeat"));
+  EXPECT_OK(TryBegin(0)) << "of these nothing is remembered";
+  ASSERT_OK(Tell({.next = most + 1}));
+  EXPECT_OK(TryBegin(most + 1));
+}
+
+// Fails if an owner that was taken over, and does not know it, lets go of what is its successor's.
+TEST_F(LostMergesTest, FormerOwnersAreNotHeard) {
+  const RemoteSpan output = Finish(Begin(1), 1);
+  ASSERT_OK(Put(session_, 1, {output}));
+  OpenDatabaseRequest request;
+  request.name = "a";
+  request.take_over = true;
+  OpenDatabaseReply claim;
+  ASSERT_OK(table_.Open(Peer(2), request, &claim));
+  EncodeFixed64(memory_.At(OwnershipWordIn(claim.header)), claim.ownership_word);
+  EXPECT_TRUE(Tell({.next = 2, .awaited = {}, .lost = {1}}).IsIOFenced());
+  request.claimed = claim.session;
+  OpenDatabaseReply opened;
+  ASSERT_OK(table_.Open(Peer(2), request, &opened));
+  // It counts its own merges from 1.
+  ASSERT_OK(Beat(opened.session, 2, {.next = 2, .awaited = {}, .lost = {1}}));
+  EXPECT_EQ(used(), kUnit);
+  ASSERT_OK(table_.CheckInvariants());
+  EXPECT_TRUE(TryBegin(2).IsIOFenced());
 }
 
 }  // namespace

@@ -287,7 +287,7 @@ TEST_P(OwnershipTest, AFencedSessionCanDoNothing) {
         table_.Free(Peer(1), FreeRequest{.session = old.session, .spans = {span}}).IsIOFenced());
     EXPECT_TRUE(table_.Heartbeat(Peer(1), HeartbeatRequest{old.session}).IsIOFenced());
     std::unique_ptr<MergeHold> hold;
-    EXPECT_TRUE(table_.BeginMerge(Peer(1), old.session, {}, &hold).IsIOFenced());
+    EXPECT_TRUE(table_.BeginMerge(Peer(1), old.session, {}, {}, &hold).IsIOFenced());
     ASSERT_OK(Confirm(2, heir.session, &heir));
     EXPECT_EQ(heir.manifest, "by 1");
     EXPECT_TRUE(Close(old, 1).IsIOFenced());
@@ -302,7 +302,7 @@ TEST_P(OwnershipTest, AFencedSessionCanDoNothing) {
 TEST_P(OwnershipTest, MergesEndWithTheirOwner) {
   const OpenDatabaseReply old = TakeOk(1, false);
   std::unique_ptr<MergeHold> hold;
-  ASSERT_OK(table_.BeginMerge(Peer(1), old.session, {}, &hold));
+  ASSERT_OK(table_.BeginMerge(Peer(1), old.session, {}, {}, &hold));
   RemoteSpan output;
   ASSERT_OK(hold->AllocateOutput(kUnit, &output));
   OpenDatabaseReply heir;

@@ -85,6 +85,7 @@ Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& req
   DLSM_RETURN_IF_ERROR(found);
   static_assert(HeartbeatRequest::kPublicationsUnknown == PublishedDatabase::kUnknown);
   readers_.UnnamedFrom(session->second.database->published, request.publications_from);
+  SettleMergesLocked(session, request.answers);
   FreeUnreadLocked();
   return Status::OK();
 }

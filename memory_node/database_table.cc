@@ -222,6 +222,13 @@ Status DatabaseTable::CheckInvariants() const {
     }
     ranges.Add(database->header);
   }
+  for (const auto& [id, session] : sessions_) {
+    for (const auto& [begin, end] : session.merges.outputs().ranges()) {
+      if (!session.database->held.Contains({begin, end})) {
+        return Status::Corruption("what a merge has left to its session is not held");
+      }
+    }
+  }
   for (const auto& [id, revocation] : revocations_) {
     owned[revocation.database.get()].Add(revocation.fenced);
   }

@@ -22,7 +22,9 @@
 //                              former owner may go on reading. Where clients map the region, its
 //                              bytes stay fenced until it has let go: its connection is gone, or it
 //                              has closed the database
-//   the end of a merge         ends `in use`; its outputs are held if its session still exists
+//   the end of a merge         ends `in use`; its outputs are held if its session still exists and
+//                              may be waiting for the answer
+//   an answer told to be lost  ends `held` for the outputs of that merge, as a free does
 //
 // What readers that follow the database may still read is not free then, but *retired*, until they
 // have moved on (reader_leases.h).
@@ -61,6 +63,7 @@
 #include "memory_node/access_revoker.h"
 #include "memory_node/byte_ranges.h"
 #include "memory_node/extent_owners.h"
+#include "memory_node/numbered_merges.h"
 #include "memory_node/own_memory.h"
 #include "memory_node/quotas.h"
 #include "memory_node/reader_leases.h"
@@ -136,9 +139,10 @@ class DatabaseTable {
   ListDatabasesReply List() const;
   Status SetQuota(const RpcPeer& peer, const SetQuotaRequest& request);
 
-  // A merge of `inputs`, which the session holds, begins. *hold ends it when it is destroyed.
-  Status BeginMerge(const RpcPeer& peer, SessionId session, const std::vector<RemoteSpan>& inputs,
-                    std::unique_ptr<MergeHold>* hold);
+  // A merge of `inputs`, which the session holds, begins, if none of this number has. *hold ends it
+  // when it is destroyed.
+  Status BeginMerge(const RpcPeer& peer, SessionId session, const MergeNumber& number,
+                    const std::vector<RemoteSpan>& inputs, std::unique_ptr<MergeHold>* hold);
   void CancelMerges();
 
   // Readers that follow databases, whoever has these open.
@@ -196,6 +200,7 @@ class DatabaseTable {
     Clock::time_point ends_at;
     std::map<uint64_t, RemoteSpan> grants;  // The last ones, by the numbers of their requests.
     uint64_t last_free = 0;                 // The number of the last request that was dealt with.
+    NumberedMerges merges;
     // An owner's: what the one before has told at its close (PublishedDatabase::unnamed_from), as
     // long as it has given nothing back and put no manifest.
     uint64_t unnamed_before = PublishedDatabase::kUnknown;
@@ -234,6 +239,7 @@ class DatabaseTable {
   struct Merge {
     std::shared_ptr<Database> database;
     SessionId session{};
+    uint64_t number = 0;
     uint64_t connection = 0;
     ByteRanges inputs;
     ByteRanges outputs;
@@ -317,6 +323,11 @@ class DatabaseTable {
   Status OverQuotaLocked(const Database& database, uint64_t bytes) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // The client has told of the answers to its merges: what nobody waits for ends, and what nobody
+  // has heard of goes.
+  void SettleMergesLocked(SessionMap::iterator session, const MergeAnswers& answers)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // The calls of MergeHold.
   Status AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span);
   void ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint64_t bytes);
@@ -362,7 +373,7 @@ class MergeHold {
   void ShrinkOutput(const RemoteSpan& allocated, uint64_t bytes) {
     table_->ShrinkOutput(merge_, allocated, bytes);
   }
-  // Hands all outputs to the session. Aborted if it has ended.
+  // Hands all outputs to the session. Aborted if it has ended, or has given up the merge.
   Status KeepOutputs() { return table_->KeepOutputs(merge_); }
 
  private:

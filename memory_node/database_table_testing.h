@@ -85,9 +85,10 @@ class DatabaseTableTest : public testing::Test {
     request.session = session;
     return table_.Close(Peer(1), request);
   }
-  Status Beat(SessionId session, uint64_t connection = 1) {
+  Status Beat(SessionId session, uint64_t connection = 1, const MergeAnswers& answers = {}) {
     HeartbeatRequest request;
     request.session = session;
+    request.answers = answers;
     return table_.Heartbeat(Peer(connection), request);
   }
   Status Destroy(const std::string& name) {
@@ -97,7 +98,7 @@ class DatabaseTableTest : public testing::Test {
   }
   std::unique_ptr<MergeHold> Merge(SessionId session, std::vector<RemoteSpan> inputs) {
     std::unique_ptr<MergeHold> hold;
-    EXPECT_OK(table_.BeginMerge(Peer(1), session, inputs, &hold));
+    EXPECT_OK(table_.BeginMerge(Peer(1), session, {}, inputs, &hold));
     return hold;
   }
   // Besides the headers of databases.

@@ -78,6 +78,25 @@ class HostileClient {
     return random_.OneIn(4) ? SessionId{Number(random_, 7)} : client_.session();
   }
 
+  // In order mostly: what is not is refused before it is looked at.
+  std::vector<uint64_t> Numbers(uint64_t next) {
+    std::vector<uint64_t> numbers;
+    const size_t count =
+        random_.OneIn(50) ? MergeAnswers::kNumbersMax : static_cast<size_t>(random_.Uniform(4));
+    for (uint64_t number = 1 + random_.Uniform(8); numbers.size() < count && number < next;
+         number += 1 + random_.Uniform(3)) {
+      numbers.push_back(random_.OneIn(100) ? Number(random_, number) : number);
+    }
+    return numbers;
+  }
+  MergeAnswers Answers() {
+    MergeAnswers answers;
+    answers.next = random_.OneIn(3) ? Number(random_, 20) : random_.Uniform(60);
+    answers.awaited = Numbers(answers.next);
+    answers.lost = Numbers(answers.next);
+    return answers;
+  }
+
   std::string RequestFor(Method method) {
     switch (method) {
       case Method::kOpenDatabase: {
@@ -92,6 +111,7 @@ class HostileClient {
         HeartbeatRequest request;
         request.session = Session();
         request.publications_from = Number(random_, 1);
+        request.answers = Answers();
         return request.Encode();
       }
       case Method::kGrant: {
@@ -119,6 +139,8 @@ class HostileClient {
       case Method::kMerge: {
         MergeRequest request;
         request.session = Session();
+        request.number.own = random_.OneIn(3) ? Number(random_, 20) : random_.Uniform(60);
+        request.number.answers = Answers();
         for (uint64_t run = random_.Uniform(4); run > 0; --run) {
           TableMeta meta;
           meta.image = Span();

@@ -77,6 +77,14 @@ class TestClient {
     request.session = session();
     return Call(Method::kHeartbeat, request, reply);
   }
+  // What has become of the answers to its merges.
+  Status Tell(const MergeAnswers& answers) {
+    HeartbeatRequest request;
+    request.session = session();
+    request.answers = answers;
+    HeartbeatReply reply;
+    return Call(Method::kHeartbeat, request, &reply);
+  }
   Status SetMergeSchedule(const SetMergeScheduleRequest& request, SetMergeScheduleReply* reply) {
     return Call(Method::kSetMergeSchedule, request, reply);
   }

@@ -131,7 +131,7 @@ class InputTables {
       TableRun& opened = runs_.emplace_back();
       for (const TableMeta& meta : run) {
         if (cancelled.load(std::memory_order_relaxed)) {
-          return Status::Aborted("the client of this merge has gone");
+          return Status::Aborted("nobody waits for the answer to this merge any more");
         }
         DLSM_RETURN_IF_ERROR(OpenTable(request.options.table, meta, read_options, ways));
         opened.push_back(readers_.back().get());
@@ -219,7 +219,7 @@ Status MergeService::Prepare(const RpcPeer& peer, const Slice& request, Job* job
     return Status::NotSupported(
         "tables on other memory nodes are not merged here for a client of the access list");
   }
-  DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session,
+  DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session, job->request.number,
                                               ImagesAt(memory_->node(), job->request), &job->hold));
   job->resident_bytes = ResidentBytes(job->request);
   if (job->resident_bytes > resident_bytes_max_) {

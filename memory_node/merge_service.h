@@ -7,7 +7,8 @@
 // There are more workers than merges that may run at a time: those that the schedule pauses keep
 // theirs.
 //
-// A merge whose session has ended or whose client has gone is cancelled, and its outputs are freed.
+// A merge whose session has ended, or whose client has gone or has told that it does not wait for
+// the answer, is cancelled, and its outputs are freed.
 #pragma once
 
 #include <cstdint>

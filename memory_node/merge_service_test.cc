@@ -251,6 +251,51 @@ TEST_P(MergeServiceTest, WhatIsQueuedWaits) {
   EXPECT_EQ(beat.merges.queued, 0u);
 }
 
+// Fails if what a merge has made stays when its client tells that the answer never came, or if one
+// that has not begun when that is told is carried out all the same.
+TEST_P(MergeServiceTest, WhatNobodyHasHeardOfGoes) {
+  MergeRequest request;
+  request.runs = {{tables_->WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
+  const uint64_t inputs_bytes = client_->Statistics().used_bytes;
+  request.number.own = 1;
+  MergeReply reply;
+  ASSERT_OK(client_->Merge(request, &reply));
+  EXPECT_GT(client_->Statistics().used_bytes, inputs_bytes);
+  EXPECT_TRUE(client_->Merge(request, &reply).IsAborted()) << "it was carried out";
+  ASSERT_OK(client_->Tell({.next = 3, .awaited = {}, .lost = {1, 2}}));
+  EXPECT_EQ(client_->Statistics().used_bytes, inputs_bytes);
+  request.number.own = 2;
+  EXPECT_TRUE(client_->Merge(request, &reply).IsAborted());
+  EXPECT_EQ(client_->Statistics().used_bytes, inputs_bytes);
+}
+
+// Fails if a merge that its client has given up runs to its end: the budget lets it take hours.
+TEST_P(MergeServiceTest, OnesThatAreGivenUpEnd) {
+  if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
+  SetMergeScheduleReply schedule;
+  SetMergeScheduleRequest slow;
+  slow.sets_budget = true;
+  slow.bytes_per_second = 1;
+  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  MergeRequest request;
+  request.runs = {{tables_->WriteTable(Numbers(0, 20000, 1, "a"), 1)}};
+  const uint64_t inputs_bytes = client_->Statistics().used_bytes;
+  request.number = {1, {.next = 2, .awaited = {1}}};
+  Status ended;
+  std::thread merge([&] {
+    MergeReply reply;
+    ended = client_->Merge(request, &reply);
+  });
+  HeartbeatReply beat;
+  do {
+    ASSERT_OK(client_->Heartbeat(&beat));
+  } while (beat.merges.running == 0);
+  ASSERT_OK(client_->Tell({.next = 2, .awaited = {}, .lost = {1}}));
+  merge.join();
+  EXPECT_TRUE(ended.IsAborted()) << ended.ToString();
+  EXPECT_EQ(client_->Statistics().used_bytes, inputs_bytes);
+}
+
 // Fails if a damaged table passes, brings the node down, or leaks what was written before it was
 // found.
 TEST_P(MergeServiceTest, DamagedInputsAreCorruption) {

@@ -7,7 +7,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 
 // More snapshots, ranges, cut points or tables than any merge has; and a bound on what a hostile
 // message can make its receiver allocate.
@@ -215,12 +215,13 @@ bool MergeRequest::CanShip(const TableOptions& options) {
           AsBuiltIn(options.filter_policy) != nullptr);
 }
 
-// | version: 4 | session: 8 | table options | merge options | input bytes: 8 |
+// | version: 4 | session: 8 | number | table options | merge options | input bytes: 8 |
 // | runs: count, tables: count, meta each | peers: count, each node: 4, epoch: 8, host, port: 4 |
 std::string MergeRequest::Encode() const {
   std::string to;
   PutFixed32(&to, kVersion);
   PutFixed64(&to, static_cast<uint64_t>(session));
+  number.EncodeTo(&to);
   PutTableOptions(&to, options.table);
   PutMergeOptions(&to, options);
   PutFixed64(&to, input_bytes);
@@ -237,6 +238,7 @@ Status MergeRequest::Decode(const Slice& bytes) {
   DLSM_RETURN_IF_ERROR(GetVersion(&from));
   if (!GetFixed64(&from, &session_number)) return Malformed("too short");
   session = SessionId{session_number};
+  if (!number.DecodeFrom(&from)) return Malformed("its number is malformed");
   DLSM_RETURN_IF_ERROR(GetTableOptions(&from, &options.table, &filter_policy));
   DLSM_RETURN_IF_ERROR(GetMergeOptions(&from, &options));
   if (!GetFixed64(&from, &input_bytes) || !GetCount(&from, &run_count)) {

@@ -10,6 +10,7 @@
 #include "dLSM/status.h"
 #include "table/merge_tables.h"
 #include "table/table_meta.h"
+#include "util/rpc/merge_answers.h"
 #include "util/rpc/merge_load.h"
 #include "util/rpc/messages.h"
 
@@ -30,6 +31,9 @@ inline constexpr uint32_t kMergePeersMax = 256;
 
 struct MergeRequest {
   SessionId session{};
+  // A memory node begins a merge of a number once. What it has made, or is about to make, goes when
+  // the answer is told to be lost, with a later merge or a heartbeat.
+  MergeNumber number;
   // In options.table, comparator and filter policy are shipped by name (and bits per key): only the
   // built-in ones can be, see CanShip().
   MergeOptions options;

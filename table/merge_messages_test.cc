@@ -27,6 +27,8 @@ TableMeta SomeTable(uint64_t number) {
 MergeRequest SomeRequest(const FilterPolicy* filter_policy) {
   MergeRequest request;
   request.session = SessionId{99};
+  request.number.own = 12;
+  request.number.answers = {.next = 13, .awaited = {9, 12}, .lost = {10}};
   request.options.table.format = TableFormat::kBlockBased;
   request.options.table.comparator = ReverseBytewiseComparator();
   request.options.table.filter_policy = filter_policy;
@@ -66,6 +68,10 @@ TEST(MergeMessagesTest, RequestComesBackAsItWas) {
   ASSERT_OK(decoded.Decode(bytes));
   EXPECT_EQ(decoded.Encode(), bytes);
   EXPECT_EQ(decoded.session, SessionId{99});
+  EXPECT_EQ(decoded.number.own, 12u);
+  EXPECT_EQ(decoded.number.answers.next, 13u);
+  EXPECT_EQ(decoded.number.answers.awaited, (std::vector<uint64_t>{9, 12}));
+  EXPECT_EQ(decoded.number.answers.lost, (std::vector<uint64_t>{10}));
   EXPECT_EQ(decoded.options.table.comparator, ReverseBytewiseComparator());
   ASSERT_NE(AsBuiltIn(decoded.options.table.filter_policy), nullptr);
   EXPECT_EQ(AsBuiltIn(decoded.options.table.filter_policy)->bits_per_key(), 12);

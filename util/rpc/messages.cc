@@ -70,6 +70,7 @@ class Fields {
     return *this;
   }
   Fields& Load(MergeLoad* load) { return Require(ok_ && load->DecodeFrom(&rest_)); }
+  Fields& Answers(MergeAnswers* answers) { return Require(ok_ && answers->DecodeFrom(&rest_)); }
   Fields& Span(RemoteSpan* span) {
     uint32_t node = 0;
     uint32_t region = 0;
@@ -163,11 +164,16 @@ std::string HeartbeatRequest::Encode() const {
   std::string bytes;
   PutSession(&bytes, session);
   PutFixed64(&bytes, publications_from);
+  answers.EncodeTo(&bytes);
   return bytes;
 }
 
 Status HeartbeatRequest::Decode(const Slice& bytes) {
-  return Fields(bytes).Session(&session).Fixed64(&publications_from).Finish("heartbeat");
+  return Fields(bytes)
+      .Session(&session)
+      .Fixed64(&publications_from)
+      .Answers(&answers)
+      .Finish("heartbeat");
 }
 
 std::string HeartbeatReply::Encode() const {

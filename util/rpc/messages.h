@@ -10,6 +10,7 @@
 
 #include "dLSM/status.h"
 #include "util/fabric/remote_address.h"
+#include "util/rpc/merge_answers.h"
 #include "util/rpc/merge_load.h"
 
 namespace dlsm {
@@ -62,6 +63,7 @@ struct HeartbeatRequest {
   // This handle's first publication has this number or a later one; earlier publications are not
   // its own. While the handle is being opened it does not know.
   uint64_t publications_from = 0;
+  MergeAnswers answers{};  // To the session's merges.
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

@@ -64,6 +64,8 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   beat.session = SessionId{5};
   beat.publications_from = 8;
   CheckMessage(beat);
+  beat.answers = {.next = 10, .awaited = {1, 9}, .lost = {2, 3, 7}};
+  CheckMessage(beat);
   HeartbeatReply beaten;
   CheckMessage(beaten);
   beaten.merges = MergeLoad{1, 2, 3, 4, 5, 6, 7, 0.125};
@@ -179,6 +181,48 @@ TEST(MessagesTest, ListsAreNoLongerThanTheirBytes) {
   FreeRequest free;
   EXPECT_TRUE(free.Decode(bytes).IsCorruption());
   EXPECT_LE(free.spans.capacity(), 1u);
+}
+
+// Fails if a memory node is told of numbers that its lists cannot hold, or that make no sense.
+TEST(MessagesTest, NumbersOfMergesAreInOrderAndBounded) {
+  const auto decodes = [](const MergeAnswers& answers) {
+    HeartbeatRequest request;
+    request.answers = answers;
+    const std::string bytes = request.Encode();
+    HeartbeatRequest decoded;
+    const Status status = decoded.Decode(bytes);
+    EXPECT_TRUE(status.ok() || status.IsCorruption());
+    if (!status.ok()) return false;
+    EXPECT_EQ(decoded.answers.next, answers.next);
+    EXPECT_EQ(decoded.answers.awaited, answers.awaited);
+    EXPECT_EQ(decoded.answers.lost, answers.lost);
+    return true;
+  };
+  EXPECT_TRUE(decodes({.next = 1}));
+  EXPECT_TRUE(decodes({.next = 4, .awaited = {1, 3}, .lost = {2}}));
+  EXPECT_FALSE(decodes({.next = 4, .awaited = {0}}));
+  EXPECT_FALSE(decodes({.next = 4, .awaited = {4}}));
+  EXPECT_FALSE(decodes({.next = 4, .lost = {4}}));
+  EXPECT_FALSE(decodes({.next = 4, .awaited = {2, 2}}));
+  EXPECT_FALSE(decodes({.next = 4, .lost = {3, 1}}));
+  EXPECT_FALSE(decodes({.next = 0, .lost = {1}}));
+  MergeAnswers most;
+  for (; most.next <= MergeAnswers::kNumbersMax; ++most.next) {
+    most.awaited.push_back(most.next);
+    most.lost.push_back(most.next);
+  }
+  EXPECT_TRUE(decodes(most));
+  HeartbeatRequest request;
+  request.answers = most;
+  std::string bytes = request.Encode();
+  // One more of those that are lost, with its bytes.
+  const size_t list_bytes = 4 + most.lost.size() * sizeof(uint64_t);
+  EncodeFixed32(bytes.data() + bytes.size() - list_bytes,
+                static_cast<uint32_t>(MergeAnswers::kNumbersMax) + 1);
+  EncodeFixed64(bytes.data() + sizeof(uint64_t) * 2, most.next + 10);
+  PutFixed64(&bytes, most.next);
+  HeartbeatRequest decoded;
+  EXPECT_TRUE(decoded.Decode(bytes).IsCorruption());
 }
 
 // Fails if a span's end overflows later.

@@ -1,0 +1,52 @@
+#include "db/merge_numbers.h"
+
+#include <cassert>
+
+#include "util/status_macros.h"
+
+namespace dlsm {
+
+Status MergeNumbers::Awaited::Begin(MergeNumber* number) {
+  assert(number_ == 0);
+  DLSM_RETURN_IF_ERROR(numbers_->Next(number));
+  number_ = number->own;
+  return Status::OK();
+}
+
+Status MergeNumbers::Next(MergeNumber* number) {
+  port::MutexLock lock(mutex_);
+  if (awaited_.size() + lost_.size() >= MergeAnswers::kNumbersMax) {
+    return Status::Busy("too many merges are under way at the memory node, or have had no answer",
+                        "more begin once it has answered some, or a heartbeat");
+  }
+  number->own = next_++;
+  awaited_.insert(number->own);
+  number->answers = AnswersLocked();
+  return Status::OK();
+}
+
+void MergeNumbers::Settle(uint64_t number, bool arrived) {
+  port::MutexLock lock(mutex_);
+  awaited_.erase(number);
+  if (!arrived) lost_.insert(number);
+}
+
+MergeAnswers MergeNumbers::Answers() const {
+  port::MutexLock lock(mutex_);
+  return AnswersLocked();
+}
+
+MergeAnswers MergeNumbers::AnswersLocked() const {
+  MergeAnswers answers;
+  answers.next = next_;
+  answers.awaited.assign(awaited_.begin(), awaited_.end());
+  answers.lost.assign(lost_.begin(), lost_.end());
+  return answers;
+}
+
+void MergeNumbers::Told(const MergeAnswers& answers) {
+  port::MutexLock lock(mutex_);
+  for (const uint64_t number : answers.lost) lost_.erase(number);
+}
+
+}  // namespace dlsm

@@ -1,0 +1,47 @@
+// The numbered merges of one session, as its memory node knows them: which may still begin, and
+// what each has left to the session while the client may not have heard of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "memory_node/byte_ranges.h"
+#include "util/rpc/merge_answers.h"
+
+namespace dlsm {
+
+//   Begin      a merge of this number, once, and not after it has been settled: who asks for it
+//              may have given it up before that arrives
+//   Kept       it has ended, and its outputs are the session's
+//   Settle     the client has told of answers: what was lost is given back, of the rest nothing
+//              needs to be known any more
+//
+// What is remembered is bounded by MergeAnswers::kNumbersMax. A merge that is not numbered (0) is
+// not remembered. One thread at a time: the caller locks.
+class NumberedMerges {
+ public:
+  // Aborted if nobody awaits it, or it has begun before; Busy if too many have not been settled.
+  Status Begin(uint64_t number);
+  // The merge has begun, and nothing has settled it since.
+  void Kept(uint64_t number, const ByteRanges& outputs);
+  // The client gives these bytes back itself: so it has heard of the merges that made them.
+  void Freed(const ByteRanges& ranges);
+  // Returns the outputs of merges that are lost by this; all of them are held.
+  ByteRanges Settle(const MergeAnswers& answers);
+
+  // Whether the client may be waiting for the answer. Not: the merge need not go on.
+  bool IsAwaited(uint64_t number) const;
+  // All that the client may not have heard of: held by the session.
+  ByteRanges outputs() const;
+
+ private:
+  // Not settled by any message so far: these, and all from next_ on. Ascending, below next_.
+  std::vector<uint64_t> awaited_;
+  uint64_t next_ = 1;
+  // Those of them that have begun, with what they have left to the session.
+  std::map<uint64_t, ByteRanges> begun_;
+};
+
+}  // namespace dlsm
