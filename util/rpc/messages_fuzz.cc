@@ -21,7 +21,7 @@ void Check(const dlsm::Slice& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const dlsm::Slice bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 19) {
+  switch (data[0] % 20) {
     case 0:
       Check<dlsm::OpenDatabaseRequest>(bytes);
       break;
