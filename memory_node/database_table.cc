@@ -223,7 +223,8 @@ Status DatabaseTable::CheckInvariants() const {
     ranges.Add(database->header);
   }
   for (const auto& [id, session] : sessions_) {
-    for (const auto& [begin, end] : session.merges.outputs().ranges()) {
+    const ByteRanges outputs = session.merges.outputs();
+    for (const auto& [begin, end] : outputs.ranges()) {
       if (!session.database->held.Contains({begin, end})) {
         return Status::Corruption("what a merge has left to its session is not held");
       }
