@@ -123,6 +123,7 @@ void MemoryNode::KeepHouse() {
     static_cast<void>(stop_.WaitUntil(port::Clock::now() + kHousekeepingPeriod));
     if (stopping_) return;
     databases_.EndExpiredSessions();
+    merges_.DropCancelled();
     if (port::Clock::now() < cpu_at) continue;
     cpu_at += kCpuPeriod;
     if (const std::optional<double> idle = cpu.IdleShare(); idle.has_value()) {

@@ -26,6 +26,8 @@ namespace {
 // Each entry is a caller that sleeps; more than this cannot be served in any useful time.
 constexpr size_t kQueuedMax = 256;
 
+constexpr char kNobodyWaits[] = "nobody waits for the answer to this merge any more";
+
 // Those that lie on this memory node; what lies on others is for them to hold.
 std::vector<RemoteSpan> ImagesAt(NodeId node, const MergeRequest& request) {
   std::vector<RemoteSpan> images;
@@ -131,7 +133,7 @@ class InputTables {
       TableRun& opened = runs_.emplace_back();
       for (const TableMeta& meta : run) {
         if (cancelled.load(std::memory_order_relaxed)) {
-          return Status::Aborted("nobody waits for the answer to this merge any more");
+          return Status::Aborted(kNobodyWaits);
         }
         DLSM_RETURN_IF_ERROR(OpenTable(request.options.table, meta, read_options, ways));
         opened.push_back(readers_.back().get());
@@ -251,6 +253,27 @@ Status MergeService::Enqueue(std::unique_ptr<Job>* job) {
   queue_.push_back(std::move(*job));
   queued_.Signal();
   return Status::OK();
+}
+
+void MergeService::DropCancelled() {
+  std::vector<std::unique_ptr<Job>> dropped;
+  {
+    const port::MutexLock lock(mutex_);
+    const auto rest =
+        std::stable_partition(queue_.begin(), queue_.end(), [](const std::unique_ptr<Job>& job) {
+          return !job->hold->cancelled().load(std::memory_order_relaxed);
+        });
+    for (auto each = rest; each != queue_.end(); ++each) {
+      queued_bytes_ -= (*each)->input_bytes;
+      resident_bytes_ -= (*each)->resident_bytes;
+      dropped.push_back(std::move(*each));
+    }
+    queue_.erase(rest, queue_.end());
+  }
+  for (const std::unique_ptr<Job>& job : dropped) {
+    job->hold.reset();  // Before the answer, as in Run().
+    job->done(Status::Aborted(kNobodyWaits), std::string());
+  }
 }
 
 void MergeService::WorkLoop() {

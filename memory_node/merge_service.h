@@ -8,7 +8,8 @@
 // theirs.
 //
 // A merge whose session has ended, or whose client has gone or has told that it does not wait for
-// the answer, is cancelled, and its outputs are freed.
+// the answer, is cancelled, and its outputs are freed. It does not stay in the queue until a worker
+// has time for it, which may be hours: its inputs may have been given back.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,9 @@ class MergeService {
 
   // Calls `done` once, now or later. Busy when the queue is full.
   void Submit(const RpcPeer& peer, const Slice& request, RpcDone done);
+  // Answers those that wait in the queue and were cancelled, with Aborted. To be called every now
+  // and then.
+  void DropCancelled() LOCKS_EXCLUDED(mutex_);
 
   void Describe(NodeStatisticsReply* statistics) const LOCKS_EXCLUDED(mutex_);
   MergeLoad Load() const LOCKS_EXCLUDED(mutex_);

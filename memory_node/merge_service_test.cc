@@ -296,6 +296,59 @@ TEST_P(MergeServiceTest, OnesThatAreGivenUpEnd) {
   EXPECT_EQ(client_->Statistics().used_bytes, inputs_bytes);
 }
 
+// Fails if a merge that is given up while all workers are busy, as they may be for hours, keeps its
+// place in the queue and its inputs until one of them has time for it.
+TEST_P(MergeServiceTest, OnesThatAreGivenUpLeaveTheQueue) {
+  if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
+  SetMergeScheduleReply schedule;
+  SetMergeScheduleRequest slow;
+  slow.sets_budget = true;
+  slow.bytes_per_second = 1;
+  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  MergeRequest busy;
+  busy.runs = {{tables_->WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
+  std::vector<std::thread> running;
+  for (int i = 0; i < 4; ++i) {  // There are two workers and two more.
+    running.emplace_back([&] {
+      MergeReply reply;
+      EXPECT_OK(client_->Merge(busy, &reply));
+    });
+  }
+  HeartbeatReply beat;
+  do {
+    ASSERT_OK(client_->Heartbeat(&beat));
+  } while (beat.merges.running < 4);
+  // More than everything else takes.
+  const RemoteSpan large = client_->Grant(client_->Statistics().capacity_bytes / 2);
+  MergeRequest request = busy;
+  TableMeta& meta = request.runs[0][0];
+  meta.image = large;
+  meta.data_bytes = large.bytes - meta.index_bytes - meta.filter_bytes;
+  request.number = {1, {.next = 2, .awaited = {1}}};
+  Status ended;
+  std::thread waiting([&] {
+    MergeReply reply;
+    ended = client_->Merge(request, &reply);
+  });
+  do {
+    ASSERT_OK(client_->Heartbeat(&beat));
+  } while (beat.merges.queued == 0);
+  EXPECT_OK(client_->Free({large}));
+  EXPECT_GE(client_->Statistics().used_bytes, large.bytes);
+  EXPECT_OK(client_->Tell({.next = 2, .awaited = {}, .lost = {1}}));
+  waiting.join();
+  EXPECT_TRUE(ended.IsAborted()) << ended.ToString();
+  EXPECT_LT(client_->Statistics().used_bytes, large.bytes);
+  EXPECT_OK(client_->Heartbeat(&beat));
+  EXPECT_EQ(beat.merges.running, 4u);
+  EXPECT_EQ(beat.merges.queued, 0u);
+  slow.bytes_per_second = 0;
+  EXPECT_OK(client_->SetMergeSchedule(slow, &schedule));
+  for (std::thread& thread : running) thread.join();
+  EXPECT_OK(client_->Heartbeat(&beat));
+  EXPECT_EQ(beat.merges.bytes_waiting, 0u);
+}
+
 // Fails if a damaged table passes, brings the node down, or leaks what was written before it was
 // found.
 TEST_P(MergeServiceTest, DamagedInputsAreCorruption) {
