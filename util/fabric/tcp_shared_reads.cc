@@ -375,8 +375,10 @@ void TcpSharedReads::Sleep() {
     // Who submits from here on wakes this thread. Who took what was submitted before is done now.
     const port::MutexLock lock(serving_);
     if (!to_send_.empty()) events |= POLLOUT;
-    until =
-        end_.ok() ? std::min(next_deadline_, CrowdForgottenAt()) : Deadline::Clock::time_point();
+    // What is under way may arrive in a reader's turn, and that wakes nobody.
+    const Deadline::Clock::time_point look_again =
+        under_way_ > 0 ? Deadline::Clock::now() + kCrowdRemembered : CrowdForgottenAt();
+    until = end_.ok() ? std::min(next_deadline_, look_again) : Deadline::Clock::time_point();
   }
   port::SyncPoint("shared reads: sleeps");
   pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stream_.get(), events, 0}};

@@ -109,7 +109,7 @@ class TcpSharedReads {
   // The thread.
   void Serve() LOCKS_EXCLUDED(serving_);
   // Until there is something to receive, or room to send what is left, a call was submitted, a
-  // deadline has passed, a crowd is to be forgotten, or it is told to end.
+  // deadline has passed, a crowd may have to be forgotten, or it is told to end.
   void Sleep() LOCKS_EXCLUDED(serving_);
   void Close() EXCLUSIVE_LOCKS_REQUIRED(serving_);
   // A reader's turn: a round, if nobody is at it.
