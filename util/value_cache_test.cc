@@ -107,6 +107,10 @@ TEST_F(ValueCacheTest, WhatThereIsNoMemoryForIsNotFound) {
     EXPECT_EQ(none.failed(), 1u);
     EXPECT_TRUE(Has(1)) << "there is memory for this one";
   }
+  {
+    const port::FailingAllocations none(1);
+    EXPECT_FALSE(Has(2, /*table=*/1, /*bytes=*/900)) << "there is none for it still";
+  }
   EXPECT_TRUE(Has(2, /*table=*/1, /*bytes=*/900));
 }
 
