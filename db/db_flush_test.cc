@@ -2,27 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <thread>
 
 #include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + seconds(30);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return true;
-}
 
 // The only memtable that may wait does so. Fails if the flush that is asked for then is forgotten:
 // the write before it would stay in the memtable until something else flushes it.

@@ -19,6 +19,7 @@
 #include "db/follower_testing.h"
 #include "db/publication.h"
 #include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/rpc/database_header.h"
 #include "util/rpc/messages.h"

@@ -16,6 +16,7 @@
 #include "db/follower_testing.h"
 #include "db/test_database_testing.h"
 #include "port/sync_point.h"
+#include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/rpc/rpc.h"
 

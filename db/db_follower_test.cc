@@ -15,6 +15,7 @@
 #include "dLSM/write_batch.h"
 #include "db/follower_testing.h"
 #include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 
 namespace dlsm {

@@ -2,12 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
+#include "util/eventually_testing.h"
 #include "util/random.h"
 #include "util/watchdog_testing.h"
 
@@ -157,14 +156,6 @@ class BackgroundWithoutMemoryTest : public testing::Test {
   void Open() { db_ = OpenOrDie(options_, "background"); }
   void TearDown() override { CloseAndDestroy(&db_, options_, "background"); }
 
-  static bool Eventually(const std::function<bool()>& condition) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > until) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
-  }
   uint64_t Flushes() { return db_->GetStatistics()->Get(Ticker::kFlushes); }
 
   TestNode node_;

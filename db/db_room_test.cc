@@ -3,13 +3,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm {
 namespace {
@@ -17,15 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto until = Clock::now() + seconds(30);
-  while (!condition()) {
-    if (Clock::now() > until) return false;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  return true;
-}
 
 // A publication names the first and the last key of each table, so with a few such keys it is
 // larger than the rest of any grant and than the reserve: it cannot do without another grant.

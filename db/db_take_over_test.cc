@@ -12,6 +12,7 @@
 
 #include "db/test_database_testing.h"
 #include "port/mutex.h"
+#include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
 
@@ -72,16 +73,6 @@ class Writers {
   Status last_refusal_ GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
-
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (std::chrono::steady_clock::now() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return false;
-}
 
 struct Shape {
   const char* fabric;

@@ -4,24 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 #include <vector>
 
 #include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (std::chrono::steady_clock::now() < until) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return condition();
-}
 
 Options OwnerOptions() {
   Options options = TinyOptions();

@@ -2,7 +2,6 @@
 // to, and batches by which each read can be seen to be of one point.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,9 +12,6 @@
 #include "util/random.h"
 
 namespace dlsm {
-
-// Waits half a minute for it.
-bool Eventually(const std::function<bool()>& condition);
 
 Options OwnerOptions();
 Options FollowerOptions();

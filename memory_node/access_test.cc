@@ -2,14 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "memory_node/memory_node_testing.h"
+#include "util/eventually_testing.h"
 #include "util/rpc/database_header.h"
 
 namespace dlsm {
@@ -29,15 +28,6 @@ NodeServerOptions OptionsWithList() {
                         "list", list.get()));
   options.access = list;
   return options;
-}
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
 }
 
 class AccessTest : public testing::Test {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "memory_node/memory_node_testing.h"
+#include "util/eventually_testing.h"
 #include "util/rpc/database_header.h"
 
 namespace dlsm {
@@ -47,17 +47,6 @@ Status Transfer(FabricConnection& fabric, const RemoteSpan& remote, std::string*
   if (status.ok()) status = pair->Wait(ticket, TestDeadline());
   bytes->assign(buffer.data(), bytes->size());
   return status;
-}
-
-// Waits for what happens within the grace period and a little housekeeping.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const Deadline deadline = TestDeadline();
-  while (!deadline.Passed()) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return false;
 }
 
 // Fails if what one fabric writes is not what the other reads, or the manifest's memory does not

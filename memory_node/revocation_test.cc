@@ -13,6 +13,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "port/mutex.h"
+#include "util/eventually_testing.h"
 #include "util/rpc/database_header.h"
 
 namespace dlsm {
@@ -74,16 +75,6 @@ class Zombie {
   std::atomic<uint64_t> failures_{0};
   std::thread thread_;
 };
-
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const Deadline deadline = TestDeadline();
-  while (!deadline.Passed()) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return false;
-}
 
 class RevocationTest : public testing::TestWithParam<FabricKind> {
  protected:

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "util/eventually_testing.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/verbs_connect.h"
 #include "util/fabric/verbs_device.h"
@@ -24,16 +25,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
-
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const Deadline deadline = Deadline::In(seconds(20));
-  while (!deadline.Passed()) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return false;
-}
 
 // Fails if a cause is lost or replaced, or who is to be woken is not, or after it has gone.
 TEST(VerbsHealthTest, TheFirstCauseStays) {
