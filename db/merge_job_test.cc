@@ -6,8 +6,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "db/fake_table_testing.h"
 #include "db/placed_memory.h"
@@ -18,25 +19,6 @@ namespace dlsm {
 namespace {
 
 using testing::HasSubstr;
-
-// Merges everything to nothing, and does something else meanwhile.
-class FakeMerger final : public RpcClient {
- public:
-  explicit FakeMerger(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
-
-  Status Call(Method method, const Slice& /*request*/, std::string* reply,
-              Deadline /*deadline*/) override {
-    if (method != Method::kMerge) return Status::NotSupported("it only merges");
-    meanwhile_();
-    MergeReply made;
-    made.load.workers = 1;
-    *reply = made.Encode();
-    return Status::OK();
-  }
-
- private:
-  const std::function<void()> meanwhile_;
-};
 
 // Answers merges as it is told.
 class FakeAnswerer final : public RpcClient {
@@ -52,96 +34,96 @@ class FakeAnswerer final : public RpcClient {
   std::function<Status(std::string* reply)> answer;
 };
 
+// One memory node, which merges everything to nothing unless a test has it answer otherwise.
+class MergeJobTest : public testing::Test {
+ protected:
+  MergeJobTest() {
+    PlacedMemory::Node place;
+    place.rpc = &rpc_;
+    place.capacity_bytes = uint64_t{1} << 30;
+    const auto memory = std::make_shared<PlacedMemory>(
+        PlacedMemory::Config(), std::vector<PlacedMemory::Node>{place}, &statistics_);
+    store_.emplace(TableStore::Config(), &queue_pairs_, memory, &statistics_);
+    node_.rpc = &rpc_;
+    node_.load = &load_;
+    pick_.target_level = 1;
+    pick_.inputs = MakeFakeTables({{1, "a", "m", 20, 29}});
+    rpc_.answer = [](std::string* reply) {
+      *reply = MergeReply().Encode();
+      return Status::OK();
+    };
+  }
+
+  Status Run(MergeOutcome* outcome) {
+    const std::function<uint64_t()> number = [] { return uint64_t{7}; };
+    const std::atomic<bool> cancelled{false};
+    return RunMerge(pick_, MergeJobConfig(), {}, *store_, {node_}, number, cancelled, &scheduler_,
+                    outcome);
+  }
+  Status Run() {
+    MergeOutcome outcome;
+    return Run(&outcome);
+  }
+
+  MergeScheduler scheduler_{MergeSchedulerOptions()};
+  MergeLoadMonitor load_{MergeLoadMonitor::Config(), &scheduler_};
+  FakeAnswerer rpc_;
+  Statistics statistics_;
+  NodeQueuePairs queue_pairs_;
+  std::optional<TableStore> store_;
+  MergeNode node_;
+  MergePick pick_;
+};
+
 // Fails if what was sent while a merge was under way, of which its report may not know, counts as
 // known: then everything would be sent to a memory node that was idle once.
-TEST(MergeJobTest, ReportsAreNotTakenToKnowWhatWasSentMeanwhile) {
+TEST_F(MergeJobTest, ReportsAreNotTakenToKnowWhatWasSentMeanwhile) {
   constexpr uint64_t kSentMeanwhile = 1'000'000;
-  MergeScheduler scheduler{MergeSchedulerOptions()};
-  MergeLoadMonitor load(MergeLoadMonitor::Config(), &scheduler);
-  FakeMerger rpc([&] { load.NoteSent(kSentMeanwhile); });
-  Statistics statistics;
-  PlacedMemory::Node place;
-  place.rpc = &rpc;
-  place.capacity_bytes = uint64_t{1} << 30;
-  const auto memory = std::make_shared<PlacedMemory>(
-      PlacedMemory::Config(), std::vector<PlacedMemory::Node>{place}, &statistics);
-  NodeQueuePairs queue_pairs;
-  const TableStore store(TableStore::Config(), &queue_pairs, memory, &statistics);
-  MergeNode node;
-  node.rpc = &rpc;
-  node.load = &load;
-  MergePick pick;
-  pick.target_level = 1;
-  pick.inputs = MakeFakeTables({{1, "a", "m", 20, 29}});
-  pick.target_inputs = MakeFakeTables({{2, "c", "z", 10, 19}});
-  const std::function<uint64_t()> number = [] { return uint64_t{7}; };
-  const std::atomic<bool> cancelled{false};
+  rpc_.answer = [this](std::string* reply) {
+    load_.NoteSent(kSentMeanwhile);
+    MergeReply made;
+    made.load.workers = 1;
+    *reply = made.Encode();
+    return Status::OK();
+  };
+  pick_.target_inputs = MakeFakeTables({{2, "c", "z", 10, 19}});
   MergeOutcome outcome;
-  ASSERT_OK(
-      RunMerge(pick, MergeJobConfig(), {}, store, {node}, number, cancelled, &scheduler, &outcome));
+  ASSERT_OK(Run(&outcome));
   EXPECT_TRUE(outcome.remote);
-  EXPECT_EQ(load.sent_bytes(), pick.input_bytes() + kSentMeanwhile);
-  EXPECT_THAT(load.Describe(), HasSubstr("memory-node-bytes-sent-since 1000000\n"));
+  EXPECT_EQ(load_.sent_bytes(), pick_.input_bytes() + kSentMeanwhile);
+  EXPECT_THAT(load_.Describe(), HasSubstr("memory-node-bytes-sent-since 1000000\n"));
 }
 
 // Fails if a merge without an answer that is of use does not count as lost, or one with it does; or
 // if merges have numbers that are not their own.
-TEST(MergeJobTest, MergesWithoutAnAnswerCountAsLost) {
-  MergeScheduler scheduler{MergeSchedulerOptions()};
-  MergeLoadMonitor load(MergeLoadMonitor::Config(), &scheduler);
-  FakeAnswerer rpc;
-  Statistics statistics;
-  PlacedMemory::Node place;
-  place.rpc = &rpc;
-  place.capacity_bytes = uint64_t{1} << 30;
-  const auto memory = std::make_shared<PlacedMemory>(
-      PlacedMemory::Config(), std::vector<PlacedMemory::Node>{place}, &statistics);
-  NodeQueuePairs queue_pairs;
-  const TableStore store(TableStore::Config(), &queue_pairs, memory, &statistics);
-  MergeNode node;
-  node.rpc = &rpc;
-  node.load = &load;
-  MergePick pick;
-  pick.target_level = 1;
-  pick.inputs = MakeFakeTables({{1, "a", "m", 20, 29}});
-  const std::function<uint64_t()> number = [] { return uint64_t{7}; };
-  const std::atomic<bool> cancelled{false};
-  const auto run = [&] {
-    MergeOutcome outcome;
-    return RunMerge(pick, MergeJobConfig(), {}, store, {node}, number, cancelled, &scheduler,
-                    &outcome);
-  };
-  rpc.answer = [](std::string* reply) {
-    *reply = MergeReply().Encode();
-    return Status::OK();
-  };
-  ASSERT_OK(run());
-  EXPECT_EQ(rpc.asked.number.own, 1u);
-  EXPECT_EQ(rpc.asked.number.answers.awaited, std::vector<uint64_t>{1});
-  EXPECT_TRUE(node.numbers->Answers().lost.empty());
+TEST_F(MergeJobTest, MergesWithoutAnAnswerCountAsLost) {
+  ASSERT_OK(Run());
+  EXPECT_EQ(rpc_.asked.number.own, 1u);
+  EXPECT_EQ(rpc_.asked.number.answers.awaited, std::vector<uint64_t>{1});
+  EXPECT_TRUE(node_.numbers->Answers().lost.empty());
 
-  rpc.answer = [](std::string*) { return Status::TimedOut("the test gives no answer"); };
-  EXPECT_TRUE(run().IsTimedOut());
-  EXPECT_EQ(rpc.asked.number.own, 2u);
-  EXPECT_EQ(node.numbers->Answers().lost, std::vector<uint64_t>{2});
+  rpc_.answer = [](std::string*) { return Status::TimedOut("the test gives no answer"); };
+  EXPECT_TRUE(Run().IsTimedOut());
+  EXPECT_EQ(rpc_.asked.number.own, 2u);
+  EXPECT_EQ(node_.numbers->Answers().lost, std::vector<uint64_t>{2});
 
-  rpc.answer = [](std::string* reply) {
+  rpc_.answer = [](std::string* reply) {
     *reply = "none that can be read";
     return Status::OK();
   };
-  EXPECT_TRUE(run().IsCorruption());
+  EXPECT_TRUE(Run().IsCorruption());
   MergeReply foreign;
-  foreign.outputs.push_back(pick.inputs.front()->meta());
+  foreign.outputs.push_back(pick_.inputs.front()->meta());
   foreign.outputs.back().image.node = NodeId{77};
-  rpc.answer = [&foreign](std::string* reply) {
+  rpc_.answer = [&foreign](std::string* reply) {
     *reply = foreign.Encode();
     return Status::OK();
   };
-  EXPECT_TRUE(run().IsCorruption());
-  EXPECT_EQ(rpc.asked.number.own, 4u);
-  EXPECT_EQ(rpc.asked.number.answers.lost, (std::vector<uint64_t>{2, 3}));
-  EXPECT_EQ(node.numbers->Answers().lost, (std::vector<uint64_t>{2, 3, 4}));
-  EXPECT_TRUE(node.numbers->Answers().awaited.empty());
+  EXPECT_TRUE(Run().IsCorruption());
+  EXPECT_EQ(rpc_.asked.number.own, 4u);
+  EXPECT_EQ(rpc_.asked.number.answers.lost, (std::vector<uint64_t>{2, 3}));
+  EXPECT_EQ(node_.numbers->Answers().lost, (std::vector<uint64_t>{2, 3, 4}));
+  EXPECT_TRUE(node_.numbers->Answers().awaited.empty());
 }
 
 }  // namespace

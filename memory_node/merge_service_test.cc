@@ -13,6 +13,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/table_client_testing.h"
+#include "util/eventually_testing.h"
 #include "util/extent_allocator.h"
 #include "util/rpc/loopback_rpc.h"
 
@@ -25,6 +26,9 @@ enum class Way { kEmbedded, kShm, kTcp };
 
 class MergeServiceTest : public testing::TestWithParam<Way> {
  protected:
+  // There are two workers, and two more for what a budget pauses.
+  static constexpr uint64_t kRunningMost = 4;
+
   MergeServiceTest() {
     std::unique_ptr<NodeConnection> connection;
     if (GetParam() == Way::kEmbedded) {
@@ -46,6 +50,31 @@ class MergeServiceTest : public testing::TestWithParam<Way> {
     if (tables_ == nullptr) return;
     EXPECT_OK(client_->Close());
     EXPECT_EQ(client_->Statistics().used_bytes, 0u);
+  }
+
+  // Bytes of input that all merges here may take a second; 0: no limit.
+  void SetBudget(uint64_t bytes_per_second) {
+    SetMergeScheduleRequest request;
+    request.sets_budget = true;
+    request.bytes_per_second = bytes_per_second;
+    SetMergeScheduleReply schedule;
+    ASSERT_OK(client_->SetMergeSchedule(request, &schedule));
+  }
+  // What the memory node tells of its merges once so many run and wait.
+  MergeLoad AwaitMerges(uint64_t running, uint64_t queued) {
+    HeartbeatReply beat;
+    EXPECT_TRUE(Eventually([&] {
+      EXPECT_OK(client_->Heartbeat(&beat));
+      return beat.merges.running == running && beat.merges.queued == queued;
+    }));
+    return beat.merges;
+  }
+  // Asks for it in a thread of its own. *status outlives that.
+  std::thread MergeAside(const MergeRequest& request, Status* status) {
+    return std::thread([this, request, status] {
+      MergeReply reply;
+      *status = client_->Merge(request, &reply);
+    });
   }
 
   std::unique_ptr<TestServer> server_;  // Not for the embedded node.
@@ -219,36 +248,21 @@ TEST_P(MergeServiceTest, TheScheduleCanBeSet) {
 // Fails if what is queued is not counted, or is counted after it was dropped or begun.
 TEST_P(MergeServiceTest, WhatIsQueuedWaits) {
   if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
-  SetMergeScheduleReply schedule;
-  SetMergeScheduleRequest slow;
-  slow.sets_budget = true;
-  slow.bytes_per_second = 1;
-  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  SetBudget(1);
   MergeRequest request;
   request.runs = {{tables_->WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
   const uint64_t table_bytes = request.runs[0][0].image.bytes;
-  constexpr uint64_t kMerges = 7;  // Four are under way, for there are two workers and two more.
+  std::vector<Status> ended(kRunningMost + 3);
   std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < kMerges; ++i) {
-    threads.emplace_back([&] {
-      MergeReply reply;
-      EXPECT_OK(client_->Merge(request, &reply));
-    });
-  }
-  HeartbeatReply beat;
-  do {
-    ASSERT_OK(client_->Heartbeat(&beat));
-  } while (beat.merges.queued < 3 || beat.merges.running < 4);
-  EXPECT_EQ(beat.merges.queued, 3u);
-  EXPECT_GE(beat.merges.bytes_waiting, 3 * table_bytes);
-  EXPECT_LE(beat.merges.bytes_waiting, kMerges * table_bytes);
+  for (Status& each : ended) threads.push_back(MergeAside(request, &each));
+  const MergeLoad load = AwaitMerges(kRunningMost, 3);
+  EXPECT_GE(load.bytes_waiting, 3 * table_bytes);
+  EXPECT_LE(load.bytes_waiting, ended.size() * table_bytes);
   EXPECT_EQ(client_->Statistics().merges_queued, 3u);
-  slow.bytes_per_second = 0;
-  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  SetBudget(0);
   for (std::thread& thread : threads) thread.join();
-  ASSERT_OK(client_->Heartbeat(&beat));
-  EXPECT_EQ(beat.merges.bytes_waiting, 0u);
-  EXPECT_EQ(beat.merges.queued, 0u);
+  for (const Status& each : ended) EXPECT_OK(each);
+  EXPECT_EQ(AwaitMerges(0, 0).bytes_waiting, 0u);
 }
 
 // Fails if what a merge has made stays when its client tells that the answer never came, or if one
@@ -272,25 +286,15 @@ TEST_P(MergeServiceTest, WhatNobodyHasHeardOfGoes) {
 // Fails if a merge that its client has given up runs to its end: the budget lets it take hours.
 TEST_P(MergeServiceTest, OnesThatAreGivenUpEnd) {
   if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
-  SetMergeScheduleReply schedule;
-  SetMergeScheduleRequest slow;
-  slow.sets_budget = true;
-  slow.bytes_per_second = 1;
-  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  SetBudget(1);
   MergeRequest request;
   request.runs = {{tables_->WriteTable(Numbers(0, 20000, 1, "a"), 1)}};
   const uint64_t inputs_bytes = client_->Statistics().used_bytes;
   request.number = {1, {.next = 2, .awaited = {1}}};
   Status ended;
-  std::thread merge([&] {
-    MergeReply reply;
-    ended = client_->Merge(request, &reply);
-  });
-  HeartbeatReply beat;
-  do {
-    ASSERT_OK(client_->Heartbeat(&beat));
-  } while (beat.merges.running == 0);
-  ASSERT_OK(client_->Tell({.next = 2, .awaited = {}, .lost = {1}}));
+  std::thread merge = MergeAside(request, &ended);
+  AwaitMerges(1, 0);
+  EXPECT_OK(client_->Tell({.next = 2, .awaited = {}, .lost = {1}}));
   merge.join();
   EXPECT_TRUE(ended.IsAborted()) << ended.ToString();
   EXPECT_EQ(client_->Statistics().used_bytes, inputs_bytes);
@@ -300,24 +304,13 @@ TEST_P(MergeServiceTest, OnesThatAreGivenUpEnd) {
 // place in the queue and its inputs until one of them has time for it.
 TEST_P(MergeServiceTest, OnesThatAreGivenUpLeaveTheQueue) {
   if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
-  SetMergeScheduleReply schedule;
-  SetMergeScheduleRequest slow;
-  slow.sets_budget = true;
-  slow.bytes_per_second = 1;
-  ASSERT_OK(client_->SetMergeSchedule(slow, &schedule));
+  SetBudget(1);
   MergeRequest busy;
   busy.runs = {{tables_->WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
+  std::vector<Status> ended(kRunningMost);
   std::vector<std::thread> running;
-  for (int i = 0; i < 4; ++i) {  // There are two workers and two more.
-    running.emplace_back([&] {
-      MergeReply reply;
-      EXPECT_OK(client_->Merge(busy, &reply));
-    });
-  }
-  HeartbeatReply beat;
-  do {
-    ASSERT_OK(client_->Heartbeat(&beat));
-  } while (beat.merges.running < 4);
+  for (Status& each : ended) running.push_back(MergeAside(busy, &each));
+  AwaitMerges(kRunningMost, 0);
   // More than everything else takes.
   const RemoteSpan large = client_->Grant(client_->Statistics().capacity_bytes / 2);
   MergeRequest request = busy;
@@ -325,28 +318,20 @@ TEST_P(MergeServiceTest, OnesThatAreGivenUpLeaveTheQueue) {
   meta.image = large;
   meta.data_bytes = large.bytes - meta.index_bytes - meta.filter_bytes;
   request.number = {1, {.next = 2, .awaited = {1}}};
-  Status ended;
-  std::thread waiting([&] {
-    MergeReply reply;
-    ended = client_->Merge(request, &reply);
-  });
-  do {
-    ASSERT_OK(client_->Heartbeat(&beat));
-  } while (beat.merges.queued == 0);
+  Status given_up;
+  std::thread waiting = MergeAside(request, &given_up);
+  AwaitMerges(kRunningMost, 1);
   EXPECT_OK(client_->Free({large}));
   EXPECT_GE(client_->Statistics().used_bytes, large.bytes);
   EXPECT_OK(client_->Tell({.next = 2, .awaited = {}, .lost = {1}}));
   waiting.join();
-  EXPECT_TRUE(ended.IsAborted()) << ended.ToString();
+  EXPECT_TRUE(given_up.IsAborted()) << given_up.ToString();
   EXPECT_LT(client_->Statistics().used_bytes, large.bytes);
-  EXPECT_OK(client_->Heartbeat(&beat));
-  EXPECT_EQ(beat.merges.running, 4u);
-  EXPECT_EQ(beat.merges.queued, 0u);
-  slow.bytes_per_second = 0;
-  EXPECT_OK(client_->SetMergeSchedule(slow, &schedule));
+  AwaitMerges(kRunningMost, 0);
+  SetBudget(0);
   for (std::thread& thread : running) thread.join();
-  EXPECT_OK(client_->Heartbeat(&beat));
-  EXPECT_EQ(beat.merges.bytes_waiting, 0u);
+  for (const Status& each : ended) EXPECT_OK(each);
+  EXPECT_EQ(AwaitMerges(0, 0).bytes_waiting, 0u);
 }
 
 // Fails if a damaged table passes, brings the node down, or leaks what was written before it was
