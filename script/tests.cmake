@@ -43,9 +43,9 @@ if(TARGET dlsm_tool)
 endif()
 
 # The verbs fabric, in a virtual machine with a software RDMA device. With AddressSanitizer the short
-# tests only: the machine may have to be emulated, which is slow enough.
-# Two machines at a time: MACHINE is the first or the second, each has 3 GB and as many processors
-# as there are, up to four. One alone mostly leaves a processor idle.
+# tests only: the machine may have to be emulated, which is slow enough. Two machines at a time, for
+# one alone mostly leaves a processor idle: MACHINE is the first or the second; each has 3 GB and as
+# many processors as there are, up to four.
 function(dlsm_vm_test name machine)
   add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/test-in-vm 600 ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS softroce TIMEOUT 660 SKIP_RETURN_CODE 77
