@@ -13,7 +13,6 @@ namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 // The only memtable that may wait does so. Fails if the flush that is asked for then is forgotten:
 // the write before it would stay in the memtable until something else flushes it.
