@@ -43,9 +43,12 @@ Background::Background(const Config& config, const Parts& parts,
       failures_(kHouse + parts.nodes.size()),
       room_of_nodes_(parts.nodes.size()) {}
 
+// A merge at a memory node may take hours, others' budget and queue there included: it is answered
+// once the next heartbeat has told that nobody waits for it.
 void Background::Stop() {
   gate_->Shut();
   stopping_.store(true, std::memory_order_release);
+  for (const MergeNode& node : nodes_) node.numbers->GiveUp();
   Wake();
 }
 

@@ -50,7 +50,7 @@ class BackgroundWorkers {
   void MemtableIsFull(size_t shard) noexcept;
 
   // In the end, in this order; idempotent. All shards' work stops, which may have to wait for
-  // memory nodes; their sessions are kept meanwhile.
+  // memory nodes; their sessions are kept meanwhile, and heartbeats end merges there.
   void StopWork() LOCKS_EXCLUDED(mutex_);
   // Nobody keeps the house any more: its sessions are to be closed before their leases end. The
   // others are kept, for this too may have to wait for a memory node.

@@ -1,4 +1,4 @@
-// How a handle with several memory nodes closes.
+// How a handle closes that has several memory nodes, or merges under way at one.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "db/test_database_testing.h"
 #include "db/watched_calls_testing.h"
+#include "util/eventually_testing.h"
 #include "util/rpc/messages.h"
 
 namespace dlsm {
@@ -70,6 +72,41 @@ TEST(CloseTest, WhoAnswersAgainMeanwhileIsClosedLikeOthers) {
   db = OpenOrDie(nodes.With(TinyOptions()), "db");
   EXPECT_EQ(GetOr(db.get(), "key"), "value");
   EXPECT_OK(db->Close());
+}
+
+// The memory node's budget for merges is a byte a second. Fails if who closes waits for a merge
+// there until it is done: it gets on, and so is waited for.
+TEST(CloseTest, AMergeThatTakesHoursIsGivenUp) {
+  constexpr uint64_t kKeys = 2000;
+  const std::string kBandwidth = "memory_node_compaction_bandwidth";
+  TestNode node;
+  Options options = node.With(TinyOptions(), "tcp");
+  options.compaction_place = CompactionPlace::kMemoryNode;
+  options.compaction_style = CompactionStyle::kLeveled;
+  options.write_buffer_size = size_t{4} << 20;  // Two flushes, and with the second a merge is due.
+  std::unique_ptr<DB> other = OpenOrDie(options, "other");
+  std::unique_ptr<DB> db = OpenOrDie(options, "db");
+  ASSERT_OK(other->SetOptions({{kBandwidth, "1"}}));
+  for (const char* value : {"old", "new"}) {
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value));
+    ASSERT_OK(db->Flush(FlushOptions()));
+  }
+  const auto running = [&node] { return node.server().node().Statistics().merges_running; };
+  ASSERT_TRUE(Eventually([&] { return running() > 0; }));
+  std::atomic<bool> closed{false};
+  std::thread closing([&] {
+    EXPECT_OK(db->Close());
+    closed = true;
+  });
+  EXPECT_TRUE(Eventually([&] { return closed.load(); }));
+  EXPECT_EQ(running(), 0u);
+  EXPECT_OK(other->SetOptions({{kBandwidth, "0"}}));
+  closing.join();
+  db = OpenOrDie(options, "db");
+  for (uint64_t i = 0; i < kKeys; i += 7) ASSERT_EQ(GetOr(db.get(), NumberedKey(i)), "new") << i;
+  CloseAndDestroy(&db, options, "db");
+  CloseAndDestroy(&other, options, "other");
+  EXPECT_EQ(node.used_bytes(), 0u);
 }
 
 }  // namespace

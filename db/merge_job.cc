@@ -257,7 +257,7 @@ class MergeRunner {
     DLSM_RETURN_IF_ERROR(reply->Decode(reply_bytes));
     DLSM_RETURN_IF_ERROR(CheckMergeOutputs(store_.comparator(), part.options, part.runs,
                                            node.as_peer.node, reply->outputs));
-    answer.Arrived();
+    DLSM_RETURN_IF_ERROR(answer.Arrived());
     node.load->NoteReport(reply->load, sent_before);
     return Status::OK();
   }

@@ -46,9 +46,10 @@ struct MergeOutcome {
 
 // `scheduler` says when merges on the compute node go on, each of `nodes` on which side the parts
 // run that it is chosen for. Runs in the calling thread, and in one more for each further part.
-// `snapshots` ascend. When *cancelled becomes true the merge ends with Aborted. On an error nothing
-// is left behind but what a memory node has made if its answer is lost, or not one: that goes once
-// the node's MergeNumbers have been told to it.
+// `snapshots` ascend. The merge ends with Aborted when *cancelled becomes true, and where it runs
+// at a memory node when that has been told that its number is given up (MergeNumbers::GiveUp()). On
+// an error nothing is left behind but what a memory node has made if its answer is lost, or not
+// one: that goes once the node's MergeNumbers have been told to it.
 Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::vector<SequenceNumber>& snapshots, const TableStore& store,
                 const std::vector<MergeNode>& nodes,

@@ -126,5 +126,22 @@ TEST_F(MergeJobTest, MergesWithoutAnAnswerCountAsLost) {
   EXPECT_TRUE(node_.numbers->Answers().awaited.empty());
 }
 
+// Fails if an answer that has been given up is used when it comes: what it names the memory node
+// lets go of. Or if merges are asked for beyond that.
+TEST_F(MergeJobTest, AnAnswerThatWasGivenUpIsNotUsed) {
+  rpc_.answer = [this](std::string* reply) {
+    node_.numbers->GiveUp();
+    *reply = MergeReply().Encode();
+    return Status::OK();
+  };
+  EXPECT_TRUE(Run().IsAborted());
+  EXPECT_EQ(node_.numbers->Answers().lost, std::vector<uint64_t>{1});
+  rpc_.answer = [](std::string*) {
+    ADD_FAILURE() << "another merge is asked for";
+    return Status::IOError("the test gives no answer");
+  };
+  EXPECT_TRUE(Run().IsAborted());
+}
+
 }  // namespace
 }  // namespace dlsm

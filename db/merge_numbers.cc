@@ -1,10 +1,16 @@
 #include "db/merge_numbers.h"
 
 #include <cassert>
+#include <utility>
 
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+Status GivenUp() { return Status::Aborted("this merge was given up: its handle is being closed"); }
+
+}  // namespace
 
 Status MergeNumbers::Awaited::Begin(MergeNumber* number) {
   assert(number_ == 0);
@@ -13,8 +19,15 @@ Status MergeNumbers::Awaited::Begin(MergeNumber* number) {
   return Status::OK();
 }
 
+Status MergeNumbers::Awaited::Arrived() {
+  assert(number_ != 0);
+  const bool awaited = numbers_->Settle(std::exchange(number_, 0), /*arrived=*/true);
+  return awaited ? Status::OK() : GivenUp();
+}
+
 Status MergeNumbers::Next(MergeNumber* number) {
   port::MutexLock lock(mutex_);
+  if (given_up_) return GivenUp();
   if (awaited_.size() + lost_.size() >= MergeAnswers::kNumbersMax) {
     return Status::Busy("too many merges are under way at the memory node, or have had no answer",
                         "more begin once it has answered some, or a heartbeat");
@@ -25,10 +38,17 @@ Status MergeNumbers::Next(MergeNumber* number) {
   return Status::OK();
 }
 
-void MergeNumbers::Settle(uint64_t number, bool arrived) {
+bool MergeNumbers::Settle(uint64_t number, bool arrived) {
   port::MutexLock lock(mutex_);
-  awaited_.erase(number);
+  if (awaited_.erase(number) == 0) return false;
   if (!arrived) lost_.insert(number);
+  return true;
+}
+
+void MergeNumbers::GiveUp() {
+  port::MutexLock lock(mutex_);
+  given_up_ = true;
+  lost_.merge(awaited_);
 }
 
 MergeAnswers MergeNumbers::Answers() const {

@@ -1,6 +1,6 @@
 // The numbers of a session's merges at one memory node, and what has become of their answers. What
 // a merge has made whose answer is lost goes when the memory node is told so: with the next
-// heartbeat, or the next merge.
+// heartbeat, or the next merge. One that still runs or waits there ends, and is answered.
 #pragma once
 
 #include <cstdint>
@@ -25,29 +25,33 @@ class MergeNumbers {
     Awaited& operator=(const Awaited&) = delete;
     // Unless the answer has come, nobody will ever use what the merge has made.
     ~Awaited() {
-      if (number_ != 0) numbers_->Settle(number_, arrived_);
+      if (number_ != 0) numbers_->Settle(number_, /*arrived=*/false);
     }
 
     // Says in *number how the request is to be numbered. Once. Busy if the memory node has yet to
-    // be told of too many.
+    // be told of too many; Aborted after GiveUp().
     Status Begin(MergeNumber* number);
-    // The answer is there, and what it names is this handle's.
-    void Arrived() { arrived_ = true; }
+    // The answer is there, and what it names is this handle's; Aborted, and it is nobody's, if it
+    // has been given up. Once.
+    Status Arrived();
 
    private:
     MergeNumbers* const numbers_;
-    uint64_t number_ = 0;
-    bool arrived_ = false;
+    uint64_t number_ = 0;  // 0: it has not begun, or is settled.
   };
 
   // As of now.
   MergeAnswers Answers() const LOCKS_EXCLUDED(mutex_);
   // The memory node has answered a heartbeat that told this.
   void Told(const MergeAnswers& answers) LOCKS_EXCLUDED(mutex_);
+  // From now on no answer is of use, and no merge begins any more. Who waits for one still does,
+  // until the memory node has heard of it.
+  void GiveUp() LOCKS_EXCLUDED(mutex_);
 
  private:
   Status Next(MergeNumber* number) LOCKS_EXCLUDED(mutex_);
-  void Settle(uint64_t number, bool arrived) LOCKS_EXCLUDED(mutex_);
+  // False if it has been given up.
+  bool Settle(uint64_t number, bool arrived) LOCKS_EXCLUDED(mutex_);
   MergeAnswers AnswersLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable port::Mutex mutex_;  // Protects what follows; never held across a call.
@@ -55,6 +59,7 @@ class MergeNumbers {
   // See MergeAnswers. Together no more than either may have.
   std::set<uint64_t> awaited_ GUARDED_BY(mutex_);
   std::set<uint64_t> lost_ GUARDED_BY(mutex_);
+  bool given_up_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dlsm

@@ -41,7 +41,7 @@ TEST(MergeNumbersTest, WhatIsLostIsToldUntilItIsHeard) {
     ASSERT_OK(third.Begin(&number));
     EXPECT_EQ(number.own, 3u);
     EXPECT_EQ(number.answers.lost, Numbers{1});
-    third.Arrived();
+    EXPECT_OK(third.Arrived());
   }
   EXPECT_EQ(numbers.Answers().next, 4u);
   EXPECT_EQ(numbers.Answers().lost, Numbers{1});
@@ -74,6 +74,31 @@ TEST(MergeNumbersTest, WhatIsToldIsBounded) {
   MergeNumbers::Awaited more(&numbers);
   EXPECT_OK(more.Begin(&number));
   EXPECT_EQ(number.own, next);
+}
+
+// Fails if an answer is taken which the memory node has been told, or is about to be told, that
+// nobody waits for: what it names may be somebody else's by then. Or if more is asked for, or what
+// has been told is told again.
+TEST(MergeNumbersTest, WhatIsGivenUpIsLostWhateverComes) {
+  MergeNumbers numbers;
+  MergeNumber number;
+  {
+    MergeNumbers::Awaited arrives(&numbers);
+    MergeNumbers::Awaited does_not(&numbers);
+    ASSERT_OK(arrives.Begin(&number));
+    ASSERT_OK(does_not.Begin(&number));
+    numbers.GiveUp();
+    const MergeAnswers told = numbers.Answers();
+    EXPECT_TRUE(told.awaited.empty());
+    EXPECT_EQ(told.lost, (Numbers{1, 2}));
+    EXPECT_TRUE(arrives.Arrived().IsAborted());
+    EXPECT_EQ(numbers.Answers().lost, (Numbers{1, 2}));
+    numbers.Told(told);
+  }
+  EXPECT_TRUE(numbers.Answers().lost.empty());
+  MergeNumbers::Awaited more(&numbers);
+  EXPECT_TRUE(more.Begin(&number).IsAborted());
+  EXPECT_EQ(numbers.Answers().next, 3u);
 }
 
 }  // namespace
