@@ -17,6 +17,10 @@ void Background::Heartbeat(size_t node) {
     status = Status::IOError(status.message());
   }
   if (!status.ok()) store_->memory()->NoteSilence(node);
+  // With the session went what its merges had made, so that nothing of it is left to be told: else
+  // what was lost would add up, and in the end keep merges from failing with their cause.
+  MergeNumbers& numbers = *nodes_[node].numbers;
+  if (for_good) numbers.Told(numbers.Answers());
   // Without its home nothing becomes durable. Other shards go on, and what they have is flushed.
   if (node == kHome && for_good && !status.ok()) gate_->Refuse(status);
   NoteOutcome(kHouse + node, status);

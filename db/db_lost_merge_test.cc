@@ -12,6 +12,8 @@
 
 #include "db/test_database_testing.h"
 #include "db/watched_calls_testing.h"
+#include "util/eventually_testing.h"
+#include "util/rpc/messages.h"
 
 namespace dlsm {
 namespace {
@@ -109,6 +111,47 @@ TEST_P(LostMergeTest, WhatTheyHaveMadeIsGivenBack) {
   }
   CloseAndDestroy(&db, options, "db");
   EXPECT_EQ(node_.used_bytes(), 0u);
+}
+
+// A merge's answer is lost, and the heartbeat that tells so is answered by the session's end. Fails
+// if the merge is told again and again: it and all later ones, which fail as well, would be
+// counted until none is sent any more, and who waits for merges would not hear why.
+TEST(LostMergesOfAnEndedSessionTest, AreToldNoMore) {
+  std::atomic<bool> ended{false};
+  std::atomic<int> told_again{0};
+  std::atomic<int> told_nothing{0};
+  const TestNode node;
+  Options options = node.With(TinyOptions(), "tcp");
+  options.compaction_place = CompactionPlace::kMemoryNode;
+  options.compaction_style = CompactionStyle::kLeveled;
+  options.max_subcompactions = 1;
+  // One merge, which the test asks for.
+  options.level0_file_num_compaction_trigger = 500;
+  options.level0_stop_writes_trigger = 1000;
+  options.node_connector = std::make_shared<WatchedConnector>(
+      [&](uint16_t, Method method, const Slice& request) -> Status {
+        if (method == Method::kMerge) return Status::IOError("the test has lost this merge");
+        if (method != Method::kHeartbeat) return Status::OK();
+        HeartbeatRequest beat;
+        EXPECT_OK(beat.Decode(request));
+        if (ended) {
+          ++(beat.answers.lost.empty() ? told_nothing : told_again);
+        } else if (beat.answers.lost.empty()) {
+          return Status::OK();
+        }
+        ended = true;
+        return Status::Aborted("the test has ended the session");
+      });
+  const std::unique_ptr<DB> db = OpenOrDie(options, "db");
+  for (const char* value : {"old", "new"}) {
+    ASSERT_OK(db->Put(WriteOptions(), "key", value));
+    ASSERT_OK(db->Flush(FlushOptions()));
+  }
+  db->CompactRange(nullptr, nullptr);
+  EXPECT_TRUE(Eventually([&] { return told_nothing + told_again > 0; }));
+  EXPECT_EQ(told_again, 0);
+  EXPECT_EQ(GetOr(db.get(), "key"), "new");
+  EXPECT_FALSE(db->Close().ok()) << "it is told that its session has ended";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryLoss, LostMergeTest, testing::Values(Loss::kAnswer, Loss::kPatience),

@@ -42,7 +42,7 @@ class MergeNumbers {
 
   // As of now.
   MergeAnswers Answers() const LOCKS_EXCLUDED(mutex_);
-  // The memory node has answered a heartbeat that told this.
+  // The memory node has answered a heartbeat that told this, or has nothing of the session's left.
   void Told(const MergeAnswers& answers) LOCKS_EXCLUDED(mutex_);
   // From now on no answer is of use, and no merge begins any more. Who waits for one still does,
   // until the memory node has heard of it.
