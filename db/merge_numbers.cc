@@ -1,6 +1,7 @@
 #include "db/merge_numbers.h"
 
 #include <cassert>
+#include <string>
 #include <utility>
 
 #include "util/status_macros.h"
@@ -29,6 +30,13 @@ Status MergeNumbers::Next(MergeNumber* number) {
   port::MutexLock lock(mutex_);
   if (given_up_) return GivenUp();
   if (awaited_.size() + lost_.size() >= MergeAnswers::kNumbersMax) {
+    // They have failed one after the other. What is Busy passes by itself, and may be done
+    // elsewhere.
+    if (lost_.size() > awaited_.size()) {
+      return Status::IOError("the memory node has answered no heartbeat since " +
+                                 std::to_string(lost_.size()) + " merges there failed",
+                             "is it overloaded, or its network down?");
+    }
     return Status::Busy("too many merges are under way at the memory node, or have had no answer",
                         "more begin once it has answered some, or a heartbeat");
   }

@@ -28,8 +28,8 @@ class MergeNumbers {
       if (number_ != 0) numbers_->Settle(number_, /*arrived=*/false);
     }
 
-    // Says in *number how the request is to be numbered. Once. Busy if the memory node has yet to
-    // be told of too many; Aborted after GiveUp().
+    // Says in *number how the request is to be numbered. Once. If the memory node has yet to be
+    // told of too many, Busy, or IOError where most of them are lost; Aborted after GiveUp().
     Status Begin(MergeNumber* number);
     // The answer is there, and what it names is this handle's; Aborted, and it is nobody's, if it
     // has been given up. Once.

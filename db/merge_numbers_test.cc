@@ -76,6 +76,21 @@ TEST(MergeNumbersTest, WhatIsToldIsBounded) {
   EXPECT_EQ(number.own, next);
 }
 
+// A memory node does not answer, neither merges nor heartbeats. Fails if who waits for merges is
+// told that there are too many, which passes, once so many have failed.
+TEST(MergeNumbersTest, WhatFailsForLongHasFailed) {
+  MergeNumbers numbers;
+  MergeNumber number;
+  MergeNumbers::Awaited under_way(&numbers);
+  ASSERT_OK(under_way.Begin(&number));
+  for (size_t i = 1; i < MergeAnswers::kNumbersMax; ++i) {
+    ASSERT_OK(MergeNumbers::Awaited(&numbers).Begin(&number));
+  }
+  EXPECT_TRUE(MergeNumbers::Awaited(&numbers).Begin(&number).IsIOError());
+  numbers.Told(numbers.Answers());
+  EXPECT_OK(MergeNumbers::Awaited(&numbers).Begin(&number));
+}
+
 // Fails if an answer is taken which the memory node has been told, or is about to be told, that
 // nobody waits for: what it names may be somebody else's by then. Or if more is asked for, or what
 // has been told is told again.
