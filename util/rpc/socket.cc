@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "port/clock.h"
 #include "port/error_text.h"
 #include "util/fabric/tcp_addresses.h"
 #include "util/status_macros.h"
@@ -183,14 +182,19 @@ Status ReceiveAll(int socket, char* to, size_t bytes, Deadline deadline) {
 
 Status PeekAll(int socket, char* to, size_t bytes, Deadline deadline) {
   // A part of them makes a socket readable at once: that is not to be waited for in a loop.
-  constexpr auto kPause = std::chrono::milliseconds(5);
+  constexpr int kPauseMs = 5;
+  bool ended = false;
   for (;;) {
     const ssize_t received = recv(socket, to, bytes, MSG_PEEK | MSG_DONTWAIT);
     if (received == static_cast<ssize_t>(bytes)) return Status::OK();
-    if (received == 0) return Status::IOError("the peer closed the connection");
+    // A part is found again and again, also when nothing can follow it any more.
+    if (received == 0 || (received > 0 && ended)) {
+      return Status::IOError("the peer closed the connection");
+    }
     if (received > 0) {
       if (deadline.Passed()) return Status::TimedOut("no answer in time");
-      port::SleepFor(kPause);
+      pollfd waited{socket, POLLRDHUP, 0};
+      ended = poll(&waited, 1, kPauseMs) > 0;
     } else if (WouldBlock(errno)) {
       DLSM_RETURN_IF_ERROR(WaitReady(socket, POLLIN, deadline));
     } else if (errno != EINTR) {

@@ -324,6 +324,34 @@ TEST_F(StrangersTest, WhoIsHeldDoesNotHoldTheEnd) {
   EXPECT_LT(FailureLimiter::Clock::now() - start, milliseconds(500));
 }
 
+// Fails if who has said a byte, too little to tell what it speaks, is waited for when it has gone,
+// has to go, or the memory node is to stop: many of them would keep all others away.
+TEST_F(StrangersTest, WhoHasSaidAByteIsNotWaitedFor) {
+  constexpr std::chrono::seconds kLessThanAHello(2);
+  options_.strangers_max = 1;
+  StartServer();
+  const auto say_a_byte = [this] {
+    Socket stranger = Dial();
+    EXPECT_OK(SendAll(stranger.get(), "D", Soon()));
+    return stranger;
+  };
+  const auto expect_ended = [&](uint64_t so_many) {
+    const Deadline deadline = Deadline::In(kLessThanAHello);
+    while (server_->Counts().refused < so_many && !deadline.Passed()) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_EQ(server_->Counts().refused, so_many);
+  };
+  say_a_byte().Close();
+  expect_ended(1);
+  const Socket evicted = say_a_byte();
+  const Socket last = say_a_byte();
+  expect_ended(2);
+  const auto start = FailureLimiter::Clock::now();
+  server_.reset();
+  EXPECT_LT(FailureLimiter::Clock::now() - start, kLessThanAHello);
+}
+
 TEST(FailureLimiterTest, DelaysGrowAndAreForgotten) {
   FailureLimiter limiter;
   const FailureLimiter::Clock::time_point start{std::chrono::hours(1)};
