@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "db/memory_node_link.h"
 #include "db/memory_node_session.h"
 #include "db/placed_manifest_store.h"
+#include "db/remote_memory.h"
 #include "db/shard_map.h"
 #include "db/test_database_testing.h"
 #include "util/rpc/messages.h"
@@ -218,8 +220,9 @@ TEST_F(HostileManifestTest, SequenceNumbersGoOnBeyond32Bits) {
 }
 
 // What a memory node's list names beyond the manifest is given back. Fails if that may be memory of
-// another memory node: the home would take a table that its manifest names for given back, and take
-// no manifest any more that names it.
+// another memory node, or of a table that the manifest names: it would be taken for given back, and
+// no manifest that names it would be taken any more; or memory that there is not, at the end of the
+// numbers: no memory node takes a message that names it, and so nothing would be given back at all.
 TEST(HostileListTest, NamesMemoryOfItsOwnNodeAlone) {
   TestNodes nodes(2, "tcp");
   Options options = nodes.With(TinyOptions());
@@ -227,15 +230,17 @@ TEST(HostileListTest, NamesMemoryOfItsOwnNodeAlone) {
   options.level0_file_num_compaction_trigger = 100;  // No merges: tables stay on both.
   options.level0_stop_writes_trigger = 200;
   options.idle_size_amplification_percent = 0;
+  const std::string value(1000, 'v');
   {
     const auto db = OpenOrDie(options, "db");
     for (int flush = 0; flush < 2; ++flush) {
-      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(1), "v"));
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(1), value));
       ASSERT_OK(db->Flush(FlushOptions()));
     }
     ASSERT_OK(db->Close());
   }
-  {
+  std::vector<RemoteSpan> live;
+  const auto add_to_list = [&](const std::vector<RemoteSpan>& more) {
     std::unique_ptr<NodeConnection> connection;
     ASSERT_OK(ConnectToMemoryNode(options, nodes[1].address(), &connection));
     std::unique_ptr<MemoryNodeSession> session;
@@ -243,18 +248,37 @@ TEST(HostileListTest, NamesMemoryOfItsOwnNodeAlone) {
         MemoryNodeSession::Open(options, ShardTablesName("db", 0), &connection->rpc(), &session));
     LiveList list;
     ASSERT_OK(list.Decode(session->manifest()));
-    ASSERT_FALSE(list.spans.empty());
-    const std::vector<RemoteSpan> live = list.spans;
-    list.spans.push_back(live.front());
-    list.spans.back().node = NodeId{1};  // The home.
+    if (live.empty()) live = list.spans;
+    list.spans = live;
+    list.spans.insert(list.spans.end(), more.begin(), more.end());
     ASSERT_OK(session->Put(list.Encode(), live));
     ASSERT_OK(session->Close());
+  };
+  add_to_list({});
+  ASSERT_FALSE(live.empty());
+  const std::vector<std::function<void(RemoteSpan*)>> lies = {
+      [](RemoteSpan* span) { span->node = NodeId{1}; },  // The home.
+      [](RemoteSpan* span) { span->region = RegionId{99}; },
+      [](RemoteSpan* span) { span->offset += kRemoteAlignment; },
+      [](RemoteSpan* span) {
+        span->offset += kRemoteAlignment;
+        span->bytes = UINT64_MAX;
+      },
+  };
+  for (size_t lie = 0; lie < lies.size(); ++lie) {
+    SCOPED_TRACE(testing::Message() << "lie " << lie);
+    RemoteSpan span = live.front();
+    lies[lie](&span);
+    add_to_list({span});
+    std::unique_ptr<DB> db;
+    const Status refused = DB::Open(options, "db", &db);
+    EXPECT_TRUE(refused.IsCorruption()) << refused.ToString();
+    EXPECT_NE(refused.ToString().find(nodes[1].address()), std::string::npos) << refused.ToString();
   }
-  std::unique_ptr<DB> db;
-  const Status refused = DB::Open(options, "db", &db);
-  EXPECT_TRUE(refused.IsCorruption()) << refused.ToString();
-  EXPECT_NE(refused.ToString().find(nodes[1].address()), std::string::npos) << refused.ToString();
-  EXPECT_OK(DestroyDB("db", options));
+  add_to_list({});
+  const auto db = OpenOrDie(options, "db");
+  EXPECT_EQ(GetOr(db.get(), NumberedKey(1)), value);
+  EXPECT_OK(db->Close());
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "db/compute_range.h"
 #include "db/level_shape.h"
@@ -23,6 +25,26 @@ void MapForWrites(MemoryNodeLink* link, const RemoteSpan& span) {
   if (!link->queue_pairs().ForThisThread(span.node, &queue_pair).ok()) return;
   char* const data = queue_pair->Direct(span);
   if (data != nullptr) TakePages(data, span.bytes);
+}
+
+// What `link`'s memory node says it has of a shard's tables: each has memory there to itself. What
+// is given back would else be another table's, too, or of a request that no memory node takes.
+Status CheckList(const MemoryNodeLink& link, std::vector<RemoteSpan> spans) {
+  const auto refused = [&link](const char* what) {
+    return Status::Corruption("malformed list of a shard's tables",
+                              "memory node " + link.name() + " names memory in it " + what);
+  };
+  for (const RemoteSpan& span : spans) {
+    if (!CheckSpanOf(link.peer(), span).ok()) return refused("that it does not have");
+  }
+  std::sort(spans.begin(), spans.end(), [](const RemoteSpan& a, const RemoteSpan& b) {
+    return std::tie(a.region, a.offset) < std::tie(b.region, b.offset);
+  });
+  const auto overlap = [](const RemoteSpan& a, const RemoteSpan& b) {
+    return a.region == b.region && b.offset < a.offset + a.bytes;
+  };
+  const bool twice = std::adjacent_find(spans.begin(), spans.end(), overlap) != spans.end();
+  return twice ? refused("of two tables at once") : Status::OK();
 }
 
 }  // namespace
@@ -209,13 +231,7 @@ Status Shard::TakeLists() {
     LiveList list;
     const std::string& bytes = nodes_[i].session->manifest();
     if (!bytes.empty()) DLSM_RETURN_IF_ERROR(list.Decode(bytes));
-    const NodeId id = nodes_[i].link->peer().node;
-    if (std::any_of(list.spans.begin(), list.spans.end(),
-                    [id](const RemoteSpan& span) { return span.node != id; })) {
-      return Status::Corruption(
-          "malformed list of a shard's tables",
-          "memory node " + nodes_[i].link->name() + " names memory of another one in it");
-    }
+    DLSM_RETURN_IF_ERROR(CheckList(*nodes_[i].link, list.spans));
     const bool recorded =
         std::any_of(stored.table_nodes.begin(), stored.table_nodes.end(),
                     [&](const TableNode& each) { return each.address == nodes_[i].link->node(); });
@@ -224,7 +240,7 @@ Status Shard::TakeLists() {
           "memory node " + nodes_[i].link->name() + " has tables of another database of this name",
           "name the memory nodes as when each was made, and give only one of them tables there");
     }
-    manifests_.AddNode(id, nodes_[i].session.get(), list.spans);
+    manifests_.AddNode(nodes_[i].link->peer().node, nodes_[i].session.get(), list.spans);
   }
   return Status::OK();
 }
