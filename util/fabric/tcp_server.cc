@@ -92,6 +92,7 @@ class TcpFabricServerImpl : public TcpFabricServer {
     if (connections >= kConnectionsMax) {
       Log().Warn("data connection of {} refused: there are {} already",
                  SocketPeerName(stream.get()), connections);
+      stream.Shutdown();  // The client hears of it, whoever else has a descriptor of its socket.
       return;
     }
     LeastBusy().Adopt(std::move(stream), token);

@@ -188,6 +188,7 @@ void TcpServerThread::Register(TcpStream stream, const std::string& token) {
   ReachPointer reach;
   // It may have been revoked since the hello, and CloseAll() have found nothing to close.
   if (!tokens_.Allowed(token, &key, &reach)) {
+    stream.Shutdown();  // The client hears of it, as of a connection's end.
     connection_count_.fetch_sub(1, std::memory_order_relaxed);
     return;
   }

@@ -171,7 +171,7 @@ TEST_F(TcpServerThreadTest, AConnectionThatHasEndedEndsNoOther) {
 }
 
 // Fails if a client does not hear that its connection has been closed, because it has no more to
-// say or because of its token, while who accepted it still has a descriptor of it.
+// say or because of its token, or was refused, while who accepted it still has a descriptor of it.
 TEST_F(TcpServerThreadTest, ClientsHearThatTheirConnectionsAreClosed) {
   FileDescriptor accepted[2];
   int number = -1;
@@ -181,6 +181,12 @@ TEST_F(TcpServerThreadTest, ClientsHearThatTheirConnectionsAreClosed) {
   const FileDescriptor revoked = ConnectBy(&accepted[1], &number);
   EXPECT_OK(thread_->CloseAll("client"));
   EXPECT_EQ(ReceiveUpTo(revoked.get(), 1), "");
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const FileDescriptor refused(ends[0]);
+  const FileDescriptor kept(ends[1]);
+  thread_->Adopt(TcpStream(FileDescriptor(::fcntl(kept.get(), F_DUPFD_CLOEXEC, 0))), "stranger");
+  EXPECT_EQ(ReceiveUpTo(refused.get(), 1), "");
 }
 
 // Two threads. The first one begins with all connections.
