@@ -161,7 +161,11 @@ Status PlacedManifestStore::Put(const std::string& manifest, std::vector<RemoteS
     const Status told = TellNew(node.get());
     if (told.ok()) continue;
     port::MutexLock lock(mutex_);
-    for (const auto& each : nodes_) each->coming.clear();
+    for (const auto& each : nodes_) {
+      each->coming.clear();
+      // Those before this one know of tables that are not to come.
+      each->exact = each->exact && each->told.size() == each->live.size();
+    }
     return told;
   }
   return PutAtHome(manifest, at_home);

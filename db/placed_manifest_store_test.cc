@@ -167,6 +167,17 @@ TEST_F(PlacedManifestStoreTest, CutsListsDownBeforeFrees) {
   EXPECT_EQ(nodes_[2].puts, puts) << "there is nothing to tell";
 }
 
+// The same of tables that no manifest has taken, because a node could not be told of its own.
+TEST_F(PlacedManifestStoreTest, CutsListsDownThatNoManifestCameOf) {
+  const RemoteSpan old_span = New(2);
+  ASSERT_OK(Put("m1", {old_span}));
+  nodes_[3].fate = [] { return Fate::kLost; };
+  EXPECT_TRUE(Put("m2", {old_span, New(2), New(3)}).IsTimedOut());
+  EXPECT_EQ(Kept(2).size(), 2u);
+  ASSERT_OK(store_.BeforeFrees(NodeId{2}));
+  EXPECT_EQ(Kept(2), std::set<uint64_t>{old_span.offset});
+}
+
 // Fails if a node that does not answer keeps others' tables from being installed.
 TEST_F(PlacedManifestStoreTest, WaitsOnlyForNodesThatGetTables) {
   const RemoteSpan at_two = New(2);
