@@ -249,7 +249,7 @@ TEST(LargeEntriesTest, WorkUpToTheirLimit) {
   }
 }
 
-// Fails if a property that README lists is not there, or a wrong one is.
+// Fails if a property that doc/reference.md lists is not there, or a wrong one is.
 TEST_F(OpenTest, PropertiesAreAnswered) {
   const auto db = OpenOrDie(NodeOptions(), "db");
   for (uint64_t i = 0; i < 500; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), "v"));

@@ -63,7 +63,7 @@ class DB {
   // Options::publish_interval_ms, and may be writing. It shows the state that was published last,
   // as of one moment in all shards, and goes on to newer ones by itself, without any call to the
   // memory nodes; what would change the database is NotSupported. Waits for a publication up to
-  // options.open_timeout_ms. See README, "Followers".
+  // options.open_timeout_ms. See doc/sharing.md, "Followers".
   static Status OpenFollower(const Options& options, const std::string& name, DB** db);
   static Status OpenFollower(const Options& options, const std::string& name,
                              std::unique_ptr<DB>* db);
@@ -111,7 +111,7 @@ class DB {
   virtual const Snapshot* GetSnapshot() = 0;
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
-  // False if there is no such property. README lists them: "dlsm.stats", "dlsm.levels", ...
+  // False if there is no such property. doc/reference.md lists them: "dlsm.stats", ...
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
 
   // sizes[i] gets about how many bytes of remote memory the keys of range[i] take; what is still in

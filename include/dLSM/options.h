@@ -78,7 +78,7 @@ struct Options {
 
   // How a new database is divided by key range; an existing one stays as it is: 1 and no boundaries
   // then mean what it has, anything else must be what it has. Each shard is a tree of its own; all
-  // calls work across them. See README, "Shards".
+  // calls work across them. See doc/sharing.md, "Shards".
   int shards = 1;  // 1 to 256.
   // The keys at which shards 1, 2, ... begin, ascending: one less than shards. None: the first
   // eight bytes of keys are divided evenly, which leaves most shards empty where keys have
@@ -88,8 +88,8 @@ struct Options {
   // Divides the database among compute nodes: the keys at which the ranges of compute nodes 1, 2,
   // ... begin, ascending; one less than the config has compute nodes, if it is set. The handle owns
   // the range of compute_node_id, a tree (or `shards`) of its own: Put, Delete, Write and Get of
-  // other keys are InvalidArgument naming the owner, iterators see the range. See README, "Ranges
-  // of compute nodes".
+  // other keys are InvalidArgument naming the owner, iterators see the range. See doc/sharing.md,
+  // "Ranges of compute nodes".
   std::vector<std::string> compute_boundaries;
 
   // -------- How to open.
@@ -100,7 +100,7 @@ struct Options {
 
   // Opens a database that another process has open, without waiting for that process or its lease.
   // Its handle can write no more: within a heartbeat (1 s at most) its writes and flushes fail,
-  // naming who took over; what it had not flushed is lost. See README, "Ownership".
+  // naming who took over; what it had not flushed is lost. See doc/sharing.md, "Ownership".
   bool take_over = false;
 
   // -------- Where the tables live.
@@ -124,7 +124,7 @@ struct Options {
   // What carries calls to the memory node (grants, merges, manifests): "tcp" on any fabric; "verbs"
   // or "ring" where the memory node serves the fabric verbs; empty: tcp. See doc/verbs.md.
   std::string rpc_transport;
-  // The path of a connection.conf (see README); empty: none.
+  // The path of a connection.conf (see doc/reference.md); empty: none.
   std::string config;
   // Instead of `config`: "host[:port]" of each memory node, separated by commas. Shard i of compute
   // node c is made on memory node (c + i) modulo their number, and found there ever after.
@@ -237,7 +237,7 @@ struct Options {
   // publication two leases of followers at most.
   uint64_t write_stall_timeout_ms = 30000;
 
-  // -------- Followers; see README.
+  // -------- Followers; see doc/sharing.md.
   // How often the owner publishes what was written, which flushes all memtables; so followers lag
   // behind by this and their follow_interval_ms, at least. 0: it does not publish.
   uint64_t publish_interval_ms = 0;
