@@ -137,6 +137,12 @@ void Background::ForgiveLocked(Failures* failures) {
   ChangedLocked();
 }
 
+// Failures for another reason than want of room are forgiven once more: their cause may have gone
+// while others were waited for.
+void Background::ForgiveAgainLocked(Clock::time_point began, Failures* failures) {
+  if (!failures->last.IsBusy() || failures->since < began) ForgiveLocked(failures);
+}
+
 // A handle that was taken over, or whose session has ended, says so even where it has nothing to
 // flush.
 Status Background::Usable() const { return fence_->raised() ? fence_->status() : gate_->refusal(); }
@@ -167,11 +173,17 @@ Status Background::WaitIdleLocked() {
   }
 }
 
-Status Background::WaitIdle() {
+void Background::BeginIdle() {
+  port::MutexLock lock(mutex_);
+  ForgiveLocked(&failures_[kFlush]);
+  ForgiveLocked(&failures_[kMerge]);
+}
+
+Status Background::AwaitIdle(Clock::time_point began) {
   {
     port::MutexLock lock(mutex_);
-    ForgiveLocked(&failures_[kFlush]);
-    ForgiveLocked(&failures_[kMerge]);
+    ForgiveAgainLocked(began, &failures_[kFlush]);
+    ForgiveAgainLocked(began, &failures_[kMerge]);
     ++waiting_for_idle_;
     const Status waited = WaitIdleLocked();
     --waiting_for_idle_;

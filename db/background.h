@@ -102,19 +102,24 @@ class Background {
   bool answers(size_t node) const LOCKS_EXCLUDED(mutex_);
   std::chrono::milliseconds heartbeat_interval() const { return config_.heartbeat_interval; }
 
-  // Flushes what is in memtables now; returns when done, or with the error that keeps it from that.
-  // Who does not wait is told only of a handle that flushes nothing any more; else it will be done,
-  // if need be once other memtables have been flushed, or there is memory for the next one.
-  Status Flush(bool wait) LOCKS_EXCLUDED(mutex_);
-  // The same in two steps, for who waits for several shards: all begin before the first is waited
-  // for. Who has waited since `began` for room, or for memory, has done so for each of them.
+  // Has what is in memtables now flushed, and does not wait for it. An error of a handle that
+  // flushes nothing any more; else it will be done, if need be once other memtables have been
+  // flushed, or there is memory for the next one.
+  Status RequestFlush() LOCKS_EXCLUDED(mutex_);
+
+  // What is waited for, in two steps, for who waits for several shards: at `began` he begins with
+  // all of them, and then he waits for one after the other. Who has waited since then for room, or
+  // for memory, has done so for each of them. Of a single shard the second step is enough.
   void BeginFlush() LOCKS_EXCLUDED(mutex_);
+  // Returns when what is in memtables now is flushed, or with the error that keeps it from that.
   Status AwaitFlush(Clock::time_point began) LOCKS_EXCLUDED(mutex_);
+  void BeginIdle() LOCKS_EXCLUDED(mutex_);
   // Returns when nothing runs, nothing is due, and what nobody has asked for is done, too, unless
   // somebody writes.
-  Status WaitIdle() LOCKS_EXCLUDED(mutex_);
-  // Merges [*begin, *end] down, level by level.
-  Status CompactRange(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+  Status AwaitIdle(Clock::time_point began) LOCKS_EXCLUDED(mutex_);
+  // Flushes, then merges [*begin, *end] down, level by level. Its first step is BeginFlush().
+  Status CompactRange(Clock::time_point began, const Slice* begin, const Slice* end)
+      LOCKS_EXCLUDED(mutex_);
 
   // What CountComponents() is measured against: where merges keep up it stays below `expected`;
   // writers stop at `max` under ComponentConstraint::kGlobal.
@@ -183,6 +188,9 @@ class Background {
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status WaitIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // At the turn of this shard, of those that one waits for since `began`.
+  void ForgiveAgainLocked(Clock::time_point began, Failures* failures)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Usable() const;
   Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static constexpr size_t kHome = 0;  // Of nodes_; where the manifest is.

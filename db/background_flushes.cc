@@ -62,13 +62,7 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
   return Status::OK();
 }
 
-Status Background::Flush(bool wait) {
-  if (wait) {
-    port::MutexLock lock(mutex_);
-    ForgiveLocked(&failures_[kFlush]);
-  }
-  return FlushActive(wait, Clock::now());
-}
+Status Background::RequestFlush() { return FlushActive(/*wait=*/false, Clock::now()); }
 
 void Background::BeginFlush() {
   {
@@ -78,13 +72,10 @@ void Background::BeginFlush() {
   FlushActive(/*wait=*/false, Clock::now()).PermitUncheckedError();  // Who waits is told.
 }
 
-// Failures for another reason than want of room are forgiven once more: their cause may have gone
-// while others were waited for.
 Status Background::AwaitFlush(Clock::time_point began) {
   {
     port::MutexLock lock(mutex_);
-    Failures& failures = failures_[kFlush];
-    if (!failures.last.IsBusy() || failures.since < began) ForgiveLocked(&failures);
+    ForgiveAgainLocked(began, &failures_[kFlush]);
   }
   return FlushActive(/*wait=*/true, began);
 }

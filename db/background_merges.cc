@@ -235,8 +235,8 @@ Status Background::Install(const MergePick& pick, const std::vector<TableRef>& o
   return installed;
 }
 
-Status Background::CompactRange(const Slice* begin, const Slice* end) {
-  DLSM_RETURN_IF_ERROR(Flush(/*wait=*/true));
+Status Background::CompactRange(Clock::time_point began, const Slice* begin, const Slice* end) {
+  DLSM_RETURN_IF_ERROR(AwaitFlush(began));
   {
     port::MutexLock lock(mutex_);
     ForgiveLocked(&failures_[kMerge]);

@@ -215,8 +215,13 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
 
 void DbImpl::CompactRange(const Slice* begin, const Slice* end) {
   if (!CheckOpen().ok()) return;
-  for (const size_t i : reads_.ShardsOf(begin, end)) {
-    const Status status = shards_[i]->background().CompactRange(begin, end);
+  const std::vector<size_t> shards = reads_.ShardsOf(begin, end);
+  const auto began = Background::Clock::now();
+  if (shards.size() > 1) {
+    for (const size_t i : shards) shards_[i]->background().BeginFlush();
+  }
+  for (const size_t i : shards) {
+    const Status status = shards_[i]->background().CompactRange(began, begin, end);
     if (!status.ok()) {
       Log().Warn("CompactRange ended early: {}", shards_[i]->Named(status).ToString());
     }
@@ -235,7 +240,7 @@ Status DbImpl::FlushShards(bool wait) {
   if (wait) return AwaitFlushes(&flushed);
   Status first_error;
   for (const auto& shard : shards_) {
-    KeepFirstError(shard->Named(shard->background().Flush(/*wait=*/false)), &first_error);
+    KeepFirstError(shard->Named(shard->background().RequestFlush()), &first_error);
   }
   return first_error;
 }
@@ -258,9 +263,13 @@ Status DbImpl::AwaitFlushes(std::vector<bool>* flushed) {
 
 Status DbImpl::WaitForBackgroundWork() {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  const auto began = Background::Clock::now();
+  if (only_ == nullptr) {
+    for (const auto& shard : shards_) shard->background().BeginIdle();
+  }
   Status first_error;
   for (const auto& shard : shards_) {
-    KeepFirstError(shard->Named(shard->background().WaitIdle()), &first_error);
+    KeepFirstError(shard->Named(shard->background().AwaitIdle(began)), &first_error);
   }
   return first_error;
 }

@@ -185,32 +185,79 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
   db_.reset();  // Before its memory node.
 }
 
-// None of several shards has room for its memtables. Fails if each is waited for as long as one,
-// one after the other.
-TEST_F(RoomTest, ManyShardsAreWaitedForAsLongAsOne) {
-  constexpr milliseconds kPatience(3000);
-  Options options = OwnerOptions();
-  options.max_write_buffer_number = 8;
-  options.shard_boundaries = {"b", "c", "d", "e", "f"};
-  options.write_stall_timeout_ms = static_cast<uint64_t>(kPatience.count());
-  db_ = OpenOrDie(options, "db");
+// Several shards, none of which has room.
+class RoomOfShardsTest : public RoomTest {
+ protected:
+  static constexpr milliseconds kPatience{3000};
+  static constexpr const char* kShards[] = {"a", "b", "c", "d", "e", "f"};
+
+  Options ShardOptions() {
+    Options options = OwnerOptions();
+    options.max_write_buffer_number = 8;
+    options.shard_boundaries = {"b", "c", "d", "e", "f"};
+    options.write_stall_timeout_ms = static_cast<uint64_t>(kPatience.count());
+    return options;
+  }
+  void PutInEach(const std::string& value) {
+    for (const char* shard : kShards) ASSERT_OK(db_->Put(WriteOptions(), shard, value));
+  }
+  // Fails if each shard is waited for as long as one, one after the other.
+  template <typename Call>
+  void ExpectOnePatience(const char* what, const Call& call) {
+    SCOPED_TRACE(what);
+    const auto start = Clock::now();
+    call();
+    const auto took = Clock::now() - start;
+    EXPECT_GE(took, kPatience);
+    EXPECT_LT(took, 4 * kPatience);
+  }
+};
+
+// For their memtables.
+TEST_F(RoomOfShardsTest, AreWaitedForAsLongAsOne) {
+  db_ = OpenOrDie(ShardOptions(), "db");
   refusing_ = true;
-  for (const char* shard : {"a", "b", "c", "d", "e", "f"}) {
+  for (const char* shard : kShards) {
     WriteBatch large;  // For its part of the reserve.
     for (uint64_t i = 0; i < 3000; ++i) large.Put(shard + NumberedKey(i), std::string(1000, 'v'));
     ASSERT_OK(db_->Write(WriteOptions(), &large));
   }
-  const auto start = Clock::now();
-  const Status flushed = db_->Flush(FlushOptions());
-  const auto took = Clock::now() - start;
-  EXPECT_TRUE(flushed.IsBusy()) << flushed.ToString();
-  EXPECT_GE(took, kPatience);
-  EXPECT_LT(took, 4 * kPatience);
+  ExpectOnePatience("Flush", [this] {
+    const Status flushed = db_->Flush(FlushOptions());
+    EXPECT_TRUE(flushed.IsBusy()) << flushed.ToString();
+  });
+  ExpectOnePatience("WaitForBackgroundWork", [this] {
+    const Status waited = db_->WaitForBackgroundWork();
+    EXPECT_TRUE(waited.IsBusy()) << waited.ToString();
+  });
+  ExpectOnePatience("CompactRange", [this] { db_->CompactRange(nullptr, nullptr); });
   refusing_ = false;
   ASSERT_OK(db_->Flush(FlushOptions()));
-  for (const char* shard : {"a", "b", "c", "d", "e", "f"}) {
+  for (const char* shard : kShards) {
     EXPECT_EQ(GetOr(db_.get(), shard + NumberedKey(7)), std::string(1000, 'v'));
   }
+}
+
+// For what merges that are due would write.
+TEST_F(RoomOfShardsTest, MergesAreWaitedForAsLongAsOne) {
+  Options options = ShardOptions();
+  options.compaction_style = CompactionStyle::kLeveled;
+  options.compaction_place = CompactionPlace::kMemoryNode;
+  options.level0_file_num_compaction_trigger = 2;
+  db_ = OpenOrDie(options, "db");
+  PutInEach("first");
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  PutInEach("second");
+  refusing_ = true;
+  ASSERT_OK(db_->Flush(FlushOptions()));  // Into what has been granted, or the reserve.
+  ExpectOnePatience("WaitForBackgroundWork", [this] {
+    const Status waited = db_->WaitForBackgroundWork();
+    EXPECT_TRUE(waited.IsBusy()) << waited.ToString();
+  });
+  refusing_ = false;
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  EXPECT_EQ(NumberProperty(db_.get(), "dlsm.num-files-at-level0"), 0u);
+  for (const char* shard : kShards) EXPECT_EQ(GetOr(db_.get(), shard), "second");
 }
 
 // What a snapshot keeps fills the memory node together with what others have, all of it merged as

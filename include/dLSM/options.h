@@ -232,9 +232,9 @@ struct Options {
   // then.
   int idle_size_amplification_percent = 4;
   // Writers that wait for memory this long without any progress of flushes get Busy, or the error
-  // that is the cause where it does not pass by itself; Flush and Close wait as long for room, and
-  // for the process to have memory for the next memtable, whatever the number of shards; for a last
-  // publication two leases of followers at most.
+  // that is the cause where it does not pass by itself. Flush, WaitForBackgroundWork, CompactRange
+  // and Close wait as long for room, and for the process to have memory for the next memtable,
+  // whatever the number of shards; for a last publication two leases of followers at most.
   uint64_t write_stall_timeout_ms = 30000;
 
   // -------- Followers; see doc/sharing.md.
