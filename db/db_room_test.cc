@@ -185,6 +185,24 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
   db_.reset();  // Before its memory node.
 }
 
+// Writers have been refused because a full memtable has found no room; then they are gone. Fails if
+// it is flushed only once somebody writes again, or asks for it.
+TEST_F(RoomTest, AFlushThatFoundNoRoomIsDoneOnceThereIsSome) {
+  Options options = OwnerOptions();
+  options.write_stall_timeout_ms = 100;
+  db_ = OpenOrDie(options, "db");
+  refusing_ = true;
+  WriteBatch large;  // For the reserve.
+  for (uint64_t i = 0; i < 3000; ++i) large.Put(NumberedKey(i), std::string(1000, 'v'));
+  ASSERT_OK(db_->Write(WriteOptions(), &large));
+  ASSERT_TRUE(
+      Eventually([this] { return db_->Put(WriteOptions(), NextKey(), "refused").IsBusy(); }));
+  ASSERT_EQ(db_->GetStatistics()->Get(Ticker::kFlushes), 0u);
+  refusing_ = false;
+  EXPECT_TRUE(Eventually([this] { return db_->GetStatistics()->Get(Ticker::kFlushes) > 0; }));
+  EXPECT_EQ(GetOr(db_.get(), NumberedKey(7)), std::string(1000, 'v'));
+}
+
 // Several shards, none of which has room.
 class RoomOfShardsTest : public RoomTest {
  protected:
