@@ -1,5 +1,6 @@
 #include "benchmarks/cost_meter.h"
 
+#include <optional>
 #include <utility>
 
 #include "benchmarks/resource_usage.h"
@@ -28,6 +29,13 @@ ValueCacheTotal Difference(const ValueCacheTotal& after, const ValueCacheTotal& 
           after.evictions - before.evictions};
 }
 
+// A memory node that has been started again meanwhile has begun anew.
+std::optional<double> SecondsBetween(const std::optional<uint64_t>& before_micros,
+                                     const std::optional<uint64_t>& after_micros) {
+  if (!before_micros || !after_micros || *after_micros < *before_micros) return std::nullopt;
+  return static_cast<double>(*after_micros - *before_micros) * 1e-6;
+}
+
 }  // namespace
 
 CostMeter::CostMeter(Engine& engine) : engine_(engine), before_(engine.Counters()) {
@@ -36,14 +44,13 @@ CostMeter::CostMeter(Engine& engine) : engine_(engine), before_(engine.Counters(
 }
 
 void CostMeter::Stop(BenchResult* result) {
-  const double cpu_seconds = ProcessCpuSeconds() - cpu_seconds_;
+  result->own_cpu_seconds = ProcessCpuSeconds() - cpu_seconds_;
   result->peak_rss_bytes = PeakRssBytes();
   EngineCounters after = engine_.Counters();
   result->wire = WireDifference(std::move(after.wire), before_.wire);
   result->storage_bytes_written = after.storage_bytes_written - before_.storage_bytes_written;
   result->memory_node_cpu_seconds =
-      static_cast<double>(after.remote_cpu_micros - before_.remote_cpu_micros) * 1e-6;
-  result->cpu_seconds = cpu_seconds + result->memory_node_cpu_seconds;
+      SecondsBetween(before_.remote_cpu_micros, after.remote_cpu_micros);
   result->index_bytes_per_key = after.index_bytes_per_key;
   if (after.value_cache && before_.value_cache) {
     result->value_cache = Difference(*after.value_cache, *before_.value_cache);

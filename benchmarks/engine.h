@@ -150,7 +150,8 @@ struct ValueCacheTotal {
 struct EngineCounters {
   std::vector<WireTotal> wire;         // Empty where there is no network.
   uint64_t storage_bytes_written = 0;  // By flushes and merges; logs are not counted.
-  uint64_t remote_cpu_micros = 0;      // Of the memory nodes' processes.
+  // Of the memory nodes' processes; none while one of them does not tell.
+  std::optional<uint64_t> remote_cpu_micros = 0;
   // Bytes of index and filter in the process that reads, for each entry in tables, now. None if the
   // store does not tell.
   std::optional<double> index_bytes_per_key;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
@@ -193,7 +194,7 @@ class DlsmEngine : public Engine {
     const auto statistics = db_->GetStatistics();
     counters.storage_bytes_written =
         statistics->Get(Ticker::kFlushBytes) + statistics->Get(Ticker::kMergeBytesWritten);
-    counters.remote_cpu_micros = Number("dlsm.remote-cpu-micros");
+    counters.remote_cpu_micros = NumberIfTold("dlsm.remote-cpu-micros");
     if (options_.value_cache_size > 0) {
       counters.value_cache = {statistics->Get(Ticker::kValueCacheHits),
                               statistics->Get(Ticker::kValueCacheMisses),
@@ -324,12 +325,14 @@ class DlsmEngine : public Engine {
     return db_->GetProperty(property, &text) ? text : std::string();
   }
 
-  uint64_t Number(const char* property) {
+  std::optional<uint64_t> NumberIfTold(const char* property) {
     const std::string text = Text(property);
     uint64_t number = 0;
-    std::from_chars(text.data(), text.data() + text.size(), number);
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (parsed.ec != std::errc()) return std::nullopt;
     return number;
   }
+  uint64_t Number(const char* property) { return NumberIfTold(property).value_or(0); }
 
   // "purpose round_trips work_requests doorbells read_bytes write_bytes", a line for each purpose;
   // other lines (a heading) are passed over.

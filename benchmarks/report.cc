@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 #include "port/error_text.h"
 
@@ -81,7 +82,7 @@ std::string ObjectText(const BenchResult& result) {
   object.Add("p999_us", result.latencies.p999_us);
   object.Add("p9999_us", result.latencies.p9999_us);
   object.Add("max_us", result.latencies.max_us);
-  object.Add("cpu_seconds", result.cpu_seconds);
+  object.Add("cpu_seconds", result.CpuSeconds());
   object.Add("peak_rss_bytes", result.peak_rss_bytes);
   object.Add("round_trips_per_op", result.PerOp(static_cast<double>(wire.round_trips)));
   object.Add("wire_read_bytes_per_op", result.PerOp(static_cast<double>(wire.read_bytes)));
@@ -91,6 +92,7 @@ std::string ObjectText(const BenchResult& result) {
   object.Add("found", result.found);
   object.Add("misses", result.misses);
   object.Add("seconds_to_quiet", result.seconds_to_quiet.value_or(result.seconds));
+  object.Add("own_cpu_seconds", result.own_cpu_seconds);
   object.Add("memory_node_cpu_seconds", result.memory_node_cpu_seconds);
   object.Add("background_writes", result.background_writes);
   object.Add("wire", WireObject(result.wire));
@@ -104,6 +106,10 @@ std::string ObjectText(const BenchResult& result) {
   }
   for (const NamedFigure& figure : result.figures) object.Add(figure.name, figure.value);
   return object.Text();
+}
+
+std::string NumberOrDash(const std::optional<double>& value) {
+  return value ? ShortNumber(*value) : "-";
 }
 
 // What has no column of its own.
@@ -158,6 +164,11 @@ double BenchResult::WriteAmplification() const {
              : static_cast<double>(storage_bytes_written) / static_cast<double>(user_bytes_written);
 }
 
+std::optional<double> BenchResult::CpuSeconds() const {
+  if (!memory_node_cpu_seconds) return std::nullopt;
+  return own_cpu_seconds + *memory_node_cpu_seconds;
+}
+
 WireTotal BenchResult::WireSum() const {
   WireTotal sum;
   for (const WireTotal& total : wire) {
@@ -199,9 +210,8 @@ std::string TableRow(const BenchResult& result) {
              ShortNumber(result.latencies.p99_us), ShortNumber(result.latencies.p999_us),
              ShortNumber(result.latencies.max_us), per_op(wire.round_trips),
              per_op(wire.read_bytes), per_op(wire.write_bytes),
-             ShortNumber(result.WriteAmplification()),
-             result.index_bytes_per_key ? ShortNumber(*result.index_bytes_per_key) : "-",
-             ShortNumber(result.cpu_seconds)) +
+             ShortNumber(result.WriteAmplification()), NumberOrDash(result.index_bytes_per_key),
+             NumberOrDash(result.CpuSeconds())) +
          Remarks(result);
 }
 

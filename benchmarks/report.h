@@ -46,8 +46,8 @@ struct BenchResult {
   Latencies latencies;
 
   // From the start until quiet.
-  double cpu_seconds = 0;  // Of this process and the memory nodes.
-  double memory_node_cpu_seconds = 0;
+  double own_cpu_seconds = 0;                         // Of this process.
+  std::optional<double> memory_node_cpu_seconds = 0;  // None: unknown.
   uint64_t peak_rss_bytes = 0;
   std::vector<WireTotal> wire;
   uint64_t user_bytes_written = 0;
@@ -65,6 +65,8 @@ struct BenchResult {
   double MicrosPerOp() const { return PerOp(seconds * 1e6 * threads); }
   // Bytes written by flushes and merges for each byte that the user wrote; 0 if nothing was.
   double WriteAmplification() const;
+  // Of this process and the memory nodes; none: unknown.
+  std::optional<double> CpuSeconds() const;
   WireTotal WireSum() const;
 };
 

@@ -57,6 +57,21 @@ TEST(ReportTest, JsonHasTheNamedFigures) {
               HasSubstr("\"arrivals\": 1234567890, \"rate\": 0.5, \"pending_bytes\": null}"));
 }
 
+// Fails if the processor time of memory nodes that do not tell it passes for none.
+TEST(ReportTest, UnknownProcessorTimeIsNoFigure) {
+  BenchResult result = SampleResult();
+  result.own_cpu_seconds = 1.5;
+  result.memory_node_cpu_seconds = 0.25;
+  EXPECT_THAT(ToJson({result}), HasSubstr("\"cpu_seconds\": 1.75"));
+  EXPECT_THAT(ToJson({result}), HasSubstr("\"memory_node_cpu_seconds\": 0.25"));
+  EXPECT_THAT(TableRow(result), HasSubstr("1.750  quiet"));
+  result.memory_node_cpu_seconds = std::nullopt;
+  EXPECT_THAT(ToJson({result}), HasSubstr("\"cpu_seconds\": null"));
+  EXPECT_THAT(ToJson({result}), HasSubstr("\"own_cpu_seconds\": 1.5"));
+  EXPECT_THAT(ToJson({result}), HasSubstr("\"memory_node_cpu_seconds\": null"));
+  EXPECT_THAT(TableRow(result), HasSubstr("-  quiet"));
+}
+
 // Fails if a cache that there is not has figures.
 TEST(ReportTest, JsonHasTheValueCacheIfThereIsOne) {
   BenchResult result = SampleResult();

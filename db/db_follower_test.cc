@@ -155,6 +155,13 @@ TEST_P(FollowerTest, AnswersToLevelDbNames) {
   EXPECT_EQ(text, std::to_string(NumberProperty(follower_.get(), "dlsm.metadata-bytes")));
 }
 
+// Fails if a follower does not know what its memory node has spent, or takes one within its own
+// process for another.
+TEST_P(FollowerTest, TellsTheProcessorTimeOfItsMemoryNode) {
+  OpenBoth();
+  EXPECT_EQ(NumberProperty(follower_.get(), "dlsm.remote-cpu-micros") > 0, !GetParam().empty());
+}
+
 // Fails if a catch-up needs a call, or one that finds nothing new more than one small transfer.
 TEST_P(FollowerTest, FollowingNeedsNoCalls) {
   OpenBoth();

@@ -2,11 +2,23 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
+#include <optional>
+
 #include "db/memory_node_link.h"
+#include "util/fabric/fabric.h"
+#include "util/rpc/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
+
+Status AskForStatistics(MemoryNodeLink& link, NodeStatisticsReply* reply) {
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(link.rpc().Call(Method::kNodeStatistics, Slice(), &reply_bytes,
+                                       Deadline::In(std::chrono::seconds(5))));
+  return reply->Decode(reply_bytes);
+}
 
 std::string NodeStatistics(MemoryNodeLink& link) {
   NodeStatisticsReply reply;
@@ -82,14 +94,20 @@ std::string Calls(const Links& links) {
   return text;
 }
 
-}  // namespace
-
-Status AskForStatistics(MemoryNodeLink& link, NodeStatisticsReply* reply) {
-  std::string reply_bytes;
-  DLSM_RETURN_IF_ERROR(link.rpc().Call(Method::kNodeStatistics, Slice(), &reply_bytes,
-                                       Deadline::In(std::chrono::seconds(5))));
-  return reply->Decode(reply_bytes);
+// An embedded memory node's are this process's own. None if one does not answer: without its share
+// the sum would be less than it was before.
+std::optional<uint64_t> RemoteCpuMicros(const Links& links) {
+  uint64_t micros = 0;
+  for (MemoryNodeLink* link : links) {
+    if (link->fabric().kind() == FabricKind::kLocal) continue;
+    NodeStatisticsReply reply;
+    if (!AskForStatistics(*link, &reply).ok()) return std::nullopt;
+    micros += reply.cpu_micros;
+  }
+  return micros;
 }
+
+}  // namespace
 
 std::string ForEachNode(const Links& links,
                         const std::function<std::string(MemoryNodeLink&)>& of_node) {
@@ -112,6 +130,10 @@ bool GetLinkProperty(const Links& links, const std::string& property, std::strin
     *value = Fabrics(links);
   } else if (property == "dlsm.memory-node") {
     *value = ForEachNode(links, NodeStatistics);
+  } else if (property == "dlsm.remote-cpu-micros") {
+    const std::optional<uint64_t> micros = RemoteCpuMicros(links);
+    if (!micros.has_value()) return false;
+    *value = std::to_string(*micros);
   } else {
     return false;
   }

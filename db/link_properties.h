@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "util/rpc/messages.h"
-
 namespace dlsm {
 
 class MemoryNodeLink;
@@ -16,9 +14,8 @@ using Links = std::vector<MemoryNodeLink*>;
 std::string ForEachNode(const Links& links,
                         const std::function<std::string(MemoryNodeLink&)>& of_node);
 
-Status AskForStatistics(MemoryNodeLink& link, NodeStatisticsReply* reply);
-
-// False if `property`, "dlsm...", is none of these: wire, rpc, fabric, memory-node.
+// False if `property`, "dlsm...", is none of these: wire, waits, rpc, fabric, memory-node,
+// remote-cpu-micros; or if a memory node that has a part in the last one does not answer.
 bool GetLinkProperty(const Links& links, const std::string& property, std::string* value);
 
 }  // namespace dlsm

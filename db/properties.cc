@@ -91,8 +91,6 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = std::to_string(Sum(&Version::entries));
   } else if (name == "dlsm.table-bytes") {
     *value = std::to_string(Sum(&Version::bytes));
-  } else if (name == "dlsm.remote-cpu-micros") {
-    *value = RemoteCpuMicros();
   } else if (name == "dlsm.merge-load") {
     *value =
         ForEachNode(LinksOf(), [](MemoryNodeLink& link) { return link.merge_load().Describe(); });
@@ -250,18 +248,6 @@ std::string Properties::Memory() const {
                         budget->buffer_bytes(), budget->metadata_max(), budget->bytes());
   }
   return text;
-}
-
-// An embedded memory node's are this process's own.
-std::string Properties::RemoteCpuMicros() const {
-  uint64_t micros = 0;
-  for (const auto& link : db_.links_) {
-    NodeStatisticsReply reply;
-    if (link->fabric().kind() == FabricKind::kLocal || !AskForStatistics(*link, &reply).ok())
-      continue;
-    micros += reply.cpu_micros;
-  }
-  return std::to_string(micros);
 }
 
 }  // namespace dlsm

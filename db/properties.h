@@ -51,7 +51,6 @@ class Properties {
   uint64_t MemoryBytes() const;
   std::string Memory() const;
   std::string MergeScheduleInForce() const;
-  std::string RemoteCpuMicros() const;
   bool TablesAtLevel(const Slice& level, std::string* value) const;
 
   DbImpl& db_;

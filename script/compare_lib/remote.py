@@ -45,6 +45,8 @@ def wire_bytes(result):
 
 def of_way(way, result, run):
     server_seconds = result["memory_node_cpu_seconds"]
+    if server_seconds is None:
+        raise running.Failure(f"{way.label}: the Server did not tell what processor time it has spent")
     ops = result["ops"]
     return {"way": way.label, "run": run, "ops": ops, "ops_per_sec": result["ops_per_sec"],
             "ops_per_sec_to_quiet": ops / result["seconds_to_quiet"],

@@ -40,7 +40,9 @@ def ops_to_quiet(result):
 
 
 def cpu_micros_per_op(result):
-    return result["cpu_seconds"] * 1e6 / result["ops"] if result["ops"] else None
+    """None, too, where a memory node did not tell what it has spent."""
+    known = result["ops"] and result["cpu_seconds"] is not None
+    return result["cpu_seconds"] * 1e6 / result["ops"] if known else None
 
 
 @dataclasses.dataclass(frozen=True)
