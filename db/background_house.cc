@@ -48,7 +48,9 @@ Status Background::SendHeartbeat(size_t number) {
   node.load->NoteReport(reply.merges, sent);
   store_->memory()->NoteReport(number, reply, merge_mark);
   port::MutexLock lock(mutex_);
-  NoteRoomLocked(number, {.for_merges = reply.free_bytes, .for_data = reply.grantable_bytes});
+  NoteRoomLocked(number, {.for_merges = reply.free_bytes,
+                          .for_data = reply.grantable_bytes,
+                          .wanted = reply.others_want_room});
   return Status::OK();
 }
 
@@ -61,12 +63,13 @@ void Background::NoteRoomLocked(size_t node, const RoomLeft& left) {
     if (!room_of_nodes_[i].has_value()) return;
     sum.for_merges += room_of_nodes_[i]->for_merges;
     sum.for_data += room_of_nodes_[i]->for_data;
+    sum.wanted |= room_of_nodes_[i]->wanted;
   }
   const uint64_t own_bytes = tree_->views().Current()->version->bytes();
   room_.NoteReport(sum, own_bytes);
   begun_since_report_.clear();
   // A merge may be due that has not fitted beside others.
-  if (sum.IsPressing(own_bytes) || !merges_.empty()) ChangedLocked();
+  if (sum.IsPressing(own_bytes) || sum.wanted || !merges_.empty()) ChangedLocked();
 }
 
 // Reads wake nobody; where there were some, a policy may want to merge what they visited, and the

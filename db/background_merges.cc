@@ -23,7 +23,7 @@ bool AddsGuards(const VersionEdit& edit) {
 
 // What is due; but while the memory node has no room for that, what makes room. What does not fit
 // waits for the merges that are under way, because they may be what makes room; if there are none,
-// the smaller one is tried.
+// the smaller one is tried. While others have no room, what makes some for them, if nothing is due.
 std::optional<MergePick> Background::PickLocked() {
   if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
@@ -35,7 +35,7 @@ std::optional<MergePick> Background::PickLocked() {
   if (pick.has_value() && fits(*pick)) return pick;
   if (room.for_merges == 0 && !merges_.empty()) return std::nullopt;
   if (pick.has_value()) room.for_data = 0;  // However little is obsolete: it is wanted now.
-  if (room.IsPressing(version->bytes())) {
+  if (room.IsPressing(version->bytes()) || room.wanted) {
     policy_->SetSnapshots(snapshots_->List());
     std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
     if (makes_room.has_value() && (fits(*makes_room) || !pick.has_value() ||

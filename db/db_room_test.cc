@@ -50,6 +50,25 @@ class RoomTest : public testing::Test {
   }
   // Above all before it: a merge of tables that do not overlap makes no room.
   std::string NextKey() { return "next" + NumberedKey(++next_); }
+  void Compact() {
+    db_->CompactRange(nullptr, nullptr);
+    db_->WaitForBackgroundWork().PermitUncheckedError();  // Some merge may not have found room.
+  }
+  // Until nothing more is taken though all of it is merged as far as it can be. An empty memtable
+  // takes some all the same, so the first refusal need not be the end.
+  void FillUp() {
+    bool full = false;
+    for (int round = 0; round < 100 && !full; ++round) {
+      Status put;
+      do {
+        put = db_->Put(WriteOptions(), NextKey(), std::string(1000, 'v'));
+      } while (put.ok());
+      ASSERT_TRUE(put.IsBusy()) << put.ToString();
+      Compact();
+      full = db_->Put(WriteOptions(), NextKey(), std::string(1000, 'v')).IsBusy();
+    }
+    ASSERT_TRUE(full);
+  }
   std::string Publications() {
     std::string text;
     EXPECT_TRUE(db_->GetProperty("dlsm.publications", &text));
@@ -292,10 +311,6 @@ TEST_F(RoomTest, WhatASnapshotKeptMakesRoomOnceItIsReleased) {
     options.write_stall_timeout_ms = 500;
     db_ = OpenOrDie(options, "db");
     const std::string value(1000, 'v');
-    const auto compact = [&] {
-      db_->CompactRange(nullptr, nullptr);
-      db_->WaitForBackgroundWork().PermitUncheckedError();  // Some merge may not have found room.
-    };
     constexpr uint64_t kKeys = 6000;
     // A loaded machine may take longer than writers wait here.
     for (uint64_t i = 0; i < kKeys; ++i) {
@@ -305,26 +320,59 @@ TEST_F(RoomTest, WhatASnapshotKeptMakesRoomOnceItIsReleased) {
     for (uint64_t i = 0; i < kKeys; ++i) {
       ASSERT_TRUE(Eventually([&] { return db_->Delete(WriteOptions(), NumberedKey(i)).ok(); }));
     }
-    compact();
+    Compact();
     EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), 2 * kKeys);
-    // The rest is for what stays. An empty memtable takes some all the same, so the first refusal
-    // need not be the end.
-    Status put;
-    bool full = false;
-    for (int round = 0; round < 100 && !full; ++round) {
-      do {
-        put = db_->Put(WriteOptions(), NextKey(), value);
-      } while (put.ok());
-      ASSERT_TRUE(put.IsBusy()) << put.ToString();
-      compact();
-      full = db_->Put(WriteOptions(), NextKey(), value).IsBusy();
-    }
-    ASSERT_TRUE(full);
+    ASSERT_NO_FATAL_FAILURE(FillUp());  // The rest is for what stays.
     db_->ReleaseSnapshot(snapshot);
+    Status put;
     EXPECT_TRUE(Eventually([&] {
       put = db_->Put(WriteOptions(), NextKey(), value);
       return put.ok();
     })) << put.ToString();
+    db_.reset();  // Before its memory node.
+  }
+}
+
+// The same of a database that nobody writes to, beside one that needs the room. Fails if it stays:
+// the first has been refused nothing, and nobody else could give it back.
+TEST_F(RoomTest, WhatASnapshotKeptMakesRoomForAnotherDatabase) {
+  for (const CompactionStyle style : {CompactionStyle::kLeveled, CompactionStyle::kGuards}) {
+    SCOPED_TRACE(static_cast<int>(style));
+    TestNode::Config config;
+    config.bytes = uint64_t{24} << 20;
+    const TestNode node(config);
+    Options options = node.With(TinyOptions(), "shm");
+    options.compaction_style = style;
+    options.write_stall_timeout_ms = 500;
+    const auto idle = OpenOrDie(options, "idle");
+    constexpr uint64_t kKeys = 3000;
+    const auto put_all = [&idle](char version) {
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        ASSERT_TRUE(Eventually([&] {
+          return idle->Put(WriteOptions(), NumberedKey(i), std::string(1000, version)).ok();
+        }));
+      }
+    };
+    put_all('1');
+    const Snapshot* const snapshot = idle->GetSnapshot();
+    put_all('2');
+    idle->CompactRange(nullptr, nullptr);
+    ASSERT_OK(idle->WaitForBackgroundWork());
+    ASSERT_EQ(NumberProperty(idle.get(), "dlsm.entries"), 2 * kKeys);
+    db_ = OpenOrDie(options, "db");
+    ASSERT_NO_FATAL_FAILURE(FillUp());
+    ASSERT_EQ(NumberProperty(idle.get(), "dlsm.entries"), 2 * kKeys) << "it is still seen";
+    idle->ReleaseSnapshot(snapshot);
+    EXPECT_TRUE(
+        Eventually([&idle] { return NumberProperty(idle.get(), "dlsm.entries") < 2 * kKeys; }));
+    Status put;
+    EXPECT_TRUE(Eventually([&] {
+      put = db_->Put(WriteOptions(), NextKey(), std::string(1000, 'v'));
+      return put.ok();
+    })) << put.ToString();
+    for (uint64_t i = 0; i < kKeys; i += 100) {
+      EXPECT_EQ(GetOr(idle.get(), NumberedKey(i)), std::string(1000, '2'));
+    }
     db_.reset();  // Before its memory node.
   }
 }

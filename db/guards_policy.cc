@@ -22,7 +22,8 @@
 //   6. While the memory node has little room, guards of the deepest level are merged in place, the
 //      one with most to merge first.
 //   7. One with a single run is merged in place for what released snapshots have left in it
-//      (leftovers.h), if somebody asks for it, or for room: where it is much, or writers wait.
+//      (leftovers.h), if somebody asks for it, or for room: where it is much, or writers wait, be
+//      they those of another database at the memory node.
 //   8. A level that exceeds its size (runs_max ^ level * base_bytes) gives its largest guard to the
 //      next, which is how a deeper level comes into use.
 //
@@ -319,10 +320,10 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   // The smallest guard of the deepest level that may hold leftovers, however little, once writers
-  // have to wait: nobody knows beforehand what a merge of it gives back.
+  // have to wait, this tree's or others: nobody knows beforehand what a merge of it gives back.
   std::optional<MergePick> PickLeftoversForRoom(const Version& version, const TablesInMerge& busy,
                                                 const RoomLeft& room) const {
-    if (!room.full) return std::nullopt;
+    if (!room.full && !room.wanted) return std::nullopt;
     const size_t bottom = GuardMerges::Bottom(version);
     const Guard* smallest = nullptr;
     for (const Guard* guard : version.levels()[bottom].AllGuards()) {
@@ -331,7 +332,9 @@ class GuardsPolicy final : public MergePolicy {
         smallest = guard;
       }
     }
-    if (smallest == nullptr) return std::nullopt;
+    if (smallest == nullptr || !room.IsWorthLeftovers(BytesOf(smallest->tables))) {
+      return std::nullopt;
+    }
     return merges_.PickInPlace(version, busy, bottom, *smallest, /*take_all=*/true,
                                /*may_move=*/false);
   }
@@ -378,7 +381,7 @@ class GuardsPolicy final : public MergePolicy {
 
   // By itself, or once guards below, which may have older versions, are merged in place.
   bool MakesRoomDown(const Version& version, const MergePick& pick, const RoomLeft& room) const {
-    return !pick.older.empty() || MakesRoom(version, pick, room);
+    return !pick.older.empty() || MakesRoom(version, pick) || IsWorthLeftovers(pick, room);
   }
 
   // How many of the oldest tables, of some that lie newest first, have `bytes_max` at most; one at

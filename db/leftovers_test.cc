@@ -10,6 +10,7 @@
 
 #include "db/fake_table_testing.h"
 #include "db/merge_policy.h"
+#include "db/room_watch.h"
 
 namespace dlsm {
 namespace {
@@ -67,12 +68,21 @@ std::vector<Style> EveryStyle() {
   return styles;
 }
 
+// Why a single run is merged.
+struct Reason {
+  const char* name;
+  std::optional<RoomLeft> room;  // None: somebody asks for it.
+};
+constexpr RoomLeft kWantedByOthers{.wanted = true};
+const Reason kReasons[] = {{", asked for", std::nullopt},
+                           {", for room", RoomLeft{0, 0, /*full=*/true}},
+                           {", for others' room", kWantedByOthers}};
+
 // A tree of a single run, in one level, and what a policy makes of it.
 class SingleRun {
  public:
-  // `for_room`: of a full memory node; else because somebody asks for it.
-  SingleRun(Style style, bool for_room, const std::vector<FakeTable>& tables)
-      : style_(std::move(style)), for_room_(for_room) {
+  SingleRun(Style style, const Reason& reason, const std::vector<FakeTable>& tables)
+      : style_(std::move(style)), room_(reason.room) {
     std::vector<TableRef> run;
     for (const FakeTable& table : tables) run.push_back(MakeFakeTable(table));
     std::vector<Level> levels;
@@ -109,7 +119,7 @@ class SingleRun {
 
  private:
   std::optional<MergePick> Pick() {
-    if (for_room_) return style_.policy->PickForRoom(*version_, {}, RoomLeft{0, 0, true});
+    if (room_.has_value()) return style_.policy->PickForRoom(*version_, {}, *room_);
     bool done = false;
     auto pick = style_.policy->PickManual(*version_, {}, style_.level, ManualScope{}, &done);
     EXPECT_EQ(done, !pick.has_value());
@@ -118,7 +128,7 @@ class SingleRun {
 
   const InternalKeyComparator comparator_{BytewiseComparator()};
   const Style style_;
-  const bool for_room_;
+  const std::optional<RoomLeft> room_;
   std::shared_ptr<const Version> version_;
   uint64_t next_number_ = 100;
 };
@@ -127,10 +137,10 @@ class SingleRun {
 // it with; if nothing but moves comes of it, or merges that have no end; or if what the others keep
 // is merged in vain.
 TEST(LeftoversTest, ASingleRunIsMergedForThem) {
-  for (const bool for_room : {false, true}) {
+  for (const Reason& reason : kReasons) {
     for (Style& style : EveryStyle()) {
-      SCOPED_TRACE(style.name + (for_room ? ", for room" : ", asked for"));
-      SingleRun run(std::move(style), for_room,
+      SCOPED_TRACE(style.name + reason.name);
+      SingleRun run(std::move(style), reason,
                     {{1, "a", "c", 2, 2}, {2, "d", "f", 9, 2, 64, 0, /*keepers=*/2}});
       EXPECT_EQ(run.MergeAll({3, 6}), 0u);
       EXPECT_EQ(run.MergeAll({3, 6, 20}), 0u) << "it came later";
@@ -145,18 +155,17 @@ TEST(LeftoversTest, ASingleRunIsMergedForThem) {
 // The same of deletions, which a snapshot keeps that sees nothing else of a table, and of tables of
 // which nobody knows what they hold.
 TEST(LeftoversTest, ASingleRunIsMergedForDeletions) {
-  for (const bool for_room : {false, true}) {
+  for (const Reason& reason : kReasons) {
     for (Style& style : EveryStyle()) {
-      SCOPED_TRACE(style.name + (for_room ? ", for room" : ", asked for"));
-      SingleRun run(std::move(style), for_room, {{1, "d", "f", 9, 2, 64, 1, /*keepers=*/1}});
+      SCOPED_TRACE(style.name + reason.name);
+      SingleRun run(std::move(style), reason, {{1, "d", "f", 9, 2, 64, 1, /*keepers=*/1}});
       EXPECT_EQ(run.MergeAll({1}), 0u);
       EXPECT_EQ(run.MergeAll({}), 1u);
       EXPECT_EQ(run.MergeAll({}), 0u);
     }
     for (Style& style : EveryStyle()) {
-      SCOPED_TRACE(style.name + (for_room ? ", for room" : ", asked for"));
-      SingleRun run(std::move(style), for_room,
-                    {{1, "d", "f", 9, 2, 64, 0, Table::kKeepersUnknown}});
+      SCOPED_TRACE(style.name + reason.name);
+      SingleRun run(std::move(style), reason, {{1, "d", "f", 9, 2, 64, 0, Table::kKeepersUnknown}});
       EXPECT_EQ(run.MergeAll({5}), 1u);
       EXPECT_EQ(run.MergeAll({5}), 0u);
       EXPECT_EQ(run.MergeAll({}), 1u);
@@ -179,6 +188,7 @@ TEST(LeftoversTest, DeletionsThatMustStayAreNotMergedAgainAndAgain) {
   ASSERT_TRUE(HoldLeftovers(newer, {})) << "they would go if nothing older lay anywhere";
   EXPECT_FALSE(policy->PickForRoom(version, {}, RoomLeft{0, 0, true}).has_value());
   EXPECT_FALSE(policy->PickForRoom(version, {}, RoomLeft{64, 64, false}).has_value());
+  EXPECT_FALSE(policy->PickForRoom(version, {}, kWantedByOthers).has_value());
   bool done = false;
   EXPECT_FALSE(policy->PickManual(version, {}, 0, ManualScope{}, &done).has_value());
   EXPECT_TRUE(done);

@@ -34,19 +34,20 @@ std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const 
   for (size_t level = 0; level < version.levels().size(); ++level) {
     bool done;
     std::optional<MergePick> pick = PickManual(version, busy, level, ManualScope{}, &done);
-    if (!pick.has_value() || !MakesRoom(version, *pick, room) ||
-        !room.IsPressing(pick->input_bytes())) {
-      continue;
-    }
+    if (!pick.has_value()) continue;
+    const bool presses = room.IsPressing(pick->input_bytes()) && MakesRoom(version, *pick);
+    if (!presses && !IsWorthLeftovers(*pick, room)) continue;
     if (room.Fits(pick->input_bytes())) return pick;
     KeepSmaller(std::move(pick), &smallest);
   }
   return smallest;
 }
 
-bool MergePolicy::MakesRoom(const Version& version, const MergePick& pick,
-                            const RoomLeft& room) const {
-  if (room.full && HoldLeftovers(pick.inputs, snapshots_)) return true;
+bool MergePolicy::IsWorthLeftovers(const MergePick& pick, const RoomLeft& room) const {
+  return room.IsWorthLeftovers(pick.input_bytes()) && HoldLeftovers(pick.inputs, snapshots_);
+}
+
+bool MergePolicy::MakesRoom(const Version& version, const MergePick& pick) {
   if (pick.in_place() && AreDisjoint(version.comparator(), pick.inputs)) {
     return BytesOfDeletions(pick.inputs) >= pick.input_bytes() / kWorthPart;
   }

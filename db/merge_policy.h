@@ -116,8 +116,8 @@ class MergePolicy {
   virtual size_t ManualLevels(const Version& version, const Slice* begin,
                               const Slice* end) const = 0;
   // While there is but `room` at the memory node: a merge that makes room, though none is due, if
-  // it had better start now (RoomLeft::IsPressing). One that fits if there is any, else the
-  // smallest.
+  // it had better start now (RoomLeft::IsPressing), or somebody waits for what it makes
+  // (IsWorthLeftovers). One that fits if there is any, else the smallest.
   virtual std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
                                                const RoomLeft& room);
   // The most components (CountComponents) that a tree of this size has where merges keep up. With
@@ -137,9 +137,11 @@ class MergePolicy {
  protected:
   const std::vector<SequenceNumber>& snapshots() const { return snapshots_; }
   // Whether the merge makes room, or moves what others will make room of. Less than so much of a
-  // single run is left until writers have to wait.
+  // single run is left until writers have to wait, of this tree or of others: then it is worth what
+  // leftovers it has.
   static constexpr uint64_t kWorthPart = 8;
-  bool MakesRoom(const Version& version, const MergePick& pick, const RoomLeft& room) const;
+  static bool MakesRoom(const Version& version, const MergePick& pick);
+  bool IsWorthLeftovers(const MergePick& pick, const RoomLeft& room) const;
   static void KeepSmaller(std::optional<MergePick> pick, std::optional<MergePick>* smallest);
 
  private:

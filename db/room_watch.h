@@ -12,12 +12,18 @@ struct RoomLeft {
   uint64_t for_merges = UINT64_MAX;
   uint64_t for_data = UINT64_MAX;  // Less by what the memory node keeps for merges.
   bool full = false;               // The memory node has refused some for data.
+  bool wanted = false;             // It has refused others some, which this tree may have.
 
   bool Fits(uint64_t input_bytes) const { return input_bytes <= for_merges; }
   // Whether a merge of so many bytes had better start now: before as many again are taken, it might
   // not fit any more, or there might be nothing left for data.
   bool IsPressing(uint64_t input_bytes) const {
     return full || input_bytes >= for_merges / 2 || input_bytes >= for_data;
+  }
+  // Whether leftovers (leftovers.h) are worth a merge of so many bytes, however little they are.
+  // For the sake of others nothing is tried that does not fit.
+  bool IsWorthLeftovers(uint64_t input_bytes) const {
+    return full || (wanted && Fits(input_bytes));
   }
 };
 

@@ -18,8 +18,10 @@ TEST(RoomWatchTest, FollowsTheTreeBetweenReports) {
   EXPECT_EQ(room.Left(2000).for_merges, 0u);
   // What has been given back may have gone to others.
   EXPECT_EQ(room.Left(100).for_merges, 1000u);
-  room.NoteReport({.for_merges = 600, .for_data = 600}, 700);
+  EXPECT_FALSE(room.Left(100).wanted);
+  room.NoteReport({.for_merges = 600, .for_data = 600, .wanted = true}, 700);
   EXPECT_EQ(room.Left(700).for_merges, 600u);
+  EXPECT_TRUE(room.Left(900).wanted);
 }
 
 // Fails if a merge waits until there is no room for it, or for data, or starts though there is
@@ -35,6 +37,16 @@ TEST(RoomLeftTest, PressesBeforeItIsTooLate) {
   EXPECT_TRUE((RoomLeft{1000, 1000, /*full=*/true}.IsPressing(100)));
   EXPECT_TRUE(left.Fits(1000));
   EXPECT_FALSE(left.Fits(1001));
+}
+
+// Fails if leftovers are merged though nobody waits for room, or for others' sake without room to
+// do so.
+TEST(RoomLeftTest, LeftoversAreWorthItWhileSomebodyWaits) {
+  EXPECT_FALSE((RoomLeft{1000, 0}.IsWorthLeftovers(1)));
+  EXPECT_TRUE((RoomLeft{1000, 0, /*full=*/true}.IsWorthLeftovers(1001)));
+  const RoomLeft wanted{.for_merges = 1000, .for_data = 0, .wanted = true};
+  EXPECT_TRUE(wanted.IsWorthLeftovers(1000));
+  EXPECT_FALSE(wanted.IsWorthLeftovers(1001));
 }
 
 }  // namespace

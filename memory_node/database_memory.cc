@@ -70,7 +70,7 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   const uint64_t usable = std::min(room, quota_left) / kExtentAlignment * kExtentAlignment;
   if (least > usable) {
     const bool over_quota = quota_left < room;
-    ++(over_quota ? refused_grants_.over_quota : refused_grants_.full);
+    NoteRefusedLocked(*database, over_quota);
     return over_quota ? OverQuotaLocked(*database, least) : NoRoomLocked(least, usable);
   }
   // Both fit into the region from here on, so rounding up does not overflow.
@@ -78,7 +78,7 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   if (bytes > allocator_.largest_free_bytes()) bytes = allocator_.largest_free_bytes();
   uint64_t offset = 0;
   if (bytes < RoundUpToExtent(least) || !AllocateLocked(database, bytes, &offset)) {
-    ++refused_grants_.full;
+    NoteRefusedLocked(*database, /*over_quota=*/false);
     return NoRoomLocked(least, usable);
   }
   database->held.Add({offset, offset + bytes});
@@ -86,6 +86,21 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   if (request.number != 0) grants[request.number] = reply->extent;
   if (grants.size() > GrantRequest::kGrantsRemembered) grants.erase(grants.begin());
   return Status::OK();
+}
+
+void DatabaseTable::NoteRefusedLocked(const Database& database, bool over_quota) {
+  ++(over_quota ? refused_grants_.over_quota : refused_grants_.full);
+  refusals_.Note(over_quota ? Quotas::OwnerOf(database.name) : kNode, database.session,
+                 options_.clock());
+}
+
+bool DatabaseTable::OthersWantRoom(SessionId session) const {
+  const port::MutexLock lock(mutex_);
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return false;
+  const std::string owner = Quotas::OwnerOf(found->second.database->name);
+  const auto now = options_.clock();
+  return refusals_.OfOthers(kNode, session, now) || refusals_.OfOthers(owner, session, now);
 }
 
 Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {

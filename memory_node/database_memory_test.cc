@@ -20,6 +20,34 @@ namespace {
 using std::chrono::seconds;
 using testing::HasSubstr;
 
+// Fails if who may have what others have been refused is not told; or if he is for what he was
+// refused himself, for what is long past, or for another's quota.
+TEST_F(DatabaseTableTest, OthersAreToldOfRefusedGrants) {
+  const SessionId a = OpenOk("a");
+  const SessionId b = OpenOk("b");
+  const SessionId shard_of_b = OpenOk("b#shard-1");
+  const auto expect_told = [&](bool to_a, bool to_b, bool to_shard_of_b) {
+    EXPECT_EQ(table_.OthersWantRoom(a), to_a);
+    EXPECT_EQ(table_.OthersWantRoom(b), to_b);
+    EXPECT_EQ(table_.OthersWantRoom(shard_of_b), to_shard_of_b);
+  };
+  RemoteSpan span;
+  expect_told(false, false, false);
+  EXPECT_TRUE(Grant(b, 2 * kCapacity, 2 * kCapacity, &span).IsBusy());
+  expect_told(true, false, true);
+  now_ += seconds(1);
+  EXPECT_TRUE(Grant(a, 2 * kCapacity, 2 * kCapacity, &span).IsBusy());
+  expect_told(true, true, true);
+  now_ += seconds(1);
+  expect_told(false, true, true);  // That of b is past.
+  now_ += seconds(1);
+  expect_told(false, false, false);
+  ASSERT_OK(table_.SetQuota(Peer(1), SetQuotaRequest{"b", 8 * kUnit}));
+  EXPECT_TRUE(Grant(b, 16 * kUnit, 16 * kUnit, &span).IsBusy());
+  expect_told(false, false, true);
+  EXPECT_FALSE(table_.OthersWantRoom(SessionId{}));
+}
+
 // Fails if a request makes the table keep, or do under its lock, what its sender chooses.
 TEST_F(DatabaseTableTest, WhatOneRequestMayAskForIsBounded) {
   const SessionId session = OpenOk("a");

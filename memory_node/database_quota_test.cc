@@ -5,6 +5,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/quotas.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 
 // Fails if a client is told that more may be granted than is, or less: by then it should have
-// merged what is obsolete. With a quota, too.
+// merged what is obsolete. With a quota, too. Or if others are not told that it has been refused.
 TEST(DatabaseQuotaTest, HeartbeatsTellWhatMayBeGranted) {
   NodeServerOptions options = TestServer::SmallOptions();
   options.node.merge_reserve_bytes = 16 * kMegabyte;
@@ -30,6 +31,16 @@ TEST(DatabaseQuotaTest, HeartbeatsTellWhatMayBeGranted) {
   EXPECT_TRUE(
       client.Grant(reply.grantable_bytes + kMegabyte, reply.grantable_bytes + kMegabyte, &extent)
           .IsBusy());
+
+  TestClient other(&connection->rpc());
+  ASSERT_OK(other.Open("other"));
+  EXPECT_TRUE(Eventually([&] {
+    EXPECT_TRUE(client.Grant(64 * kMegabyte, 64 * kMegabyte, &extent).IsBusy());
+    EXPECT_OK(other.Heartbeat(&reply));
+    return reply.others_want_room;
+  }));
+  ASSERT_OK(client.Heartbeat(&reply));
+  EXPECT_FALSE(reply.others_want_room) << "it is none of the others";
 
   SetQuotaRequest quota;
   quota.name = "db";

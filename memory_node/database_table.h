@@ -67,6 +67,7 @@
 #include "memory_node/own_memory.h"
 #include "memory_node/quotas.h"
 #include "memory_node/reader_leases.h"
+#include "memory_node/recent_refusals.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "util/extent_allocator.h"
@@ -161,6 +162,9 @@ class DatabaseTable {
   uint64_t FreeBytesFor(SessionId session) const;
   // What may be granted to it: without what is kept for merges.
   uint64_t GrantableBytesFor(SessionId session) const;
+  // Whether others have lately been refused what its database has a part of: this memory node's
+  // memory, or a quota.
+  bool OthersWantRoom(SessionId session) const;
   // What is kept from use because the access of its former client could not be taken away so far.
   uint64_t quarantined_bytes() const;
   // Databases that were taken over from whoever had them open, so far.
@@ -316,6 +320,11 @@ class DatabaseTable {
   Status RangeOf(const RemoteSpan& span, ByteRange* range) const;
   RemoteSpan SpanOf(uint64_t offset, uint64_t bytes) const;
 
+  // What a refused grant was short of. Of a quota that is its owner's name, which is not empty.
+  static constexpr char kNode[] = "";
+  void NoteRefusedLocked(const Database& database, bool over_quota)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // Quotas: database_quota.cc.
   uint64_t OwnedBytesLocked(const std::string& owner) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t QuotaLeftLocked(const Database& database, bool for_merges) const
@@ -347,6 +356,7 @@ class DatabaseTable {
   std::map<SessionId, Fenced> fenced_ GUARDED_BY(mutex_);
   uint64_t take_overs_ GUARDED_BY(mutex_) = 0;
   RefusedGrants refused_grants_ GUARDED_BY(mutex_);
+  RecentRefusals refusals_ GUARDED_BY(mutex_);
   Quotas quotas_ GUARDED_BY(mutex_);
   uint64_t next_revocation_ GUARDED_BY(mutex_) = 0;
   // Connections whose token has been taken away, for as long as they last.

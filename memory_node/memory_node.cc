@@ -151,6 +151,7 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
         beaten.merges = merges_.Load();
         beaten.free_bytes = databases_.FreeBytesFor(beat.session);
         beaten.grantable_bytes = databases_.GrantableBytesFor(beat.session);
+        beaten.others_want_room = databases_.OthersWantRoom(beat.session);
         *reply = beaten.Encode();
         return Status::OK();
       });

@@ -181,6 +181,7 @@ std::string HeartbeatReply::Encode() const {
   merges.EncodeTo(&bytes);
   PutFixed64(&bytes, free_bytes);
   PutFixed64(&bytes, grantable_bytes);
+  PutBool(&bytes, others_want_room);
   return bytes;
 }
 
@@ -189,6 +190,7 @@ Status HeartbeatReply::Decode(const Slice& bytes) {
       .Load(&merges)
       .Fixed64(&free_bytes)
       .Fixed64(&grantable_bytes)
+      .Bool(&others_want_room)
       .Finish("reply to a heartbeat");
 }
 

@@ -74,6 +74,8 @@ struct HeartbeatReply {
   // Of the memory node, within the database's quota; what is kept for merges included, and without.
   uint64_t free_bytes = 0;
   uint64_t grantable_bytes = 0;
+  // Others have lately been refused room of which this database has a part.
+  bool others_want_room = false;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

@@ -69,6 +69,9 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   HeartbeatReply beaten;
   CheckMessage(beaten);
   beaten.merges = MergeLoad{1, 2, 3, 4, 5, 6, 7, 0.125};
+  beaten.free_bytes = 8;
+  beaten.grantable_bytes = 9;
+  beaten.others_want_room = true;
   CheckMessage(beaten);
   GrantRequest grant;
   grant.session = SessionId{5};
