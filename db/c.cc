@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "db/c_handles.h"
+#include "port/allocation_point.h"
 
 using dlsm::Slice;
 using dlsm::Status;
@@ -27,11 +29,36 @@ char* Copy(const Slice& bytes) {
   return copy;
 }
 
+// What is told of an error for whose message there is no memory: NULL would be success. It is not
+// from malloc(), so only Free() may be given it.
+char* ErrorWithoutMemory() {
+  static char message[] =
+      "the call has failed, and the process has no memory for what it has to say: raise its limit "
+      "(ulimit -v), and try again";
+  return message;
+}
+
+void Free(void* pointer) {
+  if (pointer != ErrorWithoutMemory()) std::free(pointer);
+}
+
+// By malloc(), or ErrorWithoutMemory().
+char* ErrorMessage(const Status& status) {
+  char* message = nullptr;
+  try {
+    dlsm::port::AllocationPoint();
+    message = Copy(status.ToString());
+  } catch (const std::bad_alloc&) {
+    // As if malloc() had failed.
+  }
+  return message == nullptr ? ErrorWithoutMemory() : message;
+}
+
 // True if `status` is an error, which *errptr then tells.
 bool SaveError(char** errptr, const Status& status) {
   if (status.ok()) return false;
-  std::free(*errptr);
-  *errptr = Copy(status.ToString());
+  Free(*errptr);
+  *errptr = ErrorMessage(status);
   return true;
 }
 
@@ -243,7 +270,7 @@ void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,
   batch->batch.Iterate(&caller).PermitUncheckedError();
 }
 
-void dlsm_free(void* pointer) { std::free(pointer); }
+void dlsm_free(void* pointer) { Free(pointer); }
 
 int dlsm_major_version(void) { return dlsm::kMajorVersion; }
 int dlsm_minor_version(void) { return dlsm::kMinorVersion; }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "db/c_testing.h"
+#include "port/failing_allocations_testing.h"
 
 namespace dlsm {
 namespace {
@@ -42,6 +43,25 @@ TEST_F(CTest, ErrorsArriveByMalloc) {
   EXPECT_EQ(error_.text(), kept) << "success leaves it alone";
   std::free(*error_.out());
   *error_.out() = nullptr;
+}
+
+// Fails if a call that fails looks like one that succeeds where there is no memory for the message,
+// or if what stands for that is given to free().
+TEST_F(CTest, AnErrorWithoutMemoryForItsMessageIsAnError) {
+  Open();
+  const char* const names[] = {"no such option"};
+  const char* const values[] = {"1"};
+  Error refused;
+  for (int i = 0; i < 2; ++i) {
+    const port::FailingAllocations failing(1);
+    dlsm_set_options(db_, 1, names, values, refused.out());
+    EXPECT_EQ(failing.failed(), 1u);
+    EXPECT_NE(refused.text().find("no memory"), std::string::npos) << refused.text();
+  }
+  dlsm_set_options(db_, 1, names, values, refused.out());
+  EXPECT_NE(refused.text().find(names[0]), std::string::npos) << refused.text();
+  const port::FailingAllocations failing(1);
+  dlsm_set_options(db_, 1, names, values, refused.out());  // Freed by dlsm_free().
 }
 
 TEST_F(CTest, BatchesApplyAsOne) {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "dLSM/c.h"
@@ -18,7 +17,7 @@ class Error {
   Error() = default;
   Error(const Error&) = delete;
   Error& operator=(const Error&) = delete;
-  ~Error() { std::free(message_); }
+  ~Error() { dlsm_free(message_); }
 
   char** out() { return &message_; }
   std::string text() const { return message_ == nullptr ? "" : message_; }

@@ -7,8 +7,10 @@ calls do.
     function of its name: _destroy, _close, _release.
   - Keys and values are a pointer and a length, any bytes; the pointer may be NULL if the length
     is 0.
-  - char** errptr: *errptr is NULL, or a string from malloc(). A call that fails frees it and sets
-    it to a message from malloc(); a call that succeeds leaves it alone.
+  - char** errptr: *errptr is NULL, or a string from malloc() or from an earlier call. A call that
+    fails frees it and sets it to a message, which is given to dlsm_free(): it is from malloc(), but
+    for the one that says that there was no memory for a message. A call that succeeds leaves it
+    alone.
   - What is returned "by malloc()" is given to dlsm_free().
   - uint8_t is a truth value.
 */
@@ -250,7 +252,7 @@ void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value); /*
 dlsm_cache_t* dlsm_cache_create_lru(size_t capacity);
 void dlsm_cache_destroy(dlsm_cache_t* cache);
 
-/* Calls free(). */
+/* Calls free(), unless it is given the message that is not from malloc(): see errptr above. */
 void dlsm_free(void* pointer);
 
 int dlsm_major_version(void);
