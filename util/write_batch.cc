@@ -1,6 +1,7 @@
 #include "dLSM/write_batch.h"
 
 #include <limits>
+#include <new>
 
 #include "util/write_batch_reader.h"
 
@@ -11,12 +12,26 @@ constexpr size_t kHeaderBytes = WriteBatchReader::kHeaderBytes;
 
 bool Fits(const Slice& bytes) { return bytes.size() <= std::numeric_limits<uint32_t>::max(); }
 
-// False, and nothing is added, where so many cannot be counted.
-bool AddToCount(std::string* rep, uint32_t updates) {
-  const uint32_t count = DecodeFixed32(rep->data());
-  if (updates > std::numeric_limits<uint32_t>::max() - count) return false;
-  EncodeFixed32(rep->data(), count + updates);
-  return true;
+bool CanCount(const std::string& rep, uint32_t updates) {
+  return updates <= std::numeric_limits<uint32_t>::max() - DecodeFixed32(rep.data());
+}
+
+// Last of all: a call that throws because there is no memory has changed nothing.
+void AddToCount(std::string* rep, uint32_t updates) {
+  EncodeFixed32(rep->data(), DecodeFixed32(rep->data()) + updates);
+}
+
+// `append` adds an update in several pieces.
+template <typename Append>
+void AddUpdate(std::string* rep, const Append& append) {
+  const size_t bytes = rep->size();
+  try {
+    append();
+  } catch (const std::bad_alloc&) {
+    rep->resize(bytes);
+    throw;
+  }
+  AddToCount(rep, 1);
 }
 
 }  // namespace
@@ -30,31 +45,37 @@ size_t WriteBatch::ApproximateSize() const { return rep_.size(); }
 uint32_t WriteBatch::Count() const { return DecodeFixed32(rep_.data()); }
 
 void WriteBatch::Put(const Slice& key, const Slice& value) {
-  if (!AddToCount(&rep_, 1) || !Fits(key) || !Fits(value)) {
+  if (!CanCount(rep_, 1) || !Fits(key) || !Fits(value)) {
     rep_.push_back(static_cast<char>(WriteBatchReader::kTooLarge));
     return;
   }
-  rep_.push_back(static_cast<char>(UpdateType::kPut));
-  PutLengthPrefixed(&rep_, key);
-  PutLengthPrefixed(&rep_, value);
+  AddUpdate(&rep_, [&] {
+    rep_.push_back(static_cast<char>(UpdateType::kPut));
+    PutLengthPrefixed(&rep_, key);
+    PutLengthPrefixed(&rep_, value);
+  });
 }
 
 void WriteBatch::Delete(const Slice& key) {
-  if (!AddToCount(&rep_, 1) || !Fits(key)) {
+  if (!CanCount(rep_, 1) || !Fits(key)) {
     rep_.push_back(static_cast<char>(WriteBatchReader::kTooLarge));
     return;
   }
-  rep_.push_back(static_cast<char>(UpdateType::kDelete));
-  PutLengthPrefixed(&rep_, key);
+  AddUpdate(&rep_, [&] {
+    rep_.push_back(static_cast<char>(UpdateType::kDelete));
+    PutLengthPrefixed(&rep_, key);
+  });
 }
 
 void WriteBatch::Append(const WriteBatch& source) {
   const size_t bytes = source.rep_.size() - kHeaderBytes;  // `source` may be this batch itself.
-  if (!AddToCount(&rep_, source.Count())) {
+  const uint32_t updates = source.Count();
+  if (!CanCount(rep_, updates)) {
     rep_.push_back(static_cast<char>(WriteBatchReader::kTooLarge));
     return;
   }
   rep_.append(source.rep_, kHeaderBytes, bytes);
+  AddToCount(&rep_, updates);
 }
 
 Status WriteBatch::Iterate(Handler* handler) const {

@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <limits>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "util/random.h"
+#include "util/rounds_testing.h"
 #include "util/status_testing.h"
 #include "util/write_batch_reader.h"
 
@@ -95,6 +100,52 @@ TEST(WriteBatchTest, WhatIsTooLargeIsAnErrorLater) {
   deletion.Delete(large);
   EXPECT_TRUE(deletion.Iterate(&printer).IsInvalidArgument());
   munmap(mapped, bytes);
+}
+
+// While there is one, the process can have little more memory than it has.
+class LittleMemory {
+ public:
+  static constexpr rlim_t kBytes = rlim_t{64} << 20;
+
+  LittleMemory() {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    EXPECT_EQ(getrlimit(RLIMIT_AS, &before_), 0);
+    rlimit little = before_;
+    little.rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kBytes;
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &little), 0);
+  }
+  ~LittleMemory() { EXPECT_EQ(setrlimit(RLIMIT_AS, &before_), 0); }
+  LittleMemory(const LittleMemory&) = delete;
+  LittleMemory& operator=(const LittleMemory&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// Fails if an update for which there is no memory is counted, or is there in part: what is added
+// after it would be read as the rest of it.
+TEST(WriteBatchTest, WithoutMemoryNothingIsAdded) {
+  if (kUnderSanitizer) GTEST_SKIP() << "a sanitizer ends the process where it has no memory";
+  constexpr size_t kBytes = size_t{1} << 30;
+  void* mapped =
+      mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) GTEST_SKIP() << "no address space";
+  const Slice large(static_cast<const char*>(mapped), kBytes);
+  WriteBatch batch;
+  batch.Put("a", "1");
+  const size_t bytes = batch.ApproximateSize();
+  {
+    const LittleMemory little;
+    EXPECT_THROW(batch.Put("b", large), std::bad_alloc);
+    EXPECT_THROW(batch.Put(large, "2"), std::bad_alloc);
+    EXPECT_THROW(batch.Delete(large), std::bad_alloc);
+  }
+  munmap(mapped, kBytes);
+  EXPECT_EQ(batch.Count(), 1u);
+  EXPECT_EQ(batch.ApproximateSize(), bytes);
+  batch.Put("c", "3");
+  EXPECT_EQ(Print(batch), "Put(a,1)Put(c,3)");
 }
 
 // As if so many updates had been made, for which the machine has no room.

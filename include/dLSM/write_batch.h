@@ -2,7 +2,8 @@
 // thread-safe.
 //
 // It holds fewer than 2^32 updates, with keys and values of less than 4 GiB. Who has given it more
-// is told by Write() and Iterate(): InvalidArgument, and Write() applies none of it.
+// is told by Write() and Iterate(): InvalidArgument, and Write() applies none of it. A call for
+// which the process has no memory throws std::bad_alloc, and adds nothing.
 #pragma once
 
 #include <cstddef>
