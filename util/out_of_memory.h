@@ -34,4 +34,15 @@ inline Status OutOfIndexMemory() noexcept {
   }
 }
 
+// Of a read or a write of a memory node's memory.
+inline Status OutOfTransferMemory() noexcept {
+  try {
+    return Status::IOError("a transfer cannot be made",
+                           "the process can have no more memory for it: raise its limit "
+                           "(ulimit -v), or have fewer of them under way");
+  } catch (const std::bad_alloc&) {
+    return Status::IOError(Slice());
+  }
+}
+
 }  // namespace dlsm

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/simulated_fabric.h"
@@ -112,6 +113,30 @@ TEST_P(FabricTest, MovesZeroBytes) {
   ASSERT_OK(qp().PostWrite(LocalSpan{}, Span(8, 0), Purpose::kRead, &write));
   ASSERT_OK(qp().Wait(write, Soon()));
   EXPECT_LT(read, write);
+}
+
+// There is no memory for one more request. Fails if the post throws, or if the queue pair goes on:
+// answers would be taken for those of other requests.
+TEST_P(FabricTest, APostWithoutMemoryClosesTheQueuePair) {
+  const bool queues = kind() == FabricKind::kTcp || kind() == FabricKind::kVerbs;
+  if (!queues || std::get<1>(GetParam())) GTEST_SKIP() << "a post queues nothing there";
+  Write(0, "bytes");  // So that there is room for some requests.
+  std::vector<std::string> to(100, std::string(5, '?'));
+  Ticket ticket{};
+  Status posted;
+  {
+    const port::FailingAllocations failing(1);
+    for (size_t i = 0; posted.ok() && i < to.size(); ++i) {
+      posted = qp().PostRead(Span(0, 5), Local(to[i]), Purpose::kRead, &ticket);
+    }
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_TRUE(posted.IsIOError()) << posted.ToString();
+  EXPECT_NE(posted.ToString().find("no more memory"), std::string::npos) << posted.ToString();
+  EXPECT_TRUE(qp().closed());
+  EXPECT_FALSE(qp().Wait(ticket, Soon()).ok());
+  queue_pair_ = NewQueuePair();
+  EXPECT_EQ(Read(0, 5), "bytes");
 }
 
 TEST_P(FabricTest, CompareAndSwapReturnsTheWordBefore) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "port/allocation_point.h"
+
 namespace dlsm {
 
 template <typename T>
@@ -26,8 +28,13 @@ class RingQueue {
   T& front() { return (*this)[0]; }
   T& back() { return (*this)[count_ - 1]; }
 
-  void push_back(T item) {
+  // After this the next push_back() cannot fail. Both throw std::bad_alloc, and change nothing
+  // then.
+  void MakeRoom() {
     if (count_ == items_.size()) Grow();
+  }
+  void push_back(T item) {
+    MakeRoom();
     ++count_;
     back() = std::move(item);
   }
@@ -40,6 +47,7 @@ class RingQueue {
 
  private:
   void Grow() {
+    port::AllocationPoint();
     std::vector<T> larger(items_.empty() ? kFirstCapacity : 2 * items_.size());
     for (size_t i = 0; i < count_; ++i) larger[i] = std::move((*this)[i]);
     items_ = std::move(larger);

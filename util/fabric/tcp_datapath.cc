@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -49,9 +51,16 @@ Status TcpQueuePair::CheckRoom() {
       fmt::format("{} requests were posted and not waited for", kOutstandingMax)));
 }
 
-void TcpQueuePair::Append(const TcpRequest& request, const Outstanding& outstanding) {
+// Where there is no memory for all of it, some may be there. Without its place among those
+// outstanding it would get the next one's answer.
+Status TcpQueuePair::Append(const TcpRequest& request, const Outstanding& outstanding,
+                            const char* payload) try {
   request.Encode(sending_.AddHeader(TcpRequest::kBytes));
+  if (payload != nullptr) sending_.AddPayload(payload, outstanding.bytes);
   outstanding_.push_back(outstanding);
+  return Status::OK();
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
 Status TcpQueuePair::PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
@@ -64,9 +73,9 @@ Status TcpQueuePair::PostRead(const RemoteSpan& from, const LocalSpan& to, Purpo
   DLSM_RETURN_IF_ERROR(CheckRoom());
   *ticket = ledger_.PostRead(from.bytes, purpose);
   const auto sequence = static_cast<uint32_t>(*ticket);
-  Append(TcpRequest{TcpOpcode::kRead, sequence, from.region, from.offset, from.bytes, 0},
-         Outstanding{TcpOpcode::kRead, from.region, from.offset, to.data, to.bytes, nullptr});
-  return Status::OK();
+  return Append(
+      TcpRequest{TcpOpcode::kRead, sequence, from.region, from.offset, from.bytes, 0},
+      Outstanding{TcpOpcode::kRead, from.region, from.offset, to.data, to.bytes, nullptr});
 }
 
 Status TcpQueuePair::PostWrite(const LocalSpan& from, const RemoteSpan& to, Purpose purpose,
@@ -79,10 +88,8 @@ Status TcpQueuePair::PostWrite(const LocalSpan& from, const RemoteSpan& to, Purp
   DLSM_RETURN_IF_ERROR(CheckRoom());
   *ticket = ledger_.PostWrite(to.bytes, purpose);
   const auto sequence = static_cast<uint32_t>(*ticket);
-  Append(TcpRequest{TcpOpcode::kWrite, sequence, to.region, to.offset, to.bytes, 0},
-         Outstanding{TcpOpcode::kWrite, {}, 0, nullptr, from.bytes, nullptr});
-  sending_.AddPayload(from.data, from.bytes);
-  return Status::OK();
+  return Append(TcpRequest{TcpOpcode::kWrite, sequence, to.region, to.offset, to.bytes, 0},
+                Outstanding{TcpOpcode::kWrite, {}, 0, nullptr, from.bytes, nullptr}, from.data);
 }
 
 Status TcpQueuePair::PostCompareAndSwap(const RemoteSpan& word, uint64_t expected, uint64_t desired,
@@ -95,10 +102,9 @@ Status TcpQueuePair::PostCompareAndSwap(const RemoteSpan& word, uint64_t expecte
   DLSM_RETURN_IF_ERROR(CheckRoom());
   *ticket = ledger_.PostAtomic(purpose);
   const auto sequence = static_cast<uint32_t>(*ticket);
-  Append(
+  return Append(
       TcpRequest{TcpOpcode::kCompareAndSwap, sequence, word.region, word.offset, expected, desired},
       Outstanding{TcpOpcode::kCompareAndSwap, {}, 0, nullptr, 0, prior});
-  return Status::OK();
 }
 
 Status TcpQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint64_t* prior,
@@ -111,9 +117,8 @@ Status TcpQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint6
   DLSM_RETURN_IF_ERROR(CheckRoom());
   *ticket = ledger_.PostAtomic(purpose);
   const auto sequence = static_cast<uint32_t>(*ticket);
-  Append(TcpRequest{TcpOpcode::kFetchAdd, sequence, word.region, word.offset, addend, 0},
-         Outstanding{TcpOpcode::kFetchAdd, {}, 0, nullptr, 0, prior});
-  return Status::OK();
+  return Append(TcpRequest{TcpOpcode::kFetchAdd, sequence, word.region, word.offset, addend, 0},
+                Outstanding{TcpOpcode::kFetchAdd, {}, 0, nullptr, 0, prior});
 }
 
 Status TcpQueuePair::Ring() {

@@ -83,7 +83,8 @@ class TcpQueuePair : public QueuePair {
   static constexpr size_t kRepliesPerCall = 64;  // Read by one system call, at most.
 
   Status CheckRoom();
-  void Append(const TcpRequest& request, const Outstanding& outstanding);
+  Status Append(const TcpRequest& request, const Outstanding& outstanding,
+                const char* payload = nullptr);
 
   // Reads what has been posted over the connection that threads share. False: it does not pay now,
   // or did not work.

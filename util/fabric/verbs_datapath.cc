@@ -7,10 +7,12 @@
 #include <cassert>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "port/cpu.h"
 #include "port/error_text.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -86,15 +88,21 @@ Status VerbsQueuePair::CheckPost(const Status& check) {
       fmt::format("{} requests were posted and not waited for", kOutstandingMax)));
 }
 
+Status VerbsQueuePair::Append(const Request& request) try {
+  posted_.push_back(request);
+  return Status::OK();
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
+}
+
 Status VerbsQueuePair::PostRead(const RemoteSpan& from, const LocalSpan& to, Purpose purpose,
                                 Ticket* ticket) {
   DLSM_RETURN_IF_ERROR(error_);
   const MappedRegion* region = nullptr;
   DLSM_RETURN_IF_ERROR(CheckPost(check_.Transfer(from, to, &region)));
   *ticket = ledger_.PostRead(from.bytes, purpose);
-  posted_.push_back(Request{IBV_WR_RDMA_READ, to.local_key, from.region, from.offset, to.data,
-                            from.bytes, 0, 0, nullptr});
-  return Status::OK();
+  return Append(Request{IBV_WR_RDMA_READ, to.local_key, from.region, from.offset, to.data,
+                        from.bytes, 0, 0, nullptr});
 }
 
 Status VerbsQueuePair::PostWrite(const LocalSpan& from, const RemoteSpan& to, Purpose purpose,
@@ -103,9 +111,8 @@ Status VerbsQueuePair::PostWrite(const LocalSpan& from, const RemoteSpan& to, Pu
   const MappedRegion* region = nullptr;
   DLSM_RETURN_IF_ERROR(CheckPost(check_.Transfer(to, from, &region)));
   *ticket = ledger_.PostWrite(to.bytes, purpose);
-  posted_.push_back(Request{IBV_WR_RDMA_WRITE, from.local_key, to.region, to.offset, from.data,
-                            to.bytes, 0, 0, nullptr});
-  return Status::OK();
+  return Append(Request{IBV_WR_RDMA_WRITE, from.local_key, to.region, to.offset, from.data,
+                        to.bytes, 0, 0, nullptr});
 }
 
 Status VerbsQueuePair::PostAtomic(const RemoteSpan& word, const Request& request, Purpose purpose,
@@ -120,8 +127,7 @@ Status VerbsQueuePair::PostAtomic(const RemoteSpan& word, const Request& request
                     peer_->name)));
   }
   *ticket = ledger_.PostAtomic(purpose);
-  posted_.push_back(request);
-  return Status::OK();
+  return Append(request);
 }
 
 Status VerbsQueuePair::PostCompareAndSwap(const RemoteSpan& word, uint64_t expected,

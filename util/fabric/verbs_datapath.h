@@ -123,6 +123,7 @@ class VerbsQueuePair : public QueuePair {
   };
 
   Status CheckPost(const Status& check);
+  Status Append(const Request& request);
   Status PostAtomic(const RemoteSpan& word, const Request& request, Purpose purpose,
                     Ticket* ticket);
   // Gives the device what fits, with one doorbell.
