@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <new>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "dLSM/filter_policy.h"
 #include "dLSM/get_pipeline.h"
 #include "db/test_database_testing.h"
+#include "port/failing_allocations_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
 
@@ -368,6 +370,35 @@ TEST(MultiGetFaultTest, WhatWasUnderWayIsReadAgain) {
     EXPECT_GE(faults->CountPosts() - posts_before, keys.size() + loads + 128);
   }
   EXPECT_GT(spared, 0u);
+  CloseAndDestroy(&db, options, kName);
+}
+
+// There is no memory to hold the buffer of reads. Fails if they are under way then: they would land
+// in memory that is somebody else's by that time.
+TEST(MultiGetFaultTest, WhatCannotBeHeldIsNotPosted) {
+  Options options = TinyOptions();
+  const auto faults = std::make_shared<FaultInjector>();
+  options.fault_injector = faults;
+  const auto node = NodeServing("tcp", &options);
+  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  const std::vector<std::string> keys = {NumberedKey(1), NumberedKey(2), NumberedKey(3)};
+  for (uint64_t i = 1; i <= 3; ++i) ASSERT_OK(db->Put(WriteOptions(), keys[i - 1], ValueOf(i)));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_EQ(GetOr(db.get(), keys[0]), ValueOf(1));  // There is memory for what it asks for.
+  faults->OnlyPurpose(Purpose::kRead);
+  const uint64_t posts_before = faults->CountPosts();
+  {
+    const port::FailingAllocations failing(1);
+    EXPECT_THROW(GetAll(db.get(), keys), std::bad_alloc);
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_EQ(faults->CountPosts(), posts_before);
+  const Answers answers = GetAll(db.get(), keys);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_OK(answers.statuses[i - 1]);
+    EXPECT_EQ(answers.values[i - 1], ValueOf(i));
+  }
+  EXPECT_GT(faults->CountPosts(), posts_before);
   CloseAndDestroy(&db, options, kName);
 }
 

@@ -191,6 +191,7 @@ class MultiGet {
 
   void Post(QueuePair* queue_pair, const std::shared_ptr<Fetch>& fetch,
             std::span<const Pending> among) {
+    queue_pair->held().MakeRoom();
     Status& status = ways_[fetch->way].status;
     bool any = false;
     for (const Pending& pending : among) {

@@ -118,6 +118,7 @@ Status ReadAhead::FetchNow(QueuePair* queue_pair, uint64_t begin, uint64_t end) 
   posted_.reset();  // Not wanted any more.
   std::shared_ptr<Window> window;
   DLSM_RETURN_IF_ERROR(NewWindow(begin, end, &window));
+  queue_pair->held().MakeRoom();
   DLSM_RETURN_IF_ERROR(queue_pair->PostRead(data_.Sub(begin, end - begin),
                                             window->buffer.span().Sub(0, end - begin),
                                             options_.purpose, &window->ticket));
@@ -161,6 +162,7 @@ void ReadAhead::PostNext(QueuePair* queue_pair) {
 bool ReadAhead::Post(QueuePair* queue_pair, uint64_t begin, uint64_t end) {
   std::shared_ptr<Window> window;
   if (!NewWindow(begin, end, &window).ok()) return false;
+  queue_pair->held().MakeRoom();
   const Status posted =
       queue_pair->PostRead(data_.Sub(begin, end - begin), window->buffer.span().Sub(0, end - begin),
                            options_.purpose, &window->ticket);

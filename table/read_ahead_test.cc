@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "port/failing_allocations_testing.h"
 #include "table/table_testing.h"
 
 namespace dlsm {
@@ -171,6 +173,30 @@ TEST_P(ReadAheadTest, MayBeDestroyedWithReadsUnderWay) {
     other->SeekToFirst();
     ASSERT_TRUE(other->Valid());
     EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0);
+  }
+}
+
+// There is no memory to hold the buffer of a read. Fails if the read is under way then: it would
+// land in memory that is somebody else's by that time.
+TEST_P(ReadAheadTest, PostsNothingThatCannotBeHeld) {
+  const std::string target = MakeInternalKey("001000", 1);
+  for (const bool prepares : {false, true}) {
+    if (prepares && GetParam() != TableFormat::kByteAddressable) break;  // There it does nothing.
+    const auto iterator = NewIterator();
+    queue_pairs_.Mine()->Close();  // The next one has not held anything yet.
+    for (int step = 0; prepares && step < 2; ++step) iterator->PrepareSeek(target);
+    {
+      const port::FailingAllocations failing(1);
+      if (prepares) {
+        EXPECT_THROW(iterator->PrepareSeek(target), std::bad_alloc);
+      } else {
+        EXPECT_THROW(iterator->Seek(target), std::bad_alloc);
+      }
+    }
+    EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0u);
+    iterator->Seek(target);
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    EXPECT_EQ(iterator->key(), Slice(records_[1000].first));
   }
 }
 

@@ -114,6 +114,7 @@ Status RemoteSink::PostCurrent(QueuePair* queue_pair) {
   WriteWindow& window = *windows_[current_];
   const uint64_t bytes = appended() - disposed_;
   window.Reset();
+  queue_pair->held().MakeRoom();
   DLSM_RETURN_IF_ERROR(queue_pair->PostWrite(
       window.buffer.span().Sub(0, bytes), image_.Sub(disposed_, bytes), purpose_, &window.ticket));
   window.posted = true;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 
+#include "port/failing_allocations_testing.h"
 #include "table/table_testing.h"
 #include "util/random.h"
 
@@ -82,6 +84,25 @@ TEST_P(RemoteSinkTest, MayBeDroppedUnfinished) {
   ASSERT_OK(sink->Append(random.Bytes(9 << 20)));
   sink.reset();
   EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0);
+}
+
+// There is no memory to hold what is written from. Fails if the write is under way then, and takes
+// what is somebody else's by that time; or if it cannot be tried again.
+TEST_P(RemoteSinkTest, PostsNothingThatCannotBeHeld) {
+  if (GetParam()) GTEST_SKIP() << "there nothing is posted";
+  Random random(7);
+  const std::string content = random.Bytes(1000);
+  const RemoteSpan image = memory_.Allocate(content.size());
+  std::unique_ptr<TableSink> sink;
+  ASSERT_OK(RemoteSink::Open(image, &queue_pairs_, Purpose::kFlush, kTimeout, &sink));
+  ASSERT_OK(sink->Append(content));
+  {
+    const port::FailingAllocations failing(1);
+    EXPECT_THROW(sink->Finish().PermitUncheckedError(), std::bad_alloc);
+  }
+  EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0u);
+  ASSERT_OK(sink->Finish());
+  EXPECT_EQ(Slice(memory_.At(image), content.size()), Slice(content));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, RemoteSinkTest, testing::Bool(),

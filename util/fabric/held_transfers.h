@@ -41,7 +41,10 @@ class Transfer {
 // A queue pair's share of its transfers; called by the queue pair's thread only.
 class HeldTransfers {
  public:
-  // `transfer` was posted with `ticket`; tickets ascend.
+  // Before a transfer is posted that is to be held: it must not be under way when there is no
+  // memory to hold it. Throws std::bad_alloc then.
+  void MakeRoom() { held_.MakeRoom(); }
+  // `transfer` was posted with `ticket`; tickets ascend. Cannot fail after MakeRoom().
   void Hold(Ticket ticket, std::shared_ptr<Transfer> transfer) {
     held_.push_back({ticket, std::move(transfer)});
   }
