@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <span>
 #include <utility>
 
 #include "db/lookups_together.h"
+#include "port/allocation_point.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -33,19 +36,8 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
     return Status::Busy(
         fmt::format("{} gets are outstanding: take an answer with Next() first", outstanding_));
   }
-  LookupPlace place;
-  DLSM_RETURN_IF_ERROR(places_->Of(key, &place));
-  Slot& slot = SlotAt(outstanding_++);
-  slot.tag = tag;
-  slot.holder = std::move(place.holder);
-  slot.connections = std::move(place.connections);
-  slot.guard = place.guard;
-  LookupRequest& request = slot.request.emplace(key, place.sequence);
-  request.reader = place.reader;
-  request.view = place.view;
-  request.value = &slot.value;
-  statistics_->Add(Ticker::kKeysRead);
-  Begin(&slot);
+  DLSM_RETURN_IF_ERROR(BeginNext(key, tag));
+  ++outstanding_;
   const size_t half = (slots_.size() + 1) / 2;
   if (++begun_ >= std::min(kLocatedTogether, half)) LocateBegun();
   // Half of the gets with one doorbell: the others keep the network busy meanwhile.
@@ -53,16 +45,44 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
   return Status::OK();
 }
 
+void GetPipelineImpl::SetState(Slot* slot, State state) {
+  if (slot->state == State::kLocated) --located_;
+  if (state == State::kLocated) ++located_;
+  slot->state = state;
+}
+
 void GetPipelineImpl::Finish(Slot* slot, Status status) {
   slot->request->status = std::move(status);
   slot->request->status.PermitUncheckedError();  // A pipeline may go away with answers in it.
-  slot->state = State::kAnswered;
+  SetState(slot, State::kAnswered);
 }
 
-void GetPipelineImpl::Begin(Slot* slot) {
-  slot->lookup.Start(&*slot->request);
-  if (slot->lookup.AskMemtables()) return Finish(slot, Status::OK());
-  slot->state = State::kBegun;
+// In the slot that is outstanding next. It is not yet: what fails here leaves nothing to be
+// answered.
+Status GetPipelineImpl::BeginNext(const Slice& key, uint64_t tag) try {
+  LookupPlace place;
+  DLSM_RETURN_IF_ERROR(places_->Of(key, &place));
+  Slot& slot = SlotAt(outstanding_);
+  slot.tag = tag;
+  slot.holder = std::move(place.holder);
+  slot.connections = std::move(place.connections);
+  slot.guard = place.guard;
+  port::AllocationPoint();
+  LookupRequest& request = slot.request.emplace(key, place.sequence);
+  request.reader = place.reader;
+  request.view = place.view;
+  request.value = &slot.value;
+  statistics_->Add(Ticker::kKeysRead);
+  slot.lookup.Start(&request);
+  if (slot.lookup.AskMemtables()) {
+    Finish(&slot, Status::OK());
+  } else {
+    SetState(&slot, State::kBegun);
+  }
+  return Status::OK();
+} catch (const std::bad_alloc&) {
+  Tidy(&SlotAt(outstanding_));
+  return OutOfTransferMemory();
 }
 
 void GetPipelineImpl::LocateBegun() {
@@ -76,19 +96,26 @@ void GetPipelineImpl::LocateBegun() {
     lookups[count++] = &slot.lookup;
   }
   begun_ = 0;
-  ApproachTogether(std::span(lookups).first(count), options_);
+  try {
+    ApproachTogether(std::span(lookups).first(count), options_);
+  } catch (const std::bad_alloc&) {
+    for (Slot* const slot : std::span(slots).first(count)) Finish(slot, OutOfTransferMemory());
+    return;
+  }
   for (Slot* const slot : std::span(slots).first(count)) GoOn(slot);
 }
 
 // On to the next candidate's record; without one, or after an error, the answer is there.
-void GetPipelineImpl::GoOn(Slot* slot) {
+void GetPipelineImpl::GoOn(Slot* slot) try {
   if (!slot->lookup.Advance(options_)) return Finish(slot, Status::OK());
   Status located = Locate(slot);
   if (!located.ok()) Finish(slot, std::move(located));
+} catch (const std::bad_alloc&) {
+  Finish(slot, OutOfTransferMemory());
 }
 
 Status GetPipelineImpl::Locate(Slot* slot) {
-  slot->state = State::kInPlace;
+  SetState(slot, State::kInPlace);
   slot->in_place.clear();
   const RemoteSpan span = slot->lookup.to_fetch();
   if (span.bytes == 0) return Status::OK();
@@ -100,20 +127,19 @@ Status GetPipelineImpl::Locate(Slot* slot) {
     slot->in_place = Slice(direct, span.bytes);
     PrefetchRecord(slot->in_place);
   } else {
-    slot->state = State::kLocated;
-    ++located_;
+    SetState(slot, State::kLocated);
   }
   return Status::OK();
 }
 
 // All reads that are due, with one doorbell for each memory node. A doorbell that fails fails for
-// who waits.
-void GetPipelineImpl::PostAll() {
+// who waits. So does a lack of memory, which leaves some where they are: they are posted once they
+// are waited for, or fail.
+void GetPipelineImpl::PostAll() try {
   std::vector<Slot*> last_posted;  // By way.
   for (size_t i = 0; i < outstanding_; ++i) {
     Slot& slot = SlotAt(i);
     if (slot.state != State::kLocated) continue;
-    --located_;
     QueuePair* queue_pair = nullptr;
     Status posted = QueuePairOf(slot, &queue_pair);
     if (posted.ok()) posted = Post(queue_pair, &slot);
@@ -136,6 +162,8 @@ void GetPipelineImpl::PostAll() {
     queue_pair->Ring().PermitUncheckedError();
   }
   for (Slot* const slot : last_posted) BoundHeld(slot);
+} catch (const std::bad_alloc&) {
+  // See above.
 }
 
 // A thread that submits and never takes an answer must not hold more and more buffers.
@@ -156,9 +184,11 @@ bool GetPipelineImpl::Fits(const Fetch& fetch, const Slot& slot) {
 
 Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
   const RemoteSpan span = slot->lookup.to_fetch();
+  queue_pair->held().MakeRoom();
   // One that a queue pair still holds, whose thread has not waited for it, is not ours to use.
   std::shared_ptr<Fetch>& fetch = slot->fetch;
   if (fetch == nullptr || fetch.use_count() > 1 || !Fits(*fetch, *slot)) {
+    port::AllocationPoint();
     fetch = std::make_shared<Fetch>();
     fetch->way = WayOf(*slot);
     fetch->connections = slot->connections;
@@ -170,7 +200,7 @@ Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
   DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, fetch->buffer.span().Sub(0, span.bytes),
                                             options_.purpose, &fetch->ticket));
   queue_pair->held().Hold(fetch->ticket, fetch);
-  slot->state = State::kPosted;
+  SetState(slot, State::kPosted);
   return Status::OK();
 }
 
@@ -179,22 +209,9 @@ bool GetPipelineImpl::Next(Answer* answer) {
   Slot& slot = SlotAt(0);
   LookupRequest& request = *slot.request;
   const Status open = places_->CheckOpen();
-  if (!open.ok()) {
-    if (slot.state == State::kLocated) --located_;
-    Finish(&slot, open);
-  }
+  if (!open.ok()) Finish(&slot, open);
   if (slot.state == State::kBegun) LocateBegun();
-  while (slot.state != State::kAnswered) {
-    Slice bytes;
-    Status arrived = Arrive(&slot, &bytes);
-    if (!arrived.ok()) {
-      Finish(&slot, std::move(arrived));
-    } else if (slot.state == State::kAnswered || slot.lookup.Decode(bytes, options_)) {
-      slot.state = State::kAnswered;
-    } else {
-      GoOn(&slot);
-    }
-  }
+  while (slot.state != State::kAnswered) Continue(&slot);
   answer->tag = slot.tag;
   if (open.ok() && slot.guard != nullptr && request.status.ok()) {
     request.status = slot.guard->Check();
@@ -202,7 +219,7 @@ bool GetPipelineImpl::Next(Answer* answer) {
   if (!open.ok()) {
     answer->status = open;
   } else if (!request.status.ok()) {
-    answer->status = places_->Explain(request.key.user_key(), std::move(request.status));
+    answer->status = places_->Explain(request.key.user_key(), request.status);
   } else if (request.state == LookupState::kFound) {
     answer->status = Status::OK();
     statistics_->Add(Ticker::kKeysFound);
@@ -219,6 +236,21 @@ bool GetPipelineImpl::Next(Answer* answer) {
   return true;
 }
 
+// Waits for the record that was asked for, and looks at it.
+void GetPipelineImpl::Continue(Slot* slot) try {
+  Slice bytes;
+  Status arrived = Arrive(slot, &bytes);
+  if (!arrived.ok()) {
+    Finish(slot, std::move(arrived));
+  } else if (slot->state == State::kAnswered || slot->lookup.Decode(bytes, options_)) {
+    SetState(slot, State::kAnswered);
+  } else {
+    GoOn(slot);
+  }
+} catch (const std::bad_alloc&) {
+  Finish(slot, OutOfTransferMemory());
+}
+
 // What an answered get leaves for the next one in its place.
 void GetPipelineImpl::Tidy(Slot* slot) {
   // Rare large records must not leave each of thousands of slots with memory for one.
@@ -231,6 +263,7 @@ void GetPipelineImpl::Tidy(Slot* slot) {
 // Sets *bytes to the record. It may also come to an answer, an error.
 Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
   if (slot->state == State::kLocated) PostAll();
+  if (slot->state == State::kLocated) return OutOfTransferMemory();
   *bytes = slot->in_place;
   if (slot->state != State::kPosted) return Status::OK();
   if (!slot->fetch->complete()) {
@@ -260,7 +293,6 @@ void GetPipelineImpl::FailFetchesBy(ThreadQueuePairs* way, const Status& why) {
     Slot& slot = SlotAt(i);
     const bool posted = slot.state == State::kPosted && !slot.fetch->complete();
     if ((!posted && slot.state != State::kLocated) || WayOf(slot) != way) continue;
-    if (!posted) --located_;
     Finish(&slot, why);
   }
 }

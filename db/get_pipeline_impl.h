@@ -38,6 +38,8 @@ class LookupPlaces {
   virtual Status Explain(const Slice& key, Status status) = 0;
 };
 
+// Where there is no memory for a step of a get, that get fails; states and counts are right then,
+// too.
 class GetPipelineImpl final : public GetPipeline {
  public:
   // `depth` is at least 1.
@@ -87,7 +89,8 @@ class GetPipelineImpl final : public GetPipeline {
                                                               queue_pair);
   }
   static bool Fits(const Fetch& fetch, const Slot& slot);
-  void Begin(Slot* slot);
+  void SetState(Slot* slot, State state);
+  Status BeginNext(const Slice& key, uint64_t tag);
   void LocateBegun();
   void GoOn(Slot* slot);
   Status Locate(Slot* slot);
@@ -95,9 +98,10 @@ class GetPipelineImpl final : public GetPipeline {
   void BoundHeld(Slot* slot);
   Status Post(QueuePair* queue_pair, Slot* slot);
   static void Tidy(Slot* slot);
+  void Continue(Slot* slot);
   Status Arrive(Slot* slot, Slice* bytes);
   Status Wait(Slot* slot);
-  static void Finish(Slot* slot, Status status);
+  void Finish(Slot* slot, Status status);
   void FailFetchesBy(ThreadQueuePairs* way, const Status& why);
 
   const std::unique_ptr<LookupPlaces> places_;
@@ -107,7 +111,7 @@ class GetPipelineImpl final : public GetPipeline {
   size_t oldest_ = 0;
   size_t outstanding_ = 0;
   size_t begun_ = 0;    // That many of the newest may be in that state, and no other.
-  size_t located_ = 0;  // Slots in that state.
+  size_t located_ = 0;  // Slots in that state: SetState() counts them.
 };
 
 }  // namespace dlsm

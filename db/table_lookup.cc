@@ -1,5 +1,7 @@
 #include "db/table_lookup.h"
 
+#include "port/allocation_point.h"
+
 namespace dlsm {
 
 void TableLookup::Start(LookupRequest* request) {
@@ -71,6 +73,7 @@ bool TableLookup::Decode(const Slice& fetched, const TableReadOptions& options) 
 bool TableLookup::Take(const LookupResult& result) {
   request_->state = result.state;
   if (result.state == LookupState::kFound) {
+    port::AllocationPoint();
     request_->value->assign(result.value.data(), result.value.size());
   }
   return result.state != LookupState::kAbsent;

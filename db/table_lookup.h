@@ -10,6 +10,7 @@
 #include "dLSM/status.h"
 #include "db/point_reader.h"
 #include "db/read_view.h"
+#include "port/allocation_point.h"
 
 namespace dlsm {
 
@@ -41,6 +42,7 @@ class TableLookup {
       if (candidates_ < first_.size()) {
         first_[candidates_] = {&table, filtered};
       } else {
+        port::AllocationPoint();
         further_.push_back({&table, filtered});
       }
       ++candidates_;
