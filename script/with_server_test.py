@@ -102,6 +102,28 @@ def check_second_signal():
                 end_session(process)
 
 
+def check_deaf_command(server):
+    """Fails if a command that ignores SIGTERM keeps with-server, or its Server, alive."""
+    deaf = "trap '' TERM; echo begun $$; while :; do sleep 0.1; done"
+    process = subprocess.Popen([WITH_SERVER, server, "0.1", "sh", "-c", deaf], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               preexec_fn=take_signals)
+    try:
+        said = "x"
+        while said and not said.startswith("begun "):
+            said = process.stdout.readline()
+        server_id = server_in_session(process.pid)
+        process.send_signal(signal.SIGTERM)
+        check_equal(process.wait(timeout=30), 128 + signal.SIGTERM)
+        errors = process.stderr.read()
+        check("has not ended ten seconds after SIGTERM" in errors, errors)
+        for what, pid in (("command", int(said.split()[1])), ("Server", server_id)):
+            check(not os.path.exists(f"/proc/{pid}"), f"the {what} runs on")
+    finally:
+        end_session(process)
+        process.stderr.close()
+
+
 def end_session(process):
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -118,6 +140,7 @@ def main():
     check_input(server)
     check_signals(server)
     check_second_signal()
+    check_deaf_command(server)
     print("the command has its input, and nothing stays after a signal")
 
 

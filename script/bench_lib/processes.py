@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 
-# with-server needs up to ten seconds to stop its Server, db_bench as long to remove its folder.
-SECONDS_TO_END = 20
+# with-server gives its command ten seconds, in which db_bench removes its folder, and its Server as many.
+SECONDS_TO_END = 30
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
