@@ -238,6 +238,26 @@ def check_room_first():
             check_refused(load_script("compare").main, "fewer keys")
 
 
+def check_peers_room():
+    """Fails if it is found out after hours that a peer has no room for its files, or if one is refused that
+    has."""
+    compare = load_script("compare")
+
+    def check_room(free, *words, folder="/dev/shm"):
+        arguments = compare.parse_arguments(["--num=5000000", "--sizes=16/100,20/400", *words])
+        with mock.patch.object(engines, "scratch_space", lambda: (folder, free, 0.5)):
+            engines.check_room(arguments)
+
+    for peer in rows.PEERS:
+        check_room(4.1, f"--setups={peer}")
+        check_refused(lambda peer=peer: check_room(4.0, f"--setups={peer}"),
+                      "/dev/shm has room for 4.0 GB, the files of the peers may take 4.1 GB: give it more (a "
+                      "container: docker run --shm-size=5g")
+    check_refused(lambda: check_room(1, "--setups=leveldb", folder="/tmp"), "/tmp has room for 1.0 GB")
+    check_room(1, "--setups=leveldb", "--", "--db=/another/folder")
+    check_room(1, "--setups=dlsm_embedded")
+
+
 def contents(folder):
     found = {}
     for name in os.listdir(folder):
@@ -350,7 +370,7 @@ def check_signals():
         with tempfile.TemporaryDirectory() as folder:
             build = stand_in_build(folder, 'echo "pid $$"; exec sleep 60\n')
             process = subprocess.Popen(
-                [COMPARE, "--quick", "--parts=engines", "--setups=rocksdb", f"--build={build}",
+                [COMPARE, "--quick", "--num=1000", "--parts=engines", "--setups=rocksdb", f"--build={build}",
                  f"--output={folder}/x"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 preexec_fn=prepare)
             said = ""
@@ -417,7 +437,8 @@ def main():
     if sys.argv[1:] == ["figures"]:
         for test in (check_comparison, check_selection, check_targets, check_names, check_report,
                      check_wire_bytes, check_redis_parts, check_chart, check_wrong_arguments,
-                     check_memory, check_room_first, check_files, check_missing_peers, check_signals):
+                     check_memory, check_room_first, check_peers_room, check_files, check_missing_peers,
+                     check_signals):
             test()
     elif len(sys.argv) == 3 and sys.argv[1] == "quick":
         check_quick(sys.argv[2])

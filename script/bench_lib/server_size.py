@@ -69,9 +69,13 @@ class Size:
         if not self.is_short_of_shm:
             return f"the machine has {self.room.machine:.1f} GB of memory, {wants}", "give fewer keys"
         more = math.ceil(self.room.shm_used + min(self.wanted, self._of_machine()) / SHM_SHARE)
-        return (f"{SHM} has room for {self.room.shm_free:.1f} GB, {wants}",
-                f"give it more (a container: docker run --shm-size={more}g; else as root: mount -o "
-                f"remount,size={more}G {SHM}), or fewer keys")
+        return f"{SHM} has room for {self.room.shm_free:.1f} GB, {wants}", f"{grow_shm(more)}, or fewer keys"
+
+
+def grow_shm(gigabytes):
+    """How that is done."""
+    return (f"give it more (a container: docker run --shm-size={gigabytes}g; else as root: mount -o "
+            f"remount,size={gigabytes}G {SHM})")
 
 
 def for_data(num, size, fabric, there=None):

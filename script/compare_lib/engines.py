@@ -1,8 +1,14 @@
 """Measures the engines of db_bench, one after the other."""
 
+import math
 import os
 
+from bench_lib import db_bench_flags, server_size
 from compare_lib import rows, running
+
+# The files of a store that needs some hold the data, older versions of it, and what running merges write:
+# of the data so many times as much, at most.
+FILES_SHARE = 2
 
 
 def command(arguments, setup, size, threads, run):
@@ -20,10 +26,34 @@ def command(arguments, setup, size, threads, run):
     return words + arguments.flags
 
 
+def scratch_space():
+    """Where db_bench has such stores make their files: (folder, GB that are free there, GB that are not)."""
+    folder = server_size.SHM if os.access(server_size.SHM, os.W_OK) else "/tmp"
+    space = os.statvfs(folder)
+    blocks = (space.f_bavail, space.f_blocks - space.f_bfree)
+    return folder, *(count * space.f_frsize / 2**30 for count in blocks)
+
+
+def check_files_room(num, size):
+    folder, free, used = scratch_space()
+    wanted = FILES_SHARE * num * (sum(size) + 16) / 2**30
+    if wanted <= free:
+        return
+    remedy = "give fewer keys"
+    if folder == server_size.SHM:
+        remedy = f"{server_size.grow_shm(math.ceil(used + wanted))}, or fewer keys"
+    raise running.Failure(f"{folder} has room for {free:.1f} GB, the files of the peers may take {wanted:.1f} "
+                          f"GB: {remedy}")
+
+
 def check_room(arguments):
-    """That the Servers of all sizes will fit, before anything is measured."""
-    for size in arguments.sizes if any(rows.SETUPS[setup][1] for setup in arguments.setups) else ():
-        running.server_size_for(arguments.num, size, "shm")
+    """That the Servers of all sizes, and the peers' files, will fit, before anything is measured."""
+    names_folder = any(db_bench_flags.name(flag) == "db" for flag in arguments.flags)
+    for size in arguments.sizes:
+        if any(rows.SETUPS[setup][1] for setup in arguments.setups):
+            running.server_size_for(arguments.num, size, "shm")
+        if any(setup in rows.PEERS for setup in arguments.setups) and not names_folder:
+            check_files_room(arguments.num, size)
 
 
 def measure(arguments, setup, size, threads, run):
