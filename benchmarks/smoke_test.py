@@ -262,6 +262,9 @@ def check_wrong_flags(program):
             (["--shards=0"], "--shards"), (["--shard_boundaries=7,3"], "ascending"),
             (["--bloom_bits=-2"], "--bloom_bits"),
             (["--write_buffer_size=1"], "--write_buffer_size"),
+            (["--compaction_bandwidth_mb=1048577"], "--compaction_bandwidth_mb=1048577: allowed is 0 to 1048576"),
+            # As much as is allowed: what is wrong is something else.
+            (["--compaction_bandwidth_mb=1048576", "--engine=oracle"], "--engine=oracle"),
             (["--history=readrandom", "--use_existing_db"], "a list of fill"),
             (["--history=twophase", "--use_existing_db"], "a list of fill"),
             (["--history=fillseq", "--benchmarks=verify"], "only with --use_existing_db"),
