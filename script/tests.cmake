@@ -128,6 +128,7 @@ dlsm_static_check(format script/check-format)
 dlsm_static_check(shell script/check-shell)
 dlsm_static_check(cluster.arguments script/cluster_test.py)
 dlsm_static_check(bench.arguments script/bench_test.py)
+dlsm_static_check(stress.arguments script/stress_test.py)
 dlsm_static_check(compare.figures script/compare_test.py figures)
 
 # Fuzz targets: each *_fuzz.cc is a program. All of the library is built with coverage then, which
