@@ -76,8 +76,10 @@ elseif(NOT DLSM_SANITIZE)
         $<TARGET_FILE:fabric_test> $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>)
     dlsm_vm_test(softroce.cm 1 ${cm_test})
   endif()
-  # It brings two machines of its own. Every fault, each load with some of them: all of them with each
-  # other, which two-hosts-test does by itself, take six minutes where something else runs.
+  # It brings two machines of its own, which leave no processor idle; and how long calls may take while
+  # the network is broken is part of what it tests: so nothing runs beside it. Every fault, each load
+  # with some of them: all of them with each other, which two-hosts-test does by itself, take six minutes
+  # where something else runs.
   string(CONCAT two_hosts
          "*TwoHosts*.TheServerIsKilled/Fill:*TwoHosts*.TheServerIsKilled/MergeThere:"
          "*TwoHosts*.TheServerIsKilledAndStartedAgain/Read:*TwoHosts*.ShortSilence/MergeHere:"
