@@ -46,6 +46,9 @@ DEFINE_uint32(shards, 1,
               "of a database that is made; split-points: how many to find boundaries for");
 DEFINE_string(shard_boundaries_file, "",
               "of a database that is made: a file with a key a line, as split-points writes them");
+DEFINE_string(compute_boundaries_file, "",
+              "of a database that compute nodes share: a file with the first key of each range but "
+              "the first, a line each, escaped as in tsv; --compute_node_id says which is meant");
 DEFINE_string(quota, "",
               "quota: bytes that --db may have at each memory node, or none; empty: as it is");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
@@ -99,6 +102,19 @@ Status BytesOfFlag(const char* name, std::optional<std::string>* bytes) {
   return Status::OK();
 }
 
+// *keys stay as they are if the flag was not given.
+Status KeysFromFile(const char* flag, const std::string& path, std::vector<std::string>* keys) {
+  if (path.empty()) return Status::OK();
+  std::ifstream file(path);
+  if (!file) {
+    return Status::InvalidArgument(fmt::format("--{}: cannot read {}", flag, path),
+                                   "name a file with a key a line, as split-points writes them");
+  }
+  const Status read = ReadSplitPoints(&file, keys);
+  if (read.ok()) return read;
+  return Status::InvalidArgument(fmt::format("--{}={}", flag, path), read.message());
+}
+
 // Where the verbs ask for split points, --shards is how many; else that of a new database.
 Status ShardsFromFlags(const std::vector<Verb>& verbs, ToolOptions* options) {
   constexpr uint32_t kShardsMax = 256;
@@ -110,17 +126,8 @@ Status ShardsFromFlags(const std::vector<Verb>& verbs, ToolOptions* options) {
   if (std::find(verbs.begin(), verbs.end(), Verb::kSplitPoints) == verbs.end()) {
     options->database.shards = static_cast<int>(FLAGS_shards);
   }
-  if (FLAGS_shard_boundaries_file.empty()) return Status::OK();
-  std::ifstream file(FLAGS_shard_boundaries_file);
-  if (!file) {
-    return Status::InvalidArgument(
-        fmt::format("--shard_boundaries_file: cannot read {}", FLAGS_shard_boundaries_file),
-        "name a file with a key a line, as split-points writes them");
-  }
-  const Status read = ReadSplitPoints(&file, &options->database.shard_boundaries);
-  if (read.ok()) return read;
-  return Status::InvalidArgument(
-      fmt::format("--shard_boundaries_file={}", FLAGS_shard_boundaries_file), read.message());
+  return KeysFromFile("shard_boundaries_file", FLAGS_shard_boundaries_file,
+                      &options->database.shard_boundaries);
 }
 
 Status OptionsFromFlags(ToolOptions* options) {
@@ -136,6 +143,8 @@ Status OptionsFromFlags(ToolOptions* options) {
   options->database.tls_ca_file = FLAGS_tls_ca_file;
   options->database.tls_certificate_file = FLAGS_tls_certificate_file;
   options->database.tls_key_file = FLAGS_tls_key_file;
+  DLSM_RETURN_IF_ERROR(KeysFromFile("compute_boundaries_file", FLAGS_compute_boundaries_file,
+                                    &options->database.compute_boundaries));
   options->limit = FLAGS_limit;
   if (!EntryFormatFromName(FLAGS_format, &options->format)) {
     return Status::InvalidArgument(

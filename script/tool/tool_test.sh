@@ -134,6 +134,18 @@ for fabric in shm tcp; do
   printf '# A cluster of one.\n127.0.0.1\n%s\n' "$node" >"$work/connection.conf"
   "$tool" --config="$work/connection.conf" --secret_file="$work/secret" --db=packages verify \
     2>"$work/verify.log" || fail "$fabric: verify by connection.conf"
+  # Ranges of a database that compute nodes share.
+  printf 'm\n' >"$work/ranges"
+  shared=("${remote[@]}" --db=shared --compute_boundaries_file="$work/ranges")
+  printf 'a\t1\n' | "${shared[@]}" load 2>"$work/load.log" || fail "$fabric: load of range 0"
+  printf 'z\t2\n' | "${shared[@]}" --compute_node_id=1 load 2>"$work/load.log" ||
+    fail "$fabric: load of range 1"
+  "${shared[@]}" --compute_node_id=1 dump >"$work/out.tsv" || fail "$fabric: dump of range 1"
+  printf 'z\t2\n' | cmp - "$work/out.tsv" || fail "$fabric: range 1 has other entries"
+  refused "compute node 1" "${shared[@]}" get --key=z
+  "${shared[@]}" destroy || fail "$fabric: destroy of range 0"
+  "${shared[@]}" --compute_node_id=1 destroy || fail "$fabric: destroy of range 1"
+
   # The memory node's merge schedule.
   "${remote[@]}" --merge_scheduler=fair schedule >"$work/out.txt" || fail "$fabric: schedule"
   grep -q 'fair, no limit' "$work/out.txt" || fail "$fabric: schedule was not set"
@@ -165,6 +177,8 @@ refused "empty.conf" "$tool" --config="$work/empty.conf" dump
 : >"$work/no_boundaries"
 refused "--shard_boundaries_file=.*no keys.*split-points" "$tool" \
   --shard_boundaries_file="$work/no_boundaries" load
+refused "--compute_boundaries_file=.*no keys" "$tool" \
+  --compute_boundaries_file="$work/no_boundaries" load
 printf '127.0.0.1\n127.0.0.1:port\n' >"$work/malformed.conf"
 refused "malformed.conf" "$tool" --config="$work/malformed.conf" dump
 chmod 644 "$work/other_secret"
