@@ -1,5 +1,6 @@
 // Options of a database and of its calls. Names and meanings are LevelDB's where it has them; those
-// that concern files are accepted and ignored.
+// that concern files are accepted and ignored. What is out of its bounds is an InvalidArgument of
+// DB::Open that says what to use; times of more than a week count as a week.
 #pragma once
 
 #include <cstddef>
@@ -114,7 +115,8 @@ struct Options {
   std::string rdma_device;
   // Over "tcp": how long a thread that waits for an answer may poll before it sleeps, giving up the
   // processor between looks, and only while answers come in that time; 0: never. A round trip on
-  // one host then takes a fraction of the time, for a processor that is busy while it waits.
+  // one host then takes a fraction of the time, for a processor that is busy while it waits. A
+  // second at most.
   uint32_t tcp_poll_us = 50;
   // Over "tcp": while more threads wait for answers than the processors can keep up with, small
   // reads go over a connection that the threads share, many in a message. They take turns in
@@ -173,11 +175,11 @@ struct Options {
   uint64_t value_cache_size = 0;
 
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable; 64 KiB to 1 TiB.
-  // Memtables, the active one included. Several shards share as many bytes as that makes.
+  // Memtables, the active one included; 2 to 128. Several shards share as many bytes as that makes.
   int max_write_buffer_number = 4;
-  size_t max_file_size = size_t{64} << 20;  // Of one table made by a merge.
+  size_t max_file_size = size_t{64} << 20;  // Of one table made by a merge; 64 KiB to 2 GiB.
   TableFormat table_format = TableFormat::kByteAddressable;
-  size_t block_size = 8192;
+  size_t block_size = 8192;  // Of block-based tables; 256 bytes to 4 MiB.
   int block_restart_interval = 16;
   CompressionType compression = kNoCompression;
   Cache* block_cache = nullptr;  // Block-based tables; null: one of 8 MB is made.
@@ -217,19 +219,19 @@ struct Options {
   uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
   double max_bytes_for_level_multiplier = 10;
   int num_levels = 7;  // Level 0 included; 2 to 32.
-  // kGuards: how many sorted runs a guard may have before it is merged. Level 0 is a guard like any
-  // other: its own triggers, and max_bytes_for_level_base, count where they are larger than what
-  // follows from this and from the size of memtables.
+  // kGuards: how many sorted runs a guard may have before it is merged; 2 to 1000. Level 0 is a
+  // guard like any other: its own triggers, and max_bytes_for_level_base, count where they are
+  // larger than what follows from this and from the size of memtables.
   int max_tables_per_guard = 16;
-  // kGuards: trailing zero bits of the hash of a key that may start a guard; 0: as many as make for
-  // eight such keys in a table.
+  // kGuards: trailing zero bits of the hash of a key that may start a guard, 48 at most; 0: as many
+  // as make for eight such keys in a table.
   int guard_bits = 0;
   // kGuards: how many percent of the oldest run of a guard of the deepest level the newer ones may
-  // have.
+  // have; 1 to 10000.
   int max_size_amplification_percent = 200;
   // kGuards: the same of any guard while nobody writes, for the sake of reads to come; a quarter of
   // the tables that start a merge out of level 0 do then, too. 0: only what reads ask for is merged
-  // then.
+  // then. 10000 at most.
   int idle_size_amplification_percent = 4;
   // Writers that wait for memory this long without any progress of flushes get Busy, or the error
   // that is the cause where it does not pass by itself. Flush, WaitForBackgroundWork, CompactRange
