@@ -91,13 +91,15 @@ class DlsmSession : public Session {
   }
   Status MultiGet(const std::vector<Slice>& keys,
                   std::vector<std::optional<Slice>>* values) override {
-    const std::vector<Status> statuses = db_.MultiGet(read_, keys, &strings_);
+    many_pinned_.resize(keys.size());
+    many_statuses_.resize(keys.size());
+    db_.MultiGet(read_, keys.size(), keys.data(), many_pinned_.data(), many_statuses_.data());
     values->assign(keys.size(), std::nullopt);
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (statuses[i].ok()) {
-        (*values)[i] = Slice(strings_[i]);
-      } else if (!statuses[i].IsNotFound()) {
-        return statuses[i];
+      if (many_statuses_[i].ok()) {
+        (*values)[i] = many_pinned_[i];
+      } else if (!many_statuses_[i].IsNotFound()) {
+        return many_statuses_[i];
       }
     }
     return Status::OK();
@@ -119,7 +121,8 @@ class DlsmSession : public Session {
   WriteOptions write_;
   dlsm::WriteBatch batch_;
   PinnableSlice pinned_;
-  std::vector<std::string> strings_;
+  std::vector<PinnableSlice> many_pinned_;
+  std::vector<Status> many_statuses_;
   DlsmCursor cursor_;
   Status status_;
 };

@@ -36,6 +36,8 @@ class ComputeRange {
   // `options` have passed CheckComputeBoundaries().
   explicit ComputeRange(const Options& options);
 
+  // False: every key is this compute node's.
+  bool divided() const { return divided_; }
   // InvalidArgument naming the compute node that owns the key, if it is not this one.
   Status Check(const Slice& key) const {
     if (!divided_) [[likely]]

@@ -51,6 +51,8 @@ class DbImpl final : public DB {
   Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) override;
   std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                std::vector<std::string>* values) override;
+  void MultiGet(const ReadOptions& options, size_t count, const Slice* keys, PinnableSlice* values,
+                Status* statuses) override;
   std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) override;
   Iterator* NewIterator(const ReadOptions& options) override;
   const Snapshot* GetSnapshot() override;
@@ -115,6 +117,8 @@ class DbImpl final : public DB {
   // What a read at "now" or at a snapshot holds of some shards: (*views)[i] is that of shards[i].
   SequenceNumber TakeReadPoint(const ReadOptions& options, std::span<const size_t> shards,
                                std::span<std::shared_ptr<const ReadView>> views);
+  void MultiGetInto(const ReadOptions& options, std::span<const Slice> keys, Reads::Values values,
+                    Status* statuses);
 
   const Options options_;
   const std::string name_;

@@ -80,23 +80,45 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                      std::vector<std::string>* values) {
   values->assign(keys.size(), std::string());
+  std::vector<Status> statuses(keys.size());
+  MultiGetInto(options, keys, {.strings = values->data()}, statuses.data());
+  return statuses;
+}
+
+void DbImpl::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
+                      PinnableSlice* values, Status* statuses) {
+  for (size_t i = 0; i < count; ++i) values[i].Reset();
+  MultiGetInto(options, {keys, count}, {.pinned = values}, statuses);
+}
+
+void DbImpl::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
+                          Reads::Values values, Status* statuses) {
   const Status open = CheckOpen();
-  if (!open.ok()) return std::vector<Status>(keys.size(), open);
+  if (!open.ok()) {
+    std::fill_n(statuses, keys.size(), open);
+    return;
+  }
   std::vector<size_t> shard_of;  // By key.
   shard_of.reserve(keys.size());
   for (const Slice& key : keys) shard_of.push_back(ShardOf(key).number());
-  std::vector<size_t> shards = shard_of;
-  std::sort(shards.begin(), shards.end());
-  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
-  Views views(shards.size());
-  const SequenceNumber sequence = TakeReadPoint(options, shards, views);
+  std::vector<size_t> shards = {0};
+  if (shards_.size() > 1) {
+    shards = shard_of;
+    std::sort(shards.begin(), shards.end());
+    shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
+  }
+  // What is pinned keeps them all: so no thread counts references where others do.
+  const auto views = std::make_shared<Views>(shards.size());
+  const SequenceNumber sequence = TakeReadPoint(options, shards, *views);
   std::vector<Reads::Source> sources;
   sources.reserve(keys.size());
   for (const size_t shard : shard_of) {
     const auto view = std::lower_bound(shards.begin(), shards.end(), shard) - shards.begin();
-    sources.push_back({&shards_[shard]->reader(), views[static_cast<size_t>(view)].get()});
+    sources.push_back({&shards_[shard]->reader(), (*views)[static_cast<size_t>(view)].get()});
   }
-  std::vector<Status> statuses = reads_.MultiGet(keys, sources, sequence, options, values);
+  values.holder = views;
+  const size_t failed = reads_.MultiGet(keys, sources, sequence, options, values, statuses);
+  if (failed == 0 && !range_.divided()) return;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (statuses[i].IsNotFound()) {
       // Other compute nodes' keys are not found, for nobody can have written them here.
@@ -106,7 +128,6 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vect
       statuses[i] = shards_[shard_of[i]]->Named(statuses[i]);
     }
   }
-  return statuses;
 }
 
 class DbImpl::Places final : public LookupPlaces {

@@ -13,6 +13,7 @@
 #include "dLSM/db.h"
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
+#include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
 
 namespace dlsm {
@@ -181,7 +182,12 @@ class Game {
     const std::vector<Slice> keys(names.begin(), names.end());
     std::vector<std::string> values;
     const std::vector<Status> statuses = db_->MultiGet(ReadOptions(), keys, &values);
+    std::vector<PinnableSlice> pinned(keys.size());
+    std::vector<Status> of_pinned(keys.size());
+    db_->MultiGet(ReadOptions(), keys.size(), keys.data(), pinned.data(), of_pinned.data());
     for (size_t i = 0; i < names.size(); ++i) {
+      Expect(of_pinned[i].code() == statuses[i].code() && pinned[i].ToString() == values[i],
+             "MultiGet pins another value of:", names[i]);
       const auto found = model_.find(names[i]);
       if (found == model_.end()) {
         Expect(statuses[i].IsNotFound(), "MultiGet found what is not there:", names[i]);

@@ -16,6 +16,7 @@
 
 #include "dLSM/filter_policy.h"
 #include "dLSM/get_pipeline.h"
+#include "dLSM/pinnable_slice.h"
 #include "db/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/fault_injector.h"
@@ -41,6 +42,15 @@ Answers GetAll(DB* db, const std::vector<std::string>& keys) {
   answers.statuses =
       db->MultiGet(ReadOptions(), std::vector<Slice>(keys.begin(), keys.end()), &answers.values);
   return answers;
+}
+
+std::vector<Status> PinAll(DB* db, const std::vector<std::string>& keys,
+                           std::vector<PinnableSlice>* values) {
+  std::vector<Status> statuses(keys.size());
+  values->resize(keys.size());
+  const std::vector<Slice> slices(keys.begin(), keys.end());
+  db->MultiGet(ReadOptions(), keys.size(), slices.data(), values->data(), statuses.data());
+  return statuses;
 }
 
 struct Shape {
@@ -100,18 +110,47 @@ TEST_P(MultiGetTest, AnswersAsSingleGets) {
       if (count > 1) keys[random_.Uniform(count)] = keys[0];  // The same one twice.
       const Answers answers = GetAll(db_.get(), keys);
       ASSERT_EQ(answers.statuses.size(), count);
+      std::vector<PinnableSlice> pinned;
+      const std::vector<Status> of_pinned = PinAll(db_.get(), keys, &pinned);
       for (size_t i = 0; i < count; ++i) {
         SCOPED_TRACE(testing::Message() << keys[i] << ", " << i << " of " << count);
         const auto found = model_.find(keys[i]);
         if (found == model_.end()) {
           ASSERT_TRUE(answers.statuses[i].IsNotFound()) << answers.statuses[i].ToString();
+          ASSERT_TRUE(of_pinned[i].IsNotFound()) << of_pinned[i].ToString();
+          ASSERT_TRUE(pinned[i].empty() && !pinned[i].IsPinned());
         } else {
           ASSERT_OK(answers.statuses[i]);
           ASSERT_EQ(answers.values[i], found->second);
+          ASSERT_OK(of_pinned[i]);
+          ASSERT_EQ(pinned[i].ToString(), found->second);
         }
       }
     }
   }
+}
+
+// Fails if a value is copied that lies where it can be pinned, or if what is pinned is freed, and
+// so written over, while it is.
+TEST_P(MultiGetTest, PinnedValuesStayWhatTheyWere) {
+  Fill();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : model_) {
+    if (random_.OneIn(10)) keys.push_back(key);
+  }
+  std::vector<PinnableSlice> pinned;
+  for (const Status& status : PinAll(db_.get(), keys, &pinned)) ASSERT_OK(status);
+  const auto in_place = std::ranges::count_if(pinned, &PinnableSlice::IsPinned);
+  const bool mapped = GetParam().rtt_ns == 0 && std::string_view(GetParam().fabric) != "tcp";
+  EXPECT_EQ(in_place == std::ssize(keys), mapped) << in_place << " of " << keys.size();
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), std::string(300, '!')));
+    }
+    ASSERT_OK(db_->Flush(FlushOptions()));
+    db_->CompactRange(nullptr, nullptr);
+  }
+  for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(pinned[i].ToString(), model_[keys[i]]);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, MultiGetTest,

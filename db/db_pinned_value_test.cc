@@ -4,12 +4,45 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "dLSM/pinnable_slice.h"
 #include "db/test_database_testing.h"
 
 namespace dlsm {
 namespace {
+
+// Short strings, whose bytes move with them, and long ones.
+TEST(PinnableSliceTest, MovesWhatItHas) {
+  for (const size_t size : {0, 5, 1000}) {
+    const std::string bytes(size, 'b');
+    PinnableSlice from;
+    from.PinSelf(bytes);
+    PinnableSlice to(std::move(from));
+    EXPECT_EQ(to.ToString(), bytes);
+    EXPECT_EQ(to.data(), to.GetSelf()->data());
+    PinnableSlice other;
+    other.PinSelf(Slice("other"));
+    other = std::move(to);
+    EXPECT_EQ(other.ToString(), bytes);
+    EXPECT_FALSE(other.IsPinned());
+  }
+}
+
+TEST(PinnableSliceTest, MovesItsHoldOnOthersBytes) {
+  auto holder = std::make_shared<std::string>("bytes");
+  const std::weak_ptr<std::string> watch = holder;
+  PinnableSlice from;
+  const Slice bytes = *holder;
+  from.PinSlice(bytes, std::move(holder));
+  PinnableSlice to;
+  to = std::move(from);
+  EXPECT_TRUE(to.IsPinned());
+  EXPECT_EQ(to.ToString(), "bytes");
+  EXPECT_EQ(watch.use_count(), 1);
+  to.Reset();
+  EXPECT_TRUE(watch.expired());
+}
 
 class PinnedValueTest : public testing::TestWithParam<std::string> {
  protected:

@@ -241,16 +241,31 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice
 std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) {
   values->assign(keys.size(), std::string());
+  std::vector<Status> statuses(keys.size());
+  MultiGetInto(options, keys, {.strings = values->data()}, statuses.data());
+  return statuses;
+}
+
+void Follower::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
+                        PinnableSlice* values, Status* statuses) {
+  for (size_t i = 0; i < count; ++i) values[i].Reset();
+  MultiGetInto(options, {keys, count}, {.pinned = values}, statuses);
+}
+
+void Follower::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
+                            const Reads::Values& values, Status* statuses) {
   const Status open = CheckOpen();
-  if (!open.ok()) return std::vector<Status>(keys.size(), open);
+  if (!open.ok()) {
+    std::fill_n(statuses, keys.size(), open);
+    return;
+  }
   const FollowedPublicationRef publication = PublicationFor(options);
   std::vector<Reads::Source> sources;
   sources.reserve(keys.size());
   for (const Slice& key : keys) {
     sources.push_back(publication->SourceOf(publication->map.ShardOf(*options_.comparator, key)));
   }
-  std::vector<Status> statuses =
-      ReadsOf(*publication).MultiGet(keys, sources, publication->sequence, options, values);
+  ReadsOf(*publication).MultiGet(keys, sources, publication->sequence, options, values, statuses);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!statuses[i].IsNotFound()) continue;
     // Other compute nodes' keys are another database's.
@@ -260,9 +275,8 @@ std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::ve
   for (size_t i = 0; i < keys.size() && !lease.ok(); ++i) {
     if (!statuses[i].ok() && !statuses[i].IsNotFound()) continue;
     statuses[i] = lease;
-    (*values)[i].clear();
+    values.Clear(i);
   }
-  return statuses;
 }
 
 class Follower::Places final : public LookupPlaces {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +41,8 @@ class Follower final : public DB {
   Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) override;
   std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                std::vector<std::string>* values) override;
+  void MultiGet(const ReadOptions& options, size_t count, const Slice* keys, PinnableSlice* values,
+                Status* statuses) override;
   std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) override;
   Iterator* NewIterator(const ReadOptions& options) override;
   const Snapshot* GetSnapshot() override;
@@ -73,6 +76,8 @@ class Follower final : public DB {
   FollowedPublicationRef PublicationFor(const ReadOptions& options);
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
+  void MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
+                    const Reads::Values& values, Status* statuses);
   Status CatchUpLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FailsAgain(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();

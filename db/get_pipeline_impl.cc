@@ -97,6 +97,7 @@ void GetPipelineImpl::LocateBegun() {
   }
   begun_ = 0;
   try {
+    FindCandidatesTogether(std::span(lookups).first(count));
     ApproachTogether(std::span(lookups).first(count), options_);
   } catch (const std::bad_alloc&) {
     for (Slot* const slot : std::span(slots).first(count)) Finish(slot, OutOfTransferMemory());
@@ -242,7 +243,8 @@ void GetPipelineImpl::Continue(Slot* slot) try {
   Status arrived = Arrive(slot, &bytes);
   if (!arrived.ok()) {
     Finish(slot, std::move(arrived));
-  } else if (slot->state == State::kAnswered || slot->lookup.Decode(bytes, options_)) {
+  } else if (slot->state == State::kAnswered ||
+             slot->lookup.Decode(bytes, /*in_place=*/false, options_)) {
     SetState(slot, State::kAnswered);
   } else {
     GoOn(slot);

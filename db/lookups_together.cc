@@ -2,7 +2,11 @@
 
 #include <array>
 #include <cassert>
-#include <optional>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
 
 #include "db/candidate_list.h"
 #include "db/version.h"
@@ -13,29 +17,49 @@ namespace {
 // Of each key so many filters are under way at a time.
 constexpr size_t kTablesAtOnce = 8;
 
-void FindCandidates(std::span<TableLookup* const> lookups) {
-  using Collector = decltype(lookups.front()->Collector());
-  std::array<std::optional<Collector>, kLookupsTogetherMax> collectors;
-  std::array<std::optional<CandidateList<Collector, kTablesAtOnce>>, kLookupsTogetherMax> lists;
-  for (size_t i = 0; i < lookups.size(); ++i) {
-    const LookupRequest& request = lookups[i]->request();
-    const Version& version = *request.view->version;
-    collectors[i].emplace(lookups[i]->Collector());
-    lists[i].emplace(version.comparator(), request.key, *collectors[i]);
-    version.AddCandidates(request.key, &*lists[i]);
+// Where something is made later, or not at all. To clear an array of std::optional takes longer
+// than to fill it.
+template <typename T>
+class Place {
+ public:
+  static_assert(std::is_trivially_destructible_v<T>);
+
+  Place() {}  // NOLINT: the bytes are nothing yet.
+
+  template <typename... Args>
+  T* Make(Args&&... args) {
+    return std::construct_at(reinterpret_cast<T*>(bytes_), std::forward<Args>(args)...);
   }
-  for (size_t i = 0; i < lookups.size(); ++i) {
-    const LookupRequest& request = lookups[i]->request();
-    request.view->version->AskCandidates(request.key, &*lists[i]);
-    lookups[i]->CountExcluded(lists[i]->excluded());
-  }
-}
+  T* get() { return std::launder(reinterpret_cast<T*>(bytes_)); }
+
+ private:
+  alignas(T) std::byte bytes_[sizeof(T)];
+};
 
 }  // namespace
 
-void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options) {
+void FindCandidatesTogether(std::span<TableLookup* const> lookups) {
   assert(lookups.size() <= kLookupsTogetherMax);
-  FindCandidates(lookups);
+  using Collector = decltype(lookups.front()->Collector());
+  using Candidates = CandidateList<Collector, kTablesAtOnce>;
+  std::array<Place<Collector>, kLookupsTogetherMax> collectors;
+  std::array<Place<Candidates>, kLookupsTogetherMax> lists;
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    const LookupRequest& request = lookups[i]->request();
+    const Version& version = *request.view->version;
+    Collector* const collector = collectors[i].Make(lookups[i]->Collector());
+    Candidates* const list = lists[i].Make(version.comparator(), request.key, *collector);
+    version.AddCandidates(request.key, list);
+  }
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    const LookupRequest& request = lookups[i]->request();
+    Candidates* const list = lists[i].get();
+    request.view->version->AskCandidates(request.key, list);
+    lookups[i]->CountExcluded(list->excluded());
+  }
+}
+
+void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options) {
   for (TableLookup* const lookup : lookups) lookup->Approach();
   for (TableLookup* const lookup : lookups) lookup->ApproachFurther(options);
 }

@@ -13,7 +13,9 @@ namespace dlsm {
 inline constexpr size_t kLookupsTogetherMax = 16;
 
 // Finds the candidate tables of lookups that no memtable has answered, kLookupsTogetherMax of them
-// at most, and has what Advance() of each will look at on its way to the caches.
+// at most.
+void FindCandidatesTogether(std::span<TableLookup* const> lookups);
+// Then has what Advance() of each will look at on its way to the caches.
 void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options);
 
 }  // namespace dlsm

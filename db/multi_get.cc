@@ -28,6 +28,8 @@ struct Fetch final : Transfer {
 
 // One request that no memtable answered, and where its next candidate's record is or will be.
 struct Pending {
+  explicit Pending(LookupRequest* request) : lookup(request) {}
+
   TableLookup lookup;
   std::shared_ptr<Fetch> fetch;  // Null: it is in place, or there is nothing to fetch.
   size_t offset = 0;             // In the fetch's buffer.
@@ -62,6 +64,7 @@ class MultiGet {
       : requests_(requests), options_(options) {}
 
   void Run() {
+    lookups_.reserve(requests_.size());
     pending_.reserve(requests_.size());
     for (size_t begin = 0; begin < requests_.size(); begin += kLookupsTogetherMax) {
       const size_t count = std::min(kLookupsTogetherMax, requests_.size() - begin);
@@ -81,16 +84,35 @@ class MultiGet {
   void FindFirst(std::span<std::optional<LookupRequest>> requests) {
     const size_t first = pending_.size();
     for (std::optional<LookupRequest>& request : requests) {
-      TableLookup& lookup = pending_.emplace_back().lookup;
-      lookup.Start(&*request);
-      if (lookup.AskMemtables()) pending_.pop_back();
+      Pending& pending = lookups_.emplace_back(&*request);
+      if (!pending.lookup.AskMemtables()) pending_.push_back(&pending);
     }
     std::array<TableLookup*, kLookupsTogetherMax> lookups;
-    const size_t count = pending_.size() - first;
-    for (size_t i = 0; i < count; ++i) lookups[i] = &pending_[first + i].lookup;
-    ApproachTogether(std::span(lookups).first(count), options_);
+    FindCandidatesTogether(LookupsFrom(first, &lookups));
+    KeepThoseWithCandidates(first);
+    ApproachTogether(LookupsFrom(first, &lookups), options_);
     // What lies in place is looked at while it is in the cache.
     AdvanceAll(first);
+  }
+
+  // Of the pending ones from `first` on.
+  std::span<TableLookup* const> LookupsFrom(
+      size_t first, std::array<TableLookup*, kLookupsTogetherMax>* lookups) const {
+    const size_t count = pending_.size() - first;
+    for (size_t i = 0; i < count; ++i) (*lookups)[i] = &pending_[first + i]->lookup;
+    return std::span(*lookups).first(count);
+  }
+
+  // Of those from `first` on; the others are answered: no table has their keys. No branch depends
+  // on which they are, for no processor can guess it, and every later step takes the same ones.
+  void KeepThoseWithCandidates(size_t first) {
+    size_t kept = first;
+    for (size_t i = first; i < pending_.size(); ++i) {
+      Pending* const pending = pending_[i];
+      pending_[kept] = pending;
+      kept += pending->lookup.has_candidates() ? 1 : 0;
+    }
+    pending_.resize(kept);
   }
 
   // On to the next candidates of those from `first` on, until what is left is to be fetched.
@@ -100,7 +122,7 @@ class MultiGet {
       again = false;
       KeepIf(first, [this, &again](Pending* pending) {
         if (pending->fetch != nullptr) return true;
-        if (pending->lookup.Decode(pending->in_place, options_)) return false;
+        if (pending->lookup.Decode(pending->in_place, /*in_place=*/true, options_)) return false;
         again = true;
         return Advance(pending);
       });
@@ -111,9 +133,8 @@ class MultiGet {
   void KeepIf(size_t first, const Keeps& keeps) {
     size_t kept = first;
     for (size_t i = first; i < pending_.size(); ++i) {
-      if (!keeps(&pending_[i])) continue;
-      if (kept != i) pending_[kept] = std::move(pending_[i]);
-      ++kept;
+      Pending* const pending = pending_[i];
+      if (keeps(pending)) pending_[kept++] = pending;
     }
     pending_.resize(kept);
   }
@@ -171,7 +192,7 @@ class MultiGet {
 
   // Posts what has been placed since the last one. `more`: nobody waits for it yet.
   void Doorbell(bool more) {
-    const std::span<Pending> unposted = std::span(pending_).subspan(posted_);
+    const std::span<Pending* const> unposted = std::span(pending_).subspan(posted_);
     for (Way& way : ways_) {
       const std::shared_ptr<Fetch> fetch = std::exchange(way.next, nullptr);
       if (fetch == nullptr || !way.status.ok()) continue;
@@ -190,14 +211,14 @@ class MultiGet {
   }
 
   void Post(QueuePair* queue_pair, const std::shared_ptr<Fetch>& fetch,
-            std::span<const Pending> among) {
+            std::span<Pending* const> among) {
     queue_pair->held().MakeRoom();
     Status& status = ways_[fetch->way].status;
     bool any = false;
-    for (const Pending& pending : among) {
-      if (pending.fetch != fetch) continue;
-      const RemoteSpan span = pending.lookup.to_fetch();
-      const LocalSpan to = fetch->buffer.span().Sub(pending.offset, span.bytes);
+    for (const Pending* const pending : among) {
+      if (pending->fetch != fetch) continue;
+      const RemoteSpan span = pending->lookup.to_fetch();
+      const LocalSpan to = fetch->buffer.span().Sub(pending->offset, span.bytes);
       status = queue_pair->PostRead(span, to, options_.purpose, &fetch->last);
       if (!status.ok()) break;
       any = true;
@@ -209,14 +230,14 @@ class MultiGet {
   // Takes the records in the order of their doorbells; finishes the requests that are answered, or
   // cannot be, and moves the others on.
   void Collect() {
-    std::vector<Pending> waiting = std::exchange(pending_, {});
-    for (Pending& pending : waiting) {
-      TableLookup& lookup = pending.lookup;
-      lookup.request().status = Arrive(pending.fetch, waiting);
+    const std::vector<Pending*> waiting = std::exchange(pending_, {});
+    for (Pending* const pending : waiting) {
+      TableLookup& lookup = pending->lookup;
+      lookup.request().status = Arrive(pending->fetch, waiting);
       if (!lookup.request().status.ok()) continue;
       const RemoteSpan span = lookup.to_fetch();
-      const Slice bytes(pending.fetch->buffer.data() + pending.offset, span.bytes);
-      if (!lookup.Decode(bytes, options_)) pending_.push_back(std::move(pending));
+      const Slice bytes(pending->fetch->buffer.data() + pending->offset, span.bytes);
+      if (!lookup.Decode(bytes, /*in_place=*/false, options_)) pending_.push_back(pending);
     }
     ways_.clear();
     posted_ = 0;
@@ -224,7 +245,7 @@ class MultiGet {
   }
 
   // Waits until the fetch, whose requests are among `waiting`, has its bytes.
-  Status Arrive(const std::shared_ptr<Fetch>& fetch, std::span<const Pending> waiting) {
+  Status Arrive(const std::shared_ptr<Fetch>& fetch, std::span<Pending* const> waiting) {
     DLSM_RETURN_IF_ERROR(fetch->status);
     if (fetch->complete()) return Status::OK();
     Way& way = ways_[fetch->way];
@@ -240,9 +261,10 @@ class MultiGet {
 
   const std::span<std::optional<LookupRequest>> requests_;
   const TableReadOptions& options_;
-  std::vector<Pending> pending_;
-  size_t posted_ = 0;      // Of pending_.
-  std::vector<Way> ways_;  // Of this round.
+  std::vector<Pending> lookups_;   // Each stays where it is.
+  std::vector<Pending*> pending_;  // Of these, those without an answer.
+  size_t posted_ = 0;              // Of pending_.
+  std::vector<Way> ways_;          // Of this round.
 };
 
 }  // namespace

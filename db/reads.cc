@@ -50,39 +50,41 @@ Status Reads::Get(const Source& source, SequenceNumber sequence, const ReadOptio
   return got;
 }
 
-std::vector<Status> Reads::MultiGet(const std::vector<Slice>& keys,
-                                    const std::vector<Source>& sources, SequenceNumber sequence,
-                                    const ReadOptions& options,
-                                    std::vector<std::string>* values) const {
+size_t Reads::MultiGet(std::span<const Slice> keys, std::span<const Source> sources,
+                       SequenceNumber sequence, const ReadOptions& options, const Values& values,
+                       Status* statuses) const {
   std::vector<std::optional<LookupRequest>> requests(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     LookupRequest& request = requests[i].emplace(keys[i], sequence);
     request.reader = sources[i].reader;
     request.view = sources[i].view;
-    request.value = &(*values)[i];
+    if (values.strings != nullptr) request.value = &values.strings[i];
+    if (values.pinned != nullptr) request.pinned = &values.pinned[i];
+    request.holder = &values.holder;
   }
   RunMultiGet(requests, OptionsFor(options));
-  std::vector<Status> statuses;
-  statuses.reserve(keys.size());
   uint64_t found = 0;
+  size_t failed = 0;
   uint64_t bytes = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
-    Status status = std::move(requests[i]->status);
-    if (status.ok() && requests[i]->state != LookupState::kFound)
-      status = Status::NotFound(Slice());
-    if (status.ok()) {
+    statuses[i] = std::move(requests[i]->status);
+    if (statuses[i].ok() && requests[i]->state == LookupState::kFound) [[likely]] {
       ++found;
-      bytes += (*values)[i].size();
+      bytes += values.SizeOf(i);
     } else {
-      (*values)[i].clear();
+      if (statuses[i].ok()) {
+        statuses[i] = Status::NotFound(Slice());
+      } else {
+        ++failed;
+      }
+      values.Clear(i);
     }
-    statuses.push_back(std::move(status));
   }
   const Statistics::Mine counts = statistics_->OfThisThread();
   counts.Add(Ticker::kKeysRead, keys.size());
   counts.Add(Ticker::kKeysFound, found);
   counts.Add(Ticker::kBytesRead, bytes);
-  return statuses;
+  return failed;
 }
 
 uint64_t Reads::ApproximateBytes(const Version& version, const Range& range) const {

@@ -2,13 +2,16 @@
 // followers: how shards are found, and what is read once views and sequence number are known.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "dLSM/db.h"
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
+#include "dLSM/pinnable_slice.h"
 #include "dLSM/statistics.h"
 #include "db/db_iterator.h"
 #include "db/point_reader.h"
@@ -42,10 +45,26 @@ class Reads {
   // As PointReader::Get, but NotFound where there is no such key; counts it.
   Status Get(const Source& source, SequenceNumber sequence, const ReadOptions& options,
              const Slice& key, LookupResult* result, bool* fetched) const;
-  // sources[i] is of keys[i].
-  std::vector<Status> MultiGet(const std::vector<Slice>& keys, const std::vector<Source>& sources,
-                               SequenceNumber sequence, const ReadOptions& options,
-                               std::vector<std::string>* values) const;
+  // What a MultiGet's values go into, as many as there are keys: strings, or else pinned slices.
+  // `holder` keeps the views for values that are pinned in place; without it these are copied.
+  struct Values {
+    std::string* strings = nullptr;
+    PinnableSlice* pinned = nullptr;
+    std::shared_ptr<const void> holder = nullptr;
+
+    size_t SizeOf(size_t i) const {
+      return strings != nullptr ? strings[i].size() : pinned[i].size();
+    }
+    void Clear(size_t i) const {
+      if (strings != nullptr) strings[i].clear();
+      if (pinned != nullptr) pinned[i].Reset();
+    }
+  };
+  // sources[i], the i-th of the values and statuses[i] are of keys[i]. Returns how many have
+  // another status than OK and NotFound.
+  size_t MultiGet(std::span<const Slice> keys, std::span<const Source> sources,
+                  SequenceNumber sequence, const ReadOptions& options, const Values& values,
+                  Status* statuses) const;
   // Of the shards from number `first` on; `holder`, which may be null, keeps what they refer to
   // besides the views.
   Iterator* NewIterator(size_t first, std::vector<ShardView> shards, SequenceNumber sequence,

@@ -210,8 +210,15 @@ bool RegisterWorker::MultiGet(const ReadOptions& options, const std::vector<size
                               Observation* seen) {
   std::vector<Slice> slices;
   for (const size_t key : keys) slices.push_back(layout_.key(key));
-  std::vector<std::string> values;
-  const std::vector<Status> statuses = db_->MultiGet(options, slices, &values);
+  std::vector<std::string> values(keys.size());
+  std::vector<Status> statuses(keys.size());
+  if (random_.OneIn(2)) {
+    statuses = db_->MultiGet(options, slices, &values);
+  } else {
+    std::vector<PinnableSlice> pinned(keys.size());
+    db_->MultiGet(options, keys.size(), slices.data(), pinned.data(), statuses.data());
+    for (size_t i = 0; i < keys.size(); ++i) values[i] = pinned[i].ToString();
+  }
   bool all = true;
   for (size_t i = 0; i < keys.size(); ++i) all &= See(keys[i], statuses[i], values[i], seen);
   return all;

@@ -1,5 +1,7 @@
 #include "db/table_lookup.h"
 
+#include <utility>
+
 #include "port/allocation_point.h"
 
 namespace dlsm {
@@ -18,7 +20,7 @@ bool TableLookup::AskMemtables() {
   const PointReader& reader = *request_->reader;
   return reader.GetFromMemtables(*request_->view, request_->key,
                                  reader.statistics()->OfThisThread(), &result) &&
-         Take(result);
+         Take(&result, /*in_place=*/true);
 }
 
 void TableLookup::CountExcluded(uint64_t tables) const {
@@ -51,32 +53,42 @@ bool TableLookup::Advance(const TableReadOptions& options) {
     }
     Statistics* const statistics = request_->reader->statistics();
     statistics->Add(Ticker::kTableProbes);
-    if (Take(result)) return false;
+    if (Take(&result, /*in_place=*/false)) return false;
     statistics->Add(Ticker::kTableProbesUseless);
   }
   return false;
 }
 
-bool TableLookup::Decode(const Slice& fetched, const TableReadOptions& options) {
+bool TableLookup::Decode(const Slice& bytes, bool in_place, const TableReadOptions& options) {
   Statistics* const statistics = request_->reader->statistics();
   statistics->Add(Ticker::kTableProbes);
   LookupResult result;
-  request_->status = table_->reader().Decode(request_->key, probe_, fetched, options, &result);
+  request_->status = table_->reader().Decode(request_->key, probe_, bytes, options, &result);
   if (!request_->status.ok()) return true;
-  request_->reader->KeepInCache(*table_, probe_, fetched, options);
-  if (Take(result)) return true;
+  request_->reader->KeepInCache(*table_, probe_, bytes, options);
+  if (Take(&result, in_place)) return true;
   statistics->Add(Ticker::kTableProbesUseless);
   probe_ = TableProbe();
   return false;
 }
 
-bool TableLookup::Take(const LookupResult& result) {
-  request_->state = result.state;
-  if (result.state == LookupState::kFound) {
+// `in_place`: the value stays where it is as long as the view, if it has no holder of its own.
+bool TableLookup::Take(LookupResult* result, bool in_place) {
+  request_->state = result->state;
+  if (result->state == LookupState::kFound) {
     port::AllocationPoint();
-    request_->value->assign(result.value.data(), result.value.size());
+    PinnableSlice* const pinned = request_->pinned;
+    if (pinned == nullptr) {
+      request_->value->assign(result->value.data(), result->value.size());
+    } else if (result->holder != nullptr) {
+      pinned->PinSlice(result->value, std::move(result->holder));
+    } else if (in_place && *request_->holder != nullptr) {
+      pinned->PinSlice(result->value, *request_->holder);
+    } else {
+      pinned->PinSelf(result->value);
+    }
   }
-  return result.state != LookupState::kAbsent;
+  return result->state != LookupState::kAbsent;
 }
 
 }  // namespace dlsm

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "dLSM/pinnable_slice.h"
 #include "dLSM/status.h"
 #include "db/point_reader.h"
 #include "db/read_view.h"
@@ -17,20 +19,30 @@ namespace dlsm {
 struct LookupRequest {
   LookupRequest(const Slice& user_key, SequenceNumber sequence) : key(user_key, sequence) {}
 
-  LookupKey key;
   const PointReader* reader = nullptr;  // Of the key's shard.
   const ReadView* view = nullptr;
+  // Where a value goes: one of the two.
   std::string* value = nullptr;
+  PinnableSlice* pinned = nullptr;
+  // Keeps the view for who has pinned a value in place; null: such values are copied. Means
+  // something with `pinned`.
+  const std::shared_ptr<const void>* holder = nullptr;
 
   // The answer.
   Status status;
   LookupState state = LookupState::kAbsent;
+
+  // Behind the others: its end is for long keys, so of many requests fewer cache lines are touched.
+  const LookupKey key;
 };
 
 // A request's way through the tables of its version.
 class TableLookup {
  public:
-  // Forgets what was before. `request` stays where it is.
+  TableLookup() = default;
+  // `request` stays where it is.
+  explicit TableLookup(LookupRequest* request) : request_(request) {}
+  // Forgets what was before.
   void Start(LookupRequest* request);
   LookupRequest& request() const { return *request_; }
 
@@ -52,6 +64,8 @@ class TableLookup {
   // How many tables their filters excluded, for the statistics.
   void CountExcluded(uint64_t tables) const;
 
+  bool has_candidates() const { return candidates_ > 0; }
+
   // Steps towards the next candidate's record; see TableReader::Approach().
   void Approach();
   void ApproachFurther(const TableReadOptions& options);
@@ -65,9 +79,9 @@ class TableLookup {
   RemoteSpan to_fetch() const {
     return probe_.cached == nullptr ? probe_.span : table_->meta().data_span().Sub(0, 0);
   }
-  // Looks at what was fetched. False: it is another key's, so Advance() again. True: the request
-  // has its answer, or its error.
-  bool Decode(const Slice& fetched, const TableReadOptions& options);
+  // Looks at the record's bytes. `in_place`: they stay where they are as long as the view does.
+  // False: it is another key's, so Advance() again. True: the request has its answer, or its error.
+  bool Decode(const Slice& bytes, bool in_place, const TableReadOptions& options);
 
  private:
   struct Candidate {
@@ -78,7 +92,7 @@ class TableLookup {
   const Candidate& CandidateAt(size_t i) const {
     return i < first_.size() ? first_[i] : further_[i - first_.size()];
   }
-  bool Take(const LookupResult& result);
+  bool Take(LookupResult* result, bool in_place);
 
   LookupRequest* request_ = nullptr;
   // The tables that may hold the key, newest first. There is mostly one, so few lookups allocate.

@@ -8,6 +8,7 @@
 
 #include <cassert>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "dLSM/comparator.h"
@@ -86,7 +87,8 @@ class LookupKey {
   LookupKey(const Slice& user_key, SequenceNumber sequence)
       : hash_(Hash64(user_key)), user_bytes_(user_key.size()) {
     const size_t needed = user_key.size() + kTrailerBytes;
-    data_ = needed <= sizeof(inline_) ? inline_ : (heap_.resize(needed), heap_.data());
+    if (needed > sizeof(inline_)) heap_ = std::make_unique_for_overwrite<char[]>(needed);
+    data_ = heap_ != nullptr ? heap_.get() : inline_;
     if (user_bytes_ != 0) std::memcpy(data_, user_key.data(), user_bytes_);
     EncodeFixed64(data_ + user_bytes_, PackTrailer(sequence, kValueTypeForSeek));
   }
@@ -102,9 +104,9 @@ class LookupKey {
  private:
   const uint64_t hash_;
   size_t user_bytes_;
+  std::unique_ptr<char[]> heap_;
   char* data_;
   char inline_[112];
-  std::string heap_;
 };
 
 }  // namespace dlsm

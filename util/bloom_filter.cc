@@ -40,47 +40,42 @@ uint64_t Remix(uint64_t hash) {
   return hash ^ (hash >> 32);
 }
 
-// The positions of a hash within its line, 9 bits each, seven from one remix.
-class Probes {
- public:
-  explicit Probes(uint64_t hash) : bits_(Remix(hash)), next_(bits_) {}
-
-  size_t Next() {
-    if (left_ == 0) {
-      bits_ = Remix(bits_);
-      next_ = bits_;
-      left_ = kFromOneRemix;
+// Calls visit(position) for the positions of a hash within its line, 9 bits each, seven from one
+// remix.
+template <typename Visit>
+void ForEachPosition(uint64_t hash, int probes, Visit visit) {
+  constexpr int kFromOneRemix = 7;
+  uint64_t bits = hash;
+  for (; probes > 0; probes -= kFromOneRemix) {
+    bits = Remix(bits);
+    uint64_t next = bits;
+    for (int left = std::min(probes, kFromOneRemix); left > 0; --left) {
+      visit(static_cast<size_t>(next % kLineBits));
+      next /= kLineBits;
     }
-    --left_;
-    const size_t position = next_ % kLineBits;
-    next_ /= kLineBits;
-    return position;
-  }
-
- private:
-  static constexpr int kFromOneRemix = 7;
-  uint64_t bits_;
-  uint64_t next_;
-  int left_ = kFromOneRemix;
-};
-
-// Eight bytes at a time: the same bits as byte by byte, little-endian, in fewer instructions.
-void SetBits(uint64_t hash, int probes, char* line) {
-  Probes positions(hash);
-  for (int i = 0; i < probes; ++i) {
-    const size_t position = positions.Next();
-    char* const at = line + position / 64 * sizeof(uint64_t);
-    EncodeFixed64(at, DecodeFixed64(at) | uint64_t{1} << position % 64);
   }
 }
 
+// Eight bytes at a time: the same bits as byte by byte, little-endian, in fewer instructions.
+char* WordOf(size_t position, char* line) { return line + position / 64 * sizeof(uint64_t); }
+const char* WordOf(size_t position, const char* line) {
+  return line + position / 64 * sizeof(uint64_t);
+}
+
+void SetBits(uint64_t hash, int probes, char* line) {
+  ForEachPosition(hash, probes, [line](size_t position) {
+    char* const word = WordOf(position, line);
+    EncodeFixed64(word, DecodeFixed64(word) | uint64_t{1} << position % 64);
+  });
+}
+
+// Looks at all of them: no processor can guess which one is the first that is missing.
 bool AllBitsSet(uint64_t hash, int probes, const char* line) {
-  Probes positions(hash);
-  for (int i = 0; i < probes; ++i) {
-    const size_t position = positions.Next();
-    if ((line[position / 8] & 1 << position % 8) == 0) return false;
-  }
-  return true;
+  uint64_t all = 1;
+  ForEachPosition(hash, probes, [line, &all](size_t position) {
+    all &= DecodeFixed64(WordOf(position, line)) >> position % 64;
+  });
+  return (all & 1) != 0;
 }
 
 }  // namespace

@@ -117,6 +117,8 @@ class Worker {
   Status GetGroup(DB* db, uint64_t group);
   Status GetOne(DB* db, uint64_t key, Observation* observation);
   Status MultiGet(DB* db);
+  std::vector<Status> GetTogether(DB* db, const std::vector<std::string>& keys,
+                                  std::vector<std::string>* values);
   // As DB::MultiGet(), but each key as of a moment of its own.
   std::vector<Status> GetPipelined(DB* db, const std::vector<std::string>& keys,
                                    std::vector<std::string>* values);

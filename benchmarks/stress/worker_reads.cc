@@ -98,9 +98,7 @@ Status Worker::MultiGet(DB* db) {
   }
   std::vector<std::string> values;
   const std::vector<Status> statuses =
-      random_.OneIn(2)
-          ? GetPipelined(db, bytes, &values)
-          : db->MultiGet(ReadOptions(), std::vector<Slice>(bytes.begin(), bytes.end()), &values);
+      random_.OneIn(2) ? GetPipelined(db, bytes, &values) : GetTogether(db, bytes, &values);
   for (size_t i = 0; i < keys.size(); ++i) window[i].most = state_->started(keys[i]);
   Status first_error;
   Status wrong;
@@ -113,6 +111,18 @@ Status Worker::MultiGet(DB* db) {
   }
   KeepFirstError(first_error, &wrong);
   return wrong;
+}
+
+// Whichever way the values come.
+std::vector<Status> Worker::GetTogether(DB* db, const std::vector<std::string>& keys,
+                                        std::vector<std::string>* values) {
+  const std::vector<Slice> slices(keys.begin(), keys.end());
+  if (random_.OneIn(2)) return db->MultiGet(ReadOptions(), slices, values);
+  std::vector<PinnableSlice> pinned(keys.size());
+  std::vector<Status> statuses(keys.size());
+  db->MultiGet(ReadOptions(), keys.size(), slices.data(), pinned.data(), statuses.data());
+  for (const PinnableSlice& value : pinned) values->push_back(value.ToString());
+  return statuses;
 }
 
 std::vector<Status> Worker::GetPipelined(DB* db, const std::vector<std::string>& keys,

@@ -99,6 +99,10 @@ class DB {
   // Status belong to keys[i].
   virtual std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) = 0;
+  // The same without a copy where the fabric allows it. values[i] and statuses[i] belong to
+  // keys[i], `count` of each; what they were before is lost.
+  virtual void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
+                        PinnableSlice* values, Status* statuses) = 0;
 
   // For gets that overlap, up to `depth` at a time (1 to kGetPipelineDepthMax; what is beyond
   // counts as that). A snapshot in `options` is released after the pipeline. See get_pipeline.h.

@@ -1,5 +1,6 @@
 // A value that is either owned, or pinned where it lies (in a memtable or a table) without a copy.
-// Reset or destroy it before its database. One thread at a time.
+// Reset or destroy it before its database, or move it: then the other one is what this was. One
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,17 @@ namespace dlsm {
 class PinnableSlice : public Slice {
  public:
   PinnableSlice() = default;
-  PinnableSlice(PinnableSlice&&) = delete;
-  PinnableSlice& operator=(PinnableSlice&&) = delete;
+  PinnableSlice(PinnableSlice&& other) noexcept { *this = std::move(other); }
+  PinnableSlice& operator=(PinnableSlice&& other) noexcept {
+    if (this == &other) return *this;
+    // Short strings take their bytes along.
+    const bool own = other.data() == other.self_.data();
+    self_ = std::move(other.self_);
+    holder_ = std::move(other.holder_);
+    Slice::operator=(own ? Slice(self_.data(), other.size()) : Slice(other.data(), other.size()));
+    other.Reset();
+    return *this;
+  }
 
   // `bytes` stay valid as long as `holder` lives.
   void PinSlice(const Slice& bytes, std::shared_ptr<const void> holder) {
