@@ -99,7 +99,7 @@ TEST(TableStoreTest, WhatCannotBeOpenedIsGivenBackWhenItHasArrived) {
   const std::function<uint64_t()> number = [] { return uint64_t{7}; };
   FlushOutcome outcome;
   {
-    const port::FailingAllocations failing(1);
+    const port::FailingAllocations failing(2);  // The first is room to hold the write under way.
     const Status status = FlushMemtable(memtable, {}, store, number, &outcome);
     EXPECT_TRUE(status.IsIOError()) << status.ToString();
     EXPECT_EQ(failing.failed(), 1u);
