@@ -65,7 +65,7 @@ struct BloomLines {
 
 // The bits of one hash within a line. They are the same in every filter that makes as many probes,
 // so they are computed once for all, and looked at all at once; but the first filter is asked bit
-// by bit, up to the first that is missing, for it may be the only one.
+// by bit, for it may be the only one.
 class BloomBits {
  public:
   explicit BloomBits(uint64_t hash) : hash_(hash) {}
