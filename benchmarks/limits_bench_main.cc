@@ -1,6 +1,6 @@
 // Times what this machine allows, whatever a store does: reads of records from random places, round
-// trips over loopback TCP, processors handed from thread to thread, copies of memory. What a get, a
-// batch or a scan takes beside these is what the store adds.
+// trips over loopback TCP and over the simulated network, processors handed from thread to thread,
+// copies of memory. What a get, a batch or a scan takes beside these is what the store adds.
 //
 //   limits_bench [--benchmark_filter=REGEX] [--benchmark_repetitions=N]    Google Benchmark's
 //
@@ -15,8 +15,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "dLSM/status.h"
@@ -25,6 +27,9 @@
 #include "port/thread.h"
 #include "util/coding.h"
 #include "util/deadline.h"
+#include "util/fabric/mapped_fabric.h"
+#include "util/fabric/region_table.h"
+#include "util/fabric/simulated_fabric.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/huge_memory.h"
 #include "util/random.h"
@@ -191,6 +196,49 @@ BENCHMARK(LoopbackRoundTrip)
     ->Args({40, 455})
     ->Args({640, 7280})
     ->UseRealTime();
+
+// -------- The simulated network
+
+// A thread posts so many reads of records from random places, with a doorbell for every 16, and
+// waits for all: what the simulator does at most for a MultiGet that knows where its records are.
+Status ReadTogether(QueuePair* queue_pair, size_t reads, size_t records, uint64_t* random,
+                    const RegisteredBuffer& buffer) {
+  Ticket last{};
+  for (size_t i = 0; i < reads; ++i) {
+    *random = SplitMix64(*random);
+    const auto record = static_cast<uint64_t>((Wide{*random} * records) >> 64);
+    DLSM_RETURN_IF_ERROR(queue_pair->PostRead(
+        RemoteSpan{NodeId{}, RegionId{}, record * kRecordBytes, kRecordBytes},
+        buffer.span().Sub(i * kRecordBytes, kRecordBytes), Purpose::kRead, &last));
+    if ((i + 1) % QueuePair::kReadsWorthRinging == 0) DLSM_RETURN_IF_ERROR(queue_pair->Ring());
+  }
+  return queue_pair->Wait(last, Deadline::In(std::chrono::seconds(1)));
+}
+
+void SimulatedReads(benchmark::State& state) {
+  constexpr size_t kRecords = 1'000'000;
+  constexpr uint64_t kRoundTripNs = 2000;
+  const auto reads = static_cast<size_t>(state.range(0));
+  if (!FitsThisMachine(kRecords * kRecordBytes)) return state.SkipWithError("too little memory");
+  const HugeMemory memory(kRecords * kRecordBytes);
+  std::memset(memory.data(), 1, memory.size());
+  RegionTable regions;
+  regions.Add(MappedRegion{RegionId{}, memory.data(), memory.size()});
+  const auto network = SimulateNetwork(
+      SimulatedNetwork{.rtt_ns = kRoundTripNs},
+      std::make_unique<MappedConnection>(FabricKind::kLocal, NodeId{}, regions, nullptr));
+  std::unique_ptr<QueuePair> queue_pair;
+  RegisteredBuffer buffer;
+  Status status = network->NewQueuePair(Deadline::In(std::chrono::seconds(1)), &queue_pair);
+  if (status.ok()) status = network->NewBuffer(reads * kRecordBytes, &buffer);
+  uint64_t random = 1;
+  while (status.ok() && state.KeepRunning()) {
+    status = ReadTogether(queue_pair.get(), reads, kRecords, &random, buffer);
+  }
+  if (!status.ok()) return state.SkipWithError(status.ToString().c_str());
+  state.SetItemsProcessed(state.range(0) * state.iterations());
+}
+BENCHMARK(SimulatedReads)->ArgName("together")->Arg(1)->Arg(64)->UseRealTime();
 
 // -------- Threads
 
