@@ -29,6 +29,22 @@ TEST(PinnableSliceTest, MovesWhatItHas) {
   }
 }
 
+// Fails if a part of short bytes stays behind, in the string that they were moved from.
+TEST(PinnableSliceTest, MovesAPartOfWhatItHas) {
+  for (const size_t size : {0, 5, 1000}) {
+    PinnableSlice from;
+    from.PinSelf("<<" + std::string(size, 'b') + ">");
+    from.remove_prefix(2);
+    from.remove_suffix(1);
+    PinnableSlice to(std::move(from));
+    EXPECT_EQ(to.ToString(), std::string(size, 'b'));
+    EXPECT_EQ(to.data(), to.GetSelf()->data() + 2);
+    PinnableSlice& same = to;
+    to = std::move(same);
+    EXPECT_EQ(to.ToString(), std::string(size, 'b'));
+  }
+}
+
 TEST(PinnableSliceTest, MovesItsHoldOnOthersBytes) {
   auto holder = std::make_shared<std::string>("bytes");
   const std::weak_ptr<std::string> watch = holder;

@@ -3,6 +3,8 @@
 // thread at a time.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,10 +20,11 @@ class PinnableSlice : public Slice {
   PinnableSlice& operator=(PinnableSlice&& other) noexcept {
     if (this == &other) return *this;
     // Short strings take their bytes along.
-    const bool own = other.data() == other.self_.data();
+    const bool own = other.ShowsSelf();
+    const size_t begin = own ? static_cast<size_t>(other.data() - other.self_.data()) : 0;
     self_ = std::move(other.self_);
     holder_ = std::move(other.holder_);
-    Slice::operator=(own ? Slice(self_.data(), other.size()) : Slice(other.data(), other.size()));
+    Slice::operator=(Slice(own ? self_.data() + begin : other.data(), other.size()));
     other.Reset();
     return *this;
   }
@@ -50,6 +53,12 @@ class PinnableSlice : public Slice {
   }
 
  private:
+  // Its own bytes, or what remove_prefix() has left of them.
+  bool ShowsSelf() const {
+    const std::less_equal<const char*> in_order;
+    return in_order(self_.data(), data()) && in_order(data(), self_.data() + self_.size());
+  }
+
   std::string self_;
   std::shared_ptr<const void> holder_;
 };
