@@ -239,6 +239,8 @@ class MultiGet {
       const Slice bytes(pending->fetch->buffer.data() + pending->offset, span.bytes);
       if (!lookup.Decode(bytes, /*in_place=*/false, options_)) pending_.push_back(pending);
     }
+    // Where no filter denies a key there are as many rounds as runs: buffers are those of one.
+    for (Pending* const pending : waiting) pending->fetch = nullptr;
     ways_.clear();
     posted_ = 0;
     AdvanceAll(0);
