@@ -77,10 +77,29 @@ TEST_P(FollowerTest, ShowsWhatWasPublished) {
   EXPECT_TRUE(statuses[0].IsNotFound());
   EXPECT_OK(statuses[1]);
   EXPECT_EQ(values[1], "3");
+  const Slice keys[] = {"a", "b"};
+  PinnableSlice many[2];
+  Status of_many[2];
+  follower_->MultiGet(ReadOptions(), 2, keys, many, of_many);
+  EXPECT_TRUE(of_many[0].IsNotFound());
+  EXPECT_OK(of_many[1]);
+  EXPECT_EQ(many[1].ToString(), "3");
+  EXPECT_FALSE(many[1].IsPinned());  // A follower reads nothing in place.
   const std::unique_ptr<Iterator> all(follower_->NewIterator(ReadOptions()));
   all->SeekToFirst();
   ASSERT_TRUE(all->Valid());
   EXPECT_EQ(all->key().ToString(), "b");
+}
+
+// Fails, where all have to be looked at (DLSM_CHECK_STATUSES), if there is a Status of no key.
+TEST_P(FollowerTest, MultiGetOfNoKeys) {
+  OpenBoth();
+  for (DB* const db : {owner_.get(), follower_.get()}) {
+    std::vector<std::string> values = {"from before"};
+    EXPECT_TRUE(db->MultiGet(ReadOptions(), std::vector<Slice>(), &values).empty());
+    EXPECT_TRUE(values.empty());
+    db->MultiGet(ReadOptions(), 0, nullptr, nullptr, nullptr);
+  }
 }
 
 // Readers and a writer at once, over four shards. Fails if a read mixes two states, goes back in

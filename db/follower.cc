@@ -272,7 +272,8 @@ void Follower::MultiGetInto(const ReadOptions& options, std::span<const Slice> k
     if (const Status other = range_.Check(keys[i]); !other.ok()) statuses[i] = other;
   }
   const Status lease = publication->database->Check();
-  for (size_t i = 0; i < keys.size() && !lease.ok(); ++i) {
+  if (lease.ok()) return;
+  for (size_t i = 0; i < keys.size(); ++i) {
     if (!statuses[i].ok() && !statuses[i].IsNotFound()) continue;
     statuses[i] = lease;
     values.Clear(i);
