@@ -1,6 +1,7 @@
 // A value that is either owned, or pinned where it lies (in a memtable or a table) without a copy.
-// Reset or destroy it before its database, or move it: then the other one is what this was. One
-// thread at a time.
+// Reset or destroy it before its database is closed. What is pinned keeps memtables and tables from
+// being freed: those of its shard at that moment, or of all shards that its MultiGet has read. What
+// is moved is empty then, and the other one what this was. One thread at a time.
 #pragma once
 
 #include <cstddef>
