@@ -66,7 +66,10 @@ bool TableLookup::Decode(const Slice& bytes, bool in_place, const TableReadOptio
   request_->status = table_->reader().Decode(request_->key, probe_, bytes, options, &result);
   if (!request_->status.ok()) return true;
   request_->reader->KeepInCache(*table_, probe_, bytes, options);
-  if (Take(&result, in_place)) return true;
+  if (Take(&result, in_place)) {
+    probe_.cached.reset();  // Who looks up many keys keeps no more blocks than the cache does.
+    return true;
+  }
   statistics->Add(Ticker::kTableProbesUseless);
   probe_ = TableProbe();
   return false;
