@@ -48,6 +48,18 @@ class RoomTest : public testing::Test {
     ASSERT_OK(db_->Put(WriteOptions(), LongKey(number), "v"));
     ASSERT_OK(db_->Flush(FlushOptions()));
   }
+  // One that is soon full, and who uses it.
+  static TestNode::Config SmallNode() {
+    TestNode::Config config;
+    config.bytes = uint64_t{24} << 20;
+    return config;
+  }
+  static Options OptionsAt(const TestNode& node, CompactionStyle style) {
+    Options options = node.With(TinyOptions(), "shm");
+    options.compaction_style = style;
+    options.write_stall_timeout_ms = 500;
+    return options;
+  }
   // Above all before it: a merge of tables that do not overlap makes no room.
   std::string NextKey() { return "next" + NumberedKey(++next_); }
   void Compact() {
@@ -68,6 +80,14 @@ class RoomTest : public testing::Test {
       full = db_->Put(WriteOptions(), NextKey(), std::string(1000, 'v')).IsBusy();
     }
     ASSERT_TRUE(full);
+  }
+  // There is room again, or soon.
+  void ExpectAPut() {
+    Status put;
+    EXPECT_TRUE(Eventually([&] {
+      put = db_->Put(WriteOptions(), NextKey(), std::string(1000, 'v'));
+      return put.ok();
+    })) << put.ToString();
   }
   std::string Publications() {
     std::string text;
@@ -303,12 +323,8 @@ TEST_F(RoomOfShardsTest, MergesAreWaitedForAsLongAsOne) {
 TEST_F(RoomTest, WhatASnapshotKeptMakesRoomOnceItIsReleased) {
   for (const CompactionStyle style : {CompactionStyle::kLeveled, CompactionStyle::kGuards}) {
     SCOPED_TRACE(static_cast<int>(style));
-    TestNode::Config config;
-    config.bytes = uint64_t{24} << 20;
-    const TestNode node(config);
-    Options options = node.With(TinyOptions(), "shm");
-    options.compaction_style = style;
-    options.write_stall_timeout_ms = 500;
+    const TestNode node(SmallNode());
+    const Options options = OptionsAt(node, style);
     db_ = OpenOrDie(options, "db");
     const std::string value(1000, 'v');
     constexpr uint64_t kKeys = 6000;
@@ -324,11 +340,7 @@ TEST_F(RoomTest, WhatASnapshotKeptMakesRoomOnceItIsReleased) {
     EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), 2 * kKeys);
     ASSERT_NO_FATAL_FAILURE(FillUp());  // The rest is for what stays.
     db_->ReleaseSnapshot(snapshot);
-    Status put;
-    EXPECT_TRUE(Eventually([&] {
-      put = db_->Put(WriteOptions(), NextKey(), value);
-      return put.ok();
-    })) << put.ToString();
+    ExpectAPut();
     db_.reset();  // Before its memory node.
   }
 }
@@ -338,12 +350,8 @@ TEST_F(RoomTest, WhatASnapshotKeptMakesRoomOnceItIsReleased) {
 TEST_F(RoomTest, WhatASnapshotKeptMakesRoomForAnotherDatabase) {
   for (const CompactionStyle style : {CompactionStyle::kLeveled, CompactionStyle::kGuards}) {
     SCOPED_TRACE(static_cast<int>(style));
-    TestNode::Config config;
-    config.bytes = uint64_t{24} << 20;
-    const TestNode node(config);
-    Options options = node.With(TinyOptions(), "shm");
-    options.compaction_style = style;
-    options.write_stall_timeout_ms = 500;
+    const TestNode node(SmallNode());
+    const Options options = OptionsAt(node, style);
     const auto idle = OpenOrDie(options, "idle");
     constexpr uint64_t kKeys = 3000;
     const auto put_all = [&idle](char version) {
@@ -365,11 +373,7 @@ TEST_F(RoomTest, WhatASnapshotKeptMakesRoomForAnotherDatabase) {
     idle->ReleaseSnapshot(snapshot);
     EXPECT_TRUE(
         Eventually([&idle] { return NumberProperty(idle.get(), "dlsm.entries") < 2 * kKeys; }));
-    Status put;
-    EXPECT_TRUE(Eventually([&] {
-      put = db_->Put(WriteOptions(), NextKey(), std::string(1000, 'v'));
-      return put.ok();
-    })) << put.ToString();
+    ExpectAPut();
     for (uint64_t i = 0; i < kKeys; i += 100) {
       EXPECT_EQ(GetOr(idle.get(), NumberedKey(i)), std::string(1000, '2'));
     }
