@@ -1,6 +1,7 @@
 #include "script/tool/tool.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -44,9 +45,15 @@ constexpr size_t kBatchBytesMax = size_t{1} << 20;
 constexpr uint64_t kLookupInterval = 64;
 
 Status UnknownVerb(const std::string& name) {
+  if (std::ranges::find(kVerbsAlone, name) != kVerbsAlone.end()) {
+    return Status::InvalidArgument(
+        fmt::format("'{}' goes with no other verb: give it by itself", name));
+  }
   std::string known;
   for (const VerbName& verb : kVerbNames) known += fmt::format(" {}", verb.name);
-  return Status::InvalidArgument(fmt::format("unknown verb '{}'; there are:{}", name, known));
+  return Status::InvalidArgument(
+      fmt::format("unknown verb '{}'; there are:{}; and each by itself: {}", name, known,
+                  fmt::join(kVerbsAlone, " ")));
 }
 
 Status ParseVerb(const std::string& name, Verb* verb) {

@@ -1,12 +1,14 @@
 // The verbs of dlsm_tool, apart from flags and process: they read one stream and write another.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <istream>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dLSM/db.h"
@@ -42,6 +44,10 @@ struct ToolOptions {
   uint64_t limit = 0;               // scan: how many entries at most; 0: all.
   size_t shards = 1;                // split-points: into how many parts.
 };
+
+// Verbs of memory nodes and of a set-up, not of one database: each is a command by itself.
+inline constexpr std::array<std::string_view, 4> kVerbsAlone = {"doctor", "nodes", "quota",
+                                                                "schedule"};
 
 // "load,verify,dump" as verbs. InvalidArgument names what is unknown and lists what there is.
 Status ParseVerbs(const std::string& list, std::vector<Verb>* verbs);

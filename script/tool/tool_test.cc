@@ -116,6 +116,9 @@ TEST(Tool, MalformedInputIsNamedAndNothingElseRuns) {
 TEST(Tool, WrongCommandsAreRefusedBeforehand) {
   ToolOptions options = Fresh();
   EXPECT_THAT(RunCommand("load,dmup", options).status.ToString(), HasSubstr("unknown verb 'dmup'"));
+  EXPECT_THAT(RunCommand("dmup", options).status.ToString(), HasSubstr("by itself: doctor nodes"));
+  EXPECT_THAT(RunCommand("stats,quota", options).status.ToString(),
+              HasSubstr("'quota' goes with no other verb"));
   EXPECT_THAT(RunCommand("", options).status.ToString(), HasSubstr("unknown verb ''"));
   EXPECT_THAT(RunCommand("load,", options).status.ToString(), HasSubstr("unknown verb ''"));
   EXPECT_THAT(RunCommand("load,load", options).status.ToString(), HasSubstr("once only"));
