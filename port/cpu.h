@@ -26,4 +26,18 @@ inline void CpuRelax() {
 
 inline void PrefetchRead(const void* address) { __builtin_prefetch(address, 0, 3); }
 
+// To be called after code of others that may have used wide vector registers and left something in
+// their upper halves. On Intel's processors each SSE instruction then waits for what its register
+// held before, so that reads of memory that have nothing to do with each other follow one another.
+inline void ClearUpperVectorHalves() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx")) return;
+  asm volatile("vzeroupper"
+               :
+               :
+               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                 "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+#endif
+}
+
 }  // namespace dlsm::port

@@ -4,7 +4,12 @@
 
 #include <string>
 
+#include "port/cpu.h"
 #include "util/random.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace dlsm {
 namespace {
@@ -35,6 +40,46 @@ TEST(ChecksumTest, NoticesEveryFlippedBit) {
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
   }
 }
+
+#if defined(__x86_64__)
+
+// Whether the processor says which parts of the vector registers are in use.
+bool CanTellUse() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned kXsaveLeaf = 0xd;
+  constexpr unsigned kXgetbv1 = 1u << 2;
+  return __builtin_cpu_supports("avx2") && __get_cpuid_count(kXsaveLeaf, 1, &a, &b, &c, &d) != 0 &&
+         (a & kXgetbv1) != 0;
+}
+
+// Of registers 0 to 15: the upper half of 256 bits, or of 512.
+bool UpperHalvesAreInUse() {
+  constexpr uint32_t kUpperOf256 = 1u << 2;
+  constexpr uint32_t kUpperOf512 = 1u << 6;
+  uint32_t low = 0;
+  uint32_t high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+  return (low & (kUpperOf256 | kUpperOf512)) != 0;
+}
+
+// Fails if what runs after a checksum is slow on processors where SSE instructions wait for upper
+// halves.
+TEST(ChecksumTest, LeavesNothingInUpperVectorHalves) {
+  if (!CanTellUse()) GTEST_SKIP() << "the processor does not say";
+  const std::string bytes = Random(9).Bytes(4096);
+  asm volatile("vpcmpeqd %%ymm0, %%ymm0, %%ymm0" : : : "xmm0");
+  const bool before = UpperHalvesAreInUse();
+  const uint32_t checksum = Crc32c(bytes);
+  const bool after = UpperHalvesAreInUse();
+  EXPECT_TRUE(before) << "the processor does not tell the truth";
+  EXPECT_FALSE(after);
+  EXPECT_NE(checksum, 0u);
+}
+
+#endif
 
 }  // namespace
 }  // namespace dlsm
