@@ -101,10 +101,10 @@ def check_targets():
 
 def check_names():
     """Fails if a row is measured with other settings than it says."""
-    names = dict(zip(rows.BENCHMARKS, rows.db_bench_names(1_000_000, 2)))
+    names = dict(zip(rows.BENCHMARKS, rows.db_bench_names(4_000_000, 1_000_000, 2)))
     check_equal(names["seekrandom"], "seekrandom:seek_nexts=100:reads=10000")
     check_equal(names["reads95"], "readrandomwriterandom:readwritepercent=95")
-    check_equal(names["fillrandom"], "fillrandom")
+    check_equal(names["fillrandom"], "fillrandom:writes=2000000")
     check_equal({row.benchmark for row in rows.ROWS} - set(names), set())
     check_equal([way.db_bench_name(1000) for way in remote_rows.ROWS[2].ways],
                 ["multireadrandom:threads=50:batch_size=16:reads=10",
@@ -119,7 +119,7 @@ def check_names():
 
 
 class Arguments:
-    num, redis_keys, runs = 1000, 100, 1
+    num, operations, redis_keys, runs = 1000, 1000, 100, 1
     setups, threads, sizes, flags = ["dlsm_shm", "rocksdb", "leveldb"], [2], [(20, 400)], []
 
 
@@ -315,6 +315,8 @@ def check_missing_peers():
     compare = load_script("compare")
     arguments = compare.parse_arguments(["--quick"])
     check_equal((arguments.num, arguments.runs), (compare.QUICK["num"], 1))
+    check_equal(arguments.operations, compare.QUICK["num"])
+    check_equal(compare.parse_arguments(["--num=20", "--operations=5"]).operations, 5)
     running.engines_built_in = lambda build: ["dlsm", "rocksdb", "rocksdb_mmap"]
     redis.missing_program = lambda: "redis-server"
     chart.can_draw = lambda: False
@@ -335,7 +337,8 @@ def check_wrong_arguments():
             (["--sizes=20/400/3"], "20/400,16/100"), (["--sizes=2/400", "--num=1000"], "4 bytes"),
             (["--threads=0"], "--threads"), (["--threads=two"], "--threads"),
             (["--setups=oracle"], "rocksdb_mmap"), (["--parts=plots"], "engines, redis"),
-            (["--num=0"], "--num"), (["--runs=0", "--quick"], "--runs"), (["--nonsense"], "--nonsense"),
+            (["--num=0"], "--num"), (["--operations=0"], "--operations"),
+            (["--runs=0", "--quick"], "--runs"), (["--nonsense"], "--nonsense"),
             (["--num=many"], "--num")):
         done = subprocess.run([COMPARE, *words], capture_output=True, text=True, timeout=60,
                               check=False)
@@ -397,8 +400,8 @@ def check_quick(build):
     absent = redis.missing_program()
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "result")
-        words = [COMPARE, "--quick", "--num=3000", "--redis_keys=2000", "--runs=2", "--threads=2",
-                 "--sizes=20/400", f"--build={build}", f"--output={prefix}"]
+        words = [COMPARE, "--quick", "--num=3000", "--operations=2500", "--redis_keys=2000", "--runs=2",
+                 "--threads=2", "--sizes=20/400", f"--build={build}", f"--output={prefix}"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=500, check=False)
         check(done.returncode == 0, f"{done.stdout}{done.stderr}")
         with open(prefix + ".json", encoding="utf-8") as file:
@@ -413,6 +416,9 @@ def check_quick(build):
     for row in written["rows"] + written["redis"]:
         check(row["dlsm"] > 0 and row["ratio_lowest"] <= row["ratio"] * 1.0001 and
               row["ratio"] <= row["ratio_highest"] * 1.0001, f"{row}")
+    for run in written["runs"]:
+        expected = {"fillrandom": 3000, "overwrite": 2500, "readmissing": 2500, "seekrandom": 50}
+        check(run["ops"] == expected.get(run["benchmark"], run["ops"]), f"{run}")
     for name in ("reads95", "reads50"):
         share = int(name[-2:]) / 100
         for run in [r for r in written["runs"] if r["benchmark"] == name]:

@@ -12,14 +12,14 @@ FILES_SHARE = 2
 
 
 def command(arguments, setup, size, threads, run):
-    """All thread counts do `num` operations in total, on `num` keys."""
+    """All thread counts fill with `num` puts in total, and then do `operations` of each workload."""
     engine, with_server = rows.SETUPS[setup]
-    share = max(1, arguments.num // threads)
+    share = max(1, arguments.operations // threads)
     words = [
         os.path.join(arguments.build, "db_bench"), f"--engine={engine}", f"--num={arguments.num}",
         f"--reads={share}", f"--writes={share}", f"--threads={threads}", f"--key_size={size[0]}",
         f"--value_size={size[1]}", f"--seed={300 + run}",
-        f"--benchmarks={','.join(rows.db_bench_names(arguments.num, threads))}"]
+        f"--benchmarks={','.join(rows.db_bench_names(arguments.num, arguments.operations, threads))}"]
     if with_server:
         server = running.server_size_for(arguments.num, size, "shm")
         words = running.beside_server(arguments.build, server, words)

@@ -192,7 +192,8 @@ def cost_table(results, arguments, size):
 
 
 def engine_text(results, arguments):
-    text = (f"\n{arguments.num:,} keys; as many operations in total, shared by the threads, but a "
+    text = (f"\n{arguments.num:,} keys and as many puts of fillrandom, then {arguments.operations:,} "
+            "operations of each workload, shared by the threads, but a "
             f"{rows.SEEK_SHARE}th of that for seekrandom. Medians of the runs, ± half their range; "
             "\"best peer\" is the one with the highest median in this row, \"runs\" the range of the "
             "ratios to it within a run. Peers on tmpfs, no compression; LevelDB with its log, which "

@@ -26,10 +26,11 @@ BENCHMARKS = ("fillrandom", "flush", "waitforbackground", "readrandom", "readmis
 PREPARATIONS = ("flush", "waitforbackground")
 
 
-def db_bench_names(num, threads):
-    """What db_bench calls BENCHMARKS; all threads together do `num` operations."""
-    seeks = max(1, num // threads // SEEK_SHARE)
-    names = {"seekrandom": f"seekrandom:seek_nexts={NEXTS}:reads={seeks}",
+def db_bench_names(num, operations, threads):
+    """What db_bench calls BENCHMARKS; all threads together fill with `num` puts, and then do `operations`."""
+    seeks = max(1, operations // threads // SEEK_SHARE)
+    names = {"fillrandom": f"fillrandom:writes={max(1, num // threads)}",
+             "seekrandom": f"seekrandom:seek_nexts={NEXTS}:reads={seeks}",
              "reads95": "readrandomwriterandom:readwritepercent=95",
              "reads50": "readrandomwriterandom:readwritepercent=50"}
     return [names.get(benchmark, benchmark) for benchmark in BENCHMARKS]
