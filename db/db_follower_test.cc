@@ -170,6 +170,7 @@ TEST_P(FollowerTest, AnswersToLevelDbNames) {
   CatchUp();
   std::string text;
   EXPECT_TRUE(follower_->GetProperty("leveldb.stats", &text));
+  EXPECT_TRUE(follower_->GetProperty("leveldb.sstables", &text));
   ASSERT_TRUE(follower_->GetProperty("leveldb.approximate-memory-usage", &text));
   EXPECT_EQ(text, std::to_string(NumberProperty(follower_.get(), "dlsm.metadata-bytes")));
 }

@@ -390,7 +390,7 @@ bool Follower::GetProperty(const Slice& property, std::string* value) {
     *value = Describe();
   } else if (name == "dlsm.stats") {
     *value = Describe() + "\n" + statistics_->ToString();
-  } else if (name == "dlsm.levels") {
+  } else if (name == "dlsm.levels" || name == "dlsm.sstables") {
     *value = Levels(*publication);
   } else if (name == "dlsm.entries") {
     *value = std::to_string(sum(&Version::entries));
