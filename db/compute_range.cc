@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "db/shard_map.h"
 #include "util/cluster_config.h"
@@ -104,6 +105,14 @@ Status ComputeRange::CheckDivided(const Slice& key) const {
       fmt::format("key \"{}\" belongs to compute node {}{}, and this is compute node {}; ask there",
                   ShownKey(key), owner,
                   owner < addresses_.size() ? " (" + addresses_[owner] + ")" : "", compute_node_));
+}
+
+void ComputeRange::ExplainDivided(std::span<const Slice> keys, Status* statuses) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!statuses[i].IsNotFound()) continue;
+    Status mine = CheckDivided(keys[i]);
+    if (!mine.ok()) statuses[i] = std::move(mine);
+  }
 }
 
 }  // namespace dlsm

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,22 +37,27 @@ class ComputeRange {
   // `options` have passed CheckComputeBoundaries().
   explicit ComputeRange(const Options& options);
 
-  // False: every key is this compute node's.
-  bool divided() const { return divided_; }
   // InvalidArgument naming the compute node that owns the key, if it is not this one.
   Status Check(const Slice& key) const {
     if (!divided_) [[likely]]
       return Status::OK();
     return CheckDivided(key);
   }
+  // After a MultiGet: statuses[i] is of keys[i]. Keys of other compute nodes were not found, for
+  // nobody can have written them here; whose they are is said instead.
+  void ExplainMissing(std::span<const Slice> keys, Status* statuses) const {
+    if (divided_) [[unlikely]]
+      ExplainDivided(keys, statuses);
+  }
 
  private:
   Status CheckDivided(const Slice& key) const;
+  void ExplainDivided(std::span<const Slice> keys, Status* statuses) const;
 
   const Comparator* const comparator_;
   const std::vector<std::string> boundaries_;
   const uint32_t compute_node_;
-  const bool divided_;
+  const bool divided_;                  // False: every key is this compute node's.
   std::vector<std::string> addresses_;  // Of compute nodes; empty if no config names them.
 };
 

@@ -11,6 +11,7 @@
 
 #include "dLSM/write_batch.h"
 #include "db/compute_range.h"
+#include "db/follower_testing.h"
 #include "db/test_database_testing.h"
 #include "util/random.h"
 
@@ -99,6 +100,23 @@ TEST_P(ComputeRangeTest, EachRangeHasItsOwner) {
   EXPECT_TRUE(first->Close().IsIOError());
   EXPECT_OK(second->Put(WriteOptions(), Key(1001), "v"));
   EXPECT_OK(second->Close());
+}
+
+// Fails if a follower of a range says that another compute node's key is not there.
+TEST_P(ComputeRangeTest, FollowersSayWhoseAKeyIs) {
+  Options publishing = HandleOptions(2);
+  publishing.publish_interval_ms = 5;
+  const auto owner = OpenOrDie(publishing, "db");
+  ASSERT_OK(owner->Put(WriteOptions(), Key(2001), "v"));
+  const auto follower = FollowOrDie(HandleOptions(2), "db");
+  CatchUpWith(owner.get(), follower.get());
+  std::vector<std::string> values;
+  const std::string there = Key(2001), missing = Key(2002), others = Key(1001);
+  const auto statuses = follower->MultiGet(ReadOptions(), {there, missing, others}, &values);
+  EXPECT_OK(statuses[0]);
+  EXPECT_TRUE(statuses[1].IsNotFound()) << statuses[1].ToString();
+  EXPECT_TRUE(statuses[2].IsInvalidArgument()) << statuses[2].ToString();
+  EXPECT_THAT(statuses[2].ToString(), HasSubstr("belongs to compute node 1"));
 }
 
 // Fails if a database is opened by other boundaries than it was made with.

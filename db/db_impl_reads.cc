@@ -118,16 +118,13 @@ void DbImpl::MultiGetInto(const ReadOptions& options, std::span<const Slice> key
   }
   values.holder = views;
   const size_t failed = reads_.MultiGet(keys, sources, sequence, options, values, statuses);
-  if (failed == 0 && !range_.divided()) return;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (statuses[i].IsNotFound()) {
-      // Other compute nodes' keys are not found, for nobody can have written them here.
-      const Status mine = range_.Check(keys[i]);
-      if (!mine.ok()) statuses[i] = mine;
-    } else if (!statuses[i].ok()) {
+  if (failed > 0) [[unlikely]] {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses[i].ok() || statuses[i].IsNotFound()) continue;
       statuses[i] = shards_[shard_of[i]]->Named(statuses[i]);
     }
   }
+  range_.ExplainMissing(keys, statuses);
 }
 
 class DbImpl::Places final : public LookupPlaces {

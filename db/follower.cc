@@ -266,11 +266,7 @@ void Follower::MultiGetInto(const ReadOptions& options, std::span<const Slice> k
     sources.push_back(publication->SourceOf(publication->map.ShardOf(*options_.comparator, key)));
   }
   ReadsOf(*publication).MultiGet(keys, sources, publication->sequence, options, values, statuses);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!statuses[i].IsNotFound()) continue;
-    // Other compute nodes' keys are another database's.
-    if (const Status other = range_.Check(keys[i]); !other.ok()) statuses[i] = other;
-  }
+  range_.ExplainMissing(keys, statuses);
   const Status lease = publication->database->Check();
   if (lease.ok()) return;
   for (size_t i = 0; i < keys.size(); ++i) {
