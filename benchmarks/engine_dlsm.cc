@@ -95,14 +95,15 @@ class DlsmSession : public Session {
     many_statuses_.resize(keys.size());
     db_.MultiGet(read_, keys.size(), keys.data(), many_pinned_.data(), many_statuses_.data());
     values->assign(keys.size(), std::nullopt);
+    Status first_error;
     for (size_t i = 0; i < keys.size(); ++i) {
       if (many_statuses_[i].ok()) {
         (*values)[i] = many_pinned_[i];
-      } else if (!many_statuses_[i].IsNotFound()) {
-        return many_statuses_[i];
+      } else if (!many_statuses_[i].IsNotFound() && first_error.ok()) {
+        first_error = many_statuses_[i];
       }
     }
-    return Status::OK();
+    return first_error;
   }
   std::unique_ptr<GetPipeline> NewGetPipeline(size_t depth) override {
     return db_.NewGetPipeline(read_, depth);
