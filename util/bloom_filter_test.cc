@@ -9,6 +9,7 @@
 #include "dLSM/options.h"
 #include "util/coding.h"
 #include "util/hash.h"
+#include "util/hex_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -140,6 +141,29 @@ TEST(BloomFilterTest, PolicyIsTheSameFilter) {
     EXPECT_TRUE(BloomMayMatch(Hash64(key), filter));
   }
   EXPECT_FALSE(policy->KeyMayMatch("three", filter));
+}
+
+// The bytes were computed from the layout in bloom_filter.h by another program. Fails if hash,
+// line, positions or number of probes change: tables that were written before would deny keys that
+// they have.
+TEST(BloomFilterTest, BytesArePartOfTheFormats) {
+  std::vector<std::string> keys = {"", "a", std::string(40, 'x'), std::string(300, 'y')};
+  for (int i = 0; i < 16; ++i) keys.push_back("key" + std::to_string(i));
+  const std::vector<Slice> slices(keys.begin(), keys.end());
+  const auto filter_of = [&slices](int bits_per_key) {
+    std::string filter;
+    BloomFilterPolicy(bits_per_key)
+        .CreateFilter(slices.data(), static_cast<int>(slices.size()), &filter);
+    return Hex(filter);
+  };
+  EXPECT_EQ(filter_of(10),
+            "3500801400a0a1002805c090201000240404210004c810a29011a8e142140cc4030851a002048200"
+            "c22c40110007089092818c80440001200020a04c0340320106");
+  EXPECT_EQ(filter_of(40),
+            "2041f11540a0c104a90780d2641334b40a34024804cc30eb6031aba14d10ecb44209d5a011078253"
+            "812c4a01c80c720c93a1a832048000040331a20f0b487a013d2900044000205000004400c0000040"
+            "44002114c4c2028098002040060600404300036082001102c26c4214010308900007a48061821120"
+            "002090400082442810");
 }
 
 TEST(BloomFilterTest, BuiltInIsToldFromUsers) {
