@@ -291,8 +291,8 @@ ProcessToKill UserOf(const std::string& name, const Nodes& nodes, const Setting&
                        fmt::format("--after_crash={}", after_crash)};
   const auto mean = std::chrono::milliseconds(1000 * int64_t{FLAGS_crash_seconds});
   process.life = mean / 4 + mean * random->Uniform(1000) * 3 / 2000;
-  // Twice as long as it may take to open the database (StressRun::Complete()).
-  process.patience = std::chrono::seconds(120);
+  // Twice as long as it may take to open the database.
+  process.patience = 2 * ConfigOf(seed).lease_patience();
   // One of four may be opening, closing or verifying it. Of the others it is seen that they do not
   // hang.
   if (!random->OneIn(4)) {

@@ -61,8 +61,7 @@ Options StressRun::Complete(const DrawnOptions& drawn) const {
   options.fabric = config_.fabric;
   options.embedded_memory_bytes = uint64_t{1} << 30;
   options.fault_injector = injector_;
-  // The readers of a killed process keep memory up to the end of their leases.
-  options.open_timeout_ms = 60'000;
+  options.open_timeout_ms = static_cast<uint64_t>(config_.lease_patience().count());
   // Lost requests are waited for so long.
   constexpr uint64_t kTimeoutMs = 2000;
   options.operation_timeout_ms =
@@ -97,11 +96,10 @@ Status StressRun::CloseHandle() {
   return With("closing the database", closed);
 }
 
-// Close() keeps nothing that it cannot flush, and readers that were killed may fill a memory node
-// up to the end of their leases.
+// Close() keeps nothing that it cannot flush, and readers that were killed may fill a memory node.
 void StressRun::WaitForRoom() {
   using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + std::chrono::seconds(30);
+  const auto until = Clock::now() + config_.lease_patience() / 2;  // Still longer than a lease.
   while (Clock::now() < until && db_->Flush(FlushOptions()).IsBusy()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }

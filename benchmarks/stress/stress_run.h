@@ -3,6 +3,7 @@
 // beginning and ending.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -35,6 +36,12 @@ struct RunConfig {
   bool delays = false;    // Threads are held up where their order matters (port/sync_point.h).
   bool verbose = false;
   uint64_t operation_timeout_ms = 0;  // 0: what the options have, and less where there are faults.
+  // How long to wait for what readers that were killed keep in memory nodes up to the end of their
+  // leases, each of which is at least as long as an operation may take.
+  std::chrono::milliseconds lease_patience() const {
+    return std::max(std::chrono::milliseconds(60'000),
+                    3 * std::chrono::milliseconds(operation_timeout_ms));
+  }
   // Ends the life of a memory node (true), and begins another one at its place (false); both once,
   // at the end of the run. Empty: they all live.
   std::function<Status(bool)> lose_node;
