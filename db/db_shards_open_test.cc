@@ -172,6 +172,34 @@ TEST_F(ShardsTest, MemoryNodesInAnotherOrderHarmNothing) {
   for (TestNode* node : {&first_, &second_, &third}) EXPECT_EQ(node->used_bytes(), 0u);
 }
 
+// A database of one shard, and a divided one that is opened without a word of that. Fails if memory
+// nodes that are named in another order give an empty database of the same name, or if one that
+// does not answer keeps a database that it gets nothing of from being made.
+TEST_F(ShardsTest, MemoryNodesInAnotherOrderGiveNoNamesake) {
+  {
+    const auto db = OpenOrDie(NoShardOptions(), "whole");
+    ASSERT_OK(db->Put(WriteOptions(), "k", "v"));
+  }
+  { const auto db = OpenOrDie(options_, "divided"); }
+  Options reordered = NoShardOptions();
+  reordered.memory_nodes = second_.address() + "," + first_.address();
+  Options of_another = NoShardOptions();
+  of_another.compute_node_id = 1;
+  for (const Options& wrong : {reordered, of_another}) {
+    for (const char* const name : {"whole", "divided"}) {
+      const Status refused = TryOpen(wrong, name);
+      EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+      EXPECT_TRUE(Says(refused, "has its first shard on memory node " + first_.address()))
+          << refused.ToString();
+    }
+  }
+  EXPECT_EQ(DatabasesAt(second_), 1u) << "the second shard of the divided one";
+  EXPECT_EQ(GetOr(OpenOrDie(NoShardOptions(), "whole").get(), "k"), "v");
+  second_.Kill();
+  EXPECT_OK(TryOpen(NoShardOptions(), "another"));
+  EXPECT_EQ(DatabasesAt(first_), 4u) << "two shards of the divided one, and two whole ones";
+}
+
 // A shard that has no tables yet, of a database that another client made and wrote, and which it
 // never closed. Fails if it is taken for what an attempt to make one has left where the first
 // memory node is not named: to make that one again would destroy it.

@@ -9,6 +9,7 @@
 #include "db/memory_node_session.h"
 #include "db/placed_manifest_store.h"
 #include "db/shard_map.h"
+#include "util/log.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/node_connection.h"
 #include "util/status_macros.h"
@@ -78,7 +79,7 @@ class Search {
 Status FirstShardIsAt(const std::string& database, const std::string& node) {
   return Status::InvalidArgument(
       "database " + database + " has its first shard on memory node " + node,
-      "name the memory nodes as when it was made, in the same order");
+      "name the memory nodes as when it was made, in the same order, and compute_node_id, too");
 }
 
 Status ListParts(const Options& options, const std::string& database, RpcClient* rpc,
@@ -141,6 +142,28 @@ Status CheckNoOther(const Options& options, const std::string& database,
     looked_at.push_back(node);
   }
   return search.verdict();
+}
+
+Status CheckNoNamesake(const Options& requested, const std::string& database,
+                       const MemoryNodeLink& home, const std::vector<std::string>& named) {
+  constexpr uint64_t kPatienceMs = 1000;
+  Options options = requested;
+  options.open_timeout_ms = std::min(options.open_timeout_ms, kPatienceMs);
+  options.operation_timeout_ms = std::min(options.operation_timeout_ms, kPatienceMs);
+  for (const std::string& node : named) {
+    if (node == home.node()) continue;
+    std::unique_ptr<NodeConnection> connection;
+    NodeParts parts;
+    Status asked = ConnectToMemoryNode(options, node, &connection);
+    if (asked.ok()) asked = ListParts(options, database, &connection->rpc(), &parts);
+    if (!asked.ok()) {
+      Log().Warn("memory node {} cannot be asked whether it has a database \"{}\": {}", node,
+                 database, asked.ToString());
+    } else if (parts.first_shard && connection->peer().epoch != home.peer().epoch) {
+      return FirstShardIsAt(database, node);  // And that is not the home by another address.
+    }
+  }
+  return Status::OK();
 }
 
 }  // namespace dlsm

@@ -41,6 +41,12 @@ Status CheckNoOther(const Options& options, const std::string& database,
                     const std::vector<MemoryNodeLink*>& used,
                     const std::vector<std::string>& named);
 
+// The same for one that has all of its parts at its home, where there is nothing to be destroyed;
+// but there would be two databases of one name if another of the memory nodes has it. Those that do
+// not answer soon are not waited for: they get nothing of it.
+Status CheckNoNamesake(const Options& options, const std::string& database,
+                       const MemoryNodeLink& home, const std::vector<std::string>& named);
+
 // InvalidArgument for who looked for the first shard at another memory node than `node`.
 Status FirstShardIsAt(const std::string& database, const std::string& node);
 

@@ -158,7 +158,8 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
 }
 
 // Where parts of a new database are destroyed before they are made. Memory nodes that are named in
-// another order than when it was made would be those of another database.
+// another order than when it was made would be those of another database, and what was written into
+// that seem to be lost.
 Status DbImpl::CheckNothingIsLost(const std::vector<std::string>& named) {
   std::vector<std::string> nodes = map_.nodes;
   if (options_.placement != TablePlacement::kByShard) {
@@ -170,7 +171,9 @@ Status DbImpl::CheckNothingIsLost(const std::vector<std::string>& named) {
     DLSM_RETURN_IF_ERROR(LinkTo(node, &link));
     if (std::find(used.begin(), used.end(), link) == used.end()) used.push_back(link);
   }
-  if (map_.count() == 1 && used.size() == 1) return Status::OK();
+  if (map_.count() == 1 && used.size() == 1) {
+    return CheckNoNamesake(options_, name_, *used.front(), named);
+  }
   return CheckNoOther(options_, name_, used, named);
 }
 

@@ -54,8 +54,8 @@ class DB {
   // this process if they name none. On success *db is the caller's to delete. A name has 1 to 960
   // bytes, and no '#': that is how memory nodes' names of its shards and ranges go on. Memory nodes
   // are named in the order in which they were when the database was made: what is found on the
-  // first one decides whether it exists. One of several parts that does not is not made where its
-  // memory nodes have parts of one of that name: InvalidArgument.
+  // first one decides whether it exists. One that does not is not made if another of them has it,
+  // or if one of several parts would meet parts of that name: InvalidArgument.
   static Status Open(const Options& options, const std::string& name, DB** db);
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
 
