@@ -20,7 +20,9 @@
 
 DEFINE_string(memory_node, "127.0.0.1:19843", "host:port of the memory node");
 DEFINE_string(fabric, "verbs", "shm, tcp or verbs");
-DEFINE_string(rdma_device, "", "for verbs: device, port, network interface or address");
+DEFINE_string(rdma_device, "",
+              "for verbs: device, port, network interface or address, then settings; empty: the "
+              "first active port");
 DEFINE_string(secret_file, "", "file with the secret of the cluster");
 DEFINE_uint64(latency_bytes, 512, "bytes of a read whose latency is measured");
 DEFINE_uint64(latency_reads, 1000, "how many of them");

@@ -26,7 +26,8 @@ DEFINE_string(memory_nodes, "", "memory nodes as host[:port], separated by comma
 DEFINE_uint32(compute_node_id, 0, "which of the config's compute nodes this is");
 DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory nodes");
 DEFINE_string(rdma_device, "",
-              "for verbs, and for doctor: device, port, network interface or address; empty: any");
+              "for verbs, and for doctor: device, port, network interface or address, then "
+              "settings; empty: the first active port");
 DEFINE_string(secret_file, "", "file with the secret of the cluster");
 DEFINE_string(access_name, "", "name of this client in the memory nodes' access files");
 DEFINE_bool(tls, false, "TLS to the memory nodes, known by the secret");
