@@ -170,10 +170,7 @@ class DlsmEngine : public Engine {
     return std::make_unique<DlsmSession>(*db_, read);
   }
   Status Flush() override { return follow_ ? Status::OK() : db_->Flush(FlushOptions()); }
-  Status Compact() override {
-    db_->CompactRange(nullptr, nullptr);
-    return Status::OK();
-  }
+  Status Compact() override { return db_->CompactRange(nullptr, nullptr); }
   Status WaitForBackgroundWork() override { return db_->WaitForBackgroundWork(); }
 
   // On both sides. What was in force before is what the memory node says, not what options say.

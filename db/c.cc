@@ -11,6 +11,7 @@
 
 #include "db/c_handles.h"
 #include "port/allocation_point.h"
+#include "util/log.h"
 
 using dlsm::Slice;
 using dlsm::Status;
@@ -81,6 +82,14 @@ const Slice* CopyBound(const Slice* bound, std::string* bytes, Slice* slice) {
   bytes->assign(bound->data(), bound->size());
   *slice = Slice(*bytes);
   return slice;
+}
+
+Status CompactRange(dlsm_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
+                    size_t limit_key_len) {
+  const Slice start = ToSlice(start_key, start_key_len);
+  const Slice limit = ToSlice(limit_key, limit_key_len);
+  return db->db->CompactRange(start_key == nullptr ? nullptr : &start,
+                              limit_key == nullptr ? nullptr : &limit);
 }
 
 }  // namespace
@@ -197,10 +206,13 @@ void dlsm_approximate_sizes(dlsm_t* db, int num_ranges, const char* const* range
 
 void dlsm_compact_range(dlsm_t* db, const char* start_key, size_t start_key_len,
                         const char* limit_key, size_t limit_key_len) {
-  const Slice start = ToSlice(start_key, start_key_len);
-  const Slice limit = ToSlice(limit_key, limit_key_len);
-  db->db->CompactRange(start_key == nullptr ? nullptr : &start,
-                       limit_key == nullptr ? nullptr : &limit);
+  const Status status = CompactRange(db, start_key, start_key_len, limit_key, limit_key_len);
+  if (!status.ok()) dlsm::Log().Warn("CompactRange ended early: {}", status.ToString());
+}
+
+void dlsm_compact_range_checked(dlsm_t* db, const char* start_key, size_t start_key_len,
+                                const char* limit_key, size_t limit_key_len, char** errptr) {
+  SaveError(errptr, CompactRange(db, start_key, start_key_len, limit_key, limit_key_len));
 }
 
 void dlsm_flush(dlsm_t* db, char** errptr) { SaveError(errptr, db->db->Flush({})); }

@@ -194,7 +194,7 @@ TEST_F(CTest, FlushCompactAndSizes) {
   for (int i = 0; i < 2000; ++i) Put("key" + std::to_string(i), std::string(200, 'v'));
   dlsm_flush(db_, error_.out());
   dlsm_wait_for_background_work(db_, error_.out());
-  dlsm_compact_range(db_, nullptr, 0, nullptr, 0);
+  dlsm_compact_range_checked(db_, nullptr, 0, nullptr, 0, error_.out());
   EXPECT_EQ(error_.text(), "");
   const char* const starts[] = {"key", "z"};
   const size_t start_sizes[] = {3, 1};
@@ -223,7 +223,7 @@ TEST_F(CTest, ReopensWhatWasClosed) {
   EXPECT_EQ(Get("a"), "1");
 }
 
-// Fails if C has no followers, or one of them can write.
+// Fails if C has no followers, one of them can write or compact, or does not say that it cannot.
 TEST_F(CTest, FollowsWhatIsPublished) {
   dlsm_options_set_publish_interval_ms(options_, 5);
   dlsm_options_set_follow_interval_ms(options_, 0);
@@ -241,6 +241,10 @@ TEST_F(CTest, FollowsWhatIsPublished) {
   Error refused;
   dlsm_put(db_, write_, "a", 1, "2", 1, refused.out());
   EXPECT_NE(refused.text().find("follows"), std::string::npos) << refused.text();
+  Error not_compacted;
+  dlsm_compact_range_checked(db_, "a", 1, nullptr, 0, not_compacted.out());
+  EXPECT_NE(not_compacted.text().find("follows"), std::string::npos) << not_compacted.text();
+  dlsm_compact_range(db_, "a", 1, nullptr, 0);  // Which has nobody to tell.
   dlsm_close(db_);
   db_ = owner;
 }

@@ -70,7 +70,7 @@ class ConcurrencyTest : public testing::TestWithParam<Shape> {
   void RunFor(std::chrono::milliseconds duration) {
     Repeat([this] {
       ASSERT_OK(db_->Flush(FlushOptions()));
-      db_->CompactRange(nullptr, nullptr);
+      ASSERT_OK(db_->CompactRange(nullptr, nullptr));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     });
     std::this_thread::sleep_for(duration);

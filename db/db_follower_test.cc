@@ -152,7 +152,7 @@ TEST_P(FollowerTest, OldReadsStayExact) {
   const int number = batches.number();
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < 200; ++i) ASSERT_OK(batches.Write(owner_.get()));
-    owner_->CompactRange(nullptr, nullptr);
+    ASSERT_OK(owner_->CompactRange(nullptr, nullptr));
     CatchUp();
     ASSERT_EQ(NumberOf(iterator.get()), number);
     ReadOptions as_before;
@@ -247,11 +247,11 @@ TEST_P(FollowerTest, RefusesToWrite) {
   for (const Status& refused :
        {follower_->Put(WriteOptions(), "a", "1"), follower_->Delete(WriteOptions(), "a"),
         follower_->Write(WriteOptions(), &batch), follower_->Flush(FlushOptions()),
+        follower_->CompactRange(nullptr, nullptr),
         follower_->SetOptions({{"merge_scheduler", "fair"}})}) {
     EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
     EXPECT_THAT(refused.ToString(), HasSubstr("owner"));
   }
-  follower_->CompactRange(nullptr, nullptr);
   EXPECT_OK(follower_->WaitForBackgroundWork());
   EXPECT_OK(owner_->TryCatchUp());
   EXPECT_EQ(GetOr(owner_.get(), "a"), "(none)");
@@ -272,7 +272,7 @@ TEST_P(FollowerTest, SeveralFollow) {
   EXPECT_TRUE(second->Put(WriteOptions(), "a", "b").IsNotSupported());
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < 100; ++i) ASSERT_OK(batches.Write(owner_.get()));
-    owner_->CompactRange(nullptr, nullptr);
+    ASSERT_OK(owner_->CompactRange(nullptr, nullptr));
     ASSERT_EQ(NumberOf(iterator.get()), number);
   }
 }
@@ -294,7 +294,7 @@ TEST_P(FollowerTest, OutlivesItsOwner) {
   owner_ = OpenOrDie(silent, "followed");
   const std::unique_ptr<Iterator> iterator(follower_->NewIterator(ReadOptions()));
   for (int i = 0; i < 300; ++i) ASSERT_OK(batches.Write(owner_.get()));
-  owner_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(owner_->CompactRange(nullptr, nullptr));
   EXPECT_EQ(NumberOf(iterator.get()), 300);
   ASSERT_OK(follower_->TryCatchUp());
   EXPECT_EQ(NumberOf(follower_.get()), 300);
@@ -349,7 +349,7 @@ TEST_P(FollowerTest, PublicationsThatFailAreMadeGood) {
     SCOPED_TRACE(n);
     faults.FailNth(n, n % 2 == 0 ? FaultKind::kHalfWrite : FaultKind::kDisconnect);
     for (int i = 0; i < 20; ++i) ASSERT_OK(batches.Write(owner_.get()));
-    owner_->CompactRange(nullptr, nullptr);
+    ASSERT_OK(owner_->CompactRange(nullptr, nullptr));
     CatchUp();
     ASSERT_EQ(NumberOf(follower_.get()), batches.number());
   }

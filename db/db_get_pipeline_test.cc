@@ -133,7 +133,7 @@ TEST_P(GetPipelineTest, SeesTheMomentOfSubmission) {
     ASSERT_OK(db_->Put(WriteOptions(), KeyOf(i), "after"));
     if (round % 70 == 0) {
       ASSERT_OK(db_->Flush(FlushOptions()));
-      db_->CompactRange(nullptr, nullptr);
+      ASSERT_OK(db_->CompactRange(nullptr, nullptr));
     }
     ASSERT_TRUE(pipeline->Next(&answer));
     ExpectAnswer(answer, i);

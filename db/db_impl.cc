@@ -7,7 +7,6 @@
 #include "dLSM/write_batch.h"
 #include "db/properties.h"
 #include "port/sync_point.h"
-#include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"
@@ -213,19 +212,20 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
   }
 }
 
-void DbImpl::CompactRange(const Slice* begin, const Slice* end) {
-  if (!CheckOpen().ok()) return;
+// A shard that fails keeps no other from being merged.
+Status DbImpl::CompactRange(const Slice* begin, const Slice* end) {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
   const std::vector<size_t> shards = reads_.ShardsOf(begin, end);
   const auto began = Background::Clock::now();
   if (shards.size() > 1) {
     for (const size_t i : shards) shards_[i]->background().BeginFlush();
   }
+  Status first_error;
   for (const size_t i : shards) {
-    const Status status = shards_[i]->background().CompactRange(began, begin, end);
-    if (!status.ok()) {
-      Log().Warn("CompactRange ended early: {}", shards_[i]->Named(status).ToString());
-    }
+    Shard& shard = *shards_[i];
+    KeepFirstError(shard.Named(shard.background().CompactRange(began, begin, end)), &first_error);
   }
+  return first_error;
 }
 
 Status DbImpl::Flush(const FlushOptions& options) try {

@@ -59,7 +59,7 @@ class DbImpl final : public DB {
   void ReleaseSnapshot(const Snapshot* snapshot) override;
   bool GetProperty(const Slice& property, std::string* value) override;
   void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) override;
-  void CompactRange(const Slice* begin, const Slice* end) override;
+  Status CompactRange(const Slice* begin, const Slice* end) override;
   Status Flush(const FlushOptions& options) override;
   Status WaitForBackgroundWork() override;
   Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;

@@ -158,7 +158,8 @@ class Game {
     if (end < begin) std::swap(begin, end);
     const Slice from(begin);
     const Slice to(end);
-    db_->CompactRange(data_.ConsumeBool() ? nullptr : &from, data_.ConsumeBool() ? nullptr : &to);
+    ExpectOk(db_->CompactRange(data_.ConsumeBool() ? nullptr : &from,
+                               data_.ConsumeBool() ? nullptr : &to));
   }
   void Reopen() {
     ReleaseSnapshots();

@@ -127,7 +127,7 @@ TEST_P(MemoryBudgetTest, ReadsStayExactBeyondIt) {
   EXPECT_GT(Count(Ticker::kMetadataEvictions), 0u);
   EXPECT_GT(Count(Ticker::kMetadataLoads), 0u);
   EXPECT_TRUE(ComesDown()) << MetadataBytes() << " of " << Tolerated();
-  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ExpectAllThere(20);
 }
 
@@ -210,7 +210,7 @@ TEST_P(MemoryBudgetTest, SaysWhatItCouldNotFetch) {
 // Fails if an iterator stays at the error of an index that could not be fetched once.
 TEST_P(MemoryBudgetTest, AnIteratorTriesAgain) {
   Fill(1);
-  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ASSERT_TRUE(ComesDown());
   const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
   options_.fault_injector->OnlyPurpose(Purpose::kRead);
@@ -238,7 +238,7 @@ TEST_P(MemoryBudgetTest, ManyWaitForOneTimeout) {
   options_.operation_timeout_ms = 500;
   db_ = OpenOrDie(options_, "budget");
   Fill(1);
-  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ASSERT_TRUE(ComesDown());
   options_.fault_injector->OnlyPurpose(Purpose::kRead);
   options_.fault_injector->SetProbability(FaultKind::kDrop, 1);
@@ -266,7 +266,7 @@ TEST_P(MemoryBudgetTest, ManyWaitForOneTimeout) {
 // that are read would be dropped again and again.
 TEST_P(MemoryBudgetTest, WhatAnIteratorHoldsDrivesOutNothing) {
   Fill(1);
-  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ASSERT_OK(db_->WaitForBackgroundWork());
   const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) continue;
@@ -275,7 +275,7 @@ TEST_P(MemoryBudgetTest, WhatAnIteratorHoldsDrivesOutNothing) {
     ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), "new"));
     model_[NumberedKey(i)] = "new";
   }
-  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ASSERT_OK(db_->WaitForBackgroundWork());
   ASSERT_TRUE(ComesDown());
   // In half of the room for those that are read.
@@ -305,7 +305,7 @@ TEST_P(MemoryBudgetTest, BlocksOutliveTheIndex) {
   options_.block_cache = cache_.get();
   db_ = OpenOrDie(options_, "budget");
   Fill(1);
-  db_->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ASSERT_OK(db_->WaitForBackgroundWork());
   const auto read_all = [this] {
     for (uint64_t i = 0; i < kKeys; i += 7) (void)GetOr(db_.get(), NumberedKey(i));

@@ -306,7 +306,7 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
         ASSERT_OK(db_->Flush(FlushOptions()));
         break;
       case 1:
-        db_->CompactRange(nullptr, nullptr);
+        ASSERT_OK(db_->CompactRange(nullptr, nullptr));
         break;
       case 2: {
         std::string begin = RandomKey();
@@ -314,7 +314,7 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
         if (Compare(begin, end) > 0) std::swap(begin, end);
         const Slice begin_slice = begin;
         const Slice end_slice = end;
-        db_->CompactRange(&begin_slice, &end_slice);
+        ASSERT_OK(db_->CompactRange(&begin_slice, &end_slice));
         break;
       }
       case 3:

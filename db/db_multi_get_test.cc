@@ -148,7 +148,7 @@ TEST_P(MultiGetTest, PinnedValuesStayWhatTheyWere) {
       ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), std::string(300, '!')));
     }
     ASSERT_OK(db_->Flush(FlushOptions()));
-    db_->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   }
   for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(pinned[i].ToString(), model_[keys[i]]);
 }
@@ -168,7 +168,7 @@ void PutAllAndCompact(DB* db) {
     ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
-  db->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db->CompactRange(nullptr, nullptr));
 }
 
 // The options of a database that has been made so and closed; each of the nodes has some tables.
@@ -365,7 +365,7 @@ TEST(MultiGetFaultTest, WhatWasUnderWayIsReadAgain) {
     ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value_of(i)));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
-  db->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db->CompactRange(nullptr, nullptr));
   faults->OnlyPurpose(Purpose::kRead);
   Random random(301);
   uint64_t spared = 0;

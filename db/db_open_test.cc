@@ -96,7 +96,9 @@ TEST_F(OpenTest, FindsEverythingAgain) {
       EXPECT_EQ(GetOr(db.get(), NumberedKey(1), at_snapshot),
                 round == 0 ? "(none)" : "round" + std::to_string(round - 1));
       db->ReleaseSnapshot(before);
-      if (round == 2) db->CompactRange(nullptr, nullptr);
+      if (round == 2) {
+        ASSERT_OK(db->CompactRange(nullptr, nullptr));
+      }
       if (round % 2 == 0) {
         ASSERT_OK(db->Close());  // Otherwise the destructor does.
       }
@@ -147,6 +149,7 @@ TEST_F(OpenTest, ClosedHandleRefusesEverything) {
   EXPECT_TRUE(Says(db->MultiGet(ReadOptions(), {"k", "l"}, &values).at(1), "closed"));
   EXPECT_EQ(values.size(), 2u);
   EXPECT_TRUE(Says(db->Flush(FlushOptions()), "closed"));
+  EXPECT_TRUE(Says(db->CompactRange(nullptr, nullptr), "closed"));
   EXPECT_TRUE(Says(db->WaitForBackgroundWork(), "closed"));
   const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
   iterator->SeekToFirst();
@@ -158,7 +161,6 @@ TEST_F(OpenTest, ClosedHandleRefusesEverything) {
   const Range range("a", "z");
   db->GetApproximateSizes(&range, 1, &size);
   EXPECT_EQ(size, 0u);
-  db->CompactRange(nullptr, nullptr);
   EXPECT_NE(db->GetStatistics(), nullptr);
 }
 
@@ -195,7 +197,7 @@ TEST_F(OpenTest, EmptyKeysAndValuesAreAsGoodAsAny) {
   check("memtable");
   ASSERT_OK(db->Flush(FlushOptions()));
   check("level 0");
-  db->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db->CompactRange(nullptr, nullptr));
   check("below");
   WriteBatch none;
   EXPECT_OK(db->Write(WriteOptions(), &none));
@@ -240,9 +242,9 @@ TEST(LargeEntriesTest, WorkUpToTheirLimit) {
     check();
     ASSERT_OK(db->Flush(FlushOptions()));
     check();
-    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
     ASSERT_OK(db->Put(WriteOptions(), "zz", "3"));
-    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
     check();
     ASSERT_OK(db->Close());
     EXPECT_OK(DestroyDB("large", options));

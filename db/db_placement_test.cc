@@ -119,7 +119,7 @@ TEST(DbPlacementTest, RoundsOfOverwritingLeaveNothing) {
     options.scatter_width = 2;
     auto db = OpenOrDie(options, "db");
     for (int round = 0; round < 10; ++round) Fill(db.get(), 0, 1000);
-    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
     ASSERT_OK(db->WaitForBackgroundWork());
     ExpectAll(db.get(), 1000);
     // Grants that are not used up, and the reserve, are in the pool.
@@ -201,7 +201,7 @@ TEST(DbPlacementTest, OpensWithAnotherPlacement) {
   db = OpenOrDie(by_shard, "db");
   ExpectAll(db.get(), 2000);
   Fill(db.get(), 2000, 3000);
-  db->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db->CompactRange(nullptr, nullptr));
   ASSERT_OK(db->WaitForBackgroundWork());
   ExpectAll(db.get(), 3000);
   EXPECT_GT(PlacementOf(db.get())[0].tables, 0u);

@@ -85,7 +85,7 @@ TEST_P(QuotaTest, StopsOneDatabaseOnly) {
       model.erase(Key(j));
     }
   }
-  limited->CompactRange(nullptr, nullptr);
+  CompactAsRoomAllows(limited.get());
   ASSERT_OK(limited->WaitForBackgroundWork());
   ASSERT_OK(limited->Put(WriteOptions(), Key(0), "again")) << "deleting makes room";
   model[Key(0)] = "again";

@@ -53,7 +53,7 @@ TEST_F(ShardsTest, OpensAgainAsItWasDivided) {
     batch.Delete(NumberedKey(2001));
     ASSERT_OK(db->Write(WriteOptions(), &batch));
     ASSERT_OK(db->Flush(FlushOptions()));
-    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
     EXPECT_EQ(GetOr(db.get(), NumberedKey(1)), "new");
     EXPECT_EQ(GetOr(db.get(), NumberedKey(1001)), "new");
     EXPECT_EQ(GetOr(db.get(), NumberedKey(2001)), "(none)");

@@ -161,6 +161,29 @@ TEST_F(ShardsTest, MemtablesShareOneBudget) {
   EXPECT_GT(most, budget / 2);
 }
 
+// Fails if who asks for merges does not hear that those of a shard have failed, and of which; or if
+// the shards behind it are left as they are.
+TEST_F(ShardsTest, CompactRangeTellsWhichShardHasFailedAndMergesTheOthers) {
+  options_.compaction_style = CompactionStyle::kLeveled;
+  // Nothing is merged but by request.
+  options_.level0_file_num_compaction_trigger = 500;
+  options_.level0_stop_writes_trigger = 1000;
+  options_.idle_size_amplification_percent = 0;
+  const auto db = OpenOrDie(options_, "divided");
+  for (int round = 0; round < 2; ++round) {
+    Fill(db.get());
+    ASSERT_OK(db->Flush(FlushOptions()));
+  }
+  ASSERT_EQ(NumberProperty(db.get(), "dlsm.entries"), 2 * kKeys);
+  second_.Kill();
+  const Status failed = db->CompactRange(nullptr, nullptr);
+  EXPECT_FALSE(failed.ok());
+  EXPECT_TRUE(Says(failed, "shard 1 on memory node")) << failed.ToString();
+  EXPECT_TRUE(Says(failed, second_.address())) << failed.ToString();
+  EXPECT_EQ(NumberProperty(db.get(), "dlsm.entries"), kKeys + 1000) << "shard 1 has each key twice";
+  EXPECT_FALSE(db->Close().ok());
+}
+
 // Fails if what is asked of the whole database is asked of some shards only.
 TEST_F(ShardsTest, CallsCrossShards) {
   const auto db = OpenOrDie(options_, "divided");
@@ -168,7 +191,7 @@ TEST_F(ShardsTest, CallsCrossShards) {
   ASSERT_OK(db->Flush(FlushOptions()));
   EXPECT_EQ(FieldOfProperty(db.get(), "dlsm.memory", "memtables") < (64u << 10), true);
   EXPECT_GE(NumberProperty(db.get(), "dlsm.entries"), kKeys);
-  db->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db->CompactRange(nullptr, nullptr));
   EXPECT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), 0u);
   EXPECT_EQ(NumberProperty(db.get(), "dlsm.entries"), kKeys);
   const std::string keys[] = {NumberedKey(0), NumberedKey(500), NumberedKey(2500),
@@ -217,7 +240,7 @@ TEST_F(ShardsTest, AScanHoldsTheBuffersOfOneShard) {
   for (uint64_t i = 0; i < kShards * kKeysOfEach; ++i) {
     ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), std::string(3000, 'v')));
   }
-  db->CompactRange(nullptr, nullptr);
+  ASSERT_OK(db->CompactRange(nullptr, nullptr));
   ASSERT_OK(db->WaitForBackgroundWork());
   const auto buffers = [&] { return FieldOfProperty(db.get(), "dlsm.memory", "buffers"); };
   const uint64_t before = buffers();

@@ -413,12 +413,10 @@ bool Follower::GetProperty(const Slice& property, std::string* value) {
 Status Follower::Put(const WriteOptions&, const Slice&, const Slice&) { return ReadOnly(); }
 Status Follower::Delete(const WriteOptions&, const Slice&) { return ReadOnly(); }
 Status Follower::Write(const WriteOptions&, WriteBatch*) { return ReadOnly(); }
+Status Follower::CompactRange(const Slice*, const Slice*) { return ReadOnly(); }
 Status Follower::Flush(const FlushOptions&) { return ReadOnly(); }
 Status Follower::SetOptions(const std::unordered_map<std::string, std::string>&) {
   return ReadOnly();
-}
-void Follower::CompactRange(const Slice*, const Slice*) {
-  Log().Warn("CompactRange: {}", ReadOnly().ToString());
 }
 
 }  // namespace dlsm

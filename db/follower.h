@@ -56,7 +56,7 @@ class Follower final : public DB {
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override;
   Status Delete(const WriteOptions& options, const Slice& key) override;
   Status Write(const WriteOptions& options, WriteBatch* updates) override;
-  void CompactRange(const Slice* begin, const Slice* end) override;
+  Status CompactRange(const Slice* begin, const Slice* end) override;
   Status Flush(const FlushOptions& options) override;
   Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;
 

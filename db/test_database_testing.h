@@ -156,6 +156,12 @@ inline std::unique_ptr<TestNode> NodeServing(const std::string& fabric, Options*
   return node;
 }
 
+// As far as there is room for what merges write.
+inline void CompactAsRoomAllows(DB* db) {
+  const Status status = db->CompactRange(nullptr, nullptr);
+  EXPECT_TRUE(status.ok() || status.IsBusy()) << status.ToString();
+}
+
 // The end of a test's database, unless it was never opened.
 inline void CloseAndDestroy(std::unique_ptr<DB>* db, const Options& options,
                             const std::string& name) {

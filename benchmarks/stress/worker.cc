@@ -194,9 +194,8 @@ Status Worker::Compact(DB* db) {
   const std::string end = space_->KeyBytes(AnyKey());
   const Slice begin_slice(begin);
   const Slice end_slice(end);
-  db->CompactRange(random_.OneIn(4) ? nullptr : &begin_slice,
-                   random_.OneIn(4) ? nullptr : &end_slice);
-  return Status::OK();
+  return db->CompactRange(random_.OneIn(4) ? nullptr : &begin_slice,
+                          random_.OneIn(4) ? nullptr : &end_slice);
 }
 
 Status Worker::ChangeOptions(DB* db) {

@@ -217,7 +217,7 @@ TEST_P(ChangingMemoryTest, Merges) {
       if (!db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i)).ok()) break;
     }
     db_->Flush(FlushOptions()).PermitUncheckedError();
-    db_->CompactRange(nullptr, nullptr);
+    db_->CompactRange(nullptr, nullptr).PermitUncheckedError();
     Gets(ReadOptions());
     Scan(ReadOptions());
   } while (!Passed(start));

@@ -226,8 +226,9 @@ Status OpenIfClosed(FaultWorld* world) {
 }
 
 Status CompactAll(FaultWorld* world) {
-  world->db()->CompactRange(nullptr, nullptr);
-  return world->db()->WaitForBackgroundWork();
+  Status status = world->db()->CompactRange(nullptr, nullptr);
+  KeepFirstError(world->db()->WaitForBackgroundWork(), &status);
+  return status;
 }
 
 void ExpectExplained(const Status& status) {

@@ -184,7 +184,7 @@ TEST_F(NoThreadsTest, PartsOfMerges) {
   ASSERT_OK(db->Flush(FlushOptions()));
   {
     ThreadLimit limit(0);
-    db->CompactRange(nullptr, nullptr);
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
     ASSERT_OK(db->WaitForBackgroundWork());
   }
   for (int i = 0; i < 500; ++i) {

@@ -78,9 +78,12 @@ char* dlsm_property_value(dlsm_t* db, const char* propname);
 void dlsm_approximate_sizes(dlsm_t* db, int num_ranges, const char* const* range_start_key,
                             const size_t* range_start_key_len, const char* const* range_limit_key,
                             const size_t* range_limit_key_len, uint64_t* sizes);
-/* NULL for start_key or limit_key: from the first, to the last key. */
+/* NULL for start_key or limit_key: from the first, to the last key. What fails is only logged. */
 void dlsm_compact_range(dlsm_t* db, const char* start_key, size_t start_key_len,
                         const char* limit_key, size_t limit_key_len);
+/* The same, and tells what failed. */
+void dlsm_compact_range_checked(dlsm_t* db, const char* start_key, size_t start_key_len,
+                                const char* limit_key, size_t limit_key_len, char** errptr);
 void dlsm_flush(dlsm_t* db, char** errptr);
 void dlsm_wait_for_background_work(dlsm_t* db, char** errptr);
 

@@ -124,10 +124,12 @@ class DB {
 
   // Merges all tables that overlap [*begin, *end] down to one level, dropping what no one can see
   // any more, as what was kept for snapshots that have been released. Null: before the first, after
-  // the last key. What is written meanwhile is not part of it. Where a merge fails it ends, and the
-  // error is logged. The first time after an open, what has been merged before may be written anew,
-  // for it may hold what snapshots of the handle before had kept.
-  virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
+  // the last key. What is written meanwhile is not part of it. A shard in which the flush that it
+  // begins with or one of its merges fails is left as far as it has come, the others are merged all
+  // the same, and the first error is returned. A merge that finds no room is Busy. The first time
+  // after an open, what has been merged before may be written anew, for it may hold what snapshots
+  // of the handle before had kept.
+  virtual Status CompactRange(const Slice* begin, const Slice* end) = 0;
 
   // Writes the memtables out to tables.
   virtual Status Flush(const FlushOptions& options) = 0;

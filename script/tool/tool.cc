@@ -341,7 +341,7 @@ Status Tool::Verify() {
 }
 
 Status Tool::Compact() {
-  db_->CompactRange(nullptr, nullptr);
+  DLSM_RETURN_IF_ERROR(db_->CompactRange(nullptr, nullptr));
   return db_->WaitForBackgroundWork();
 }
 

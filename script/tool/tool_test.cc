@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "script/tool/split_points.h"
+#include "util/fabric/fault_injector.h"
 
 namespace dlsm::tool {
 
@@ -97,6 +98,22 @@ TEST(Tool, DestroyedDatabaseIsGone) {
   EXPECT_FALSE(outcome.status.ok());
   EXPECT_THAT(outcome.status.ToString(), HasSubstr("begin with load"));
   EXPECT_TRUE(RunCommand("destroy,load,verify", options, "b\t1\n").status.ok());
+}
+
+// Fails if the command does as if everything had been merged.
+TEST(Tool, ACompactionThatFailsIsAnError) {
+  ToolOptions options = Fresh();
+  ASSERT_TRUE(RunCommand("load", options, "a\t1\n").status.ok());
+  ASSERT_TRUE(RunCommand("load", options, "a\t2\n").status.ok());
+  options.database.compaction_place = CompactionPlace::kComputeNode;
+  options.database.fault_injector = std::make_shared<FaultInjector>();
+  options.database.fault_injector->OnlyPurpose(Purpose::kCompaction);
+  options.database.fault_injector->SetProbability(FaultKind::kFail, 1);
+  const Outcome outcome = RunCommand("compact", options);
+  EXPECT_TRUE(outcome.status.IsIOError()) << outcome.status.ToString();
+  EXPECT_THAT(outcome.status.ToString(), HasSubstr("injected fault"));
+  options.database.fault_injector->Clear();
+  EXPECT_TRUE(RunCommand("compact,verify", options).status.ok());
 }
 
 TEST(Tool, StatsShowsTheProperties) {
