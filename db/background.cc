@@ -138,9 +138,18 @@ void Background::ForgiveLocked(Failures* failures) {
 }
 
 // Failures for another reason than want of room are forgiven once more: their cause may have gone
-// while others were waited for.
+// while others were waited for. But where each takes a time-out, those that there have been since
+// are not waited for again: one more try tells.
 void Background::ForgiveAgainLocked(Clock::time_point began, Failures* failures) {
-  if (!failures->last.IsBusy() || failures->since < began) ForgiveLocked(failures);
+  const bool since_began = failures->since >= began;
+  if (since_began && failures->last.IsBusy()) return;
+  if (since_began && failures->last.IsTimedOut()) {
+    failures->count = std::min(failures->count, kFailuresTolerated - 1);
+    failures->retry_at = Clock::now();
+    ChangedLocked();
+    return;
+  }
+  ForgiveLocked(failures);
 }
 
 // A handle that was taken over, or whose session has ended, says so even where it has nothing to

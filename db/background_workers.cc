@@ -133,6 +133,13 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Piece piece, Background* shard, Clock
   return worked;
 }
 
+bool BackgroundWorkers::HouseStopped(size_t number) {
+  port::MutexLock lock(mutex_);
+  return house_threads_[number].stopped;
+}
+
+// Who stops it waits for what one shard sends, not for all of them: a memory node that hangs may
+// take a time-out for each.
 void BackgroundWorkers::KeepHouse(size_t number) {
   const House& house = houses_[number];
   const std::chrono::milliseconds interval = house.shards.front().shard->heartbeat_interval();
@@ -146,10 +153,16 @@ void BackgroundWorkers::KeepHouse(size_t number) {
       }
       if (house_threads_[number].stopped) return;
     }
-    for (const House::Member& each : house.shards) each.shard->KeepHouse(each.node);
+    for (const House::Member& each : house.shards) {
+      if (HouseStopped(number)) return;
+      each.shard->KeepHouse(each.node);
+    }
     if (Clock::now() < next_heartbeat) continue;
     next_heartbeat = Clock::now() + interval;
-    for (const House::Member& each : house.shards) each.shard->Heartbeat(each.node);
+    for (const House::Member& each : house.shards) {
+      if (HouseStopped(number)) return;
+      each.shard->Heartbeat(each.node);
+    }
     house.merge_load->SampleCpu();
   }
 }

@@ -81,6 +81,7 @@ class BackgroundWorkers {
   bool WorkAtAny(Kind* kind, Piece piece, Background::Clock::time_point* due);
   bool WorkAt(Kind* kind, Piece piece, Background* shard, Background::Clock::time_point* due);
   void KeepHouse(size_t number) LOCKS_EXCLUDED(mutex_);
+  bool HouseStopped(size_t number) LOCKS_EXCLUDED(mutex_);
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
   const std::vector<Background*> shards_;

@@ -74,6 +74,45 @@ TEST(CloseTest, WhoAnswersAgainMeanwhileIsClosedLikeOthers) {
   EXPECT_OK(db->Close());
 }
 
+// A memory node lets each call wait for its time-out. Fails if who closes waits for that for each
+// shard: to put its manifest, to close its session, or until its heartbeat has come back.
+TEST(CloseTest, AMemoryNodeThatHangsIsNotWaitedForByEachShard) {
+  constexpr uint64_t kShards = 16;
+  const TestNode node;
+  std::atomic<bool> hangs{false};
+  std::atomic<uint64_t> heartbeats{0};
+  std::atomic<int> puts{0};
+  std::atomic<int> closes{0};
+  Options options = node.With(TinyOptions(), "tcp");
+  options.write_buffer_size = size_t{1} << 20;
+  for (uint64_t i = 1; i < kShards; ++i) options.shard_boundaries.push_back(NumberedKey(i));
+  options.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) -> Status {
+        if (!hangs) return Status::OK();
+        if (method == Method::kHeartbeat) ++heartbeats;
+        if (method == Method::kPutManifest) ++puts;
+        if (method == Method::kCloseDatabase) ++closes;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        return Status::TimedOut("the memory node hangs");
+      });
+  std::unique_ptr<DB> db = OpenOrDie(options, "db");
+  for (uint64_t i = 0; i < kShards; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), "v"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->WaitForBackgroundWork());
+  hangs = true;
+  AwaitOrFail([&] { return heartbeats > 0; });  // Of the first; the others' come next.
+  const Status closed = db->Close();
+  EXPECT_TRUE(closed.IsTimedOut()) << closed.ToString();
+  EXPECT_EQ(puts, 1);
+  EXPECT_EQ(closes, 1);
+  EXPECT_LT(heartbeats, kShards / 2);
+  hangs = false;
+  db.reset();
+  db = OpenOrDie(options, "db");
+  for (uint64_t i = 0; i < kShards; ++i) EXPECT_EQ(GetOr(db.get(), NumberedKey(i)), "v");
+  CloseAndDestroy(&db, options, "db");
+}
+
 // The memory node's budget for merges is a byte a second. Fails if who closes waits for a merge
 // there until it is done: it gets on, and so is waited for.
 TEST(CloseTest, AMergeThatTakesHoursIsGivenUp) {

@@ -1,13 +1,19 @@
 // Flushes that somebody asks for.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <thread>
 
 #include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
+#include "db/watched_calls_testing.h"
 #include "util/eventually_testing.h"
+#include "util/rpc/rpc.h"
 
 namespace dlsm {
 namespace {
@@ -39,6 +45,48 @@ TEST(DbFlushTest, WhoDoesNotWaitIsNotForgotten) {
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(flushes(), 2u);
   EXPECT_EQ(GetOr(db.get(), "second"), "2");
+  ASSERT_OK(db->Close());
+  EXPECT_OK(DestroyDB("flush", options));
+}
+
+// A memory node lets each call wait for its time-out. Fails if what was tried of a shard in vain
+// while others were waited for does not count at its turn: each would be tried as often as the
+// first once more, one after the other.
+TEST(DbFlushTest, AShardThatTimesOutIsNotTriedAllOverAtItsTurn) {
+  constexpr const char* kShards[] = {"a", "b", "c", "d", "e", "f"};
+  constexpr size_t kTriesOfOne = 3;
+  const TestNode node;
+  std::atomic<bool> hangs{false};
+  std::atomic<size_t> tries{0};
+  Options options = node.With(TinyOptions(), "tcp");
+  options.shard_boundaries = {"b", "c", "d", "e", "f"};
+  options.max_write_buffer_number = 8;
+  // Nothing but flushes puts manifests.
+  options.level0_file_num_compaction_trigger = 1000;
+  options.level0_stop_writes_trigger = 2000;
+  options.idle_size_amplification_percent = 0;
+  options.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) -> Status {
+        if (!hangs) return Status::OK();
+        if (method == Method::kPutManifest) ++tries;
+        std::this_thread::sleep_for(milliseconds(100));
+        return Status::TimedOut("the memory node hangs");
+      });
+  const auto db = OpenOrDie(options, "flush");
+  const auto put_in_each = [&](const char* value) {
+    for (const char* shard : kShards) ASSERT_OK(db->Put(WriteOptions(), shard, value));
+  };
+  put_in_each("granted");  // With room for the next flush.
+  ASSERT_OK(db->Flush(FlushOptions()));
+  put_in_each("kept");
+  hangs = true;
+  const Status flushed = db->Flush(FlushOptions());
+  hangs = false;
+  EXPECT_TRUE(flushed.IsTimedOut()) << flushed.ToString();
+  EXPECT_GE(tries, std::size(kShards) * kTriesOfOne);
+  EXPECT_LE(tries, std::size(kShards) * 2 * kTriesOfOne);
+  ASSERT_OK(db->Flush(FlushOptions()));
+  for (const char* shard : kShards) EXPECT_EQ(GetOr(db.get(), shard), "kept");
   ASSERT_OK(db->Close());
   EXPECT_OK(DestroyDB("flush", options));
 }

@@ -91,6 +91,7 @@ class DbImpl final : public DB {
   Status TakeOver();
   void StartPublisher();
   Status FinishPublisher(bool flushed);
+  Status PutManifests(std::vector<bool>* flushed);
   Status CloseShardsAt(const MemoryNodeLink& link);
   void AwaitTransfers(MemoryNodeLink& link) const;
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -370,12 +371,7 @@ Status DbImpl::Close() {
     workers_->StopWork();
     Status published = FinishPublisher(/*flushed=*/first_error.ok());
     KeepFirstError(std::move(published), &first_error);
-    for (const auto& shard : shards_) {
-      if (!flushed[shard->number()]) continue;
-      Status put = shard->PutManifest();
-      flushed[shard->number()] = put.ok();
-      KeepFirstError(std::move(put), &first_error);
-    }
+    KeepFirstError(PutManifests(&flushed), &first_error);
     for (const size_t house : HousesToClose(flushed)) {
       AwaitTransfers(*links_[house]);
       workers_->StopHouse(house);
@@ -385,6 +381,25 @@ Status DbImpl::Close() {
   workers_.reset();
   shards_.clear();
   links_.clear();
+  return first_error;
+}
+
+// Of shards that are flushed; *flushed says afterwards whether they have been put. Where one has
+// timed out the others of its memory node keep those that they have, instead of waiting for a
+// time-out each: all of their tables are in them.
+Status DbImpl::PutManifests(std::vector<bool>* flushed) {
+  Status first_error;
+  std::set<const MemoryNodeLink*> hanging;
+  for (const auto& shard : shards_) {
+    const size_t number = shard->number();
+    if (!(*flushed)[number]) continue;
+    (*flushed)[number] = false;
+    if (hanging.contains(&shard->link())) continue;
+    Status put = shard->PutManifest();
+    (*flushed)[number] = put.ok();
+    if (put.IsTimedOut()) hanging.insert(&shard->link());
+    KeepFirstError(std::move(put), &first_error);
+  }
   return first_error;
 }
 
@@ -416,11 +431,19 @@ bool DbImpl::AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& fl
   });
 }
 
+// Once a session has not been closed in time the others there are not waited for as well.
 Status DbImpl::CloseShardsAt(const MemoryNodeLink& link) {
   Status first_error;
+  bool hangs = false;
   for (const auto& shard : shards_) {
     if (shard->NodeAt(link) == shard->nodes()) continue;
-    KeepFirstError(shard->CloseAt(link), &first_error);
+    if (hangs) {
+      shard->LeaveAt(link);
+      continue;
+    }
+    Status closed = shard->CloseAt(link);
+    hangs = closed.IsTimedOut();
+    KeepFirstError(std::move(closed), &first_error);
   }
   return first_error;
 }

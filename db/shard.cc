@@ -352,6 +352,12 @@ Status Shard::CloseAt(const MemoryNodeLink& link) {
   return Named(nodes_[node].session->Close(context_.unnamed_from->load(std::memory_order_acquire)));
 }
 
+void Shard::LeaveAt(const MemoryNodeLink& link) {
+  const size_t node = NodeAt(link);
+  closed_[node] = true;
+  nodes_[node].session->Leave();
+}
+
 Status Shard::Named(const Status& status) const {
   if (status.ok()) return status;
   // What the fabric says of access that was taken away is not the cause.

@@ -88,6 +88,8 @@ class Shard {
   // Ends the session at this memory node. Work has stopped, and nobody keeps the house there. What
   // was not flushed is lost, which is then the error of who has tried to.
   Status CloseAt(const MemoryNodeLink& link);
+  // In its place, without a call: the session is left to its connection's end, or its lease's.
+  void LeaveAt(const MemoryNodeLink& link);
 
   Tree& tree() { return *tree_; }
   StallGate& gate() { return gate_; }
