@@ -268,6 +268,7 @@ class Background {
   std::vector<Failures> failures_ GUARDED_BY(mutex_);  // By kind of work.
   // When merges were last looked for on account of reads.
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
+  int waiting_for_flush_ GUARDED_BY(mutex_) = 0;
   int waiting_for_idle_ GUARDED_BY(mutex_) = 0;
   int manual_compactions_ GUARDED_BY(mutex_) = 0;
   std::vector<ManualLevel*> manual_levels_ GUARDED_BY(mutex_);

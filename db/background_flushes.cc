@@ -76,8 +76,12 @@ Status Background::AwaitFlush(Clock::time_point began) {
   {
     port::MutexLock lock(mutex_);
     ForgiveAgainLocked(began, &failures_[kFlush]);
+    ++waiting_for_flush_;
   }
-  return FlushActive(/*wait=*/true, began);
+  Status flushed = FlushActive(/*wait=*/true, began);
+  port::MutexLock lock(mutex_);
+  --waiting_for_flush_;
+  return flushed;
 }
 
 Status Background::FlushActive(bool wait, Clock::time_point began) {

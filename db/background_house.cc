@@ -1,5 +1,6 @@
 // Between the work: heartbeats, frees, room, and what reads have worn.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "db/background.h"
@@ -7,6 +8,12 @@
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+// After which what nobody waits for is tried again where there may be room for it.
+constexpr auto kUnawaitedRetryPause = std::chrono::seconds(1);
+
+}  // namespace
 
 void Background::Heartbeat(size_t node) {
   if (fence_->raised()) return;
@@ -114,10 +121,17 @@ void Background::KeepHouse(size_t node) {
   if (!was_full && !gate_->closed(StallReason::kMemory)) return;
   UpdateGate();
   if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
-  // What failed for want of room need not wait for its next attempt. It has failed all the same:
-  // the room may be what that very attempt has given back.
+  // What failed for want of room need not wait for its next attempt if somebody waits for it. It
+  // has failed all the same: the room may be what that very attempt has given back. So where nobody
+  // waits it is not tried again at once, time after time.
+  const bool writers_wait = writers_wait_();
   port::MutexLock lock(mutex_);
-  failures_[kFlush].retry_at = failures_[kMerge].retry_at = Clock::now();
+  const bool awaited =
+      writers_wait || waiting_for_flush_ > 0 || waiting_for_idle_ > 0 || manual_compactions_ > 0;
+  const auto retry_by = awaited ? Clock::now() : Clock::now() + kUnawaitedRetryPause;
+  for (const size_t kind : {kFlush, kMerge}) {
+    failures_[kind].retry_at = std::min(failures_[kind].retry_at, retry_by);
+  }
   ChangedLocked();
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
@@ -89,6 +90,37 @@ class RoomTest : public testing::Test {
       return put.ok();
     })) << put.ToString();
   }
+  // Less room than a memtable of db_ needs. *filler has the rest.
+  void FillBesideALargeMemtable(const TestNode& node, std::unique_ptr<DB>* filler) {
+    db_ = OpenOrDie(TightOptions(node), "db");
+    *filler = OpenOrDie(TightOptions(node), "filler");
+    const auto left = [&] {
+      return kTightBytes - DefaultMergeReserve(kTightBytes) -
+             FieldOfProperty(db_.get(), "dlsm.memory-node", "used");
+    };
+    for (uint64_t i = 0; left() > uint64_t{3} << 20; ++i) {
+      ASSERT_OK((*filler)->Put(WriteOptions(), NumberedKey(i), std::string(400'000, 'f')));
+      ASSERT_OK((*filler)->Flush(FlushOptions()));
+    }
+    WriteBatch large;
+    for (uint64_t i = 0; i < 12000; ++i) large.Put(NumberedKey(i), std::string(1000, 'v'));
+    ASSERT_OK(db_->Write(WriteOptions(), &large));
+  }
+  void DestroyFiller(const TestNode& node, std::unique_ptr<DB>* filler) {
+    ASSERT_OK((*filler)->Close());
+    filler->reset();
+    ASSERT_OK(DestroyDB("filler", TightOptions(node)));
+  }
+  static TestNode::Config TightNode() {
+    TestNode::Config config;
+    config.bytes = kTightBytes;
+    return config;
+  }
+  Options TightOptions(const TestNode& node) {
+    Options options = node.With(OwnerOptions(), "shm");
+    options.write_stall_timeout_ms = 1000;
+    return options;
+  }
   std::string Publications() {
     std::string text;
     EXPECT_TRUE(db_->GetProperty("dlsm.publications", &text));
@@ -105,6 +137,8 @@ class RoomTest : public testing::Test {
     for (int i = 0; i < 3; ++i) PutAndFlush(i);
     ASSERT_OK(db_->WaitForBackgroundWork());
   }
+
+  static constexpr uint64_t kTightBytes = uint64_t{48} << 20;
 
   uint64_t next_ = 0;
   std::atomic<bool> refusing_{false};
@@ -188,39 +222,37 @@ TEST_F(RoomTest, WritersGoOnWhenAPublicationHasFoundRoom) {
 // had taken. Fails if that is taken for room that has come: who waits for the flush would do so for
 // ever.
 TEST_F(RoomTest, AFlushThatDoesNotFitIsNotWaitedForForEver) {
-  TestNode::Config config;
-  config.bytes = uint64_t{48} << 20;
-  const TestNode node(config);
-  Options options = node.With(OwnerOptions(), "shm");
-  options.memory_nodes = node.address();
-  options.write_stall_timeout_ms = 1000;
-  db_ = OpenOrDie(options, "db");
-  const auto filler = OpenOrDie(options, "filler");
-  const auto left = [&] {
-    std::string text;
-    EXPECT_TRUE(db_->GetProperty("dlsm.memory-node", &text));
-    return config.bytes - DefaultMergeReserve(config.bytes) -
-           FieldOfProperty(db_.get(), "dlsm.memory-node", "used");
-  };
-  for (uint64_t i = 0; left() > uint64_t{3} << 20; ++i) {
-    ASSERT_OK(filler->Put(WriteOptions(), NumberedKey(i), std::string(400'000, 'f')));
-    ASSERT_OK(filler->Flush(FlushOptions()));
-  }
-  WriteBatch large;
-  for (uint64_t i = 0; i < 12000; ++i) large.Put(NumberedKey(i), std::string(1000, 'v'));
-  ASSERT_OK(db_->Write(WriteOptions(), &large));
+  const TestNode node(TightNode());
+  std::unique_ptr<DB> filler;
+  ASSERT_NO_FATAL_FAILURE(FillBesideALargeMemtable(node, &filler));
   const auto start = Clock::now();
   const Status flushed = db_->Flush(FlushOptions());
   EXPECT_TRUE(flushed.IsBusy()) << flushed.ToString();
   const Status waited = db_->WaitForBackgroundWork();
   EXPECT_TRUE(waited.IsBusy()) << waited.ToString();
   EXPECT_LT(Clock::now() - start, seconds(30));
-  ASSERT_OK(filler->Close());
-  ASSERT_OK(DestroyDB("filler", options));
+  ASSERT_NO_FATAL_FAILURE(DestroyFiller(node, &filler));
   ASSERT_OK(db_->Flush(FlushOptions()));
   for (uint64_t i = 0; i < 12000; i += 100) {
     EXPECT_EQ(GetOr(db_.get(), NumberedKey(i)), std::string(1000, 'v'));
   }
+  db_.reset();  // Before its memory node.
+}
+
+// The same while nobody waits. Fails if it is tried at each look at the memory node, ten times a
+// second, or not soon once there is room.
+TEST_F(RoomTest, AFlushThatDoesNotFitIsTriedEverMoreRarelyWhileNobodyWaits) {
+  const TestNode node(TightNode());
+  std::unique_ptr<DB> filler;
+  ASSERT_NO_FATAL_FAILURE(FillBesideALargeMemtable(node, &filler));
+  const auto tries = [this] { return db_->GetStatistics()->Get(Ticker::kRetries); };
+  ASSERT_TRUE(Eventually([&tries] { return tries() > 0; }));
+  const uint64_t before = tries();
+  std::this_thread::sleep_for(seconds(3));
+  EXPECT_GE(tries(), before + 2);
+  EXPECT_LE(tries(), before + 10);
+  ASSERT_NO_FATAL_FAILURE(DestroyFiller(node, &filler));
+  EXPECT_TRUE(Eventually([this] { return db_->GetStatistics()->Get(Ticker::kFlushes) > 0; }));
   db_.reset();  // Before its memory node.
 }
 
