@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 
 namespace dlsm {
@@ -78,7 +79,12 @@ std::shared_ptr<spdlog::logger> MakeSink() {
 
 void Logger::Write(Level level, fmt::string_view format, fmt::format_args arguments) {
   const spdlog::level::level_enum severity = Severity(level);
-  if (sink_.should_log(severity)) sink_.log(severity, fmt::vformat(format, arguments));
+  if (!sink_.should_log(severity)) return;
+  try {
+    sink_.log(severity, fmt::vformat(format, arguments));
+  } catch (const std::bad_alloc&) {
+    // Whoever logs goes on, and most often has a Status to tell the same.
+  }
 }
 
 Logger& Log() {

@@ -17,7 +17,8 @@ class logger;
 
 namespace dlsm {
 
-// Thread-safe. A message below the level that is set is not formatted.
+// Thread-safe. A message below the level that is set is not formatted; one for which the process
+// has no memory is dropped.
 class Logger {
  public:
   // The severities of spdlog, in their order, from debug on.

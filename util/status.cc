@@ -1,5 +1,9 @@
 #include "dLSM/status.h"
 
+#include <new>
+#include <stdexcept>
+#include <utility>
+
 #ifdef DLSM_CHECK_STATUSES
 #include <cstdio>
 #include <cstdlib>
@@ -52,13 +56,29 @@ void StatusDuty::ReportUnexamined() noexcept {
 #endif
 
 // Without a message nothing is allocated: a key that is not found is no rare event.
-Status::Status(Code code, const Slice& what, const Slice& detail) : code_(code) {
+Status::Status(Code code, const Slice& what, const Slice& detail) noexcept : code_(code) {
   duty_.Impose(/*ok=*/false);
   if (what.empty() && detail.empty()) return;
-  message_ = std::make_unique<std::string>(what.data(), what.size());
-  if (detail.empty()) return;
-  message_->append(": ");
-  message_->append(detail.data(), detail.size());
+  try {
+    auto message = std::make_unique<std::string>(what.data(), what.size());
+    if (!detail.empty()) {
+      message->append(": ");
+      message->append(detail.data(), detail.size());
+    }
+    message_ = std::move(message);
+  } catch (const std::bad_alloc&) {
+    // The code says the most important part.
+  } catch (const std::length_error&) {
+    // Longer than any process has memory for.
+  }
+}
+
+std::unique_ptr<std::string> Status::CopyOf(const std::string& message) noexcept {
+  try {
+    return std::make_unique<std::string>(message);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 Status Status::FromCode(Code code, const Slice& message) {

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
+
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -50,6 +53,21 @@ TEST(StatusTest, UnknownCodesOfPeersAreIoErrors) {
       EXPECT_TRUE(status.IsIOError()) << code;
     }
   }
+}
+
+// Fails if a message for which there is no memory ends who makes the Status, or takes its code.
+TEST(StatusTest, WithoutMemoryForItsMessageTheCodeIsLeft) {
+  const char byte = 'x';
+  const Status longest = Status::Busy(Slice(&byte, std::numeric_limits<size_t>::max()));
+  EXPECT_TRUE(longest.IsBusy());
+  EXPECT_TRUE(longest.message().empty());
+  const Status copy = longest;
+  EXPECT_TRUE(copy.IsBusy());
+  if (kUnderSanitizer) GTEST_SKIP() << "a sanitizer ends the process where it has no memory";
+  constexpr size_t kMoreThanAnyProcessHas = size_t{1} << 60;
+  const Status status = Status::IOError("what", Slice(&byte, kMoreThanAnyProcessHas));
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_TRUE(status.message().empty());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The outcome of an operation. Everything that a user, a peer or the network can cause is reported
-// by a Status whose message names the cause and, where there is one, the remedy.
+// by a Status whose message names the cause and, where there is one, the remedy. Where the process
+// has no memory for the message, there is none: to make a Status, or to copy one, never throws.
 //
 // Many threads may call const methods of one Status at once.
 #pragma once
@@ -66,11 +67,11 @@ class [[nodiscard]] Status {
   };
 
   Status() noexcept = default;
-  Status(const Status& other)
+  Status(const Status& other) noexcept
       : code_(other.code_),
         duty_(other.duty_),
-        message_(other.message_ ? std::make_unique<std::string>(*other.message_) : nullptr) {}
-  Status& operator=(const Status& other) {
+        message_(other.message_ ? CopyOf(*other.message_) : nullptr) {}
+  Status& operator=(const Status& other) noexcept {
     if (this != &other) *this = Status(other);
     return *this;
   }
@@ -142,7 +143,9 @@ class [[nodiscard]] Status {
   std::string ToString() const;
 
  private:
-  Status(Code code, const Slice& what, const Slice& detail);
+  Status(Code code, const Slice& what, const Slice& detail) noexcept;
+  // Null where there is no memory for it.
+  static std::unique_ptr<std::string> CopyOf(const std::string& message) noexcept;
 
   Code code_ = Code::kOk;
   [[no_unique_address]] StatusDuty duty_;
