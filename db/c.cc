@@ -7,15 +7,19 @@
 #include <new>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "db/c_handles.h"
 #include "port/allocation_point.h"
 #include "util/log.h"
+#include "util/status_macros.h"
 
 using dlsm::Slice;
 using dlsm::Status;
 using dlsm::c::DeleteHandle;
+using dlsm::c::Guarded;
+using dlsm::c::Keeping;
 using dlsm::c::NewHandle;
 using dlsm::c::ToSlice;
 
@@ -63,6 +67,12 @@ bool SaveError(char** errptr, const Status& status) {
   return true;
 }
 
+// Makes the call that `function` is, of which *errptr tells the error. True if there is one.
+template <typename Function>
+bool Fails(char** errptr, Function function) noexcept {
+  return SaveError(errptr, Guarded(std::move(function)));
+}
+
 // One answer of Get or MultiGet.
 char* Answer(const Status& status, const std::string& value, size_t* bytes, char** errptr) {
   *bytes = 0;
@@ -92,87 +102,121 @@ Status CompactRange(dlsm_t* db, const char* start_key, size_t start_key_len, con
                               limit_key == nullptr ? nullptr : &limit);
 }
 
+// A move for which there was no memory may have been made in part: the iterator is of no more use.
+template <typename Function>
+void Move(dlsm_iterator_t* iterator, Function move) noexcept {
+  if (!iterator->failure.ok()) return;
+  Keeping(&iterator->failure, [&] {
+    move(iterator->iterator.get());
+    return Status::OK();
+  });
+}
+
 }  // namespace
 
 extern "C" {
 
 dlsm_t* dlsm_open(const dlsm_options_t* options, const char* name, char** errptr) {
-  auto result = std::make_unique<dlsm_t>();
-  if (SaveError(errptr, dlsm::DB::Open(options->options, name, &result->db))) return nullptr;
-  return result.release();
+  std::unique_ptr<dlsm_t> result;
+  const bool failed = Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(options->failure);
+    result = std::make_unique<dlsm_t>();
+    return dlsm::DB::Open(options->options, name, &result->db);
+  });
+  return failed ? nullptr : result.release();
 }
 
 dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char** errptr) {
-  auto result = std::make_unique<dlsm_t>();
-  if (SaveError(errptr, dlsm::DB::OpenFollower(options->options, name, &result->db))) {
-    return nullptr;
-  }
-  return result.release();
+  std::unique_ptr<dlsm_t> result;
+  const bool failed = Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(options->failure);
+    result = std::make_unique<dlsm_t>();
+    return dlsm::DB::OpenFollower(options->options, name, &result->db);
+  });
+  return failed ? nullptr : result.release();
 }
 
-void dlsm_try_catch_up(dlsm_t* db, char** errptr) { SaveError(errptr, db->db->TryCatchUp()); }
+void dlsm_try_catch_up(dlsm_t* db, char** errptr) {
+  Fails(errptr, [&] { return db->db->TryCatchUp(); });
+}
 
 void dlsm_close(dlsm_t* db) { DeleteHandle(db); }
 
 void dlsm_close_checked(dlsm_t* db, char** errptr) {
   const std::unique_ptr<dlsm_t> owned(db);
-  SaveError(errptr, db->db->Close());
+  Fails(errptr, [&] { return db->db->Close(); });
 }
 
 void dlsm_destroy_db(const dlsm_options_t* options, const char* name, char** errptr) {
-  SaveError(errptr, dlsm::DestroyDB(name, options->options));
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(options->failure);
+    return dlsm::DestroyDB(name, options->options);
+  });
 }
 
 void dlsm_put(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key, size_t keylen,
               const char* val, size_t vallen, char** errptr) {
-  SaveError(errptr, db->db->Put(options->options, ToSlice(key, keylen), ToSlice(val, vallen)));
+  Fails(errptr,
+        [&] { return db->db->Put(options->options, ToSlice(key, keylen), ToSlice(val, vallen)); });
 }
 
 void dlsm_delete(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key, size_t keylen,
                  char** errptr) {
-  SaveError(errptr, db->db->Delete(options->options, ToSlice(key, keylen)));
+  Fails(errptr, [&] { return db->db->Delete(options->options, ToSlice(key, keylen)); });
 }
 
 void dlsm_write(dlsm_t* db, const dlsm_writeoptions_t* options, dlsm_writebatch_t* batch,
                 char** errptr) {
-  SaveError(errptr, db->db->Write(options->options, &batch->batch));
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(batch->failure);
+    return db->db->Write(options->options, &batch->batch);
+  });
 }
 
 char* dlsm_get(dlsm_t* db, const dlsm_readoptions_t* options, const char* key, size_t keylen,
                size_t* vallen, char** errptr) {
   std::string value;
-  const Status status = db->db->Get(options->options, ToSlice(key, keylen), &value);
+  const Status status =
+      Guarded([&] { return db->db->Get(options->options, ToSlice(key, keylen), &value); });
   return Answer(status, value, vallen, errptr);
 }
 
 void dlsm_multi_get(dlsm_t* db, const dlsm_readoptions_t* options, size_t num_keys,
                     const char* const* keys_list, const size_t* keys_list_sizes, char** values_list,
                     size_t* values_list_sizes, char** errs) {
-  std::vector<Slice> keys;
-  keys.reserve(num_keys);
-  for (size_t i = 0; i < num_keys; ++i) keys.push_back(ToSlice(keys_list[i], keys_list_sizes[i]));
   std::vector<std::string> values;
-  const std::vector<Status> statuses = db->db->MultiGet(options->options, keys, &values);
+  std::vector<Status> statuses;
+  const Status whole = Guarded([&] {
+    std::vector<Slice> keys;
+    keys.reserve(num_keys);
+    for (size_t i = 0; i < num_keys; ++i) {
+      keys.push_back(ToSlice(keys_list[i], keys_list_sizes[i]));
+    }
+    statuses = db->db->MultiGet(options->options, keys, &values);
+    return Status::OK();
+  });
   for (size_t i = 0; i < num_keys; ++i) {
     errs[i] = nullptr;
-    values_list[i] = Answer(statuses[i], values[i], &values_list_sizes[i], &errs[i]);
+    values_list[i] = whole.ok() ? Answer(statuses[i], values[i], &values_list_sizes[i], &errs[i])
+                                : Answer(whole, std::string(), &values_list_sizes[i], &errs[i]);
   }
 }
 
 dlsm_iterator_t* dlsm_create_iterator(dlsm_t* db, const dlsm_readoptions_t* options) {
-  auto* result = NewHandle<dlsm_iterator_t>();
-  dlsm::ReadOptions own = options->options;
-  Slice lower, upper;  // The iterator keeps what they are, not where they lie.
-  own.iterate_lower_bound = CopyBound(own.iterate_lower_bound, &result->lower_bytes, &lower);
-  own.iterate_upper_bound = CopyBound(own.iterate_upper_bound, &result->upper_bytes, &upper);
-  result->iterator.reset(db->db->NewIterator(own));
-  return result;
+  return NewHandle<dlsm_iterator_t>([&](dlsm_iterator_t* result) {
+    dlsm::ReadOptions own = options->options;
+    Slice lower, upper;  // The iterator keeps what they are, not where they lie.
+    own.iterate_lower_bound = CopyBound(own.iterate_lower_bound, &result->lower_bytes, &lower);
+    own.iterate_upper_bound = CopyBound(own.iterate_upper_bound, &result->upper_bytes, &upper);
+    result->failure = options->failure;
+    result->failure.PermitUncheckedError();
+    if (result->failure.ok()) result->iterator.reset(db->db->NewIterator(own));
+  });
 }
 
 const dlsm_snapshot_t* dlsm_create_snapshot(dlsm_t* db) {
-  auto* result = NewHandle<dlsm_snapshot_t>();
-  result->snapshot = db->db->GetSnapshot();
-  return result;
+  return NewHandle<dlsm_snapshot_t>(
+      [&](dlsm_snapshot_t* result) { result->snapshot = db->db->GetSnapshot(); });
 }
 
 void dlsm_release_snapshot(dlsm_t* db, const dlsm_snapshot_t* snapshot) {
@@ -182,57 +226,84 @@ void dlsm_release_snapshot(dlsm_t* db, const dlsm_snapshot_t* snapshot) {
 
 void dlsm_set_options(dlsm_t* db, int count, const char* const names[], const char* const values[],
                       char** errptr) {
-  std::unordered_map<std::string, std::string> options;
-  for (int i = 0; i < count; ++i) options[names[i]] = values[i];
-  SaveError(errptr, db->db->SetOptions(options));
+  Fails(errptr, [&] {
+    std::unordered_map<std::string, std::string> options;
+    for (int i = 0; i < count; ++i) options[names[i]] = values[i];
+    return db->db->SetOptions(options);
+  });
 }
 
 char* dlsm_property_value(dlsm_t* db, const char* propname) {
-  std::string value;
-  return db->db->GetProperty(propname, &value) ? Copy(value) : nullptr;
+  char* copy = nullptr;
+  const Status status = Guarded([&] {
+    std::string value;
+    if (db->db->GetProperty(propname, &value)) copy = Copy(value);
+    return Status::OK();
+  });
+  return status.ok() ? copy : nullptr;
 }
 
 void dlsm_approximate_sizes(dlsm_t* db, int num_ranges, const char* const* range_start_key,
                             const size_t* range_start_key_len, const char* const* range_limit_key,
                             const size_t* range_limit_key_len, uint64_t* sizes) {
-  std::vector<dlsm::Range> ranges;
-  ranges.reserve(static_cast<size_t>(std::max(num_ranges, 0)));
-  for (int i = 0; i < num_ranges; ++i) {
-    ranges.emplace_back(ToSlice(range_start_key[i], range_start_key_len[i]),
-                        ToSlice(range_limit_key[i], range_limit_key_len[i]));
-  }
-  db->db->GetApproximateSizes(ranges.data(), num_ranges, sizes);
+  const Status status = Guarded([&] {
+    std::vector<dlsm::Range> ranges;
+    ranges.reserve(static_cast<size_t>(std::max(num_ranges, 0)));
+    for (int i = 0; i < num_ranges; ++i) {
+      ranges.emplace_back(ToSlice(range_start_key[i], range_start_key_len[i]),
+                          ToSlice(range_limit_key[i], range_limit_key_len[i]));
+    }
+    db->db->GetApproximateSizes(ranges.data(), num_ranges, sizes);
+    return Status::OK();
+  });
+  if (!status.ok()) std::fill_n(sizes, std::max(num_ranges, 0), uint64_t{0});
 }
 
 void dlsm_compact_range(dlsm_t* db, const char* start_key, size_t start_key_len,
                         const char* limit_key, size_t limit_key_len) {
-  const Status status = CompactRange(db, start_key, start_key_len, limit_key, limit_key_len);
-  if (!status.ok()) dlsm::Log().Warn("CompactRange ended early: {}", status.ToString());
+  const Status status =
+      Guarded([&] { return CompactRange(db, start_key, start_key_len, limit_key, limit_key_len); });
+  if (status.ok()) return;
+  dlsm::IfMemoryPermits(
+      [&] { dlsm::Log().Warn("CompactRange ended early: {}", status.ToString()); });
 }
 
 void dlsm_compact_range_checked(dlsm_t* db, const char* start_key, size_t start_key_len,
                                 const char* limit_key, size_t limit_key_len, char** errptr) {
-  SaveError(errptr, CompactRange(db, start_key, start_key_len, limit_key, limit_key_len));
+  Fails(errptr,
+        [&] { return CompactRange(db, start_key, start_key_len, limit_key, limit_key_len); });
 }
 
-void dlsm_flush(dlsm_t* db, char** errptr) { SaveError(errptr, db->db->Flush({})); }
+void dlsm_flush(dlsm_t* db, char** errptr) {
+  Fails(errptr, [&] { return db->db->Flush({}); });
+}
 
 void dlsm_wait_for_background_work(dlsm_t* db, char** errptr) {
-  SaveError(errptr, db->db->WaitForBackgroundWork());
+  Fails(errptr, [&] { return db->db->WaitForBackgroundWork(); });
 }
 
 void dlsm_iter_destroy(dlsm_iterator_t* iterator) { DeleteHandle(iterator); }
-uint8_t dlsm_iter_valid(const dlsm_iterator_t* iterator) { return iterator->iterator->Valid(); }
-void dlsm_iter_seek_to_first(dlsm_iterator_t* iterator) { iterator->iterator->SeekToFirst(); }
-void dlsm_iter_seek_to_last(dlsm_iterator_t* iterator) { iterator->iterator->SeekToLast(); }
+uint8_t dlsm_iter_valid(const dlsm_iterator_t* iterator) {
+  return iterator->failure.ok() && iterator->iterator->Valid();
+}
+void dlsm_iter_seek_to_first(dlsm_iterator_t* iterator) {
+  Move(iterator, [](dlsm::Iterator* moved) { moved->SeekToFirst(); });
+}
+void dlsm_iter_seek_to_last(dlsm_iterator_t* iterator) {
+  Move(iterator, [](dlsm::Iterator* moved) { moved->SeekToLast(); });
+}
 void dlsm_iter_seek(dlsm_iterator_t* iterator, const char* key, size_t keylen) {
-  iterator->iterator->Seek(ToSlice(key, keylen));
+  Move(iterator, [&](dlsm::Iterator* moved) { moved->Seek(ToSlice(key, keylen)); });
 }
 void dlsm_iter_seek_for_prev(dlsm_iterator_t* iterator, const char* key, size_t keylen) {
-  iterator->iterator->SeekForPrev(ToSlice(key, keylen));
+  Move(iterator, [&](dlsm::Iterator* moved) { moved->SeekForPrev(ToSlice(key, keylen)); });
 }
-void dlsm_iter_next(dlsm_iterator_t* iterator) { iterator->iterator->Next(); }
-void dlsm_iter_prev(dlsm_iterator_t* iterator) { iterator->iterator->Prev(); }
+void dlsm_iter_next(dlsm_iterator_t* iterator) {
+  Move(iterator, [](dlsm::Iterator* moved) { moved->Next(); });
+}
+void dlsm_iter_prev(dlsm_iterator_t* iterator) {
+  Move(iterator, [](dlsm::Iterator* moved) { moved->Prev(); });
+}
 const char* dlsm_iter_key(const dlsm_iterator_t* iterator, size_t* keylen) {
   const Slice key = iterator->iterator->key();
   *keylen = key.size();
@@ -244,21 +315,35 @@ const char* dlsm_iter_value(const dlsm_iterator_t* iterator, size_t* vallen) {
   return value.data();
 }
 void dlsm_iter_get_error(const dlsm_iterator_t* iterator, char** errptr) {
-  SaveError(errptr, iterator->iterator->status());
+  SaveError(errptr, iterator->failure.ok() ? iterator->iterator->status() : iterator->failure);
 }
 
 dlsm_writebatch_t* dlsm_writebatch_create(void) { return NewHandle<dlsm_writebatch_t>(); }
 void dlsm_writebatch_destroy(dlsm_writebatch_t* batch) { DeleteHandle(batch); }
-void dlsm_writebatch_clear(dlsm_writebatch_t* batch) { batch->batch.Clear(); }
+void dlsm_writebatch_clear(dlsm_writebatch_t* batch) {
+  batch->batch.Clear();  // What is left has a place within every string.
+  batch->failure = Status::OK();
+  batch->failure.PermitUncheckedError();
+}
 void dlsm_writebatch_put(dlsm_writebatch_t* batch, const char* key, size_t keylen, const char* val,
                          size_t vallen) {
-  batch->batch.Put(ToSlice(key, keylen), ToSlice(val, vallen));
+  Keeping(&batch->failure, [&] {
+    batch->batch.Put(ToSlice(key, keylen), ToSlice(val, vallen));
+    return Status::OK();
+  });
 }
 void dlsm_writebatch_delete(dlsm_writebatch_t* batch, const char* key, size_t keylen) {
-  batch->batch.Delete(ToSlice(key, keylen));
+  Keeping(&batch->failure, [&] {
+    batch->batch.Delete(ToSlice(key, keylen));
+    return Status::OK();
+  });
 }
 void dlsm_writebatch_append(dlsm_writebatch_t* destination, const dlsm_writebatch_t* source) {
-  destination->batch.Append(source->batch);
+  Keeping(&destination->failure, [&] {
+    DLSM_RETURN_IF_ERROR(source->failure);
+    destination->batch.Append(source->batch);
+    return Status::OK();
+  });
 }
 
 void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,

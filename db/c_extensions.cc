@@ -2,6 +2,7 @@
 // the caller's own.
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,9 @@ class CFilterPolicy final : public dlsm::FilterPolicy {
       sizes.push_back(key->size());
     }
     size_t bytes = 0;
-    char* const made = create_(state_, data.data(), sizes.data(), n, &bytes);
-    filter->append(made, bytes);
-    std::free(made);
+    const std::unique_ptr<char, Free> made(create_(state_, data.data(), sizes.data(), n, &bytes));
+    if (made == nullptr && bytes > 0) throw std::bad_alloc();  // As malloc() says it.
+    if (bytes > 0) filter->append(made.get(), bytes);
   }
 
   bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
@@ -47,6 +48,10 @@ class CFilterPolicy final : public dlsm::FilterPolicy {
   }
 
  private:
+  struct Free {
+    void operator()(char* pointer) const { std::free(pointer); }
+  };
+
   void* const state_;
   const Destructor destructor_;
   const CreateFunction create_;
@@ -62,12 +67,12 @@ dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void*)
                                           int (*compare)(void*, const char*, size_t, const char*,
                                                          size_t),
                                           const char* (*name)(void*)) {
-  auto* result = NewHandle<dlsm_comparator_t>();
-  result->state = state;
-  result->destructor = destructor;
-  result->compare = compare;
-  result->name = name;
-  return result;
+  return NewHandle<dlsm_comparator_t>([&](dlsm_comparator_t* result) {
+    result->state = state;
+    result->destructor = destructor;
+    result->compare = compare;
+    result->name = name;
+  });
 }
 void dlsm_comparator_destroy(dlsm_comparator_t* comparator) { DeleteHandle(comparator); }
 
@@ -77,22 +82,21 @@ dlsm_filterpolicy_t* dlsm_filterpolicy_create(void* state, void (*destructor)(vo
                                               uint8_t (*key_may_match)(void*, const char*, size_t,
                                                                        const char*, size_t),
                                               const char* (*name)(void*)) {
-  auto* result = NewHandle<dlsm_filterpolicy_t>();
-  result->policy =
-      std::make_unique<CFilterPolicy>(state, destructor, create_filter, key_may_match, name);
-  return result;
+  return NewHandle<dlsm_filterpolicy_t>([&](dlsm_filterpolicy_t* result) {
+    result->policy =
+        std::make_unique<CFilterPolicy>(state, destructor, create_filter, key_may_match, name);
+  });
 }
 dlsm_filterpolicy_t* dlsm_filterpolicy_create_bloom(int bits_per_key) {
-  auto* result = NewHandle<dlsm_filterpolicy_t>();
-  result->policy.reset(dlsm::NewBloomFilterPolicy(bits_per_key));
-  return result;
+  return NewHandle<dlsm_filterpolicy_t>([&](dlsm_filterpolicy_t* result) {
+    result->policy.reset(dlsm::NewBloomFilterPolicy(bits_per_key));
+  });
 }
 void dlsm_filterpolicy_destroy(dlsm_filterpolicy_t* policy) { DeleteHandle(policy); }
 
 dlsm_cache_t* dlsm_cache_create_lru(size_t capacity) {
-  auto* result = NewHandle<dlsm_cache_t>();
-  result->cache.reset(dlsm::NewLRUCache(capacity));
-  return result;
+  return NewHandle<dlsm_cache_t>(
+      [&](dlsm_cache_t* result) { result->cache.reset(dlsm::NewLRUCache(capacity)); });
 }
 void dlsm_cache_destroy(dlsm_cache_t* cache) { DeleteHandle(cache); }
 

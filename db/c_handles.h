@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "dLSM/c.h"
 #include "dLSM/cache.h"
@@ -11,7 +12,11 @@
 #include "dLSM/filter_policy.h"
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
+#include "dLSM/status.h"
 #include "dLSM/write_batch.h"
+#include "port/allocation_point.h"
+#include "util/out_of_memory.h"
+#include "util/status_macros.h"
 
 // The names are the C interface's.
 // NOLINTBEGIN(readability-identifier-naming)
@@ -22,17 +27,22 @@ struct dlsm_t {
 struct dlsm_cache_t {
   std::unique_ptr<dlsm::Cache> cache;
 };
+// What a call without an errptr could not do is kept as the `failure` of its handle, for the next
+// call that can tell it.
 struct dlsm_iterator_t {
   // Its own, whatever becomes of the options. They go after the iterator.
   std::string lower_bytes;
   std::string upper_bytes;
   std::unique_ptr<dlsm::Iterator> iterator;
+  dlsm::Status failure;  // An error: it is of no more use.
 };
 struct dlsm_options_t {
   dlsm::Options options;
+  dlsm::Status failure;
 };
 struct dlsm_readoptions_t {
   dlsm::ReadOptions options;
+  dlsm::Status failure;
   std::string lower_bytes;
   std::string upper_bytes;
   dlsm::Slice lower;
@@ -43,6 +53,7 @@ struct dlsm_snapshot_t {
 };
 struct dlsm_writebatch_t {
   dlsm::WriteBatch batch;
+  dlsm::Status failure;
 };
 struct dlsm_writeoptions_t {
   dlsm::WriteOptions options;
@@ -77,14 +88,41 @@ inline Slice ToSlice(const char* data, size_t bytes) {
   return bytes == 0 ? Slice() : Slice(data, bytes);
 }
 
+// The boundary of the C interface: runs `function`, which returns a Status. No exception passes.
+template <typename Function>
+Status Guarded(Function function) noexcept {
+  return WithinMemory([&] {
+    port::AllocationPoint("c");
+    return function();
+  });
+}
+
+// The same, of a call that cannot tell an error: the first one stays in *failure.
+template <typename Function>
+void Keeping(Status* failure, Function function) noexcept {
+  KeepFirstError(Guarded(std::move(function)), failure);
+  failure->PermitUncheckedError();  // Who goes on with the handle is told.
+}
+
+// What `fill`, called with it, makes of a new one; null where there is no memory for that.
+template <typename T, typename Fill>
+T* NewHandle(Fill fill) noexcept {
+  std::unique_ptr<T> made;
+  const Status status = Guarded([&made, &fill] {
+    made = std::make_unique<T>();
+    fill(made.get());
+    return Status::OK();
+  });
+  return status.ok() ? made.release() : nullptr;
+}
 template <typename T>
-T* NewHandle() {
-  return std::make_unique<T>().release();
+T* NewHandle() noexcept {
+  return NewHandle<T>([](T*) {});
 }
 
 // Takes back what NewHandle() gave.
 template <typename T>
-void DeleteHandle(T* object) {
+void DeleteHandle(T* object) noexcept {
   const std::unique_ptr<T> owned(object);
 }
 

@@ -1,12 +1,15 @@
 // Options of the C interface.
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/c_handles.h"
 
 using dlsm::Slice;
+using dlsm::Status;
 using dlsm::c::DeleteHandle;
+using dlsm::c::Keeping;
 using dlsm::c::NewHandle;
 
 namespace {
@@ -18,21 +21,33 @@ Enum ToEnum(int value) {
   return static_cast<Enum>(value < 0 || value > kUnknown ? kUnknown : value);
 }
 
-std::vector<std::string> ToStrings(int count, const char* const* keys, const size_t* keys_len) {
-  std::vector<std::string> strings;
-  for (int i = 0; i < count; ++i) strings.emplace_back(keys[i], keys_len[i]);
-  return strings;
+void SetString(dlsm_options_t* options, std::string dlsm::Options::*option, const char* value) {
+  Keeping(&options->failure, [&] {
+    options->options.*option = value;
+    return Status::OK();
+  });
 }
 
-void SetBound(const char* key, size_t bytes, std::string* copy, Slice* slice,
-              const Slice** option) {
-  if (key == nullptr) {
-    *option = nullptr;
-    return;
-  }
-  copy->assign(key, bytes);
-  *slice = Slice(*copy);
-  *option = slice;
+void SetStrings(dlsm_options_t* options, std::vector<std::string> dlsm::Options::*option, int count,
+                const char* const* keys, const size_t* keys_len) {
+  Keeping(&options->failure, [&] {
+    std::vector<std::string> strings;
+    for (int i = 0; i < count; ++i) strings.emplace_back(keys[i], keys_len[i]);
+    options->options.*option = std::move(strings);
+    return Status::OK();
+  });
+}
+
+void SetBound(dlsm_readoptions_t* options, const char* key, size_t bytes, std::string* copy,
+              Slice* slice, const Slice** option) {
+  *option = nullptr;
+  if (key == nullptr) return;
+  Keeping(&options->failure, [&] {
+    copy->assign(key, bytes);
+    *slice = Slice(*copy);
+    *option = slice;
+    return Status::OK();
+  });
 }
 
 }  // namespace
@@ -81,10 +96,10 @@ void dlsm_options_set_compression(dlsm_options_t* options, int value) {
   options->options.compression = ToEnum<dlsm::CompressionType>(value);
 }
 void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes) {
-  options->options.memory_nodes = nodes;
+  SetString(options, &dlsm::Options::memory_nodes, nodes);
 }
 void dlsm_options_set_config(dlsm_options_t* options, const char* path) {
-  options->options.config = path;
+  SetString(options, &dlsm::Options::config, path);
 }
 void dlsm_options_set_publish_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
   options->options.publish_interval_ms = milliseconds;
@@ -97,11 +112,11 @@ void dlsm_options_set_shards(dlsm_options_t* options, int count) {
 }
 void dlsm_options_set_shard_boundaries(dlsm_options_t* options, int count, const char* const* keys,
                                        const size_t* keys_len) {
-  options->options.shard_boundaries = ToStrings(count, keys, keys_len);
+  SetStrings(options, &dlsm::Options::shard_boundaries, count, keys, keys_len);
 }
 void dlsm_options_set_compute_boundaries(dlsm_options_t* options, int count,
                                          const char* const* keys, const size_t* keys_len) {
-  options->options.compute_boundaries = ToStrings(count, keys, keys_len);
+  SetStrings(options, &dlsm::Options::compute_boundaries, count, keys, keys_len);
 }
 void dlsm_options_set_placement(dlsm_options_t* options, int value) {
   options->options.placement = ToEnum<dlsm::TablePlacement>(value);
@@ -116,7 +131,7 @@ void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id) {
   options->options.compute_node_id = id;
 }
 void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric) {
-  options->options.fabric = fabric;
+  SetString(options, &dlsm::Options::fabric, fabric);
 }
 void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds) {
   options->options.tcp_poll_us = microseconds;
@@ -125,28 +140,28 @@ void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, unsigned char sha
   options->options.tcp_share_reads = share != 0;
 }
 void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport) {
-  options->options.rpc_transport = transport;
+  SetString(options, &dlsm::Options::rpc_transport, transport);
 }
 void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device) {
-  options->options.rdma_device = device;
+  SetString(options, &dlsm::Options::rdma_device, device);
 }
 void dlsm_options_set_access_name(dlsm_options_t* options, const char* name) {
-  options->options.access_name = name;
+  SetString(options, &dlsm::Options::access_name, name);
 }
 void dlsm_options_set_tls(dlsm_options_t* options, unsigned char value) {
   options->options.tls = value != 0;
 }
 void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path) {
-  options->options.tls_ca_file = path;
+  SetString(options, &dlsm::Options::tls_ca_file, path);
 }
 void dlsm_options_set_tls_certificate_file(dlsm_options_t* options, const char* path) {
-  options->options.tls_certificate_file = path;
+  SetString(options, &dlsm::Options::tls_certificate_file, path);
 }
 void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path) {
-  options->options.tls_key_file = path;
+  SetString(options, &dlsm::Options::tls_key_file, path);
 }
 void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path) {
-  options->options.secret_file = path;
+  SetString(options, &dlsm::Options::secret_file, path);
 }
 void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes) {
   options->options.embedded_memory_bytes = bytes;
@@ -243,12 +258,12 @@ void dlsm_readoptions_set_snapshot(dlsm_readoptions_t* options, const dlsm_snaps
 }
 void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const char* key,
                                               size_t keylen) {
-  SetBound(key, keylen, &options->lower_bytes, &options->lower,
+  SetBound(options, key, keylen, &options->lower_bytes, &options->lower,
            &options->options.iterate_lower_bound);
 }
 void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
                                               size_t keylen) {
-  SetBound(key, keylen, &options->upper_bytes, &options->upper,
+  SetBound(options, key, keylen, &options->upper_bytes, &options->upper,
            &options->options.iterate_upper_bound);
 }
 

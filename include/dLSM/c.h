@@ -12,6 +12,12 @@ calls do.
     for the one that says that there was no memory for a message. A call that succeeds leaves it
     alone.
   - What is returned "by malloc()" is given to dlsm_free().
+  - Where the process has no memory for a call, nothing but the call is lost: one with an errptr
+    fails; what would be made is NULL (given to it, `state` is still the caller's, and its
+    destructor is not called); a property is NULL, approximate sizes are 0. What a call that can
+    tell nothing could not do, the next one that can tell fails with: dlsm_write() with a batch,
+    dlsm_open() and others with options, dlsm_iter_get_error() with an iterator (which is not valid
+    any more, and made again) or the readoptions of one (which are made again, too).
   - uint8_t is a truth value.
 */
 #pragma once
@@ -220,7 +226,8 @@ void dlsm_comparator_destroy(dlsm_comparator_t* comparator);
 
 /* -------- Filter policies */
 
-/* create_filter returns the filter by malloc(). */
+/* create_filter returns the filter by malloc(); NULL, with a length, if there is no memory: then
+   what the filter was for is tried again. */
 dlsm_filterpolicy_t* dlsm_filterpolicy_create(
     void* state, void (*destructor)(void* state),
     char* (*create_filter)(void* state, const char* const* key_array,
