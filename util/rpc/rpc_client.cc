@@ -9,6 +9,7 @@
 #include "port/clock.h"
 #include "util/fabric/tls_context.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc_channel.h"
 #include "util/rpc/socket.h"
@@ -161,7 +162,7 @@ Status NodeRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChann
     }
     connecting_ = true;
   }
-  const Status status = Reconnect(deadline, channel);
+  const Status status = WithinMemory([&] { return Reconnect(deadline, channel); });
   const port::MutexLock lock(mutex_);
   if (status.ok()) channel_ = *channel;
   connecting_ = false;

@@ -4,9 +4,12 @@
 #include <poll.h>
 
 #include <cassert>
+#include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/socket.h"
 #include "util/status_macros.h"
 
@@ -40,9 +43,14 @@ Status SocketChannel::Call(Method method, const Slice& request, std::string* rep
     call = next_call_++;
     waiters_.emplace(call, &waiter);
   }
-  std::string frame;
-  Status status = MakeFrame(FrameType::kRequest, method, Status::Code::kOk, call, request, &frame);
-  if (status.ok()) status = Send(std::move(frame), deadline);
+  // Nothing is thrown while the waiter is among the others.
+  Status status = WithinMemory([&]() -> Status {
+    port::AllocationPoint("call");
+    std::string frame;
+    DLSM_RETURN_IF_ERROR(
+        MakeFrame(FrameType::kRequest, method, Status::Code::kOk, call, request, &frame));
+    return Send(std::move(frame), deadline);
+  });
 
   const port::MutexLock lock(mutex_);
   if (status.ok()) status = AwaitReply(&waiter, deadline);
@@ -66,8 +74,10 @@ Status SocketChannel::Send(std::string frame, Deadline deadline) {
     DLSM_RETURN_IF_ERROR(AwaitTurn(deadline));
     sending_ = true;
   }
-  Status sent = seals_.sent->Append(&frame);
-  if (sent.ok()) sent = SendAll(stream_, frame, deadline);
+  const Status sent = WithinMemory([&]() -> Status {
+    DLSM_RETURN_IF_ERROR(seals_.sent->Append(&frame));
+    return SendAll(stream_, frame, deadline);
+  });
   if (!sent.ok()) {
     // Part of a frame may be under way: nothing can follow it.
     Fail(sent);
@@ -79,7 +89,7 @@ Status SocketChannel::Send(std::string frame, Deadline deadline) {
   return sent.IsTimedOut() ? sent : failure_;
 }
 
-Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
+Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) try {
   while (!waiter->done) {
     const bool woken = waiter->wakeup.WaitUntil(deadline.time_point());
     if (!woken && !waiter->done && deadline.Passed()) {
@@ -88,13 +98,20 @@ Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) {
     }
   }
   return waiter->status;
+} catch (const std::bad_alloc&) {
+  return Status::TimedOut("a memory node did not answer in time");
 }
 
+// Of a frame that was read in part nothing can be made but the end of the connection.
 void SocketChannel::ReadReplies() {
-  FrameAssembler assembler(seals_.received.get());
-  Status status;
-  while (status.ok()) status = ReadFrame(&assembler);
-  Fail(status);
+  const Status why = WithinMemory([this]() -> Status {
+    FrameAssembler assembler(seals_.received.get());
+    while (true) {
+      port::AllocationPoint("reply");
+      DLSM_RETURN_IF_ERROR(ReadFrame(&assembler));
+    }
+  });
+  Fail(why);
 }
 
 Status SocketChannel::ReadFrame(FrameAssembler* assembler) {
@@ -138,12 +155,16 @@ void SocketChannel::Deliver(const FrameHeader& header, std::string payload) {
   waiter.wakeup.Signal();
 }
 
-void SocketChannel::Fail(const Status& why) {
+void SocketChannel::Fail(const Status& why) noexcept {
+  Status failure = WithinMemory([&] {
+    return Status::IOError(fmt::format("connection to memory node {} failed: {}", where_,
+                                       why.message().ToStringView()));
+  });
   const port::MutexLock lock(mutex_);
+  failure.PermitUncheckedError();
   if (!failure_.ok()) return;
-  failure_ = Status::IOError(
-      fmt::format("connection to memory node {} failed: {}", where_, why.message().ToStringView()));
-  Log().Debug("{}", failure_.ToString());
+  failure_ = std::move(failure);
+  Log().Debug("{}", failure_.message().ToStringView());
   for (const auto& [call, waiter] : waiters_) {
     if (waiter->done) continue;
     waiter->done = true;

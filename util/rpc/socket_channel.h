@@ -44,7 +44,7 @@ class SocketChannel final : public RpcChannel {
   void ReadReplies();
   Status ReadFrame(FrameAssembler* assembler);
   void Deliver(const FrameHeader& header, std::string payload) LOCKS_EXCLUDED(mutex_);
-  void Fail(const Status& why) LOCKS_EXCLUDED(mutex_);
+  void Fail(const Status& why) noexcept LOCKS_EXCLUDED(mutex_);
 
   const std::string where_;
   TcpStream stream_;  // The descriptor stays open as long as the channel lives.
