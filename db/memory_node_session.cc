@@ -5,6 +5,7 @@
 
 #include "port/clock.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -30,8 +31,9 @@ MemoryNodeSession::MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatab
       manifest_version_(opened_.manifest_version) {}
 
 MemoryNodeSession::~MemoryNodeSession() {
-  const Status status = Close();
-  if (!status.ok()) Log().Warn("the session is left to its lease: {}", status.ToString());
+  const Status status = WithinMemory([this] { return Close(); });
+  if (status.ok()) return;
+  Log().Warn("the session is left to its lease: {}", status.message().ToStringView());
 }
 
 Status MemoryNodeSession::Open(const Options& options, const std::string& name, RpcClient* rpc,
@@ -100,7 +102,8 @@ Status MemoryNodeSession::Destroy(const Options& options, const std::string& nam
 Status MemoryNodeSession::Put(const std::string& manifest, std::vector<RemoteSpan> live) {
   PutManifestRequest request;
   request.session = opened_.session;
-  request.version = manifest_version_ + 1;
+  // A lost answer leaves open whether the version was taken: the next one is larger either way.
+  request.version = ++manifest_version_;
   request.manifest = manifest;
   request.live = std::move(live);
   {
@@ -108,11 +111,7 @@ Status MemoryNodeSession::Put(const std::string& manifest, std::vector<RemoteSpa
     if (kept_.bytes > 0) request.live.push_back(kept_);
   }
   std::string reply;
-  const Status status =
-      rpc_->Call(Method::kPutManifest, request.Encode(), &reply, Deadline::In(timeout_));
-  // A lost answer leaves open whether the version was taken: the next one is larger either way.
-  ++manifest_version_;
-  return status;
+  return rpc_->Call(Method::kPutManifest, request.Encode(), &reply, Deadline::In(timeout_));
 }
 
 Status MemoryNodeSession::Close(uint64_t unnamed_from) {

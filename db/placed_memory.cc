@@ -129,6 +129,7 @@ size_t PlacedMemory::PartsToFit(uint64_t input_bytes) const {
 
 Status PlacedMemory::Allocate(uint64_t bytes, bool may_use_reserve,
                               const std::vector<size_t>& order, RemoteSpan* span) {
+  const Statistics::Mine counters = statistics_->OfThisThread();
   Status busy;
   Status failure;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -138,7 +139,7 @@ Status PlacedMemory::Allocate(uint64_t bytes, bool may_use_reserve,
     const Status status = accounts_[node]->memory.Allocate(bytes, /*may_use_reserve=*/false, span);
     if (status.ok()) {
       accounts_[node]->used_bytes.fetch_add(span->bytes, std::memory_order_relaxed);
-      if (i > 0) statistics_->Add(Ticker::kTablesElsewhere);
+      if (i > 0) counters.Add(Ticker::kTablesElsewhere);
       return status;
     }
     if (!IsOfOneNode(status)) return status;
@@ -161,24 +162,28 @@ void PlacedMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
   account->used_bytes.fetch_sub(allocated.bytes, std::memory_order_relaxed);
 }
 
-void PlacedMemory::FreeAllocated(const RemoteSpan& allocated) {
+void PlacedMemory::FreeAllocated(const RemoteSpan& allocated) noexcept {
   Account* const account = AccountOf(allocated);
   account->memory.Free(allocated);
   account->used_bytes.fetch_sub(allocated.bytes, std::memory_order_relaxed);
 }
 
-void PlacedMemory::Free(const RemoteSpan& span) {
+void PlacedMemory::Free(const RemoteSpan& span) noexcept {
   if (Account* const account = AccountOf(span); account != nullptr) account->memory.Free(span);
 }
 
 void PlacedMemory::NoteTable(const RemoteSpan& span) {
   Account* const account = AccountOf(span);
-  if (account != nullptr) account->used_bytes.fetch_add(span.bytes, std::memory_order_relaxed);
+  if (account == nullptr) return;
+  account->memory.ExpectFree();
+  account->used_bytes.fetch_add(span.bytes, std::memory_order_relaxed);
 }
 
-void PlacedMemory::NoteTableGone(const RemoteSpan& span) {
+void PlacedMemory::NoteTableGone(const RemoteSpan& span) noexcept {
   Account* const account = AccountOf(span);
-  if (account != nullptr) account->used_bytes.fetch_sub(span.bytes, std::memory_order_relaxed);
+  if (account == nullptr) return;
+  account->memory.ForgoFree();
+  account->used_bytes.fetch_sub(span.bytes, std::memory_order_relaxed);
 }
 
 Status PlacedMemory::SendFrees(size_t node) { return accounts_[node]->memory.SendFrees(); }

@@ -90,12 +90,12 @@ class PlacedMemory {
   // The first `bytes` of what Allocate() returned become a table's, the rest is kept for others.
   void Shrink(const RemoteSpan& allocated, uint64_t bytes);
   // All of what Allocate() returned goes back.
-  void FreeAllocated(const RemoteSpan& allocated);
+  void FreeAllocated(const RemoteSpan& allocated) noexcept;
   // Queues a table's span to be given back.
-  void Free(const RemoteSpan& span);
-  // A table has come into being at this place, or is gone.
+  void Free(const RemoteSpan& span) noexcept;
+  // A table has come into being at this place; it is gone, if it is to be freed after that.
   void NoteTable(const RemoteSpan& span);
-  void NoteTableGone(const RemoteSpan& span);
+  void NoteTableGone(const RemoteSpan& span) noexcept;
 
   // Gives back what is queued for one node, or for all; then the first error.
   Status SendFrees(size_t node);

@@ -1,11 +1,14 @@
 #include "db/remote_memory.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/sync_point.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -19,6 +22,13 @@ uint64_t TotalBytes(const std::vector<RemoteSpan>& spans) {
   uint64_t total = 0;
   for (const RemoteSpan& span : spans) total += span.bytes;
   return total;
+}
+
+// So that there is room for `more` elements, and the next call seldom has to make some.
+template <typename T>
+void MakeRoomFor(size_t more, std::vector<T>* elements) {
+  const size_t needed = elements->size() + more;
+  if (needed > elements->capacity()) elements->reserve(std::max(needed, 2 * elements->capacity()));
 }
 
 // A reserve is not refilled by smaller pieces, nor by more of them at a time.
@@ -39,8 +49,18 @@ RemoteMemory::RemoteMemory(const Config& config, RpcClient* rpc, Statistics* sta
 Status RemoteMemory::Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
   DLSM_RETURN_IF_ERROR(
       AllocateFromAnywhere(RoundUp(std::max<uint64_t>(bytes, 1)), may_use_reserve, span));
-  if (config_.allocated) config_.allocated(*span);
+  TellAllocated(span);
   return Status::OK();
+}
+
+void RemoteMemory::TellAllocated(RemoteSpan* span) {
+  if (!config_.allocated) return;
+  try {
+    config_.allocated(*span);
+  } catch (const std::bad_alloc&) {
+    Free(std::exchange(*span, RemoteSpan{}));  // Nobody is given it.
+    throw;
+  }
 }
 
 Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
@@ -57,7 +77,7 @@ Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, 
     // What is left of earlier grants is too small for what this database writes. Kept, it would
     // pile up with every grant.
     ReleasePoolLocked(&granted_);
-    PutBack(&granted_, extent);
+    PutBackLocked(&granted_, extent);
     // Another thread may have cut from it, but then it has added a grant of its own.
     if (CutFrom(&granted_, bytes, span)) return Status::OK();
     return Status::Busy("remote memory was taken by another flush", "the flush is tried again");
@@ -75,7 +95,7 @@ bool RemoteMemory::AllocateFromReserve(uint64_t bytes, RemoteSpan* span) {
     port::MutexLock lock(mutex_);
     if (!CutFrom(&reserve_, RoundUp(std::max<uint64_t>(bytes, 1)), span)) return false;
   }
-  if (config_.allocated) config_.allocated(*span);
+  TellAllocated(span);
   return true;
 }
 
@@ -90,40 +110,69 @@ void RemoteMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
   port::MutexLock lock(mutex_);
   // The reserve is made whole first: what is over may have been cut from it.
   const bool reserve_is_whole = TotalBytes(reserve_) >= config_.reserve_bytes;
-  PutBack(reserve_is_whole ? &granted_ : &reserve_, allocated.Sub(kept, allocated.bytes - kept));
+  PutBackLocked(reserve_is_whole ? &granted_ : &reserve_,
+                allocated.Sub(kept, allocated.bytes - kept));
 }
 
-void RemoteMemory::Free(const RemoteSpan& span) {
+void RemoteMemory::ExpectFree() {
+  port::MutexLock lock(mutex_);
+  // A few more than that, for what fails when there is no memory.
+  constexpr size_t kUnexpected = 64;
+  MakeRoomFor(frees_expected_ + 1 + kUnexpected, &to_free_);
+  ++frees_expected_;
+}
+
+void RemoteMemory::ForgoFree() noexcept {
+  port::MutexLock lock(mutex_);
+  --frees_expected_;
+}
+
+void RemoteMemory::Free(const RemoteSpan& span) noexcept {
   if (span.bytes == 0) return;
   port::MutexLock lock(mutex_);
-  to_free_.push_back(span);
+  FreeLocked(span);
+}
+
+void RemoteMemory::FreeLocked(const RemoteSpan& span) noexcept {
+  try {
+    to_free_.push_back(span);
+  } catch (const std::bad_alloc&) {
+    Log().Error("{} bytes of remote memory are left to the session's end: no memory to note them",
+                span.bytes);
+    return;
+  }
   queued_free_bytes_.fetch_add(span.bytes, std::memory_order_relaxed);
 }
 
 Status RemoteMemory::SendFrees() {
   port::MutexLock sending(sending_);
-  if (unanswered_.has_value()) DLSM_RETURN_IF_ERROR(Send(FreeRequest(*unanswered_)));
+  if (unanswered_.has_value()) DLSM_RETURN_IF_ERROR(SendUnanswered());
   FreeRequest request;
   request.session = config_.session;
+  size_t gathered;  // The first ones; who frees adds others behind them.
   {
     port::MutexLock lock(mutex_);
-    request.spans.swap(to_free_);
+    gathered = to_free_.size();
   }
-  if (request.spans.empty()) return Status::OK();
+  if (gathered == 0) return Status::OK();
   // Read after the spans were queued, so it is not too small for any.
   if (config_.unnamed_from != nullptr) {
     request.unnamed_from = config_.unnamed_from->load(std::memory_order_acquire);
   }
   port::SyncPoint("frees: gathered");
   // After they have been gathered: what comes later may be freed too early yet.
-  const Status ready = CheckFrees();
-  if (!ready.ok()) {
+  DLSM_RETURN_IF_ERROR(CheckFrees());
+  {
     port::MutexLock lock(mutex_);
-    to_free_.insert(to_free_.end(), request.spans.begin(), request.spans.end());
-    return ready;
+    const auto end = to_free_.begin() + static_cast<ptrdiff_t>(gathered);
+    port::AllocationPoint("frees");
+    request.spans.assign(to_free_.begin(), end);
+    // Nothing fails for want of memory from here until they are among what is to be sent.
+    request.number = ++batches_;
+    unanswered_ = std::move(request);
+    to_free_.erase(to_free_.begin(), end);
   }
-  request.number = ++batches_;
-  return Send(std::move(request));
+  return SendUnanswered();
 }
 
 // Who freed a span had waited for its writes, or has seen their queue pair closed; so what of them
@@ -139,22 +188,21 @@ Status RemoteMemory::CheckFrees() const {
   return config_.before_frees ? config_.before_frees() : Status::OK();
 }
 
-Status RemoteMemory::Send(FreeRequest request) {
-  const uint64_t bytes = TotalBytes(request.spans);
+Status RemoteMemory::SendUnanswered() {
+  const Statistics::Mine counters = statistics_->OfThisThread();
+  const uint64_t bytes = TotalBytes(unanswered_->spans);
   std::string reply;
   const Status status =
-      rpc_->Call(Method::kFree, request.Encode(), &reply, Deadline::In(config_.timeout));
-  if (!status.ok() && !status.IsInvalidArgument()) {
-    unanswered_ = std::move(request);
-    return status;
-  }
+      rpc_->Call(Method::kFree, unanswered_->Encode(), &reply, Deadline::In(config_.timeout));
+  if (!status.ok() && !status.IsInvalidArgument()) return status;
   unanswered_.reset();
+  queued_free_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  counters.Add(Ticker::kFreedBytes, bytes);
   if (!status.ok()) {
     // The memory node does not know the spans as ours: they are lost, not to be tried again.
-    Log().Error("memory node refused to take back {} bytes: {}", bytes, status.ToString());
+    Log().Error("memory node refused to take back {} bytes: {}", bytes,
+                status.message().ToStringView());
   }
-  queued_free_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  statistics_->Add(Ticker::kFreedBytes, bytes);
   return status;
 }
 
@@ -165,7 +213,7 @@ bool RemoteMemory::RefillReserve() {
     port::MutexLock lock(mutex_);
     missing = MissingLocked();
     if (missing > 0 && full()) {
-      for (const RemoteSpan& rest : granted_) PutBack(&reserve_, rest);
+      for (const RemoteSpan& rest : granted_) PutBackLocked(&reserve_, rest);
       granted_.clear();
       missing = MissingLocked();
     }
@@ -184,7 +232,7 @@ bool RemoteMemory::RefillReserve() {
       full_reason_ = status;
       return false;
     }
-    PutBack(missing == 0 ? &granted_ : &reserve_, extent);
+    PutBackLocked(missing == 0 ? &granted_ : &reserve_, extent);
     missing = MissingLocked();
     if (missing > 0) continue;
     full_.store(false, std::memory_order_relaxed);
@@ -214,7 +262,7 @@ void RemoteMemory::ReplaceReserve() {
     replacing_.Tried(granted);
     if (!granted) return;
     ReleasePoolLocked(&reserve_);
-    PutBack(&reserve_, extent);
+    PutBackLocked(&reserve_, extent);
   }
   SendFrees().PermitUncheckedError();  // They stay queued.
 }
@@ -230,8 +278,9 @@ void RemoteMemory::ReleaseAll() {
     ReleasePoolLocked(&granted_);
     ReleasePoolLocked(&reserve_);
   }
-  const Status status = SendFrees();
-  if (!status.ok()) Log().Warn("remote memory is left to the session's end: {}", status.ToString());
+  const Status status = WithinMemory([this] { return SendFrees(); });
+  if (status.ok()) return;
+  Log().Warn("remote memory is left to the session's end: {}", status.message().ToStringView());
 }
 
 Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {
@@ -248,6 +297,8 @@ Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* exten
 }
 
 Status RemoteMemory::FindLostGrants() {
+  // Made here, so that Call() does not fail before it has noted what is taken out here.
+  static_cast<void>(statistics_->OfThisThread());
   while (true) {
     GrantRequest request;
     {
@@ -265,28 +316,40 @@ Status RemoteMemory::FindLostGrants() {
 }
 
 Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
-  std::string reply_bytes;
-  GrantReply reply;
-  Status status =
-      rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout));
-  if (status.ok()) status = reply.Decode(reply_bytes);
-  if (Unanswered(status)) {
+  const Statistics::Mine counters = statistics_->OfThisThread();
+  {
+    // What is granted and not heard of has its place among those from now on.
     port::MutexLock lock(mutex_);
-    lost_grants_.push_back(request);
+    MakeRoomFor(grants_under_way_ + 1, &lost_grants_);
+    ++grants_under_way_;
+  }
+  GrantReply reply;
+  const Status status = WithinMemory([&] { return AskFor(request, &reply); });
+  {
+    port::MutexLock lock(mutex_);
+    --grants_under_way_;
+    if (Unanswered(status)) lost_grants_.push_back(request);
   }
   DLSM_RETURN_IF_ERROR(status);
   if (reply.extent.bytes < request.bytes_min || reply.extent.bytes > RoundUp(request.bytes)) {
     return Status::Corruption("memory node granted something else than was asked for");
   }
   if (config_.check_extent) DLSM_RETURN_IF_ERROR(config_.check_extent(reply.extent));
-  statistics_->Add(Ticker::kGrants);
+  counters.Add(Ticker::kGrants);
   *extent = reply.extent;
   return Status::OK();
 }
 
-void RemoteMemory::ReleasePoolLocked(std::vector<RemoteSpan>* pool) {
-  to_free_.insert(to_free_.end(), pool->begin(), pool->end());
-  queued_free_bytes_.fetch_add(TotalBytes(*pool), std::memory_order_relaxed);
+Status RemoteMemory::AskFor(const GrantRequest& request, GrantReply* reply) {
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(
+      rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout)));
+  port::AllocationPoint("grant");
+  return reply->Decode(reply_bytes);
+}
+
+void RemoteMemory::ReleasePoolLocked(std::vector<RemoteSpan>* pool) noexcept {
+  for (const RemoteSpan& span : *pool) FreeLocked(span);
   pool->clear();
 }
 
@@ -303,7 +366,7 @@ bool RemoteMemory::CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, Remote
 }
 
 // Joins the span with those it touches.
-void RemoteMemory::PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span) {
+void RemoteMemory::PutBackLocked(std::vector<RemoteSpan>* pool, RemoteSpan span) noexcept {
   for (auto at = pool->begin(); at != pool->end();) {
     const bool same_region = at->node == span.node && at->region == span.region;
     if (same_region && at->offset + at->bytes == span.offset) {
@@ -317,7 +380,11 @@ void RemoteMemory::PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span) {
       ++at;
     }
   }
-  pool->push_back(span);
+  try {
+    pool->push_back(span);
+  } catch (const std::bad_alloc&) {
+    FreeLocked(span);
+  }
 }
 
 }  // namespace dlsm

@@ -62,8 +62,13 @@ class RemoteMemory {
   // Keeps the first `bytes` of what Allocate() returned.
   void Shrink(const RemoteSpan& allocated, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
 
-  // Queues a span to be given back by the next SendFrees().
-  void Free(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
+  // Of tables' destructors, which cannot fail: a span has come into being that may have to be freed
+  // some day, and has its place in the queue from now on; and it is no more.
+  void ExpectFree() LOCKS_EXCLUDED(mutex_);
+  void ForgoFree() noexcept LOCKS_EXCLUDED(mutex_);
+  // Queues a span to be given back by the next SendFrees(). Where the process has no memory for one
+  // that was not expected, it is left to the session's end.
+  void Free(const RemoteSpan& span) noexcept LOCKS_EXCLUDED(mutex_);
   // Gives back what is queued. On an error it stays queued; so it does, with an IOError, while a
   // write could still land in what others would have by then.
   Status SendFrees() LOCKS_EXCLUDED(mutex_, sending_);
@@ -86,11 +91,14 @@ class RemoteMemory {
  private:
   Status AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span)
       LOCKS_EXCLUDED(mutex_);
+  void TellAllocated(RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
   // Whether what has been gathered can be given to others.
   Status CheckFrees() const;
-  Status Send(FreeRequest request) EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
+  Status SendUnanswered() EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
+  void FreeLocked(const RemoteSpan& span) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Call(const GrantRequest& request, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
+  Status AskFor(const GrantRequest& request, GrantReply* reply);
   // Asks again for what may have been granted without anybody knowing. An error: the memory node
   // still does not answer.
   Status FindLostGrants() LOCKS_EXCLUDED(mutex_);
@@ -113,9 +121,11 @@ class RemoteMemory {
     static constexpr int kCallsBetween = 64;
     int waits_ = 0;
   };
-  void ReleasePoolLocked(std::vector<RemoteSpan>* pool) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleasePoolLocked(std::vector<RemoteSpan>* pool) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, RemoteSpan* span);
-  static void PutBack(std::vector<RemoteSpan>* pool, RemoteSpan span);
+  // Where there is no memory for one more piece, that goes back to the memory node.
+  void PutBackLocked(std::vector<RemoteSpan>* pool, RemoteSpan span) noexcept
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Config config_;
   RpcClient* const rpc_;
@@ -132,12 +142,15 @@ class RemoteMemory {
   mutable port::Mutex mutex_;
   std::vector<RemoteSpan> granted_ GUARDED_BY(mutex_);  // Parts of grants not in use.
   std::vector<RemoteSpan> reserve_ GUARDED_BY(mutex_);
-  Patience replacing_ GUARDED_BY(mutex_);  // The reserve.
-  std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);
+  Patience replacing_ GUARDED_BY(mutex_);               // The reserve.
+  std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);  // With room for all that are expected.
+  size_t frees_expected_ GUARDED_BY(mutex_) = 0;
   Status full_reason_ GUARDED_BY(mutex_);
   uint64_t grants_ GUARDED_BY(mutex_) = 0;
-  // Requests without an answer. What they were granted is ours, wherever it is.
+  // Requests without an answer. What they were granted is ours, wherever it is. With room for those
+  // that are under way.
   std::vector<GrantRequest> lost_grants_ GUARDED_BY(mutex_);
+  size_t grants_under_way_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dlsm

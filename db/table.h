@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "db/placed_memory.h"
 #include "table/table_meta.h"
@@ -27,8 +28,8 @@ class TableImage {
     memory_->NoteTable(span_);
   }
   ~TableImage() {
-    memory_->NoteTableGone(span_);
     if (obsolete_.load(std::memory_order_acquire)) memory_->Free(span_);
+    memory_->NoteTableGone(span_);
   }
   TableImage(const TableImage&) = delete;
   TableImage& operator=(const TableImage&) = delete;
@@ -96,5 +97,24 @@ class Table {
 };
 
 using TableRef = std::shared_ptr<const Table>;
+
+// Tables that were made for a version: unless they have come to be in it, nobody will ever use
+// them. Neither copied nor moved; what it is about outlives it.
+class TablesOnTrial {
+ public:
+  explicit TablesOnTrial(const std::vector<TableRef>* tables) : tables_(tables) {}
+  TablesOnTrial(const TablesOnTrial&) = delete;
+  TablesOnTrial& operator=(const TablesOnTrial&) = delete;
+  ~TablesOnTrial() {
+    if (installed_) return;
+    for (const TableRef& table : *tables_) table->MarkObsolete();
+  }
+
+  void NoteInstalled() { installed_ = true; }
+
+ private:
+  const std::vector<TableRef>* const tables_;
+  bool installed_ = false;
+};
 
 }  // namespace dlsm

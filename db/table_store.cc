@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "db/cached_records.h"
+#include "port/allocation_point.h"
 #include "table/fetch_resident.h"
 #include "table/remote_sink.h"
 #include "table/resident_memory.h"
@@ -143,26 +144,32 @@ Status TableStore::OpenWith(const TableMeta& meta, const Slice& resident, TableR
 
 RemoteTableWriter::~RemoteTableWriter() {
   DropUnfinished();
-  // Nothing may land in memory that is given back: a wait that fails has closed the queue pair, and
-  // while its writes may still land, nothing is (RemoteMemory).
-  if (!tables_.empty()) writes_.Wait().PermitUncheckedError();
+  if (!tables_.empty()) AwaitWrites();
   for (const TableRef& table : tables_) table->MarkObsolete();
+}
+
+// Nothing may land in memory that is given back: a wait that fails has closed the queue pair, and
+// while its writes may still land, nothing is (RemoteMemory).
+void RemoteTableWriter::AwaitWrites() noexcept {
+  WithinMemory([this] { return writes_.Wait(); }).PermitUncheckedError();
 }
 
 // Writes of an abandoned image may still be under way: requests complete in order, so once an empty
 // read behind them is done, nothing can land there any more. If the queue pair is closed instead,
 // the memory goes back only when the fabric says so (RemoteMemory).
-void RemoteTableWriter::DropUnfinished() {
+void RemoteTableWriter::DropUnfinished() noexcept {
   if (unfinished_.bytes == 0) return;
-  QueuePair* queue_pair = nullptr;
-  Ticket ticket;
   PlacedMemory* const memory = store_->memory();
-  const bool ended =
-      store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair).ok() &&
-      queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket).ok() &&
-      queue_pair->Wait(ticket, Deadline::In(store_->timeout())).ok();
+  const Status ended = WithinMemory([this]() -> Status {
+    QueuePair* queue_pair = nullptr;
+    Ticket ticket;
+    DLSM_RETURN_IF_ERROR(store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair));
+    DLSM_RETURN_IF_ERROR(
+        queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket));
+    return queue_pair->Wait(ticket, Deadline::In(store_->timeout()));
+  });
   // The next attempt had better go elsewhere.
-  if (!ended) memory->NoteSilence(memory->NumberOf(unfinished_.node));
+  if (!ended.ok()) memory->NoteSilence(memory->NumberOf(unfinished_.node));
   memory->FreeAllocated(std::exchange(unfinished_, RemoteSpan{}));
 }
 
@@ -189,6 +196,7 @@ Status RemoteTableWriter::NewTable(uint64_t bytes, std::unique_ptr<TableSink>* s
 }
 
 Status RemoteTableWriter::TableDone(TableMeta meta, const Slice& resident) {
+  tables_.emplace_back();  // Its place: from here on nothing fails but the table's opening.
   const RemoteSpan allocated = std::exchange(unfinished_, RemoteSpan{});
   ++fragment_;
   meta.number = number_();
@@ -197,16 +205,16 @@ Status RemoteTableWriter::TableDone(TableMeta meta, const Slice& resident) {
   meta.image.offset = allocated.offset;
   store_->memory()->Shrink(allocated, meta.image.bytes);
   bytes_written_ += meta.image.bytes;
-  TableRef table;
-  const Status opened = store_->OpenWith(meta, resident, &table);
-  if (!opened.ok()) {
-    // As in the destructor, which knows nothing of it.
-    writes_.Wait().PermitUncheckedError();
-    store_->memory()->Free(AllocatedSpan(meta.image));
-    return opened;
-  }
-  tables_.push_back(std::move(table));
-  return Status::OK();
+  const Status opened = WithinMemory([&] {
+    port::AllocationPoint("table: written");
+    return store_->OpenWith(meta, resident, &tables_.back());
+  });
+  if (opened.ok()) return opened;
+  // As in the destructor, which knows nothing of it.
+  tables_.pop_back();
+  AwaitWrites();
+  store_->memory()->Free(AllocatedSpan(meta.image));
+  return opened;
 }
 
 Status RemoteTableWriter::Release(std::vector<TableRef>* tables) {

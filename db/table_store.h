@@ -115,7 +115,8 @@ class RemoteTableWriter final : public MergeOutput {
   uint64_t bytes_written() const { return bytes_written_; }
 
  private:
-  void DropUnfinished();
+  void DropUnfinished() noexcept;
+  void AwaitWrites() noexcept;
   // Nodes in the order in which they are to be tried for the next table.
   std::vector<size_t> NextOrder();
 
