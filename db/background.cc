@@ -1,9 +1,11 @@
 #include "db/background.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -89,7 +91,7 @@ void Background::LimitLevel0Merges(size_t tables) {
   ChangedLocked();
 }
 
-void Background::NoteOutcome(size_t kind, const Status& status) {
+void Background::NoteOutcome(size_t kind, const Status& status) noexcept {
   // Work that was cancelled because the database closes has not failed.
   if (status.IsAborted() && stopping_.load(std::memory_order_acquire)) return;
   if (status.IsIOFenced()) fence_->Raise(status);
@@ -102,7 +104,6 @@ void Background::NoteOutcome(size_t kind, const Status& status) {
     } else {
       if (of_kind.count++ == 0) of_kind.since = Clock::now();
       of_kind.retry_at = Clock::now() + PauseAfter(of_kind.count);
-      if (kind < kHouse) statistics_->Add(Ticker::kRetries);
     }
     first_failure = of_kind.count == 1;
     of_kind.last = status;
@@ -110,8 +111,11 @@ void Background::NoteOutcome(size_t kind, const Status& status) {
   }
   if (!status.ok()) {
     gate_->NoteError(status);
-    if (first_failure && !fence_->raised())
-      Log().Error("background work failed, to be tried again: {}", status.ToString());
+    IfMemoryPermits([&] {
+      if (kind < kHouse) statistics_->Add(Ticker::kRetries);
+      if (first_failure && !fence_->raised())
+        Log().Error("background work failed, to be tried again: {}", status.ToString());
+    });
   }
 }
 
@@ -167,7 +171,7 @@ Status Background::StuckLocked(const Failures& failures) const {
   return may_pass ? Status::OK() : failures.last;
 }
 
-Status Background::WaitIdleLocked() {
+Status Background::WaitIdleLocked() try {
   LookAtWritesLocked();
   quiet_watch_.BeginAwaited();
   while (true) {
@@ -180,6 +184,8 @@ Status Background::WaitIdleLocked() {
     SetHint(&merge_hint_);
     changed_.WaitUntil(Clock::now() + kHouseInterval);
   }
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 void Background::BeginIdle() {

@@ -4,8 +4,8 @@
 //   memtable full ──Switch──> flush threads ──> level 0 ──policy──> merge threads ──> levels below
 //
 // The threads are those of BackgroundWorkers, which come to all shards of a handle. A job that
-// fails is tried again after a pause; what it left behind has been dropped by then. Nothing is done
-// any more once the fence is raised.
+// fails, be it for want of memory in this process, is tried again after a pause; what it left
+// behind has been dropped by then. Nothing is done any more once the fence is raised.
 //
 // background.cc keeps the account of what is due and who waits; the work is in
 // background_flushes.cc, background_merges.cc and background_house.cc, and what holds writers back
@@ -96,8 +96,8 @@ class Background {
   // For each of its memory nodes, by its number: every kHouseInterval, and as often as
   // heartbeat_interval() says.
   static constexpr auto kHouseInterval = std::chrono::milliseconds(100);
-  void KeepHouse(size_t node) LOCKS_EXCLUDED(mutex_);
-  void Heartbeat(size_t node);
+  void KeepHouse(size_t node) noexcept LOCKS_EXCLUDED(mutex_);
+  void Heartbeat(size_t node) noexcept;
   // Whether the last heartbeat to it was answered.
   bool answers(size_t node) const LOCKS_EXCLUDED(mutex_);
   std::chrono::milliseconds heartbeat_interval() const { return config_.heartbeat_interval; }
@@ -155,6 +155,9 @@ class Background {
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);
   // `began`: when who waits began to.
   Status FlushActive(bool wait, Clock::time_point began) LOCKS_EXCLUDED(mutex_);
+  Status BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) LOCKS_EXCLUDED(mutex_);
+  Status BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick)
+      LOCKS_EXCLUDED(mutex_);
   Status Merge(const MergePick& pick);
   // Of what somebody asked for, a merge in place by somebody else leaves it where it was, by other
   // names.
@@ -164,6 +167,7 @@ class Background {
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
+  void LookAround(size_t node) LOCKS_EXCLUDED(mutex_);
   Status SendHeartbeat(size_t node);
   void NoteRoomLocked(size_t node, const RoomLeft& left) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is due changes without an event: by reads, and by nobody writing any more.
@@ -198,8 +202,9 @@ class Background {
   static constexpr size_t kFlush = 0;
   static constexpr size_t kMerge = 1;
   static constexpr size_t kHouse = 2;
-  void NoteOutcome(size_t kind, const Status& status) LOCKS_EXCLUDED(mutex_);
-  void UpdateGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
+  void UpdateGate() noexcept LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  void JudgeGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
   Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   // There was no memory for it; returns since when that has been so.
@@ -218,6 +223,7 @@ class Background {
   size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+  Status CompactLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
   Tree* const tree_;
@@ -241,6 +247,9 @@ class Background {
   std::atomic<bool> flush_hint_{true};
   std::atomic<bool> merge_hint_{true};
   std::atomic<bool> idle_merge_hint_{true};
+
+  // There was no memory to judge of the gate. The house thread does, relaxed: it comes again.
+  std::atomic<bool> judge_again_{false};
 
   // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
   port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);

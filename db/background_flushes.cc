@@ -1,10 +1,12 @@
 // From memtables to level 0.
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "db/background.h"
 #include "db/flush_job.h"
+#include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
@@ -43,23 +45,27 @@ bool Background::FlushOne(Clock::time_point* due) {
   return memtable != nullptr;
 }
 
-Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
+// Where memory ends in the middle, the tables that there are go, and the memtable is as it was.
+Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) try {
   const auto start = Clock::now();
+  // What counts it comes first: once it is installed it has not failed.
+  const Statistics::Mine counters = statistics_->OfThisThread();
   FlushOutcome outcome;
+  TablesOnTrial made(&outcome.tables);
   DLSM_RETURN_IF_ERROR(
       FlushMemtable(*memtable, snapshots_->List(), *store_, new_table_number_, &outcome));
   const auto took = Clock::now() - start;
   for (const MergeNode& node : nodes_) node.load->NoteTransfer(outcome.bytes, took);
-  const Status installed = tree_->InstallFlush(memtable, outcome.tables);
-  if (!installed.ok()) {
-    for (const TableRef& table : outcome.tables) table->MarkObsolete();
-    return installed;
-  }
+  port::AllocationPoint("flush: made");
+  DLSM_RETURN_IF_ERROR(tree_->InstallFlush(memtable, outcome.tables));
+  made.NoteInstalled();
   traffic_.AddWritten(0, outcome.bytes);
-  statistics_->Add(Ticker::kFlushes);
-  statistics_->Add(Ticker::kFlushBytes, outcome.bytes);
-  statistics_->Add(Ticker::kFlushMicros, port::MicrosecondsSince(start));
+  counters.Add(Ticker::kFlushes);
+  counters.Add(Ticker::kFlushBytes, outcome.bytes);
+  counters.Add(Ticker::kFlushMicros, port::MicrosecondsSince(start));
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 Status Background::RequestFlush() { return FlushActive(/*wait=*/false, Clock::now()); }

@@ -1,8 +1,10 @@
 // When writers must wait for work, and how fast they may go on.
 #include <algorithm>
+#include <new>
 
 #include "db/background.h"
 #include "db/components.h"
+#include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 
 namespace dlsm {
@@ -50,19 +52,30 @@ Background::Clock::time_point Background::NoteNoMemory() {
   return *no_memory_since_;
 }
 
-// Writers come by again, but nobody needs to write any more.
+// Writers come by again, but nobody needs to write any more; or there was no memory to judge.
 void Background::SwitchAgain() {
-  {
+  if (!judge_again_.load(std::memory_order_relaxed)) {
     port::MutexLock lock(gate_mutex_);
     if (!no_memory_since_.has_value()) return;
   }
   MemtableIsFull();
 }
 
+// Who has changed something has done so, whether there is memory to judge of it or not.
+void Background::UpdateGate() noexcept {
+  judge_again_.store(false, std::memory_order_relaxed);
+  try {
+    JudgeGate();
+  } catch (const std::bad_alloc&) {
+    judge_again_.store(true, std::memory_order_relaxed);
+  }
+}
+
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
 // room must not close the gate after the flush that made room has opened it.
-void Background::UpdateGate() {
+void Background::JudgeGate() {
   port::MutexLock lock(gate_mutex_);
+  port::AllocationPoint("gate");
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   const Tree::SwitchResult result = SwitchIfDue(ruling);
   const bool switched = result == Tree::SwitchResult::kSwitched;

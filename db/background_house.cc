@@ -5,6 +5,8 @@
 
 #include "db/background.h"
 #include "db/shed_metadata.h"
+#include "port/allocation_point.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -15,9 +17,9 @@ constexpr auto kUnawaitedRetryPause = std::chrono::seconds(1);
 
 }  // namespace
 
-void Background::Heartbeat(size_t node) {
+void Background::Heartbeat(size_t node) noexcept {
   if (fence_->raised()) return;
-  Status status = SendHeartbeat(node);
+  Status status = WithinMemory([&] { return SendHeartbeat(node); });
   bool for_good = !nodes_[node].rpc->lost().ok();
   if (status.IsAborted()) {  // The session has ended.
     for_good = true;
@@ -27,7 +29,7 @@ void Background::Heartbeat(size_t node) {
   // With the session went what its merges had made, so that nothing of it is left to be told: else
   // what was lost would add up, and in the end keep merges from failing with their cause.
   MergeNumbers& numbers = *nodes_[node].numbers;
-  if (for_good) numbers.Told(numbers.Answers());
+  if (for_good) IfMemoryPermits([&numbers] { numbers.Told(numbers.Answers()); });
   // Without its home nothing becomes durable. Other shards go on, and what they have is flushed.
   if (node == kHome && for_good && !status.ok()) gate_->Refuse(status);
   NoteOutcome(kHouse + node, status);
@@ -39,6 +41,7 @@ bool Background::answers(size_t node) const {
 }
 
 Status Background::SendHeartbeat(size_t number) {
+  port::AllocationPoint("heartbeat");
   const MergeNode& node = nodes_[number];
   HeartbeatRequest request;
   request.session = node.session;
@@ -100,7 +103,17 @@ void Background::LookAtWritesLocked() {
   if (std::exchange(quiet_, quiet) != quiet) ChangedLocked();
 }
 
-void Background::KeepHouse(size_t node) {
+// What there is no memory for is done in one of the next rounds.
+void Background::KeepHouse(size_t node) noexcept {
+  const Status kept = WithinMemory([&] {
+    port::AllocationPoint("house");
+    LookAround(node);
+    return Status::OK();
+  });
+  if (!kept.ok()) gate_->NoteError(kept);  // Where writers wait for it, they are told.
+}
+
+void Background::LookAround(size_t node) {
   if (node == 0) {
     tree_->views().Reclaim();
     LookAtTraffic();

@@ -1,10 +1,14 @@
 // From level to level, by itself or because a caller asks for it.
 #include <algorithm>
 #include <chrono>
+#include <new>
+#include <utility>
 
 #include "db/background.h"
 #include "db/room_watch.h"
 #include "db/table_runs.h"
+#include "port/allocation_point.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -78,11 +82,18 @@ RoomLeft Background::RoomLeftLocked(const Version& version) const {
   return room;
 }
 
+// All of it or, where there is no memory for that, nothing: no other merge has any of its tables.
 void Background::MarkBusyLocked(const MergePick& pick) {
-  for (const TableRef& table : pick.inputs) busy_.insert(table->number());
-  for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
-  merges_.push_back(&pick);
-  begun_since_report_.push_back(&pick);
+  try {
+    for (const TableRef& table : pick.inputs) busy_.insert(table->number());
+    for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
+    merges_.push_back(&pick);
+    port::AllocationPoint("merge: marked");
+    begun_since_report_.push_back(&pick);
+  } catch (const std::bad_alloc&) {
+    UnmarkBusyLocked(pick);
+    throw;
+  }
 }
 
 void Background::UnmarkBusyLocked(const MergePick& pick) {
@@ -99,21 +110,43 @@ bool Background::merges_fail() const {
                      [](const Failures& failures) { return failures.count > 0; });
 }
 
+// Sets *pick, which then is under way, if there is something to be merged and it is time.
+Status Background::BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) {
+  port::MutexLock lock(mutex_);
+  if (Ended()) return Status::OK();
+  if (failures_[kMerge].count > 0 && Clock::now() < failures_[kMerge].retry_at) {
+    *due = std::min(*due, failures_[kMerge].retry_at);
+    merge_hint_.store(true, std::memory_order_release);
+    return Status::OK();
+  }
+  port::AllocationPoint("merge: picked");
+  *pick = PickLocked();
+  if (pick->has_value()) MarkBusyLocked(**pick);
+  return Status::OK();
+}
+
+Status Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick) {
+  port::MutexLock lock(mutex_);
+  if (Ended()) return Status::OK();
+  *pick = PickWhileIdleLocked();
+  if (pick->has_value()) {
+    MarkBusyLocked(**pick);
+  } else if (Clock::now() < idle_merges_at_) {
+    idle_merge_hint_.store(true, std::memory_order_release);
+    *due = std::min(*due, idle_merges_at_);
+  }
+  return Status::OK();
+}
+
 bool Background::MergeOne(Clock::time_point* due) {
   if (!merge_hint_.exchange(false, std::memory_order_acq_rel)) return false;
   std::optional<MergePick> pick;
-  {
-    port::MutexLock lock(mutex_);
-    if (Ended()) return false;
-    if (failures_[kMerge].count > 0 && Clock::now() < failures_[kMerge].retry_at) {
-      *due = std::min(*due, failures_[kMerge].retry_at);
-      merge_hint_.store(true, std::memory_order_release);
-      return false;
-    }
-    pick = PickLocked();
-    if (!pick.has_value()) return false;
-    MarkBusyLocked(*pick);
+  const Status begun = WithinMemory([&] { return BeginMerge(due, &pick); });
+  if (!begun.ok()) {
+    NoteOutcome(kMerge, begun);  // Who looks next finds when it is to be tried again.
+    return false;
   }
+  if (!pick.has_value()) return false;
   SetHint(&merge_hint_);
   const Status status = Merge(*pick);
   NoteOutcome(kMerge, status);
@@ -127,19 +160,15 @@ bool Background::MergeOne(Clock::time_point* due) {
 bool Background::MergeWhileIdle(Clock::time_point* due) {
   if (!idle_merge_hint_.exchange(false, std::memory_order_acq_rel)) return false;
   std::optional<MergePick> pick;
-  {
+  const Status begun = WithinMemory([&] { return BeginIdleMerge(due, &pick); });
+  if (!begun.ok()) {
     port::MutexLock lock(mutex_);
-    if (Ended()) return false;
-    pick = PickWhileIdleLocked();
-    if (!pick.has_value()) {
-      if (Clock::now() < idle_merges_at_) {
-        idle_merge_hint_.store(true, std::memory_order_release);
-        *due = std::min(*due, idle_merges_at_);
-      }
-      return false;
-    }
-    MarkBusyLocked(*pick);
+    NoteIdleMergeLocked(begun);
+    idle_merge_hint_.store(true, std::memory_order_release);
+    *due = std::min(*due, idle_merges_at_);
+    return false;
   }
+  if (!pick.has_value()) return false;
   SetHint(&idle_merge_hint_);
   const Status status = Merge(*pick);
   if (status.IsIOFenced()) fence_->Raise(status);
@@ -162,8 +191,11 @@ void Background::NoteIdleMergeLocked(const Status& status) {
   ++idle_failures_;
 }
 
-Status Background::Merge(const MergePick& pick) {
+// Where memory ends in the middle, the tables that there are go, and the inputs stay.
+Status Background::Merge(const MergePick& pick) try {
   const auto start = Clock::now();
+  // What counts it comes first: once it is installed it has not failed.
+  const Statistics::Mine counters = statistics_->OfThisThread();
   MergeOutcome outcome;
   if (!pick.trivial_move) {
     DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, nodes_,
@@ -175,28 +207,30 @@ Status Background::Merge(const MergePick& pick) {
   outcome.tables.clear();  // The next merge may take them; who waits for it looks for their memory.
   gate_->NoteProgress();
   if (pick.trivial_move) {
-    statistics_->Add(Ticker::kTrivialMoves, pick.inputs.size());
+    counters.Add(Ticker::kTrivialMoves, pick.inputs.size());
     return Status::OK();
   }
-  statistics_->Add(outcome.remote ? Ticker::kMergesRemote : Ticker::kMergesLocal);
+  counters.Add(outcome.remote ? Ticker::kMergesRemote : Ticker::kMergesLocal);
   traffic_.AddWritten(pick.target_level, statistics.bytes_written);
   if (pick.in_place()) {
     traffic_.AddInPlace(pick.target_level, statistics.bytes_written);
   } else {
     traffic_.AddTakenAlong(pick.target_level, BytesOf(pick.target_inputs));
   }
-  statistics_->Add(Ticker::kMergeBytesRead, statistics.bytes_read);
-  statistics_->Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
-  statistics_->Add(Ticker::kMergeMicros, port::MicrosecondsSince(start));
-  if (pick.in_place()) statistics_->Add(Ticker::kMergesInPlace);
+  counters.Add(Ticker::kMergeBytesRead, statistics.bytes_read);
+  counters.Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
+  counters.Add(Ticker::kMergeMicros, port::MicrosecondsSince(start));
+  if (pick.in_place()) counters.Add(Ticker::kMergesInPlace);
   if (pick.cause == MergeCause::kReads) {
-    statistics_->Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);
+    counters.Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);
   }
-  if (pick.cause == MergeCause::kIdle) statistics_->Add(Ticker::kMergesWhileIdle);
-  statistics_->Add(Ticker::kMergeCalls, outcome.calls);
-  statistics_->Add(Ticker::kMergeAllocations, statistics.allocations);
-  statistics_->Add(Ticker::kMergeTables, tables);
+  if (pick.cause == MergeCause::kIdle) counters.Add(Ticker::kMergesWhileIdle);
+  counters.Add(Ticker::kMergeCalls, outcome.calls);
+  counters.Add(Ticker::kMergeAllocations, statistics.allocations);
+  counters.Add(Ticker::kMergeTables, tables);
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs) {
@@ -205,8 +239,9 @@ VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<Ta
   std::vector<const MergePick*> others = merges_;
   std::erase(others, &pick);
   VersionEdit edit = EditOf(pick, *tree_->views().Current()->version, outputs, others);
-  adding_guards_ = AddsGuards(edit);
   NoteRenamedLocked(pick, outputs);
+  port::AllocationPoint("merge: to be installed");
+  adding_guards_ = AddsGuards(edit);  // Last: who fails has not begun.
   return edit;
 }
 
@@ -222,6 +257,7 @@ void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<Tabl
 }
 
 Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
+  TablesOnTrial made(&outputs);
   const VersionEdit edit = BeginInstall(pick, outputs);
   const Status installed = tree_->InstallMerge(edit);
   {
@@ -229,9 +265,7 @@ Status Background::Install(const MergePick& pick, const std::vector<TableRef>& o
     if (AddsGuards(edit)) adding_guards_ = false;
     ChangedLocked();
   }
-  if (!installed.ok()) {
-    for (const TableRef& table : outputs) table->MarkObsolete();
-  }
+  if (installed.ok()) made.NoteInstalled();
   return installed;
 }
 
@@ -242,12 +276,16 @@ Status Background::CompactRange(Clock::time_point began, const Slice* begin, con
     ForgiveLocked(&failures_[kMerge]);
   }
   NoteManualCompactions(1);
-  Status status;
-  for (size_t level = 0; status.ok() && level < ManualLevels(begin, end); ++level) {
-    status = CompactLevel(level, begin, end);
-  }
+  const Status status = WithinMemory([&] { return CompactLevels(begin, end); });
   NoteManualCompactions(-1);
   return status;
+}
+
+Status Background::CompactLevels(const Slice* begin, const Slice* end) {
+  for (size_t level = 0; level < ManualLevels(begin, end); ++level) {
+    DLSM_RETURN_IF_ERROR(CompactLevel(level, begin, end));
+  }
+  return Status::OK();
 }
 
 void Background::NoteManualCompactions(int change) {
@@ -280,7 +318,7 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
     manual.scope = ManualScope{begin, end, /*made_before=*/new_table_number_()};
     manual_levels_.push_back(&manual);
   }
-  const Status status = MergeLevel(level, &manual);
+  const Status status = WithinMemory([&] { return MergeLevel(level, &manual); });
   port::MutexLock lock(mutex_);
   std::erase(manual_levels_, &manual);
   return status;
@@ -295,6 +333,7 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
       while (!pick.has_value()) {
         // It may wait for a merge that is due, and that cannot be done.
         DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
+        port::AllocationPoint("compaction: picked");
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
         policy_->SetSnapshots(snapshots_->List());
         if (!adding_guards_)

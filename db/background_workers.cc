@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "port/thread.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 
@@ -24,7 +24,7 @@ BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Backgroun
               config.merge_threads} {
   try {
     Start();
-  } catch (const std::system_error&) {
+  } catch (...) {
     Stop();
     throw;
   }
@@ -163,7 +163,7 @@ void BackgroundWorkers::KeepHouse(size_t number) {
       if (HouseStopped(number)) return;
       each.shard->Heartbeat(each.node);
     }
-    house.merge_load->SampleCpu();
+    IfMemoryPermits([&house] { house.merge_load->SampleCpu(); });
   }
 }
 

@@ -8,7 +8,8 @@
 // A flush or merge thread goes from shard to shard, beginning behind the one that got a thread of
 // its kind last, and does one piece of work at the first that has any. Shards whose work fails
 // share all threads of a kind but one: where a memory node takes its time to fail, the other
-// shards' work goes on.
+// shards' work goes on. What fails for want of memory has failed like that: a piece of work throws
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -39,8 +40,8 @@ class BackgroundWorkers {
     MergeLoadMonitor* merge_load;
     std::vector<Member> shards;
   };
-  // Starts the threads; std::system_error, and none runs, if there are not enough. All outlive
-  // this. `shards` are in the budget's order.
+  // Starts the threads; std::system_error, and none runs, if there are not enough, std::bad_alloc
+  // if there is no memory. All outlive this. `shards` are in the budget's order.
   BackgroundWorkers(const Config& config, std::vector<Background*> shards,
                     std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
   ~BackgroundWorkers();

@@ -10,9 +10,11 @@
 #include "db/merge_outputs.h"
 #include "db/split_keys.h"
 #include "db/table_runs.h"
+#include "port/allocation_point.h"
 #include "port/thread.h"
 #include "table/internal_key.h"
 #include "table/merge_messages.h"
+#include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
 
@@ -257,15 +259,17 @@ class MergeRunner {
     DLSM_RETURN_IF_ERROR(reply->Decode(reply_bytes));
     DLSM_RETURN_IF_ERROR(CheckMergeOutputs(store_.comparator(), part.options, part.runs,
                                            node.as_peer.node, reply->outputs));
-    DLSM_RETURN_IF_ERROR(answer.Arrived());
     node.load->NoteReport(reply->load, sent_before);
-    return Status::OK();
+    return answer.Arrived();  // Last: from here on its tables are the caller's to look after.
   }
 
   // The outputs are ours from here on, and freed if one of them cannot be opened.
   Status OpenOutputs(std::vector<TableMeta> outputs, std::vector<TableRef>* tables) const {
     for (TableMeta& meta : outputs) meta.number = new_table_number_();
-    const Status status = store_.OpenAll(outputs, Purpose::kCompaction, tables);
+    const Status status = WithinMemory([&] {
+      port::AllocationPoint("merge: answered");
+      return store_.OpenAll(outputs, Purpose::kCompaction, tables);
+    });
     if (status.ok()) return status;
     tables->clear();
     for (const TableMeta& meta : outputs) store_.memory()->Free(AllocatedSpan(meta.image));
@@ -280,7 +284,7 @@ class MergeRunner {
   MergeScheduler* const scheduler_;
 };
 
-void Append(MergeOutcome part, MergeOutcome* whole) {
+void Append(const MergeOutcome& part, MergeOutcome* whole) {
   whole->tables.insert(whole->tables.end(), part.tables.begin(), part.tables.end());
   whole->statistics.records_read += part.statistics.records_read;
   whole->statistics.records_written += part.statistics.records_written;
@@ -300,17 +304,27 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
                 const std::function<uint64_t()>& new_table_number,
                 const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
                 MergeOutcome* outcome) {
+  port::AllocationPoint("merge: divided");
   const std::vector<Part> parts = PartsOf(pick, config, snapshots, store);
   const MergeRunner runner(config, store, nodes, new_table_number, cancelled, scheduler);
   std::vector<MergeOutcome> outcomes(parts.size());
   std::vector<Status> statuses(parts.size());
   std::vector<port::Thread> threads;
-  const auto run = [&](size_t i) { statuses[i] = runner.Run(parts[i], &outcomes[i]); };
+  threads.reserve(parts.size());
+  // From here on nothing is thrown: threads are joined, and what parts have made is looked after.
+  const auto run = [&](size_t i) {
+    statuses[i] = WithinMemory([&] {
+      port::AllocationPoint("merge: part");
+      return runner.Run(parts[i], &outcomes[i]);
+    });
+  };
   size_t alone = parts.size();  // From here on, for want of threads, one part after the other.
   for (size_t i = 1; i < alone; ++i) {
-    const Status made = StartingThreads([&] {
-      threads.emplace_back([&run, i] { run(i); });
-      return Status::OK();
+    const Status made = WithinMemory([&] {
+      return StartingThreads([&] {
+        threads.emplace_back([&run, i] { run(i); });
+        return Status::OK();
+      });
     });
     if (!made.ok()) alone = i;
   }
@@ -321,12 +335,16 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
   for (Status& status : statuses) {
     KeepFirstError(std::move(status), &first_error);
   }
-  for (MergeOutcome& part : outcomes) Append(std::move(part), outcome);
-  if (first_error.ok()) {
+  Status appended = WithinMemory([&] {
+    for (const MergeOutcome& part : outcomes) Append(part, outcome);
     NoteKeepers(outcome->tables, snapshots);
     return Status::OK();
+  });
+  KeepFirstError(std::move(appended), &first_error);
+  if (first_error.ok()) return first_error;
+  for (const MergeOutcome& part : outcomes) {
+    for (const TableRef& table : part.tables) table->MarkObsolete();
   }
-  for (const TableRef& table : outcome->tables) table->MarkObsolete();
   outcome->tables.clear();
   return first_error;
 }

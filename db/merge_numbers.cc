@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -15,8 +16,10 @@ Status GivenUp() { return Status::Aborted("this merge was given up: its handle i
 
 Status MergeNumbers::Awaited::Begin(MergeNumber* number) {
   assert(number_ == 0);
-  DLSM_RETURN_IF_ERROR(numbers_->Next(number));
-  number_ = number->own;
+  DLSM_RETURN_IF_ERROR(numbers_->Next(&number_));
+  number->own = number_;
+  port::AllocationPoint("merge: numbered");
+  number->answers = numbers_->Answers();  // This one is among those that are awaited.
   return Status::OK();
 }
 
@@ -26,7 +29,7 @@ Status MergeNumbers::Awaited::Arrived() {
   return awaited ? Status::OK() : GivenUp();
 }
 
-Status MergeNumbers::Next(MergeNumber* number) {
+Status MergeNumbers::Next(uint64_t* number) {
   port::MutexLock lock(mutex_);
   if (given_up_) return GivenUp();
   if (awaited_.size() + lost_.size() >= MergeAnswers::kNumbersMax) {
@@ -40,16 +43,16 @@ Status MergeNumbers::Next(MergeNumber* number) {
     return Status::Busy("too many merges are under way at the memory node, or have had no answer",
                         "more begin once it has answered some, or a heartbeat");
   }
-  number->own = next_++;
-  awaited_.insert(number->own);
-  number->answers = AnswersLocked();
+  awaited_.insert(next_);
+  *number = next_++;
   return Status::OK();
 }
 
-bool MergeNumbers::Settle(uint64_t number, bool arrived) {
+bool MergeNumbers::Settle(uint64_t number, bool arrived) noexcept {
   port::MutexLock lock(mutex_);
-  if (awaited_.erase(number) == 0) return false;
-  if (!arrived) lost_.insert(number);
+  auto settled = awaited_.extract(number);
+  if (settled.empty()) return false;
+  if (!arrived) lost_.insert(std::move(settled));
   return true;
 }
 
@@ -61,10 +64,6 @@ void MergeNumbers::GiveUp() {
 
 MergeAnswers MergeNumbers::Answers() const {
   port::MutexLock lock(mutex_);
-  return AnswersLocked();
-}
-
-MergeAnswers MergeNumbers::AnswersLocked() const {
   MergeAnswers answers;
   answers.next = next_;
   answers.awaited.assign(awaited_.begin(), awaited_.end());

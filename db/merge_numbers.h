@@ -49,10 +49,9 @@ class MergeNumbers {
   void GiveUp() LOCKS_EXCLUDED(mutex_);
 
  private:
-  Status Next(MergeNumber* number) LOCKS_EXCLUDED(mutex_);
+  Status Next(uint64_t* number) LOCKS_EXCLUDED(mutex_);
   // False if it has been given up.
-  bool Settle(uint64_t number, bool arrived) LOCKS_EXCLUDED(mutex_);
-  MergeAnswers AnswersLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Settle(uint64_t number, bool arrived) noexcept LOCKS_EXCLUDED(mutex_);
 
   mutable port::Mutex mutex_;  // Protects what follows; never held across a call.
   uint64_t next_ GUARDED_BY(mutex_) = 1;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/checksum.h"
 #include "util/coding.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -147,42 +149,68 @@ Status PlacedManifestStore::TellNew(Node* node) {
 Status PlacedManifestStore::Put(const std::string& manifest, std::vector<RemoteSpan> live) {
   port::MutexLock putting(putting_);
   std::vector<RemoteSpan> at_home;
+  const Status told = WithinMemory([&] { return TellOthers(live, &at_home); });
+  if (told.ok()) return PutAtHome(manifest, at_home);
+  DropComing();
+  return told;
+}
+
+// *at_home: those of `live` that are on none of them.
+Status PlacedManifestStore::TellOthers(const std::vector<RemoteSpan>& live,
+                                       std::vector<RemoteSpan>* at_home) {
   {
     port::MutexLock lock(mutex_);
     for (const RemoteSpan& span : live) {
       if (Node* const node = Find(span.node); node != nullptr) {
         Add(span, &node->coming);
       } else {
-        at_home.push_back(span);
+        at_home->push_back(span);
       }
     }
   }
-  for (const auto& node : nodes_) {
-    const Status told = TellNew(node.get());
-    if (told.ok()) continue;
-    port::MutexLock lock(mutex_);
-    for (const auto& each : nodes_) {
-      each->coming.clear();
-      // Those before this one know of tables that are not to come.
-      each->exact = each->exact && each->told.size() == each->live.size();
-    }
-    return told;
-  }
-  return PutAtHome(manifest, at_home);
+  port::AllocationPoint("manifest: to be told");
+  for (const auto& node : nodes_) DLSM_RETURN_IF_ERROR(TellNew(node.get()));
+  return Status::OK();
 }
 
+// Some may have been told of tables that are not to come.
+void PlacedManifestStore::DropComing() noexcept {
+  port::MutexLock lock(mutex_);
+  for (const auto& each : nodes_) {
+    each->coming.clear();
+    each->exact = each->exact && each->told.size() == each->live.size();
+  }
+}
+
+// A put that has begun has failed or not, whatever memory there is when it returns; where there is
+// none before, nothing is to come.
 Status PlacedManifestStore::PutAtHome(const std::string& manifest,
                                       const std::vector<RemoteSpan>& live) {
-  const Status put = home_->Put(manifest, live);
+  std::string manifest_then;
+  std::vector<RemoteSpan> at_home_then;
+  const Status copied = WithinMemory([&] {
+    if (nodes_.empty()) return Status::OK();
+    manifest_then = manifest;
+    at_home_then = live;
+    return Status::OK();
+  });
+  if (!copied.ok()) {
+    DropComing();
+    return copied;
+  }
+  const Status put = WithinMemory([&] {
+    port::AllocationPoint("manifest: to be put");
+    return home_->Put(manifest, live);
+  });
   Settle(put.ok());
   if (put.ok() && !nodes_.empty()) {
-    manifest_ = manifest;
-    at_home_ = live;
+    manifest_.swap(manifest_then);
+    at_home_.swap(at_home_then);
   }
   return put;
 }
 
-void PlacedManifestStore::Settle(bool taken) {
+void PlacedManifestStore::Settle(bool taken) noexcept {
   port::MutexLock lock(mutex_);
   for (const auto& node : nodes_) {
     Spans coming = std::exchange(node->coming, Spans());
@@ -216,11 +244,16 @@ Status PlacedManifestStore::TryEndDoubt() {
 
 Status PlacedManifestStore::EndDoubtLocked() {
   if (!InDoubt() || manifest_.empty()) return Status::OK();  // Empty: the open fails.
-  {
+  const std::string manifest = manifest_;
+  const std::vector<RemoteSpan> at_home = at_home_;
+  const Status ready = WithinMemory([this] {
     port::MutexLock lock(mutex_);
     for (const auto& each : nodes_) each->coming = each->live;
-  }
-  return PutAtHome(std::string(manifest_), std::vector(at_home_));
+    return Status::OK();
+  });
+  if (ready.ok()) return PutAtHome(manifest, at_home);
+  DropComing();
+  return ready;
 }
 
 Status PlacedManifestStore::BeforeFrees(NodeId id) {

@@ -8,6 +8,7 @@
 #include "port/allocation_point.h"
 #include "port/sync_point.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -103,7 +104,7 @@ void Tree::SwitchLocked() {
                                           filtered_bytes_);
   port::AllocationPoint();
   immutables_.reserve(immutables_.size() + 1);
-  views_.Install(ViewLocked(fresh));
+  views_.Install(ViewLocked(fresh, version_, /*flushed=*/0));
   ++next_memtable_number_;
   const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
   immutables_.push_back(Immutable{full, false, false, {}});
@@ -127,16 +128,23 @@ std::string Tree::GuessPrefixLocked() const {
   return first.substr(0, common);
 }
 
-void Tree::PublishLocked() { views_.Install(ViewLocked(active_)); }
+// What may fail for want of memory comes first: then nothing has changed.
+void Tree::PublishLocked(std::shared_ptr<const Version> version, size_t flushed) {
+  views_.Install(ViewLocked(active_, version, flushed));
+  version_ = std::move(version);
+  immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(flushed));
+}
 
-std::shared_ptr<const ReadView> Tree::ViewLocked(const std::shared_ptr<Memtable>& active) const {
+std::shared_ptr<const ReadView> Tree::ViewLocked(const std::shared_ptr<Memtable>& active,
+                                                 const std::shared_ptr<const Version>& version,
+                                                 size_t flushed) const {
   auto view = std::make_shared<ReadView>();
   view->active = active;
   if (active != active_) view->immutables.push_back(active_);
-  for (auto at = immutables_.rbegin(); at != immutables_.rend(); ++at) {
-    view->immutables.push_back(at->memtable);
+  for (size_t i = immutables_.size(); i > flushed; --i) {
+    view->immutables.push_back(immutables_[i - 1].memtable);
   }
-  view->version = version_;
+  view->version = version;
   return view;
 }
 
@@ -185,34 +193,39 @@ Status Tree::InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector
     immutable->tables = std::move(tables);
   }
   const Status status = InstallFlushed();
-  if (status.ok()) return status;
-  std::vector<TableRef> dropped;
-  ForgetFlushes(*memtable, &dropped);
-  for (const TableRef& table : dropped) table->MarkObsolete();
+  if (!status.ok()) ForgetFlushes(*memtable);
   return status;
 }
 
 // The caller gives its tables up: no later install may take them for flushed. So are the others of
 // this attempt, for their tables may be what it failed for: on a memory node that has died, say.
-void Tree::ForgetFlushes(const Memtable& failed, std::vector<TableRef>* dropped) {
-  port::MutexLock lock(mutex_);
-  for (Immutable& immutable : immutables_) {
-    if (!immutable.flushed) break;
-    immutable.flushed = false;
-    if (immutable.memtable.get() != &failed) {
-      immutable.taken = false;
-      dropped->insert(dropped->end(), immutable.tables.begin(), immutable.tables.end());
-    }
-    immutable.tables.clear();
+void Tree::ForgetFlushes(const Memtable& failed) noexcept {
+  size_t count = 0;  // Of the oldest ones; it is those as long as nothing is installed.
+  {
+    port::MutexLock lock(mutex_);
+    while (count < immutables_.size() && immutables_[count].flushed) ++count;
   }
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<TableRef> dropped;  // Let go after the lock.
+    {
+      port::MutexLock lock(mutex_);
+      Immutable& each = immutables_[i];
+      if (each.memtable.get() == &failed) continue;
+      each.flushed = each.taken = false;
+      dropped.swap(each.tables);
+    }
+    for (const TableRef& table : dropped) table->MarkObsolete();
+  }
+  std::vector<TableRef> own_tables;
+  port::MutexLock lock(mutex_);
   Immutable* const own = FindLocked(failed);
   assert(own != nullptr);
   own->flushed = false;
-  own->tables.clear();
+  own_tables.swap(own->tables);
 }
 
 // Installs the oldest memtables as far as they are flushed without a gap.
-Status Tree::InstallFlushed() {
+Status Tree::InstallFlushed() try {
   size_t count = 0;
   std::shared_ptr<const Version> version;
   VersionEdit edit(1);
@@ -230,14 +243,17 @@ Status Tree::InstallFlushed() {
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   port::SyncPoint("flush: stored");
+  port::AllocationPoint("flush: stored");
   port::MutexLock lock(mutex_);
-  version_ = std::move(version);
-  immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(count));
-  PublishLocked();
+  PublishLocked(std::move(version), count);
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
-Status Tree::InstallMerge(const VersionEdit& edit) {
+// A merge that is stored and cannot be shown has failed: the next manifest names its inputs again,
+// and until then the memory node keeps what this one names.
+Status Tree::InstallMerge(const VersionEdit& edit) try {
   std::vector<TableRef> removed;  // Let go after the locks.
   port::MutexLock installing(installing_);
   const std::shared_ptr<const Version> before = Head();
@@ -246,11 +262,15 @@ Status Tree::InstallMerge(const VersionEdit& edit) {
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   port::SyncPoint("merge: stored");
+  port::AllocationPoint("merge: stored");
+  {
+    port::MutexLock lock(mutex_);
+    PublishLocked(std::move(version), /*flushed=*/0);
+  }
   for (const TableRef& table : removed) table->MarkObsolete();
-  port::MutexLock lock(mutex_);
-  version_ = std::move(version);
-  PublishLocked();
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 bool Tree::TryReplaceReaders(
@@ -261,8 +281,7 @@ bool Tree::TryReplaceReaders(
   if (chosen.empty()) return true;
   std::shared_ptr<const Version> version = Head()->WithReaders(chosen);
   port::MutexLock lock(mutex_);
-  version_ = std::move(version);
-  PublishLocked();
+  PublishLocked(std::move(version), /*flushed=*/0);
   return true;
 }
 

@@ -126,14 +126,18 @@ class Tree {
   };
 
   void SwitchLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PublishLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // As it will be with this memtable as the active one.
-  std::shared_ptr<const ReadView> ViewLocked(const std::shared_ptr<Memtable>& active) const
+  // The version, in which the `flushed` oldest immutable memtables are, takes the present one's
+  // place. If it throws std::bad_alloc, nothing has changed.
+  void PublishLocked(std::shared_ptr<const Version> version, size_t flushed)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As it will be with this memtable as the active one, and without the `flushed` oldest ones.
+  std::shared_ptr<const ReadView> ViewLocked(const std::shared_ptr<Memtable>& active,
+                                             const std::shared_ptr<const Version>& version,
+                                             size_t flushed) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string GuessPrefixLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Immutable* FindLocked(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ForgetFlushes(const Memtable& failed, std::vector<TableRef>* dropped)
-      EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
+  void ForgetFlushes(const Memtable& failed) noexcept EXCLUSIVE_LOCKS_REQUIRED(installing_)
+      LOCKS_EXCLUDED(mutex_);
   Status InstallFlushed() EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);

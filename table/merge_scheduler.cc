@@ -107,17 +107,18 @@ double MergeScheduler::Rank(const Turn& turn) const {
   return 0;
 }
 
-void MergeScheduler::ChooseLocked() {
+// Part of a turn's end, which cannot fail: so nothing is allocated.
+void MergeScheduler::ChooseLocked() noexcept {
   const size_t running_max =
       options_.schedule == MergeSchedule::kSingle ? 1 : std::max<size_t>(options_.running_max, 1);
-  std::vector<std::pair<double, Turn*>> ranked;
-  for (Turn* turn : turns_) ranked.emplace_back(Rank(*turn), turn);
-  // Stable: the older one of two equals.
-  std::stable_sort(ranked.begin(), ranked.end(),
+  ranked_.clear();
+  for (Turn* turn : turns_) ranked_.emplace_back(Rank(*turn), turn);
+  // Stable: the older one of two equals. (It does without memory where there is none.)
+  std::stable_sort(ranked_.begin(), ranked_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   bool some_may_go = false;
-  for (size_t i = 0; i < ranked.size(); ++i) {
-    Turn* const turn = ranked[i].second;
+  for (size_t i = 0; i < ranked_.size(); ++i) {
+    Turn* const turn = ranked_[i].second;
     const bool chosen = i < running_max;
     some_may_go |= chosen && !turn->chosen_;
     turn->chosen_ = chosen;
@@ -147,6 +148,7 @@ MergeScheduler::Turn::Turn(MergeScheduler* scheduler, uint64_t bytes,
                            const std::atomic<bool>& cancelled)
     : scheduler_(scheduler), bytes_(bytes), cancelled_(cancelled) {
   port::MutexLock lock(scheduler_->mutex_);
+  scheduler_->ranked_.reserve(scheduler_->turns_.size() + 1);
   scheduler_->turns_.push_back(this);
   scheduler_->ChooseLocked();
 }

@@ -14,6 +14,8 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
@@ -98,7 +100,7 @@ class MergeScheduler {
  private:
   // Smaller goes first.
   double Rank(const Turn& turn) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ChooseLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ChooseLocked() noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The turn has worked since it was resumed.
   void NoteWorkLocked(Turn* turn, uint64_t bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t UnpaidLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -110,6 +112,8 @@ class MergeScheduler {
   uint64_t budgets_ GUARDED_BY(mutex_) = 0;  // How often the budget was changed.
   port::CondVar chosen_changed_{mutex_};
   std::list<Turn*> turns_ GUARDED_BY(mutex_);  // Oldest first.
+  // Of ChooseLocked(). With room for all turns.
+  std::vector<std::pair<double, Turn*>> ranked_ GUARDED_BY(mutex_);
   Clock::time_point paid_until_ GUARDED_BY(mutex_);
   Counters counters_ GUARDED_BY(mutex_);
   uint64_t bytes_merged_ GUARDED_BY(mutex_) = 0;
