@@ -9,6 +9,7 @@
 #include "port/clock.h"
 #include "util/checksum.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -61,14 +62,15 @@ Status FollowedDatabase::Open(const FollowerContext& context, Deadline deadline,
                               FollowedPublicationRef* publication) {
   constexpr auto kLookAgain = std::chrono::milliseconds(50);
   std::shared_ptr<FollowedDatabase> database(new FollowedDatabase(context));
-  Status opened = database->OpenHome();
-  if (opened.ok()) {
-    opened = database->TryOpen(publication);
-    while (opened.IsBusy() && !deadline.Passed()) {
+  const Status opened = WithinMemory([&] {
+    DLSM_RETURN_IF_ERROR(database->OpenHome());
+    Status status = database->TryOpen(publication);
+    while (status.IsBusy() && !deadline.Passed()) {
       port::SleepFor(kLookAgain);
-      opened = database->TryOpen(publication);
+      status = database->TryOpen(publication);
     }
-  }
+    return status;
+  });
   // Else memory would be kept until the leases end, for a reader that never was.
   if (!opened.ok()) database->Close();
   return opened;
@@ -293,10 +295,10 @@ Status FollowedDatabase::OpenPublication(const Publication& publication,
     view->version = version;
     made->views.push_back(view);
   }
-  made->number = publication.number;
   made->sequence = publication.sequence;
   made->map = std::move(map);
-  BeginUse(made->number);
+  BeginUse(publication.number);
+  made->number = publication.number;  // It ends the use that has begun.
   *opened = made;
   return Status::OK();
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/thread.h"
 #include "util/fabric/fault_injector.h"
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/database_header.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -137,8 +139,9 @@ void FollowedNode::StopThread() {
 void FollowedNode::Stop(bool close) {
   StopThread();
   if (!close) return;
-  const Status closed = CloseReader(opened_.reader);
-  if (!closed.ok()) Log().Warn("a reader is left to its lease: {}", closed.ToString());
+  const Status closed = WithinMemory([this] { return CloseReader(opened_.reader); });
+  if (closed.ok()) return;
+  Log().Warn("a reader is left to its lease: {}", closed.message().ToStringView());
 }
 
 void FollowedNode::Run() {
@@ -152,7 +155,10 @@ void FollowedNode::Run() {
       while (!stop_ && ReaderLease::Clock::now() < until) stopped_.WaitUntil(until);
       if (stop_) return;
     }
-    const Status renewed = Heartbeat(oldest_(), &hurry);
+    const Status renewed = WithinMemory([&] {
+      port::AllocationPoint("follower: heartbeat");
+      return Heartbeat(oldest_(), &hurry);
+    });
     if (renewed.IsAborted()) {
       lease_->Ended(Status::IOError(renewed.message()));
     } else if (!renewed.ok()) {

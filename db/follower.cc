@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <new>
 #include <utility>
 
 #include "dLSM/cache.h"
@@ -13,8 +14,10 @@
 #include "db/link_properties.h"
 #include "db/properties.h"
 #include "db/table_defaults.h"
+#include "port/allocation_point.h"
 #include "port/thread.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
 
@@ -42,13 +45,13 @@ Options WithShortOpening(Options options) {
 }  // namespace
 
 Status DB::OpenFollower(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
-  return Follower::Open(options, name, db);
+  return WithinMemory([&] { return Follower::Open(options, name, db); });
 }
 
 Status DB::OpenFollower(const Options& options, const std::string& name, DB** db) {
   *db = nullptr;
   std::unique_ptr<DB> opened;
-  DLSM_RETURN_IF_ERROR(Follower::Open(options, name, &opened));
+  DLSM_RETURN_IF_ERROR(DB::OpenFollower(options, name, &opened));
   *db = opened.release();
   return Status::OK();
 }
@@ -122,8 +125,9 @@ Status Follower::Close() {
 }
 
 Follower::~Follower() {
-  const Status closed = Close();
-  if (!closed.ok()) Log().Error("closing a follower of \"{}\": {}", name_, closed.ToString());
+  const Status closed = WithinMemory([this] { return Close(); });
+  if (!closed.ok())
+    Log().Error("closing a follower of \"{}\": {}", name_, closed.message().ToStringView());
 }
 
 // -------- Catching up
@@ -140,7 +144,9 @@ void Follower::Run() {
     }
     const Status status = TryCatchUp();
     if (!status.ok() && !failing) {
-      Log().Error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
+      IfMemoryPermits([&] {
+        Log().Error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
+      });
     }
     failing = !status.ok();
   }
@@ -150,7 +156,7 @@ Status Follower::TryCatchUp() {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   port::MutexLock lock(mutex_);
   Status status = CatchUpLocked();
-  publications_->Reclaim();
+  IfMemoryPermits([this] { publications_->Reclaim(); });  // Else the next time.
   port::MutexLock state(state_mutex_);
   if (status.ok()) looked_at_ = Clock::now();
   last_error_ = status;
@@ -159,7 +165,8 @@ Status Follower::TryCatchUp() {
 
 // Where the connections or the readers there are of no use any more, all are made again. What was
 // read through the old ones keeps them, and fails once its lease has ended.
-Status Follower::CatchUpLocked() {
+Status Follower::CatchUpLocked() try {
+  port::AllocationPoint("follower");
   const FollowedPublicationRef current = publications_->Current();
   FollowedPublicationRef newest;
   bool reopen = !current->database->Check().ok();
@@ -179,6 +186,8 @@ Status Follower::CatchUpLocked() {
   publications_->Install(std::move(newest));
   statistics_->Add(Ticker::kCatchUps);
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 // Whether connections that are of no use are the likely cause, though the leases are renewed: a

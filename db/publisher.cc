@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "db/manifest.h"
+#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/sync_point.h"
 #include "table/remote_sink.h"
 #include "util/checksum.h"
 #include "util/deadline.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/messages.h"
 #include "util/status_macros.h"
 
@@ -21,6 +25,21 @@ namespace {
 
 // Of the nodes of a shard's memory.
 constexpr size_t kHome = 0;
+
+class HeldSnapshot {
+ public:
+  HeldSnapshot(SnapshotList* snapshots, Sequencer* sequencer)
+      : snapshots_(snapshots), snapshot_(snapshots->Take(sequencer)) {}
+  ~HeldSnapshot() { snapshots_->Release(snapshot_); }
+  HeldSnapshot(const HeldSnapshot&) = delete;
+  HeldSnapshot& operator=(const HeldSnapshot&) = delete;
+
+  SequenceNumber sequence() const { return snapshot_->sequence(); }
+
+ private:
+  SnapshotList* const snapshots_;
+  const SnapshotImpl* const snapshot_;
+};
 
 }  // namespace
 
@@ -64,7 +83,9 @@ void Publisher::Run() {
   while (true) {
     const Status published = Publish(/*flush=*/true);
     if (!published.ok() && !failing) {
-      Log().Error("publishing failed, to be tried again: {}", published.ToString());
+      IfMemoryPermits([&published] {
+        Log().Error("publishing failed, to be tried again: {}", published.ToString());
+      });
     }
     failing = !published.ok();
     port::MutexLock lock(stop_mutex_);
@@ -90,18 +111,21 @@ Status Publisher::Publish(bool flush) {
   return status;
 }
 
-Status Publisher::PublishLocked(bool flush) {
+// Where memory ends in the middle, the next attempt begins anew, or completes what may be visible.
+Status Publisher::PublishLocked(bool flush) try {
+  port::AllocationPoint("publication");
   if (incomplete_.has_value()) DLSM_RETURN_IF_ERROR(CompleteLocked());
   Held next;
   Publication publication;
-  const SnapshotImpl* const snapshot = parts_.snapshots->Take(parts_.sequencer);
+  std::optional<HeldSnapshot> snapshot(std::in_place, parts_.snapshots, parts_.sequencer);
   next.slot.sequence = snapshot->sequence();
   const bool unchanged = newest_.slot.sequence == next.slot.sequence;
-  Status flushed = flush && !(unchanged && newest_.versions == CurrentVersions()) ? parts_.flush()
-                                                                                  : Status::OK();
-  if (flushed.ok()) next.versions = CurrentVersions();
-  parts_.snapshots->Release(snapshot);
-  DLSM_RETURN_IF_ERROR(flushed);
+  port::AllocationPoint("publication: snapshot taken");
+  if (flush && !(unchanged && newest_.versions == CurrentVersions())) {
+    DLSM_RETURN_IF_ERROR(parts_.flush());
+  }
+  next.versions = CurrentVersions();
+  snapshot.reset();
   // Merges alone change versions too, and what they have merged is not to be kept for ever.
   if (unchanged && newest_.versions == next.versions) return Status::OK();
 
@@ -118,13 +142,19 @@ Status Publisher::PublishLocked(bool flush) {
       parts_.memory->Allocate(image.size(), /*may_use_reserve=*/true, {kHome}, &allocated));
   next.slot.image = allocated.Sub(0, image.size());
   next.slot.image_checksum = Crc32c(image.data(), image.size());
-  if (Status written = WriteImage(image, next.slot.image); !written.ok()) {
+  const Status written = WithinMemory([&] {
+    port::AllocationPoint("publication: to be written");
+    return WriteImage(image, next.slot.image);
+  });
+  if (!written.ok()) {
     parts_.memory->FreeAllocated(allocated);  // Nothing names it.
     return written;
   }
   incomplete_ = std::move(next);
   port::SyncPoint("publication: written");
   return CompleteLocked();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 // A sink that fails has waited for its writes, or their queue pair is closed: RemoteMemory knows
@@ -145,6 +175,8 @@ Status Publisher::WriteSlot(const PublicationSlot& slot) {
 }
 
 Status Publisher::CompleteLocked() {
+  const Statistics::Mine counters = parts_.statistics->OfThisThread();
+  port::AllocationPoint("publication: to be named");
   DLSM_RETURN_IF_ERROR(WriteSlot(incomplete_->slot));
   port::SyncPoint("publication: named");
   // First the number, then the references: what is freed from here on no later publication names.
@@ -152,8 +184,8 @@ Status Publisher::CompleteLocked() {
   const Held before = std::exchange(newest_, std::move(*incomplete_));
   incomplete_.reset();
   if (before.slot.image.bytes > 0) parts_.memory->FreeAllocated(AllocatedSpan(before.slot.image));
-  parts_.statistics->Add(Ticker::kPublications);
-  parts_.statistics->Add(Ticker::kPublicationBytes, newest_.slot.image.bytes);
+  counters.Add(Ticker::kPublications);
+  counters.Add(Ticker::kPublicationBytes, newest_.slot.image.bytes);
   port::MutexLock state(state_mutex_);
   number_ = newest_.slot.number;
   sequence_ = newest_.slot.sequence;
