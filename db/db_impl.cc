@@ -223,7 +223,9 @@ Status DbImpl::CompactRange(const Slice* begin, const Slice* end) {
   Status first_error;
   for (const size_t i : shards) {
     Shard& shard = *shards_[i];
-    KeepFirstError(shard.Named(shard.background().CompactRange(began, begin, end)), &first_error);
+    const Status status =
+        WithinMemory([&] { return shard.background().CompactRange(began, begin, end); });
+    KeepFirstError(shard.Named(status), &first_error);
   }
   return first_error;
 }
@@ -247,21 +249,24 @@ Status DbImpl::FlushShards(bool wait) {
 
 // All begin before the first is waited for. *flushed: by shard.
 Status DbImpl::AwaitFlushes(std::vector<bool>* flushed) {
+  flushed->assign(shards_.size(), false);
   const auto began = Background::Clock::now();
   if (only_ == nullptr) {
-    for (const auto& shard : shards_) shard->background().BeginFlush();
+    for (const auto& shard : shards_) {
+      IfMemoryPermits([&shard] { shard->background().BeginFlush(); });
+    }
   }
-  flushed->clear();
   Status first_error;
   for (const auto& shard : shards_) {
-    Status status = shard->Named(shard->background().AwaitFlush(began));
-    flushed->push_back(status.ok());
+    Status status =
+        WithinMemory([&] { return shard->Named(shard->background().AwaitFlush(began)); });
+    (*flushed)[shard->number()] = status.ok();
     KeepFirstError(std::move(status), &first_error);
   }
   return first_error;
 }
 
-Status DbImpl::WaitForBackgroundWork() {
+Status DbImpl::WaitForBackgroundWork() try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   const auto began = Background::Clock::now();
   if (only_ == nullptr) {
@@ -272,6 +277,8 @@ Status DbImpl::WaitForBackgroundWork() {
     KeepFirstError(shard->Named(shard->background().AwaitIdle(began)), &first_error);
   }
   return first_error;
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 }  // namespace dlsm

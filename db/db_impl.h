@@ -92,6 +92,7 @@ class DbImpl final : public DB {
   void StartPublisher();
   Status FinishPublisher(bool flushed);
   Status PutManifests(std::vector<bool>* flushed);
+  Status CloseAll();
   Status CloseShardsAt(const MemoryNodeLink& link);
   void AwaitTransfers(MemoryNodeLink& link) const;
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;

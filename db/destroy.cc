@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "db/node_parts.h"
 #include "db/shard_map.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -174,7 +176,7 @@ class Destroyer {
 
 }  // namespace
 
-Status DestroyDB(const std::string& name, const Options& requested) {
+Status DestroyDB(const std::string& name, const Options& requested) try {
   DLSM_RETURN_IF_ERROR(CheckName(name));
   // What else may be wrong with them concerns who opens. A comparator is looked at only where it is
   // needed: that of a database that has been closed may have gone.
@@ -184,6 +186,8 @@ Status DestroyDB(const std::string& name, const Options& requested) {
   }
   DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(requested));
   return Destroyer(WithFiniteTimeouts(requested), NameAtMemoryNodes(requested, name)).Run();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 }  // namespace dlsm

@@ -14,9 +14,11 @@
 #include "db/session_keeper.h"
 #include "db/table_defaults.h"
 #include "db/table_nodes.h"
+#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "util/deadline.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
 #include "util/value_cache.h"
@@ -46,13 +48,16 @@ Status OpenSession(const Options& options, const std::string& name, MemoryNodeLi
 }  // namespace
 
 Status DB::Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
-  return DbImpl::Open(options, name, db);
+  return WithinMemory([&] {
+    port::AllocationPoint("open");
+    return DbImpl::Open(options, name, db);
+  });
 }
 
 Status DB::Open(const Options& options, const std::string& name, DB** db) {
   *db = nullptr;
   std::unique_ptr<DB> opened;
-  DLSM_RETURN_IF_ERROR(DbImpl::Open(options, name, &opened));
+  DLSM_RETURN_IF_ERROR(DB::Open(options, name, &opened));
   *db = opened.release();
   return Status::OK();
 }
@@ -363,6 +368,15 @@ Status DbImpl::FinishPublisher(bool flushed) {
 // take longer than their leases.
 Status DbImpl::Close() {
   if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
+  Status closed = WithinMemory([this] { return CloseAll(); });
+  publisher_.reset();
+  workers_.reset();
+  shards_.clear();
+  links_.clear();
+  return closed;
+}
+
+Status DbImpl::CloseAll() {
   Status first_error;
   if (workers_ != nullptr) {
     if (publisher_ != nullptr) publisher_->Stop();
@@ -375,12 +389,10 @@ Status DbImpl::Close() {
     for (const size_t house : HousesToClose(flushed)) {
       AwaitTransfers(*links_[house]);
       workers_->StopHouse(house);
-      KeepFirstError(CloseShardsAt(*links_[house]), &first_error);
+      Status closed = WithinMemory([&] { return CloseShardsAt(*links_[house]); });
+      KeepFirstError(std::move(closed), &first_error);
     }
   }
-  workers_.reset();
-  shards_.clear();
-  links_.clear();
   return first_error;
 }
 
@@ -395,7 +407,7 @@ Status DbImpl::PutManifests(std::vector<bool>* flushed) {
     if (!(*flushed)[number]) continue;
     (*flushed)[number] = false;
     if (hanging.contains(&shard->link())) continue;
-    Status put = shard->PutManifest();
+    Status put = WithinMemory([&] { return shard->PutManifest(); });
     (*flushed)[number] = put.ok();
     if (put.IsTimedOut()) hanging.insert(&shard->link());
     KeepFirstError(std::move(put), &first_error);
@@ -452,7 +464,7 @@ DbImpl::~DbImpl() {
   const Status status = Close();
   if (!status.ok()) {
     Log().Error("closing database \"{}\": what was not flushed is lost: {}", name_,
-                status.ToString());
+                status.message().ToStringView());
   }
 }
 

@@ -1,12 +1,14 @@
 // Options that change while the database is open.
 
 #include <charconv>
+#include <new>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "db/db_impl.h"
 #include "db/properties.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -104,7 +106,7 @@ Status DbImpl::SetMemoryNodeSchedules(const SetMergeScheduleRequest& request) {
 }
 
 // Memory nodes go first: they may refuse, and then nothing has changed.
-Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& options) {
+Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& options) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   Changes changes;
   DLSM_RETURN_IF_ERROR(Parse(options, &changes));
@@ -126,6 +128,8 @@ Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& op
     for (const auto& shard : shards_) shard->background().LimitLevel0Merges(tables);
   }
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 std::string Properties::MergeScheduleInForce() const {
