@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/error_text.h"
 #include "port/sync_point.h"
 #include "util/deadline.h"
@@ -81,10 +83,10 @@ void TcpServerThread::SetPeers(std::vector<TcpServerThread*> peers) {
 }
 
 void TcpServerThread::Adopt(TcpStream stream, const std::string& token) {
-  connection_count_.fetch_add(1, std::memory_order_relaxed);
   {
     port::MutexLock lock(mutex_);
     adopted_.push_back({std::move(stream), token});
+    connection_count_.fetch_add(1, std::memory_order_relaxed);
   }
   Wake();
 }
@@ -172,8 +174,19 @@ bool TcpServerThread::ObeyOrders() {
     new_peers_.clear();
     obeyed = orders_given_;
   }
-  for (Adopted& each : adopted) Register(std::move(each.stream), each.token);
-  for (auto& each : handed_over) TakeOver(std::move(each));
+  // One for which there is no memory is closed, as others are.
+  const auto unless_closed = [this](const auto& take) {
+    try {
+      port::AllocationPoint("tcp server: adopted");
+      take();
+    } catch (const std::bad_alloc&) {
+      connection_count_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  };
+  for (Adopted& each : adopted) {
+    unless_closed([&] { Register(std::move(each.stream), each.token); });
+  }
+  for (auto& each : handed_over) unless_closed([&] { TakeOver(std::move(each)); });
   for (const std::string& token : revoked) {
     CloseWhere([&](const TcpServerConnection& each) { return each.token() == token; });
   }
@@ -228,16 +241,20 @@ void TcpServerThread::HandOverOneOf(std::span<const epoll_event> told, Clock::ti
   std::unique_ptr<TcpServerConnection> connection = std::move(found->second);
   connections_.erase(found);
   port::SyncPoint("tcp server: hands over");
-  (*peer)->Accept(std::move(connection));
   connection_count_.fetch_sub(1, std::memory_order_relaxed);
+  try {
+    (*peer)->Accept(std::move(connection));
+  } catch (const std::bad_alloc&) {
+    return;  // It is closed: the client makes another.
+  }
   handed_over_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void TcpServerThread::Accept(std::unique_ptr<TcpServerConnection> connection) {
-  connection_count_.fetch_add(1, std::memory_order_relaxed);
   {
     const port::MutexLock lock(mutex_);
     handed_over_.push_back(std::move(connection));
+    connection_count_.fetch_add(1, std::memory_order_relaxed);
   }
   Wake();
 }
@@ -265,10 +282,21 @@ void TcpServerThread::Handle(const epoll_event& event, Deadline::Clock::time_poi
   TcpServerConnection* const connection = found->second.get();
   // A reset says that the peer has given up on what it sent: none of it may take effect any more.
   const bool reset = (event.events & (EPOLLERR | EPOLLHUP)) != 0;
-  if (reset || !connection->Serve(scratch_, until)) {
+  if (reset || !Serves(connection, until)) {
     Close(event.data.fd);
   } else {
     Watch(connection, EPOLL_CTL_MOD);
+  }
+}
+
+// Of requests and answers for which there is no memory nothing can be made but the connection's
+// end: the client makes another.
+bool TcpServerThread::Serves(TcpServerConnection* connection, Deadline::Clock::time_point until) {
+  try {
+    port::AllocationPoint("tcp server: serve");
+    return connection->Serve(scratch_, until);
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 

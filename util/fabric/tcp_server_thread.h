@@ -69,6 +69,8 @@ class TcpServerThread {
   void Accept(std::unique_ptr<TcpServerConnection> connection) LOCKS_EXCLUDED(mutex_);
   void HandleUntil(std::span<epoll_event> told, Deadline::Clock::time_point until);
   void Handle(const epoll_event& event, Deadline::Clock::time_point until);
+  // False: it is to be closed.
+  bool Serves(TcpServerConnection* connection, Deadline::Clock::time_point until);
   void Watch(TcpServerConnection* connection, int operation);
   void Close(int socket);
   template <typename Condition>

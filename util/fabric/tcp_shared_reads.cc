@@ -8,13 +8,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/error_text.h"
 #include "port/sync_point.h"
 #include "port/thread_name.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
 
@@ -153,17 +156,25 @@ void TcpSharedReads::TakeTurn() {
   if (ended) Wake();
 }
 
-bool TcpSharedReads::Round(Progress* progress) {
+bool TcpSharedReads::Round(Progress* progress) noexcept {
   if (!end_.ok()) return false;
+  try {
+    TryRound(progress);
+  } catch (const std::bad_alloc&) {
+    end_ = OutOfTransferMemory();
+  }
+  return end_.ok();
+}
+
+void TcpSharedReads::TryRound(Progress* progress) {
   TakeCalls();
-  end_ = SendSome(&progress->sent);
+  if (end_.ok()) end_ = SendSome(&progress->sent);
   if (end_.ok()) end_ = ReceiveSome(&progress->received);
   const auto now = Deadline::Clock::now();
   if (progress->received) silent_since_ = now;
   if (end_.ok()) end_ = DropLate(now);
   if (progress->received) UpdateGauges();
   if (now >= CrowdForgottenAt()) gauges_.crowd.store(0, std::memory_order_relaxed);
-  return end_.ok();
 }
 
 Deadline::Clock::time_point TcpSharedReads::CrowdForgottenAt() const {
@@ -177,16 +188,42 @@ void TcpSharedReads::TakeCalls() {
   if (submitted_.load(std::memory_order_seq_cst) == nullptr) return;
   flight_.store((flight_.load(std::memory_order_relaxed) + 1) % kFlights,
                 std::memory_order_relaxed);
+  // Turned round in place, so that the one that was submitted first goes first.
   Call* last = submitted_.exchange(nullptr, std::memory_order_seq_cst);
-  for (; last != nullptr; last = last->before) taken_.push_back(last);
+  Call* first = nullptr;
+  while (last != nullptr) {
+    Call* const before = std::exchange(last->before, first);
+    first = std::exchange(last, before);
+  }
   if (outstanding_.empty()) silent_since_ = Deadline::Clock::now();
-  for (; !taken_.empty(); taken_.pop_back()) Append(taken_.back());
+  while (first != nullptr) {
+    Call* const next = first->before;  // The call may be gone afterwards.
+    Take(first);
+    first = next;
+  }
 }
 
-void TcpSharedReads::Append(Call* call) {
+// One for which there is no memory is the end of the connection, for part of it may be in what is
+// sent; so it is for those that come with it.
+void TcpSharedReads::Take(Call* call) {
   ++flights_[call->flight].calls;
   most_under_way_ = std::max(most_under_way_, ++under_way_);
   next_deadline_ = std::min(next_deadline_, call->deadline.time_point());
+  const size_t outstanding_before = outstanding_.size();
+  if (end_.ok()) {
+    try {
+      port::AllocationPoint("shared reads");
+      Append(call);
+      return;
+    } catch (const std::bad_alloc&) {
+      end_ = OutOfTransferMemory();
+    }
+  }
+  call->left = outstanding_.size() - outstanding_before;
+  if (call->left == 0) Finish(call, end_);
+}
+
+void TcpSharedReads::Append(Call* call) {
   for (const Read& read : call->reads) {
     const size_t at = to_send_.size();
     to_send_.resize(at + TcpRequest::kBytes);
@@ -297,7 +334,12 @@ void TcpSharedReads::Finish(Call* call, Status status) {
     if (flight.unheard && unheard_.back() == &flight) unheard_.pop_back();
     return Ring(flight);
   }
-  if (!std::exchange(flight.unheard, true)) unheard_.push_back(&flight);
+  if (std::exchange(flight.unheard, true)) return;
+  try {
+    unheard_.push_back(&flight);
+  } catch (const std::bad_alloc&) {
+    Ring(flight);
+  }
 }
 
 void TcpSharedReads::UpdateGauges() {
@@ -350,7 +392,8 @@ Status TcpSharedReads::DropLate(Deadline::Clock::time_point now) {
 }
 
 Status TcpSharedReads::Late() const {
-  return Status::TimedOut(peer_->name + " has not answered in time");
+  return WithinMemory(
+      [this] { return Status::TimedOut(peer_->name + " has not answered in time"); });
 }
 
 void TcpSharedReads::FailAll() {
@@ -389,7 +432,7 @@ void TcpSharedReads::Sleep() {
 }
 
 void TcpSharedReads::Close() {
-  Log().Info("shared data connection closed: {}", end_.ToString());
+  Log().Info("shared data connection closed: {}", end_.message().ToStringView());
   stream_.Close();
   gauges_.crowd.store(0, std::memory_order_relaxed);  // Whoever shares the next one begins anew.
   closed_.store(true, std::memory_order_seq_cst);

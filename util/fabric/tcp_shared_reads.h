@@ -122,9 +122,11 @@ class TcpSharedReads {
   };
   // Sends and receives what can be without blocking. False: the end, as end_ says. Only the thread
   // closes the connection then, for it may be asleep over it.
-  bool Round(Progress* progress) EXCLUSIVE_LOCKS_REQUIRED(serving_);
+  bool Round(Progress* progress) noexcept EXCLUSIVE_LOCKS_REQUIRED(serving_);
+  void TryRound(Progress* progress) EXCLUSIVE_LOCKS_REQUIRED(serving_);
   // Takes over what was submitted.
   void TakeCalls() EXCLUSIVE_LOCKS_REQUIRED(serving_);
+  void Take(Call* call) EXCLUSIVE_LOCKS_REQUIRED(serving_);
   void Append(Call* call) EXCLUSIVE_LOCKS_REQUIRED(serving_);
   // Move what can be moved without blocking; set what was if that was anything.
   Status SendSome(bool* sent) EXCLUSIVE_LOCKS_REQUIRED(serving_);
@@ -164,7 +166,6 @@ class TcpSharedReads {
   alignas(port::kCacheLineBytes) port::Mutex serving_;  // Held for a round.
   Status end_ GUARDED_BY(serving_);                     // Not OK: nobody serves any more.
   TcpStream stream_;  // As serving_ guards it; its descriptor stays until Close().
-  std::vector<Call*> taken_ GUARDED_BY(serving_);
   std::vector<char> to_send_ GUARDED_BY(serving_);
   size_t sent_ GUARDED_BY(serving_) = 0;  // Of to_send_.
   uint32_t last_sequence_ GUARDED_BY(serving_) = 0;

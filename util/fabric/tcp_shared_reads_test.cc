@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "port/sync_point.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/known_bytes_testing.h"
@@ -319,6 +320,28 @@ TEST_P(TcpSharedReadsTest, AllFailWithTheConnection) {
   EXPECT_TRUE(shared_->closed());
   std::string later(10, 'x');
   EXPECT_TRUE(Read(0, &later).IsIOError());
+}
+
+// A read that there is no memory to take over. Fails if that ends the process, if a reader waits
+// for ever, or if anybody's memory is written to afterwards.
+TEST_P(TcpSharedReadsTest, ACallWithoutMemoryEndsTheConnection) {
+  std::string under_way(10, '\0');
+  std::string refused(10, '\0');
+  Status failed;
+  std::thread reader = ReadAside(5, &under_way, &failed);
+  peer_->Receive();
+  {
+    const port::FailingAllocationsAt failing("shared reads");
+    const Status status = Read(50, &refused);
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("memory"));
+    reader.join();
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_TRUE(failed.IsIOError()) << failed.ToString();
+  EXPECT_EQ(under_way, std::string(10, '\0'));
+  EXPECT_EQ(refused, std::string(10, '\0'));
+  EXPECT_TRUE(Read(50, &refused).IsIOError());
 }
 
 TEST_P(TcpSharedReadsTest, WrongRepliesEndTheConnection) {

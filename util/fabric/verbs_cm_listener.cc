@@ -15,6 +15,7 @@
 
 #include "port/error_text.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
 
@@ -143,7 +144,13 @@ void VerbsCmListener::Run() {
     bool taken = true;
     while (taken) {
       VerbsCmEvent event;
-      const Status status = channel_->Take(&event, &taken);
+      Status status;
+      bool told = false;
+      IfMemoryPermits([&] {
+        status = channel_->Take(&event, &taken);
+        told = true;
+      });
+      if (!told) break;  // The next round looks again.
       if (!status.ok()) {
         Log().Critical("no client can connect over RDMA any more: {}", status.ToString());
         return;
@@ -160,8 +167,9 @@ void VerbsCmListener::Handle(VerbsCmEvent event) {
     Log().Error("an RDMA device has been removed: no client can connect to it");
   }
   if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
-  const Status status = LetIn(event);
-  if (!status.ok()) Log().Warn("a connection over RDMA was refused: {}", status.ToString());
+  const Status status = WithinMemory([&] { return LetIn(event); }, &OutOfNodeMemory);
+  if (status.ok()) return;
+  Log().Warn("a connection over RDMA was refused: {}", status.message().ToStringView());
 }
 
 Status VerbsCmListener::LetIn(VerbsCmEvent& event) {

@@ -13,6 +13,7 @@
 
 #include "port/error_text.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 
 namespace dlsm {
@@ -129,7 +130,8 @@ bool VerbsEvents::TakeAll() {
     ibv_async_event event{};
     errno = 0;
     if (library_.get_async_event(context_, &event) == 0) {
-      Take(event);
+      // What there is no memory to tell of shows itself by what fails.
+      IfMemoryPermits([&] { Take(event); });
       // Destroying a queue pair waits for this.
       library_.ack_async_event(&event);
       continue;

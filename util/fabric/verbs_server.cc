@@ -25,6 +25,7 @@
 #include "util/fabric/verbs_reaper.h"
 #include "util/fabric/verbs_socket.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -253,7 +254,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       for (int i = 0; i < count; ++i) {
         const uint64_t number = events[static_cast<size_t>(i)].data.u64;
         if (number == kWakeNumber) return;
-        DropLine(number);
+        IfMemoryPermits([&] { DropLine(number); });
       }
     }
   }
