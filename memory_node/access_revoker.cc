@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "port/allocation_point.h"
+#include "util/out_of_memory.h"
+#include "util/status_macros.h"
+
 namespace dlsm {
 
 AccessRevoker::AccessRevoker() : thread_([this] { Run(); }) {}
@@ -18,6 +22,8 @@ void AccessRevoker::Revoke(std::vector<std::string> tokens, Outcome outcome) {
   {
     const port::MutexLock lock(mutex_);
     if (!stopping_) {
+      // And for the one that is being tried, which may come back.
+      if (jobs_.capacity() < jobs_.size() + 2) jobs_.reserve(2 * jobs_.size() + 2);
       jobs_.push_back(Job{std::move(tokens), std::move(outcome), Clock::now(), kRetryDelayMin});
       changed_.SignalAll();
       return;
@@ -39,7 +45,9 @@ void AccessRevoker::Stop() {
     const port::MutexLock lock(mutex_);
     left.swap(jobs_);
   }
-  for (const Job& job : left) job.outcome(Status::Aborted("the memory node is shutting down"));
+  for (const Job& job : left) {
+    IfMemoryPermits([&] { job.outcome(Status::Aborted("the memory node is shutting down")); });
+  }
 }
 
 AccessRevoker::Statistics AccessRevoker::statistics() const {
@@ -51,15 +59,31 @@ AccessRevoker::Statistics AccessRevoker::statistics() const {
 
 void AccessRevoker::Run() {
   Job job;
-  CutOff cut_off;
-  while (NextJob(&job, &cut_off)) {
-    const Status status = Try(cut_off, &job);
+  while (NextJob(&job)) {
+    Status status = WithinMemory(
+        [&] {
+          port::AllocationPoint("memory node: revocation");
+          CutOff cut_off;
+          {
+            const port::MutexLock lock(mutex_);
+            cut_off = cut_off_;
+          }
+          return Try(cut_off, &job);
+        },
+        &OutOfNodeMemory);
     // First, so that who waits for the failure finds it counted.
     {
       const port::MutexLock lock(mutex_);
       ++(status.ok() ? statistics_.revocations : statistics_.failures);
     }
-    job.outcome(status);
+    // An outcome that cannot be told has not come about.
+    const Status told = WithinMemory(
+        [&] {
+          job.outcome(status);
+          return Status::OK();
+        },
+        &OutOfNodeMemory);
+    KeepFirstError(told, &status);
     const port::MutexLock lock(mutex_);
     running_ = false;
     if (status.ok()) continue;
@@ -69,7 +93,7 @@ void AccessRevoker::Run() {
   }
 }
 
-bool AccessRevoker::NextJob(Job* job, CutOff* cut_off) {
+bool AccessRevoker::NextJob(Job* job) {
   const auto by_due = [](const Job& a, const Job& b) { return a.due < b.due; };
   const port::MutexLock lock(mutex_);
   while (!stopping_) {
@@ -83,7 +107,6 @@ bool AccessRevoker::NextJob(Job* job, CutOff* cut_off) {
       continue;
     }
     *job = std::move(*next);
-    *cut_off = cut_off_;
     jobs_.erase(next);
     running_ = true;
     return true;

@@ -25,7 +25,8 @@ class AccessRevoker {
   // asked for with that token can take effect any more.
   using CutOff = std::function<Status(const std::string& token)>;
   // Called after each attempt until one has been OK; Aborted is the last one too: nothing more will
-  // be tried. Not under any lock.
+  // be tried. One that throws std::bad_alloc has failed, whatever it was told, and must have
+  // changed nothing. Not under any lock.
   using Outcome = std::function<void(const Status& status)>;
 
   struct Statistics {
@@ -59,7 +60,7 @@ class AccessRevoker {
 
   void Run() LOCKS_EXCLUDED(mutex_);
   // The job that is due, once there is one. False: it is time to stop.
-  bool NextJob(Job* job, CutOff* cut_off) LOCKS_EXCLUDED(mutex_);
+  bool NextJob(Job* job) LOCKS_EXCLUDED(mutex_);
   static Status Try(const CutOff& cut_off, Job* job);
 
   mutable port::Mutex mutex_;  // Protects what follows.

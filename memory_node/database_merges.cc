@@ -10,6 +10,7 @@
 
 #include "memory_node/database_table.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -107,8 +108,22 @@ Status DatabaseTable::KeepOutputs(Merge* merge) {
   return Status::OK();
 }
 
-void DatabaseTable::EndMerge(Merge* merge) {
-  const port::MutexLock lock(mutex_);
+void DatabaseTable::EndMerge(Merge* merge) noexcept {
+  const Status ended = WithinMemory(
+      [&] {
+        const port::MutexLock lock(mutex_);
+        EndMergeLocked(merge);
+        return Status::OK();
+      },
+      &OutOfNodeMemory);
+  // There is none for a few words, a moment after there was for its outputs.
+  if (!ended.ok()) {
+    Log().Critical("memory of a merge is lost until this memory node restarts: {}",
+                   ended.message().ToStringView());
+  }
+}
+
+void DatabaseTable::EndMergeLocked(Merge* merge) {
   const auto found = merges_.find(merge);
   assert(found != merges_.end());
   const std::unique_ptr<Merge> ended = std::move(found->second);

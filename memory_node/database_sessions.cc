@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cassert>
 #include <chrono>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "memory_node/database_table.h"
 #include "util/coding.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/secret_proof.h"
 #include "util/status_macros.h"
 
@@ -240,11 +240,12 @@ std::vector<std::string> DatabaseTable::TokensToRevokeLocked(const Session& sess
 }
 
 void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
+  RequireSpareMemory();  // Without it, this is told again later.
   std::function<void()> done;
   {
     const port::MutexLock lock(mutex_);
     const auto found = revocations_.find(number);
-    assert(found != revocations_.end());
+    if (found == revocations_.end()) return;  // It was told before, and there was no memory then.
     Revocation& revocation = found->second;
     done = std::exchange(revocation.done, {});
     if (status.ok()) {

@@ -341,7 +341,8 @@ class DatabaseTable {
   Status AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span);
   void ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint64_t bytes);
   Status KeepOutputs(Merge* merge);
-  void EndMerge(Merge* merge);
+  void EndMerge(Merge* merge) noexcept LOCKS_EXCLUDED(mutex_);
+  void EndMergeLocked(Merge* merge) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DatabaseTableOptions options_;
 

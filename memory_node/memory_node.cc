@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "memory_node/call_rights.h"
+#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "util/coding.h"
 #include "util/cpu_meter.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/secret_proof.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -48,13 +50,34 @@ uint64_t Micros(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
 }
 
-// Decodes the request, calls `function(request, &reply_bytes)`, and answers.
+// Decodes the request, calls `function(request, &reply_bytes)`, and answers. Where this process has
+// no memory for it, nothing has begun.
 template <typename Request, typename Function>
 void Answer(const Slice& bytes, const RpcDone& done, Function function) {
-  Request request;
   std::string reply;
-  Status status = request.Decode(bytes);
-  if (status.ok()) status = function(request, &reply);
+  const Status status = WithinMemory(
+      [&]() -> Status {
+        Request request;
+        DLSM_RETURN_IF_ERROR(request.Decode(bytes));
+        port::AllocationPoint("memory node: call");
+        RequireSpareMemory();
+        return function(request, &reply);
+      },
+      &OutOfNodeMemory);
+  done(status, status.ok() ? std::move(reply) : std::string());
+}
+
+// The same of a call without a request.
+template <typename Function>
+void Answer(const RpcDone& done, Function function) {
+  std::string reply;
+  const Status status = WithinMemory(
+      [&] {
+        port::AllocationPoint("memory node: call");
+        reply = function();
+        return Status::OK();
+      },
+      &OutOfNodeMemory);
   done(status, status.ok() ? std::move(reply) : std::string());
 }
 
@@ -122,13 +145,20 @@ void MemoryNode::KeepHouse() {
   while (!stopping_) {
     static_cast<void>(stop_.WaitUntil(port::Clock::now() + kHousekeepingPeriod));
     if (stopping_) return;
-    databases_.EndExpiredSessions();
-    merges_.DropCancelled();
+    // What there is no memory for is done in one of the next rounds.
+    IfMemoryPermits([this] {
+      port::AllocationPoint("memory node: house");
+      RequireSpareMemory();
+      databases_.EndExpiredSessions();
+      merges_.DropCancelled();
+    });
     if (port::Clock::now() < cpu_at) continue;
     cpu_at += kCpuPeriod;
-    if (const std::optional<double> idle = cpu.IdleShare(); idle.has_value()) {
-      merges_.SetCpuIdle(idle);
-    }
+    IfMemoryPermits([this, &cpu] {
+      if (const std::optional<double> idle = cpu.IdleShare(); idle.has_value()) {
+        merges_.SetCpuIdle(idle);
+      }
+    });
   }
 }
 
@@ -179,13 +209,14 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
         DLSM_RETURN_IF_ERROR(CheckMayOwn(peer, destroy.name));
         return databases_.Destroy(destroy);
       });
-    case Method::kListDatabases: {
-      ListDatabasesReply list = databases_.List();
-      FilterFor(peer, &list);
-      return done(Status::OK(), list.Encode());
-    }
+    case Method::kListDatabases:
+      return Answer(done, [&] {
+        ListDatabasesReply list = databases_.List();
+        FilterFor(peer, &list);
+        return list.Encode();
+      });
     case Method::kNodeStatistics:
-      return done(Status::OK(), Statistics().Encode());
+      return Answer(done, [&] { return Statistics().Encode(); });
     case Method::kOpenReader:
       return Answer<OpenReaderRequest>(request, done, [&](const auto& open, std::string* reply) {
         OpenReaderReply opened;
@@ -231,15 +262,28 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
 
 // Answered when the memory is free: who opens the database next, or needs room, finds it so.
 void MemoryNode::Close(const RpcPeer& peer, const Slice& request, const RpcDone& done) {
-  CloseDatabaseRequest close;
-  Status status = close.Decode(request);
-  if (status.ok()) {
-    status = databases_.Close(peer, close, [done] { done(Status::OK(), std::string()); });
-  }
+  const Status status = WithinMemory(
+      [&]() -> Status {
+        CloseDatabaseRequest close;
+        DLSM_RETURN_IF_ERROR(close.Decode(request));
+        port::AllocationPoint("memory node: call");
+        RequireSpareMemory();
+        return databases_.Close(peer, close, [done] { done(Status::OK(), std::string()); });
+      },
+      &OutOfNodeMemory);
   if (!status.ok()) done(status, std::string());
 }
 
-void MemoryNode::Disconnected(const RpcPeer& peer) { databases_.Disconnected(peer); }
+void MemoryNode::Disconnected(const RpcPeer& peer) {
+  const Status told = WithinMemory(
+      [&] {
+        databases_.Disconnected(peer);
+        return Status::OK();
+      },
+      &OutOfNodeMemory);
+  // Its sessions end with their leases.
+  if (!told.ok()) Log().Error("{} has gone: {}", peer.name, told.message().ToStringView());
+}
 
 NodeStatisticsReply MemoryNode::Statistics() const {
   NodeStatisticsReply statistics;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <system_error>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/thread.h"
 #include "port/thread_name.h"
@@ -18,6 +18,7 @@
 #include "util/extent_allocator.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -175,7 +176,7 @@ MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable*
     for (size_t i = 0; i < schedule.running_max * kWorkersPerRunning; ++i) {
       workers_.emplace_back([this] { WorkLoop(); });
     }
-  } catch (const std::system_error&) {
+  } catch (...) {
     Stop();
     throw;
   }
@@ -200,13 +201,23 @@ void MergeService::Stop() {
 }
 
 void MergeService::Submit(const RpcPeer& peer, const Slice& request, RpcDone done) {
-  auto job = std::make_unique<Job>();
-  job->done = std::move(done);
-  Status status = Prepare(peer, request, job.get());
-  if (status.ok()) status = Enqueue(&job);
-  if (status.ok()) return;
-  job->hold.reset();  // Before the answer, as in Run().
-  job->done(status, std::string());
+  std::unique_ptr<Job> job;
+  Status status = WithinMemory(
+      [&] {
+        port::AllocationPoint("memory node: merge");
+        RequireSpareMemory();
+        job = std::make_unique<Job>();
+        return Prepare(peer, request, job.get());
+      },
+      &OutOfNodeMemory);
+  if (status.ok()) {
+    job->done = std::move(done);
+    status = WithinMemory([&] { return Enqueue(&job); }, &OutOfNodeMemory);
+    if (status.ok()) return;
+    done = std::move(job->done);
+  }
+  job.reset();  // Before the answer, as in Run().
+  done(status, std::string());
 }
 
 Status MergeService::Prepare(const RpcPeer& peer, const Slice& request, Job* job) {
@@ -248,9 +259,10 @@ Status MergeService::Enqueue(std::unique_ptr<Job>* job) {
     return Status::Busy(
         "the merges at this memory node have too many indexes and filters; try again later");
   }
+  const uint64_t input_bytes = (*job)->input_bytes;
+  queue_.push_back(std::move(*job));  // Nothing is counted, and nothing taken, if this fails.
   resident_bytes_ = resident_bytes;
-  queued_bytes_ += (*job)->input_bytes;
-  queue_.push_back(std::move(*job));
+  queued_bytes_ += input_bytes;
   queued_.Signal();
   return Status::OK();
 }
@@ -263,6 +275,7 @@ void MergeService::DropCancelled() {
         std::stable_partition(queue_.begin(), queue_.end(), [](const std::unique_ptr<Job>& job) {
           return !job->hold->cancelled().load(std::memory_order_relaxed);
         });
+    dropped.reserve(static_cast<size_t>(queue_.end() - rest));
     for (auto each = rest; each != queue_.end(); ++each) {
       queued_bytes_ -= (*each)->input_bytes;
       resident_bytes_ -= (*each)->resident_bytes;
@@ -292,14 +305,14 @@ std::unique_ptr<MergeService::Job> MergeService::NextJob() {
   return job;
 }
 
-void MergeService::Run(std::unique_ptr<Job> job) {
+void MergeService::Run(std::unique_ptr<Job> job) noexcept {
   MergeReply reply;
   const auto start = port::Clock::now();
-  PeerNodes::Ways ways(memory_);
-  const Status status = Merge(*job, &ways, &reply);
-  if (status.IsIOError() || status.IsTimedOut()) peers_->Forget(ways);
+  Status status = WithinMemory([&] { return MergeAndForget(*job, &reply); }, &OutOfNodeMemory);
   const uint64_t micros = port::MicrosecondsSince(start);
-  if (!status.ok() && !status.IsAborted()) Log().Warn("a merge failed: {}", status.ToString());
+  if (!status.ok() && !status.IsAborted()) {
+    Log().Warn("a merge failed: {}", status.message().ToStringView());
+  }
   // Before the answer: who has it may give back the inputs and look for their memory.
   job->hold.reset();
   {
@@ -311,8 +324,26 @@ void MergeService::Run(std::unique_ptr<Job> job) {
     totals_.bytes_written += reply.statistics.bytes_written;
     totals_.micros += micros;
   }
-  reply.load = Load();
-  job->done(status, status.ok() ? reply.Encode() : std::string());
+  // What is kept for an answer that cannot be made goes when its client tells that none has come.
+  std::string answer;
+  if (status.ok()) {
+    status = WithinMemory(
+        [&] {
+          port::AllocationPoint("memory node: merged");
+          reply.load = Load();
+          answer = reply.Encode();
+          return Status::OK();
+        },
+        &OutOfNodeMemory);
+  }
+  job->done(status, std::move(answer));
+}
+
+Status MergeService::MergeAndForget(const Job& job, MergeReply* reply) {
+  PeerNodes::Ways ways(memory_);
+  const Status status = Merge(job, &ways, reply);
+  if (status.IsIOError() || status.IsTimedOut()) peers_->Forget(ways);
+  return status;
 }
 
 MergeLoad MergeService::Load() const {
@@ -367,6 +398,7 @@ void MergeService::Describe(NodeStatisticsReply* statistics) const {
 }
 
 Status MergeService::Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* reply) {
+  port::AllocationPoint("memory node: merging");
   MergeScheduler::Turn turn(&scheduler_, job.input_bytes, job.hold->cancelled());
   // Before it takes memory for its outputs.
   DLSM_RETURN_IF_ERROR(turn.Proceed(0));
@@ -383,6 +415,7 @@ Status MergeService::Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* re
   turn.Finished(reply->statistics.bytes_read);
   outputs.FreeRest();
   reply->statistics.allocations = outputs.allocations();
+  RequireSpareMemory();
   DLSM_RETURN_IF_ERROR(job.hold->KeepOutputs());
   reply->outputs = outputs.TakeTables();
   return Status::OK();

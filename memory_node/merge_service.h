@@ -83,7 +83,9 @@ class MergeService {
   void WorkLoop() LOCKS_EXCLUDED(mutex_);
   // Null once it is time to stop.
   std::unique_ptr<Job> NextJob() LOCKS_EXCLUDED(mutex_);
-  void Run(std::unique_ptr<Job> job) LOCKS_EXCLUDED(mutex_);
+  void Run(std::unique_ptr<Job> job) noexcept LOCKS_EXCLUDED(mutex_);
+  // A peer that it failed for is connected to anew by the next one.
+  Status MergeAndForget(const Job& job, MergeReply* reply);
   Status Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* reply);
 
   const uint64_t running_max_;

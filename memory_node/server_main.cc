@@ -24,6 +24,7 @@
 #include "util/format_bytes.h"
 #include "util/known_flags.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -272,9 +273,16 @@ void RunUntilStopped(MemoryNode& node, AccessList* access) {
   const timespec period{FLAGS_status_seconds > 0 ? FLAGS_status_seconds : 3600, 0};
   while (true) {
     const int signal = sigtimedwait(&signals, nullptr, &period);
-    if (signal == SIGHUP) ReadAccessFileAgain(access);
     if (signal == SIGTERM || signal == SIGINT) return;
-    if (signal < 0 && errno == EAGAIN && FLAGS_status_seconds > 0) PrintStatus(node);
+    const bool time_is_up = signal < 0 && errno == EAGAIN && FLAGS_status_seconds > 0;
+    const Status done = WithinMemory(
+        [&] {
+          if (signal == SIGHUP) ReadAccessFileAgain(access);
+          if (time_is_up) PrintStatus(node);
+          return Status::OK();
+        },
+        &OutOfNodeMemory);
+    if (!done.ok()) Log().Error("{}", done.message().ToStringView());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,8 @@ class ServerMetrics final : public prometheus::Collectable {
   // `server` outlives this.
   explicit ServerMetrics(const NodeServer* server) : server_(server), node_(&server->node()) {}
 
-  std::vector<prometheus::MetricFamily> Collect() const override {
+  // None where there is no memory for them: whoever asks asks again.
+  std::vector<prometheus::MetricFamily> Collect() const override try {
     const NodeStatisticsReply now = node_->Statistics();
     std::vector<prometheus::MetricFamily> families;
     const auto add = [&](prometheus::MetricType type, const char* name, const char* help,
@@ -95,6 +97,8 @@ class ServerMetrics final : public prometheus::Collectable {
         server_->DataConnectionsHandedOver());
     families.push_back(Calls());
     return families;
+  } catch (const std::bad_alloc&) {
+    return {};
   }
 
  private:

@@ -2,6 +2,7 @@
 // a Status.
 #pragma once
 
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -60,6 +61,14 @@ Status WithinMemory(Function function, Status (*otherwise)() noexcept = &OutOfWo
   } catch (const std::length_error&) {
     return otherwise();
   }
+}
+
+// Before something that changes much in many small pieces, and cannot be taken back halfway: throws
+// std::bad_alloc unless there is just now memory for all of them, which is far more than they need.
+inline void RequireSpareMemory() {
+  constexpr size_t kSpareBytes = size_t{64} << 10;
+  const auto spare = std::make_unique_for_overwrite<char[]>(kSpareBytes);
+  *static_cast<volatile char*>(spare.get()) = 0;  // So that it is not optimized away.
 }
 
 // Runs what is of use but can be done without: a line in the log, a count.

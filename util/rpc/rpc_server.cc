@@ -11,13 +11,16 @@
 #include <cerrno>
 #include <chrono>
 #include <list>
+#include <new>
 #include <system_error>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/error_text.h"
 #include "port/thread.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/failure_limiter.h"
 #include "util/rpc/hello.h"
 #include "util/rpc/server_connection.h"
@@ -180,10 +183,19 @@ void RpcServerImpl::AcceptLoop() {
     pollfd waited[2] = {{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     const int ready = poll(waited, 2, PollTimeout(Deadline::In(kHousekeepingPeriod)));
     if (waited[1].revents != 0) return;
-    if (ready > 0 && waited[0].revents != 0) AcceptOne();
-    ReapServed();
-    EndRevoked();
-    tokens_.Expire(TokenTable::Clock::now());
+    const Status done = WithinMemory(
+        [&] {
+          port::AllocationPoint("memory node: accept");
+          if (ready > 0 && waited[0].revents != 0) AcceptOne();
+          ReapServed();
+          EndRevoked();
+          tokens_.Expire(TokenTable::Clock::now());
+          return Status::OK();
+        },
+        &OutOfNodeMemory);
+    if (done.ok()) continue;
+    IfMemoryPermits([&] { log_.Warn("cannot accept a connection: {}", done.ToString()); });
+    port::SleepFor(kAcceptRetryDelay);
   }
 }
 
@@ -225,6 +237,9 @@ void RpcServerImpl::AcceptOne() {
               error.what());
     served_.pop_back();
     port::SleepFor(kAcceptRetryDelay);
+  } catch (const std::bad_alloc&) {
+    served_.pop_back();  // Without a thread it is not to be joined.
+    throw;
   }
 }
 
@@ -256,12 +271,18 @@ void RpcServerImpl::EndRevoked() {
 }
 
 void RpcServerImpl::Serve(Served* served, uint64_t number) {
-  const std::string address = PeerAddress(served->connection->socket());
   bool handed_over = false;
-  const Status status = ServeAny(served, address, number, &handed_over);
+  std::string address;
+  const Status status = WithinMemory(
+      [&] {
+        port::AllocationPoint("memory node: serve");
+        address = PeerAddress(served->connection->socket());
+        return ServeAny(served, address, number, &handed_over);
+      },
+      &OutOfNodeMemory);
   if (!status.ok()) {
     refused_.fetch_add(1, std::memory_order_relaxed);
-    log_.Warn("connection from {}: {}", address, status.ToString());
+    IfMemoryPermits([&] { log_.Warn("connection from {}: {}", address, status.ToString()); });
   }
   if (!handed_over) served->connection->Stop();
   served->done.store(true, std::memory_order_release);
@@ -370,36 +391,46 @@ Status RpcServerImpl::ServeControl(Served* served, const std::string& address, u
   ServerConnection& connection = *served->connection;
   std::string token;
   AuthenticatedClient client;
-  Status status = NodeHello(
-      connection.stream(), identity_, Deadline::In(kHelloTimeout),
-      [&](const std::string& shown, const ClientRights& rights, NodeInfo* info) {
-        if (!served->Become(Standing::kTrusted))
-          return Status::Busy("evicted", "too many strangers");
-        // Before the client knows: so it cannot come again uncounted.
-        trusted_.fetch_add(1, std::memory_order_relaxed);
-        DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, rights, &token));
-        info->data_token = token;
-        if (rights != nullptr) Restrict(info);
-        const port::MutexLock lock(served->mutex);
-        served->rights = rights;
+  RpcPeer peer;
+  // Whatever there is no memory for, what has been taken here is given back below.
+  Status status = WithinMemory(
+      [&]() -> Status {
+        DLSM_RETURN_IF_ERROR(NodeHello(
+            connection.stream(), identity_, Deadline::In(kHelloTimeout),
+            [&](const std::string& shown, const ClientRights& rights, NodeInfo* info) {
+              if (!served->Become(Standing::kTrusted))
+                return Status::Busy("evicted", "too many strangers");
+              // Before the client knows: so it cannot come again uncounted.
+              trusted_.fetch_add(1, std::memory_order_relaxed);
+              DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, rights, &token));
+              info->data_token = token;
+              if (rights != nullptr) Restrict(info);
+              const port::MutexLock lock(served->mutex);
+              served->rights = rights;
+              return Status::OK();
+            },
+            &client, &failures_, HostOf(address),
+            [served](FailureLimiter::Clock::duration duration) { served->Pause(duration); }));
+        peer.connection = number;
+        peer.name = client.name.empty() ? address : fmt::format("{} ({})", client.name, address);
+        peer.data_token = token;
+        peer.rights = client.rights;
+        if (peer.rights != nullptr) {
+          peer.name = fmt::format("{}, {}", peer.rights->name(), peer.name);
+        }
         return Status::OK();
       },
-      &client, &failures_, HostOf(address),
-      [served](FailureLimiter::Clock::duration duration) { served->Pause(duration); });
+      &OutOfNodeMemory);
   if (status.ok()) {
-    RpcPeer peer;
-    peer.connection = number;
-    peer.name = client.name.empty() ? address : fmt::format("{} ({})", client.name, address);
-    peer.data_token = token;
-    peer.rights = client.rights;
-    if (peer.rights != nullptr) peer.name = fmt::format("{}, {}", peer.rights->name(), peer.name);
     Log().Info("{} connected", peer.name);
     status = connection.Serve(peer, client.keys, handler_, options_.transports);
     handler_->Disconnected(peer);
     Log().Info("{} disconnected: {}", peer.name, status.message().ToStringView());
     if (status.IsIOError()) status = Status::OK();  // How connections usually end.
   } else {
-    status = Status::FromCode(status.code(), "refused: " + status.message().ToString());
+    status = WithinMemory([&status] {
+      return Status::FromCode(status.code(), "refused: " + status.message().ToString());
+    });
   }
   if (served->standing.load(std::memory_order_relaxed) == Standing::kTrusted) {
     trusted_.fetch_sub(1, std::memory_order_relaxed);

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/cpu.h"
 #include "port/error_text.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/rpc_transport.h"
 #include "util/status_macros.h"
 
@@ -39,23 +42,34 @@ ServerConnection::ServerConnection(TcpStream stream, std::chrono::milliseconds p
 
 Status ServerConnection::Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHandler* handler,
                                const ServerTransportFactory& transports) {
-  Status status = seals_.MakeForMemoryNode(keys);
-  assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
-  if (!wakeup_.valid()) status = Status::IOError("no event descriptor", port::ErrorText(errno));
-  while (status.ok()) {
-    bool may_sleep = true;
-    bool readable = false;
-    bool writable = false;
-    if (transport_ != nullptr) status = PollTransport(&may_sleep);
-    if (status.ok()) status = AwaitEvents(may_sleep, &readable, &writable);
-    if (status.ok() && readable) status = ReceiveRequests(peer, handler, transports);
-    if (status.ok() && writable) status = SendOutput();
-  }
+  const Status status = WithinMemory(
+      [&]() -> Status {
+        DLSM_RETURN_IF_ERROR(seals_.MakeForMemoryNode(keys));
+        assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
+        if (!wakeup_.valid()) {
+          return Status::IOError("no event descriptor", port::ErrorText(errno));
+        }
+        return ServeUntilTheEnd(peer, handler, transports);
+      },
+      &OutOfNodeMemory);
   if (transport_ != nullptr) transport_->End();
   const port::MutexLock lock(mutex_);
   ended_ = true;
   output_ = std::string();
   return status;
+}
+
+Status ServerConnection::ServeUntilTheEnd(const RpcPeer& peer, RpcHandler* handler,
+                                          const ServerTransportFactory& transports) {
+  while (true) {
+    bool may_sleep = true;
+    bool readable = false;
+    bool writable = false;
+    if (transport_ != nullptr) DLSM_RETURN_IF_ERROR(PollTransport(&may_sleep));
+    DLSM_RETURN_IF_ERROR(AwaitEvents(may_sleep, &readable, &writable));
+    if (readable) DLSM_RETURN_IF_ERROR(ReceiveRequests(peer, handler, transports));
+    if (writable) DLSM_RETURN_IF_ERROR(SendOutput());
+  }
 }
 
 Status ServerConnection::PollTransport(bool* may_sleep) {
@@ -195,8 +209,20 @@ void ServerConnection::HandleRequest(const RpcPeer& peer, RpcHandler* handler) {
   }
 }
 
+// Whose answer there is no memory for hears of it by the end of the connection, and asks again over
+// another one: of a frame that was begun, or sealed, nothing else can be made.
 void ServerConnection::Reply(Method method, uint64_t call, const Status& status,
-                             const std::string& reply) {
+                             const std::string& reply) noexcept {
+  try {
+    port::AllocationPoint("memory node: reply");
+    MakeReply(method, call, status, reply);
+  } catch (const std::bad_alloc&) {
+    Stop();
+  }
+}
+
+void ServerConnection::MakeReply(Method method, uint64_t call, const Status& status,
+                                 const std::string& reply) {
   std::string frame;
   Status made = MakeFrame(FrameType::kReply, method, status.code(), call,
                           status.ok() ? Slice(reply) : status.message(), &frame);

@@ -45,6 +45,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void Stop() { stream_.Shutdown(); }
 
  private:
+  Status ServeUntilTheEnd(const RpcPeer& peer, RpcHandler* handler,
+                          const ServerTransportFactory& transports);
   // `may_sleep`: whether to wait for the first event, or only to look.
   Status AwaitEvents(bool may_sleep, bool* readable, bool* writable) LOCKS_EXCLUDED(mutex_);
   Status ReceiveRequests(const RpcPeer& peer, RpcHandler* handler,
@@ -54,7 +56,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
                        const ServerTransportFactory& transports);
   Status PollTransport(bool* may_sleep);
   void WakeUp();
-  void Reply(Method method, uint64_t call, const Status& status, const std::string& reply)
+  void Reply(Method method, uint64_t call, const Status& status, const std::string& reply) noexcept
+      LOCKS_EXCLUDED(mutex_);
+  void MakeReply(Method method, uint64_t call, const Status& status, const std::string& reply)
       LOCKS_EXCLUDED(mutex_);
   Status SendOutput() LOCKS_EXCLUDED(mutex_);
   Status SendSome(Slice* bytes);

@@ -1,8 +1,10 @@
 // Replies, and what else is written to a client.
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
+#include "util/out_of_memory.h"
 #include "util/rpc/verbs_rpc_server_transport.h"
 #include "util/status_macros.h"
 
@@ -15,8 +17,20 @@ constexpr size_t kInlineBytesMax = 512;
 
 }  // namespace
 
+// Whose answer there is no memory for hears of it by the end of the connection.
 void VerbsServerTransport::Reply(const RequestHead& head, const FrameHeader& request,
-                                 const Status& status, const std::string& reply) {
+                                 const Status& status, const std::string& reply) noexcept {
+  try {
+    MakeReply(head, request, status, reply);
+  } catch (const std::bad_alloc&) {
+    const port::MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = OutOfNodeMemory();
+    context_.wake_up();
+  }
+}
+
+void VerbsServerTransport::MakeReply(const RequestHead& head, const FrameHeader& request,
+                                     const Status& status, const std::string& reply) {
   std::string frame;
   Status made = MakeFrame(FrameType::kReply, request.method, status.code(), request.call,
                           status.ok() ? Slice(reply) : status.message(), &frame);

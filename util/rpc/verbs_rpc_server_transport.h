@@ -92,7 +92,9 @@ class VerbsServerTransport : public ServerTransport,
 
   // Of any thread.
   void Reply(const RequestHead& head, const FrameHeader& request, const Status& status,
-             const std::string& reply) LOCKS_EXCLUDED(mutex_);
+             const std::string& reply) noexcept LOCKS_EXCLUDED(mutex_);
+  void MakeReply(const RequestHead& head, const FrameHeader& request, const Status& status,
+                 const std::string& reply) LOCKS_EXCLUDED(mutex_);
   // Now if there is room, otherwise later. An error ends the connection: it is kept.
   void Send(Write write) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status SendWaiting() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
