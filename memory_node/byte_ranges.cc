@@ -3,36 +3,73 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <utility>
+
+#include "port/allocation_point.h"
 
 namespace dlsm {
 
+// Only a range that touches no other needs memory, and takes it before anything has changed: others
+// grow one that is there.
 void ByteRanges::Add(ByteRange range) {
   assert(range.begin <= range.end);
   if (range.begin == range.end) return;
   auto next = ranges_.upper_bound(range.begin);
   if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
+  if (next == ranges_.end() || next->first > range.end) {
+    port::AllocationPoint("byte ranges");
+    ranges_.emplace_hint(next, range.begin, range.end);
+    bytes_ += range.end - range.begin;
+    return;
+  }
+  auto grown = next++;
+  range.begin = std::min(range.begin, grown->first);
+  range.end = std::max(range.end, grown->second);
+  bytes_ -= grown->second - grown->first;
   while (next != ranges_.end() && next->first <= range.end) {
-    range.begin = std::min(range.begin, next->first);
     range.end = std::max(range.end, next->second);
     bytes_ -= next->second - next->first;
     next = ranges_.erase(next);
   }
-  ranges_.emplace_hint(next, range.begin, range.end);
+  if (range.begin < grown->first) grown = Rekey(grown, range.begin);
+  grown->second = range.end;
   bytes_ += range.end - range.begin;
 }
 
+// Only the hole in a range needs memory, and takes it before anything has changed.
 void ByteRanges::Remove(ByteRange range) {
   assert(range.begin <= range.end);
   if (range.begin == range.end) return;
   auto next = ranges_.upper_bound(range.begin);
-  if (next != ranges_.begin() && std::prev(next)->second > range.begin) --next;
-  while (next != ranges_.end() && next->first < range.end) {
-    const auto [begin, end] = *next;
-    next = ranges_.erase(next);
-    if (begin < range.begin) ranges_.emplace_hint(next, begin, range.begin);
-    if (end > range.end) ranges_.emplace_hint(next, range.end, end);
-    bytes_ -= std::min(end, range.end) - std::max(begin, range.begin);
+  if (next != ranges_.begin() && std::prev(next)->second > range.begin) {
+    const auto first = std::prev(next);
+    if (first->first == range.begin) {
+      next = first;
+    } else {
+      const uint64_t end = first->second;
+      if (end > range.end) {
+        port::AllocationPoint("byte ranges");
+        ranges_.emplace_hint(next, range.end, end);
+      }
+      first->second = range.begin;
+      bytes_ -= std::min(end, range.end) - range.begin;
+    }
   }
+  while (next != ranges_.end() && next->first < range.end) {
+    bytes_ -= std::min(next->second, range.end) - next->first;
+    if (next->second > range.end) {
+      Rekey(next, range.end);
+      return;
+    }
+    next = ranges_.erase(next);
+  }
+}
+
+ByteRanges::Map::iterator ByteRanges::Rekey(Map::iterator range, uint64_t begin) {
+  const auto hint = std::next(range);
+  auto node = ranges_.extract(range);
+  node.key() = begin;
+  return ranges_.insert(hint, std::move(node));
 }
 
 void ByteRanges::Add(const ByteRanges& others) {

@@ -15,7 +15,8 @@ struct ByteRange {
 };
 
 // One thread at a time: the caller locks. Adding and removing a range costs O(log n), and what it
-// swallows.
+// swallows. One for which there is no memory throws std::bad_alloc, and has changed nothing; of
+// several together those before it have been added, or removed.
 class ByteRanges {
  public:
   using Map = std::map<uint64_t, uint64_t>;  // begin -> end; ranges neither overlap nor touch.
@@ -32,6 +33,9 @@ class ByteRanges {
   const Map& ranges() const { return ranges_; }
 
  private:
+  // Of the same end, with another begin; none lies between the two.
+  Map::iterator Rekey(Map::iterator range, uint64_t begin);
+
   Map ranges_;
   uint64_t bytes_ = 0;
 };

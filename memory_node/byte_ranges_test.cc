@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <iterator>
+#include <new>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -55,6 +57,24 @@ TEST(ByteRangesTest, AgreesWithFlags) {
       ASSERT_EQ(ranges.empty(), bytes == 0);
     }
   }
+}
+
+// Fails if a range for which there is no memory changes the others, or one that needs none asks.
+TEST(ByteRangesTest, WithoutMemoryNothingChanges) {
+  ByteRanges ranges;
+  ranges.Add({10, 20});
+  ranges.Add({30, 40});
+  const ByteRanges::Map before = ranges.ranges();
+  const port::FailingAllocationsAt failing("byte ranges");
+  EXPECT_THROW(ranges.Add(ByteRange{50, 60}), std::bad_alloc);
+  EXPECT_THROW(ranges.Remove(ByteRange{12, 14}), std::bad_alloc);
+  EXPECT_EQ(ranges.ranges(), before);
+  EXPECT_EQ(ranges.bytes(), 20u);
+  ranges.Add({20, 30});
+  ranges.Remove({0, 15});
+  ranges.Remove({35, 50});
+  EXPECT_EQ(ranges.ranges(), (ByteRanges::Map{{15, 35}}));
+  EXPECT_EQ(ranges.bytes(), 20u);
 }
 
 }  // namespace
