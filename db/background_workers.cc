@@ -21,7 +21,8 @@ BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Backgroun
       signal_(signal),
       flushes_{&Background::FlushOne, nullptr, &Background::flushes_fail, config.flush_threads},
       merges_{&Background::MergeOne, &Background::MergeWhileIdle, &Background::merges_fail,
-              config.merge_threads} {
+              config.merge_threads},
+      house_threads_(houses_.size()) {
   try {
     Start();
   } catch (...) {
@@ -39,8 +40,6 @@ void BackgroundWorkers::Stop() {
 
 void BackgroundWorkers::Start() {
   port::MutexLock lock(mutex_);
-  // What is stopped is there, whatever comes.
-  house_threads_ = std::vector<HouseThread>(houses_.size());
   for (Kind* kind : {&flushes_, &merges_}) {
     for (int i = 0; i < kind->threads; ++i) {
       work_threads_.emplace_back([this, kind] { Work(kind); });

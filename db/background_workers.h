@@ -96,7 +96,7 @@ class BackgroundWorkers {
   port::Mutex mutex_;
   port::CondVar house_stopped_{mutex_};
   std::vector<port::Thread> work_threads_ GUARDED_BY(mutex_);
-  std::vector<HouseThread> house_threads_ GUARDED_BY(mutex_);  // As houses_.
+  std::vector<HouseThread> house_threads_ GUARDED_BY(mutex_);  // As houses_, from the start.
 };
 
 }  // namespace dlsm
