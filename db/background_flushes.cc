@@ -84,13 +84,14 @@ Status Background::AwaitFlush(Clock::time_point began) {
     ForgiveAgainLocked(began, &failures_[kFlush]);
     ++waiting_for_flush_;
   }
-  Status flushed = FlushActive(/*wait=*/true, began);
+  Status flushed = WithinMemory([&] { return FlushActive(/*wait=*/true, began); });
   port::MutexLock lock(mutex_);
   --waiting_for_flush_;
   return flushed;
 }
 
 Status Background::FlushActive(bool wait, Clock::time_point began) {
+  port::AllocationPoint("flush: asked for");
   const uint64_t target = tree_->Memtables().newest_number;
   bool target_is_empty = false;
   bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.

@@ -9,6 +9,7 @@
 
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
+#include "port/failing_allocations_testing.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {
@@ -105,6 +106,15 @@ class RoomTest : public testing::Test {
     WriteBatch large;
     for (uint64_t i = 0; i < 12000; ++i) large.Put(NumberedKey(i), std::string(1000, 'v'));
     ASSERT_OK(db_->Write(WriteOptions(), &large));
+  }
+  // Of what does not fit, while nobody waits for it.
+  void ExpectFewTries() {
+    const auto tries = [this] { return db_->GetStatistics()->Get(Ticker::kRetries); };
+    ASSERT_TRUE(Eventually([&tries] { return tries() > 0; }));
+    const uint64_t before = tries();
+    std::this_thread::sleep_for(seconds(3));
+    EXPECT_GE(tries(), before + 2);
+    EXPECT_LE(tries(), before + 10);
   }
   void DestroyFiller(const TestNode& node, std::unique_ptr<DB>* filler) {
     ASSERT_OK((*filler)->Close());
@@ -245,14 +255,26 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsTriedEverMoreRarelyWhileNobodyWaits) {
   const TestNode node(TightNode());
   std::unique_ptr<DB> filler;
   ASSERT_NO_FATAL_FAILURE(FillBesideALargeMemtable(node, &filler));
-  const auto tries = [this] { return db_->GetStatistics()->Get(Ticker::kRetries); };
-  ASSERT_TRUE(Eventually([&tries] { return tries() > 0; }));
-  const uint64_t before = tries();
-  std::this_thread::sleep_for(seconds(3));
-  EXPECT_GE(tries(), before + 2);
-  EXPECT_LE(tries(), before + 10);
+  ASSERT_NO_FATAL_FAILURE(ExpectFewTries());
   ASSERT_NO_FATAL_FAILURE(DestroyFiller(node, &filler));
   EXPECT_TRUE(Eventually([this] { return db_->GetStatistics()->Get(Ticker::kFlushes) > 0; }));
+  db_.reset();  // Before its memory node.
+}
+
+// Somebody would have waited, but his process had no memory for that. Fails if he counts as one who
+// waits from then on.
+TEST_F(RoomTest, WhoHadNoMemoryToWaitForAFlushDoesNotWait) {
+  const TestNode node(TightNode());
+  std::unique_ptr<DB> filler;
+  ASSERT_NO_FATAL_FAILURE(FillBesideALargeMemtable(node, &filler));
+  {
+    const port::FailingAllocationsAt failing("flush: asked for");
+    const Status flushed = db_->Flush(FlushOptions());
+    EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
+    EXPECT_GE(failing.failed(), 1u);
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectFewTries());
+  ASSERT_NO_FATAL_FAILURE(DestroyFiller(node, &filler));
   db_.reset();  // Before its memory node.
 }
 
