@@ -213,12 +213,14 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
 }
 
 // A shard that fails keeps no other from being merged.
-Status DbImpl::CompactRange(const Slice* begin, const Slice* end) {
+Status DbImpl::CompactRange(const Slice* begin, const Slice* end) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   const std::vector<size_t> shards = reads_.ShardsOf(begin, end);
   const auto began = Background::Clock::now();
   if (shards.size() > 1) {
-    for (const size_t i : shards) shards_[i]->background().BeginFlush();
+    for (const size_t i : shards) {
+      IfMemoryPermits([&] { shards_[i]->background().BeginFlush(); });  // Else at its turn.
+    }
   }
   Status first_error;
   for (const size_t i : shards) {
@@ -228,6 +230,8 @@ Status DbImpl::CompactRange(const Slice* begin, const Slice* end) {
     KeepFirstError(shard.Named(status), &first_error);
   }
   return first_error;
+} catch (const std::bad_alloc&) {
+  return OutOfWorkMemory();
 }
 
 Status DbImpl::Flush(const FlushOptions& options) try {

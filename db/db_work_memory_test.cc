@@ -112,6 +112,21 @@ INSTANTIATE_TEST_SUITE_P(
       return name + (each.param.second ? "Here" : "There");
     });
 
+// Fails if who asks for merges of several shards gets an exception instead of an error.
+TEST_F(WorkMemoryTest, CompactRangeOfSeveralShardsReturnsAnError) {
+  options_.shard_boundaries = {NumberedKey(kEntries / 2)};
+  Open();
+  PutAll('a');
+  {
+    const FailingAllocationsAt failing("flush: asked for");
+    const Status merged = db_->CompactRange(nullptr, nullptr);
+    EXPECT_TRUE(merged.IsIOError()) << merged.ToString();
+    EXPECT_GE(failing.failed(), 2u);
+  }
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
+  ExpectAll('a');
+}
+
 // Several parts side by side, of which some find no memory. Fails if a thread is not waited for, or
 // if what the others have made takes effect or stays.
 TEST_F(WorkMemoryTest, PartsOfAMergeFailTogether) {
