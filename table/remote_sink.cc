@@ -47,7 +47,9 @@ Status UnfinishedWrites::WaitForOldest() {
 
 Status UnfinishedWrites::Wait() {
   Status first_error;
-  while (!images_.empty()) KeepFirstError(WaitForOldest(), &first_error);
+  while (!images_.empty()) {
+    KeepFirstError(WithinMemory([this] { return WaitForOldest(); }), &first_error);
+  }
   return first_error;
 }
 

@@ -29,7 +29,8 @@ class UnfinishedWrites {
   UnfinishedWrites(QueuePairs* queue_pairs, std::chrono::nanoseconds timeout)
       : queue_pairs_(queue_pairs), timeout_(timeout) {}
 
-  // Waits for all, and returns the first error.
+  // Waits for all, and returns the first error. Where there is no memory to wait for one, that is
+  // an error like others.
   Status Wait();
 
  private:

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "port/failing_allocations_testing.h"
 #include "table/table_testing.h"
@@ -38,6 +39,25 @@ class RemoteSinkTest : public testing::TestWithParam<bool> {
 
   TestMemory memory_;
   MemoryQueuePairs queue_pairs_;
+};
+
+// Has no memory once, when it is told so.
+class ShortOfMemory final : public QueuePairs {
+ public:
+  explicit ShortOfMemory(QueuePairs* base) : base_(base) {}
+
+  Status ForThisThread(NodeId node, QueuePair** queue_pair) override {
+    if (std::exchange(fails_next_, false)) throw std::bad_alloc();
+    return base_->ForThisThread(node, queue_pair);
+  }
+  Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override {
+    return base_->NewBuffer(node, bytes, buffer);
+  }
+  void FailNext() { fails_next_ = true; }
+
+ private:
+  QueuePairs* const base_;
+  bool fails_next_ = false;
 };
 
 TEST_P(RemoteSinkTest, WritesEveryByte) {
@@ -103,6 +123,26 @@ TEST_P(RemoteSinkTest, PostsNothingThatCannotBeHeld) {
   EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0u);
   ASSERT_OK(sink->Finish());
   EXPECT_EQ(Slice(memory_.At(image), content.size()), Slice(content));
+}
+
+// Fails if images behind one that there is no memory to wait for are not waited for: their memory
+// would be given to others while they are written.
+TEST_P(RemoteSinkTest, AllImagesAreWaitedForWhereThereIsNoMemoryForOne) {
+  if (GetParam()) GTEST_SKIP() << "there nothing is under way";
+  ShortOfMemory way(&queue_pairs_);
+  UnfinishedWrites writes(&way, kTimeout);
+  for (int i = 0; i < 3; ++i) {
+    std::unique_ptr<TableSink> sink;
+    ASSERT_OK(RemoteSink::Open(memory_.Allocate(1000), &queue_pairs_, Purpose::kFlush, kTimeout,
+                               &sink, &writes));
+    ASSERT_OK(sink->Append(std::string(1000, 'x')));
+    ASSERT_OK(sink->Finish());
+  }
+  EXPECT_GT(queue_pairs_.Mine()->outstanding(), 0u);
+  way.FailNext();
+  EXPECT_TRUE(writes.Wait().IsIOError());
+  EXPECT_EQ(queue_pairs_.Mine()->outstanding(), 0u);
+  EXPECT_OK(writes.Wait());
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, RemoteSinkTest, testing::Bool(),
