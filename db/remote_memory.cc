@@ -290,15 +290,17 @@ Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* exten
   request.bytes = bytes;
   request.bytes_min = bytes_min;
   {
+    // What is granted and not heard of has its place among those from now on.
     port::MutexLock lock(mutex_);
+    port::AllocationPoint("grant: to be noted");
+    MakeRoomFor(grants_under_way_ + 1, &lost_grants_);
+    ++grants_under_way_;
     request.number = ++grants_;
   }
   return Call(request, extent);
 }
 
 Status RemoteMemory::FindLostGrants() {
-  // Made here, so that Call() does not fail before it has noted what is taken out here.
-  static_cast<void>(statistics_->OfThisThread());
   while (true) {
     GrantRequest request;
     {
@@ -306,6 +308,7 @@ Status RemoteMemory::FindLostGrants() {
       if (lost_grants_.empty()) return Status::OK();
       request = lost_grants_.back();
       lost_grants_.pop_back();
+      ++grants_under_way_;  // It keeps its place.
     }
     RemoteSpan extent;
     const Status status = Call(request, &extent);
@@ -316,13 +319,6 @@ Status RemoteMemory::FindLostGrants() {
 }
 
 Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
-  const Statistics::Mine counters = statistics_->OfThisThread();
-  {
-    // What is granted and not heard of has its place among those from now on.
-    port::MutexLock lock(mutex_);
-    MakeRoomFor(grants_under_way_ + 1, &lost_grants_);
-    ++grants_under_way_;
-  }
   GrantReply reply;
   const Status status = WithinMemory([&] { return AskFor(request, &reply); });
   {
@@ -335,17 +331,19 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
     return Status::Corruption("memory node granted something else than was asked for");
   }
   if (config_.check_extent) DLSM_RETURN_IF_ERROR(config_.check_extent(reply.extent));
-  counters.Add(Ticker::kGrants);
   *extent = reply.extent;
   return Status::OK();
 }
 
 Status RemoteMemory::AskFor(const GrantRequest& request, GrantReply* reply) {
+  const Statistics::Mine counters = statistics_->OfThisThread();
   std::string reply_bytes;
   DLSM_RETURN_IF_ERROR(
       rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout)));
   port::AllocationPoint("grant");
-  return reply->Decode(reply_bytes);
+  DLSM_RETURN_IF_ERROR(reply->Decode(reply_bytes));
+  counters.Add(Ticker::kGrants);
+  return Status::OK();
 }
 
 void RemoteMemory::ReleasePoolLocked(std::vector<RemoteSpan>* pool) noexcept {

@@ -97,6 +97,7 @@ class RemoteMemory {
   Status CheckFrees() const;
   Status SendUnanswered() EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
   void FreeLocked(const RemoteSpan& span) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a request that is among those under way; then no more.
   Status Call(const GrantRequest& request, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
   Status AskFor(const GrantRequest& request, GrantReply* reply);
   // Asks again for what may have been granted without anybody knowing. An error: the memory node

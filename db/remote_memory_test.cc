@@ -226,6 +226,25 @@ TEST_F(RemoteMemoryTest, FindsGrantsAgainThatThereWasNoMemoryFor) {
   EXPECT_EQ(node_.used_bytes(), 0u);
 }
 
+// Fails if a lost grant that is asked for again needs memory for its place among them: without, it
+// would be forgotten.
+TEST_F(RemoteMemoryTest, ALostGrantKeepsItsPlaceWhileItIsAskedForAgain) {
+  RemoteMemory memory(Config(4096, 0), &node_, &statistics_);
+  RemoteSpan span;
+  {
+    const port::FailingAllocationsAt failing("grant");
+    EXPECT_TRUE(memory.Allocate(4096, false, &span).IsIOError());
+  }
+  {
+    const port::FailingAllocationsAt failing("grant: to be noted");
+    EXPECT_THROW(memory.Allocate(4096, false, &span).PermitUncheckedError(), std::bad_alloc);
+  }
+  ASSERT_OK(memory.Allocate(4096, false, &span));
+  memory.Free(span);
+  EXPECT_OK(memory.SendFrees());
+  EXPECT_EQ(node_.used_bytes(), 0u);
+}
+
 // Fails if what there was no memory to send is forgotten, or sent twice.
 TEST_F(RemoteMemoryTest, FreesStayQueuedWhileThereIsNoMemory) {
   RemoteMemory memory(Config(4096, 0), &node_, &statistics_);
