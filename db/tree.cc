@@ -243,16 +243,25 @@ Status Tree::InstallFlushed() try {
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   port::SyncPoint("flush: stored");
-  port::AllocationPoint("flush: stored");
-  port::MutexLock lock(mutex_);
-  PublishLocked(std::move(version), count);
-  return Status::OK();
+  return Show(std::move(version), count);
 } catch (const std::bad_alloc&) {
   return OutOfWorkMemory();
 }
 
-// A merge that is stored and cannot be shown has failed: the next manifest names its inputs again,
-// and until then the memory node keeps what this one names.
+// A version that cannot be shown has failed, but it is the one that memory nodes have: what it
+// names is not given back before they have another one.
+Status Tree::Show(std::shared_ptr<const Version> version, size_t flushed) {
+  try {
+    port::AllocationPoint("version: to be shown");
+    port::MutexLock lock(mutex_);
+    PublishLocked(version, flushed);
+    return Status::OK();
+  } catch (const std::bad_alloc&) {
+    unshown_ = std::move(version);
+    return OutOfWorkMemory();
+  }
+}
+
 Status Tree::InstallMerge(const VersionEdit& edit) try {
   std::vector<TableRef> removed;  // Let go after the locks.
   port::MutexLock installing(installing_);
@@ -262,11 +271,7 @@ Status Tree::InstallMerge(const VersionEdit& edit) try {
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   port::SyncPoint("merge: stored");
-  port::AllocationPoint("merge: stored");
-  {
-    port::MutexLock lock(mutex_);
-    PublishLocked(std::move(version), /*flushed=*/0);
-  }
+  DLSM_RETURN_IF_ERROR(Show(std::move(version), /*flushed=*/0));
   for (const TableRef& table : removed) table->MarkObsolete();
   return Status::OK();
 } catch (const std::bad_alloc&) {
@@ -303,7 +308,10 @@ Status Tree::Store(const Version& version) {
       live.push_back(AllocatedSpan(table->meta().image));
     }
   }
-  return store_->Put(ManifestCodec::Encode(manifest, version.levels()), std::move(live));
+  const Status put =
+      store_->Put(ManifestCodec::Encode(manifest, version.levels()), std::move(live));
+  if (put.ok()) unshown_.reset();
+  return put;
 }
 
 Tree::MemtableUsage Tree::Usage() {

@@ -140,6 +140,9 @@ class Tree {
       LOCKS_EXCLUDED(mutex_);
   Status InstallFlushed() EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
+  // As PublishLocked(), of the version that has just been stored.
+  Status Show(std::shared_ptr<const Version> version, size_t flushed)
+      EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);
 
   const InternalKeyComparator comparator_;
@@ -153,6 +156,9 @@ class Tree {
 
   // One change of the version at a time, manifest included. Taken before mutex_.
   port::Mutex installing_;
+  // The version that was stored last, if there was no memory to show it: its tables are kept as
+  // long as it may be what the next open finds. Mostly null.
+  std::shared_ptr<const Version> unshown_ GUARDED_BY(installing_);
 
   mutable port::Mutex mutex_;  // Never held across a call to a memory node.
   std::shared_ptr<Memtable> active_ GUARDED_BY(mutex_);
