@@ -195,6 +195,7 @@ void dlsm_multi_get(dlsm_t* db, const dlsm_readoptions_t* options, size_t num_ke
     statuses = db->db->MultiGet(options->options, keys, &values);
     return Status::OK();
   });
+  whole.PermitUncheckedError();  // There may be no key to tell it of.
   for (size_t i = 0; i < num_keys; ++i) {
     errs[i] = nullptr;
     values_list[i] = whole.ok() ? Answer(statuses[i], values[i], &values_list_sizes[i], &errs[i])

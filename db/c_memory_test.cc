@@ -84,6 +84,19 @@ TEST_F(CMemoryTest, MultiGetTellsOfEachKey) {
   }
 }
 
+// Fails if what has come of a MultiGet without keys, whether there is memory for it or not, is an
+// error that nobody has looked at.
+TEST_F(CMemoryTest, AMultiGetOfNoKeysHasNothingToTell) {
+  Open();
+  const auto get_nothing = [this] {
+    dlsm_multi_get(db_, read_, 0, nullptr, nullptr, nullptr, nullptr, nullptr);
+  };
+  get_nothing();
+  const port::FailingAllocationsAt failing("c");
+  get_nothing();
+  EXPECT_EQ(failing.failed(), 1u);
+}
+
 // Fails if one of these calls throws, or calls a destructor whose state is still the caller's.
 TEST_F(CMemoryTest, WhatCannotBeMadeIsNull) {
   Open();
