@@ -5,17 +5,24 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "memory_node/database_table.h"
+#include "port/allocation_point.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
 constexpr uint64_t kGrantBytesMax = uint64_t{8} << 30;
+
+// More than the accounts of one span may need on its way from a session to the free memory: a piece
+// in each of half a dozen maps.
+constexpr size_t kSpareBytesPerSpan = 512;
 
 }  // namespace
 
@@ -120,6 +127,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
     }
     freed.Add(range);
   }
+  RequireSpareMemory(kSpareBytes + request.spans.size() * kSpareBytesPerSpan);
   session->second.last_free = std::max(session->second.last_free, request.number);
   database.held.Remove(freed);
   session->second.merges.Freed(freed);
@@ -150,9 +158,13 @@ Status DatabaseTable::PutManifest(const RpcPeer& peer, const PutManifestRequest&
     }
     live.Add(range);
   }
+  // It may be large: first, so that the version is never that of another one.
+  port::AllocationPoint("memory node: manifest");
+  std::string manifest = request.manifest;
+  RequireSpareMemory(kSpareBytes + request.live.size() * kSpareBytesPerSpan);
   session->second.unnamed_before = PublishedDatabase::kUnknown;
   database.manifest_version = request.version;
-  database.manifest = request.manifest;
+  database.manifest = std::move(manifest);
   ReleaseLocked(&database, std::exchange(database.live, std::move(live)));
   return Status::OK();
 }

@@ -48,6 +48,9 @@ class NodeMemoryTest : public testing::Test {
   void TearDown() override {
     EXPECT_OK(server_.node().databases().CheckInvariants());
     EXPECT_OK(client_->Close());
+    const Status destroyed = client_->Destroy("tests");
+    // What has no manifest goes with its owner.
+    EXPECT_TRUE(destroyed.ok() || destroyed.IsNotFound()) << destroyed.ToString();
     EXPECT_EQ(server_.used_bytes(), 0u);
   }
   Status CallWithoutRequest(Method method) {
@@ -91,6 +94,20 @@ TEST_F(NodeMemoryTest, EachCallIsAnsweredWithAnError) {
   }
   EXPECT_EQ(server_.used_bytes(), used_before);
   EXPECT_OK(client_->Heartbeat());
+  EXPECT_OK(client_->Free({extent}));
+}
+
+// Fails if a manifest that there was no memory to keep has left its version behind: then it could
+// not be put again, and whoever opens the database would get the one before under its number.
+TEST_F(NodeMemoryTest, AManifestThatCannotBeKeptCanBePutAgain) {
+  const RemoteSpan extent = client_->Grant(1000);
+  {
+    const FailingAllocationsAt failing("memory node: manifest");
+    ExpectTold(client_->PutManifest(1, "manifest", {extent}));
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_OK(client_->PutManifest(1, "manifest", {extent}));
+  EXPECT_OK(client_->PutManifest(2, "empty", {}));
   EXPECT_OK(client_->Free({extent}));
 }
 

@@ -2,6 +2,7 @@
 // a Status.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -63,11 +64,13 @@ Status WithinMemory(Function function, Status (*otherwise)() noexcept = &OutOfWo
   }
 }
 
+inline constexpr size_t kSpareBytes = size_t{64} << 10;
+
 // Before something that changes much in many small pieces, and cannot be taken back halfway: throws
 // std::bad_alloc unless there is just now memory for all of them, which is far more than they need.
-inline void RequireSpareMemory() {
-  constexpr size_t kSpareBytes = size_t{64} << 10;
-  const auto spare = std::make_unique_for_overwrite<char[]>(kSpareBytes);
+// What changes more than a few dozen pieces says so.
+inline void RequireSpareMemory(size_t bytes = kSpareBytes) {
+  const auto spare = std::make_unique_for_overwrite<char[]>(bytes);
   *static_cast<volatile char*>(spare.get()) = 0;  // So that it is not optimized away.
 }
 
