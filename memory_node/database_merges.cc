@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cassert>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "memory_node/database_table.h"
@@ -43,8 +44,13 @@ Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
   }
   DLSM_RETURN_IF_ERROR(session->second.merges.Begin(number.own));
   Merge* const key = merge.get();
-  merges_.emplace(key, std::move(merge));
-  *hold = std::make_unique<MergeHold>(this, key);
+  const auto begun = merges_.emplace(key, std::move(merge)).first;
+  try {
+    *hold = std::make_unique<MergeHold>(this, key);
+  } catch (const std::bad_alloc&) {
+    merges_.erase(begun);  // Nobody else would.
+    throw;
+  }
   return Status::OK();
 }
 

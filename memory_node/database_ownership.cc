@@ -50,8 +50,9 @@ bool DatabaseTable::IsOfferedLocked(const Database& database, uint64_t word) con
 
 void DatabaseTable::BecomeOwnerLocked(SessionId id, Database* database) {
   assert(database->session == SessionId{});
+  ByteRanges held = database->live;  // First: an owner that holds nothing could put no manifest.
   database->session = id;
-  database->held = database->live;
+  database->held = std::move(held);
   // It may give back what the last owner has published, before it tells from where on it does.
   sessions_.at(id).unnamed_before = database->published->unnamed_from;
   readers_.OwnerGone(database->published);
@@ -154,14 +155,12 @@ void DatabaseTable::EndClaimsLocked(uint64_t connection, const std::string& name
 
 // By the client of a session that was ended, or, without a session, of those of a connection.
 void DatabaseTable::LetGoLocked(SessionId session, uint64_t connection) {
-  for (auto next = revocations_.begin(); next != revocations_.end();) {
-    const auto each = next++;
-    const bool concerned = session != SessionId{} ? each->second.session == session
-                                                  : each->second.connection == connection;
-    if (!concerned) continue;
-    each->second.let_go = true;
-    EndRevocationLocked(each);
+  for (auto& [number, revocation] : revocations_) {
+    const bool concerned = session != SessionId{} ? revocation.session == session
+                                                  : revocation.connection == connection;
+    if (concerned) revocation.let_go = true;
   }
+  EndRevocationsLocked();
 }
 
 }  // namespace dlsm

@@ -9,6 +9,7 @@
 
 #include "memory_node/call_rights.h"
 #include "memory_node/database_table.h"
+#include "port/allocation_point.h"
 #include "util/coding.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
@@ -122,18 +123,19 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
     session.ends_at = std::min(session.ends_at, grace_end);
   }
   cut_off_.erase(peer.connection);
-  LetGoLocked(SessionId{}, peer.connection);
   // Nobody is left to take the answer, and with it the outputs.
   for (const auto& [key, merge] : merges_) {
     if (merge->connection == peer.connection) {
       merge->cancelled.store(true, std::memory_order_relaxed);
     }
   }
+  LetGoLocked(SessionId{}, peer.connection);  // Last: the only one that needs memory.
 }
 
 void DatabaseTable::EndExpiredSessions() {
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();
+  EndRevocationsLocked();  // Those for which there was no memory.
 }
 
 // Longer leases harm nobody: clients reckon with no more than they were promised, and who waits for
@@ -179,6 +181,10 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
   const std::shared_ptr<Database> database = session->second.database;
   Revocation revocation;
   const bool owner = database->session == id;
+  std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);
+  // A claim holds nothing; the client's swap has ended before it could close. Of what it does not
+  // know it reaches nothing.
+  if ((!owner && how == End::kClosed) || how == End::kUnknown) tokens.clear();
   if (owner) {
     revocation.fenced = std::exchange(database->held, ByteRanges());
     if (how == End::kFenced) revocation.fenced.Add(database->live);
@@ -193,11 +199,8 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
     }
   }
   revocation.fenced.Add(database->header);  // The client reaches it as well.
-  std::vector<std::string> tokens = TokensToRevokeLocked(session->second, how);
-  // A claim holds nothing; the client's swap has ended before it could close. Of what it does not
-  // know it reaches nothing.
-  if ((!owner && how == End::kClosed) || how == End::kUnknown) tokens.clear();
   revocation.cut_off = tokens.empty();
+  revocation.untold = std::move(tokens);
   revocation.let_go =
       how != End::kFenced || !options_.clients_map_memory || !session->second.connected;
   revocation.blocks = how != End::kFenced;
@@ -208,18 +211,27 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
   const bool connected = session->second.connected;
   const auto next = sessions_.erase(session);
   const auto begun = revocations_.emplace(next_revocation_++, std::move(revocation)).first;
-  if (tokens.empty()) {
+  if (begun->second.cut_off) {
     EndRevocationLocked(begun);
   } else {
-    if (connected) cut_off_.insert(begun->second.connection);
     begun->second.done = std::exchange(*done, {});
-    options_.revoker->Revoke(
-        std::move(tokens),
-        [this, number = begun->first](const Status& status) { AccessRevoked(number, status); });
+    RevokeAccessLocked(begun);
+    if (connected) cut_off_.insert(begun->second.connection);
   }
   const bool wanted = database->session != SessionId{} || ClaimOnLocked(*database) != nullptr;
   if (!wanted && database->manifest_version == 0) DropDatabaseLocked(database);
   return next;
+}
+
+void DatabaseTable::RevokeAccessLocked(RevocationMap::iterator revocation) {
+  IfMemoryPermits([this, revocation] {
+    port::AllocationPoint("memory node: revoked");
+    options_.revoker->Revoke(revocation->second.untold,
+                             [this, number = revocation->first](const Status& status) {
+                               AccessRevoked(number, status);
+                             });
+    revocation->second.untold.clear();
+  });
 }
 
 std::vector<std::string> DatabaseTable::TokensToRevokeLocked(const Session& session,
@@ -256,7 +268,18 @@ void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
       revocation.failure = Status::OK();
       revocation.failure.PermitUncheckedError();
       revocation.cut_off = true;
-      EndRevocationLocked(found);
+      // Who waits for `done` is told all the same.
+      const Status ended = WithinMemory(
+          [&] {
+            mutex_.AssertHeld();
+            EndRevocationLocked(found);
+            return Status::OK();
+          },
+          &OutOfNodeMemory);
+      if (!ended.ok()) {
+        Log().Critical("memory of a session is lost until this memory node restarts: {}",
+                       ended.message().ToStringView());
+      }
     } else {
       if (revocation.failure.ok() && !status.IsAborted()) {
         Log().Error(
@@ -264,7 +287,7 @@ void DatabaseTable::AccessRevoked(uint64_t number, const Status& status) {
             "not be taken away: {}; it is tried again, and they are not used before that has "
             "succeeded",
             revocation.fenced.bytes(), revocation.database->name, revocation.client,
-            status.ToString());
+            status.message().ToStringView());
       }
       revocation.failure = status;
       revocation.failure.PermitUncheckedError();  // Only whether there is one matters.
@@ -280,6 +303,18 @@ void DatabaseTable::EndRevocationLocked(RevocationMap::iterator revocation) {
   ByteRanges fenced = std::move(revocation->second.fenced);
   revocations_.erase(revocation);
   ReleaseLocked(database.get(), std::move(fenced));
+}
+
+// Those that nothing is left to wait for; and others wait for what had no memory to begin.
+void DatabaseTable::EndRevocationsLocked() {
+  if (revocations_.empty()) return;
+  port::AllocationPoint("memory node: revocations");
+  RequireSpareMemory();
+  for (auto next = revocations_.begin(); next != revocations_.end();) {
+    const auto each = next++;
+    if (!each->second.untold.empty()) RevokeAccessLocked(each);
+    EndRevocationLocked(each);
+  }
 }
 
 }  // namespace dlsm

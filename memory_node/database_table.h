@@ -227,6 +227,8 @@ class DatabaseTable {
     uint64_t connection = 0;
     bool blocks = true;  // The database is not opened meanwhile.
     ByteRanges fenced;
+    // Tokens of which the revoker has not been told.
+    std::vector<std::string> untold;
     bool cut_off = false;        // Confirmed, as far as access can be taken away.
     bool let_go = true;          // By the client, where it cannot.
     Status failure;              // Of the last attempt.
@@ -273,7 +275,10 @@ class DatabaseTable {
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> TokensToRevokeLocked(const Session& session, End how) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the revoker; without memory for that, EndRevocationsLocked() does.
+  void RevokeAccessLocked(RevocationMap::iterator revocation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRevocationLocked(RevocationMap::iterator revocation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRevocationsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
   void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AllowForStandstillLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);

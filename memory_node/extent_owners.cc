@@ -37,11 +37,14 @@ void ExtentOwners::Remove(uint64_t offset, uint64_t bytes) {
   auto next = extents_.upper_bound(offset);
   if (next != extents_.begin() && std::prev(next)->second.end > offset) --next;
   while (next != extents_.end() && next->first < end) {
-    const uint64_t begin = next->first;
-    const Extent extent = std::move(next->second);
-    next = extents_.erase(next);
-    if (begin < offset) extents_[begin] = Extent{offset, extent.database};
-    if (extent.end > end) extents_[end] = extent;
+    // Only what stays behind the range needs memory, and takes it before anything has changed.
+    if (next->second.end > end) extents_.emplace(end, next->second);
+    if (next->first < offset) {
+      next->second.end = offset;
+      ++next;
+    } else {
+      next = extents_.erase(next);
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/table_client_testing.h"
 #include "port/failing_allocations_testing.h"
+#include "port/thread.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {
@@ -207,6 +208,32 @@ TEST_F(NodeMemoryTest, TheHouseIsKeptOnceThereIsSome) {
     EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 2; }));
   }
   EXPECT_OK(client_->Heartbeat());
+}
+
+// Fails if a session that ends when its client's access cannot be taken away for want of memory
+// keeps its database from being opened, or who closes it without an answer, for ever.
+TEST(SessionEndMemoryTest, AccessIsTakenAwayOnceThereIsSome) {
+  TestServer server;
+  NodeConnectionOptions options;
+  options.fabric.kind = FabricKind::kTcp;
+  options.client_name = "tester";
+  std::unique_ptr<NodeConnection> connection;
+  ASSERT_OK(ConnectNode(server.address(), options, TestDeadline(), &connection));
+  TestClient client(&connection->rpc());
+  ASSERT_OK(client.Open("tests"));
+  std::atomic<bool> closed{false};
+  port::Thread closer;
+  {
+    const FailingAllocationsAt failing("memory node: revoked");
+    closer = port::Thread([&] {
+      EXPECT_OK(client.Close());
+      closed = true;
+    });
+    EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 2; }));
+    EXPECT_FALSE(closed);
+  }
+  closer.join();
+  EXPECT_EQ(server.used_bytes(), 0u);
 }
 
 // Fails if an access that could not be taken away for want of memory never is, or if its end, which

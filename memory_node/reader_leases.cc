@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
 
@@ -14,10 +16,12 @@ namespace dlsm {
 
 uint64_t ReaderLeases::Open(ReaderId id, std::string client, std::vector<Database> databases,
                             Clock::time_point now, Clock::time_point ends_at) {
-  Reader& reader = readers_[id];
-  reader.client = std::move(client);
-  reader.databases = std::move(databases);
-  reader.ends_at = ends_at;
+  Reader made;
+  made.client = std::move(client);
+  made.databases = std::move(databases);
+  made.ends_at = ends_at;
+  const auto entry = readers_.emplace(id, std::move(made)).first;
+  Reader& reader = entry->second;
   for (const Database& database : reader.databases) {
     const auto& retired = database->retired;
     const auto unknown = retired.lower_bound(PublishedDatabase::kUnknown);
@@ -25,22 +29,44 @@ uint64_t ReaderLeases::Open(ReaderId id, std::string client, std::vector<Databas
       reader.oldest = std::max(reader.oldest, std::prev(unknown)->first);
     }
   }
-  for (const Database& database : reader.databases) database->oldest_in_use.insert(reader.oldest);
+  // All of them or none: a number that is left behind would be taken for another reader's, and what
+  // that reads be freed.
+  size_t entered = 0;
+  try {
+    for (const Database& database : reader.databases) {
+      port::AllocationPoint("reader leases");
+      database->oldest_in_use.insert(reader.oldest);
+      ++entered;
+    }
+  } catch (const std::bad_alloc&) {
+    for (size_t i = 0; i < entered; ++i) {
+      auto& in_use = reader.databases[i]->oldest_in_use;
+      in_use.erase(in_use.find(reader.oldest));
+    }
+    readers_.erase(entry);
+    throw;
+  }
   return reader.oldest;
 }
 
+// What needs memory comes first: see Open().
 void ReaderLeases::Leave(const Reader& reader) {
+  changed_.insert(reader.databases.begin(), reader.databases.end());
   for (const Database& database : reader.databases) {
     database->oldest_in_use.erase(database->oldest_in_use.find(reader.oldest));
-    changed_.insert(database);
   }
 }
 
 void ReaderLeases::MoveTo(uint64_t oldest, Reader* reader) {
   if (oldest == reader->oldest) return;
-  Leave(*reader);
+  changed_.insert(reader->databases.begin(), reader->databases.end());
+  for (const Database& database : reader->databases) {
+    auto& in_use = database->oldest_in_use;
+    auto number = in_use.extract(in_use.find(reader->oldest));
+    number.value() = oldest;
+    in_use.insert(std::move(number));
+  }
   reader->oldest = oldest;
-  for (const Database& database : reader->databases) database->oldest_in_use.insert(oldest);
 }
 
 bool ReaderLeases::KeepsAnything(const Reader& reader) {
@@ -128,23 +154,36 @@ void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
     database->unnamed_from = std::max(database->unnamed_from, publication);
     return;
   }
+  // Nothing has two places, whatever there is no memory for: it would be freed twice.
+  auto& retired = database->retired;
+  if (const auto unknown = retired.find(kUnknown); unknown != retired.end()) {
+    changed_.insert(database);
+    if (const auto there = retired.find(publication); there != retired.end()) {
+      ByteRanges known = there->second;
+      known.Add(unknown->second);
+      there->second = std::move(known);
+      retired.erase(unknown);
+    } else {
+      auto node = retired.extract(unknown);
+      node.key() = publication;
+      retired.insert(std::move(node));
+    }
+  }
   database->unnamed_from = publication;
   if (database->whole_from == kUnknown) database->whole_from = publication;
-  auto unknown = database->retired.extract(kUnknown);
-  if (unknown.empty()) return;
-  database->retired[publication].Add(unknown.mapped());
-  changed_.insert(database);
 }
 
 void ReaderLeases::Retire(const Database& database, const ByteRanges& ranges) {
   if (ranges.empty()) return;
-  ByteRanges& retired = database->retired[database->unnamed_from];
-  [[maybe_unused]] const uint64_t before = retired.bytes();
-  retired.Add(ranges);
-  assert(retired.bytes() == before + ranges.bytes());
-  retired_bytes_ += ranges.bytes();
   retiring_.insert(database);
   changed_.insert(database);
+  ByteRanges& retired = database->retired[database->unnamed_from];
+  // One by one: what there was memory for is counted.
+  for (const auto& [begin, end] : ranges.ranges()) {
+    assert(!retired.Overlaps({begin, end}));
+    retired.Add(ByteRange{begin, end});
+    retired_bytes_ += end - begin;
+  }
 }
 
 // Whoever uses the oldest publication decides for all that is retired later, too.
@@ -156,8 +195,13 @@ ByteRanges ReaderLeases::TakeUnread() {
     while (!retired.empty() && (in_use.empty() || *in_use.begin() >= retired.begin()->first)) {
       const auto first = retired.begin();
       database->whole_from = std::max(database->whole_from, first->first);
-      retired_bytes_ -= first->second.bytes();
-      unread.Add(first->second);
+      const uint64_t bytes = first->second.bytes();
+      if (unread.empty()) {
+        unread = std::exchange(first->second, ByteRanges());  // That takes no memory.
+      } else {
+        unread.Add(first->second);
+      }
+      retired_bytes_ -= bytes;
       retired.erase(first);
     }
     if (retired.empty()) retiring_.erase(database);

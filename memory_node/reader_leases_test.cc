@@ -7,9 +7,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 
@@ -57,6 +59,24 @@ TEST_F(ReaderLeasesTest, WithoutReadersNothingIsKept) {
   Open(1, {other_});
   leases_.Retire(db_, Range(0, 64));
   EXPECT_EQ(Freed(), 64u) << "that reader reads another database";
+}
+
+// Fails if a reader of several databases that there was no memory to note keeps what is retired.
+TEST_F(ReaderLeasesTest, AReaderThatCannotBeNotedLeavesNothing) {
+  leases_.UnnamedFrom(db_, 5);
+  leases_.UnnamedFrom(other_, 5);
+  Open(1, {db_});
+  {
+    const port::FailingAllocationsAt failing("reader leases", /*made=*/1);
+    EXPECT_THROW(Open(2, {other_, db_}), std::bad_alloc);
+  }
+  EXPECT_EQ(leases_.count(), 1u);
+  leases_.Retire(other_, Range(0, 64));
+  EXPECT_EQ(Freed(), 64u) << "nobody reads that database";
+  leases_.Retire(db_, Range(64, 128));
+  EXPECT_EQ(Freed(), 0u) << "the first reader may read it";
+  leases_.Close(ReaderId{1});
+  EXPECT_EQ(Freed(), 64u);
 }
 
 // Fails if readers that come and go, each of which would keep what was retired before it came, keep
