@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "memory_node/call_rights.h"
@@ -262,16 +264,22 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
 
 // Answered when the memory is free: who opens the database next, or needs room, finds it so.
 void MemoryNode::Close(const RpcPeer& peer, const Slice& request, const RpcDone& done) {
+  // Who could be told when the memory is free, and that there was none to end all of it, is told of
+  // what comes first.
+  std::shared_ptr<std::atomic<bool>> told;
   const Status status = WithinMemory(
       [&]() -> Status {
         CloseDatabaseRequest close;
         DLSM_RETURN_IF_ERROR(close.Decode(request));
         port::AllocationPoint("memory node: call");
         RequireSpareMemory();
-        return databases_.Close(peer, close, [done] { done(Status::OK(), std::string()); });
+        told = std::make_shared<std::atomic<bool>>(false);
+        return databases_.Close(peer, close, [done, told] {
+          if (!told->exchange(true)) done(Status::OK(), std::string());
+        });
       },
       &OutOfNodeMemory);
-  if (!status.ok()) done(status, std::string());
+  if (!status.ok() && (told == nullptr || !told->exchange(true))) done(status, std::string());
 }
 
 void MemoryNode::Disconnected(const RpcPeer& peer) {

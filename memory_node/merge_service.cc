@@ -185,16 +185,22 @@ MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable*
 MergeService::~MergeService() { Stop(); }
 
 void MergeService::Stop() {
-  std::deque<std::unique_ptr<Job>> dropped;
   {
     const port::MutexLock lock(mutex_);
     stopping_ = true;
-    dropped.swap(queue_);
     queued_bytes_ = 0;
     queued_.SignalAll();
   }
   databases_->CancelMerges();
-  for (const std::unique_ptr<Job>& job : dropped) {
+  // One by one: another queue, be it empty, would take memory, and a destructor cannot do without.
+  while (true) {
+    std::unique_ptr<Job> job;
+    {
+      const port::MutexLock lock(mutex_);
+      if (queue_.empty()) break;
+      job = std::move(queue_.front());
+      queue_.pop_front();
+    }
     job->done(Status::Aborted("the memory node is shutting down"), std::string());
   }
   for (port::Thread& worker : workers_) worker.join();

@@ -236,6 +236,41 @@ TEST(SessionEndMemoryTest, AccessIsTakenAwayOnceThereIsSome) {
   EXPECT_EQ(server.used_bytes(), 0u);
 }
 
+// Fails if a close whose second half there is no memory for is answered by the error, and once more
+// when the access has been taken away.
+TEST(SessionEndMemoryTest, ACloseIsAnsweredOnce) {
+  TestServer server;
+  MemoryNode& node = server.node();
+  RpcPeer peer;
+  peer.connection = 1000;
+  peer.name = "tester";
+  peer.data_token = "token";
+  OpenDatabaseRequest open;
+  open.name = "tests";
+  open.create_if_missing = true;
+  OpenDatabaseReply opened;
+  node.Handle(peer, Method::kOpenDatabase, open.Encode(),
+              [&opened](const Status& status, const std::string& reply) {
+                EXPECT_OK(status);
+                EXPECT_OK(opened.Decode(reply));
+              });
+  CloseDatabaseRequest close;
+  close.session = opened.session;
+  std::atomic<int> answers{0};
+  {
+    // The first one says what the client reaches, the second one what goes with the database.
+    const FailingAllocationsAt failing("byte ranges", /*made=*/1);
+    node.Handle(peer, Method::kCloseDatabase, close.Encode(),
+                [&answers](const Status& status, const std::string&) {
+                  ExpectTold(status);
+                  ++answers;
+                });
+    EXPECT_TRUE(Eventually([&node] { return node.revocations().pending == 0; }));
+    EXPECT_GE(failing.failed(), 1u);
+  }
+  EXPECT_EQ(answers, 1);
+}
+
 // Fails if an access that could not be taken away for want of memory never is, or if its end, which
 // could not be told of, is never told.
 TEST(RevokerMemoryTest, ARevocationIsTriedUntilItsOutcomeIsTold) {

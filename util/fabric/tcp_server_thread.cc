@@ -18,6 +18,7 @@
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 namespace {
@@ -308,8 +309,11 @@ void TcpServerThread::Watch(TcpServerConnection* connection, int operation) {
   if (operation == EPOLL_CTL_MOD && event.events == connection->watched_events) return;
   connection->watched_events = event.events;
   if (::epoll_ctl(epoll_.get(), operation, connection->socket(), &event) == 0) return;
-  Log().Error("data connection of {} closed: epoll_ctl: {}", connection->peer(),
-              port::ErrorText(errno));
+  const int error = errno;
+  IfMemoryPermits([&] {
+    Log().Error("data connection of {} closed: epoll_ctl: {}", connection->peer(),
+                port::ErrorText(error));
+  });
   Close(connection->socket());
 }
 

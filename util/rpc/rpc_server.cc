@@ -233,12 +233,12 @@ void RpcServerImpl::AcceptOne() {
     served.thread =
         port::Thread([this, &served, number = next_connection_++] { Serve(&served, number); });
   } catch (const std::system_error& error) {
+    served_.pop_back();  // Without a thread it is not to be joined.
     log_.Warn("cannot serve a connection: {}; raise the limit of processes (ulimit -u)",
               error.what());
-    served_.pop_back();
     port::SleepFor(kAcceptRetryDelay);
   } catch (const std::bad_alloc&) {
-    served_.pop_back();  // Without a thread it is not to be joined.
+    served_.pop_back();
     throw;
   }
 }

@@ -233,8 +233,18 @@ void ServerConnection::MakeReply(Method method, uint64_t call, const Status& sta
   }
   const port::MutexLock lock(mutex_);
   --calls_;
-  if (ended_ || !seals_.sent->Append(&frame).ok()) return;
-  Slice rest(frame);
+  if (ended_) return;
+  try {
+    SendReply(&frame);
+  } catch (const std::bad_alloc&) {
+    ended_ = true;  // Nothing may follow a part of this one.
+    throw;
+  }
+}
+
+void ServerConnection::SendReply(std::string* frame) {
+  if (!seals_.sent->Append(frame).ok()) return;
+  Slice rest(*frame);
   if (output_sent_ == output_.size()) {
     const Status sent = SendSome(&rest);
     if (!sent.ok() || rest.empty()) return;  // A broken connection is noticed by Serve().

@@ -60,6 +60,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       LOCKS_EXCLUDED(mutex_);
   void MakeReply(Method method, uint64_t call, const Status& status, const std::string& reply)
       LOCKS_EXCLUDED(mutex_);
+  void SendReply(std::string* frame) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status SendOutput() LOCKS_EXCLUDED(mutex_);
   Status SendSome(Slice* bytes);
 

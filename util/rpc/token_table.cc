@@ -13,16 +13,16 @@ Status TokenTable::Acquire(const std::string& shown, const ClientRights& owner,
   const port::MutexLock lock(mutex_);
   const auto known = holders_.find(shown);
   if (known != holders_.end() && known->second.owner == owner) {
-    ++known->second.connections;
     *token = shown;
+    ++known->second.connections;
     return Status::OK();
   }
   std::string drawn;
   DLSM_RETURN_IF_ERROR(RandomBytes(kDataTokenBytes, &drawn));
-  Holder& holder = holders_[drawn];
+  Holder& holder = holders_[drawn];  // Without a connection it expires.
   holder.owner = owner;
-  holder.connections = 1;
   if (allowed_) allowed_(drawn, owner);
+  holder.connections = 1;
   *token = std::move(drawn);
   return Status::OK();
 }

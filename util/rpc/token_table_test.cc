@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,20 @@ TEST_F(TokenTableTest, AForgottenTokenIsNeverGoodAgain) {
 
   const std::string invented(kDataTokenBytes, 'x');
   EXPECT_NE(Acquire(invented), invented);
+}
+
+// Fails if a token that could not be given out for want of memory is kept for ever: it would count
+// as one whose client is there.
+TEST(TokenTableMemoryTest, ATokenThatIsNotGivenOutExpires) {
+  int abandoned = 0;
+  TokenTable table(
+      seconds(2), [](const std::string&, const ClientRights&) { throw std::bad_alloc(); },
+      [&abandoned](const std::string&) { ++abandoned; });
+  std::string token;
+  EXPECT_THROW(static_cast<void>(table.Acquire("", nullptr, &token)), std::bad_alloc);
+  EXPECT_EQ(token, "");
+  table.Expire(TokenTable::Clock::now());
+  EXPECT_EQ(abandoned, 1);
 }
 
 // Fails if a client of the access list gets another's rights with the token that it saw.
