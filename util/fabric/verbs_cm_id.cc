@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "port/error_text.h"
@@ -67,14 +68,19 @@ Status VerbsCmChannel::Take(VerbsCmEvent* event, bool* taken) {
   VerbsCmEvent copy;
   copy.type = reported->event;
   copy.status = reported->status;
-  copy.text = Describe(*reported, library_.event_str(reported->event));
-  if (reported->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-    copy.request = std::make_unique<VerbsCmId>(shared_from_this(), reported->id);
-    const rdma_conn_param& request = reported->param.conn;
-    if (request.private_data != nullptr) {
-      copy.private_data.assign(static_cast<const char*>(request.private_data),
-                               request.private_data_len);
+  try {
+    copy.text = Describe(*reported, library_.event_str(reported->event));
+    if (reported->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      copy.request = std::make_unique<VerbsCmId>(shared_from_this(), reported->id);
+      const rdma_conn_param& request = reported->param.conn;
+      if (request.private_data != nullptr) {
+        copy.private_data.assign(static_cast<const char*>(request.private_data),
+                                 request.private_data_len);
+      }
     }
+  } catch (const std::bad_alloc&) {
+    library_.ack_cm_event(reported);  // Who ends the connection waits for that.
+    throw;
   }
   library_.ack_cm_event(reported);
   *event = std::move(copy);
