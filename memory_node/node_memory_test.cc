@@ -237,8 +237,9 @@ TEST(SessionEndMemoryTest, AccessIsTakenAwayOnceThereIsSome) {
 }
 
 // Fails if a close whose second half there is no memory for is answered by the error, and once more
-// when the access has been taken away.
+// when the access has been taken away. Either may come first.
 TEST(SessionEndMemoryTest, ACloseIsAnsweredOnce) {
+  std::atomic<int> answers{0};
   TestServer server;
   MemoryNode& node = server.node();
   RpcPeer peer;
@@ -256,13 +257,12 @@ TEST(SessionEndMemoryTest, ACloseIsAnsweredOnce) {
               });
   CloseDatabaseRequest close;
   close.session = opened.session;
-  std::atomic<int> answers{0};
   {
     // The first one says what the client reaches, the second one what goes with the database.
     const FailingAllocationsAt failing("byte ranges", /*made=*/1);
     node.Handle(peer, Method::kCloseDatabase, close.Encode(),
                 [&answers](const Status& status, const std::string&) {
-                  ExpectTold(status);
+                  if (!status.ok()) ExpectTold(status);
                   ++answers;
                 });
     EXPECT_TRUE(Eventually([&node] { return node.revocations().pending == 0; }));
