@@ -188,7 +188,6 @@ void MergeService::Stop() {
   {
     const port::MutexLock lock(mutex_);
     stopping_ = true;
-    queued_bytes_ = 0;
     queued_.SignalAll();
   }
   databases_->CancelMerges();
@@ -200,6 +199,7 @@ void MergeService::Stop() {
       if (queue_.empty()) break;
       job = std::move(queue_.front());
       queue_.pop_front();
+      queued_bytes_ -= job->input_bytes;
     }
     job->done(Status::Aborted("the memory node is shutting down"), std::string());
   }
