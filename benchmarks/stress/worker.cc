@@ -194,8 +194,10 @@ Status Worker::Compact(DB* db) {
   const std::string end = space_->KeyBytes(AnyKey());
   const Slice begin_slice(begin);
   const Slice end_slice(end);
-  return db->CompactRange(random_.OneIn(4) ? nullptr : &begin_slice,
-                          random_.OneIn(4) ? nullptr : &end_slice);
+  const Status status = db->CompactRange(random_.OneIn(4) ? nullptr : &begin_slice,
+                                         random_.OneIn(4) ? nullptr : &end_slice);
+  // What followers still read may leave no room for its merges: then it has compacted less.
+  return status.IsBusy() ? Status::OK() : status;
 }
 
 Status Worker::ChangeOptions(DB* db) {
