@@ -392,24 +392,23 @@ Status RpcServerImpl::ServeControl(Served* served, const std::string& address, u
   std::string token;
   AuthenticatedClient client;
   RpcPeer peer;
+  const auto admit = [&](const std::string& shown, const ClientRights& rights, NodeInfo* info) {
+    if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "too many strangers");
+    // Before the client knows: so it cannot come again uncounted.
+    trusted_.fetch_add(1, std::memory_order_relaxed);
+    DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, rights, &token));
+    info->data_token = token;
+    if (rights != nullptr) Restrict(info);
+    const port::MutexLock lock(served->mutex);
+    served->rights = rights;
+    return Status::OK();
+  };
   // Whatever there is no memory for, what has been taken here is given back below.
   Status status = WithinMemory(
       [&]() -> Status {
         DLSM_RETURN_IF_ERROR(NodeHello(
-            connection.stream(), identity_, Deadline::In(kHelloTimeout),
-            [&](const std::string& shown, const ClientRights& rights, NodeInfo* info) {
-              if (!served->Become(Standing::kTrusted))
-                return Status::Busy("evicted", "too many strangers");
-              // Before the client knows: so it cannot come again uncounted.
-              trusted_.fetch_add(1, std::memory_order_relaxed);
-              DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, rights, &token));
-              info->data_token = token;
-              if (rights != nullptr) Restrict(info);
-              const port::MutexLock lock(served->mutex);
-              served->rights = rights;
-              return Status::OK();
-            },
-            &client, &failures_, HostOf(address),
+            connection.stream(), identity_, Deadline::In(kHelloTimeout), admit, &client, &failures_,
+            HostOf(address),
             [served](FailureLimiter::Clock::duration duration) { served->Pause(duration); }));
         peer.connection = number;
         peer.name = client.name.empty() ? address : fmt::format("{} ({})", client.name, address);
