@@ -173,7 +173,7 @@ def check_own_flags():
             (["wire-costs", *there, "--", "--threads=2"], "--threads=2", "leave it out"),
             (["wire-costs", *there, "--", "--writes=2"], "--writes=2", "--keys of this script"),
             (["wire-costs", *there, "--", "--duration=2"], "--duration=2", "leave it out"),
-            (["compare", "--", "--duration=2"], "--duration=2", "--num of this script"),
+            (["compare", "--", "--duration=2"], "--duration=2", "--operations of this script"),
             (["compare-stalls", "--", "--compaction_style=tiered"], "--compaction_style", "--styles of"),
             (["compare-stalls", "--", "--benchmarks=fillrandom"], "--benchmarks", "leave it out"),
             (["shard-scaling", "--", "--readwritepercent=5"], "--readwritepercent=5", "--reads of")):
