@@ -102,6 +102,18 @@ Status CompactRange(dlsm_t* db, const char* start_key, size_t start_key_len, con
                               limit_key == nullptr ? nullptr : &limit);
 }
 
+// What `open` opens, or NULL.
+template <typename Open>
+dlsm_t* Opened(const dlsm_options_t* options, char** errptr, Open open) noexcept {
+  std::unique_ptr<dlsm_t> result;
+  const bool failed = Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(options->failure);
+    result = std::make_unique<dlsm_t>();
+    return open(&result->db);
+  });
+  return failed ? nullptr : result.release();
+}
+
 // A move for which there was no memory may have been made in part: the iterator is of no more use.
 template <typename Function>
 void Move(dlsm_iterator_t* iterator, Function move) noexcept {
@@ -117,23 +129,15 @@ void Move(dlsm_iterator_t* iterator, Function move) noexcept {
 extern "C" {
 
 dlsm_t* dlsm_open(const dlsm_options_t* options, const char* name, char** errptr) {
-  std::unique_ptr<dlsm_t> result;
-  const bool failed = Fails(errptr, [&] {
-    DLSM_RETURN_IF_ERROR(options->failure);
-    result = std::make_unique<dlsm_t>();
-    return dlsm::DB::Open(options->options, name, &result->db);
+  return Opened(options, errptr, [&](std::unique_ptr<dlsm::DB>* db) {
+    return dlsm::DB::Open(options->options, name, db);
   });
-  return failed ? nullptr : result.release();
 }
 
 dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char** errptr) {
-  std::unique_ptr<dlsm_t> result;
-  const bool failed = Fails(errptr, [&] {
-    DLSM_RETURN_IF_ERROR(options->failure);
-    result = std::make_unique<dlsm_t>();
-    return dlsm::DB::OpenFollower(options->options, name, &result->db);
+  return Opened(options, errptr, [&](std::unique_ptr<dlsm::DB>* db) {
+    return dlsm::DB::OpenFollower(options->options, name, db);
   });
-  return failed ? nullptr : result.release();
 }
 
 void dlsm_try_catch_up(dlsm_t* db, char** errptr) {

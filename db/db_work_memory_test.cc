@@ -17,6 +17,12 @@ namespace {
 
 using port::FailingAllocationsAt;
 
+// Of a place where memory ends, for a test's name.
+std::string NameOf(std::string place) {
+  std::erase_if(place, [](char c) { return c == ':' || c == ' '; });
+  return place;
+}
+
 class WorkMemoryTest : public testing::Test {
  protected:
   static constexpr uint64_t kEntries = 20;
@@ -108,9 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("version: to be shown", false),
                     std::pair("version: to be shown", true)),
     [](const auto& each) {
-      std::string name = each.param.first;
-      std::erase_if(name, [](char c) { return c == ':' || c == ' '; });
-      return name + (each.param.second ? "Here" : "There");
+      return NameOf(each.param.first) + (each.param.second ? "Here" : "There");
     });
 
 // Fails if who asks for merges of several shards gets an exception instead of an error.
@@ -213,11 +217,7 @@ TEST_P(FlushMemoryTest, AMemtableStaysUntilItIsFlushed) {
 INSTANTIATE_TEST_SUITE_P(EveryMoment, FlushMemoryTest,
                          testing::Values("table: written", "flush: made", "manifest: to be told",
                                          "manifest: to be put", "version: to be shown"),
-                         [](const auto& each) {
-                           std::string name = each.param;
-                           std::erase_if(name, [](char c) { return c == ':' || c == ' '; });
-                           return name;
-                         });
+                         [](const auto& place) { return NameOf(place.param); });
 
 // Tables are on both memory nodes, which have the manifest of a flush or a merge that could not
 // be shown then. Fails if what that names is given back before it is replaced: no manifest could be
@@ -360,11 +360,7 @@ TEST_P(PublishMemoryTest, WhatWasNotPublishedIsPublishedLater) {
 INSTANTIATE_TEST_SUITE_P(EveryMoment, PublishMemoryTest,
                          testing::Values("publication", "publication: snapshot taken",
                                          "publication: to be written", "publication: to be named"),
-                         [](const auto& each) {
-                           std::string name = each.param;
-                           std::erase_if(name, [](char c) { return c == ':' || c == ' '; });
-                           return name;
-                         });
+                         [](const auto& place) { return NameOf(place.param); });
 
 // Fails if a follower's threads end the process, or it does not catch up later.
 TEST_F(WorkMemoryTest, AFollowerCatchesUpOnceThereIsSome) {

@@ -52,6 +52,15 @@ uint64_t Micros(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
 }
 
+// Nothing has begun where there is no memory for what is to come.
+template <typename Request>
+Status BeginCall(const Slice& bytes, Request* request) {
+  DLSM_RETURN_IF_ERROR(request->Decode(bytes));
+  port::AllocationPoint("memory node: call");
+  RequireSpareMemory();
+  return Status::OK();
+}
+
 // Decodes the request, calls `function(request, &reply_bytes)`, and answers. Where this process has
 // no memory for it, nothing has begun.
 template <typename Request, typename Function>
@@ -60,9 +69,7 @@ void Answer(const Slice& bytes, const RpcDone& done, Function function) {
   const Status status = WithinMemory(
       [&]() -> Status {
         Request request;
-        DLSM_RETURN_IF_ERROR(request.Decode(bytes));
-        port::AllocationPoint("memory node: call");
-        RequireSpareMemory();
+        DLSM_RETURN_IF_ERROR(BeginCall(bytes, &request));
         return function(request, &reply);
       },
       &OutOfNodeMemory);
@@ -270,9 +277,7 @@ void MemoryNode::Close(const RpcPeer& peer, const Slice& request, const RpcDone&
   const Status status = WithinMemory(
       [&]() -> Status {
         CloseDatabaseRequest close;
-        DLSM_RETURN_IF_ERROR(close.Decode(request));
-        port::AllocationPoint("memory node: call");
-        RequireSpareMemory();
+        DLSM_RETURN_IF_ERROR(BeginCall(request, &close));
         told = std::make_shared<std::atomic<bool>>(false);
         return databases_.Close(peer, close, [done, told] {
           if (!told->exchange(true)) done(Status::OK(), std::string());
