@@ -98,6 +98,7 @@ TEST(GuardsPolicyTest, DeeperLevelsHaveMoreGuards) {
 TEST(GuardsPolicyTest, NoGuardStaysFull) {
   PolicySimulation::Config config;
   config.key_count = 3000;
+  config.steps_per_check = 20;
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(300));
   for (const Level& level : simulation.version().levels()) {
@@ -114,6 +115,7 @@ TEST(GuardsPolicyTest, WhatComesInOrderOnlyMoves) {
   config.sequential = true;
   config.key_count = 99999;
   config.deletions = false;
+  config.steps_per_check = 20;
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(300));
   EXPECT_EQ(simulation.records_merged(), 0u);
@@ -124,6 +126,7 @@ TEST(GuardsPolicyTest, WhatComesInOrderOnlyMoves) {
 TEST(GuardsPolicyTest, AManualMergeLeavesWhatCameLater) {
   PolicySimulation::Config config;
   config.key_count = 3000;
+  config.steps_per_check = 20;
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(300));
   const Version& version = simulation.version();
@@ -156,6 +159,7 @@ TEST(GuardsPolicyTest, AManualMergeLeavesWhatCameLater) {
 TEST(GuardsPolicyTest, EmptyGuardsGo) {
   PolicySimulation::Config config;
   config.key_count = 2000;
+  config.steps_per_check = 20;
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(300));
   const auto count = [&] {
@@ -176,6 +180,7 @@ TEST(GuardsPolicyTest, EmptyGuardsGo) {
 TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
   PolicySimulation::Config config;
   config.key_count = 3000;
+  config.steps_per_check = 20;
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(301));
   const auto runs = [&] {

@@ -11,6 +11,7 @@
 
 #include "db/linearizability_checker_testing.h"
 #include "util/random.h"
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -245,7 +246,7 @@ History RandomHistory(Random* random) {
 TEST(LinearizabilityCheckerTest, AgreesWithBruteForce) {
   Random random(1);
   size_t linearizable = 0;
-  constexpr size_t kHistories = 50000;
+  constexpr size_t kHistories = Rounds(50000);
   for (size_t i = 0; i < kHistories; ++i) {
     const History history = RandomHistory(&random);
     std::vector<bool> done(history.size());

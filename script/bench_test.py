@@ -296,4 +296,4 @@ def main():
 
 
 if __name__ == "__main__":
-    run_test(main)
+    run_test(main, limit=280)

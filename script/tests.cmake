@@ -95,7 +95,7 @@ endif()
 # Any kind of build has a Server.
 add_test(NAME with_server COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/with_server_test.py
                                   $<TARGET_FILE:Server>)
-set_tests_properties(with_server PROPERTIES LABELS end_to_end TIMEOUT 120)
+set_tests_properties(with_server PROPERTIES LABELS end_to_end TIMEOUT 120 COST 100)
 
 # Clusters: in network namespaces where the machine allows them, and behind a stand-in for ssh.
 if(TARGET db_bench AND NOT DLSM_SANITIZE)

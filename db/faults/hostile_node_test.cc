@@ -22,6 +22,7 @@
 #include "port/thread_sanitizer.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
+#include "util/rounds_testing.h"
 
 // Of one piece; what a small database needs is far below. Without it, a length from the memory node
 // that is believed shows only where it is as large as the machine.
@@ -34,10 +35,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Few where little of this is seen.
 #ifdef DLSM_THREAD_SANITIZER
-constexpr uint64_t kSeeds = 15;  // It takes long then, and sees little of this.
+constexpr uint64_t kSeeds = 15;
 #else
-constexpr uint64_t kSeeds = 60;
+constexpr uint64_t kSeeds = kUnderSanitizer ? 60 : 15;
 #endif
 
 // Of one call, on a busy machine and with sanitizers.

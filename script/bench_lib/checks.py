@@ -22,12 +22,39 @@ def check_equal(found, expected):
     check(found == expected, f"{found!r}, not {expected!r}")
 
 
-def run_test(main):
-    """Runs a test's `main`; what it finds wrong ends the process."""
+class Late(Exception):
+    """A test takes too long."""
+
+
+def run_test(main, limit=110):
+    """Runs a test's `main`; what it finds wrong ends the process. One that is not done within `limit`
+    seconds, which is less than its runner's patience, says where it stands, and what runs then."""
+    def late(_number, _frame):
+        print(running_processes(), file=sys.stderr)
+        raise Late(f"not done after {limit} seconds")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(limit)
     try:
         main()
     except Wrong as wrong:
         sys.exit(f"{os.path.basename(sys.argv[0])}: {wrong}")
+
+
+def running_processes():
+    """A line for each: its id, its parent's, its state and its command."""
+    lines = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                state, parent = file.read().rpartition(")")[2].split()[:2]
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                command = file.read().replace("\0", " ")
+        except OSError:
+            continue  # It has ended.
+        if command:
+            lines.append(f"{pid:>7} {parent:>7} {state} {command[:200]}")
+    return "\n".join(["running:", *lines])
 
 
 def take_signals():
