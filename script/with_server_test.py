@@ -71,6 +71,30 @@ def check_signals(server):
             end_session(process)
 
 
+def check_early_signals(server):
+    """Fails if a signal that comes just as the command begins leaves that behind."""
+    for _ in range(10):
+        process = subprocess.Popen([WITH_SERVER, server, "0.1", "sh", "-c", "echo begun $$; exec sleep 60"],
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True,
+                                   preexec_fn=take_signals)
+        try:
+            command = begun(process)
+            process.send_signal(signal.SIGTERM)
+            check_equal(process.wait(timeout=30), 128 + signal.SIGTERM)
+            check(not os.path.exists(f"/proc/{command}"), "the command runs on")
+        finally:
+            end_session(process)
+
+
+def begun(process):
+    """Waits until the command of a process has said that it has begun; its process id."""
+    said = "x"
+    while said and not said.startswith("begun "):
+        said = process.stdout.readline()
+    check(said, "the command has not begun")
+    return int(said.split()[1])
+
+
 # Takes a second to end.
 SLOW_SERVER = """#!/bin/sh
 trap 'sleep 1; echo >"$TMPDIR/ended"; exit 0' TERM
@@ -109,15 +133,13 @@ def check_deaf_command(server):
                                stderr=subprocess.PIPE, text=True, start_new_session=True,
                                preexec_fn=take_signals)
     try:
-        said = "x"
-        while said and not said.startswith("begun "):
-            said = process.stdout.readline()
+        command = begun(process)
         server_id = server_in_session(process.pid)
         process.send_signal(signal.SIGTERM)
         check_equal(process.wait(timeout=30), 128 + signal.SIGTERM)
         errors = process.stderr.read()
         check("has not ended ten seconds after SIGTERM" in errors, errors)
-        for what, pid in (("command", int(said.split()[1])), ("Server", server_id)):
+        for what, pid in (("command", command), ("Server", server_id)):
             check(not os.path.exists(f"/proc/{pid}"), f"the {what} runs on")
     finally:
         end_session(process)
@@ -139,6 +161,7 @@ def main():
     server = os.path.abspath(sys.argv[1])
     check_input(server)
     check_signals(server)
+    check_early_signals(server)
     check_second_signal()
     check_deaf_command(server)
     print("the command has its input, and nothing stays after a signal")
