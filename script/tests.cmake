@@ -74,7 +74,7 @@ elseif(NOT DLSM_SANITIZE)
                  --operation_timeout_ms=60000)
     set(cm_test ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/cm-test
         $<TARGET_FILE:fabric_test> $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>)
-    dlsm_vm_test(softroce.cm 1 ${cm_test})
+    dlsm_vm_test(softroce.cm 2 ${cm_test})
   endif()
   # It brings two machines of its own, which leave no processor idle; and how long calls may take while
   # the network is broken is part of what it tests: so nothing runs beside it. Every fault, each load
