@@ -258,7 +258,9 @@ bool ByteTableIndex::PlaceTheMatch(uint32_t group, const Matches& matches, Place
   // Behind the last record there are zeros.
   if (!IsUniform(group) || ordinal >= RecordsIn(group)) return false;
   const uint64_t offset = DataOffset(group);
-  const uint64_t bytes = (DataOffset(group + 1) - offset) / RecordsIn(group);
+  const uint64_t all = DataOffset(group + 1) - offset;
+  // A division by a constant is a shift, and only the last group needs another.
+  const uint64_t bytes = group + 1 < groups_ ? all / kGroupRecords : all / last_group_records_;
   *place = Place{group, ordinal, offset + ordinal * bytes, bytes, /*may_hold=*/true};
   return true;
 }
