@@ -115,7 +115,7 @@ class DbImpl final : public DB {
   // Calls take(view, result, fetched) while what was found stays where it is; `fetched`: in the
   // thread's scratch.
   template <typename Take>
-  Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
+  Status GetAndTake(const ReadOptions& options, const Slice& key, bool pins, const Take& take);
   // What a read at "now" or at a snapshot holds of some shards: (*views)[i] is that of shards[i].
   SequenceNumber TakeReadPoint(const ReadOptions& options, std::span<const size_t> shards,
                                std::span<std::shared_ptr<const ReadView>> views);

@@ -40,7 +40,8 @@ SequenceNumber DbImpl::TakeReadPoint(const ReadOptions& options, std::span<const
 }
 
 template <typename Take>
-Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, const Take& take) {
+Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, bool pins,
+                          const Take& take) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(range_.Check(key));
   Shard& shard = ShardOf(key);
@@ -49,6 +50,7 @@ Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, const Ta
       options.snapshot == nullptr ? kSequenceNumberMax
                                   : static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
   LookupResult result;
+  result.pins = pins;
   bool fetched;
   const Status got =
       reads_.Get({&shard.reader(), &*view}, sequence, options, key, &result, &fetched);
@@ -58,14 +60,15 @@ Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, const Ta
 }
 
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) {
-  return GetAndTake(options, key, [value](const ReadView&, const LookupResult& result, bool) {
-    value->assign(result.value.data(), result.value.size());
-  });
+  return GetAndTake(options, key, /*pins=*/false,
+                    [value](const ReadView&, const LookupResult& result, bool) {
+                      value->assign(result.value.data(), result.value.size());
+                    });
 }
 
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
   value->Reset();
-  return GetAndTake(options, key,
+  return GetAndTake(options, key, /*pins=*/true,
                     [value](const ReadView& view, LookupResult& result, bool fetched) {
                       if (result.holder != nullptr) {
                         value->PinSlice(result.value, std::move(result.holder));

@@ -2,12 +2,15 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dLSM/pinnable_slice.h"
 #include "db/test_database_testing.h"
+#include "util/fabric/fault_injector.h"
 
 namespace dlsm {
 namespace {
@@ -113,6 +116,57 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, PinnedValueTest, testing::Values("", "shm", "t
                          [](const auto& fabric) {
                            return fabric.param.empty() ? std::string("embedded") : fabric.param;
                          });
+
+// Over a network. Fails if a large value is copied, if a small one keeps the memory that it was
+// fetched into, if what is pinned changes with later reads and merges, or if its memory is not
+// given back with it.
+TEST(FetchedValueTest, LargeOnesStayWhereTheyWereFetched) {
+  constexpr uint64_t kKeys = 12;
+  const auto is_large = [](uint64_t i) { return i % 2 == 1; };
+  const auto value_of = [&](uint64_t i) {
+    return std::to_string(i) + std::string(is_large(i) ? 20000 : 300, 'v');
+  };
+  const auto faults = std::make_shared<FaultInjector>();
+  Options options = TinyOptions();
+  options.fault_injector = faults;
+  const auto node = NodeServing("tcp", &options);
+  std::unique_ptr<DB> db = OpenOrDie(options, "fetched");
+  const auto put_all = [&](const std::string& prefix) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), prefix + value_of(i)));
+    }
+    ASSERT_OK(db->Flush(FlushOptions()));
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
+    ASSERT_OK(db->WaitForBackgroundWork());
+  };
+  put_all("");
+  std::vector<std::string> names;
+  for (uint64_t i = 0; i < kKeys; ++i) names.push_back(NumberedKey(i));
+  const std::vector<Slice> keys(names.begin(), names.end());
+  ASSERT_EQ(GetOr(db.get(), names[0]), value_of(0));  // This thread has its scratch now.
+  const int64_t before = faults->buffers();
+  {
+    std::vector<PinnableSlice> one_by_one(kKeys);
+    std::vector<PinnableSlice> together(kKeys);
+    std::vector<Status> statuses(kKeys);
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_OK(db->Get(ReadOptions(), keys[i], &one_by_one[i]));
+    }
+    EXPECT_EQ(faults->buffers(), before + static_cast<int64_t>(kKeys / 2));
+    db->MultiGet(ReadOptions(), kKeys, keys.data(), together.data(), statuses.data());
+    for (const Status& status : statuses) ASSERT_OK(status);
+    put_all("new");
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(GetOr(db.get(), names[i]), "new" + value_of(i));
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      for (const PinnableSlice* const value : {&one_by_one[i], &together[i]}) {
+        EXPECT_EQ(value->IsPinned(), is_large(i)) << i;
+        EXPECT_EQ(value->ToString(), value_of(i));
+      }
+    }
+  }
+  EXPECT_EQ(faults->buffers(), before);
+  CloseAndDestroy(&db, options, "fetched");
+}
 
 }  // namespace
 }  // namespace dlsm

@@ -208,12 +208,14 @@ FollowedPublicationRef Follower::PublicationFor(const ReadOptions& options) {
 }
 
 template <typename Take>
-Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, const Take& take) {
+Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, bool pins,
+                            const Take& take) {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(range_.Check(key));
   const auto get_in = [&](const FollowedPublication& publication) {
     const size_t shard = publication.map.ShardOf(*options_.comparator, key);
     LookupResult result;
+    result.pins = pins;
     bool fetched;
     Status status = ReadsOf(publication)
                         .Get(publication.SourceOf(shard), publication.sequence, options, key,
@@ -230,15 +232,15 @@ Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, const 
 }
 
 Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* value) {
-  return GetAndTake(options, key, [value](const LookupResult& result) {
+  return GetAndTake(options, key, /*pins=*/false, [value](const LookupResult& result) {
     value->assign(result.value.data(), result.value.size());
   });
 }
 
-// What was fetched lies in the thread's scratch, or in the block cache.
+// What was fetched lies in the thread's scratch, if nothing holds it.
 Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
   value->Reset();
-  return GetAndTake(options, key, [value](LookupResult& result) {
+  return GetAndTake(options, key, /*pins=*/true, [value](LookupResult& result) {
     if (result.holder != nullptr) {
       value->PinSlice(result.value, std::move(result.holder));
     } else {

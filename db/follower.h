@@ -75,7 +75,7 @@ class Follower final : public DB {
   // The snapshot's, or the current one.
   FollowedPublicationRef PublicationFor(const ReadOptions& options);
   template <typename Take>
-  Status GetAndTake(const ReadOptions& options, const Slice& key, const Take& take);
+  Status GetAndTake(const ReadOptions& options, const Slice& key, bool pins, const Take& take);
   void MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
                     const Reads::Values& values, Status* statuses);
   Status CatchUpLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);

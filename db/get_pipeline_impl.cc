@@ -244,7 +244,7 @@ void GetPipelineImpl::Continue(Slot* slot) try {
   if (!arrived.ok()) {
     Finish(slot, std::move(arrived));
   } else if (slot->state == State::kAnswered ||
-             slot->lookup.Decode(bytes, /*in_place=*/false, options_)) {
+             slot->lookup.Decode(bytes, /*holder=*/nullptr, options_)) {
     SetState(slot, State::kAnswered);
   } else {
     GoOn(slot);

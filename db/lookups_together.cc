@@ -61,7 +61,11 @@ void FindCandidatesTogether(std::span<TableLookup* const> lookups) {
 
 void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options) {
   for (TableLookup* const lookup : lookups) lookup->Approach();
-  for (TableLookup* const lookup : lookups) lookup->ApproachFurther(options);
+  bool in_place = true;  // As far as the last one tells: mostly all go to one memory node.
+  for (TableLookup* const lookup : lookups) {
+    lookup->ApproachFurther();
+    in_place = in_place && lookup->PrefetchPage(options);
+  }
 }
 
 }  // namespace dlsm

@@ -17,7 +17,7 @@ namespace {
 
 // Reads that one doorbell hands to one memory node, and the buffer that they share. The queue pair
 // has a share of it, so the buffer outlives whatever comes between here and there.
-struct Fetch final : Transfer {
+struct Fetch final : Transfer, std::enable_shared_from_this<Fetch> {
   size_t way = 0;
   size_t reads = 0;
   size_t bytes = 0;
@@ -31,8 +31,8 @@ struct Pending {
   explicit Pending(LookupRequest* request) : lookup(request) {}
 
   TableLookup lookup;
-  std::shared_ptr<Fetch> fetch;  // Null: it is in place, or there is nothing to fetch.
-  size_t offset = 0;             // In the fetch's buffer.
+  Fetch* fetch = nullptr;  // Null: it is in place, or there is nothing to fetch.
+  size_t offset = 0;       // In the fetch's buffer.
   Slice in_place;
 };
 
@@ -54,7 +54,7 @@ struct Way {
   ThreadQueuePairs* queue_pairs;
   NodeId node;
   Status status;
-  std::shared_ptr<Fetch> next;       // What is to be read, and not posted yet; null if nothing is.
+  Fetch* next = nullptr;             // What is to be read, and not posted yet; null if nothing is.
   std::optional<Deadline> deadline;  // Of all its fetches, from the first wait on.
 };
 
@@ -122,7 +122,8 @@ class MultiGet {
       again = false;
       KeepIf(first, [this, &again](Pending* pending) {
         if (pending->fetch != nullptr) return true;
-        if (pending->lookup.Decode(pending->in_place, /*in_place=*/true, options_)) return false;
+        TableLookup& lookup = pending->lookup;
+        if (lookup.Decode(pending->in_place, lookup.request().holder, options_)) return false;
         again = true;
         return Advance(pending);
       });
@@ -154,23 +155,28 @@ class MultiGet {
     if (span.bytes == 0) return;
     const size_t index = WayOf(*pending);
     Way& way = ways_[index];
-    QueuePair* const queue_pair = way.Mine();
-    const char* const direct =
-        queue_pair != nullptr && MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
-    if (direct != nullptr) {
-      queue_pair->CountDirectRead(span.bytes, options_.purpose);
-      pending->in_place = Slice(direct, span.bytes);
-      PrefetchRecord(pending->in_place);
-      return;
-    }
     if (way.next == nullptr) {
-      way.next = std::make_shared<Fetch>();
+      pending->in_place = InPlace(&way, span);
+      if (!pending->in_place.empty()) return;
+      // Nor are the next ones that go that way.
+      way.next = fetches_.emplace_back(std::make_shared<Fetch>()).get();
       way.next->way = index;
     }
     pending->fetch = way.next;
     pending->offset = way.next->bytes;
     ++way.next->reads;
     way.next->bytes += span.bytes;
+  }
+
+  // The record where it lies; empty if it is to be fetched.
+  Slice InPlace(Way* way, const RemoteSpan& span) const {
+    QueuePair* const queue_pair = MayReadInPlace(options_) ? way->Mine() : nullptr;
+    const char* const direct = queue_pair != nullptr ? queue_pair->Direct(span) : nullptr;
+    if (direct == nullptr) return Slice();
+    queue_pair->CountDirectRead(span.bytes, options_.purpose);
+    const Slice record(direct, span.bytes);
+    PrefetchRecord(record);
+    return record;
   }
 
   size_t WayOf(const Pending& pending) {
@@ -194,7 +200,7 @@ class MultiGet {
   void Doorbell(bool more) {
     const std::span<Pending* const> unposted = std::span(pending_).subspan(posted_);
     for (Way& way : ways_) {
-      const std::shared_ptr<Fetch> fetch = std::exchange(way.next, nullptr);
+      Fetch* const fetch = std::exchange(way.next, nullptr);
       if (fetch == nullptr || !way.status.ok()) continue;
       fetch->status = way.all->NewBuffer(way.node, fetch->bytes, &fetch->buffer);
       QueuePair* const queue_pair = fetch->status.ok() ? way.Mine() : nullptr;
@@ -210,8 +216,7 @@ class MultiGet {
     posted_ = pending_.size();
   }
 
-  void Post(QueuePair* queue_pair, const std::shared_ptr<Fetch>& fetch,
-            std::span<Pending* const> among) {
+  void Post(QueuePair* queue_pair, Fetch* fetch, std::span<Pending* const> among) {
     queue_pair->held().MakeRoom();
     Status& status = ways_[fetch->way].status;
     bool any = false;
@@ -224,7 +229,7 @@ class MultiGet {
       any = true;
     }
     fetch->status = status;
-    if (any) queue_pair->held().Hold(fetch->last, fetch);
+    if (any) queue_pair->held().Hold(fetch->last, fetch->shared_from_this());
   }
 
   // Takes the records in the order of their doorbells; finishes the requests that are answered, or
@@ -237,17 +242,20 @@ class MultiGet {
       if (!lookup.request().status.ok()) continue;
       const RemoteSpan span = lookup.to_fetch();
       const Slice bytes(pending->fetch->buffer.data() + pending->offset, span.bytes);
-      if (!lookup.Decode(bytes, /*in_place=*/false, options_)) pending_.push_back(pending);
+      std::shared_ptr<const void> holder;
+      if (span.bytes >= kFetchedBytesPinnedMin) holder = pending->fetch->shared_from_this();
+      if (!lookup.Decode(bytes, &holder, options_)) pending_.push_back(pending);
     }
     // Where no filter denies a key there are as many rounds as runs: buffers are those of one.
     for (Pending* const pending : waiting) pending->fetch = nullptr;
+    fetches_.clear();
     ways_.clear();
     posted_ = 0;
     AdvanceAll(0);
   }
 
   // Waits until the fetch, whose requests are among `waiting`, has its bytes.
-  Status Arrive(const std::shared_ptr<Fetch>& fetch, std::span<Pending* const> waiting) {
+  Status Arrive(Fetch* fetch, std::span<Pending* const> waiting) {
     DLSM_RETURN_IF_ERROR(fetch->status);
     if (fetch->complete()) return Status::OK();
     Way& way = ways_[fetch->way];
@@ -266,7 +274,9 @@ class MultiGet {
   std::vector<Pending> lookups_;   // Each stays where it is.
   std::vector<Pending*> pending_;  // Of these, those without an answer.
   size_t posted_ = 0;              // Of pending_.
-  std::vector<Way> ways_;          // Of this round.
+  // Of this round. What it has fetched is shared with queue pairs alone, as long as they hold it.
+  std::vector<std::shared_ptr<Fetch>> fetches_;
+  std::vector<Way> ways_;
 };
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "db/cached_records.h"
+#include "port/allocation_point.h"
 #include "port/prefetch.h"
 #include "util/status_macros.h"
 
@@ -67,7 +69,9 @@ Status PointReader::Read(const Table& table, const LookupKey& key, const TablePr
     return Status::OK();
   }
   Slice bytes;
-  if (probe.cached == nullptr) DLSM_RETURN_IF_ERROR(Fetch(probe.span, options, &bytes, fetched));
+  if (probe.cached == nullptr) {
+    DLSM_RETURN_IF_ERROR(Fetch(probe.span, options, &bytes, result, fetched));
+  }
   DLSM_RETURN_IF_ERROR(table.reader().Decode(key, probe, bytes, options, result));
   KeepInCache(table, probe, bytes, options);
   return Status::OK();
@@ -104,7 +108,7 @@ void PointReader::KeepInCache(const Table& table, const TableProbe& probe, const
 }
 
 Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
-                          bool* fetched) const {
+                          LookupResult* result, bool* fetched) const {
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
   const char* const direct = MayReadInPlace(options) ? queue_pair->Direct(span) : nullptr;
@@ -115,21 +119,31 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
     *fetched = false;
     return Status::OK();
   }
-  LocalSpan scratch;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ScratchForThisThread(span.node, span.bytes, &scratch));
+  LocalSpan to;
+  if (result->pins && span.bytes >= kFetchedBytesPinnedMin) {
+    port::AllocationPoint();
+    const auto buffer = std::make_shared<RegisteredBuffer>();
+    DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(span.node, span.bytes, buffer.get()));
+    to = buffer->span().Sub(0, span.bytes);
+    result->holder = buffer;
+  } else {
+    DLSM_RETURN_IF_ERROR(queue_pairs_->ScratchForThisThread(span.node, span.bytes, &to));
+  }
   Ticket ticket;
-  DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, scratch, options.purpose, &ticket));
+  DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, to, options.purpose, &ticket));
   DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(options.timeout)));
   queue_pair->held().Complete(ticket);
-  *bytes = Slice(scratch.data, span.bytes);
+  *bytes = Slice(to.data, span.bytes);
   *fetched = true;
   return Status::OK();
 }
 
-void PointReader::PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const {
-  if (near.bytes == 0 || !MayReadInPlace(options)) return;
-  const char* const direct = queue_pairs_->Direct(near);
-  if (direct != nullptr) port::PrefetchRead(direct);
+bool PointReader::PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const {
+  if (near.bytes == 0) return true;
+  const char* const direct = MayReadInPlace(options) ? queue_pairs_->Direct(near) : nullptr;
+  if (direct == nullptr) return false;
+  port::PrefetchRead(direct);
+  return true;
 }
 
 void PrefetchRecord(const Slice& bytes) { port::PrefetchBytes(bytes.data(), bytes.size()); }

@@ -1,6 +1,8 @@
 // Point lookups: memtables newest first, then tables, newest first, each behind its filter.
 #pragma once
 
+#include <cstddef>
+
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/read_view.h"
@@ -13,6 +15,10 @@ namespace dlsm {
 // value's after the header's.
 void PrefetchRecord(const Slice& bytes);
 
+// What is fetched and has less is copied to who wants to pin a value: to copy that takes no longer
+// than to share it.
+inline constexpr size_t kFetchedBytesPinnedMin = 8192;
+
 // Thread-safe.
 class PointReader {
  public:
@@ -20,8 +26,9 @@ class PointReader {
   PointReader(Sequencer* sequencer, NodeQueuePairs* queue_pairs, Statistics* statistics)
       : sequencer_(sequencer), queue_pairs_(queue_pairs), statistics_(statistics) {}
 
-  // result->value stays where it is as long as the view, or until the thread's next lookup where
-  // *fetched is set: then it lies in the thread's scratch. NotFound is told by the result's state.
+  // result->value stays where it is as long as result->holder; where that is null as long as the
+  // view, or until the thread's next lookup where *fetched is set: then it lies in the thread's
+  // scratch. NotFound is told by the result's state.
   Status Get(const ReadView& view, const LookupKey& key, const TableReadOptions& options,
              LookupResult* result, bool* fetched) const;
 
@@ -31,8 +38,8 @@ class PointReader {
 
   // Where a record is read in place: the processor looks up the page of a byte near it while it
   // waits for the index to say where the record is. Of more data than it has pages at hand, a
-  // lookup's longest wait was that.
-  void PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const;
+  // lookup's longest wait was that. False: its memory node's records are not read in place.
+  bool PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const;
 
   // Whether the value cache has the record that Find() has named; then the result, which lies in
   // the thread's scratch, is what it says of the key. Counts.
@@ -49,8 +56,9 @@ class PointReader {
   // The table's record that Find() has named, from the cache or from its memory node.
   Status Read(const Table& table, const LookupKey& key, const TableProbe& probe,
               const TableReadOptions& options, LookupResult* result, bool* fetched) const;
+  // Sets result->holder, unless the bytes are as Get() says without one.
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
-               bool* fetched) const;
+               LookupResult* result, bool* fetched) const;
 
   // Whether a thread's lookups in tables mostly find what they look for: then the next one probably
   // does.

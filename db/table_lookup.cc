@@ -20,7 +20,7 @@ bool TableLookup::AskMemtables() {
   const PointReader& reader = *request_->reader;
   return reader.GetFromMemtables(*request_->view, request_->key,
                                  reader.statistics()->OfThisThread(), &result) &&
-         Take(&result, /*in_place=*/true);
+         Take(&result, request_->holder);
 }
 
 void TableLookup::CountExcluded(uint64_t tables) const {
@@ -33,10 +33,9 @@ void TableLookup::Approach() {
   }
 }
 
-void TableLookup::ApproachFurther(const TableReadOptions& options) {
+void TableLookup::ApproachFurther() {
   if (next_ == candidates_) return;
   CandidateAt(next_).table->reader().ApproachFurther(request_->key, &probe_);
-  request_->reader->PrefetchPage(probe_.span, options);
 }
 
 bool TableLookup::Advance(const TableReadOptions& options) {
@@ -53,20 +52,21 @@ bool TableLookup::Advance(const TableReadOptions& options) {
     }
     Statistics* const statistics = request_->reader->statistics();
     statistics->Add(Ticker::kTableProbes);
-    if (Take(&result, /*in_place=*/false)) return false;
+    if (Take(&result, /*holder=*/nullptr)) return false;
     statistics->Add(Ticker::kTableProbesUseless);
   }
   return false;
 }
 
-bool TableLookup::Decode(const Slice& bytes, bool in_place, const TableReadOptions& options) {
+bool TableLookup::Decode(const Slice& bytes, const std::shared_ptr<const void>* holder,
+                         const TableReadOptions& options) {
   Statistics* const statistics = request_->reader->statistics();
   statistics->Add(Ticker::kTableProbes);
   LookupResult result;
   request_->status = table_->reader().Decode(request_->key, probe_, bytes, options, &result);
   if (!request_->status.ok()) return true;
   request_->reader->KeepInCache(*table_, probe_, bytes, options);
-  if (Take(&result, in_place)) {
+  if (Take(&result, holder)) {
     probe_.cached.reset();  // Who looks up many keys keeps no more blocks than the cache does.
     return true;
   }
@@ -75,8 +75,8 @@ bool TableLookup::Decode(const Slice& bytes, bool in_place, const TableReadOptio
   return false;
 }
 
-// `in_place`: the value stays where it is as long as the view, if it has no holder of its own.
-bool TableLookup::Take(LookupResult* result, bool in_place) {
+// `holder`: of the value, if it has none of its own; see Decode().
+bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* holder) {
   request_->state = result->state;
   if (result->state == LookupState::kFound) {
     port::AllocationPoint();
@@ -85,8 +85,8 @@ bool TableLookup::Take(LookupResult* result, bool in_place) {
       request_->value->assign(result->value.data(), result->value.size());
     } else if (result->holder != nullptr) {
       pinned->PinSlice(result->value, std::move(result->holder));
-    } else if (in_place && *request_->holder != nullptr) {
-      pinned->PinSlice(result->value, *request_->holder);
+    } else if (holder != nullptr && *holder != nullptr) {
+      pinned->PinSlice(result->value, *holder);
     } else {
       pinned->PinSelf(result->value);
     }

@@ -68,7 +68,11 @@ class TableLookup {
 
   // Steps towards the next candidate's record; see TableReader::Approach().
   void Approach();
-  void ApproachFurther(const TableReadOptions& options);
+  void ApproachFurther();
+  // See PointReader::PrefetchPage().
+  bool PrefetchPage(const TableReadOptions& options) const {
+    return request_->reader->PrefetchPage(probe_.span, options);
+  }
   // Moves on to the next candidate whose index places the key, and whose record the value cache
   // does not have. False: the request is finished, for the cache had its answer, or there is none,
   // so the database does not have the key.
@@ -79,9 +83,11 @@ class TableLookup {
   RemoteSpan to_fetch() const {
     return probe_.cached == nullptr ? probe_.span : table_->meta().data_span().Sub(0, 0);
   }
-  // Looks at the record's bytes. `in_place`: they stay where they are as long as the view does.
-  // False: it is another key's, so Advance() again. True: the request has its answer, or its error.
-  bool Decode(const Slice& bytes, bool in_place, const TableReadOptions& options);
+  // Looks at the record's bytes. `holder` keeps them where they are; null, or a null one: a value
+  // is copied. False: it is another key's, so Advance() again. True: the request has its answer, or
+  // its error.
+  bool Decode(const Slice& bytes, const std::shared_ptr<const void>* holder,
+              const TableReadOptions& options);
 
  private:
   struct Candidate {
@@ -92,7 +98,7 @@ class TableLookup {
   const Candidate& CandidateAt(size_t i) const {
     return i < first_.size() ? first_[i] : further_[i - first_.size()];
   }
-  bool Take(LookupResult* result, bool in_place);
+  bool Take(LookupResult* result, const std::shared_ptr<const void>* holder);
 
   LookupRequest* request_ = nullptr;
   // The tables that may hold the key, newest first. There is mostly one, so few lookups allocate.

@@ -69,7 +69,7 @@ TEST(TableLookupTest, KeepsNoBlockOnceItIsAnswered) {
     ASSERT_TRUE(lookup.Advance(options));
     EXPECT_EQ(lookup.to_fetch().bytes, 0u);
     EXPECT_GT(block.use_count(), without);
-    ASSERT_TRUE(lookup.Decode(Slice(), /*in_place=*/true, options));
+    ASSERT_TRUE(lookup.Decode(Slice(), request.holder, options));
     ASSERT_OK(request.status);
     EXPECT_EQ(pins ? pinned.ToString() : copied, "value");
     EXPECT_EQ(block.use_count(), without + (pins ? 1 : 0));

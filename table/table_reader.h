@@ -69,6 +69,7 @@ struct LookupResult {
   SequenceNumber sequence = 0;
   Slice value;                         // Into the fetched bytes, or into *holder.
   std::shared_ptr<const void> holder;  // Keeps `value` alive where that is not the fetched bytes.
+  bool pins = false;                   // Who asks would keep the holder: no need to copy.
 };
 
 class TableReader {
