@@ -21,6 +21,7 @@
 
 #include "memory_node/node_server.h"
 #include "memory_node/server_metrics.h"
+#include "util/cluster_config.h"
 #include "util/format_bytes.h"
 #include "util/known_flags.h"
 #include "util/log.h"
@@ -226,8 +227,9 @@ void RaiseDescriptorLimit() {
 
 void PrintReady(NodeServer& server, const NodeServerOptions& options) {
   ExportedRegion& region = server.node().region();
-  fmt::print("dLSM memory node {} ready on {}:{}: {} {} ({}), {} merge threads\n",
-             static_cast<uint32_t>(server.node().id()), options.bind_address, server.port(),
+  const HostPort where{options.bind_address, server.port()};
+  fmt::print("dLSM memory node {} ready on {}: {} {} ({}), {} merge threads\n",
+             static_cast<uint32_t>(server.node().id()), where.ToString(),
              FormatBytes(region.info().bytes), server.DescribeFabric(), region.note(),
              options.node.merge_threads);
   std::fflush(stdout);
@@ -289,12 +291,17 @@ void RunUntilStopped(MemoryNode& node, AccessList* access) {
 // The exporter's only way to report is an exception.
 Status StartMetrics(std::unique_ptr<prometheus::Exposer>* exposer) {
   if (FLAGS_metrics_port == 0) return Status::OK();
-  const std::string address = fmt::format("{}:{}", FLAGS_bind, FLAGS_metrics_port);
+  const std::string address =
+      HostPort{FLAGS_bind, static_cast<uint16_t>(FLAGS_metrics_port)}.ToString();
   try {
     *exposer = std::make_unique<prometheus::Exposer>(address);
   } catch (const std::exception& error) {
-    return Status::IOError(
-        fmt::format("cannot serve metrics on {}: {}; is the port in use?", address, error.what()));
+    const bool ipv6 = FLAGS_bind.find(':') != std::string::npos;
+    return Status::IOError(fmt::format(
+        "cannot serve metrics on {}: {}; is the port in use{}", address, error.what(),
+        ipv6 ? ", or the library civetweb built without IPv6, as Debian's is? Then metrics need an "
+               "IPv4 address to --bind"
+             : "?"));
   }
   return Status::OK();
 }

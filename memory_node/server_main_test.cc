@@ -171,6 +171,22 @@ TEST_F(ServerMainTest, PortInUse) {
   ExpectFailure({"0", "0.01", "2", "--metrics_port=" + port}, 1, "cannot serve metrics");
 }
 
+// Fails if an IPv6 address runs into the port behind it, or if whose metrics cannot be served there
+// is to look at the port alone.
+TEST_F(ServerMainTest, Ipv6AddressesStandInBrackets) {
+  Socket taken;
+  uint16_t port = 0;
+  if (!ListenSocket("::1", 0, &taken, &port).ok()) GTEST_SKIP() << "there is no IPv6 here";
+  ServerProcess serving({"0", "0.01", "1", "--bind=::1", "--fabric=tcp"});
+  EXPECT_THAT(serving.LineWith("ready"), HasSubstr(" ready on [::1]:"));
+  ServerProcess refused(
+      {"0", "0.01", "2", "--bind=::1", "--fabric=tcp", fmt::format("--metrics_port={}", port)});
+  EXPECT_THAT(refused.Rest(),
+              testing::AllOf(HasSubstr(fmt::format("cannot serve metrics on [::1]:{}:", port)),
+                             HasSubstr("without IPv6")));
+  EXPECT_EQ(refused.ExitCode(), 1);
+}
+
 TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({}, 2, "three arguments are needed");
   ExpectFailure({"1", "1"}, 2, "usage: Server TCPIPPORT MEMORYSIZE NODEID");
