@@ -103,7 +103,7 @@ bool ParseUnsigned(const char* text, uint64_t max, uint64_t* value) {
 bool ParseGigabytes(const char* text, uint64_t* bytes) {
   // A page is the least that makes sense, a PB more than any machine has.
   constexpr double kBytesMin = 4096;
-  constexpr double kBytesMax = kGigabyte * 1024 * 1024;
+  constexpr double kBytesMax = kGigabyte * kGigabytesMax;
   char* end = nullptr;
   const double parsed = std::strtod(text, &end) * kGigabyte;
   if (end == text || *end != '\0' || !(parsed >= kBytesMin && parsed <= kBytesMax)) return false;
@@ -120,7 +120,8 @@ Status ParsePositional(int count, char** arguments, NodeServerOptions* options) 
   }
   if (!ParseGigabytes(arguments[2], &options->bytes)) {
     return Status::InvalidArgument(
-        fmt::format("MEMORYSIZE '{}' is no number of GB above 0", arguments[2]));
+        fmt::format("MEMORYSIZE '{}' is no number of GB, a page at least and {:.0f} at most",
+                    arguments[2], kGigabytesMax));
   }
   if (!ParseUnsigned(arguments[3], std::numeric_limits<uint32_t>::max(), &node)) {
     return Status::InvalidArgument(fmt::format("NODEID '{}' is no node number", arguments[3]));

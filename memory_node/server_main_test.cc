@@ -195,6 +195,8 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "zero", "1"}, 2, "MEMORYSIZE 'zero'");
   ExpectFailure({"0", "0", "1"}, 2, "MEMORYSIZE '0'");
   ExpectFailure({"0", "nan", "1"}, 2, "MEMORYSIZE 'nan'");
+  // Who gives bytes, or too many digits, is told that it is too much.
+  ExpectFailure({"0", "8589934592", "1"}, 2, "GB, a page at least and 1048576 at most");
   ExpectFailure({"0", "1", "one"}, 2, "NODEID 'one'");
   ExpectFailure({"0", "1", "1", "--fabric=pigeon"}, 2, "--fabric=pigeon is not known");
   ExpectFailure({"0", "1", "1", "--merge_threads=-2"}, 2, "--merge_threads=-2");
@@ -202,6 +204,7 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "1", "1", "--merge_bandwidth_mb=-1"}, 2, "--merge_bandwidth_mb=-1");
   ExpectFailure({"0", "1", "1", "--fabric_threads=-1"}, 2, "--fabric_threads=-1");
   ExpectFailure({"0", "1", "1", "--tcp_poll_us=-1"}, 2, "--tcp_poll_us=-1");
+  ExpectFailure({"0", "1", "1", "--merge_threads=many"}, 1, "merge_threads");
 }
 
 // Fails if a mistyped flag is passed over, taken for the value of another one, or leaves its user
