@@ -147,6 +147,12 @@ Status CheckOptions(const Options& options) {
     return Refuse("max_bytes_for_level_base or _multiplier is too small",
                   "use a size above 0 and a multiplier of at least 1");
   }
+  if (options.compaction_style == CompactionStyle::kTiered &&
+      (options.max_bytes_for_level_multiplier < 2 ||
+       options.max_bytes_for_level_multiplier > 1000)) {
+    return Refuse("max_bytes_for_level_multiplier is out of range for kTiered",
+                  "use 2 to 1000, the sorted runs of a level that become one of the next");
+  }
   DLSM_RETURN_IF_ERROR(CheckPlacement(options));
   DLSM_RETURN_IF_ERROR(MemoryBudget::Check(options));
   return CheckShardOptions(options);

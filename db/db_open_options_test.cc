@@ -93,6 +93,16 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
       {"max_bytes_for_level", [](Options* o) { o->max_bytes_for_level_base = 0; }},
       {"max_bytes_for_level", [](Options* o) { o->max_bytes_for_level_multiplier = 0; }},
       {"max_bytes_for_level", [](Options* o) { o->max_bytes_for_level_multiplier = NAN; }},
+      {"kTiered",
+       [](Options* o) {
+         o->compaction_style = CompactionStyle::kTiered;
+         o->max_bytes_for_level_multiplier = 1.5;
+       }},
+      {"kTiered",
+       [](Options* o) {
+         o->compaction_style = CompactionStyle::kTiered;
+         o->max_bytes_for_level_multiplier = 1001;
+       }},
       {"fabric", [](Options* o) { o->fabric = "pigeon"; }},
       {"fabric", [](Options* o) { o->fabric = "local"; }},
       {"config", [](Options* o) { o->config = "/nonexistent"; }},

@@ -42,8 +42,7 @@ GuardsPolicyConfig GuardsConfig(const Options& options) {
 TieredPolicyConfig TieredConfig(const Options& options) {
   TieredPolicyConfig config;
   config.level0_trigger = TablesInFlushes(options.level0_file_num_compaction_trigger, options);
-  config.runs_max =
-      static_cast<size_t>(std::clamp(options.max_bytes_for_level_multiplier, 2.0, 1000.0));
+  config.runs_max = static_cast<size_t>(options.max_bytes_for_level_multiplier);
   return config;
 }
 
