@@ -119,6 +119,20 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
   EXPECT_TRUE(TryOpen(NodeOptions(), std::string(5000, 'n')).IsInvalidArgument());
 }
 
+// Fails if a fabric that does not exist is said to need a memory node, or one that needs it is
+// taken without.
+TEST_F(OpenTest, WithoutMemoryNodesEachBadFabricIsToldItsCause) {
+  Options options = TinyOptions();
+  options.fabric = "pigeon";
+  const Status unknown = TryOpen(options);
+  EXPECT_TRUE(unknown.IsInvalidArgument());
+  EXPECT_TRUE(Says(unknown, "known are local, shm, tcp and verbs"));
+  options.fabric = "tcp";
+  const Status lonely = TryOpen(options);
+  EXPECT_TRUE(lonely.IsInvalidArgument());
+  EXPECT_TRUE(Says(lonely, "needs a memory node"));
+}
+
 class NamedComparator final : public Comparator {
  public:
   explicit NamedComparator(const char* name) : name_(name) {}

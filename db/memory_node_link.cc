@@ -25,8 +25,16 @@ FabricOptions FabricOf(const Options& options, std::shared_ptr<const TransferGua
   return fabric;
 }
 
+Status UnknownFabric(const std::string& name) {
+  return Status::InvalidArgument("unknown fabric \"" + name + "\"",
+                                 "known are local, shm, tcp and verbs");
+}
+
 Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* connection,
                        std::shared_ptr<const TransferGuard> guard) {
+  if (!options.fabric.empty() && !FabricKindFromName(options.fabric).has_value()) {
+    return UnknownFabric(options.fabric);
+  }
   if (!options.fabric.empty() && options.fabric != "local") {
     return Status::InvalidArgument(
         "fabric \"" + options.fabric + "\" needs a memory node",
@@ -124,10 +132,7 @@ Status ConnectToMemoryNode(const Options& options, const std::string& name,
   }
   if (options.fabric.empty()) return ConnectNodeAuto(address, connect, deadline, connection);
   const std::optional<FabricKind> kind = FabricKindFromName(options.fabric);
-  if (!kind.has_value()) {
-    return Status::InvalidArgument("unknown fabric \"" + options.fabric + "\"",
-                                   "known are local, shm, tcp and verbs");
-  }
+  if (!kind.has_value()) return UnknownFabric(options.fabric);
   if (*kind == FabricKind::kLocal) {
     return Status::InvalidArgument("fabric \"local\" reaches the embedded memory node only",
                                    "use shm, tcp or verbs, or name no memory node");
