@@ -170,6 +170,10 @@ Status ParseCommand(int argc, char** argv, std::vector<Verb>* verbs, ToolOptions
 }
 
 Status NodesFromFlags(std::vector<HostPort>* memory_nodes, Credentials* credentials) {
+  if (!FLAGS_memory_nodes.empty() && !FLAGS_config.empty()) {
+    return Status::InvalidArgument("both --memory_nodes and --config are given",
+                                   "give only one of them");
+  }
   if (!FLAGS_secret_file.empty()) {
     DLSM_RETURN_IF_ERROR(ReadSecretFile(FLAGS_secret_file, &credentials->secret));
   }

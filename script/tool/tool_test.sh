@@ -172,6 +172,10 @@ refused "escape" "$tool" --key='\x' get
 refused "no_such_fabric" "$tool" --fabric=no_such_fabric --memory_nodes=127.0.0.1:1 dump
 refused "no_such_file" "$tool" --config="$work/no_such_file" dump
 refused "begin with load" "$tool" dump
+# Which of two lists of memory nodes is meant, no verb guesses.
+for verb in nodes schedule quota doctor dump; do
+  refused "only one of them" "$tool" --memory_nodes=127.0.0.1:1 --config="$work/connection.conf" "$verb"
+done
 : >"$work/empty.conf"
 refused "empty.conf" "$tool" --config="$work/empty.conf" dump
 : >"$work/no_boundaries"
