@@ -148,6 +148,7 @@ void dlsm_close(dlsm_t* db) { DeleteHandle(db); }
 
 void dlsm_close_checked(dlsm_t* db, char** errptr) {
   const std::unique_ptr<dlsm_t> owned(db);
+  if (db == nullptr) return;
   Fails(errptr, [&] { return db->db->Close(); });
 }
 
@@ -225,6 +226,7 @@ const dlsm_snapshot_t* dlsm_create_snapshot(dlsm_t* db) {
 }
 
 void dlsm_release_snapshot(dlsm_t* db, const dlsm_snapshot_t* snapshot) {
+  if (snapshot == nullptr) return;
   db->db->ReleaseSnapshot(snapshot->snapshot);
   DeleteHandle(snapshot);
 }

@@ -170,6 +170,29 @@ TEST_F(CTest, SnapshotsStay) {
   dlsm_release_snapshot(db_, snapshot);
 }
 
+// Fails if what was not made, for an error or for want of memory, cannot be given back as the rest.
+TEST_F(CTest, WhatWasNotMadeIsGivenBackToo) {
+  Open();
+  const dlsm_snapshot_t* snapshot = nullptr;
+  {
+    const port::FailingAllocationsAt failing("c");
+    snapshot = dlsm_create_snapshot(db_);
+  }
+  EXPECT_EQ(snapshot, nullptr);
+  dlsm_release_snapshot(db_, snapshot);
+  dlsm_close(nullptr);
+  dlsm_close_checked(nullptr, error_.out());
+  EXPECT_EQ(error_.text(), "");
+  dlsm_iter_destroy(nullptr);
+  dlsm_writebatch_destroy(nullptr);
+  dlsm_options_destroy(nullptr);
+  dlsm_comparator_destroy(nullptr);
+  dlsm_filterpolicy_destroy(nullptr);
+  dlsm_readoptions_destroy(nullptr);
+  dlsm_writeoptions_destroy(nullptr);
+  dlsm_cache_destroy(nullptr);
+}
+
 TEST_F(CTest, MultiGetAnswersEachKey) {
   Open();
   Put("a", "1");

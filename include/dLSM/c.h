@@ -4,7 +4,8 @@ for what concerns files (env, logger, repair), which does not exist here. See db
 calls do.
 
   - Types are opaque. What was made by a _create, _open or similar function is given back to the
-    function of its name: _destroy, _close, _release.
+    function of its name: _destroy, _close, _release. These take the NULL of one that failed, too,
+    and do nothing then.
   - Keys and values are a pointer and a length, any bytes; the pointer may be NULL if the length
     is 0.
   - char** errptr: *errptr is NULL, or a string from malloc() or from an earlier call. A call that
