@@ -334,7 +334,8 @@ def check_missing_peers():
 def check_wrong_arguments():
     for words, text in (
             (["--sizes=20"], "20/400,16/100"), (["--sizes=20/x"], "20/400,16/100"),
-            (["--sizes=20/400/3"], "20/400,16/100"), (["--sizes=2/400", "--num=1000"], "4 bytes"),
+            (["--sizes=20/400/3"], "20/400,16/100"), (["--sizes=2/400", "--num=1000"], "3 bytes"),
+            (["--sizes=3/400", "--num=1001"], "4 bytes"),
             (["--threads=0"], "--threads"), (["--threads=two"], "--threads"),
             (["--setups=oracle"], "rocksdb_mmap"), (["--parts=plots"], "engines, redis"),
             (["--num=0"], "--num"), (["--operations=0"], "--operations"),
@@ -343,6 +344,8 @@ def check_wrong_arguments():
         done = subprocess.run([COMPARE, *words], capture_output=True, text=True, timeout=60,
                               check=False)
         check(done.returncode == 2 and text in done.stderr, f"{words}: {done}")
+    # As few as db_bench takes.
+    check_equal(load_script("compare").parse_arguments(["--sizes=3/400", "--num=1000"]).sizes, [(3, 400)])
     done = subprocess.run([COMPARE, "--build=/nonexistent"], capture_output=True, text=True,
                           timeout=60, check=False)
     check(done.returncode == 1 and "script/bench" in done.stderr, f"{done}")
