@@ -176,6 +176,9 @@ def check_own_flags():
             (["compare", "--", "--duration=2"], "--duration=2", "--operations of this script"),
             (["compare-stalls", "--", "--compaction_style=tiered"], "--compaction_style", "--styles of"),
             (["compare-stalls", "--", "--benchmarks=fillrandom"], "--benchmarks", "leave it out"),
+            (["shard-scaling", "--", "--fixed_compute_shards_num=4"], "--fixed_compute_shards_num=4",
+             "--shards of"),
+            (["shard-scaling", "--", "--shard_boundaries=m"], "--shard_boundaries=m", "--shards of"),
             (["shard-scaling", "--", "--readwritepercent=5"], "--readwritepercent=5", "--reads of")):
         done = subprocess.run([os.path.join(HERE, words[0]), no_build, *words[1:]], capture_output=True,
                               text=True, timeout=60, check=False)
