@@ -396,7 +396,7 @@ bool Follower::GetProperty(const Slice& property, std::string* value) {
   if (name == "dlsm.follower") {
     *value = Describe();
   } else if (name == "dlsm.stats") {
-    *value = Describe() + "\n" + statistics_->ToString();
+    *value = Describe() + "\n" + Levels(*publication) + "\n" + statistics_->ToString();
   } else if (name == "dlsm.levels" || name == "dlsm.sstables") {
     *value = Levels(*publication);
   } else if (name == "dlsm.entries") {
