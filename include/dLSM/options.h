@@ -194,11 +194,13 @@ struct Options {
   // -------- Merges.
   CompactionStyle compaction_style = CompactionStyle::kGuards;
   CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
-  // Of merges on the compute node, and of an embedded memory node; a Server has flags for its own.
-  // Both can be changed while the database is open, see DB::SetOptions.
+  // Of merges on the compute node, and of an embedded memory node, as this process first starts it;
+  // a Server has flags for its own. Both can be changed while the database is open, of either side:
+  // see DB::SetOptions.
   MergeSchedule merge_scheduler = MergeSchedule::kGreedy;
   uint64_t compaction_bandwidth = 0;  // Bytes of input a second; 0: no limit.
-  // At a time, for all shards together; 1 to 64.
+  // At a time, for all shards together; 1 to 64. An embedded memory node merges as many parts at a
+  // time as max_background_compactions times max_subcompactions when this process first starts it.
   int max_background_flushes = 2;
   int max_background_compactions = 2;
   int max_subcompactions = 2;  // Parts of one merge that run side by side; 1 to 64.
