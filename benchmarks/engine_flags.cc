@@ -125,7 +125,8 @@ Status CheckRanges() {
                           FLAGS_level0_file_num_compaction_trigger, 10'000),
       CheckRange<uint64_t>("max_bytes_for_level_base", FLAGS_max_bytes_for_level_base, kSizeMin,
                            uint64_t{1} << 50),
-      CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, 0, 100),
+      // More than 40 count as 40 to dlsm, and would be other filters beside the peers'.
+      CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, 0, 40),
       CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
       CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
       CheckRange<uint32_t>("shards", FLAGS_shards, 1, 256),

@@ -261,6 +261,7 @@ def check_wrong_flags(program):
             (["--fabric=pigeon"], "shm"),
             (["--shards=0"], "--shards"), (["--shard_boundaries=7,3"], "ascending"),
             (["--bloom_bits=-2"], "--bloom_bits"),
+            (["--bloom_bits=41", "--benchmarks=fillseq", "--num=10"], "--bloom_bits=41: allowed is 0 to 40"),
             (["--write_buffer_size=1"], "--write_buffer_size"),
             (["--compaction_bandwidth_mb=1048577"], "--compaction_bandwidth_mb=1048577: allowed is 0 to 1048576"),
             # As much as is allowed: what is wrong is something else.

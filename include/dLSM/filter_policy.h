@@ -24,8 +24,9 @@ class FilterPolicy {
   virtual bool KeyMayMatch(const Slice& key, const Slice& filter) const = 0;
 };
 
-// A Bloom filter with about this many bits for each key; 10 give 1% false positives. The caller
-// deletes it after every database that uses it is closed.
+// A Bloom filter with about this many bits for each key, 1 to 40 (what is beyond counts as the
+// nearest of them); 10 give 1% false positives. The caller deletes it after every database that
+// uses it is closed.
 const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
 
 }  // namespace dlsm
