@@ -148,8 +148,8 @@ Status CheckOptions(const Options& options) {
                   "use a size above 0 and a multiplier of at least 1");
   }
   if (options.compaction_style == CompactionStyle::kTiered &&
-      (options.max_bytes_for_level_multiplier < 2 ||
-       options.max_bytes_for_level_multiplier > 1000)) {
+      !(options.max_bytes_for_level_multiplier >= 2 &&
+        options.max_bytes_for_level_multiplier <= 1000)) {
     return Refuse("max_bytes_for_level_multiplier is out of range for kTiered",
                   "use 2 to 1000, the sorted runs of a level that become one of the next");
   }
