@@ -47,13 +47,17 @@ Status CheckChecksum(const Slice& stored) {
 
 }  // namespace
 
+// Where it lies in a mapped region, it is somebody else's to change at any moment. So its type is
+// looked at once: what is read in place is never taken for compressed after that.
 Status BlockPayload::Open(const Slice& stored, bool verify_checksum) {
   if (stored.size() < kBlockTrailerBytes) return Status::Corruption("a block is too short");
-  if (stored[stored.size() - kBlockTrailerBytes] == kNoCompression) {
+  const size_t payload_bytes = stored.size() - kBlockTrailerBytes;
+  if (stored[payload_bytes] == kNoCompression) {
     if (verify_checksum) DLSM_RETURN_IF_ERROR(CheckChecksum(stored));
-    return OpenWhole(stored, nullptr);
+    owned_.reset();
+    bytes_ = Slice(stored.data(), payload_bytes);
+    return Status::OK();
   }
-  // Where it lies in a mapped region, it is the memory node's to change at any moment.
   std::unique_ptr<char[]> copy = Copied(stored);
   const Slice whole(copy.get(), stored.size());
   if (verify_checksum) DLSM_RETURN_IF_ERROR(CheckChecksum(whole));

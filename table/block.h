@@ -69,7 +69,7 @@ class BlockPayload {
   Status OpenCopy(const Slice& stored);
 
  private:
-  // Whose checksum is right, or not asked for. `copy` holds it, or is null: it is in place.
+  // Whose checksum is right, or not asked for. `copy` holds it.
   Status OpenWhole(const Slice& stored, std::unique_ptr<char[]> copy);
 
   Slice bytes_;
