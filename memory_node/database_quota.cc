@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "memory_node/database_table.h"
 #include "util/format_bytes.h"
@@ -44,6 +46,15 @@ uint64_t DatabaseTable::OwnedBytesLocked(const std::string& owner) const {
        each != databases_.end() && each->first.compare(0, owner.size(), owner) == 0; ++each) {
     if (Quotas::OwnerOf(each->first) == owner) bytes += each->second->bytes;
   }
+  // What has gone counts as well, as long as something of it is fenced, or a merge's.
+  std::set<const Database*> gone;
+  const auto add_gone = [&](const Database& database) {
+    const bool has_gone = database.header == ByteRange();
+    if (!has_gone || Quotas::OwnerOf(database.name) != owner) return;
+    if (gone.insert(&database).second) bytes += database.bytes;
+  };
+  for (const auto& [number, revocation] : revocations_) add_gone(*revocation.database);
+  for (const auto& [key, merge] : merges_) add_gone(*merge->database);
   return bytes;
 }
 

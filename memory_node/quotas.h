@@ -1,7 +1,7 @@
 // How much of a memory node's memory databases may have.
 //
 // 1. A quota counts all that a database has there, its shards, its other parts (database_name.h)
-//    and what is fenced included.
+//    and what is fenced included; also what is left of one of that name that has gone.
 // 2. Grants stop at the quota: writers wait, and fail after their time-out. Deletions go on, with
 //    the room that their handle has set aside (db/remote_memory.h).
 // 3. Merges may go beyond it by as much as a memory node of that size keeps for merges
