@@ -97,6 +97,7 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
 
 void DatabaseTable::NoteRefusedLocked(const Database& database, bool over_quota) {
   ++(over_quota ? refused_grants_.over_quota : refused_grants_.full);
+  if (!over_quota) PressReadersLocked();
   refusals_.Note(over_quota ? Quotas::OwnerOf(database.name) : kNode, database.session,
                  options_.clock());
 }

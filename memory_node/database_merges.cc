@@ -82,9 +82,9 @@ Status DatabaseTable::AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* s
   if (QuotaLeftLocked(*merge->database, /*for_merges=*/true) < rounded) {
     return OverQuotaLocked(*merge->database, rounded);
   }
-  if (!AllocateLocked(merge->database.get(), bytes, &offset)) {
-    return NoRoomLocked(bytes, allocator_.free_bytes());
-  }
+  // Whoever is refused a large piece may make do with a smaller one.
+  merge->in_vain = !AllocateLocked(merge->database.get(), bytes, &offset);
+  if (merge->in_vain) return NoRoomLocked(bytes, allocator_.free_bytes());
   merge->outputs.Add({offset, offset + rounded});
   *span = SpanOf(offset, rounded);
   return Status::OK();
@@ -134,6 +134,7 @@ void DatabaseTable::EndMergeLocked(Merge* merge) {
   assert(found != merges_.end());
   const std::unique_ptr<Merge> ended = std::move(found->second);
   merges_.erase(found);
+  if (ended->in_vain) PressReadersLocked();
   FreeRangesLocked(ended->database.get(), ended->outputs);
   ReleaseLocked(ended->database.get(), std::move(ended->inputs));
 }

@@ -81,9 +81,12 @@ Status DatabaseTable::CloseReader(const CloseReaderRequest& request) {
 
 void DatabaseTable::FreeUnreadLocked() { GiveBackLocked(readers_.TakeUnread()); }
 
-Status DatabaseTable::NoRoomLocked(uint64_t bytes, uint64_t usable) {
+void DatabaseTable::PressReadersLocked() {
+  if (readers_.retired_bytes() > 0) readers_.Press(options_.clock() + options_.lease);
+}
+
+Status DatabaseTable::NoRoomLocked(uint64_t bytes, uint64_t usable) const {
   if (readers_.retired_bytes() == 0) return FullLocked(bytes, usable);
-  readers_.Press(options_.clock() + options_.lease);
   const Status full = FullLocked(bytes, usable);
   return Status::FromCode(
       full.code(),

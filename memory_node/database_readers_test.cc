@@ -38,6 +38,40 @@ TEST_F(DatabaseTableTest, RoomForADatabaseIsWaitedForWhereItIsComing) {
   EXPECT_OK(Open("b", 1, &reply));
 }
 
+// A merge asks for its outputs' memory in one large piece first. Fails if a reader is pressed to
+// let go of what it keeps, and is renewed no more, though a smaller piece will do; or if it is not
+// where there is none.
+TEST_F(DatabaseTableTest, OnlyAMergeThatGetsNoMemoryPressesReaders) {
+  const SessionId session = OpenOk("a");
+  const RemoteSpan all = GrantOk(session, kCapacity - kHeader);
+  HeartbeatRequest published;
+  published.session = session;
+  published.publications_from = 2;
+  ASSERT_OK(table_.Heartbeat(Peer(1), published));
+  ASSERT_OK(Free(session, {all.Sub(0, 2 * kUnit)}));
+  OpenReaderReply reader;
+  ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  ASSERT_OK(Free(session, {all.Sub(4 * kUnit, 4 * kUnit)}));
+
+  RemoteSpan output;
+  auto merge = Merge(session, {});
+  EXPECT_TRUE(merge->AllocateOutput(3 * kUnit, &output).IsBusy());
+  EXPECT_OK(merge->AllocateOutput(2 * kUnit, &output));
+  merge.reset();
+  ReaderHeartbeatReply heartbeat;
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 0}, &heartbeat));
+  EXPECT_FALSE(heartbeat.must_move);
+
+  merge = Merge(session, {});
+  EXPECT_OK(merge->AllocateOutput(2 * kUnit, &output));
+  const Status full = merge->AllocateOutput(kUnit, &output);
+  EXPECT_TRUE(full.IsBusy());
+  EXPECT_THAT(full.ToString(), HasSubstr("kept for readers"));
+  merge.reset();
+  ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 0}, &heartbeat));
+  EXPECT_TRUE(heartbeat.must_move);
+}
+
 // An owner that has published closes, and leaves memory behind that it has not given back: of a
 // merge whose answer was lost, say. Fails if nobody can follow any more, for that memory goes once
 // no reader is left from before; or if it goes while one is left that may read there.

@@ -139,6 +139,7 @@ Status DatabaseTable::NewDatabaseLocked(const std::string& name,
   uint64_t offset = 0;
   const uint64_t usable = GrantableLocked();
   if (usable < kDatabaseHeaderBytes || !AllocateLocked(made.get(), kDatabaseHeaderBytes, &offset)) {
+    PressReadersLocked();
     const Status full = NoRoomLocked(kDatabaseHeaderBytes, usable);
     return Status::FromCode(
         RoomIsComingLocked() ? Status::Code::kTimedOut : full.code(),

@@ -249,6 +249,7 @@ class DatabaseTable {
     uint64_t connection = 0;
     ByteRanges inputs;
     ByteRanges outputs;
+    bool in_vain = false;  // There was no memory when it asked for some last.
     // Read by the merge's thread while others set it; orders nothing.
     std::atomic<bool> cancelled{false};
   };
@@ -319,8 +320,10 @@ class DatabaseTable {
   uint64_t GrantableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status FullLocked(uint64_t bytes, uint64_t usable) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // FullLocked(), and readers are pressed to move on.
-  Status NoRoomLocked(uint64_t bytes, uint64_t usable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // FullLocked(), and what readers keep.
+  Status NoRoomLocked(uint64_t bytes, uint64_t usable) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Somebody has asked for memory in vain: readers that keep some are to move on.
+  void PressReadersLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Status RangeOf(const RemoteSpan& span, ByteRange* range) const;
   RemoteSpan SpanOf(uint64_t offset, uint64_t bytes) const;
