@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "port/allocation_point.h"
 #include "port/clock.h"
@@ -48,18 +51,41 @@ uint64_t InputBytes(const MergeRequest& request) {
   return bytes;
 }
 
-// What is copied of its tables before they are merged.
-uint64_t ResidentBytes(const MergeRequest& request) {
+// What a merge takes beside the memory node's memory while it waits and runs: its request, and what
+// is copied of its tables before they are merged. Those on other memory nodes may claim any size:
+// what would be more than can be counted is the most.
+uint64_t BytesBeside(const MergeRequest& request) {
   uint64_t bytes = 0;
-  for (const std::vector<TableMeta>& run : request.runs) {
-    for (const TableMeta& table : run) bytes += uint64_t{table.index_bytes} + table.filter_bytes;
+  const auto add = [&bytes](uint64_t more) {
+    bytes += std::min(more, std::numeric_limits<uint64_t>::max() - bytes);
+  };
+  const auto add_string = [&add](const std::string& each) { add(sizeof(each) + each.size()); };
+  const MergeOptions& options = request.options;
+  add(options.snapshots.size() * sizeof(SequenceNumber));
+  for (const KeyRange& range : options.older) {
+    add_string(range.smallest);
+    add_string(range.largest);
   }
+  add_string(options.begin);
+  add_string(options.end);
+  for (const std::string& key : options.cut_points) add_string(key);
+  for (const std::string& key : options.cut_candidates) add_string(key);
+  for (const std::vector<TableMeta>& run : request.runs) {
+    add(sizeof(run));
+    for (const TableMeta& table : run) {
+      add(sizeof(table) + table.smallest.size() + table.largest.size());
+      add(table.index_bytes);
+      add(table.filter_bytes);
+    }
+  }
+  for (const MergePeer& peer : request.peers) add(sizeof(peer) + peer.host.size());
   return bytes;
 }
 
-// Merges may copy indexes and filters of a quarter of the memory's size, beside it. One whose
-// outputs fit has less: its inputs are half of the memory at most, and these a part of them.
-constexpr uint64_t kResidentPart = 4;
+// Merges may take a quarter of the memory's size, beside it. One whose outputs fit takes less: its
+// inputs are half of the memory at most, what is copied of them a part of that, and its request
+// next to nothing.
+constexpr uint64_t kBesidePart = 4;
 
 // Workers for each merge that may run: one that runs, and one that is paused for it.
 constexpr size_t kWorkersPerRunning = 2;
@@ -167,7 +193,7 @@ class InputTables {
 MergeService::MergeService(const MergeSchedulerOptions& schedule, DatabaseTable* databases,
                            OwnMemory* memory, PeerNodes* peers)
     : running_max_(schedule.running_max),
-      resident_bytes_max_(databases->capacity_bytes() / kResidentPart),
+      beside_bytes_max_(databases->capacity_bytes() / kBesidePart),
       databases_(databases),
       memory_(memory),
       peers_(peers),
@@ -240,12 +266,12 @@ Status MergeService::Prepare(const RpcPeer& peer, const Slice& request, Job* job
   }
   DLSM_RETURN_IF_ERROR(databases_->BeginMerge(peer, job->request.session, job->request.number,
                                               ImagesAt(memory_->node(), job->request), &job->hold));
-  job->resident_bytes = ResidentBytes(job->request);
-  if (job->resident_bytes > resident_bytes_max_) {
+  job->beside_bytes = BytesBeside(job->request);
+  if (job->beside_bytes > beside_bytes_max_) {
     return Status::NotSupported(
-        fmt::format("the indexes and filters of the tables to be merged have {}, more than this "
-                    "memory node has room for",
-                    FormatBytes(job->resident_bytes)));
+        fmt::format("a merge's request and the indexes and filters of its tables have {}, more "
+                    "than this memory node has room for",
+                    FormatBytes(job->beside_bytes)));
   }
   job->input_bytes = InputBytes(job->request);
   if (job->request.input_bytes > 0) {
@@ -260,14 +286,15 @@ Status MergeService::Enqueue(std::unique_ptr<Job>* job) {
   if (queue_.size() >= kQueuedMax) {
     return Status::Busy("too many merges wait at this memory node; try again later");
   }
-  const uint64_t resident_bytes = resident_bytes_ + (*job)->resident_bytes;
-  if (resident_bytes > resident_bytes_max_) {
+  const uint64_t beside_bytes = beside_bytes_ + (*job)->beside_bytes;
+  if (beside_bytes > beside_bytes_max_) {
     return Status::Busy(
-        "the merges at this memory node have too many indexes and filters; try again later");
+        "the merges at this memory node have too large requests, indexes and filters; try again "
+        "later");
   }
   const uint64_t input_bytes = (*job)->input_bytes;
   queue_.push_back(std::move(*job));  // Nothing is counted, and nothing taken, if this fails.
-  resident_bytes_ = resident_bytes;
+  beside_bytes_ = beside_bytes;
   queued_bytes_ += input_bytes;
   queued_.Signal();
   return Status::OK();
@@ -284,7 +311,7 @@ void MergeService::DropCancelled() {
     dropped.reserve(static_cast<size_t>(queue_.end() - rest));
     for (auto each = rest; each != queue_.end(); ++each) {
       queued_bytes_ -= (*each)->input_bytes;
-      resident_bytes_ -= (*each)->resident_bytes;
+      beside_bytes_ -= (*each)->beside_bytes;
       dropped.push_back(std::move(*each));
     }
     queue_.erase(rest, queue_.end());
@@ -324,7 +351,7 @@ void MergeService::Run(std::unique_ptr<Job> job) noexcept {
   {
     const port::MutexLock lock(mutex_);
     --running_;
-    resident_bytes_ -= job->resident_bytes;
+    beside_bytes_ -= job->beside_bytes;
     ++totals_.merges;
     totals_.bytes_read += reply.statistics.bytes_read;
     totals_.bytes_written += reply.statistics.bytes_written;

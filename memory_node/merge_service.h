@@ -67,7 +67,7 @@ class MergeService {
 
     // At most what its tables have.
     uint64_t input_bytes = 0;
-    uint64_t resident_bytes = 0;  // Of its tables' indexes and filters.
+    uint64_t beside_bytes = 0;  // Of its request, and its tables' indexes and filters.
   };
   struct Totals {
     uint64_t merges = 0;
@@ -89,7 +89,7 @@ class MergeService {
   Status Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* reply);
 
   const uint64_t running_max_;
-  const uint64_t resident_bytes_max_;
+  const uint64_t beside_bytes_max_;
   DatabaseTable* const databases_;
   OwnMemory* const memory_;
   PeerNodes* const peers_;
@@ -99,8 +99,8 @@ class MergeService {
   port::CondVar queued_{mutex_};
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::deque<std::unique_ptr<Job>> queue_ GUARDED_BY(mutex_);
-  uint64_t queued_bytes_ GUARDED_BY(mutex_) = 0;    // Of input.
-  uint64_t resident_bytes_ GUARDED_BY(mutex_) = 0;  // Of what waits and runs.
+  uint64_t queued_bytes_ GUARDED_BY(mutex_) = 0;  // Of input.
+  uint64_t beside_bytes_ GUARDED_BY(mutex_) = 0;  // Of what waits and runs.
   std::optional<double> cpu_idle_ GUARDED_BY(mutex_);
   uint64_t running_ GUARDED_BY(mutex_) = 0;
   Totals totals_ GUARDED_BY(mutex_);

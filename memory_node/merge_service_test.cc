@@ -148,6 +148,52 @@ TEST_P(MergeServiceTest, WhatIsCopiedOfTablesIsBounded) {
   ASSERT_OK(client_->Free(to_free));
 }
 
+// Fails if sizes that wrap when they are added up count as little: those of tables on other memory
+// nodes are what a client says.
+TEST_P(MergeServiceTest, SizesOfTablesElsewhereDoNotWrap) {
+  TableMeta meta = tables_->WriteTable(Numbers(0, 100, 1, "a"), 1);
+  meta.image = RemoteSpan{NodeId{77}, RegionId{}, 0, uint64_t{1} << 63};
+  meta.data_bytes = 0;
+  meta.index_bytes = meta.image.bytes;
+  meta.filter_bytes = 0;
+  meta.entries = 0;
+  MergeRequest request;
+  request.runs = {{meta}, {meta}};
+  MergeReply reply;
+  const Status refused = client_->Merge(request, &reply);
+  EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
+}
+
+// Fails if requests make the memory node keep more than it has room for beside its memory while
+// they wait: the queue is long, and a request may be as large as a frame.
+TEST_P(MergeServiceTest, WhatRequestsTakeIsBounded) {
+  if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
+  SetBudget(1);
+  MergeRequest request;
+  request.runs = {{tables_->WriteTable(Numbers(0, 2000, 1, "a"), 1)}};
+  std::vector<Status> ended(kRunningMost + 2);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kRunningMost; ++i) threads.push_back(MergeAside(request, &ended[i]));
+  AwaitMerges(kRunningMost, 0);
+  const uint64_t room = client_->Statistics().capacity_bytes / 4;
+  request.options.cut_points = {std::string(room / 5 * 2, 'z')};
+  for (size_t i = kRunningMost; i < ended.size(); ++i) {
+    threads.push_back(MergeAside(request, &ended[i]));
+  }
+  AwaitMerges(kRunningMost, 2);
+  MergeReply reply;
+  const Status busy = client_->Merge(request, &reply);
+  EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
+  MergeRequest too_large = request;
+  too_large.options.cut_points = {std::string(room, 'z')};
+  const Status refused = client_->Merge(too_large, &reply);
+  EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
+  SetBudget(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& each : ended) EXPECT_OK(each);
+  EXPECT_OK(client_->Merge(request, &reply));
+}
+
 // Fails if merges of several threads disturb each other.
 TEST_P(MergeServiceTest, SeveralAtOnce) {
   MergeRequest request;
