@@ -44,6 +44,12 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   // Makes Serve(), and whatever else waits on the socket, return soon. From any thread.
   void Stop() { stream_.Shutdown(); }
 
+  // The memory that holds replies which the client has not taken. From any thread.
+  size_t output_memory() LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    return output_.capacity();
+  }
+
  private:
   Status ServeUntilTheEnd(const RpcPeer& peer, RpcHandler* handler,
                           const ServerTransportFactory& transports);
