@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/tcp_frame.h"
@@ -100,6 +101,28 @@ TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
   EXPECT_LT(Deadline::Clock::now() - start, seconds(10));
   EXPECT_TRUE(queue_pair_->closed());
   EXPECT_TRUE(ReadSomething(Soon()).IsTimedOut());
+  server_.join();
+  EXPECT_EQ(got_, std::string(10, '?'));
+}
+
+// A wait that has no memory to say that its time is over. Fails if it throws and leaves the queue
+// pair open: its caller gives its buffer back, and the late reply would be written there.
+TEST_F(TcpClientTest, ATimeOutWithoutMemoryClosesTheQueuePairToo) {
+  Play([](int socket) {
+    AnswerHello(socket);
+    ReceiveUpTo(socket, TcpRequest::kBytes);
+    EXPECT_EQ(ReceiveUpTo(socket, 1), "");  // The client has ended its side.
+    SendAll(socket, Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + "late bytes");
+  });
+  ASSERT_TRUE(Connect(Soon()).ok());
+  {
+    const port::FailingAllocationsAt failing("tcp: timed out");
+    const Status status = ReadSomething(Deadline::In(milliseconds(50)));
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_TRUE(queue_pair_->closed());
+  EXPECT_TRUE(ReadSomething(Soon()).IsIOError());
   server_.join();
   EXPECT_EQ(got_, std::string(10, '?'));
 }

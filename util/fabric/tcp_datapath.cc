@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
@@ -121,11 +122,15 @@ Status TcpQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uint6
                 Outstanding{TcpOpcode::kFetchAdd, {}, 0, nullptr, 0, prior});
 }
 
-Status TcpQueuePair::Ring() {
+// Where there is no memory to go on, or to say what is wrong, the queue pair closes all the same,
+// here and in Wait(): whoever has posted takes its buffers back then, whatever it is told.
+Status TcpQueuePair::Ring() try {
   DLSM_RETURN_IF_ERROR(error_);
   ledger_.Ring();
   bool progress = false;
   return Start(&progress);
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
 Status TcpQueuePair::Start(bool* progress) {
@@ -134,7 +139,7 @@ Status TcpQueuePair::Start(bool* progress) {
   return SendSome(progress);
 }
 
-Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
+Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) try {
   DLSM_RETURN_IF_ERROR(error_);
   ledger_.Ring();
   const auto until = static_cast<uint64_t>(ticket);
@@ -150,6 +155,8 @@ Status TcpQueuePair::Wait(Ticket ticket, Deadline deadline) {
   Status status = Await(until, just_sent, deadline);
   poll_.End();
   return status;
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
 bool TcpQueuePair::MayReadTogether() {
@@ -167,7 +174,7 @@ bool TcpQueuePair::MayReadTogether() {
   return bytes <= kTogetherBytesMax;
 }
 
-bool TcpQueuePair::ReadTogether(Deadline deadline) {
+bool TcpQueuePair::ReadTogether(Deadline deadline) try {
   if (!together_with_others_ || !together_with_others_->Pays() || !MayReadTogether()) return false;
   // What was wrong with others' reads, or with that connection, is no concern of these: they are
   // made again then, by this one.
@@ -176,9 +183,11 @@ bool TcpQueuePair::ReadTogether(Deadline deadline) {
   outstanding_.clear();
   sending_.Clear();
   return true;
+} catch (const std::bad_alloc&) {
+  return false;  // None of them has been submitted. To read alone takes less.
 }
 
-Status TcpQueuePair::Await(uint64_t until, bool just_sent, Deadline deadline) {
+Status TcpQueuePair::Await(uint64_t until, bool just_sent, Deadline deadline) try {
   // What has just been asked for is not there yet: the first look would be a system call for
   // nothing.
   bool look = !just_sent;
@@ -190,6 +199,7 @@ Status TcpQueuePair::Await(uint64_t until, bool just_sent, Deadline deadline) {
       DLSM_RETURN_IF_ERROR(ReceiveSome(&progress, sleep));
       if (completed_ >= until) return Status::OK();
       if (deadline.Passed()) {
+        port::AllocationPoint("tcp: timed out");
         return Close(Status::TimedOut(fmt::format(
             "{} has not answered in time: is it overloaded, or its network down?", peer_->name)));
       }
@@ -203,6 +213,8 @@ Status TcpQueuePair::Await(uint64_t until, bool just_sent, Deadline deadline) {
     const int events = sending_.drained() ? POLLIN : POLLIN | POLLOUT;
     PollSocket(stream_.get(), static_cast<short>(events), deadline);
   }
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
 Status TcpQueuePair::SendSome(bool* progress) {
@@ -306,7 +318,7 @@ Status TcpQueuePair::Close(Status why) {
   outstanding_.clear();
   sending_.Clear();
   error_ = std::move(why);
-  Log().Info("queue pair closed: {}", error_.ToString());
+  IfMemoryPermits([this] { Log().Info("queue pair closed: {}", error_.ToString()); });
   return error_;
 }
 
@@ -314,7 +326,7 @@ Status TcpQueuePair::Close(Status why) {
 // only this thread receives. There, the server closes its end when it has carried out all that it
 // had received, and that is waited for; a server that hangs gets a reset, and drops what it has
 // received when it sees that.
-void TcpQueuePair::Drain() {
+void TcpQueuePair::Drain() try {
   (void)::shutdown(stream_.get(), SHUT_WR);
   const Deadline deadline = Deadline::In(kTcpDrain);
   char discarded[4096];
@@ -327,6 +339,8 @@ void TcpQueuePair::Drain() {
   }
   const linger reset{1, 0};
   (void)::setsockopt(stream_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+} catch (const std::bad_alloc&) {
+  // TLS has failed, as a socket may above, and has no memory to say of what.
 }
 
 }  // namespace dlsm

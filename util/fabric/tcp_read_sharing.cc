@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/log.h"
 
 namespace dlsm {
@@ -91,6 +92,7 @@ std::shared_ptr<TcpSharedReads> TcpReadSharing::Connected(Lane& lane, Deadline d
     lane.not_before = now + kConnectMost + kRetryAfter;
   }
   const auto until = std::min(deadline.time_point(), now + kConnectMost);
+  port::AllocationPoint("shared reads: connection");
   TcpStream stream;
   std::shared_ptr<TcpSharedReads> made;
   Status status = open_(Deadline::At(until), &stream);

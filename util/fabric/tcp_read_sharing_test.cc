@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "port/processors.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
@@ -194,6 +195,23 @@ TEST_F(TcpReadSharingTest, ARefusalIsItsReadersAlone) {
   });
   EXPECT_TRUE(refused);
   EXPECT_GT(connection_->Waits().shared, shared_before);
+}
+
+// A crowd that has no memory for a connection to share. Fails if a reader hears of that, or if what
+// it has posted is left behind when it does.
+TEST_F(TcpReadSharingTest, WithoutMemoryToShareEachReadsOnItsOwn) {
+  Connect(/*share_reads=*/true);
+  const port::FailingAllocationsAt failing("shared reads: connection");
+  const Deadline deadline = Soon();
+  InThreads(Crowd(), [&](size_t id, QueuePair& queue_pair) {
+    std::string got(100, 'x');
+    while (failing.failed() == 0 && !deadline.Passed()) {
+      ASSERT_OK(ReadOne(queue_pair, id, &got));
+      ASSERT_EQ(got, BytesAt(id, 100));
+    }
+  });
+  EXPECT_GT(failing.failed(), 0u);
+  EXPECT_EQ(connection_->Waits().shared, 0u);
 }
 
 // Fails if threads that share hang, or hear of nothing, when the memory node dies; and if a

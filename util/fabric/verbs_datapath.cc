@@ -147,10 +147,14 @@ Status VerbsQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uin
                     purpose, ticket);
 }
 
-Status VerbsQueuePair::Ring() {
+// Where there is no memory to hand a request over, or to say what is wrong, the queue pair closes
+// all the same, here and below: whoever has posted takes its buffers back then.
+Status VerbsQueuePair::Ring() try {
   DLSM_RETURN_IF_ERROR(error_);
   ledger_.Ring();
   return Issue();
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
 Status VerbsQueuePair::Issue() {
@@ -282,7 +286,7 @@ Status VerbsQueuePair::PollAWhile(bool* progress) {
   return Status::OK();
 }
 
-Status VerbsQueuePair::Advance(Ticket ticket, bool* done) {
+Status VerbsQueuePair::Advance(Ticket ticket, bool* done) try {
   DLSM_RETURN_IF_ERROR(error_);
   const auto until = static_cast<uint64_t>(ticket);
   bool progress = false;
@@ -292,9 +296,11 @@ Status VerbsQueuePair::Advance(Ticket ticket, bool* done) {
   if (progress) return Issue();
   if (endpoint_->health().broken()) return Close(endpoint_->health().why());
   return LifeLineEnded(life_line_.get()) ? Close(Lost()) : Status::OK();
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
-Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) {
+Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) try {
   DLSM_RETURN_IF_ERROR(BeginWait(ticket));
   const auto until = static_cast<uint64_t>(ticket);
   Deadline::Clock::time_point sleep_at{};  // Not before the first look at the clock.
@@ -316,6 +322,8 @@ Status VerbsQueuePair::Wait(Ticket ticket, Deadline deadline) {
     }
   }
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
 Status VerbsQueuePair::Poll(bool* progress) {

@@ -11,6 +11,7 @@
 #include "util/fabric/tcp_wait.h"
 #include "util/fabric/verbs_datapath.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 namespace {
@@ -81,7 +82,7 @@ Status VerbsQueuePair::Close(Status why) {
   posted_.clear();
   in_flight_.clear();
   error_ = std::move(why);
-  Log().Info("queue pair closed: {}", error_.ToString());
+  IfMemoryPermits([this] { Log().Info("queue pair closed: {}", error_.ToString()); });
   return error_;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/verbs_connect.h"
 #include "util/fabric/verbs_fake_testing.h"
@@ -160,6 +161,23 @@ TEST_F(VerbsDatapathTest, AQueuePairThatIsNotDestroyedIsNamed) {
   const Status status = FarewellPending("memory node 7", books_.farewells);
   EXPECT_THAT(status.ToString(), HasSubstr("this machine's RDMA device has not destroyed"));
   EXPECT_THAT(status.ToString(), Not(HasSubstr("is the memory node overloaded")));
+}
+
+// There is no memory to hand a request over to the device. Fails if that throws, and leaves a queue
+// pair that has lost the request, or still carries it out when its buffer is another's.
+TEST_F(VerbsDatapathTest, ADoorbellWithoutMemoryClosesTheQueuePair) {
+  far_.Close();
+  Ticket ticket{};
+  ASSERT_OK(PostRead(&ticket));
+  {
+    const port::FailingAllocations failing(1);
+    const Status status = queue_pair_->Wait(ticket, Deadline::In(seconds(20)));
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("no more memory"));
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_TRUE(queue_pair_->closed());
+  EXPECT_TRUE(fake_.sent.empty());
 }
 
 // A memory node and its client, both over that device.
