@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <new>
+
+#include "port/allocation_point.h"
 
 namespace dlsm {
 namespace {
@@ -48,8 +51,13 @@ class BufferPool::Shelves {
   void Give(Memory memory, size_t bytes) LOCKS_EXCLUDED(mutex_) {
     port::MutexLock lock(mutex_);
     if (kept_bytes_ + bytes > kKeptBytesMax) return;
-    kept_bytes_ += bytes;
-    kept_[Index(bytes)].push_back(std::move(memory));
+    try {
+      port::AllocationPoint("buffer kept");
+      kept_[Index(bytes)].push_back(std::move(memory));
+      kept_bytes_ += bytes;
+    } catch (const std::bad_alloc&) {
+      // It goes back to the heap, where it is wanted. Who gives it back is a destructor.
+    }
   }
 
  private:

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -110,11 +112,16 @@ void VerbsBuffers::Give(Piece piece, size_t bytes) {
     if (piece.own != nullptr) slabs_.push_back(std::move(piece.own));
     return;
   }
-  if (piece.own != nullptr) {
-    if (idle_large_bytes_ + bytes > kIdleLargeBytesMax) return;
-    idle_large_bytes_ += bytes;
+  const bool large = piece.own != nullptr;
+  if (large && idle_large_bytes_ + bytes > kIdleLargeBytesMax) return;
+  try {
+    port::AllocationPoint("buffer kept");
+    Shelf(bytes).push_back(std::move(piece));
+    if (large) idle_large_bytes_ += bytes;
+  } catch (const std::bad_alloc&) {
+    // A large one goes; a small one stays unused as long as its slab. Who gives it back is a
+    // destructor.
   }
-  Shelf(bytes).push_back(std::move(piece));
 }
 
 Status VerbsBuffers::NewSlab(size_t bytes, std::shared_ptr<Slab>* slab) {

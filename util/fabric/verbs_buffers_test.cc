@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "port/failing_allocations_testing.h"
 #include "util/fabric/children_testing.h"
 #include "util/fabric/fabric_server.h"
 #include "util/fabric/verbs_fake_testing.h"
@@ -28,6 +29,28 @@ TEST(VerbsBuffersTest, NoChildHasTheirMemory) {
   EXPECT_TRUE(IsKeptFromChildren(cut.data()));
   EXPECT_TRUE(IsKeptFromChildren(large.data()));
   EXPECT_FALSE(IsKeptFromChildren(&cut));
+}
+
+// Buffers come back where there is no memory to keep them. Fails if that ends the process, or if
+// none can be had after it.
+TEST(VerbsBuffersTest, OnesThatThereIsNoMemoryToKeepAreLetGo) {
+  FakeVerbs fake;
+  std::shared_ptr<const VerbsDevice> device;
+  std::shared_ptr<const VerbsDomain> domain;
+  ASSERT_OK(fake.Open({}, &device));
+  ASSERT_OK(VerbsDomain::Create(device, &domain));
+  const auto buffers = std::make_shared<VerbsBuffers>(domain);
+  for (const size_t bytes : {size_t{4096}, size_t{16} << 20}) {
+    RegisteredBuffer buffer;
+    ASSERT_OK(buffers->NewBuffer(bytes, &buffer));
+    {
+      const port::FailingAllocationsAt failing("buffer kept");
+      buffer = RegisteredBuffer();
+      EXPECT_EQ(failing.failed(), 1u);
+    }
+    ASSERT_OK(buffers->NewBuffer(bytes, &buffer));
+    EXPECT_EQ(buffer.bytes(), bytes);
+  }
 }
 
 // Fails if that may happen to a memory node's region.
