@@ -10,11 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
 #include "port/mutex.h"
 #include "util/random.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server_testing.h"
+#include "util/rpc/transport_messages.h"
 #include "util/rpc/verbs_rpc_server.h"
 #include "util/status_testing.h"
 
@@ -163,6 +165,42 @@ TEST_P(RpcTransportTest, TooLargeMessagesAreErrors) {
   EXPECT_TRUE(client->Call(Method::kGrant, std::string(kFrameBytesMax, 'x'), &reply, Soon())
                   .IsInvalidArgument());
   ASSERT_OK(client->Call(Method::kGrant, "fine", &reply, Soon()));
+}
+
+// Fails if a call that there is no memory for throws, or if those after it find no connection.
+TEST_P(RpcTransportTest, ACallWithoutMemoryFails) {
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  std::string reply;
+  {
+    const port::FailingAllocationsAt failing("call");
+    const Status status = client->Call(Method::kGrant, "a", &reply, Soon());
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  ASSERT_OK(client->Call(Method::kGrant, "b", &reply, Soon()));
+  EXPECT_EQ(reply, "b");
+}
+
+// Fails if replies that there is no memory to hand out are exceptions, or if their slots stay taken
+// and later calls wait for one in vain.
+TEST_P(RpcTransportTest, RepliesWithoutMemoryLeaveTheirSlotsToOthers) {
+  if (GetParam() == RpcTransport::kTcp) GTEST_SKIP() << "it has no slots";
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  std::string reply;
+  {
+    const port::FailingAllocationsAt failing("reply taken");
+    for (size_t i = 0; i < 2 * kRpcSlots; ++i) {
+      const Status status = client->Call(Method::kGrant, "a", &reply, Soon());
+      ASSERT_TRUE(status.IsIOError()) << status.ToString();
+    }
+    EXPECT_EQ(failing.failed(), 2 * kRpcSlots);
+  }
+  ASSERT_OK(client->Call(Method::kGrant, "b", &reply, Soon()));
+  EXPECT_EQ(reply, "b");
 }
 
 // Fails if a client stays without connection although the same memory node is there again, or loses

@@ -8,10 +8,13 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/checksum.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/frame.h"
 #include "util/status_macros.h"
 
@@ -62,17 +65,23 @@ Status VerbsRpcChannel::Call(Method method, const Slice& request, std::string* r
   frame.payload_checksum = Crc32c(request);
   const port::MutexLock lock(mutex_);
   Slot* slot = nullptr;
-  Status status = TakeSlot(method, deadline, &slot);
-  if (status.ok()) {
-    status = CallInSlot(frame, request, reply, deadline, slot);
-    LetGo(slot);
+  Status status;
+  try {
+    status = TakeSlot(method, deadline, &slot);
+    if (status.ok()) status = CallInSlot(frame, request, reply, deadline, slot);
+  } catch (const std::bad_alloc&) {
+    // What the device was about to be given, or has told, may be in no book: nothing can follow it.
+    Fail(OutOfWorkMemory());
+    status = failure_;
   }
+  if (slot != nullptr) LetGo(slot);
   PassWatchOn();
   return status;
 }
 
 Status VerbsRpcChannel::CallInSlot(FrameHeader frame, const Slice& request, std::string* reply,
                                    Deadline deadline, Slot* slot) {
+  port::AllocationPoint("call");
   frame.call = slot->call;
   Outgoing outgoing{{}, frame, {}};
   if (kRequestHeadBytes + kFrameHeaderBytes + request.size() <= request_bytes_max_) {
@@ -95,7 +104,8 @@ Status VerbsRpcChannel::CallInSlot(FrameHeader frame, const Slice& request, std:
   // The slot is this call's, and others need not wait for the copy.
   PassWatchOn();
   mutex_.Unlock();
-  const Status status = TakeReply(message, frame.call, reply);
+  // Nothing is thrown without the mutex. The reply has come, so its slot is free for others.
+  const Status status = WithinMemory([&] { return TakeReply(message, frame.call, reply); });
   mutex_.Lock();
   return status;
 }
@@ -342,6 +352,7 @@ Status VerbsRpcChannel::TakeReply(const RingMessage& message, uint64_t call,
       header.payload_bytes != payload.size()) {
     return Status::Corruption("memory node " + where_ + " answered another call");
   }
+  port::AllocationPoint("reply taken");
   std::string copy = payload.ToString();
   if (Crc32c(copy) != header.payload_checksum) {
     return Status::Corruption("frame payload has a wrong checksum");
@@ -359,10 +370,12 @@ Status VerbsRpcChannel::Closed() {
 
 // Without its queue pair nothing is written to this process any more: all places are free.
 void VerbsRpcChannel::Fail(const Status& why) {
-  if (!failure_.ok()) return;
-  failure_ = Status::IOError(
-      fmt::format("connection to memory node {} failed: {}", where_, why.message().ToStringView()));
-  Log().Debug("{}", failure_.ToString());
+  if (!failure_.ok()) return why.PermitUncheckedError();  // The first one counts.
+  failure_ = WithinMemory([&] {
+    return Status::IOError(fmt::format("connection to memory node {} failed: {}", where_,
+                                       why.message().ToStringView()));
+  });
+  Log().Debug("{}", failure_.message().ToStringView());
   last_counts_ = link_->counts();
   link_.reset();
   socket_.Shutdown();  // Wakes the caller that watches.
