@@ -24,6 +24,7 @@ void Background::Heartbeat(size_t node) noexcept {
   if (status.IsAborted()) {  // The session has ended.
     for_good = true;
     status = Status::IOError(status.message());
+    store_->queue_pairs()->End(nodes_[node].as_peer.node, status);
   }
   if (!status.ok()) store_->memory()->NoteSilence(node);
   // With the session went what its merges had made, so that nothing of it is left to be told: else

@@ -14,10 +14,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "db/memory_node_link.h"
 #include "db/shard_map.h"
 #include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm {
 namespace {
@@ -53,6 +55,22 @@ class SessionEndTest : public testing::TestWithParam<std::string> {
       if (!status.ok()) return status;
     }
     return Status::OK();
+  }
+
+  // "a" has been flushed and "b" has not when the only session ends; returns once the handle knows.
+  std::unique_ptr<DB> OpenAndLoseTheSession() {
+    Options options = nodes_->With(TinyOptions(), 1);
+    options.write_stall_timeout_ms = 3'600'000;
+    std::unique_ptr<DB> db = OpenOrDie(options, "db");
+    EXPECT_OK(db->Put(WriteOptions(), "a", "flushed"));
+    EXPECT_OK(db->Flush(FlushOptions()));
+    EXPECT_OK(db->Put(WriteOptions(), "b", "not flushed"));
+    leaps_ = true;
+    EXPECT_TRUE(Eventually([&db] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // The memtable is not to fill.
+      return db->Put(WriteOptions(), "b", "not flushed").IsIOError();
+    }));
+    return db;
   }
 
   uint64_t next_ = 0;
@@ -117,6 +135,51 @@ TEST_P(SessionEndTest, FlushSaysSoWhereThereIsNothingToFlush) {
     flushed = db->Flush(FlushOptions());
   }
   EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
+  EXPECT_FALSE(db->Close().ok());
+}
+
+// What the memory node had granted may be others' by then, and where it is mapped nothing is taken
+// away. Fails if the handle goes on trying to flush into it.
+TEST_P(SessionEndTest, NothingIsWrittenIntoMemoryThatIsLost) {
+  std::unique_ptr<DB> db = OpenAndLoseTheSession();
+  const uint64_t written = FieldOfProperty(db.get(), "dlsm.wire", "flush");
+  EXPECT_GT(written, 0u);
+  const auto retries = [&db] { return db->GetStatistics()->Get(Ticker::kRetries); };
+  const uint64_t before = retries();
+  EXPECT_TRUE(db->Flush(FlushOptions()).IsIOError());
+  EXPECT_TRUE(Eventually([&] { return retries() >= before + 3; }));
+  EXPECT_EQ(FieldOfProperty(db.get(), "dlsm.wire", "flush"), written);
+  EXPECT_FALSE(db->Close().ok());
+  leaps_ = false;
+  db = OpenOrDie(nodes_->With(TinyOptions(), 1), "db");
+  EXPECT_EQ(GetOr(db.get(), "a"), "flushed");
+  EXPECT_EQ(GetOr(db.get(), "b"), "(none)");
+  EXPECT_OK(db->Close());
+}
+
+// The same of reads: who has the database next may have merged its tables away. Fails if the handle
+// goes on answering by what lies in their places.
+TEST_P(SessionEndTest, NothingIsReadFromMemoryThatIsLost) {
+  std::unique_ptr<DB> db = OpenAndLoseTheSession();
+  const auto expect_told = [](const Status& status) {
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_NE(status.ToString().find("session at memory node 1 has ended"), std::string::npos)
+        << status.ToString();
+  };
+  for (const bool verify : {false, true}) {
+    ReadOptions options;
+    options.verify_checksums = verify;
+    std::string value;
+    expect_told(db->Get(options, "a", &value));
+    std::vector<std::string> values;
+    const std::vector<Status> statuses = db->MultiGet(options, {"a"}, &values);
+    ASSERT_EQ(statuses.size(), 1u);
+    expect_told(statuses[0]);
+    const std::unique_ptr<Iterator> entries(db->NewIterator(options));
+    for (entries->SeekToFirst(); entries->Valid();) entries->Next();
+    expect_told(entries->status());
+  }
+  EXPECT_EQ(GetOr(db.get(), "b"), "not flushed") << "that is in a memtable";
   EXPECT_FALSE(db->Close().ok());
 }
 

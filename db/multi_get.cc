@@ -142,7 +142,13 @@ class MultiGet {
 
   // On to the next candidate's record, which is placed; false: there is none, or it is answered.
   bool Advance(Pending* pending) {
-    if (!pending->lookup.Advance(options_)) return false;
+    TableLookup& lookup = pending->lookup;
+    if (!lookup.Advance(options_)) return false;
+    LookupRequest& request = lookup.request();
+    const RemoteSpan span = lookup.to_fetch();
+    // Of each request: shards share their ways, and one may have lost its session.
+    if (span.bytes > 0) request.status = request.reader->queue_pairs()->Check(span.node);
+    if (!request.status.ok()) return false;
     Place(pending);
     return true;
   }

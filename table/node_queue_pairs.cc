@@ -16,7 +16,26 @@ Status NodeQueuePairs::ForThisThread(NodeId node, QueuePair** queue_pair) {
   ThreadQueuePairs* const queue_pairs = Of(node);
   if (queue_pairs == nullptr) [[unlikely]]
     return Unknown(node);
+  DLSM_RETURN_IF_ERROR(Check(node));
   return queue_pairs->ForThisThread(node, queue_pair);
+}
+
+void NodeQueuePairs::End(NodeId node, const Status& why) {
+  const port::MutexLock lock(mutex_);
+  for (Way& way : ways_) {
+    if (way.node != node || !way.ended.ok()) continue;  // The first one stays.
+    way.ended = why;
+    way.ended.PermitUncheckedError();  // Who wants a queue pair is told, if anybody does.
+  }
+  some_ended_.store(true, std::memory_order_release);
+}
+
+Status NodeQueuePairs::EndOf(NodeId node) const {
+  const port::MutexLock lock(mutex_);
+  for (const Way& way : ways_) {
+    if (way.node == node) return way.ended;
+  }
+  return Status::OK();
 }
 
 Status NodeQueuePairs::NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "port/mutex.h"
 #include "table/table_reader.h"
 #include "table/thread_queue_pairs.h"
 #include "util/fabric/fabric.h"
@@ -19,7 +20,21 @@ namespace dlsm {
 class NodeQueuePairs final : public QueuePairs {
  public:
   // `queue_pairs`, which go to `node`, outlive this. Each node once.
-  void Add(NodeId node, ThreadQueuePairs* queue_pairs) { ways_.push_back({node, queue_pairs}); }
+  void Add(NodeId node, ThreadQueuePairs* queue_pairs) {
+    ways_.push_back({node, queue_pairs, Status()});
+  }
+
+  // The tree's session at that node has ended, as `why`, an error, says: what it had there may be
+  // others' by now, and where that is mapped nothing takes it away. No queue pair to the node is
+  // handed out any more; what is under way ends.
+  void End(NodeId node, const Status& why) LOCKS_EXCLUDED(mutex_);
+  // OK as long as it has not. For who takes queue pairs from Of().
+  Status Check(NodeId node) const LOCKS_EXCLUDED(mutex_) {
+    // Pairs with the store in End().
+    if (!some_ended_.load(std::memory_order_acquire)) [[likely]]
+      return Status::OK();
+    return EndOf(node);
+  }
 
   // The bytes of buffers that NewBuffer() hands out are counted there as long as they live.
   void CountBuffers(std::shared_ptr<std::atomic<uint64_t>> counter) {
@@ -47,10 +62,15 @@ class NodeQueuePairs final : public QueuePairs {
   struct Way {
     NodeId node{};
     ThreadQueuePairs* queue_pairs = nullptr;
+    Status ended;  // Guarded by mutex_. Not OK: that is why.
   };
+
+  Status EndOf(NodeId node) const LOCKS_EXCLUDED(mutex_);
 
   std::vector<Way> ways_;                                  // A handful.
   std::shared_ptr<std::atomic<uint64_t>> buffer_counter_;  // Null: they are not counted.
+  std::atomic<bool> some_ended_{false};
+  mutable port::Mutex mutex_;  // Of why they have; held for moments only.
 };
 
 }  // namespace dlsm
