@@ -101,6 +101,36 @@ TEST_F(DatabaseTableTest, FreedButLiveStaysUntilTheNextManifest) {
   EXPECT_EQ(used(), kUnit);
 }
 
+// A manifest is under way when its connection breaks; its client takes it for failed, makes another
+// connection and gives back what it had named. Fails if the memory node puts it all the same when
+// it comes: what it names is another table's by then, and what it does not name is lost with the
+// client.
+TEST_F(DatabaseTableTest, ReplacedConnectionsAreNotHeard) {
+  const SessionId session = OpenOk("a", 1);
+  const RemoteSpan input = GrantOk(session, kUnit);
+  const RemoteSpan output = GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {input}));
+  FreeRequest free;
+  free.session = session;
+  free.spans = {output};
+  ASSERT_OK(table_.Free(Peer(3), free));
+  RemoteSpan other;
+  ASSERT_OK(Grant(session, kUnit, kUnit, &other, 3));
+  ASSERT_EQ(other, output) << "it is in use again";
+  const Status late = Put(session, 2, {output});
+  EXPECT_TRUE(late.IsIOError()) << late.ToString();
+  EXPECT_FALSE(late.IsIOFenced());
+  EXPECT_TRUE(Beat(session, 1).IsIOError());
+  table_.Disconnected(Peer(1));
+  now_ += seconds(5);  // More than the grace period: that was not its connection.
+  EXPECT_OK(Beat(session, 3));
+  now_ += seconds(10);
+  OpenDatabaseReply next;
+  ASSERT_OK(Open("a", 4, &next));
+  EXPECT_EQ(next.manifest, "manifest 1");
+  EXPECT_EQ(used(), kUnit);
+}
+
 // Fails if a request that comes twice is carried out twice: the second one may free what was
 // granted in between, or take more for good.
 TEST_F(DatabaseTableTest, RequestsThatComeTwiceAreCarriedOutOnce) {

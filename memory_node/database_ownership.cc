@@ -93,7 +93,7 @@ Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabase
     EndSessionLocked(found, End::kClosed, &nobody_waits);
     return lost;
   }
-  RenewLocked(peer, &session);
+  DLSM_RETURN_IF_ERROR(RenewLocked(peer, &session));
   if (database->session != request.claimed) {
     FenceLostOwnerLocked(*database);
     BecomeOwnerLocked(request.claimed, database.get());

@@ -49,8 +49,7 @@ Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
   }
   FenceLostOwnerLocked(*database);
   if (database->session != id) return NoSessionLocked(id);
-  RenewLocked(peer, &(*session)->second);
-  return Status::OK();
+  return RenewLocked(peer, &(*session)->second);
 }
 
 Status DatabaseTable::NoSessionLocked(SessionId id) const {
@@ -64,7 +63,14 @@ Status DatabaseTable::NoSessionLocked(SessionId id) const {
                   static_cast<uint32_t>(options_.node), Seconds(options_.lease)));
 }
 
-void DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
+// A client makes another connection only when it has given up the one before. What still comes from
+// that was sent before all that has come since: a manifest would name memory that has been given
+// back, and granted again, by now.
+Status DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
+  if (peer.connection < session->connection) {
+    return Status::IOError(
+        "this call has come over a connection that its client has replaced by a later one");
+  }
   const bool known = peer.data_token.empty() ||
                      std::find(session->tokens.begin(), session->tokens.end(), peer.data_token) !=
                          session->tokens.end();
@@ -73,6 +79,7 @@ void DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
   session->connected = true;
   session->known = true;
   session->ends_at = options_.clock() + options_.lease;
+  return Status::OK();
 }
 
 Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request) {

@@ -125,8 +125,8 @@ class DatabaseTable {
   Status Open(const RpcPeer& peer, const OpenDatabaseRequest& request, OpenDatabaseReply* reply);
 
   // These renew the lease of the session and tie it to the peer's connection. IOError when there is
-  // no such session (any more), of Heartbeat() Aborted; IOFenced naming the new owner if the
-  // database was taken over.
+  // no such session (any more), of Heartbeat() Aborted, or its client has called over a later
+  // connection; IOFenced naming the new owner if the database was taken over.
   Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request);
   Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
   Status Free(const RpcPeer& peer, const FreeRequest& request);
@@ -270,7 +270,8 @@ class DatabaseTable {
   Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // IOError, and nothing is renewed, if the session has been called over a later connection.
+  Status RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionMap::iterator EndSessionLocked(SessionMap::iterator session, End how,
                                         std::function<void()>* done)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);

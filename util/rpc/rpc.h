@@ -71,8 +71,9 @@ class AccessRights;
 
 // Who calls, as far as the memory node has made sure of it.
 struct RpcPeer {
-  uint64_t connection = 0;  // Unique during the life of the memory node.
-  std::string name;         // For logs and messages: what the client calls itself, and its address.
+  // Unique during the life of the memory node, and larger than that of any connection before.
+  uint64_t connection = 0;
+  std::string name;  // For logs and messages: what the client calls itself, and its address.
   // With which it reaches memory one-sided. Empty: it reaches nothing that could be taken from it.
   std::string data_token{};
   // What the access list lets it do; null: everything.
