@@ -259,6 +259,67 @@ TEST_P(TakeOverTest, OneOfTwoThatRaceWins) {
   EXPECT_OK(node_.server().node().databases().CheckInvariants());
 }
 
+// The usual order, which keeps those that ask for it waiting while it is held.
+class HeldOrder final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    while (held_) {
+      somebody_waits_ = true;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return a.compare(b);
+  }
+  const char* Name() const override { return "test.HeldOrder"; }
+  void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+
+  void Hold(bool held) { held_ = held; }
+  bool somebody_waits() const { return somebody_waits_; }
+
+ private:
+  std::atomic<bool> held_{false};
+  mutable std::atomic<bool> somebody_waits_{false};
+};
+
+// A handle is taken over while it is being opened and looks at its tables, and goes on afterwards:
+// over shm it reaches the header still. Fails if it takes the number of the next publication then,
+// for its successor would take that for somebody else's, and publish nothing any more.
+TEST(TakeOverOfAnOpenTest, TheSuccessorGoesOnPublishing) {
+  HeldOrder order;
+  HeldOrder slow_order;
+  TestNode node("shm");
+  Options options = node.With(TinyOptions(), "shm");
+  options.comparator = &order;
+  {
+    const auto first = OpenOrDie(options, "db");
+    ASSERT_OK(first->Put(WriteOptions(), Key(1), "v"));
+    ASSERT_OK(first->Put(WriteOptions(), Key(2), "v"));
+    ASSERT_OK(first->Close());
+  }
+  Options slow_options = options;
+  slow_options.comparator = &slow_order;
+  slow_order.Hold(true);
+  std::unique_ptr<DB> slow;
+  Status opened;
+  std::thread opener([&] { opened = DB::Open(slow_options, "db", &slow); });
+  EXPECT_TRUE(Eventually([&] { return slow_order.somebody_waits(); }));
+  options.take_over = true;
+  options.publish_interval_ms = 10;
+  const auto heir = OpenOrDie(options, "db");
+  const auto number = [&heir] {
+    return FieldOfProperty(heir.get(), "dlsm.publications", "number");
+  };
+  EXPECT_TRUE(Eventually([&] { return number() > 0; }));
+  slow_order.Hold(false);
+  opener.join();
+  EXPECT_TRUE(opened.IsIOFenced()) << opened.ToString();
+  const uint64_t before = number();
+  ASSERT_OK(heir->Put(WriteOptions(), Key(3), "v"));
+  EXPECT_TRUE(Eventually([&] { return number() > before; }));
+  EXPECT_OK(heir->Close());
+  EXPECT_EQ(node.server().node().take_overs(), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryWay, TakeOverTest,
                          testing::Values(Shape{"tcp", 1}, Shape{"tcp", 3}, Shape{"shm", 1},
                                          Shape{"shm", 3}),

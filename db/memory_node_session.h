@@ -34,7 +34,9 @@ class MemoryNodeSession final : public ManifestStore {
 
   SessionId id() const { return opened_.session; }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(opened_.lease_ms); }
-  // Of the ownership word: larger than that of any owner before.
+  // What is in the header while this session is the owner's.
+  uint64_t ownership_word() const { return opened_.ownership_word; }
+  // Of that word: larger than that of any owner before.
   uint32_t epoch() const { return OwnershipWord::Of(opened_.ownership_word).epoch; }
   // At the memory node, of all the database's shards there; 0: none.
   uint64_t quota_bytes() const { return opened_.quota_bytes; }

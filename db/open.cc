@@ -314,9 +314,10 @@ Status DbImpl::NoteMade() {
 Status DbImpl::TakeOver() {
   Shard& home = *shards_.front();
   uint64_t first = 0;
-  DLSM_RETURN_IF_ERROR(home.Named(TakeOverPublications(
-      home.session().header(), &home.queue_pairs(), &home.link().rpc(), home.session().id(),
-      std::chrono::milliseconds(options_.operation_timeout_ms), &first)));
+  DLSM_RETURN_IF_ERROR(home.Named(
+      TakeOverPublications(home.session().header(), home.session().ownership_word(),
+                           &home.queue_pairs(), &home.link().rpc(), home.session().id(),
+                           std::chrono::milliseconds(options_.operation_timeout_ms), &first)));
   unnamed_from_.store(first, std::memory_order_release);
   return Status::OK();
 }

@@ -184,13 +184,25 @@ Status PublicationBoard::Write(const PublicationSlot& slot, uint64_t before) {
   return Store(kNumberOffset, &before, &slot.number, 1);
 }
 
+Status PublicationBoard::CheckOwner(uint64_t ownership_word) {
+  uint64_t word = 0;
+  Ticket read{};
+  Status posted = queue_pair_->PostFetchAdd(OwnershipWordIn(header_), /*addend=*/0, &word,
+                                            Purpose::kPublication, &read);
+  DLSM_RETURN_IF_ERROR(WaitFor(read, std::move(posted)));
+  if (word == ownership_word) return Status::OK();
+  return Status::IOFenced("another has taken this database over while it was opened",
+                          "close it there or wait, or take it over again");
+}
+
 // The former owner may publish once more meanwhile: then that one is taken over.
-Status PublicationBoard::TakeOver(uint64_t* number, RemoteSpan* image) {
+Status PublicationBoard::TakeOver(uint64_t ownership_word, uint64_t* number, RemoteSpan* image) {
   constexpr int kAttemptsMax = 10;
   Status taken;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     uint64_t before;
     DLSM_RETURN_IF_ERROR(ReadNumber(&before));
+    DLSM_RETURN_IF_ERROR(CheckOwner(ownership_word));
     PublicationSlot last;
     const Status read = before == 0 ? Status::OK() : ReadSlot(before, &last);
     if (!read.ok() && !read.IsBusy()) return read;

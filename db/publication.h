@@ -15,7 +15,10 @@
 //
 // Who opens the database takes the next number for a publication without an image, for what the
 // last one names is no longer kept for new followers. A former owner that does not know yet that it
-// has been taken over has the wrong number from then on, and publishes nothing any more.
+// has been taken over has the wrong number from then on, and publishes nothing any more. Who has
+// been taken over before this step, while it was opening the database, must not take it, or its
+// successor would have the wrong number. So it looks at the ownership word after it has read the
+// number: whoever becomes the owner later changes that, and the swap of it fails.
 //
 // The image:
 //
@@ -89,10 +92,12 @@ class PublicationBoard {
   // somebody else has published meanwhile.
   Status Write(const PublicationSlot& slot, uint64_t before);
   // What was published before is so no longer. *number is that of the publication without an image;
-  // *image, the last one's, perhaps of no bytes.
-  Status TakeOver(uint64_t* number, RemoteSpan* image);
+  // *image, the last one's, perhaps of no bytes. IOFenced, and nothing has changed, unless
+  // `ownership_word`, the caller's, is in the header.
+  Status TakeOver(uint64_t ownership_word, uint64_t* number, RemoteSpan* image);
 
  private:
+  Status CheckOwner(uint64_t ownership_word);
   Status Load(uint64_t offset, uint64_t* words, size_t count);
   Status Store(uint64_t offset, const uint64_t* before, const uint64_t* after, size_t count);
   Status WaitFor(Ticket last, Status posted);

@@ -43,14 +43,15 @@ class HeldSnapshot {
 
 }  // namespace
 
-Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pairs, RpcClient* rpc,
-                            SessionId session, std::chrono::nanoseconds timeout, uint64_t* first) {
+Status TakeOverPublications(const RemoteSpan& header, uint64_t ownership_word,
+                            NodeQueuePairs* queue_pairs, RpcClient* rpc, SessionId session,
+                            std::chrono::nanoseconds timeout, uint64_t* first) {
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs->ForThisThread(header.node, &queue_pair));
   PublicationBoard board(queue_pair, header, Deadline::In(timeout));
   uint64_t number;
   RemoteSpan image;
-  DLSM_RETURN_IF_ERROR(board.TakeOver(&number, &image));
+  DLSM_RETURN_IF_ERROR(board.TakeOver(ownership_word, &number, &image));
   *first = number + 1;
   if (image.bytes == 0) return Status::OK();
   FreeRequest request;

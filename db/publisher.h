@@ -40,9 +40,11 @@ namespace dlsm {
 // Takes the publications in the header over when its database is opened, see
 // PublicationBoard::TakeOver(), and gives the last one's image back, if it is still there; before
 // the session has been granted anything, for the image's memory may not be its own any more. *first
-// is the number of the first publication of this session.
-Status TakeOverPublications(const RemoteSpan& header, NodeQueuePairs* queue_pairs, RpcClient* rpc,
-                            SessionId session, std::chrono::nanoseconds timeout, uint64_t* first);
+// is the number of the first publication of this session. IOFenced if the session's ownership word
+// is not there any more.
+Status TakeOverPublications(const RemoteSpan& header, uint64_t ownership_word,
+                            NodeQueuePairs* queue_pairs, RpcClient* rpc, SessionId session,
+                            std::chrono::nanoseconds timeout, uint64_t* first);
 
 // Thread-safe.
 class Publisher {
