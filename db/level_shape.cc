@@ -1,5 +1,6 @@
 #include "db/level_shape.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,30 @@ bool HasDisjointTables(const Level& level) {
   return level.sentinel().order == Guard::Order::kByKey && level.table_count() > 0;
 }
 
+// Whether each level is newer, as a whole, than all that lies deeper.
+bool DividesHistory(const std::vector<Level>& levels) {
+  SequenceNumber deeper = 0;  // The newest that lies there; numbers begin with 1.
+  for (size_t i = levels.size(); i-- > 1;) {
+    SequenceNumber newest = deeper;
+    for (const TableRef& table : levels[i].AllTables()) {
+      if (table->meta().sequence_min <= deeper) return false;
+      newest = std::max(newest, table->meta().sequence_max);
+    }
+    deeper = newest;
+  }
+  return true;
+}
+
+// Guards go down one by one, so that their levels divide the history of each guard and not that of
+// the level. Without them a merge of all of a level would put the old of one guard in front of the
+// new of another: tables that overlap, and none of which is the newer.
+Status CheckWithoutGuards(const std::vector<Level>& levels) {
+  const bool guarded = std::any_of(levels.begin(), levels.end(),
+                                   [](const Level& level) { return !level.guards().empty(); });
+  return !guarded || DividesHistory(levels) ? Status::OK()
+                                            : Unfit("the tree has guards, in several levels");
+}
+
 // So that merges into a level that was leveled need not take all of it.
 void AddGuards(const InternalKeyComparator& comparator, Level* level) {
   constexpr size_t kTablesInGuard = 4;
@@ -47,6 +72,7 @@ void AddGuards(const InternalKeyComparator& comparator, Level* level) {
 // A leveled tree merges parts of a level down, so that its levels do not divide history: where two
 // of them overlap, no merge could say which of their tables is the newer.
 Status ToRuns(const InternalKeyComparator& comparator, bool guards, std::vector<Level>* levels) {
+  if (!guards) DLSM_RETURN_IF_ERROR(CheckWithoutGuards(*levels));
   size_t disjoint_levels = 0;
   for (size_t i = 1; i < levels->size(); ++i) {
     Level& level = (*levels)[i];

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/level_testing.h"
@@ -55,6 +56,38 @@ TEST(LevelShapeTest, ALeveledTreeNeedsOneLevelToBecomeRuns) {
     EXPECT_EQ(NumbersOf(one[1].AllTables()), (std::vector<uint64_t>{1, 2}));
     EXPECT_OK(Version(Bytewise(), one).CheckInvariants());
   }
+}
+
+// Fails if guards of which one has gone down and another has not are taken for levels of runs: what
+// those merge down as a whole, old keys of one guard among it, would lie in front of newer tables
+// of the other, and no manifest with such tables can be opened. Or if one level is refused, or
+// levels of which each is newer than the next, or the guards that they were.
+TEST(LevelShapeTest, GuardsInSeveralLevelsNeedThemInOrderToBecomeRuns) {
+  const auto level_of = [](std::vector<FakeTable> sentinel, std::vector<FakeTable> guard) {
+    return MakeLevel(
+        {{"", kNewestFirst, std::move(sentinel)}, {"n", kNewestFirst, std::move(guard)}});
+  };
+  const Level empty = level_of({}, {});
+  const Level stayed = level_of({{1, "a", "m", 5, 10}}, {});
+  const Level newer = level_of({{1, "a", "m", 61, 70}}, {});
+  const Level went_down = level_of({}, {{2, "n", "z", 11, 60}});
+  const auto shape = [](CompactionStyle style, const Level& upper, const Level& lower) {
+    std::vector<Level> levels = {Level(kNewestFirst), upper, lower};
+    const Status status = ShapeLevels(Bytewise(), style, 3, &levels);
+    if (status.ok()) {
+      EXPECT_OK(Version(Bytewise(), levels).CheckInvariants());
+    }
+    return status;
+  };
+  for (const CompactionStyle style : {CompactionStyle::kTiered, CompactionStyle::kSizeTiered}) {
+    const Status refused = shape(style, stayed, went_down);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+    EXPECT_NE(refused.ToString().find("CompactRange"), std::string::npos) << refused.ToString();
+    EXPECT_OK(shape(style, newer, went_down));
+    EXPECT_OK(shape(style, stayed, empty));
+    EXPECT_OK(shape(style, empty, went_down));
+  }
+  EXPECT_OK(shape(CompactionStyle::kGuards, stayed, went_down));
 }
 
 // Fails if what was leveled becomes one guard, all of which each merge would have to take.
