@@ -91,6 +91,22 @@ TEST_P(FollowerTest, ShowsWhatWasPublished) {
   EXPECT_EQ(all->key().ToString(), "b");
 }
 
+// Fails if the value of one get, as the key of the next one that puts its value in the same place,
+// is gone before it is looked up.
+TEST_P(FollowerTest, AValueMayBeTheKeyOfTheNextGet) {
+  OpenBoth();
+  ASSERT_OK(owner_->Put(WriteOptions(), "", "what is at the empty key"));
+  ASSERT_OK(owner_->Put(WriteOptions(), "a", "b"));
+  ASSERT_OK(owner_->Put(WriteOptions(), "b", "c"));
+  CatchUp();
+  PinnableSlice value;
+  ASSERT_OK(follower_->Get(ReadOptions(), "a", &value));
+  ASSERT_OK(follower_->Get(ReadOptions(), value, &value));
+  EXPECT_EQ(value.ToString(), "c");
+  EXPECT_TRUE(follower_->Get(ReadOptions(), value, &value).IsNotFound());
+  EXPECT_TRUE(value.empty());
+}
+
 // Fails, where all have to be looked at (DLSM_CHECK_STATUSES), if there is a Status of no key.
 TEST_P(FollowerTest, MultiGetOfNoKeys) {
   OpenBoth();

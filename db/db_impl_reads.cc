@@ -66,18 +66,20 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* va
                     });
 }
 
+// What *value was may be the key: it goes when the key has been looked up.
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
-  value->Reset();
-  return GetAndTake(options, key, /*pins=*/true,
-                    [value](const ReadView& view, LookupResult& result, bool fetched) {
-                      if (result.holder != nullptr) {
-                        value->PinSlice(result.value, std::move(result.holder));
-                      } else if (fetched) {
-                        value->PinSelf(result.value);
-                      } else {
-                        value->PinSlice(result.value, view.shared_from_this());
-                      }
-                    });
+  const Status got = GetAndTake(options, key, /*pins=*/true,
+                                [value](const ReadView& view, LookupResult& result, bool fetched) {
+                                  if (result.holder != nullptr) {
+                                    value->PinSlice(result.value, std::move(result.holder));
+                                  } else if (fetched) {
+                                    value->PinSelf(result.value);
+                                  } else {
+                                    value->PinSlice(result.value, view.shared_from_this());
+                                  }
+                                });
+  if (!got.ok()) value->Reset();
+  return got;
 }
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,

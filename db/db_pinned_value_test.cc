@@ -112,6 +112,30 @@ TEST_P(PinnedValueTest, LivesAsLongAsItsOwnBytes) {
   EXPECT_EQ(other.ToString(), std::string(1000, 'o'));
 }
 
+// Fails if the value of one get, as the key of the next one that puts its value in the same place,
+// is gone before it is looked up: then it would be another key that is read, or freed memory.
+TEST_P(PinnedValueTest, MayBeTheKeyOfTheNextGet) {
+  for (const TableFormat format : {TableFormat::kByteAddressable, TableFormat::kBlockBased}) {
+    Options options = BlockOptions();
+    options.table_format = format;
+    db_ = OpenOrDie(options, "chain");
+    ASSERT_OK(db_->Put(WriteOptions(), "", "what is at the empty key"));
+    PutAndFlush("a", "b");
+    PutAndFlush("b", "c");
+    ASSERT_OK(db_->Put(WriteOptions(), "c", "d"));  // Still in a memtable.
+    PinnableSlice value;
+    ASSERT_OK(db_->Get(ReadOptions(), "a", &value));
+    ASSERT_OK(db_->Get(ReadOptions(), value, &value));
+    EXPECT_EQ(value.ToString(), "c");
+    ASSERT_OK(db_->Get(ReadOptions(), value, &value));
+    EXPECT_EQ(value.ToString(), "d");
+    EXPECT_TRUE(db_->Get(ReadOptions(), value, &value).IsNotFound());
+    EXPECT_TRUE(value.empty());
+    EXPECT_FALSE(value.IsPinned());
+    CloseAndDestroy(&db_, options, "chain");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, PinnedValueTest, testing::Values("", "shm", "tcp"),
                          [](const auto& fabric) {
                            return fabric.param.empty() ? std::string("embedded") : fabric.param;

@@ -237,16 +237,18 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* 
   });
 }
 
-// What was fetched lies in the thread's scratch, if nothing holds it.
+// What was fetched lies in the thread's scratch, if nothing holds it. What *value was may be the
+// key: it goes when the key has been looked up.
 Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
-  value->Reset();
-  return GetAndTake(options, key, /*pins=*/true, [value](LookupResult& result) {
+  const Status got = GetAndTake(options, key, /*pins=*/true, [value](LookupResult& result) {
     if (result.holder != nullptr) {
       value->PinSlice(result.value, std::move(result.holder));
     } else {
       value->PinSelf(result.value);
     }
   });
+  if (!got.ok()) value->Reset();
+  return got;
 }
 
 std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,

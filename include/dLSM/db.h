@@ -91,16 +91,16 @@ class DB {
   // who has millions of them writes several batches.
   virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
 
-  // NotFound if the key does not exist.
+  // NotFound if the key does not exist. What *value was before may be the key.
   virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;
   // Without a copy where the fabric allows it: the bytes stay where they are until *value is reset.
   virtual Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) = 0;
   // As of one moment; the reads of all keys are on the wire together. (*values)[i] and the i-th
-  // Status belong to keys[i].
+  // Status belong to keys[i]. No key lies in what is in *values before.
   virtual std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) = 0;
   // The same without a copy where the fabric allows it. values[i] and statuses[i] belong to
-  // keys[i], `count` of each; what they were before is lost.
+  // keys[i], `count` of each; what they were before is lost, and no key lies there.
   virtual void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                         PinnableSlice* values, Status* statuses) = 0;
 
