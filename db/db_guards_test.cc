@@ -165,6 +165,37 @@ TEST_F(GuardsTest, CompactRangeLeavesOneLevelWhateverElseMerges) {
   }
 }
 
+// Fails if CompactRange is content with the oldest tables of level 0 where merges that are due take
+// no more.
+TEST_F(GuardsTest, CompactRangeTakesAllOfLevel0WhateverMergesMayTake) {
+  constexpr uint64_t kKeys = 100;
+  constexpr uint64_t kRounds = 4;
+  for (const CompactionStyle style :
+       {CompactionStyle::kLeveled, CompactionStyle::kFullLeveling, CompactionStyle::kGuards}) {
+    SCOPED_TRACE(static_cast<int>(style));
+    Options options = GuardsOptions("shm");
+    options.compaction_style = style;
+    options.level0_file_num_compaction_trigger = 100;  // None of the merges is due.
+    options.level0_stop_writes_trigger = 200;
+    options.idle_size_amplification_percent = 0;
+    const auto db = OpenOrDie(options, "limited" + std::to_string(static_cast<int>(style)));
+    ASSERT_OK(db->SetOptions({{"max_level0_tables_per_merge", "1"}}));
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)));
+      }
+      ASSERT_OK(db->Flush(FlushOptions()));
+    }
+    ASSERT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), kRounds);
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
+    EXPECT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), 0u);
+    EXPECT_EQ(NumberProperty(db.get(), "dlsm.entries"), kKeys);
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_EQ(GetOr(db.get(), NumberedKey(i)), ValueOf(i, kRounds));
+    }
+  }
+}
+
 // Fails if seeks do not get the guards merged that they visit.
 TEST_F(GuardsTest, SeeksMergeWhatTheyVisit) {
   ExpectMergesFor([](DB* db, uint64_t number) {

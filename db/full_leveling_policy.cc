@@ -18,7 +18,7 @@ class FullLevelingPolicy final : public MergePolicy {
     // The upper one first: merges below it wait for nothing but their own inputs.
     for (size_t level = 0; level + 1 < version.levels().size(); ++level) {
       if (!IsFull(version, level)) continue;
-      std::optional<MergePick> pick = PickLevel(version, busy, level);
+      std::optional<MergePick> pick = PickLevel(version, busy, level, level0_tables_max_);
       if (pick.has_value()) return pick;
     }
     return std::nullopt;
@@ -31,7 +31,8 @@ class FullLevelingPolicy final : public MergePolicy {
     const bool in_place = level >= ManualTarget(version, scope.begin, scope.end);
     *done = in_place ? !scope.HasLeftovers(overlapping, snapshots()) : !scope.HasAny(overlapping);
     if (*done) return std::nullopt;
-    return in_place ? PickInPlace(version, busy, level) : PickLevel(version, busy, level);
+    return in_place ? PickInPlace(version, busy, level)
+                    : PickLevel(version, busy, level, /*level0_tables_max=*/0);
   }
 
   size_t ManualLevels(const Version& version, const Slice* begin, const Slice* end) const override {
@@ -74,13 +75,14 @@ class FullLevelingPolicy final : public MergePolicy {
            std::pow(config_.multiplier, static_cast<double>(level - 1));
   }
 
-  std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,
-                                     size_t level) const {
+  // Of level 0 so many of the oldest tables; 0: all.
+  static std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,
+                                            size_t level, size_t level0_tables_max) {
     MergePick pick;
     pick.level = level;
     pick.target_level = level + 1;
     pick.inputs = version.levels()[level].AllTables();
-    if (level == 0) pick.inputs = OldestOf(std::move(pick.inputs), level0_tables_max_);
+    if (level == 0) pick.inputs = OldestOf(std::move(pick.inputs), level0_tables_max);
     pick.target_inputs = version.levels()[level + 1].AllTables();
     if (pick.inputs.empty() || AnyBusy(pick.inputs, busy) || AnyBusy(pick.target_inputs, busy)) {
       return std::nullopt;

@@ -25,8 +25,8 @@ class LeveledPolicy final : public MergePolicy {
     for (const auto& [score, level] : scores) {
       // A merge out of level 1 would keep the one out of level 0 waiting even longer.
       if (level == 1 && level0_waits) continue;
-      std::optional<MergePick> pick =
-          level == 0 ? PickLevel0(version, busy) : PickNextTable(version, busy, level);
+      std::optional<MergePick> pick = level == 0 ? PickLevel0(version, busy, level0_tables_max_)
+                                                 : PickNextTable(version, busy, level);
       if (pick.has_value()) return pick;
     }
     return std::nullopt;
@@ -44,7 +44,7 @@ class LeveledPolicy final : public MergePolicy {
     if (in_place) overlapping.erase(others, overlapping.end());
     *done = !scope.HasAny(overlapping);
     if (*done) return std::nullopt;
-    if (level == 0) return DropDeletions(PickLevel0(version, busy));
+    if (level == 0) return DropDeletions(PickLevel0(version, busy, /*tables_max=*/0));
     for (const TableRef& table : overlapping) {
       if (!scope.Has(table)) continue;
       std::optional<MergePick> pick = in_place ? PickInPlace(version, busy, level, table)
@@ -119,12 +119,13 @@ class LeveledPolicy final : public MergePolicy {
            AnyBusy(version.levels()[1].AllTables(), busy);
   }
 
-  // Its tables overlap, and a merge must take the oldest without a gap.
-  std::optional<MergePick> PickLevel0(const Version& version, const TablesInMerge& busy) const {
+  // Its tables overlap, and a merge must take the oldest without a gap; 0: all.
+  static std::optional<MergePick> PickLevel0(const Version& version, const TablesInMerge& busy,
+                                             size_t tables_max) {
     MergePick pick;
     pick.level = 0;
     pick.target_level = 1;
-    pick.inputs = OldestOf(version.levels()[0].AllTables(), level0_tables_max_);
+    pick.inputs = OldestOf(version.levels()[0].AllTables(), tables_max);
     return Complete(version, busy, std::move(pick));
   }
 

@@ -305,7 +305,8 @@ TEST(LeveledPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
   }
 }
 
-// Fails if a limited merge out of level 0 takes another number of tables, or not the oldest.
+// Fails if a limited merge out of level 0 takes another number of tables, or not the oldest; or if
+// one is limited that somebody asks for.
 TEST(LeveledPolicyTest, LimitsMergesOutOfLevel0) {
   const Version version = MakeVersion({{{5, "a", "z", 9, 9, 10},
                                         {4, "a", "z", 8, 8, 10},
@@ -322,6 +323,9 @@ TEST(LeveledPolicyTest, LimitsMergesOutOfLevel0) {
     EXPECT_EQ(policy->Pick(version, {})->inputs.size(), 5u);
     policy->LimitLevel0Merges(3);
     EXPECT_EQ(NumbersOf(policy->Pick(version, {})->inputs), (std::vector<uint64_t>{3, 2, 1}));
+    bool done = true;
+    EXPECT_EQ(policy->PickManual(version, {}, 0, ManualScope{}, &done)->inputs.size(), 5u);
+    EXPECT_FALSE(done);
     policy->LimitLevel0Merges(0);
     EXPECT_EQ(policy->Pick(version, {})->inputs.size(), 5u);
   }

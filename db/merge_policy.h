@@ -128,10 +128,10 @@ class MergePolicy {
   // Whether the database is not being written to: then merges for the sake of readers are worth
   // while sooner, for they take nothing from those that writers wait for.
   virtual void SetQuiet(bool /*quiet*/) {}
-  // Merges out of level 0 take at most so many of its tables, the oldest; 0: all. To measure what
-  // can be sustained: a merge that takes more is cheaper for each byte, so that a store that has
-  // fallen behind looks faster than it is (Luo & Carey section 6.2). Styles whose merges take a
-  // number of runs that is fixed have no need of it.
+  // Merges out of level 0 that are due take at most so many of its tables, the oldest; 0: all, as
+  // those take that somebody asks for. To measure what can be sustained: a merge that takes more is
+  // cheaper for each byte, so that a store that has fallen behind looks faster than it is (Luo &
+  // Carey section 6.2). Styles whose merges take a number of runs that is fixed have no need of it.
   virtual void LimitLevel0Merges(size_t /*tables*/) {}
 
  protected:

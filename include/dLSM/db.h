@@ -144,7 +144,8 @@ class DB {
   //   memory_node_merge_scheduler,             of the memory node: for the merges of all databases
   //   memory_node_compaction_bandwidth         on it, and until they are changed again
   //   max_level0_tables_per_merge              leveled styles and guards: the oldest so many tables
-  //                                            at a time; 0: all. For measuring what is sustained
+  //                                            at a time; 0: all. For measuring what is sustained:
+  //                                            CompactRange takes all the same
   // Schedules are single, fair, greedy and spring_and_gear. Merges under way follow at once.
   virtual Status SetOptions(const std::unordered_map<std::string, std::string>& options) = 0;
 
