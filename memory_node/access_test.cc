@@ -185,6 +185,32 @@ TEST_F(AccessTest, AStolenSessionIsOfNoUse) {
   EXPECT_OK(hers.Heartbeat());
 }
 
+// Fails if who may own one database learns of another, or keeps it from whoever opens it next, by
+// confirming a session of that under the name of the first: another client's, or one of its own
+// from before its line was changed.
+TEST_F(AccessTest, ASessionIsConfirmedUnderTheNameOfItsDatabaseOnly) {
+  const auto alice = Alice();
+  const auto bob = Bob();
+  TestClient hers(&alice->rpc());
+  ASSERT_OK(hers.Open("a"));
+  const OpenDatabaseReply& opened = hers.opened();
+  ASSERT_OK(
+      Swap(*alice, OwnershipWordIn(opened.header), opened.ownership_before, opened.ownership_word));
+  ASSERT_OK(hers.PutManifest(1, "where all is", {}));
+  const auto confirm = [&opened](NodeConnection& by, const std::string& name) {
+    OpenDatabaseRequest request;
+    request.name = name;
+    request.claimed = opened.session;
+    std::string bytes;
+    return by.rpc().Call(Method::kOpenDatabase, request.Encode(), &bytes, TestDeadline());
+  };
+  EXPECT_TRUE(confirm(*bob, "b").IsIOError());
+  EXPECT_OK(confirm(*alice, "a")) << "nobody has taken it";
+  Replace("alice the-secret-of-alice own=c\n");
+  EXPECT_TRUE(confirm(*alice, "a").IsInvalidArgument());
+  EXPECT_TRUE(confirm(*alice, "c").IsIOError());
+}
+
 // Fails if memory of others can be read or written one-sided over tcp, in whole or at an edge.
 TEST_F(AccessTest, TransfersAreLimitedToTheClientsMemory) {
   const auto alice = Alice();

@@ -77,7 +77,9 @@ void DatabaseTable::FillReplyLocked(SessionId id, const Session& session,
 Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabaseRequest& request,
                                          OpenDatabaseReply* reply) {
   const auto found = sessions_.find(request.claimed);
-  if (found == sessions_.end()) {
+  // Of another database it is as if it were not there: that the client may own this one, which is
+  // all that is known of it, gives no right to that.
+  if (found == sessions_.end() || found->second.database->name != request.name) {
     const auto fenced = fenced_.find(request.claimed);
     return fenced == fenced_.end() ? NoSessionLocked(request.claimed)
                                    : Status::Busy(fenced->second.why + kBusyRemedy);

@@ -31,8 +31,8 @@ struct OpenDatabaseRequest {
   bool error_if_exists = false;
   // From whoever has it open: the session is a claim until its word is in place.
   bool take_over = false;
-  // Not 0: the session of an earlier reply, whose word the client has put in place. Busy naming who
-  // has it if another word is there.
+  // Not 0: the session of an earlier reply to a request with this name, whose word the client has
+  // put in place. Busy naming who has it if another word is there.
   SessionId claimed{};
 
   std::string Encode() const;
