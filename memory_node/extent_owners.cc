@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 namespace dlsm {
@@ -27,8 +28,26 @@ class ExtentOwners::ClientReach final : public Reach {
 };
 
 void ExtentOwners::Add(uint64_t offset, uint64_t bytes, const std::string& database) {
+  const uint64_t end = offset + bytes;
   const port::MutexLock lock(mutex_);
-  extents_[offset] = Extent{offset + bytes, database};
+  const auto next = extents_.lower_bound(offset);
+  const bool joins_next =
+      next != extents_.end() && next->first == end && next->second.database == database;
+  if (next != extents_.begin()) {
+    Extent& before = std::prev(next)->second;
+    if (before.end == offset && before.database == database) {
+      before.end = joins_next ? next->second.end : end;
+      if (joins_next) extents_.erase(next);
+      return;
+    }
+  }
+  if (joins_next) {
+    auto grown = extents_.extract(next);
+    grown.key() = offset;
+    extents_.insert(std::move(grown));
+    return;
+  }
+  extents_.emplace(offset, Extent{end, database});
 }
 
 void ExtentOwners::Remove(uint64_t offset, uint64_t bytes) {
@@ -52,18 +71,12 @@ bool ExtentOwners::MayReachLocked(const AccessRights& rights, const ReachedRange
                                   bool writes) const {
   if (range.region != region_) return false;
   const uint64_t end = range.offset + range.bytes;  // Inside the region, so it does not wrap.
-  uint64_t at = range.offset;
-  auto next = extents_.upper_bound(at);
-  if (next != extents_.begin()) --next;
-  // At least one extent, so that nobody learns which empty ranges are allowed.
-  do {
-    if (next == extents_.end() || next->first > at || next->second.end <= at) return false;
-    const std::string& database = next->second.database;
-    if (!(writes ? rights.MayOwn(database) : rights.MayRead(database))) return false;
-    at = next->second.end;
-    ++next;
-  } while (at < end);
-  return true;
+  const auto next = extents_.upper_bound(range.offset);
+  if (next == extents_.begin()) return false;
+  const Extent& extent = std::prev(next)->second;
+  // Also of an empty range, so that nobody learns which of these are allowed.
+  if (extent.end <= range.offset || extent.end < end) return false;
+  return writes ? rights.MayOwn(extent.database) : rights.MayRead(extent.database);
 }
 
 ReachPointer ExtentOwners::ReachOf(std::shared_ptr<const AccessRights> rights) const {
