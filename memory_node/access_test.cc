@@ -211,6 +211,23 @@ TEST_F(AccessTest, ASessionIsConfirmedUnderTheNameOfItsDatabaseOnly) {
   EXPECT_TRUE(confirm(*alice, "c").IsIOError());
 }
 
+// To look at them takes time, for which transfers of others may wait. Fails if a name that is
+// longer than any database's is compared with what its client may have, whatever asks with it.
+TEST_F(AccessTest, NamesThatNoDatabaseHasAreNotComparedWithRights) {
+  Replace("alice the-secret-of-alice own=*\n");
+  const auto alice = Alice();
+  TestClient hers(&alice->rpc());
+  const std::string longest(OpenDatabaseRequest::kNameBytesMax, 'a');
+  ASSERT_OK(hers.Open(longest));
+  EXPECT_OK(hers.OpenReader({longest}));
+  const std::string too_long = longest + "a";
+  for (const Status& status :
+       {hers.Destroy(too_long), hers.OpenReader({longest, too_long}), hers.Open(too_long)}) {
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("1 to 1024 bytes"));
+  }
+}
+
 // Fails if memory of others can be read or written one-sided over tcp, in whole or at an edge.
 TEST_F(AccessTest, TransfersAreLimitedToTheClientsMemory) {
   const auto alice = Alice();

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "util/rpc/access_list.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -13,15 +14,27 @@ Status Refused(const AccessRights& rights, const char* what, const std::string& 
       "its line in the memory node's access file does not name it");
 }
 
+// To compare a name with a line takes time by its length, and all transfers of clients with rights
+// may have to wait for that. So one that no database has is not compared at all.
+Status CheckLength(const std::string& database) {
+  if (database.size() <= OpenDatabaseRequest::kNameBytesMax) return Status::OK();
+  return Status::InvalidArgument(
+      fmt::format("a database's name has 1 to {} bytes", OpenDatabaseRequest::kNameBytesMax));
+}
+
 }  // namespace
 
 Status CheckMayOwn(const RpcPeer& peer, const std::string& database) {
-  if (peer.rights == nullptr || peer.rights->MayOwn(database)) return Status::OK();
+  if (peer.rights == nullptr) return Status::OK();
+  DLSM_RETURN_IF_ERROR(CheckLength(database));
+  if (peer.rights->MayOwn(database)) return Status::OK();
   return Refused(*peer.rights, "own", database);
 }
 
 Status CheckMayRead(const RpcPeer& peer, const std::string& database) {
-  if (peer.rights == nullptr || peer.rights->MayRead(database)) return Status::OK();
+  if (peer.rights == nullptr) return Status::OK();
+  DLSM_RETURN_IF_ERROR(CheckLength(database));
+  if (peer.rights->MayRead(database)) return Status::OK();
   return Refused(*peer.rights, "read", database);
 }
 

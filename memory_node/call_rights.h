@@ -9,7 +9,8 @@
 
 namespace dlsm {
 
-// InvalidArgument unless the peer may. The database need not exist: nobody learns whether it does.
+// InvalidArgument unless the peer may, or if no database can have such a name. It need not exist:
+// nobody learns whether it does.
 Status CheckMayOwn(const RpcPeer& peer, const std::string& database);
 Status CheckMayRead(const RpcPeer& peer, const std::string& database);
 // What concerns all databases is for clients with the cluster's secret.
