@@ -68,10 +68,13 @@ VerbsQueuePair::VerbsQueuePair(std::unique_ptr<VerbsEndpoint> endpoint, FileDesc
       ledger_(books.costs),
       counters_(books.counters),
       chain_(endpoint_->depth()),
-      parts_(endpoint_->depth()) {}
+      parts_(endpoint_->depth()) {
+  farewells_.Expect();
+}
 
 VerbsQueuePair::~VerbsQueuePair() {
   if (error_.ok() && (!in_flight_.empty() || !posted_.empty())) Drain();
+  farewells_.Forgo();
 }
 
 Status VerbsQueuePair::CheckPost(const Status& check) {

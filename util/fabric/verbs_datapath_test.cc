@@ -180,6 +180,26 @@ TEST_F(VerbsDatapathTest, ADoorbellWithoutMemoryClosesTheQueuePair) {
   EXPECT_TRUE(fake_.sent.empty());
 }
 
+// A wait is given up, the memory node does not take its end down, and there is no memory left.
+// Fails if the wait ends by anything but a Status, or if it is not known that what was posted may
+// still take effect, or not when that is over.
+TEST_F(VerbsDatapathTest, AFarewellThatIsMissingIsNotedWithoutMemory) {
+  fake_.completes = false;
+  Ticket ticket{};
+  ASSERT_OK(PostRead(&ticket));
+  ASSERT_OK(queue_pair_->Ring());
+  {
+    const port::FailingAllocationsAt failing("farewell");
+    const Status status = queue_pair_->Wait(ticket, Deadline::In(milliseconds(0)));
+    EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+    EXPECT_EQ(failing.failed(), 0u);
+  }
+  EXPECT_TRUE(queue_pair_->closed());
+  EXPECT_TRUE(books_.farewells.Pending());
+  far_.Close();
+  EXPECT_FALSE(books_.farewells.Pending());
+}
+
 // A memory node and its client, both over that device.
 class VerbsConnectionTest : public testing::Test {
  protected:

@@ -2,8 +2,12 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <utility>
+
+#include "port/allocation_point.h"
 
 namespace dlsm {
 
@@ -15,8 +19,27 @@ bool LifeLineEnded(int life_line) {
 
 void VerbsFarewells::Add(FileDescriptor life_line) {
   const port::MutexLock lock(mutex_);
+  MakeRoomLocked(life_lines_.size() + 1);
   life_lines_.push_back(std::move(life_line));
   CountLocked();
+}
+
+void VerbsFarewells::Expect() {
+  const port::MutexLock lock(mutex_);
+  MakeRoomLocked(life_lines_.size() + queue_pairs_ + 1);
+  ++queue_pairs_;
+}
+
+void VerbsFarewells::Forgo() {
+  const port::MutexLock lock(mutex_);
+  assert(queue_pairs_ > 0);
+  --queue_pairs_;
+}
+
+void VerbsFarewells::MakeRoomLocked(size_t count) {
+  if (count <= life_lines_.capacity()) return;
+  port::AllocationPoint("farewell");
+  life_lines_.reserve(std::max(count, 2 * life_lines_.capacity()));
 }
 
 void VerbsFarewells::Break() {

@@ -23,7 +23,12 @@ bool LifeLineEnded(int life_line);
 // Thread-safe.
 class VerbsFarewells {
  public:
+  // Takes no memory where it was expected: whoever gives a queue pair up may have none, and what is
+  // not noted here would count as ended.
   void Add(FileDescriptor life_line) LOCKS_EXCLUDED(mutex_);
+  // There is a queue pair more whose life line may be added; and one less.
+  void Expect() LOCKS_EXCLUDED(mutex_);
+  void Forgo() LOCKS_EXCLUDED(mutex_);
   // There is a queue pair that will never be known to have ended: this end's device has not
   // destroyed it.
   void Break() LOCKS_EXCLUDED(mutex_);
@@ -35,6 +40,8 @@ class VerbsFarewells {
   }
 
  private:
+  // In life_lines_, for so many.
+  void MakeRoomLocked(size_t count) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets those that have ended.
   bool AnyOpen() const LOCKS_EXCLUDED(mutex_);
@@ -43,7 +50,9 @@ class VerbsFarewells {
   mutable std::atomic<size_t> count_{0};
 
   mutable port::Mutex mutex_;  // Protects what follows.
+  // With room for those of all queue pairs that have not added theirs.
   mutable std::vector<FileDescriptor> life_lines_ GUARDED_BY(mutex_);
+  size_t queue_pairs_ GUARDED_BY(mutex_) = 0;
   bool broken_ GUARDED_BY(mutex_) = false;
 };
 
