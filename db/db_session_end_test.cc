@@ -16,10 +16,14 @@
 #include <thread>
 #include <vector>
 
+#include "dLSM/get_pipeline.h"
 #include "db/memory_node_link.h"
 #include "db/shard_map.h"
 #include "db/test_database_testing.h"
+#include "db/watched_calls_testing.h"
 #include "util/eventually_testing.h"
+#include "util/rpc/messages.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -246,6 +250,77 @@ TEST_P(SessionEndTest, SessionsLastWhileOthersAreWaitedFor) {
   EXPECT_OK(db->Put(WriteOptions(), "z", "v"));
   EXPECT_OK(db->Flush(FlushOptions()));
   EXPECT_OK(db->Close());
+}
+
+// -------- One session of several over the same connection
+
+// Of one of two shards at a memory node no heartbeat gets there, and its session ends alone. Over
+// shm the other one reads on. Fails if gets that are under way together, and share their way, fail
+// for the other shard as well; or if MultiGet does not tell the two apart.
+TEST(SessionEndOfOneShardTest, TheOtherShardIsReadOn) {
+  TestNode::Config config;
+  config.lease = seconds(3);
+  TestNode node(config);
+  std::atomic<bool> silent{false};
+  std::atomic<uint64_t> unheard{0};
+  const auto connector = std::make_shared<WatchedConnector>(
+      [&](uint16_t, Method method, const Slice& bytes) -> Status {
+        if (!silent || method != Method::kHeartbeat) return Status::OK();
+        HeartbeatRequest request;
+        DLSM_RETURN_IF_ERROR(request.Decode(bytes));
+        const auto session = static_cast<uint64_t>(request.session);
+        if (unheard == 0) unheard = session;
+        return session == unheard ? Status::IOError("the test has lost this call") : Status::OK();
+      });
+  connector->GoOver(FabricKind::kShm);
+  Options options = node.With(TinyOptions(), "shm");
+  options.shard_boundaries = {"m"};
+  options.node_connector = connector;
+  const std::vector<std::string> keys = {"a", "z"};
+  const std::unique_ptr<DB> db = OpenOrDie(options, "db");
+  for (const std::string& key : keys) ASSERT_OK(db->Put(WriteOptions(), key, "flushed"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->WaitForBackgroundWork());
+  ReadOptions fetching;
+  fetching.verify_checksums = true;  // Nothing is read in place.
+  const std::unique_ptr<GetPipeline> pipeline = db->NewGetPipeline(fetching, 4);
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_OK(pipeline->Submit(keys[i % 2], i));
+
+  silent = true;
+  EXPECT_TRUE(Eventually([&] { return node.server().node().Statistics().sessions == 1; }));
+  silent = false;
+  size_t lost = keys.size();
+  ASSERT_TRUE(Eventually([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // No memtable is to fill.
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (db->Put(WriteOptions(), keys[i] + "0", "not flushed").IsIOError()) lost = i;
+    }
+    return lost < keys.size();
+  }));
+  const auto expect_of = [&](size_t key, const Status& status, const std::string& value) {
+    SCOPED_TRACE(keys[key]);
+    if (key == lost) {
+      EXPECT_NE(status.ToString().find("session at memory node 7 has ended"), std::string::npos)
+          << status.ToString();
+    } else {
+      EXPECT_OK(status);
+      EXPECT_EQ(value, "flushed");
+    }
+  };
+  GetPipeline::Answer answer;
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(pipeline->Next(&answer));
+    expect_of(i % 2, answer.status, answer.value);
+  }
+  for (const bool verify : {false, true}) {
+    ReadOptions reads;
+    reads.verify_checksums = verify;
+    std::vector<std::string> values;
+    const std::vector<Status> statuses = db->MultiGet(reads, {"a", "z"}, &values);
+    ASSERT_EQ(statuses.size(), keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) expect_of(i, statuses[i], values[i]);
+  }
+  EXPECT_FALSE(db->Close().ok());
 }
 
 // -------- A memory node in another process

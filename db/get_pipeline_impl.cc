@@ -146,7 +146,7 @@ void GetPipelineImpl::PostAll() try {
     if (posted.ok()) posted = Post(queue_pair, &slot);
     if (!posted.ok()) {
       Finish(&slot, posted);
-      if (queue_pair == nullptr || queue_pair->closed()) FailFetchesBy(WayOf(slot), posted);
+      if (queue_pair == nullptr || queue_pair->closed()) FailFetchesWith(slot, posted);
       continue;
     }
     const auto same_way = [&](const Slot* other) { return WayOf(*other) == WayOf(slot); };
@@ -174,7 +174,7 @@ void GetPipelineImpl::BoundHeld(Slot* slot) {
   if (slot->state != State::kPosted || !QueuePairOf(*slot, &queue_pair).ok()) return;
   if (queue_pair->held().size() <= kHeldMax || !queue_pair->held().Holds(*slot->fetch)) return;
   const Status arrived = Wait(slot);
-  if (!arrived.ok()) FailFetchesBy(WayOf(*slot), arrived);
+  if (!arrived.ok()) FailFetchesWith(*slot, arrived);
 }
 
 bool GetPipelineImpl::Fits(const Fetch& fetch, const Slot& slot) {
@@ -271,7 +271,7 @@ Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
   if (!slot->fetch->complete()) {
     Status arrived = Wait(slot);
     if (!arrived.ok()) {
-      FailFetchesBy(WayOf(*slot), arrived);
+      FailFetchesWith(*slot, arrived);
       return arrived;
     }
   }
@@ -289,12 +289,16 @@ Status GetPipelineImpl::Wait(Slot* slot) {
   return Status::OK();
 }
 
-// All that is under way, or to go, by `way`, so that who has submitted many does not wait for each.
-void GetPipelineImpl::FailFetchesBy(ThreadQueuePairs* way, const Status& why) {
+// All that is under way, or to go, the same way, so that who has submitted many does not wait for
+// each. But shards share their ways: where one has lost its session, the others have not.
+void GetPipelineImpl::FailFetchesWith(const Slot& failed, const Status& why) {
+  const NodeQueuePairs* const of_shard = failed.request->reader->queue_pairs();
+  const bool shard_alone = !of_shard->Check(failed.lookup.to_fetch().node).ok();
   for (size_t i = 0; i < outstanding_; ++i) {
     Slot& slot = SlotAt(i);
     const bool posted = slot.state == State::kPosted && !slot.fetch->complete();
-    if ((!posted && slot.state != State::kLocated) || WayOf(slot) != way) continue;
+    if ((!posted && slot.state != State::kLocated) || WayOf(slot) != WayOf(failed)) continue;
+    if (shard_alone && slot.request->reader->queue_pairs() != of_shard) continue;
     Finish(&slot, why);
   }
 }

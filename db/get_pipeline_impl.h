@@ -102,7 +102,7 @@ class GetPipelineImpl final : public GetPipeline {
   Status Arrive(Slot* slot, Slice* bytes);
   Status Wait(Slot* slot);
   void Finish(Slot* slot, Status status);
-  void FailFetchesBy(ThreadQueuePairs* way, const Status& why);
+  void FailFetchesWith(const Slot& failed, const Status& why);
 
   const std::unique_ptr<LookupPlaces> places_;
   const TableReadOptions options_;

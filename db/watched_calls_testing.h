@@ -1,6 +1,6 @@
-// Memory nodes that are reached over tcp, by a client whose calls a test hears of before they are
-// sent, and may have fail instead, or answered otherwise; and of whose writes it may say that they
-// are under way still.
+// Memory nodes that are reached over tcp, or over another fabric if a test wants that, by a client
+// whose calls a test hears of before they are sent, and may have fail instead, or answered
+// otherwise; and of whose writes it may say that they are under way still.
 #pragma once
 
 #include <cstdint>
@@ -41,12 +41,15 @@ class WatchedConnector final : public NodeConnector {
         may_still_land_(std::move(may_still_land)),
         way_(std::move(way)) {}
 
+  // Instead of tcp; before the first connection is made.
+  void GoOver(FabricKind kind) { kind_ = kind; }
+
   Status Connect(const NodeAddress& address, const NodeConnectionOptions& options,
                  Deadline deadline, std::unique_ptr<NodeConnection>* connection) override {
-    NodeConnectionOptions over_tcp = options;
-    over_tcp.fabric.kind = FabricKind::kTcp;
+    NodeConnectionOptions over = options;
+    over.fabric.kind = kind_;
     std::unique_ptr<NodeConnection> made;
-    DLSM_RETURN_IF_ERROR(ConnectNode(address, over_tcp, deadline, &made));
+    DLSM_RETURN_IF_ERROR(ConnectNode(address, over, deadline, &made));
     const std::shared_ptr<NodeConnection> inner = std::move(made);
     *connection = std::make_unique<NodeConnection>(
         std::make_unique<Client>(inner, address.port, watch_, way_), inner->peer(),
@@ -103,6 +106,7 @@ class WatchedConnector final : public NodeConnector {
   const Watch watch_;
   const std::function<bool()> may_still_land_;
   const Way way_;
+  FabricKind kind_ = FabricKind::kTcp;
 };
 
 }  // namespace dlsm
