@@ -152,7 +152,8 @@ TEST(LostMergesOfAnEndedSessionTest, AreToldNoMore) {
   EXPECT_FALSE(db->CompactRange(nullptr, nullptr).ok());
   EXPECT_TRUE(Eventually([&] { return told_nothing + told_again > 0; }));
   EXPECT_EQ(told_again, 0);
-  EXPECT_EQ(GetOr(db.get(), "key"), "new");
+  const std::string read = GetOr(db.get(), "key");
+  EXPECT_NE(read.find("the test has ended the session"), std::string::npos) << read;
   EXPECT_FALSE(db->Close().ok()) << "it is told that its session has ended";
 }
 
