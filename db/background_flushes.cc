@@ -35,9 +35,12 @@ bool Background::FlushOne(Clock::time_point* due) {
   if (memtable != nullptr) {
     const Status status = FlushInto(memtable);
     if (!status.ok()) tree_->ReturnUnflushed(*memtable);
-    if (status.ok()) gate_->NoteProgress();
+    // One that has to wait for those before it has not come through: if it counted as such, nobody
+    // would ever be told that those fail, and that it is flushed anew each time.
+    const bool waits = status.ok() && tree_->Memtables().oldest_number <= memtable->number();
+    if (status.ok() && !waits) gate_->NoteProgress();
     UpdateGate();
-    NoteOutcome(kFlush, status);
+    if (!waits) NoteOutcome(kFlush, status);
   }
   port::MutexLock lock(mutex_);
   --flushes_running_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "db/held_flushes_testing.h"
@@ -87,6 +88,43 @@ TEST(DbFlushTest, AShardThatTimesOutIsNotTriedAllOverAtItsTurn) {
   EXPECT_LE(tries, std::size(kShards) * 2 * kTriesOfOne);
   ASSERT_OK(db->Flush(FlushOptions()));
   for (const char* shard : kShards) EXPECT_EQ(GetOr(db.get(), shard), "kept");
+  ASSERT_OK(db->Close());
+  EXPECT_OK(DestroyDB("flush", options));
+}
+
+// The memory node takes tables but no manifest, so the oldest of several memtables cannot be
+// installed, and the others wait for it. Fails if their flushes count as ones that have come
+// through: who wants to write, and who waits for a flush, would never be told, and wait for ever.
+TEST(DbFlushTest, AFlushThatWaitsForOneThatFailsIsNoProgress) {
+  const TestNode node;
+  std::atomic<bool> refuses{false};
+  Options options = node.With(TinyOptions(), "tcp");
+  options.write_stall_timeout_ms = 1000;
+  options.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) -> Status {
+        const bool refused = refuses && method == Method::kPutManifest;
+        return refused ? Status::IOError("the test takes no manifest") : Status::OK();
+      });
+  const auto db = OpenOrDie(options, "flush");
+  refuses = true;
+  Status written;
+  Status flushed;
+  std::atomic<bool> told{false};
+  std::thread waiting([&] {
+    const std::string value(1000, 'v');
+    for (uint64_t i = 0; written.ok() && i < 10'000; ++i) {
+      written = db->Put(WriteOptions(), NumberedKey(i), value);
+    }
+    flushed = db->Flush(FlushOptions());
+    told = true;
+  });
+  EXPECT_TRUE(Eventually([&told] { return told.load(); }));
+  refuses = false;
+  waiting.join();
+  EXPECT_TRUE(written.IsIOError()) << written.ToString();
+  EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
+  ASSERT_OK(db->Flush(FlushOptions()));
+  EXPECT_EQ(GetOr(db.get(), NumberedKey(0)), std::string(1000, 'v'));
   ASSERT_OK(db->Close());
   EXPECT_OK(DestroyDB("flush", options));
 }
