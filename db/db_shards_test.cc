@@ -161,6 +161,24 @@ TEST_F(ShardsTest, MemtablesShareOneBudget) {
   EXPECT_GT(most, budget / 2);
 }
 
+// What keys have in common a memtable hands on to the next one, which has no entry yet. Fails if
+// that counts as something to be flushed: its shard's writers would wait for that flush, and
+// nothing would ever be flushed. A single key has all of itself in common.
+TEST_F(ShardsTest, NobodyWaitsForTheFlushOfAnEmptyMemtable) {
+  options_.write_stall_timeout_ms = 10'000;
+  const auto db = OpenOrDie(options_, "divided");
+  const std::string long_key(kKeyBytesMax, 'z');  // More than all memtables may have.
+  ASSERT_GT(long_key.size(),
+            options_.write_buffer_size * static_cast<size_t>(options_.max_write_buffer_number));
+  ASSERT_OK(db->Put(WriteOptions(), long_key, "long"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  for (uint64_t i = 0; i < 10; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(2000 + i), ValueOf(i))) << i;
+  }
+  EXPECT_EQ(GetOr(db.get(), long_key), "long");
+  EXPECT_EQ(GetOr(db.get(), NumberedKey(2009)), ValueOf(9));
+}
+
 // Fails if who asks for merges does not hear that those of a shard have failed, and of which; or if
 // the shards behind it are left as they are.
 TEST_F(ShardsTest, CompactRangeTellsWhichShardHasFailedAndMergesTheOthers) {

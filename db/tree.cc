@@ -317,7 +317,8 @@ Status Tree::Store(const Version& version) {
 Tree::MemtableUsage Tree::Usage() {
   const ReadViews::Pin view(views_);
   MemtableUsage usage;
-  usage.active_bytes = view->active->MemoryUsage();
+  // It begins with the prefix that it guesses, and with records that are on their way into it.
+  if (!view->active->empty()) usage.active_bytes = view->active->MemoryUsage();
   for (const auto& immutable : view->immutables) usage.immutable_bytes += immutable->MemoryUsage();
   usage.immutables = view->immutables.size();
   return usage;

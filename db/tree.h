@@ -110,7 +110,7 @@ class Tree {
   MemtableCounts Memtables() const LOCKS_EXCLUDED(mutex_);
 
   struct MemtableUsage {
-    size_t active_bytes = 0;
+    size_t active_bytes = 0;  // None as long as it has no entry: there is nothing to flush.
     size_t immutable_bytes = 0;
     size_t immutables = 0;
   };
