@@ -134,9 +134,19 @@ bool Background::IdleLocked() {
          !PickLocked().has_value() && !PickWhileIdleLocked().has_value();
 }
 
+bool Background::AwaitedLocked(const Failures& failures) const {
+  const bool of_flushes = &failures == &failures_[kFlush];
+  return waiting_for_idle_ > 0 || (of_flushes && waiting_for_flush_ > 0);
+}
+
 // The failures of before are forgiven: their cause may be gone, so who waits is told only of those
-// that happen while he does.
+// that happen while he does. Where others wait already, one more tells all of them: else nobody
+// would be told where more come to wait faster than there are failures enough.
 void Background::ForgiveLocked(Failures* failures) {
+  if (AwaitedLocked(*failures)) {
+    failures->count = std::min(failures->count, kFailuresTolerated - 1);
+    return;
+  }
   failures->count = 0;
   ChangedLocked();
 }
@@ -160,25 +170,26 @@ void Background::ForgiveAgainLocked(Clock::time_point began, Failures* failures)
 // flush.
 Status Background::Usable() const { return fence_->raised() ? fence_->status() : gate_->refusal(); }
 
-Status Background::StuckLocked(const Failures& failures) const {
+Status Background::StuckLocked(const Failures& failures, Clock::time_point began) const {
   if (stopping_.load(std::memory_order_acquire)) {
     return Status::Aborted("the database is being closed");
   }
   DLSM_RETURN_IF_ERROR(Usable());
   if (failures.count < kFailuresTolerated) return Status::OK();
   // Others may make room: merges, or followers that move on or whose leases end.
-  const bool may_pass = failures.last.IsBusy() && Clock::now() - failures.since < config_.patience;
+  const bool may_pass =
+      failures.last.IsBusy() && Clock::now() - std::max(failures.since, began) < config_.patience;
   return may_pass ? Status::OK() : failures.last;
 }
 
-Status Background::WaitIdleLocked() try {
+Status Background::WaitIdleLocked(Clock::time_point began) try {
   LookAtWritesLocked();
   quiet_watch_.BeginAwaited();
   while (true) {
     LookAtWritesLocked();
     if (IdleLocked()) return Status::OK();
-    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
-    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
+    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush], began));
+    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge], began));
     // A merge may have become due without an event, by what was read meanwhile.
     idle_merge_hint_.store(true, std::memory_order_release);
     SetHint(&merge_hint_);
@@ -200,7 +211,7 @@ Status Background::AwaitIdle(Clock::time_point began) {
     ForgiveAgainLocked(began, &failures_[kFlush]);
     ForgiveAgainLocked(began, &failures_[kMerge]);
     ++waiting_for_idle_;
-    const Status waited = WaitIdleLocked();
+    const Status waited = WaitIdleLocked(began);
     --waiting_for_idle_;
     DLSM_RETURN_IF_ERROR(waited);
   }

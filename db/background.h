@@ -190,13 +190,17 @@ class Background {
   void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status WaitIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status WaitIdleLocked(Clock::time_point began) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether somebody waits who is told of these failures.
+  bool AwaitedLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // At the turn of this shard, of those that one waits for since `began`.
   void ForgiveAgainLocked(Clock::time_point began, Failures* failures)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Usable() const;
-  Status StuckLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What who waits since `began` is told; OK: nothing yet.
+  Status StuckLocked(const Failures& failures, Clock::time_point began) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static constexpr size_t kHome = 0;  // Of nodes_; where the manifest is.
   // Kinds of work, as their failures are kept: these, and from kHouse on one for each memory node.
   static constexpr size_t kFlush = 0;

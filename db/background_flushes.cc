@@ -122,7 +122,7 @@ Status Background::FlushActive(bool wait, Clock::time_point began) {
     const uint64_t oldest = tree_->Memtables().oldest_number;
     if (oldest > target || (target_is_empty && oldest == target)) return Usable();
     // Merges that fail do not keep memtables from being flushed.
-    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush]));
+    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush], began));
     if (no_memory_since.has_value() &&
         Clock::now() - std::max(*no_memory_since, began) >= config_.patience) {
       return OutOfMemtableMemory("not all was flushed");

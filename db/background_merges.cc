@@ -332,7 +332,7 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
       bool done = false;
       while (!pick.has_value()) {
         // It may wait for a merge that is due, and that cannot be done.
-        DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge]));
+        DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge], Clock::time_point()));
         port::AllocationPoint("compaction: picked");
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
         policy_->SetSnapshots(snapshots_->List());

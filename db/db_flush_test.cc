@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
@@ -20,6 +21,15 @@ namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
+
+// To memory nodes that take tables, but while it `refuses` no manifest, so that nothing is flushed.
+std::shared_ptr<NodeConnector> TakesNoManifest(const std::atomic<bool>& refuses) {
+  return std::make_shared<WatchedConnector>(
+      [&refuses](uint16_t, Method method, const Slice&) -> Status {
+        const bool refused = refuses && method == Method::kPutManifest;
+        return refused ? Status::IOError("the test takes no manifest") : Status::OK();
+      });
+}
 
 // The only memtable that may wait does so. Fails if the flush that is asked for then is forgotten:
 // the write before it would stay in the memtable until something else flushes it.
@@ -100,11 +110,7 @@ TEST(DbFlushTest, AFlushThatWaitsForOneThatFailsIsNoProgress) {
   std::atomic<bool> refuses{false};
   Options options = node.With(TinyOptions(), "tcp");
   options.write_stall_timeout_ms = 1000;
-  options.node_connector =
-      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) -> Status {
-        const bool refused = refuses && method == Method::kPutManifest;
-        return refused ? Status::IOError("the test takes no manifest") : Status::OK();
-      });
+  options.node_connector = TakesNoManifest(refuses);
   const auto db = OpenOrDie(options, "flush");
   refuses = true;
   Status written;
@@ -125,6 +131,36 @@ TEST(DbFlushTest, AFlushThatWaitsForOneThatFailsIsNoProgress) {
   EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
   ASSERT_OK(db->Flush(FlushOptions()));
   EXPECT_EQ(GetOr(db.get(), NumberedKey(0)), std::string(1000, 'v'));
+  ASSERT_OK(db->Close());
+  EXPECT_OK(DestroyDB("flush", options));
+}
+
+// They come one after the other, each before there have been failures enough since the last came.
+// Fails if each has it begin anew for all who wait: then none is told as long as others come.
+TEST(DbFlushTest, WhoWaitsIsToldHoweverManyComeAfterHim) {
+  constexpr size_t kWaitersMax = 100;
+  const TestNode node;
+  std::atomic<bool> refuses{false};
+  Options options = node.With(TinyOptions(), "tcp");
+  options.node_connector = TakesNoManifest(refuses);
+  const auto db = OpenOrDie(options, "flush");
+  ASSERT_OK(db->Put(WriteOptions(), "key", "value"));
+  refuses = true;
+  std::atomic<size_t> told{0};
+  std::vector<std::thread> waiters;
+  while (told == 0 && waiters.size() < kWaitersMax) {
+    waiters.emplace_back([&db, &told] {
+      const Status flushed = db->Flush(FlushOptions());
+      EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
+      ++told;
+    });
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  EXPECT_GT(told, 0u);
+  for (std::thread& waiter : waiters) waiter.join();
+  refuses = false;
+  ASSERT_OK(db->Flush(FlushOptions()));
+  EXPECT_EQ(GetOr(db.get(), "key"), "value");
   ASSERT_OK(db->Close());
   EXPECT_OK(DestroyDB("flush", options));
 }
