@@ -216,6 +216,33 @@ TEST_F(SetOptionsTest, WhatCannotBeIsRefusedAsAWhole) {
   EXPECT_TRUE(db_->SetOptions({}).IsInvalidArgument());
 }
 
+// Fails if CompactRange ends once it has merged as many tables of level 0 as go at a time: what it
+// promises is for all of them.
+TEST(SetOptionsOfMergesTest, CompactRangeMergesAllOfLevel0HoweverFewAtATime) {
+  for (const CompactionStyle style :
+       {CompactionStyle::kLeveled, CompactionStyle::kFullLeveling, CompactionStyle::kGuards}) {
+    SCOPED_TRACE(static_cast<int>(style));
+    Options options = TinyOptions();
+    options.compaction_style = style;
+    // Nothing is merged but by request.
+    options.level0_file_num_compaction_trigger = 500;
+    options.level0_stop_writes_trigger = 1000;
+    options.idle_size_amplification_percent = 0;
+    auto db = OpenOrDie(options, "limited");
+    ASSERT_OK(db->SetOptions({{"max_level0_tables_per_merge", "2"}}));
+    for (int round = 0; round < 7; ++round) {
+      ASSERT_OK(db->Put(WriteOptions(), "key", std::to_string(round)));
+      ASSERT_OK(db->Flush(FlushOptions()));
+    }
+    ASSERT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), 7u);
+    ASSERT_OK(db->CompactRange(nullptr, nullptr));
+    EXPECT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), 0u);
+    EXPECT_EQ(NumberProperty(db.get(), "dlsm.entries"), 1u);
+    EXPECT_EQ(GetOr(db.get(), "key"), "6");
+    CloseAndDestroy(&db, options, "limited");
+  }
+}
+
 // Fails if only one of the two keeps its own half when the memory node cannot be asked.
 TEST_F(SetOptionsTest, AMemoryNodeThatIsGoneIsAnError) {
   node_.Kill();
