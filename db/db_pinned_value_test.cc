@@ -192,5 +192,40 @@ TEST(FetchedValueTest, LargeOnesStayWhereTheyWereFetched) {
   CloseAndDestroy(&db, options, "fetched");
 }
 
+// Of a block-based table whole blocks are fetched. Fails if a small value keeps the large block
+// that it was fetched with, or all those of its MultiGet.
+TEST(FetchedValueTest, SmallOnesLeaveTheirBlocks) {
+  constexpr uint64_t kKeys = 200;
+  const auto value_of = [](uint64_t i) { return std::to_string(i) + std::string(300, 'v'); };
+  const auto faults = std::make_shared<FaultInjector>();
+  Options options = TinyOptions();
+  options.table_format = TableFormat::kBlockBased;
+  options.block_size = 16384;
+  options.fault_injector = faults;
+  const auto node = NodeServing("tcp", &options);
+  std::unique_ptr<DB> db = OpenOrDie(options, "fetched blocks");
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value_of(i)));
+  }
+  ASSERT_OK(db->Flush(FlushOptions()));
+  ASSERT_OK(db->WaitForBackgroundWork());
+  ReadOptions uncached;
+  uncached.fill_cache = false;
+  const std::vector<std::string> names = {NumberedKey(3), NumberedKey(100), NumberedKey(101)};
+  const std::vector<Slice> keys(names.begin(), names.end());
+  ASSERT_EQ(GetOr(db.get(), names[0], uncached), value_of(3));  // This thread has its scratch now.
+  const int64_t before = faults->buffers();
+  std::vector<PinnableSlice> values(1 + keys.size());
+  std::vector<Status> statuses(keys.size());
+  ASSERT_OK(db->Get(uncached, keys[0], &values[0]));
+  db->MultiGet(uncached, keys.size(), keys.data(), &values[1], statuses.data());
+  for (const Status& status : statuses) ASSERT_OK(status);
+  EXPECT_EQ(faults->buffers(), before);
+  for (const PinnableSlice& value : values) EXPECT_FALSE(value.IsPinned());
+  EXPECT_EQ(values[0].ToString(), value_of(3));
+  EXPECT_EQ(values[2].ToString(), value_of(100));
+  CloseAndDestroy(&db, options, "fetched blocks");
+}
+
 }  // namespace
 }  // namespace dlsm

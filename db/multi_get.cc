@@ -249,7 +249,7 @@ class MultiGet {
       const RemoteSpan span = lookup.to_fetch();
       const Slice bytes(pending->fetch->buffer.data() + pending->offset, span.bytes);
       std::shared_ptr<const void> holder;
-      if (span.bytes >= kFetchedBytesPinnedMin) holder = pending->fetch->shared_from_this();
+      if (SharesFetched(lookup.table(), span.bytes)) holder = pending->fetch->shared_from_this();
       if (!lookup.Decode(bytes, &holder, options_)) pending_.push_back(pending);
     }
     // Where no filter denies a key there are as many rounds as runs: buffers are those of one.

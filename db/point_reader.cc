@@ -12,6 +12,11 @@
 
 namespace dlsm {
 
+bool SharesFetched(const Table& table, uint64_t bytes) {
+  constexpr uint64_t kSharedBytesMin = 8192;
+  return bytes >= kSharedBytesMin && table.meta().format == TableFormat::kByteAddressable;
+}
+
 bool PointReader::GetFromMemtables(const ReadView& view, const LookupKey& key,
                                    const Statistics::Mine& counts, LookupResult* result) const {
   uint64_t passed_over = view.active->Get(key, sequencer_, result) ? 0 : 1;
@@ -70,7 +75,9 @@ Status PointReader::Read(const Table& table, const LookupKey& key, const TablePr
   }
   Slice bytes;
   if (probe.cached == nullptr) {
-    DLSM_RETURN_IF_ERROR(Fetch(probe.span, options, &bytes, result, fetched));
+    const bool shares = result->pins && SharesFetched(table, probe.span.bytes);
+    DLSM_RETURN_IF_ERROR(
+        Fetch(probe.span, options, shares ? &result->holder : nullptr, &bytes, fetched));
   }
   DLSM_RETURN_IF_ERROR(table.reader().Decode(key, probe, bytes, options, result));
   KeepInCache(table, probe, bytes, options);
@@ -107,8 +114,8 @@ void PointReader::KeepInCache(const Table& table, const TableProbe& probe, const
   if (change.evicted > 0) statistics_->Add(Ticker::kValueCacheEvictions, change.evicted);
 }
 
-Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
-                          LookupResult* result, bool* fetched) const {
+Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& options,
+                          std::shared_ptr<const void>* holder, Slice* bytes, bool* fetched) const {
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
   const char* const direct = MayReadInPlace(options) ? queue_pair->Direct(span) : nullptr;
@@ -120,12 +127,12 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
     return Status::OK();
   }
   LocalSpan to;
-  if (result->pins && span.bytes >= kFetchedBytesPinnedMin) {
+  if (holder != nullptr) {
     port::AllocationPoint();
     const auto buffer = std::make_shared<RegisteredBuffer>();
     DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(span.node, span.bytes, buffer.get()));
     to = buffer->span().Sub(0, span.bytes);
-    result->holder = buffer;
+    *holder = buffer;
   } else {
     DLSM_RETURN_IF_ERROR(queue_pairs_->ScratchForThisThread(span.node, span.bytes, &to));
   }

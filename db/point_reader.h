@@ -1,7 +1,8 @@
 // Point lookups: memtables newest first, then tables, newest first, each behind its filter.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
@@ -15,9 +16,9 @@ namespace dlsm {
 // value's after the header's.
 void PrefetchRecord(const Slice& bytes);
 
-// What is fetched and has less is copied to who wants to pin a value: to copy that takes no longer
-// than to share it.
-inline constexpr size_t kFetchedBytesPinnedMin = 8192;
+// Whether who wants to pin a value shares what is fetched of a table for it. What has less than 8
+// KB is copied: that takes no longer than to share it. Of a block, the value may be a small part.
+bool SharesFetched(const Table& table, uint64_t bytes);
 
 // Thread-safe.
 class PointReader {
@@ -56,9 +57,10 @@ class PointReader {
   // The table's record that Find() has named, from the cache or from its memory node.
   Status Read(const Table& table, const LookupKey& key, const TableProbe& probe,
               const TableReadOptions& options, LookupResult* result, bool* fetched) const;
-  // Sets result->holder, unless the bytes are as Get() says without one.
-  Status Fetch(const RemoteSpan& span, const TableReadOptions& options, Slice* bytes,
-               LookupResult* result, bool* fetched) const;
+  // `holder` may be null: the bytes are as Get() says without one then. Otherwise it gets what
+  // holds them, unless they lie in place.
+  Status Fetch(const RemoteSpan& span, const TableReadOptions& options,
+               std::shared_ptr<const void>* holder, Slice* bytes, bool* fetched) const;
 
   // Whether a thread's lookups in tables mostly find what they look for: then the next one probably
   // does.

@@ -1,9 +1,10 @@
 // A value that is either owned, or pinned where it lies without a copy: in a memtable or a table,
-// or, if it was fetched over a network and has about 8 KB or more, where it was fetched into. Reset
-// or destroy it before its database is closed. What is pinned keeps memtables and tables from being
-// freed: those of its shard at that moment, or of all shards that its MultiGet has read. Values
-// that one MultiGet has fetched share memory: who keeps a few of many for long copies them. What is
-// moved is empty then, and the other one what this was. One thread at a time.
+// or, if it was fetched over a network, has about 8 KB or more and is not in blocks, where it was
+// fetched into. Reset or destroy it before its database is closed. What is pinned keeps memtables
+// and tables from being freed: those of its shard at that moment, or of all shards that its
+// MultiGet has read. Values that one MultiGet has fetched share memory: who keeps a few of many for
+// long copies them. What is moved is empty then, and the other one what this was. One thread at a
+// time.
 #pragma once
 
 #include <cstddef>
