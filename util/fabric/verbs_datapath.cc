@@ -77,7 +77,9 @@ VerbsQueuePair::~VerbsQueuePair() {
   farewells_.Forgo();
 }
 
-Status VerbsQueuePair::CheckPost(const Status& check) {
+// Where there is no memory to hand a request over, or to say what is wrong, the queue pair closes
+// all the same, here and below: whoever has posted takes its buffers back then.
+Status VerbsQueuePair::CheckPost(const Status& check) try {
   if (!check.ok()) [[unlikely]]
     return Close(check);
   // What is pending may be so because of this.
@@ -89,6 +91,8 @@ Status VerbsQueuePair::CheckPost(const Status& check) {
     return Status::OK();
   return Close(Status::InvalidArgument(
       fmt::format("{} requests were posted and not waited for", kOutstandingMax)));
+} catch (const std::bad_alloc&) {
+  return Close(OutOfTransferMemory());
 }
 
 Status VerbsQueuePair::Append(const Request& request) try {
@@ -150,8 +154,6 @@ Status VerbsQueuePair::PostFetchAdd(const RemoteSpan& word, uint64_t addend, uin
                     purpose, ticket);
 }
 
-// Where there is no memory to hand a request over, or to say what is wrong, the queue pair closes
-// all the same, here and below: whoever has posted takes its buffers back then.
 Status VerbsQueuePair::Ring() try {
   DLSM_RETURN_IF_ERROR(error_);
   ledger_.Ring();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/cpu.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/fabric/verbs_datapath.h"
@@ -24,6 +25,7 @@ constexpr std::chrono::milliseconds kFarewellMax{500};
 }  // namespace
 
 Status FarewellPending(const std::string& peer, const VerbsFarewells& farewells) {
+  port::AllocationPoint("farewell pending");
   if (farewells.broken()) {
     return Status::IOError(
         fmt::format("this machine's RDMA device has not destroyed an earlier queue pair to {}, "

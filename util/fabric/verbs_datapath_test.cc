@@ -200,6 +200,25 @@ TEST_F(VerbsDatapathTest, AFarewellThatIsMissingIsNotedWithoutMemory) {
   EXPECT_FALSE(books_.farewells.Pending());
 }
 
+// Another thread's queue pair has not ended, and there is no memory to say so. Fails if a post
+// throws then: who has posted before gives its buffers back, and their requests would still be
+// sent.
+TEST_F(VerbsDatapathTest, APostThatIsRefusedWithoutMemoryClosesTheQueuePair) {
+  far_.Close();
+  Ticket ticket{};
+  ASSERT_OK(PostRead(&ticket));
+  FileDescriptor other_far;
+  books_.farewells.Add(NewLifeLine(&other_far), VerbsFarewells::NewPlace());
+  {
+    const port::FailingAllocationsAt failing("farewell pending");
+    const Status status = PostRead(&ticket);
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_TRUE(queue_pair_->closed());
+  EXPECT_TRUE(fake_.sent.empty());
+}
+
 // A memory node and its client, both over that device.
 class VerbsConnectionTest : public testing::Test {
  protected:
