@@ -18,10 +18,10 @@ constexpr size_t kSlabBytes = size_t{8} << 20;  // Four huge pages of x86-64.
 constexpr size_t kCutBytesMax = size_t{2} << 20;
 constexpr size_t kIdleLargeBytesMax = size_t{64} << 20;
 
-// What a device may still write to, until the process ends and beyond static destruction.
+// What a device may still write to, until the process ends and beyond static destruction: a list.
 struct Abandoned {
   port::Mutex mutex;
-  std::vector<std::shared_ptr<VerbsBuffers>> all GUARDED_BY(mutex);
+  std::shared_ptr<VerbsBuffers> last GUARDED_BY(mutex);
 };
 
 Abandoned& TheAbandoned() {
@@ -30,6 +30,10 @@ Abandoned& TheAbandoned() {
 }
 
 }  // namespace
+
+VerbsBuffers::VerbsBuffers(std::shared_ptr<const VerbsDomain> domain) : domain_(std::move(domain)) {
+  TheAbandoned();  // So that it is there when there is no memory for it.
+}
 
 Status VerbsBuffers::NewBuffer(size_t bytes, RegisteredBuffer* buffer) {
   if (bytes > domain_->registration_bytes_max() || bytes > (size_t{1} << 40)) {
@@ -48,13 +52,13 @@ Status VerbsBuffers::NewBuffer(size_t bytes, RegisteredBuffer* buffer) {
 }
 
 void VerbsBuffers::Abandon() {
-  Abandoned& abandoned = TheAbandoned();
   {
-    const port::MutexLock lock(abandoned.mutex);
-    abandoned.all.push_back(shared_from_this());
+    const port::MutexLock lock(mutex_);
+    if (std::exchange(abandoned_, true)) return;
   }
-  const port::MutexLock lock(mutex_);
-  abandoned_ = true;
+  Abandoned& abandoned = TheAbandoned();
+  const port::MutexLock lock(abandoned.mutex);
+  abandoned_before_ = std::exchange(abandoned.last, shared_from_this());
 }
 
 uint64_t VerbsBuffers::registrations() const {
@@ -109,7 +113,9 @@ void VerbsBuffers::ShelveRest(Slab& slab) {
 void VerbsBuffers::Give(Piece piece, size_t bytes) {
   const port::MutexLock lock(mutex_);
   if (abandoned_) {
-    if (piece.own != nullptr) slabs_.push_back(std::move(piece.own));
+    if (piece.own == nullptr) return;
+    piece.own->kept_before = std::move(kept_);
+    kept_ = std::move(piece.own);
     return;
   }
   const bool large = piece.own != nullptr;

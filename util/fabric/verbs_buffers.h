@@ -22,11 +22,11 @@ namespace dlsm {
 // Thread-safe. Buffers keep it alive, so they may outlive their connection.
 class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
  public:
-  explicit VerbsBuffers(std::shared_ptr<const VerbsDomain> domain) : domain_(std::move(domain)) {}
+  explicit VerbsBuffers(std::shared_ptr<const VerbsDomain> domain);
 
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) LOCKS_EXCLUDED(mutex_);
   // For a queue pair that the device does not destroy, and that may still reach what it was given:
-  // no memory is handed out any more, and all of it is kept for good.
+  // no memory is handed out any more, and all of it is kept for good. Takes no memory itself.
   void Abandon() LOCKS_EXCLUDED(mutex_);
   uint64_t registrations() const LOCKS_EXCLUDED(mutex_);
 
@@ -35,6 +35,7 @@ class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
     MemoryMapping memory;
     VerbsRegistration registration{nullptr, nullptr};  // Ends before the memory.
     size_t cut_bytes = 0;
+    std::shared_ptr<Slab> kept_before;  // See kept_.
   };
   struct Piece {
     char* data = nullptr;
@@ -55,8 +56,11 @@ class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
   std::vector<std::shared_ptr<Slab>> slabs_ GUARDED_BY(mutex_);    // Buffers are cut from the last.
   std::array<std::vector<Piece>, 64> shelves_ GUARDED_BY(mutex_);  // By the size's exponent.
   bool abandoned_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Slab> kept_ GUARDED_BY(mutex_);  // The last one that came back after that.
   size_t idle_large_bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t registrations_ GUARDED_BY(mutex_) = 0;
+
+  std::shared_ptr<VerbsBuffers> abandoned_before_;  // Under the mutex of all those.
 };
 
 }  // namespace dlsm

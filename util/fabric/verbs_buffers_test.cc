@@ -2,6 +2,7 @@
 #include "util/fabric/verbs_buffers.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <memory>
 
@@ -51,6 +52,36 @@ TEST(VerbsBuffersTest, OnesThatThereIsNoMemoryToKeepAreLetGo) {
     ASSERT_OK(buffers->NewBuffer(bytes, &buffer));
     EXPECT_EQ(buffer.bytes(), bytes);
   }
+}
+
+// A device may still write to all buffers. Fails if the memory of one that comes back is unmapped,
+// whatever comes back after it, or that of the pool when its owner lets go of it.
+TEST(VerbsBuffersTest, AbandonedOnesStay) {
+  FakeVerbs fake;
+  std::shared_ptr<const VerbsDevice> device;
+  std::shared_ptr<const VerbsDomain> domain;
+  ASSERT_OK(fake.Open({}, &device));
+  ASSERT_OK(VerbsDomain::Create(device, &domain));
+  auto buffers = std::make_shared<VerbsBuffers>(domain);
+  auto others = std::make_shared<VerbsBuffers>(domain);
+  constexpr size_t kLarge = size_t{16} << 20;
+  RegisteredBuffer cut;
+  RegisteredBuffer large;
+  RegisteredBuffer another;
+  RegisteredBuffer of_others;
+  ASSERT_OK(buffers->NewBuffer(4096, &cut));
+  ASSERT_OK(buffers->NewBuffer(kLarge, &large));
+  ASSERT_OK(buffers->NewBuffer(kLarge, &another));
+  ASSERT_OK(others->NewBuffer(kLarge, &of_others));
+  char* const places[] = {cut.data(), large.data(), another.data(), of_others.data()};
+  buffers->Abandon();
+  others->Abandon();
+  buffers->Abandon();
+  EXPECT_FALSE(buffers->NewBuffer(4096, &cut).ok());
+  cut = large = another = of_others = RegisteredBuffer();
+  buffers.reset();
+  others.reset();
+  for (char* const place : places) EXPECT_EQ(::msync(place, 4096, MS_ASYNC), 0);
 }
 
 // Fails if that may happen to a memory node's region.

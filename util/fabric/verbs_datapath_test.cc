@@ -219,6 +219,24 @@ TEST_F(VerbsDatapathTest, APostThatIsRefusedWithoutMemoryClosesTheQueuePair) {
   EXPECT_TRUE(fake_.sent.empty());
 }
 
+// Fails if a queue pair that the device does not destroy counts as gone, or ends the process, where
+// there is no memory to say so.
+TEST_F(VerbsDatapathTest, OneThatIsNotDestroyedIsKeptWithoutMemory) {
+  fake_.completes = false;
+  fake_.destroys = false;
+  far_.Close();
+  Ticket ticket{};
+  ASSERT_OK(PostRead(&ticket));
+  {
+    const port::FailingAllocationsAt failing("not destroyed");
+    EXPECT_TRUE(queue_pair_->Wait(ticket, Deadline::In(milliseconds(0))).IsTimedOut());
+    EXPECT_GE(failing.failed(), 1u);
+  }
+  EXPECT_TRUE(queue_pair_->closed());
+  EXPECT_TRUE(books_.farewells.broken());
+  EXPECT_FALSE(buffers_->NewBuffer(4096, &buffer_).ok());
+}
+
 // A memory node and its client, both over that device.
 class VerbsConnectionTest : public testing::Test {
  protected:

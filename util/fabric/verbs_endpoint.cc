@@ -8,8 +8,10 @@
 #include <cstring>
 #include <random>
 
+#include "port/allocation_point.h"
 #include "port/error_text.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -242,7 +244,9 @@ void VerbsEndpoint::Fail() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   const int error = domain_->library().modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
-  if (error != 0) Log().Error("a queue pair cannot be stopped: {}", port::ErrorText(error));
+  if (error == 0) return;
+  IfMemoryPermits(
+      [error] { Log().Error("a queue pair cannot be stopped: {}", port::ErrorText(error)); });
 }
 
 // Neither the error state nor a reset is enough: a software device may still be copying a packet
@@ -257,8 +261,11 @@ bool VerbsEndpoint::DestroyQueuePair() {
     static_cast<void>(queue_pair_.release());
     return true;
   }
-  Log().Error("RDMA device {} does not destroy a queue pair: {}", domain_->device().name(),
-              port::ErrorText(error));
+  IfMemoryPermits([this, error] {
+    port::AllocationPoint("not destroyed");
+    Log().Error("RDMA device {} does not destroy a queue pair: {}", domain_->device().name(),
+                port::ErrorText(error));
+  });
   return false;
 }
 
