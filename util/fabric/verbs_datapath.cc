@@ -342,10 +342,10 @@ Status VerbsQueuePair::Poll(bool* progress) {
     const ibv_wc& completion = completions[static_cast<size_t>(i)];
     VerbsCounters::Add(counters_.completions, 1);
     if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
-      Status status = Failed(completion);
-      // What was polled with it must not be waited for again.
+      // What was polled with it must not be waited for again, even if there is no memory to say
+      // why.
       retired_ = std::max(retired_, completions[static_cast<size_t>(count - 1)].wr_id);
-      return Close(std::move(status));
+      return Close(Failed(completion));
     }
     Retire(completion.wr_id);
   }

@@ -47,6 +47,7 @@ Status VerbsQueuePair::Lost() const {
 }
 
 Status VerbsQueuePair::Failed(const ibv_wc& completion) const {
+  port::AllocationPoint("failed transfer");
   if (LifeLineEnded(life_line_.get())) return Lost();
   if (endpoint_->health().broken()) return endpoint_->health().why();
   const VerbsEvents& events = endpoint_->domain().device().events();

@@ -219,6 +219,28 @@ TEST_F(VerbsDatapathTest, APostThatIsRefusedWithoutMemoryClosesTheQueuePair) {
   EXPECT_TRUE(fake_.sent.empty());
 }
 
+// Fails if what a failed transfer's completion came with is waited for once more, at the cost of a
+// processor, where there is no memory to say what has failed.
+TEST_F(VerbsDatapathTest, AFailedTransferWithoutMemoryIsNotWaitedForAgain) {
+  fake_.completes = false;
+  far_.Close();
+  Ticket ticket{};
+  ASSERT_OK(PostRead(&ticket));
+  ASSERT_OK(queue_pair_->Ring());
+  ibv_qp_attr stopped{};
+  stopped.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(fake_.library().modify_qp(const_cast<ibv_qp*>(number_), &stopped, IBV_QP_STATE), 0);
+  const auto start = Deadline::Clock::now();
+  {
+    const port::FailingAllocationsAt failing("failed transfer");
+    const Status status = queue_pair_->Wait(ticket, Deadline::In(seconds(20)));
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_LT(Deadline::Clock::now() - start, seconds(1));
+  EXPECT_TRUE(queue_pair_->closed());
+}
+
 // Fails if a queue pair that the device does not destroy counts as gone, or ends the process, where
 // there is no memory to say so.
 TEST_F(VerbsDatapathTest, OneThatIsNotDestroyedIsKeptWithoutMemory) {
