@@ -208,7 +208,7 @@ TEST_F(VerbsDatapathTest, APostThatIsRefusedWithoutMemoryClosesTheQueuePair) {
   Ticket ticket{};
   ASSERT_OK(PostRead(&ticket));
   FileDescriptor other_far;
-  books_.farewells.Add(NewLifeLine(&other_far), VerbsFarewells::NewPlace());
+  books_.farewells.Add(NewLifeLine(&other_far));
   {
     const port::FailingAllocationsAt failing("farewell pending");
     const Status status = PostRead(&ticket);
