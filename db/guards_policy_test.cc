@@ -180,7 +180,6 @@ TEST(GuardsPolicyTest, EmptyGuardsGo) {
 TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
   PolicySimulation::Config config;
   config.key_count = 3000;
-  config.steps_per_check = 20;
   PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
   ASSERT_TRUE(simulation.Run(301));
   const auto runs = [&] {
