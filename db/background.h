@@ -173,6 +173,9 @@ class Background {
   // What is due changes without an event: by reads, and by nobody writing any more.
   void LookAtTraffic() LOCKS_EXCLUDED(mutex_);
   void LookAtWritesLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MergesAreFree() const;
+  // Whether all merges run on the compute node.
+  bool MergesHere() const;
 
   // For all who wait here, and for the threads.
   void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -64,13 +64,16 @@ std::optional<MergePick> Background::PickWhileIdleLocked() {
   return fits ? std::move(pick) : std::nullopt;
 }
 
+bool Background::MergesHere() const {
+  return config_.merge.place == CompactionPlace::kComputeNode ||
+         !MergeRequest::CanShip(store_->table_options());
+}
+
 RoomLeft Background::RoomLeftLocked(const Version& version) const {
   RoomLeft room = room_.Left(version.bytes());
   room.full = store_->memory()->full();
   // What the memory node keeps for merges, it keeps for its own.
-  const bool merges_here = config_.merge.place == CompactionPlace::kComputeNode ||
-                           !MergeRequest::CanShip(store_->table_options());
-  if (merges_here) room.for_merges = std::min(room.for_merges, room.for_data);
+  if (MergesHere()) room.for_merges = std::min(room.for_merges, room.for_data);
   for (const MergePick* merge : begun_since_report_) {
     if (!merge->trivial_move) room.for_merges -= std::min(room.for_merges, merge->input_bytes());
   }

@@ -134,7 +134,7 @@ class GuardsPolicy final : public MergePolicy {
     return pending;
   }
 
-  void SetQuiet(bool quiet) override { quiet_ = quiet; }
+  void SetQuiet(bool quiet, bool spare) override { quiet_share_ = !quiet ? 1 : spare ? 8 : 4; }
 
   void LimitLevel0Merges(size_t tables) override { level0_tables_max_ = tables; }
 
@@ -252,16 +252,16 @@ class GuardsPolicy final : public MergePolicy {
   }
 
   // Whether the guard's reads have cost as much as a merge of `entries` would, after which each
-  // would look at `runs_saved` fewer. While nobody writes, a part of that is enough: what has been
-  // read is likely to be read again, and the memory node has nothing else to do.
+  // would look at `runs_saved` fewer. While nobody writes, an eighth of that is enough: what has
+  // been read is likely to be read again, and the memory node has nothing else to do. A quarter
+  // where readers go without the processor that the merge takes.
   bool Worn(const Guard& guard, size_t runs_saved, uint64_t entries) const {
     constexpr uint64_t kLooksPerRecordMerged = 4;
-    constexpr uint64_t kQuietShare = 8;
     constexpr uint64_t kLooksMin = 16 * kLooksPerSeek;
     if (runs_saved == 0 || guard.tables.empty()) return false;
     const uint64_t looks = guard.tables.back()->looks();
     return looks >= kLooksMin &&
-           looks * runs_saved * (quiet_ ? kQuietShare : 1) >= entries * kLooksPerRecordMerged;
+           looks * runs_saved * quiet_share_ >= entries * kLooksPerRecordMerged;
   }
 
   // Whether reads make it worth while to merge the guard into what the next level has there, which
@@ -398,7 +398,7 @@ class GuardsPolicy final : public MergePolicy {
 
   const GuardsPolicyConfig config_;
   const GuardMerges merges_;
-  bool quiet_ = false;
+  uint64_t quiet_share_ = 1;  // One part in so many of what a merge costs is enough; see Worn().
   size_t level0_tables_max_ = 0;  // 0: all.
 };
 

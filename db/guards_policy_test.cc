@@ -209,7 +209,8 @@ TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
   EXPECT_EQ(runs(), 1u);
 }
 
-// Fails if a few reads have a guard merged while somebody writes, or do not while nobody does.
+// Fails if a few reads have a guard merged while somebody writes, or do not while nobody does; or
+// if as few do where others want the processors.
 TEST(GuardsPolicyTest, ReadsCountForMoreWhileNobodyWrites) {
   const InternalKeyComparator comparator(BytewiseComparator());
   FakeTable newer{2, "b", "y", 9, 9};
@@ -220,13 +221,15 @@ TEST(GuardsPolicyTest, ReadsCountForMoreWhileNobodyWrites) {
   levels[1] = levels[1].With(comparator, {}, tables);
   const Version version(comparator, std::move(levels));
   const auto policy = NewGuardsPolicy(SmallConfig());
-  policy->SetQuiet(true);
+  policy->SetQuiet(/*quiet=*/true, /*spare=*/true);
   EXPECT_FALSE(policy->Pick(version, {}).has_value()) << "nobody has read";
-  // A quarter of what the merge of 4000 entries costs.
-  tables.back()->CountLooks(4000 * 4 / 4);
-  policy->SetQuiet(false);
+  // A sixth of what the merge of 4000 entries costs.
+  tables.back()->CountLooks(4000 * 4 / 6);
+  policy->SetQuiet(/*quiet=*/false, /*spare=*/true);
   EXPECT_FALSE(policy->Pick(version, {}).has_value());
-  policy->SetQuiet(true);
+  policy->SetQuiet(/*quiet=*/true, /*spare=*/false);
+  EXPECT_FALSE(policy->Pick(version, {}).has_value());
+  policy->SetQuiet(/*quiet=*/true, /*spare=*/true);
   const auto pick = policy->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
   EXPECT_EQ(pick->cause, MergeCause::kReads);

@@ -44,6 +44,7 @@ void MergeLoadMonitor::NoteReport(const MergeLoad& load, uint64_t sent_before) {
     merges_until_.store(now + config_.patience, std::memory_order_relaxed);
   }
   report_ = load;
+  if (load.running + load.queued == 0) remote_idle_unmerged_ = load.cpu_idle;
   reported_at_ = now;
   reported_bytes_ = std::max(reported_bytes_, sent_before);
   refused_ = false;
@@ -57,6 +58,12 @@ void MergeLoadMonitor::NoteTransfer(uint64_t bytes, std::chrono::nanoseconds too
 void MergeLoadMonitor::SampleCpu() {
   port::MutexLock lock(mutex_);
   if (const std::optional<double> idle = cpu_.IdleShare(); idle.has_value()) cpu_idle_ = idle;
+  if (local_->load().merges == 0) local_idle_unmerged_ = cpu_idle_;
+}
+
+bool MergeLoadMonitor::HasSpareProcessor(bool local) const {
+  port::MutexLock lock(mutex_);
+  return !IsBusy(local ? local_idle_unmerged_ : remote_idle_unmerged_);
 }
 
 Deadline MergeLoadMonitor::MergeDeadline() const {

@@ -52,6 +52,10 @@ class MergeLoadMonitor {
   // To be called every second or so.
   void SampleCpu() LOCKS_EXCLUDED(mutex_);
 
+  // Whether a merge that nobody waits for would find a processor where it runs, here if `local`,
+  // that others do not want: as of the last moment when nothing merged there, for merges want some.
+  bool HasSpareProcessor(bool local) const LOCKS_EXCLUDED(mutex_);
+
   // For a merge that is sent now: put off whenever a report shows that the memory node has merged
   // something since the one before, be it of others that go first.
   Deadline MergeDeadline() const;
@@ -77,6 +81,9 @@ class MergeLoadMonitor {
   SmoothedRate transfer_ GUARDED_BY(mutex_);
   CpuMeter cpu_ GUARDED_BY(mutex_);
   std::optional<double> cpu_idle_ GUARDED_BY(mutex_);
+  // When nothing merged there.
+  std::optional<double> remote_idle_unmerged_ GUARDED_BY(mutex_);
+  std::optional<double> local_idle_unmerged_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

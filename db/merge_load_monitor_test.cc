@@ -113,5 +113,25 @@ TEST_F(MergeLoadMonitorTest, SeesItsOwnMerges) {
   EXPECT_EQ(Field(monitor, "memory-node-bytes-waiting"), "1000000000");
 }
 
+// Fails if merges that nobody waits for are taken to be free where the processors of the memory
+// node are wanted by others, or if a merge that runs there keeps the next one away.
+TEST_F(MergeLoadMonitorTest, AProcessorIsSpareIfNobodyElseWantsIt) {
+  MergeLoadMonitor monitor(MergeLoadMonitor::Config(), &scheduler_);
+  EXPECT_TRUE(monitor.HasSpareProcessor(/*local=*/false)) << "nothing is known";
+  const auto reports = [&](double idle, uint64_t running, uint64_t queued) {
+    report_.cpu_idle = idle;
+    report_.running = running;
+    report_.queued = queued;
+    monitor.NoteReport(report_, 0);
+    return monitor.HasSpareProcessor(/*local=*/false);
+  };
+  EXPECT_TRUE(reports(0.5, 0, 0));
+  EXPECT_TRUE(reports(0, 1, 0)) << "the merge has the other processor";
+  EXPECT_TRUE(reports(0, 0, 1));
+  EXPECT_FALSE(reports(0, 0, 0));
+  EXPECT_FALSE(reports(0.5, 1, 0));
+  EXPECT_TRUE(reports(0.5, 0, 0));
+}
+
 }  // namespace
 }  // namespace dlsm

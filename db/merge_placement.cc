@@ -11,8 +11,6 @@ constexpr double kStaysAway = 1.25;
 // Not worth leaving for, whatever the ratio: about what a merge's call and its reply take.
 constexpr double kSecondsSavedLeast = 0.01;
 
-// A side with less than this of its processors idle is busy.
-constexpr double kIdleLeast = 0.1;
 constexpr double kBusyCost = 2;
 
 // Bytes that a merge here moves, for each byte of input: what it reads, and at most as much again
@@ -37,8 +35,6 @@ Speed SpeedOf(double bytes_per_second, uint64_t at_a_time, uint64_t budget) {
 double SecondsFor(uint64_t ahead, uint64_t bytes, const Speed& speed) {
   return static_cast<double>(ahead) / speed.all + static_cast<double>(bytes) / speed.one;
 }
-
-bool IsBusy(const std::optional<double>& idle) { return idle.has_value() && *idle < kIdleLeast; }
 
 // 0: not known.
 double LocalRate(const RemoteMergeSide& remote, const LocalMergeSide& local) {

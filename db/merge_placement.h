@@ -58,6 +58,12 @@ struct LocalMergeSide {
   std::optional<double> cpu_idle;
 };
 
+// Whether a side with this share of its processors idle has none to spare; not, if it is not known.
+inline bool IsBusy(const std::optional<double>& cpu_idle) {
+  constexpr double kIdleLeast = 0.1;
+  return cpu_idle.has_value() && *cpu_idle < kIdleLeast;
+}
+
 // One thread at a time.
 class MergePlacement {
  public:
