@@ -6,7 +6,8 @@
 // Who owns a buffer when: from Post*() until the Wait() that covers its ticket has returned, the
 // fabric owns the local bytes and the remote range. A Wait() that fails or times out closes the
 // queue pair and drains it before it returns: no late read writes into the local buffer after that.
-// Where there is no memory to ring or to wait, that is a failure like others: neither throws.
+// Where there is no memory to ring or to wait, that is a failure like others: neither throws, but
+// for those of the simulated network.
 // A late write may still land remotely for as long as the connection says so (MayStillLand()); it
 // carries nothing meanwhile, and who gives remote memory to others asks it first. A queue pair that
 // has returned an error is closed: every later call returns that error; its owner makes a new one.
