@@ -141,8 +141,10 @@ bool Background::AwaitedLocked(const Failures& failures) const {
 
 // The failures of before are forgiven: their cause may be gone, so who waits is told only of those
 // that happen while he does. Where others wait already, one more tells all of them: else nobody
-// would be told where more come to wait faster than there are failures enough.
+// would be told where more come to wait faster than there are failures enough. Of a handle that is
+// of no more use the cause stays: it is told at once, and the next try is not for them.
 void Background::ForgiveLocked(Failures* failures) {
+  if (!Usable().ok()) return;
   if (AwaitedLocked(*failures)) {
     failures->count = std::min(failures->count, kFailuresTolerated - 1);
     return;

@@ -157,6 +157,28 @@ TEST(LostMergesOfAnEndedSessionTest, AreToldNoMore) {
   EXPECT_FALSE(db->Close().ok()) << "it is told that its session has ended";
 }
 
+// A handle that has lost its session, and publishes often. Fails if what it has left is flushed
+// anew, in vain and with a line in the log, whenever somebody asks for that, until it is closed.
+TEST(LostMergesOfAnEndedSessionTest, IsNotWhatFlushesAreTriedForAgainAndAgain) {
+  std::atomic<bool> ended{false};
+  const TestNode node;
+  Options options = node.With(TinyOptions(), "tcp");
+  options.publish_interval_ms = 5;
+  options.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) -> Status {
+        const bool told = ended && (method == Method::kHeartbeat || method == Method::kPutManifest);
+        return told ? Status::Aborted("the test has ended the session") : Status::OK();
+      });
+  const std::unique_ptr<DB> db = OpenOrDie(options, "db");
+  ended = true;
+  EXPECT_TRUE(Eventually([&] { return !db->Put(WriteOptions(), "key", "value").ok(); }));
+  const auto retries = [&db] { return db->GetStatistics()->Get(Ticker::kRetries); };
+  const uint64_t before = retries();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LE(retries() - before, 10u);
+  EXPECT_FALSE(db->Close().ok()) << "it is told that its session has ended";
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryLoss, LostMergeTest, testing::Values(Loss::kAnswer, Loss::kPatience),
                          [](const testing::TestParamInfo<Loss>& loss) -> std::string {
                            return loss.param == Loss::kAnswer ? "OfTheAnswer" : "OfPatience";
