@@ -40,32 +40,20 @@ uint64_t Remix(uint64_t hash) {
   return hash ^ (hash >> 32);
 }
 
-constexpr int kFromOneRemix = 7;
-// Those of 10 bits for each key.
-constexpr int kUsualProbes = 6;
-static_assert(kUsualProbes <= kFromOneRemix);
-
-template <typename Visit>
-void ForEachPositionIn(uint64_t remixed, int probes, Visit visit) {
-  for (int left = probes; left > 0; --left) {
-    visit(static_cast<size_t>(remixed % kLineBits));
-    remixed /= kLineBits;
-  }
-}
-
 // Calls visit(position) for the positions of a hash within its line, 9 bits each, seven from one
-// remix. The usual number of them is the compiler's to know: it takes a third of the instructions
-// without a loop.
+// remix.
 template <typename Visit>
 void ForEachPosition(uint64_t hash, int probes, Visit visit) {
-  uint64_t bits = Remix(hash);
-  if (probes == kUsualProbes) [[likely]] {
-    return ForEachPositionIn(bits, kUsualProbes, visit);
+  constexpr int kFromOneRemix = 7;
+  uint64_t bits = hash;
+  for (; probes > 0; probes -= kFromOneRemix) {
+    bits = Remix(bits);
+    uint64_t next = bits;
+    for (int left = std::min(probes, kFromOneRemix); left > 0; --left) {
+      visit(static_cast<size_t>(next % kLineBits));
+      next /= kLineBits;
+    }
   }
-  for (; probes > kFromOneRemix; probes -= kFromOneRemix, bits = Remix(bits)) {
-    ForEachPositionIn(bits, kFromOneRemix, visit);
-  }
-  ForEachPositionIn(bits, probes, visit);
 }
 
 // Eight bytes at a time: the same bits as byte by byte, little-endian, in fewer instructions.
