@@ -149,15 +149,14 @@ class MultiGet {
     // Of each request: shards share their ways, and one may have lost its session.
     if (span.bytes > 0) request.status = request.reader->queue_pairs()->Check(span.node);
     if (!request.status.ok()) return false;
-    Place(pending);
+    Place(pending, span);
     return true;
   }
 
   // Finds the record's bytes if they can be read in place, and else where they will be put.
-  void Place(Pending* pending) {
+  void Place(Pending* pending, const RemoteSpan& span) {
     pending->fetch = nullptr;
     pending->in_place.clear();
-    const RemoteSpan span = pending->lookup.to_fetch();
     if (span.bytes == 0) return;
     const size_t index = WayOf(*pending);
     Way& way = ways_[index];
