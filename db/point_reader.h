@@ -17,7 +17,7 @@ namespace dlsm {
 void PrefetchRecord(const Slice& bytes);
 
 // Whether who wants to pin a value shares what is fetched of a table for it. What has less than 8
-// KB is copied: that takes no longer than to share it. Of a block, the value may be a small part.
+// KB is copied: of a MultiGet it is but a part of what would be kept. So may a value be of a block.
 bool SharesFetched(const Table& table, uint64_t bytes);
 
 // Thread-safe.

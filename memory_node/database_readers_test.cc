@@ -20,10 +20,7 @@ using testing::HasSubstr;
 TEST_F(DatabaseTableTest, RoomForADatabaseIsWaitedForWhereItIsComing) {
   const SessionId session = OpenOk("a");
   const RemoteSpan all = GrantOk(session, kCapacity - kHeader);
-  HeartbeatRequest published;
-  published.session = session;
-  published.publications_from = 2;
-  ASSERT_OK(table_.Heartbeat(Peer(1), published));
+  ASSERT_OK(Beat(session, 1, {}, /*publications_from=*/2));
   OpenReaderReply reader;
   ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
   ASSERT_OK(Free(session, {all.Sub(0, kHeader)}));
@@ -44,10 +41,7 @@ TEST_F(DatabaseTableTest, RoomForADatabaseIsWaitedForWhereItIsComing) {
 TEST_F(DatabaseTableTest, OnlyAMergeThatGetsNoMemoryPressesReaders) {
   const SessionId session = OpenOk("a");
   const RemoteSpan all = GrantOk(session, kCapacity - kHeader);
-  HeartbeatRequest published;
-  published.session = session;
-  published.publications_from = 2;
-  ASSERT_OK(table_.Heartbeat(Peer(1), published));
+  ASSERT_OK(Beat(session, 1, {}, /*publications_from=*/2));
   ASSERT_OK(Free(session, {all.Sub(0, 2 * kUnit)}));
   OpenReaderReply reader;
   ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
@@ -109,10 +103,7 @@ TEST_F(DatabaseTableTest, WhatADeadSessionLeavesBehindWaitsForTheNextOwner) {
   const RemoteSpan live = GrantOk(session, kUnit);
   GrantOk(session, kUnit);
   ASSERT_OK(Put(session, 1, {live}));
-  HeartbeatRequest told;
-  told.session = session;
-  told.publications_from = 5;
-  ASSERT_OK(table_.Heartbeat(Peer(1), told));
+  ASSERT_OK(Beat(session, 1, {}, /*publications_from=*/5));
   OpenReaderReply reader;
   ASSERT_OK(table_.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
   ReaderHeartbeatReply renewed;
@@ -122,10 +113,9 @@ TEST_F(DatabaseTableTest, WhatADeadSessionLeavesBehindWaitsForTheNextOwner) {
   ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 7}, &renewed));
   EXPECT_TRUE(Beat(session).IsAborted());
   EXPECT_EQ(used(), 2 * kUnit);
-  told.session = OpenOk("a", 3);
+  const SessionId next = OpenOk("a", 3);
   EXPECT_EQ(used(), 2 * kUnit);
-  told.publications_from = 9;
-  ASSERT_OK(table_.Heartbeat(Peer(3), told));
+  ASSERT_OK(Beat(next, 3, {}, /*publications_from=*/9));
   EXPECT_EQ(used(), 2 * kUnit);
   ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 9}, &renewed));
   EXPECT_EQ(used(), kUnit);

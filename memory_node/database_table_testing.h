@@ -85,10 +85,12 @@ class DatabaseTableTest : public testing::Test {
     request.session = session;
     return table_.Close(Peer(1), request);
   }
-  Status Beat(SessionId session, uint64_t connection = 1, const MergeAnswers& answers = {}) {
+  Status Beat(SessionId session, uint64_t connection = 1, const MergeAnswers& answers = {},
+              uint64_t publications_from = 0) {
     HeartbeatRequest request;
     request.session = session;
     request.answers = answers;
+    request.publications_from = publications_from;
     return table_.Heartbeat(Peer(connection), request);
   }
   Status Destroy(const std::string& name) {

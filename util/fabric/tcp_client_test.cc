@@ -72,6 +72,15 @@ class TcpClientTest : public testing::Test {
   static void AnswerHello(int socket) {
     SendAll(socket, Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 0, 0}));
   }
+  // A server that does not answer a read before its client has given up.
+  void PlayALateReply() {
+    Play([](int socket) {
+      AnswerHello(socket);
+      ReceiveUpTo(socket, TcpRequest::kBytes);
+      EXPECT_EQ(ReceiveUpTo(socket, 1), "");  // The client has ended its side.
+      SendAll(socket, Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + "late bytes");
+    });
+  }
   void TearDown() override {
     queue_pair_.reset();
     if (server_.joinable()) server_.join();
@@ -88,12 +97,7 @@ class TcpClientTest : public testing::Test {
 
 // Fails if a wait ignores its deadline, or leaves the queue pair open to a late reply.
 TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
-  Play([](int socket) {
-    AnswerHello(socket);
-    ReceiveUpTo(socket, TcpRequest::kBytes);
-    EXPECT_EQ(ReceiveUpTo(socket, 1), "");  // The client has ended its side.
-    SendAll(socket, Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + "late bytes");
-  });
+  PlayALateReply();
   ASSERT_TRUE(Connect(Soon()).ok());
   const auto start = Deadline::Clock::now();
   const Status status = ReadSomething(Deadline::In(milliseconds(50)));
@@ -108,12 +112,7 @@ TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
 // A wait that has no memory to say that its time is over. Fails if it throws and leaves the queue
 // pair open: its caller gives its buffer back, and the late reply would be written there.
 TEST_F(TcpClientTest, ATimeOutWithoutMemoryClosesTheQueuePairToo) {
-  Play([](int socket) {
-    AnswerHello(socket);
-    ReceiveUpTo(socket, TcpRequest::kBytes);
-    EXPECT_EQ(ReceiveUpTo(socket, 1), "");  // The client has ended its side.
-    SendAll(socket, Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 1, 10}) + "late bytes");
-  });
+  PlayALateReply();
   ASSERT_TRUE(Connect(Soon()).ok());
   {
     const port::FailingAllocationsAt failing("tcp: timed out");

@@ -15,15 +15,24 @@
 namespace dlsm {
 namespace {
 
+class VerbsBuffersTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::shared_ptr<const VerbsDevice> device;
+    ASSERT_OK(fake_.Open({}, &device));
+    ASSERT_OK(VerbsDomain::Create(device, &domain_));
+  }
+  std::shared_ptr<VerbsBuffers> NewPool() const { return std::make_shared<VerbsBuffers>(domain_); }
+
+ private:
+  FakeVerbs fake_;
+  std::shared_ptr<const VerbsDomain> domain_;
+};
+
 // Fails if a process that forks may have its device write where nobody reads any more: before Linux
 // 5.12 the first to write to a page after a fork gets another one.
-TEST(VerbsBuffersTest, NoChildHasTheirMemory) {
-  FakeVerbs fake;
-  std::shared_ptr<const VerbsDevice> device;
-  std::shared_ptr<const VerbsDomain> domain;
-  ASSERT_OK(fake.Open({}, &device));
-  ASSERT_OK(VerbsDomain::Create(device, &domain));
-  const auto buffers = std::make_shared<VerbsBuffers>(domain);
+TEST_F(VerbsBuffersTest, NoChildHasTheirMemory) {
+  const auto buffers = NewPool();
   RegisteredBuffer cut, large;
   ASSERT_OK(buffers->NewBuffer(4096, &cut));
   ASSERT_OK(buffers->NewBuffer(size_t{16} << 20, &large));
@@ -34,13 +43,8 @@ TEST(VerbsBuffersTest, NoChildHasTheirMemory) {
 
 // Buffers come back where there is no memory to keep them. Fails if that ends the process, or if
 // none can be had after it.
-TEST(VerbsBuffersTest, OnesThatThereIsNoMemoryToKeepAreLetGo) {
-  FakeVerbs fake;
-  std::shared_ptr<const VerbsDevice> device;
-  std::shared_ptr<const VerbsDomain> domain;
-  ASSERT_OK(fake.Open({}, &device));
-  ASSERT_OK(VerbsDomain::Create(device, &domain));
-  const auto buffers = std::make_shared<VerbsBuffers>(domain);
+TEST_F(VerbsBuffersTest, OnesThatThereIsNoMemoryToKeepAreLetGo) {
+  const auto buffers = NewPool();
   for (const size_t bytes : {size_t{4096}, size_t{16} << 20}) {
     RegisteredBuffer buffer;
     ASSERT_OK(buffers->NewBuffer(bytes, &buffer));
@@ -56,14 +60,9 @@ TEST(VerbsBuffersTest, OnesThatThereIsNoMemoryToKeepAreLetGo) {
 
 // A device may still write to all buffers. Fails if the memory of one that comes back is unmapped,
 // whatever comes back after it, or that of the pool when its owner lets go of it.
-TEST(VerbsBuffersTest, AbandonedOnesStay) {
-  FakeVerbs fake;
-  std::shared_ptr<const VerbsDevice> device;
-  std::shared_ptr<const VerbsDomain> domain;
-  ASSERT_OK(fake.Open({}, &device));
-  ASSERT_OK(VerbsDomain::Create(device, &domain));
-  auto buffers = std::make_shared<VerbsBuffers>(domain);
-  auto others = std::make_shared<VerbsBuffers>(domain);
+TEST_F(VerbsBuffersTest, AbandonedOnesStay) {
+  auto buffers = NewPool();
+  auto others = NewPool();
   constexpr size_t kLarge = size_t{16} << 20;
   RegisteredBuffer cut;
   RegisteredBuffer large;
@@ -85,7 +84,7 @@ TEST(VerbsBuffersTest, AbandonedOnesStay) {
 }
 
 // Fails if that may happen to a memory node's region.
-TEST(VerbsBuffersTest, NoChildHasAMemoryNodesRegion) {
+TEST(VerbsRegionTest, NoChildHasAMemoryNodesRegion) {
   RegionOptions options;
   options.id = RegionId{1};
   options.bytes = 1 << 20;
