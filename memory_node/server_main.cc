@@ -120,7 +120,7 @@ Status ParsePositional(int count, char** arguments, NodeServerOptions* options) 
   }
   if (!ParseGigabytes(arguments[2], &options->bytes)) {
     return Status::InvalidArgument(
-        fmt::format("MEMORYSIZE '{}' is no number of GB, a page at least and {:.0f} at most",
+        fmt::format("MEMORYSIZE '{}' must be a number of GB: at least a page, at most {:.0f}",
                     arguments[2], kGigabytesMax));
   }
   if (!ParseUnsigned(arguments[3], std::numeric_limits<uint32_t>::max(), &node)) {
