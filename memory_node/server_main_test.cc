@@ -196,7 +196,7 @@ TEST_F(ServerMainTest, WrongArguments) {
   ExpectFailure({"0", "0", "1"}, 2, "MEMORYSIZE '0'");
   ExpectFailure({"0", "nan", "1"}, 2, "MEMORYSIZE 'nan'");
   // Who gives bytes, or too many digits, is told that it is too much.
-  ExpectFailure({"0", "8589934592", "1"}, 2, "GB, a page at least and 1048576 at most");
+  ExpectFailure({"0", "8589934592", "1"}, 2, "GB: at least a page, at most 1048576");
   ExpectFailure({"0", "1", "one"}, 2, "NODEID 'one'");
   ExpectFailure({"0", "1", "1", "--fabric=pigeon"}, 2, "--fabric=pigeon is not known");
   ExpectFailure({"0", "1", "1", "--merge_threads=-2"}, 2, "--merge_threads=-2");
