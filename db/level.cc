@@ -81,7 +81,7 @@ Status CheckGuard(const InternalKeyComparator& comparator, const Guard& guard, c
 
 }  // namespace
 
-// The guards are numbered from 0, the sentinel being the first, for what follows.
+// Here the sentinel is number 0, and guards()[i] number i + 1, as GuardsUpTo() counts.
 Level Level::With(const InternalKeyComparator& comparator, const std::vector<uint64_t>& removed,
                   const std::vector<TableRef>& added, bool in_place) const {
   Level level = *this;
@@ -101,7 +101,7 @@ Level Level::With(const InternalKeyComparator& comparator, const std::vector<uin
     guard.index = nullptr;
   }
   for (const TableRef& table : added) {
-    const size_t i = level.GuardIndexFor(comparator, ExtractUserKey(table->smallest()));
+    const size_t i = level.GuardsUpTo(comparator, ExtractUserKey(table->smallest()));
     AddTo(comparator, table, i == 0 ? &level.sentinel_ : &level.guards_[i - 1], &next[i]);
   }
   return level;
@@ -121,7 +121,7 @@ void Level::ReplaceReaders(const std::unordered_map<uint64_t, TableRef>& tables)
 }
 
 bool Level::HasGuard(const InternalKeyComparator& comparator, const Slice& key) const {
-  const size_t index = GuardIndexFor(comparator, key);
+  const size_t index = GuardsUpTo(comparator, key);
   return index > 0 && comparator.CompareUserKeys(guards_[index - 1].key, key) == 0;
 }
 
@@ -136,7 +136,7 @@ bool Level::DividesTable(const InternalKeyComparator& comparator, const Slice& k
 Level Level::WithGuard(const InternalKeyComparator& comparator, const Slice& key) const {
   Level level = *this;
   if (HasGuard(comparator, key)) return level;
-  const size_t index = GuardIndexFor(comparator, key);
+  const size_t index = GuardsUpTo(comparator, key);
   Guard added;
   added.key = key.ToString();
   Guard& divided = index == 0 ? level.sentinel_ : level.guards_[index - 1];
@@ -165,7 +165,7 @@ std::vector<const Guard*> Level::AllGuards() const {
   return all;
 }
 
-size_t Level::GuardIndexFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
+size_t Level::GuardsUpTo(const InternalKeyComparator& comparator, const Slice& user_key) const {
   return directory_.CountUpTo(comparator, user_key, guards_.size(),
                               [this](size_t i) { return Slice(guards_[i].key); });
 }
@@ -184,7 +184,7 @@ void Level::Index(const InternalKeyComparator& comparator) {
 }
 
 const Guard& Level::GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const {
-  const size_t index = GuardIndexFor(comparator, user_key);
+  const size_t index = GuardsUpTo(comparator, user_key);
   return index == 0 ? sentinel_ : guards_[index - 1];
 }
 

@@ -77,8 +77,9 @@ class Level {
   // The sentinel and the guards, in order of keys.
   std::vector<const Guard*> AllGuards() const;
 
-  // How many guards start at or before `user_key`: with none it belongs to the sentinel.
-  size_t GuardIndexFor(const InternalKeyComparator& comparator, const Slice& user_key) const;
+  // How many guards start at or before `user_key`: none, and it belongs to the sentinel; else it
+  // belongs to the last of them, guards()[GuardsUpTo() - 1].
+  size_t GuardsUpTo(const InternalKeyComparator& comparator, const Slice& user_key) const;
   // The guard that `user_key` belongs to.
   const Guard& GuardFor(const InternalKeyComparator& comparator, const Slice& user_key) const;
 

@@ -88,7 +88,7 @@ class LevelIterator final : public TableIterator {
   }
 
   void OpenFor(const Slice& target) {
-    Open(level_.GuardIndexFor(comparator_, ExtractUserKey(target)));
+    Open(level_.GuardsUpTo(comparator_, ExtractUserKey(target)));
   }
 
   void Open(size_t index) {
