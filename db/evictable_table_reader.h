@@ -35,8 +35,9 @@ class EvictableTableReader final : public TableReader {
                        std::shared_ptr<MemoryBudget> budget, Statistics* statistics);
   ~EvictableTableReader() override;
 
-  // Where index and filter cannot be fetched, Find() says that there may be something, without a
-  // span to fetch, and Decode() says why.
+  // Find() may wait for the network. Where index and filter cannot be fetched, it says that there
+  // may be something, leaves an empty span and the error in probe->cached, and Decode() returns
+  // that error.
   void Approach(const LookupKey& key, TableProbe* probe) const override;
   void ApproachFurther(const LookupKey& key, TableProbe* probe) const override;
   bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const override;

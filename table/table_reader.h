@@ -1,10 +1,13 @@
 // Reads one table. The resident part (index and filter) is in local memory; records and blocks are
-// fetched one-sided. Immutable after Open(): any number of threads may call it at once.
+// fetched one-sided. Thread-safe. A reader does not change after Open(); only the evictable one
+// fetches its resident part when that is first needed (db/evictable_table_reader.h).
 //
-// A point lookup is three steps, so that MultiGet can post the reads of many keys together:
-//   Find()    uses only the resident part: the table cannot hold the key, or which bytes to fetch;
-//   (the caller fetches probe.span: exactly one record, or one block)
+// A point lookup has three steps, so that MultiGet can post the reads of many keys together:
+//   Find()    asks the resident part: the table cannot hold the key, or which bytes to fetch;
+//   (the caller fetches probe.span, one record or one block, unless probe.cached is set)
 //   Decode()  checks the fetched bytes and tells what they say of the key.
+// Approach() and ApproachFurther() are the first parts of Find(), for callers that overlap cache
+// misses.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +53,13 @@ inline bool MayReadInPlace(const TableReadOptions& options) {
   return !options.verify_checksums || options.purpose == Purpose::kCompaction;
 }
 
+// One lookup's way through one table: each step leaves here what the next one needs.
 struct TableProbe {
   // What to fetch; until Find(), that or a byte not far from it.
   RemoteSpan span;
-  std::shared_ptr<const void> cached;  // Block tables: the block, from the cache; fetch nothing.
+  // Not null: fetch nothing, Decode() needs no more than this. Only the reader knows what it is: a
+  // block from the block cache, or why the resident part could not be fetched.
+  std::shared_ptr<const void> cached;
   // Byte-addressable tables: what Approach() and ApproachFurther() have found.
   uint32_t samples = kUnknown;
   uint32_t groups = kUnknown;
@@ -69,7 +75,7 @@ struct LookupResult {
   SequenceNumber sequence = 0;
   Slice value;                         // Into the fetched bytes, or into *holder.
   std::shared_ptr<const void> holder;  // Keeps `value` alive where that is not the fetched bytes.
-  bool pins = false;                   // Who asks would keep the holder: no need to copy.
+  bool pins = false;                   // The caller's: it would keep the holder, do not copy.
 };
 
 class TableReader {
@@ -82,8 +88,8 @@ class TableReader {
                      std::unique_ptr<TableReader>* reader);
   virtual ~TableReader() = default;
 
-  // Two steps towards Find(), for who looks up many keys: each ends by asking for the cache lines
-  // that the next step will touch, so those of all keys can be on their way together. They may be
+  // Two steps towards Find(), for callers with many keys: each ends by prefetching the cache lines
+  // that the next step will touch, so those of all keys are on their way together. Either may be
   // left out.
   virtual void Approach(const LookupKey& key, TableProbe* probe) const {
     static_cast<void>(key);
@@ -94,8 +100,11 @@ class TableReader {
     static_cast<void>(probe);
   }
   // False: the table holds no version of the key at or below its sequence number; nothing to fetch.
-  // `filtered`: the built-in filter has been asked, and has not denied the key.
+  // `filtered`: the built-in filter has been asked, and has not denied the key. Cannot fail: what
+  // is wrong with the resident part, Decode() says.
   virtual bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const = 0;
+  // After a Find() that has returned true with this probe. `fetched`: the bytes of probe.span;
+  // empty if there was nothing to fetch. On success result->state says what the table has.
   virtual Status Decode(const LookupKey& key, const TableProbe& probe, const Slice& fetched,
                         const TableReadOptions& options, LookupResult* result) const = 0;
 
@@ -109,8 +118,8 @@ class TableReader {
   virtual uint64_t ApproximateOffsetOf(const Slice& internal_key) const = 0;
   // The bytes of the built-in filter, as long as the reader lives; empty if the table has none.
   virtual Slice bloom_filter() const { return Slice(); }
-  // Who has it may go on reading, but nobody else begins: another reader of the table takes its
-  // place, or the table itself has gone.
+  // Those who have this reader go on reading, but nobody else begins: another reader takes its
+  // place, or the table itself has left the tree.
   virtual void NoteLeaving() const {}
   // Index and filter, and what the reader adds to them.
   virtual size_t resident_bytes() const = 0;
