@@ -70,7 +70,7 @@ class DbImpl final : public DB {
 
   using Views = std::vector<std::shared_ptr<const ReadView>>;
 
-  class Places;
+  class Places;  // Of a GetPipeline: db_impl_reads.cc.
 
   DbImpl(const Options& options, const std::string& name);
   Status OpenShards(SessionKeeper* keeper);

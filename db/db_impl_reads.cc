@@ -1,4 +1,5 @@
-// Reads of a database's owner: what they hold.
+// Reads of a database's owner: the views and the sequence number that each kind of read takes. What
+// is read with them is reads.h, the same for followers.
 
 #include <algorithm>
 #include <utility>
@@ -132,6 +133,7 @@ void DbImpl::MultiGetInto(const ReadOptions& options, std::span<const Slice> key
   range_.ExplainMissing(keys, statuses);
 }
 
+// What a pipeline asks for each key that is submitted to it.
 class DbImpl::Places final : public LookupPlaces {
  public:
   Places(DbImpl* db, const Snapshot* snapshot)

@@ -1,4 +1,9 @@
 // Point lookups: memtables newest first, then tables, newest first, each behind its filter.
+//
+// PointReader::Get() takes one key all the way. MultiGet and GetPipeline take many keys through the
+// same steps side by side (table_lookup.h), for which they use the parts of Get() that are public
+// here. Get() does not go through TableLookup itself: it need not remember the candidates, for it
+// fetches from one before it asks the next.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +17,13 @@
 
 namespace dlsm {
 
-// Asks for the cache lines of a record that is read in place: so they come side by side, not the
-// value's after the header's.
+// Prefetches a record that is read in place, so that the lines of its value do not wait for those
+// of its header.
 void PrefetchRecord(const Slice& bytes);
 
-// Whether who wants to pin a value shares what is fetched of a table for it. What has less than 8
-// KB is copied: of a MultiGet it is but a part of what would be kept. So may a value be of a block.
+// Whether a pinned value keeps the buffer that `bytes` of this table were fetched into; otherwise
+// it is copied. Less than 8 KB is copied, because a whole doorbell may share the buffer. So is a
+// value of a block, which may be small beside its block.
 bool SharesFetched(const Table& table, uint64_t bytes);
 
 // Thread-safe.
@@ -27,26 +33,31 @@ class PointReader {
   PointReader(Sequencer* sequencer, NodeQueuePairs* queue_pairs, Statistics* statistics)
       : sequencer_(sequencer), queue_pairs_(queue_pairs), statistics_(statistics) {}
 
-  // result->value stays where it is as long as result->holder; where that is null as long as the
-  // view, or until the thread's next lookup where *fetched is set: then it lies in the thread's
-  // scratch. NotFound is told by the result's state.
+  // Where there is no such key the result's state says so, and the Status is OK. How long
+  // result->value stays where it is:
+  //   result->holder is set   as long as that
+  //   *fetched                until the thread's next lookup: it lies in the thread's scratch
+  //   neither                 as long as the view
   Status Get(const ReadView& view, const LookupKey& key, const TableReadOptions& options,
              LookupResult* result, bool* fetched) const;
 
-  // True if a memtable has decided; then the result is as Get() says.
+  // True if a memtable has the key, or its deletion: then the result is as Get() says, and tables
+  // need not be asked.
   bool GetFromMemtables(const ReadView& view, const LookupKey& key, const Statistics::Mine& counts,
                         LookupResult* result) const;
 
-  // Where a record is read in place: the processor looks up the page of a byte near it while it
-  // waits for the index to say where the record is. Of more data than it has pages at hand, a
-  // lookup's longest wait was that. False: its memory node's records are not read in place.
+  // Prefetches a byte near a record that is read in place, so that the processor looks up its page
+  // while it waits for the index to say where exactly the record is. With more data than the TLB
+  // covers, that was a lookup's longest wait. False: the memory node's records are not read in
+  // place.
   bool PrefetchPage(const RemoteSpan& near, const TableReadOptions& options) const;
 
-  // Whether the value cache has the record that Find() has named; then the result, which lies in
-  // the thread's scratch, is what it says of the key. Counts.
+  // Whether the value cache has the record that Find() has named; then the result is what that
+  // record says of the key, and lies in the thread's scratch. Counts hits and misses, those of the
+  // block cache as well: Find() has asked that, but keeps no statistics.
   bool AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,
                        const TableReadOptions& options, LookupResult* result) const;
-  // For the next reads, what was fetched and decoded.
+  // Puts what was fetched and decoded into the value cache, if the table has one and options allow.
   void KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
                    const TableReadOptions& options) const;
 
@@ -54,16 +65,16 @@ class PointReader {
   Statistics* statistics() const { return statistics_; }
 
  private:
-  // The table's record that Find() has named, from the cache or from its memory node.
+  // Gets the record that Find() has named, from a cache or the memory node, and decodes it.
   Status Read(const Table& table, const LookupKey& key, const TableProbe& probe,
               const TableReadOptions& options, LookupResult* result, bool* fetched) const;
-  // `holder` may be null: the bytes are as Get() says without one then. Otherwise it gets what
-  // holds them, unless they lie in place.
+  // The one-sided read, unless the bytes can be read in place. `holder` not null: fetches into a
+  // buffer that *holder keeps, else into the thread's scratch.
   Status Fetch(const RemoteSpan& span, const TableReadOptions& options,
                std::shared_ptr<const void>* holder, Slice* bytes, bool* fetched) const;
 
-  // Whether a thread's lookups in tables mostly find what they look for: then the next one probably
-  // does.
+  // Whether a thread's lookups in tables mostly find something: then the next one probably does,
+  // and Find() may begin before the filters are here (see CandidateList).
   class Habit {
    public:
     bool finds() const { return found_ >= kMost / 2; }

@@ -42,7 +42,7 @@ class Reads {
   // Shards between an iterator's bounds.
   std::vector<size_t> ShardsOf(const ReadOptions& options) const;
 
-  // As PointReader::Get, but NotFound where there is no such key; counts it.
+  // As PointReader::Get(), but NotFound where there is no such key. Counts the key as read.
   Status Get(const Source& source, SequenceNumber sequence, const ReadOptions& options,
              const Slice& key, LookupResult* result, bool* fetched) const;
   // What a MultiGet's values go into, as many as there are keys: strings, or else pinned slices.

@@ -1,5 +1,6 @@
 // A lookup in steps, so that those of many keys can be taken side by side: memtables, filters,
-// indexes, then the records of one candidate table after the other until one answers.
+// indexes, then the records of one candidate table after the other until one answers. The same
+// steps for a single key are PointReader::Get().
 #pragma once
 
 #include <array>
@@ -48,7 +49,7 @@ class TableLookup {
 
   // True if a memtable has answered.
   bool AskMemtables();
-  // For Version::ForEachCandidate() and its halves.
+  // What Version::AddCandidates() and AskCandidates() call for each table that may hold the key.
   auto Collector() {
     return [this](const Table& table, bool filtered) {
       if (candidates_ < first_.size()) {
