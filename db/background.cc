@@ -71,13 +71,13 @@ void Background::Wake() {
   ChangedLocked();
 }
 
-void Background::MemtableIsFull() {
+void Background::LookAtMemtable() {
   UpdateGate();
   Wake();
 }
 
-void Background::LookAtMemtables() {
-  if (gate_->closed(StallReason::kMemtables)) MemtableIsFull();
+void Background::LookIfWritersWait() {
+  if (gate_->closed(StallReason::kMemtables)) LookAtMemtable();
 }
 
 uint64_t Background::PendingBytes(const Version& version) const {

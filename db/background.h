@@ -77,12 +77,13 @@ class Background {
   Background(const Config& config, const Parts& parts, std::unique_ptr<MergePolicy> policy);
   ~Background() { Stop(); }
 
-  // The active memtable is full, or something else has changed that may make work due.
+  // Something has changed that may make work due.
   void Wake() LOCKS_EXCLUDED(mutex_);
-  // The active memtable has become so large that it is time to look at it.
-  void MemtableIsFull();
-  // If writers wait for memtables: whether they still must. Others' flushes make room, too.
-  void LookAtMemtables();
+  // Switches the active memtable if the budget says so, and judges anew whether writers must wait.
+  // To be called when Tree::LookIsDue().
+  void LookAtMemtable();
+  // The same if writers wait for memtables: another shard's flush may have made room for them.
+  void LookIfWritersWait();
 
   // For the threads that do the work. They do one piece of it, and say whether there was one;
   // nothing is due before *due where that is moved up.

@@ -58,7 +58,7 @@ void Background::SwitchAgain() {
     port::MutexLock lock(gate_mutex_);
     if (!no_memory_since_.has_value()) return;
   }
-  MemtableIsFull();
+  LookAtMemtable();
 }
 
 // Who has changed something has done so, whether there is memory to judge of it or not.

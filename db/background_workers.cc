@@ -74,20 +74,20 @@ void BackgroundWorkers::StopHouse(size_t house) {
   if (thread.joinable()) thread.join();
 }
 
-void BackgroundWorkers::MemtableIsFull(size_t shard) noexcept {
+void BackgroundWorkers::LookAtMemtable(size_t shard) noexcept {
   try {
-    SwitchFull(shard);
+    LookAtMemtables(shard);
   } catch (const std::bad_alloc&) {
-    // See above.
+    // The next writer finds that a look is due, too.
   }
 }
 
-// Others' memtables may be the ones that have to make room.
-void BackgroundWorkers::SwitchFull(size_t shard) {
-  shards_[shard]->MemtableIsFull();
+// Another shard's memtable may be the one that has to make room.
+void BackgroundWorkers::LookAtMemtables(size_t shard) {
+  shards_[shard]->LookAtMemtable();
   if (shards_.size() == 1) return;
   const size_t largest = budget_->ShardToSwitch();
-  if (largest != MemtableBudget::none && largest != shard) shards_[largest]->MemtableIsFull();
+  if (largest != MemtableBudget::kNone && largest != shard) shards_[largest]->LookAtMemtable();
 }
 
 void BackgroundWorkers::Work(Kind* kind) {
@@ -111,7 +111,7 @@ bool BackgroundWorkers::WorkAtAny(Kind* kind, Piece piece, Clock::time_point* du
     if (!WorkAt(kind, piece, shards_[shard], due)) continue;
     // What one shard's flush has freed, others may take.
     if (kind == &flushes_ && shards_.size() > 1) {
-      for (Background* each : shards_) each->LookAtMemtables();
+      for (Background* each : shards_) each->LookIfWritersWait();
     }
     return true;
   }

@@ -46,9 +46,10 @@ class BackgroundWorkers {
                     std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
   ~BackgroundWorkers();
 
-  // A writer has found the shard's active memtable full. Without memory nothing happens: what was
-  // written is there all the same, and the next writer finds the same.
-  void MemtableIsFull(size_t shard) noexcept;
+  // A writer has found that a look at the shard's active memtable is due (Tree::LookIsDue()).
+  // Without memory nothing happens: what was written is there all the same, and the next writer
+  // finds the same.
+  void LookAtMemtable(size_t shard) noexcept;
 
   // In the end, in this order; idempotent. All shards' work stops, which may have to wait for
   // memory nodes; their sessions are kept meanwhile, and heartbeats end merges there.
@@ -58,7 +59,7 @@ class BackgroundWorkers {
   void StopHouse(size_t house) LOCKS_EXCLUDED(mutex_);
 
  private:
-  void SwitchFull(size_t shard);
+  void LookAtMemtables(size_t shard);
   void Start() LOCKS_EXCLUDED(mutex_);
   void Stop() LOCKS_EXCLUDED(mutex_);
 

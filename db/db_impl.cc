@@ -55,15 +55,15 @@ Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) tr
   if (!passed.ok()) [[unlikely]]
     return shard.Named(passed);
   const Statistics::Mine counters = statistics_->OfThisThread();
-  bool full;
+  bool look_is_due;
   {
     const Sequencer::Write write(epochs_->sequencer(), 1);
     Memtable& memtable = shard.tree().MemtableOf(write.epoch());
     memtable.Add(write.first(), type, key, value, /*batched=*/false);
-    full = shard.tree().IsFull(memtable);
+    look_is_due = shard.tree().LookIsDue(memtable);
   }
-  if (full) [[unlikely]]
-    workers_->MemtableIsFull(shard.number());
+  if (look_is_due) [[unlikely]]
+    workers_->LookAtMemtable(shard.number());
   counters.Add(Ticker::kKeysWritten);
   counters.Add(Ticker::kBytesWritten, key.size() + value.size());
   return Status::OK();
@@ -113,7 +113,7 @@ void DbImpl::WriteUndivided(const WriteBatch& updates, uint32_t count) {
   UpdateType type;
   Slice key;
   Slice value;
-  bool full;
+  bool look_is_due;
   {
     const Sequencer::Write write(epochs_->sequencer(), count);
     Memtable& memtable = only_->tree().MemtableOf(write.epoch());
@@ -128,10 +128,10 @@ void DbImpl::WriteUndivided(const WriteBatch& updates, uint32_t count) {
       if (sequence > write.first()) memtable.Withdraw(write.first(), sequence - 1);
       throw;
     }
-    full = only_->tree().IsFull(memtable);
+    look_is_due = only_->tree().LookIsDue(memtable);
   }
-  if (full) [[unlikely]]
-    workers_->MemtableIsFull(0);
+  if (look_is_due) [[unlikely]]
+    workers_->LookAtMemtable(0);
 }
 
 // The batch's numbers are taken together, so it becomes visible in all shards at once. All gates
@@ -140,7 +140,7 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) {
   struct Part {
     uint64_t bytes = 0;
     bool only_deletes = true;
-    bool full = false;
+    bool look_is_due = false;
   };
   std::vector<Part> parts(shards_.size());
   std::vector<size_t> shard_of;
@@ -177,7 +177,7 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) {
         Memtable& memtable = tree.MemtableOf(write.epoch());
         memtable.Add(sequence, static_cast<ValueType>(type), key, value, /*batched=*/count > 1);
         ++sequence;
-        parts[shard].full = tree.IsFull(memtable);
+        parts[shard].look_is_due = tree.LookIsDue(memtable);
         port::SyncPoint("batch: entry inserted");
       }
     } catch (const std::bad_alloc&) {
@@ -189,7 +189,7 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) {
     }
   }
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].full) workers_->MemtableIsFull(i);
+    if (parts[i].look_is_due) workers_->LookAtMemtable(i);
   }
   return Status::OK();
 }

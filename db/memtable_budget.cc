@@ -82,7 +82,7 @@ MemtableBudget::Ruling MemtableBudget::RulingFor(Tree& shard) const {
 }
 
 size_t MemtableBudget::ShardToSwitch() const {
-  if (shards_.size() <= 1 || !UsedUp()) return none;
+  if (shards_.size() <= 1 || !UsedUp()) return kNone;
   size_t largest = 0;
   size_t largest_bytes = 0;
   for (size_t i = 0; i < shards_.size(); ++i) {
@@ -92,7 +92,7 @@ size_t MemtableBudget::ShardToSwitch() const {
       largest_bytes = bytes;
     }
   }
-  return largest_bytes >= guaranteed_ / 2 ? largest : none;
+  return largest_bytes >= guaranteed_ / 2 ? largest : kNone;
 }
 
 double MemtableBudget::Pressure(Tree& shard) const {

@@ -53,11 +53,12 @@ class MemtableBudget {
   };
   Ruling RulingFor(Tree& shard) const;
 
-  // The shard whose active memtable should go first because all is used up; `none` if it is not.
-  static constexpr size_t none = static_cast<size_t>(-1);
+  // The shard whose active memtable should go first because the shared half is used up; kNone while
+  // it is not.
+  static constexpr size_t kNone = static_cast<size_t>(-1);
   size_t ShardToSwitch() const;
 
-  // How much of what the shard may have waits to be flushed: 1 is all of it.
+  // What share of what the shard may have waits to be flushed: 1 is all of it.
   double Pressure(Tree& shard) const;
 
  private:

@@ -77,7 +77,7 @@ TEST_F(MemtableBudgetTest, OneShardHasItAll) {
   EXPECT_EQ(ruling.switch_at, kMemtableBytes);
   EXPECT_EQ(ruling.immutables_max, kMemtables - 1);
   EXPECT_FALSE(ruling.must_wait);
-  EXPECT_EQ(budget_.ShardToSwitch(), MemtableBudget::none);
+  EXPECT_EQ(budget_.ShardToSwitch(), MemtableBudget::kNone);
   EXPECT_EQ(MemtableBudget::MostOfOneShard(kMemtableBytes, kMemtables, 1), kBudget);
 }
 
@@ -122,7 +122,7 @@ TEST_F(MemtableBudgetTest, ADeadShardStarvesNobody) {
 TEST_F(MemtableBudgetTest, TheLargestGoesFirst) {
   Make(2);
   Fill(0, kBudget / 4);
-  EXPECT_EQ(budget_.ShardToSwitch(), MemtableBudget::none) << "there is room";
+  EXPECT_EQ(budget_.ShardToSwitch(), MemtableBudget::kNone) << "there is room";
   Fill(0, kBudget / 2);
   Fill(1, kBudget / 2 + (64 << 10));
   EXPECT_EQ(budget_.ShardToSwitch(), 1u);

@@ -31,8 +31,9 @@ namespace dlsm {
 class Tree {
  public:
   // `store` and `epochs`, which other trees share, outlive the tree. All epochs together start
-  // behind the manifest's last sequence number. IsFull() from `memtable_bytes` on. Memtables get
-  // filters for `filtered_bytes`; 0: for `memtable_bytes`.
+  // behind the manifest's last sequence number. The first look at a memtable is due when it has
+  // `memtable_bytes`, see LookIsDue(). Memtables get filters for `filtered_bytes`; 0: for
+  // `memtable_bytes`.
   Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const Manifest& manifest,
        std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs,
        size_t filtered_bytes = 0);
@@ -49,11 +50,13 @@ class Tree {
   // then: the memtable of that epoch is in it. (A view that is too old lacks it.)
   bool Shows(const ReadView& view, MemtableEpoch epoch) const;
 
-  // Whether it is time for Switch() to be called.
-  bool IsFull(const Memtable& memtable) const {
+  // Whether the memtable has become so large that MemtableBudget is to be asked about it: whether
+  // to switch it, and at what size to ask again. With one shard it is full then, with several it
+  // may be far from it.
+  bool LookIsDue(const Memtable& memtable) const {
     return memtable.MemoryUsage() >= look_at_bytes_.load(std::memory_order_relaxed);
   }
-  // Memtables are full with so many bytes from now on.
+  // The next look is due when the active memtable has so many bytes.
   void LookAgainAt(size_t bytes) {
     // Only if it changes: each write reads it.
     if (look_at_bytes_.load(std::memory_order_relaxed) == bytes) return;
