@@ -128,8 +128,8 @@ std::string Tree::GuessPrefixLocked() const {
   return first.substr(0, common);
 }
 
-// What may fail for want of memory comes first: then nothing has changed.
-void Tree::PublishLocked(std::shared_ptr<const Version> version, size_t flushed) {
+// What can throw comes first.
+void Tree::ShowLocked(std::shared_ptr<const Version> version, size_t flushed) {
   views_.Install(ViewLocked(active_, version, flushed));
   version_ = std::move(version);
   immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(flushed));
@@ -224,7 +224,6 @@ void Tree::ForgetFlushes(const Memtable& failed) noexcept {
   own_tables.swap(own->tables);
 }
 
-// Installs the oldest memtables as far as they are flushed without a gap.
 Status Tree::InstallFlushed() try {
   size_t count = 0;
   std::shared_ptr<const Version> version;
@@ -254,7 +253,7 @@ Status Tree::Show(std::shared_ptr<const Version> version, size_t flushed) {
   try {
     port::AllocationPoint("version: to be shown");
     port::MutexLock lock(mutex_);
-    PublishLocked(version, flushed);
+    ShowLocked(version, flushed);
     return Status::OK();
   } catch (const std::bad_alloc&) {
     unshown_ = std::move(version);
@@ -286,7 +285,7 @@ bool Tree::TryReplaceReaders(
   if (chosen.empty()) return true;
   std::shared_ptr<const Version> version = Head()->WithReaders(chosen);
   port::MutexLock lock(mutex_);
-  PublishLocked(std::move(version), /*flushed=*/0);
+  ShowLocked(std::move(version), /*flushed=*/0);
   return true;
 }
 

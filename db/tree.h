@@ -82,10 +82,10 @@ class Tree {
   // Makes the edit visible. On an error nothing has changed.
   Status InstallMerge(const VersionEdit& edit) LOCKS_EXCLUDED(mutex_, installing_);
 
-  // Puts other readers of the same tables, which `choose` says, in the place of those that the
-  // version has, by number.
-  // Nothing of what the tree holds changes, and so nothing is put anywhere. False, and nothing is
-  // done, while something is installed: that waits for memory nodes, this never does.
+  // Replaces readers of tables: `choose`, called with installing_ held, returns tables by number,
+  // and each takes the place of the one with its number in the version. They are the same tables,
+  // so the manifest stays as it is. False, and nothing is done, while something is being installed:
+  // an install waits for memory nodes, and this must not.
   [[nodiscard]] bool TryReplaceReaders(
       const std::function<std::unordered_map<uint64_t, TableRef>()>& choose)
       LOCKS_EXCLUDED(mutex_, installing_);
@@ -129,21 +129,26 @@ class Tree {
   };
 
   void SwitchLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The version, in which the `flushed` oldest immutable memtables are, takes the present one's
-  // place. If it throws std::bad_alloc, nothing has changed.
-  void PublishLocked(std::shared_ptr<const Version> version, size_t flushed)
+  // Makes `version` the one that readers find; the `flushed` oldest immutable memtables are in it,
+  // and leave the view. If it throws std::bad_alloc, nothing has changed.
+  void ShowLocked(std::shared_ptr<const Version> version, size_t flushed)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // As it will be with this memtable as the active one, and without the `flushed` oldest ones.
+  // The view with this active memtable and this version, without the `flushed` oldest immutable
+  // memtables. Where `active` is a new one, the present one is the newest of these.
   std::shared_ptr<const ReadView> ViewLocked(const std::shared_ptr<Memtable>& active,
                                              const std::shared_ptr<const Version>& version,
                                              size_t flushed) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string GuessPrefixLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Immutable* FindLocked(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An install has failed that was to take the flushed memtables in, `failed` among them: all of
+  // these are to be flushed anew.
   void ForgetFlushes(const Memtable& failed) noexcept EXCLUSIVE_LOCKS_REQUIRED(installing_)
       LOCKS_EXCLUDED(mutex_);
+  // Installs the oldest memtables as far as they are flushed without a gap.
   Status InstallFlushed() EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
+  // Puts the manifest of `version` at the memory nodes.
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
-  // As PublishLocked(), of the version that has just been stored.
+  // ShowLocked() of the version that has just been stored. OutOfWorkMemory() where that throws.
   Status Show(std::shared_ptr<const Version> version, size_t flushed)
       EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);
