@@ -211,8 +211,16 @@ class Background {
   static constexpr size_t kMerge = 1;
   static constexpr size_t kHouse = 2;
   void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
+  // Switches the active memtable if that is due, then opens or closes the gate and sets its pace.
+  // To be called after each change of memtables, version or room. Where there is no memory for it,
+  // the house thread does it later.
   void UpdateGate() noexcept LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  // The same; throws std::bad_alloc.
   void JudgeGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  void SwitchAndJudgeMemtables() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Returns what is used up of the limit on level 0 or components, for UpdatePace().
+  double JudgeComponents(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_)
+      LOCKS_EXCLUDED(mutex_);
   Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
   // There was no memory for it; returns since when that has been so.

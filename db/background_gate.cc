@@ -76,6 +76,16 @@ void Background::UpdateGate() noexcept {
 void Background::JudgeGate() {
   port::MutexLock lock(gate_mutex_);
   port::AllocationPoint("gate");
+  SwitchAndJudgeMemtables();
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  const double components_share = JudgeComponents(*version);
+  gate_->Set(StallReason::kMemory, store_->memory()->full());
+  if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
+  if (config_.slow_down_writes) UpdatePace(components_share);
+}
+
+// One step, because what becomes of the switch is what tells whether writers must wait.
+void Background::SwitchAndJudgeMemtables() {
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   const Tree::SwitchResult result = SwitchIfDue(ruling);
   const bool switched = result == Tree::SwitchResult::kSwitched;
@@ -89,21 +99,18 @@ void Background::JudgeGate() {
   }
   gate_->Set(StallReason::kMemtables,
              ruling.must_wait || result == Tree::SwitchResult::kTooManyMemtables);
-  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-  double share;
+}
+
+double Background::JudgeComponents(const Version& version) {
   if (config_.constraint == ComponentConstraint::kLocal) {
-    const size_t level0 = version->levels()[0].table_count();
+    const size_t level0 = version.levels()[0].table_count();
     gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);
-    share = ShareBeyond(config_.level0_merge_trigger, level0, config_.level0_stop_trigger);
-  } else {
-    const size_t components = CountComponents(*version);
-    const ComponentLimits limits = LimitsOf(*version);
-    gate_->Set(StallReason::kComponents, components >= limits.max);
-    share = ShareBeyond(limits.expected, components, limits.max);
+    return ShareBeyond(config_.level0_merge_trigger, level0, config_.level0_stop_trigger);
   }
-  gate_->Set(StallReason::kMemory, store_->memory()->full());
-  if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
-  if (config_.slow_down_writes) UpdatePace(share);
+  const size_t components = CountComponents(version);
+  const ComponentLimits limits = LimitsOf(version);
+  gate_->Set(StallReason::kComponents, components >= limits.max);
+  return ShareBeyond(limits.expected, components, limits.max);
 }
 
 void Background::UpdatePace(double components_share) {
