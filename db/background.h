@@ -168,7 +168,14 @@ class Background {
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
+  // All that KeepHouse() does; throws std::bad_alloc.
   void LookAround(size_t node) LOCKS_EXCLUDED(mutex_);
+  // What needs no memory node.
+  void LookAfterTree() LOCKS_EXCLUDED(mutex_);
+  // Sends frees to the memory node, and notices when it has room again.
+  void LookAfterMemory(size_t node) LOCKS_EXCLUDED(mutex_);
+  // There is room again: what failed for want of it is tried sooner.
+  void TryAgainWithRoom() LOCKS_EXCLUDED(mutex_);
   Status SendHeartbeat(size_t node);
   void NoteRoomLocked(size_t node, const RoomLeft& left) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is due changes without an event: by reads, and by nobody writing any more.
@@ -256,7 +263,7 @@ class Background {
   const std::function<bool()> writers_wait_;
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
-  uint64_t metadata_hand_ = 0;  // See ShedMetadata(); of who keeps the house at node 0.
+  uint64_t metadata_hand_ = 0;  // See ShedMetadata(). Of the home's house thread.
   std::atomic<bool> stopping_{false};
   // Whether there may be such work: something has changed since a thread looked for it in vain. Set
   // after the change and before the signal.

@@ -122,14 +122,19 @@ void Background::KeepHouse(size_t node) noexcept {
 }
 
 void Background::LookAround(size_t node) {
-  if (node == 0) {
-    tree_->views().Reclaim();
-    LookAtTraffic();
-    LookForPauses();
-    SwitchAgain();
-    ShedMetadata(*store_, tree_, &metadata_hand_);
-  }
-  if (fence_->raised()) return;
+  if (node == kHome) LookAfterTree();
+  if (!fence_->raised()) LookAfterMemory(node);
+}
+
+void Background::LookAfterTree() {
+  tree_->views().Reclaim();
+  LookAtTraffic();
+  LookForPauses();
+  SwitchAgain();
+  ShedMetadata(*store_, tree_, &metadata_hand_);
+}
+
+void Background::LookAfterMemory(size_t node) {
   PlacedMemory& memory = *store_->memory();
   // An error stays with the heartbeat, which meets it too. Nothing here waits for another memory
   // node than this one, whose sessions would end with it.
@@ -142,9 +147,13 @@ void Background::LookAround(size_t node) {
   if (!was_full && !gate_->closed(StallReason::kMemory)) return;
   UpdateGate();
   if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
-  // What failed for want of room need not wait for its next attempt if somebody waits for it. It
-  // has failed all the same: the room may be what that very attempt has given back. So where nobody
-  // waits it is not tried again at once, time after time.
+  TryAgainWithRoom();
+}
+
+// What failed for want of room need not wait for its next attempt if somebody waits for it. It has
+// failed all the same: the room may be what that very attempt has given back. So where nobody waits
+// it is not tried again at once, time after time.
+void Background::TryAgainWithRoom() {
   const bool writers_wait = writers_wait_();
   port::MutexLock lock(mutex_);
   const bool awaited =
