@@ -142,9 +142,6 @@ class Background {
   Status last_error() const LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Nothing may begin any more.
-  bool Ended() const { return stopping_.load(std::memory_order_acquire) || fence_->raised(); }
-
   // How often a kind of work has failed in a row.
   struct Failures {
     int count = 0;
@@ -152,22 +149,110 @@ class Background {
     Status last;
     port::Clock::time_point retry_at;
   };
+  // Kinds of work, as their failures are kept: these, and from kHouse on one for each memory node.
+  static constexpr size_t kFlush = 0;
+  static constexpr size_t kMerge = 1;
+  static constexpr size_t kHouse = 2;
+  static constexpr size_t kHome = 0;  // Of nodes_; where the manifest is.
+
+  // A level on its way down because somebody asked for it.
+  struct ManualLevel {
+    ManualScope scope;
+    const MergePick* own = nullptr;  // Its merge under way.
+  };
+
+  // What is due, who waits, and what they are told: background.cc.
+
+  // Nothing may begin any more.
+  bool Ended() const { return stopping_.load(std::memory_order_acquire) || fence_->raised(); }
+  // Wakes all who wait here, and the threads: anything may be due now.
+  void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A thread has found some work; there may be more of it.
+  void SetHint(std::atomic<bool>* hint);
+  // A piece of work has ended. Sets when its kind is tried again, if it has failed.
+  void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
+  // Whether nothing runs and nothing is due, not even a merge that nobody has asked for.
+  bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status WaitIdleLocked(Clock::time_point began) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether somebody waits who is told of these failures.
+  bool AwaitedLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Somebody begins to wait: only failures from now on count for him.
+  void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same when it is this shard's turn, of several that somebody waits for since `began`.
+  void ForgiveAgainLocked(Clock::time_point began, Failures* failures)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // OK unless this handle has lost the database or its session.
+  Status Usable() const;
+  // What somebody who waits since `began` is told; OK: he waits on.
+  Status StuckLocked(const Failures& failures, Clock::time_point began) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // background_flushes.cc
 
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);
   // `began`: when who waits began to.
   Status FlushActive(bool wait, Clock::time_point began) LOCKS_EXCLUDED(mutex_);
+
+  // background_merges.cc
+
+  std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether all merges run on the compute node.
+  bool MergesHere() const;
+  RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // No other merge picks these tables, from the first call to the second.
+  void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) LOCKS_EXCLUDED(mutex_);
   Status BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick)
       LOCKS_EXCLUDED(mutex_);
+  void NoteIdleMergeLocked(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs the merge, installs what it has made, and counts it.
   Status Merge(const MergePick& pick);
-  // Of what somebody asked for, a merge in place by somebody else leaves it where it was, by other
-  // names.
-  void NoteRenamedLocked(const MergePick& pick, const std::vector<TableRef>& outputs)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Pairs with the end of Install(), which lets picks go on if guards are added.
+  Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
+  // Its first part. Where the edit adds guards nothing is picked until Install() has ended.
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
-  Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
+  // A merge in place gives tables new numbers: those of a manual compaction stay in its scope.
+  void NoteRenamedLocked(const MergePick& pick, const std::vector<TableRef>& outputs)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteManualCompactions(int change) LOCKS_EXCLUDED(mutex_);
+  size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+  Status CompactLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+  Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
+  Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
+
+  // Memtables and writers: background_gate.cc.
+
+  Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
+      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
+  Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
+      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // There was no memory for it; returns since when that has been so.
+  Clock::time_point NoteNoMemory() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Tries it again then.
+  void SwitchAgain() LOCKS_EXCLUDED(gate_mutex_);
+  // Switches the active memtable if that is due, then opens or closes the gate and sets its pace.
+  // To be called after each change of memtables, version or room. Where there is no memory for it,
+  // the house thread does it later.
+  void UpdateGate() noexcept LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  // The same; throws std::bad_alloc.
+  void JudgeGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
+  void SwitchAndJudgeMemtables() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Returns what is used up of the limit on level 0 or components; 0 where no merge is due.
+  double JudgeComponents(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_)
+      LOCKS_EXCLUDED(mutex_);
+  // `components_share`: what JudgeComponents() has returned.
+  void UpdatePace(double components_share) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
+  // Pauses of the writers do not count for the pace that they are given.
+  void LookForPauses() LOCKS_EXCLUDED(gate_mutex_);
+
+  // The house threads' work: background_house.cc.
+
+  Status SendHeartbeat(size_t node);
+  // What the memory node has reported.
+  void NoteRoomLocked(size_t node, const RoomLeft& left) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // All that KeepHouse() does; throws std::bad_alloc.
   void LookAround(size_t node) LOCKS_EXCLUDED(mutex_);
   // What needs no memory node.
@@ -176,77 +261,10 @@ class Background {
   void LookAfterMemory(size_t node) LOCKS_EXCLUDED(mutex_);
   // There is room again: what failed for want of it is tried sooner.
   void TryAgainWithRoom() LOCKS_EXCLUDED(mutex_);
-  Status SendHeartbeat(size_t node);
-  void NoteRoomLocked(size_t node, const RoomLeft& left) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is due changes without an event: by reads, and by nobody writing any more.
   void LookAtTraffic() LOCKS_EXCLUDED(mutex_);
   void LookAtWritesLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MergesAreFree() const;
-  // Whether all merges run on the compute node.
-  bool MergesHere() const;
-
-  // For all who wait here, and for the threads.
-  void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A thread has found some work; there may be more of it.
-  void SetHint(std::atomic<bool>* hint);
-  std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteIdleMergeLocked(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A level on its way down because somebody asked for it.
-  struct ManualLevel {
-    ManualScope scope;
-    const MergePick* own = nullptr;  // Its merge under way.
-  };
-  RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status WaitIdleLocked(Clock::time_point began) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether somebody waits who is told of these failures.
-  bool AwaitedLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // At the turn of this shard, of those that one waits for since `began`.
-  void ForgiveAgainLocked(Clock::time_point began, Failures* failures)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status Usable() const;
-  // What who waits since `began` is told; OK: nothing yet.
-  Status StuckLocked(const Failures& failures, Clock::time_point began) const
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static constexpr size_t kHome = 0;  // Of nodes_; where the manifest is.
-  // Kinds of work, as their failures are kept: these, and from kHouse on one for each memory node.
-  static constexpr size_t kFlush = 0;
-  static constexpr size_t kMerge = 1;
-  static constexpr size_t kHouse = 2;
-  void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
-  // Switches the active memtable if that is due, then opens or closes the gate and sets its pace.
-  // To be called after each change of memtables, version or room. Where there is no memory for it,
-  // the house thread does it later.
-  void UpdateGate() noexcept LOCKS_EXCLUDED(gate_mutex_, mutex_);
-  // The same; throws std::bad_alloc.
-  void JudgeGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
-  void SwitchAndJudgeMemtables() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Returns what is used up of the limit on level 0 or components, for UpdatePace().
-  double JudgeComponents(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_)
-      LOCKS_EXCLUDED(mutex_);
-  Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
-      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // There was no memory for it; returns since when that has been so.
-  Clock::time_point NoteNoMemory() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Tries it again then.
-  void SwitchAgain() LOCKS_EXCLUDED(gate_mutex_);
-  // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
-  Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
-      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // `components_share`: what is used up of the limit on components or level 0, as the gate judges
-  // them; 0 where no merge is due.
-  void UpdatePace(double components_share) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Whether somebody writes to this shard.
-  void LookForPauses() LOCKS_EXCLUDED(gate_mutex_);
-  void NoteManualCompactions(int change) LOCKS_EXCLUDED(mutex_);
-  size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
-  Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
-  Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
-  Status CompactLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
   Tree* const tree_;
