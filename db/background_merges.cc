@@ -201,8 +201,13 @@ Status Background::Merge(const MergePick& pick) try {
   const Statistics::Mine counters = statistics_->OfThisThread();
   MergeOutcome outcome;
   if (!pick.trivial_move) {
-    DLSM_RETURN_IF_ERROR(RunMerge(pick, config_.merge, snapshots_->List(), *store_, nodes_,
-                                  new_table_number_, stopping_, scheduler_, &outcome));
+    const MergeContext context{.config = config_.merge,
+                               .store = *store_,
+                               .nodes = nodes_,
+                               .new_table_number = new_table_number_,
+                               .cancelled = stopping_,
+                               .scheduler = scheduler_};
+    DLSM_RETURN_IF_ERROR(RunMerge(context, pick, snapshots_->List(), &outcome));
   }
   const MergeStatistics& statistics = outcome.statistics;
   const uint64_t tables = outcome.tables.size();

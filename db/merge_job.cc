@@ -88,74 +88,80 @@ uint64_t BytesWithin(const MergeOptions& options, const Table& table) {
   return end > begin ? end - begin : 0;
 }
 
-std::vector<Part> PartsOf(const MergePick& pick, const MergeJobConfig& config,
-                          const std::vector<SequenceNumber>& snapshots, const TableStore& store) {
+// Of the whole merge.
+MergeOptions OptionsOf(const MergeContext& context, const MergePick& pick,
+                       const std::vector<SequenceNumber>& snapshots) {
+  MergeOptions options;
+  options.table = context.store.table_options();
+  options.snapshots = snapshots;
+  options.older = pick.older;
+  options.table_bytes_max =
+      pick.table_bytes_max > 0 ? pick.table_bytes_max : context.config.table_bytes_max;
+  options.cut_points = pick.cut_points;
+  options.cut_candidates = pick.cut_candidates;
+  options.cut_hash_bits = pick.cut_hash_bits;
+  return options;
+}
+
+// Gives the part those of the tables that its range overlaps.
+void TakeOverlapping(const TableStore& store, const Runs& runs, Part* part) {
+  part->bytes_at.resize(store.memory()->nodes());
+  for (const std::vector<TableRef>& run : runs) {
+    std::vector<TableRef> overlapping;
+    for (const TableRef& table : run) {
+      if (!Overlaps(store.comparator(), part->options, *table)) continue;
+      overlapping.push_back(table);
+      const uint64_t bytes = BytesWithin(part->options, *table);
+      part->bytes += bytes;
+      const size_t node = store.memory()->NumberOf(table->meta().image.node);
+      if (node < part->bytes_at.size()) part->bytes_at[node] += std::max<uint64_t>(bytes, 1);
+    }
+    if (!overlapping.empty()) part->runs.push_back(std::move(overlapping));
+  }
+}
+
+std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
+                          const std::vector<SequenceNumber>& snapshots) {
+  const TableStore& store = context.store;
   size_t parts_min = store.memory()->PartsToFit(pick.input_bytes());
   if (!pick.undivided) parts_min = std::max(parts_min, store.memory()->scatter_width());
-  const size_t parts_max = pick.undivided ? parts_min : std::max(config.parts_max, parts_min);
+  const size_t parts_max =
+      pick.undivided ? parts_min : std::max(context.config.parts_max, parts_min);
   const std::vector<std::string> boundaries =
       PartBoundaries(store.comparator(), pick, parts_max, parts_min);
   const Runs runs = InputRuns(store.comparator(), pick);
+  const MergeOptions whole = OptionsOf(context, pick, snapshots);
   std::vector<Part> parts(boundaries.size() + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
-    parts[i].bytes_at.resize(store.memory()->nodes());
     MergeOptions& options = parts[i].options;
-    options.table = store.table_options();
-    options.snapshots = snapshots;
-    options.older = pick.older;
-    options.table_bytes_max =
-        pick.table_bytes_max > 0 ? pick.table_bytes_max : config.table_bytes_max;
-    options.cut_points = pick.cut_points;
-    options.cut_candidates = pick.cut_candidates;
-    options.cut_hash_bits = pick.cut_hash_bits;
+    options = whole;
     options.has_begin = i > 0;
     if (options.has_begin) options.begin = boundaries[i - 1];
     options.has_end = i < boundaries.size();
     if (options.has_end) options.end = boundaries[i];
-    for (const std::vector<TableRef>& run : runs) {
-      std::vector<TableRef> overlapping;
-      for (const TableRef& table : run) {
-        if (!Overlaps(store.comparator(), options, *table)) continue;
-        overlapping.push_back(table);
-        const uint64_t bytes = BytesWithin(options, *table);
-        parts[i].bytes += bytes;
-        const size_t node = store.memory()->NumberOf(table->meta().image.node);
-        if (node < parts[i].bytes_at.size())
-          parts[i].bytes_at[node] += std::max<uint64_t>(bytes, 1);
-      }
-      if (!overlapping.empty()) parts[i].runs.push_back(std::move(overlapping));
-    }
+    TakeOverlapping(store, runs, &parts[i]);
   }
   return parts;
 }
 
 class MergeRunner {
  public:
-  MergeRunner(const MergeJobConfig& config, const TableStore& store,
-              const std::vector<MergeNode>& nodes,
-              const std::function<uint64_t()>& new_table_number, const std::atomic<bool>& cancelled,
-              MergeScheduler* scheduler)
-      : config_(config),
-        store_(store),
-        nodes_(nodes),
-        new_table_number_(new_table_number),
-        cancelled_(cancelled),
-        scheduler_(scheduler) {}
+  explicit MergeRunner(const MergeContext& context) : context_(context) {}
 
   Status Run(const Part& part, MergeOutcome* outcome) const {
     if (part.runs.empty()) return Status::OK();
-    PlacedMemory::MergeForecast forecast(store_.memory(), part.bytes_at);
+    PlacedMemory::MergeForecast forecast(context_.store.memory(), part.bytes_at);
     const std::vector<size_t> order = forecast.Order();
-    const PlaceChoice choice = Place(part, nodes_[order.front()].load);
+    const PlaceChoice choice = Place(part, context_.nodes[order.front()].load);
     if (choice.local) {
-      forecast.RunsAt(nodes_.size());
+      forecast.RunsAt(context_.nodes.size());
       Count(choice.reason);
       return RunLocally(part, outcome);
     }
     outcome->remote = true;
     Status status;
     for (const size_t node : order) {
-      if (node != order.front()) nodes_[node].load->NoteSent(part.bytes);
+      if (node != order.front()) context_.nodes[node].load->NoteSent(part.bytes);
       forecast.RunsAt(node);
       status = RunRemotely(part, node, outcome);
       if (!status.IsBusy() && !status.IsNotSupported()) {
@@ -163,15 +169,15 @@ class MergeRunner {
         Count(choice.reason);
         return status;
       }
-      nodes_[node].load->NoteRefused(part.bytes);
+      context_.nodes[node].load->NoteRefused(part.bytes);
     }
     // Where no single memory node has all of the input, to insist on memory nodes would be to wait
     // for all of them.
-    if (config_.place != CompactionPlace::kAutomatic && nodes_.size() == 1) {
+    if (context_.config.place != CompactionPlace::kAutomatic && context_.nodes.size() == 1) {
       Count(choice.reason);
       return status;
     }
-    forecast.RunsAt(nodes_.size());
+    forecast.RunsAt(context_.nodes.size());
     Count(PlaceReason::kRefused);
     outcome->remote = false;
     return RunLocally(part, outcome);
@@ -180,13 +186,13 @@ class MergeRunner {
  private:
   PlaceChoice Place(const Part& part, MergeLoadMonitor* load) const {
     PlaceChoice choice;
-    if (!MergeRequest::CanShip(store_.table_options())) {
+    if (!MergeRequest::CanShip(context_.store.table_options())) {
       choice.local = true;
       choice.reason = PlaceReason::kOwnCode;
-    } else if (config_.place == CompactionPlace::kAutomatic) {
+    } else if (context_.config.place == CompactionPlace::kAutomatic) {
       choice = load->Place(part.bytes);
     } else {
-      choice.local = config_.place == CompactionPlace::kComputeNode;
+      choice.local = context_.config.place == CompactionPlace::kComputeNode;
       choice.reason = PlaceReason::kFixed;
       if (!choice.local) load->NoteSent(part.bytes);
     }
@@ -197,7 +203,7 @@ class MergeRunner {
     constexpr std::array<Ticker, kPlaceReasonCount> kTickers = {
         Ticker::kPlacedFixed,          Ticker::kPlacedNearData, Ticker::kPlacedUnknown,
         Ticker::kPlacedMemoryNodeBusy, Ticker::kPlacedRefused,  Ticker::kPlacedOwnCode};
-    store_.statistics()->Add(kTickers[static_cast<size_t>(reason)]);
+    context_.store.statistics()->Add(kTickers[static_cast<size_t>(reason)]);
   }
 
   Status RunLocally(const Part& part, MergeOutcome* outcome) const {
@@ -206,29 +212,30 @@ class MergeRunner {
       TableRun& run = runs.emplace_back();
       for (const TableRef& table : tables) run.push_back(&table->reader());
     }
-    MergeScheduler::Turn turn(scheduler_, part.bytes, cancelled_);
+    MergeScheduler::Turn turn(context_.scheduler, part.bytes, context_.cancelled);
     DLSM_RETURN_IF_ERROR(turn.Proceed(0));  // Before it takes memory for its outputs.
     TableReadOptions read_options;
     read_options.purpose = Purpose::kCompaction;
     read_options.fill_cache = false;
-    read_options.timeout = store_.timeout();
+    read_options.timeout = context_.store.timeout();
     read_options.prefetch_bytes = read_options.prefetch_bytes_max;
     // Merges may use the reserve: they make room.
-    RemoteTableWriter output(&store_, Purpose::kCompaction, /*may_use_reserve=*/true,
-                             new_table_number_);
-    DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, store_.queue_pairs(), &turn,
-                                     &output, &outcome->statistics));
+    RemoteTableWriter output(&context_.store, Purpose::kCompaction, /*may_use_reserve=*/true,
+                             context_.new_table_number);
+    DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, context_.store.queue_pairs(),
+                                     &turn, &output, &outcome->statistics));
     turn.Finished(outcome->statistics.bytes_read);
     DLSM_RETURN_IF_ERROR(output.Release(&outcome->tables));
     // Records are verified where they lie. Once this session has ended, another may write there
     // before they are used.
     std::vector<TableMeta> made;
     for (const TableRef& table : outcome->tables) made.push_back(table->meta());
-    return CheckMergeOutputs(store_.comparator(), part.options, part.runs, std::nullopt, made);
+    return CheckMergeOutputs(context_.store.comparator(), part.options, part.runs, std::nullopt,
+                             made);
   }
 
   Status RunRemotely(const Part& part, size_t number, MergeOutcome* outcome) const {
-    const MergeNode& node = nodes_[number];
+    const MergeNode& node = context_.nodes[number];
     MergeRequest request;
     request.session = node.session;
     request.options = part.options;
@@ -237,8 +244,8 @@ class MergeRunner {
       std::vector<TableMeta>& run = request.runs.emplace_back();
       for (const TableRef& table : tables) run.push_back(table->meta());
     }
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (i != number && part.bytes_at[i] > 0) request.peers.push_back(nodes_[i].as_peer);
+    for (size_t i = 0; i < context_.nodes.size(); ++i) {
+      if (i != number && part.bytes_at[i] > 0) request.peers.push_back(context_.nodes[i].as_peer);
     }
     ++outcome->calls;
     MergeReply reply;
@@ -257,7 +264,7 @@ class MergeRunner {
     DLSM_RETURN_IF_ERROR(node.rpc->Call(Method::kMerge, request->Encode(), &reply_bytes,
                                         node.load->MergeDeadline()));
     DLSM_RETURN_IF_ERROR(reply->Decode(reply_bytes));
-    DLSM_RETURN_IF_ERROR(CheckMergeOutputs(store_.comparator(), part.options, part.runs,
+    DLSM_RETURN_IF_ERROR(CheckMergeOutputs(context_.store.comparator(), part.options, part.runs,
                                            node.as_peer.node, reply->outputs));
     node.load->NoteReport(reply->load, sent_before);
     return answer.Arrived();  // Last: from here on its tables are the caller's to look after.
@@ -265,23 +272,18 @@ class MergeRunner {
 
   // The outputs are ours from here on, and freed if one of them cannot be opened.
   Status OpenOutputs(std::vector<TableMeta> outputs, std::vector<TableRef>* tables) const {
-    for (TableMeta& meta : outputs) meta.number = new_table_number_();
+    for (TableMeta& meta : outputs) meta.number = context_.new_table_number();
     const Status status = WithinMemory([&] {
       port::AllocationPoint("merge: answered");
-      return store_.OpenAll(outputs, Purpose::kCompaction, tables);
+      return context_.store.OpenAll(outputs, Purpose::kCompaction, tables);
     });
     if (status.ok()) return status;
     tables->clear();
-    for (const TableMeta& meta : outputs) store_.memory()->Free(AllocatedSpan(meta.image));
+    for (const TableMeta& meta : outputs) context_.store.memory()->Free(AllocatedSpan(meta.image));
     return status;
   }
 
-  const MergeJobConfig& config_;
-  const TableStore& store_;
-  const std::vector<MergeNode>& nodes_;
-  const std::function<uint64_t()>& new_table_number_;
-  const std::atomic<bool>& cancelled_;
-  MergeScheduler* const scheduler_;
+  const MergeContext& context_;
 };
 
 void Append(const MergeOutcome& part, MergeOutcome* whole) {
@@ -296,26 +298,18 @@ void Append(const MergeOutcome& part, MergeOutcome* whole) {
   whole->remote |= part.remote;
 }
 
-}  // namespace
-
-Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
-                const std::vector<SequenceNumber>& snapshots, const TableStore& store,
-                const std::vector<MergeNode>& nodes,
-                const std::function<uint64_t()>& new_table_number,
-                const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
-                MergeOutcome* outcome) {
-  port::AllocationPoint("merge: divided");
-  const std::vector<Part> parts = PartsOf(pick, config, snapshots, store);
-  const MergeRunner runner(config, store, nodes, new_table_number, cancelled, scheduler);
-  std::vector<MergeOutcome> outcomes(parts.size());
+// Runs the parts side by side, and those for which there are no threads one after the other. Once
+// the first has begun nothing is thrown: threads are joined, and what parts have made is looked
+// after. Returns the first error.
+Status RunParts(const MergeRunner& runner, const std::vector<Part>& parts,
+                std::vector<MergeOutcome>* outcomes) {
   std::vector<Status> statuses(parts.size());
   std::vector<port::Thread> threads;
   threads.reserve(parts.size());
-  // From here on nothing is thrown: threads are joined, and what parts have made is looked after.
   const auto run = [&](size_t i) {
     statuses[i] = WithinMemory([&] {
       port::AllocationPoint("merge: part");
-      return runner.Run(parts[i], &outcomes[i]);
+      return runner.Run(parts[i], &(*outcomes)[i]);
     });
   };
   size_t alone = parts.size();  // From here on, for want of threads, one part after the other.
@@ -335,6 +329,18 @@ Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
   for (Status& status : statuses) {
     KeepFirstError(std::move(status), &first_error);
   }
+  return first_error;
+}
+
+}  // namespace
+
+Status RunMerge(const MergeContext& context, const MergePick& pick,
+                const std::vector<SequenceNumber>& snapshots, MergeOutcome* outcome) {
+  port::AllocationPoint("merge: divided");
+  const std::vector<Part> parts = PartsOf(context, pick, snapshots);
+  const MergeRunner runner(context);
+  std::vector<MergeOutcome> outcomes(parts.size());
+  Status first_error = RunParts(runner, parts, &outcomes);
   Status appended = WithinMemory([&] {
     for (const MergeOutcome& part : outcomes) Append(part, outcome);
     NoteKeepers(outcome->tables, snapshots);

@@ -44,17 +44,25 @@ struct MergeOutcome {
   bool remote = false;
 };
 
-// `scheduler` says when merges on the compute node go on, each of `nodes` on which side the parts
-// run that it is chosen for. Runs in the calling thread, and in one more for each further part.
-// `snapshots` ascend. The merge ends with Aborted when *cancelled becomes true, and where it runs
-// at a memory node when that has been told that its number is given up (MergeNumbers::GiveUp()). On
-// an error nothing is left behind but what a memory node has made if its answer is lost, or not
-// one: that goes once the node's MergeNumbers have been told to it.
-Status RunMerge(const MergePick& pick, const MergeJobConfig& config,
-                const std::vector<SequenceNumber>& snapshots, const TableStore& store,
-                const std::vector<MergeNode>& nodes,
-                const std::function<uint64_t()>& new_table_number,
-                const std::atomic<bool>& cancelled, MergeScheduler* scheduler,
-                MergeOutcome* outcome);
+// What all merges of a shard run with. All that it refers to outlives them.
+struct MergeContext {
+  const MergeJobConfig& config;
+  const TableStore& store;
+  // Each one's `load` says on which side a part runs that would be merged there.
+  const std::vector<MergeNode>& nodes;
+  const std::function<uint64_t()>& new_table_number;
+  const std::atomic<bool>& cancelled;
+  MergeScheduler* scheduler;  // Of merges on the compute node.
+};
+
+// Cuts the merge into parts by key range and runs them side by side, the first one in the calling
+// thread, each of the others in one of its own. `snapshots` ascend.
+//
+// It ends with Aborted when `cancelled` becomes true; a part that runs at a memory node ends when
+// that has been told that its number is given up (MergeNumbers::GiveUp()). On an error nothing is
+// left behind, but for what a memory node has made whose answer was lost or of no use: that goes
+// once it has been told so, with the node's MergeNumbers.
+Status RunMerge(const MergeContext& context, const MergePick& pick,
+                const std::vector<SequenceNumber>& snapshots, MergeOutcome* outcome);
 
 }  // namespace dlsm

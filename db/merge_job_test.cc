@@ -55,10 +55,17 @@ class MergeJobTest : public testing::Test {
   }
 
   Status Run(MergeOutcome* outcome) {
+    const MergeJobConfig config{};
+    const std::vector<MergeNode> nodes = {node_};
     const std::function<uint64_t()> number = [] { return uint64_t{7}; };
     const std::atomic<bool> cancelled{false};
-    return RunMerge(pick_, MergeJobConfig(), {}, *store_, {node_}, number, cancelled, &scheduler_,
-                    outcome);
+    const MergeContext context{.config = config,
+                               .store = *store_,
+                               .nodes = nodes,
+                               .new_table_number = number,
+                               .cancelled = cancelled,
+                               .scheduler = &scheduler_};
+    return RunMerge(context, pick_, {}, outcome);
   }
   Status Run() {
     MergeOutcome outcome;
