@@ -1,5 +1,5 @@
 // What to merge next. A policy looks at a version and at which tables are being merged already; it
-// keeps no locks and starts nothing.
+// starts nothing.
 #pragma once
 
 #include <algorithm>
@@ -91,7 +91,8 @@ struct ManualScope {
                     const std::vector<SequenceNumber>& live) const;
 };
 
-// Called with the scheduler's lock held: one thread at a time.
+// Not thread-safe: each shard has one, which its Background calls under its own mutex. So nothing
+// here may wait.
 class MergePolicy {
  public:
   virtual ~MergePolicy() = default;

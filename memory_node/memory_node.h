@@ -1,6 +1,10 @@
 // A memory node: one region of memory, the databases in it, and the merges that run next to them.
 // The Server process has one behind its RpcServer, an application that embeds one calls it through
 // a loopback.
+//
+// Nothing of it is on disk: a Server that is started again is a new memory node, empty, with
+// another epoch. Clients learn that from the epoch in the hello (NodeRpcClient), peers that merge
+// from the one in MergePeer; what lay at addresses of the former epoch is lost.
 #pragma once
 
 #include <array>
@@ -50,7 +54,7 @@ struct MemoryNodeOptions {
 // Thread-safe.
 class MemoryNode final : public RpcHandler {
  public:
-  // Draws an epoch of its own.
+  // Draws a random epoch.
   static Status Start(const MemoryNodeOptions& options, std::unique_ptr<ExportedRegion> region,
                       std::unique_ptr<MemoryNode>* node);
   // No call is under way, but answers may be outstanding: they are given first.

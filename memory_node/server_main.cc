@@ -199,8 +199,9 @@ Status CheckSecret(NodeServerOptions* options) {
       FLAGS_bind));
 }
 
-// Pages are taken when first written: without this check a node that promises too much would be
-// killed much later, with all its data.
+// Not all pages are taken at the start: some are left (TakeAllPages()), or all with
+// --take_all_memory=false, until they are first written. Without this check a node that promises
+// too much would be killed then, with all its data.
 Status CheckMemory(uint64_t bytes) {
   std::ifstream meminfo("/proc/meminfo");
   std::string name;

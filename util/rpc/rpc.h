@@ -1,8 +1,10 @@
-// Calls from a compute node to a memory node. Calls are rare (grants, merges, manifests), so they
-// go over the control connection of every fabric; data never does.
+// Calls from a compute node to a memory node: what is rare (grants, merges, manifests). Data never
+// goes by calls. Whatever the fabric, they go over a TCP connection, the control connection, or
+// over RDMA where that is asked for (rpc_transport.h). The embedded memory node is called directly
+// (loopback_rpc.h).
 //
 // On a memory node a handler may answer later and from another thread; a compute node's thread
-// sleeps meanwhile. Many calls of one client may be under way at once, each with its own id.
+// waits meanwhile. Many calls of one client may be under way at once, each with its own id.
 #pragma once
 
 #include <array>

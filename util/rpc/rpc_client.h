@@ -3,6 +3,10 @@
 //
 // A channel that has failed stays failed; the next Call() makes another one. So a call that was
 // sent when its channel failed is answered by IOError, and whether it took effect is not known.
+//
+// Where the memory node has been restarted, the hello of the new channel tells another epoch: then
+// its memory, and what databases had there, is lost. No channel is made any more, and every call
+// returns that error; a new client has to be made.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +28,7 @@ namespace dlsm {
 
 class RpcChannel;
 
+// Thread-safe.
 class NodeRpcClient final : public RpcClient {
  public:
   // Connects and says the hello. While nobody listens at `address` it tries again until
