@@ -120,6 +120,66 @@ Status NodeServer::CutOff(const std::string& token) {
   return tcp.ok() ? verbs : tcp;
 }
 
+Status NodeServer::StartMemoryNode() {
+  std::unique_ptr<ExportedRegion> region;
+  DLSM_RETURN_IF_ERROR(MakeRegion(options_, &region));
+  MemoryNodeOptions node_options = options_.node;
+  node_options.credentials = peer_credentials_;
+  node_options.verbs = options_.verbs;
+  node_options.clients_map_memory = options_.fabric == FabricKind::kShm;
+  if (options_.access != nullptr) {
+    extent_owners_ = std::make_unique<ExtentOwners>(region->info().id);
+    node_options.extent_owners = extent_owners_.get();
+  }
+  return MemoryNode::Start(node_options, std::move(region), &node_);
+}
+
+Status NodeServer::StartFabrics(ServerTransportFactory* transports) {
+  DLSM_RETURN_IF_ERROR(StartingThreads([this] {
+    const int threads = options_.fabric_threads > 0 ? options_.fabric_threads : FabricThreads();
+    return TcpFabricServer::Start({&node_->region()}, threads, options_.tcp_poll, &order_,
+                                  &fabric_);
+  }));
+  if (options_.fabric != FabricKind::kVerbs) return Status::OK();
+  DLSM_RETURN_IF_ERROR(StartingThreads(
+      [this] { return VerbsFabricServer::Start({&node_->region()}, options_.verbs, &verbs_); }));
+  return NewVerbsTransportFactory(options_.verbs, transports);
+}
+
+RpcServerOptions NodeServer::RpcOptions(ServerTransportFactory transports) {
+  RpcServerOptions rpc;
+  rpc.bind_address = options_.bind_address;
+  rpc.port = options_.port;
+  rpc.secret = options_.secret;
+  rpc.node = options_.node.node;
+  rpc.epoch = node_->epoch();
+  rpc.fabric = options_.fabric;
+  rpc.regions = {node_->region().info()};
+  rpc.connections_max = options_.connections_max;
+  rpc.transports = std::move(transports);
+  rpc.tls = tls_;
+  rpc.access = options_.access;
+  rpc.access_shares_memory = options_.access_shares_memory;
+  rpc.greet_data_connection = [fabric = fabric_.get()](TcpStream& stream, Deadline deadline,
+                                                       std::string* token) {
+    return fabric->Greet(stream, deadline, token);
+  };
+  rpc.on_data_connection = [fabric = fabric_.get()](TcpStream stream, const std::string& token) {
+    fabric->Adopt(std::move(stream), token);
+  };
+  if (verbs_ != nullptr) {
+    rpc.greet_queue_pair_connection = [verbs = verbs_.get()](int socket, Deadline deadline,
+                                                             std::string* token) {
+      return verbs->Greet(socket, deadline, token);
+    };
+    rpc.on_queue_pair_connection = [verbs = verbs_.get()](int socket, const std::string& token) {
+      return verbs->Adopt(socket, token);
+    };
+  }
+  rpc.tokens = &tokens_;
+  return rpc;
+}
+
 Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeServer>* server) {
   if (options.fabric == FabricKind::kLocal) {
     return Status::InvalidArgument("a memory node serves shm, tcp or verbs, not local");
@@ -132,62 +192,11 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
         "an access list without a secret would let everybody in who shows no name; give a "
         "--secret_file as well");
   }
+  DLSM_RETURN_IF_ERROR(made->StartMemoryNode());
   ServerTransportFactory transports;
-  std::unique_ptr<ExportedRegion> region;
-  DLSM_RETURN_IF_ERROR(MakeRegion(options, &region));
-  MemoryNodeOptions node = options.node;
-  node.credentials = made->peer_credentials_;
-  node.verbs = options.verbs;
-  node.clients_map_memory = options.fabric == FabricKind::kShm;
-  if (options.access != nullptr) {
-    made->extent_owners_ = std::make_unique<ExtentOwners>(region->info().id);
-    node.extent_owners = made->extent_owners_.get();
-  }
-  DLSM_RETURN_IF_ERROR(MemoryNode::Start(node, std::move(region), &made->node_));
-  DLSM_RETURN_IF_ERROR(StartingThreads([&] {
-    const int threads = options.fabric_threads > 0 ? options.fabric_threads : FabricThreads();
-    return TcpFabricServer::Start({&made->node_->region()}, threads, options.tcp_poll,
-                                  &made->order_, &made->fabric_);
-  }));
-  if (options.fabric == FabricKind::kVerbs) {
-    DLSM_RETURN_IF_ERROR(StartingThreads([&] {
-      return VerbsFabricServer::Start({&made->node_->region()}, options.verbs, &made->verbs_);
-    }));
-    DLSM_RETURN_IF_ERROR(NewVerbsTransportFactory(options.verbs, &transports));
-  }
+  DLSM_RETURN_IF_ERROR(made->StartFabrics(&transports));
   made->ordered_node_ = std::make_unique<OrderedHandler>(&made->order_, made->node_.get());
-  RpcServerOptions rpc;
-  rpc.bind_address = options.bind_address;
-  rpc.port = options.port;
-  rpc.secret = options.secret;
-  rpc.node = options.node.node;
-  rpc.epoch = made->node_->epoch();
-  rpc.fabric = options.fabric;
-  rpc.regions = {made->node_->region().info()};
-  rpc.connections_max = options.connections_max;
-  rpc.transports = std::move(transports);
-  rpc.tls = made->tls_;
-  rpc.access = options.access;
-  rpc.access_shares_memory = options.access_shares_memory;
-  rpc.greet_data_connection = [fabric = made->fabric_.get()](TcpStream& stream, Deadline deadline,
-                                                             std::string* token) {
-    return fabric->Greet(stream, deadline, token);
-  };
-  rpc.on_data_connection = [fabric = made->fabric_.get()](TcpStream stream,
-                                                          const std::string& token) {
-    fabric->Adopt(std::move(stream), token);
-  };
-  if (made->verbs_ != nullptr) {
-    rpc.greet_queue_pair_connection = [verbs = made->verbs_.get()](int socket, Deadline deadline,
-                                                                   std::string* token) {
-      return verbs->Greet(socket, deadline, token);
-    };
-    rpc.on_queue_pair_connection = [verbs = made->verbs_.get()](int socket,
-                                                                const std::string& token) {
-      return verbs->Adopt(socket, token);
-    };
-  }
-  rpc.tokens = &made->tokens_;
+  const RpcServerOptions rpc = made->RpcOptions(std::move(transports));
   made->node_->revoker().SetCutOff(
       [server = made.get()](const std::string& token) { return server->CutOff(token); });
   // Before clients can come: who has written something here must not see the start fail.

@@ -15,6 +15,7 @@
 #include "util/rpc/access_list.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc_server.h"
+#include "util/rpc/server_transport.h"
 #include "util/rpc/token_table.h"
 
 namespace dlsm {
@@ -41,8 +42,10 @@ struct NodeServerOptions {
   MemoryNodeOptions node;
 };
 
+// What it counts may be asked for by any thread; started and destroyed by one.
 class NodeServer {
  public:
+  // Nobody can connect before all of it has started; on an error nothing is left running.
   static Status Start(const NodeServerOptions& options, std::unique_ptr<NodeServer>* server);
   // Closes all connections, cancels merges and gives the memory back.
   ~NodeServer();
@@ -62,7 +65,12 @@ class NodeServer {
  private:
   explicit NodeServer(const NodeServerOptions& options);
   void AllowToken(const std::string& token, const ClientRights& owner);
+  // The parts of Start(): the memory node, what serves its memory one-sided, and what the server of
+  // calls is to do. *transports: what carries calls besides tcp.
   Status MakeTls(const NodeServerOptions& options);
+  Status StartMemoryNode();
+  Status StartFabrics(ServerTransportFactory* transports);
+  RpcServerOptions RpcOptions(ServerTransportFactory transports);
   // What TLS knows a client by; of one that is not known, what nobody has.
   std::string TlsKeyOf(const std::string& identity) const;
   // Everything that `token` gives access to ends.
