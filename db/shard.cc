@@ -140,26 +140,30 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.
   config.grant_bytes = std::min<uint64_t>(4 * options.write_buffer_size, capacity / 16);
-  // Room for all memtables of the shard that may be waiting when the memory node becomes full, and
-  // for as many with deletions after them: one shard may hold most of what the handle has. But
-  // all shards at a memory node together have no more than four times the handle's memtables. Of
-  // several memory nodes each has a part of it, of no less than four memtables, because a table
-  // must fit into one piece.
-  const bool placed = options.placement != TablePlacement::kByShard;
-  const size_t memtables_max = static_cast<size_t>(options.max_write_buffer_number);
-  const uint64_t wanted = std::min(
-      2 * MemtableBudget::MostOfOneShard(options.write_buffer_size, memtables_max, node.shards),
-      4 * options.write_buffer_size * memtables_max / node.shards);
-  const uint64_t part = placed ? std::max<uint64_t>(wanted / nodes_.size(),
-                                                    4 * options.write_buffer_size / node.shards)
-                               : wanted;
-  if (number == 0 || placed) config.reserve_bytes = std::min<uint64_t>(part, capacity / 8);
+  if (number == 0 || options.placement != TablePlacement::kByShard) {
+    config.reserve_bytes = std::min<uint64_t>(ReserveWanted(node.shards), capacity / 8);
+  }
   if (number > 0) {
     config.before_frees = [this, id = node.link->peer().node] {
       return manifests_.BeforeFrees(id);
     };
   }
   return config;
+}
+
+// Room for all memtables of the shard that may be waiting when the memory node becomes full, and
+// for as many with deletions after them: one shard may hold most of what the handle has. But all
+// shards at a memory node together have no more than four times the handle's memtables. Of several
+// memory nodes each has a part of it, of no less than four memtables, because a table must fit into
+// one piece.
+uint64_t Shard::ReserveWanted(size_t shards_at_node) const {
+  const Options& options = *context_.options;
+  const size_t memtables_max = static_cast<size_t>(options.max_write_buffer_number);
+  const uint64_t wanted = std::min(
+      2 * MemtableBudget::MostOfOneShard(options.write_buffer_size, memtables_max, shards_at_node),
+      4 * options.write_buffer_size * memtables_max / shards_at_node);
+  if (options.placement == TablePlacement::kByShard) return wanted;
+  return std::max<uint64_t>(wanted / nodes_.size(), 4 * options.write_buffer_size / shards_at_node);
 }
 
 Background::Config Shard::BackgroundConfig() const {
@@ -211,7 +215,8 @@ Status Shard::Load(const ShardMap& shards) {
   shards_ = shards.count();
   divided_ = shards_ > 1;
   DLSM_RETURN_IF_ERROR(Named(TakeLists()));
-  DLSM_RETURN_IF_ERROR(Named(DecodeManifest(shards)));
+  const bool is_new = nodes_[0].session->manifest().empty();
+  DLSM_RETURN_IF_ERROR(Named(is_new ? BeginManifest(shards) : DecodeManifest()));
   ReclaimUnused();
   manifest_.table_nodes.clear();
   if (nodes_.size() == 1) return Status::OK();
@@ -299,44 +304,47 @@ Status Shard::Start(MemtableEpochs* epochs) {
   return Status::OK();
 }
 
-Status Shard::DecodeManifest(const ShardMap& shards) {
+std::string Shard::FilterName() const {
+  return context_.filter_policy == nullptr ? "" : context_.filter_policy->Name();
+}
+
+Status Shard::BeginManifest(const ShardMap& shards) {
   const Options& options = *context_.options;
-  Manifest* const manifest = &manifest_;
-  std::vector<Level>* const levels = &levels_;
+  manifest_.comparator_name = options.comparator->Name();
+  manifest_.filter_policy_name = FilterName();
+  manifest_.shard = static_cast<uint32_t>(number_);
+  if (number_ == 0 && divided_) manifest_.shards = shards;
+  if (number_ == 0) manifest_.compute_boundaries = options.compute_boundaries;
+  return ShapeLevels(context_.comparator, options.compaction_style,
+                     static_cast<size_t>(options.num_levels), &levels_);
+}
+
+Status Shard::DecodeManifest() {
+  const Options& options = *context_.options;
   const std::string comparator_name = options.comparator->Name();
-  const std::string filter_name =
-      context_.filter_policy == nullptr ? "" : context_.filter_policy->Name();
-  if (nodes_[0].session->manifest().empty()) {
-    manifest->comparator_name = comparator_name;
-    manifest->filter_policy_name = filter_name;
-    manifest->shard = static_cast<uint32_t>(number_);
-    if (number_ == 0 && divided_) manifest->shards = shards;
-    if (number_ == 0) manifest->compute_boundaries = options.compute_boundaries;
-    return ShapeLevels(context_.comparator, options.compaction_style,
-                       static_cast<size_t>(options.num_levels), levels);
-  }
+  const std::string filter_name = FilterName();
   // The names come before the tables, which would look damaged to the wrong comparator.
   const auto open_table = [&](const TableMeta& meta, TableRef* table) {
-    DLSM_RETURN_IF_ERROR(manifest->CheckNames(comparator_name, filter_name));
+    DLSM_RETURN_IF_ERROR(manifest_.CheckNames(comparator_name, filter_name));
     DLSM_RETURN_IF_ERROR(CheckTableNodes());
     DLSM_RETURN_IF_ERROR(manifests_.CheckTold(AllocatedSpan(meta.image)));
     return tables_.Open(meta, Purpose::kRead, table);
   };
   DLSM_RETURN_IF_ERROR(
-      ManifestCodec::Decode(nodes_[0].session->manifest(), open_table, manifest, levels));
-  DLSM_RETURN_IF_ERROR(manifest->CheckNames(comparator_name, filter_name));
+      ManifestCodec::Decode(nodes_[0].session->manifest(), open_table, &manifest_, &levels_));
+  DLSM_RETURN_IF_ERROR(manifest_.CheckNames(comparator_name, filter_name));
   if (number_ == 0) {
     DLSM_RETURN_IF_ERROR(
-        CheckSameBoundaries(manifest->compute_boundaries, options.compute_boundaries));
+        CheckSameBoundaries(manifest_.compute_boundaries, options.compute_boundaries));
   }
-  if (manifest->shard != number_ || manifest->divided() != divided_) {
+  if (manifest_.shard != number_ || manifest_.divided() != divided_) {
     return Status::Corruption("malformed manifest", "it is another shard's");
   }
-  DLSM_RETURN_IF_ERROR(Version(context_.comparator, *levels).CheckInvariants());
+  DLSM_RETURN_IF_ERROR(Version(context_.comparator, levels_).CheckInvariants());
   DLSM_RETURN_IF_ERROR(ShapeLevels(context_.comparator, options.compaction_style,
-                                   static_cast<size_t>(options.num_levels), levels));
-  const Version version(context_.comparator, *levels);
-  if (version.sequence_max() > manifest->last_sequence) {
+                                   static_cast<size_t>(options.num_levels), &levels_));
+  const Version version(context_.comparator, levels_);
+  if (version.sequence_max() > manifest_.last_sequence) {
     return Status::Corruption("malformed manifest", "a table is newer than the last write");
   }
   return version.CheckInvariants();

@@ -118,10 +118,16 @@ class Shard {
   PlacedMemory::Config PlacementConfig() const;
   std::vector<PlacedMemory::Node> Accounts();
   RemoteMemory::Config AccountConfig(const ShardNode& node, size_t number);
+  // `shards_at_node`: of the handle.
+  uint64_t ReserveWanted(size_t shards_at_node) const;
   Background::Config BackgroundConfig() const;
   std::vector<MergeNode> MergeNodes() const;
   Status TakeLists();
-  Status DecodeManifest(const ShardMap& shards);
+  std::string FilterName() const;  // Empty: no filter.
+  // Fill manifest_ and levels_: for a new shard, or from the manifest at the home, whose tables
+  // they open.
+  Status BeginManifest(const ShardMap& shards);
+  Status DecodeManifest();
   Status CheckTableNodes() const;
   void ReclaimUnused();
 
