@@ -53,22 +53,25 @@ class PlacedMemory {
 
   // As TablePlacer::Order().
   std::vector<size_t> Order(size_t width) LOCKS_EXCLUDED(mutex_);
-  // A merge that is about to run: what it takes away and what it will bring is reckoned with where
-  // places are sought, until it ends. One thread at a time.
+
+  // A merge under way, from before its place is chosen until it has ended. Meanwhile the choice of
+  // places, for tables and other merges, counts its input as gone and its output as there. One
+  // thread at a time.
   class MergeForecast {
    public:
-    // Of its input each node has so much. `memory` outlives the forecast.
+    // `input_bytes_at`: by node. `memory` outlives the forecast.
     MergeForecast(PlacedMemory* memory, std::vector<uint64_t> input_bytes_at);
     ~MergeForecast();
     MergeForecast(const MergeForecast&) = delete;
     MergeForecast& operator=(const MergeForecast&) = delete;
 
-    // Where it had better run, as in OrderForMerge(); it is taken to run at the first one, until
-    // RunsAt() says otherwise.
+    // The nodes where it had better run, best first, as in OrderForMerge(). It counts as running at
+    // the first one, until RunsAt() says otherwise.
     std::vector<size_t> Order();
-    // It runs at this node, which has its output in the end; nodes(): at none.
+    // It runs at this node, which has its output in the end. nodes(): on the compute node, so that
+    // nobody knows yet where its output goes.
     void RunsAt(size_t node);
-    // It is done, and has read and written so much.
+    // It has ended at a memory node. What it has read and written tells what to expect of others.
     void Done(uint64_t bytes_read, uint64_t bytes_written);
 
    private:
@@ -93,7 +96,7 @@ class PlacedMemory {
   void FreeAllocated(const RemoteSpan& allocated) noexcept;
   // Queues a table's span to be given back.
   void Free(const RemoteSpan& span) noexcept;
-  // A table has come into being at this place; it is gone, if it is to be freed after that.
+  // A table is there; it is gone. In between it may be freed, see RemoteMemory::ExpectFree().
   void NoteTable(const RemoteSpan& span);
   void NoteTableGone(const RemoteSpan& span) noexcept;
 
@@ -130,7 +133,7 @@ class PlacedMemory {
   // Whether new tables may go there.
   bool placeable(size_t node) const { return node < placeable_; }
 
-  // Gives back everything at that node that no table uses. The last call but for those for others.
+  // Gives back everything at that node that no table uses. The last call for that node.
   void ReleaseAll(size_t node) { accounts_[node]->memory.ReleaseAll(); }
 
  private:

@@ -37,44 +37,49 @@ class RemoteMemory {
     uint64_t grant_bytes = 0;    // Asked for at a time.
     uint64_t reserve_bytes = 0;  // Kept for when the memory node is full; 0: none.
     std::chrono::nanoseconds timeout{};
-    // Whether an extent that was granted can be one. Empty: all can.
+    // Checks an extent that the memory node says it has granted: that is another machine's word.
+    // Empty: all are believed.
     std::function<Status(const RemoteSpan&)> check_extent;
-    // Told what is about to be written, on the thread that will. Empty: nobody wants to know.
+    // Called with each span that Allocate() returns, by the thread that is going to write there.
+    // Empty: nobody needs that.
     std::function<void(const RemoteSpan&)> allocated;
-    // No publication from this one on names what is freed now; null: there are no followers. It
-    // outlives this.
+    // The number of the first publication that does not name what is freed now: followers with
+    // older ones may still read it. Null: there are no followers. Outlives this.
     const std::atomic<uint64_t>* unnamed_from = nullptr;
     // Called when frees have been gathered and are about to be sent; an error keeps them queued.
     // Empty: nothing is to be done before.
     std::function<Status()> before_frees;
-    // Whose transfers reach that memory: nothing is given back while one that was given up may
-    // still land. Null: there are none. It outlives this.
+    // Over which this memory is written: nothing is given back while one of its writes that was
+    // given up may still land. Null: there are no such writes. Outlives this.
     const FabricConnection* fabric = nullptr;
   };
   // Both outlive this.
   RemoteMemory(const Config& config, RpcClient* rpc, Statistics* statistics);
 
-  // A span of at least `bytes`; give back what is not needed with Shrink(). If the memory node is
-  // full and `may_use_reserve`, out of the reserve.
+  // A span of at least `bytes`, out of a grant, which may take a call; give back what is not needed
+  // with Shrink(). If the memory node is full and `may_use_reserve`, out of the reserve; otherwise
+  // Busy. Also Busy where another thread was faster; other errors are those of the call.
   Status Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   // Out of the reserve, without asking the memory node. False if it has no such piece.
   bool AllocateFromReserve(uint64_t bytes, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   // Keeps the first `bytes` of what Allocate() returned.
   void Shrink(const RemoteSpan& allocated, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
 
-  // Of tables' destructors, which cannot fail: a span has come into being that may have to be freed
-  // some day, and has its place in the queue from now on; and it is no more.
+  // ExpectFree() makes room in the queue for one span, when a table is made; ForgoFree() ends that,
+  // when the table is gone. So Free(), which a table's destructor calls in between, needs no
+  // memory, and cannot fail.
   void ExpectFree() LOCKS_EXCLUDED(mutex_);
   void ForgoFree() noexcept LOCKS_EXCLUDED(mutex_);
-  // Queues a span to be given back by the next SendFrees(). Where the process has no memory for one
-  // that was not expected, it is left to the session's end.
+  // Queues a span to be given back by the next SendFrees(). Where the process has no memory to
+  // queue one that was not expected, it stays with the session until that ends.
   void Free(const RemoteSpan& span) noexcept LOCKS_EXCLUDED(mutex_);
-  // Gives back what is queued. On an error it stays queued; so it does, with an IOError, while a
-  // write could still land in what others would have by then.
+  // Gives back what is queued. On an error it stays queued, also while a write that was given up
+  // could still land there (an IOError); but what the memory node does not know as this database's
+  // (InvalidArgument) is let go of.
   Status SendFrees() LOCKS_EXCLUDED(mutex_, sending_);
   uint64_t queued_free_bytes() const { return queued_free_bytes_.load(std::memory_order_relaxed); }
 
-  // Held here, and used by no table: parts of grants, the reserve, and what is about to go back.
+  // What the database has there and no table uses: parts of grants, the reserve, queued frees.
   uint64_t idle_bytes() const LOCKS_EXCLUDED(mutex_);
 
   // Fills the reserve if it was used or never was filled, and makes one piece of it where it has
@@ -89,15 +94,19 @@ class RemoteMemory {
   void ReleaseAll() LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Out of a grant, a new grant, or the reserve.
   Status AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span)
       LOCKS_EXCLUDED(mutex_);
+  // Calls Config::allocated. If that throws, *span is freed.
   void TellAllocated(RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
   // Whether what has been gathered can be given to others.
   Status CheckFrees() const;
+  // Sends unanswered_. It stays there if there is no answer.
   Status SendUnanswered() EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
   void FreeLocked(const RemoteSpan& span) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a request that is among those under way; then no more.
+  // Sends a request that is counted in grants_under_way_, and then no more. Without an answer it
+  // goes to lost_grants_.
   Status Call(const GrantRequest& request, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
   Status AskFor(const GrantRequest& request, GrantReply* reply);
   // Asks again for what may have been granted without anybody knowing. An error: the memory node
@@ -107,12 +116,13 @@ class RemoteMemory {
   static bool Unanswered(const Status& status) {
     return status.IsIOError() || status.IsTimedOut() || status.IsCorruption();
   }
-  // Of the reserve.
+  // What the reserve lacks.
   uint64_t MissingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReserveIsInCrumbsLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // By one that is whole, if there is such a piece.
+  // Puts one piece in the place of many small ones, if the memory node has such a piece.
   void ReplaceReserve() LOCKS_EXCLUDED(mutex_, sending_);
-  // When to try what was refused: not every time it is asked.
+  // When to try something again that was refused: at the first call of Due(), and at each 64th
+  // after a refusal.
   class Patience {
    public:
     bool Due() { return waits_ == 0 || --waits_ == 0; }
@@ -136,7 +146,7 @@ class RemoteMemory {
 
   port::Mutex sending_;  // One batch at a time. Taken before mutex_.
   uint64_t batches_ GUARDED_BY(sending_) = 0;
-  // The last batch, if nobody knows what became of it; it goes out again as it is, before others.
+  // The last batch, until it is answered: it goes out again as it is, before others.
   std::optional<FreeRequest> unanswered_ GUARDED_BY(sending_);
 
   // Never held across a call. The lists hold a handful of spans.
@@ -148,8 +158,8 @@ class RemoteMemory {
   size_t frees_expected_ GUARDED_BY(mutex_) = 0;
   Status full_reason_ GUARDED_BY(mutex_);
   uint64_t grants_ GUARDED_BY(mutex_) = 0;
-  // Requests without an answer. What they were granted is ours, wherever it is. With room for those
-  // that are under way.
+  // Requests without an answer: what they may have been granted is this database's, and nobody
+  // knows where it lies, until they are asked again. With room for those that are under way.
   std::vector<GrantRequest> lost_grants_ GUARDED_BY(mutex_);
   size_t grants_under_way_ GUARDED_BY(mutex_) = 0;
 };
