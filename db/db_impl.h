@@ -4,6 +4,12 @@
 //   put    checks ──> shard ──> gate ──> sequencer ──> memtable
 //   get    shard ──> view ──> memtables ──> version ──> level ──> table reader ──> queue pair
 //   rest   background: flushes, merges, frees
+//
+// A get in the code: Get() and GetAndTake() (db_impl_reads.cc) ──> Reads::Get() ──>
+// PointReader::Get() ──> Version::ForEachCandidate() ──> TableReader::Find() ──>
+// PointReader::Fetch(), the one-sided read ──> TableReader::Decode().
+//
+// Opening and closing is in open.cc, SetOptions() in set_options.cc, all else in db_impl.cc.
 #pragma once
 
 #include <atomic>
@@ -73,23 +79,38 @@ class DbImpl final : public DB {
   class Places;  // Of a GetPipeline: db_impl_reads.cc.
 
   DbImpl(const Options& options, const std::string& name);
+
+  // Opening: open.cc. `named`: the memory nodes that the options name. `is_new`: the first shard
+  // has no manifest yet. `keeper` keeps the sessions that are open already.
+
+  // Makes links_, map_ and shards_; the shards have their sessions then, and nothing is loaded.
   Status OpenShards(SessionKeeper* keeper);
   Status CheckNothingIsLost(const std::vector<std::string>& named);
+  // The homes' sessions of all shards but the first, into *sessions.
   Status OpenOthers(bool is_new, SessionKeeper* keeper,
                     std::vector<std::unique_ptr<MemoryNodeSession>>* sessions);
+  // The other sessions: (*nodes)[i] gets the home of shard i and the memory nodes that its tables
+  // may be on.
   Status OpenTableNodes(const std::vector<std::string>& named, bool is_new,
                         std::vector<std::unique_ptr<MemoryNodeSession>> homes,
                         SessionKeeper* keeper, std::vector<std::vector<ShardNode>>* nodes);
   Status OpenTableNode(const std::string& node, size_t shard, bool is_new, SessionKeeper* keeper,
                        std::vector<ShardNode>* nodes);
+  // Loads all shards and starts them, from the last sequence number of any; then the threads.
   Status StartShards();
   Status NoteMade();
+  // Connects to the memory node, if there is no link to it yet.
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
   ShardContext Context();
+  // Goes on with the publications of the owner before: from here on what is published, and what is
+  // freed, is this handle's.
+  Status TakePublications();
+  void StartPublisher();
+
   Status FlushShards(bool wait);
   Status AwaitFlushes(std::vector<bool>* flushed);
-  Status TakeOver();
-  void StartPublisher();
+
+  // Closing: open.cc. `flushed`: whether memtables were, by shard or of all of them.
   Status FinishPublisher(bool flushed);
   Status PutManifests(std::vector<bool>* flushed);
   Status CloseAll();
@@ -112,8 +133,8 @@ class DbImpl final : public DB {
       return *only_;
     return *shards_[map_.ShardOf(*options_.comparator, key)];
   }
-  // Calls take(view, result, fetched) while what was found stays where it is; `fetched`: in the
-  // thread's scratch.
+  // Looks the key up, and if it is there, calls take(view, result, fetched) while the value stays
+  // where it is. `pins`: as in LookupResult. `fetched`: as PointReader::Get() says.
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, bool pins, const Take& take);
   // What a read at "now" or at a snapshot holds of some shards: (*views)[i] is that of shards[i].

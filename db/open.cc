@@ -270,7 +270,7 @@ Status DbImpl::StartShards() {
   }
   DLSM_RETURN_IF_ERROR(map_.CheckOrder(*options_.comparator));
   epochs_ = std::make_unique<MemtableEpochs>(last);
-  DLSM_RETURN_IF_ERROR(TakeOver());
+  DLSM_RETURN_IF_ERROR(TakePublications());
   for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard) {
     DLSM_RETURN_IF_ERROR((*shard)->Start(epochs_.get()));
   }
@@ -310,8 +310,7 @@ Status DbImpl::NoteMade() {
   return Status::OK();
 }
 
-// What is published from now on is this handle's.
-Status DbImpl::TakeOver() {
+Status DbImpl::TakePublications() {
   Shard& home = *shards_.front();
   uint64_t first = 0;
   DLSM_RETURN_IF_ERROR(home.Named(
