@@ -2,8 +2,7 @@
 //
 //   1. A sequence number is taken as a snapshot: what flushes and merges begin to drop from now on,
 //      it does not need; and what those under way drop, it does not either.
-//   2. All shards flush what was written up to it. So their tables have all of it, and perhaps
-//   more.
+//   2. All shards flush what was written up to it. So their tables have all of it, perhaps more.
 //   3. Each shard's version is taken, and the snapshot released: versions are immutable.
 //   4. The image is written into memory of this database; then the header names it.
 //   5. The versions of the publication before are let go of. Until then, and until a later one is

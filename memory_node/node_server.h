@@ -45,7 +45,7 @@ struct NodeServerOptions {
 // What it counts may be asked for by any thread; started and destroyed by one.
 class NodeServer {
  public:
-  // Nobody can connect before all of it has started; on an error nothing is left running.
+  // No client is let in before all of it has started; on an error nothing is left running.
   static Status Start(const NodeServerOptions& options, std::unique_ptr<NodeServer>* server);
   // Closes all connections, cancels merges and gives the memory back.
   ~NodeServer();

@@ -303,7 +303,7 @@ uint32_t ByteTableIndex::GroupsAtOrBefore(const Target& target, uint32_t high,
   return CountAtOrBefore(digests_below(false), high, target, malformed);
 }
 
-ByteTableIndex::Outcome ByteTableIndex::LocateOnly(const uint8_t* fingerprint,
+ByteTableIndex::Outcome ByteTableIndex::LocateWith(const uint8_t* fingerprint,
                                                    const Slice& user_key, uint64_t trailer,
                                                    Place* place, uint32_t groups) const {
   if (groups_ == 0) return Outcome::kBeforeAll;

@@ -161,23 +161,24 @@ class ByteTableIndex {
   // `groups`: what ApproachFurther(user_key) has said, if that was called.
   Outcome Locate(const Slice& user_key, uint64_t trailer, Place* place,
                  uint32_t groups = kUnknown) const {
-    return LocateOnly(/*fingerprint=*/nullptr, user_key, trailer, place, groups);
+    return LocateWith(/*fingerprint=*/nullptr, user_key, trailer, place, groups);
   }
-  // The same for who wants that key only: the group's fingerprints may say that it is not there
-  // (!may_hold, the rest of the place means nothing then) or where, without the other entries.
+  // The same if nothing but that key is looked for: the group's fingerprints may say that it is not
+  // there (!may_hold, and the rest of *place means nothing) or where it is; entries are decoded
+  // only where they do not tell.
   Outcome LocateKey(const Slice& user_key, uint64_t hash, uint64_t trailer, Place* place,
                     uint32_t groups) const {
     const uint8_t fingerprint = byte_table_index::Fingerprint(hash);
-    return LocateOnly(whole_keys_ ? nullptr : &fingerprint, user_key, trailer, place, groups);
+    return LocateWith(whole_keys_ ? nullptr : &fingerprint, user_key, trailer, place, groups);
   }
 
-  // Two parts of Locate(): how many samples of the digests are at or before the key's, then how
-  // many digests, of which only those between two samples are looked at; these are asked for by the
-  // first. kUnknown: there is nothing to know before Locate().
+  // The first two parts of Locate(). Approach() counts the samples of the digests that are at or
+  // before the key's digest, and prefetches the digests behind the last of them; with these,
+  // ApproachFurther() counts all digests at or before it. kUnknown: only Locate() itself can tell.
   static constexpr uint32_t kUnknown = UINT32_MAX;
   uint32_t Approach(const Slice& user_key) const;
   uint32_t ApproachFurther(const Slice& user_key, uint32_t samples) const;
-  // Asks for the cache lines that Locate() with that many `groups` will touch.
+  // Prefetches the cache lines that Locate() with that many `groups` will touch.
   void AskForEntries(uint32_t groups) const;
 
   enum class Answer { kAbsent, kPlaced, kUnsure };
@@ -256,7 +257,9 @@ class ByteTableIndex {
   template <bool kWhole>
   Outcome LocateInGroup(uint32_t group, const Target& target, Place* place) const;
   Outcome PlaceLast(Place* place) const;
-  Outcome LocateOnly(const uint8_t* fingerprint, const Slice& user_key, uint64_t trailer,
+  // Locate() and LocateKey(). `fingerprint`: of the key, if nothing but that key is looked for;
+  // null if its place is wanted where the table does not have it, too.
+  Outcome LocateWith(const uint8_t* fingerprint, const Slice& user_key, uint64_t trailer,
                      Place* place, uint32_t groups) const;
   struct Matches;
   Matches MatchesIn(uint32_t group, uint8_t fingerprint) const;
