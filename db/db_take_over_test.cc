@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "db/test_database_testing.h"
+#include "db/watched_calls_testing.h"
 #include "port/mutex.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
+#include "util/rpc/rpc.h"
 
 namespace dlsm {
 namespace {
@@ -318,6 +320,55 @@ TEST(TakeOverOfAnOpenTest, TheSuccessorGoesOnPublishing) {
   EXPECT_TRUE(Eventually([&] { return number() > before; }));
   EXPECT_OK(heir->Close());
   EXPECT_EQ(node.server().node().take_overs(), 1u);
+}
+
+// A handle is held up while it is being opened, between the home and another memory node of its
+// tables; meanwhile somebody takes the database over, writes tables there, and closes it. Fails if
+// the first one, which has the manifest of before, takes these tables for nobody's and gives them
+// back where it becomes the owner after all: the database could not be opened any more.
+TEST(TakeOverOfAnOpenTest, WhatTheSuccessorHasElsewhereIsNotGivenBack) {
+  constexpr uint64_t kKeys = 2000;
+  TestNodes nodes(2, "shm");
+  Options options = nodes.With(TinyOptions());
+  options.placement = TablePlacement::kRoundRobin;
+  options.level0_file_num_compaction_trigger = 1000;  // No merges: flushes go to both of them.
+  options.level0_stop_writes_trigger = 2000;
+  ASSERT_OK(OpenOrDie(options, "db")->Close());
+
+  const std::string elsewhere = nodes[1].address();
+  Options successors = options;
+  successors.take_over = true;
+  bool taken_over = false;
+  const auto connector =
+      std::make_shared<WatchedConnector>([&](uint16_t port, Method method, const Slice&) {
+        const bool opens_elsewhere =
+            method == Method::kOpenDatabase && elsewhere.ends_with(":" + std::to_string(port));
+        if (!opens_elsewhere || taken_over) return Status::OK();
+        taken_over = true;
+        const auto successor = OpenOrDie(successors, "db");
+        for (uint64_t i = 0; i < kKeys; ++i) {
+          EXPECT_OK(successor->Put(WriteOptions(), Key(i), std::string(200, 'v')));
+        }
+        EXPECT_OK(successor->Close());
+        EXPECT_GT(nodes[1].used_bytes(), uint64_t{64} << 10) << "it has tables there";
+        return Status::OK();
+      });
+  connector->GoOver(FabricKind::kShm);
+  Options slow = options;
+  slow.node_connector = connector;
+  std::unique_ptr<DB> db;
+  const Status opened = DB::Open(slow, "db", &db);
+  EXPECT_TRUE(opened.IsIOFenced()) << opened.ToString();
+  ASSERT_TRUE(taken_over);
+
+  ASSERT_OK(DB::Open(options, "db", &db));
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(GetOr(db.get(), Key(i)), std::string(200, 'v')) << i;
+  }
+  ASSERT_OK(db->Close());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    EXPECT_OK(nodes[i].server().node().databases().CheckInvariants());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, TakeOverTest,

@@ -212,6 +212,7 @@ Status PlacedManifestStore::PutAtHome(const std::string& manifest,
 
 void PlacedManifestStore::Settle(bool taken) noexcept {
   port::MutexLock lock(mutex_);
+  taken_ = taken_ || taken;
   for (const auto& node : nodes_) {
     Spans coming = std::exchange(node->coming, Spans());
     if (taken) {
@@ -228,6 +229,11 @@ bool PlacedManifestStore::InDoubt() {
   port::MutexLock lock(mutex_);
   return std::any_of(nodes_.begin(), nodes_.end(),
                      [](const auto& node) { return !node->maybe.empty(); });
+}
+
+bool PlacedManifestStore::HasTaken() {
+  port::MutexLock lock(mutex_);
+  return taken_;
 }
 
 Status PlacedManifestStore::EndDoubt() {
@@ -259,6 +265,10 @@ Status PlacedManifestStore::EndDoubtLocked() {
 Status PlacedManifestStore::BeforeFrees(NodeId id) {
   Node* const node = Find(id);
   if (node == nullptr) return Status::OK();  // The home's list comes with its manifest.
+  if (!HasTaken()) {
+    return Status::Busy("the home of these tables has not taken a manifest of this handle",
+                        "memory of other memory nodes is given back once it has");
+  }
   if (InDoubt()) {
     return Status::Busy("which manifest is in force is not known: the last one could not be put",
                         "memory of other memory nodes is given back once one has been");

@@ -14,11 +14,16 @@
 // what the failed ones refer to stays live, and nothing of the other nodes is given back. Where no
 // other put comes, EndDoubt puts the last one that was taken once more.
 //
+// Until the home has taken a manifest nothing of the other nodes is given back, and no list is cut
+// down: another may have become the owner there since this one's manifest was loaded, and have put
+// one that names more of what the lists name. Each node has an owner of its own, so that the others
+// take calls proves nothing.
+//
 // A node that does not answer is waited for only by who has new tables there, and by its frees; the
 // home by who puts a manifest. Frees of the others are refused while it does not answer.
 //
 // What the list is, is also the manifest at those nodes (LiveList): the next open finds there what
-// nothing refers to any more, and frees it.
+// nothing refers to any more, and frees it once a manifest has been put.
 #pragma once
 
 #include <cstddef>
@@ -114,6 +119,7 @@ class PlacedManifestStore final : public ManifestStore {
   Status EndDoubtLocked() EXCLUSIVE_LOCKS_REQUIRED(putting_) LOCKS_EXCLUDED(mutex_);
   void Settle(bool taken) noexcept LOCKS_EXCLUDED(mutex_);
   bool InDoubt() LOCKS_EXCLUDED(mutex_);
+  bool HasTaken() LOCKS_EXCLUDED(mutex_);
   Node* Find(NodeId id) const;
 
   ManifestStore* const home_;
@@ -125,7 +131,8 @@ class PlacedManifestStore final : public ManifestStore {
   std::string manifest_ GUARDED_BY(putting_);
   std::vector<RemoteSpan> at_home_ GUARDED_BY(putting_);
 
-  port::Mutex mutex_;  // Of the nodes' spans; never held across a call.
+  port::Mutex mutex_;                      // Of the nodes' spans; never held across a call.
+  bool taken_ GUARDED_BY(mutex_) = false;  // Any manifest, by the home.
 };
 
 }  // namespace dlsm

@@ -208,6 +208,28 @@ TEST_F(PlacedManifestStoreTest, FindsWhatNobodyRefersTo) {
   EXPECT_TRUE(restarted.CheckTold(used).IsIOError());
 }
 
+// Another may have become the owner at the home since the manifest was loaded, and have put one
+// that names what seems to be nobody's. Fails if that leaves its list, or may be given back, before
+// the home has taken a manifest of this handle.
+TEST_F(PlacedManifestStoreTest, GivesNothingBackBeforeTheHomeHasTakenAManifest) {
+  const RemoteSpan used = New(2);
+  const RemoteSpan left = New(2);
+  const std::set<uint64_t> both = {used.offset, left.offset};
+  nodes_[2].kept = both;
+  PlacedManifestStore opened(&nodes_[1]);
+  opened.AddNode(NodeId{2}, &nodes_[2], {used, left});
+  EXPECT_EQ(opened.NoteLoaded({used}), std::vector<RemoteSpan>{left});
+  EXPECT_TRUE(opened.BeforeFrees(NodeId{2}).IsBusy());
+  nodes_[1].fate = [] { return Fate::kLost; };
+  EXPECT_TRUE(opened.Put("none of them", {}).IsTimedOut());
+  EXPECT_TRUE(opened.BeforeFrees(NodeId{2}).IsBusy());
+  EXPECT_EQ(Kept(2), both);
+  nodes_[1].fate = nullptr;
+  ASSERT_OK(opened.Put("m1", {used}));
+  ASSERT_OK(opened.BeforeFrees(NodeId{2}));
+  EXPECT_EQ(Kept(2), std::set<uint64_t>{used.offset});
+}
+
 // Any fate of any call, in random order with changes of the version, frees, and the handle's death.
 // Fails if the manifest at the home ever refers to memory that others may have, or if memory is
 // still kept when everything works again.
