@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "memory_node/call_rights.h"
 #include "memory_node/database_table.h"
 #include "util/log.h"
 #include "util/rpc/database_header.h"
@@ -155,14 +156,20 @@ void DatabaseTable::EndClaimsLocked(uint64_t connection, const std::string& name
   }
 }
 
-// By the client of a session that was ended, or, without a session, of those of a connection.
-void DatabaseTable::LetGoLocked(SessionId session, uint64_t connection) {
+void DatabaseTable::LetGoLocked(SessionId session) {
   for (auto& [number, revocation] : revocations_) {
-    const bool concerned = session != SessionId{} ? revocation.session == session
-                                                  : revocation.connection == connection;
-    if (concerned) revocation.let_go = true;
+    if (revocation.session == session) revocation.let_go = true;
   }
   EndRevocationsLocked();
+}
+
+void DatabaseTable::NoteAliveLocked(const RpcPeer& peer, SessionId session) {
+  for (auto& [number, revocation] : revocations_) {
+    if (revocation.session != session || peer.connection <= revocation.connection) continue;
+    if (!CheckMayOwn(peer, revocation.database->name).ok()) continue;
+    revocation.connection = peer.connection;
+    revocation.gone_at = Clock::time_point::max();
+  }
 }
 
 }  // namespace dlsm

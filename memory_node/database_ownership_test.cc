@@ -343,7 +343,36 @@ TEST_P(OwnershipTest, MemoryWaitsUntilTheOldOwnerHasLetGo) {
       EXPECT_TRUE(Close(old, 1).IsIOFenced());
     } else {
       table_.Disconnected(Peer(1));
+      now_ += seconds(2);
+      table_.EndExpiredSessions();
     }
+    EXPECT_EQ(used(), kDatabaseHeaderBytes);
+    ASSERT_OK(Close(heir, 2));
+  }
+}
+
+// The old owner's connection breaks just before it is taken over, or just after that; it lives,
+// does not know yet, and makes another connection. Fails if what it can still write to is given to
+// others meanwhile, or for ever kept from them.
+TEST_P(OwnershipTest, WhoHasLostAConnectionHasNotLetGo) {
+  for (const bool before : {true, false}) {
+    const OpenDatabaseReply old = TakeOk(1, false);
+    RemoteSpan pool;
+    ASSERT_OK(Grant(old, 1, &pool));
+    ASSERT_OK(Put(old, 1, old.manifest_version + 1, {}));
+    if (before) table_.Disconnected(Peer(1));
+    const OpenDatabaseReply heir = TakeOk(2, true);
+    if (!before) table_.Disconnected(Peer(1));
+    table_.EndExpiredSessions();
+    const uint64_t kept = kDatabaseHeaderBytes + (GetParam() ? kUnit : 0);
+    EXPECT_EQ(used(), kept) << "it may be about to call";
+    EXPECT_TRUE(table_.Heartbeat(Peer(3), HeartbeatRequest{old.session}).IsIOFenced());
+    now_ += seconds(5);
+    table_.EndExpiredSessions();
+    EXPECT_EQ(used(), kept) << "it is told, and may be in the middle of a table";
+    table_.Disconnected(Peer(3));
+    now_ += seconds(2);
+    table_.EndExpiredSessions();
     EXPECT_EQ(used(), kDatabaseHeaderBytes);
     ASSERT_OK(Close(heir, 2));
   }

@@ -39,7 +39,10 @@ Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
                                         SessionMap::iterator* session) {
   EndExpiredSessionsLocked();
   *session = sessions_.find(id);
-  if (*session == sessions_.end()) return NoSessionLocked(id);
+  if (*session == sessions_.end()) {
+    NoteAliveLocked(peer, id);
+    return NoSessionLocked(id);
+  }
   const std::shared_ptr<Database> database = (*session)->second.database;
   // As if it were not there: its number alone gives no right.
   if (!CheckMayOwn(peer, database->name).ok()) return NoSessionLocked(id);
@@ -48,7 +51,10 @@ Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id,
         fmt::format("this session has not taken ownership of database '{}' yet", database->name));
   }
   FenceLostOwnerLocked(*database);
-  if (database->session != id) return NoSessionLocked(id);
+  if (database->session != id) {
+    NoteAliveLocked(peer, id);
+    return NoSessionLocked(id);
+  }
   return RenewLocked(peer, &(*session)->second);
 }
 
@@ -106,7 +112,7 @@ Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& req
     const Status found = FindSessionLocked(peer, request.session, &session);
     const bool is_claim = found.IsInvalidArgument() && session != sessions_.end();
     if (!found.ok() && !is_claim) {
-      LetGoLocked(request.session, peer.connection);
+      LetGoLocked(request.session);
       return found;
     }
     Log().Info("database '{}' is closed", session->second.database->name);
@@ -129,6 +135,10 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
     session.connected = false;
     session.ends_at = std::min(session.ends_at, grace_end);
   }
+  // A client that lives makes another connection and goes on, until it is told.
+  for (auto& [number, revocation] : revocations_) {
+    if (revocation.connection == peer.connection) revocation.gone_at = grace_end;
+  }
   cut_off_.erase(peer.connection);
   // Nobody is left to take the answer, and with it the outputs.
   for (const auto& [key, merge] : merges_) {
@@ -136,7 +146,6 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
       merge->cancelled.store(true, std::memory_order_relaxed);
     }
   }
-  LetGoLocked(SessionId{}, peer.connection);  // Last: the only one that needs memory.
 }
 
 void DatabaseTable::EndExpiredSessions() {
@@ -155,6 +164,9 @@ void DatabaseTable::AllowForStandstillLocked() {
                static_cast<uint32_t>(options_.node), Seconds(stood_still));
   }
   for (auto& [id, session] : sessions_) session.ends_at += stood_still;
+  for (auto& [number, revocation] : revocations_) {
+    if (revocation.gone_at != Clock::time_point::max()) revocation.gone_at += stood_still;
+  }
   readers_.MoveOn(stood_still);
 }
 
@@ -172,6 +184,10 @@ void DatabaseTable::EndExpiredSessionsLocked() {
                next->second.connected ? "its lease ran out" : "its connection is lost");
     std::function<void()> nobody_waits;
     next = EndSessionLocked(next, End::kExpired, &nobody_waits);
+  }
+  // Their ends follow in EndRevocationsLocked().
+  for (auto& [number, revocation] : revocations_) {
+    if (revocation.gone_at <= now) revocation.let_go = true;
   }
   readers_.EndExpired(now);
   FreeUnreadLocked();
@@ -208,8 +224,8 @@ DatabaseTable::SessionMap::iterator DatabaseTable::EndSessionLocked(SessionMap::
   revocation.fenced.Add(database->header);  // The client reaches it as well.
   revocation.cut_off = tokens.empty();
   revocation.untold = std::move(tokens);
-  revocation.let_go =
-      how != End::kFenced || !options_.clients_map_memory || !session->second.connected;
+  revocation.let_go = how != End::kFenced || !options_.clients_map_memory;
+  if (!session->second.connected) revocation.gone_at = session->second.ends_at;
   revocation.blocks = how != End::kFenced;
   revocation.database = database;
   revocation.session = id;

@@ -20,8 +20,9 @@
 //                              and the bytes are quarantined until then
 //   a take-over                ends a session, too; what is live is then fenced as well, for the
 //                              former owner may go on reading. Where clients map the region, its
-//                              bytes stay fenced until it has let go: its connection is gone, or it
-//                              has closed the database
+//                              bytes stay fenced until it has let go: it has closed the database,
+//                              or its connection has been gone for the grace period, and it has
+//                              not called over another one
 //   the end of a merge         ends `in use`; its outputs are held if its session still exists and
 //                              may be waiting for the answer
 //   an answer told to be lost  ends `held` for the outputs of that merge, as a free does
@@ -229,8 +230,10 @@ class DatabaseTable {
     ByteRanges fenced;
     // Tokens of which the revoker has not been told.
     std::vector<std::string> untold;
-    bool cut_off = false;        // Confirmed, as far as access can be taken away.
-    bool let_go = true;          // By the client, where it cannot.
+    bool cut_off = false;  // Confirmed, as far as access can be taken away.
+    bool let_go = true;    // By the client, where it cannot.
+    // Then it has let go, unless it is heard of before: its connection is gone.
+    Clock::time_point gone_at = Clock::time_point::max();
     Status failure;              // Of the last attempt.
     std::function<void()> done;  // Empty once it has been called.
   };
@@ -306,7 +309,10 @@ class DatabaseTable {
   // before, which may have become the owner at once: that is ended, too, if it was never taken up.
   void EndClaimsLocked(uint64_t connection, const std::string& name)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LetGoLocked(SessionId session, uint64_t connection) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The client of a session that was ended has let go of what that had.
+  void LetGoLocked(SessionId session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It calls with that session all the same: a connection that it had before says nothing of it.
+  void NoteAliveLocked(const RpcPeer& peer, SessionId session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Retires those of `candidates` that `database` has no reason left to keep, and frees what no
   // reader may read.
