@@ -138,6 +138,34 @@ TEST_F(ShardsTest, WhatWasMadeByHalvesIsMadeAgain) {
   EXPECT_OK(DestroyDB("divided", options_));
 }
 
+// Two make a database; one is held up before it clears away what an attempt to make it may have
+// left, and meanwhile the other one makes it, fills its first shard, and closes it. Fails if the
+// first then destroys another shard, which has no tables: without it the database cannot be opened.
+TEST_F(ShardsTest, WhatAnotherHasMadeMeanwhileIsNotCutShort) {
+  Options others = options_;
+  others.take_over = true;
+  Options slow = options_;
+  slow.operation_timeout_ms = 60000;
+  bool made = false;
+  slow.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) {
+        if (method != Method::kDestroyDatabase || made) return Status::OK();
+        made = true;
+        const auto other = OpenOrDie(others, "divided");
+        Fill(other.get(), 0, 1000);
+        EXPECT_OK(other->Close());
+        return Status::OK();
+      });
+  const Status refused = TryOpen(slow);
+  ASSERT_TRUE(made);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_TRUE(Says(refused, "has come into use")) << refused.ToString();
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options_, "divided", &db));
+  for (uint64_t i = 0; i < 1000; i += 7) EXPECT_EQ(GetOr(db.get(), NumberedKey(i)), ValueOf(i));
+  CloseAndDestroy(&db, options_, "divided");
+}
+
 // Memory nodes that are named in another order, or without the first one, give a database that does
 // not exist. Fails if making, or destroying, that one destroys shards of the one that does.
 TEST_F(ShardsTest, MemoryNodesInAnotherOrderHarmNothing) {

@@ -20,6 +20,14 @@ bool WorthWaitingFor(const Status& status, Deadline noticed) {
   return status.IsTimedOut() || (status.IsBusy() && !noticed.Passed());
 }
 
+Status SendDestroy(const Options& options, const DestroyDatabaseRequest& request, RpcClient* rpc) {
+  std::string reply;
+  const Status status =
+      rpc->Call(Method::kDestroyDatabase, request.Encode(), &reply,
+                Deadline::In(std::chrono::milliseconds(options.operation_timeout_ms)));
+  return status.IsNotFound() ? Status::OK() : status;
+}
+
 }  // namespace
 
 MemoryNodeSession::MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatabaseReply opened,
@@ -92,11 +100,16 @@ Status MemoryNodeSession::TakeOwnership(QueuePairs* queue_pairs) {
 Status MemoryNodeSession::Destroy(const Options& options, const std::string& name, RpcClient* rpc) {
   DestroyDatabaseRequest request;
   request.name = name;
-  std::string reply;
-  const Status status =
-      rpc->Call(Method::kDestroyDatabase, request.Encode(), &reply,
-                Deadline::In(std::chrono::milliseconds(options.operation_timeout_ms)));
-  return status.IsNotFound() ? Status::OK() : status;
+  return SendDestroy(options, request, rpc);
+}
+
+Status MemoryNodeSession::DestroyUnused(const Options& options, const std::string& name,
+                                        uint64_t manifest_version_max, RpcClient* rpc) {
+  DestroyDatabaseRequest request;
+  request.name = name;
+  request.if_unused = true;
+  request.manifest_version_max = manifest_version_max;
+  return SendDestroy(options, request, rpc);
 }
 
 Status MemoryNodeSession::Put(const std::string& manifest, std::vector<RemoteSpan> live) {

@@ -30,6 +30,10 @@ class MemoryNodeSession final : public ManifestStore {
   Status TakeOwnership(QueuePairs* queue_pairs);
   // Destroys a database that is not open. OK if there is none.
   static Status Destroy(const Options& options, const std::string& name, RpcClient* rpc);
+  // The same of one that nobody uses: its manifest refers to nothing at that memory node, and is
+  // none after `manifest_version_max`. InvalidArgument if somebody does by now.
+  static Status DestroyUnused(const Options& options, const std::string& name,
+                              uint64_t manifest_version_max, RpcClient* rpc);
   ~MemoryNodeSession() override;
 
   SessionId id() const { return opened_.session; }

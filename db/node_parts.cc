@@ -17,6 +17,8 @@
 namespace dlsm {
 namespace {
 
+constexpr uint64_t kFirstManifest = 1;
+
 // What cannot be read may name any.
 bool NamesTables(const std::string& part, const std::string& manifest) {
   if (manifest.empty()) return false;
@@ -32,7 +34,6 @@ bool NamesTables(const std::string& part, const std::string& manifest) {
 
 bool IsInUse(const std::string& part, const MemoryNodeSession& session) {
   // To destroy a list that names no tables loses nothing, however often it was put.
-  constexpr uint64_t kFirstManifest = 1;
   if (!IsShardTablesName(part) && session.manifest_version() > kFirstManifest) return true;
   return NamesTables(part, session.manifest());
 }
@@ -142,6 +143,11 @@ Status CheckNoOther(const Options& options, const std::string& database,
     looked_at.push_back(node);
   }
   return search.verdict();
+}
+
+Status DestroyLeftover(const Options& options, const std::string& part, RpcClient* rpc) {
+  const uint64_t manifest_version_max = IsShardTablesName(part) ? UINT64_MAX : kFirstManifest;
+  return MemoryNodeSession::DestroyUnused(options, part, manifest_version_max, rpc);
 }
 
 Status CheckNoNamesake(const Options& requested, const std::string& database,

@@ -41,9 +41,13 @@ Status CheckNoOther(const Options& options, const std::string& database,
                     const std::vector<MemoryNodeLink*>& used,
                     const std::vector<std::string>& named);
 
-// The same for one that has all of its parts at its home, where there is nothing to be destroyed;
-// but there would be two databases of one name if another of the memory nodes has it. Those that do
-// not answer soon are not waited for: they get nothing of it.
+// Destroys such a part, or finds none. InvalidArgument if somebody has come to use it since: who
+// makes a database may be held up, lose it to another, and not know it yet.
+Status DestroyLeftover(const Options& options, const std::string& part, RpcClient* rpc);
+
+// The same as CheckNoOther() for one that has all of its parts at its home, where there is nothing
+// to be destroyed; but there would be two databases of one name if another of the memory nodes has
+// it. Those that do not answer soon are not waited for: they get nothing of it.
 Status CheckNoNamesake(const Options& options, const std::string& database,
                        const MemoryNodeLink& home, const std::vector<std::string>& named);
 

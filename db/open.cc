@@ -195,8 +195,10 @@ Status DbImpl::OpenOthers(bool is_new, SessionKeeper* keeper,
     const std::string name = ShardName(name_, i);
     MemoryNodeLink* link;
     DLSM_RETURN_IF_ERROR(LinkTo(map_.nodes[i], &link));
-    if (is_new) DLSM_RETURN_IF_ERROR(MemoryNodeSession::Destroy(options, name, &link->rpc()));
-    const Status opened = OpenSession(options, name, link, keeper, &sessions->emplace_back());
+    Status opened;
+    if (is_new) opened = DestroyLeftover(options, name, &link->rpc());
+    std::unique_ptr<MemoryNodeSession>& session = sessions->emplace_back();
+    if (opened.ok()) opened = OpenSession(options, name, link, keeper, &session);
     if (opened.ok()) continue;
     return Status::FromCode(opened.code(), "shard " + std::to_string(i) + " on memory node " +
                                                link->name() + ": " + opened.message().ToString());
@@ -251,7 +253,7 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   DLSM_RETURN_IF_ERROR(LinkTo(node, &link));
   std::unique_ptr<MemoryNodeSession> session;
   Status opened;
-  if (is_new) opened = MemoryNodeSession::Destroy(options, name, &link->rpc());
+  if (is_new) opened = DestroyLeftover(options, name, &link->rpc());
   if (opened.ok()) opened = OpenSession(options, name, link, keeper, &session);
   if (!opened.ok()) {
     return Status::FromCode(

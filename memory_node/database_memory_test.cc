@@ -206,6 +206,31 @@ TEST_F(DatabaseTableTest, WrongFreesFreeNothing) {
   EXPECT_EQ(used(), 2 * kUnit);
 }
 
+// Fails if a database is destroyed that was found to be unused and has come into use since: its
+// manifest names something, or is a later one.
+TEST_F(DatabaseTableTest, WhatWasUnusedIsDestroyedOnlyWhileItIs) {
+  const auto destroy_unused = [this](uint64_t manifest_version_max) {
+    DestroyDatabaseRequest request;
+    request.name = "a";
+    request.if_unused = true;
+    request.manifest_version_max = manifest_version_max;
+    return table_.Destroy(request);
+  };
+  SessionId session = OpenOk("a");
+  const RemoteSpan span = GrantOk(session, kUnit);
+  ASSERT_OK(Put(session, 1, {}));
+  ASSERT_OK(Put(session, 2, {span}));
+  ASSERT_OK(Close(session));
+  EXPECT_TRUE(destroy_unused(UINT64_MAX).IsInvalidArgument());
+  session = OpenOk("a");
+  ASSERT_OK(Put(session, 3, {}));
+  ASSERT_OK(Close(session));
+  EXPECT_TRUE(destroy_unused(2).IsInvalidArgument());
+  EXPECT_OK(destroy_unused(3));
+  EXPECT_TRUE(destroy_unused(3).IsNotFound());
+  EXPECT_EQ(used(), 0u);
+}
+
 // Fails if a full node does not say so, with the remedy, or does not recover.
 TEST_F(DatabaseTableTest, FullIsSaid) {
   const SessionId session = OpenOk("a");

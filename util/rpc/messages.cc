@@ -271,11 +271,17 @@ Status CloseDatabaseRequest::Decode(const Slice& bytes) {
 std::string DestroyDatabaseRequest::Encode() const {
   std::string bytes;
   PutLengthPrefixed(&bytes, name);
+  PutBool(&bytes, if_unused);
+  PutFixed64(&bytes, manifest_version_max);
   return bytes;
 }
 
 Status DestroyDatabaseRequest::Decode(const Slice& bytes) {
-  return Fields(bytes).String(&name).Finish("request to destroy a database");
+  return Fields(bytes)
+      .String(&name)
+      .Bool(&if_unused)
+      .Fixed64(&manifest_version_max)
+      .Finish("request to destroy a database");
 }
 
 std::string ListDatabasesReply::Encode() const {

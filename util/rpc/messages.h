@@ -154,6 +154,10 @@ struct CloseDatabaseRequest {
 
 struct DestroyDatabaseRequest {
   std::string name;
+  // Only if nobody has come to use it: its manifest refers to nothing at this memory node, and is
+  // none after this one.
+  bool if_unused = false;
+  uint64_t manifest_version_max = UINT64_MAX;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

@@ -120,6 +120,8 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   CheckMessage(close);
   DestroyDatabaseRequest destroy;
   destroy.name = "gone";
+  destroy.if_unused = true;
+  destroy.manifest_version_max = 4;
   CheckMessage(destroy);
   ListDatabasesReply list;
   list.databases = {{"a", 1, 0, true}, {"", 2, 3, false}};
