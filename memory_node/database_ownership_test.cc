@@ -378,6 +378,20 @@ TEST_P(OwnershipTest, WhoHasLostAConnectionHasNotLetGo) {
   }
 }
 
+// The old owner has died, and is taken over before its session has ended. Fails if what it had is
+// kept for ever.
+TEST_P(OwnershipTest, WhoIsNotHeardOfAgainHasLetGo) {
+  const OpenDatabaseReply old = TakeOk(1, false);
+  RemoteSpan pool;
+  ASSERT_OK(Grant(old, 1, &pool));
+  ASSERT_OK(Put(old, 1, 1, {}));
+  table_.Disconnected(Peer(1));
+  TakeOk(2, true);
+  now_ += seconds(2);
+  table_.EndExpiredSessions();
+  EXPECT_EQ(used(), kDatabaseHeaderBytes);
+}
+
 // Fails if both of two that race for a database own it, or neither does, in any order of their
 // steps; or if the loser is not told who has it.
 TEST_P(OwnershipTest, OneOfTwoWinsEachEpoch) {
