@@ -61,20 +61,32 @@ class SessionEndTest : public testing::TestWithParam<std::string> {
     return Status::OK();
   }
 
-  // "a" has been flushed and "b" has not when the only session ends; returns once the handle knows.
-  std::unique_ptr<DB> OpenAndLoseTheSession() {
+  std::unique_ptr<DB> OpenOneShard() {
     Options options = nodes_->With(TinyOptions(), 1);
     options.write_stall_timeout_ms = 3'600'000;
-    std::unique_ptr<DB> db = OpenOrDie(options, "db");
-    EXPECT_OK(db->Put(WriteOptions(), "a", "flushed"));
-    EXPECT_OK(db->Flush(FlushOptions()));
-    EXPECT_OK(db->Put(WriteOptions(), "b", "not flushed"));
+    return OpenOrDie(options, "db");
+  }
+  // Puts "b" until the handle knows that its only session has ended.
+  void LoseTheSession(DB* db) {
     leaps_ = true;
-    EXPECT_TRUE(Eventually([&db] {
+    EXPECT_TRUE(Eventually([db] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // The memtable is not to fill.
       return db->Put(WriteOptions(), "b", "not flushed").IsIOError();
     }));
+  }
+  // "a" has been flushed and "b" has not when the only session ends; returns once the handle knows.
+  std::unique_ptr<DB> OpenAndLoseTheSession() {
+    std::unique_ptr<DB> db = OpenOneShard();
+    EXPECT_OK(db->Put(WriteOptions(), "a", "flushed"));
+    EXPECT_OK(db->Flush(FlushOptions()));
+    EXPECT_OK(db->Put(WriteOptions(), "b", "not flushed"));
+    LoseTheSession(db.get());
     return db;
+  }
+  static void ExpectToldOfTheEnd(const Status& status) {
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_NE(status.ToString().find("session at memory node 1 has ended"), std::string::npos)
+        << status.ToString();
   }
 
   uint64_t next_ = 0;
@@ -165,25 +177,39 @@ TEST_P(SessionEndTest, NothingIsWrittenIntoMemoryThatIsLost) {
 // goes on answering by what lies in their places.
 TEST_P(SessionEndTest, NothingIsReadFromMemoryThatIsLost) {
   std::unique_ptr<DB> db = OpenAndLoseTheSession();
-  const auto expect_told = [](const Status& status) {
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
-    EXPECT_NE(status.ToString().find("session at memory node 1 has ended"), std::string::npos)
-        << status.ToString();
-  };
   for (const bool verify : {false, true}) {
     ReadOptions options;
     options.verify_checksums = verify;
     std::string value;
-    expect_told(db->Get(options, "a", &value));
+    ExpectToldOfTheEnd(db->Get(options, "a", &value));
     std::vector<std::string> values;
     const std::vector<Status> statuses = db->MultiGet(options, {"a"}, &values);
     ASSERT_EQ(statuses.size(), 1u);
-    expect_told(statuses[0]);
+    ExpectToldOfTheEnd(statuses[0]);
     const std::unique_ptr<Iterator> entries(db->NewIterator(options));
     for (entries->SeekToFirst(); entries->Valid();) entries->Next();
-    expect_told(entries->status());
+    ExpectToldOfTheEnd(entries->status());
   }
   EXPECT_EQ(GetOr(db.get(), "b"), "not flushed") << "that is in a memtable";
+  EXPECT_FALSE(db->Close().ok());
+}
+
+// Where memory nodes' memory is mapped, and reads find what they are looking for where it lies.
+class SessionEndInPlaceTest : public SessionEndTest {};
+
+// The same of gets that had found their records before the session ended, and look at them when
+// their answers are taken. Fails if they look at what is there by then: it may be another key's.
+TEST_P(SessionEndInPlaceTest, GetsUnderWayAreToldAsWell) {
+  std::unique_ptr<DB> db = OpenOneShard();
+  ASSERT_OK(db->Put(WriteOptions(), "a", "flushed"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  std::unique_ptr<GetPipeline> pipeline = db->NewGetPipeline(ReadOptions(), 1);
+  ASSERT_OK(pipeline->Submit("a", 0));
+  LoseTheSession(db.get());
+  GetPipeline::Answer answer;
+  ASSERT_TRUE(pipeline->Next(&answer));
+  ExpectToldOfTheEnd(answer.status);
+  pipeline.reset();
   EXPECT_FALSE(db->Close().ok());
 }
 
@@ -382,6 +408,8 @@ TEST(SessionEndNodeProcess, SessionsOutliveAStandstillOfTheMemoryNode) {
   EXPECT_EQ(waitpid(node, nullptr, 0), node);
 }
 
+INSTANTIATE_TEST_SUITE_P(Shm, SessionEndInPlaceTest, testing::Values("shm"),
+                         [](const auto& each) { return each.param; });
 INSTANTIATE_TEST_SUITE_P(EveryFabric, SessionEndTest, testing::Values("tcp", "shm", "verbs"),
                          [](const auto& each) { return each.param; });
 

@@ -267,7 +267,11 @@ Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
   if (slot->state == State::kLocated) PostAll();
   if (slot->state == State::kLocated) return OutOfTransferMemory();
   *bytes = slot->in_place;
-  if (slot->state != State::kPosted) return Status::OK();
+  if (slot->state != State::kPosted) {
+    if (bytes->empty()) return Status::OK();
+    // It was found in place when its get was submitted. By now it may be others' memory.
+    return slot->request->reader->queue_pairs()->Check(slot->lookup.to_fetch().node);
+  }
   if (!slot->fetch->complete()) {
     Status arrived = Wait(slot);
     if (!arrived.ok()) {
