@@ -98,7 +98,7 @@ class Background {
   // heartbeat_interval() says.
   static constexpr auto kHouseInterval = std::chrono::milliseconds(100);
   void KeepHouse(size_t node) noexcept LOCKS_EXCLUDED(mutex_);
-  void Heartbeat(size_t node) noexcept;
+  void Heartbeat(size_t node) noexcept LOCKS_EXCLUDED(mutex_);
   // Whether the last heartbeat to it was answered.
   bool answers(size_t node) const LOCKS_EXCLUDED(mutex_);
   std::chrono::milliseconds heartbeat_interval() const { return config_.heartbeat_interval; }

@@ -18,7 +18,16 @@ constexpr auto kUnawaitedRetryPause = std::chrono::seconds(1);
 }  // namespace
 
 void Background::Heartbeat(size_t node) noexcept {
-  if (fence_->raised()) return;
+  // A session that was not taken over like others of the handle ends with its lease once it is not
+  // renewed any more, and over shm nothing else keeps reads from what is others' memory then. What
+  // is still being written is waited for first, for its memory is given back after that.
+  if (const Status taken = fence_->status(); !taken.ok()) {
+    const port::MutexLock lock(mutex_);
+    if (flushes_running_ == 0 && merges_.empty()) {
+      store_->queue_pairs()->End(nodes_[node].as_peer.node, taken);
+      return;
+    }
+  }
   Status status = WithinMemory([&] { return SendHeartbeat(node); });
   bool for_good = !nodes_[node].rpc->lost().ok();
   if (status.IsAborted()) {  // The session has ended.

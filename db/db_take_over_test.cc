@@ -10,13 +10,16 @@
 #include <thread>
 #include <vector>
 
+#include "db/shard_map.h"
 #include "db/test_database_testing.h"
 #include "db/watched_calls_testing.h"
 #include "port/mutex.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
+#include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -369,6 +372,38 @@ TEST(TakeOverOfAnOpenTest, WhatTheSuccessorHasElsewhereIsNotGivenBack) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     EXPECT_OK(nodes[i].server().node().databases().CheckInvariants());
   }
+}
+
+// Who takes over fails between the shards: the former owner has lost the first one only. It renews
+// no session any more, so that of the second one ends with its lease, and over shm nothing takes
+// its memory away. Fails if the handle goes on reading there, whoever has that memory by then.
+TEST(HalfATakeOverTest, NoShardIsReadAnyMore) {
+  TestNode node("shm");
+  Options options = node.With(TinyOptions(), "shm");
+  options.shard_boundaries = {"m"};
+  const auto former = OpenOrDie(options, "db");
+  for (const char* const key : {"a", "z"}) ASSERT_OK(former->Put(WriteOptions(), key, "flushed"));
+  ASSERT_OK(former->Flush(FlushOptions()));
+  const auto connector =
+      std::make_shared<WatchedConnector>([](uint16_t, Method method, const Slice& bytes) -> Status {
+        if (method != Method::kOpenDatabase) return Status::OK();
+        OpenDatabaseRequest request;
+        DLSM_RETURN_IF_ERROR(request.Decode(bytes));
+        const bool second = request.name == ShardName("db", 1);
+        return second ? Status::IOError("the test has lost this call") : Status::OK();
+      });
+  connector->GoOver(FabricKind::kShm);
+  options.node_connector = connector;
+  options.take_over = true;
+  std::unique_ptr<DB> heir;
+  EXPECT_TRUE(DB::Open(options, "db", &heir).IsIOError());
+  EXPECT_EQ(node.server().node().take_overs(), 1u);
+  for (const char* const key : {"a", "z"}) {
+    std::string value;
+    EXPECT_TRUE(Eventually([&] { return former->Get(ReadOptions(), key, &value).IsIOFenced(); }))
+        << key;
+  }
+  EXPECT_TRUE(former->Close().IsIOError());
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, TakeOverTest,

@@ -24,9 +24,9 @@ class NodeQueuePairs final : public QueuePairs {
     ways_.push_back({node, queue_pairs, Status()});
   }
 
-  // The tree's session at that node has ended, as `why`, an error, says: what it had there may be
-  // others' by now, and where that is mapped nothing takes it away. No queue pair to the node is
-  // handed out any more; what is under way ends.
+  // The tree's session at that node has ended, or is about to, as `why`, an error, says: what it
+  // had there may be others' by now, and where that is mapped nothing takes it away. No queue pair
+  // to the node is handed out any more; what is under way ends.
   void End(NodeId node, const Status& why) LOCKS_EXCLUDED(mutex_);
   // OK as long as it has not. For who takes queue pairs from Of().
   Status Check(NodeId node) const LOCKS_EXCLUDED(mutex_) {
