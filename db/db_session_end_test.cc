@@ -213,6 +213,42 @@ TEST_P(SessionEndInPlaceTest, GetsUnderWayAreToldAsWell) {
   EXPECT_FALSE(db->Close().ok());
 }
 
+// The same of iterators that stand somewhere when the session ends: whatever comes next is in the
+// table, for one of them behind an entry of a memtable. Fails if one shows what it finds there.
+TEST_P(SessionEndInPlaceTest, IteratorsAreToldAsWell) {
+  std::unique_ptr<DB> db = OpenOneShard();
+  for (const char* const key : {"a", "c", "e"}) ASSERT_OK(db->Put(WriteOptions(), key, "flushed"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  const auto new_iterator = [&db] {
+    return std::unique_ptr<Iterator>(db->NewIterator(ReadOptions()));
+  };
+  std::unique_ptr<Iterator> forward = new_iterator();
+  forward->SeekToFirst();
+  std::unique_ptr<Iterator> backward = new_iterator();
+  backward->SeekToLast();
+  std::unique_ptr<Iterator> before_first = new_iterator();
+  before_first->SeekToLast();
+  before_first->Prev();
+  ASSERT_OK(db->Put(WriteOptions(), "b", "not flushed"));
+  std::unique_ptr<Iterator> merging = new_iterator();
+  merging->SeekToFirst();
+  merging->Next();
+  ASSERT_TRUE(forward->Valid() && backward->Valid() && before_first->Valid() && merging->Valid());
+  EXPECT_EQ(before_first->key().ToString(), "c");
+  EXPECT_EQ(merging->key().ToString(), "b");
+  LoseTheSession(db.get());
+  forward->Next();
+  backward->Prev();
+  before_first->Prev();
+  merging->Next();
+  for (std::unique_ptr<Iterator>* const each : {&forward, &backward, &before_first, &merging}) {
+    EXPECT_FALSE((*each)->Valid());
+    ExpectToldOfTheEnd((*each)->status());
+    each->reset();
+  }
+  EXPECT_FALSE(db->Close().ok());
+}
+
 // Fails if who waits for a flush, or closes, waits for room that cannot come: without its home
 // nothing of the shard is durable, whatever other memory nodes have room for.
 TEST_P(SessionEndTest, FlushAndCloseHearAtOnceWhereTablesAreOnSeveralNodes) {

@@ -40,6 +40,7 @@ class EvictableTableReader::LateIterator final : public TableIterator {
     opened_->Prev();
     ShowOpened();
   }
+  Status CheckPlace() override { return opened_ == nullptr ? Status::OK() : opened_->CheckPlace(); }
 
  private:
   bool Open() {

@@ -25,7 +25,7 @@ std::unique_ptr<TableIterator> OpenGuard(const InternalKeyComparator& comparator
   std::vector<MergingSource> runs;
   runs.reserve(guard.index->runs());
   AddGuardSources(comparator, guard, options, queue_pairs, &runs);
-  return NewMergingTableIterator(comparator, std::move(runs));
+  return NewMergingTableIterator(comparator, std::move(runs), queue_pairs);
 }
 
 class LevelIterator final : public TableIterator {
@@ -66,6 +66,7 @@ class LevelIterator final : public TableIterator {
       SkipForward();
     }
   }
+  Status CheckPlace() override { return open_ == nullptr ? Status::OK() : open_->CheckPlace(); }
   InternalIterator* Sole() override { return open_->Sole(); }
   void SoleEnded() override {
     open_->SoleEnded();

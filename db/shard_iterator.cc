@@ -128,7 +128,7 @@ std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& c
     if (level.empty()) continue;
     AddLevelSources(comparator, level, read_options, queue_pairs, &sources);
   }
-  return NewMergingIterator(comparator, std::move(sources));
+  return NewMergingIterator(comparator, std::move(sources), queue_pairs);
 }
 
 std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,

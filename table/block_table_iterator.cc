@@ -1,6 +1,7 @@
 #include "table/block_table_iterator.h"
 
 #include <cassert>
+#include <utility>
 
 #include "table/block_table_reader.h"
 #include "util/status_macros.h"
@@ -51,6 +52,7 @@ void BlockTableIterator::Seek(const Slice& target) {
 
 void BlockTableIterator::Next() {
   assert(Valid());
+  if (!IsStillOurs()) return;
   cursor_.Next();
   if (!cursor_.valid() && !cursor_.malformed()) {
     if (block_ + 1 == index_.blocks()) return Invalidate();
@@ -62,6 +64,7 @@ void BlockTableIterator::Next() {
 
 void BlockTableIterator::Prev() {
   assert(Valid());
+  if (!IsStillOurs()) return;
   cursor_.Prev();
   if (!cursor_.valid() && !cursor_.malformed()) {
     if (block_ == 0) return Invalidate();
@@ -69,6 +72,20 @@ void BlockTableIterator::Prev() {
     cursor_.SeekToLast();
   }
   ShowCursor();
+}
+
+// A block of the cache, or one that was compressed, is a copy.
+Status BlockTableIterator::CheckPlace() {
+  return Valid() && payload_->in_place() ? window_.CheckPlace() : Status::OK();
+}
+
+bool BlockTableIterator::IsStillOurs() {
+  if (!window_.MayBeOthers()) [[likely]]
+    return true;
+  Status status = CheckPlace();
+  if (status.ok()) return true;
+  Fail(std::move(status));
+  return false;
 }
 
 void BlockTableIterator::ShowCursor() {

@@ -25,6 +25,7 @@ class BlockTableIterator final : public TableIterator {
   void Seek(const Slice& target) override;
   void Next() override;
   void Prev() override;
+  Status CheckPlace() override;
 
  private:
   enum class Direction { kForward, kBackward };
@@ -32,6 +33,7 @@ class BlockTableIterator final : public TableIterator {
   bool OpenBlock(uint32_t block, Direction direction);
   Status FetchBlock(uint32_t block, Direction direction);
   void ShowCursor();
+  bool IsStillOurs();
 
   const BlockTableIndex& index_;
   const CachedBlocks& cached_;

@@ -142,7 +142,7 @@ void ByteTableIterator::Next() {
   assert(Valid());
   const uint64_t next = offset_ + record_.encoded.size();
   if (record_.stable && fetched_ahead_ < next + kFetchedAheadLeast) FetchAhead(next);
-  if (window_.Holds(next)) [[likely]] {
+  if (window_.Holds(next) && !window_.MayBeOthers()) [[likely]] {
     Parse(next);
   } else {
     ReadForward(next, /*follows=*/true);
@@ -166,7 +166,8 @@ void ByteTableIterator::FetchAhead(uint64_t next) {
 
 void ByteTableIterator::Prev() {
   assert(Valid());
-  if (offset_ == 0) return Invalidate();
+  // Who walks backward has looked at the first record just before.
+  if (offset_ == 0) return Fail(window_.CheckPlace());
   if (group_ == kNoGroup || offset_ <= group_offsets_.offsets[0] ||
       offset_ > group_offsets_.offsets[group_offsets_.records]) {
     if (!LoadGroup(index_.GroupAt(offset_ - 1))) return;
@@ -194,7 +195,7 @@ void ByteTableIterator::ToRecord(uint32_t group, uint32_t ordinal) {
 }
 
 void ByteTableIterator::ReadForward(uint64_t offset, bool follows) {
-  if (!window_.Holds(offset)) [[unlikely]] {
+  if (!window_.Holds(offset) || window_.MayBeOthers()) [[unlikely]] {
     if (offset == data_bytes_) return Invalidate();
     Status status = window_.ForwardUncut(offset, follows);
     if (!status.ok()) return Fail(std::move(status));
@@ -204,7 +205,7 @@ void ByteTableIterator::ReadForward(uint64_t offset, bool follows) {
 }
 
 void ByteTableIterator::ReadBackward(uint64_t offset, uint64_t end) {
-  if (!window_.Holds(offset)) [[unlikely]] {
+  if (!window_.Holds(offset) || window_.MayBeOthers()) [[unlikely]] {
     Status status = window_.Backward(end);
     if (!status.ok()) return Fail(std::move(status));
     record_.stable = window_.direct();

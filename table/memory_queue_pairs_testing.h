@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cstring>
 #include <deque>
@@ -154,6 +155,7 @@ class MemoryQueuePairs final : public QueuePairs {
 
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override {
     if (node != kTestNode) return Status::IOError("no such memory node");
+    if (lost_) return Status::IOError("the test has lost this memory node");
     port::MutexLock lock(mutex_);
     std::unique_ptr<MemoryQueuePair>& mine = queue_pairs_[std::this_thread::get_id()];
     if (mine != nullptr && mine->closed()) {
@@ -167,6 +169,13 @@ class MemoryQueuePairs final : public QueuePairs {
   Status NewBuffer(NodeId, size_t bytes, RegisteredBuffer* buffer) override {
     *buffer = RegisteredBuffer(std::shared_ptr<char[]>(new char[bytes]), bytes, 0);
     return Status::OK();
+  }
+
+  const std::atomic<uint32_t>& LostNodes() const override { return lost_nodes_; }
+  // What is in place may be others' memory from now on; or that of another node, if not `this_one`.
+  void LoseANode(bool this_one) {
+    lost_ = this_one;
+    ++lost_nodes_;
   }
 
   // Of the calling thread.
@@ -196,6 +205,8 @@ class MemoryQueuePairs final : public QueuePairs {
   TestMemory* const memory_;
   const bool direct_;
   std::atomic<int64_t> fail_at_{INT64_MAX};
+  std::atomic<bool> lost_{false};
+  std::atomic<uint32_t> lost_nodes_{0};
   port::Mutex mutex_;
   std::map<std::thread::id, std::unique_ptr<MemoryQueuePair>> queue_pairs_ GUARDED_BY(mutex_);
   WireTotals past_ GUARDED_BY(mutex_){};  // Of queue pairs that were replaced.

@@ -1,11 +1,15 @@
 #include "table/merging_iterator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
+#include <cstdint>
 #include <string>
 #include <utility>
 
 #include "table/key_prefix.h"
+#include "table/table_reader.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -15,8 +19,11 @@ namespace {
 // follow what all keys in the heap have in common, so that few comparisons look at keys.
 class MergingIterator final : public TableIterator {
  public:
-  MergingIterator(const InternalKeyComparator& comparator, std::vector<MergingSource> sources)
-      : comparator_(comparator), sources_(std::move(sources)) {
+  MergingIterator(const InternalKeyComparator& comparator, std::vector<MergingSource> sources,
+                  const QueuePairs* queue_pairs)
+      : comparator_(comparator),
+        sources_(std::move(sources)),
+        lost_nodes_(queue_pairs == nullptr ? nullptr : &queue_pairs->LostNodes()) {
     heap_.reserve(sources_.size());
   }
 
@@ -46,6 +53,13 @@ class MergingIterator final : public TableIterator {
       TurnForward();
     heap_.front().source->Next();
     Settle();
+  }
+
+  Status CheckPlace() override {
+    for (const MergingSource& source : sources_) {
+      if (source.table != nullptr) DLSM_RETURN_IF_ERROR(source.table->CheckPlace());
+    }
+    return Status::OK();
   }
 
   InternalIterator* Sole() override {
@@ -161,9 +175,22 @@ class MergingIterator final : public TableIterator {
   }
 
   void ShowTop() {
+    if (lost_nodes_ != nullptr) {
+      const uint32_t lost = lost_nodes_->load(std::memory_order_acquire);
+      if (lost != lost_seen_) [[unlikely]]
+        LookAtPlaces(lost);
+    }
     if (heap_.empty() || !status_.ok()) [[unlikely]]
       return Invalidate();
     Show(*heap_.front().source);
+  }
+
+  // Sources may have stood where they stand for long.
+  [[gnu::noinline]] void LookAtPlaces(uint32_t lost) {
+    lost_seen_ = lost;
+    Status status = CheckPlace();
+    if (!status.ok() && status_.ok()) status_ = std::move(status);
+    status_.PermitUncheckedError();  // It is there for who asks.
   }
 
   void Rebuild() {
@@ -214,6 +241,8 @@ class MergingIterator final : public TableIterator {
 
   const InternalKeyComparator comparator_;
   const std::vector<MergingSource> sources_;
+  const std::atomic<uint32_t>* const lost_nodes_;  // Null: nothing is read in place.
+  uint32_t lost_seen_ = 0;                         // Of these, when places were looked at last.
   // Digests are kept while there are two entries at least; all zero if the order is not bytewise.
   std::vector<Entry> heap_;
   std::string common_;  // What all user keys in the heap begin with.
@@ -225,14 +254,16 @@ class MergingIterator final : public TableIterator {
 }  // namespace
 
 std::unique_ptr<InternalIterator> NewMergingIterator(const InternalKeyComparator& comparator,
-                                                     std::vector<MergingSource> sources) {
+                                                     std::vector<MergingSource> sources,
+                                                     const QueuePairs* queue_pairs) {
   if (sources.size() == 1) return std::move(sources.front().iterator);
-  return std::make_unique<MergingIterator>(comparator, std::move(sources));
+  return std::make_unique<MergingIterator>(comparator, std::move(sources), queue_pairs);
 }
 
 std::unique_ptr<TableIterator> NewMergingTableIterator(const InternalKeyComparator& comparator,
-                                                       std::vector<MergingSource> tables) {
-  return std::make_unique<MergingIterator>(comparator, std::move(tables));
+                                                       std::vector<MergingSource> tables,
+                                                       const QueuePairs* queue_pairs) {
+  return std::make_unique<MergingIterator>(comparator, std::move(tables), queue_pairs);
 }
 
 }  // namespace dlsm

@@ -11,6 +11,8 @@
 
 namespace dlsm {
 
+class QueuePairs;
+
 // A table's, or any other.
 struct MergingSource {
   // NOLINTNEXTLINE(google-explicit-constructor): both kinds are what a list of sources is made of.
@@ -24,11 +26,14 @@ struct MergingSource {
 };
 
 // Over internal keys, which are unique among all sources. With one source that source is returned,
-// with none an empty iterator.
+// with none an empty iterator. `queue_pairs`, which outlive it, are those that tables are read by:
+// what these stand at in place is not shown once it may be others' memory. Null: there are none.
 std::unique_ptr<InternalIterator> NewMergingIterator(const InternalKeyComparator& comparator,
-                                                     std::vector<MergingSource> sources);
+                                                     std::vector<MergingSource> sources,
+                                                     const QueuePairs* queue_pairs = nullptr);
 // The same of tables only, as one that can prepare to seek: it prepares all of them.
 std::unique_ptr<TableIterator> NewMergingTableIterator(const InternalKeyComparator& comparator,
-                                                       std::vector<MergingSource> tables);
+                                                       std::vector<MergingSource> tables,
+                                                       const QueuePairs* queue_pairs);
 
 }  // namespace dlsm

@@ -26,8 +26,8 @@ void NodeQueuePairs::End(NodeId node, const Status& why) {
     if (way.node != node || !way.ended.ok()) continue;  // The first one stays.
     way.ended = why;
     way.ended.PermitUncheckedError();  // Who wants a queue pair is told, if anybody does.
+    lost_nodes_.fetch_add(1, std::memory_order_release);
   }
-  some_ended_.store(true, std::memory_order_release);
 }
 
 Status NodeQueuePairs::EndOf(NodeId node) const {

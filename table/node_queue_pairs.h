@@ -26,12 +26,12 @@ class NodeQueuePairs final : public QueuePairs {
 
   // The tree's session at that node has ended, or is about to, as `why`, an error, says: what it
   // had there may be others' by now, and where that is mapped nothing takes it away. No queue pair
-  // to the node is handed out any more; what is under way ends.
+  // to the node is handed out any more; what is under way ends, in place as well (LostNodes()).
   void End(NodeId node, const Status& why) LOCKS_EXCLUDED(mutex_);
   // OK as long as it has not. For who takes queue pairs from Of().
   Status Check(NodeId node) const LOCKS_EXCLUDED(mutex_) {
-    // Pairs with the store in End().
-    if (!some_ended_.load(std::memory_order_acquire)) [[likely]]
+    // Pairs with the addition in End().
+    if (lost_nodes_.load(std::memory_order_acquire) == 0) [[likely]]
       return Status::OK();
     return EndOf(node);
   }
@@ -53,6 +53,7 @@ class NodeQueuePairs final : public QueuePairs {
 
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
   Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
+  const std::atomic<uint32_t>& LostNodes() const override { return lost_nodes_; }
   // As ThreadQueuePairs does it.
   const char* Direct(const RemoteSpan& span) const;
   // As ThreadQueuePairs does it, for transfers from and to that node.
@@ -69,7 +70,7 @@ class NodeQueuePairs final : public QueuePairs {
 
   std::vector<Way> ways_;                                  // A handful.
   std::shared_ptr<std::atomic<uint64_t>> buffer_counter_;  // Null: they are not counted.
-  std::atomic<bool> some_ended_{false};
+  std::atomic<uint32_t> lost_nodes_{0};
   mutable port::Mutex mutex_;  // Of why they have; held for moments only.
 };
 

@@ -14,11 +14,19 @@ ReadAhead::ReadAhead(const RemoteSpan& data, const DataCuts* cuts, const TableRe
       cuts_(cuts),
       options_(options),
       queue_pairs_(queue_pairs),
+      lost_nodes_(queue_pairs->LostNodes()),
       next_bytes_(options.prefetch_bytes) {}
+
+Status ReadAhead::CheckPlace() {
+  if (!MayBeOthers()) [[likely]]
+    return Status::OK();
+  QueuePair* queue_pair = nullptr;
+  return QueuePairOrNoWindow(&queue_pair);
+}
 
 Status ReadAhead::Forward(uint64_t begin) {
   assert(begin < data_.bytes);
-  if (Holds(begin)) return Status::OK();
+  if (Holds(begin)) return CheckPlace();
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOrNoWindow(&queue_pair));
   return ForwardFrom(queue_pair, begin);
@@ -26,7 +34,7 @@ Status ReadAhead::Forward(uint64_t begin) {
 
 Status ReadAhead::ForwardUncut(uint64_t begin, bool follows) {
   assert(begin < data_.bytes);
-  if (Holds(begin)) return Status::OK();
+  if (Holds(begin)) return CheckPlace();
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOrNoWindow(&queue_pair));
   const char* const data = InPlace(queue_pair);
@@ -42,7 +50,7 @@ Status ReadAhead::ForwardUncut(uint64_t begin, bool follows) {
 
 Status ReadAhead::Backward(uint64_t end) {
   assert(0 < end && end <= data_.bytes);
-  if (begin_ < end && end <= end_) return Status::OK();
+  if (begin_ < end && end <= end_) return CheckPlace();
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOrNoWindow(&queue_pair));
   Grow(direction_ == Direction::kBackward && end == begin_, Direction::kBackward);
@@ -71,6 +79,8 @@ void ReadAhead::Grow(bool sequential, Direction direction) {
 }
 
 Status ReadAhead::QueuePairOrNoWindow(QueuePair** queue_pair) {
+  // First: a node that is lost after that is asked about again.
+  lost_seen_ = lost_nodes_.load(std::memory_order_acquire);
   Status status = queue_pairs_->ForThisThread(data_.node, queue_pair);
   if (!status.ok()) begin_ = end_ = 0;
   return status;

@@ -14,6 +14,7 @@
 // buffer is shared with that queue pair (held_transfers.h), so it outlives a reader that goes away.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -41,7 +42,16 @@ class ReadAhead {
   ReadAhead(const RemoteSpan& data, const DataCuts* cuts, const TableReadOptions& options,
             QueuePairs* queue_pairs);
 
-  // Makes the window hold the unit that starts at the cut `begin`, and some after it.
+  // An error, and no window, if that is in place, in memory that may be others' by now.
+  Status CheckPlace();
+  // Whether it may have become others' since that was asked last: then it is to be asked.
+  bool MayBeOthers() const {
+    // Pairs with the addition in NodeQueuePairs::End().
+    return direct_ && lost_nodes_.load(std::memory_order_acquire) != lost_seen_;
+  }
+
+  // Makes the window hold the unit that starts at the cut `begin`, and some after it. Like the next
+  // one and Backward(), it fails as CheckPlace() does where the window holds that already.
   Status Forward(uint64_t begin);
   // The same, but in place the window ends anywhere: limit() tells what may be read. `follows`: the
   // unit before this one was the last that was used. Then the window before is counted up to here.
@@ -97,6 +107,7 @@ class ReadAhead {
   const DataCuts* const cuts_;
   const TableReadOptions options_;
   QueuePairs* const queue_pairs_;
+  const std::atomic<uint32_t>& lost_nodes_;  // Of queue_pairs_.
 
   Direction direction_ = Direction::kNone;
   bool sequential_ = false;
@@ -107,6 +118,7 @@ class ReadAhead {
   const char* bytes_ = nullptr;
   const char* limit_ = nullptr;
   bool direct_ = false;
+  uint32_t lost_seen_ = 0;           // lost_nodes_, before the queue pair was asked for last.
   std::shared_ptr<Window> current_;  // Holds bytes_ unless direct_.
   std::shared_ptr<Window> posted_;   // Read-ahead; null if there is none.
   std::shared_ptr<Window> spare_;    // A buffer to use again; nobody else has it.

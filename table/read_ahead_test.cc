@@ -110,6 +110,44 @@ TEST_P(ReadAheadTest, CountsOnceWhatItReadsInPlace) {
   EXPECT_LE(seek.read_bytes, std::max<uint64_t>(read_options_.prefetch_bytes, 9000));
 }
 
+// What is in place becomes others' memory while iterators stand within it. Fails if one of them
+// goes on there, at the first record as well; or if one ends because another node was lost.
+TEST_P(ReadAheadTest, LooksNoFurtherAtWhatIsLost) {
+  MemoryQueuePairs in_place(&memory_, /*direct=*/true);
+  read_options_.verify_checksums = false;
+  const auto forward = table_.reader->NewIterator(read_options_, &in_place);
+  const auto backward = table_.reader->NewIterator(read_options_, &in_place);
+  const auto at_first = table_.reader->NewIterator(read_options_, &in_place);
+  forward->SeekToFirst();
+  backward->SeekToLast();
+  at_first->SeekToFirst();
+  in_place.LoseANode(/*this_one=*/false);
+  forward->Next();
+  backward->Prev();
+  ASSERT_TRUE(forward->Valid() && backward->Valid());
+  EXPECT_EQ(forward->key(), Slice(records_[1].first));
+  EXPECT_EQ(backward->key(), Slice(records_[kRecords - 2].first));
+  EXPECT_TRUE(at_first->CheckPlace().ok());
+
+  const auto expect_lost = [](const TableIterator& iterator) {
+    EXPECT_FALSE(iterator.Valid());
+    EXPECT_TRUE(iterator.status().IsIOError()) << iterator.status().ToString();
+  };
+  const auto stands = table_.reader->NewIterator(read_options_, &in_place);
+  stands->SeekToFirst();
+  EXPECT_TRUE(stands->CheckPlace().ok());
+  in_place.LoseANode(/*this_one=*/true);
+  EXPECT_TRUE(stands->CheckPlace().IsIOError());
+  forward->Next();
+  expect_lost(*forward);
+  backward->Prev();
+  expect_lost(*backward);
+  at_first->Prev();
+  expect_lost(*at_first);
+  at_first->Seek(records_[1].first);
+  expect_lost(*at_first);
+}
+
 // What a prepared seek posts is what the seek then needs, also where the table does not have the
 // key: one read, one wait.
 TEST_P(ReadAheadTest, PreparedSeeksReadOneWindow) {

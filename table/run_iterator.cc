@@ -46,6 +46,7 @@ class RunIterator final : public TableIterator {
     }
   }
 
+  Status CheckPlace() override { return table_ == nullptr ? Status::OK() : table_->CheckPlace(); }
   InternalIterator* Sole() override { return table_->Sole(); }
   void SoleEnded() override {
     table_->SoleEnded();

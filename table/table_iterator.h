@@ -1,6 +1,7 @@
 // The iterator of a table, or of a run of tables.
 #pragma once
 
+#include "dLSM/status.h"
 #include "table/internal_iterator.h"
 
 namespace dlsm {
@@ -11,6 +12,10 @@ class TableIterator : public InternalIterator {
   // position is undefined until Seek(target), which must be the next move. Who seeks in several
   // tables takes each step in all of them before the next: so their misses and reads overlap.
   virtual void PrepareSeek(const Slice& target) { static_cast<void>(target); }
+
+  // Not OK if what it stands at lies in memory that may be others' by now: then it is not looked
+  // at, and the iterator not moved before the next seek. See QueuePairs::LostNodes().
+  virtual Status CheckPlace() { return Status::OK(); }
 
   // The whole record, its checksum verified if the read options ask for that; empty if the table's
   // format has no records. As stable() as key() and value().

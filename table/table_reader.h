@@ -10,6 +10,7 @@
 // misses.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,12 @@ class QueuePairs {
   // next calls ForThisThread(). A closed one is replaced.
   virtual Status ForThisThread(NodeId node, QueuePair** queue_pair) = 0;
   virtual Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) = 0;
+  // Of how many nodes the memory may be others' by now. What was found in place while there were
+  // fewer is not looked at before ForThisThread() has said that its node is none of them.
+  virtual const std::atomic<uint32_t>& LostNodes() const {
+    static const std::atomic<uint32_t> none{0};
+    return none;
+  }
 };
 
 // How to read.
