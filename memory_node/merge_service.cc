@@ -82,9 +82,14 @@ uint64_t BytesBeside(const MergeRequest& request) {
   return bytes;
 }
 
+// And what tells of one of its outputs, with room for the same in the answer.
+uint64_t BytesBeside(const TableMeta& output) {
+  return 2 * (sizeof(output) + output.smallest.size() + output.largest.size());
+}
+
 // Merges may take a quarter of the memory's size, beside it. One whose outputs fit takes less: its
 // inputs are half of the memory at most, what is copied of them a part of that, and its request
-// next to nothing.
+// next to nothing, as what tells of its outputs is unless they are crumbs.
 constexpr uint64_t kBesidePart = 4;
 
 // Workers for each merge that may run: one that runs, and one that is paused for it.
@@ -102,9 +107,14 @@ uint64_t OutputBytesBound(const MergeRequest& request) {
 // long as that lasts.
 class OutputTables final : public MergeOutput {
  public:
-  // `bytes_bound`: of all outputs, about.
-  OutputTables(MergeHold* hold, OwnMemory* memory, uint64_t bytes_bound)
-      : hold_(hold), memory_(memory), bytes_bound_(bytes_bound) {}
+  // `bytes_bound`: of all outputs, about. `take_beside`: asked before so many bytes are kept beside
+  // the memory; an error ends the merge.
+  OutputTables(MergeHold* hold, OwnMemory* memory, uint64_t bytes_bound,
+               std::function<Status(uint64_t)> take_beside)
+      : hold_(hold),
+        memory_(memory),
+        take_beside_(std::move(take_beside)),
+        bytes_bound_(bytes_bound) {}
 
   Status NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) override {
     if (free_.bytes < bytes) DLSM_RETURN_IF_ERROR(Allocate(bytes));
@@ -113,6 +123,7 @@ class OutputTables final : public MergeOutput {
   }
 
   Status TableDone(TableMeta meta, const Slice& /*resident*/) override {
+    DLSM_RETURN_IF_ERROR(take_beside_(BytesBeside(meta)));
     const uint64_t taken = RoundUpToExtent(meta.image.bytes);
     meta.image = free_.Sub(0, meta.image.bytes);
     free_ = free_.Sub(taken, free_.bytes - taken);
@@ -145,6 +156,7 @@ class OutputTables final : public MergeOutput {
 
   MergeHold* const hold_;
   OwnMemory* const memory_;
+  const std::function<Status(uint64_t)> take_beside_;
   uint64_t bytes_bound_;  // Of the outputs that are to come.
   RemoteSpan free_;       // Allocated, behind the last table.
   uint64_t allocations_ = 0;
@@ -300,6 +312,27 @@ Status MergeService::Enqueue(std::unique_ptr<Job>* job) {
   return Status::OK();
 }
 
+// How small its outputs are is for the client to say, and so how many there are.
+Status MergeService::TakeBeside(uint64_t bytes, Job* job) {
+  const port::MutexLock lock(mutex_);
+  if (bytes > beside_bytes_max_ - job->beside_bytes) {
+    return Status::NotSupported(
+        fmt::format("what tells of the tables that a merge makes, its request, and the indexes and "
+                    "filters of its inputs have more than {}, all that this memory node has room "
+                    "for",
+                    FormatBytes(beside_bytes_max_)),
+        "let tables be larger (Options::max_file_size)");
+  }
+  if (bytes > beside_bytes_max_ - beside_bytes_) {
+    return Status::Busy(
+        "what tells of the tables that merges at this memory node make is too "
+        "large just now; try again later");
+  }
+  job->beside_bytes += bytes;
+  beside_bytes_ += bytes;
+  return Status::OK();
+}
+
 void MergeService::DropCancelled() {
   std::vector<std::unique_ptr<Job>> dropped;
   {
@@ -341,7 +374,7 @@ std::unique_ptr<MergeService::Job> MergeService::NextJob() {
 void MergeService::Run(std::unique_ptr<Job> job) noexcept {
   MergeReply reply;
   const auto start = port::Clock::now();
-  Status status = WithinMemory([&] { return MergeAndForget(*job, &reply); }, &OutOfNodeMemory);
+  Status status = WithinMemory([&] { return MergeAndForget(job.get(), &reply); }, &OutOfNodeMemory);
   const uint64_t micros = port::MicrosecondsSince(start);
   if (!status.ok() && !status.IsAborted()) {
     Log().Warn("a merge failed: {}", status.message().ToStringView());
@@ -372,7 +405,7 @@ void MergeService::Run(std::unique_ptr<Job> job) noexcept {
   job->done(status, std::move(answer));
 }
 
-Status MergeService::MergeAndForget(const Job& job, MergeReply* reply) {
+Status MergeService::MergeAndForget(Job* job, MergeReply* reply) {
   PeerNodes::Ways ways(memory_);
   const Status status = Merge(job, &ways, reply);
   if (status.IsIOError() || status.IsTimedOut()) peers_->Forget(ways);
@@ -430,26 +463,27 @@ void MergeService::Describe(NodeStatisticsReply* statistics) const {
   statistics->merge_paused_micros = paused.paused_micros;
 }
 
-Status MergeService::Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* reply) {
+Status MergeService::Merge(Job* job, PeerNodes::Ways* ways, MergeReply* reply) {
   port::AllocationPoint("memory node: merging");
-  MergeScheduler::Turn turn(&scheduler_, job.input_bytes, job.hold->cancelled());
+  MergeScheduler::Turn turn(&scheduler_, job->input_bytes, job->hold->cancelled());
   // Before it takes memory for its outputs.
   DLSM_RETURN_IF_ERROR(turn.Proceed(0));
-  DLSM_RETURN_IF_ERROR(peers_->Connect(job.request.peers, ways));
+  DLSM_RETURN_IF_ERROR(peers_->Connect(job->request.peers, ways));
   TableReadOptions read_options;
   read_options.purpose = Purpose::kCompaction;
   read_options.fill_cache = false;
   read_options.prefetch_bytes = read_options.prefetch_bytes_max;
   InputTables inputs;
-  DLSM_RETURN_IF_ERROR(inputs.Open(job.request, read_options, ways, job.hold->cancelled()));
-  OutputTables outputs(job.hold.get(), memory_, OutputBytesBound(job.request));
-  DLSM_RETURN_IF_ERROR(MergeTables(job.request.options, inputs.runs(), read_options, ways, &turn,
+  DLSM_RETURN_IF_ERROR(inputs.Open(job->request, read_options, ways, job->hold->cancelled()));
+  OutputTables outputs(job->hold.get(), memory_, OutputBytesBound(job->request),
+                       [this, job](uint64_t bytes) { return TakeBeside(bytes, job); });
+  DLSM_RETURN_IF_ERROR(MergeTables(job->request.options, inputs.runs(), read_options, ways, &turn,
                                    &outputs, &reply->statistics));
   turn.Finished(reply->statistics.bytes_read);
   outputs.FreeRest();
   reply->statistics.allocations = outputs.allocations();
   RequireSpareMemory();
-  DLSM_RETURN_IF_ERROR(job.hold->KeepOutputs());
+  DLSM_RETURN_IF_ERROR(job->hold->KeepOutputs());
   reply->outputs = outputs.TakeTables();
   return Status::OK();
 }

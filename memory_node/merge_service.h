@@ -67,7 +67,8 @@ class MergeService {
 
     // At most what its tables have.
     uint64_t input_bytes = 0;
-    uint64_t beside_bytes = 0;  // Of its request, and its tables' indexes and filters.
+    // Of its request, its tables' indexes and filters, and what tells of its outputs.
+    uint64_t beside_bytes = 0;
   };
   struct Totals {
     uint64_t merges = 0;
@@ -80,13 +81,16 @@ class MergeService {
   Status Prepare(const RpcPeer& peer, const Slice& request, Job* job);
   // Takes *job if it returns OK.
   Status Enqueue(std::unique_ptr<Job>* job) LOCKS_EXCLUDED(mutex_);
+  // Before a merge under way keeps so many bytes more beside the memory node's memory. NotSupported
+  // if they would be more than one may have, Busy if more than all may.
+  Status TakeBeside(uint64_t bytes, Job* job) LOCKS_EXCLUDED(mutex_);
   void WorkLoop() LOCKS_EXCLUDED(mutex_);
   // Null once it is time to stop.
   std::unique_ptr<Job> NextJob() LOCKS_EXCLUDED(mutex_);
   void Run(std::unique_ptr<Job> job) noexcept LOCKS_EXCLUDED(mutex_);
   // A peer that it failed for is connected to anew by the next one.
-  Status MergeAndForget(const Job& job, MergeReply* reply);
-  Status Merge(const Job& job, PeerNodes::Ways* ways, MergeReply* reply);
+  Status MergeAndForget(Job* job, MergeReply* reply) LOCKS_EXCLUDED(mutex_);
+  Status Merge(Job* job, PeerNodes::Ways* ways, MergeReply* reply) LOCKS_EXCLUDED(mutex_);
 
   const uint64_t running_max_;
   const uint64_t beside_bytes_max_;

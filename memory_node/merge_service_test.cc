@@ -194,6 +194,26 @@ TEST_P(MergeServiceTest, WhatRequestsTakeIsBounded) {
   EXPECT_OK(client_->Merge(request, &reply));
 }
 
+// Fails if a merge may make any number of tables: how small they are is for the client to say, and
+// what tells of each is kept beside the memory node's memory. Or if that counts when it has ended.
+TEST_P(MergeServiceTest, WhatTellsOfOutputsIsBounded) {
+  constexpr int kRecords = 60000;
+  const uint64_t room = client_->Statistics().capacity_bytes / 4;
+  ASSERT_GT(uint64_t{kRecords} * 2 * sizeof(TableMeta), room);
+  MergeRequest request;
+  request.runs = {{tables_->WriteTable(Numbers(0, kRecords, 1, "a"), 1)}};
+  const uint64_t inputs_bytes = client_->Statistics().used_bytes;
+  request.options.table_bytes_max = 1;  // A table for each record.
+  MergeReply reply;
+  const Status refused = client_->Merge(request, &reply);
+  EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr("max_file_size"));
+  EXPECT_EQ(client_->Statistics().used_bytes, inputs_bytes);
+  request.options.table_bytes_max = 64 << 10;
+  EXPECT_OK(client_->Merge(request, &reply));
+  EXPECT_GT(reply.outputs.size(), 1u);
+}
+
 // Fails if merges of several threads disturb each other.
 TEST_P(MergeServiceTest, SeveralAtOnce) {
   MergeRequest request;
