@@ -94,6 +94,7 @@ class FakeMemoryNode final : public RpcClient {
     granted.extent.bytes = RoundUpToExtent(size);
     ++grants_;
     *reply = by_number_[request.number] = granted.Encode();
+    if (by_number_.size() > GrantRequest::kGrantsRemembered) by_number_.erase(by_number_.begin());
     return Status::OK();
   }
 
@@ -115,7 +116,8 @@ class FakeMemoryNode final : public RpcClient {
   Fault fault_ GUARDED_BY(mutex_);
   ExtentAllocator allocator_ GUARDED_BY(mutex_);
   bool lose_answers_ GUARDED_BY(mutex_) = false;
-  std::map<uint64_t, std::string> by_number_ GUARDED_BY(mutex_);  // Answers to requests to grant.
+  // The last answers to requests to grant.
+  std::map<uint64_t, std::string> by_number_ GUARDED_BY(mutex_);
   uint64_t last_free_ GUARDED_BY(mutex_) = 0;
   uint64_t grants_ GUARDED_BY(mutex_) = 0;
   uint64_t frees_ GUARDED_BY(mutex_) = 0;

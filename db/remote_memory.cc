@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/clock.h"
 #include "port/sync_point.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
@@ -284,18 +285,24 @@ void RemoteMemory::ReleaseAll() {
 }
 
 Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {
-  DLSM_RETURN_IF_ERROR(FindLostGrants());
+  const auto until = port::Clock::now() + config_.timeout;
   GrantRequest request;
   request.session = config_.session;
   request.bytes = bytes;
   request.bytes_min = bytes_min;
-  {
-    // What is granted and not heard of has its place among those from now on.
+  while (request.number == 0) {
+    DLSM_RETURN_IF_ERROR(FindLostGrants());
     port::MutexLock lock(mutex_);
-    port::AllocationPoint("grant: to be noted");
-    MakeRoomFor(grants_under_way_ + 1, &lost_grants_);
-    ++grants_under_way_;
-    request.number = ++grants_;
+    if (!unsettled_.test(PlaceOf(grants_ + 1))) {
+      // What is granted and not heard of has its place among those from now on.
+      port::AllocationPoint("grant: to be noted");
+      MakeRoomFor(grants_under_way_ + 1, &lost_grants_);
+      ++grants_under_way_;
+      request.number = ++grants_;
+      unsettled_.set(PlaceOf(request.number));
+    } else if (lost_grants_.empty() && !grants_changed_.WaitUntil(until)) {
+      return Status::TimedOut("an earlier request for remote memory has had no answer yet");
+    }
   }
   return Call(request, extent);
 }
@@ -324,7 +331,12 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
   {
     port::MutexLock lock(mutex_);
     --grants_under_way_;
-    if (Unanswered(status)) lost_grants_.push_back(request);
+    if (Unanswered(status)) {
+      lost_grants_.push_back(request);
+    } else {
+      unsettled_.reset(PlaceOf(request.number));
+    }
+    grants_changed_.SignalAll();
   }
   DLSM_RETURN_IF_ERROR(status);
   if (reply.extent.bytes < request.bytes_min || reply.extent.bytes > RoundUp(request.bytes)) {

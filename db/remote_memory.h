@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -99,7 +100,13 @@ class RemoteMemory {
       LOCKS_EXCLUDED(mutex_);
   // Calls Config::allocated. If that throws, *span is freed.
   void TellAllocated(RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
+  // Waits while the memory node would have to remember more grants than it does, beside one without
+  // an answer; TimedOut if that takes long.
   Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
+  // Of a grant in unsettled_.
+  static constexpr size_t PlaceOf(uint64_t number) {
+    return number % GrantRequest::kGrantsRemembered;
+  }
   // Whether what has been gathered can be given to others.
   Status CheckFrees() const;
   // Sends unanswered_. It stays there if there is no answer.
@@ -162,6 +169,10 @@ class RemoteMemory {
   // knows where it lies, until they are asked again. With room for those that are under way.
   std::vector<GrantRequest> lost_grants_ GUARDED_BY(mutex_);
   size_t grants_under_way_ GUARDED_BY(mutex_) = 0;
+  // Which of the last grants are under way, or lost. One is numbered only when the one that had its
+  // place is settled: so the memory node remembers all that may be asked for again.
+  std::bitset<GrantRequest::kGrantsRemembered> unsettled_ GUARDED_BY(mutex_);
+  port::CondVar grants_changed_{mutex_};
 };
 
 }  // namespace dlsm

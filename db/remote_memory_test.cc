@@ -21,11 +21,12 @@ constexpr uint64_t kNodeBytes = 1 << 20;
 
 class RemoteMemoryTest : public testing::Test {
  protected:
-  static RemoteMemory::Config Config(uint64_t grant_bytes, uint64_t reserve_bytes) {
+  static RemoteMemory::Config Config(uint64_t grant_bytes, uint64_t reserve_bytes,
+                                     std::chrono::milliseconds timeout = std::chrono::seconds(1)) {
     RemoteMemory::Config config;
     config.grant_bytes = grant_bytes;
     config.reserve_bytes = reserve_bytes;
-    config.timeout = std::chrono::seconds(1);
+    config.timeout = timeout;
     return config;
   }
 
@@ -243,6 +244,31 @@ TEST_F(RemoteMemoryTest, ALostGrantKeepsItsPlaceWhileItIsAskedForAgain) {
   memory.Free(span);
   EXPECT_OK(memory.SendFrees());
   EXPECT_EQ(node_.used_bytes(), 0u);
+}
+
+// Fails if a grant without an answer may be forgotten, because too many go on beside it.
+TEST_F(RemoteMemoryTest, NoGrantIsForgottenThatMayBeLost) {
+  RemoteMemory memory(Config(64, 0, std::chrono::milliseconds(50)), &node_, &statistics_);
+  std::atomic<bool> held{false};
+  std::atomic<bool> released{false};
+  node_.SetFault([&](Method) {
+    if (held.exchange(true)) return Status::OK();
+    while (!released) std::this_thread::yield();
+    return Status::OK();
+  });
+  RemoteSpan span;
+  std::thread first([&] { EXPECT_TRUE(memory.Allocate(64, false, &span).IsIOError()); });
+  while (!held) std::this_thread::yield();
+  uint64_t granted = 0;
+  for (RemoteSpan more; granted < 100 && memory.Allocate(64, false, &more).ok();) ++granted;
+  EXPECT_EQ(granted, GrantRequest::kGrantsRemembered - 1);
+  node_.LoseAnswers(true);
+  released = true;
+  first.join();
+  node_.LoseAnswers(false);
+  ASSERT_OK(memory.Allocate(64, false, &span));
+  EXPECT_OK(memory.SendFrees());
+  EXPECT_EQ(node_.used_bytes(), (granted + 1) * 64);
 }
 
 // Fails if what there was no memory to send is forgotten, or sent twice.
