@@ -19,6 +19,10 @@
 namespace dlsm {
 namespace {
 
+// Of a session; each call looks through them. A client comes with another one only when its access
+// has been taken away: with that of another of its sessions, if this one goes on.
+constexpr size_t kTokensMax = 64;
+
 double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -80,6 +84,10 @@ Status DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
   const bool known = peer.data_token.empty() ||
                      std::find(session->tokens.begin(), session->tokens.end(), peer.data_token) !=
                          session->tokens.end();
+  if (!known && session->tokens.size() >= kTokensMax) {
+    return Status::IOError("this session has been called with too many data tokens",
+                           "open the database again");
+  }
   if (!known) session->tokens.push_back(peer.data_token);
   session->connection = peer.connection;
   session->connected = true;

@@ -273,7 +273,8 @@ class DatabaseTable {
   Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // IOError, and nothing is renewed, if the session has been called over a later connection.
+  // IOError, and nothing is renewed, if the session has been called over a later connection, or
+  // with too many data tokens.
   Status RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionMap::iterator EndSessionLocked(SessionMap::iterator session, End how,
                                         std::function<void()>* done)

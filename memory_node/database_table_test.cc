@@ -159,6 +159,23 @@ TEST_F(DatabaseTableTest, TheGracePeriodBeginsAfterAStandstill) {
   EXPECT_OK(Open("a", 2, &reply));
 }
 
+// Fails if a session remembers as many data tokens as its client cares to come with: each call
+// looks through all of them, and others wait for that.
+TEST_F(DatabaseTableTest, ASessionHasOnlySoManyDataTokens) {
+  HeartbeatRequest beat;
+  beat.session = OpenOk("db");
+  const auto beat_over = [&](uint64_t connection) {
+    RpcPeer peer = Peer(connection);
+    peer.data_token = "token " + std::to_string(connection);
+    return table_.Heartbeat(peer, beat);
+  };
+  uint64_t connection = 1;
+  while (connection < 1000 && beat_over(connection).ok()) ++connection;
+  EXPECT_EQ(connection, 65u);
+  EXPECT_TRUE(beat_over(connection).IsIOError());
+  EXPECT_OK(beat_over(connection - 1)) << "the session goes on with those that it knows";
+}
+
 // Fails if versions can go back: a late message of a former writer would undo a newer manifest.
 TEST_F(DatabaseTableTest, ManifestVersionsGrow) {
   const SessionId session = OpenOk("a");
