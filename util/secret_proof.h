@@ -30,7 +30,8 @@ enum class ProofRole {
 // Unpredictable bytes.
 Status RandomBytes(size_t bytes, std::string* random);
 
-// Of kProofBytes. `said` is what the prover tells with it; the proof vouches for that too.
+// Of kProofBytes. `said` is what the prover tells with it; the proof vouches for that too. Throws
+// std::bad_alloc, as the keys below do, where OpenSSL cannot compute it: it has no memory.
 std::string SecretProof(const Slice& secret, ProofRole role, const Slice& client_nonce,
                         const Slice& node_nonce, const Slice& said);
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "util/fabric/tcp_wait.h"
@@ -82,12 +83,16 @@ struct TlsCallbacks {
     return 1;
   }
 
-  // Server: the key of a client. None: the handshake fails, for there is no certificate either.
+  // Server: the key of a client. None, and so without memory for it, through which nothing may be
+  // thrown here: the handshake fails, for there is no certificate either.
   static int FindKey(SSL* ssl, const unsigned char* identity, size_t identity_bytes,
-                     SSL_SESSION** session) {
+                     SSL_SESSION** session) try {
+    *session = nullptr;
     const std::string key =
         Of(ssl).key_of_(std::string(reinterpret_cast<const char*>(identity), identity_bytes));
-    *session = key.size() == TlsContext::kKeyBytes ? SessionOfKey(ssl, key) : nullptr;
+    if (key.size() == TlsContext::kKeyBytes) *session = SessionOfKey(ssl, key);
+    return 1;
+  } catch (const std::bad_alloc&) {
     return 1;
   }
 };

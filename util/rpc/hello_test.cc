@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/evp.h>
 #include <sys/socket.h>
 
 #include <chrono>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -225,6 +227,18 @@ TEST(HelloTest, ProofsDependOnEverything) {
   EXPECT_NE(proof, SecretProof("s", ProofRole::kClient, "cn", "", "said"));
   EXPECT_TRUE(ProofsEqual(proof, proof));
   EXPECT_FALSE(ProofsEqual(proof, proof.substr(1)));
+}
+
+// Fails if what happens to lie on the stack is taken for a proof, or a key, where OpenSSL computes
+// none: who sends the same would be let in, and know the keys.
+TEST(HelloTest, AProofThatCannotBeComputedIsNone) {
+  // Until it may look for its algorithms again, it finds none, as if it had no memory for them.
+  ASSERT_EQ(EVP_set_default_properties(nullptr, "provider=none"), 1);
+  EXPECT_THROW(SecretProof("s", ProofRole::kClient, "c", "n", "said"), std::bad_alloc);
+  EXPECT_THROW(DataKey("s", "token"), std::bad_alloc);
+  EXPECT_THROW(TlsKey("s"), std::bad_alloc);
+  ASSERT_EQ(EVP_set_default_properties(nullptr, ""), 1);
+  EXPECT_EQ(SecretProof("s", ProofRole::kClient, "c", "n", "said").size(), kProofBytes);
 }
 
 // Fails if garbage is taken for a hello, or ends in anything but an error in time.
