@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -12,9 +13,13 @@
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
+#include "util/fabric/peer_dialer.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_frame_testing.h"
 #include "util/fabric/tcp_hello.h"
+#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls_context.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -54,6 +59,7 @@ class TcpClientTest : public testing::Test {
     peer.port = port_;
     peer.data_token = std::string(kTcpTokenBytes, 't');
     peer.data_key = kKey;
+    peer.tls = tls_;
     peer.regions = {RegionInfo{kTestRegion, 1 << 20, ""}};
     FabricOptions options;
     options.kind = FabricKind::kTcp;
@@ -91,6 +97,7 @@ class TcpClientTest : public testing::Test {
   std::thread server_;
   std::string got_ = std::string(10, '?');
   std::chrono::microseconds poll_{0};
+  std::shared_ptr<const TlsContext> tls_;  // Null: plain.
   std::unique_ptr<FabricConnection> connection_;
   std::unique_ptr<QueuePair> queue_pair_;
 };
@@ -210,6 +217,71 @@ TEST_F(TcpClientTest, ATruncatedReplyIsALostConnection) {
     EXPECT_TRUE(status.IsIOError()) << status.ToString();
     server_.join();
   }
+}
+
+// The same over TLS.
+class TcpTlsClientTest : public TcpClientTest {
+ protected:
+  void SetUp() override {
+    const std::string key(TlsContext::kKeyBytes, 'k');
+    TlsConfig config;
+    config.enabled = true;
+    ASSERT_OK(TlsContext::ForServer(
+        config, [key](const std::string& /*identity*/) { return key; }, &server_tls_));
+    ASSERT_OK(TlsContext::ForClient(config, "tester", key, &tls_));
+  }
+
+  template <typename Serve>
+  void PlayOverTls(Serve serve) {
+    server_ = std::thread([this, serve] {
+      TcpStream stream(FileDescriptor{::accept(listener_.get(), nullptr, nullptr)});
+      ASSERT_OK(server_tls_->Accept(stream, Soon()));
+      const std::string opening = Receive(stream, kTcpPreamble.size() + kTcpOpeningBytes);
+      std::string challenge;
+      std::string expected;
+      ASSERT_OK(MakeTcpChallenge(opening.substr(kTcpPreamble.size()), kKey, &challenge, &expected));
+      Send(stream, challenge);
+      Receive(stream, kProofBytes + TcpRequest::kBytes);
+      Send(stream, Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 0, 0}));
+      serve(stream);
+    });
+  }
+  static void Send(TcpStream& stream, const std::string& bytes) {
+    EXPECT_OK(SendWhole("the client", stream, bytes, Soon()));
+  }
+  static std::string Receive(TcpStream& stream, size_t bytes) {
+    std::string received(bytes, '\0');
+    EXPECT_OK(ReceiveWhole("the client", stream, received.data(), received.size(), Soon()));
+    return received;
+  }
+
+  std::shared_ptr<const TlsContext> server_tls_;
+  std::atomic<bool> carried_out_{false};
+};
+
+// What is no record of TLS ends the session, but not what the server has received before. Fails if
+// the bytes of a write, and the place that they go to, are given back while the server may still be
+// carrying it out, which it says by closing its end.
+TEST_F(TcpTlsClientTest, AQueuePairWhoseTlsFailsIsDrained) {
+  constexpr size_t kBytes = 100;
+  PlayOverTls([this](TcpStream& stream) {
+    Receive(stream, TcpRequest::kBytes + kBytes);
+    SendAll(stream.get(), std::string(kBytes, 'x'));
+    ReceiveUpTo(stream.get(), size_t{1} << 20);  // Until the client has ended its side.
+    std::this_thread::sleep_for(kTcpDrain / 2);
+    carried_out_ = true;
+  });
+  ASSERT_OK(Connect(Soon()));
+  std::string bytes(kBytes, 'w');
+  Ticket ticket{};
+  const RemoteSpan to{kTestNode, kTestRegion, 0, kBytes};
+  ASSERT_OK(queue_pair_->PostWrite(Local(bytes), to, Purpose::kFlush, &ticket));
+  const auto start = Deadline::Clock::now();
+  const Status status = queue_pair_->Wait(ticket, Soon());
+  // On a busy machine it may have waited as long as it waits for anybody.
+  EXPECT_TRUE(carried_out_ || Deadline::Clock::now() - start >= kTcpDrain);
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_TRUE(queue_pair_->closed());
 }
 
 }  // namespace

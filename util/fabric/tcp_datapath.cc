@@ -325,22 +325,21 @@ Status TcpQueuePair::Close(Status why) {
 // Nothing may land at either end once the owner has its buffers back. Here nothing can, because
 // only this thread receives. There, the server closes its end when it has carried out all that it
 // had received, and that is waited for; a server that hangs gets a reset, and drops what it has
-// received when it sees that.
-void TcpQueuePair::Drain() try {
+// received when it sees that. TLS may be what has failed, and would tell of no end any more: so the
+// socket is asked.
+void TcpQueuePair::Drain() {
   (void)::shutdown(stream_.get(), SHUT_WR);
   const Deadline deadline = Deadline::In(kTcpDrain);
   char discarded[4096];
   while (!deadline.Passed()) {
     iovec part{discarded, sizeof(discarded)};
     size_t moved = 0;
-    const SocketOutcome outcome = stream_.Receive(&part, 1, &moved);
+    const SocketOutcome outcome = SocketReceive(stream_.get(), &part, 1, &moved);
     if (outcome == SocketOutcome::kEnded || outcome == SocketOutcome::kFailed) return;
     if (outcome == SocketOutcome::kBlocked) PollSocket(stream_.get(), POLLIN, deadline);
   }
   const linger reset{1, 0};
   (void)::setsockopt(stream_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-} catch (const std::bad_alloc&) {
-  // TLS has failed, as a socket may above, and has no memory to say of what.
 }
 
 }  // namespace dlsm
