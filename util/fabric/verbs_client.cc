@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "port/error_text.h"
 #include "util/status_macros.h"
 
@@ -172,6 +173,7 @@ VerbsClient::Remains VerbsClient::Drop(uint64_t number) {
   const port::MutexLock lock(mutex_);
   const auto found = lines_.find(number);
   if (found == lines_.end()) return remains;
+  MakeRoom(1, &remains);
   End(std::move(found->second), &remains);
   lines_.erase(found);
   return remains;
@@ -183,6 +185,7 @@ VerbsClient::Remains VerbsClient::CutOff() {
   cut_off_ = true;
   // Cheap, and no new request is begun after that; so the rest finds the device idle.
   for (const auto& [number, line] : lines_) line.endpoint->Fail();
+  MakeRoom(lines_.size(), &remains);
   for (auto& [number, line] : lines_) End(std::move(line), &remains);
   lines_.clear();
   // An end that is just being arranged keeps its domain, but its client is not told of it.
@@ -190,6 +193,12 @@ VerbsClient::Remains VerbsClient::CutOff() {
   remains.exports = std::exchange(exports_, {});
   remains.stuck = std::exchange(stuck_, {});
   return remains;
+}
+
+void VerbsClient::MakeRoom(size_t count, Remains* remains) {
+  port::AllocationPoint("ended queue pairs");
+  remains->lines.reserve(count);
+  stuck_.reserve(stuck_.size() + count);
 }
 
 void VerbsClient::End(Line line, Remains* remains) {

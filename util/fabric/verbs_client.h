@@ -72,7 +72,9 @@ class VerbsClient {
                  std::shared_ptr<const FileDescriptor> socket, VerbsCmAnswer* answer)
       LOCKS_EXCLUDED(setup_mutex_, mutex_);
   Status Accept(uint64_t number, std::unique_ptr<VerbsCmId> request) LOCKS_EXCLUDED(mutex_);
-  // Takes this end down, and only then shuts the life line: the client waits for that.
+  // Takes this end down, and only then shuts the life line: the client waits for that. Throws
+  // std::bad_alloc where there is no memory for what it returns, and CutOff() does: the lines are
+  // there still then, and it can be tried again.
   Remains Drop(uint64_t number) LOCKS_EXCLUDED(mutex_);
   // Lets the client in no more, and destroys its queue pairs. Waits neither for a registration nor
   // for the end of one: that the client reaches nothing is known once Remains::TakeDown() says so.
@@ -83,6 +85,9 @@ class VerbsClient {
   Status Prepare(std::shared_ptr<const VerbsDomain>* domain, std::vector<VerbsRemoteMemory>* memory)
       LOCKS_EXCLUDED(setup_mutex_, mutex_);
   Status Keep(uint64_t number, Line line) LOCKS_EXCLUDED(mutex_);
+  // For the lines that End() moves, `count` of them, before it begins: one whose queue pair is gone
+  // and that is nowhere could not be ended again, and one that is stuck must not be lost.
+  void MakeRoom(size_t count, Remains* remains) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves it to `remains`, or to stuck_ if its queue pair may still be reached.
   void End(Line line, Remains* remains) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <variant>
 
+#include "port/clock.h"
 #include "port/error_text.h"
 #include "port/mutex.h"
 #include "port/thread.h"
@@ -37,6 +38,8 @@ constexpr size_t kQueuePairsMax = 16384;
 // How long a client may take to make its offer.
 constexpr std::chrono::seconds kOfferMax{5};
 constexpr int kEventsMax = 64;
+// A life line that there was no memory to end is told of again at once: not more often than this.
+constexpr std::chrono::milliseconds kDropRetryDelay{50};
 constexpr uint64_t kWakeNumber = 0;  // Life lines count from 1.
 
 class VerbsFabricServerImpl : public VerbsFabricServer {
@@ -89,6 +92,14 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     // First, so that a client that is showing it just now is either refused or cut off below.
     tokens_.Revoke(token);
     std::shared_ptr<VerbsClient> client;
+    {
+      const port::MutexLock lock(mutex_);
+      const auto found = clients_.find(token);
+      if (found != clients_.end()) client = found->second;
+    }
+    // Before it is forgotten: where there is no memory for that, it is to be found again.
+    VerbsClient::Remains cut_off;
+    if (client != nullptr) cut_off = client->CutOff();
     std::vector<VerbsClient::Remains> left;
     {
       const port::MutexLock lock(mutex_);
@@ -97,14 +108,12 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
         left = std::move(before->second);
         left_.erase(before);
       }
-      const auto found = clients_.find(token);
-      if (found != clients_.end()) {
-        client = std::move(found->second);
-        clients_.erase(found);
+      if (client != nullptr) {
+        clients_.erase(token);
         std::erase_if(lines_, [&](const auto& line) { return line.second == client; });
       }
     }
-    if (client != nullptr) left.push_back(client->CutOff());
+    if (client != nullptr) left.push_back(std::move(cut_off));
     Status first;
     for (VerbsClient::Remains& remains : left) {
       const Status status = remains.TakeDown();
@@ -254,12 +263,18 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       for (int i = 0; i < count; ++i) {
         const uint64_t number = events[static_cast<size_t>(i)].data.u64;
         if (number == kWakeNumber) return;
-        IfMemoryPermits([&] { DropLine(number); });
+        bool dropped = false;
+        IfMemoryPermits([&] {
+          DropLine(number);
+          dropped = true;
+        });
+        if (!dropped) port::SleepFor(kDropRetryDelay);
       }
     }
   }
 
-  // A client says nothing on its life line: whatever comes, it is over.
+  // A client says nothing on its life line: whatever comes, it is over. It is forgotten last: where
+  // there is no memory to end it, it is told of again.
   void DropLine(uint64_t number) LOCKS_EXCLUDED(mutex_) {
     std::shared_ptr<VerbsClient> client;
     {
@@ -267,9 +282,10 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       const auto found = lines_.find(number);
       if (found == lines_.end()) return;
       client = found->second;
-      lines_.erase(found);
     }
-    reaper_.Give(client->Drop(number));
+    VerbsClient::Remains remains = client->Drop(number);
+    Forget(number);
+    reaper_.Give(std::move(remains));
   }
 
   const std::shared_ptr<const VerbsDevice> device_;

@@ -6,12 +6,17 @@
 
 #include <chrono>
 #include <memory>
+#include <new>
 #include <string>
 
+#include "port/failing_allocations_testing.h"
+#include "util/eventually_testing.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/verbs_fake_testing.h"
+#include "util/fabric/verbs_farewells.h"
 #include "util/fabric/verbs_frame.h"
 #include "util/fabric/verbs_memory.h"
+#include "util/fabric/verbs_socket.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -43,6 +48,21 @@ class VerbsServerTest : public testing::Test {
     Dial();
     SendAll(client_.get(), shown);
     return node_->verbs().Greet(served_.get(), Deadline::In(seconds(20)), token);
+  }
+
+  // A client that gets a queue pair; client_ is its life line.
+  void LetIn() {
+    Dial();
+    VerbsOffer offer;
+    offer.end.mtu = 5;
+    offer.end.reads_at_once = 1;
+    offer.end.gid_type = GidType::kRoceV2;
+    offer.end.gid[10] = offer.end.gid[11] = 0xff;
+    SendAll(client_.get(), EncodeVerbsFrame(VerbsFrameKind::kOffer, offer.Encode()));
+    ASSERT_OK(node_->verbs().Adopt(served_.Release(), node_->token()));
+    std::string answer;
+    ASSERT_OK(ReceiveVerbsAnswer("the memory node", client_.get(), Soon(), VerbsFrameKind::kAnswer,
+                                 &answer));
   }
 
   FakeVerbs fake_;
@@ -83,6 +103,34 @@ TEST_F(VerbsServerTest, SaysOfClientsWhatTheyDidNotDo) {
   status = node_->verbs().Adopt(served_.Release(), token);
   EXPECT_TRUE(status.IsIOError());
   EXPECT_THAT(status.ToString(), HasSubstr("it did not make its offer before"));
+}
+
+// Fails if a queue pair whose client has gone is forgotten where there is no memory to take it
+// down, which the client waits for; or if it is taken down by half, which ends the memory node.
+TEST_F(VerbsServerTest, WhatThereIsNoMemoryToTakeDownIsTakenDownLater) {
+  ASSERT_NO_FATAL_FAILURE(LetIn());
+  {
+    const port::FailingAllocationsAt failing("ended queue pairs");
+    ASSERT_EQ(::shutdown(client_.get(), SHUT_WR), 0);
+    EXPECT_TRUE(Eventually([&] { return failing.failed() > 0; }));
+    EXPECT_FALSE(LifeLineEnded(client_.get()));
+  }
+  EXPECT_EQ(ReceiveUpTo(client_.get(), 1), "");
+  EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
+}
+
+// Fails if a client is forgotten that there was no memory to cut off: asked again, the memory node
+// would say that it reaches nothing, whatever it still has.
+TEST_F(VerbsServerTest, AClientThatThereIsNoMemoryToCutOffIsNotForgotten) {
+  ASSERT_NO_FATAL_FAILURE(LetIn());
+  {
+    const port::FailingAllocationsAt failing("ended queue pairs");
+    EXPECT_THROW(node_->verbs().RevokeToken(node_->token()).PermitUncheckedError(), std::bad_alloc);
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  EXPECT_FALSE(LifeLineEnded(client_.get()));
+  EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
+  EXPECT_EQ(ReceiveUpTo(client_.get(), 1), "");
 }
 
 }  // namespace
