@@ -1,5 +1,6 @@
 // The client's side of the tcp fabric, with memory nodes that hang, lie or go away.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -33,6 +34,7 @@ using std::chrono::seconds;
 class TcpClientTest : public testing::Test {
  protected:
   static constexpr const char* kKey = "the key of its token";
+  static constexpr uint64_t kRegionBytes = uint64_t{64} << 20;
 
   TcpClientTest() : listener_(ListenOnLoopback(&port_)) {}
 
@@ -60,7 +62,7 @@ class TcpClientTest : public testing::Test {
     peer.data_token = std::string(kTcpTokenBytes, 't');
     peer.data_key = kKey;
     peer.tls = tls_;
-    peer.regions = {RegionInfo{kTestRegion, 1 << 20, ""}};
+    peer.regions = {RegionInfo{kTestRegion, kRegionBytes, ""}};
     FabricOptions options;
     options.kind = FabricKind::kTcp;
     options.tcp_poll = poll_;
@@ -200,6 +202,29 @@ TEST_F(TcpClientTest, RefusesWrongReplies) {
     EXPECT_TRUE(queue_pair_->closed());
     server_.join();
   }
+}
+
+// Fails if a write has completed that is not all sent: the rest would be sent from memory that its
+// owner has taken back, and tell the server, or who answers in its place, what is there by then.
+TEST_F(TcpClientTest, AnAnswerToWhatIsNotSentIsRefused) {
+  const int window = 4096;  // So that sockets never hold all of the write.
+  ASSERT_EQ(::setsockopt(listener_.get(), SOL_SOCKET, SO_RCVBUF, &window, sizeof(window)), 0);
+  Play([](int socket) {
+    AnswerHello(socket);
+    ReceiveUpTo(socket, TcpRequest::kBytes);
+    SendAll(socket, Encoded(TcpReply{TcpOpcode::kWrite, TcpCode::kOk, 1, kRegionBytes}));
+    pollfd ended{socket, POLLRDHUP, 0};
+    EXPECT_EQ(::poll(&ended, 1, 10'000), 1) << "the client goes on";
+  });
+  ASSERT_OK(Connect(Soon()));
+  std::string bytes(kRegionBytes, 'w');
+  Ticket ticket{};
+  const RemoteSpan to{kTestNode, kTestRegion, 0, kRegionBytes};
+  ASSERT_OK(queue_pair_->PostWrite(Local(bytes), to, Purpose::kFlush, &ticket));
+  const Status status = queue_pair_->Wait(ticket, Soon());
+  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  EXPECT_TRUE(queue_pair_->closed());
+  queue_pair_.reset();  // Before the bytes.
 }
 
 // A reply cut at every byte.

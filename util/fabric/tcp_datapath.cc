@@ -59,6 +59,7 @@ Status TcpQueuePair::Append(const TcpRequest& request, const Outstanding& outsta
   request.Encode(sending_.AddHeader(TcpRequest::kBytes));
   if (payload != nullptr) sending_.AddPayload(payload, outstanding.bytes);
   outstanding_.push_back(outstanding);
+  outstanding_.back().ends_at = sending_.added();
   return Status::OK();
 } catch (const std::bad_alloc&) {
   return Close(OutOfTransferMemory());
@@ -308,6 +309,10 @@ Status TcpQueuePair::CheckReply(const Outstanding& request, const char* header) 
   Status status = ReadTcpReply(*peer_, expected, header, &reply);
   if (!status.ok()) [[unlikely]]
     return Close(std::move(status));
+  // Its owner takes the bytes of a write back then, and what is left would be sent from there.
+  if (request.ends_at > sending_.passed()) [[unlikely]] {
+    return Close(Status::Corruption(peer_->name + " answered a request before it had all of it"));
+  }
   if (request.prior != nullptr) *request.prior = reply.value;
   return Status::OK();
 }

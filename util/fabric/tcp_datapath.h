@@ -74,6 +74,7 @@ class TcpQueuePair : public QueuePair {
     char* data = nullptr;       // Where a read's payload goes.
     uint64_t bytes = 0;         // Of a read's or write's payload.
     uint64_t* prior = nullptr;  // Where an atomic's result goes.
+    uint64_t ends_at = 0;       // Where its last byte ends, among all that are ever to be sent.
 
     size_t payload() const { return opcode == TcpOpcode::kRead ? bytes : 0; }
   };

@@ -90,6 +90,8 @@ TEST(TcpSendQueueTest, SendsEverythingInOrder) {
         rung = expected.size();
       }
       EXPECT_EQ(queue.drained(), sent.size() == rung);
+      EXPECT_EQ(queue.added(), expected.size());
+      EXPECT_EQ(queue.passed(), sent.size());
       // On average less than is posted, so that the queue grows for most of the test.
       iovec parts[3];
       const size_t count = queue.Gather(parts, 3);

@@ -20,17 +20,20 @@ char* TcpSendQueue::AddHeader(size_t bytes) {
   } else {
     segments_.push_back(Segment{nullptr, offset, bytes});
   }
+  added_ += bytes;
   return headers_.data() + offset;
 }
 
 void TcpSendQueue::AddPayload(const char* data, size_t bytes) {
   if (bytes > 0) segments_.push_back(Segment{data, 0, bytes});
+  added_ += bytes;
 }
 
 void TcpSendQueue::Clear() {
   headers_.clear();
   segments_.clear();
   next_ = next_sent_ = rung_ = 0;
+  passed_ = added_;
 }
 
 size_t TcpSendQueue::Gather(iovec* parts, size_t count_max) const {
@@ -45,6 +48,7 @@ size_t TcpSendQueue::Gather(iovec* parts, size_t count_max) const {
 }
 
 void TcpSendQueue::Consume(size_t bytes) {
+  passed_ += bytes;
   while (bytes > 0) {
     assert(next_ < rung_);
     const size_t left = segments_[next_].bytes - next_sent_;

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace dlsm {
@@ -21,6 +22,9 @@ class TcpSendQueue {
   // Whether nothing that was released is left.
   bool drained() const { return next_ == rung_; }
   void Clear();
+  // How many bytes were ever added; and how many of them, the first ones, are sent or cleared away.
+  uint64_t added() const { return added_; }
+  uint64_t passed() const { return passed_; }
 
   // Points up to `count_max` of *parts to the next released bytes. Returns how many it set.
   size_t Gather(iovec* parts, size_t count_max) const;
@@ -43,6 +47,8 @@ class TcpSendQueue {
   size_t next_ = 0;       // The first segment that is not wholly sent.
   size_t next_sent_ = 0;  // Its bytes that are sent.
   size_t rung_ = 0;       // Segments released.
+  uint64_t added_ = 0;
+  uint64_t passed_ = 0;
 };
 
 }  // namespace dlsm
