@@ -119,6 +119,23 @@ TEST_P(ComputeRangeTest, FollowersSayWhoseAKeyIs) {
   EXPECT_THAT(statuses[2].ToString(), HasSubstr("belongs to compute node 1"));
 }
 
+// Fails if a range is followed by other boundaries than it was made with: a key between the two,
+// which another compute node has written, would not be found, as if nobody had.
+TEST_P(ComputeRangeTest, FollowersNeedTheBoundariesThatARangeWasMadeWith) {
+  Options publishing = HandleOptions(1);
+  publishing.publish_interval_ms = 5;
+  const auto owner = OpenOrDie(publishing, "db");
+  Options other = HandleOptions(1);
+  other.compute_boundaries = {Key(1000), Key(2500)};
+  std::unique_ptr<DB> follower;
+  const Status refused = DB::OpenFollower(other, "db", &follower);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2000)));
+  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2500)));
+  EXPECT_EQ(follower, nullptr);
+  EXPECT_OK(FollowOrDie(HandleOptions(1), "db")->Close());
+}
+
 // Fails if a database is opened by other boundaries than it was made with.
 TEST_P(ComputeRangeTest, BoundariesStay) {
   OpenOrDie(HandleOptions(1), "db").reset();

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "db/compute_range.h"
 #include "db/table_defaults.h"
 #include "port/clock.h"
 #include "util/checksum.h"
@@ -225,6 +226,11 @@ Status FollowedDatabase::CheckManifest(const Manifest& manifest, size_t shard,
   DLSM_RETURN_IF_ERROR(manifest.CheckNames(
       context_.options->comparator->Name(),
       context_.filter_policy == nullptr ? std::string() : context_.filter_policy->Name()));
+  // With other boundaries, keys that another compute node has would be looked for here in vain.
+  if (shard == 0) {
+    DLSM_RETURN_IF_ERROR(
+        CheckSameBoundaries(manifest.compute_boundaries, context_.options->compute_boundaries));
+  }
   if (manifest.shard != shard || manifest.divided() != (shards > 1) ||
       (shard == 0 && manifest.divided() && manifest.shards.count() != shards)) {
     return Status::Corruption("malformed publication", "a shard is another one's");
