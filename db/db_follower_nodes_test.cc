@@ -65,6 +65,24 @@ TEST(FollowerOfSeveralNodesTest, OldReadsStayExact) {
   }
 }
 
+// The owner's number among the compute nodes says on which memory node its database begins. Fails
+// if a follower with another number, which looks on another memory node, is not told what to set.
+TEST(FollowerOfSeveralNodesTest, SaysWhatToSetWhereItDoesNotFindTheDatabase) {
+  TestNodes nodes(2, "tcp");
+  Options options = nodes.With(OwnerOptions());
+  options.compute_node_id = 1;
+  auto owner = OpenOrDie(options, "elsewhere");
+  Options following = nodes.With(FollowerOptions());
+  std::unique_ptr<DB> follower;
+  const Status missing = DB::OpenFollower(following, "elsewhere", &follower);
+  EXPECT_TRUE(missing.IsNotFound()) << missing.ToString();
+  EXPECT_THAT(missing.ToString(), HasSubstr("has no database 'elsewhere'"));
+  EXPECT_THAT(missing.ToString(), HasSubstr("compute_node_id"));
+  following.compute_node_id = 1;
+  EXPECT_OK(FollowOrDie(following, "elsewhere")->Close());
+  CloseAndDestroy(&owner, options, "elsewhere");
+}
+
 // Holds up the first merge that has put the manifest, and has not given back its inputs yet.
 class HeldMerge {
  public:

@@ -82,8 +82,14 @@ Status FollowedDatabase::OpenHome() {
   std::vector<std::string> nodes;
   DLSM_RETURN_IF_ERROR(MemoryNodesOf(options, &nodes));
   std::unique_ptr<FollowedNode> home;
-  DLSM_RETURN_IF_ERROR(FollowedNode::Open(options, nodes[options.compute_node_id % nodes.size()],
-                                          {context_.name}, context_.idle, &home));
+  const Status opened = FollowedNode::Open(options, nodes[options.compute_node_id % nodes.size()],
+                                           {context_.name}, context_.idle, &home);
+  if (opened.IsNotFound()) {
+    return Status::NotFound(opened.message(),
+                            "name the memory nodes as the database's owner does, in the same "
+                            "order, and give the owner's compute_node_id");
+  }
+  DLSM_RETURN_IF_ERROR(opened);
   return AddNode(std::move(home));
 }
 

@@ -62,8 +62,9 @@ class DB {
   // A handle that only reads a database which somebody else owns, has opened with
   // Options::publish_interval_ms, and may be writing. It shows the state that was published last,
   // as of one moment in all shards, and goes on to newer ones by itself, without any call to the
-  // memory nodes; what would change the database is NotSupported. Waits for a publication up to
-  // options.open_timeout_ms. See doc/sharing.md, "Followers".
+  // memory nodes; what would change the database is NotSupported. The options name the memory nodes
+  // and compute_node_id as the owner's do. Waits for a publication up to options.open_timeout_ms;
+  // NotFound at once if there is no such database. See doc/sharing.md, "Followers".
   static Status OpenFollower(const Options& options, const std::string& name, DB** db);
   static Status OpenFollower(const Options& options, const std::string& name,
                              std::unique_ptr<DB>* db);
