@@ -12,8 +12,10 @@ class FilterPolicy {
  public:
   virtual ~FilterPolicy() = default;
 
-  // Stored with the tables: change it when the encoding changes. Names that start with "dlsm." are
-  // the library's: others' policies that have one are refused.
+  // Stored with the database: opening it with a policy of another name, or without one, is an
+  // error. So who changes the encoding changes the name, and copies what there is into a new
+  // database. Names that start with "dlsm." are the library's: others' policies that have one are
+  // refused.
   virtual const char* Name() const = 0;
 
   // Appends to *filter a summary of keys[0, n), which may hold duplicates.

@@ -134,9 +134,10 @@ struct Options {
   TablePlacement placement = TablePlacement::kByShard;
   int power_of_d = 2;  // kPowerOfD: how many memory nodes are compared; 1 to 1024.
   // Other placements than kByShard: into how many pieces, each a table on a memory node of its own,
-  // what a flush or a merge writes is cut by key range; 1 to 64, no more than memory nodes count.
+  // what a flush or a merge writes is cut by key range; 1 to 64. More than there are memory nodes
+  // count as so many.
   int scatter_width = 1;
-  // Which of the config's compute nodes this process is, from 0.
+  // Which of the config's compute nodes this process is, from 0; a follower's is that of the owner.
   uint32_t compute_node_id = 0;
   // A file with the secret that all nodes of the cluster share, or with that of `access_name`, of
   // 16 characters at least; empty: no secret.
@@ -175,7 +176,8 @@ struct Options {
   uint64_t value_cache_size = 0;
 
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable; 64 KiB to 1 TiB.
-  // Memtables, the active one included; 2 to 128. Several shards share as many bytes as that makes.
+  // Memtables, the active one included; 2 to 128. Several shards share as many bytes as that makes,
+  // at least 64 KiB for each.
   int max_write_buffer_number = 4;
   size_t max_file_size = size_t{64} << 20;  // Of one table made by a merge; 64 KiB to 2 GiB.
   TableFormat table_format = TableFormat::kByteAddressable;
@@ -185,7 +187,8 @@ struct Options {
   Cache* block_cache = nullptr;  // Block-based tables; null: one of 8 MB is made.
   // Null: 10 bits for each key by NewBloomFilterPolicy, or 14 for block-based tables and for
   // another comparator than the bytewise one, whose tables have nothing else to deny a key by;
-  // kNoFilter for none.
+  // kNoFilter for none. Stored with the database: one of the same name at every open, or none at
+  // any.
   const FilterPolicy* filter_policy = nullptr;
   static const FilterPolicy* const kNoFilter;
   // Verify every checksum on every read, whatever ReadOptions say.
@@ -204,8 +207,8 @@ struct Options {
   int max_background_flushes = 2;
   int max_background_compactions = 2;
   int max_subcompactions = 2;  // Parts of one merge that run side by side; 1 to 64.
-  // Tables in level 0, times scatter_width: from how many they are merged, and where writers stop.
-  // Not for kSizeTiered.
+  // Tables in level 0, times scatter_width: from how many they are merged, 1 at least, and where
+  // writers stop, more than those. Not for kSizeTiered.
   int level0_file_num_compaction_trigger = 4;
   int level0_stop_writes_trigger = 24;
   ComponentConstraint component_constraint = ComponentConstraint::kLocal;
