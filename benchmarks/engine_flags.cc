@@ -57,7 +57,8 @@ DEFINE_int32(num_levels, 7, "dlsm: levels of the tree");
 DEFINE_int32(max_size_amplification_percent, 200,
              "dlsm: bytes of newer runs that start a merge with the oldest, in percent of it");
 DEFINE_int32(idle_size_amplification_percent, 4,
-             "dlsm: the same while nobody writes; 0: only what is read is merged then");
+             "dlsm: as --max_size_amplification_percent, but while nobody writes; 0: only what is "
+             "read is merged then");
 DEFINE_string(
     merge_scheduler, "greedy",
     "dlsm: of merges in this process: single, fair, greedy, spring_and_gear; a Server has "
@@ -85,10 +86,10 @@ DEFINE_string(access_name, "", "dlsm: name of this client in the memory nodes' a
 DEFINE_uint32(compute_node_id, 0, "dlsm: which of the compute nodes of --config this is");
 DEFINE_uint32(shards, 1,
               "dlsm: shards of the database, which divide the keys that --num makes evenly");
-DEFINE_uint32(fixed_compute_shards_num, 1, "the same");
+DEFINE_uint32(fixed_compute_shards_num, 1, "dlsm: another name of --shards; the larger counts");
 DEFINE_string(shard_boundaries, "",
-              "dlsm: instead: the keys at which all shards but the first begin, separated by "
-              "commas");
+              "dlsm: instead of --shards: the keys at which all shards but the first begin, "
+              "separated by commas");
 DEFINE_string(placement, "shard",
               "dlsm: which memory nodes a shard's tables go to: shard (its own), round_robin or "
               "power_of_d (the one with the most room of --power_of_d drawn at random)");

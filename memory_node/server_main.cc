@@ -64,8 +64,8 @@ DEFINE_int32(fabric_threads, 0,
              "threads that answer one-sided requests over tcp; 0: one for each processor, but 4 at "
              "most");
 DEFINE_int32(tcp_poll_us, 50,
-             "how long such a thread may poll for the next request before it sleeps, while that "
-             "pays; 0: never");
+             "how long a thread of --fabric_threads may poll for the next request before it "
+             "sleeps, while that pays; 0: never");
 DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
 DEFINE_bool(huge_pages, true, "ask for huge pages; without them it works, more slowly");
 DEFINE_bool(

@@ -71,7 +71,7 @@ constexpr const char* kUsageText =
     "  put      sets --key to --value; the database is made if it is missing\n"
     "  delete   deletes --key\n"
     "  verify   reads everything back: order, checksums, and what this command has written\n"
-    "  stats    writes the properties of the database\n"
+    "  stats    writes what is known of the database: fabric, levels, memory, wire, counters\n"
     "  compact  merges all tables down\n"
     "  destroy  deletes the database\n"
     "  split-points\n"
