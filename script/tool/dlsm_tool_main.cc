@@ -1,12 +1,15 @@
 // dlsm_tool: moves real data into and out of a database from the command line.
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "script/tool/doctor.h"
@@ -50,6 +53,10 @@ DEFINE_string(shard_boundaries_file, "",
 DEFINE_string(compute_boundaries_file, "",
               "of a database that compute nodes share: a file with the first key of each range but "
               "the first, a line each, escaped as in tsv; --compute_node_id says which is meant");
+DEFINE_string(compaction_style, "guards",
+              "as the application that the database belongs to sets it: guards, leveled, "
+              "leveled_choose_best, full_leveling, tiered or size_tiered");
+DEFINE_int32(num_levels, 7, "as the application that the database belongs to sets it");
 DEFINE_string(quota, "",
               "quota: bytes that --db may have at each memory node, or none; empty: as it is");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
@@ -103,6 +110,22 @@ Status BytesOfFlag(const char* name, std::optional<std::string>* bytes) {
   return Status::OK();
 }
 
+// Whoever opens a database merges it in a style of his own, while he reads, too. What that leaves
+// another style may refuse to open.
+Status ShapeFromFlags(Options* database) {
+  // In the order of the enum.
+  constexpr std::array<std::string_view, 6> kStyles = {
+      "leveled", "guards", "leveled_choose_best", "full_leveling", "tiered", "size_tiered"};
+  const auto style = std::ranges::find(kStyles, FLAGS_compaction_style);
+  if (style == kStyles.end()) {
+    return Status::InvalidArgument(fmt::format("--compaction_style={}: there are {}",
+                                               FLAGS_compaction_style, fmt::join(kStyles, ", ")));
+  }
+  database->compaction_style = static_cast<CompactionStyle>(style - kStyles.begin());
+  database->num_levels = FLAGS_num_levels;
+  return Status::OK();
+}
+
 // *keys stay as they are if the flag was not given.
 Status KeysFromFile(const char* flag, const std::string& path, std::vector<std::string>* keys) {
   if (path.empty()) return Status::OK();
@@ -144,6 +167,7 @@ Status OptionsFromFlags(ToolOptions* options) {
   options->database.tls_ca_file = FLAGS_tls_ca_file;
   options->database.tls_certificate_file = FLAGS_tls_certificate_file;
   options->database.tls_key_file = FLAGS_tls_key_file;
+  DLSM_RETURN_IF_ERROR(ShapeFromFlags(&options->database));
   DLSM_RETURN_IF_ERROR(KeysFromFile("compute_boundaries_file", FLAGS_compute_boundaries_file,
                                     &options->database.compute_boundaries));
   options->limit = FLAGS_limit;

@@ -89,6 +89,11 @@ grep -q "verify: $count entries" "$work/embedded.log" || fail "verify did not co
 "$tool" --format=binary load,compact,verify,dump <"$work/entries.binary" >"$work/out.binary" \
         2>"$work/embedded.log" || fail "embedded load,compact,verify,dump"
 same "$work/out.binary" "$work/sorted.binary" "embedded, binary"
+# Where all runs are in level 0, merging does not take them out of it.
+"$tool" --compaction_style=size_tiered load,compact,stats <"$work/entries.tsv" >"$work/out.txt" \
+        2>"$work/embedded.log" || fail "embedded, size_tiered"
+awk '$1 == "0" && NF == 9 && $4 > 0 {found = 1} END {exit !found}' "$work/out.txt" ||
+  fail "--compaction_style=size_tiered has left level 0 empty"
 echo "tool_test: embedded: good"
 
 # -------- Over each fabric: every verb is a process of its own.
@@ -166,6 +171,8 @@ refused "separated by commas" "$tool" load dump
 refused "no flag --no_such_flag: see dlsm_tool --help" "$tool" --no_such_flag dump
 refused "tsv and binary" "$tool" --format=xml dump
 refused "limit" "$tool" --limit=many scan
+refused "--compaction_style=flat.*size_tiered" "$tool" --compaction_style=flat load
+refused "num_levels" "$tool" --num_levels=1 load
 refused "key" "$tool" get
 refused "value" "$tool" --key=k put
 refused "escape" "$tool" --key='\x' get
