@@ -1,0 +1,77 @@
+#include "db/followed_node.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "db/follower_testing.h"
+#include "db/test_database_testing.h"
+#include "table/merge_scheduler.h"
+#include "util/eventually_testing.h"
+
+namespace dlsm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLease{4000};
+// What a call there takes at least, while it is late.
+constexpr milliseconds kLate{100};
+
+// A memory node whose answers come late. Fails if a lease is reckoned from when the answer has
+// come, of the call that begins it or of a heartbeat: the memory node, which counts from when it
+// has heard, would give memory to others that is still read here.
+TEST(FollowedNodeTest, ALeaseRunsFromBeforeItWasAskedFor) {
+  std::atomic<bool> late{false};
+  TestNode::Config config;
+  config.lease = kLease;
+  config.clock = [&late] {
+    if (late) std::this_thread::sleep_for(kLate);
+    return DatabaseTableOptions::Clock::now();
+  };
+  TestNode node(config);
+  std::unique_ptr<DB> owner = OpenOrDie(node.With(OwnerOptions(), "tcp"), "followed");
+  ASSERT_OK(owner->Close());
+  owner.reset();
+
+  const MergeScheduler idle{MergeSchedulerOptions()};
+  std::unique_ptr<FollowedNode> followed;
+  late = true;
+  ASSERT_OK(FollowedNode::Open(node.With(FollowerOptions(), "tcp"), node.address(), {"followed"},
+                               &idle, &followed));
+  const milliseconds most = kLease - kLate;
+  auto left = followed->lease().left();
+  EXPECT_LE(left, most);
+  ASSERT_OK(followed->Start([] { return uint64_t{0}; }));
+  int renewals = 0;
+  EXPECT_TRUE(Eventually([&] {
+    const auto before = left;
+    left = followed->lease().left();
+    if (left > before) ++renewals;
+    EXPECT_LE(left, most);
+    return renewals == 2;
+  }));
+  late = false;
+  followed->Stop(/*close=*/true);
+}
+
+// Fails if a lease goes on to its end by this clock, which may run more slowly than the memory
+// node's; or if it ends long before.
+TEST(ReaderLeaseTest, EndsAHundredthEarlier) {
+  constexpr std::chrono::seconds kLong{10'000};
+  ReaderLease lease("node");
+  EXPECT_TRUE(lease.Check().IsTimedOut()) << "it has not begun";
+  const auto now = ReaderLease::Clock::now();
+  lease.Renewed(now - kLong + kLong / 50, kLong);
+  EXPECT_OK(lease.Check());
+  EXPECT_GT(lease.left(), std::chrono::nanoseconds(0));
+  lease.Renewed(now - kLong + kLong / 100, kLong);
+  EXPECT_TRUE(lease.Check().IsTimedOut());
+}
+
+}  // namespace
+}  // namespace dlsm
