@@ -190,6 +190,24 @@ TEST_F(ReaderLeasesTest, AFullNodeRenewsNoReaderThatStays) {
   EXPECT_EQ(Freed(), 64u);
 }
 
+// Fails if a reader that is told to move is refused before it has had the time to, or goes on for
+// longer than others may be made to wait for it.
+TEST_F(ReaderLeasesTest, WhoIsToldToMoveHasAQuarterOfItsLease) {
+  constexpr std::chrono::nanoseconds kAMoment{1};
+  leases_.UnnamedFrom(db_, 5);
+  Open(1, {db_});
+  leases_.Retire(db_, Range(0, 64));
+  leases_.Press(now_ + kLease);
+  bool must_move = false;
+  EXPECT_OK(Renew(1, 4, &must_move));
+  EXPECT_TRUE(must_move);
+  now_ += std::chrono::nanoseconds(kLease) / 4 - kAMoment;
+  EXPECT_OK(Renew(1, 4, &must_move));
+  EXPECT_TRUE(must_move);
+  now_ += kAMoment;
+  EXPECT_TRUE(Renew(1, 4).IsBusy());
+}
+
 // Fails if a reader is told to move where it keeps nothing that others could use.
 TEST_F(ReaderLeasesTest, AReaderThatKeepsNothingIsNotPressed) {
   leases_.UnnamedFrom(db_, 5);
