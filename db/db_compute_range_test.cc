@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/get_pipeline.h"
 #include "dLSM/write_batch.h"
 #include "db/compute_range.h"
 #include "db/follower_testing.h"
@@ -30,6 +31,16 @@ class ComputeRangeTest : public testing::TestWithParam<int> {
     options.compute_node_id = compute_node;
     options.shards = GetParam();
     return options;
+  }
+  static void ExpectPipelineSaysWhose(DB* db, const std::string& own, const std::string& other) {
+    const auto pipeline = db->NewGetPipeline(ReadOptions(), 2);
+    const Status refused = pipeline->Submit(other, 1);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+    EXPECT_EQ(pipeline->outstanding(), 0u);
+    ASSERT_OK(pipeline->Submit(own, 2));
+    GetPipeline::Answer answer;
+    ASSERT_TRUE(pipeline->Next(&answer));
+    EXPECT_OK(answer.status);
   }
 
   TestNode node_;
@@ -83,6 +94,7 @@ TEST_P(ComputeRangeTest, ReadsLikeAMapInParts) {
     const auto statuses = handles[i]->MultiGet(ReadOptions(), {own, other}, &values);
     EXPECT_OK(statuses[0]);
     EXPECT_TRUE(statuses[1].IsInvalidArgument()) << statuses[1].ToString();
+    ExpectPipelineSaysWhose(handles[i].get(), own, other);
   }
 }
 
@@ -117,6 +129,10 @@ TEST_P(ComputeRangeTest, FollowersSayWhoseAKeyIs) {
   EXPECT_TRUE(statuses[1].IsNotFound()) << statuses[1].ToString();
   EXPECT_TRUE(statuses[2].IsInvalidArgument()) << statuses[2].ToString();
   EXPECT_THAT(statuses[2].ToString(), HasSubstr("belongs to compute node 1"));
+  std::string value;
+  EXPECT_OK(follower->Get(ReadOptions(), there, &value));
+  EXPECT_TRUE(follower->Get(ReadOptions(), others, &value).IsInvalidArgument());
+  ExpectPipelineSaysWhose(follower.get(), there, others);
 }
 
 // Fails if a range is followed by other boundaries than it was made with: a key between the two,
