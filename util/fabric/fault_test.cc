@@ -202,35 +202,35 @@ INSTANTIATE_TEST_SUITE_P(EveryFabric, SimulationTest,
 
 // Fails if a chain pays more than one round trip, or two waits pay only one.
 TEST_P(SimulationTest, AChainCostsOneRoundTrip) {
-  options_.simulated_rtt_ns = 20'000'000;
+  options_.simulated_rtt_ns = 400'000'000;
   Connect();
   std::string got(10, '?');
   auto start = Deadline::Clock::now();
   Ticket ticket{};
   for (int i = 0; i < 50; ++i) ticket = PostRead(got);
   ASSERT_TRUE(qp().Wait(ticket, Soon()).ok());
-  EXPECT_GE(Elapsed(start), milliseconds(20));
-  EXPECT_LT(Elapsed(start), milliseconds(500)) << "50 reads must not take 50 round trips";
+  EXPECT_GE(Elapsed(start), milliseconds(400));
+  EXPECT_LT(Elapsed(start), milliseconds(10'000)) << "50 reads must not take 50 round trips";
 
   start = Deadline::Clock::now();
   ASSERT_TRUE(qp().Wait(ticket, Soon()).ok());  // Was waited for: free.
-  EXPECT_LT(Elapsed(start), milliseconds(15));
+  EXPECT_LT(Elapsed(start), milliseconds(300));
   ASSERT_TRUE(qp().Wait(PostRead(got), Soon()).ok());
   ASSERT_TRUE(qp().Wait(PostRead(got), Soon()).ok());
-  EXPECT_GE(Elapsed(start), milliseconds(40));
+  EXPECT_GE(Elapsed(start), milliseconds(800));
 }
 
 // Fails if the time counts from the wait and not from the doorbell: work must overlap.
 TEST_P(SimulationTest, TimeRunsFromTheDoorbell) {
-  options_.simulated_rtt_ns = 50'000'000;
+  options_.simulated_rtt_ns = 400'000'000;
   Connect();
   std::string got(10, '?');
   const Ticket ticket = PostRead(got);
   ASSERT_TRUE(qp().Ring().ok());
-  std::this_thread::sleep_for(milliseconds(60));
+  std::this_thread::sleep_for(milliseconds(410));
   const auto start = Deadline::Clock::now();
   ASSERT_TRUE(qp().Wait(ticket, Soon()).ok());
-  EXPECT_LT(Elapsed(start), milliseconds(40));
+  EXPECT_LT(Elapsed(start), milliseconds(300));
 }
 
 // Fails if the queue pairs of a connection do not share its bandwidth: 2 x 250 KB at 100 Mbit/s are

@@ -131,18 +131,21 @@ TEST_F(TcpServerTest, WhatWasTakenBackMeanwhileIsNotCarriedOut) {
   ReceiveUpTo(socket.get(), TcpReply::kBytes);
   std::this_thread::sleep_for(milliseconds(100));  // Until it has nothing else to be told.
   static std::atomic<bool> told;
+  static std::atomic<bool> reset_since;
   static std::atomic<bool> goes_on;
-  told = goes_on = false;
+  told = reset_since = goes_on = false;
   port::SyncPointHookOfProcess() = [](const char* place) {
     if (std::strcmp(place, "tcp server: told") != 0 || told.exchange(true)) return;
-    std::this_thread::sleep_for(milliseconds(400));
+    while (!reset_since) std::this_thread::sleep_for(milliseconds(1));
     goes_on = true;
   };
   SendAll(socket.get(), Encoded(TcpRequest{TcpOpcode::kWrite, 6, kTestRegion, 16, 4, 0}) + "late");
   while (!told) std::this_thread::sleep_for(milliseconds(1));
   const linger reset{1, 0};
-  ASSERT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+  EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
   socket.Close();
+  std::this_thread::sleep_for(milliseconds(400));
+  reset_since = true;
   while (!goes_on) std::this_thread::sleep_for(milliseconds(1));
   std::this_thread::sleep_for(milliseconds(100));
   port::SyncPointHookOfProcess() = nullptr;

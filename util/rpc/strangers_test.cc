@@ -46,6 +46,10 @@ class EchoHandler : public RpcHandler {
 
 class StrangersTest : public testing::Test {
  protected:
+  // Whoever is refused after many others is held for longer than this: but for little longer, for
+  // on a busy machine threads are late.
+  static constexpr milliseconds kLessThanAHold = FailureLimiter::kDelayMax - milliseconds(100);
+
   StrangersTest() {
     rlimit limit{};
     EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -138,7 +142,7 @@ class StrangersTest : public testing::Test {
     std::this_thread::sleep_for(milliseconds(500));
     attack(count);
     EXPECT_GT(strangers.size(), count / 4) << "the test could not attack";
-    const Deadline deadline = Deadline::In(milliseconds(500));
+    const Deadline deadline = Deadline::In(kLessThanAHold);
     const size_t wanted = static_cast<size_t>(options_.strangers_max) + 10;
     // Some that are still to be accepted may add one for a moment.
     size_t threads = ThreadsOfProcess();
@@ -304,7 +308,7 @@ TEST_F(StrangersTest, FailedProofsKeepNobodyAway) { ExpectRefusedKeepNobodyAway(
 // Fails if a memory node that is to stop waits for those who are held for wrong proofs.
 TEST_F(StrangersTest, WhoIsHeldDoesNotHoldTheEnd) {
   StartServer();
-  constexpr uint64_t kFailures = 20;
+  constexpr uint64_t kFailures = 30;
   std::vector<Socket> strangers;
   for (uint64_t i = 0; i < kFailures; ++i) {
     strangers.push_back(Dial());
@@ -321,7 +325,7 @@ TEST_F(StrangersTest, WhoIsHeldDoesNotHoldTheEnd) {
   ASSERT_OK(ReceiveAll(held.get(), asked.data(), asked.size(), Soon()));
   const auto start = FailureLimiter::Clock::now();
   server_.reset();
-  EXPECT_LT(FailureLimiter::Clock::now() - start, milliseconds(500));
+  EXPECT_LT(FailureLimiter::Clock::now() - start, kLessThanAHold);
 }
 
 // Fails if who has said a byte, too little to tell what it speaks, is waited for when it has gone,
