@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "benchmarks/map_engine_testing.h"
 
@@ -72,6 +75,35 @@ TEST_F(BenchRunnerTest, VerifySeesEveryKindOfDamage) {
     EXPECT_TRUE(verified.status.IsCorruption()) << verified.status.ToString();
     EXPECT_THAT(verified.status.ToString(), HasSubstr(victim));
   }
+}
+
+// Fails if verify overlooks a key too many where the parts of its threads meet, or before or behind
+// all of them; or if it takes those around all for wrong where nobody knows what was written.
+TEST_F(BenchRunnerTest, VerifySeesKeysTooManyAroundEachPart) {
+  KeyFormatter keys(options_.key_bytes);
+  std::vector<std::string> around = {"!"};  // Before all of them.
+  for (const uint64_t last : {99u, 199u, 299u}) {
+    around.push_back(keys.Format(last).ToString() + "0");
+  }
+  for (const std::string& key : around) {
+    SCOPED_TRACE(key);
+    BenchRunner runner(options_, "map", engine_);
+    ASSERT_TRUE(runner.Open().ok());
+    EXPECT_TRUE(Run(runner, "fillseq").status.ok());
+    engine_.map().Put(key, "a key that nobody wrote");
+    const BenchResult verified = Run(runner, "verify");
+    EXPECT_TRUE(verified.status.IsCorruption()) << verified.status.ToString();
+    EXPECT_THAT(verified.status.ToString(), HasSubstr("scan of key " + key + " "));
+  }
+  BenchRunner larger(options_, "map", engine_);
+  ASSERT_TRUE(larger.Open().ok());
+  EXPECT_TRUE(Run(larger, "fillseq").status.ok());
+  options_.use_existing_db = true;
+  options_.num = 200;
+  BenchRunner unknown(options_, "map", engine_);
+  ASSERT_TRUE(unknown.Open().ok());
+  const BenchResult verified = Run(unknown, "verify");
+  EXPECT_TRUE(verified.status.ok()) << verified.status.ToString();
 }
 
 // Fails if --reads, which is of the other workloads, makes verify get fewer keys than there are.
