@@ -62,7 +62,7 @@ DEFINE_bool(delays, true,
 DEFINE_bool(verbose, false, "print the options of every opening");
 DEFINE_int32(state_descriptor, -1, "for the process that is to be killed: of the expected state");
 DEFINE_string(memory_nodes, "", "for the process that is to be killed");
-DEFINE_bool(after_crash, false, "for the process that is to be killed: one before it was");
+DEFINE_uint64(processes_before, 0, "for the process that is to be killed: how many before it were");
 
 namespace dlsm::stress {
 namespace {
@@ -257,7 +257,7 @@ int RunChild() {
   config.memory_nodes = FLAGS_memory_nodes;
   config.fabric = FLAGS_fabric;
   config.until = Clock::now() + std::chrono::hours(1);
-  config.after_crash = FLAGS_after_crash;
+  config.processes_before = FLAGS_processes_before;
   config.tally = TallyIn(*memory);
   RunResult result;
   StressRun run(config, &space, &state);
@@ -270,7 +270,8 @@ int RunChild() {
 // A process that uses the database for a while; what it has not flushed when it is killed may be
 // gone.
 ProcessToKill UserOf(const std::string& name, const Nodes& nodes, const Setting& setting,
-                     uint64_t seed, bool after_crash, const SharedMemory& memory, Random* random) {
+                     uint64_t seed, uint64_t processes_before, const SharedMemory& memory,
+                     Random* random) {
   ProcessToKill process;
   process.program = "/proc/self/exe";
   process.arguments = {name,
@@ -288,7 +289,7 @@ ProcessToKill UserOf(const std::string& name, const Nodes& nodes, const Setting&
                        fmt::format("--fabric={}", setting.fabric),
                        fmt::format("--memory_nodes={}", nodes.addresses()),
                        fmt::format("--state_descriptor={}", memory.descriptor()),
-                       fmt::format("--after_crash={}", after_crash)};
+                       fmt::format("--processes_before={}", processes_before)};
   const auto mean = std::chrono::milliseconds(1000 * int64_t{FLAGS_crash_seconds});
   process.life = mean / 4 + mean * random->Uniform(1000) * 3 / 2000;
   // Twice as long as it may take to open the database.
@@ -309,13 +310,13 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, const Setting
   ExpectedState state(memory->data(), FLAGS_keys);
   Random random(seed);
   const auto until = Clock::now() + std::chrono::seconds(FLAGS_database_seconds);
-  bool after_crash = false;
+  uint64_t killed = 0;
   while (Clock::now() < until) {
     DLSM_RETURN_IF_ERROR(
-        StartAndKill(UserOf(program, nodes, setting, seed, after_crash, *memory, &random)));
+        StartAndKill(UserOf(program, nodes, setting, seed, killed, *memory, &random)));
     ++totals->crashes;
     state.ForgetUndurable();
-    after_crash = true;
+    ++killed;
   }
   totals->sum.tally.Add(TallyIn(*memory)->Sum());
   totals->sum.rounds += TallyIn(*memory)->rounds;
@@ -324,7 +325,7 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, const Setting
   config.memory_nodes = nodes.addresses();
   config.fabric = setting.fabric;
   config.rounds = 1;
-  config.after_crash = true;
+  config.processes_before = killed;
   StressRun run(config, &space, &state);
   DLSM_RETURN_IF_ERROR(run.Run(result));
   return CheckLeftovers(nodes, &run);

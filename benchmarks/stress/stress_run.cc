@@ -26,6 +26,13 @@ Status With(const std::string& what, const Status& status) {
                      : Status::FromCode(status.code(), what + ": " + status.message().ToString());
 }
 
+// What a process does; the first one's seed is the run's own.
+uint64_t SeedOf(const RunConfig& config) {
+  return config.processes_before == 0
+             ? config.seed
+             : SplitMix64(config.seed ^ SplitMix64(config.processes_before));
+}
+
 // Now and then for a moment: long enough for other threads to get through what they are about.
 void HoldUp(const char* /*place*/) {
   thread_local Random random(std::hash<std::thread::id>()(std::this_thread::get_id()));
@@ -39,8 +46,8 @@ StressRun::StressRun(const RunConfig& config, const KeySpace* space, ExpectedSta
     : config_(config),
       space_(space),
       state_(state),
-      random_(config.seed),
-      injector_(std::make_shared<FaultInjector>(config.seed)) {
+      random_(SeedOf(config)),
+      injector_(std::make_shared<FaultInjector>(SeedOf(config))) {
   Random database(config.seed ^ kDatabaseSalt);
   drawn_ = DrawDatabase(*space, config.shards_max, &database);
   always_by_shard_ = drawn_.options.placement == TablePlacement::kByShard;
@@ -312,7 +319,7 @@ Status StressRun::TakeOver() {
 
 Status StressRun::Run(RunResult* result) {
   Status status = Open();
-  if (status.ok() && config_.after_crash) status = AfterCrash();
+  if (status.ok() && config_.processes_before > 0) status = AfterCrash();
   while (status.ok() && (config_.rounds > 0 ? result_.rounds < config_.rounds
                                             : std::chrono::steady_clock::now() < config_.until)) {
     status = Round(/*faults=*/config_.fault_rate > 0 && result_.rounds % 2 == 1);

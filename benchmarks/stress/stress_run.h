@@ -53,8 +53,9 @@ struct RunConfig {
   std::string fabric;
   int shards_max = 6;
   std::string database = "stress";
-  // The process that wrote before has been killed.
-  bool after_crash = false;
+  // How many processes have used the database before, each of which has been killed. It is the same
+  // database for all of them; what to do with it each draws by itself.
+  uint64_t processes_before = 0;
 };
 
 struct RunResult {
