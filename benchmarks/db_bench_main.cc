@@ -204,9 +204,7 @@ int main(int argc, char** argv) {
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {
     gflags::ParseCommandLineFlags(&argc, &argv, true);
-    status = argc > 1 ? dlsm::Status::InvalidArgument(
-                            fmt::format("unknown argument {}: flags begin with --", argv[1]))
-                      : dlsm::bench::RunAll();
+    status = argc > 1 ? dlsm::bench::UnknownArgument(argv[1]) : dlsm::bench::RunAll();
   }
   gflags::ShutDownCommandLineFlags();
   if (status.ok()) return 0;

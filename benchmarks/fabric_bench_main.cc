@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {
     gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-    status = dlsm::Run();
+    status = argc > 1 ? dlsm::bench::UnknownArgument(argv[1]) : dlsm::Run();
   }
   if (status.ok()) return 0;
   fmt::print(stderr, "fabric_bench: {}\n", status.message().ToStringView());

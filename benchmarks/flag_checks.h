@@ -27,6 +27,11 @@ Status Wrong(const char* flag, const Value& value, const std::string& allowed) {
   return Status::InvalidArgument(fmt::format("--{}={}: allowed is {}", flag, value, allowed));
 }
 
+// What is left when flags have been parsed; a flag that lacks its dashes, for example.
+inline Status UnknownArgument(const char* argument) {
+  return Status::InvalidArgument(fmt::format("unknown argument {}: flags begin with --", argument));
+}
+
 template <typename Value>
 Status CheckRange(const char* flag, Value value, Value least, Value most) {
   if (least <= value && value <= most) return Status::OK();

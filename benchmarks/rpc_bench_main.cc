@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -182,21 +183,28 @@ Status CheckFlags() {
   });
 }
 
+Status ParseTransports(std::vector<RpcTransport>* transports) {
+  for (const std::string& name : bench::SplitAtCommas(FLAGS_transports)) {
+    const std::optional<RpcTransport> transport = RpcTransportFromName(name);
+    if (!transport.has_value()) {
+      return bench::Wrong("transports", name, "a list of tcp, verbs, ring");
+    }
+    transports->push_back(*transport);
+  }
+  if (!transports->empty()) return Status::OK();
+  return bench::Wrong("transports", FLAGS_transports, "a list of tcp, verbs, ring");
+}
+
 Status MeasureAll() {
   DLSM_RETURN_IF_ERROR(CheckFlags());
+  std::vector<RpcTransport> transports;
+  DLSM_RETURN_IF_ERROR(ParseTransports(&transports));
   fmt::print(
       "requests of {} bytes, replies of {}; per call: work requests/doorbells/completions/"
       "sleeps\n",
       FLAGS_request_bytes, FLAGS_reply_bytes);
   for (uint64_t round = 0; round < FLAGS_rounds; ++round) {
-    std::string rest = FLAGS_transports;
-    while (!rest.empty()) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      const std::optional<RpcTransport> transport = RpcTransportFromName(rest.substr(0, comma));
-      if (!transport.has_value()) return Status::InvalidArgument("unknown transport in " + rest);
-      DLSM_RETURN_IF_ERROR(Measure(*transport));
-      rest.erase(0, comma + 1);
-    }
+    for (const RpcTransport transport : transports) DLSM_RETURN_IF_ERROR(Measure(transport));
   }
   return Status::OK();
 }
@@ -209,7 +217,7 @@ int main(int argc, char** argv) {
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {
     gflags::ParseCommandLineFlags(&argc, &argv, true);
-    status = dlsm::MeasureAll();
+    status = argc > 1 ? dlsm::bench::UnknownArgument(argv[1]) : dlsm::MeasureAll();
   }
   if (status.ok()) return 0;
   fmt::print(stderr, "rpc_bench: {}\n", status.ToString());

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # fabric_bench and rpc_bench with TLS: they measure with the right flags, and say what is wrong with
-# others.
+# others, and what they do not know.
 #
 #   benchmarks/tls_smoke_test.sh FABRIC_BENCH RPC_BENCH SERVER
 set -euo pipefail
@@ -48,6 +48,11 @@ prints "bytes, these sizes take 1099511627776: give smaller" 1 \
   --memory_node=@NODE@ --fabric=tcp --latency_bytes=1099511627776
 prints "--calls=0: allowed is 1 to" 1 "$rpc_bench" --calls=0
 prints "--idle_seconds=0: allowed is 0.001 to" 1 "$rpc_bench" --idle_seconds=0
+prints "--transports=: allowed is a list of" 1 "$rpc_bench" --transports=
+prints "--transports=pigeon: allowed is a list of" 1 "${calls[@]}" --transports=tcp,pigeon
+! grep -q "calls/s" "$work/output" || fail "rpc_bench measures before it has read its flags"
+prints "unknown argument calls=5" 1 "$rpc_bench" --transports=tcp --idle_seconds=0.01 calls=5
+prints "unknown argument window=5" 1 "$fabric_bench" --memory_node=127.0.0.1:1 window=5
 prints "no flag --tsl: see fabric_bench --help" 1 "$fabric_bench" --tsl
 prints "no flag --tsl: see rpc_bench --help" 1 "$rpc_bench" --tsl
 echo "fabric_bench and rpc_bench know TLS"
