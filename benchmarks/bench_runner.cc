@@ -8,6 +8,7 @@
 #include "benchmarks/run_threads.h"
 #include "benchmarks/seconds_since.h"
 #include "benchmarks/two_phase.h"
+#include "benchmarks/waiting_line.h"
 #include "benchmarks/workload_runs.h"
 
 namespace dlsm::bench {
@@ -77,7 +78,10 @@ BenchResult BenchRunner::Run(const Benchmark& benchmark) {
 void BenchRunner::RunWhole(const Workload& workload, BenchResult* result) {
   CostMeter meter(engine_);
   const auto start = std::chrono::steady_clock::now();
-  result->status = workload.run_whole(engine_, &result->text);
+  {
+    const WaitingLine line(result->name, options_.progress);
+    result->status = workload.run_whole(engine_, &result->text);
+  }
   result->seconds = SecondsSince(start);
   result->ops = 1;
   const double micros = result->seconds * 1e6;
@@ -155,7 +159,7 @@ void BenchRunner::Collect(const std::vector<std::unique_ptr<Worker>>& workers,
 void BenchRunner::WaitUntilQuiet(BenchResult* result) {
   if (!result->status.ok()) return;
   const auto written = std::chrono::steady_clock::now();
-  result->status = engine_.WaitForBackgroundWork();
+  result->status = AwaitQuiet(engine_, result->name, options_.progress);
   result->seconds_to_quiet = result->seconds + SecondsSince(written);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "benchmarks/map_engine_testing.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm::bench {
 namespace {
@@ -221,6 +224,40 @@ TEST_F(BenchRunnerTest, AGetInAPipelineTakesUntilItsAnswer) {
   EXPECT_EQ(result.ops, 40u);
   EXPECT_EQ(result.latencies.count, 40u);
   EXPECT_GE(result.latencies.p50_us, 6000) << "eight at a time, an answer each millisecond";
+}
+
+// Fails if a call for the whole database, or the wait for what a workload has left to be done, says
+// nothing however long it takes; or if either does though nothing is to be said.
+TEST_F(BenchRunnerTest, WhatTakesLongSaysThatItGoesOn) {
+  class SlowEngine : public MapEngine {
+   public:
+    Status WaitForBackgroundWork() override {
+      if (!waits_until_something_is_said) return Status::OK();
+      const auto said = [] {
+        struct stat file {};
+        return fstat(STDERR_FILENO, &file) == 0 ? file.st_size : 0;
+      };
+      const auto before = said();
+      EXPECT_TRUE(Eventually([&] { return said() > before; }));
+      return Status::OK();
+    }
+    bool waits_until_something_is_said = true;
+  };
+  SlowEngine engine;
+  options_.progress = true;
+  BenchRunner runner(options_, "map", engine);
+  ASSERT_TRUE(runner.Open().ok());
+  testing::internal::CaptureStderr();  // To a file.
+  EXPECT_TRUE(Run(runner, "fillseq").status.ok());
+  EXPECT_TRUE(Run(runner, "waitforbackground").status.ok());
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("fillseq until quiet: "));
+  EXPECT_THAT(said, HasSubstr("waitforbackground: "));
+  engine.waits_until_something_is_said = false;
+  options_.progress = false;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(Run(runner, "waitforbackground").status.ok());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(BenchRunnerTest, WholeWorkloadsPrintTheirText) {

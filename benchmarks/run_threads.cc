@@ -61,14 +61,22 @@ ProgressLine::~ProgressLine() {
 }
 
 void ProgressLine::Print(uint64_t done, double seconds) {
-  if (!enabled_) return;
-  printed_ = true;
   std::string line = fmt::format("{}: {} ops", name_, done);
   if (expected_ > 0) {
     line += fmt::format(" of {} ({:.0f}%)", expected_,
                         100 * static_cast<double>(done) / static_cast<double>(expected_));
   }
   line += fmt::format(", {:.1f} s, {:.0f} ops/s", seconds, static_cast<double>(done) / seconds);
+  Show(line);
+}
+
+void ProgressLine::PrintWaiting(double seconds) {
+  Show(fmt::format("{}: {:.1f} s", name_, seconds));
+}
+
+void ProgressLine::Show(const std::string& line) {
+  if (!enabled_) return;
+  printed_ = true;
   std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
   std::fflush(stderr);
 }

@@ -23,8 +23,12 @@ class ProgressLine {
 
   double interval_seconds() const { return terminal_ ? 0.2 : 2; }
   void Print(uint64_t done, double seconds);
+  // Of what does not tell how far it is.
+  void PrintWaiting(double seconds);
 
  private:
+  void Show(const std::string& line);
+
   const std::string name_;
   const uint64_t expected_;
   const bool enabled_;

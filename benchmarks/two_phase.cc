@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "benchmarks/seconds_since.h"
 #include "benchmarks/step_taker.h"
 #include "benchmarks/two_phase_report.h"
+#include "benchmarks/waiting_line.h"
 
 namespace dlsm::bench {
 namespace {
@@ -81,8 +83,7 @@ class TwoPhase::Phase {
   Status Run(const char* name, const Loop& loop, PhaseOutcome* outcome) {
     const std::vector<StallTotal> stalls_before = owner_.engine_.Stalls();
     stalled_micros_ = MicrosOf(stalls_before);
-    ProgressLine progress(std::string(owner_.workload_.name) + " " + name, 0,
-                          owner_.options_.progress);
+    ProgressLine progress(owner_.NameOf(name), 0, owner_.options_.progress);
     outcome->seconds = RunThreads(
         owner_.engine_, shared_, workers_, [&](Worker& worker) { RunThread(worker, loop); },
         progress);
@@ -220,6 +221,10 @@ TwoPhase::TwoPhase(const Workload& workload, const BenchOptions& options, Engine
       run_(run),
       file_(options.two_phase.time_series) {}
 
+std::string TwoPhase::NameOf(const char* phase) const {
+  return std::string(workload_.name) + " " + phase;
+}
+
 Status TwoPhase::Run(BenchResult* result) {
   TwoPhaseOutcome outcome;
   outcome.arrival_rate = options_.two_phase.arrival_rate;
@@ -231,7 +236,7 @@ Status TwoPhase::Run(BenchResult* result) {
   CostMeter meter(engine_);
   Status status = RunOpen(outcome.arrival_rate, &outcome.running);
   const auto written = std::chrono::steady_clock::now();
-  if (status.ok()) status = engine_.WaitForBackgroundWork();
+  if (status.ok()) status = AwaitQuiet(engine_, NameOf("running"), options_.progress);
   meter.Stop(result);
   result->seconds = outcome.running.seconds;
   result->seconds_to_quiet = result->seconds + SecondsSince(written);
@@ -251,7 +256,7 @@ Status TwoPhase::RunTesting(TwoPhaseOutcome* outcome) {
   PhaseOutcome& testing = outcome->testing.emplace();
   if (status.ok()) status = RunClosed(options.testing_seconds, "testing", &testing);
   const auto written = std::chrono::steady_clock::now();
-  if (status.ok()) status = engine_.WaitForBackgroundWork();
+  if (status.ok()) status = AwaitQuiet(engine_, NameOf("testing"), options_.progress);
   if (status.ok()) status = merges.End();
   if (!status.ok()) return status;
   outcome->testing_seconds_to_quiet = SecondsSince(written);

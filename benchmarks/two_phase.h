@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "benchmarks/bench_options.h"
@@ -68,6 +69,8 @@ class TwoPhase {
   class Phase;
   class SustainableMerges;
 
+  // Of a phase, for people.
+  std::string NameOf(const char* phase) const;
   Status RunTesting(TwoPhaseOutcome* outcome);
   Status RunClosed(double seconds, const char* name, PhaseOutcome* outcome);
   Status RunOpen(double arrival_rate, PhaseOutcome* outcome);
