@@ -42,6 +42,16 @@ class FollowerTest : public testing::TestWithParam<std::string> {
     follower_ = FollowOrDie(follower_options_, "followed");
   }
   void CatchUp() { CatchUpWith(owner_.get(), follower_.get()); }
+  uint64_t LastPublished() { return FieldOfProperty(owner_.get(), "dlsm.publications", "number"); }
+  // Until the owner has published what merges have changed, too.
+  void AwaitNothingNew() {
+    ASSERT_OK(owner_->WaitForBackgroundWork());
+    EXPECT_TRUE(Eventually([this] {
+      const uint64_t before = LastPublished();
+      std::this_thread::sleep_for(milliseconds(100));
+      return LastPublished() == before;
+    }));
+  }
 
   Options owner_options_ = OwnerOptions();
   Options follower_options_ = FollowerOptions();
@@ -232,9 +242,7 @@ TEST_P(FollowerTest, FollowingNeedsNoCalls) {
   EXPECT_EQ(before.contains("open_reader"), !GetParam().empty());
   for (int i = 0; i < 10; ++i) CatchUp();
   EXPECT_EQ(calls(), before);
-  // Until the last publication has been seen, merges included.
-  ASSERT_OK(owner_->WaitForBackgroundWork());
-  std::this_thread::sleep_for(milliseconds(100));
+  AwaitNothingNew();
   ASSERT_OK(follower_->TryCatchUp());
   const std::vector<int> idle_before = transfers();
   for (int i = 0; i < 10; ++i) ASSERT_OK(follower_->TryCatchUp());
@@ -249,11 +257,10 @@ TEST_P(FollowerTest, FollowingNeedsNoCalls) {
 TEST_P(FollowerTest, NothingNewIsNotPublished) {
   OpenBoth();
   CatchUp();
-  ASSERT_OK(owner_->WaitForBackgroundWork());
+  AwaitNothingNew();
+  const uint64_t number = LastPublished();
   std::this_thread::sleep_for(milliseconds(50));
-  const uint64_t number = FieldOfProperty(owner_.get(), "dlsm.publications", "number");
-  std::this_thread::sleep_for(milliseconds(50));
-  EXPECT_EQ(FieldOfProperty(owner_.get(), "dlsm.publications", "number"), number);
+  EXPECT_EQ(LastPublished(), number);
   EXPECT_LT(FieldOfProperty(owner_.get(), "dlsm.publications", "age-ms"), 2000u);
   ASSERT_OK(follower_->TryCatchUp());
   EXPECT_EQ(FieldOfProperty(follower_.get(), "dlsm.follower", "number"), number);

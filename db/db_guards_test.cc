@@ -227,7 +227,8 @@ TEST_F(GuardsTest, OldVersionsAreMergedWhereRoomIsShort) {
     Load(db.get(), 20000, 150000, 1);  // 30 MB.
     ASSERT_OK(db->Flush(FlushOptions()));
     // By the next report of how much is free, which comes every second; nobody writes meanwhile.
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::seconds(node == &small ? 60 : 3);
     while (db->GetStatistics()->Get(Ticker::kMergesRemote) == 0 &&
            std::chrono::steady_clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
