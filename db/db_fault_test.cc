@@ -73,7 +73,8 @@ class FaultTest : public testing::TestWithParam<Shape> {
   // untouched.
   void FailEachPost(Purpose purpose, FaultKind kind, const std::function<void(bool)>& operation) {
     faults_->OnlyPurpose(purpose);
-    for (uint64_t n = 1;; ++n) {
+    uint64_t n = 1;
+    for (;; ++n) {
       SCOPED_TRACE(testing::Message() << "post " << n);
       ASSERT_LT(n, 2000u);
       const uint64_t before = faults_->CountFaults();
@@ -85,6 +86,7 @@ class FaultTest : public testing::TestWithParam<Shape> {
       operation(true);
       if (!touched) break;
     }
+    ASSERT_GT(n, 1u) << "nothing was posted";
   }
 
   void Reopen() {

@@ -395,7 +395,8 @@ TEST_P(MergeTablesTest, StopsWhenCancelled) {
 TEST_P(MergeTablesTest, ReportsEveryFault) {
   const TestRecords records = RandomRecords(500, 500);
   MakeRuns(records, 2);
-  for (int64_t n = 0;; ++n) {
+  int64_t n = 0;
+  for (;; ++n) {
     TestOutput output(&memory_, &queue_pairs_);
     queue_pairs_.FailAfter(n);
     const Status status = Merge(&output);
@@ -404,6 +405,7 @@ TEST_P(MergeTablesTest, ReportsEveryFault) {
     EXPECT_EQ(status.ok(), !failed);
     if (!failed) break;
   }
+  EXPECT_TRUE(n > 0 || GetParam().direct) << "nothing was transferred";
 }
 
 // Whatever happens to the inputs' bytes: an error or the right records, never a crash.

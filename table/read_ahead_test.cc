@@ -252,7 +252,8 @@ TEST_P(ReadAheadTest, ReadsAgainAfterItsQueuePairWasReplaced) {
 
 // Whichever transfer fails, the iterator says so and can be positioned again.
 TEST_P(ReadAheadTest, ReportsEveryFault) {
-  for (int64_t n = 0;; ++n) {
+  int64_t n = 0;
+  for (;; ++n) {
     queue_pairs_.FailAfter(n);
     const auto iterator = NewIterator();
     int count = 0;
@@ -266,6 +267,7 @@ TEST_P(ReadAheadTest, ReportsEveryFault) {
     ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
     EXPECT_EQ(iterator->key(), Slice(records_[5].first));
   }
+  EXPECT_GT(n, 0) << "nothing was transferred";
 }
 
 // Bytes that were damaged on their way are right where they come from. Fails if an iterator that

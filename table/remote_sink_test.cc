@@ -84,7 +84,8 @@ TEST_P(RemoteSinkTest, RefusesMoreThanItsCapacity) {
 TEST_P(RemoteSinkTest, ReportsEveryFault) {
   Random random(5);
   const std::string content = random.Bytes(7 << 20);
-  for (int64_t n = 0;; ++n) {
+  int64_t n = 0;
+  for (;; ++n) {
     queue_pairs_.FailAfter(n);
     const RemoteSpan image = memory_.Allocate(content.size());
     const Status status = WriteAll(image, content, &random);
@@ -94,6 +95,7 @@ TEST_P(RemoteSinkTest, ReportsEveryFault) {
     memory_.Free(image);
     if (!failed) break;
   }
+  EXPECT_EQ(n == 0, GetParam()) << "what is written in place is not transferred";
 }
 
 TEST_P(RemoteSinkTest, MayBeDroppedUnfinished) {
