@@ -116,8 +116,11 @@ Status NodeServer::MakeTls(const NodeServerOptions& options) {
 Status NodeServer::CutOff(const std::string& token) {
   tokens_.Forget(token);
   const Status tcp = fabric_->RevokeToken(token);
-  const Status verbs = verbs_ != nullptr ? verbs_->RevokeToken(token) : Status::OK();
-  return tcp.ok() ? verbs : tcp;
+  Status verbs;
+  if (verbs_ != nullptr) verbs = verbs_->RevokeToken(token);
+  if (tcp.ok()) return verbs;
+  verbs.PermitUncheckedError();  // The caller comes again, whatever failed.
+  return tcp;
 }
 
 Status NodeServer::StartMemoryNode() {
