@@ -30,6 +30,7 @@
 #include "db/merge_policy.h"
 #include "db/placed_manifest_store.h"
 #include "db/quiet_watch.h"
+#include "db/read_merge_pacer.h"
 #include "db/room_watch.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
@@ -70,6 +71,7 @@ class Background {
     MergeScheduler* scheduler;
     MemtableBudget* budget;
     WorkSignal* signal;
+    ReadMergePacer* read_merges;
     Fence* fence;
     Statistics* statistics;
     std::function<bool()> writers_wait;  // Of any shard.
@@ -197,6 +199,9 @@ class Background {
 
   std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From when on a merge that reads have asked for may begin; the past: it may now.
+  Clock::time_point ReadMergesAtLocked(Clock::time_point now) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether all merges run on the compute node.
   bool MergesHere() const;
   RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -264,6 +269,8 @@ class Background {
   // What is due changes without an event: by reads, and by nobody writing any more.
   void LookAtTraffic() LOCKS_EXCLUDED(mutex_);
   void LookAtWritesLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether merges take no processor from others, in particular not from readers of the same
+  // machine.
   bool MergesAreFree() const;
 
   const Config config_;
@@ -276,6 +283,7 @@ class Background {
   MergeScheduler* const scheduler_;
   MemtableBudget* const budget_;
   WorkSignal* const signal_;
+  ReadMergePacer* const read_merges_;
   Fence* const fence_;
   Statistics* const statistics_;
   const std::function<bool()> writers_wait_;

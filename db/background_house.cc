@@ -109,11 +109,10 @@ void Background::LookAtWritesLocked() {
   // Writers that wait are no sign that there are none.
   const bool waiting = writers_wait_() || flushes_running_ > 0;
   const bool quiet = quiet_watch_.IsQuiet(now, /*awaited=*/waiting_for_idle_ > 0) && !waiting;
-  policy_->SetQuiet(quiet, /*spare=*/MergesAreFree());
+  policy_->SetQuiet(quiet);
   if (std::exchange(quiet_, quiet) != quiet) ChangedLocked();
 }
 
-// Whether they take no processor from others, in particular not from readers of the same machine.
 bool Background::MergesAreFree() const {
   return std::ranges::all_of(nodes_, [this](const MergeNode& node) {
     return node.load->HasSpareProcessor(/*local=*/MergesHere());

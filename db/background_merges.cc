@@ -36,6 +36,11 @@ std::optional<MergePick> Background::PickLocked() {
     return pick.trivial_move || room.Fits(pick.input_bytes());
   };
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
+  if (pick.has_value() && pick->cause == MergeCause::kReads) {
+    // Then nothing is due but what reads have asked for.
+    const auto now = Clock::now();
+    if (ReadMergesAtLocked(now) > now) pick.reset();
+  }
   if (pick.has_value() && fits(*pick)) return pick;
   if (room.for_merges == 0 && !merges_.empty()) return std::nullopt;
   if (pick.has_value()) room.for_data = 0;  // However little is obsolete: it is wanted now.
@@ -62,6 +67,11 @@ std::optional<MergePick> Background::PickWhileIdleLocked() {
   const bool fits = pick.has_value() &&
                     (pick->trivial_move || RoomLeftLocked(*version).Fits(2 * pick->input_bytes()));
   return fits ? std::move(pick) : std::nullopt;
+}
+
+// Not while somebody waits until nothing is due.
+Background::Clock::time_point Background::ReadMergesAtLocked(Clock::time_point now) const {
+  return waiting_for_idle_ > 0 || MergesAreFree() ? now : read_merges_->Next(now);
 }
 
 bool Background::MergesHere() const {
@@ -124,7 +134,16 @@ Status Background::BeginMerge(Clock::time_point* due, std::optional<MergePick>* 
   }
   port::AllocationPoint("merge: picked");
   *pick = PickLocked();
-  if (pick->has_value()) MarkBusyLocked(**pick);
+  if (pick->has_value()) {
+    MarkBusyLocked(**pick);
+    if ((*pick)->cause == MergeCause::kReads) read_merges_->NoteBegun();
+    return Status::OK();
+  }
+  const auto now = Clock::now();
+  if (const auto next = ReadMergesAtLocked(now); next > now) {
+    *due = std::min(*due, next);
+    merge_hint_.store(true, std::memory_order_release);
+  }
   return Status::OK();
 }
 
@@ -151,7 +170,9 @@ bool Background::MergeOne(Clock::time_point* due) {
   }
   if (!pick.has_value()) return false;
   SetHint(&merge_hint_);
+  const auto began = Clock::now();
   const Status status = Merge(*pick);
+  if (pick->cause == MergeCause::kReads) read_merges_->NoteEnded(began, Clock::now());
   NoteOutcome(kMerge, status);
   UpdateGate();
   port::MutexLock lock(mutex_);

@@ -31,6 +31,7 @@
 #include "db/memtable_budget.h"
 #include "db/memtable_epochs.h"
 #include "db/publisher.h"
+#include "db/read_merge_pacer.h"
 #include "db/reads.h"
 #include "db/shard.h"
 #include "db/shard_map.h"
@@ -159,6 +160,7 @@ class DbImpl final : public DB {
   MergeScheduler scheduler_;  // Of merges that run here.
   MemtableBudget budget_;
   WorkSignal signal_;
+  ReadMergePacer read_merges_;
   Fence fence_;
   SnapshotList snapshots_;
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;

@@ -1,16 +1,19 @@
-// How many reads have what they visit merged.
+// When what reads visit is merged.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "db/read_merge_pacer.h"
 #include "db/test_database_testing.h"
 #include "db/watched_calls_testing.h"
+#include "port/mutex.h"
+#include "table/merge_messages.h"
 #include "util/eventually_testing.h"
 #include "util/rpc/messages.h"
 #include "util/status_macros.h"
@@ -18,63 +21,151 @@
 namespace dlsm {
 namespace {
 
-// To memory nodes that say that nothing merges there, and that so much of their processors is idle.
-std::shared_ptr<NodeConnector> SaysIdle(const std::atomic<double>& share) {
-  return std::make_shared<WatchedConnector>(
-      [](uint16_t, Method, const Slice&) { return Status::OK(); }, std::function<bool()>(),
-      [&share](Method method, const WatchedConnector::Send& send, std::string* reply,
-               Deadline deadline) -> Status {
-        DLSM_RETURN_IF_ERROR(send(reply, deadline));
-        if (method != Method::kHeartbeat) return Status::OK();
-        HeartbeatReply heartbeat;
-        DLSM_RETURN_IF_ERROR(heartbeat.Decode(*reply));
-        heartbeat.merges.running = heartbeat.merges.queued = 0;
-        heartbeat.merges.cpu_idle = share.load();
-        *reply = heartbeat.Encode();
-        return Status::OK();
-      });
+using Clock = std::chrono::steady_clock;
+
+// A memory node that says that so much of its processors is idle, and whose merges take a while.
+class SlowNode {
+ public:
+  struct Merge {
+    Clock::time_point begun;
+    Clock::time_point ended;
+  };
+
+  explicit SlowNode(double idle) : idle_(idle) {}
+
+  std::shared_ptr<NodeConnector> Connector() {
+    return std::make_shared<WatchedConnector>(
+        [](uint16_t, Method, const Slice&) { return Status::OK(); }, std::function<bool()>(),
+        [this](Method method, const WatchedConnector::Send& send, std::string* reply,
+               Deadline deadline) {
+          if (method == Method::kHeartbeat) return Heartbeat(send, reply, deadline);
+          if (method == Method::kMerge) return RunMerge(send, reply, deadline);
+          return send(reply, deadline);
+        });
+  }
+
+  // That have been answered.
+  std::vector<Merge> merges() const LOCKS_EXCLUDED(mutex_) {
+    port::MutexLock lock(mutex_);
+    return merges_;
+  }
+  bool has_reported() const LOCKS_EXCLUDED(mutex_) {
+    port::MutexLock lock(mutex_);
+    return has_reported_;
+  }
+
+ private:
+  Status Heartbeat(const WatchedConnector::Send& send, std::string* reply, Deadline deadline)
+      LOCKS_EXCLUDED(mutex_) {
+    DLSM_RETURN_IF_ERROR(send(reply, deadline));
+    HeartbeatReply heartbeat;
+    DLSM_RETURN_IF_ERROR(heartbeat.Decode(*reply));
+    Report(&heartbeat.merges);
+    *reply = heartbeat.Encode();
+    port::MutexLock lock(mutex_);
+    has_reported_ = true;
+    return Status::OK();
+  }
+
+  Status RunMerge(const WatchedConnector::Send& send, std::string* reply, Deadline deadline)
+      LOCKS_EXCLUDED(mutex_) {
+    Merge merge;
+    merge.begun = Clock::now();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    DLSM_RETURN_IF_ERROR(send(reply, deadline));
+    MergeReply answer;
+    DLSM_RETURN_IF_ERROR(answer.Decode(*reply));
+    Report(&answer.load);
+    *reply = answer.Encode();
+    merge.ended = Clock::now();
+    port::MutexLock lock(mutex_);
+    merges_.push_back(merge);
+    return Status::OK();
+  }
+
+  void Report(MergeLoad* load) const {
+    load->running = load->queued = 0;
+    load->cpu_idle = idle_;
+  }
+
+  const double idle_;
+  mutable port::Mutex mutex_;
+  std::vector<Merge> merges_ GUARDED_BY(mutex_);
+  bool has_reported_ GUARDED_BY(mutex_) = false;
+};
+
+// When the next one may begin, if the merge was the first for a while: so long after its begin.
+Clock::duration PaidFor(const SlowNode::Merge& merge) {
+  return ReadMergePacer::kTimes * (merge.ended - merge.begun - ReadMergePacer::kBurst);
 }
 
-// Two runs of the same keys lie in level 0. While nobody writes, an eighth of what their merge
-// costs is enough, for it takes nothing from anybody; a quarter where others, such as these
-// readers, want the memory node's processors. Fails if what lies between is enough there, or is not
-// elsewhere.
-TEST(MergesForReadsTest, TakeMoreReadsWhereProcessorsAreWanted) {
-  constexpr uint64_t kKeys = 20000;
-  // To merge a record of either run counts as four looks, and each read counts for both.
-  constexpr uint64_t kEighth = 2 * kKeys * 4 / 2 / 8;
-  constexpr auto kReportsCome = std::chrono::milliseconds(2500);
-  std::atomic<double> idle{0};
+// Twice there is something to merge for reads, one soon after the other. Fails if merges take more
+// than a tenth of the time where others, such as these readers, want the processors of the memory
+// node, or no more than that where nobody does.
+TEST(MergesForReadsTest, RestWhereOthersWantTheProcessors) {
+  constexpr uint64_t kKeys = 4000;
+  for (const bool wanted : {true, false}) {
+    SlowNode slow(wanted ? 0 : 0.5);
+    Options options = TinyOptions();
+    const auto node = NodeServing("tcp", &options);
+    options.compaction_style = CompactionStyle::kGuards;
+    options.write_buffer_size = options.max_file_size = size_t{16} << 20;
+    options.level0_file_num_compaction_trigger = 8;
+    options.level0_stop_writes_trigger = 16;
+    options.idle_size_amplification_percent = 0;
+    options.node_connector = slow.Connector();
+    auto db = OpenOrDie(options, "reads");
+    ASSERT_TRUE(Eventually([&] { return slow.has_reported(); }));
+    const auto merged_for_reads = [&db] {
+      return db->GetStatistics()->Get(Ticker::kMergesForReads) +
+             db->GetStatistics()->Get(Ticker::kMergesDownForReads);
+    };
+    for (size_t merges = 1; merges <= 2; ++merges) {
+      for (const char* const value : {"old", "new"}) {
+        for (uint64_t i = 0; i < kKeys; ++i) {
+          ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value));
+        }
+        ASSERT_OK(db->Flush(FlushOptions()));
+      }
+      uint64_t key = 0;
+      while (slow.merges().size() < merges) {
+        for (int i = 0; i < 1000; ++i, ++key) {
+          ASSERT_EQ(GetOr(db.get(), NumberedKey(key % kKeys)), "new");
+        }
+      }
+      ASSERT_TRUE(Eventually([&] { return merged_for_reads() == slow.merges().size(); }));
+    }
+    const std::vector<SlowNode::Merge> merges = slow.merges();
+    EXPECT_EQ(merges[1].begun - merges[0].begun >= PaidFor(merges[0]), wanted);
+    CloseAndDestroy(&db, options, "reads");
+  }
+}
+
+// Fails if somebody who waits until nothing is due waits for the rests of what is.
+TEST(MergesForReadsTest, DoNotRestWhileSomebodyWaitsForThem) {
+  SlowNode slow(0);
   Options options = TinyOptions();
   const auto node = NodeServing("tcp", &options);
   options.compaction_style = CompactionStyle::kGuards;
   options.write_buffer_size = options.max_file_size = size_t{16} << 20;
+  options.level0_file_num_compaction_trigger = 8;
+  options.level0_stop_writes_trigger = 16;
   options.idle_size_amplification_percent = 0;
-  options.node_connector = SaysIdle(idle);
+  options.node_connector = slow.Connector();
   auto db = OpenOrDie(options, "reads");
-  for (int run = 0; run < 2; ++run) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), std::to_string(run)));
+  ASSERT_TRUE(Eventually([&] { return slow.has_reported(); }));
+  for (size_t merges = 1; merges <= 2; ++merges) {
+    for (int run = 0; run < 2; ++run) {
+      for (uint64_t i = 0; i < 4000; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ""));
+      ASSERT_OK(db->Flush(FlushOptions()));
     }
-    ASSERT_OK(db->Flush(FlushOptions()));
+    // More than enough to have both runs merged.
+    for (uint64_t i = 0; i < 40000; ++i) GetOr(db.get(), NumberedKey(i % 4000));
+    ASSERT_OK(db->WaitForBackgroundWork());
+    EXPECT_GE(slow.merges().size(), merges);
   }
-  ASSERT_EQ(NumberProperty(db.get(), "dlsm.num-files-at-level0"), 2u);
-  std::this_thread::sleep_for(kReportsCome);
-  for (uint64_t i = 0; i < kEighth * 3 / 2; ++i) {
-    ASSERT_EQ(GetOr(db.get(), NumberedKey(i % kKeys)), "1");
-  }
-  const auto merges = [&db] {
-    return db->GetStatistics()->Get(Ticker::kMergesForReads) +
-           db->GetStatistics()->Get(Ticker::kMergesDownForReads);
-  };
-  std::this_thread::sleep_for(kReportsCome);
-  EXPECT_EQ(merges(), 0u);
-  idle = 0.5;
-  // Only where there are reads is it looked at again.
-  EXPECT_TRUE(Eventually([&] {
-    EXPECT_EQ(GetOr(db.get(), NumberedKey(0)), "1");
-    return merges() > 0;
-  }));
+  const std::vector<SlowNode::Merge> merges = slow.merges();
+  EXPECT_LT(merges[1].begun - merges[0].begun, PaidFor(merges[0]));
   CloseAndDestroy(&db, options, "reads");
 }
 

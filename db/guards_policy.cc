@@ -134,7 +134,7 @@ class GuardsPolicy final : public MergePolicy {
     return pending;
   }
 
-  void SetQuiet(bool quiet, bool spare) override { quiet_share_ = !quiet ? 1 : spare ? 8 : 4; }
+  void SetQuiet(bool quiet) override { quiet_share_ = quiet ? 8 : 1; }
 
   void LimitLevel0Merges(size_t tables) override { level0_tables_max_ = tables; }
 
@@ -170,7 +170,11 @@ class GuardsPolicy final : public MergePolicy {
     if (score >= 1) {
       candidates->push_back({score, 0, &guard, true});
     } else if (WornDown(version, 0, guard)) {
-      candidates->push_back({score, 0, &guard, true, MergeCause::kReads, Along::kAll});
+      // Where there are several guards below, each is merged by itself, when its own reads are
+      // worth it: so no such merge is long under way when writers return.
+      const bool one_guard = version.levels()[1].AllGuards().size() == 1;
+      candidates->push_back(
+          {score, 0, &guard, true, MergeCause::kReads, one_guard ? Along::kAll : Along::kDue});
     } else if (Worn(guard, std::max<size_t>(guard.index->runs(), 1) - 1, EntriesOf(guard.tables))) {
       // By itself it saves a run less, for it becomes one below.
       candidates->push_back({score, 0, &guard, true, MergeCause::kReads});
@@ -253,8 +257,7 @@ class GuardsPolicy final : public MergePolicy {
 
   // Whether the guard's reads have cost as much as a merge of `entries` would, after which each
   // would look at `runs_saved` fewer. While nobody writes, an eighth of that is enough: what has
-  // been read is likely to be read again, and the memory node has nothing else to do. A quarter
-  // where readers go without the processor that the merge takes.
+  // been read is likely to be read again, and the memory node has nothing else to do.
   bool Worn(const Guard& guard, size_t runs_saved, uint64_t entries) const {
     constexpr uint64_t kLooksPerRecordMerged = 4;
     constexpr uint64_t kLooksMin = 16 * kLooksPerSeek;

@@ -209,8 +209,7 @@ TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
   EXPECT_EQ(runs(), 1u);
 }
 
-// Fails if a few reads have a guard merged while somebody writes, or do not while nobody does; or
-// if as few do where others want the processors.
+// Fails if a few reads have a guard merged while somebody writes, or do not while nobody does.
 TEST(GuardsPolicyTest, ReadsCountForMoreWhileNobodyWrites) {
   const InternalKeyComparator comparator(BytewiseComparator());
   FakeTable newer{2, "b", "y", 9, 9};
@@ -221,15 +220,13 @@ TEST(GuardsPolicyTest, ReadsCountForMoreWhileNobodyWrites) {
   levels[1] = levels[1].With(comparator, {}, tables);
   const Version version(comparator, std::move(levels));
   const auto policy = NewGuardsPolicy(SmallConfig());
-  policy->SetQuiet(/*quiet=*/true, /*spare=*/true);
+  policy->SetQuiet(true);
   EXPECT_FALSE(policy->Pick(version, {}).has_value()) << "nobody has read";
   // A sixth of what the merge of 4000 entries costs.
   tables.back()->CountLooks(4000 * 4 / 6);
-  policy->SetQuiet(/*quiet=*/false, /*spare=*/true);
+  policy->SetQuiet(false);
   EXPECT_FALSE(policy->Pick(version, {}).has_value());
-  policy->SetQuiet(/*quiet=*/true, /*spare=*/false);
-  EXPECT_FALSE(policy->Pick(version, {}).has_value());
-  policy->SetQuiet(/*quiet=*/true, /*spare=*/true);
+  policy->SetQuiet(true);
   const auto pick = policy->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
   EXPECT_EQ(pick->cause, MergeCause::kReads);
@@ -266,6 +263,27 @@ TEST(GuardsPolicyTest, ReadsOfLevelZeroDoNotPayForAllBelow) {
   pick = policy->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
   EXPECT_EQ(NumbersOf(pick->target_inputs), std::vector<uint64_t>{1});
+}
+
+// Fails if what is little, and lies across many guards, has all of them merged at once, which would
+// keep level 0 from writers that return.
+TEST(GuardsPolicyTest, ReadsHaveLevelZeroMergedGuardByGuard) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const Guard::Order order = Guard::Order::kNewestFirst;
+  const std::vector<TableRef> tables = MakeFakeTables({{9, "b", "y", 9, 9}});
+  std::vector<Level> levels(3);
+  levels[0] = levels[0].With(comparator, {}, tables);
+  levels[1] = MakeLevel({{"", order, {{1, "a", "c"}}}, {"h", order, {{2, "h", "z"}}}});
+  const Version version(comparator, std::move(levels));
+  GuardsPolicyConfig config = SmallConfig();
+  config.level0_trigger = 4;
+  const auto policy = NewGuardsPolicy(config);
+  tables.back()->CountLooks(100000);
+  const auto pick = policy->Pick(version, {});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_EQ(pick->cause, MergeCause::kReads);
+  EXPECT_EQ(NumbersOf(pick->inputs), std::vector<uint64_t>{9});
+  EXPECT_TRUE(pick->target_inputs.empty());
 }
 
 // Fails if nothing is merged while nobody writes, more than is worth it, or in the wrong order.

@@ -44,7 +44,7 @@ void MergeLoadMonitor::NoteReport(const MergeLoad& load, uint64_t sent_before) {
     merges_until_.store(now + config_.patience, std::memory_order_relaxed);
   }
   report_ = load;
-  if (load.running + load.queued == 0) remote_idle_unmerged_ = load.cpu_idle;
+  if (load.running + load.queued == 0) remote_unmerged_ = {load.cpu_idle, now};
   reported_at_ = now;
   reported_bytes_ = std::max(reported_bytes_, sent_before);
   refused_ = false;
@@ -58,12 +58,17 @@ void MergeLoadMonitor::NoteTransfer(uint64_t bytes, std::chrono::nanoseconds too
 void MergeLoadMonitor::SampleCpu() {
   port::MutexLock lock(mutex_);
   if (const std::optional<double> idle = cpu_.IdleShare(); idle.has_value()) cpu_idle_ = idle;
-  if (local_->load().merges == 0) local_idle_unmerged_ = cpu_idle_;
+  if (local_->load().merges == 0) local_unmerged_ = {cpu_idle_, Clock::now()};
 }
 
 bool MergeLoadMonitor::HasSpareProcessor(bool local) const {
+  // One of four processors, and of two most of one: the moments between what a program does leave
+  // some time idle, but no processor.
+  constexpr double kSpare = 0.25;
   port::MutexLock lock(mutex_);
-  return !IsBusy(local ? local_idle_unmerged_ : remote_idle_unmerged_);
+  const Unmerged& unmerged = local ? local_unmerged_ : remote_unmerged_;
+  if (!unmerged.cpu_idle.has_value()) return true;
+  return *unmerged.cpu_idle >= kSpare && Clock::now() - unmerged.at <= config_.report_lifetime;
 }
 
 Deadline MergeLoadMonitor::MergeDeadline() const {

@@ -54,6 +54,8 @@ class MergeLoadMonitor {
 
   // Whether a merge that nobody waits for would find a processor where it runs, here if `local`,
   // that others do not want: as of the last moment when nothing merged there, for merges want some.
+  // Of a moment that is longer ago than reports last nothing follows: then it would not, so that
+  // who asks lets merges rest, and the next report can tell.
   bool HasSpareProcessor(bool local) const LOCKS_EXCLUDED(mutex_);
 
   // For a merge that is sent now: put off whenever a report shows that the memory node has merged
@@ -81,9 +83,13 @@ class MergeLoadMonitor {
   SmoothedRate transfer_ GUARDED_BY(mutex_);
   CpuMeter cpu_ GUARDED_BY(mutex_);
   std::optional<double> cpu_idle_ GUARDED_BY(mutex_);
-  // When nothing merged there.
-  std::optional<double> remote_idle_unmerged_ GUARDED_BY(mutex_);
-  std::optional<double> local_idle_unmerged_ GUARDED_BY(mutex_);
+  // How idle processors were when nothing merged there.
+  struct Unmerged {
+    std::optional<double> cpu_idle;
+    Clock::time_point at;
+  };
+  Unmerged remote_unmerged_ GUARDED_BY(mutex_);
+  Unmerged local_unmerged_ GUARDED_BY(mutex_);
 };
 
 }  // namespace dlsm

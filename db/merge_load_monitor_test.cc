@@ -130,9 +130,28 @@ TEST_F(MergeLoadMonitorTest, AProcessorIsSpareIfNobodyElseWantsIt) {
   EXPECT_TRUE(reports(0.5, 0, 0));
   EXPECT_TRUE(reports(0, 1, 0)) << "the merge has the other processor";
   EXPECT_TRUE(reports(0, 0, 1));
-  EXPECT_FALSE(reports(0, 0, 0));
+  EXPECT_FALSE(reports(0.2, 0, 0)) << "two threads that pause now and then";
   EXPECT_FALSE(reports(0.5, 1, 0));
   EXPECT_TRUE(reports(0.5, 0, 0));
+}
+
+// Fails if merges that follow each other without a pause go on for ever as if the processors were
+// still as idle as they were before the first.
+TEST_F(MergeLoadMonitorTest, WhatWasSpareLongAgoIsNot) {
+  MergeLoadMonitor::Config config;
+  config.report_lifetime = std::chrono::milliseconds(1);
+  MergeLoadMonitor monitor(config, &scheduler_);
+  report_.cpu_idle = 0.5;
+  monitor.NoteReport(report_, 0);
+  report_.running = 1;
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  monitor.NoteReport(report_, 0);
+  EXPECT_FALSE(monitor.HasSpareProcessor(/*local=*/false));
+  report_.running = 0;
+  config.report_lifetime = std::chrono::hours(1);
+  MergeLoadMonitor patient(config, &scheduler_);
+  patient.NoteReport(report_, 0);
+  EXPECT_TRUE(patient.HasSpareProcessor(/*local=*/false));
 }
 
 }  // namespace

@@ -127,9 +127,8 @@ class MergePolicy {
   // About how many bytes the merges that are due would read; 0 if none is.
   virtual uint64_t PendingBytes(const Version& version) const = 0;
   // Whether the database is not being written to: then merges for the sake of readers are worth
-  // while sooner, for they take nothing from those that writers wait for. `spare`: where they run
-  // there is a processor that others, such as readers of the same machine, do not want.
-  virtual void SetQuiet(bool /*quiet*/, bool /*spare*/) {}
+  // while sooner, for they take nothing from those that writers wait for.
+  virtual void SetQuiet(bool /*quiet*/) {}
   // Merges out of level 0 that are due take at most so many of its tables, the oldest; 0: all, as
   // those take that somebody asks for. To measure what can be sustained: a merge that takes more is
   // cheaper for each byte, so that a store that has fallen behind looks faster than it is (Luo &

@@ -107,6 +107,7 @@ ShardContext DbImpl::Context() {
                        &scheduler_,
                        &budget_,
                        &signal_,
+                       &read_merges_,
                        &fence_,
                        &unnamed_from_,
                        [this] {

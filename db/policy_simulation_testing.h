@@ -192,7 +192,7 @@ class PolicySimulation {
 
   void SetIdle(bool idle) {
     idle_ = idle;
-    policy_->SetQuiet(idle, /*spare=*/true);
+    policy_->SetQuiet(idle);
   }
 
   bool Start() {

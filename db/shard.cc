@@ -297,6 +297,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.scheduler = context_.scheduler;
   parts.budget = context_.budget;
   parts.signal = context_.signal;
+  parts.read_merges = context_.read_merges;
   parts.fence = context_.fence;
   parts.statistics = context_.statistics;
   parts.writers_wait = context_.writers_wait;

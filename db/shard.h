@@ -32,6 +32,7 @@
 #include "db/placed_manifest_store.h"
 #include "db/placed_memory.h"
 #include "db/point_reader.h"
+#include "db/read_merge_pacer.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
 #include "db/table_store.h"
@@ -57,6 +58,7 @@ struct ShardContext {
   MergeScheduler* scheduler;
   MemtableBudget* budget;
   WorkSignal* signal;
+  ReadMergePacer* read_merges;
   Fence* fence;
   const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
   std::function<bool()> writers_wait;         // Of any shard.
