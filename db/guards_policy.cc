@@ -56,14 +56,18 @@ class GuardsPolicy final : public MergePolicy {
 
   std::optional<MergePick> Pick(const Version& version, const TablesInMerge& busy) override {
     std::vector<Candidate> candidates = CandidatesOf(version);
+    // What only reads have asked for comes last: it may have to rest, and nothing waits behind it.
+    const auto rank = [](const Candidate& candidate) {
+      return std::pair(candidate.cause == MergeCause::kShape, candidate.score);
+    };
     std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+                     [&](const Candidate& a, const Candidate& b) { return rank(a) > rank(b); });
     for (const Candidate& candidate : candidates) {
       std::optional<MergePick> pick =
           candidate.down
               ? PickDown(version, busy, candidate.level, *candidate.guard, candidate.along)
               : merges_.PickInPlace(version, busy, candidate.level, *candidate.guard,
-                                    /*take_all=*/candidate.cause != MergeCause::kShape);
+                                    candidate.take_all);
       if (!pick.has_value()) continue;
       pick->cause = candidate.cause;
       return pick;
@@ -152,6 +156,7 @@ class GuardsPolicy final : public MergePolicy {
     bool down;
     MergeCause cause = MergeCause::kShape;
     Along along = Along::kDue;
+    bool take_all = false;  // In place: the oldest run, too, however large it is.
   };
 
   std::vector<Candidate> CandidatesOf(const Version& version) const {
@@ -207,14 +212,17 @@ class GuardsPolicy final : public MergePolicy {
         largest = guard;
         largest_bytes = bytes;
       }
+      const bool outweighed =
+          level == bottom && runs.size() > 1 && merges_.Outweighed(bytes, BytesOf(runs.back()));
       if (score < 1 && Worn(*guard, runs.size() - 1, EntriesOf(guard->tables))) {
-        candidates->push_back({score, level, guard, false, MergeCause::kReads});
+        // One that is due anyway does not rest because it is read as well.
+        const MergeCause cause = outweighed ? MergeCause::kShape : MergeCause::kReads;
+        candidates->push_back({score, level, guard, false, cause, Along::kDue, /*take_all=*/true});
       } else if (score < 1 && level < bottom && WornDown(version, level, *guard)) {
         candidates->push_back({score, level, guard, true, MergeCause::kReads, Along::kAll});
       } else if (level < bottom && score >= 1) {
         candidates->push_back({score, level, guard, true});
-      } else if (level == bottom && runs.size() > 1 &&
-                 (score >= 1 || merges_.Outweighed(bytes, BytesOf(runs.back())))) {
+      } else if (level == bottom && runs.size() > 1 && (score >= 1 || outweighed)) {
         // It is not worth while to merge in place what is going to move down anyway.
         const bool down = score >= 1 && fill >= 0.5 && can_go_down;
         candidates->push_back({score, level, guard, down});

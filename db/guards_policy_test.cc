@@ -286,6 +286,36 @@ TEST(GuardsPolicyTest, ReadsHaveLevelZeroMergedGuardByGuard) {
   EXPECT_TRUE(pick->target_inputs.empty());
 }
 
+// Fails if what is due by itself comes after what only reads have asked for, which may have to
+// rest; or is taken for that because it is read as well.
+TEST(GuardsPolicyTest, WhatIsDueByItselfComesBeforeWhatReadsHaveAskedFor) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const Guard::Order order = Guard::Order::kNewestFirst;
+  std::vector<Level> levels(3);
+  // The one guard has more runs; in the other the newer one outweighs the oldest.
+  levels[1] = MakeLevel({{"", order, {{3, "a", "c", 9, 9}, {2, "a", "c", 5, 5}, {1, "a", "c"}}},
+                         {"h", order, {{5, "h", "n", 9, 9, 300}, {4, "h", "n"}}}});
+  const Version version(comparator, std::move(levels));
+  GuardsPolicyConfig config = SmallConfig();
+  config.runs_max = 4;
+  config.table_bytes_max = 200;
+  const auto policy = NewGuardsPolicy(config);
+  const std::vector<const Guard*> guards = version.levels()[1].AllGuards();
+  ASSERT_EQ(guards.size(), 2u);
+  using Numbers = std::vector<uint64_t>;
+  const auto expect = [&](const TablesInMerge& busy, const Numbers& numbers, MergeCause cause) {
+    const auto pick = policy->Pick(version, busy);
+    ASSERT_TRUE(pick.has_value());
+    EXPECT_EQ(NumbersOf(pick->inputs), numbers);
+    EXPECT_EQ(pick->cause, cause);
+  };
+  guards[0]->tables.back()->CountLooks(100000);
+  expect({}, {5, 4}, MergeCause::kShape);
+  expect({5, 4}, {3, 2, 1}, MergeCause::kReads);
+  guards[1]->tables.back()->CountLooks(100000);
+  expect({}, {5, 4}, MergeCause::kShape);
+}
+
 // Fails if nothing is merged while nobody writes, more than is worth it, or in the wrong order.
 TEST(GuardsPolicyTest, WhileNobodyWritesRunsAreMergedForReadsToCome) {
   const InternalKeyComparator comparator(BytewiseComparator());
