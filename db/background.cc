@@ -132,7 +132,7 @@ Status Background::last_error() const {
 
 bool Background::IdleLocked() {
   return flushes_running_ == 0 && merges_.empty() && tree_->Memtables().immutable == 0 &&
-         !PickLocked().has_value() && !PickWhileIdleLocked().has_value();
+         !PickLocked(/*for_reads=*/true).has_value() && !PickWhileIdleLocked().has_value();
 }
 
 bool Background::AwaitedLocked(const Failures& failures) const {

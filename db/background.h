@@ -197,11 +197,11 @@ class Background {
 
   // background_merges.cc
 
-  std::optional<MergePick> PickLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `for_reads`: one that only reads have asked for will do.
+  std::optional<MergePick> PickLocked(bool for_reads) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // From when on a merge that reads have asked for may begin; the past: it may now.
-  Clock::time_point ReadMergesAtLocked(Clock::time_point now) const
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether merges that reads have asked for rest.
+  bool ReadMergesArePacedLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether all merges run on the compute node.
   bool MergesHere() const;
   RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -28,7 +28,7 @@ bool AddsGuards(const VersionEdit& edit) {
 // What is due; but while the memory node has no room for that, what makes room. What does not fit
 // waits for the merges that are under way, because they may be what makes room; if there are none,
 // the smaller one is tried. While others have no room, what makes some for them, if nothing is due.
-std::optional<MergePick> Background::PickLocked() {
+std::optional<MergePick> Background::PickLocked(bool for_reads) {
   if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   RoomLeft room = RoomLeftLocked(*version);
@@ -36,11 +36,8 @@ std::optional<MergePick> Background::PickLocked() {
     return pick.trivial_move || room.Fits(pick.input_bytes());
   };
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
-  if (pick.has_value() && pick->cause == MergeCause::kReads) {
-    // Then nothing is due but what reads have asked for.
-    const auto now = Clock::now();
-    if (ReadMergesAtLocked(now) > now) pick.reset();
-  }
+  // Then nothing can begin but what reads have asked for.
+  if (!for_reads && pick.has_value() && pick->cause == MergeCause::kReads) pick.reset();
   if (pick.has_value() && fits(*pick)) return pick;
   if (room.for_merges == 0 && !merges_.empty()) return std::nullopt;
   if (pick.has_value()) room.for_data = 0;  // However little is obsolete: it is wanted now.
@@ -70,8 +67,8 @@ std::optional<MergePick> Background::PickWhileIdleLocked() {
 }
 
 // Not while somebody waits until nothing is due.
-Background::Clock::time_point Background::ReadMergesAtLocked(Clock::time_point now) const {
-  return waiting_for_idle_ > 0 || MergesAreFree() ? now : read_merges_->Next(now);
+bool Background::ReadMergesArePacedLocked() const {
+  return waiting_for_idle_ == 0 && !MergesAreFree();
 }
 
 bool Background::MergesHere() const {
@@ -133,15 +130,23 @@ Status Background::BeginMerge(Clock::time_point* due, std::optional<MergePick>* 
     return Status::OK();
   }
   port::AllocationPoint("merge: picked");
-  *pick = PickLocked();
+  // As of one moment: if the rest ended between two looks, nobody would look again.
+  const auto now = Clock::now();
+  const bool paced = ReadMergesArePacedLocked();
+  bool rest = paced && read_merges_->Next(now) > now;
+  *pick = PickLocked(/*for_reads=*/!rest);
   if (pick->has_value()) {
     MarkBusyLocked(**pick);
-    if ((*pick)->cause == MergeCause::kReads) read_merges_->NoteBegun();
-    return Status::OK();
+    if ((*pick)->cause != MergeCause::kReads || read_merges_->Begin(now, paced)) {
+      return Status::OK();
+    }
+    // Another shard has begun one meanwhile.
+    UnmarkBusyLocked(**pick);
+    pick->reset();
+    rest = true;
   }
-  const auto now = Clock::now();
-  if (const auto next = ReadMergesAtLocked(now); next > now) {
-    *due = std::min(*due, next);
+  if (rest) {
+    *due = std::min(*due, read_merges_->Next(now));
     merge_hint_.store(true, std::memory_order_release);
   }
   return Status::OK();

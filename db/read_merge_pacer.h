@@ -28,9 +28,14 @@ class ReadMergePacer {
     return running_ > 0 ? now + kMoment : paid_until_;
   }
 
-  void NoteBegun() LOCKS_EXCLUDED(mutex_) {
+  // Whether one begins now, which is under way then: if they are `paced`, only one that may. Of
+  // threads of several shards that have asked Next() at the same time, as they do when a rest ends,
+  // one is told so.
+  bool Begin(Clock::time_point now, bool paced) LOCKS_EXCLUDED(mutex_) {
     port::MutexLock lock(mutex_);
+    if (paced && (running_ > 0 || paid_until_ > now)) return false;
     ++running_;
+    return true;
   }
   void NoteEnded(Clock::time_point began, Clock::time_point now) LOCKS_EXCLUDED(mutex_) {
     port::MutexLock lock(mutex_);

@@ -14,7 +14,7 @@ class ReadMergePacerTest : public testing::Test {
 
   void Merge(milliseconds took) {
     const auto began = now_;
-    pacer_.NoteBegun();
+    EXPECT_TRUE(pacer_.Begin(now_, /*paced=*/true));
     now_ += took;
     pacer_.NoteEnded(began, now_);
   }
@@ -54,13 +54,17 @@ TEST_F(ReadMergePacerTest, NoMoreThanHalfASecondIsSaved) {
 
 // Fails if merges run side by side, or the end of one of them counts for both.
 TEST_F(ReadMergePacerTest, OneByOne) {
-  pacer_.NoteBegun();
+  ASSERT_TRUE(MayBegin()) << "as threads of two shards find at the same time";
+  EXPECT_TRUE(pacer_.Begin(now_, /*paced=*/true));
+  EXPECT_FALSE(pacer_.Begin(now_, /*paced=*/true));
   EXPECT_FALSE(MayBegin());
-  pacer_.NoteBegun();  // Where nobody wanted the processors until now.
+  EXPECT_TRUE(pacer_.Begin(now_, /*paced=*/false)) << "nobody wants the processors";
   pacer_.NoteEnded(now_, now_);
   EXPECT_FALSE(MayBegin());
   pacer_.NoteEnded(now_, now_);
   EXPECT_TRUE(MayBegin());
+  Merge(seconds(1));
+  EXPECT_FALSE(pacer_.Begin(now_, /*paced=*/true)) << "it rests";
 }
 
 }  // namespace
