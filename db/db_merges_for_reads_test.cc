@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A memory node that says that so much of its processors is idle, and whose merges take a while.
+// A memory node that says that so much of its processors is idle, and whose merges take so long.
 class SlowNode {
  public:
   struct Merge {
@@ -31,7 +31,7 @@ class SlowNode {
     Clock::time_point ended;
   };
 
-  explicit SlowNode(double idle) : idle_(idle) {}
+  SlowNode(double idle, std::chrono::seconds takes) : idle_(idle), takes_(takes) {}
 
   std::shared_ptr<NodeConnector> Connector() {
     return std::make_shared<WatchedConnector>(
@@ -71,7 +71,7 @@ class SlowNode {
       LOCKS_EXCLUDED(mutex_) {
     Merge merge;
     merge.begun = Clock::now();
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::this_thread::sleep_for(takes_);
     DLSM_RETURN_IF_ERROR(send(reply, deadline));
     MergeReply answer;
     DLSM_RETURN_IF_ERROR(answer.Decode(*reply));
@@ -89,6 +89,7 @@ class SlowNode {
   }
 
   const double idle_;
+  const std::chrono::seconds takes_;
   mutable port::Mutex mutex_;
   std::vector<Merge> merges_ GUARDED_BY(mutex_);
   bool has_reported_ GUARDED_BY(mutex_) = false;
@@ -105,7 +106,8 @@ Clock::duration PaidFor(const SlowNode::Merge& merge) {
 TEST(MergesForReadsTest, RestWhereOthersWantTheProcessors) {
   constexpr uint64_t kKeys = 4000;
   for (const bool wanted : {true, false}) {
-    SlowNode slow(wanted ? 0 : 0.5);
+    // Where the second one is to begin before it would have to, there is time for what comes first.
+    SlowNode slow(wanted ? 0 : 0.5, std::chrono::seconds(wanted ? 1 : 3));
     Options options = TinyOptions();
     const auto node = NodeServing("tcp", &options);
     options.compaction_style = CompactionStyle::kGuards;
@@ -143,7 +145,8 @@ TEST(MergesForReadsTest, RestWhereOthersWantTheProcessors) {
 
 // Fails if somebody who waits until nothing is due waits for the rests of what is.
 TEST(MergesForReadsTest, DoNotRestWhileSomebodyWaitsForThem) {
-  SlowNode slow(0);
+  // So that the rest is longer than all that is done here, on a busy machine, too.
+  SlowNode slow(0, std::chrono::seconds(3));
   Options options = TinyOptions();
   const auto node = NodeServing("tcp", &options);
   options.compaction_style = CompactionStyle::kGuards;
@@ -159,8 +162,8 @@ TEST(MergesForReadsTest, DoNotRestWhileSomebodyWaitsForThem) {
       for (uint64_t i = 0; i < 4000; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ""));
       ASSERT_OK(db->Flush(FlushOptions()));
     }
-    // More than enough to have both runs merged.
-    for (uint64_t i = 0; i < 40000; ++i) GetOr(db.get(), NumberedKey(i % 4000));
+    // Twice as many as have both runs merged while nobody writes.
+    for (uint64_t i = 0; i < 8000; ++i) GetOr(db.get(), NumberedKey(i % 4000));
     ASSERT_OK(db->WaitForBackgroundWork());
     EXPECT_GE(slow.merges().size(), merges);
   }
