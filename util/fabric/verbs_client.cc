@@ -64,6 +64,8 @@ Status VerbsExports::Deregister(const VerbsDomain& domain) {
 // Either would do by itself, since a key is good on queue pairs of its own domain only. Both are
 // asked for: memory that is given to others is worth not relying on one answer.
 Status VerbsClient::Remains::TakeDown() {
+  port::AllocationPoint("queue pairs taken down");
+  lines.reserve(lines.size() + stuck.size());  // One that has gone could not be stopped again.
   Status first_error;
   for (Line& line : stuck) {
     if (!line.endpoint->Stop()) {

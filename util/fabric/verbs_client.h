@@ -51,7 +51,8 @@ class VerbsClient {
 
     bool empty() const { return domain == nullptr && lines.empty() && stuck.empty(); }
     // Ends what the client could reach memory with. OK: the device has confirmed all of it.
-    // Otherwise what is left is kept, and this can be tried again.
+    // Otherwise what is left is kept, and this can be tried again, as it can where it throws
+    // std::bad_alloc.
     Status TakeDown();
   };
 

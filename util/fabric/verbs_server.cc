@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <list>
 #include <map>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -91,6 +93,10 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   Status RevokeToken(const std::string& token) override {
     // First, so that a client that is showing it just now is either refused or cut off below.
     tokens_.Revoke(token);
+    // Its nodes are moved without memory: so what there is none to take down is found again.
+    Leftovers mine;
+    std::list<VerbsClient::Remains>& left = mine[token];
+    left.emplace_back();
     std::shared_ptr<VerbsClient> client;
     {
       const port::MutexLock lock(mutex_);
@@ -98,14 +104,12 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
       if (found != clients_.end()) client = found->second;
     }
     // Before it is forgotten: where there is no memory for that, it is to be found again.
-    VerbsClient::Remains cut_off;
-    if (client != nullptr) cut_off = client->CutOff();
-    std::vector<VerbsClient::Remains> left;
+    if (client != nullptr) left.back() = client->CutOff();
     {
       const port::MutexLock lock(mutex_);
       const auto before = left_.find(token);
       if (before != left_.end()) {
-        left = std::move(before->second);
+        left.splice(left.begin(), before->second);
         left_.erase(before);
       }
       if (client != nullptr) {
@@ -113,18 +117,15 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
         std::erase_if(lines_, [&](const auto& line) { return line.second == client; });
       }
     }
-    if (client != nullptr) left.push_back(std::move(cut_off));
     Status first;
-    for (VerbsClient::Remains& remains : left) {
-      const Status status = remains.TakeDown();
-      if (status.ok()) {
-        reaper_.Give(std::move(remains));
-        continue;
-      }
-      if (first.ok()) first = status;
-      const port::MutexLock lock(mutex_);
-      left_[token].push_back(std::move(remains));
+    try {
+      TakeDown(&left, &first);
+    } catch (const std::bad_alloc&) {
+      Keep(&mine);
+      first.PermitUncheckedError();  // It is tried again, whatever has failed.
+      throw;
     }
+    if (!left.empty()) Keep(&mine);
     return first;
   }
 
@@ -143,6 +144,32 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
 
  private:
   using Offer = std::variant<VerbsOffer, VerbsCmOffer>;
+  // By the token that it was made for.
+  using Leftovers = std::map<std::string, std::list<VerbsClient::Remains>>;
+
+  // *left keeps what could not be taken down, *first says why. May throw std::bad_alloc.
+  void TakeDown(std::list<VerbsClient::Remains>* left, Status* first) {
+    for (auto remains = left->begin(); remains != left->end();) {
+      Status status = remains->TakeDown();
+      if (status.ok()) {
+        reaper_.Give(std::move(*remains));
+        remains = left->erase(remains);
+      } else {
+        KeepFirstError(std::move(status), first);
+        ++remains;
+      }
+    }
+  }
+
+  // Takes what is of one token. Needs no memory.
+  void Keep(Leftovers* leftovers) LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    auto kept = left_.insert(leftovers->extract(leftovers->begin()));
+    if (kept.inserted) return;
+    // It is being revoked by another thread, too.
+    std::list<VerbsClient::Remains>& others = kept.position->second;
+    others.splice(others.end(), kept.node.mapped());
+  }
 
   static Status TokenRefused() {
     return Status::InvalidArgument("it showed a token that is not, or no longer, good");
@@ -303,8 +330,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
   port::Mutex mutex_;
   std::map<std::string, std::shared_ptr<VerbsClient>> clients_ GUARDED_BY(mutex_);  // By token.
   std::map<uint64_t, std::shared_ptr<VerbsClient>> lines_ GUARDED_BY(mutex_);
-  // What could not be taken down, by the token that it was made for.
-  std::map<std::string, std::vector<VerbsClient::Remains>> left_ GUARDED_BY(mutex_);
+  Leftovers left_ GUARDED_BY(mutex_);  // What could not be taken down.
   uint64_t next_number_ GUARDED_BY(mutex_) = kWakeNumber + 1;
 
   port::Thread thread_;

@@ -133,5 +133,23 @@ TEST_F(VerbsServerTest, AClientThatThereIsNoMemoryToCutOffIsNotForgotten) {
   EXPECT_EQ(ReceiveUpTo(client_.get(), 1), "");
 }
 
+// Fails if what the device has not destroyed is forgotten where there is no memory to try it again:
+// the memory node would say that the client reaches nothing.
+TEST_F(VerbsServerTest, WhatIsNotDestroyedIsKnownWhateverThereIsNoMemoryFor) {
+  ASSERT_NO_FATAL_FAILURE(LetIn());
+  fake_.destroys = false;
+  {
+    const port::FailingAllocationsAt failing("queue pairs taken down");
+    EXPECT_THROW(node_->verbs().RevokeToken(node_->token()).PermitUncheckedError(), std::bad_alloc);
+    EXPECT_THROW(node_->verbs().RevokeToken(node_->token()).PermitUncheckedError(), std::bad_alloc);
+  }
+  const Status status = node_->verbs().RevokeToken(node_->token());
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_FALSE(LifeLineEnded(client_.get()));
+  fake_.destroys = true;
+  EXPECT_OK(node_->verbs().RevokeToken(node_->token()));
+  EXPECT_EQ(ReceiveUpTo(client_.get(), 1), "");
+}
+
 }  // namespace
 }  // namespace dlsm
