@@ -19,6 +19,9 @@ class ReadMergePacer {
 
   static constexpr int kTimes = 10;  // As long as a merge took it counts for.
   static constexpr auto kBurst = std::chrono::milliseconds(500);
+  // A merge may have waited for others, or for a memory node that does not answer, most of its
+  // time.
+  static constexpr auto kRestMax = std::chrono::seconds(30);
 
   // From when on the next one may begin, which is the past if it may now. Of one that is under way
   // nobody knows the end: it is to be asked again a moment later.
@@ -41,6 +44,7 @@ class ReadMergePacer {
     port::MutexLock lock(mutex_);
     --running_;
     paid_until_ = std::max(paid_until_, began - kTimes * kBurst) + kTimes * (now - began);
+    paid_until_ = std::min(paid_until_, now + kRestMax);
   }
 
  private:

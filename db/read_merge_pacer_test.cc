@@ -6,6 +6,7 @@ namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 class ReadMergePacerTest : public testing::Test {
@@ -50,6 +51,12 @@ TEST_F(ReadMergePacerTest, NoMoreThanHalfASecondIsSaved) {
   now_ += seconds(1000);
   Merge(milliseconds(1000));
   EXPECT_EQ(Rest(), seconds(4));
+}
+
+// Fails if one merge that had to wait itself keeps the others away for long.
+TEST_F(ReadMergePacerTest, ARestHasAnEnd) {
+  Merge(minutes(10));
+  EXPECT_EQ(Rest(), seconds(30));
 }
 
 // Fails if merges run side by side, or the end of one of them counts for both.
