@@ -257,6 +257,44 @@ TEST_F(ShardsTest, AnEmptyShardOfAnotherDatabaseIsLeftAlone) {
   EXPECT_OK(DestroyDB("divided", options_));
 }
 
+// Two databases of one name with homes of their own. Who destroys one of them finds that the other
+// has no tables at a memory node, and is held up; meanwhile that one gets some there, and is
+// closed. Fails if its list of them is destroyed as one that nobody uses: without it they are lost.
+TEST(NamesakesTest, WhatHasComeIntoUseIsNotDestroyed) {
+  constexpr uint64_t kKeys = 2000;
+  const std::string value(200, 'v');
+  TestNodes nodes(3, "tcp");
+  Options options = nodes.With(TinyOptions());
+  options.placement = TablePlacement::kRoundRobin;
+  options.level0_file_num_compaction_trigger = 1000;  // No merges: flushes go to all of them.
+  options.level0_stop_writes_trigger = 2000;
+  ASSERT_OK(OpenOrDie(options, "db")->Close());
+  Options namesake = TinyOptions();
+  namesake.fabric = "tcp";
+  namesake.memory_nodes = nodes[1].address();
+  ASSERT_OK(OpenOrDie(namesake, "db")->Close());
+
+  bool filled = false;
+  namesake.memory_nodes += "," + nodes[2].address();
+  namesake.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) {
+        if (method != Method::kDestroyDatabase || filled) return Status::OK();
+        filled = true;
+        const auto db = OpenOrDie(options, "db");
+        for (uint64_t i = 0; i < kKeys; ++i) {
+          EXPECT_OK(db->Put(WriteOptions(), NumberedKey(i), value));
+        }
+        EXPECT_OK(db->Close());
+        return Status::OK();
+      });
+  EXPECT_OK(DestroyDB("db", namesake));
+  ASSERT_TRUE(filled);
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options, "db", &db));
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(GetOr(db.get(), NumberedKey(i)), value) << i;
+  CloseAndDestroy(&db, options, "db");
+}
+
 // Fails if a lost shard is silently made anew, or the error does not say which one it is.
 TEST_F(ShardsTest, ALostShardIsAnErrorAtOpen) {
   {

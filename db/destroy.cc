@@ -129,13 +129,16 @@ class Destroyer {
     std::erase_if(names, [&used](const std::string& name) {
       return std::find(used.begin(), used.end(), name) != used.end();
     });
-    return DestroyParts(names, &connection->rpc());
+    return DestroyParts(names, /*used_too=*/all, &connection->rpc());
   }
 
-  Status DestroyParts(const std::vector<std::string>& names, RpcClient* rpc) const {
+  // Unless `used_too`, those that have come into use since they were looked at are left, an error.
+  Status DestroyParts(const std::vector<std::string>& names, bool used_too, RpcClient* rpc) const {
     Status first_error;
     for (const std::string& name : names) {
-      KeepFirstError(MemoryNodeSession::Destroy(options_, name, rpc), &first_error);
+      KeepFirstError(used_too ? MemoryNodeSession::Destroy(options_, name, rpc)
+                              : DestroyLeftover(options_, name, rpc),
+                     &first_error);
     }
     return first_error;
   }
@@ -154,7 +157,7 @@ class Destroyer {
     }
     Status first_error;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      Status destroyed = DestroyParts(parts[i].others, &connections[i]->rpc());
+      Status destroyed = DestroyParts(parts[i].others, /*used_too=*/true, &connections[i]->rpc());
       if (destroyed.ok() || !first_error.ok()) continue;
       first_error = Status::FromCode(
           destroyed.code(), "shards are left on memory node " + nodes[i] +

@@ -42,7 +42,8 @@ Status CheckNoOther(const Options& options, const std::string& database,
                     const std::vector<std::string>& named);
 
 // Destroys such a part, or finds none. InvalidArgument if somebody has come to use it since: who
-// makes a database may be held up, lose it to another, and not know it yet.
+// makes a database may be held up, lose it to another, and not know it yet; and who destroys one
+// may find an unused part of another one of its name.
 Status DestroyLeftover(const Options& options, const std::string& part, RpcClient* rpc);
 
 // The same as CheckNoOther() for one that has all of its parts at its home, where there is nothing
