@@ -100,76 +100,85 @@ Clock::duration PaidFor(const SlowNode::Merge& merge) {
   return ReadMergePacer::kTimes * (merge.ended - merge.begun - ReadMergePacer::kBurst);
 }
 
+class MergesForReadsTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kKeys = 4000;
+
+  // A database in which nothing is merged but what reads ask for. `slow`, which outlives it, has
+  // reported then.
+  void Open(SlowNode* slow) {
+    options_ = TinyOptions();
+    node_ = NodeServing("tcp", &options_);
+    options_.compaction_style = CompactionStyle::kGuards;
+    options_.write_buffer_size = options_.max_file_size = size_t{16} << 20;
+    options_.level0_file_num_compaction_trigger = 8;
+    options_.level0_stop_writes_trigger = 16;
+    options_.idle_size_amplification_percent = 0;
+    options_.node_connector = slow->Connector();
+    db_ = OpenOrDie(options_, "reads");
+    ASSERT_TRUE(Eventually([&] { return slow->has_reported(); }));
+  }
+  void Close() { CloseAndDestroy(&db_, options_, "reads"); }
+
+  // Two runs of all keys.
+  void WriteTwice() {
+    for (const char* const value : {"old", "new"}) {
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), value));
+      }
+      ASSERT_OK(db_->Flush(FlushOptions()));
+    }
+  }
+  void Read(uint64_t reads) {
+    for (uint64_t i = 0; i < reads; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(next_++ % kKeys)), "new");
+    }
+  }
+
+  Options options_;
+  std::unique_ptr<TestNode> node_;
+  std::unique_ptr<DB> db_;
+  uint64_t next_ = 0;
+};
+
 // Twice there is something to merge for reads, one soon after the other. Fails if merges take more
 // than a tenth of the time where others, such as these readers, want the processors of the memory
 // node, or no more than that where nobody does.
-TEST(MergesForReadsTest, RestWhereOthersWantTheProcessors) {
-  constexpr uint64_t kKeys = 4000;
+TEST_F(MergesForReadsTest, RestWhereOthersWantTheProcessors) {
   for (const bool wanted : {true, false}) {
     // Where the second one is to begin before it would have to, there is time for what comes first.
     SlowNode slow(wanted ? 0 : 0.5, std::chrono::seconds(wanted ? 1 : 3));
-    Options options = TinyOptions();
-    const auto node = NodeServing("tcp", &options);
-    options.compaction_style = CompactionStyle::kGuards;
-    options.write_buffer_size = options.max_file_size = size_t{16} << 20;
-    options.level0_file_num_compaction_trigger = 8;
-    options.level0_stop_writes_trigger = 16;
-    options.idle_size_amplification_percent = 0;
-    options.node_connector = slow.Connector();
-    auto db = OpenOrDie(options, "reads");
-    ASSERT_TRUE(Eventually([&] { return slow.has_reported(); }));
-    const auto merged_for_reads = [&db] {
-      return db->GetStatistics()->Get(Ticker::kMergesForReads) +
-             db->GetStatistics()->Get(Ticker::kMergesDownForReads);
+    ASSERT_NO_FATAL_FAILURE(Open(&slow));
+    const auto merged_for_reads = [this] {
+      return db_->GetStatistics()->Get(Ticker::kMergesForReads) +
+             db_->GetStatistics()->Get(Ticker::kMergesDownForReads);
     };
     for (size_t merges = 1; merges <= 2; ++merges) {
-      for (const char* const value : {"old", "new"}) {
-        for (uint64_t i = 0; i < kKeys; ++i) {
-          ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value));
-        }
-        ASSERT_OK(db->Flush(FlushOptions()));
-      }
-      uint64_t key = 0;
-      while (slow.merges().size() < merges) {
-        for (int i = 0; i < 1000; ++i, ++key) {
-          ASSERT_EQ(GetOr(db.get(), NumberedKey(key % kKeys)), "new");
-        }
-      }
+      ASSERT_NO_FATAL_FAILURE(WriteTwice());
+      while (slow.merges().size() < merges) ASSERT_NO_FATAL_FAILURE(Read(1000));
       ASSERT_TRUE(Eventually([&] { return merged_for_reads() == slow.merges().size(); }));
     }
     const std::vector<SlowNode::Merge> merges = slow.merges();
     EXPECT_EQ(merges[1].begun - merges[0].begun >= PaidFor(merges[0]), wanted);
-    CloseAndDestroy(&db, options, "reads");
+    Close();
   }
 }
 
 // Fails if somebody who waits until nothing is due waits for the rests of what is.
-TEST(MergesForReadsTest, DoNotRestWhileSomebodyWaitsForThem) {
+TEST_F(MergesForReadsTest, DoNotRestWhileSomebodyWaitsForThem) {
   // So that the rest is longer than all that is done here, on a busy machine, too.
   SlowNode slow(0, std::chrono::seconds(3));
-  Options options = TinyOptions();
-  const auto node = NodeServing("tcp", &options);
-  options.compaction_style = CompactionStyle::kGuards;
-  options.write_buffer_size = options.max_file_size = size_t{16} << 20;
-  options.level0_file_num_compaction_trigger = 8;
-  options.level0_stop_writes_trigger = 16;
-  options.idle_size_amplification_percent = 0;
-  options.node_connector = slow.Connector();
-  auto db = OpenOrDie(options, "reads");
-  ASSERT_TRUE(Eventually([&] { return slow.has_reported(); }));
+  ASSERT_NO_FATAL_FAILURE(Open(&slow));
   for (size_t merges = 1; merges <= 2; ++merges) {
-    for (int run = 0; run < 2; ++run) {
-      for (uint64_t i = 0; i < 4000; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ""));
-      ASSERT_OK(db->Flush(FlushOptions()));
-    }
+    ASSERT_NO_FATAL_FAILURE(WriteTwice());
     // Twice as many as have both runs merged while nobody writes.
-    for (uint64_t i = 0; i < 8000; ++i) GetOr(db.get(), NumberedKey(i % 4000));
-    ASSERT_OK(db->WaitForBackgroundWork());
-    EXPECT_GE(slow.merges().size(), merges);
+    ASSERT_NO_FATAL_FAILURE(Read(2 * kKeys));
+    ASSERT_OK(db_->WaitForBackgroundWork());
+    ASSERT_GE(slow.merges().size(), merges);
   }
   const std::vector<SlowNode::Merge> merges = slow.merges();
   EXPECT_LT(merges[1].begun - merges[0].begun, PaidFor(merges[0]));
-  CloseAndDestroy(&db, options, "reads");
+  Close();
 }
 
 }  // namespace
