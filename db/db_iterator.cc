@@ -88,15 +88,7 @@ class DbIterator final : public Iterator {
       Pass(key_);
       StepForward();
     } else {
-      // Back to the entries of the key that is shown.
-      forward_ = true;
-      passed_ = saved_key_;
-      saved_value_.clear();
-      if (entries_->Valid()) {
-        entries_->Next();
-      } else {
-        entries_->SeekToFirst();
-      }
+      TurnForward();
     }
     ShowForward(/*skipping=*/true);
   }
@@ -125,6 +117,18 @@ class DbIterator final : public Iterator {
     status_.PermitUncheckedError();
     status_ = Status::OK();
     status_.PermitUncheckedError();
+  }
+
+  // Back to the entries of the key that is shown.
+  [[gnu::noinline]] void TurnForward() {
+    forward_ = true;
+    passed_ = saved_key_;
+    saved_value_.clear();
+    if (entries_->Valid()) {
+      entries_->Next();
+    } else {
+      entries_->SeekToFirst();
+    }
   }
 
   // A long scan is mostly in one table at a time, which lies below several iterators that choose
@@ -175,16 +179,24 @@ class DbIterator final : public Iterator {
   bool Check(const Slice& internal_key) {
     if (IsValidInternalKey(internal_key)) [[likely]]
       return true;
+    FailMalformed();
+    return false;
+  }
+
+  // Apart from Check(), so that a step pays nothing for it; KeepPassed() and TurnForward()
+  // likewise.
+  [[gnu::noinline]] void FailMalformed() {
     status_ = Status::Corruption("malformed internal key");
     status_.PermitUncheckedError();  // It is there for who asks.
-    return false;
   }
 
   // Makes `user_key`, of the current entry, the one to be passed. Copied only where it must be.
   void Pass(const Slice& user_key) {
     passed_ = user_key;
-    if (entries_->stable()) return;
-    saved_key_.assign(user_key.data(), user_key.size());
+    if (!entries_->stable()) KeepPassed();
+  }
+  [[gnu::noinline]] void KeepPassed() {
+    saved_key_.assign(passed_.data(), passed_.size());
     passed_ = saved_key_;
   }
 

@@ -31,6 +31,7 @@ class ByteTableIterator final : public TableIterator {
   void ReadForward(uint64_t offset, bool follows);
   void ReadBackward(uint64_t offset, uint64_t end);
   void Parse(uint64_t offset);
+  void Verify();
   void FailCorrupt(const char* why);
   bool LoadGroup(uint32_t group);
   void ToRecord(uint32_t group, uint32_t ordinal);

@@ -54,4 +54,14 @@ Status AppendRecord(const Slice& internal_key, const Slice& value, TableSink* si
   return Status::OK();
 }
 
+bool ParseRecordSlow(const char* from, const char* limit, Record* record) {
+  uint32_t key_bytes = 0;
+  uint32_t value_bytes = 0;
+  const char* at = DecodeVarint32(from, limit, &key_bytes);
+  if (at == nullptr) return false;
+  at = DecodeVarint32(at, limit, &value_bytes);
+  if (at == nullptr) return false;
+  return ParseRecordBody(from, at, limit, key_bytes, value_bytes, record);
+}
+
 }  // namespace dlsm

@@ -33,24 +33,41 @@ inline uint64_t RecordBytes(uint64_t internal_key_bytes, uint64_t value_bytes) {
 // Appends one record to the image; both sizes fit in 32 bits.
 Status AppendRecord(const Slice& internal_key, const Slice& value, TableSink* sink);
 
-// Parses the record at the start of [from, limit). False if there is none: the bytes are hostile
-// until proven otherwise. Does not look at the checksum, so that a read may skip it.
-inline bool ParseRecord(const char* from, const char* limit, Record* record) {
-  uint32_t key_bytes = 0;
-  uint32_t value_bytes = 0;
-  const char* at = DecodeVarint32(from, limit, &key_bytes);
-  if (at == nullptr) [[unlikely]]
-    return false;
-  at = DecodeVarint32(at, limit, &value_bytes);
-  if (at == nullptr) [[unlikely]]
-    return false;
+// ParseRecord(), of lengths of any size.
+bool ParseRecordSlow(const char* from, const char* limit, Record* record);
+
+// The part of it that comes behind the two lengths, at `body`.
+inline bool ParseRecordBody(const char* from, const char* body, const char* limit,
+                            uint32_t key_bytes, uint32_t value_bytes, Record* record) {
   const uint64_t rest = uint64_t{key_bytes} + value_bytes + kChecksumBytes;
-  if (rest > static_cast<uint64_t>(limit - at)) [[unlikely]]
+  if (rest > static_cast<uint64_t>(limit - body)) [[unlikely]]
     return false;
-  record->internal_key = Slice(at, key_bytes);
-  record->value = Slice(at + key_bytes, value_bytes);
-  record->encoded = Slice(from, static_cast<size_t>(at - from) + rest);
+  record->internal_key = Slice(body, key_bytes);
+  record->value = Slice(body + key_bytes, value_bytes);
+  record->encoded = Slice(from, static_cast<size_t>(body - from) + rest);
   return IsValidInternalKey(record->internal_key);
+}
+
+// Parses the record at the start of [from, limit). False if there is none: the bytes are hostile
+// until proven otherwise. Does not look at the checksum, so that a read may skip it. The usual
+// lengths, a key's of one byte and a value's of one or two, are decoded in registers.
+inline bool ParseRecord(const char* from, const char* limit, Record* record) {
+  constexpr ptrdiff_t kUsualLengthBytes = 3;
+  if (limit - from < kUsualLengthBytes) [[unlikely]]
+    return ParseRecordSlow(from, limit, record);
+  const uint32_t key_bytes = static_cast<unsigned char>(from[0]);
+  uint32_t value_bytes = static_cast<unsigned char>(from[1]);
+  const char* body = from + 2;
+  if (value_bytes >= 0x80) {
+    const uint32_t high = static_cast<unsigned char>(from[2]);
+    if (high >= 0x80) [[unlikely]]
+      return ParseRecordSlow(from, limit, record);
+    value_bytes = (value_bytes & 0x7f) | high << 7;
+    ++body;
+  }
+  if (key_bytes >= 0x80) [[unlikely]]
+    return ParseRecordSlow(from, limit, record);
+  return ParseRecordBody(from, body, limit, key_bytes, value_bytes, record);
 }
 
 // Whether the checksum of a parsed record is right.

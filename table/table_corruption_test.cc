@@ -159,6 +159,30 @@ TEST(RecordTest, RefusesEveryTruncationAndFlip) {
   }
 }
 
+// A length takes a byte more from 128 and from 16,384 on, and the shortest are decoded apart.
+TEST(RecordTest, IsParsedWhateverItsLengths) {
+  for (const size_t user_key_bytes : {0, 1, 119, 120, 16375, 16376}) {
+    for (const size_t value_bytes : {0, 1, 127, 128, 16383, 16384}) {
+      const std::string key = MakeInternalKey(std::string(user_key_bytes, 'k'), 77);
+      const std::string value(value_bytes, 'v');
+      std::string bytes(RecordBytes(key.size(), value_bytes), '\0');
+      MemorySink sink(bytes.data(), bytes.size());
+      ASSERT_OK(AppendRecord(key, value, &sink));
+      ASSERT_EQ(sink.appended(), bytes.size());
+      Record record;
+      ASSERT_TRUE(ParseRecord(bytes.data(), bytes.data() + bytes.size(), &record));
+      EXPECT_EQ(record.encoded, Slice(bytes));
+      EXPECT_EQ(record.internal_key, Slice(key));
+      EXPECT_EQ(record.value, Slice(value));
+      EXPECT_TRUE(VerifyRecord(record));
+      // Each limit that a length or the record's end lies behind.
+      for (const size_t limit : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, bytes.size() - 1}) {
+        EXPECT_FALSE(ParseRecord(bytes.data(), bytes.data() + limit, &record)) << limit;
+      }
+    }
+  }
+}
+
 TEST(TableMetaTest, RefusesEveryTruncationAndImpossibleSizes) {
   TableMeta meta;
   meta.number = 3;
