@@ -22,15 +22,6 @@ Status CheckLength(const std::string& database) {
       fmt::format("a database's name has 1 to {} bytes", OpenDatabaseRequest::kNameBytesMax));
 }
 
-}  // namespace
-
-Status CheckMayOwn(const RpcPeer& peer, const std::string& database) {
-  if (peer.rights == nullptr) return Status::OK();
-  DLSM_RETURN_IF_ERROR(CheckLength(database));
-  if (peer.rights->MayOwn(database)) return Status::OK();
-  return Refused(*peer.rights, "own", database);
-}
-
 Status CheckMayRead(const RpcPeer& peer, const std::string& database) {
   if (peer.rights == nullptr) return Status::OK();
   DLSM_RETURN_IF_ERROR(CheckLength(database));
@@ -45,6 +36,37 @@ Status CheckMayRule(const RpcPeer& peer) {
                   peer.rights->name()),
       "use the cluster's secret, without an access name");
 }
+
+}  // namespace
+
+Status CheckMayOwn(const RpcPeer& peer, const std::string& database) {
+  if (peer.rights == nullptr) return Status::OK();
+  DLSM_RETURN_IF_ERROR(CheckLength(database));
+  if (peer.rights->MayOwn(database)) return Status::OK();
+  return Refused(*peer.rights, "own", database);
+}
+
+Status CheckMayAsk(const RpcPeer& peer, const OpenDatabaseRequest& request) {
+  return CheckMayOwn(peer, request.name);
+}
+
+Status CheckMayAsk(const RpcPeer& peer, const DestroyDatabaseRequest& request) {
+  return CheckMayOwn(peer, request.name);
+}
+
+Status CheckMayAsk(const RpcPeer& peer, const OpenReaderRequest& request) {
+  for (const std::string& name : request.databases) {
+    DLSM_RETURN_IF_ERROR(CheckMayRead(peer, name));
+  }
+  return Status::OK();
+}
+
+Status CheckMayAsk(const RpcPeer& peer, const SetMergeScheduleRequest& request) {
+  const bool changes = !request.schedule.empty() || request.sets_budget;
+  return changes ? CheckMayRule(peer) : Status::OK();
+}
+
+Status CheckMayAsk(const RpcPeer& peer, const SetQuotaRequest&) { return CheckMayRule(peer); }
 
 void FilterFor(const RpcPeer& peer, ListDatabasesReply* list) {
   if (peer.rights == nullptr) return;

@@ -83,9 +83,13 @@ class MemoryNode final : public RpcHandler {
   MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
              std::unique_ptr<ExportedRegion> region);
 
+  void KeepHouse();
+
+  // Methods that are more than one call of the table of databases: memory_node_calls.cc.
+  Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request, HeartbeatReply* reply);
+  ListDatabasesReply ListFor(const RpcPeer& peer) const;
   Status SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleRequest& request,
                           SetMergeScheduleReply* reply);
-  void KeepHouse();
   void Close(const RpcPeer& peer, const Slice& request, const RpcDone& done);
 
   const MemoryNodeOptions options_;

@@ -1,0 +1,193 @@
+// What a memory node does for each method that it is called with.
+#include <fmt/core.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "memory_node/call_rights.h"
+#include "memory_node/memory_node.h"
+#include "port/allocation_point.h"
+#include "util/log.h"
+#include "util/out_of_memory.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+// What every call with a request begins with, but a merge: it can be decoded, there is memory for
+// what is to come, and the peer may ask for it. Otherwise nothing has begun.
+template <typename Request>
+Status Begin(const RpcPeer& peer, const Slice& bytes, Request* request) {
+  DLSM_RETURN_IF_ERROR(request->Decode(bytes));
+  port::AllocationPoint("memory node: call");
+  RequireSpareMemory();
+  return CheckMayAsk(peer, *request);
+}
+
+// One call, to be answered at once. Outlived by what it is made of.
+class Call {
+ public:
+  Call(const RpcPeer& peer, const Slice& request, const RpcDone& done)
+      : peer_(peer), request_(request), done_(done) {}
+
+  // With what `method` of `server` makes of the request. Some need not know the peer, and some make
+  // nothing but a Status.
+  template <typename Server, typename Request, typename Reply>
+  void Answer(Server& server,
+              Status (Server::*method)(const RpcPeer&, const Request&, Reply*)) const {
+    AnswerWithReply<Request, Reply>([&](const Request& request, Reply* reply) {
+      return (server.*method)(peer_, request, reply);
+    });
+  }
+  template <typename Server, typename Request, typename Reply>
+  void Answer(Server& server, Status (Server::*method)(const Request&, Reply*)) const {
+    AnswerWithReply<Request, Reply>(
+        [&](const Request& request, Reply* reply) { return (server.*method)(request, reply); });
+  }
+  template <typename Server, typename Request>
+  void Answer(Server& server, Status (Server::*method)(const RpcPeer&, const Request&)) const {
+    AnswerWithStatus<Request>(
+        [&](const Request& request) { return (server.*method)(peer_, request); });
+  }
+  template <typename Server, typename Request>
+  void Answer(Server& server, Status (Server::*method)(const Request&)) const {
+    AnswerWithStatus<Request>([&](const Request& request) { return (server.*method)(request); });
+  }
+
+  // A call without a request: with what `function` returns.
+  template <typename Function>
+  void AnswerWith(Function function) const {
+    Finish([&](std::string* reply) {
+      port::AllocationPoint("memory node: call");
+      *reply = function().Encode();
+      return Status::OK();
+    });
+  }
+
+ private:
+  template <typename Request, typename Reply, typename Function>
+  void AnswerWithReply(Function function) const {
+    Finish([&](std::string* bytes) -> Status {
+      Request request;
+      Reply reply;
+      DLSM_RETURN_IF_ERROR(Begin(peer_, request_, &request));
+      DLSM_RETURN_IF_ERROR(function(request, &reply));
+      *bytes = reply.Encode();
+      return Status::OK();
+    });
+  }
+
+  template <typename Request, typename Function>
+  void AnswerWithStatus(Function function) const {
+    Finish([&](std::string*) -> Status {
+      Request request;
+      DLSM_RETURN_IF_ERROR(Begin(peer_, request_, &request));
+      return function(request);
+    });
+  }
+
+  template <typename Function>
+  void Finish(Function function) const {
+    std::string reply;
+    const Status status = WithinMemory([&] { return function(&reply); }, &OutOfNodeMemory);
+    done_(status, status.ok() ? std::move(reply) : std::string());
+  }
+
+  const RpcPeer& peer_;
+  const Slice& request_;
+  const RpcDone& done_;
+};
+
+}  // namespace
+
+void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) {
+  const auto number = static_cast<size_t>(method);
+  if (number < kMethodCount) calls_[number].fetch_add(1, std::memory_order_relaxed);
+  const Call call(peer, request, done);
+  switch (method) {
+    case Method::kOpenDatabase:
+      return call.Answer(databases_, &DatabaseTable::Open);
+    case Method::kHeartbeat:
+      return call.Answer(*this, &MemoryNode::Heartbeat);
+    case Method::kGrant:
+      return call.Answer(databases_, &DatabaseTable::Grant);
+    case Method::kFree:
+      return call.Answer(databases_, &DatabaseTable::Free);
+    case Method::kMerge:
+      return merges_.Submit(peer, request, std::move(done));
+    case Method::kPutManifest:
+      return call.Answer(databases_, &DatabaseTable::PutManifest);
+    case Method::kCloseDatabase:
+      return Close(peer, request, done);
+    case Method::kDestroyDatabase:
+      return call.Answer(databases_, &DatabaseTable::Destroy);
+    case Method::kListDatabases:
+      return call.AnswerWith([&] { return ListFor(peer); });
+    case Method::kNodeStatistics:
+      return call.AnswerWith([&] { return Statistics(); });
+    case Method::kSetMergeSchedule:
+      return call.Answer(*this, &MemoryNode::SetMergeSchedule);
+    case Method::kSetQuota:
+      return call.Answer(databases_, &DatabaseTable::SetQuota);
+    case Method::kOpenReader:
+      return call.Answer(databases_, &DatabaseTable::OpenReader);
+    case Method::kReaderHeartbeat:
+      return call.Answer(databases_, &DatabaseTable::RenewReader);
+    case Method::kCloseReader:
+      return call.Answer(databases_, &DatabaseTable::CloseReader);
+  }
+  done(Status::NotSupported(fmt::format("memory node {} knows no method {}",
+                                        static_cast<uint32_t>(options_.node), number)),
+       std::string());
+}
+
+Status MemoryNode::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request,
+                             HeartbeatReply* reply) {
+  DLSM_RETURN_IF_ERROR(databases_.Heartbeat(peer, request));
+  reply->merges = merges_.Load();
+  reply->free_bytes = databases_.FreeBytesFor(request.session);
+  reply->grantable_bytes = databases_.GrantableBytesFor(request.session);
+  reply->others_want_room = databases_.OthersWantRoom(request.session);
+  return Status::OK();
+}
+
+ListDatabasesReply MemoryNode::ListFor(const RpcPeer& peer) const {
+  ListDatabasesReply list = databases_.List();
+  FilterFor(peer, &list);
+  return list;
+}
+
+Status MemoryNode::SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleRequest& request,
+                                    SetMergeScheduleReply* reply) {
+  DLSM_RETURN_IF_ERROR(merges_.SetSchedule(request, reply));
+  if (request.schedule.empty() && !request.sets_budget) return Status::OK();
+  // Others may wonder why their merges go differently.
+  Log().Warn("{} sets the schedule of the merges of all databases: {}, {}", peer.name,
+             reply->schedule,
+             reply->bytes_per_second == 0
+                 ? "no limit"
+                 : fmt::format("{} bytes of input a second", reply->bytes_per_second));
+  return Status::OK();
+}
+
+// Answered when the memory is free: who opens the database next, or needs room, finds it so.
+void MemoryNode::Close(const RpcPeer& peer, const Slice& request, const RpcDone& done) {
+  // Who could be told when the memory is free, and that there was none to end all of it, is told of
+  // what comes first.
+  std::shared_ptr<std::atomic<bool>> told;
+  const Status status = WithinMemory(
+      [&]() -> Status {
+        CloseDatabaseRequest close;
+        DLSM_RETURN_IF_ERROR(Begin(peer, request, &close));
+        told = std::make_shared<std::atomic<bool>>(false);
+        return databases_.Close(peer, close, [done, told] {
+          if (!told->exchange(true)) done(Status::OK(), std::string());
+        });
+      },
+      &OutOfNodeMemory);
+  if (!status.ok() && (told == nullptr || !told->exchange(true))) done(status, std::string());
+}
+
+}  // namespace dlsm
