@@ -63,8 +63,8 @@
 #include "dLSM/status.h"
 #include "memory_node/access_revoker.h"
 #include "memory_node/byte_ranges.h"
+#include "memory_node/database_records.h"
 #include "memory_node/extent_owners.h"
-#include "memory_node/numbered_merges.h"
 #include "memory_node/own_memory.h"
 #include "memory_node/quotas.h"
 #include "memory_node/reader_leases.h"
@@ -183,81 +183,14 @@ class DatabaseTable {
   friend class MergeHold;
   using Clock = DatabaseTableOptions::Clock;
 
-  struct Database {
-    std::string name;
-    uint64_t bytes = 0;  // All that is allocated for it.
-    ByteRange header;    // Empty once the database has gone.
-    ByteRanges held;
-    ByteRanges live;
-    uint64_t manifest_version = 0;  // 0: none was ever put.
-    std::string manifest;
-    SessionId session{};  // Its owner's; 0: not open.
-    ReaderLeases::Database published = std::make_shared<PublishedDatabase>();
-  };
-
-  struct Session {
-    std::shared_ptr<Database> database;
-    std::string client;
-    std::vector<std::string> tokens;  // All those that its calls came with.
-    uint64_t connection = 0;
-    bool connected = true;
-    bool known = false;  // To its client, which has used it: the answer has arrived.
-    Clock::time_point ends_at;
-    std::map<uint64_t, RemoteSpan> grants;  // The last ones, by the numbers of their requests.
-    uint64_t last_free = 0;                 // The number of the last request that was dealt with.
-    NumberedMerges merges;
-    // An owner's: what the one before has told at its close (PublishedDatabase::unnamed_from), as
-    // long as it has given nothing back and put no manifest.
-    uint64_t unnamed_before = PublishedDatabase::kUnknown;
-    uint64_t word_before = 0;  // Until the client has put `word` in its place.
-    uint64_t word = 0;
-  };
-
-  enum class End {
-    kClosed,
-    kExpired,
-    kFenced,
-    kUnknown,  // To its client, which is still there and asks again.
-  };
-
-  // A session has ended, and its client's access is being taken away.
-  struct Revocation {
-    std::shared_ptr<Database> database;
-    SessionId session{};
-    std::string client;
-    uint64_t connection = 0;
-    bool blocks = true;  // The database is not opened meanwhile.
-    ByteRanges fenced;
-    // Tokens of which the revoker has not been told.
-    std::vector<std::string> untold;
-    bool cut_off = false;  // Confirmed, as far as access can be taken away.
-    bool let_go = true;    // By the client, where it cannot.
-    // Then it has let go, unless it is heard of before: its connection is gone.
-    Clock::time_point gone_at = Clock::time_point::max();
-    Status failure;              // Of the last attempt.
-    std::function<void()> done;  // Empty once it has been called.
-  };
-  using RevocationMap = std::map<uint64_t, Revocation>;
-
-  // Why a session is no more, for who asks with it.
-  struct Fenced {
-    Clock::time_point forget_at;
-    std::string why;
-  };
-
-  struct Merge {
-    std::shared_ptr<Database> database;
-    SessionId session{};
-    uint64_t number = 0;
-    uint64_t connection = 0;
-    ByteRanges inputs;
-    ByteRanges outputs;
-    bool in_vain = false;  // There was no memory when it asked for some last.
-    // Read by the merge's thread while others set it; orders nothing.
-    std::atomic<bool> cancelled{false};
-  };
-
+  using Database = database_table::Database;
+  using Session = database_table::Session;
   using SessionMap = std::map<SessionId, Session>;
+  using End = database_table::End;
+  using Revocation = database_table::Revocation;
+  using RevocationMap = std::map<uint64_t, Revocation>;
+  using Fenced = database_table::Fenced;
+  using Merge = database_table::Merge;
 
   Status CheckOpenableLocked(const OpenDatabaseRequest& request) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether memory will be free without anybody's doing.
