@@ -9,20 +9,6 @@
 #include "util/status_macros.h"
 
 namespace dlsm {
-namespace {
-
-using Clock = Background::Clock;
-
-// Who waits for work that fails is told after this many failures in a row.
-constexpr int kFailuresTolerated = 3;
-
-std::chrono::milliseconds PauseAfter(int failures) {
-  constexpr int kFirstMs = 50;
-  constexpr int kMostMs = 2000;
-  return std::chrono::milliseconds(std::min(kFirstMs << std::min(failures - 1, 6), kMostMs));
-}
-
-}  // namespace
 
 Background::Background(const Config& config, const Parts& parts,
                        std::unique_ptr<MergePolicy> policy)
@@ -99,15 +85,7 @@ void Background::NoteOutcome(size_t kind, const Status& status) noexcept {
   bool first_failure;
   {
     port::MutexLock lock(mutex_);
-    Failures& of_kind = failures_[kind];
-    if (status.ok()) {
-      of_kind.count = 0;
-    } else {
-      if (of_kind.count++ == 0) of_kind.since = Clock::now();
-      of_kind.retry_at = Clock::now() + PauseAfter(of_kind.count);
-    }
-    first_failure = of_kind.count == 1;
-    of_kind.last = status;
+    first_failure = failures_[kind].Note(status);
     ChangedLocked();
   }
   if (!status.ok()) {
@@ -122,8 +100,8 @@ void Background::NoteOutcome(size_t kind, const Status& status) noexcept {
 
 Status Background::last_error() const {
   port::MutexLock lock(mutex_);
-  for (const Failures& failures : failures_) {
-    if (!failures.last.ok()) return failures.last;
+  for (const WorkFailures& failures : failures_) {
+    if (!failures.last().ok()) return failures.last();
   }
   return Status::OK();
 }
@@ -135,7 +113,7 @@ bool Background::IdleLocked() {
          !PickLocked(/*for_reads=*/true).has_value() && !PickWhileIdleLocked().has_value();
 }
 
-bool Background::AwaitedLocked(const Failures& failures) const {
+bool Background::AwaitedLocked(const WorkFailures& failures) const {
   const bool of_flushes = &failures == &failures_[kFlush];
   return waiting_for_idle_ > 0 || (of_flushes && waiting_for_flush_ > 0);
 }
@@ -144,25 +122,25 @@ bool Background::AwaitedLocked(const Failures& failures) const {
 // that happen while he does. Where others wait already, one more tells all of them: else nobody
 // would be told where more come to wait faster than there are failures enough. Of a handle that is
 // of no more use the cause stays: it is told at once, and the next try is not for them.
-void Background::ForgiveLocked(Failures* failures) {
+void Background::ForgiveLocked(WorkFailures* failures) {
   if (!Usable().ok()) return;
   if (AwaitedLocked(*failures)) {
-    failures->count = std::min(failures->count, kFailuresTolerated - 1);
+    failures->LetOneMoreTell();
     return;
   }
-  failures->count = 0;
+  failures->Forgive();
   ChangedLocked();
 }
 
 // Failures for another reason than want of room are forgiven once more: their cause may have gone
 // while others were waited for. But where each takes a time-out, those that there have been since
 // are not waited for again: one more try tells.
-void Background::ForgiveAgainLocked(Clock::time_point began, Failures* failures) {
-  const bool since_began = failures->since >= began;
-  if (since_began && failures->last.IsBusy()) return;
-  if (since_began && failures->last.IsTimedOut()) {
-    failures->count = std::min(failures->count, kFailuresTolerated - 1);
-    failures->retry_at = Clock::now();
+void Background::ForgiveAgainLocked(Clock::time_point began, WorkFailures* failures) {
+  const bool since_began = failures->since() >= began;
+  if (since_began && failures->last().IsBusy()) return;
+  if (since_began && failures->last().IsTimedOut()) {
+    failures->LetOneMoreTell();
+    failures->RetryNow();
     ChangedLocked();
     return;
   }
@@ -173,16 +151,16 @@ void Background::ForgiveAgainLocked(Clock::time_point began, Failures* failures)
 // flush.
 Status Background::Usable() const { return fence_->raised() ? fence_->status() : gate_->refusal(); }
 
-Status Background::StuckLocked(const Failures& failures, Clock::time_point began) const {
+Status Background::StuckLocked(const WorkFailures& failures, Clock::time_point began) const {
   if (stopping_.load(std::memory_order_acquire)) {
     return Status::Aborted("the database is being closed");
   }
   DLSM_RETURN_IF_ERROR(Usable());
-  if (failures.count < kFailuresTolerated) return Status::OK();
+  if (failures.tolerable()) return Status::OK();
   // Others may make room: merges, or followers that move on or whose leases end.
-  const bool may_pass =
-      failures.last.IsBusy() && Clock::now() - std::max(failures.since, began) < config_.patience;
-  return may_pass ? Status::OK() : failures.last;
+  const bool may_pass = failures.last().IsBusy() &&
+                        Clock::now() - std::max(failures.since(), began) < config_.patience;
+  return may_pass ? Status::OK() : failures.last();
 }
 
 Status Background::WaitIdleLocked(Clock::time_point began) try {

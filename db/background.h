@@ -36,6 +36,7 @@
 #include "db/stall_gate.h"
 #include "db/table_store.h"
 #include "db/tree.h"
+#include "db/work_failures.h"
 #include "db/work_signal.h"
 #include "port/clock.h"
 #include "port/mutex.h"
@@ -144,13 +145,6 @@ class Background {
   Status last_error() const LOCKS_EXCLUDED(mutex_);
 
  private:
-  // How often a kind of work has failed in a row.
-  struct Failures {
-    int count = 0;
-    port::Clock::time_point since;  // Of the first of these.
-    Status last;
-    port::Clock::time_point retry_at;
-  };
   // Kinds of work, as their failures are kept: these, and from kHouse on one for each memory node.
   static constexpr size_t kFlush = 0;
   static constexpr size_t kMerge = 1;
@@ -177,16 +171,16 @@ class Background {
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status WaitIdleLocked(Clock::time_point began) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether somebody waits who is told of these failures.
-  bool AwaitedLocked(const Failures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AwaitedLocked(const WorkFailures& failures) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Somebody begins to wait: only failures from now on count for him.
-  void ForgiveLocked(Failures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgiveLocked(WorkFailures* failures) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same when it is this shard's turn, of several that somebody waits for since `began`.
-  void ForgiveAgainLocked(Clock::time_point began, Failures* failures)
+  void ForgiveAgainLocked(Clock::time_point began, WorkFailures* failures)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // OK unless this handle has lost the database or its session.
   Status Usable() const;
   // What somebody who waits since `began` is told; OK: he waits on.
-  Status StuckLocked(const Failures& failures, Clock::time_point began) const
+  Status StuckLocked(const WorkFailures& failures, Clock::time_point began) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // background_flushes.cc
@@ -211,7 +205,6 @@ class Background {
   Status BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) LOCKS_EXCLUDED(mutex_);
   Status BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick)
       LOCKS_EXCLUDED(mutex_);
-  void NoteIdleMergeLocked(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs the merge, installs what it has made, and counts it.
   Status Merge(const MergePick& pick);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
@@ -323,17 +316,14 @@ class Background {
   // A version with more guards is about to come. Nothing is picked meanwhile, because what is
   // picked by the old one would not be cut at them.
   bool adding_guards_ GUARDED_BY(mutex_) = false;
-  std::vector<Failures> failures_ GUARDED_BY(mutex_);  // By kind of work.
+  std::vector<WorkFailures> failures_ GUARDED_BY(mutex_);  // By kind of work.
   // When merges were last looked for on account of reads.
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
   int waiting_for_flush_ GUARDED_BY(mutex_) = 0;
   int waiting_for_idle_ GUARDED_BY(mutex_) = 0;
   int manual_compactions_ GUARDED_BY(mutex_) = 0;
   std::vector<ManualLevel*> manual_levels_ GUARDED_BY(mutex_);
-  // Merges that nobody has asked for: how often they have failed in a row, and from when on they
-  // are tried again.
-  int idle_failures_ GUARDED_BY(mutex_) = 0;
-  Clock::time_point idle_merges_at_ GUARDED_BY(mutex_);
+  IdleWorkFailures idle_failures_ GUARDED_BY(mutex_);  // Of merges that nobody has asked for.
   QuietWatch quiet_watch_ GUARDED_BY(mutex_);
   bool quiet_ GUARDED_BY(mutex_) = false;
   std::vector<std::optional<RoomLeft>> room_of_nodes_ GUARDED_BY(mutex_);  // As each reported.

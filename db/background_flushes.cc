@@ -15,7 +15,7 @@ namespace dlsm {
 bool Background::flushes_fail() const {
   port::MutexLock lock(mutex_);
   // Flushes go to other memory nodes where there are some, but for the manifest.
-  return failures_[kFlush].count > 0 || failures_[kHouse].count > 0;
+  return failures_[kFlush].any() || failures_[kHouse].any();
 }
 
 bool Background::FlushOne(Clock::time_point* due) {
@@ -23,8 +23,8 @@ bool Background::FlushOne(Clock::time_point* due) {
   {
     port::MutexLock lock(mutex_);
     if (Ended() || !tree_->HasMemtableToFlush()) return false;
-    if (failures_[kFlush].count > 0 && Clock::now() < failures_[kFlush].retry_at) {
-      *due = std::min(*due, failures_[kFlush].retry_at);
+    if (failures_[kFlush].rests()) {
+      *due = std::min(*due, failures_[kFlush].retry_at());
       flush_hint_.store(true, std::memory_order_release);
       return false;
     }

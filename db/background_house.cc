@@ -47,7 +47,7 @@ void Background::Heartbeat(size_t node) noexcept {
 
 bool Background::answers(size_t node) const {
   port::MutexLock lock(mutex_);
-  return failures_[kHouse + node].count == 0;
+  return !failures_[kHouse + node].any();
 }
 
 Status Background::SendHeartbeat(size_t number) {
@@ -167,9 +167,7 @@ void Background::TryAgainWithRoom() {
   const bool awaited =
       writers_wait || waiting_for_flush_ > 0 || waiting_for_idle_ > 0 || manual_compactions_ > 0;
   const auto retry_by = awaited ? Clock::now() : Clock::now() + kUnawaitedRetryPause;
-  for (const size_t kind : {kFlush, kMerge}) {
-    failures_[kind].retry_at = std::min(failures_[kind].retry_at, retry_by);
-  }
+  for (const size_t kind : {kFlush, kMerge}) failures_[kind].RetryBy(retry_by);
   ChangedLocked();
 }
 

@@ -1,6 +1,5 @@
 // From level to level, by itself or because a caller asks for it.
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <utility>
 
@@ -13,10 +12,6 @@
 
 namespace dlsm {
 namespace {
-
-// What nobody has asked for is not tried again sooner, twice as late each time.
-constexpr auto kIdleMergesPause = std::chrono::seconds(1);
-constexpr int kIdlePauseDoublings = 6;
 
 bool AddsGuards(const VersionEdit& edit) {
   return std::any_of(edit.levels.begin(), edit.levels.end(),
@@ -57,7 +52,7 @@ std::optional<MergePick> Background::PickLocked(bool for_reads) {
 // as it takes.
 std::optional<MergePick> Background::PickWhileIdleLocked() {
   const bool wanted = quiet_ && manual_compactions_ == 0 && flushes_running_ == 0 &&
-                      Clock::now() >= idle_merges_at_ && !writers_wait_();
+                      !idle_failures_.rests() && !writers_wait_();
   if (!wanted || adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   std::optional<MergePick> pick = policy_->PickWhileIdle(*version, busy_);
@@ -85,9 +80,9 @@ RoomLeft Background::RoomLeftLocked(const Version& version) const {
     if (!merge->trivial_move) room.for_merges -= std::min(room.for_merges, merge->input_bytes());
   }
   // What is told may be in crumbs, or be wanted by others, too: smaller merges may fit then.
-  const Failures& failures = failures_[kMerge];
-  if (failures.count > 0 && failures.last.IsBusy()) {
-    room.for_merges >>= std::min(failures.count, 63);
+  const WorkFailures& failures = failures_[kMerge];
+  if (failures.any() && failures.last().IsBusy()) {
+    room.for_merges >>= std::min(failures.count(), 63);
   }
   return room;
 }
@@ -117,15 +112,15 @@ void Background::UnmarkBusyLocked(const MergePick& pick) {
 bool Background::merges_fail() const {
   port::MutexLock lock(mutex_);
   return std::any_of(failures_.begin() + kMerge, failures_.end(),
-                     [](const Failures& failures) { return failures.count > 0; });
+                     [](const WorkFailures& failures) { return failures.any(); });
 }
 
 // Sets *pick, which then is under way, if there is something to be merged and it is time.
 Status Background::BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) {
   port::MutexLock lock(mutex_);
   if (Ended()) return Status::OK();
-  if (failures_[kMerge].count > 0 && Clock::now() < failures_[kMerge].retry_at) {
-    *due = std::min(*due, failures_[kMerge].retry_at);
+  if (failures_[kMerge].rests()) {
+    *due = std::min(*due, failures_[kMerge].retry_at());
     merge_hint_.store(true, std::memory_order_release);
     return Status::OK();
   }
@@ -158,9 +153,9 @@ Status Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePic
   *pick = PickWhileIdleLocked();
   if (pick->has_value()) {
     MarkBusyLocked(**pick);
-  } else if (Clock::now() < idle_merges_at_) {
+  } else if (idle_failures_.rests()) {
     idle_merge_hint_.store(true, std::memory_order_release);
-    *due = std::min(*due, idle_merges_at_);
+    *due = std::min(*due, idle_failures_.retry_at());
   }
   return Status::OK();
 }
@@ -192,9 +187,9 @@ bool Background::MergeWhileIdle(Clock::time_point* due) {
   const Status begun = WithinMemory([&] { return BeginIdleMerge(due, &pick); });
   if (!begun.ok()) {
     port::MutexLock lock(mutex_);
-    NoteIdleMergeLocked(begun);
+    idle_failures_.Note(begun);
     idle_merge_hint_.store(true, std::memory_order_release);
-    *due = std::min(*due, idle_merges_at_);
+    *due = std::min(*due, idle_failures_.retry_at());
     return false;
   }
   if (!pick.has_value()) return false;
@@ -203,21 +198,10 @@ bool Background::MergeWhileIdle(Clock::time_point* due) {
   if (status.IsIOFenced()) fence_->Raise(status);
   UpdateGate();
   port::MutexLock lock(mutex_);
-  NoteIdleMergeLocked(status);
+  idle_failures_.Note(status);
   UnmarkBusyLocked(*pick);
   pick.reset();
   return true;
-}
-
-// Nobody has lost anything by a failure, and what is due is not kept waiting for it.
-void Background::NoteIdleMergeLocked(const Status& status) {
-  if (status.ok()) {
-    idle_failures_ = 0;
-    return;
-  }
-  idle_merges_at_ =
-      Clock::now() + kIdleMergesPause * (1 << std::min(idle_failures_, kIdlePauseDoublings));
-  ++idle_failures_;
 }
 
 // Where memory ends in the middle, the tables that there are go, and the inputs stay.
