@@ -20,7 +20,6 @@ Background::Background(const Config& config, const Parts& parts,
       nodes_(parts.nodes),
       snapshots_(parts.snapshots),
       scheduler_(parts.scheduler),
-      budget_(parts.budget),
       signal_(parts.signal),
       read_merges_(parts.read_merges),
       fence_(parts.fence),
@@ -28,6 +27,13 @@ Background::Background(const Config& config, const Parts& parts,
       writers_wait_(parts.writers_wait),
       new_table_number_([tree = parts.tree] { return tree->NewTableNumber(); }),
       traffic_(parts.tree->views().Current()->version->levels().size()),
+      gate_keeper_(config.gate,
+                   {.tree = parts.tree,
+                    .store = parts.store,
+                    .gate = parts.gate,
+                    .budget = parts.budget,
+                    .expected_components =
+                        [this](const Version& version) { return ExpectedComponents(version); }}),
       policy_(std::move(policy)),
       failures_(kHouse + parts.nodes.size()),
       room_of_nodes_(parts.nodes.size()) {}
@@ -65,6 +71,11 @@ void Background::LookAtMemtable() {
 
 void Background::LookIfWritersWait() {
   if (gate_->closed(StallReason::kMemtables)) LookAtMemtable();
+}
+
+size_t Background::ExpectedComponents(const Version& version) const {
+  port::MutexLock lock(mutex_);
+  return policy_->ExpectedComponents(version);
 }
 
 uint64_t Background::PendingBytes(const Version& version) const {

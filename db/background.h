@@ -8,8 +8,8 @@
 // behind has been dropped by then. Nothing is done any more once the fence is raised.
 //
 // background.cc keeps the account of what is due and who waits; the work is in
-// background_flushes.cc, background_merges.cc and background_house.cc, and what holds writers back
-// in background_gate.cc.
+// background_flushes.cc, background_merges.cc and background_house.cc. What holds writers back is a
+// class of its own (gate_keeper.h).
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/fence.h"
+#include "db/gate_keeper.h"
 #include "db/level_traffic.h"
 #include "db/memtable_budget.h"
 #include "db/merge_job.h"
@@ -49,11 +50,7 @@ class Background {
   using Clock = port::Clock;
 
   struct Config {
-    ComponentConstraint constraint = ComponentConstraint::kLocal;
-    size_t level0_merge_trigger = 4;  // kLocal.
-    size_t level0_stop_trigger = 24;  // kLocal.
-    size_t components_max = 0;        // kGlobal; 0: twice the expected number.
-    bool slow_down_writes = false;
+    GateKeeper::Config gate;
     MergeJobConfig merge;
     uint64_t publications_from = 0;  // See HeartbeatRequest.
     std::chrono::milliseconds heartbeat_interval{1000};
@@ -125,14 +122,8 @@ class Background {
   Status CompactRange(Clock::time_point began, const Slice* begin, const Slice* end)
       LOCKS_EXCLUDED(mutex_);
 
-  // What CountComponents() is measured against: where merges keep up it stays below `expected`;
-  // writers stop at `max` under ComponentConstraint::kGlobal.
-  struct ComponentLimits {
-    size_t expected = 0;
-    size_t max = 0;
-  };
-  ComponentLimits LimitsOf(const Version& version) const LOCKS_EXCLUDED(mutex_);
   // As in MergePolicy.
+  size_t ExpectedComponents(const Version& version) const LOCKS_EXCLUDED(mutex_);
   uint64_t PendingBytes(const Version& version) const LOCKS_EXCLUDED(mutex_);
   void LimitLevel0Merges(size_t tables) LOCKS_EXCLUDED(mutex_);
 
@@ -165,6 +156,8 @@ class Background {
   void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A thread has found some work; there may be more of it.
   void SetHint(std::atomic<bool>* hint);
+  // After each change of memtables, version or room.
+  void UpdateGate() noexcept LOCKS_EXCLUDED(mutex_) { gate_keeper_.Judge(); }
   // A piece of work has ended. Sets when its kind is tried again, if it has failed.
   void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
   // Whether nothing runs and nothing is due, not even a merge that nobody has asked for.
@@ -220,32 +213,6 @@ class Background {
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
 
-  // Memtables and writers: background_gate.cc.
-
-  Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
-      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
-  Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
-      EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // There was no memory for it; returns since when that has been so.
-  Clock::time_point NoteNoMemory() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Tries it again then.
-  void SwitchAgain() LOCKS_EXCLUDED(gate_mutex_);
-  // Switches the active memtable if that is due, then opens or closes the gate and sets its pace.
-  // To be called after each change of memtables, version or room. Where there is no memory for it,
-  // the house thread does it later.
-  void UpdateGate() noexcept LOCKS_EXCLUDED(gate_mutex_, mutex_);
-  // The same; throws std::bad_alloc.
-  void JudgeGate() LOCKS_EXCLUDED(gate_mutex_, mutex_);
-  void SwitchAndJudgeMemtables() EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Returns what is used up of the limit on level 0 or components; 0 where no merge is due.
-  double JudgeComponents(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_)
-      LOCKS_EXCLUDED(mutex_);
-  // `components_share`: what JudgeComponents() has returned.
-  void UpdatePace(double components_share) EXCLUSIVE_LOCKS_REQUIRED(gate_mutex_);
-  // Pauses of the writers do not count for the pace that they are given.
-  void LookForPauses() LOCKS_EXCLUDED(gate_mutex_);
-
   // The house threads' work: background_house.cc.
 
   Status SendHeartbeat(size_t node);
@@ -274,7 +241,6 @@ class Background {
   const std::vector<MergeNode> nodes_;
   SnapshotList* const snapshots_;
   MergeScheduler* const scheduler_;
-  MemtableBudget* const budget_;
   WorkSignal* const signal_;
   ReadMergePacer* const read_merges_;
   Fence* const fence_;
@@ -282,6 +248,7 @@ class Background {
   const std::function<bool()> writers_wait_;
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
+  GateKeeper gate_keeper_;      // Its lock is taken before mutex_.
   uint64_t metadata_hand_ = 0;  // See ShedMetadata(). Of the home's house thread.
   std::atomic<bool> stopping_{false};
   // Whether there may be such work: something has changed since a thread looked for it in vain. Set
@@ -289,22 +256,6 @@ class Background {
   std::atomic<bool> flush_hint_{true};
   std::atomic<bool> merge_hint_{true};
   std::atomic<bool> idle_merge_hint_{true};
-
-  // There was no memory to judge of the gate. The house thread does, relaxed: it comes again.
-  std::atomic<bool> judge_again_{false};
-
-  // One judgement of the gate at a time. Taken before mutex_ and before Tree's.
-  port::Mutex gate_mutex_ ACQUIRED_BEFORE(mutex_);
-  SustainedRate written_ GUARDED_BY(gate_mutex_);  // If writers are to be slowed down.
-  // The active memtable when it was last looked at.
-  uint64_t seen_number_ GUARDED_BY(gate_mutex_) = 0;
-  size_t seen_bytes_ GUARDED_BY(gate_mutex_) = 0;
-  // Somebody has asked for the memtables of lower numbers to be flushed. The active one may have to
-  // wait until it can be switched.
-  uint64_t flush_before_ GUARDED_BY(gate_mutex_) = 0;
-  // Since when there has been no memory to switch one that is full, or that somebody has asked to
-  // be flushed; none: that is not so.
-  std::optional<Clock::time_point> no_memory_since_ GUARDED_BY(gate_mutex_);
 
   // Protects what follows; never held across a call to a memory node. Taken before Tree's.
   mutable port::Mutex mutex_;

@@ -101,20 +101,10 @@ Status Background::FlushActive(bool wait, Clock::time_point began) {
   while (true) {
     std::optional<Clock::time_point> no_memory_since;
     if (tree_->Memtables().newest_number == target) {
-      port::MutexLock lock(gate_mutex_);
-      const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
-      const Tree::SwitchResult result = Switch(/*bytes=*/0, ruling);
-      if (result == Tree::SwitchResult::kSwitched) {
-        tree_->LookAgainAt(ruling.look_at_next);
-        no_memory_since_.reset();
-        news = true;
-      } else if (result != Tree::SwitchResult::kNotNeeded) {
-        flush_before_ = target + 1;  // Whoever makes room for it will see to it.
-        if (result == Tree::SwitchResult::kNoMemory) no_memory_since = NoteNoMemory();
-      }
-      // Somebody else may have switched since: then it was the next memtable that is empty.
-      target_is_empty |=
-          result == Tree::SwitchResult::kNotNeeded && tree_->Memtables().newest_number == target;
+      const GateKeeper::AskedSwitch asked = gate_keeper_.SwitchForFlush(target);
+      news |= asked.switched;
+      target_is_empty |= asked.is_empty;
+      no_memory_since = asked.no_memory_since;
     }
     if (std::exchange(news, false)) Wake();
     if (!wait) return Usable();

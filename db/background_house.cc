@@ -137,8 +137,9 @@ void Background::LookAround(size_t node) {
 void Background::LookAfterTree() {
   tree_->views().Reclaim();
   LookAtTraffic();
-  LookForPauses();
-  SwitchAgain();
+  gate_keeper_.LookForPauses();
+  // Writers come by again, but nobody needs to write any more.
+  if (gate_keeper_.must_judge_again()) LookAtMemtable();
   ShedMetadata(*store_, tree_, &metadata_hand_);
 }
 

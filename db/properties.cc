@@ -154,7 +154,7 @@ std::string Properties::Components(bool expected) const {
   size_t most = 0;
   for (const auto& shard : db_.shards_) {
     const VersionRef version = shard->tree().views().Current()->version;
-    most = std::max(most, expected ? shard->background().LimitsOf(*version).expected
+    most = std::max(most, expected ? shard->background().ExpectedComponents(*version)
                                    : CountComponents(*version));
   }
   return std::to_string(most);

@@ -170,13 +170,13 @@ Background::Config Shard::BackgroundConfig() const {
   const Options& options = *context_.options;
   Background::Config config;
   // Where all runs are in level 0, its tables say nothing about merges that are due.
-  config.constraint = options.compaction_style == CompactionStyle::kSizeTiered
-                          ? ComponentConstraint::kGlobal
-                          : options.component_constraint;
-  config.level0_merge_trigger = Level0TriggersOf(options).merge;
-  config.level0_stop_trigger = Level0TriggersOf(options).stop;
-  config.components_max = static_cast<size_t>(options.max_components);
-  config.slow_down_writes = options.slow_down_writes;
+  config.gate.constraint = options.compaction_style == CompactionStyle::kSizeTiered
+                               ? ComponentConstraint::kGlobal
+                               : options.component_constraint;
+  config.gate.level0_merge_trigger = Level0TriggersOf(options).merge;
+  config.gate.level0_stop_trigger = Level0TriggersOf(options).stop;
+  config.gate.components_max = static_cast<size_t>(options.max_components);
+  config.gate.slow_down_writes = options.slow_down_writes;
   config.merge.place = options.compaction_place;
   config.merge.table_bytes_max = TableBytesMax(options);
   config.merge.parts_max = static_cast<size_t>(options.max_subcompactions);

@@ -1,8 +1,9 @@
-// When writers must wait for work, and how fast they may go on.
+#include "db/gate_keeper.h"
+
 #include <algorithm>
+#include <memory>
 #include <new>
 
-#include "db/background.h"
 #include "db/components.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
@@ -23,8 +24,16 @@ double ShareBeyond(size_t expected, size_t used, size_t limit) {
 
 }  // namespace
 
+GateKeeper::GateKeeper(const Config& config, const Parts& parts)
+    : config_(config),
+      tree_(parts.tree),
+      store_(parts.store),
+      gate_(parts.gate),
+      budget_(parts.budget),
+      expected_components_(parts.expected_components) {}
+
 // Says how much has come through, whoever had it flushed.
-Tree::SwitchResult Background::Switch(size_t bytes, const MemtableBudget::Ruling& ruling) {
+Tree::SwitchResult GateKeeper::Switch(size_t bytes, const MemtableBudget::Ruling& ruling) {
   const size_t active_bytes = tree_->Usage().active_bytes;
   const Tree::SwitchResult result = tree_->Switch(bytes, ruling.immutables_max);
   if (result == Tree::SwitchResult::kSwitched && config_.slow_down_writes) {
@@ -35,7 +44,7 @@ Tree::SwitchResult Background::Switch(size_t bytes, const MemtableBudget::Ruling
 
 // To be called whenever a memtable has become full or has been flushed. That too many wait is said
 // only of a full one: who has asked for the flush of another does not stop writers.
-Tree::SwitchResult Background::SwitchIfDue(const MemtableBudget::Ruling& ruling) {
+Tree::SwitchResult GateKeeper::SwitchIfDue(const MemtableBudget::Ruling& ruling) {
   const Tree::SwitchResult result = Switch(ruling.switch_at, ruling);
   if (result != Tree::SwitchResult::kNotNeeded || flush_before_ == 0) return result;
   // All switches are under this lock: the number stays what it is.
@@ -47,25 +56,41 @@ Tree::SwitchResult Background::SwitchIfDue(const MemtableBudget::Ruling& ruling)
   return asked == Tree::SwitchResult::kTooManyMemtables ? result : asked;
 }
 
-Background::Clock::time_point Background::NoteNoMemory() {
+GateKeeper::Clock::time_point GateKeeper::NoteNoMemory() {
   if (!no_memory_since_.has_value()) no_memory_since_ = Clock::now();
   return *no_memory_since_;
 }
 
-// Writers come by again, but nobody needs to write any more; or there was no memory to judge.
-void Background::SwitchAgain() {
-  if (!judge_again_.load(std::memory_order_relaxed)) {
-    port::MutexLock lock(gate_mutex_);
-    if (!no_memory_since_.has_value()) return;
+bool GateKeeper::must_judge_again() const {
+  if (judge_again_.load(std::memory_order_relaxed)) return true;
+  port::MutexLock lock(mutex_);
+  return no_memory_since_.has_value();
+}
+
+GateKeeper::AskedSwitch GateKeeper::SwitchForFlush(uint64_t number) {
+  AskedSwitch asked;
+  port::MutexLock lock(mutex_);
+  const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  const Tree::SwitchResult result = Switch(/*bytes=*/0, ruling);
+  if (result == Tree::SwitchResult::kSwitched) {
+    tree_->LookAgainAt(ruling.look_at_next);
+    no_memory_since_.reset();
+    asked.switched = true;
+  } else if (result != Tree::SwitchResult::kNotNeeded) {
+    flush_before_ = number + 1;  // Whoever makes room for it will see to it.
+    if (result == Tree::SwitchResult::kNoMemory) asked.no_memory_since = NoteNoMemory();
   }
-  LookAtMemtable();
+  // Somebody else may have switched since: then it was the next memtable that is empty.
+  asked.is_empty =
+      result == Tree::SwitchResult::kNotNeeded && tree_->Memtables().newest_number == number;
+  return asked;
 }
 
 // Who has changed something has done so, whether there is memory to judge of it or not.
-void Background::UpdateGate() noexcept {
+void GateKeeper::Judge() noexcept {
   judge_again_.store(false, std::memory_order_relaxed);
   try {
-    JudgeGate();
+    JudgeAll();
   } catch (const std::bad_alloc&) {
     judge_again_.store(true, std::memory_order_relaxed);
   }
@@ -73,8 +98,8 @@ void Background::UpdateGate() noexcept {
 
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
 // room must not close the gate after the flush that made room has opened it.
-void Background::JudgeGate() {
-  port::MutexLock lock(gate_mutex_);
+void GateKeeper::JudgeAll() {
+  port::MutexLock lock(mutex_);
   port::AllocationPoint("gate");
   SwitchAndJudgeMemtables();
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
@@ -85,7 +110,7 @@ void Background::JudgeGate() {
 }
 
 // One step, because what becomes of the switch is what tells whether writers must wait.
-void Background::SwitchAndJudgeMemtables() {
+void GateKeeper::SwitchAndJudgeMemtables() {
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   const Tree::SwitchResult result = SwitchIfDue(ruling);
   const bool switched = result == Tree::SwitchResult::kSwitched;
@@ -101,28 +126,30 @@ void Background::SwitchAndJudgeMemtables() {
              ruling.must_wait || result == Tree::SwitchResult::kTooManyMemtables);
 }
 
-double Background::JudgeComponents(const Version& version) {
+double GateKeeper::JudgeComponents(const Version& version) {
   if (config_.constraint == ComponentConstraint::kLocal) {
     const size_t level0 = version.levels()[0].table_count();
     gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);
     return ShareBeyond(config_.level0_merge_trigger, level0, config_.level0_stop_trigger);
   }
   const size_t components = CountComponents(version);
-  const ComponentLimits limits = LimitsOf(version);
-  gate_->Set(StallReason::kComponents, components >= limits.max);
-  return ShareBeyond(limits.expected, components, limits.max);
+  const size_t expected = expected_components_(version);
+  const size_t wanted = config_.components_max == 0 ? 2 * expected : config_.components_max;
+  const size_t limit = std::max(wanted, expected + 1);
+  gate_->Set(StallReason::kComponents, components >= limit);
+  return ShareBeyond(expected, components, limit);
 }
 
-void Background::UpdatePace(double components_share) {
+void GateKeeper::UpdatePace(double components_share) {
   const double memtables_share = budget_->Pressure(*tree_);
   gate_->SetPace(PaceFor(std::max(components_share, memtables_share), written_.Get(Clock::now())));
 }
 
 // Memtables grow by pieces of some kilobytes, so a trickle counts as pauses for the most part:
 // nothing comes of it that merges would have to bear. Who waits has no part in that.
-void Background::LookForPauses() {
+void GateKeeper::LookForPauses() {
   if (!config_.slow_down_writes) return;
-  port::MutexLock lock(gate_mutex_);
+  port::MutexLock lock(mutex_);
   const std::shared_ptr<const ReadView> view = tree_->views().Current();
   const uint64_t number = view->active->number();
   const size_t bytes = view->active->MemoryUsage();
@@ -130,17 +157,6 @@ void Background::LookForPauses() {
   seen_number_ = number;
   seen_bytes_ = bytes;
   written_.Look(grown || gate_->somebody_waits(), Clock::now());
-}
-
-Background::ComponentLimits Background::LimitsOf(const Version& version) const {
-  ComponentLimits limits;
-  {
-    port::MutexLock lock(mutex_);
-    limits.expected = policy_->ExpectedComponents(version);
-  }
-  limits.max = config_.components_max == 0 ? 2 * limits.expected : config_.components_max;
-  limits.max = std::max(limits.max, limits.expected + 1);
-  return limits;
 }
 
 }  // namespace dlsm
