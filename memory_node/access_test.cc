@@ -158,6 +158,9 @@ TEST_F(AccessTest, CallsAreLimitedToTheClientsDatabases) {
   EXPECT_OK(hers.SetMergeSchedule(schedule, &now));  // Only asks.
   schedule.schedule = "fair";
   EXPECT_TRUE(hers.SetMergeSchedule(schedule, &now).IsInvalidArgument());
+  schedule.schedule.clear();
+  schedule.sets_budget = true;
+  EXPECT_TRUE(hers.SetMergeSchedule(schedule, &now).IsInvalidArgument());
   SetQuotaRequest quota;
   quota.name = "a";
   std::string bytes;
