@@ -95,7 +95,8 @@ class DbImpl final : public DB {
   Status OpenTableNodes(const std::vector<std::string>& named, bool is_new,
                         std::vector<std::unique_ptr<MemoryNodeSession>> homes,
                         SessionKeeper* keeper, std::vector<std::vector<ShardNode>>* nodes);
-  Status OpenTableNode(const std::string& node, size_t shard, bool is_new, SessionKeeper* keeper,
+  Status OpenTableNode(const std::string& node, size_t shard, bool is_new,
+                       const MemoryNodeSession& first, SessionKeeper* keeper,
                        std::vector<ShardNode>* nodes);
   // Loads all shards and starts them, from the last sequence number of any; then the threads.
   Status StartShards();

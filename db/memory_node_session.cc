@@ -97,6 +97,18 @@ Status MemoryNodeSession::TakeOwnership(QueuePairs* queue_pairs) {
   return Status::OK();
 }
 
+Status MemoryNodeSession::CheckOwned() const {
+  HeartbeatRequest request;
+  request.session = opened_.session;
+  request.publications_from = HeartbeatRequest::kPublicationsUnknown;
+  std::string reply;
+  const Status answered =
+      rpc_->Call(Method::kHeartbeat, request.Encode(), &reply, Deadline::In(timeout_));
+  if (!answered.IsIOFenced()) return answered;
+  return Status::IOFenced("another has taken this database over while it was opened",
+                          answered.message());
+}
+
 Status MemoryNodeSession::Destroy(const Options& options, const std::string& name, RpcClient* rpc) {
   DestroyDatabaseRequest request;
   request.name = name;

@@ -28,6 +28,9 @@ class MemoryNodeSession final : public ManifestStore {
   // was. The database may be written only after it, and what the session knows of it before may be
   // out of date.
   Status TakeOwnership(QueuePairs* queue_pairs);
+  // Asks the memory node whether this session, which has become the owner, still is: IOFenced if
+  // another has taken the database over since, Aborted if the session has ended otherwise.
+  Status CheckOwned() const;
   // Destroys a database that is not open. OK if there is none.
   static Status Destroy(const Options& options, const std::string& name, RpcClient* rpc);
   // The same of one that nobody uses: its manifest refers to nothing at that memory node, and is

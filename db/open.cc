@@ -11,6 +11,7 @@
 #include "db/check_options.h"
 #include "db/db_impl.h"
 #include "db/node_parts.h"
+#include "db/part_sessions.h"
 #include "db/session_keeper.h"
 #include "db/table_defaults.h"
 #include "db/table_nodes.h"
@@ -33,16 +34,6 @@ MergeSchedulerOptions ScheduleOf(const Options& options) {
                          static_cast<size_t>(options.max_subcompactions);
   schedule.bytes_per_second = options.compaction_bandwidth;
   return schedule;
-}
-
-// As the owner.
-Status OpenSession(const Options& options, const std::string& name, MemoryNodeLink* link,
-                   SessionKeeper* keeper, std::unique_ptr<MemoryNodeSession>* session) {
-  DLSM_RETURN_IF_ERROR(MemoryNodeSession::Open(options, name, &link->rpc(), session));
-  (*session)->TransfersGoOver(link->fabric());
-  DLSM_RETURN_IF_ERROR((*session)->TakeOwnership(&link->queue_pairs()));
-  keeper->Add(**session, &link->rpc());
-  return Status::OK();
 }
 
 }  // namespace
@@ -141,7 +132,7 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions(1);
-  DLSM_RETURN_IF_ERROR(OpenSession(options_, name_, link, keeper, &sessions[0]));
+  DLSM_RETURN_IF_ERROR(OpenFirstShard(options_, name_, link, keeper, &sessions[0]));
   const bool is_new = sessions[0]->manifest().empty();
   if (is_new) {
     DLSM_RETURN_IF_ERROR(ShardMap::FromOptions(options_, nodes, &map_));
@@ -192,6 +183,7 @@ Status DbImpl::OpenOthers(bool is_new, SessionKeeper* keeper,
   Options options = options_;
   options.create_if_missing = is_new;
   options.error_if_exists = is_new;
+  const MemoryNodeSession& first = *sessions->front();
   for (size_t i = 1; i < map_.count(); ++i) {
     const std::string name = ShardName(name_, i);
     MemoryNodeLink* link;
@@ -199,7 +191,7 @@ Status DbImpl::OpenOthers(bool is_new, SessionKeeper* keeper,
     Status opened;
     if (is_new) opened = DestroyLeftover(options, name, &link->rpc());
     std::unique_ptr<MemoryNodeSession>& session = sessions->emplace_back();
-    if (opened.ok()) opened = OpenSession(options, name, link, keeper, &session);
+    if (opened.ok()) opened = OpenPart(options, name, link, first, keeper, &session);
     if (opened.ok()) continue;
     return Status::FromCode(opened.code(), "shard " + std::to_string(i) + " on memory node " +
                                                link->name() + ": " + opened.message().ToString());
@@ -211,6 +203,7 @@ Status DbImpl::OpenOthers(bool is_new, SessionKeeper* keeper,
 Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new,
                               std::vector<std::unique_ptr<MemoryNodeSession>> homes,
                               SessionKeeper* keeper, std::vector<std::vector<ShardNode>>* shards) {
+  const MemoryNodeSession& first = *homes.front();
   for (size_t i = 0; i < homes.size(); ++i) {
     std::vector<ShardNode>& nodes = shards->emplace_back();
     MemoryNodeLink* link;
@@ -220,7 +213,7 @@ Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new
         OtherTableNodes(options_, named, map_.nodes[i], homes[i]->manifest(), &others));
     nodes.push_back(ShardNode{link, std::move(homes[i])});
     for (const std::string& other : others) {
-      DLSM_RETURN_IF_ERROR(OpenTableNode(other, i, is_new, keeper, &nodes));
+      DLSM_RETURN_IF_ERROR(OpenTableNode(other, i, is_new, first, keeper, &nodes));
     }
     std::vector<const MemoryNodeLink*> links;
     links.reserve(nodes.size());
@@ -245,7 +238,8 @@ Status DbImpl::OpenTableNodes(const std::vector<std::string>& named, bool is_new
 // What an attempt to make or to destroy the database has left there is nobody's if it is new; else
 // the shard gives back what its manifest does not refer to.
 Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
-                             SessionKeeper* keeper, std::vector<ShardNode>* nodes) {
+                             const MemoryNodeSession& first, SessionKeeper* keeper,
+                             std::vector<ShardNode>* nodes) {
   Options options = options_;
   options.create_if_missing = true;
   options.error_if_exists = false;
@@ -255,7 +249,7 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   std::unique_ptr<MemoryNodeSession> session;
   Status opened;
   if (is_new) opened = DestroyLeftover(options, name, &link->rpc());
-  if (opened.ok()) opened = OpenSession(options, name, link, keeper, &session);
+  if (opened.ok()) opened = OpenPart(options, name, link, first, keeper, &session);
   if (!opened.ok()) {
     return Status::FromCode(
         opened.code(),
