@@ -117,16 +117,20 @@ TEST_F(ShardsTest, WhatIsLeftOfAnotherDatabaseIsNotFound) {
   EXPECT_EQ(DatabasesAt(second_), 0u);
 }
 
+// Loses the first shard's manifest of a database with three, which comes last when it is made.
+std::shared_ptr<WatchedConnector> MakesByHalves() {
+  return std::make_shared<WatchedConnector>(
+      [manifests = std::make_shared<int>(0)](uint16_t, Method method, const Slice&) {
+        const bool first_shards = method == Method::kPutManifest && ++*manifests == 3;
+        return first_shards ? Status::IOError("the test has lost this call") : Status::OK();
+      });
+}
+
 // Shards with a manifest are left where a database was made by halves: up to the first shard's.
 // Fails if the next attempt is refused on their account.
 TEST_F(ShardsTest, WhatWasMadeByHalvesIsMadeAgain) {
-  int manifests = 0;
   Options failing = options_;
-  failing.node_connector =
-      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) {
-        const bool first_shards = method == Method::kPutManifest && ++manifests == 3;
-        return first_shards ? Status::IOError("the test has lost this call") : Status::OK();
-      });
+  failing.node_connector = MakesByHalves();
   EXPECT_TRUE(TryOpen(failing).IsIOError());
   EXPECT_EQ(DatabasesAt(first_), 1u) << "the third shard";
   EXPECT_EQ(DatabasesAt(second_), 1u);
@@ -165,6 +169,50 @@ TEST_F(ShardsTest, WhatAnotherHasMadeMeanwhileIsNotCutShort) {
   for (uint64_t i = 0; i < 1000; i += 7) EXPECT_EQ(GetOr(db.get(), NumberedKey(i)), ValueOf(i));
   CloseAndDestroy(&db, options_, "divided");
 }
+
+// Who destroys what was made by halves is held up where that is looked at, or when it has been:
+// before the first call of `moment`. Meanwhile somebody makes the database, fills and closes it.
+class DestroyOfHalvesTest : public ShardsTest, public testing::WithParamInterface<Method> {};
+
+// Fails if shards of the database are then destroyed: without them it could not be opened.
+TEST_P(DestroyOfHalvesTest, WhatIsMadeMeanwhileIsLeftWhole) {
+  Options failing = options_;
+  failing.node_connector = MakesByHalves();
+  ASSERT_TRUE(TryOpen(failing).IsIOError());
+  Options slow = options_;
+  slow.operation_timeout_ms = 60000;
+  bool made = false;
+  slow.node_connector =
+      std::make_shared<WatchedConnector>([&](uint16_t, Method method, const Slice&) {
+        if (method != GetParam() || made) return Status::OK();
+        made = true;
+        const auto db = OpenOrDie(options_, "divided");
+        Fill(db.get());
+        EXPECT_OK(db->Close());
+        return Status::OK();
+      });
+  const Status destroyed = DestroyDB("divided", slow);
+  ASSERT_TRUE(made);
+  if (GetParam() == Method::kOpenDatabase) {
+    EXPECT_TRUE(destroyed.IsBusy()) << destroyed.ToString();
+    EXPECT_TRUE(Says(destroyed, "just has been")) << destroyed.ToString();
+  } else {
+    EXPECT_TRUE(destroyed.IsInvalidArgument()) << destroyed.ToString();
+    EXPECT_TRUE(Says(destroyed, "has come into use")) << destroyed.ToString();
+  }
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options_, "divided", &db));
+  ExpectFilled(db.get());
+  CloseAndDestroy(&db, options_, "divided");
+  for (TestNode* node : {&first_, &second_}) EXPECT_EQ(node->used_bytes(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Moments, DestroyOfHalvesTest,
+                         testing::Values(Method::kOpenDatabase, Method::kDestroyDatabase),
+                         [](const auto& each) -> std::string {
+                           return each.param == Method::kOpenDatabase ? "WhenLookedAt"
+                                                                      : "WhenDestroyed";
+                         });
 
 // Memory nodes that are named in another order, or without the first one, give a database that does
 // not exist. Fails if making, or destroying, that one destroys shards of the one that does.

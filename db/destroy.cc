@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/check_options.h"
@@ -125,7 +126,9 @@ class Destroyer {
     std::erase_if(names, [](const std::string& name) { return !IsShardTablesName(name); });
     if (names.empty()) return Status::OK();
     std::vector<std::string> used;
-    if (!all) DLSM_RETURN_IF_ERROR(FindPartsInUse(options_, names, node, &used));
+    if (!all) {
+      DLSM_RETURN_IF_ERROR(FindPartsInUse(options_, names, node, &used, /*waits=*/true));
+    }
     std::erase_if(names, [&used](const std::string& name) {
       return std::find(used.begin(), used.end(), name) != used.end();
     });
@@ -143,27 +146,75 @@ class Destroyer {
     return first_error;
   }
 
+  // What is left at a memory node of a database whose first shard is on none.
+  struct Remains {
+    std::unique_ptr<NodeConnection> connection;
+    std::vector<std::string> parts;
+    std::vector<std::string> in_use;  // Of them.
+  };
+
   // There is no database, but there may be parts of one: it was not made to its end, or its first
-  // shard was lost with its memory node. Unless that is elsewhere, which all have to say before
-  // anything is destroyed.
+  // shard was lost with its memory node. Unless that is elsewhere, or somebody is making it:
+  //
+  //   1. All memory nodes have to say that they do not have the first shard.
+  //   2. Each part is looked at: is it in use?
+  //   3. All say once more that they do not have it. So the parts that are in use have lost it, and
+  //      as long as they are there nobody makes the database over them (CheckNoOther).
+  //   4. These are destroyed, and the others unless they have come into use since.
   Status SweepAll(const std::string& home, std::vector<std::string> nodes) const {
     MakeUnique(&nodes);
-    std::vector<std::unique_ptr<NodeConnection>> connections;
-    std::vector<NodeParts> parts(nodes.size());
+    std::vector<Remains> all(nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) {
-      DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options_, nodes[i], &connections.emplace_back()));
-      DLSM_RETURN_IF_ERROR(ListParts(options_, name_, &connections[i]->rpc(), &parts[i]));
-      if (parts[i].first_shard && nodes[i] != home) return FirstShardIsAt(name_, nodes[i]);
+      DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options_, nodes[i], &all[i].connection));
+      DLSM_RETURN_IF_ERROR(ListRemains(home, nodes[i], &all[i].connection->rpc(), &all[i].parts));
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (all[i].parts.empty()) continue;
+      const Status looked = FindPartsInUse(options_, all[i].parts, nodes[i], &all[i].in_use,
+                                           /*waits=*/false);
+      if (!looked.ok()) return ShardsAreLeft(nodes[i], looked);
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      std::vector<std::string> still_there;
+      DLSM_RETURN_IF_ERROR(ListRemains(home, nodes[i], &all[i].connection->rpc(), &still_there));
     }
     Status first_error;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      Status destroyed = DestroyParts(parts[i].others, /*used_too=*/true, &connections[i]->rpc());
-      if (destroyed.ok() || !first_error.ok()) continue;
-      first_error = Status::FromCode(
-          destroyed.code(), "shards are left on memory node " + nodes[i] +
-                                ", destroy the database again: " + destroyed.message().ToString());
+      const Status destroyed = DestroyRemains(all[i]);
+      if (!destroyed.ok()) KeepFirstError(ShardsAreLeft(nodes[i], destroyed), &first_error);
     }
     return first_error;
+  }
+
+  // An error if the first shard is at `node`.
+  Status ListRemains(const std::string& home, const std::string& node, RpcClient* rpc,
+                     std::vector<std::string>* names) const {
+    NodeParts parts;
+    DLSM_RETURN_IF_ERROR(ListParts(options_, name_, rpc, &parts));
+    if (parts.first_shard && node != home) return FirstShardIsAt(name_, node);
+    if (parts.first_shard) {
+      return Status::Busy("database " + name_ + " is being made, or just has been",
+                          "destroy it again when it is closed");
+    }
+    *names = std::move(parts.others);
+    return Status::OK();
+  }
+
+  Status DestroyRemains(const Remains& remains) const {
+    std::vector<std::string> unused = remains.parts;
+    std::erase_if(unused, [&remains](const std::string& name) {
+      return std::find(remains.in_use.begin(), remains.in_use.end(), name) != remains.in_use.end();
+    });
+    RpcClient* const rpc = &remains.connection->rpc();
+    Status first_error = DestroyParts(remains.in_use, /*used_too=*/true, rpc);
+    KeepFirstError(DestroyParts(unused, /*used_too=*/false, rpc), &first_error);
+    return first_error;
+  }
+
+  static Status ShardsAreLeft(const std::string& node, const Status& why) {
+    return Status::FromCode(why.code(),
+                            "shards are left on memory node " + node +
+                                ", destroy the database again: " + why.message().ToString());
   }
 
   static void MakeUnique(std::vector<std::string>* nodes) {

@@ -53,7 +53,7 @@ class Search {
     if (parts.others.empty()) return Status::OK();
     found_ = true;
     std::vector<std::string> in_use;
-    DLSM_RETURN_IF_ERROR(FindPartsInUse(options_, parts.others, node, &in_use));
+    DLSM_RETURN_IF_ERROR(FindPartsInUse(options_, parts.others, node, &in_use, /*waits=*/true));
     if (in_use.empty() || !verdict_.ok()) return Status::OK();
     verdict_ = Status::InvalidArgument(
         "memory node " + node + " has parts of a database " + database_ +
@@ -102,7 +102,7 @@ Status ListParts(const Options& options, const std::string& database, RpcClient*
 // They are closed together: when a client has closed its last session, memory nodes take its access
 // away, and open no other over that connection.
 Status FindPartsInUse(const Options& requested, const std::vector<std::string>& names,
-                      const std::string& node, std::vector<std::string>* in_use) {
+                      const std::string& node, std::vector<std::string>* in_use, bool waits) {
   in_use->clear();
   Options options = requested;
   options.create_if_missing = false;
@@ -110,6 +110,7 @@ Status FindPartsInUse(const Options& requested, const std::vector<std::string>& 
   options.take_over = false;
   std::unique_ptr<NodeConnection> connection;
   DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options, node, &connection));
+  if (!waits) options.open_timeout_ms = 0;
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions;
   for (const std::string& name : names) {
     std::unique_ptr<MemoryNodeSession> session;

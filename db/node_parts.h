@@ -30,9 +30,10 @@ Status ListParts(const Options& options, const std::string& database, RpcClient*
                  NodeParts* parts);
 
 // Those of `names`, parts at memory node `node`, that are in use. Each is opened to find out, over
-// a connection of its own; what has gone by then is not.
+// a connection of its own; what has gone by then is not. `waits`: for the end of a lease, as Open()
+// does; else TimedOut.
 Status FindPartsInUse(const Options& options, const std::vector<std::string>& names,
-                      const std::string& node, std::vector<std::string>* in_use);
+                      const std::string& node, std::vector<std::string>* in_use, bool waits);
 
 // Whether a database that is not at its home may be made there: the parts that are destroyed then
 // belong to no other one. `used`: the memory nodes that it is going to have parts at, the home

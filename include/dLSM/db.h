@@ -158,12 +158,13 @@ class DB {
   virtual std::shared_ptr<Statistics> GetStatistics() const = 0;
 };
 
-// Deletes the database and gives its memory back. OK if there is none. Busy while it is open;
-// TimedOut for some seconds after the process that had it open has died: unlike Open(), this does
-// not wait for the end of its lease. The options name its memory nodes, in the order in which they
-// were named when it was made: if its first shard, without which it does not exist, is on another
-// of them, InvalidArgument says so. If that is on none of them, it was lost with its memory node,
-// and what the others still have of the database is removed.
+// Deletes the database and gives its memory back. OK if there is none. Busy while it is open, or
+// made; TimedOut for some seconds after the process that had it open has died: unlike Open(), this
+// does not wait for the end of its lease. The options name its memory nodes, in the order in which
+// they were named when it was made: if its first shard, without which it does not exist, is on
+// another of them, InvalidArgument says so. If that is on none of them, it was lost with its memory
+// node, and what the others still have of the database is removed; but not what somebody who makes
+// it meanwhile has come to use, which is an InvalidArgument or Busy.
 Status DestroyDB(const std::string& name, const Options& options);
 
 }  // namespace dlsm
