@@ -86,8 +86,9 @@ Status CheckOptions(const Options& options) {
   if (options.block_size < 256 || options.block_size > (size_t{4} << 20)) {
     return Refuse("block_size is out of range", "use 256 bytes to 4 MiB");
   }
-  if (options.block_restart_interval < 1) {
-    return Refuse("block_restart_interval is less than 1", "use 16");
+  // Hardly a block has as many entries, and memory nodes refuse merges with far more.
+  if (options.block_restart_interval < 1 || options.block_restart_interval > 1'000'000) {
+    return Refuse("block_restart_interval is out of range", "use 1 to 1000000; 16 suits most");
   }
   if (options.table_format != TableFormat::kByteAddressable &&
       options.table_format != TableFormat::kBlockBased) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/statistics.h"
 #include "db/open_testing.h"
 #include "db/test_database_testing.h"
 #include "util/temporary_file_testing.h"
@@ -77,6 +78,7 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
       {"max_file_size", [](Options* o) { o->max_file_size = size_t{1} << 40; }},
       {"block_size", [](Options* o) { o->block_size = 0; }},
       {"block_restart_interval", [](Options* o) { o->block_restart_interval = 0; }},
+      {"block_restart_interval", [](Options* o) { o->block_restart_interval = INT_MAX; }},
       {"compression", [](Options* o) { o->compression = static_cast<CompressionType>(7); }},
       {"table_format", [](Options* o) { o->compression = kSnappyCompression; }},
       {"table_format", [](Options* o) { o->table_format = static_cast<TableFormat>(9); }},
@@ -204,6 +206,24 @@ TEST_F(OpenTest, OpensWithTheLargestMemtables) {
   ASSERT_OK(db->Put(WriteOptions(), "k", "v"));
   ASSERT_OK(db->Flush(FlushOptions()));
   EXPECT_EQ(GetOr(db.get(), "k"), "v");
+  EXPECT_OK(db->Close());
+}
+
+// Fails if memory nodes refuse merges of a database that could be opened with its options, so that
+// writes stop for ever once there are as many tables as may wait.
+TEST_F(OpenTest, MemoryNodesMergeWithTheLargestRestartInterval) {
+  Options options = NodeOptions();
+  options.table_format = TableFormat::kBlockBased;
+  options.block_restart_interval = 1'000'000;
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options, "db", &db));
+  for (const char* value : {"old", "new"}) {
+    ASSERT_OK(db->Put(WriteOptions(), "k", value));
+    ASSERT_OK(db->Flush(FlushOptions()));
+  }
+  ASSERT_OK(db->CompactRange(nullptr, nullptr));
+  EXPECT_GT(db->GetStatistics()->Get(Ticker::kMergesRemote), 0u);
+  EXPECT_EQ(GetOr(db.get(), "k"), "new");
   EXPECT_OK(db->Close());
 }
 

@@ -182,6 +182,7 @@ struct Options {
   size_t max_file_size = size_t{64} << 20;  // Of one table made by a merge; 64 KiB to 2 GiB.
   TableFormat table_format = TableFormat::kByteAddressable;
   size_t block_size = 8192;  // Of block-based tables; 256 bytes to 4 MiB.
+  // Of block-based tables: of how many entries one has its whole key; 1 to 1000000.
   int block_restart_interval = 16;
   CompressionType compression = kNoCompression;
   Cache* block_cache = nullptr;  // Block-based tables; null: one of 8 MB is made.
