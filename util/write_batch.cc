@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "util/write_batch_reader.h"
 
@@ -38,6 +39,16 @@ void AddUpdate(std::string* rep, const Append& append) {
 
 WriteBatch::WriteBatch() { Clear(); }
 
+WriteBatch::WriteBatch(WriteBatch&& other) noexcept : rep_(std::move(other.rep_)) { other.Clear(); }
+
+WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
+  if (this == &other) return *this;
+  rep_ = std::move(other.rep_);
+  other.Clear();
+  return *this;
+}
+
+// What is left has a place within every string, so there is always memory for it.
 void WriteBatch::Clear() { rep_.assign(kHeaderBytes, '\0'); }
 
 size_t WriteBatch::ApproximateSize() const { return rep_.size(); }

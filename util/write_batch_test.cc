@@ -9,6 +9,7 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "util/random.h"
@@ -69,6 +70,31 @@ TEST(WriteBatchTest, CopiesAreIndependent) {
   WriteBatch copy = batch;
   batch.Delete("a");
   EXPECT_EQ(Print(copy), "Put(a,1)");
+}
+
+// Fails if a batch that was moved has no number of updates any more: to append it would throw, and
+// what is put into it next would be damaged.
+TEST(WriteBatchTest, WhatIsMovedIsEmptyAndOfUse) {
+  for (const size_t bytes : {size_t{1}, size_t{1000}}) {  // Short strings take their bytes along.
+    const std::string value(bytes, 'v');
+    const std::string printed = "Put(a," + value + ")";
+    std::vector<WriteBatch> batches(2);
+    batches[0].Put("a", value);
+    batches[1].Put("b", "2");
+    batches[1] = std::move(batches[0]);
+    EXPECT_EQ(Print(batches[1]), printed);
+    const WriteBatch constructed(std::move(batches[1]));
+    for (WriteBatch& moved : batches) {
+      EXPECT_EQ(moved.Count(), 0u);
+      EXPECT_EQ(moved.ApproximateSize(), WriteBatch().ApproximateSize());
+      EXPECT_EQ(Print(moved), "");
+      WriteBatch both = constructed;
+      both.Append(moved);
+      EXPECT_EQ(Print(both), printed);
+      moved.Put("c", "3");
+      EXPECT_EQ(Print(moved), "Put(c,3)");
+    }
+  }
 }
 
 TEST(WriteBatchTest, ApproximateSizeGrows) {

@@ -3,7 +3,8 @@
 //
 // It holds fewer than 2^32 updates, with keys and values of less than 4 GiB. Who has given it more
 // is told by Write() and Iterate(): InvalidArgument, and Write() applies none of it. A call for
-// which the process has no memory throws std::bad_alloc, and adds nothing.
+// which the process has no memory throws std::bad_alloc, and adds nothing. What is moved is empty
+// then.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,11 @@ class WriteBatch {
   };
 
   WriteBatch();
+  WriteBatch(const WriteBatch&) = default;
+  WriteBatch& operator=(const WriteBatch&) = default;
+  WriteBatch(WriteBatch&& other) noexcept;
+  WriteBatch& operator=(WriteBatch&& other) noexcept;
+  ~WriteBatch() = default;
 
   void Put(const Slice& key, const Slice& value);
   void Delete(const Slice& key);
