@@ -19,8 +19,9 @@ DECLARE_uint64(value_size);
 
 DEFINE_string(engine, "dlsm", "dlsm, rocksdb, rocksdb_mmap or leveldb");
 DEFINE_string(db, "",
-              "Name (dlsm) or folder (others) of the database; empty: db_bench (dlsm), or a "
-              "folder in tmpfs that is deleted at the end");
+              "Name (dlsm) or folder (others) of the database; one that is there is destroyed, "
+              "unless --use_existing_db; empty: db_bench (dlsm), or a folder in tmpfs that is "
+              "deleted at the end");
 DEFINE_bool(take_over, false, "dlsm: open it although another process has it open");
 DEFINE_bool(follow, false,
             "dlsm, with --use_existing_db: read as a follower what another process, which has the "
