@@ -55,7 +55,9 @@ class DB {
   // bytes, and no '#': that is how memory nodes' names of its shards and ranges go on. Memory nodes
   // are named in the order in which they were when the database was made: what is found on the
   // first one decides whether it exists. One that does not is not made if another of them has it,
-  // or if one of several parts would meet parts of that name: InvalidArgument.
+  // or if one of several parts would meet parts of that name: InvalidArgument. So is one that does
+  // not exist without create_if_missing. Busy while another handle has it open, unless take_over;
+  // TimedOut if the process of that handle has died, and its lease does not end in time.
   static Status Open(const Options& options, const std::string& name, DB** db);
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
 

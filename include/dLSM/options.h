@@ -1,6 +1,7 @@
 // Options of a database and of its calls. Names and meanings are LevelDB's where it has them; those
 // that concern files are accepted and ignored. What is out of its bounds is an InvalidArgument of
-// DB::Open that says what to use; times of more than a week count as a week.
+// DB::Open that says what to use; times of more than a week count as a week. What plain pointers
+// point to stays the caller's, and outlives every database that was opened with it.
 #pragma once
 
 #include <cstddef>
@@ -87,10 +88,10 @@ struct Options {
   std::vector<std::string> shard_boundaries;
 
   // Divides the database among compute nodes: the keys at which the ranges of compute nodes 1, 2,
-  // ... begin, ascending; one less than the config has compute nodes, if it is set. The handle owns
-  // the range of compute_node_id, a tree (or `shards`) of its own: Put, Delete, Write and Get of
-  // other keys are InvalidArgument naming the owner, iterators see the range. See doc/sharing.md,
-  // "Ranges of compute nodes".
+  // ... begin, ascending, 4096 at most; one less than the config has compute nodes, if it is set.
+  // The handle owns the range of compute_node_id, a tree (or `shards`) of its own: Put, Delete,
+  // Write and Get of other keys are InvalidArgument naming the owner, iterators see the range. See
+  // doc/sharing.md, "Ranges of compute nodes".
   std::vector<std::string> compute_boundaries;
 
   // -------- How to open.
@@ -106,8 +107,9 @@ struct Options {
 
   // -------- Where the tables live.
   // "": embedded if neither `config` nor `memory_nodes` is set, otherwise "shm" where the memory
-  // node is on this host and serves it, else "verbs" where it serves that and this machine has an
-  // RDMA device, else "tcp". Or "local", "shm", "tcp", "verbs": that one or an error.
+  // node is on this host and serves it, and this process may map its memory (its Server's user may,
+  // and root), else "verbs" where it serves that and this machine has an RDMA device, else "tcp".
+  // Or "local", "shm", "tcp", "verbs": that one or an error.
   std::string fabric;
   // For "verbs": a device ("mlx5_0"), a port of it ("mlx5_0:2"), a network interface or an address
   // of this machine; empty: the first active port. Then settings, as in "mlx5_0,mtu=1024,sl=3": see
@@ -171,8 +173,9 @@ struct Options {
   // Of a cache of records that point reads fetched from byte-addressable tables, for all shards and
   // threads of the handle: what is read often is then answered without the memory node. Reads see
   // what they would see without it. Iterators neither use nor fill it, nor do followers. All of its
-  // memory counts, what it takes for itself included; a record takes 16 bytes more than it has, no
-  // more than a 64th of a part is kept (64 KB from 4 MB on). 0: none; else at least 64 KB.
+  // memory counts, what it takes for itself included; a record takes 16 bytes more than it has.
+  // Records of up to a 64th of it are kept, or of 64 KB where that is less; larger ones may not be.
+  // 0: none; else at least 64 KB.
   uint64_t value_cache_size = 0;
 
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable; 64 KiB to 1 TiB.
@@ -219,9 +222,9 @@ struct Options {
   // When there are more runs (or tables in level 0) than expected, or most memtables wait to be
   // flushed, writers are slowed down in proportion to what is left, instead of being stopped.
   bool slow_down_writes = false;
-  // Leveled styles: the size of level 1, and how many times that of the level before each deeper
-  // one has. kTiered takes the second as the number of runs in a level that become one of the next,
-  // 2 to 1000. kGuards takes the first: see max_tables_per_guard.
+  // Leveled styles: the size of level 1, above 0, and how many times that of the level before each
+  // deeper one has, 1 at least. kTiered takes the second as the number of runs in a level that
+  // become one of the next, 2 to 1000. kGuards takes the first: see max_tables_per_guard.
   uint64_t max_bytes_for_level_base = uint64_t{256} << 20;
   double max_bytes_for_level_multiplier = 10;
   int num_levels = 7;  // Level 0 included; 2 to 32.

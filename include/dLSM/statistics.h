@@ -28,8 +28,8 @@ enum class Ticker : uint32_t {
   kValueCacheInserts,
   kValueCacheEvictions,  // Without those of tables that are gone.
   kIteratorsCreated,
-  kSeeks,
-  kIteratorSteps,  // Next and Prev.
+  kSeeks,          // Of iterators, counted when they are deleted.
+  kIteratorSteps,  // Next and Prev; likewise.
   kFlushes,
   kFlushBytes,  // Images written by flushes.
   kFlushMicros,
