@@ -1,6 +1,4 @@
 // The memory node inside this process: what an application without servers uses.
-#include <unistd.h>
-
 #include <memory>
 #include <utility>
 
@@ -8,6 +6,7 @@
 #include "port/mutex.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
+#include "util/memory_pages.h"
 #include "util/rpc/faulty_rpc.h"
 #include "util/rpc/loopback_rpc.h"
 #include "util/rpc/node_connection.h"
@@ -22,15 +21,9 @@ constexpr NodeId kEmbeddedNode{0};
 // while must not find its own session gone.
 constexpr auto kLease = std::chrono::hours(24 * 365);
 
-uint64_t DefaultBytes() {
-  const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
-  const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
-  return pages / 4 * 3 * page_bytes;
-}
-
 Status StartNode(const EmbeddedNodeOptions& options, std::unique_ptr<MemoryNode>* node) {
   RegionOptions region_options;
-  region_options.bytes = options.bytes != 0 ? options.bytes : DefaultBytes();
+  region_options.bytes = options.bytes != 0 ? options.bytes : MostOfMemory(region_options.root);
   region_options.kind = FabricKind::kLocal;
   region_options.name = "embedded";
   std::unique_ptr<ExportedRegion> region;

@@ -30,26 +30,36 @@ uint64_t NumberIn(const std::string& path) {
   return file >> number ? number : UINT64_MAX;
 }
 
-// Room in the group at `folder` below a hierarchy's `top`, and in all that contain it.
-uint64_t RoomInGroups(const std::string& top, std::string folder, const char* limit_file,
-                      const char* usage_file) {
-  uint64_t room = UINT64_MAX;
+// Of a control group, by the files that tell its limit and what it has; UINT64_MAX if it has none.
+using OfGroup = uint64_t (*)(const std::string& limit_file, const std::string& usage_file);
+
+uint64_t LimitOf(const std::string& limit_file, const std::string& /*usage_file*/) {
+  return NumberIn(limit_file);
+}
+
+uint64_t RoomIn(const std::string& limit_file, const std::string& usage_file) {
+  const uint64_t limit = NumberIn(limit_file);
+  const uint64_t usage = NumberIn(usage_file);
+  const bool known = limit != UINT64_MAX && usage != UINT64_MAX;
+  return known ? limit - std::min(limit, usage) : UINT64_MAX;
+}
+
+// The least of the group at `folder` below a hierarchy's `top`, and of all that contain it.
+uint64_t LeastOfGroups(const std::string& top, std::string folder, const char* limit_file,
+                       const char* usage_file, OfGroup of_group) {
+  uint64_t least = UINT64_MAX;
   while (true) {
     const std::string at = top + folder + (folder.ends_with('/') ? "" : "/");
-    const uint64_t limit = NumberIn(at + limit_file);
-    const uint64_t usage = NumberIn(at + usage_file);
-    if (limit != UINT64_MAX && usage != UINT64_MAX) {
-      room = std::min(room, limit - std::min(limit, usage));
-    }
+    least = std::min(least, of_group(at + limit_file, at + usage_file));
     const size_t slash = folder.rfind('/');
-    if (slash == std::string::npos || folder.size() <= 1) return room;
+    if (slash == std::string::npos || folder.size() <= 1) return least;
     folder.resize(std::max<size_t>(slash, 1));
   }
 }
 
 // A line is "hierarchy:controllers:folder"; version 2 has number 0 and names no controllers.
-uint64_t RoomInGroups(const std::string& root) {
-  uint64_t room = UINT64_MAX;
+uint64_t LeastOfGroups(const std::string& root, OfGroup of_group) {
+  uint64_t least = UINT64_MAX;
   std::ifstream groups(root + "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const size_t first = line.find(':');
@@ -60,15 +70,16 @@ uint64_t RoomInGroups(const std::string& root) {
     if (controllers.empty()) {
       // Beyond memory.high a process is slowed down until it hardly moves.
       for (const char* const limit : {"memory.max", "memory.high"}) {
-        room =
-            std::min(room, RoomInGroups(root + "sys/fs/cgroup", folder, limit, "memory.current"));
+        least = std::min(least, LeastOfGroups(root + "sys/fs/cgroup", folder, limit,
+                                              "memory.current", of_group));
       }
     } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
-      room = std::min(room, RoomInGroups(root + "sys/fs/cgroup/memory", folder,
-                                         "memory.limit_in_bytes", "memory.usage_in_bytes"));
+      least = std::min(least,
+                       LeastOfGroups(root + "sys/fs/cgroup/memory", folder, "memory.limit_in_bytes",
+                                     "memory.usage_in_bytes", of_group));
     }
   }
-  return room;
+  return least;
 }
 
 // The value of a line "name: value kB", in bytes, or UINT64_MAX.
@@ -225,7 +236,18 @@ TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
 
 uint64_t AvailableMemory(const std::string& root, int numa_node) {
   return std::min({MemoryInfo(root + "proc/meminfo", "MemAvailable"),
-                   AvailableAtNodes(root, numa_node), RoomInGroups(root)});
+                   AvailableAtNodes(root, numa_node), LeastOfGroups(root, &RoomIn)});
+}
+
+uint64_t MemoryLimit(const std::string& root) {
+  const uint64_t machine = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                           static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min(machine, LeastOfGroups(root, &LimitOf));
+}
+
+uint64_t MostOfMemory(const std::string& root) {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return MemoryLimit(root) / page / 4 * 3 * page;
 }
 
 }  // namespace dlsm

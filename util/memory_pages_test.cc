@@ -183,5 +183,31 @@ TEST_F(AvailableMemoryTest, KnowsGroupsOfVersionOne) {
   EXPECT_EQ(AvailableMemory(root_, -1), 3000u);
 }
 
+// Fails if a process may promise more than it can have before it is ended; or if what its group has
+// in use, which may be files' pages that go when they are wanted, counts as lost.
+TEST_F(AvailableMemoryTest, LimitIsWhatControlGroupsAllow) {
+  const uint64_t machine = MemoryLimit(root_);
+  EXPECT_GT(machine, uint64_t{1} << 20) << "nothing is said of groups";
+  Write("proc/self/cgroup", "4:memory:/v1\n0::/inner/most\n");
+  Write("sys/fs/cgroup/inner/most/memory.max", "max\n");
+  EXPECT_EQ(MemoryLimit(root_), machine);
+  Write("sys/fs/cgroup/inner/memory.max", "900000\n");
+  Write("sys/fs/cgroup/inner/memory.current", "880000\n");
+  EXPECT_EQ(MemoryLimit(root_), 900000u);
+  Write("sys/fs/cgroup/inner/memory.high", "800000\n");
+  EXPECT_EQ(MemoryLimit(root_), 800000u);
+  Write("sys/fs/cgroup/memory/v1/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(MemoryLimit(root_), 800000u);
+  Write("sys/fs/cgroup/memory/v1/memory.limit_in_bytes", "700000\n");
+  EXPECT_EQ(MemoryLimit(root_), 700000u);
+}
+
+TEST_F(AvailableMemoryTest, MostIsThreeQuartersOfTheLimit) {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  Write("proc/self/cgroup", "0::/\n");
+  Write("sys/fs/cgroup/memory.max", std::to_string(41 * page + 1));
+  EXPECT_EQ(MostOfMemory(root_), 30 * page);
+}
+
 }  // namespace
 }  // namespace dlsm

@@ -157,7 +157,8 @@ struct Options {
   std::string tls_certificate_file;
   std::string tls_key_file;
   // The size of the embedded memory node when this process first starts it; 0: three quarters of
-  // the machine's memory (taken only as it is used).
+  // the machine's memory, or of what control groups (a container's) allow where that is less. Taken
+  // only as it is used.
   uint64_t embedded_memory_bytes = 0;
   // How long one operation waits for a memory node before it is TimedOut.
   uint64_t operation_timeout_ms = 10000;

@@ -1,5 +1,4 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -79,16 +78,16 @@ class MappedExport : public ExportedRegion {
 
 // Pages are taken when first written, so the kernel would let any size pass and kill the process
 // later.
-Status CheckFitsMachine(uint64_t bytes) {
-  const uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                          static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  if (bytes <= memory) return Status::OK();
+Status CheckFits(uint64_t bytes, uint64_t limit) {
+  if (bytes <= limit) return Status::OK();
   return Status::IOError(fmt::format(
-      "{} bytes of memory were asked for, but this machine has {}; ask for less", bytes, memory));
+      "{} bytes of memory were asked for, but this process may have {}, by what the machine has or "
+      "its control groups (a container's) allow; ask for less",
+      bytes, limit));
 }
 
 Status MapMemory(const RegionOptions& options, ShmFile* file, MemoryMapping* mapping) {
-  DLSM_RETURN_IF_ERROR(CheckFitsMachine(options.bytes));
+  DLSM_RETURN_IF_ERROR(CheckFits(options.bytes, MemoryLimit(options.root)));
   if (options.kind != FabricKind::kShm) return MemoryMapping::Anonymous(options.bytes, mapping);
   RemoveStaleShmFiles();
   DLSM_RETURN_IF_ERROR(ShmFile::Create(options.name, options.bytes, file));

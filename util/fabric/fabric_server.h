@@ -42,6 +42,7 @@ struct RegionOptions {
   bool huge_pages = true;                // Asked for; a refusal is noted, not an error.
   int numa_node = -1;                    // -1: wherever the kernel puts it.
   std::string name;                      // Part of the shm file's name.
+  std::string root = "/";                // See MemoryLimit().
 };
 
 // Maps memory; fails with a Status that names the remedy when there is not enough of it. Files that

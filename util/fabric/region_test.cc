@@ -141,6 +141,29 @@ TEST(RegionTest, RefusesWhatDoesNotFitAndSaysWhatToDo) {
   EXPECT_EQ(region, nullptr);
 }
 
+// Fails if memory is promised that the process's control group does not allow: it would be ended,
+// in the middle of its work, when it comes to use it.
+TEST(RegionTest, RefusesWhatItsControlGroupDoesNotAllow) {
+  const std::filesystem::path root =
+      testing::TempDir() + fmt::format("dlsm-region-limit-{}/", ::getpid());
+  std::filesystem::create_directories(root / "proc/self");
+  std::filesystem::create_directories(root / "sys/fs/cgroup");
+  std::ofstream(root / "proc/self/cgroup") << "0::/\n";
+  std::ofstream(root / "sys/fs/cgroup/memory.max") << (2 << 20) << "\n";
+  for (const FabricKind kind : {FabricKind::kLocal, FabricKind::kShm}) {
+    std::unique_ptr<ExportedRegion> region;
+    RegionOptions options = Options(kind, (2 << 20) + 1);
+    options.root = root.string();
+    const Status refused = CreateRegion(options, &region);
+    EXPECT_TRUE(refused.IsIOError()) << refused.ToString();
+    EXPECT_NE(refused.ToString().find("control groups"), std::string::npos) << refused.ToString();
+    options.bytes = 2 << 20;
+    const Status made = CreateRegion(options, &region);
+    EXPECT_TRUE(made.ok()) << made.ToString();
+  }
+  std::filesystem::remove_all(root);
+}
+
 TEST(RegionTest, RefusesANumaNodeThatIsNotThere) {
   std::unique_ptr<ExportedRegion> region;
   RegionOptions options = Options(FabricKind::kLocal, 1 << 20);
