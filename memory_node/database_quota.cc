@@ -33,7 +33,7 @@ Status DatabaseTable::SetQuota(const RpcPeer& peer, const SetQuotaRequest& reque
     return Status::Busy(fmt::format(
         "memory node {} has quotas of {} databases, its limit; set one back to what every "
         "database has: dlsm_tool --db=NAME --quota={} quota",
-        static_cast<uint32_t>(options_.node), Quotas::kOwnMax, options_.database_quota_bytes));
+        static_cast<uint32_t>(options_.node), Quotas::kOwnMax, quotas_.DefaultForTool()));
   }
   Log().Warn("{} sets the quota of database '{}': {}", peer.name, request.name,
              request.bytes == 0 ? "none" : FormatBytes(request.bytes));

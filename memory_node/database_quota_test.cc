@@ -105,5 +105,12 @@ TEST(QuotasTest, TheLimitIsOnHowManyThereAre) {
   }
 }
 
+// Fails if who has set too many is told to take one back by what the tool does not take: it has no
+// quota of 0 bytes.
+TEST(QuotasTest, TheDefaultIsToldAsTheToolTakesIt) {
+  EXPECT_EQ(Quotas(0).DefaultForTool(), "none");
+  EXPECT_EQ(Quotas(5 * kMegabyte).DefaultForTool(), "5242880");
+}
+
 }  // namespace
 }  // namespace dlsm

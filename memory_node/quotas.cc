@@ -26,6 +26,10 @@ uint64_t Quotas::Of(const std::string& owner) const {
   return own == own_.end() ? default_bytes_ : own->second;
 }
 
+std::string Quotas::DefaultForTool() const {
+  return default_bytes_ == 0 ? "none" : std::to_string(default_bytes_);
+}
+
 uint64_t Quotas::Left(const std::string& owner, uint64_t used, bool for_merges) const {
   const uint64_t quota = Of(owner);
   if (quota == 0) return std::numeric_limits<uint64_t>::max();

@@ -32,6 +32,8 @@ class Quotas {
   // as the default.
   [[nodiscard]] bool Set(const std::string& owner, uint64_t bytes);
   uint64_t Of(const std::string& owner) const;
+  // What every owner has that has none of its own, as dlsm_tool --quota takes it.
+  std::string DefaultForTool() const;
 
   // How much more an owner that has `used` bytes may get; for its merges, or for anything else.
   uint64_t Left(const std::string& owner, uint64_t used, bool for_merges) const;
