@@ -11,11 +11,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "dLSM/filter_policy.h"
 #include "dLSM/get_pipeline.h"
 #include "db/memory_node_link.h"
 #include "db/shard_map.h"
@@ -211,6 +214,44 @@ TEST_P(SessionEndInPlaceTest, GetsUnderWayAreToldAsWell) {
   ExpectToldOfTheEnd(answer.status);
   pipeline.reset();
   EXPECT_FALSE(db->Close().ok());
+}
+
+// Denies nothing, and calls a function when it is asked for "c" next.
+class CallingFilter final : public FilterPolicy {
+ public:
+  const char* Name() const override { return "test.calling"; }
+  void CreateFilter(const Slice*, int, std::string* filter) const override { filter->append("."); }
+  bool KeyMayMatch(const Slice& key, const Slice&) const override {
+    if (key == Slice("c") && call) std::exchange(call, nullptr)();
+    return true;
+  }
+
+  mutable std::function<void()> call;  // Only the test's thread looks for keys.
+};
+
+// The same of a MultiGet's first key, while it looks for the second one: an index that has to be
+// loaded may take long. Fails if the record is looked at where it lies, or copied from there.
+TEST_P(SessionEndInPlaceTest, KeysBeforeOneThatTakesLongAreToldAsWell) {
+  CallingFilter filter;
+  Options options = nodes_->With(TinyOptions(), 1);
+  options.filter_policy = &filter;
+  std::unique_ptr<DB> db = OpenOrDie(options, "db");
+  for (const char* const key : {"a", "c"}) ASSERT_OK(db->Put(WriteOptions(), key, "flushed"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  for (const bool verify : {false, true}) {
+    ReadOptions reads;
+    reads.verify_checksums = verify;
+    filter.call = [&] { LoseTheSession(db.get()); };
+    std::vector<std::string> values;
+    for (const Status& status : db->MultiGet(reads, {"a", "c"}, &values)) {
+      ExpectToldOfTheEnd(status);
+    }
+    EXPECT_FALSE(filter.call) << "it was not asked";
+    EXPECT_FALSE(db->Close().ok());
+    leaps_ = false;
+    db = OpenOrDie(options, "db");
+  }
+  EXPECT_OK(db->Close());
 }
 
 // The same of iterators that stand somewhere when the session ends: whatever comes next is in the

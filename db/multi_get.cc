@@ -122,8 +122,7 @@ class MultiGet {
       again = false;
       KeepIf(first, [this, &again](Pending* pending) {
         if (pending->fetch != nullptr) return true;
-        TableLookup& lookup = pending->lookup;
-        if (lookup.Decode(pending->in_place, lookup.request().holder, options_)) return false;
+        if (Decode(pending, pending->in_place, pending->lookup.request().holder)) return false;
         again = true;
         return Advance(pending);
       });
@@ -144,13 +143,25 @@ class MultiGet {
   bool Advance(Pending* pending) {
     TableLookup& lookup = pending->lookup;
     if (!lookup.Advance(options_)) return false;
-    LookupRequest& request = lookup.request();
     const RemoteSpan span = lookup.to_fetch();
-    // Of each request: shards share their ways, and one may have lost its session.
-    if (span.bytes > 0) request.status = request.reader->queue_pairs()->Check(span.node);
-    if (!request.status.ok()) return false;
+    if (span.bytes > 0 && IsLost(&lookup.request(), span.node)) return false;
     Place(pending, span);
     return true;
+  }
+
+  // Of each request: shards share their ways, and one may have lost its session. That answers it.
+  static bool IsLost(LookupRequest* request, NodeId node) {
+    request->status = request->reader->queue_pairs()->Check(node);
+    return !request->status.ok();
+  }
+
+  // TableLookup::Decode() of the record that was found in place, or has been fetched. Other keys
+  // were looked for since then, or before it was fetched, and their indexes may have had to be
+  // loaded: by now, where it lies may be others' memory, or may have been when it was copied.
+  bool Decode(Pending* pending, const Slice& bytes, const std::shared_ptr<const void>* holder) {
+    TableLookup& lookup = pending->lookup;
+    if (!bytes.empty() && IsLost(&lookup.request(), lookup.to_fetch().node)) return true;
+    return lookup.Decode(bytes, holder, options_);
   }
 
   // Finds the record's bytes if they can be read in place, and else where they will be put.
@@ -249,7 +260,7 @@ class MultiGet {
       const Slice bytes(pending->fetch->buffer.data() + pending->offset, span.bytes);
       std::shared_ptr<const void> holder;
       if (SharesFetched(lookup.table(), span.bytes)) holder = pending->fetch->shared_from_this();
-      if (!lookup.Decode(bytes, &holder, options_)) pending_.push_back(pending);
+      if (!Decode(pending, bytes, &holder)) pending_.push_back(pending);
     }
     // Where no filter denies a key there are as many rounds as runs: buffers are those of one.
     for (Pending* const pending : waiting) pending->fetch = nullptr;
