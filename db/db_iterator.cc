@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "table/key_prefix.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 namespace {
@@ -25,8 +26,11 @@ class DbIterator final : public Iterator {
 
   ~DbIterator() override {
     if (options_.counts_seeks != nullptr) options_.counts_seeks->CountLooks(seeks_ * kLooksPerSeek);
-    statistics_->Add(Ticker::kSeeks, seeks_);
-    statistics_->Add(Ticker::kIteratorSteps, steps_);
+    // This may be another thread than those that it counts, and need its first counters.
+    IfMemoryPermits([this] {
+      statistics_->Add(Ticker::kSeeks, seeks_);
+      statistics_->Add(Ticker::kIteratorSteps, steps_);
+    });
   }
 
   bool Valid() const override { return valid_; }

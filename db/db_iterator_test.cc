@@ -1,4 +1,6 @@
-// What a move of an iterator costs beside what it shows.
+// What a move of an iterator costs beside what it shows, and its end.
+#include "db/db_iterator.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -6,7 +8,10 @@
 #include <sstream>
 #include <string>
 
+#include "dLSM/statistics.h"
 #include "db/test_database_testing.h"
+#include "port/failing_allocations_testing.h"
+#include "table/merging_iterator.h"
 #include "util/fabric/wire_cost.h"
 
 namespace dlsm {
@@ -77,6 +82,21 @@ TEST(IteratorCostTest, SeekForPrevDoesNotPassWhatLiesBehind) {
   ASSERT_TRUE(iterator->Valid());
   EXPECT_EQ(iterator->value(), Slice("middle"));
   CloseAndDestroy(&db, options, kName);
+}
+
+// Who destroys an iterator has counted nothing so far, and there is no memory for counters. Fails
+// if that ends the process.
+TEST(IteratorMemoryTest, NoneIsNeededToEnd) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  std::unique_ptr<Iterator> iterator =
+      NewDbIterator(comparator, NewMergingIterator(comparator, {}), DbIteratorOptions(),
+                    /*holder=*/nullptr, CreateStatistics());
+  iterator->SeekToFirst();
+  EXPECT_FALSE(iterator->Valid());
+  EXPECT_OK(iterator->status());
+  const port::FailingAllocationsAt failing("per thread");
+  iterator.reset();
+  EXPECT_GT(failing.failed(), 0u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "port/allocation_point.h"
 #include "port/cpu.h"
 
 namespace dlsm {
@@ -83,6 +84,7 @@ class PerThread {
   };
 
   Block* NewBlock(uint32_t index) {
+    port::AllocationPoint("per thread");
     auto fresh = std::make_unique<Block>();
     Block* expected = nullptr;
     if (blocks_[index].compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) {
