@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <new>
 #include <queue>
 #include <vector>
 
+#include "port/allocation_point.h"
 #include "port/mutex.h"
 
 namespace dlsm {
@@ -31,9 +33,16 @@ class NumberPool {
     return number;
   }
 
-  void Give(uint32_t number) LOCKS_EXCLUDED(mutex_) {
+  // At the end of a thread, where nobody could be told: a number that there is no memory to keep is
+  // not given out again.
+  void Give(uint32_t number) noexcept LOCKS_EXCLUDED(mutex_) {
     port::MutexLock lock(mutex_);
-    free_.push(number);
+    try {
+      port::AllocationPoint("thread number");
+      free_.push(number);
+    } catch (const std::bad_alloc&) {
+      // See above.
+    }
   }
 
  private:

@@ -13,7 +13,8 @@
 namespace dlsm {
 
 // A number no other living thread has. The number of a thread that has ended is given out again,
-// the smallest first, so numbers stay below the largest count of threads there ever were at once.
+// the smallest first, so numbers stay below the largest count of threads there ever were at once
+// (but for numbers that there was no memory to keep).
 class ThreadNumber {
  public:
   static constexpr uint32_t kMax = 1u << 16;

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "port/failing_allocations_testing.h"
+
 namespace dlsm {
 namespace {
 
@@ -37,6 +39,21 @@ TEST(ThreadNumberTest, LivingThreadsHaveNumbersOfTheirOwn) {
 TEST(ThreadNumberTest, NumbersAreGivenOutAgain) {
   const uint32_t first = NumberOfAnother();
   for (int i = 0; i < 100; ++i) EXPECT_EQ(NumberOfAnother(), first);
+}
+
+// Fails if the process ends with a thread whose number there is no memory to keep, or if the next
+// number is one that a thread has.
+TEST(ThreadNumberTest, ThreadsEndWithoutMemory) {
+  uint32_t not_kept = 0;
+  {
+    const port::FailingAllocationsAt failing("thread number");
+    not_kept = NumberOfAnother();
+    EXPECT_EQ(failing.failed(), 1u);
+  }
+  const uint32_t next = NumberOfAnother();
+  EXPECT_NE(next, not_kept);
+  EXPECT_NE(next, ThreadNumber::Current());
+  EXPECT_EQ(NumberOfAnother(), next);
 }
 
 struct Late {
