@@ -7,9 +7,11 @@
 #include <atomic>
 #include <cassert>
 #include <memory>
+#include <new>
 #include <unordered_map>
 
 #include "dLSM/cache.h"
+#include "port/allocation_point.h"
 #include "port/mutex.h"
 #include "util/hash.h"
 
@@ -81,15 +83,19 @@ class Shard {
     assert(table_.empty() && "a handle is still in use");
   }
 
+  // Where it throws, the entry goes, once the lock is gone.
   Entry* Insert(std::unique_ptr<Entry> entry) LOCKS_EXCLUDED(mutex_) {
     Doomed doomed;  // Outlives the lock.
     port::MutexLock lock(mutex_);
+    if (capacity_ == 0) {  // Nothing is cached: the handle is the only reference.
+      entry->references = 1;
+      return entry.release();
+    }
+    RemoveLocked(entry->key, &doomed);
+    port::AllocationPoint("cache entry");
+    table_.emplace(Slice(entry->key), entry.get());
     Entry* const inserted = entry.release();
-    inserted->references = 1;
-    if (capacity_ == 0) return inserted;  // Nothing is cached: the handle is the only reference.
-    RemoveLocked(inserted->key, &doomed);
-    table_.emplace(Slice(inserted->key), inserted);
-    ++inserted->references;
+    inserted->references = 2;  // The handle's and the table's.
     charge_ += inserted->charge;
     EvictLocked(capacity_, &doomed);
     return inserted;
@@ -180,7 +186,7 @@ class LruCache final : public Cache {
 
   Handle* Insert(const Slice& key, void* value, size_t charge,
                  void (*deleter)(const Slice& key, void* value)) override {
-    return ShardOf(key).Insert(std::make_unique<Entry>(key, value, charge, deleter));
+    return ShardOf(key).Insert(NewEntry(key, value, charge, deleter));
   }
   Handle* Lookup(const Slice& key) override { return ShardOf(key).Lookup(key); }
   void Release(Handle* handle) override {
@@ -201,6 +207,16 @@ class LruCache final : public Cache {
 
  private:
   static constexpr size_t kShards = 16;
+
+  // Where there is no memory for it, the value is deleted all the same.
+  static std::unique_ptr<Entry> NewEntry(const Slice& key, void* value, size_t charge,
+                                         Entry::Deleter deleter) try {
+    port::AllocationPoint("cache entry");
+    return std::make_unique<Entry>(key, value, charge, deleter);
+  } catch (const std::bad_alloc&) {
+    if (deleter != nullptr) deleter(key, value);
+    throw;
+  }
 
   // By the upper bits; the tables use the lower ones.
   Shard& ShardOf(const Slice& key) { return shards_[Hash64(key) >> 60]; }

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "dLSM/cache.h"
+#include "port/failing_allocations_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -122,6 +124,25 @@ TEST_F(LruCacheTest, ZeroCapacityCachesNothing) {
   EXPECT_FALSE(Has("a"));
   cache_->Release(handle);
   EXPECT_EQ(deleted_, 1);
+}
+
+// Fails if a value that there is no memory to insert is neither there nor deleted: reads that are
+// tried again and again would take what memory there is.
+TEST_F(LruCacheTest, WhatCannotBeInsertedIsDeleted) {
+  for (const int made : {0, 1}) {
+    SCOPED_TRACE(made);
+    deleted_ = 0;
+    {
+      const port::FailingAllocationsAt failing("cache entry", made);
+      EXPECT_THROW(Add("a"), std::bad_alloc);
+      EXPECT_EQ(failing.failed(), 1u);
+    }
+    EXPECT_EQ(deleted_, 1);
+    EXPECT_FALSE(Has("a"));
+    EXPECT_EQ(cache_->TotalCharge(), 0u);
+  }
+  Add("a");
+  EXPECT_TRUE(Has("a"));
 }
 
 TEST_F(LruCacheTest, IdsDiffer) { EXPECT_NE(cache_->NewId(), cache_->NewId()); }

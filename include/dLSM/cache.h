@@ -18,7 +18,9 @@ class Cache {
   // Deletes what is left; no handle may be in use.
   virtual ~Cache() = default;
 
-  // The result is to be given to Release(). `charge` counts against the capacity.
+  // The result is to be given to Release(). `charge` counts against the capacity. The value is the
+  // cache's from here on: where there is no memory for it, this throws std::bad_alloc, and the
+  // value is deleted.
   virtual Handle* Insert(const Slice& key, void* value, size_t charge,
                          void (*deleter)(const Slice& key, void* value)) = 0;
   // nullptr if absent, otherwise to be given to Release().
