@@ -2,6 +2,7 @@
 """Tests script/bench, what it starts and how large; which flags of db_bench are not the user's where a script
 has its own; that scripts end what they run; and when script/test tests again. Without a build."""
 
+import math
 import os
 import shutil
 import signal
@@ -59,9 +60,31 @@ def check_sizes():
     check_equal(chosen([], container, given=5)[:2], (5, "tcp"))
     gigabytes, fabric, note = chosen(["--num=100000000"], large)
     check_equal((gigabytes, fabric), (16.8, "tcp"))
-    for text in ("/dev/shm has room for 12.0 GB", "size=19G", "\nthe machine has 24.0 GB of memory"):
+    for text in ("/dev/shm has room for 12.0 GB", "size=19G", "\nthe machine or container has 24.0 GB of"):
         check(text in note, f"no {text!r} in {note!r}")
     check_equal(server_size.text(1.999), "1.99")
+
+
+def check_limits():
+    """Fails if a Server is started with more than its control groups allow: it would refuse that."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = folder + "/"
+
+        def write(path, text):
+            os.makedirs(os.path.dirname(root + path), exist_ok=True)
+            with open(root + path, "w", encoding="utf-8") as file:
+                file.write(text)
+
+        check_equal(server_size.allowed_gigabytes(root), math.inf)
+        write("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:hugetlb,memory:/v1\n0::/inner/most\n")
+        write("sys/fs/cgroup/inner/most/memory.max", "max\n")
+        check_equal(server_size.allowed_gigabytes(root), math.inf)
+        write("sys/fs/cgroup/inner/memory.max", f"{8 << 30}\n")
+        check_equal(server_size.allowed_gigabytes(root), 8)
+        write("sys/fs/cgroup/inner/most/memory.high", f"{6 << 30}\n")
+        check_equal(server_size.allowed_gigabytes(root), 6)
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", f"{3 << 29}\n")
+        check_equal(server_size.allowed_gigabytes(root), 1.5)
 
 
 # They say what they were called with.
@@ -293,6 +316,7 @@ def main():
     check_wrong_values()
     check_wire_costs()
     check_sizes()
+    check_limits()
     check_bench()
     check_second_try()
     print("Servers get what there is, scripts their own flags, and nothing outlives them")

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+import pathlib
 
 SHM = "/dev/shm"
 # Of the machine's memory, at most: the rest is for the other process and the system.
@@ -13,7 +14,7 @@ SHM_SHARE = 0.9
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    machine: float  # 0 where the system does not tell.
+    machine: float  # Or what its control groups allow, where that is less; 0 where the system does not tell.
     shm_free: float
     shm_used: float
 
@@ -25,7 +26,8 @@ def room():
         free, used = (count * space.f_frsize / 2**30 for count in blocks)
     except OSError:
         free, used = 0, 0
-    return Room(machine_gigabytes(), free, used)
+    most = min(machine_gigabytes() or math.inf, allowed_gigabytes())
+    return Room(0 if math.isinf(most) else most, free, used)
 
 
 def machine_gigabytes():
@@ -34,6 +36,34 @@ def machine_gigabytes():
             return int(file.readline().split()[1]) / 2**20
     except OSError:
         return 0
+
+
+def allowed_gigabytes(root="/"):
+    """What the control groups (a container's) allow, beyond which no Server starts (util/memory_pages.h)."""
+    try:
+        with open(root + "proc/self/cgroup", encoding="utf-8") as file:
+            groups = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return math.inf
+    limits = [math.inf]
+    for _, controllers, folder in groups:
+        if not controllers:
+            top, names = "sys/fs/cgroup", ("memory.max", "memory.high")
+        elif "memory" in controllers.split(","):
+            top, names = "sys/fs/cgroup/memory", ("memory.limit_in_bytes",)
+        else:
+            continue
+        group = pathlib.PurePosixPath(folder)
+        limits += [limit_in(f"{root}{top}{at}/{name}") for at in (group, *group.parents) for name in names]
+    return min(limits) / 2**30
+
+
+def limit_in(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return int(file.read())
+    except (OSError, ValueError):  # There is no such file, or it says "max".
+        return math.inf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +97,8 @@ class Size:
         """(cause, remedy), where there is not enough."""
         wants = f"a Server of {self.wanted:.1f} GB is wanted"
         if not self.is_short_of_shm:
-            return f"the machine has {self.room.machine:.1f} GB of memory, {wants}", "give fewer keys"
+            has = f"the machine or container has {self.room.machine:.1f} GB of memory"
+            return f"{has}, {wants}", "give fewer keys"
         more = math.ceil(self.room.shm_used + min(self.wanted, self._of_machine()) / SHM_SHARE)
         return f"{SHM} has room for {self.room.shm_free:.1f} GB, {wants}", f"{grow_shm(more)}, or fewer keys"
 
