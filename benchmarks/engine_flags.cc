@@ -98,8 +98,8 @@ DEFINE_int32(power_of_d, 2, "dlsm: memory nodes that are compared for a table");
 DEFINE_int32(scatter_width, 1,
              "dlsm: pieces, each on a memory node of its own, that a flush or merge is cut into");
 DEFINE_uint64(embedded_memory_bytes, 0,
-              "dlsm: size of the memory node inside this process; 0: three "
-              "quarters of the machine's memory");
+              "dlsm: size of the memory node inside this process; 0: three quarters of the "
+              "machine's memory, or of what its control groups allow where that is less");
 DEFINE_uint64(simulated_rtt_ns, 0, "dlsm: round-trip time of a simulated network");
 DEFINE_double(simulated_gbit_per_second, 0, "dlsm: bandwidth of a simulated network; 0: no limit");
 

@@ -35,7 +35,8 @@ TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
 uint64_t AvailableMemory(const std::string& root, int numa_node);
 
 // What this process may have at most, though nobody else had any: what the machine has, or its
-// control groups (those of a container, say) allow, whichever is less. With more it is ended.
+// control groups (those of a container, say) allow, whichever is less. With more it is ended, or
+// slowed down until it hardly moves.
 uint64_t MemoryLimit(const std::string& root);
 // Three quarters of that, in whole pages: what is left is enough for the rest of the process.
 uint64_t MostOfMemory(const std::string& root);
