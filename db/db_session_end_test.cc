@@ -355,6 +355,26 @@ TEST_P(SessionEndTest, SessionsLastWhileOthersAreWaitedFor) {
   EXPECT_OK(db->Close());
 }
 
+// The first shard's ends while the handle is being opened, before it asks for the second one. Fails
+// if Open calls that by another name than handles that are open do.
+TEST_P(SessionEndTest, OpenIsToldAsWell) {
+  ASSERT_OK(OpenOrDie(TwoShards(), "db")->Close());
+  const uint16_t second = (*nodes_)[1].server().port();
+  const auto connector = std::make_shared<WatchedConnector>(
+      [this, second](uint16_t port, Method method, const Slice&) {
+        if (port == second && method == Method::kOpenDatabase) leaps_ = true;
+        return Status::OK();
+      });
+  connector->GoOver(FabricKindFromName(GetParam()).value());
+  Options options = TwoShards();
+  options.node_connector = connector;
+  std::unique_ptr<DB> db;
+  ExpectToldOfTheEnd(DB::Open(options, "db", &db));
+  leaps_ = false;
+  db = OpenOrDie(TwoShards(), "db");
+  EXPECT_OK(db->Close());
+}
+
 // -------- One session of several over the same connection
 
 // Of one of two shards at a memory node no heartbeat gets there, and its session ends alone. Over

@@ -104,9 +104,12 @@ Status MemoryNodeSession::CheckOwned() const {
   std::string reply;
   const Status answered =
       rpc_->Call(Method::kHeartbeat, request.Encode(), &reply, Deadline::In(timeout_));
-  if (!answered.IsIOFenced()) return answered;
-  return Status::IOFenced("another has taken this database over while it was opened",
-                          answered.message());
+  if (answered.IsIOFenced()) {
+    return Status::IOFenced("another has taken this database over while it was opened",
+                            answered.message());
+  }
+  // As every other call of such a session says it.
+  return answered.IsAborted() ? Status::IOError(answered.message()) : answered;
 }
 
 Status MemoryNodeSession::Destroy(const Options& options, const std::string& name, RpcClient* rpc) {

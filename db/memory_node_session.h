@@ -29,7 +29,7 @@ class MemoryNodeSession final : public ManifestStore {
   // out of date.
   Status TakeOwnership(QueuePairs* queue_pairs);
   // Asks the memory node whether this session, which has become the owner, still is: IOFenced if
-  // another has taken the database over since, Aborted if the session has ended otherwise.
+  // another has taken the database over since, IOError if the session has ended otherwise.
   Status CheckOwned() const;
   // Destroys a database that is not open. OK if there is none.
   static Status Destroy(const Options& options, const std::string& name, RpcClient* rpc);
