@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/manifest_store.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "table/table_reader.h"
 #include "util/fabric/fabric.h"
@@ -25,8 +27,9 @@ class MemoryNodeSession final : public ManifestStore {
   static Status Open(const Options& options, const std::string& name, RpcClient* rpc,
                      std::unique_ptr<MemoryNodeSession>* session);
   // Puts the session's word into the database's header. Busy naming who was faster, if somebody
-  // was. The database may be written only after it, and what the session knows of it before may be
-  // out of date.
+  // was; TimedOut, and nothing is put, if Open() is so long ago that the session may have ended.
+  // The database may be written only after it, and what the session knows of it before may be out
+  // of date.
   Status TakeOwnership(QueuePairs* queue_pairs);
   // Asks the memory node whether this session, which has become the owner, still is: IOFenced if
   // another has taken the database over since, IOError if the session has ended otherwise.
@@ -74,13 +77,15 @@ class MemoryNodeSession final : public ManifestStore {
 
  private:
   MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatabaseReply opened,
-                    std::chrono::nanoseconds timeout);
+                    port::Clock::time_point asked_at, std::chrono::nanoseconds timeout);
   static Status Check(const OpenDatabaseReply& reply);
+  Status CheckOfferLasts() const;
 
   RpcClient* const rpc_;
   const FabricConnection* fabric_ = nullptr;  // Null: there are no transfers.
   const std::string name_;
   OpenDatabaseReply opened_;
+  const port::Clock::time_point asked_at_;  // For the session: its lease began later.
   const std::chrono::nanoseconds timeout_;
   uint64_t manifest_version_;
   bool closed_ = false;
