@@ -69,7 +69,7 @@ class GateKeeperTest : public testing::Test {
     ASSERT_TRUE(keeper->SwitchForFlush(ActiveNumber()).switched);
     const std::shared_ptr<Memtable> memtable = tree_.TakeForFlush();
     ASSERT_NE(memtable, nullptr);
-    const FakeTable table{tree_.NewTableNumber(), "key", "key", sequence, sequence};
+    const FakeTable table{tree_.NewTableNumber(), "a", "z", sequence, sequence};
     ASSERT_OK(tree_.InstallFlush(memtable, {MakeFakeTable(table, memory_)}));
     keeper->Judge();
   }
