@@ -136,7 +136,7 @@ bool ByteTableIterator::StartAt(uint64_t offset) {
   if (verify_checksums_) Verify();
 }
 
-// Nor is this: with it, a step would save registers that it does not use.
+// Not a part of Parse() either: with it, a step would save registers that it does not use.
 [[gnu::noinline]] void ByteTableIterator::Verify() {
   const Record record = {
       .encoded = record_.encoded, .internal_key = record_.key, .value = record_.value};
