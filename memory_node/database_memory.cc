@@ -185,6 +185,13 @@ Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
   const auto found = databases_.find(request.name);
   if (found == databases_.end()) return missing();           // It has just gone with its owner.
   const std::shared_ptr<Database> database = found->second;  // Also when it is no longer listed.
+  if (request.incarnation != DatabaseIncarnation{} &&
+      request.incarnation != database->incarnation) {
+    return Status::InvalidArgument(fmt::format(
+        "database '{}' at memory node {} is not the one that was to be destroyed: that has gone, "
+        "and this one was made since",
+        request.name, static_cast<uint32_t>(options_.node)));
+  }
   if (request.if_unused &&
       (!database->live.empty() || database->manifest_version > request.manifest_version_max)) {
     return Status::InvalidArgument(fmt::format("database '{}' at memory node {} has come into use",

@@ -23,8 +23,9 @@ namespace dlsm::database_table {
 
 struct Database {
   std::string name;
-  uint64_t bytes = 0;  // All that is allocated for it.
-  ByteRange header;    // Empty once the database has gone.
+  DatabaseIncarnation incarnation{};  // Drawn when it was made.
+  uint64_t bytes = 0;                 // All that is allocated for it.
+  ByteRange header;                   // Empty once the database has gone.
   ByteRanges held;
   ByteRanges live;
   uint64_t manifest_version = 0;  // 0: none was ever put.

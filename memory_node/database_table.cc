@@ -8,8 +8,10 @@
 #include <cstring>
 #include <utility>
 
+#include "util/coding.h"
 #include "util/log.h"
 #include "util/rpc/database_header.h"
+#include "util/secret_proof.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -17,6 +19,16 @@ namespace {
 
 // Each database costs some memory besides the region's.
 constexpr size_t kDatabasesMax = 10000;
+
+// At random: a number that was listed before this memory node was started again means nothing now.
+Status DrawIncarnation(DatabaseIncarnation* incarnation) {
+  std::string random;
+  do {
+    DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
+    *incarnation = DatabaseIncarnation{DecodeFixed64(random.data())};
+  } while (*incarnation == DatabaseIncarnation{});
+  return Status::OK();
+}
 
 }  // namespace
 
@@ -133,6 +145,7 @@ Status DatabaseTable::NewDatabaseLocked(const std::string& name,
                                         std::shared_ptr<Database>* database) {
   auto made = std::make_shared<Database>();
   made->name = name;
+  DLSM_RETURN_IF_ERROR(DrawIncarnation(&made->incarnation));
   if (QuotaLeftLocked(*made, /*for_merges=*/false) < kDatabaseHeaderBytes) {
     return OverQuotaLocked(*made, kDatabaseHeaderBytes);
   }
@@ -171,8 +184,8 @@ ListDatabasesReply DatabaseTable::List() const {
     }
     kept.Add(database->header);
     kept.Add(readers_.RetiredOf(database->published));
-    reply.databases.push_back(
-        {name, kept.bytes(), quotas_.Of(Quotas::OwnerOf(name)), database->session != SessionId{}});
+    reply.databases.push_back({name, kept.bytes(), quotas_.Of(Quotas::OwnerOf(name)),
+                               database->session != SessionId{}, database->incarnation});
   }
   return reply;
 }

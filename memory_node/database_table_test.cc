@@ -242,5 +242,42 @@ TEST_F(DatabaseTableTest, DestroysWhatIsClosed) {
   EXPECT_OK(Beat(again));
 }
 
+// Fails if who has seen a database destroys another one that was made under its name since, or
+// cannot destroy the one that it has seen.
+TEST_F(DatabaseTableTest, DestroysNoOtherOfTheSameName) {
+  uint64_t version = 0;
+  const auto use = [this, &version] {
+    const SessionId session = OpenOk("a");
+    EXPECT_OK(Put(session, ++version, {}));
+    EXPECT_OK(Close(session));
+  };
+  const auto seen = [this] {
+    const ListDatabasesReply list = table_.List();
+    EXPECT_EQ(list.databases.size(), 1u);
+    return list.databases.empty() ? DatabaseIncarnation{} : list.databases[0].incarnation;
+  };
+  const auto destroy = [this](DatabaseIncarnation incarnation) {
+    DestroyDatabaseRequest request;
+    request.name = "a";
+    request.incarnation = incarnation;
+    return table_.Destroy(request);
+  };
+  use();
+  const DatabaseIncarnation first = seen();
+  EXPECT_NE(first, DatabaseIncarnation{});
+  use();
+  EXPECT_EQ(seen(), first) << "it was only opened again";
+  ASSERT_OK(destroy(first));
+  EXPECT_TRUE(destroy(first).IsNotFound());
+  use();
+  const DatabaseIncarnation second = seen();
+  EXPECT_NE(second, first);
+  const Status refused = destroy(first);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr("is not the one that was to be destroyed"));
+  EXPECT_EQ(seen(), second);
+  EXPECT_OK(destroy(second));
+}
+
 }  // namespace
 }  // namespace dlsm

@@ -32,6 +32,10 @@ void PutSession(std::string* to, SessionId session) {
   PutFixed64(to, static_cast<uint64_t>(session));
 }
 
+void PutIncarnation(std::string* to, DatabaseIncarnation incarnation) {
+  PutFixed64(to, static_cast<uint64_t>(incarnation));
+}
+
 // Takes fields off a message one after the other; the first that is missing or wrong spoils it.
 class Fields {
  public:
@@ -67,6 +71,12 @@ class Fields {
     uint64_t value = 0;
     Fixed64(&value);
     *reader = ReaderId{value};
+    return *this;
+  }
+  Fields& Incarnation(DatabaseIncarnation* incarnation) {
+    uint64_t value = 0;
+    Fixed64(&value);
+    *incarnation = DatabaseIncarnation{value};
     return *this;
   }
   Fields& Load(MergeLoad* load) { return Require(ok_ && load->DecodeFrom(&rest_)); }
@@ -271,6 +281,7 @@ Status CloseDatabaseRequest::Decode(const Slice& bytes) {
 std::string DestroyDatabaseRequest::Encode() const {
   std::string bytes;
   PutLengthPrefixed(&bytes, name);
+  PutIncarnation(&bytes, incarnation);
   PutBool(&bytes, if_unused);
   PutFixed64(&bytes, manifest_version_max);
   return bytes;
@@ -279,6 +290,7 @@ std::string DestroyDatabaseRequest::Encode() const {
 Status DestroyDatabaseRequest::Decode(const Slice& bytes) {
   return Fields(bytes)
       .String(&name)
+      .Incarnation(&incarnation)
       .Bool(&if_unused)
       .Fixed64(&manifest_version_max)
       .Finish("request to destroy a database");
@@ -292,19 +304,24 @@ std::string ListDatabasesReply::Encode() const {
     PutFixed64(&to, entry.bytes);
     PutFixed64(&to, entry.quota_bytes);
     PutBool(&to, entry.open);
+    PutIncarnation(&to, entry.incarnation);
   }
   return to;
 }
 
 Status ListDatabasesReply::Decode(const Slice& bytes) {
-  constexpr size_t kEntryBytesMin = 18;
+  constexpr size_t kEntryBytesMin = 26;
   Fields fields(bytes);
   uint32_t count = 0;
   fields.Count(kEntryBytesMin, &count);
   databases.clear();
   for (uint32_t i = 0; fields.ok() && i < count; ++i) {
     Entry& entry = databases.emplace_back();
-    fields.String(&entry.name).Fixed64(&entry.bytes).Fixed64(&entry.quota_bytes).Bool(&entry.open);
+    fields.String(&entry.name)
+        .Fixed64(&entry.bytes)
+        .Fixed64(&entry.quota_bytes)
+        .Bool(&entry.open)
+        .Incarnation(&entry.incarnation);
   }
   return fields.Finish("list of databases");
 }

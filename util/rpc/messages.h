@@ -23,6 +23,10 @@ enum class SessionId : uint64_t {};
 // for it. A memory node gives it out; it ends at close, or when its lease ends.
 enum class ReaderId : uint64_t {};
 
+// Which database of its name a memory node has: drawn when one is made, so that it is another one
+// when that has gone and the next has its name. Never 0. No secret: it gives no right to anything.
+enum class DatabaseIncarnation : uint64_t {};
+
 struct OpenDatabaseRequest {
   static constexpr size_t kNameBytesMax = 1024;
 
@@ -154,6 +158,8 @@ struct CloseDatabaseRequest {
 
 struct DestroyDatabaseRequest {
   std::string name;
+  // Not 0: only the one that was listed with it. InvalidArgument if another has its name by now.
+  DatabaseIncarnation incarnation{};
   // Only if nobody has come to use it: its manifest refers to nothing at this memory node, and is
   // none after this one.
   bool if_unused = false;
@@ -169,6 +175,7 @@ struct ListDatabasesReply {
     uint64_t bytes = 0;
     uint64_t quota_bytes = 0;  // Of it and the other shards there together; 0: none.
     bool open = false;
+    DatabaseIncarnation incarnation{};
   };
   std::vector<Entry> databases;
 

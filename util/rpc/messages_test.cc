@@ -120,11 +120,13 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   CheckMessage(close);
   DestroyDatabaseRequest destroy;
   destroy.name = "gone";
+  destroy.incarnation = DatabaseIncarnation{0x1122334455667788};
   destroy.if_unused = true;
   destroy.manifest_version_max = 4;
   CheckMessage(destroy);
   ListDatabasesReply list;
-  list.databases = {{"a", 1, 0, true}, {"", 2, 3, false}};
+  list.databases = {{"a", 1, 0, true, DatabaseIncarnation{4}},
+                    {"", 2, 3, false, DatabaseIncarnation{5}}};
   CheckMessage(list);
   SetQuotaRequest quota;
   quota.name = "a";
