@@ -128,16 +128,20 @@ Status MemoryNodeSession::CheckOwned() const {
   return answered.IsAborted() ? Status::IOError(answered.message()) : answered;
 }
 
-Status MemoryNodeSession::Destroy(const Options& options, const std::string& name, RpcClient* rpc) {
+Status MemoryNodeSession::Destroy(const Options& options, const std::string& name,
+                                  DatabaseIncarnation incarnation, RpcClient* rpc) {
   DestroyDatabaseRequest request;
   request.name = name;
+  request.incarnation = incarnation;
   return SendDestroy(options, request, rpc);
 }
 
 Status MemoryNodeSession::DestroyUnused(const Options& options, const std::string& name,
+                                        DatabaseIncarnation incarnation,
                                         uint64_t manifest_version_max, RpcClient* rpc) {
   DestroyDatabaseRequest request;
   request.name = name;
+  request.incarnation = incarnation;
   request.if_unused = true;
   request.manifest_version_max = manifest_version_max;
   return SendDestroy(options, request, rpc);

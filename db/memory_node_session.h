@@ -34,12 +34,15 @@ class MemoryNodeSession final : public ManifestStore {
   // Asks the memory node whether this session, which has become the owner, still is: IOFenced if
   // another has taken the database over since, IOError if the session has ended otherwise.
   Status CheckOwned() const;
-  // Destroys a database that is not open. OK if there is none.
-  static Status Destroy(const Options& options, const std::string& name, RpcClient* rpc);
+  // Destroys a database that is not open. OK if there is none. InvalidArgument if it is another one
+  // of its name than `incarnation`, unless that is 0.
+  static Status Destroy(const Options& options, const std::string& name,
+                        DatabaseIncarnation incarnation, RpcClient* rpc);
   // The same of one that nobody uses: its manifest refers to nothing at that memory node, and is
   // none after `manifest_version_max`. InvalidArgument if somebody does by now.
   static Status DestroyUnused(const Options& options, const std::string& name,
-                              uint64_t manifest_version_max, RpcClient* rpc);
+                              DatabaseIncarnation incarnation, uint64_t manifest_version_max,
+                              RpcClient* rpc);
   ~MemoryNodeSession() override;
 
   SessionId id() const { return opened_.session; }

@@ -93,15 +93,16 @@ Status ListParts(const Options& options, const std::string& database, RpcClient*
   ListDatabasesReply reply;
   DLSM_RETURN_IF_ERROR(reply.Decode(bytes));
   for (ListDatabasesReply::Entry& entry : reply.databases) {
-    parts->first_shard = parts->first_shard || entry.name == database;
-    if (IsPartOf(entry.name, database)) parts->others.push_back(std::move(entry.name));
+    if (entry.name == database) parts->first_shard = entry.incarnation;
+    if (!IsPartOf(entry.name, database)) continue;
+    parts->others.push_back({std::move(entry.name), entry.incarnation});
   }
   return Status::OK();
 }
 
 // They are closed together: when a client has closed its last session, memory nodes take its access
 // away, and open no other over that connection.
-Status FindPartsInUse(const Options& requested, const std::vector<std::string>& names,
+Status FindPartsInUse(const Options& requested, const std::vector<NodePart>& parts,
                       const std::string& node, std::vector<std::string>* in_use, bool waits) {
   in_use->clear();
   Options options = requested;
@@ -112,12 +113,12 @@ Status FindPartsInUse(const Options& requested, const std::vector<std::string>& 
   DLSM_RETURN_IF_ERROR(ConnectToMemoryNode(options, node, &connection));
   if (!waits) options.open_timeout_ms = 0;
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions;
-  for (const std::string& name : names) {
+  for (const NodePart& part : parts) {
     std::unique_ptr<MemoryNodeSession> session;
-    const Status opened = MemoryNodeSession::Open(options, name, &connection->rpc(), &session);
+    const Status opened = MemoryNodeSession::Open(options, part.name, &connection->rpc(), &session);
     if (opened.IsInvalidArgument()) continue;  // It has gone with the session that was making it.
     DLSM_RETURN_IF_ERROR(opened);
-    if (IsInUse(name, *session)) in_use->push_back(name);
+    if (IsInUse(part.name, *session)) in_use->push_back(part.name);
     sessions.push_back(std::move(session));
   }
   Status first_error;
@@ -146,9 +147,10 @@ Status CheckNoOther(const Options& options, const std::string& database,
   return search.verdict();
 }
 
-Status DestroyLeftover(const Options& options, const std::string& part, RpcClient* rpc) {
-  const uint64_t manifest_version_max = IsShardTablesName(part) ? UINT64_MAX : kFirstManifest;
-  return MemoryNodeSession::DestroyUnused(options, part, manifest_version_max, rpc);
+Status DestroyLeftover(const Options& options, const NodePart& part, RpcClient* rpc) {
+  const uint64_t manifest_version_max = IsShardTablesName(part.name) ? UINT64_MAX : kFirstManifest;
+  return MemoryNodeSession::DestroyUnused(options, part.name, part.incarnation,
+                                          manifest_version_max, rpc);
 }
 
 Status CheckNoNamesake(const Options& requested, const std::string& database,

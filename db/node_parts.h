@@ -10,29 +10,37 @@
 // or were, until the first shard was lost with its memory node.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/memory_node_link.h"
+#include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
 
 namespace dlsm {
 
+struct NodePart {
+  std::string name;  // At its memory node.
+  // The one of that name that was seen there; 0: whichever there is.
+  DatabaseIncarnation incarnation{};
+};
+
 // At one memory node.
 struct NodeParts {
-  bool first_shard = false;
-  std::vector<std::string> others;  // Their names there.
+  std::optional<DatabaseIncarnation> first_shard;
+  std::vector<NodePart> others;
 };
 
 Status ListParts(const Options& options, const std::string& database, RpcClient* rpc,
                  NodeParts* parts);
 
-// Those of `names`, parts at memory node `node`, that are in use. Each is opened to find out, over
-// a connection of its own; what has gone by then is not. `waits`: for the end of a lease, as Open()
-// does; else TimedOut.
-Status FindPartsInUse(const Options& options, const std::vector<std::string>& names,
+// The names of those of `parts`, at memory node `node`, that are in use. Each is opened to find
+// out, over a connection of its own; what has gone by then is not. `waits`: for the end of a lease,
+// as Open() does; else TimedOut.
+Status FindPartsInUse(const Options& options, const std::vector<NodePart>& parts,
                       const std::string& node, std::vector<std::string>* in_use, bool waits);
 
 // Whether a database that is not at its home may be made there: the parts that are destroyed then
@@ -44,8 +52,8 @@ Status CheckNoOther(const Options& options, const std::string& database,
 
 // Destroys such a part, or finds none. InvalidArgument if somebody has come to use it since: who
 // makes a database may be held up, lose it to another, and not know it yet; and who destroys one
-// may find an unused part of another one of its name.
-Status DestroyLeftover(const Options& options, const std::string& part, RpcClient* rpc);
+// may find an unused part of another one of its name. And if it is another part than was seen.
+Status DestroyLeftover(const Options& options, const NodePart& part, RpcClient* rpc);
 
 // The same as CheckNoOther() for one that has all of its parts at its home, where there is nothing
 // to be destroyed; but there would be two databases of one name if another of the memory nodes has

@@ -189,7 +189,7 @@ Status DbImpl::OpenOthers(bool is_new, SessionKeeper* keeper,
     MemoryNodeLink* link;
     DLSM_RETURN_IF_ERROR(LinkTo(map_.nodes[i], &link));
     Status opened;
-    if (is_new) opened = DestroyLeftover(options, name, &link->rpc());
+    if (is_new) opened = DestroyLeftover(options, {name, {}}, &link->rpc());
     std::unique_ptr<MemoryNodeSession>& session = sessions->emplace_back();
     if (opened.ok()) opened = OpenPart(options, name, link, first, keeper, &session);
     if (opened.ok()) continue;
@@ -248,7 +248,7 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   DLSM_RETURN_IF_ERROR(LinkTo(node, &link));
   std::unique_ptr<MemoryNodeSession> session;
   Status opened;
-  if (is_new) opened = DestroyLeftover(options, name, &link->rpc());
+  if (is_new) opened = DestroyLeftover(options, {name, {}}, &link->rpc());
   if (opened.ok()) opened = OpenPart(options, name, link, first, keeper, &session);
   if (!opened.ok()) {
     return Status::FromCode(

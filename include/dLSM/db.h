@@ -166,7 +166,8 @@ class DB {
 // they were named when it was made: if its first shard, without which it does not exist, is on
 // another of them, InvalidArgument says so. If that is on none of them, it was lost with its memory
 // node, and what the others still have of the database is removed; but not what somebody who makes
-// it meanwhile has come to use, which is an InvalidArgument or Busy.
+// it meanwhile has come to use, which is an InvalidArgument or Busy. The same is returned, and the
+// new one is left whole, if others have destroyed the database and made it anew meanwhile.
 Status DestroyDB(const std::string& name, const Options& options);
 
 }  // namespace dlsm
