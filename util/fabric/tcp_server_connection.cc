@@ -33,11 +33,12 @@ TcpServerConnection::TcpServerConnection(TcpStream stream, std::string token, Re
 
 bool TcpServerConnection::Serve(Scratch& scratch, Deadline::Clock::time_point until) {
   bool drained = false;
-  for (int round = 0; round < kRoundsMax && !drained; ++round) {
+  int round = 0;
+  for (; round < kRoundsMax && !drained; ++round) {
     if (!wants_to_receive() || (round > 0 && Deadline::Clock::now() >= until)) break;
-    if (!Receive(scratch, &drained) || !Send()) return false;
+    if (!Receive(scratch, &drained) || !Send(until)) return false;
   }
-  if (!Send()) return false;
+  if (round == 0 && !Send(until)) return false;
   return !rejected_ || reply_count_ > 0;
 }
 
@@ -54,14 +55,18 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
   // The rest of a write goes where it belongs, what follows it into the scratch.
   iovec parts[2];
   size_t count = 0;
-  if (write_left_ > 0) parts[count++] = iovec{write_to_, write_left_};
-  parts[count++] = iovec{scratch.data(), scratch.size()};
+  const size_t piece = std::min<uint64_t>(write_left_, kPieceBytes);
+  size_t asked = piece;
+  if (piece > 0) parts[count++] = iovec{write_to_, piece};
+  if (piece == write_left_) {
+    parts[count++] = iovec{scratch.data(), scratch.size()};
+    asked += scratch.size();
+  }
   size_t moved = 0;
   SocketOutcome outcome = SocketOutcome::kBlocked;
   // What was the client's when it began to write may have been given back, and to another, since.
-  const ReachedRange range{write_.region, write_.offset + (write_.operand - write_left_),
-                           write_left_};
-  if (!Within(&range, write_left_ > 0 ? 1 : 0, /*writes=*/true,
+  const ReachedRange range{write_.region, write_.offset + (write_.operand - write_left_), piece};
+  if (!Within(&range, piece > 0 ? 1 : 0, /*writes=*/true,
               [&] { outcome = stream_.Receive(parts, count, &moved); })) {
     Forbid(write_);
     return true;
@@ -79,8 +84,8 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
       return false;
   }
   order_->AfterReceive();
-  *drained = moved < write_left_ + scratch.size();
-  const size_t written = std::min<uint64_t>(moved, write_left_);
+  *drained = moved < asked;
+  const size_t written = std::min(moved, piece);
   if (written > 0) {
     write_to_ += written;
     write_left_ -= written;
@@ -207,21 +212,24 @@ void TcpServerConnection::Reject(const TcpRequest& request, TcpCode code, const 
   rejected_ = true;
 }
 
-bool TcpServerConnection::Send() {
+// What is left goes when the socket is found ready to send, which it nearly always is.
+bool TcpServerConnection::Send(Deadline::Clock::time_point until) {
   iovec parts[kPartsMax];
   ReachedRange ranges[kPartsMax];
   while (reply_count_ > 0) {
     size_t count = 0;
     size_t range_count = 0;
     size_t skip = reply_sent_;
+    size_t room = kPieceBytes;
     const auto add = [&](const char* data, uint64_t bytes) {
       const size_t skipped = std::min<uint64_t>(skip, bytes);
       skip -= skipped;
+      const size_t added = std::min<uint64_t>(bytes - skipped, room);
+      room -= added;
       // sendmsg() does not write there.
-      if (skipped < bytes)
-        parts[count++] = iovec{const_cast<char*>(data) + skipped, bytes - skipped};
+      if (added > 0) parts[count++] = iovec{const_cast<char*>(data) + skipped, added};
     };
-    for (size_t i = 0; i < reply_count_ && count + 2 <= kPartsMax; ++i) {
+    for (size_t i = 0; i < reply_count_ && count + 2 <= kPartsMax && room > 0; ++i) {
       const Reply& reply = (*replies_)[(reply_first_ + i) % kRepliesMax];
       add(reply.header.data(), reply.header.size());
       add(reply.payload, reply.payload_bytes);
@@ -241,6 +249,7 @@ bool TcpServerConnection::Send() {
       return false;
     }
     ConsumeReplies(moved);
+    if (reply_count_ > 0 && Deadline::Clock::now() >= until) return true;
   }
   return true;
 }

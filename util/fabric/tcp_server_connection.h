@@ -4,6 +4,10 @@
 // received than can be answered: the replies to all requests that one receive can bring fit into
 // the queue, and while the queue has less room than that, nothing is received. So the peer's
 // requests wait in its socket, and memory here is bounded whatever the peer does.
+//
+// Large transfers go by pieces, however much the socket would take or give at once. Otherwise who
+// sends as fast as this end decrypts would keep it at one write of gigabytes, with the extents held
+// (Reach): nobody else of the thread had a turn meanwhile, and nobody else any memory.
 #pragma once
 
 #include <array>
@@ -26,6 +30,8 @@ class TcpServerConnection {
   // What a thread lends to the connection it is serving.
   static constexpr size_t kScratchBytes = size_t{16} << 10;
   using Scratch = std::array<char, kScratchBytes>;
+  // Of what is large, so much is moved at once: software, too, decrypts it within milliseconds.
+  static constexpr size_t kPieceBytes = size_t{128} << 10;
 
   // `stream` has said its hello with `token`.
   TcpServerConnection(TcpStream stream, std::string token, ReachPointer reach,
@@ -36,7 +42,7 @@ class TcpServerConnection {
   TcpServerConnection& operator=(const TcpServerConnection&) = delete;
 
   // Moves and carries out what it can, within a bound that leaves other connections their turn, and
-  // begins nothing more once it is `until`. False: the connection is to be closed (and why is
+  // begins no further piece once it is `until`. False: the connection is to be closed (and why is
   // logged, if anything was wrong).
   bool Serve(Scratch& scratch, Deadline::Clock::time_point until);
 
@@ -62,7 +68,7 @@ class TcpServerConnection {
   static_assert(kRepliesPerReceive <= kRepliesMax / 2);
 
   bool HasRoom() const { return reply_count_ + kRepliesPerReceive <= kRepliesMax; }
-  bool Send();
+  bool Send(Deadline::Clock::time_point until);
   bool Receive(Scratch& scratch, bool* drained);
   bool Consume(const char* from, size_t bytes);
   void CarryOut(const char* header);
