@@ -42,13 +42,14 @@ void TokenTable::Expire(Clock::time_point now) {
   const std::chrono::nanoseconds stood_still = standstills_.Look(now);
   for (auto& [token, holder] : holders_) holder.released_at += stood_still;
   for (auto next = holders_.begin(); next != holders_.end();) {
-    const auto [token, holder] = *next;
+    const auto& [token, holder] = *next;
     if (holder.connections > 0 || now - holder.released_at < grace_) {
       ++next;
       continue;
     }
-    next = holders_.erase(next);
+    // First: where there is no memory to have the access taken away, the next look finds it here.
     if (abandoned_) abandoned_(token);
+    next = holders_.erase(next);
   }
 }
 

@@ -31,7 +31,8 @@ class TokenTable {
   using Abandoned = std::function<void(const std::string& token)>;
 
   // `allowed` is called before a new token is given out, `abandoned` when the client of one has
-  // gone for good. They are called one at a time, and must not call back. Either may be empty.
+  // gone for good; where that throws std::bad_alloc, it is called again. They are called one at a
+  // time, and must not call back. Either may be empty.
   TokenTable(std::chrono::nanoseconds grace, Allowed allowed, Abandoned abandoned)
       : grace_(grace), allowed_(std::move(allowed)), abandoned_(std::move(abandoned)) {}
 
