@@ -29,7 +29,8 @@ class TcpStream {
   void Secure(std::unique_ptr<TlsSession> session) { tls_ = std::move(session); }
 
   // As SocketSend() and SocketReceive(). After kBlocked the next Send() begins with the same bytes.
-  // Receive() moves less than was asked for only where there is no more at the moment.
+  // Receive() moves less than was asked for only where there is no more at the moment, or, under
+  // TLS, where much has come: whoever waits for the socket then is told of the rest.
   SocketOutcome Send(iovec* parts, size_t count, size_t* moved) {
     return tls_ == nullptr ? SocketSend(get(), parts, count, moved)
                            : tls_->Send(parts, count, moved);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -20,17 +19,13 @@ namespace {
 
 // OpenSSL's own socket BIO raises SIGPIPE, and waits where the socket does.
 
-int SocketOf(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
-
-void SetSocketOf(BIO* bio, int socket) {
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(socket)));
-}
+TlsTransport& TransportOf(BIO* bio) { return *static_cast<TlsTransport*>(BIO_get_data(bio)); }
 
 int Write(BIO* bio, const char* from, size_t bytes, size_t* written) {
   BIO_clear_retry_flags(bio);
   ssize_t sent;
   do {
-    sent = ::send(SocketOf(bio), from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = ::send(TransportOf(bio).socket, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) {
     *written = static_cast<size_t>(sent);
@@ -42,12 +37,18 @@ int Write(BIO* bio, const char* from, size_t bytes, size_t* written) {
 
 int Read(BIO* bio, char* to, size_t bytes, size_t* read) {
   BIO_clear_retry_flags(bio);
+  TlsTransport& transport = TransportOf(bio);
+  if (transport.input_left == 0) {
+    BIO_set_retry_read(bio);
+    return 0;
+  }
   ssize_t received;
   do {
-    received = ::recv(SocketOf(bio), to, bytes, MSG_DONTWAIT);
+    received = ::recv(transport.socket, to, std::min(bytes, transport.input_left), MSG_DONTWAIT);
   } while (received < 0 && errno == EINTR);
   if (received > 0) {
     *read = static_cast<size_t>(received);
+    transport.input_left -= *read;
     return 1;
   }
   if (received == 0) {
@@ -89,11 +90,14 @@ Status TlsSession::Make(SslHandle ssl, int socket, std::unique_ptr<TlsSession>* 
   const BIO_METHOD* method = SocketMethod();
   BIO* bio = method != nullptr ? BIO_new(method) : nullptr;
   if (bio == nullptr) return Status::IOError("no memory for TLS");
-  SetSocketOf(bio, socket);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl.get(), bio, bio);  // Which owns it from now on.
-  session->reset(new TlsSession(std::move(ssl)));
+  session->reset(new TlsSession(std::move(ssl), socket));
   return Status::OK();
+}
+
+TlsSession::TlsSession(SslHandle ssl, int socket) : transport_{socket, 0}, ssl_(std::move(ssl)) {
+  BIO_set_data(SSL_get_rbio(ssl_.get()), &transport_);
 }
 
 // No farewell is sent: the frames that are carried tell whether anything is missing.
@@ -101,7 +105,7 @@ TlsSession::~TlsSession() = default;
 
 void TlsSession::SetSocket(int socket) {
   const port::MutexLock lock(mutex_);
-  SetSocketOf(SSL_get_rbio(ssl_.get()), socket);
+  transport_.socket = socket;
 }
 
 SocketOutcome TlsSession::Outcome(int result, short* events) {
@@ -135,6 +139,7 @@ SocketOutcome TlsSession::Handshake(short* events) {
   const port::MutexLock lock(mutex_);
   ERR_clear_error();
   errno = 0;
+  transport_.input_left = kInputBytesMax;
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
     // The peer's first message may have come together with the end of its handshake.
@@ -186,6 +191,7 @@ SocketOutcome TlsSession::Send(const iovec* parts, size_t count, size_t* moved) 
 
 SocketOutcome TlsSession::Receive(const iovec* parts, size_t count, size_t* moved) {
   const port::MutexLock lock(mutex_);
+  transport_.input_left = kInputBytesMax;
   *moved = 0;
   for (size_t part = 0; part < count; ++part) {
     size_t filled = 0;

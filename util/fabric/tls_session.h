@@ -16,12 +16,21 @@
 
 namespace dlsm {
 
+// What a session's BIO reads from and writes to.
+struct TlsTransport {
+  int socket = -1;
+  size_t input_left = 0;  // Bytes that may be read; after that it is as if no more had come.
+};
+
 class TlsSession {
  public:
   struct SslDeleter {
     void operator()(SSL* ssl) const;
   };
   using SslHandle = std::unique_ptr<SSL, SslDeleter>;
+  // What one Receive() takes off the socket. Not all of it need be anybody's bytes: a peer may
+  // change its keys again and again, and OpenSSL goes on as long as such records come.
+  static constexpr size_t kInputBytesMax = size_t{192} << 10;
 
   // `ssl` has a role and no transport yet. Does not own the socket.
   static Status Make(SslHandle ssl, int socket, std::unique_ptr<TlsSession>* session);
@@ -36,7 +45,8 @@ class TlsSession {
   // As SocketSend(), but after kBlocked, and behind what was moved, the next call begins with the
   // same bytes: a record that is on its way in part cannot be changed.
   SocketOutcome Send(const iovec* parts, size_t count, size_t* moved) LOCKS_EXCLUDED(mutex_);
-  // As SocketReceive(). Returns less than was asked for only where there is no more just now.
+  // As SocketReceive(). Returns less than was asked for only where there is no more just now, or
+  // where kInputBytesMax have come: then the socket is still readable, or has no more either.
   SocketOutcome Receive(const iovec* parts, size_t count, size_t* moved) LOCKS_EXCLUDED(mutex_);
 
   // Whether Receive() may have something although the socket is not readable.
@@ -49,10 +59,12 @@ class TlsSession {
  private:
   static constexpr size_t kRecordBytesMax = size_t{16} << 10;
 
-  explicit TlsSession(SslHandle ssl) : ssl_(std::move(ssl)) {}
+  // `ssl` has its BIO.
+  TlsSession(SslHandle ssl, int socket);
   SocketOutcome Outcome(int result, short* events) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable port::Mutex mutex_;  // Protects what follows; never held while waiting.
+  TlsTransport transport_ GUARDED_BY(mutex_);
   SslHandle ssl_ GUARDED_BY(mutex_);
   // A record's worth of what Send() was given, until all of it has gone out.
   std::unique_ptr<char[]> staged_ GUARDED_BY(mutex_);
