@@ -61,12 +61,7 @@ Status CheckNames(const Options& options) {
   return Status::OK();
 }
 
-}  // namespace
-
-Status CheckOptions(const Options& options) {
-  if (options.comparator == nullptr) return Refuse("comparator is null", "leave it as it is");
-  DLSM_RETURN_IF_ERROR(CheckNames(options));
-  DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(options));
+Status CheckMemory(const Options& options) {
   if (options.write_buffer_size < (size_t{64} << 10)) {
     return Refuse("write_buffer_size is too small", "use at least 64 KiB");
   }
@@ -76,12 +71,20 @@ Status CheckOptions(const Options& options) {
   if (options.max_write_buffer_number < 2 || options.max_write_buffer_number > 128) {
     return Refuse("max_write_buffer_number is out of range", "use 2 to 128");
   }
-  if (options.max_file_size < (size_t{64} << 10) || options.max_file_size > (size_t{2} << 30)) {
-    return Refuse("max_file_size is out of range", "use 64 KiB to 2 GiB");
-  }
   if (options.value_cache_size != 0 && (options.value_cache_size < ValueCache::kBytesMin ||
                                         options.value_cache_size > ValueCache::kBytesMax)) {
     return Refuse("value_cache_size is out of range", "use 64 KiB to 16 TiB, or 0 for none");
+  }
+  return MemoryBudget::Check(options);  // Needs the others' bounds.
+}
+
+Status CheckTables(const Options& options) {
+  if (options.max_file_size < (size_t{64} << 10) || options.max_file_size > (size_t{2} << 30)) {
+    return Refuse("max_file_size is out of range", "use 64 KiB to 2 GiB");
+  }
+  if (options.table_format != TableFormat::kByteAddressable &&
+      options.table_format != TableFormat::kBlockBased) {
+    return Refuse("table_format is unknown", "use kByteAddressable or kBlockBased");
   }
   if (options.block_size < 256 || options.block_size > (size_t{4} << 20)) {
     return Refuse("block_size is out of range", "use 256 bytes to 4 MiB");
@@ -90,16 +93,17 @@ Status CheckOptions(const Options& options) {
   if (options.block_restart_interval < 1 || options.block_restart_interval > 1'000'000) {
     return Refuse("block_restart_interval is out of range", "use 1 to 1000000; 16 suits most");
   }
-  if (options.table_format != TableFormat::kByteAddressable &&
-      options.table_format != TableFormat::kBlockBased) {
-    return Refuse("table_format is unknown", "use kByteAddressable or kBlockBased");
+  if (options.compression != kNoCompression && options.compression != kSnappyCompression) {
+    return Refuse("compression is unknown", "use kNoCompression or kSnappyCompression");
   }
-  if (options.compaction_style > CompactionStyle::kSizeTiered) {
-    return Refuse("compaction_style is unknown", "use one of CompactionStyle");
+  if (options.compression != kNoCompression &&
+      options.table_format == TableFormat::kByteAddressable) {
+    return Refuse("compression needs blocks", "set table_format to kBlockBased");
   }
-  if (options.tcp_poll_us > 1'000'000) {
-    return Refuse("tcp_poll_us is more than a second", "use 50, or 0 for no polling");
-  }
+  return Status::OK();
+}
+
+Status CheckGuards(const Options& options) {
   if (options.max_tables_per_guard < 2 || options.max_tables_per_guard > 1000) {
     return Refuse("max_tables_per_guard is out of range", "use 2 to 1000");
   }
@@ -114,24 +118,10 @@ Status CheckOptions(const Options& options) {
       options.idle_size_amplification_percent > 10000) {
     return Refuse("idle_size_amplification_percent is out of range", "use 0 to 10000");
   }
-  if (options.compaction_place > CompactionPlace::kAutomatic) {
-    return Refuse("compaction_place is unknown", "use kMemoryNode, kComputeNode or kAutomatic");
-  }
-  if (MergeScheduleName(options.merge_scheduler) == std::string("unknown")) {
-    return Refuse("merge_scheduler is unknown", "use kSingle, kFair, kGreedy or kSpringAndGear");
-  }
-  if (options.compression != kNoCompression && options.compression != kSnappyCompression) {
-    return Refuse("compression is unknown", "use kNoCompression or kSnappyCompression");
-  }
-  if (options.compression != kNoCompression &&
-      options.table_format == TableFormat::kByteAddressable) {
-    return Refuse("compression needs blocks", "set table_format to kBlockBased");
-  }
-  if (options.max_background_flushes < 1 || options.max_background_flushes > 64 ||
-      options.max_background_compactions < 1 || options.max_background_compactions > 64 ||
-      options.max_subcompactions < 1 || options.max_subcompactions > 64) {
-    return Refuse("number of background threads is out of range", "use 1 to 64");
-  }
+  return Status::OK();
+}
+
+Status CheckLevels(const Options& options) {
   if (options.num_levels < 2 || options.num_levels > 32) {
     return Refuse("num_levels is out of range", "use 2 to 32");
   }
@@ -154,8 +144,42 @@ Status CheckOptions(const Options& options) {
     return Refuse("max_bytes_for_level_multiplier is out of range for kTiered",
                   "use 2 to 1000, the sorted runs of a level that become one of the next");
   }
+  return Status::OK();
+}
+
+Status CheckMerges(const Options& options) {
+  if (options.compaction_style > CompactionStyle::kSizeTiered) {
+    return Refuse("compaction_style is unknown", "use one of CompactionStyle");
+  }
+  if (options.compaction_place > CompactionPlace::kAutomatic) {
+    return Refuse("compaction_place is unknown", "use kMemoryNode, kComputeNode or kAutomatic");
+  }
+  if (MergeScheduleName(options.merge_scheduler) == std::string("unknown")) {
+    return Refuse("merge_scheduler is unknown", "use kSingle, kFair, kGreedy or kSpringAndGear");
+  }
+  if (options.max_background_flushes < 1 || options.max_background_flushes > 64 ||
+      options.max_background_compactions < 1 || options.max_background_compactions > 64 ||
+      options.max_subcompactions < 1 || options.max_subcompactions > 64) {
+    return Refuse("number of background threads is out of range", "use 1 to 64");
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+Status CheckOptions(const Options& options) {
+  if (options.comparator == nullptr) return Refuse("comparator is null", "leave it as it is");
+  DLSM_RETURN_IF_ERROR(CheckNames(options));
+  DLSM_RETURN_IF_ERROR(CheckComputeBoundaries(options));
+  DLSM_RETURN_IF_ERROR(CheckMemory(options));
+  DLSM_RETURN_IF_ERROR(CheckTables(options));
+  DLSM_RETURN_IF_ERROR(CheckMerges(options));
+  DLSM_RETURN_IF_ERROR(CheckGuards(options));
+  DLSM_RETURN_IF_ERROR(CheckLevels(options));
   DLSM_RETURN_IF_ERROR(CheckPlacement(options));
-  DLSM_RETURN_IF_ERROR(MemoryBudget::Check(options));
+  if (options.tcp_poll_us > 1'000'000) {
+    return Refuse("tcp_poll_us is more than a second", "use 50, or 0 for no polling");
+  }
   return CheckShardOptions(options);
 }
 
