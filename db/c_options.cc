@@ -136,8 +136,8 @@ void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric) {
 void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds) {
   options->options.tcp_poll_us = microseconds;
 }
-void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, unsigned char share) {
-  options->options.tcp_share_reads = share != 0;
+void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, uint8_t value) {
+  options->options.tcp_share_reads = value != 0;
 }
 void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport) {
   SetString(options, &dlsm::Options::rpc_transport, transport);
@@ -148,7 +148,7 @@ void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device) {
 void dlsm_options_set_access_name(dlsm_options_t* options, const char* name) {
   SetString(options, &dlsm::Options::access_name, name);
 }
-void dlsm_options_set_tls(dlsm_options_t* options, unsigned char value) {
+void dlsm_options_set_tls(dlsm_options_t* options, uint8_t value) {
   options->options.tls = value != 0;
 }
 void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path) {
@@ -238,7 +238,7 @@ void dlsm_options_set_component_constraint(dlsm_options_t* options, int value) {
 void dlsm_options_set_max_components(dlsm_options_t* options, int value) {
   options->options.max_components = value;
 }
-void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value) {
+void dlsm_options_set_slow_down_writes(dlsm_options_t* options, uint8_t value) {
   options->options.slow_down_writes = value != 0;
 }
 void dlsm_options_set_write_stall_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {

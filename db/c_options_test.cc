@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "dLSM/c.h"
 #include "dLSM/options.h"
@@ -47,6 +50,102 @@ TEST_F(CTest, EveryTableFormatAndPlace) {
       ASSERT_EQ(error_.text(), "");
     }
   }
+}
+
+// By a handle of its own, so that each setter finds all options as they are by default.
+template <typename Argument, typename Value>
+void ExpectSets(const char* name, void (*set)(dlsm_options_t*, Argument), Value Options::*option,
+                std::type_identity_t<Argument> argument) {
+  const std::unique_ptr<dlsm_options_t, void (*)(dlsm_options_t*)> handle(dlsm_options_create(),
+                                                                          dlsm_options_destroy);
+  const auto value = static_cast<Value>(argument);
+  ASSERT_NE(handle->options.*option, value) << name << " is that by default";
+  set(handle.get(), argument);
+  EXPECT_EQ(handle->options.*option, value) << name;
+}
+
+// Fails if a setter of a text sets another option.
+TEST(COptionsTest, SettersOfTexts) {
+  ExpectSets("memory_nodes", dlsm_options_set_memory_nodes, &Options::memory_nodes, "text");
+  ExpectSets("config", dlsm_options_set_config, &Options::config, "text");
+  ExpectSets("fabric", dlsm_options_set_fabric, &Options::fabric, "text");
+  ExpectSets("rpc_transport", dlsm_options_set_rpc_transport, &Options::rpc_transport, "text");
+  ExpectSets("rdma_device", dlsm_options_set_rdma_device, &Options::rdma_device, "text");
+  ExpectSets("secret_file", dlsm_options_set_secret_file, &Options::secret_file, "text");
+  ExpectSets("access_name", dlsm_options_set_access_name, &Options::access_name, "text");
+  ExpectSets("tls_ca_file", dlsm_options_set_tls_ca_file, &Options::tls_ca_file, "text");
+  ExpectSets("tls_certificate_file", dlsm_options_set_tls_certificate_file,
+             &Options::tls_certificate_file, "text");
+  ExpectSets("tls_key_file", dlsm_options_set_tls_key_file, &Options::tls_key_file, "text");
+}
+
+// Fails if a setter of a truth value sets another option, or the opposite.
+TEST(COptionsTest, SettersOfTruthValues) {
+  ExpectSets("create_if_missing", dlsm_options_set_create_if_missing, &Options::create_if_missing,
+             1);
+  ExpectSets("error_if_exists", dlsm_options_set_error_if_exists, &Options::error_if_exists, 1);
+  ExpectSets("take_over", dlsm_options_set_take_over, &Options::take_over, 1);
+  ExpectSets("paranoid_checks", dlsm_options_set_paranoid_checks, &Options::paranoid_checks, 1);
+  ExpectSets("tcp_share_reads", dlsm_options_set_tcp_share_reads, &Options::tcp_share_reads, 0);
+  ExpectSets("tls", dlsm_options_set_tls, &Options::tls, 1);
+  ExpectSets("slow_down_writes", dlsm_options_set_slow_down_writes, &Options::slow_down_writes, 1);
+}
+
+// Fails if a setter of a number sets another option.
+TEST(COptionsTest, SettersOfNumbers) {
+  ExpectSets("write_buffer_size", dlsm_options_set_write_buffer_size, &Options::write_buffer_size,
+             3);
+  ExpectSets("max_open_files", dlsm_options_set_max_open_files, &Options::max_open_files, 3);
+  ExpectSets("block_size", dlsm_options_set_block_size, &Options::block_size, 3);
+  ExpectSets("block_restart_interval", dlsm_options_set_block_restart_interval,
+             &Options::block_restart_interval, 3);
+  ExpectSets("max_file_size", dlsm_options_set_max_file_size, &Options::max_file_size, 3);
+  ExpectSets("publish_interval_ms", dlsm_options_set_publish_interval_ms,
+             &Options::publish_interval_ms, 3);
+  ExpectSets("follow_interval_ms", dlsm_options_set_follow_interval_ms,
+             &Options::follow_interval_ms, 3);
+  ExpectSets("compute_node_id", dlsm_options_set_compute_node_id, &Options::compute_node_id, 3);
+  ExpectSets("tcp_poll_us", dlsm_options_set_tcp_poll_us, &Options::tcp_poll_us, 3);
+  ExpectSets("embedded_memory_bytes", dlsm_options_set_embedded_memory_bytes,
+             &Options::embedded_memory_bytes, 3);
+  ExpectSets("open_timeout_ms", dlsm_options_set_open_timeout_ms, &Options::open_timeout_ms, 3);
+  ExpectSets("operation_timeout_ms", dlsm_options_set_operation_timeout_ms,
+             &Options::operation_timeout_ms, 3);
+  ExpectSets("memory_budget", dlsm_options_set_memory_budget, &Options::memory_budget, 3);
+  ExpectSets("value_cache_size", dlsm_options_set_value_cache_size, &Options::value_cache_size, 3);
+  ExpectSets("max_write_buffer_number", dlsm_options_set_max_write_buffer_number,
+             &Options::max_write_buffer_number, 3);
+  ExpectSets("max_background_flushes", dlsm_options_set_max_background_flushes,
+             &Options::max_background_flushes, 3);
+  ExpectSets("max_background_compactions", dlsm_options_set_max_background_compactions,
+             &Options::max_background_compactions, 3);
+  ExpectSets("max_subcompactions", dlsm_options_set_max_subcompactions,
+             &Options::max_subcompactions, 3);
+}
+
+// Fails if a setter of reads sets the other option.
+TEST(COptionsTest, SettersOfReads) {
+  const std::unique_ptr<dlsm_readoptions_t, void (*)(dlsm_readoptions_t*)> handle(
+      dlsm_readoptions_create(), dlsm_readoptions_destroy);
+  dlsm_readoptions_set_verify_checksums(handle.get(), 1);
+  EXPECT_TRUE(handle->options.verify_checksums);
+  EXPECT_TRUE(handle->options.fill_cache);
+  dlsm_readoptions_set_verify_checksums(handle.get(), 0);
+  dlsm_readoptions_set_fill_cache(handle.get(), 0);
+  EXPECT_FALSE(handle->options.verify_checksums);
+  EXPECT_FALSE(handle->options.fill_cache);
+}
+
+// Fails if boundaries of compute nodes are taken for those of shards, or for C strings.
+TEST(COptionsTest, BoundariesOfComputeNodes) {
+  const std::unique_ptr<dlsm_options_t, void (*)(dlsm_options_t*)> handle(dlsm_options_create(),
+                                                                          dlsm_options_destroy);
+  const char* const keys[] = {"g\0x", "n"};
+  const size_t lengths[] = {3, 1};
+  dlsm_options_set_compute_boundaries(handle.get(), 2, keys, lengths);
+  const std::vector<std::string> expected = {std::string("g\0x", 3), "n"};
+  EXPECT_EQ(handle->options.compute_boundaries, expected);
+  EXPECT_TRUE(handle->options.shard_boundaries.empty());
 }
 
 // Fails if a setter of the tree's shape sets another option.

@@ -163,12 +163,12 @@ void dlsm_options_set_scatter_width(dlsm_options_t* options, int value);
 void dlsm_options_set_compute_node_id(dlsm_options_t* options, uint32_t id);
 void dlsm_options_set_fabric(dlsm_options_t* options, const char* fabric);
 void dlsm_options_set_tcp_poll_us(dlsm_options_t* options, uint32_t microseconds);
-void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, unsigned char share);
+void dlsm_options_set_tcp_share_reads(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_rpc_transport(dlsm_options_t* options, const char* transport);
 void dlsm_options_set_rdma_device(dlsm_options_t* options, const char* device);
 void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path);
 void dlsm_options_set_access_name(dlsm_options_t* options, const char* name);
-void dlsm_options_set_tls(dlsm_options_t* options, unsigned char value);
+void dlsm_options_set_tls(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path);
 void dlsm_options_set_tls_certificate_file(dlsm_options_t* options, const char* path);
 void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path);
@@ -214,7 +214,7 @@ void dlsm_options_set_compaction_bandwidth(dlsm_options_t* options, uint64_t byt
 enum { dlsm_local_constraint = 0, dlsm_global_constraint = 1 };
 void dlsm_options_set_component_constraint(dlsm_options_t* options, int value);
 void dlsm_options_set_max_components(dlsm_options_t* options, int value);
-void dlsm_options_set_slow_down_writes(dlsm_options_t* options, unsigned char value);
+void dlsm_options_set_slow_down_writes(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_write_stall_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
 
 /* -------- Comparators */
