@@ -58,7 +58,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.grants",
     "dlsm.freed.bytes",
     "dlsm.publications",
-    "dlsm.publications.bytes",
+    "dlsm.publication.bytes",
     "dlsm.catch.ups",
     "dlsm.tables.elsewhere",
     "dlsm.metadata.evictions",

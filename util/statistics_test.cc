@@ -21,6 +21,7 @@ TEST(StatisticsTest, EveryTickerHasANameOfItsOwn) {
   EXPECT_STREQ(TickerName(Ticker::kKeysWritten), "dlsm.keys.written");
   EXPECT_STREQ(TickerName(Ticker::kBlockCacheHits), "dlsm.block.cache.hits");
   EXPECT_STREQ(TickerName(Ticker::kMergeMicros), "dlsm.merge.micros");
+  EXPECT_STREQ(TickerName(Ticker::kPublicationBytes), "dlsm.publication.bytes");
   EXPECT_STREQ(TickerName(Ticker::kRetries), "dlsm.retries");
 }
 

@@ -1,4 +1,6 @@
-// Counters of a database: always on, monotonic, cheap enough not to matter.
+// Counters of a database: always on, monotonic, cheap enough not to matter. ToString() and the
+// property dlsm.stats name them after their enumerators: kMergesWhileIdle is
+// dlsm.merges.while.idle. Those of micros are microseconds, summed over what ran side by side.
 #pragma once
 
 #include <array>
@@ -11,10 +13,10 @@
 namespace dlsm {
 
 enum class Ticker : uint32_t {
-  kKeysWritten = 0,  // Entries of batches; a Put or Delete is one.
-  kBytesWritten,     // Keys and values.
-  kKeysRead,         // Get, and each key of MultiGet.
-  kKeysFound,
+  kKeysWritten = 0,       // Entries of batches; a Put or Delete is one.
+  kBytesWritten,          // Keys and values.
+  kKeysRead,              // Get, and each key of a MultiGet or a pipeline.
+  kKeysFound,             // Of these, the ones that were there.
   kBytesRead,             // Values returned by point reads.
   kMemtableHits,          // Point reads answered by a memtable.
   kMemtableFilterUseful,  // Memtables that point reads passed over because of their filters.
@@ -30,11 +32,11 @@ enum class Ticker : uint32_t {
   kIteratorsCreated,
   kSeeks,          // Of iterators, counted when they are deleted.
   kIteratorSteps,  // Next and Prev; likewise.
-  kFlushes,
-  kFlushBytes,  // Images written by flushes.
-  kFlushMicros,
-  kMergesRemote,  // Done by memory nodes.
-  kMergesLocal,   // Done by the compute node.
+  kFlushes,        // Of a memtable each.
+  kFlushBytes,     // Images written by flushes.
+  kFlushMicros,    // From the begin of a flush until readers see its tables.
+  kMergesRemote,   // Done by memory nodes.
+  kMergesLocal,    // Done by the compute node.
   // Parts of merges, by why they ran where they did; see CompactionPlace::kAutomatic.
   kPlacedFixed,           // The options say where.
   kPlacedNearData,        // On the memory node, which is not clearly the slower one.
@@ -45,7 +47,7 @@ enum class Ticker : uint32_t {
   kTrivialMoves,          // Tables that went a level down untouched.
   kMergeBytesRead,
   kMergeBytesWritten,
-  kMergeMicros,
+  kMergeMicros,            // From the begin of a merge until readers see its tables.
   kMergeCalls,             // To memory nodes.
   kMergeAllocations,       // Of memory nodes, for the outputs.
   kMergeTables,            // Made by merges.
@@ -59,12 +61,12 @@ enum class Ticker : uint32_t {
   kStallMicrosMemory,      // Writers waited for room on a memory node.
   kStallMicrosSlowed,      // Writers were slowed down by Options::slow_down_writes.
   kStalls,                 // Of all these.
-  kGrants,
-  kFreedBytes,
-  kPublications,      // Versions published for followers.
-  kPublicationBytes,  // Of their images.
-  kCatchUps,          // Of a follower: publications that it has gone on to.
-  kTablesElsewhere,   // Not where Options::placement wanted them first: full, or it did not answer.
+  kGrants,                 // Calls by which memory nodes have given memory.
+  kFreedBytes,             // Given back to memory nodes.
+  kPublications,           // Versions published for followers.
+  kPublicationBytes,       // Of their images.
+  kCatchUps,               // Of a follower: publications that it has gone on to.
+  kTablesElsewhere,  // Not where Options::placement wanted them first: full, or it did not answer.
   kMetadataEvictions,  // Tables whose index and filter had to go; see Options::memory_budget.
   kMetadataLoads,      // Tables whose index and filter a read had to fetch.
   kRetries,            // Flushes and merges that were tried again after a fault.
@@ -77,8 +79,9 @@ const char* TickerName(Ticker ticker);
 // instruction, which would have the processor wait for all that it has under way.
 class Statistics {
  public:
-  // The counts of the thread that has asked for them, and of no other: for who adds to several of
-  // them, which find them anew for each otherwise. As long as the Statistics.
+  // The counts of one thread, for that thread alone: who adds to several counters gets it once,
+  // where Add() below looks for the thread's counts at each call. Good for as long as the
+  // Statistics.
   class Mine;
 
   Statistics();
