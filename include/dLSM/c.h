@@ -20,6 +20,8 @@ calls do.
     dlsm_open() and others with options, dlsm_iter_get_error() with an iterator (which is not valid
     any more, and made again) or the readoptions of one (which are made again, too).
   - uint8_t is a truth value.
+  - Threads: many may use one database, cache, comparator or filter policy at once; of other things
+    one thread at a time each, but options by many as long as none changes them.
 */
 #pragma once
 
@@ -217,7 +219,8 @@ void dlsm_options_set_max_components(dlsm_options_t* options, int value);
 void dlsm_options_set_slow_down_writes(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_write_stall_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
 
-/* -------- Comparators */
+/* -------- Comparators. The functions are called by many threads at once, with `state`;
+   `destructor` once, by dlsm_comparator_destroy(). */
 
 dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void* state),
                                           int (*compare)(void* state, const char* a, size_t alen,
@@ -227,8 +230,9 @@ void dlsm_comparator_destroy(dlsm_comparator_t* comparator);
 
 /* -------- Filter policies */
 
-/* create_filter returns the filter by malloc(); NULL, with a length, if there is no memory: then
-   what the filter was for is tried again. */
+/* The functions are called as those of a comparator are. create_filter returns the filter by
+   malloc(); NULL, with a length, if there is no memory: then what the filter was for is tried
+   again. */
 dlsm_filterpolicy_t* dlsm_filterpolicy_create(
     void* state, void (*destructor)(void* state),
     char* (*create_filter)(void* state, const char* const* key_array,

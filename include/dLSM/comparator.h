@@ -19,9 +19,11 @@ class Comparator {
   // start with "dlsm." are the library's: others' comparators that have one are refused.
   virtual const char* Name() const = 0;
 
-  // If *start < limit, may change *start to a shorter key in [start, limit). May do nothing.
+  // If *start < limit, may change *start to a shorter key in [start, limit). May do nothing. Makes
+  // the indexes of block-based tables smaller.
   virtual void FindShortestSeparator(std::string* start, const Slice& limit) const = 0;
-  // May change *key to a shorter key >= *key. May do nothing.
+  // May change *key to a shorter key >= *key. May do nothing. Here for comparators that were
+  // written for LevelDB: nothing calls it.
   virtual void FindShortSuccessor(std::string* key) const = 0;
 };
 

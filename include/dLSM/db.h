@@ -84,8 +84,8 @@ class DB {
 
   // A write that waits too long for flushes or merges is Busy, or has the code of the error that
   // keeps them from getting on where that does not pass by itself: IOError, Corruption,
-  // InvalidArgument, NotSupported. One for which the process has no memory is Busy, too. Nothing of
-  // it was written.
+  // InvalidArgument, NotSupported. One for which the process has no memory is Busy, too. A key or a
+  // value that is too long is an InvalidArgument. In all these cases nothing of it was written.
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // Not an error if the key does not exist.
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
@@ -115,10 +115,14 @@ class DB {
   // database.
   virtual Iterator* NewIterator(const ReadOptions& options) = 0;
 
+  // The database as of this call, for ReadOptions::snapshot; null after Close(). Merges keep what
+  // it sees until it is released, which is to be before Close() and may be by any thread.
   virtual const Snapshot* GetSnapshot() = 0;
+  // Null is allowed.
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
-  // False if there is no such property. doc/reference.md lists them: "dlsm.stats", ...
+  // False, and *value is empty, if there is no such property. doc/reference.md lists them:
+  // "dlsm.stats", ...
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
 
   // sizes[i] gets about how many bytes of remote memory the keys of range[i] take; what is still in
@@ -157,6 +161,7 @@ class DB {
   // return TimedOut. OK, and nothing is done, for an owner.
   virtual Status TryCatchUp() { return Status::OK(); }
 
+  // Those of the options, or the database's own where they had none; never null.
   virtual std::shared_ptr<Statistics> GetStatistics() const = 0;
 };
 

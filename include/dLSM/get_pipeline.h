@@ -3,9 +3,15 @@
 // cache misses of tables that are read in place overlap, too.
 //
 //   auto pipeline = db->NewGetPipeline(ReadOptions(), 64);
-//   while (more keys, or pipeline->outstanding() > 0) {
-//     while (more keys && pipeline->outstanding() < pipeline->depth()) pipeline->Submit(key, tag);
-//     pipeline->Next(&answer);
+//   Status status;
+//   GetPipeline::Answer answer;
+//   for (size_t next = 0; status.ok() && (next < keys.size() || pipeline->outstanding() > 0);) {
+//     if (next < keys.size() && pipeline->outstanding() < pipeline->depth()) {
+//       status = pipeline->Submit(keys[next], next);
+//       ++next;
+//     } else if (pipeline->Next(&answer)) {
+//       Use(keys[answer.tag], answer.status, answer.value);
+//     }
 //   }
 //
 // Not thread-safe: one thread at a time. Deleted before the database; what is outstanding then is

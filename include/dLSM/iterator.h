@@ -46,6 +46,7 @@ class Iterator {
   Cleanup* cleanups_ = nullptr;
 };
 
+// Iterators that are never Valid(), with the status OK or `status`; the caller deletes them.
 Iterator* NewEmptyIterator();
 Iterator* NewErrorIterator(const Status& status);
 

@@ -169,14 +169,15 @@ struct Options {
   // the latter, those of tables that were not read lately are on their memory node only, and
   // reading such a table costs a round trip more. Beyond it: what iterators hold; up to 1 MB, or
   // the last record if that was larger, for each thread that gets and each memory node; and for a
-  // moment what reads fetch. Followers do without. 0: as much as it takes.
+  // moment what reads fetch. Followers do without. 0: as much as it takes; else 64 KiB at least
+  // beyond what memtables, value cache and a block cache of the handle's own may take.
   uint64_t memory_budget = 0;
   // Of a cache of records that point reads fetched from byte-addressable tables, for all shards and
   // threads of the handle: what is read often is then answered without the memory node. Reads see
   // what they would see without it. Iterators neither use nor fill it, nor do followers. All of its
   // memory counts, what it takes for itself included; a record takes 16 bytes more than it has.
   // Records of up to a 64th of it are kept, or of 64 KB where that is less; larger ones may not be.
-  // 0: none; else at least 64 KB.
+  // 0: none; else 64 KiB to 16 TiB.
   uint64_t value_cache_size = 0;
 
   size_t write_buffer_size = size_t{64} << 20;  // Of one memtable; 64 KiB to 1 TiB.
