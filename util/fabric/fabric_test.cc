@@ -72,8 +72,8 @@ class FabricTest : public testing::TestWithParam<std::tuple<FabricKind, bool>> {
   uint64_t CompareAndSwap(uint64_t offset, uint64_t expected, uint64_t desired) {
     uint64_t prior = 0;
     Ticket ticket{};
-    Status status =
-        qp().PostCompareAndSwap(Span(offset, 8), expected, desired, &prior, Purpose::kLog, &ticket);
+    Status status = qp().PostCompareAndSwap(Span(offset, 8), expected, desired, &prior,
+                                            Purpose::kPublication, &ticket);
     if (status.ok()) status = qp().Wait(ticket, Soon());
     EXPECT_TRUE(status.ok()) << status.ToString();
     return prior;
@@ -152,7 +152,7 @@ TEST_P(FabricTest, FetchAddReturnsTheWordBefore) {
   uint64_t prior[3] = {9, 9, 9};
   Ticket ticket{};
   for (uint64_t& each : prior) {
-    ASSERT_OK(qp().PostFetchAdd(Span(8, 8), ~uint64_t{0}, &each, Purpose::kLog, &ticket));
+    ASSERT_OK(qp().PostFetchAdd(Span(8, 8), ~uint64_t{0}, &each, Purpose::kPublication, &ticket));
   }
   ASSERT_OK(qp().Wait(ticket, Soon()));
   EXPECT_EQ(prior[0], 0u);
@@ -198,7 +198,7 @@ TEST_P(FabricTest, RefusesAtomicsThatAreNoAlignedWord) {
     queue_pair_ = NewQueuePair();
     uint64_t prior = 0;
     Ticket ticket{};
-    Status status = qp().PostFetchAdd(span, 1, &prior, Purpose::kLog, &ticket);
+    Status status = qp().PostFetchAdd(span, 1, &prior, Purpose::kPublication, &ticket);
     if (status.ok()) status = qp().Wait(ticket, Soon());
     EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
     EXPECT_TRUE(qp().closed());
@@ -257,7 +257,8 @@ TEST_P(FabricTest, PipelinesMixedRequests) {
     LocalSpan from{const_cast<char*>(source.data()), kBytes - i, 0};
     ASSERT_OK(qp().PostRead(Span(0, got[i].size()), Local(got[i]), Purpose::kRead, &ticket));
     ASSERT_OK(qp().PostWrite(from, Span((i + 1) * kBytes, from.bytes), Purpose::kFlush, &ticket));
-    ASSERT_OK(qp().PostFetchAdd(Span(kRegionBytes - 8, 8), 1, &prior, Purpose::kLog, &ticket));
+    ASSERT_OK(
+        qp().PostFetchAdd(Span(kRegionBytes - 8, 8), 1, &prior, Purpose::kPublication, &ticket));
     if (i % 10 == 0) {
       ASSERT_OK(qp().Ring());
     }
@@ -313,7 +314,7 @@ TEST_P(FabricTest, TransfersOfEverySizeKeepTheirOrder) {
     std::string others(kLarge, other);
     uint64_t prior = 0;
     ASSERT_NO_FATAL_FAILURE(post_large(others));
-    ASSERT_OK(qp().PostFetchAdd(Span(ends_at, 8), 0, &prior, Purpose::kLog, &ticket));
+    ASSERT_OK(qp().PostFetchAdd(Span(ends_at, 8), 0, &prior, Purpose::kPublication, &ticket));
     ASSERT_OK(qp().Wait(ticket, Soon()));
     ASSERT_EQ(prior & 0xff, static_cast<uint64_t>(other));
   }
@@ -357,7 +358,7 @@ TEST_P(FabricTest, ThreadsEachHaveTheirQueuePair) {
         std::string out = random.Bytes(1 + random.Uniform(5000));
         std::string in(out.size(), '?');
         Ticket ticket{};
-        ASSERT_OK(mine->PostFetchAdd(Span(0, 8), 1, &prior, Purpose::kLog, &ticket));
+        ASSERT_OK(mine->PostFetchAdd(Span(0, 8), 1, &prior, Purpose::kPublication, &ticket));
         ASSERT_OK(mine->PostWrite(Local(out), Span(base, out.size()), Purpose::kFlush, &ticket));
         ASSERT_OK(mine->PostRead(Span(base, in.size()), Local(in), Purpose::kRead, &ticket));
         ASSERT_OK(mine->Wait(ticket, Soon()));
@@ -379,8 +380,8 @@ TEST_P(FabricTest, CountsByTheRule) {
   ASSERT_OK(qp().PostWrite(Local(bytes), Span(0, 100), Purpose::kFlush, &second));
   ASSERT_OK(qp().Ring());  // A doorbell, for the flush.
   ASSERT_OK(qp().Ring());  // Nothing to ring for.
-  ASSERT_OK(qp().PostFetchAdd(Span(8, 8), 1, &prior, Purpose::kLog, &third));
-  ASSERT_OK(qp().Wait(first, Soon()));  // A doorbell and a round trip, for the log.
+  ASSERT_OK(qp().PostFetchAdd(Span(8, 8), 1, &prior, Purpose::kPublication, &third));
+  ASSERT_OK(qp().Wait(first, Soon()));  // A doorbell and a round trip, for the atomic.
   ASSERT_OK(qp().Wait(first, Soon()));  // Nothing outstanding.
   ASSERT_OK(qp().Wait(third, Soon()));  // A round trip.
   ASSERT_OK(qp().Wait(second, Soon()));
@@ -400,7 +401,7 @@ TEST_P(FabricTest, CountsByTheRule) {
     expect(Purpose::kRead, {1, 2, 1, 150, 0});
     expect(Purpose::kFlush, {0, 1, 1, 0, 100});
     expect(Purpose::kCompaction, {1, 1, 1, 0, 70});
-    expect(Purpose::kLog, {2, 1, 1, 8, 8});
+    expect(Purpose::kPublication, {2, 1, 1, 8, 8});
     expect(Purpose::kRpc, {});
     queue_pair_.reset();  // What it counted stays.
   }

@@ -290,7 +290,7 @@ TEST_F(VerbsCmTest, AtomicsThatTheDeviceLacksAreRefused) {
   uint64_t prior = 0;
   Ticket ticket{};
   const Status status =
-      queue_pair->PostFetchAdd(node_->Span(0, 8), 1, &prior, Purpose::kLog, &ticket);
+      queue_pair->PostFetchAdd(node_->Span(0, 8), 1, &prior, Purpose::kPublication, &ticket);
   EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
   EXPECT_THAT(status.ToString(), HasSubstr("has no atomics"));
 }

@@ -85,7 +85,7 @@ TEST_F(VerbsTest, ChainsAreCheap) {
   EXPECT_EQ(counts.doorbells, 1u);
   EXPECT_EQ(counts.completions, 1u);
   char word[8] = "1234567";
-  ASSERT_OK(queue_pair->PostWrite({word, 8, 0}, node_->Span(0, 8), Purpose::kLog, &ticket));
+  ASSERT_OK(queue_pair->PostWrite({word, 8, 0}, node_->Span(0, 8), Purpose::kPublication, &ticket));
   ASSERT_OK(queue_pair->Wait(ticket, Soon()));
   EXPECT_EQ(connection_->Counts().copied_bytes, 0u);
   for (int i = 0; i < 1000; ++i) {

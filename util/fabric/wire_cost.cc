@@ -10,8 +10,6 @@ const char* PurposeName(Purpose purpose) {
       return "flush";
     case Purpose::kCompaction:
       return "compaction";
-    case Purpose::kLog:
-      return "log";
     case Purpose::kRpc:
       return "rpc";
     case Purpose::kPublication:
