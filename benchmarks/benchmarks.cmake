@@ -69,9 +69,6 @@ add_executable(db_simulate benchmarks/simulation/db_simulate_main.cc
 target_link_libraries(db_simulate PRIVATE dlsm_simulation dlsm_settings gflags)
 
 if(DLSM_TESTS)
-  enable_testing()
-  find_package(GTest REQUIRED)
-  include(GoogleTest)
   file(GLOB benchmark_tests CONFIGURE_DEPENDS benchmarks/*_test.cc)
   add_executable(benchmarks_test ${benchmark_tests})
   target_link_libraries(benchmarks_test PRIVATE dlsm_benchmarks dlsm_settings GTest::gmock

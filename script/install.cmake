@@ -13,16 +13,12 @@ install(DIRECTORY include/dLSM DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MAT
         PATTERN "*.h")
 install(TARGETS dlsm EXPORT dLSMTargets)
 foreach(program Server dlsm_tool)
-  if(TARGET ${program})
-    # Beside the library, wherever the two are installed.
-    if(BUILD_SHARED_LIBS)
-      file(RELATIVE_PATH dlsm_from_programs ${CMAKE_INSTALL_FULL_BINDIR}
-           ${CMAKE_INSTALL_FULL_LIBDIR})
-      set_target_properties(${program} PROPERTIES INSTALL_RPATH
-                            "$ORIGIN/${dlsm_from_programs}")
-    endif()
-    install(TARGETS ${program})
+  # Beside the library, wherever the two are installed.
+  if(BUILD_SHARED_LIBS)
+    file(RELATIVE_PATH dlsm_from_programs ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${dlsm_from_programs}")
   endif()
+  install(TARGETS ${program})
 endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/dLSM)

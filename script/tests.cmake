@@ -1,21 +1,15 @@
-# One test program for each floor, so that a test never sees what is above it.
-find_package(GTest REQUIRED)
-include(GoogleTest)
-
-# Further arguments are properties of each test.
+# One test program for each floor, so that a test never sees what is above it; but none for port,
+# whose headers are tested by what uses them. Further arguments are properties of each test.
 function(dlsm_tests name folder)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*_test.cc)
   file(GLOB helpers CONFIGURE_DEPENDS ${folder}/*_testing.cc)
-  if(sources)
-    add_executable(${name} ${sources} ${helpers})
-    target_link_libraries(${name} PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
-    dlsm_compile_tests(${name})
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                         PROPERTIES TIMEOUT 600 ${ARGN})
-  endif()
+  add_executable(${name} ${sources} ${helpers})
+  target_link_libraries(${name} PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
+  dlsm_compile_tests(${name})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600 ${ARGN})
 endfunction()
 
-dlsm_tests(port_test port)
 dlsm_tests(util_test util)
 dlsm_tests(fabric_test util/fabric)
 dlsm_tests(rpc_test util/rpc)
@@ -26,21 +20,19 @@ dlsm_tests(db_test db)
 dlsm_tests(fault_test db/faults LABELS faults)
 
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
-if(TARGET dlsm_tool)
-  file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
-  set(tool_parts ${tool_sources})
-  list(FILTER tool_parts EXCLUDE REGEX "_main\\.cc$")
-  add_executable(tool_test ${tool_tests} ${tool_parts})
-  target_link_libraries(tool_test PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
-  dlsm_compile_tests(tool_test)
-  gtest_discover_tests(tool_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                         PROPERTIES TIMEOUT 600)
-  add_test(NAME tool.end_to_end
-           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/tool/tool_test.sh
-                   $<TARGET_FILE:dlsm_tool> $<TARGET_FILE:Server>)
-  set_tests_properties(tool.end_to_end PROPERTIES LABELS end_to_end TIMEOUT 1200 COST 100
-                       SKIP_RETURN_CODE 77)
-endif()
+file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
+set(tool_parts ${tool_sources})
+list(FILTER tool_parts EXCLUDE REGEX "_main\\.cc$")
+add_executable(tool_test ${tool_tests} ${tool_parts})
+target_link_libraries(tool_test PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
+dlsm_compile_tests(tool_test)
+gtest_discover_tests(tool_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600)
+add_test(NAME tool.end_to_end
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/tool/tool_test.sh
+                 $<TARGET_FILE:dlsm_tool> $<TARGET_FILE:Server>)
+set_tests_properties(tool.end_to_end PROPERTIES LABELS end_to_end TIMEOUT 1200 COST 100
+                     SKIP_RETURN_CODE 77)
 
 # The verbs fabric, in a virtual machine with a software RDMA device. With AddressSanitizer the short
 # tests only: the machine may have to be emulated, which is slow enough. Two machines at a time, for
