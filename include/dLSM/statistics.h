@@ -23,7 +23,7 @@ enum class Ticker : uint32_t {
   kFilterUseful,          // Tables that the resident part excluded.
   kTableProbes,           // Records or blocks that point reads fetched, or found in a cache.
   kTableProbesUseless,    // Of these, the ones that did not hold the key.
-  kBlockCacheHits,
+  kBlockCacheHits,        // Of blocks that point reads asked for; iterators' are not counted.
   kBlockCacheMisses,
   kValueCacheHits,    // Records of point reads that were there, see Options::value_cache_size.
   kValueCacheMisses,  // That were fetched.
