@@ -1,6 +1,7 @@
 # db_bench, and the stores that it compares dLSM with where they are installed.
 file(GLOB benchmark_sources CONFIGURE_DEPENDS benchmarks/*.cc)
-list(FILTER benchmark_sources EXCLUDE REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$")
+list(FILTER benchmark_sources EXCLUDE
+     REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$")
 add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
 target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
 dlsm_precompile(dlsm_benchmarks)

@@ -6,8 +6,8 @@ include(CMakePackageConfigHelpers)
 
 # What programs that use the static library have to link besides: exported as names, which
 # dLSMConfig.cmake looks up again on the user's machine.
-target_link_libraries(dlsm PRIVATE spdlog::spdlog OpenSSL::SSL OpenSSL::Crypto Snappy::snappy PkgConfig::ISAL
-                      PkgConfig::XXHASH)
+target_link_libraries(dlsm PRIVATE spdlog::spdlog OpenSSL::SSL OpenSSL::Crypto Snappy::snappy
+                      PkgConfig::ISAL PkgConfig::XXHASH)
 
 install(DIRECTORY include/dLSM DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h")

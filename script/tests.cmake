@@ -34,10 +34,10 @@ add_test(NAME tool.end_to_end
 set_tests_properties(tool.end_to_end PROPERTIES LABELS end_to_end TIMEOUT 1200 COST 100
                      SKIP_RETURN_CODE 77)
 
-# The verbs fabric, in a virtual machine with a software RDMA device. With AddressSanitizer the short
-# tests only: the machine may have to be emulated, which is slow enough. Two machines at a time, for
-# one alone mostly leaves a processor idle: MACHINE is the first or the second; each has 3 GB and as
-# many processors as there are, up to four.
+# The verbs fabric, in a virtual machine with a software RDMA device. With AddressSanitizer the
+# short tests only: the machine may have to be emulated, which is slow enough. Two machines at a
+# time, for one alone mostly leaves a processor idle: MACHINE is the first or the second; each has
+# 3 GB and as many processors as there are, up to four.
 function(dlsm_vm_test name machine)
   add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/softroce/test-in-vm 600 ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS softroce TIMEOUT 660 SKIP_RETURN_CODE 77
@@ -68,10 +68,10 @@ elseif(NOT DLSM_SANITIZE)
         $<TARGET_FILE:fabric_test> $<TARGET_FILE:Server> $<TARGET_FILE:db_bench>)
     dlsm_vm_test(softroce.cm 2 ${cm_test})
   endif()
-  # It brings two machines of its own, which leave no processor idle; and how long calls may take while
-  # the network is broken is part of what it tests: so nothing runs beside it. Every fault, each load
-  # with some of them: all of them with each other, which two-hosts-test does by itself, take six minutes
-  # where something else runs.
+  # It brings two machines of its own, which leave no processor idle; and how long calls may take
+  # while the network is broken is part of what it tests: so nothing runs beside it. Every fault,
+  # each load with some of them: all of them with each other, which two-hosts-test does by itself,
+  # take six minutes where something else runs.
   string(CONCAT two_hosts
          "*TwoHosts*.TheServerIsKilled/Fill:*TwoHosts*.TheServerIsKilled/MergeThere:"
          "*TwoHosts*.TheServerIsKilledAndStartedAgain/Read:*TwoHosts*.ShortSilence/MergeHere:"

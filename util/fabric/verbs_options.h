@@ -27,8 +27,8 @@ struct VerbsOptions {
   // RoCE: the entry of the port's GID table to send from; -1: RoCE v2 before RoCE v1, and the
   // address of `device` or of the connection to the memory node before any other.
   int gid_index = -1;
-  int mtu_bytes =
-      0;  // Of a packet's payload, 256 to 4096; 0: the smaller of both ports' active one.
+  // Of a packet's payload, 256 to 4096; 0: the smaller of both ports' active one.
+  int mtu_bytes = 0;
   int service_level = 0;
   int traffic_class = 0;  // RoCE: holds the DSCP.
 
