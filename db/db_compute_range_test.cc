@@ -21,13 +21,11 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string Key(uint64_t number) { return "key" + std::to_string(1000000 + number); }
-
 class ComputeRangeTest : public testing::TestWithParam<int> {
  protected:
   Options HandleOptions(uint32_t compute_node) {
     Options options = node_.With(TinyOptions(), "tcp");
-    options.compute_boundaries = {Key(1000), Key(2000)};
+    options.compute_boundaries = {NumberedKey(1000), NumberedKey(2000)};
     options.compute_node_id = compute_node;
     options.shards = GetParam();
     return options;
@@ -61,23 +59,24 @@ TEST_P(ComputeRangeTest, ReadsLikeAMapInParts) {
     Status status;
     if (random.OneIn(3)) {
       WriteBatch batch;
-      batch.Put(Key(asked * 1000), value);
-      batch.Put(Key(number), value);
+      batch.Put(NumberedKey(asked * 1000), value);
+      batch.Put(NumberedKey(number), value);
       status = handles[asked]->Write(WriteOptions(), &batch);
-      if (asked == owner) models[asked][Key(asked * 1000)] = value;
+      if (asked == owner) models[asked][NumberedKey(asked * 1000)] = value;
     } else {
-      status = handles[asked]->Put(WriteOptions(), Key(number), value);
+      status = handles[asked]->Put(WriteOptions(), NumberedKey(number), value);
     }
     if (asked == owner) {
       ASSERT_OK(status);
-      models[owner][Key(number)] = value;
+      models[owner][NumberedKey(number)] = value;
       continue;
     }
     ASSERT_TRUE(status.IsInvalidArgument());
     ASSERT_THAT(status.ToString(), HasSubstr("belongs to compute node " + std::to_string(owner)));
     std::string found;
-    ASSERT_TRUE(handles[asked]->Get(ReadOptions(), Key(number), &found).IsInvalidArgument());
-    ASSERT_TRUE(handles[asked]->Delete(WriteOptions(), Key(number)).IsInvalidArgument());
+    ASSERT_TRUE(
+        handles[asked]->Get(ReadOptions(), NumberedKey(number), &found).IsInvalidArgument());
+    ASSERT_TRUE(handles[asked]->Delete(WriteOptions(), NumberedKey(number)).IsInvalidArgument());
   }
   for (size_t i = 0; i < 3; ++i) {
     const std::unique_ptr<Iterator> all(handles[i]->NewIterator(ReadOptions()));
@@ -88,7 +87,7 @@ TEST_P(ComputeRangeTest, ReadsLikeAMapInParts) {
       ASSERT_EQ(all->value().ToString(), expected->second);
     }
     ASSERT_EQ(expected, models[i].end());
-    const std::string other = Key((i + 1) % 3 * 1000);
+    const std::string other = NumberedKey((i + 1) % 3 * 1000);
     const std::string own = models[i].begin()->first;
     std::vector<std::string> values;
     const auto statuses = handles[i]->MultiGet(ReadOptions(), {own, other}, &values);
@@ -102,15 +101,15 @@ TEST_P(ComputeRangeTest, ReadsLikeAMapInParts) {
 TEST_P(ComputeRangeTest, EachRangeHasItsOwner) {
   const auto first = OpenOrDie(HandleOptions(0), "db");
   const auto second = OpenOrDie(HandleOptions(1), "db");
-  ASSERT_OK(first->Put(WriteOptions(), Key(1), "v"));
+  ASSERT_OK(first->Put(WriteOptions(), NumberedKey(1), "v"));
   ASSERT_OK(first->Flush(FlushOptions()));
   Options taking = HandleOptions(0);
   taking.take_over = true;
   const auto heir = OpenOrDie(taking, "db");
   std::string value;
-  EXPECT_OK(heir->Get(ReadOptions(), Key(1), &value));
+  EXPECT_OK(heir->Get(ReadOptions(), NumberedKey(1), &value));
   EXPECT_TRUE(first->Close().IsIOError());
-  EXPECT_OK(second->Put(WriteOptions(), Key(1001), "v"));
+  EXPECT_OK(second->Put(WriteOptions(), NumberedKey(1001), "v"));
   EXPECT_OK(second->Close());
 }
 
@@ -119,11 +118,13 @@ TEST_P(ComputeRangeTest, FollowersSayWhoseAKeyIs) {
   Options publishing = HandleOptions(2);
   publishing.publish_interval_ms = 5;
   const auto owner = OpenOrDie(publishing, "db");
-  ASSERT_OK(owner->Put(WriteOptions(), Key(2001), "v"));
+  ASSERT_OK(owner->Put(WriteOptions(), NumberedKey(2001), "v"));
   const auto follower = FollowOrDie(HandleOptions(2), "db");
   CatchUpWith(owner.get(), follower.get());
   std::vector<std::string> values;
-  const std::string there = Key(2001), missing = Key(2002), others = Key(1001);
+  const std::string there = NumberedKey(2001);
+  const std::string missing = NumberedKey(2002);
+  const std::string others = NumberedKey(1001);
   const auto statuses = follower->MultiGet(ReadOptions(), {there, missing, others}, &values);
   EXPECT_OK(statuses[0]);
   EXPECT_TRUE(statuses[1].IsNotFound()) << statuses[1].ToString();
@@ -142,12 +143,12 @@ TEST_P(ComputeRangeTest, FollowersNeedTheBoundariesThatARangeWasMadeWith) {
   publishing.publish_interval_ms = 5;
   const auto owner = OpenOrDie(publishing, "db");
   Options other = HandleOptions(1);
-  other.compute_boundaries = {Key(1000), Key(2500)};
+  other.compute_boundaries = {NumberedKey(1000), NumberedKey(2500)};
   std::unique_ptr<DB> follower;
   const Status refused = DB::OpenFollower(other, "db", &follower);
   EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
-  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2000)));
-  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2500)));
+  EXPECT_THAT(refused.ToString(), HasSubstr(NumberedKey(2000)));
+  EXPECT_THAT(refused.ToString(), HasSubstr(NumberedKey(2500)));
   EXPECT_EQ(follower, nullptr);
   EXPECT_OK(FollowOrDie(HandleOptions(1), "db")->Close());
 }
@@ -156,12 +157,12 @@ TEST_P(ComputeRangeTest, FollowersNeedTheBoundariesThatARangeWasMadeWith) {
 TEST_P(ComputeRangeTest, BoundariesStay) {
   OpenOrDie(HandleOptions(1), "db").reset();
   Options other = HandleOptions(1);
-  other.compute_boundaries = {Key(1000), Key(2500)};
+  other.compute_boundaries = {NumberedKey(1000), NumberedKey(2500)};
   std::unique_ptr<DB> db;
   const Status refused = DB::Open(other, "db", &db);
   EXPECT_TRUE(refused.IsInvalidArgument());
-  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2000)));
-  EXPECT_THAT(refused.ToString(), HasSubstr(Key(2500)));
+  EXPECT_THAT(refused.ToString(), HasSubstr(NumberedKey(2000)));
+  EXPECT_THAT(refused.ToString(), HasSubstr(NumberedKey(2500)));
   OpenOrDie(HandleOptions(1), "db").reset();
   EXPECT_OK(DestroyDB("db", HandleOptions(1)));
   EXPECT_EQ(node_.used_bytes(), 0u);

@@ -16,15 +16,13 @@ using testing::HasSubstr;
 
 constexpr uint64_t kQuota = uint64_t{8} << 20;
 
-std::string Key(uint64_t number) { return "key" + std::to_string(1000000 + number); }
-
 class QuotaTest : public testing::TestWithParam<int> {
  protected:
   Options HandleOptions() {
     Options options = node_.With(TinyOptions(), "tcp");
     options.shards = GetParam();
     for (int i = 1; i < GetParam(); ++i) {
-      options.shard_boundaries.push_back(Key(static_cast<uint64_t>(10000 * i)));
+      options.shard_boundaries.push_back(NumberedKey(static_cast<uint64_t>(10000 * i)));
     }
     options.write_stall_timeout_ms = 500;
     return options;
@@ -55,8 +53,8 @@ TEST_P(QuotaTest, StopsOneDatabaseOnly) {
   Status refused;
   uint64_t written = 0;
   for (; written < 20000 && refused.ok(); ++written) {
-    refused = limited->Put(WriteOptions(), Key(written), value);
-    if (refused.ok()) model[Key(written)] = value;
+    refused = limited->Put(WriteOptions(), NumberedKey(written), value);
+    if (refused.ok()) model[NumberedKey(written)] = value;
     ASSERT_LE(BytesOf("limited"), kQuota + kQuota / 4);
   }
   EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
@@ -66,7 +64,7 @@ TEST_P(QuotaTest, StopsOneDatabaseOnly) {
   EXPECT_GT(node_.server().node().refused_grants().over_quota, 0u);
   EXPECT_EQ(node_.server().node().refused_grants().full, 0u);
   for (uint64_t i = 0; i < 20000; ++i) {
-    ASSERT_OK(other->Put(WriteOptions(), Key(i), value)) << i;
+    ASSERT_OK(other->Put(WriteOptions(), NumberedKey(i), value)) << i;
   }
   ASSERT_OK(other->Flush(FlushOptions()));
   EXPECT_GT(BytesOf("limitless"), 2 * kQuota);
@@ -81,19 +79,21 @@ TEST_P(QuotaTest, StopsOneDatabaseOnly) {
 
   for (uint64_t i = 0; i < written; i += 10) {
     for (uint64_t j = i; j < i + 9; ++j) {
-      ASSERT_OK(limited->Delete(WriteOptions(), Key(j))) << j;
-      model.erase(Key(j));
+      ASSERT_OK(limited->Delete(WriteOptions(), NumberedKey(j))) << j;
+      model.erase(NumberedKey(j));
     }
   }
   CompactAsRoomAllows(limited.get());
   ASSERT_OK(limited->WaitForBackgroundWork());
-  ASSERT_OK(limited->Put(WriteOptions(), Key(0), "again")) << "deleting makes room";
-  model[Key(0)] = "again";
+  ASSERT_OK(limited->Put(WriteOptions(), NumberedKey(0), "again")) << "deleting makes room";
+  model[NumberedKey(0)] = "again";
   ASSERT_NO_FATAL_FAILURE(expect_model());
   EXPECT_LE(BytesOf("limited"), kQuota);
 
   SetQuota("limited", 0);
-  for (uint64_t i = 0; i < 20000; ++i) ASSERT_OK(limited->Put(WriteOptions(), Key(i), value)) << i;
+  for (uint64_t i = 0; i < 20000; ++i) {
+    ASSERT_OK(limited->Put(WriteOptions(), NumberedKey(i), value)) << i;
+  }
   ASSERT_OK(limited->Close());
   EXPECT_GT(BytesOf("limited"), 2 * kQuota);
   EXPECT_OK(node_.server().node().databases().CheckInvariants());
@@ -106,7 +106,7 @@ TEST_P(QuotaTest, OverwritingGoesOn) {
   std::map<std::string, std::string> model;
   Random random(5);
   for (int i = 0; i < 40000; ++i) {  // 40 MB, of which 1.5 MB are live.
-    const std::string key = Key(random.Uniform(1500) * 13);
+    const std::string key = NumberedKey(random.Uniform(1500) * 13);
     model[key] = std::to_string(i) + std::string(1000, 'x');
     const Status status = db->Put(WriteOptions(), key, model[key]);
     ASSERT_OK(status) << i;

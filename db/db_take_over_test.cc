@@ -27,8 +27,6 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-std::string Key(uint64_t number) { return "key" + std::to_string(1000000 + number); }
-
 // Threads that write a handle's keys over and over, whatever comes of it.
 class Writers {
  public:
@@ -56,7 +54,7 @@ class Writers {
     Random random(seed);
     while (!stop_) {
       const std::string value = "old " + std::string(200, static_cast<char>('a' + seed));
-      const Status status = db_->Put(WriteOptions(), Key(random.Uniform(2000)), value);
+      const Status status = db_->Put(WriteOptions(), NumberedKey(random.Uniform(2000)), value);
       if (status.ok()) {
         ++written_;
         continue;
@@ -91,7 +89,7 @@ class TakeOverTest : public testing::TestWithParam<Shape> {
   Options HandleOptions(bool take_over) {
     Options options = node_.With(TinyOptions(), GetParam().fabric);
     options.shards = GetParam().shards;
-    if (options.shards == 3) options.shard_boundaries = {Key(700), Key(1400)};
+    if (options.shards == 3) options.shard_boundaries = {NumberedKey(700), NumberedKey(1400)};
     options.take_over = take_over;
     return options;
   }
@@ -114,7 +112,7 @@ TEST_P(TakeOverTest, WhoDoesNotTakeOverIsRefused) {
 TEST_P(TakeOverTest, FromALiveWriter) {
   auto old = OpenOrDie(HandleOptions(false), "db");
   for (uint64_t i = 0; i < 2000; ++i) {
-    ASSERT_OK(old->Put(WriteOptions(), Key(i), "old first"));
+    ASSERT_OK(old->Put(WriteOptions(), NumberedKey(i), "old first"));
   }
   ASSERT_OK(old->Put(WriteOptions(), "flushed", "kept"));
   ASSERT_OK(old->Flush(FlushOptions()));
@@ -127,21 +125,21 @@ TEST_P(TakeOverTest, FromALiveWriter) {
   EXPECT_EQ(value, "kept");
   std::map<std::string, std::string> model;
   for (uint64_t i = 0; i < 2000; ++i) {
-    ASSERT_OK(heir->Get(ReadOptions(), Key(i), &value)) << i;
+    ASSERT_OK(heir->Get(ReadOptions(), NumberedKey(i), &value)) << i;
     ASSERT_EQ(value.substr(0, 4), "old ");
-    model[Key(i)] = value;
+    model[NumberedKey(i)] = value;
   }
   Random random(17);
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 1000; ++i) {
-      const std::string key = Key(random.Uniform(2000));
+      const std::string key = NumberedKey(random.Uniform(2000));
       model[key] = "new " + std::to_string(random.Next()) + std::string(150, 'n');
       ASSERT_OK(heir->Put(WriteOptions(), key, model[key]));
     }
     ReadOptions verify;
     verify.verify_checksums = true;
     for (int i = 0; i < 200; ++i) {
-      const std::string key = Key(random.Uniform(2000));
+      const std::string key = NumberedKey(random.Uniform(2000));
       ASSERT_OK(heir->Get(verify, key, &value));
       ASSERT_EQ(value, model[key]) << key;
     }
@@ -189,7 +187,7 @@ TEST_P(TakeOverTest, LateWritesHurtNobody) {
   std::map<std::string, std::string> model;
   Random random(3);
   for (int i = 0; i < 10000; ++i) {
-    const std::string key = Key(random.Uniform(2000));
+    const std::string key = NumberedKey(random.Uniform(2000));
     model[key] = std::to_string(i) + std::string(200, 'n');
     ASSERT_OK(heir->Put(WriteOptions(), key, model[key]));
   }
@@ -293,8 +291,8 @@ TEST(TakeOverOfAnOpenTest, TheSuccessorGoesOnPublishing) {
   options.comparator = &order;
   {
     const auto first = OpenOrDie(options, "db");
-    ASSERT_OK(first->Put(WriteOptions(), Key(1), "v"));
-    ASSERT_OK(first->Put(WriteOptions(), Key(2), "v"));
+    ASSERT_OK(first->Put(WriteOptions(), NumberedKey(1), "v"));
+    ASSERT_OK(first->Put(WriteOptions(), NumberedKey(2), "v"));
     ASSERT_OK(first->Close());
   }
   Options slow_options = options;
@@ -315,7 +313,7 @@ TEST(TakeOverOfAnOpenTest, TheSuccessorGoesOnPublishing) {
   opener.join();
   EXPECT_TRUE(opened.IsIOFenced()) << opened.ToString();
   const uint64_t before = number();
-  ASSERT_OK(heir->Put(WriteOptions(), Key(3), "v"));
+  ASSERT_OK(heir->Put(WriteOptions(), NumberedKey(3), "v"));
   EXPECT_TRUE(Eventually([&] { return number() > before; }));
   EXPECT_OK(heir->Close());
   EXPECT_EQ(node.server().node().take_overs(), 1u);
@@ -346,7 +344,7 @@ TEST(TakeOverOfAnOpenTest, WhatTheSuccessorHasElsewhereIsNotGivenBack) {
         taken_over = true;
         const auto successor = OpenOrDie(successors, "db");
         for (uint64_t i = 0; i < kKeys; ++i) {
-          EXPECT_OK(successor->Put(WriteOptions(), Key(i), std::string(200, 'v')));
+          EXPECT_OK(successor->Put(WriteOptions(), NumberedKey(i), std::string(200, 'v')));
         }
         EXPECT_OK(successor->Close());
         EXPECT_GT(nodes[1].used_bytes(), uint64_t{64} << 10) << "it has tables there";
@@ -362,7 +360,7 @@ TEST(TakeOverOfAnOpenTest, WhatTheSuccessorHasElsewhereIsNotGivenBack) {
 
   ASSERT_OK(DB::Open(options, "db", &db));
   for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_EQ(GetOr(db.get(), Key(i)), std::string(200, 'v')) << i;
+    ASSERT_EQ(GetOr(db.get(), NumberedKey(i)), std::string(200, 'v')) << i;
   }
   ASSERT_OK(db->Close());
   for (size_t i = 0; i < nodes.size(); ++i) {
