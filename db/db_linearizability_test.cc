@@ -27,6 +27,7 @@
 #include "db/history_testing.h"
 #include "db/linearizability_checker_testing.h"
 #include "db/register_worker_testing.h"
+#include "db/shape_changes_testing.h"
 #include "db/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
@@ -222,14 +223,6 @@ TEST_P(LinearizabilityTest, HistoriesHaveAnOrder) {
   EXPECT_TRUE(together.outcome == Verdict::Outcome::kLinearizable) << together;
 }
 
-template <CompactionStyle style>
-void Style(Options* options) {
-  options->compaction_style = style;
-}
-void Guards(Options* options) {
-  options->compaction_style = CompactionStyle::kGuards;
-  options->max_tables_per_guard = 3;
-}
 void Shards(Options* options) {
   Guards(options);
   options->shards = 4;
@@ -240,7 +233,6 @@ void SnappyBlocks(Options* options) {
   options->block_size = 2048;
   options->compression = kSnappyCompression;
 }
-void MergeHere(Options* options) { options->compaction_place = CompactionPlace::kComputeNode; }
 
 void Placed(Options* options) {
   Guards(options);

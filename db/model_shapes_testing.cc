@@ -8,6 +8,7 @@
 #include "dLSM/comparator.h"
 #include "dLSM/filter_policy.h"
 #include "dLSM/slice.h"
+#include "db/shape_changes_testing.h"
 #include "util/hash.h"
 
 namespace dlsm {
@@ -57,16 +58,6 @@ void SnappyBlocks(Options* options) {
   Blocks(options);
   options->block_size = 8192;
   options->compression = kSnappyCompression;
-}
-void MergeHere(Options* options) { options->compaction_place = CompactionPlace::kComputeNode; }
-
-template <CompactionStyle style>
-void Style(Options* options) {
-  options->compaction_style = style;
-}
-void Guards(Options* options) {
-  options->compaction_style = CompactionStyle::kGuards;
-  options->max_tables_per_guard = 3;
 }
 
 // Boundaries that are keys of the test, lie between keys, and leave a shard empty.
