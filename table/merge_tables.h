@@ -79,8 +79,9 @@ class MergePace {
 // A run: tables whose internal keys do not overlap, ascending.
 using TableRun = std::vector<const TableReader*>;
 
-// `runs` in any order. Every record's checksum is verified. Asks `pace` every few
-// hundred records. On an error, outputs already done remain the callee's to drop.
+// `runs` in any order. Every record's checksum is verified. Asks `pace` every few hundred records.
+// On an error, outputs already done remain `output`'s to drop. Pace, output and queue pairs are
+// used by the calling thread alone.
 Status MergeTables(const MergeOptions& options, const std::vector<TableRun>& runs,
                    const TableReadOptions& read_options, QueuePairs* queue_pairs, MergePace* pace,
                    MergeOutput* output, MergeStatistics* statistics);

@@ -1,4 +1,4 @@
-// Builds one table's image from records in internal key order.
+// Builds one table's image from records in internal key order. One thread at a time.
 #pragma once
 
 #include <cstdint>

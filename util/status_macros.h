@@ -1,3 +1,4 @@
+// How a Status is passed on to callers, and which one of several.
 #pragma once
 
 #include <utility>

@@ -51,13 +51,17 @@ struct Range {
 class DB {
  public:
   // Opens the database `name` on the memory nodes that `options` name, or on the memory node inside
-  // this process if they name none. On success *db is the caller's to delete. A name has 1 to 960
-  // bytes, and no '#': that is how memory nodes' names of its shards and ranges go on. Memory nodes
-  // are named in the order in which they were when the database was made: what is found on the
-  // first one decides whether it exists. One that does not is not made if another of them has it,
-  // or if one of several parts would meet parts of that name: InvalidArgument. So is one that does
-  // not exist without create_if_missing. Busy while another handle has it open, unless take_over;
-  // TimedOut if the process of that handle has died, and its lease does not end in time.
+  // this process if they name none. On success *db is the caller's to delete, else null. A name has
+  // 1 to 960 bytes, and no '#': that is how memory nodes' names of its shards and ranges go on.
+  // Memory nodes are named in the order in which they were when the database was made: what is
+  // found on the first one decides whether it exists.
+  //   InvalidArgument   an option or the name cannot be; there is no such database, without
+  //                     create_if_missing; there is one, with error_if_exists; or it is not made
+  //                     because another of the memory nodes has a database of that name, or parts
+  //                     of one where it would have parts
+  //   Busy              another handle has it open; not with take_over
+  //   TimedOut          the process of that handle has died, and its lease does not end in time
+  // And what may happen to any call: IOError where a memory node cannot be reached or used.
   static Status Open(const Options& options, const std::string& name, DB** db);
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
 
