@@ -157,38 +157,47 @@ std::vector<std::string> ShardBoundaries(const OwnKeys& own) {
   return boundaries;
 }
 
-}  // namespace
+// What flags with a few values say, as the number of the value.
+struct Choices {
+  size_t engine = 0;
+  size_t table_format = 0;
+  size_t compaction_place = 0;
+  size_t placement = 0;
+  size_t merge_scheduler = 0;
+  size_t component_constraint = 0;
+  size_t compaction_style = 0;
+  size_t compression = 0;
+  size_t fabric = 0;
+};
 
-Status MakeEngineOptions(EngineOptions* options) {
-  size_t format = 0, place = 0, style = 0, schedule = 0, compression = 0, engine = 0, fabric = 0;
-  size_t constraint = 0, placement = 0;
-  Status status = FirstError({
-      CheckRanges(),
-      CheckChoice("engine", FLAGS_engine, EngineNames(), &engine),
-      CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &format),
+Status CheckChoices(Choices* choices) {
+  return FirstError({
+      CheckChoice("engine", FLAGS_engine, EngineNames(), &choices->engine),
+      CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &choices->table_format),
       CheckChoice("compaction_place", FLAGS_compaction_place,
-                  {"memory_node", "compute_node", "auto"}, &place),
-      CheckChoice("placement", FLAGS_placement, {"shard", "round_robin", "power_of_d"}, &placement),
+                  {"memory_node", "compute_node", "auto"}, &choices->compaction_place),
+      CheckChoice("placement", FLAGS_placement, {"shard", "round_robin", "power_of_d"},
+                  &choices->placement),
       CheckChoice("merge_scheduler", FLAGS_merge_scheduler,
-                  {"single", "fair", "greedy", "spring_and_gear"}, &schedule),
+                  {"single", "fair", "greedy", "spring_and_gear"}, &choices->merge_scheduler),
       CheckChoice("component_constraint", FLAGS_component_constraint, {"local", "global"},
-                  &constraint),
-      CheckChoice("compaction_style", FLAGS_compaction_style, CompactionStyleNames(), &style),
-      CheckChoice("compression_type", FLAGS_compression_type, {"none", "snappy"}, &compression),
+                  &choices->component_constraint),
+      CheckChoice("compaction_style", FLAGS_compaction_style, CompactionStyleNames(),
+                  &choices->compaction_style),
+      CheckChoice("compression_type", FLAGS_compression_type, {"none", "snappy"},
+                  &choices->compression),
       FLAGS_fabric.empty()
           ? Status::OK()
-          : CheckChoice("fabric", FLAGS_fabric, {"local", "shm", "tcp", "verbs"}, &fabric),
+          : CheckChoice("fabric", FLAGS_fabric, {"local", "shm", "tcp", "verbs"}, &choices->fabric),
   });
-  if (!status.ok()) return status;
-  if (FLAGS_engine == "dlsm" && compression > 0 && format == 0) {
-    return Wrong("compression_type", FLAGS_compression_type, "none, unless --table_format=block");
-  }
+}
+
+// What peers have, too.
+void SetStore(const Choices& choices, EngineOptions* options) {
   options->engine = FLAGS_engine;
   options->db = FLAGS_db;
   options->write_buffer_size = FLAGS_write_buffer_size;
   options->max_write_buffer_number = FLAGS_max_write_buffer_number;
-  options->memory_budget = FLAGS_memory_budget;
-  options->value_cache_size = FLAGS_value_cache_size;
   options->target_file_size_base = FLAGS_target_file_size_base;
   options->max_background_flushes = FLAGS_max_background_flushes;
   options->max_background_compactions = FLAGS_max_background_compactions;
@@ -199,22 +208,32 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->bloom_bits = FLAGS_bloom_bits;
   options->cache_bytes = CacheBytes();
   options->block_size = FLAGS_block_size;
-  options->snappy = compression > 0;
+  options->snappy = choices.compression > 0;
   options->verify_checksums = FLAGS_verify_checksum;
-  options->compaction_style = style;
-  options->component_constraint = constraint;
+}
+
+void SetTree(const Choices& choices, EngineOptions* options) {
+  options->memory_budget = FLAGS_memory_budget;
+  options->value_cache_size = FLAGS_value_cache_size;
+  options->block_based = choices.table_format == 1;
+  options->compaction_style = choices.compaction_style;
+  options->compaction_place = choices.compaction_place;
+  options->component_constraint = choices.component_constraint;
   options->max_components = FLAGS_max_components;
   options->slow_down_writes = FLAGS_slow_down_writes;
-  options->merge_schedule = schedule;
+  options->merge_schedule = choices.merge_scheduler;
   options->compaction_bandwidth = FLAGS_compaction_bandwidth_mb << 20;
   options->max_tables_per_guard = FLAGS_max_tables_per_guard;
   options->guard_bits = FLAGS_guard_bits;
   options->num_levels = FLAGS_num_levels;
   options->max_size_amplification_percent = FLAGS_max_size_amplification_percent;
   options->idle_size_amplification_percent = FLAGS_idle_size_amplification_percent;
-  options->block_based = format == 1;
-  options->compaction_place = place;
+}
+
+void SetNodes(const Choices& choices, EngineOptions* options) {
   options->take_over = FLAGS_take_over;
+  options->follow = FLAGS_follow;
+  options->publish_interval_ms = FLAGS_publish_interval_ms;
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
   options->tcp_poll_us = FLAGS_tcp_poll_us;
@@ -222,6 +241,10 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->rpc_transport = FLAGS_rpc_transport;
   options->config = FLAGS_config;
   options->memory_nodes = FLAGS_memory_nodes;
+  options->compute_node_id = FLAGS_compute_node_id;
+  options->placement = choices.placement;
+  options->power_of_d = FLAGS_power_of_d;
+  options->scatter_width = FLAGS_scatter_width;
   options->secret_file = FLAGS_secret_file;
   options->access_name = FLAGS_access_name;
   const TlsConfig tls = TlsFromFlags();
@@ -229,23 +252,31 @@ Status MakeEngineOptions(EngineOptions* options) {
   options->tls_ca_file = tls.ca_file;
   options->tls_certificate_file = tls.certificate_file;
   options->tls_key_file = tls.key_file;
-  options->compute_node_id = FLAGS_compute_node_id;
+  options->embedded_memory_bytes = FLAGS_embedded_memory_bytes;
+  options->simulated_rtt_ns = FLAGS_simulated_rtt_ns;
+  options->simulated_gbit_per_second = FLAGS_simulated_gbit_per_second;
+}
+
+}  // namespace
+
+Status MakeEngineOptions(EngineOptions* options) {
+  Choices choices;
+  const Status checked = FirstError({CheckRanges(), CheckChoices(&choices)});
+  if (!checked.ok()) return checked;
+  if (FLAGS_engine == "dlsm" && choices.compression > 0 && choices.table_format == 0) {
+    return Wrong("compression_type", FLAGS_compression_type, "none, unless --table_format=block");
+  }
+  if (FLAGS_follow && !FLAGS_use_existing_db) {
+    return Wrong("follow", "true", "only with --use_existing_db");
+  }
+  SetStore(choices, options);
+  SetTree(choices, options);
+  SetNodes(choices, options);
   OwnKeys own;
   const Status divided = OwnKeysFromFlags(&own);
   if (!divided.ok()) return divided;
   options->compute_boundaries = own.boundaries;
   options->shard_boundaries = ShardBoundaries(own);
-  if (FLAGS_follow && !FLAGS_use_existing_db) {
-    return Wrong("follow", "true", "only with --use_existing_db");
-  }
-  options->follow = FLAGS_follow;
-  options->publish_interval_ms = FLAGS_publish_interval_ms;
-  options->placement = placement;
-  options->power_of_d = FLAGS_power_of_d;
-  options->scatter_width = FLAGS_scatter_width;
-  options->embedded_memory_bytes = FLAGS_embedded_memory_bytes;
-  options->simulated_rtt_ns = FLAGS_simulated_rtt_ns;
-  options->simulated_gbit_per_second = FLAGS_simulated_gbit_per_second;
   return Status::OK();
 }
 
