@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "util/status_macros.h"
 
 namespace dlsm::bench {
 
@@ -49,10 +50,9 @@ inline Status CheckChoice(const char* flag, const std::string& value,
 }
 
 inline Status FirstError(std::initializer_list<Status> statuses) {
-  for (const Status& status : statuses) {
-    if (!status.ok()) return status;
-  }
-  return Status::OK();
+  Status first;
+  for (const Status& status : statuses) KeepFirstError(status, &first);
+  return first;
 }
 
 }  // namespace dlsm::bench
