@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 
+#include "dLSM/db.h"
 #include "memory_node/node_server.h"
 #include "memory_node/server_metrics.h"
 #include "util/cluster_config.h"
@@ -347,6 +348,7 @@ int Run(int count, char** arguments) {
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   gflags::SetUsageMessage(dlsm::kUsage);
+  gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));
   const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv);
   if (!known.ok()) return dlsm::Fail(known, dlsm::kExitUsage);
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);

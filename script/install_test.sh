@@ -48,8 +48,14 @@ read -ra flags <<<"$(pkg-config --cflags --libs dlsm)"
       -o "$work/sample_c"
 expect_output "$work/sample_c"
 
-echo "-- programs, which find a shared library by themselves"
+echo "-- programs, which find a shared library by themselves; all have one version"
+version=$(pkg-config --modversion dlsm)
 for program in Server dlsm_tool; do
-  env -u LD_LIBRARY_PATH "$work/prefix/bin/$program" --version >/dev/null
+  shown=$(env -u LD_LIBRARY_PATH "$work/prefix/bin/$program" --version)
+  # The package's has a patch number, too.
+  if [[ ${shown%%$'\n'*} != "$program version ${version%.*}" ]]; then
+    echo "$program --version printed '$shown', but the package has version $version" >&2
+    exit 1
+  fi
 done
 echo "passed"

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dLSM/db.h"
 #include "script/tool/doctor.h"
 #include "script/tool/merge_schedule.h"
 #include "script/tool/node_use.h"
@@ -287,6 +288,7 @@ int NodesMain() {
 
 int Main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsageText);
+  gflags::SetVersionString(fmt::format("{}.{}", kMajorVersion, kMinorVersion));
   if (const Status known = CheckFlagsAreKnown(argc, argv); !known.ok()) {
     std::cerr << "dlsm_tool: " << known.ToString() << "\n";
     return kUsage;
