@@ -34,7 +34,9 @@ enum class TableFormat : unsigned char {
 // what to do first.
 enum class CompactionStyle : unsigned char {
   kLeveled = 0,  // Partitioned leveling (LevelDB): below level 0, tables of a level are disjoint.
-  kGuards = 1,   // FLSM (PebblesDB): they overlap within guards, and merges append.
+  // A fragmented LSM-tree (FLSM, PebblesDB): a level is divided by key into guards, within which
+  // tables overlap, and merges append to the next level's.
+  kGuards = 1,
   kLeveledChooseBest = 2,  // kLeveled; the table with the least overlap is merged first.
   kFullLeveling = 3,       // Each level is one sorted run, merged as a whole.
   kTiered = 4,             // Each level collects sorted runs, which become one of the next.
