@@ -129,7 +129,7 @@ class PortCheck {
   Findings findings_;
 };
 
-Finding CheckDistance(const fs::path& device) {
+Finding CheckNumaNode(const fs::path& device) {
   const std::string node = ReadLine((device / "device/numa_node").string());
   if (node.empty() || node == "-1") return {Verdict::kGood, "", "on no NUMA node of its own", ""};
   return {Verdict::kGood, "",
@@ -190,9 +190,9 @@ Findings CheckRdmaPorts(const std::string& root) {
   Findings findings;
   for (const fs::path& device : EntriesOf(root + "sys/class/infiniband")) {
     const std::string name = device.filename().string();
-    Finding distance = CheckDistance(device);
-    distance.subject = name;
-    findings.push_back(std::move(distance));
+    Finding node = CheckNumaNode(device);
+    node.subject = name;
+    findings.push_back(std::move(node));
     for (const fs::path& port : EntriesOf(device / "ports")) {
       const std::string subject = fmt::format("{} port {}", name, port.filename().string());
       Findings of_port = PortCheck(root, port, IsIwarp(device), subject).Run();
