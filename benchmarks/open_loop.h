@@ -3,8 +3,7 @@
 //
 // 1. Threads take the arrivals in order; whichever is free takes the next one.
 // 2. It waits until the arrival is due. If it is overdue, because the store held up all threads,
-// the
-//    write begins at once.
+//    the write begins at once.
 // 3. Its write latency runs from the arrival, its processing latency from the moment it began.
 //
 // So a store that stands still for a second delays all arrivals of that second and they are all

@@ -1,9 +1,9 @@
 // Which bytes of a region are free.
 //
 //   offsets   0        a        b    c            d   e         capacity
-//             | used   | free   |used| free       |..| used  ...|      free extents are disjoint
-//             and
-//                                                                      never touch: they are joined
+//             | used   | free   |used| free       |..| used  ...|
+//
+// Free extents are disjoint and never touch: they are joined.
 //
 // 1. Allocate: the smallest free extent that is large enough, of those the one at the lowest
 //    address; its front is used, its rest stays free.

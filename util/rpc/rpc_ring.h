@@ -15,8 +15,8 @@
 // The request ring is the memory node's, one for each client:
 //   1. The client alone allocates in it (RingAllocator): messages follow each other.
 //   2. Where one does not fit before the ring's end, a message of kind kReset takes the next
-//   segment,
-//      and the following one starts at segment 0. At the ring's very end no reset is needed.
+//      segment, and the following one starts at segment 0. At the ring's very end no reset is
+//      needed.
 //   3. The reader polls the begin of the segment that comes next. It zeroes the first word of every
 //      segment that it has read: so what is not 0 there is new.
 //   4. It takes requests in order, so the reply to one tells that all before it have been read too.
