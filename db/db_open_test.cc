@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -258,12 +259,29 @@ TEST_F(OpenTest, PropertiesAreAnswered) {
   ASSERT_OK(db->Flush(FlushOptions()));
   ASSERT_OK(db->WaitForBackgroundWork());
   std::string value;
-  for (const char* name :
-       {"dlsm.stats", "dlsm.levels", "dlsm.sstables", "dlsm.wire", "dlsm.waits", "dlsm.rpc",
-        "dlsm.components", "dlsm.expected-components", "dlsm.pending-merge-bytes", "dlsm.stalls",
-        "dlsm.memory", "dlsm.approximate-memory-usage", "dlsm.metadata-bytes",
-        "dlsm.remote-cpu-micros", "dlsm.memory-node", "dlsm.background-error",
-        "dlsm.num-files-at-level0"}) {
+  for (const char* name : {"dlsm.stats",
+                           "dlsm.levels",
+                           "dlsm.sstables",
+                           "dlsm.wire",
+                           "dlsm.waits",
+                           "dlsm.rpc",
+                           "dlsm.components",
+                           "dlsm.expected-components",
+                           "dlsm.pending-merge-bytes",
+                           "dlsm.stalls",
+                           "dlsm.memory",
+                           "dlsm.approximate-memory-usage",
+                           "dlsm.metadata-bytes",
+                           "dlsm.remote-cpu-micros",
+                           "dlsm.memory-node",
+                           "dlsm.background-error",
+                           "dlsm.num-files-at-level0",
+                           "dlsm.guards",
+                           "dlsm.shards",
+                           "dlsm.placement",
+                           "dlsm.merge-load",
+                           "dlsm.merge-schedule",
+                           "dlsm.ownership-epoch"}) {
     EXPECT_TRUE(db->GetProperty(name, &value)) << name;
     EXPECT_FALSE(value.empty()) << name;
   }
@@ -284,6 +302,20 @@ TEST_F(OpenTest, PropertiesAreAnswered) {
   db->GetApproximateSizes(ranges, 2, sizes);
   EXPECT_GT(sizes[0], 500u);
   EXPECT_EQ(sizes[1], 0u);
+}
+
+// Fails if transfers of a purpose have no line, or a line is of a purpose that none has.
+TEST_F(OpenTest, WireHasALineForEachPurpose) {
+  const auto db = OpenOrDie(NodeOptions(), "db");
+  std::string text;
+  ASSERT_TRUE(db->GetProperty("dlsm.wire", &text));
+  std::istringstream lines(text);
+  std::vector<std::string> purposes;
+  for (std::string line; std::getline(lines, line);) {
+    purposes.push_back(line.substr(0, line.find(' ')));
+  }
+  const std::vector<std::string> expected = {"read", "flush", "compaction", "rpc", "publication"};
+  EXPECT_EQ(purposes, expected);
 }
 
 }  // namespace
