@@ -46,9 +46,9 @@ class BackgroundWorkers {
                     std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
   ~BackgroundWorkers();
 
-  // A writer has found that a look at the shard's active memtable is due (Tree::LookIsDue()).
-  // Without memory nothing happens: what was written is there all the same, and the next writer
-  // finds the same.
+  // A writer has found that a look at the shard's active memtable is due (Tree::LookIsDue()), or
+  // had no memory to come so far. Without memory nothing happens: what was written is there all the
+  // same, and the next writer finds the same.
   void LookAtMemtable(size_t shard) noexcept;
 
   // In the end, in this order; idempotent. All shards' work stops, which may have to wait for

@@ -44,7 +44,9 @@ Status DbImpl::Delete(const WriteOptions&, const Slice& key) {
   return WriteOne(ValueType::kDeletion, key, Slice());
 }
 
-// What may fail for want of memory comes before the entry is there, or is the entry itself.
+// What may fail for want of memory comes before the entry is there, or is the entry itself. What
+// has been taken by then stays in the memtable until that is flushed. Others that have no memory do
+// not come so far as to find it full: so who is refused looks.
 Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
@@ -68,6 +70,7 @@ Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) tr
   counters.Add(Ticker::kBytesWritten, key.size() + value.size());
   return Status::OK();
 } catch (const std::bad_alloc&) {
+  workers_->LookAtMemtable(ShardOf(key).number());
   return OutOfMemtableMemory("nothing was written");
 }
 
@@ -108,8 +111,8 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) try {
 }
 
 // Where memory ends within a batch, what is there already is withdrawn while the batch is still
-// open: nobody has seen it.
-void DbImpl::WriteUndivided(const WriteBatch& updates, uint32_t count) {
+// open: nobody has seen it. Its memory goes with the memtable, see WriteOne().
+void DbImpl::WriteUndivided(const WriteBatch& updates, uint32_t count) try {
   UpdateType type;
   Slice key;
   Slice value;
@@ -132,11 +135,14 @@ void DbImpl::WriteUndivided(const WriteBatch& updates, uint32_t count) {
   }
   if (look_is_due) [[unlikely]]
     workers_->LookAtMemtable(0);
+} catch (const std::bad_alloc&) {
+  workers_->LookAtMemtable(0);
+  throw;
 }
 
 // The batch's numbers are taken together, so it becomes visible in all shards at once. All gates
 // are passed before, for a writer must not wait while it is announced.
-Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) {
+Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) try {
   struct Part {
     uint64_t bytes = 0;
     bool only_deletes = true;
@@ -192,6 +198,9 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) {
     if (parts[i].look_is_due) workers_->LookAtMemtable(i);
   }
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  for (const auto& shard : shards_) workers_->LookAtMemtable(shard->number());
+  throw;
 }
 
 // -------- The rest

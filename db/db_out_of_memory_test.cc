@@ -258,6 +258,47 @@ TEST_F(BackgroundWithoutMemoryTest, WritersHearWhyAFullMemtableStays) {
   EXPECT_EQ(GetOr(db_.get(), "a"), most);
 }
 
+// Memory ends within a batch that has filled a memtable by then. Fails if what it has taken stays
+// until another write succeeds: where the next ones have no memory either, none does.
+TEST_F(BackgroundWithoutMemoryTest, WhatARefusedBatchHasTakenIsGivenBack) {
+  constexpr uint64_t kTaken = 29;  // Entries that there is memory for, more than a memtable is for.
+  const std::string value(3000, 'v');
+  ASSERT_GT(kTaken * value.size(), options_.write_buffer_size);
+  WriteBatch batch;
+  for (uint64_t i = 0; i <= kTaken; ++i) batch.Put(NumberedKey(i), value);
+  for (const bool divided : {false, true}) {
+    SCOPED_TRACE(divided);
+    if (divided) options_.shard_boundaries = {"z"};
+    Open();
+    {
+      const port::FailingAllocations failing(kTaken + 1);
+      const Status refused = db_->Write(WriteOptions(), &batch);
+      EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+      EXPECT_GT(failing.failed(), 0u);
+    }
+    EXPECT_TRUE(Eventually([this] { return Flushes() >= 1; }));
+    EXPECT_EQ(GetOr(db_.get(), NumberedKey(0)), "(none)");
+    CloseAndDestroy(&db_, options_, "background");
+  }
+}
+
+// The same of puts that find memory for their record and none for its place in the memtable.
+TEST_F(BackgroundWithoutMemoryTest, WhatRefusedPutsHaveTakenIsGivenBack) {
+  constexpr uint64_t kInNode = 32;
+  const std::string value(1000, 'v');
+  const uint64_t attempts = options_.write_buffer_size / value.size();
+  Open();
+  for (uint64_t i = 0; i < kInNode; ++i) {
+    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), value));
+  }
+  for (uint64_t i = 0; i < attempts; ++i) {
+    const port::FailingAllocations failing(2);
+    const Status put = db_->Put(WriteOptions(), NumberedKey(kInNode), value);
+    EXPECT_TRUE(put.ok() || put.IsBusy()) << put.ToString();
+  }
+  EXPECT_TRUE(Eventually([this] { return Flushes() >= 1; }));
+}
+
 // Fails if the caller is told that all was flushed, waits for ever, or gets an exception.
 TEST_F(BackgroundWithoutMemoryTest, WhoWaitsForAFlushIsTold) {
   options_.write_stall_timeout_ms = 300;
