@@ -131,7 +131,11 @@ Status PlacedManifestStore::Tell(Node* node) {
   }
   port::MutexLock lock(mutex_);
   node->told = std::move(spans);
-  node->exact = true;
+  // A manifest that was taken meanwhile may name less.
+  node->exact = std::all_of(node->told.begin(), node->told.end(), [node](const auto& each) {
+    return node->live.contains(each.first) || node->maybe.contains(each.first) ||
+           node->coming.contains(each.first);
+  });
   return Status::OK();
 }
 

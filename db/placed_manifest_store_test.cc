@@ -167,6 +167,26 @@ TEST_F(PlacedManifestStoreTest, CutsListsDownBeforeFrees) {
   EXPECT_EQ(nodes_[2].puts, puts) << "there is nothing to tell";
 }
 
+// The same where a manifest without the table is taken while the list that names it yet is on its
+// way: nobody else would cut that down, and the node would keep the memory.
+TEST_F(PlacedManifestStoreTest, CutsListsDownThatManifestsHaveOvertaken) {
+  const RemoteSpan first = New(2);
+  const RemoteSpan second = New(2);
+  const RemoteSpan third = New(2);
+  ASSERT_OK(Put("m1", {first, second, third}));
+  ASSERT_OK(Put("m2", {second, third}));
+  nodes_[2].fate = [&] {
+    std::thread other([&] { EXPECT_OK(Put("m3", {third})); });
+    other.join();
+    return Fate::kTaken;
+  };
+  ASSERT_OK(store_.BeforeFrees(NodeId{2}));  // Of the first.
+  nodes_[2].fate = nullptr;
+  EXPECT_EQ(Kept(2), (std::set<uint64_t>{second.offset, third.offset}));
+  ASSERT_OK(store_.BeforeFrees(NodeId{2}));  // Of the second.
+  EXPECT_EQ(Kept(2), std::set<uint64_t>{third.offset});
+}
+
 // The same of tables that no manifest has taken, because a node could not be told of its own.
 TEST_F(PlacedManifestStoreTest, CutsListsDownThatNoManifestCameOf) {
   const RemoteSpan old_span = New(2);
