@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "util/status_macros.h"
 
@@ -107,17 +108,17 @@ Status StallGate::WaitForOpening(bool only_deletes) {
   Status status;
   {
     port::MutexLock lock(mutex_);
+    bool gives_up = false;
     ++waiting_;
     while (!MayPass(only_deletes)) {
       const auto give_up = std::max(started, last_progress_) + timeout_;
       const bool ended = (reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0;
-      if (ended || port::Clock::now() >= give_up) {
-        status = GiveUp();
-        break;
-      }
+      gives_up = ended || port::Clock::now() >= give_up;
+      if (gives_up) break;
       changed_.WaitUntil(give_up);
     }
     --waiting_;
+    if (gives_up) status = GiveUp();  // Last: there may be no memory to say why.
   }
   Count(reason, started);
   return status;
@@ -212,6 +213,7 @@ Status StallGate::GiveUp() const {
   const uint32_t reasons = reasons_.load(std::memory_order_relaxed);
   if ((reasons & kRefusing) != 0) return refusal_;
   if ((reasons & kShut) != 0) return Status::Aborted("the database is being closed");
+  port::AllocationPoint("gate: refusal");
   std::string why;
   if ((reasons & Bit(StallReason::kMemory)) != 0) {
     why = "the memory node has no room for more data";
