@@ -120,6 +120,23 @@ void TakeOverlapping(const TableStore& store, const Runs& runs, Part* part) {
   }
 }
 
+// Leaves of the snapshots what decides which versions go (table/version_filter.h): those that see
+// some of the part's versions and not all, and of those that see none the last one.
+void KeepDecidingSnapshots(Part* part) {
+  SequenceNumber least = kSequenceNumberMax;
+  SequenceNumber most = 0;
+  for (const std::vector<TableRef>& run : part->runs) {
+    for (const TableRef& table : run) {
+      least = std::min(least, table->meta().sequence_min);
+      most = std::max(most, table->meta().sequence_max);
+    }
+  }
+  std::vector<SequenceNumber>& snapshots = part->options.snapshots;
+  snapshots.erase(std::lower_bound(snapshots.begin(), snapshots.end(), most), snapshots.end());
+  const auto sees_some = std::lower_bound(snapshots.begin(), snapshots.end(), least);
+  if (sees_some != snapshots.begin()) snapshots.erase(snapshots.begin(), sees_some - 1);
+}
+
 std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
                           const std::vector<SequenceNumber>& snapshots) {
   const TableStore& store = context.store;
@@ -140,6 +157,7 @@ std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
     options.has_end = i < boundaries.size();
     if (options.has_end) options.end = boundaries[i];
     TakeOverlapping(store, runs, &parts[i]);
+    KeepDecidingSnapshots(&parts[i]);
   }
   return parts;
 }
@@ -152,7 +170,8 @@ class MergeRunner {
     if (part.runs.empty()) return Status::OK();
     PlacedMemory::MergeForecast forecast(context_.store.memory(), part.bytes_at);
     const std::vector<size_t> order = forecast.Order();
-    const PlaceChoice choice = Place(part, context_.nodes[order.front()].load);
+    MergeRequest request = RequestOf(part);
+    const PlaceChoice choice = Place(part, request, context_.nodes[order.front()].load);
     if (choice.local) {
       forecast.RunsAt(context_.nodes.size());
       Count(choice.reason);
@@ -163,7 +182,7 @@ class MergeRunner {
     for (const size_t node : order) {
       if (node != order.front()) context_.nodes[node].load->NoteSent(part.bytes);
       forecast.RunsAt(node);
-      status = RunRemotely(part, node, outcome);
+      status = RunRemotely(part, node, &request, outcome);
       if (!status.IsBusy() && !status.IsNotSupported()) {
         forecast.Done(outcome->statistics.bytes_read, outcome->statistics.bytes_written);
         Count(choice.reason);
@@ -184,17 +203,22 @@ class MergeRunner {
   }
 
  private:
-  PlaceChoice Place(const Part& part, MergeLoadMonitor* load) const {
+  PlaceChoice Place(const Part& part, const MergeRequest& request, MergeLoadMonitor* load) const {
     PlaceChoice choice;
     if (!MergeRequest::CanShip(context_.store.table_options())) {
       choice.local = true;
       choice.reason = PlaceReason::kOwnCode;
+    } else if (context_.config.place == CompactionPlace::kComputeNode) {
+      choice.local = true;
+      choice.reason = PlaceReason::kFixed;
+    } else if (!request.Fits()) {
+      choice.local = true;
+      choice.reason = PlaceReason::kRefused;
     } else if (context_.config.place == CompactionPlace::kAutomatic) {
       choice = load->Place(part.bytes);
     } else {
-      choice.local = context_.config.place == CompactionPlace::kComputeNode;
       choice.reason = PlaceReason::kFixed;
-      if (!choice.local) load->NoteSent(part.bytes);
+      load->NoteSent(part.bytes);
     }
     return choice;
   }
@@ -234,22 +258,29 @@ class MergeRunner {
                              made);
   }
 
-  Status RunRemotely(const Part& part, size_t number, MergeOutcome* outcome) const {
-    const MergeNode& node = context_.nodes[number];
+  // But for what depends on who is asked.
+  static MergeRequest RequestOf(const Part& part) {
     MergeRequest request;
-    request.session = node.session;
     request.options = part.options;
     request.input_bytes = part.bytes;
     for (const std::vector<TableRef>& tables : part.runs) {
       std::vector<TableMeta>& run = request.runs.emplace_back();
       for (const TableRef& table : tables) run.push_back(table->meta());
     }
+    return request;
+  }
+
+  Status RunRemotely(const Part& part, size_t number, MergeRequest* request,
+                     MergeOutcome* outcome) const {
+    const MergeNode& node = context_.nodes[number];
+    request->session = node.session;
+    request->peers.clear();
     for (size_t i = 0; i < context_.nodes.size(); ++i) {
-      if (i != number && part.bytes_at[i] > 0) request.peers.push_back(context_.nodes[i].as_peer);
+      if (i != number && part.bytes_at[i] > 0) request->peers.push_back(context_.nodes[i].as_peer);
     }
     ++outcome->calls;
     MergeReply reply;
-    DLSM_RETURN_IF_ERROR(Ask(part, node, &request, &reply));
+    DLSM_RETURN_IF_ERROR(Ask(part, node, request, &reply));
     outcome->statistics = reply.statistics;
     return OpenOutputs(std::move(reply.outputs), &outcome->tables);
   }

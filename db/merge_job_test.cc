@@ -65,7 +65,7 @@ class MergeJobTest : public testing::Test {
                                .new_table_number = number,
                                .cancelled = cancelled,
                                .scheduler = &scheduler_};
-    return RunMerge(context, pick_, {}, outcome);
+    return RunMerge(context, pick_, snapshots_, outcome);
   }
   Status Run() {
     MergeOutcome outcome;
@@ -80,6 +80,7 @@ class MergeJobTest : public testing::Test {
   std::optional<TableStore> store_;
   MergeNode node_;
   MergePick pick_;
+  std::vector<SequenceNumber> snapshots_;
 };
 
 // Fails if what was sent while a merge was under way, of which its report may not know, counts as
@@ -148,6 +149,37 @@ TEST_F(MergeJobTest, AnAnswerThatWasGivenUpIsNotUsed) {
     return Status::IOError("the test gives no answer");
   };
   EXPECT_TRUE(Run().IsAborted());
+}
+
+// Fails if a request names snapshots that decide nothing, of which there may be very many; or if
+// one is missing that keeps a version, or, as the last one before all of them, a deletion.
+TEST_F(MergeJobTest, OnlySnapshotsThatDecideAreNamed) {
+  snapshots_ = {3, 5, 9, 10, 19, 20, 28, 29, 30, 1000};
+  ASSERT_OK(Run());  // Of the versions 20 to 29.
+  EXPECT_EQ(rpc_.asked.options.snapshots, (std::vector<SequenceNumber>{19, 20, 28}));
+  pick_.target_inputs = MakeFakeTables({{2, "c", "z", 10, 19}});
+  ASSERT_OK(Run());
+  EXPECT_EQ(rpc_.asked.options.snapshots, (std::vector<SequenceNumber>{9, 10, 19, 20, 28}));
+  snapshots_ = {29};
+  ASSERT_OK(Run());
+  EXPECT_TRUE(rpc_.asked.options.snapshots.empty());
+}
+
+// More snapshots live between the versions than a request can name. Fails if it is sent all the
+// same, which the memory node would find malformed, time after time.
+TEST_F(MergeJobTest, WhatNoRequestCanSayIsMergedHere) {
+  constexpr SequenceNumber kFirst = 1000;
+  constexpr SequenceNumber kSnapshots = (SequenceNumber{1} << 20) + 1;
+  pick_.inputs = MakeFakeTables({{1, "a", "m", kFirst, kFirst + kSnapshots}});
+  for (SequenceNumber i = 0; i < kSnapshots; ++i) snapshots_.push_back(kFirst + i);
+  rpc_.answer = [](std::string*) {
+    ADD_FAILURE() << "the memory node is asked";
+    return Status::IOError("the test gives no answer");
+  };
+  MergeOutcome outcome;
+  ASSERT_OK(Run(&outcome));
+  EXPECT_FALSE(outcome.remote);
+  EXPECT_EQ(statistics_.Get(Ticker::kPlacedRefused), 1u);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ enum class PlaceReason : uint8_t {
   kNearData,        // The memory node is not clearly the slower one.
   kUnknown,         // It has not told its load of late, or there is no rate yet.
   kMemoryNodeBusy,  // The compute node is done much earlier.
-  kRefused,         // The memory node does not take it.
+  kRefused,         // The memory node does not take it, or what would ask for it is too long.
   kOwnCode,         // Comparator or filter policy exist in the application only.
 };
 inline constexpr size_t kPlaceReasonCount = 6;

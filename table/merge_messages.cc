@@ -1,7 +1,10 @@
 #include "table/merge_messages.h"
 
+#include <algorithm>
+
 #include "util/bloom_filter.h"
 #include "util/coding.h"
+#include "util/rpc/rpc.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -9,9 +12,12 @@ namespace {
 
 constexpr uint32_t kVersion = 5;
 
-// More snapshots, ranges, cut points or tables than any merge has; and a bound on what a hostile
+// More snapshots, ranges, cut points or tables than merges have; and a bound on what a hostile
 // message can make its receiver allocate.
 constexpr uint32_t kListItemsMax = uint32_t{1} << 20;
+
+// More than number and peers of a request take.
+constexpr size_t kFilledInBytesMax = size_t{1} << 20;
 
 Status Malformed(const char* what) { return Status::Corruption("merge message", what); }
 
@@ -213,6 +219,13 @@ bool MergeRequest::CanShip(const TableOptions& options) {
   return comparator &&
          (options.filter_policy == nullptr || options.filter_policy == Options::kNoFilter ||
           AsBuiltIn(options.filter_policy) != nullptr);
+}
+
+bool MergeRequest::Fits() const {
+  const auto fits = [](const auto& list) { return list.size() <= kListItemsMax; };
+  return fits(options.snapshots) && fits(options.older) && fits(options.cut_points) &&
+         fits(options.cut_candidates) && fits(runs) && std::ranges::all_of(runs, fits) &&
+         Encode().size() <= kFrameBytesMax - kFilledInBytesMax;
 }
 
 // | version: 4 | session: 8 | number | table options | merge options | input bytes: 8 |

@@ -49,6 +49,9 @@ struct MergeRequest {
   // Whether a memory node can do merges with these options: it has no user-defined comparator or
   // filter policy.
   static bool CanShip(const TableOptions& options);
+  // Whether neither it nor a list in it is longer than a memory node takes. Number and peers may be
+  // filled in later: there is room for them.
+  bool Fits() const;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

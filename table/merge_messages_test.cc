@@ -7,6 +7,7 @@
 #include "table/table_testing.h"
 #include "util/bloom_filter.h"
 #include "util/random.h"
+#include "util/rpc/rpc.h"
 
 namespace dlsm {
 namespace {
@@ -95,6 +96,37 @@ TEST(MergeMessagesTest, ReplyComesBackAsItWas) {
   EXPECT_EQ(decoded.statistics.bytes_written, 4);
   EXPECT_EQ(decoded.load.bytes_waiting, 8u);
   EXPECT_EQ(decoded.outputs.size(), 2);
+}
+
+// Fails if what has been asked for as it fits is malformed where it arrives; or if what does not is
+// asked for all the same.
+TEST(MergeMessagesTest, WhatFitsIsWhatIsTaken) {
+  constexpr size_t kItemsMax = size_t{1} << 20;
+  EXPECT_TRUE(SomeRequest(nullptr).Fits());
+  const auto with = [](auto change, size_t items) {
+    MergeRequest request = SomeRequest(nullptr);
+    change(&request, items);
+    return request;
+  };
+  const auto expect_bound = [&with](auto change) {
+    const MergeRequest most = with(change, kItemsMax);
+    EXPECT_TRUE(most.Fits());
+    EXPECT_OK(MergeRequest().Decode(most.Encode()));
+    const MergeRequest more = with(change, kItemsMax + 1);
+    EXPECT_FALSE(more.Fits());
+    EXPECT_TRUE(MergeRequest().Decode(more.Encode()).IsCorruption());
+  };
+  expect_bound([](MergeRequest* request, size_t n) { request->options.snapshots.assign(n, 3); });
+  expect_bound([](MergeRequest* request, size_t n) { request->options.older.resize(n); });
+  expect_bound([](MergeRequest* request, size_t n) { request->options.cut_points.resize(n); });
+  expect_bound([](MergeRequest* request, size_t n) { request->options.cut_candidates.resize(n); });
+  expect_bound([](MergeRequest* request, size_t n) { request->runs.resize(n); });
+  MergeRequest request = SomeRequest(nullptr);
+  request.runs[1].resize(kItemsMax + 1);
+  EXPECT_FALSE(request.Fits());
+  request = SomeRequest(nullptr);
+  request.options.older[0].largest.resize(kFrameBytesMax);
+  EXPECT_FALSE(request.Fits()) << "no frame is so long";
 }
 
 template <typename Message>

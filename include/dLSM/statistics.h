@@ -42,7 +42,7 @@ enum class Ticker : uint32_t {
   kPlacedNearData,        // On the memory node, which is not clearly the slower one.
   kPlacedUnknown,         // There, since its load or a rate is not known.
   kPlacedMemoryNodeBusy,  // Here, where they are done much earlier.
-  kPlacedRefused,         // Here, since the memory node does not take them.
+  kPlacedRefused,         // Here, since the memory node does not take them, or so long a request.
   kPlacedOwnCode,         // Here, for they need the application's comparator or filter policy.
   kTrivialMoves,          // Tables that went a level down untouched.
   kMergeBytesRead,
