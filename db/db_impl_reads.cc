@@ -2,12 +2,15 @@
 // is read with them is reads.h, the same for followers.
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "dLSM/pinnable_slice.h"
 #include "db/db_impl.h"
 #include "db/db_iterator.h"
 #include "db/get_pipeline_impl.h"
+#include "db/multi_get_forms.h"
+#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -60,15 +63,17 @@ Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, bool pin
   return Status::OK();
 }
 
-Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) {
+Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) try {
   return GetAndTake(options, key, /*pins=*/false,
                     [value](const ReadView&, const LookupResult& result, bool) {
                       value->assign(result.value.data(), result.value.size());
                     });
+} catch (const std::bad_alloc&) {
+  return OutOfTransferMemory();
 }
 
 // What *value was may be the key: it goes when the key has been looked up.
-Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
+Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
   const Status got = GetAndTake(options, key, /*pins=*/true,
                                 [value](const ReadView& view, LookupResult& result, bool fetched) {
                                   if (result.holder != nullptr) {
@@ -81,20 +86,21 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* 
                                 });
   if (!got.ok()) value->Reset();
   return got;
+} catch (const std::bad_alloc&) {
+  value->Reset();
+  return OutOfTransferMemory();
 }
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                      std::vector<std::string>* values) {
-  values->assign(keys.size(), std::string());
-  std::vector<Status> statuses(keys.size());
-  MultiGetInto(options, keys, {.strings = values->data()}, statuses.data());
-  return statuses;
+  return MultiGetStrings(keys, values,
+                         [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 }
 
 void DbImpl::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                       PinnableSlice* values, Status* statuses) {
-  for (size_t i = 0; i < count; ++i) values[i].Reset();
-  MultiGetInto(options, {keys, count}, {.pinned = values}, statuses);
+  MultiGetPinned({keys, count}, values, statuses,
+                 [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 }
 
 void DbImpl::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,

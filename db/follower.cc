@@ -12,6 +12,7 @@
 #include "db/check_options.h"
 #include "db/get_pipeline_impl.h"
 #include "db/link_properties.h"
+#include "db/multi_get_forms.h"
 #include "db/properties.h"
 #include "db/table_defaults.h"
 #include "port/allocation_point.h"
@@ -231,15 +232,17 @@ Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, bool p
   return get_in(*publication);
 }
 
-Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* value) {
+Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* value) try {
   return GetAndTake(options, key, /*pins=*/false, [value](const LookupResult& result) {
     value->assign(result.value.data(), result.value.size());
   });
+} catch (const std::bad_alloc&) {
+  return OutOfTransferMemory();
 }
 
 // What was fetched lies in the thread's scratch, if nothing holds it. What *value was may be the
 // key: it goes when the key has been looked up.
-Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) {
+Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
   const Status got = GetAndTake(options, key, /*pins=*/true, [value](LookupResult& result) {
     if (result.holder != nullptr) {
       value->PinSlice(result.value, std::move(result.holder));
@@ -249,20 +252,21 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice
   });
   if (!got.ok()) value->Reset();
   return got;
+} catch (const std::bad_alloc&) {
+  value->Reset();
+  return OutOfTransferMemory();
 }
 
 std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) {
-  values->assign(keys.size(), std::string());
-  std::vector<Status> statuses(keys.size());
-  MultiGetInto(options, keys, {.strings = values->data()}, statuses.data());
-  return statuses;
+  return MultiGetStrings(keys, values,
+                         [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 }
 
 void Follower::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                         PinnableSlice* values, Status* statuses) {
-  for (size_t i = 0; i < count; ++i) values[i].Reset();
-  MultiGetInto(options, {keys, count}, {.pinned = values}, statuses);
+  MultiGetPinned({keys, count}, values, statuses,
+                 [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 }
 
 void Follower::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,

@@ -2,8 +2,9 @@
 // Keys and values are arbitrary bytes, empty ones included, of at most kKeyBytesMax and
 // kValueBytesMax.
 //
-// All methods are thread-safe. Sources: dLSM (Wang et al., ICDE 2023) for the system, LevelDB and
-// RocksDB for the interface.
+// All methods are thread-safe. One for which the process has no memory returns an IOError, unless
+// it says otherwise below; if it returns no Status it throws std::bad_alloc, and has done nothing.
+// Sources: dLSM (Wang et al., ICDE 2023) for the system, LevelDB and RocksDB for the interface.
 #pragma once
 
 #include <cstddef>
@@ -83,7 +84,8 @@ class DB {
 
   // Flushes all memtables and leaves the database at its memory nodes, to be opened again from any
   // process. No other call may be under way; iterators, snapshots and pinned values are released
-  // before. Every later call fails. The database is closed even if an error is returned.
+  // before. Every later call fails. The database is closed even if an error is returned: Busy where
+  // the process has no memory for the flush.
   virtual Status Close() = 0;
 
   // A write that waits too long for flushes or merges is Busy, or has the code of the error that
@@ -103,7 +105,8 @@ class DB {
   // Without a copy where the fabric allows it: the bytes stay where they are until *value is reset.
   virtual Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) = 0;
   // As of one moment; the reads of all keys are on the wire together. (*values)[i] and the i-th
-  // Status belong to keys[i]. No key lies in what is in *values before.
+  // Status belong to keys[i]. No key lies in what is in *values before. Throws std::bad_alloc if
+  // there is no memory for the two vectors.
   virtual std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) = 0;
   // The same without a copy where the fabric allows it. values[i] and statuses[i] belong to
@@ -116,7 +119,8 @@ class DB {
   virtual std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) = 0;
 
   // As of this call, or of options.snapshot. Not positioned; the caller deletes it before the
-  // database.
+  // database. A move for which there is no memory throws std::bad_alloc: then it is of no more use,
+  // and is made again.
   virtual Iterator* NewIterator(const ReadOptions& options) = 0;
 
   // The database as of this call, for ReadOptions::snapshot; null after Close(). Merges keep what
@@ -142,7 +146,7 @@ class DB {
   // of the handle before had kept.
   virtual Status CompactRange(const Slice* begin, const Slice* end) = 0;
 
-  // Writes the memtables out to tables.
+  // Writes the memtables out to tables. Busy if the process has no memory for the next ones.
   virtual Status Flush(const FlushOptions& options) = 0;
   // Returns when no flush and no merge is running or due, nor one for reads to come that takes
   // place while nobody writes (Options::idle_size_amplification_percent); or the error that keeps
