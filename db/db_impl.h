@@ -125,6 +125,7 @@ class DbImpl final : public DB {
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
+  std::string SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back) const;
   Status WriteOne(ValueType type, const Slice& key, const Slice& value);
   // Both throw std::bad_alloc, and nothing of the batch is ever seen then. The first after its gate
   // was passed.

@@ -5,17 +5,23 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <unordered_map>
+#include <utility>
 
 #include "db/test_database_testing.h"
+#include "db/watched_calls_testing.h"
+#include "util/rpc/messages.h"
 
 namespace dlsm {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using Clock = std::chrono::steady_clock;
 
 Options SmallOptions(CompactionPlace place) {
@@ -250,6 +256,65 @@ TEST_F(SetOptionsTest, AMemoryNodeThatIsGoneIsAnError) {
       db_->SetOptions({{"merge_scheduler", "fair"}, {"memory_node_merge_scheduler", "fair"}}).ok());
   EXPECT_THAT(Property(*db_, "dlsm.merge-schedule"), HasSubstr("merge_scheduler spring_and_gear"));
   EXPECT_FALSE(db_->Close().ok());
+}
+
+// The second memory node takes a schedule, and its answer is lost. Fails if one of the two keeps
+// what the call has failed to set; or, where the first cannot be told to go back, if nobody hears
+// of it, or the next call does not make up for it.
+TEST(SetOptionsOfNodesTest, WhatOneDoesNotAnswerNoneKeepsUnsaid) {
+  TestNodes nodes(2, "tcp");
+  const uint16_t first = nodes[0].server().port();
+  const uint16_t second = nodes[1].server().port();
+  std::atomic<bool> loses_answer{true};
+  std::atomic<bool> answer_is_lost{false};
+  std::atomic<bool> goes_back{true};
+  Options options = nodes.With(TinyOptions());
+  options.shard_boundaries = {"m"};
+  options.node_connector = std::make_shared<WatchedConnector>(
+      [&](uint16_t port, Method method, const Slice& request) -> Status {
+        if (method != Method::kSetMergeSchedule) return Status::OK();
+        SetMergeScheduleRequest set;
+        EXPECT_OK(set.Decode(request));
+        if (set.schedule == "fair" && port == second) answer_is_lost = loses_answer.load();
+        const bool is_back = set.schedule == "greedy" && port == first;
+        return is_back && !goes_back ? Status::IOError("the test sends nothing") : Status::OK();
+      },
+      /*may_still_land=*/std::function<bool()>(),
+      [&](Method method, const WatchedConnector::Send& send, std::string* reply,
+          Deadline deadline) -> Status {
+        Status sent = send(reply, deadline);
+        if (method != Method::kSetMergeSchedule || !answer_is_lost.exchange(false)) return sent;
+        sent.PermitUncheckedError();
+        return Status::TimedOut("the test loses the answer");
+      });
+  const auto db = OpenOrDie(options, "options");
+  const auto schedule_of = [&](TestNode& node, const char* schedule) {
+    return HasSubstr("memory-node " + node.address() + "\nmemory_node_merge_scheduler " + schedule);
+  };
+  const std::string before = Property(*db, "dlsm.merge-schedule");
+  const std::unordered_map<std::string, std::string> changes = {
+      {"merge_scheduler", "single"}, {"memory_node_merge_scheduler", "fair"}};
+  Status status = db->SetOptions(changes);
+  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr(nodes[1].address() + ": the test loses the answer"));
+  EXPECT_THAT(status.ToString(), HasSubstr("nothing has changed"));
+  EXPECT_EQ(Property(*db, "dlsm.merge-schedule"), before);
+
+  goes_back = false;
+  status = db->SetOptions(changes);
+  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("schedule of " + nodes[0].address() + " may have"));
+  std::string now = Property(*db, "dlsm.merge-schedule");
+  EXPECT_THAT(now, schedule_of(nodes[0], "fair"));
+  EXPECT_THAT(now, schedule_of(nodes[1], "greedy"));
+  EXPECT_THAT(now, Not(HasSubstr("merge_scheduler single")));
+
+  loses_answer = false;
+  ASSERT_OK(db->SetOptions(changes));
+  now = Property(*db, "dlsm.merge-schedule");
+  EXPECT_THAT(now, schedule_of(nodes[0], "fair"));
+  EXPECT_THAT(now, schedule_of(nodes[1], "fair"));
+  EXPECT_THAT(now, HasSubstr("merge_scheduler single"));
 }
 
 }  // namespace

@@ -3,12 +3,16 @@
 #include <charconv>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "db/db_impl.h"
+#include "db/memory_node_link.h"
 #include "db/properties.h"
 #include "util/out_of_memory.h"
+#include "util/rpc/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -69,40 +73,66 @@ Status Parse(const std::unordered_map<std::string, std::string>& options, Change
   return Status::OK();
 }
 
+// Which makes a memory node's schedule what it was.
+SetMergeScheduleRequest BackTo(const SetMergeScheduleReply& was) {
+  SetMergeScheduleRequest back;
+  back.schedule = was.schedule;
+  back.sets_budget = true;
+  back.bytes_per_second = was.bytes_per_second;
+  return back;
+}
+
+// `outcome`: what is in force after that.
+Status Failed(const MemoryNodeLink& link, const Status& why, const std::string& outcome) {
+  return Status::FromCode(
+      why.code(), "memory node " + link.name() + ": " + why.message().ToString() + "; " + outcome);
+}
+
 }  // namespace
 
 Status DbImpl::SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                      SetMergeScheduleReply* reply) const {
-  std::string reply_bytes;
-  DLSM_RETURN_IF_ERROR(
-      link->rpc().Call(Method::kSetMergeSchedule, request.Encode(), &reply_bytes,
-                       Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms))));
-  return reply->Decode(reply_bytes);
+  return WithinMemory([&] {
+    std::string reply_bytes;
+    DLSM_RETURN_IF_ERROR(
+        link->rpc().Call(Method::kSetMergeSchedule, request.Encode(), &reply_bytes,
+                         Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms))));
+    return reply->Decode(reply_bytes);
+  });
 }
 
-// All memory nodes or none: where one refuses, those before get back what they had.
+// All memory nodes or none, as far as they can be told: where one fails, they get back what they
+// had.
 Status DbImpl::SetMemoryNodeSchedules(const SetMergeScheduleRequest& request) {
-  std::vector<SetMergeScheduleReply> before(links_.size());
-  if (links_.size() > 1) {
-    for (size_t i = 0; i < links_.size(); ++i) {
-      DLSM_RETURN_IF_ERROR(
-          SetMemoryNodeSchedule(links_[i].get(), SetMergeScheduleRequest(), &before[i]));
-    }
+  std::vector<SetMergeScheduleRequest> back;
+  for (const auto& link : links_) {
+    SetMergeScheduleReply now;
+    const Status asked = SetMemoryNodeSchedule(link.get(), SetMergeScheduleRequest(), &now);
+    if (!asked.ok()) return Failed(*link, asked, "nothing has changed");
+    back.push_back(BackTo(now));
   }
   for (size_t i = 0; i < links_.size(); ++i) {
     SetMergeScheduleReply reply;
     const Status set = SetMemoryNodeSchedule(links_[i].get(), request, &reply);
     if (set.ok()) continue;
-    while (i-- > 0) {
-      SetMergeScheduleRequest back;
-      back.schedule = before[i].schedule;
-      back.sets_budget = true;
-      back.bytes_per_second = before[i].bytes_per_second;
-      SetMemoryNodeSchedule(links_[i].get(), back, &reply).PermitUncheckedError();
-    }
-    return set;
+    // That one as well, unless it has refused: it may have taken what it has not answered.
+    const size_t changed = set.IsInvalidArgument() ? i : i + 1;
+    return Failed(*links_[i], set, SetMemoryNodesBack(std::span(back).first(changed)));
   }
   return Status::OK();
+}
+
+// Those of the first memory nodes. Returns what is in force then.
+std::string DbImpl::SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back) const {
+  std::string untold;
+  for (size_t i = 0; i < back.size(); ++i) {
+    SetMergeScheduleReply reply;
+    if (SetMemoryNodeSchedule(links_[i].get(), back[i], &reply).ok()) continue;
+    untold += (untold.empty() ? "" : ", ") + links_[i]->name();
+  }
+  if (untold.empty()) return "nothing has changed";
+  return "only the merge schedule of " + untold +
+         " may have changed: set the options again, or look at dlsm.merge-schedule";
 }
 
 // Memory nodes go first: they may refuse, and then nothing has changed.
