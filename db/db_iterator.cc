@@ -273,7 +273,9 @@ class DbIterator final : public Iterator {
   InternalIterator* stepped_ = entries_.get();
   uint64_t steps_to_look_ = kStepsToLook;  // For a sole one.
   Slice key_;
-  Slice passed_;  // Forward: lies in saved_key_, or in stable memory.
+  // Forward: lies in saved_key_, or in stable memory. Once a node is lost it is not looked at
+  // there: entries_ fail that stand in such memory, or have left it by this step.
+  Slice passed_;
   std::string saved_key_;
   std::string saved_value_;
   Status status_;

@@ -258,6 +258,8 @@ TEST_P(SessionEndInPlaceTest, IteratorsAreToldAsWell) {
   };
   std::unique_ptr<Iterator> forward = new_iterator();
   forward->SeekToFirst();
+  std::unique_ptr<Iterator> at_last = new_iterator();
+  at_last->Seek("e");
   std::unique_ptr<Iterator> backward = new_iterator();
   backward->SeekToLast();
   std::unique_ptr<Iterator> before_first = new_iterator();
@@ -267,15 +269,18 @@ TEST_P(SessionEndInPlaceTest, IteratorsAreToldAsWell) {
   std::unique_ptr<Iterator> merging = new_iterator();
   merging->SeekToFirst();
   merging->Next();
-  ASSERT_TRUE(forward->Valid() && backward->Valid() && before_first->Valid() && merging->Valid());
+  for (const auto* each : {&forward, &at_last, &backward, &before_first, &merging}) {
+    ASSERT_TRUE((*each)->Valid());
+  }
   EXPECT_EQ(before_first->key().ToString(), "c");
   EXPECT_EQ(merging->key().ToString(), "b");
   LoseTheSession(db.get());
   forward->Next();
+  at_last->Next();
   backward->Prev();
   before_first->Prev();
   merging->Next();
-  for (std::unique_ptr<Iterator>* const each : {&forward, &backward, &before_first, &merging}) {
+  for (auto* each : {&forward, &at_last, &backward, &before_first, &merging}) {
     EXPECT_FALSE((*each)->Valid());
     ExpectToldOfTheEnd((*each)->status());
     each->reset();

@@ -100,13 +100,18 @@ class LevelIterator final : public TableIterator {
     index_ = index;
   }
 
-  // Apart from Next(), which mostly does not need it.
+  // Apart from Next(), which mostly does not need it. Who steps on may still look at the key that
+  // it has left, in place, to pass its older versions.
   [[gnu::noinline]] void SkipForward() {
     while (!open_->Valid() && open_->status().ok() && index_ < level_.guards().size()) {
       size_t next = index_ + 1;
       while (next < level_.guards().size() && GuardAt(next).tables.empty()) ++next;
+      const std::unique_ptr<TableIterator> left = std::move(open_);
       Open(next);
       open_->SeekToFirst();
+      Status place = left->CheckPlace();
+      if (!place.ok()) [[unlikely]]
+        return Fail(std::move(place));
     }
     ShowOpen();
   }

@@ -203,7 +203,8 @@ void ByteTableIterator::ToRecord(uint32_t group, uint32_t ordinal) {
 
 void ByteTableIterator::ReadForward(uint64_t offset, bool follows) {
   if (!window_.Holds(offset) || window_.MayBeOthers()) [[unlikely]] {
-    if (offset == data_bytes_) return Invalidate();
+    // Who steps may still look at the last record's key, to pass its older versions.
+    if (offset == data_bytes_) return follows ? Fail(window_.CheckPlace()) : Invalidate();
     Status status = window_.ForwardUncut(offset, follows);
     if (!status.ok()) return Fail(std::move(status));
     record_.stable = window_.direct();

@@ -21,7 +21,7 @@ class ByteTableIterator final : public TableIterator {
   void PrepareSeek(const Slice& target) override;
   void Next() override;
   void Prev() override;
-  Status CheckPlace() override { return Valid() ? window_.CheckPlace() : Status::OK(); }
+  Status CheckPlace() override { return window_.CheckPlace(); }
 
  private:
   static uint64_t SeekOffset(const ByteTableIndex::Place& place);

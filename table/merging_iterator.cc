@@ -55,9 +55,12 @@ class MergingIterator final : public TableIterator {
     Settle();
   }
 
+  // Sources that have ended before are nobody's place any more.
   Status CheckPlace() override {
     for (const MergingSource& source : sources_) {
-      if (source.table != nullptr) DLSM_RETURN_IF_ERROR(source.table->CheckPlace());
+      const bool is_place =
+          heap_.empty() ? source.iterator.get() == ended_ : source.iterator->Valid();
+      if (is_place && source.table != nullptr) DLSM_RETURN_IF_ERROR(source.table->CheckPlace());
     }
     return Status::OK();
   }
@@ -70,6 +73,7 @@ class MergingIterator final : public TableIterator {
     source->SoleEnded();
     if (!source->Valid()) {
       KeepError(*source);
+      ended_ = source;
       heap_.clear();
     }
     ShowTop();
@@ -104,6 +108,7 @@ class MergingIterator final : public TableIterator {
     status_.PermitUncheckedError();
     status_ = Status::OK();
     heap_.clear();
+    ended_ = nullptr;
     for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
       move(*source->iterator);
       Admit(source->iterator.get());
@@ -165,6 +170,7 @@ class MergingIterator final : public TableIterator {
     Entry& top = heap_.front();
     if (!top.source->Valid()) [[unlikely]] {
       KeepError(*top.source);
+      ended_ = top.source;
       top = heap_.back();
       heap_.pop_back();
     } else if (heap_.size() > 1) {
@@ -245,6 +251,8 @@ class MergingIterator final : public TableIterator {
   uint32_t lost_seen_ = 0;                         // Of these, when places were looked at last.
   // Digests are kept while there are two entries at least; all zero if the order is not bytewise.
   std::vector<Entry> heap_;
+  // The last source that has ended by a step.
+  const InternalIterator* ended_ = nullptr;
   std::string common_;  // What all user keys in the heap begin with.
   bool forward_ = true;
   bool prepared_ = false;  // For the seek that comes next.

@@ -1,6 +1,7 @@
 #include "table/run_iterator.h"
 
 #include <cassert>
+#include <utility>
 
 namespace dlsm {
 namespace {
@@ -74,7 +75,7 @@ class RunIterator final : public TableIterator {
       Invalidate();
       table_.reset();
       open_ = nullptr;
-    } else if (open_ != run_.tables[index] || !table_->status().ok()) {
+    } else if (table_ == nullptr || open_ != run_.tables[index] || !table_->status().ok()) {
       // One that has failed may have nothing to go on with.
       Invalidate();
       open_ = run_.tables[index];
@@ -83,11 +84,16 @@ class RunIterator final : public TableIterator {
     index_ = index;
   }
 
-  // Apart from Next(), which mostly does not need it.
+  // Apart from Next(), which mostly does not need it. Who steps on may still look at the key that
+  // it has left, in place, to pass its older versions.
   [[gnu::noinline]] void SkipForward() {
     while (table_ != nullptr && !table_->Valid() && table_->status().ok()) {
+      const std::unique_ptr<TableIterator> left = std::move(table_);
       Open(index_ + 1);
       if (table_ != nullptr) table_->SeekToFirst();
+      Status place = left->CheckPlace();
+      if (!place.ok()) [[unlikely]]
+        return Fail(std::move(place));
     }
     ShowTable();
   }

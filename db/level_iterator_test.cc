@@ -1,0 +1,64 @@
+#include "db/level_iterator.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/level_testing.h"
+#include "db/manifest.h"
+#include "table/merging_iterator.h"
+#include "table/reader_of_node_testing.h"
+#include "table/table_testing.h"
+
+namespace dlsm {
+namespace {
+
+// Two guards with a table each, on two memory nodes. An iterator stands at the last record of the
+// first one, whose key it compares with what comes next. Fails if that is shown although the first
+// node has been lost meanwhile, and the key may be others' bytes.
+TEST(LevelIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  TableReadOptions options;
+  options.verify_checksums = false;  // Or nothing is read in place.
+  TestMemory memory;
+  MemoryQueuePairs second(&memory, /*direct=*/true);
+  TestTable left;
+  TestTable entered;
+  BuildTestTable(TableOptions(), {{MakeInternalKey("a", 1), "value"}}, &memory, &second, &left);
+  BuildTestTable(TableOptions(), {{MakeInternalKey("m", 1), "value"}}, &memory, &second, &entered);
+  for (const bool is_lost : {false, true}) {
+    MemoryQueuePairs first(&memory, /*direct=*/true);
+    const auto lose = [&first, is_lost] {
+      if (is_lost) first.LoseANode(/*this_one=*/true);
+    };
+    const auto opener = [&](const TableMeta& meta, TableRef* table) {
+      auto reader = meta.number == 1
+                        ? std::make_unique<ReaderOfNode>(meta, left.reader.get(), &first)
+                        : std::make_unique<ReaderOfNode>(meta, entered.reader.get(), &second, lose);
+      *table = std::make_shared<const Table>(std::move(reader), nullptr);
+      return Status::OK();
+    };
+    Manifest manifest;
+    std::vector<Level> levels;
+    ASSERT_OK(ManifestCodec::Decode(
+        ManifestOfOneLevel({{"", Guard::Order::kNewestFirst, {{1, "a", "a"}}},
+                            {"m", Guard::Order::kNewestFirst, {{2, "m", "m"}}}}),
+        opener, &manifest, &levels));
+    std::vector<MergingSource> sources;
+    AddLevelSources(comparator, levels.front(), options, &second, &sources);
+    ASSERT_EQ(sources.size(), 1u);
+    const auto iterator = NewMergingIterator(comparator, std::move(sources));
+    iterator->SeekToFirst();
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("a"));
+    iterator->Next();
+    EXPECT_EQ(iterator->Valid(), !is_lost);
+    EXPECT_EQ(iterator->status().IsIOError(), is_lost) << iterator->status().ToString();
+  }
+}
+
+}  // namespace
+}  // namespace dlsm
