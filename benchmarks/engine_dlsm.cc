@@ -173,20 +173,14 @@ class DlsmEngine : public Engine {
   Status Compact() override { return db_->CompactRange(nullptr, nullptr); }
   Status WaitForBackgroundWork() override { return db_->WaitForBackgroundWork(); }
 
-  // On both sides. What was in force before is what the memory node says, not what options say.
+  // On both sides.
   Status ScheduleMergesSustainably(bool sustainably) override {
-    const std::string kHere = "merge_scheduler";
-    const std::string kThere = "memory_node_merge_scheduler";
-    const std::string kWidth = "max_level0_tables_per_merge";
     if (!sustainably) return db_->SetOptions(std::exchange(schedules_before_, {}));
-    schedules_before_[kWidth] = "0";
-    std::istringstream lines(Text("dlsm.merge-schedule"));
-    std::string name, value;
-    while (lines >> name >> value) {
-      if (name == kHere || name == kThere) schedules_before_[name] = value;
-    }
-    return db_->SetOptions(
-        {{kHere, "fair"}, {kThere, "fair"}, {kWidth, std::to_string(Level0MergeWidth())}});
+    Status status = NoteSchedules();
+    if (!status.ok()) return status;
+    return db_->SetOptions({{kScheduleHere, "fair"},
+                            {kScheduleThere, "fair"},
+                            {kLevel0Width, std::to_string(Level0MergeWidth())}});
   }
 
   EngineCounters Counters() override {
@@ -246,6 +240,27 @@ class DlsmEngine : public Engine {
   std::string LevelStats() override { return Text("dlsm.levels"); }
 
  private:
+  // What is to be in force again: what memory nodes say, not what options say. All of them are set
+  // alike, so they have to be.
+  Status NoteSchedules() {
+    schedules_before_.clear();
+    schedules_before_[kLevel0Width] = "0";
+    std::istringstream lines(Text("dlsm.merge-schedule"));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      std::string name, value;
+      fields >> name >> value;
+      if (name == "memory-node-error") return Status::IOError(line);
+      if (name != kScheduleHere && name != kScheduleThere) continue;
+      const auto [before, is_new] = schedules_before_.emplace(name, value);
+      if (is_new || before->second == value) continue;
+      return Status::InvalidArgument(
+          "the memory nodes schedule merges differently, " + before->second + " and " + value,
+          "give all of them one schedule before: see dlsm_tool's command schedule");
+    }
+    return Status::OK();
+  }
+
   // How many tables a merge out of level 0 takes where merges keep up.
   int Level0MergeWidth() const {
     const int trigger = options_.level0_file_num_compaction_trigger;
@@ -359,6 +374,9 @@ class DlsmEngine : public Engine {
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<const FilterPolicy> filter_;
   std::unique_ptr<DB> db_;
+  static constexpr const char* kScheduleHere = "merge_scheduler";
+  static constexpr const char* kScheduleThere = "memory_node_merge_scheduler";
+  static constexpr const char* kLevel0Width = "max_level0_tables_per_merge";
   std::unordered_map<std::string, std::string> schedules_before_;
 };
 

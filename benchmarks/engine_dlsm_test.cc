@@ -4,15 +4,18 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "benchmarks/engine.h"
+#include "db/test_database_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm::bench {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // Two of the keys are another compute node's. Fails if not the first error is returned, if a value
 // is lost, or, where all have to be looked at (DLSM_CHECK_STATUSES), if a later Status is not.
@@ -39,6 +42,42 @@ TEST(DlsmEngineTest, MultiGetLooksAtEveryStatus) {
     EXPECT_FALSE(values[2].has_value());
     EXPECT_OK(session->MultiGet({"a"}, &values));
   }
+  EXPECT_OK(engine->Close());
+  EXPECT_OK(engine->Destroy());
+}
+
+// One of two memory nodes has another schedule than the other one. Fails if both have one in common
+// after a testing phase, which sets them alike; or if those that have one do not have it again.
+TEST(DlsmEngineTest, SchedulesThatCannotComeBackAreNotChanged) {
+  const std::string kName = "memory_node_merge_scheduler";
+  const TestNodes nodes(2, "tcp");
+  const Options at_both = nodes.With(TinyOptions());
+  EngineOptions options;
+  options.db = "db";
+  options.write_buffer_size = size_t{1} << 20;
+  options.memory_nodes = at_both.memory_nodes;
+  options.fabric = at_both.fabric;
+  options.shard_boundaries = {"m"};
+  const std::unique_ptr<Engine> engine = NewDlsmEngine(options);
+  ASSERT_OK(engine->Open(/*create=*/true));
+  const auto other = OpenOrDie(nodes.With(TinyOptions(), 1), "other");
+  const auto schedules = [&engine] { return engine->Stats(); };
+
+  ASSERT_OK(other->SetOptions({{kName, "single"}}));
+  const Status refused = engine->ScheduleMergesSustainably(true);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_THAT(refused.ToString(), HasSubstr("single and greedy"));
+  EXPECT_THAT(schedules(), HasSubstr(kName + " single"));
+  EXPECT_THAT(schedules(), HasSubstr(kName + " greedy"));
+  EXPECT_THAT(schedules(), Not(HasSubstr(kName + " fair")));
+
+  ASSERT_OK(other->SetOptions({{kName, "greedy"}}));
+  ASSERT_OK(engine->ScheduleMergesSustainably(true));
+  EXPECT_THAT(schedules(), HasSubstr(kName + " fair"));
+  EXPECT_THAT(schedules(), Not(HasSubstr(kName + " greedy")));
+  ASSERT_OK(engine->ScheduleMergesSustainably(false));
+  EXPECT_THAT(schedules(), HasSubstr(kName + " greedy"));
+  EXPECT_THAT(schedules(), Not(HasSubstr(kName + " fair")));
   EXPECT_OK(engine->Close());
   EXPECT_OK(engine->Destroy());
 }
