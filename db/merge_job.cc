@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -203,6 +204,11 @@ class MergeRunner {
   }
 
  private:
+  static bool HasTooManyPeers(const Part& part) {
+    const auto has_inputs = [](uint64_t bytes) { return bytes > 0; };
+    return std::ranges::count_if(part.bytes_at, has_inputs) > ptrdiff_t{kMergePeersMax};
+  }
+
   PlaceChoice Place(const Part& part, const MergeRequest& request, MergeLoadMonitor* load) const {
     PlaceChoice choice;
     if (!MergeRequest::CanShip(context_.store.table_options())) {
@@ -211,7 +217,7 @@ class MergeRunner {
     } else if (context_.config.place == CompactionPlace::kComputeNode) {
       choice.local = true;
       choice.reason = PlaceReason::kFixed;
-    } else if (!request.Fits()) {
+    } else if (!request.Fits() || HasTooManyPeers(part)) {
       choice.local = true;
       choice.reason = PlaceReason::kRefused;
     } else if (context_.config.place == CompactionPlace::kAutomatic) {

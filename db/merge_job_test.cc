@@ -56,7 +56,8 @@ class MergeJobTest : public testing::Test {
 
   Status Run(MergeOutcome* outcome) {
     const MergeJobConfig config{};
-    const std::vector<MergeNode> nodes = {node_};
+    std::vector<MergeNode> nodes = {node_};
+    nodes.insert(nodes.end(), others_.begin(), others_.end());
     const std::function<uint64_t()> number = [] { return uint64_t{7}; };
     const std::atomic<bool> cancelled{false};
     const MergeContext context{.config = config,
@@ -79,6 +80,7 @@ class MergeJobTest : public testing::Test {
   NodeQueuePairs queue_pairs_;
   std::optional<TableStore> store_;
   MergeNode node_;
+  std::vector<MergeNode> others_;
   MergePick pick_;
   std::vector<SequenceNumber> snapshots_;
 };
@@ -174,6 +176,40 @@ TEST_F(MergeJobTest, WhatNoRequestCanSayIsMergedHere) {
   for (SequenceNumber i = 0; i < kSnapshots; ++i) snapshots_.push_back(kFirst + i);
   rpc_.answer = [](std::string*) {
     ADD_FAILURE() << "the memory node is asked";
+    return Status::IOError("the test gives no answer");
+  };
+  MergeOutcome outcome;
+  ASSERT_OK(Run(&outcome));
+  EXPECT_FALSE(outcome.remote);
+  EXPECT_EQ(statistics_.Get(Ticker::kPlacedRefused), 1u);
+}
+
+// The inputs are on more memory nodes than a request can name. Fails if it is sent all the same.
+TEST_F(MergeJobTest, InputsOnTooManyNodesAreMergedHere) {
+  constexpr uint32_t kNodes = kMergePeersMax + 2;
+  std::vector<PlacedMemory::Node> places(kNodes);
+  pick_.inputs.clear();
+  for (uint32_t i = 0; i < kNodes; ++i) {
+    places[i].id = NodeId{i};
+    places[i].rpc = &rpc_;
+    places[i].capacity_bytes = uint64_t{1} << 30;
+    if (i > 0) {
+      MergeNode& other = others_.emplace_back();
+      other.rpc = &rpc_;
+      other.load = &load_;
+      other.as_peer.node = NodeId{i};
+    }
+    const std::string key = std::to_string(kNodes + i);
+    TableMeta meta = FakeMeta({.number = i + 1, .smallest = key, .largest = key});
+    meta.image.node = NodeId{i};
+    pick_.inputs.push_back(
+        std::make_shared<const Table>(std::make_unique<FakeTableReader>(meta), nullptr));
+  }
+  store_.emplace(TableStore::Config(), &queue_pairs_,
+                 std::make_shared<PlacedMemory>(PlacedMemory::Config(), places, &statistics_),
+                 &statistics_);
+  rpc_.answer = [](std::string*) {
+    ADD_FAILURE() << "a memory node is asked";
     return Status::IOError("the test gives no answer");
   };
   MergeOutcome outcome;
