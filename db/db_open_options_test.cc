@@ -127,6 +127,14 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
       {"fabric", [](Options* o) { o->fabric = "pigeon"; }},
       {"fabric", [](Options* o) { o->fabric = "local"; }},
       {"config", [](Options* o) { o->config = "/nonexistent"; }},
+      // With one more than a manifest may name the database could not be opened again.
+      {"1025 memory nodes",
+       [](Options* o) {
+         o->placement = TablePlacement::kRoundRobin;
+         for (int port = 1; port <= 1024; ++port) {
+           o->memory_nodes += ",127.0.0.1:" + std::to_string(port);
+         }
+       }},
   };
   for (const auto& test : cases) {
     Options options = NodeOptions();

@@ -128,6 +128,12 @@ Status DbImpl::LinkTo(const std::string& node, MemoryNodeLink** link) {
 Status DbImpl::OpenShards(SessionKeeper* keeper) {
   std::vector<std::string> nodes;
   DLSM_RETURN_IF_ERROR(MemoryNodesOf(options_, &nodes));
+  if (options_.placement != TablePlacement::kByShard && nodes.size() > Manifest::kNodesMax) {
+    // Their list is in the manifest, of which the next open would make nothing.
+    return Status::InvalidArgument(
+        "tables cannot be placed on " + std::to_string(nodes.size()) + " memory nodes",
+        "name at most " + std::to_string(Manifest::kNodesMax) + ", or set placement to kByShard");
+  }
   const std::string& home = nodes[options_.compute_node_id % nodes.size()];
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));

@@ -71,7 +71,7 @@ enum class CompactionPlace : unsigned char {
 // be named.
 enum class TablePlacement : unsigned char {
   kByShard = 0,  // On the shard's own memory node.
-  // On all that are named, whose numbers (Server's NODEID) must differ then:
+  // On all that are named, up to 1024, whose numbers (Server's NODEID) must differ then:
   kRoundRobin = 1,  // one after the other;
   kPowerOfD = 2,    // each on the one with the most room of power_of_d drawn at random.
 };
