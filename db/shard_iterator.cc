@@ -30,21 +30,23 @@ class ShardsIterator final : public InternalIterator {
     }
   }
 
-  Status status() const override { return Here() == nullptr ? Status::OK() : Here()->status(); }
+  Status status() const override {
+    return !status_.ok() || Here() == nullptr ? status_ : Here()->status();
+  }
 
   void SeekToFirst() override {
-    Enter(0);
+    Begin(0);
     Here()->SeekToFirst();
     SkipForward();
   }
   void SeekToLast() override {
-    Enter(parts_.size() - 1);
+    Begin(parts_.size() - 1);
     Here()->SeekToLast();
     SkipBackward();
   }
   void Seek(const Slice& target) override {
     const size_t shard = map_.ShardOf(*comparator_.user_comparator(), ExtractUserKey(target));
-    Enter(std::clamp(shard, first_, first_ + parts_.size() - 1) - first_);
+    Begin(std::clamp(shard, first_, first_ + parts_.size() - 1) - first_);
     Here()->Seek(target);
     SkipForward();
   }
@@ -72,6 +74,13 @@ class ShardsIterator final : public InternalIterator {
   };
 
   InternalIterator* Here() const { return parts_[at_].entries.get(); }
+  // A seek.
+  void Begin(size_t part) {
+    status_.PermitUncheckedError();
+    status_ = Status::OK();
+    status_.PermitUncheckedError();
+    Enter(part);
+  }
   void Enter(size_t part) {
     at_ = part;
     Part& entered = parts_[part];
@@ -80,17 +89,23 @@ class ShardsIterator final : public InternalIterator {
     entered.entries =
         NewViewIterator(comparator_, *entered.shard.view, read_options_, entered.shard.queue_pairs);
   }
-  // Goes on to the part beside this one. A long scan does not come back, and buffers of all shards
-  // that it has been in would be many. The view stays: what is stable() lies there.
-  void Leave(size_t part) {
-    parts_[at_].entries.reset();
+  // Goes on to the part beside this one, and returns what is to go once that is entered. A long
+  // scan does not come back, and buffers of all shards that it has been in would be many. The view
+  // stays: what is stable() lies there.
+  std::unique_ptr<InternalIterator> Leave(size_t part) {
+    std::unique_ptr<InternalIterator> left = std::move(parts_[at_].entries);
     Enter(part);
+    return left;
   }
   bool Ended() const { return !Here()->Valid() && Here()->status().ok(); }
+  // Who steps on may still look at the key that it has left, in place.
   void SkipForward() {
     while (Ended() && at_ + 1 < parts_.size()) {
-      Leave(at_ + 1);
+      const std::unique_ptr<InternalIterator> left = Leave(at_ + 1);
       Here()->SeekToFirst();
+      Status place = left->CheckPlace();
+      if (!place.ok()) [[unlikely]]
+        return Fail(std::move(place));
     }
     Show(*Here());
   }

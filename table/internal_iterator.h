@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dLSM/iterator.h"
+#include "dLSM/status.h"
 
 namespace dlsm {
 
@@ -30,6 +31,11 @@ class InternalIterator : public Iterator {
     assert(entry_ != nullptr);
     return entry_->stable;
   }
+
+  // Not OK if what it stands at, or has stood at before the step to its end, lies in memory that
+  // may be others' by now: then it is not looked at, and the iterator not moved before the next
+  // seek. Says so once. See QueuePairs::LostNodes().
+  virtual Status CheckPlace() { return Status::OK(); }
 
   // The iterator whose Next() does all that this one's would do, until it is at its end: of one
   // over others, that of the only one left, null where several are. A step of it costs one virtual

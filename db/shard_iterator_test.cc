@@ -1,0 +1,64 @@
+#include "db/shard_iterator.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "db/level.h"
+#include "db/table.h"
+#include "db/version.h"
+#include "table/reader_of_node_testing.h"
+#include "table/table_testing.h"
+
+namespace dlsm {
+namespace {
+
+// Two shards with a table each, on two memory nodes. An iterator stands at the last record of the
+// first one, whose key it compares with what comes next. Fails if that is shown although the first
+// node has been lost meanwhile, and the key may be others' bytes.
+TEST(ShardIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  TableReadOptions options;
+  options.verify_checksums = false;  // Or nothing is read in place.
+  TestMemory memory;
+  MemoryQueuePairs second(&memory, /*direct=*/true);
+  TestTable left;
+  TestTable entered;
+  BuildTestTable(TableOptions(), {{MakeInternalKey("a", 1), "value"}}, &memory, &second, &left);
+  BuildTestTable(TableOptions(), {{MakeInternalKey("m", 1), "value"}}, &memory, &second, &entered);
+  ShardMap map;
+  map.boundaries = {"m"};
+  map.nodes = {"first", "second"};
+  const auto view_of = [&comparator](std::unique_ptr<TableReader> reader) {
+    const TableRef table = std::make_shared<const Table>(std::move(reader), nullptr);
+    const Level level = Level(Guard::Order::kNewestFirst).With(comparator, {}, {table});
+    auto view = std::make_shared<ReadView>();
+    view->active = std::make_shared<Memtable>(comparator, /*number=*/1, Slice());
+    view->version = std::make_shared<const Version>(comparator, std::vector<Level>{level});
+    return view;
+  };
+  for (const bool is_lost : {false, true}) {
+    MemoryQueuePairs first(&memory, /*direct=*/true);
+    const auto lose = [&first, is_lost] {
+      if (is_lost) first.LoseANode(/*this_one=*/true);
+    };
+    std::vector<ShardView> shards;
+    shards.push_back(
+        {view_of(std::make_unique<ReaderOfNode>(left.meta, left.reader.get(), &first)), &first});
+    shards.push_back(
+        {view_of(std::make_unique<ReaderOfNode>(entered.meta, entered.reader.get(), &second, lose)),
+         &second});
+    const auto iterator = NewShardsIterator(comparator, map, 0, std::move(shards), options);
+    iterator->SeekToFirst();
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("a"));
+    iterator->Next();
+    EXPECT_EQ(iterator->Valid(), !is_lost);
+    EXPECT_EQ(iterator->status().IsIOError(), is_lost) << iterator->status().ToString();
+  }
+}
+
+}  // namespace
+}  // namespace dlsm
