@@ -70,7 +70,8 @@ Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) tr
   counters.Add(Ticker::kBytesWritten, key.size() + value.size());
   return Status::OK();
 } catch (const std::bad_alloc&) {
-  workers_->LookAtMemtable(ShardOf(key).number());
+  // A comparator that has no memory cannot say which shard it is, either.
+  IfMemoryPermits([&] { workers_->LookAtMemtable(ShardOf(key).number()); });
   return OutOfMemtableMemory("nothing was written");
 }
 

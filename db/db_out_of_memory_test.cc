@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "dLSM/comparator.h"
 #include "dLSM/write_batch.h"
 #include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
+#include "port/allocation_point.h"
 #include "port/failing_allocations_testing.h"
 #include "util/eventually_testing.h"
 #include "util/random.h"
@@ -297,6 +299,35 @@ TEST_F(BackgroundWithoutMemoryTest, WhatRefusedPutsHaveTakenIsGivenBack) {
     EXPECT_TRUE(put.ok() || put.IsBusy()) << put.ToString();
   }
   EXPECT_TRUE(Eventually([this] { return Flushes() >= 1; }));
+}
+
+// As one that makes copies of keys.
+class AllocatingOrder final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    port::AllocationPoint();
+    return a.compare(b);
+  }
+  const char* Name() const override { return "test.AllocatingOrder"; }
+  void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+};
+
+// There is no memory to compare a key with where shards begin. Fails if the writer, who is refused,
+// gets an exception, because it is asked once more which shard's memtable is to be looked at.
+TEST_F(BackgroundWithoutMemoryTest, WhoseShardCannotBeToldIsRefused) {
+  static const AllocatingOrder order{};  // Also while the database is destroyed.
+  options_.comparator = &order;
+  options_.shard_boundaries = {"m"};
+  Open();
+  {
+    const port::FailingAllocations failing(1);
+    const Status refused = db_->Put(WriteOptions(), "key", "value");
+    EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+    EXPECT_GT(failing.failed(), 0u);
+  }
+  EXPECT_OK(db_->Put(WriteOptions(), "key", "value"));
+  EXPECT_EQ(GetOr(db_.get(), "key"), "value");
 }
 
 // Fails if the caller is told that all was flushed, waits for ever, or gets an exception.
