@@ -9,11 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "dLSM/comparator.h"
 #include "dLSM/write_batch.h"
+#include "db/allocating_order_testing.h"
 #include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
-#include "port/allocation_point.h"
 #include "port/failing_allocations_testing.h"
 #include "util/eventually_testing.h"
 #include "util/random.h"
@@ -300,18 +299,6 @@ TEST_F(BackgroundWithoutMemoryTest, WhatRefusedPutsHaveTakenIsGivenBack) {
   }
   EXPECT_TRUE(Eventually([this] { return Flushes() >= 1; }));
 }
-
-// As one that makes copies of keys.
-class AllocatingOrder final : public Comparator {
- public:
-  int Compare(const Slice& a, const Slice& b) const override {
-    port::AllocationPoint();
-    return a.compare(b);
-  }
-  const char* Name() const override { return "test.AllocatingOrder"; }
-  void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
-  void FindShortSuccessor(std::string* /*key*/) const override {}
-};
 
 // There is no memory to compare a key with where shards begin. Fails if the writer, who is refused,
 // gets an exception, because it is asked once more which shard's memtable is to be looked at.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "db/allocating_order_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
@@ -282,18 +283,16 @@ TEST(SequencerTest, EpochsWrapAround) {
   EXPECT_EQ(sequencer.Now().next, 1u);
 }
 
-// Adds entries until the first, the second, ... allocation fails: of a record, a leaf, an inner
-// node, a root, the prefix. Fails if a node stays locked then, an entry is lost, or the one that
-// failed cannot be added any more.
-TEST(MemtableTest, AnyAllocationMayFail) {
+// Adds entries until an allocation fails: the first, that `step` later, and so on. Fails if a node
+// stays locked then, an entry is lost, or the one that failed cannot be added any more.
+void AddUntilAllocationsFail(const InternalKeyComparator& comparator, uint64_t step) {
   constexpr SequenceNumber kEntries = 2500;
   const Watchdog watchdog(std::chrono::seconds(300));
   bool failed = true;
-  // Under a sanitizer, where each takes long, every third.
-  for (uint64_t n = 1; failed; n += kUnderSanitizer ? 3 : 1) {
+  for (uint64_t n = 1; failed; n += step) {
     SCOPED_TRACE(testing::Message() << "allocation " << n);
     Sequencer sequencer(0);
-    Memtable memtable(Bytewise(), 0, "", kBytes);
+    Memtable memtable(comparator, 0, "", kBytes);
     SequenceNumber sequence = 1;
     const auto add = [&memtable, &sequence] {
       // Some in order, some anywhere.
@@ -325,6 +324,19 @@ TEST(MemtableTest, AnyAllocationMayFail) {
                 KeyOf(sequence));
     }
   }
+}
+
+// Of a record, a leaf, an inner node, a root, the prefix. Under a sanitizer, where each takes long,
+// every third.
+TEST(MemtableTest, AnyAllocationMayFail) {
+  AddUntilAllocationsFail(Bytewise(), kUnderSanitizer ? 3 : 1);
+}
+
+// Those of a comparator, too, of which there are thirty thousand: of two keys in a leaf, in a node
+// above it, or where that is to know of a new one.
+TEST(MemtableTest, AnyComparisonMayLackMemory) {
+  const AllocatingOrder order{};
+  AddUntilAllocationsFail(InternalKeyComparator(&order), kUnderSanitizer ? 97 : 29);
 }
 
 // Fails if what a batch had added before it was given up is found by anybody, or hides what is

@@ -182,6 +182,7 @@ bool MemtableTree::TryInsert(RecordPointer record, SearchKey* key) {
     version = child_version;
   }
   if (!node->TryLock(version)) return false;
+  const Unlocker lock(node);
   bool exact;
   const uint32_t count = node->Count();
   const uint32_t position = LowerBound(*node, count, *key, &exact);
@@ -189,7 +190,6 @@ bool MemtableTree::TryInsert(RecordPointer record, SearchKey* key) {
   node->ShiftRight(position, count);
   node->Set(position, key->digest, record);
   node->count.store(count + 1, std::memory_order_release);
-  node->Unlock();
   return true;
 }
 
@@ -215,7 +215,8 @@ void MemtableTree::SplitNode(Inner* parent, uint64_t parent_version, Node* node,
   SplitBelow(root, node, key);
 }
 
-// Both nodes are locked, `node` is full, `parent` is not. What may throw comes before what changes.
+// Both nodes are locked, `node` is full, `parent` is not. What may throw, an application's
+// comparator included, comes before what changes.
 void MemtableTree::SplitBelow(Inner* parent, Node* node, const SearchKey& key) {
   // Keys that come in order fill their nodes: only the last entry moves.
   bool exact;
@@ -223,11 +224,11 @@ void MemtableTree::SplitBelow(Inner* parent, Node* node, const SearchKey& key) {
   const uint32_t split = appending ? kFanout - 1 : kFanout / 2;
   const uint64_t digest = node->DigestAt(split);
   const RecordPointer separator = node->RecordAt(split);
-  Node* right = node->leaf ? SplitLeaf(static_cast<Leaf*>(node), split)
-                           : SplitInner(static_cast<Inner*>(node), split);
-  SearchKey separator_key{separator.InternalKey(), key.prefix, digest};
+  const SearchKey separator_key{separator.InternalKey(), key.prefix, digest};
   const uint32_t count = parent->Count();
   const uint32_t position = LowerBound(*parent, count, separator_key, &exact);
+  Node* right = node->leaf ? SplitLeaf(static_cast<Leaf*>(node), split)
+                           : SplitInner(static_cast<Inner*>(node), split);
   parent->ShiftRight(position, count);
   for (uint32_t i = count + 1; i > position + 1; --i) {
     parent->children[i].store(parent->children[i - 1].load(std::memory_order_relaxed),

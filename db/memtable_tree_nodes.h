@@ -102,8 +102,8 @@ struct MemtableTree::Inner : Node {
   std::atomic<Node*> children[kFanout + 1];
 };
 
-// Unlocks a node that is locked, or none. A split that cannot have its memory throws: what it has
-// locked is as it was, or good as it is, and others go on.
+// Unlocks a node that is locked, or none. A split that cannot have its memory throws, and so may a
+// comparator: what is locked is as it was then, or good as it is, and others go on.
 class MemtableTree::Unlocker {
  public:
   explicit Unlocker(Node* node) : node_(node) {}
