@@ -47,7 +47,10 @@ class RunIterator final : public TableIterator {
     }
   }
 
-  Status CheckPlace() override { return table_ == nullptr ? Status::OK() : table_->CheckPlace(); }
+  Status CheckPlace() override {
+    const std::unique_ptr<TableIterator>& place = table_ != nullptr ? table_ : ended_;
+    return place == nullptr ? Status::OK() : place->CheckPlace();
+  }
   InternalIterator* Sole() override { return table_->Sole(); }
   void SoleEnded() override {
     table_->SoleEnded();
@@ -71,6 +74,7 @@ class RunIterator final : public TableIterator {
   // An index beyond the run closes. (The one before 0 wraps around to beyond it.)
   void Open(size_t index) {
     opened_ = false;
+    ended_.reset();
     if (index >= run_.tables.size()) {
       Invalidate();
       table_.reset();
@@ -88,12 +92,13 @@ class RunIterator final : public TableIterator {
   // it has left, in place, to pass its older versions.
   [[gnu::noinline]] void SkipForward() {
     while (table_ != nullptr && !table_->Valid() && table_->status().ok()) {
-      const std::unique_ptr<TableIterator> left = std::move(table_);
+      std::unique_ptr<TableIterator> left = std::move(table_);
       Open(index_ + 1);
       if (table_ != nullptr) table_->SeekToFirst();
       Status place = left->CheckPlace();
       if (!place.ok()) [[unlikely]]
         return Fail(std::move(place));
+      if (table_ == nullptr) ended_ = std::move(left);
     }
     ShowTable();
   }
@@ -127,6 +132,8 @@ class RunIterator final : public TableIterator {
   size_t index_ = 0;
   const TableReader* open_ = nullptr;  // Whose iterator table_ is.
   std::unique_ptr<TableIterator> table_;
+  // The last one, once the run has ended there: it is asked for its place while others go on.
+  std::unique_ptr<TableIterator> ended_;
 };
 
 }  // namespace

@@ -74,7 +74,29 @@ TEST_F(RunIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
   EXPECT_OK(status);
 }
 
-// The same where a table ends beside others, one of which has the older version. Fails, too, if a
+// Who has stepped to the end of a run may go on elsewhere, which takes long. Fails if the run's
+// last table is not asked for its place any more then.
+TEST_F(RunIteratorTest, TheEndOfARunIsStillAPlace) {
+  MemoryQueuePairs last(&memory_, /*direct=*/true);
+  const ReaderOfNode begins(tables_[0].meta, tables_[0].reader.get(), &second_);
+  const ReaderOfNode ends(tables_[1].meta, tables_[1].reader.get(), &last);
+  const std::vector<const TableReader*> tables = {&begins, &ends};
+  const auto iterator = NewRunIterator(InternalKeyComparator(BytewiseComparator()),
+                                       RunView{tables, nullptr, Slice()}, read_options_, &second_);
+  iterator->SeekToFirst();
+  for (const char* key : {"a", "b", "c", "d"}) {
+    ASSERT_EQ(ShownBy(*iterator), key);
+    iterator->Next();
+  }
+  EXPECT_EQ(ShownBy(*iterator), "(none)");
+  EXPECT_OK(iterator->status());
+  EXPECT_OK(iterator->CheckPlace());
+  last.LoseANode(/*this_one=*/true);
+  EXPECT_TRUE(iterator->CheckPlace().IsIOError());
+  EXPECT_OK(iterator->CheckPlace());  // It has been told.
+}
+
+// The key where a table ends beside others, one of which has the older version. Fails, too, if a
 // table that was left earlier ends what goes on without it.
 TEST_F(RunIteratorTest, ATableThatHasEndedIsAPlaceForOneStep) {
   for (const bool left_earlier : {false, true}) {
