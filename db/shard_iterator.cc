@@ -98,15 +98,23 @@ class ShardsIterator final : public InternalIterator {
     return left;
   }
   bool Ended() const { return !Here()->Valid() && Here()->status().ok(); }
-  // Who steps on may still look at the key that it has left, in place.
   void SkipForward() {
+    if (Ended() && at_ + 1 < parts_.size()) [[unlikely]]
+      return EnterNext();
+    Show(*Here());
+  }
+  // Who steps on may still look at the key that it has left, in place: which is in the first part
+  // that is left, however many without keys follow.
+  [[gnu::noinline]] void EnterNext() {
+    const std::unique_ptr<InternalIterator> left = Leave(at_ + 1);
+    Here()->SeekToFirst();
     while (Ended() && at_ + 1 < parts_.size()) {
-      const std::unique_ptr<InternalIterator> left = Leave(at_ + 1);
+      Leave(at_ + 1);
       Here()->SeekToFirst();
-      Status place = left->CheckPlace();
-      if (!place.ok()) [[unlikely]]
-        return Fail(std::move(place));
     }
+    Status place = left->CheckPlace();
+    if (!place.ok()) [[unlikely]]
+      return Fail(std::move(place));
     Show(*Here());
   }
   void SkipBackward() {

@@ -15,9 +15,10 @@
 namespace dlsm {
 namespace {
 
-// Two shards with a table each, on two memory nodes. An iterator stands at the last record of the
-// first one, whose key it compares with what comes next. Fails if that is shown although the first
-// node has been lost meanwhile, and the key may be others' bytes.
+// The first and the last of three shards have a table each, on two memory nodes. An iterator stands
+// at the last record of the first one, whose key it compares with what comes next. Fails if that is
+// shown although the first node has been lost meanwhile, and the key may be others' bytes: while
+// the last shard is entered, after the one between, which has no keys.
 TEST(ShardIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
   const InternalKeyComparator comparator(BytewiseComparator());
   TableReadOptions options;
@@ -29,11 +30,14 @@ TEST(ShardIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
   BuildTestTable(TableOptions(), {{MakeInternalKey("a", 1), "value"}}, &memory, &second, &left);
   BuildTestTable(TableOptions(), {{MakeInternalKey("m", 1), "value"}}, &memory, &second, &entered);
   ShardMap map;
-  map.boundaries = {"m"};
-  map.nodes = {"first", "second"};
+  map.boundaries = {"g", "m"};
+  map.nodes = {"first", "second", "second"};
   const auto view_of = [&comparator](std::unique_ptr<TableReader> reader) {
-    const TableRef table = std::make_shared<const Table>(std::move(reader), nullptr);
-    const Level level = Level(Guard::Order::kNewestFirst).With(comparator, {}, {table});
+    std::vector<TableRef> tables;
+    if (reader != nullptr) {
+      tables.push_back(std::make_shared<const Table>(std::move(reader), nullptr));
+    }
+    const Level level = Level(Guard::Order::kNewestFirst).With(comparator, {}, tables);
     auto view = std::make_shared<ReadView>();
     view->active = std::make_shared<Memtable>(comparator, /*number=*/1, Slice());
     view->version = std::make_shared<const Version>(comparator, std::vector<Level>{level});
@@ -47,6 +51,7 @@ TEST(ShardIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
     std::vector<ShardView> shards;
     shards.push_back(
         {view_of(std::make_unique<ReaderOfNode>(left.meta, left.reader.get(), &first)), &first});
+    shards.push_back({view_of(nullptr), &second});
     shards.push_back(
         {view_of(std::make_unique<ReaderOfNode>(entered.meta, entered.reader.get(), &second, lose)),
          &second});
