@@ -222,8 +222,14 @@ class DbIterator final : public Iterator {
           comparator_.CompareUserKeys(user_key, *options_.upper_bound) >= 0) {
         return;
       }
-      if (!IsVisible(entry)) continue;
-      if (skipping && IsPassed(user_key)) continue;
+      if (!IsVisible(entry)) {
+        if (skipping && passed_.data() != saved_key_.data()) KeepPassed();
+        continue;
+      }
+      if (skipping && IsPassed(user_key)) {
+        if (passed_.data() != saved_key_.data()) Pass(user_key);
+        continue;
+      }
       if (TrailerType(ExtractTrailer(entry)) == ValueType::kValue) {
         key_ = user_key;
         valid_ = true;
@@ -274,7 +280,8 @@ class DbIterator final : public Iterator {
   uint64_t steps_to_look_ = kStepsToLook;  // For a sole one.
   Slice key_;
   // Forward: lies in saved_key_, or in stable memory. Once a node is lost it is not looked at
-  // there: entries_ fail that stand in such memory, or have left it by this step.
+  // there: entries_ fail that stand in such memory, or have left it by this step. So before a
+  // further step it is taken from where entries_ stand, or copied.
   Slice passed_;
   std::string saved_key_;
   std::string saved_value_;

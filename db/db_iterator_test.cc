@@ -3,15 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dLSM/statistics.h"
 #include "db/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "table/merging_iterator.h"
+#include "table/reader_of_node_testing.h"
+#include "table/run_iterator.h"
+#include "table/table_testing.h"
 #include "util/fabric/wire_cost.h"
 
 namespace dlsm {
@@ -97,6 +103,57 @@ TEST(IteratorMemoryTest, NoneIsNeededToEnd) {
   const port::FailingAllocationsAt failing("per thread");
   iterator.reset();
   EXPECT_GT(failing.failed(), 0u);
+}
+
+// The key that was shown lies in place, in a table that has ended. What is passed behind it, an
+// older version or one that is too new, takes further steps, and in one of them the memory of that
+// key is lost, and becomes others'. Fails if it is still compared with what comes.
+TEST(IteratorLostMemoryTest, AKeyIsNotLookedAtWhereItWasLeftStepsAgo) {
+  struct Case {
+    std::string shown, passed, last;
+    std::string follows;  // What is shown next; empty: nothing.
+  };
+  const Case cases[] = {
+      {MakeInternalKey("a", 3), MakeInternalKey("a", 2), MakeInternalKey("a", 1), ""},
+      {MakeInternalKey("a", 3), MakeInternalKey("b", 9), MakeInternalKey("b", 2), "b"},
+  };
+  const InternalKeyComparator comparator(BytewiseComparator());
+  TableReadOptions read_options;
+  read_options.verify_checksums = false;  // Or nothing is read in place.
+  DbIteratorOptions options;
+  options.sequence = 5;
+  for (const Case& each : cases) {
+    SCOPED_TRACE("then " + each.follows);
+    TestMemory memory;
+    MemoryQueuePairs first(&memory, /*direct=*/true);
+    MemoryQueuePairs second(&memory, /*direct=*/true);
+    TestTable shown, passed, last;
+    BuildTestTable(TableOptions(), {{each.shown, "value"}}, &memory, &first, &shown);
+    BuildTestTable(TableOptions(), {{each.passed, "value"}}, &memory, &second, &passed);
+    BuildTestTable(TableOptions(), {{each.last, "value"}}, &memory, &second, &last);
+    const auto lose = [&] {
+      const RemoteSpan lost = shown.meta.data_span();
+      char* const bytes = memory.At(lost);
+      std::replace(bytes, bytes + lost.bytes, 'a', 'b');
+      first.LoseANode(/*this_one=*/true);
+    };
+    const ReaderOfNode begins(passed.meta, passed.reader.get(), &second);
+    const ReaderOfNode ends(last.meta, last.reader.get(), &second, lose);
+    const std::vector<const TableReader*> run = {&begins, &ends};
+    std::vector<MergingSource> sources;
+    sources.emplace_back(shown.reader->NewIterator(read_options, &first));
+    sources.emplace_back(
+        NewRunIterator(comparator, RunView{run, nullptr, Slice()}, read_options, &second));
+    const std::unique_ptr<Iterator> iterator = NewDbIterator(
+        comparator, NewMergingIterator(comparator, std::move(sources), &first), options,
+        /*holder=*/nullptr, CreateStatistics());
+    iterator->SeekToFirst();
+    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+    EXPECT_EQ(iterator->key(), Slice("a"));
+    iterator->Next();
+    EXPECT_OK(iterator->status());
+    EXPECT_EQ(iterator->Valid() ? iterator->key().ToString() : "", each.follows);
+  }
 }
 
 }  // namespace
