@@ -116,7 +116,7 @@ TEST_P(ReadMemoryTest, AMultiGetSaysSoOfEachKey) {
 INSTANTIATE_TEST_SUITE_P(EveryHandle, ReadMemoryTest,
                          testing::Values(Reader::kOwner, Reader::kFollower),
                          [](const testing::TestParamInfo<Reader>& each) {
-                           return info.param == Reader::kOwner ? "owner" : "follower";
+                           return each.param == Reader::kOwner ? "owner" : "follower";
                          });
 
 }  // namespace
