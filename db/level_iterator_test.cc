@@ -47,6 +47,7 @@ TEST(LevelIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
         ManifestOfOneLevel({{"", Guard::Order::kNewestFirst, {{1, "a", "a"}}},
                             {"m", Guard::Order::kNewestFirst, {{2, "m", "m"}}}}),
         opener, &manifest, &levels));
+    levels.front().Index(comparator);
     std::vector<MergingSource> sources;
     AddLevelSources(comparator, levels.front(), options, &second, &sources);
     ASSERT_EQ(sources.size(), 1u);
