@@ -22,9 +22,11 @@ constexpr int kRoundsMax = 32;
 }  // namespace
 
 TcpServerConnection::TcpServerConnection(TcpStream stream, std::string token, ReachPointer reach,
-                                         const RegionTable& regions, MessageOrder* order)
+                                         const RegionTable& regions, MessageOrder* order,
+                                         size_t piece_bytes)
     : regions_(regions),
       order_(order),
+      piece_bytes_(piece_bytes),
       token_(std::move(token)),
       reach_(std::move(reach)),
       stream_(std::move(stream)),
@@ -55,7 +57,7 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
   // The rest of a write goes where it belongs, what follows it into the scratch.
   iovec parts[2];
   size_t count = 0;
-  const size_t piece = std::min<uint64_t>(write_left_, kPieceBytes);
+  const size_t piece = std::min<uint64_t>(write_left_, piece_bytes_);
   size_t asked = piece;
   if (piece > 0) parts[count++] = iovec{write_to_, piece};
   if (piece == write_left_) {
@@ -220,7 +222,7 @@ bool TcpServerConnection::Send(Deadline::Clock::time_point until) {
     size_t count = 0;
     size_t range_count = 0;
     size_t skip = reply_sent_;
-    size_t room = kPieceBytes;
+    size_t room = piece_bytes_;
     const auto add = [&](const char* data, uint64_t bytes) {
       const size_t skipped = std::min<uint64_t>(skip, bytes);
       skip -= skipped;

@@ -30,12 +30,14 @@ class TcpServerConnection {
   // What a thread lends to the connection it is serving.
   static constexpr size_t kScratchBytes = size_t{16} << 10;
   using Scratch = std::array<char, kScratchBytes>;
-  // Of what is large, so much is moved at once: software, too, decrypts it within milliseconds.
-  static constexpr size_t kPieceBytes = size_t{128} << 10;
+  // Of what is large, so much is moved at once: software, too, decrypts it within milliseconds. By
+  // pieces of 128 KiB, reads of a megabyte were 40% slower over loopback.
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
 
   // `stream` has said its hello with `token`.
   TcpServerConnection(TcpStream stream, std::string token, ReachPointer reach,
-                      const RegionTable& regions, MessageOrder* order);
+                      const RegionTable& regions, MessageOrder* order,
+                      size_t piece_bytes = kPieceBytes);
   // The client hears of it, whoever else still has a descriptor of its socket.
   ~TcpServerConnection() { stream_.Shutdown(); }
   TcpServerConnection(const TcpServerConnection&) = delete;
@@ -88,6 +90,7 @@ class TcpServerConnection {
 
   const RegionTable& regions_;
   MessageOrder* const order_;
+  const size_t piece_bytes_;
   const std::string token_;
   const ReachPointer reach_;  // Null: everything.
   TcpStream stream_;

@@ -20,11 +20,11 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kPieceBytes = TcpServerConnection::kPieceBytes;
-
 // One connection, whose socket takes and gives more than a piece at once.
 class TcpServerConnectionTest : public testing::Test {
  protected:
+  static constexpr size_t kPieceBytes = size_t{128} << 10;
+
   TcpServerConnectionTest() {
     regions_.Add(MappedRegion{kTestRegion, memory_.data(), memory_.size()});
     int ends[2] = {-1, -1};
@@ -34,8 +34,9 @@ class TcpServerConnectionTest : public testing::Test {
       const int bytes = 1 << 20;  // The kernel gives what it gives anybody.
       EXPECT_EQ(::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
     }
-    connection_ = std::make_unique<TcpServerConnection>(TcpStream(FileDescriptor(ends[1])), "token",
-                                                        /*reach=*/nullptr, regions_, &order_);
+    connection_ =
+        std::make_unique<TcpServerConnection>(TcpStream(FileDescriptor(ends[1])), "token",
+                                              /*reach=*/nullptr, regions_, &order_, kPieceBytes);
   }
 
   // A turn whose time is over as soon as it begins.
