@@ -2,8 +2,10 @@
 """Tests script/bench, what it starts and how large; which flags of db_bench are not the user's where a script
 has its own; that scripts end what they run; and when script/test tests again. Without a build."""
 
+import fcntl
 import math
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -63,6 +65,23 @@ def check_sizes():
     for text in ("/dev/shm has room for 12.0 GB", "size=19G", "\nthe machine or container has 24.0 GB of"):
         check(text in note, f"no {text!r} in {note!r}")
     check_equal(server_size.text(1.999), "1.99")
+
+
+def check_stale_files():
+    """Fails if what a killed memory node has left in /dev/shm counts as taken, so that a measurement is refused
+    for want of room; or if anything else is removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = ("dlsm-node1-1-dead", "dlsm-node1-2-alive", "another", "dlsm-folder")
+        stale, alive, another, below = (pathlib.Path(folder, name) for name in names)
+        for path in (stale, alive, another):
+            path.write_bytes(b"bytes")
+        below.mkdir()
+        with open(alive, "rb") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX)
+            server_size.remove_stale_files(folder)
+            check_equal(sorted(os.listdir(folder)), sorted(path.name for path in (alive, another, below)))
+        server_size.remove_stale_files(folder)
+        check_equal(sorted(os.listdir(folder)), sorted(path.name for path in (another, below)))
 
 
 def check_limits():
@@ -316,6 +335,7 @@ def main():
     check_wrong_values()
     check_wire_costs()
     check_sizes()
+    check_stale_files()
     check_limits()
     check_bench()
     check_second_try()

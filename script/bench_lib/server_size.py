@@ -1,6 +1,7 @@
 """How much memory a Server gets that is measured, and whether it can be shared memory. All in GB."""
 
 import dataclasses
+import fcntl
 import math
 import os
 import pathlib
@@ -21,13 +22,32 @@ class Room:
 
 def room():
     try:
-        space = os.statvfs(SHM)
-        blocks = (space.f_bavail, space.f_blocks - space.f_bfree)
-        free, used = (count * space.f_frsize / 2**30 for count in blocks)
+        free, used = space(SHM)
     except OSError:
         free, used = 0, 0
     most = min(machine_gigabytes() or math.inf, allowed_gigabytes())
     return Room(0 if math.isinf(most) else most, free, used)
+
+
+def space(folder):
+    """What is free there, and what is not. In SHM, what killed memory nodes have left goes first."""
+    if folder == SHM:
+        remove_stale_files(SHM)
+    found = os.statvfs(folder)
+    return tuple(count * found.f_frsize / 2**30 for count in (found.f_bavail, found.f_blocks - found.f_bfree))
+
+
+def remove_stale_files(folder):
+    """As the next Server would: who lives has a lock on its file (util/fabric/shm_file.h)."""
+    for path in pathlib.Path(folder).glob("dlsm-*"):
+        try:
+            if path.is_symlink() or not path.is_file() or path.stat().st_uid != os.geteuid():
+                continue
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+        except OSError:  # Its owner lives, or somebody else was faster.
+            continue
 
 
 def machine_gigabytes():

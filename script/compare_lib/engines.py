@@ -29,9 +29,7 @@ def command(arguments, setup, size, threads, run):
 def scratch_space():
     """Where db_bench has such stores make their files: (folder, GB that are free there, GB that are not)."""
     folder = server_size.SHM if os.access(server_size.SHM, os.W_OK) else "/tmp"
-    space = os.statvfs(folder)
-    blocks = (space.f_bavail, space.f_blocks - space.f_bfree)
-    return folder, *(count * space.f_frsize / 2**30 for count in blocks)
+    return folder, *server_size.space(folder)
 
 
 def check_files_room(num, size):
