@@ -1,4 +1,5 @@
 // Options of the C interface.
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ void SetStrings(dlsm_options_t* options, std::vector<std::string> dlsm::Options:
                 const char* const* keys, const size_t* keys_len) {
   Keeping(&options->failure, [&] {
     std::vector<std::string> strings;
+    strings.reserve(static_cast<size_t>(std::max(count, 0)));
     for (int i = 0; i < count; ++i) strings.emplace_back(keys[i], keys_len[i]);
     options->options.*option = std::move(strings);
     return Status::OK();

@@ -32,7 +32,9 @@ void ReaderLease::Renewed(Clock::time_point sent, std::chrono::nanoseconds lease
 void ReaderLease::NotRenewed(const Status& why) {
   port::MutexLock lock(mutex_);
   if (why_.ok()) why_ = why;
-  why_.PermitUncheckedError();  // Who reads is told, if anybody does.
+  // Who reads is told of the first, if anybody does.
+  why_.PermitUncheckedError();
+  why.PermitUncheckedError();
 }
 
 void ReaderLease::Ended(const Status& why) {

@@ -137,8 +137,8 @@ Status PublicationBoard::Load(uint64_t offset, uint64_t* words, size_t count) {
 
 // The words are the fabric's until what was posted has completed, also where not all was.
 Status PublicationBoard::WaitFor(Ticket last, Status posted) {
-  const Status waited = last == Ticket{} ? Status::OK() : queue_pair_->Wait(last, deadline_);
-  return posted.ok() ? waited : posted;
+  if (last != Ticket{}) KeepFirstError(queue_pair_->Wait(last, deadline_), &posted);
+  return posted;
 }
 
 Status PublicationBoard::Store(uint64_t offset, const uint64_t* before, const uint64_t* after,

@@ -62,9 +62,12 @@ void ControlLink::Break(std::chrono::nanoseconds client, std::chrono::nanosecond
 
 void ControlLink::Answer(const std::shared_ptr<PendingCall>& call, const Status& status,
                          std::string reply) {
+  // What is lost on the way nobody can look at.
+  status.PermitUncheckedError();
   if (server_broken_ || Loses()) return;
   network_->scheduler().At(Arrival(&last_reply_),
                            [self = shared_from_this(), call, status, reply = std::move(reply)] {
+                             status.PermitUncheckedError();
                              if (self->client_broken_) return;
                              call->done = true;
                              call->status = status;

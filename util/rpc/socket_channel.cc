@@ -55,6 +55,7 @@ Status SocketChannel::Call(Method method, const Slice& request, std::string* rep
   const port::MutexLock lock(mutex_);
   if (status.ok()) status = AwaitReply(&waiter, deadline);
   waiters_.erase(call);
+  waiter.status.PermitUncheckedError();  // Of a connection that failed when this call had already.
   if (status.ok()) *reply = std::move(waiter.reply);
   return status;
 }
