@@ -12,6 +12,12 @@
 #include "util/status_testing.h"
 
 namespace dlsm {
+namespace {
+
+// What CatchUpWith() waits for; none of a test's entries.
+constexpr char kMark[] = "~mark";
+
+}  // namespace
 
 Options OwnerOptions() {
   Options options = TinyOptions();
@@ -36,10 +42,10 @@ std::unique_ptr<DB> FollowOrDie(const Options& options, const std::string& name)
 void CatchUpWith(DB* owner, DB* follower) {
   static std::atomic<uint64_t> marks{0};
   const std::string mark = std::to_string(++marks);
-  ASSERT_OK(owner->Put(WriteOptions(), "~mark", mark));
+  ASSERT_OK(owner->Put(WriteOptions(), kMark, mark));
   EXPECT_TRUE(Eventually([&] {
     EXPECT_OK(follower->TryCatchUp());
-    return GetOr(follower, "~mark") == mark;
+    return GetOr(follower, kMark) == mark;
   }));
 }
 
@@ -71,6 +77,7 @@ int NumberOf(Iterator* iterator) {
   int found = 0;
   int largest_filler = -1;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    if (iterator->key() == Slice(kMark)) continue;
     const int value = std::atoi(iterator->value().ToString().c_str());
     if (iterator->key().size() > 4) {
       largest_filler = std::max(largest_filler, value);
