@@ -23,21 +23,17 @@ TEST(LevelIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
   const InternalKeyComparator comparator(BytewiseComparator());
   TableReadOptions options;
   options.verify_checksums = false;  // Or nothing is read in place.
-  TestMemory memory;
-  MemoryQueuePairs second(&memory, /*direct=*/true);
-  TestTable left;
-  TestTable entered;
-  BuildTestTable(TableOptions(), {{MakeInternalKey("a", 1), "value"}}, &memory, &second, &left);
-  BuildTestTable(TableOptions(), {{MakeInternalKey("m", 1), "value"}}, &memory, &second, &entered);
+  TableLeftAndEntered both;
   for (const bool is_lost : {false, true}) {
-    MemoryQueuePairs first(&memory, /*direct=*/true);
+    MemoryQueuePairs first(&both.memory, /*direct=*/true);
     const auto lose = [&first, is_lost] {
       if (is_lost) first.LoseANode(/*this_one=*/true);
     };
     const auto opener = [&](const TableMeta& meta, TableRef* table) {
-      auto reader = meta.number == 1
-                        ? std::make_unique<ReaderOfNode>(meta, left.reader.get(), &first)
-                        : std::make_unique<ReaderOfNode>(meta, entered.reader.get(), &second, lose);
+      auto reader =
+          meta.number == 1
+              ? std::make_unique<ReaderOfNode>(meta, both.left.reader.get(), &first)
+              : std::make_unique<ReaderOfNode>(meta, both.entered.reader.get(), &both.second, lose);
       *table = std::make_shared<const Table>(std::move(reader), nullptr);
       return Status::OK();
     };
@@ -49,15 +45,10 @@ TEST(LevelIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
         opener, &manifest, &levels));
     levels.front().Index(comparator);
     std::vector<MergingSource> sources;
-    AddLevelSources(comparator, levels.front(), options, &second, &sources);
+    AddLevelSources(comparator, levels.front(), options, &both.second, &sources);
     ASSERT_EQ(sources.size(), 1u);
     const auto iterator = NewMergingIterator(comparator, std::move(sources));
-    iterator->SeekToFirst();
-    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
-    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("a"));
-    iterator->Next();
-    EXPECT_EQ(iterator->Valid(), !is_lost);
-    EXPECT_EQ(iterator->status().IsIOError(), is_lost) << iterator->status().ToString();
+    ExpectStepFromLostNodeFails(iterator.get(), is_lost);
   }
 }
 

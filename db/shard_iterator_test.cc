@@ -23,12 +23,7 @@ TEST(ShardIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
   const InternalKeyComparator comparator(BytewiseComparator());
   TableReadOptions options;
   options.verify_checksums = false;  // Or nothing is read in place.
-  TestMemory memory;
-  MemoryQueuePairs second(&memory, /*direct=*/true);
-  TestTable left;
-  TestTable entered;
-  BuildTestTable(TableOptions(), {{MakeInternalKey("a", 1), "value"}}, &memory, &second, &left);
-  BuildTestTable(TableOptions(), {{MakeInternalKey("m", 1), "value"}}, &memory, &second, &entered);
+  TableLeftAndEntered both;
   ShardMap map;
   map.boundaries = {"g", "m"};
   map.nodes = {"first", "second", "second"};
@@ -44,24 +39,20 @@ TEST(ShardIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
     return view;
   };
   for (const bool is_lost : {false, true}) {
-    MemoryQueuePairs first(&memory, /*direct=*/true);
+    MemoryQueuePairs first(&both.memory, /*direct=*/true);
     const auto lose = [&first, is_lost] {
       if (is_lost) first.LoseANode(/*this_one=*/true);
     };
     std::vector<ShardView> shards;
     shards.push_back(
-        {view_of(std::make_unique<ReaderOfNode>(left.meta, left.reader.get(), &first)), &first});
-    shards.push_back({view_of(nullptr), &second});
-    shards.push_back(
-        {view_of(std::make_unique<ReaderOfNode>(entered.meta, entered.reader.get(), &second, lose)),
-         &second});
+        {view_of(std::make_unique<ReaderOfNode>(both.left.meta, both.left.reader.get(), &first)),
+         &first});
+    shards.push_back({view_of(nullptr), &both.second});
+    shards.push_back({view_of(std::make_unique<ReaderOfNode>(
+                          both.entered.meta, both.entered.reader.get(), &both.second, lose)),
+                      &both.second});
     const auto iterator = NewShardsIterator(comparator, map, 0, std::move(shards), options);
-    iterator->SeekToFirst();
-    ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
-    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("a"));
-    iterator->Next();
-    EXPECT_EQ(iterator->Valid(), !is_lost);
-    EXPECT_EQ(iterator->status().IsIOError(), is_lost) << iterator->status().ToString();
+    ExpectStepFromLostNodeFails(iterator.get(), is_lost);
   }
 }
 

@@ -1,11 +1,16 @@
 // Tables on several memory nodes, for tests of what reads them one after the other.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
 #include <utility>
 
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
 #include "table/table_reader.h"
+#include "table/table_testing.h"
 
 namespace dlsm {
 
@@ -39,5 +44,30 @@ class ReaderOfNode final : public TableReader {
   QueuePairs* const queue_pairs_;
   const std::function<void()> opening_;
 };
+
+// A table of "a" and one of "m". Read in place, as long as checksums are not verified.
+struct TableLeftAndEntered {
+  TableLeftAndEntered() {
+    BuildTestTable(TableOptions(), {{MakeInternalKey("a", 1), "value"}}, &memory, &second, &left);
+    BuildTestTable(TableOptions(), {{MakeInternalKey("m", 1), "value"}}, &memory, &second,
+                   &entered);
+  }
+
+  TestMemory memory;
+  MemoryQueuePairs second{&memory, /*direct=*/true};
+  TestTable left;
+  TestTable entered;
+};
+
+// An iterator over both steps from the one to the other, which fails if the memory node of the
+// first `is_lost` by then.
+inline void ExpectStepFromLostNodeFails(InternalIterator* iterator, bool is_lost) {
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("a"));
+  iterator->Next();
+  EXPECT_EQ(iterator->Valid(), !is_lost);
+  EXPECT_EQ(iterator->status().IsIOError(), is_lost) << iterator->status().ToString();
+}
 
 }  // namespace dlsm
