@@ -250,6 +250,15 @@ char* dlsm_property_value(dlsm_t* db, const char* propname) {
   return status.ok() ? copy : nullptr;
 }
 
+int dlsm_property_int(dlsm_t* db, const char* propname, uint64_t* out_val) {
+  bool is_number = false;
+  const Status status = Guarded([&] {
+    is_number = db->db->GetIntProperty(propname, out_val);
+    return Status::OK();
+  });
+  return status.ok() && is_number ? 0 : -1;
+}
+
 void dlsm_approximate_sizes(dlsm_t* db, int num_ranges, const char* const* range_start_key,
                             const size_t* range_start_key_len, const char* const* range_limit_key,
                             const size_t* range_limit_key_len, uint64_t* sizes) {

@@ -125,6 +125,9 @@ TEST_F(CMemoryTest, WhatCannotBeMadeIsNull) {
     EXPECT_EQ(dlsm_create_iterator(db_, read_), nullptr);
     EXPECT_EQ(dlsm_create_snapshot(db_), nullptr);
     EXPECT_EQ(dlsm_property_value(db_, "dlsm.stats"), nullptr);
+    uint64_t number = 77;
+    EXPECT_EQ(dlsm_property_int(db_, "dlsm.approximate-memory-usage", &number), -1);
+    EXPECT_EQ(number, 77u);
     const char* const starts[] = {"a"};
     const char* const limits[] = {"b"};
     const size_t sizes[] = {1};

@@ -274,5 +274,8 @@ void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options) { DeleteHandle(opti
 void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value) {
   options->options.sync = value != 0;
 }
+void dlsm_writeoptions_set_no_slowdown(dlsm_writeoptions_t* options, uint8_t value) {
+  options->options.no_slowdown = value != 0;
+}
 
 }  // extern "C"

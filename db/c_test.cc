@@ -27,6 +27,11 @@ TEST_F(CTest, PutGetDelete) {
   EXPECT_EQ(Get("b"), "<none>");
   dlsm_delete(db_, write_, "a", 1, error_.out());
   EXPECT_EQ(Get("a"), "<none>");
+  uint64_t entries = 0;
+  EXPECT_EQ(dlsm_property_int(db_, "dlsm.entries", &entries), 0);
+  EXPECT_GT(entries, 0u) << "in tables, for it was written with sync";
+  dlsm_writeoptions_set_no_slowdown(write_, 1);
+  Put("nobody waits", "");
 }
 
 // Fails if an error leaves *errptr alone, leaks what was there, or sets it without an error.
@@ -234,6 +239,12 @@ TEST_F(CTest, FlushCompactAndSizes) {
   EXPECT_NE(known, nullptr);
   dlsm_free(known);
   EXPECT_EQ(dlsm_property_value(db_, "no such property"), nullptr);
+  uint64_t number = 7;
+  EXPECT_EQ(dlsm_property_int(db_, "dlsm.stats", &number), -1);
+  EXPECT_EQ(dlsm_property_int(db_, "no such property", &number), -1);
+  EXPECT_EQ(number, 7u);
+  EXPECT_EQ(dlsm_property_int(db_, "dlsm.entries", &number), 0);
+  EXPECT_GE(number, 2000u);
 }
 
 TEST_F(CTest, ReopensWhatWasClosed) {

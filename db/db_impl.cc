@@ -36,24 +36,36 @@ Status DbImpl::CheckOpen() const {
 
 // -------- Writes
 
-Status DbImpl::Put(const WriteOptions&, const Slice& key, const Slice& value) {
-  return WriteOne(ValueType::kValue, key, value);
+Status DbImpl::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
+  if (options.sync) [[unlikely]]
+    return SyncAfter(WriteOne(options, ValueType::kValue, key, value));
+  return WriteOne(options, ValueType::kValue, key, value);
 }
 
-Status DbImpl::Delete(const WriteOptions&, const Slice& key) {
-  return WriteOne(ValueType::kDeletion, key, Slice());
+Status DbImpl::Delete(const WriteOptions& options, const Slice& key) {
+  if (options.sync) [[unlikely]]
+    return SyncAfter(WriteOne(options, ValueType::kDeletion, key, Slice()));
+  return WriteOne(options, ValueType::kDeletion, key, Slice());
+}
+
+Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) {
+  if (options.sync) [[unlikely]]
+    return SyncAfter(WriteMany(options, *updates));
+  return WriteMany(options, *updates);
 }
 
 // What may fail for want of memory comes before the entry is there, or is the entry itself. What
 // has been taken by then stays in the memtable until that is flushed. Others that have no memory do
 // not come so far as to find it full: so who is refused looks.
-Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) try {
+Status DbImpl::WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
+                        const Slice& value) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
   DLSM_RETURN_IF_ERROR(range_.Check(key));
   Shard& shard = ShardOf(key);
   const Status passed =
-      shard.gate().Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size());
+      shard.gate().Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size(),
+                        /*may_wait=*/!options.no_slowdown);
   if (!passed.ok()) [[unlikely]]
     return shard.Named(passed);
   const Statistics::Mine counters = statistics_->OfThisThread();
@@ -79,7 +91,7 @@ Status DbImpl::WriteOne(ValueType type, const Slice& key, const Slice& value) tr
 static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueType::kDeletion));
 static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::kValue));
 
-Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) try {
+Status DbImpl::WriteMany(const WriteOptions& options, const WriteBatch& updates) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   // The whole batch is checked before the first entry becomes anybody's business.
   UpdateType type;
@@ -88,7 +100,7 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) try {
   uint32_t count = 0;
   uint64_t bytes = 0;
   bool only_deletes = true;
-  WriteBatchReader checker(*updates);
+  WriteBatchReader checker(updates);
   for (; checker.Next(&type, &key, &value); ++count) {
     DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
     DLSM_RETURN_IF_ERROR(range_.Check(key));
@@ -99,10 +111,11 @@ Status DbImpl::Write(const WriteOptions&, WriteBatch* updates) try {
   if (count == 0) return Status::OK();
   const Statistics::Mine counters = statistics_->OfThisThread();
   if (only_ == nullptr) {
-    DLSM_RETURN_IF_ERROR(WriteDivided(*updates, count));
+    DLSM_RETURN_IF_ERROR(WriteDivided(options, updates, count));
   } else {
-    DLSM_RETURN_IF_ERROR(only_->gate().Pass(only_deletes, bytes));
-    WriteUndivided(*updates, count);
+    DLSM_RETURN_IF_ERROR(
+        only_->gate().Pass(only_deletes, bytes, /*may_wait=*/!options.no_slowdown));
+    WriteUndivided(updates, count);
   }
   counters.Add(Ticker::kKeysWritten, count);
   counters.Add(Ticker::kBytesWritten, bytes);
@@ -143,7 +156,8 @@ void DbImpl::WriteUndivided(const WriteBatch& updates, uint32_t count) try {
 
 // The batch's numbers are taken together, so it becomes visible in all shards at once. All gates
 // are passed before, for a writer must not wait while it is announced.
-Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) try {
+Status DbImpl::WriteDivided(const WriteOptions& options, const WriteBatch& updates,
+                            uint32_t count) try {
   struct Part {
     uint64_t bytes = 0;
     bool only_deletes = true;
@@ -171,7 +185,7 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) try {
     shares.push_back({&shards_[i]->gate(), parts[i].only_deletes, parts[i].bytes});
   }
   size_t refused_by = 0;
-  const Status passed = StallGate::PassAll(shares, &refused_by);
+  const Status passed = StallGate::PassAll(shares, /*may_wait=*/!options.no_slowdown, &refused_by);
   if (!passed.ok()) return shards_[touched[refused_by]]->Named(passed);
   {
     const Sequencer::Write write(epochs_->sequencer(), count);
@@ -202,6 +216,19 @@ Status DbImpl::WriteDivided(const WriteBatch& updates, uint32_t count) try {
 } catch (const std::bad_alloc&) {
   for (const auto& shard : shards_) workers_->LookAtMemtable(shard->number());
   throw;
+}
+
+// All shards: what was written before is safe, too, as where there is one log. Threads that write
+// meanwhile share a flush, for each waits for the memtables that there are when he comes.
+Status DbImpl::SyncAfter(Status written) {
+  DLSM_RETURN_IF_ERROR(std::move(written));
+  Status flushed = WithinMemory([this] { return FlushShards(/*wait=*/true); });
+  IfMemoryPermits([this] { statistics_->Add(Ticker::kSyncedWrites); });
+  if (flushed.ok()) return flushed;
+  return WithinMemory([&flushed] {
+    return Status::FromCode(flushed.code(),
+                            "written and visible, but not flushed yet: " + flushed.ToString());
+  });
 }
 
 // -------- The rest

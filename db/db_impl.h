@@ -9,7 +9,8 @@
 // PointReader::Get() ──> Version::ForEachCandidate() ──> TableReader::Find() ──>
 // PointReader::Fetch(), the one-sided read ──> TableReader::Decode().
 //
-// Opening and closing is in open.cc, SetOptions() in set_options.cc, all else in db_impl.cc.
+// Opening and closing is in open.cc, reads in db_impl_reads.cc, SetOptions() in set_options.cc, all
+// else in db_impl.cc.
 #pragma once
 
 #include <atomic>
@@ -126,11 +127,15 @@ class DbImpl final : public DB {
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
   std::string SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back) const;
-  Status WriteOne(ValueType type, const Slice& key, const Slice& value);
+  Status WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
+                  const Slice& value);
+  Status WriteMany(const WriteOptions& options, const WriteBatch& updates);
   // Both throw std::bad_alloc, and nothing of the batch is ever seen then. The first after its gate
   // was passed.
   void WriteUndivided(const WriteBatch& updates, uint32_t count);
-  Status WriteDivided(const WriteBatch& updates, uint32_t count);
+  Status WriteDivided(const WriteOptions& options, const WriteBatch& updates, uint32_t count);
+  // What becomes of a write with WriteOptions::sync.
+  Status SyncAfter(Status written);
   Shard& ShardOf(const Slice& key) const {
     if (only_ != nullptr) [[likely]]
       return *only_;

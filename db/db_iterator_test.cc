@@ -105,6 +105,24 @@ TEST(IteratorMemoryTest, NoneIsNeededToEnd) {
   EXPECT_GT(failing.failed(), 0u);
 }
 
+// Fails if moves and positionings are not counted, or are before the iterator has ended: it counts
+// for itself.
+TEST(IteratorCountsTest, AreAddedWhenItIsDeleted) {
+  const auto db = OpenOrDie(TinyOptions(), kName);
+  for (uint64_t i = 0; i < 10; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), "value"));
+  const std::shared_ptr<Statistics> counts = db->GetStatistics();
+  std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
+  iterator->SeekToFirst();
+  for (int i = 0; i < 5; ++i) iterator->Next();
+  iterator->Seek(NumberedKey(7));
+  iterator->Prev();
+  EXPECT_EQ(counts->Get(Ticker::kIteratorSteps), 0u);
+  iterator.reset();
+  EXPECT_EQ(counts->Get(Ticker::kIteratorSteps), 6u);
+  EXPECT_EQ(counts->Get(Ticker::kSeeks), 2u);
+  EXPECT_EQ(counts->Get(Ticker::kIteratorsCreated), 1u);
+}
+
 // The key that was shown lies in place, in a table that has ended. What is passed behind it, an
 // older version or one that is too new, takes further steps, and in one of them the memory of that
 // key is lost, and becomes others'. Fails if it is still compared with what comes.

@@ -290,6 +290,13 @@ TEST_F(OpenTest, PropertiesAreAnswered) {
   EXPECT_TRUE(db->GetProperty("dlsm.background-error", &value));
   EXPECT_EQ(value, "OK");
   EXPECT_EQ(NumberProperty(db.get(), "dlsm.entries"), 500u);
+  uint64_t number = 0;
+  EXPECT_TRUE(db->GetIntProperty("leveldb.entries", &number));
+  EXPECT_EQ(number, 500u);
+  for (const char* name : {"dlsm.fabric", "dlsm.stats", "dlsm.shards", "dlsm.nothing"}) {
+    EXPECT_FALSE(db->GetIntProperty(name, &number)) << name;
+  }
+  EXPECT_EQ(number, 500u) << "left alone";
   EXPECT_GT(NumberProperty(db.get(), "dlsm.table-bytes"), 500u);
   for (const char* name :
        {"", "dlsm", "dlsm.", "dlsm.nothing", "dlsm.num-files-at-level", "dlsm.num-files-at-level4",

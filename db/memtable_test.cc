@@ -336,7 +336,7 @@ TEST(MemtableTest, AnyAllocationMayFail) {
 // above it, or where that is to know of a new one.
 TEST(MemtableTest, AnyComparisonMayLackMemory) {
   const AllocatingOrder order{};
-  AddUntilAllocationsFail(InternalKeyComparator(&order), kUnderSanitizer ? 293 : 29);
+  AddUntilAllocationsFail(InternalKeyComparator(&order), kUnderSanitizer ? 997 : 29);
 }
 
 // Fails if what a batch had added before it was given up is found by anybody, or hides what is

@@ -1,4 +1,4 @@
-// Opening, closing and destroying databases.
+// Opening and closing databases.
 
 #include <algorithm>
 #include <chrono>

@@ -29,6 +29,17 @@ StallTotals& operator+=(StallTotals& sum, const StallTotals& more) {
 
 }  // namespace
 
+bool DB::GetIntProperty(const Slice& property, uint64_t* value) {
+  std::string text;
+  if (!GetProperty(property, &text)) return false;
+  const char* const end = text.data() + text.size();
+  uint64_t number;
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return false;
+  *value = number;
+  return true;
+}
+
 std::vector<Properties::VersionRef> Properties::Versions() const {
   std::vector<VersionRef> versions;
   for (const auto& shard : db_.shards_) {

@@ -97,6 +97,38 @@ Status StallGate::Wait(bool only_deletes, uint64_t bytes) {
   return KeepPace(bytes);
 }
 
+Status StallGate::PassAtOnce(bool only_deletes, uint64_t bytes) {
+  const Share share{this, only_deletes, bytes};
+  size_t refused_by;
+  return PassAllAtOnce({&share, 1}, &refused_by);
+}
+
+// Nothing is taken of any pace before all gates have been looked at. Who writes in between may
+// leave something owed to the next ones, as always.
+Status StallGate::PassAllAtOnce(std::span<const Share> shares, size_t* refused_by) {
+  const auto now = port::Clock::now();
+  for (size_t i = 0; i < shares.size(); ++i) {
+    *refused_by = i;
+    DLSM_RETURN_IF_ERROR(shares[i].gate->CheckOpenNow(shares[i].only_deletes, now));
+  }
+  for (const Share& share : shares) share.gate->pacer_.Take(share.bytes, now);
+  return Status::OK();
+}
+
+Status StallGate::CheckOpenNow(bool only_deletes, port::Clock::time_point now) const {
+  const bool is_open = MayPass(only_deletes);
+  if (is_open && !pacer_.HasToWait(now)) return Status::OK();
+  const uint32_t reasons = reasons_.load(std::memory_order_acquire);
+  if (!is_open && (reasons & (kShut | kRefusing)) != 0) {
+    port::MutexLock lock(mutex_);
+    return GiveUp();
+  }
+  statistics_->Add(Ticker::kWritesNotWaiting);
+  const StallReason reason = is_open ? StallReason::kSlowed : MainReason(reasons);
+  return Status::Busy("write refused: it would have to wait, and is not to (no_slowdown)",
+                      std::string("stall: ") + StallReasonName(reason));
+}
+
 Status StallGate::WaitForOpening(bool only_deletes) {
   if (MayPass(only_deletes)) return Status::OK();
   if ((reasons_.load(std::memory_order_acquire) & kRefusing) != 0) {

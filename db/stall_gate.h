@@ -38,10 +38,12 @@ class StallGate {
       : timeout_(timeout), statistics_(statistics) {}
 
   // Before `bytes` are written. What only deletes passes while the sole reason is kMemory:
-  // deletions make room.
-  Status Pass(bool only_deletes, uint64_t bytes) {
+  // deletions make room. Who may not wait is Busy where he would have to, be it to keep the pace.
+  Status Pass(bool only_deletes, uint64_t bytes, bool may_wait = true) {
     const uint32_t reasons = reasons_.load(std::memory_order_acquire);
-    return reasons == 0 ? Status::OK() : Wait(only_deletes, bytes);
+    if (reasons == 0) [[likely]]
+      return Status::OK();
+    return may_wait ? Wait(only_deletes, bytes) : PassAtOnce(only_deletes, bytes);
   }
 
   // One of the gates that a write to several shards has to pass, and what it writes there.
@@ -51,10 +53,10 @@ class StallGate {
     uint64_t bytes;
   };
   // Passes all of them. On an error *refused_by says whose it is.
-  static Status PassAll(std::span<const Share> shares, size_t* refused_by) {
+  static Status PassAll(std::span<const Share> shares, bool may_wait, size_t* refused_by) {
     for (const Share& share : shares) {
       if (share.gate->reasons_.load(std::memory_order_acquire) != 0) {
-        return WaitForAll(shares, refused_by);
+        return may_wait ? WaitForAll(shares, refused_by) : PassAllAtOnce(shares, refused_by);
       }
     }
     return Status::OK();
@@ -90,6 +92,10 @@ class StallGate {
   static constexpr uint32_t kRefusing = 1u << 30;
 
   Status Wait(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+  Status PassAtOnce(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+  static Status PassAllAtOnce(std::span<const Share> shares, size_t* refused_by);
+  // OK: neither the gate nor the pace would have him wait.
+  Status CheckOpenNow(bool only_deletes, port::Clock::time_point now) const LOCKS_EXCLUDED(mutex_);
   Status WaitForOpening(bool only_deletes) LOCKS_EXCLUDED(mutex_);
   Status KeepPace(uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   // Ends early where nobody may write any more.

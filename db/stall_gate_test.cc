@@ -253,10 +253,11 @@ TEST(StallGateTest, ABatchSleepsOnce) {
   }
   const std::vector<StallGate::Share> shares = SharesOf(gates);
   size_t refused_by = 0;
-  EXPECT_OK(StallGate::PassAll(shares, &refused_by));  // Each of them owes a second.
+  EXPECT_OK(
+      StallGate::PassAll(shares, /*may_wait=*/true, &refused_by));  // Each of them owes a second.
   EXPECT_EQ(statistics.Get(Ticker::kStalls), 0u);
   const auto start = Clock::now();
-  EXPECT_OK(StallGate::PassAll(shares, &refused_by));
+  EXPECT_OK(StallGate::PassAll(shares, /*may_wait=*/true, &refused_by));
   EXPECT_LT(Clock::now() - start, milliseconds(1000)) << "a tenth of a second for each";
   EXPECT_GT(Clock::now() - start, milliseconds(50));
   EXPECT_EQ(statistics.Get(Ticker::kStalls), 1u);
@@ -276,7 +277,7 @@ TEST(StallGateTest, ABatchLooksAgainAtGatesThatWereOpen) {
   std::atomic<bool> passed{false};
   std::thread writer([&] {
     size_t refused_by = 0;
-    EXPECT_OK(StallGate::PassAll(SharesOf(gates), &refused_by));
+    EXPECT_OK(StallGate::PassAll(SharesOf(gates), /*may_wait=*/true, &refused_by));
     passed = true;
   });
   std::this_thread::sleep_for(milliseconds(20));
@@ -298,12 +299,54 @@ TEST(StallGateTest, ABatchIsToldWhoRefusesIt) {
   }
   size_t refused_by = 0;
   gates[1]->Set(StallReason::kLevel0, true);
-  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), &refused_by).IsBusy());
+  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), /*may_wait=*/true, &refused_by).IsBusy());
   EXPECT_EQ(refused_by, 1u);
   gates[1]->Set(StallReason::kLevel0, false);
   gates[2]->Refuse(Status::IOError("gone"));
-  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), &refused_by).IsIOError());
+  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), /*may_wait=*/true, &refused_by).IsIOError());
   EXPECT_EQ(refused_by, 2u);
+}
+
+// Fails if who may not wait does so, at a closed gate or to keep the pace; or is refused where
+// nobody has to wait; or hears of a stall what should be told him of an end.
+TEST(StallGateTest, WhoMayNotWaitIsRefusedAtOnce) {
+  constexpr bool kMayWait = false;
+  Statistics statistics;
+  StallGate gate(kLong, &statistics);
+  gate.Set(StallReason::kMemory, true);
+  const Status refused = gate.Pass(false, 100, kMayWait);
+  EXPECT_TRUE(refused.IsBusy());
+  EXPECT_NE(refused.ToString().find("no_slowdown"), std::string::npos) << refused.ToString();
+  EXPECT_NE(refused.ToString().find("stall: memory"), std::string::npos) << refused.ToString();
+  EXPECT_OK(gate.Pass(/*only_deletes=*/true, 100, kMayWait));
+  gate.Set(StallReason::kMemory, false);
+  gate.SetPace(100);
+  EXPECT_OK(gate.Pass(false, 100, kMayWait));  // From now on a second is owed.
+  EXPECT_TRUE(gate.Pass(false, 100, kMayWait).IsBusy());
+  gate.SetPace(0);
+  EXPECT_OK(gate.Pass(false, 100, kMayWait));
+  EXPECT_EQ(statistics.Get(Ticker::kWritesNotWaiting), 2u);
+  EXPECT_EQ(statistics.Get(Ticker::kStalls), 0u);
+  gate.Refuse(Status::IOError("gone"));
+  EXPECT_TRUE(gate.Pass(false, 100, kMayWait).IsIOError());
+}
+
+// Fails if a batch that is refused has used up the pace of another shard.
+TEST(StallGateTest, ABatchThatMayNotWaitTakesNothingWhereItIsRefused) {
+  Statistics statistics;
+  std::vector<std::unique_ptr<StallGate>> gates;
+  for (int i = 0; i < 3; ++i) {
+    gates.push_back(std::make_unique<StallGate>(kLong, &statistics));
+    gates.back()->SetPace(100);
+  }
+  gates[2]->Set(StallReason::kLevel0, true);
+  size_t refused_by = 0;
+  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), /*may_wait=*/false, &refused_by).IsBusy());
+  EXPECT_EQ(refused_by, 2u);
+  gates[2]->Set(StallReason::kLevel0, false);
+  EXPECT_OK(StallGate::PassAll(SharesOf(gates), /*may_wait=*/false, &refused_by));
+  EXPECT_TRUE(StallGate::PassAll(SharesOf(gates), /*may_wait=*/false, &refused_by).IsBusy());
+  EXPECT_EQ(refused_by, 0u);
 }
 
 // Writers run through a gate that opens and closes all the time; none may be left behind.

@@ -79,4 +79,10 @@ std::chrono::nanoseconds WritePacer::Take(uint64_t bytes, Clock::time_point now)
   return std::min<std::chrono::nanoseconds>(wait, kSleepMax);
 }
 
+bool WritePacer::HasToWait(Clock::time_point now) const {
+  if (rate_.load(std::memory_order_relaxed) <= 0) return false;
+  const int64_t now_ns = now.time_since_epoch().count();
+  return std::chrono::nanoseconds(next_.load(std::memory_order_relaxed) - now_ns) >= kSleepMin;
+}
+
 }  // namespace dlsm

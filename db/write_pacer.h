@@ -56,6 +56,8 @@ class WritePacer {
   // How long the caller shall wait now that it is about to write `bytes`. Waits too short to be
   // slept are owed by those who come next; never more than kOwedMax.
   std::chrono::nanoseconds Take(uint64_t bytes, Clock::time_point now);
+  // Whether Take() would tell somebody to wait.
+  bool HasToWait(Clock::time_point now) const;
 
   // Rates are set anew with each memtable and each merge. What would be owed for longer says how
   // large one write was, or how many writers there are, and not how far merges have fallen behind.

@@ -7,6 +7,7 @@
 #include "table/table_testing.h"
 #include "util/bloom_filter.h"
 #include "util/random.h"
+#include "util/rounds_testing.h"
 #include "util/rpc/rpc.h"
 
 namespace dlsm {
@@ -111,9 +112,10 @@ TEST(MergeMessagesTest, WhatFitsIsWhatIsTaken) {
   const auto expect_bound = [&with](auto change) {
     const MergeRequest most = with(change, kItemsMax);
     EXPECT_TRUE(most.Fits());
-    EXPECT_OK(MergeRequest().Decode(most.Encode()));
     const MergeRequest more = with(change, kItemsMax + 1);
     EXPECT_FALSE(more.Fits());
+    if (kUnderSanitizer) return;  // A million of them, twice: for a quarter of a minute.
+    EXPECT_OK(MergeRequest().Decode(most.Encode()));
     EXPECT_TRUE(MergeRequest().Decode(more.Encode()).IsCorruption());
   };
   expect_bound([](MergeRequest* request, size_t n) { request->options.snapshots.assign(n, 3); });

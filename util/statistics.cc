@@ -55,6 +55,8 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.stall.micros.memory",
     "dlsm.stall.micros.slowed",
     "dlsm.stalls",
+    "dlsm.writes.not.waiting",
+    "dlsm.synced.writes",
     "dlsm.grants",
     "dlsm.freed.bytes",
     "dlsm.publications",

@@ -87,9 +87,9 @@ class Cluster {
   SimulatedNodes nodes_;
 };
 
-// Fails if a flush returns while what its caller had written is not in a table: threads that flush
-// at the same time must not take each other's memtables for their own.
-TEST(SimulatedClusterTest, WhatWasFlushedOutlivesItsProcess) {
+// `write(db, key)` returns OK once what it has written is safe. Several threads call it at once,
+// and the first that returns has the process killed.
+void ExpectToOutliveItsProcess(const std::function<Status(DB*, const std::string&)>& write) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(seed);
     Cluster cluster(seed);
@@ -98,15 +98,12 @@ TEST(SimulatedClusterTest, WhatWasFlushedOutlivesItsProcess) {
       std::unique_ptr<DB> db;
       ASSERT_OK(DB::Open(cluster.OptionsOn(host), "db", &db));
       constexpr size_t kThreads = 3;
-      std::array<bool, kThreads> flushed{};
+      std::array<bool, kThreads> safe{};
       std::vector<port::Thread> threads;
       for (size_t i = 0; i < kThreads; ++i) {
         threads.emplace_back([&, i] {
-          ASSERT_OK(db->Put(WriteOptions(), "before" + std::to_string(i), "value"));
-          db->Flush(FlushOptions()).PermitUncheckedError();
-          if (db->Put(WriteOptions(), std::to_string(i), "value").ok()) {
-            flushed[i] = db->Flush(FlushOptions()).ok() && host->alive;
-          }
+          write(db.get(), "before" + std::to_string(i)).PermitUncheckedError();
+          safe[i] = write(db.get(), std::to_string(i)).ok() && host->alive;
           if (host->alive) cluster.Kill(host.get());
         });
       }
@@ -117,14 +114,32 @@ TEST(SimulatedClusterTest, WhatWasFlushedOutlivesItsProcess) {
       std::unique_ptr<DB> next;
       ASSERT_OK(DB::Open(options, "db", &next));
       for (size_t i = 0; i < kThreads; ++i) {
-        if (!flushed[i]) continue;
+        if (!safe[i]) continue;
         std::string value;
         EXPECT_OK(next->Get(ReadOptions(), std::to_string(i), &value));
       }
       ASSERT_OK(next->Close());
     });
-    if (HasFatalFailure()) return;
+    if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+// Fails if a flush returns while what its caller had written is not in a table: threads that flush
+// at the same time must not take each other's memtables for their own.
+TEST(SimulatedClusterTest, WhatWasFlushedOutlivesItsProcess) {
+  ExpectToOutliveItsProcess([](DB* db, const std::string& key) {
+    const Status written = db->Put(WriteOptions(), key, "value");
+    return written.ok() ? db->Flush(FlushOptions()) : written;
+  });
+}
+
+// The same of writes that ask for it.
+TEST(SimulatedClusterTest, WhatWasWrittenWithSyncOutlivesItsProcess) {
+  ExpectToOutliveItsProcess([](DB* db, const std::string& key) {
+    WriteOptions options;
+    options.sync = true;
+    return db->Put(options, key, "value");
+  });
 }
 
 // Fails if threads that wait for flushes keep each other awake, which burns processors for as long

@@ -14,6 +14,9 @@ namespace {
 // Of a thousand operations.
 constexpr std::array<uint64_t, kOperationCount> kWeights = {350, 60, 120, 230, 70, 100,
                                                             10,  40, 4,   2,   4,  10};
+// Of writes.
+constexpr uint64_t kSyncOneIn = 200;
+constexpr uint64_t kNoSlowdownOneIn = 20;
 
 }  // namespace
 
@@ -124,23 +127,41 @@ uint64_t Worker::OwnGroup(bool of_batches) {
 
 // -------- Writes
 
+template <typename Write>
+Status Worker::WriteVersions(const Versions& versions, bool may_give_up, const Write& write) {
+  WriteOptions options;
+  options.sync = random_.OneIn(kSyncOneIn);
+  options.no_slowdown = may_give_up && random_.OneIn(kNoSlowdownOneIn);
+  std::vector<uint32_t> durable;
+  if (options.sync) durable = state_->AllAcknowledged();
+  const Status written = write(options);
+  if (options.no_slowdown && written.IsBusy()) return Status::OK();
+  DLSM_RETURN_IF_ERROR(written);
+  for (const auto& [key, version] : versions) {
+    state_->Acknowledge(key, version);
+    if (options.sync) durable[key] = version;
+  }
+  if (options.sync) state_->SetDurable(durable);
+  return Status::OK();
+}
+
 Status Worker::Put(DB* db) {
   const uint64_t key =
       space_->KeyOf(OwnGroup(/*of_batches=*/false), random_.Uniform(KeySpace::kGroupKeys));
   const uint32_t version = state_->Start(key);
   last_ += fmt::format(" of key {} version {}", key, version);
   const std::string bytes = space_->KeyBytes(key);
-  DLSM_RETURN_IF_ERROR(space_->IsDeletion(key, version)
-                           ? db->Delete(WriteOptions(), bytes)
-                           : db->Put(WriteOptions(), bytes, space_->ValueBytes(key, version)));
-  state_->Acknowledge(key, version);
-  return Status::OK();
+  return WriteVersions({{key, version}}, /*may_give_up=*/true, [&](const WriteOptions& options) {
+    return space_->IsDeletion(key, version)
+               ? db->Delete(options, bytes)
+               : db->Put(options, bytes, space_->ValueBytes(key, version));
+  });
 }
 
 // Several keys, some of them more than once: the last of these counts.
 Status Worker::Batch(DB* db) {
   WriteBatch batch;
-  std::vector<std::pair<uint64_t, uint32_t>> written;
+  Versions written;
   for (uint64_t i = random_.Uniform(12) + 1; i > 0; --i) {
     const uint64_t key =
         written.empty() || !random_.OneIn(4)
@@ -154,28 +175,26 @@ Status Worker::Batch(DB* db) {
       batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
     }
   }
-  DLSM_RETURN_IF_ERROR(db->Write(WriteOptions(), &batch));
-  for (const auto& [key, version] : written) state_->Acknowledge(key, version);
-  return Status::OK();
+  return WriteVersions(written, /*may_give_up=*/true,
+                       [&](const WriteOptions& options) { return db->Write(options, &batch); });
 }
 
 Status Worker::WriteGroup(DB* db, uint64_t group) {
   const uint32_t version = state_->StartGroup(*space_, group);
   last_ += fmt::format(" of group {} version {}", group, version);
   WriteBatch batch;
+  Versions written;
   for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
     const uint64_t key = space_->KeyOf(group, i);
+    written.emplace_back(key, version);
     if (space_->IsDeletion(key, version)) {
       batch.Delete(space_->KeyBytes(key));
     } else {
       batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
     }
   }
-  DLSM_RETURN_IF_ERROR(db->Write(WriteOptions(), &batch));
-  for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
-    state_->Acknowledge(space_->KeyOf(group, i), version);
-  }
-  return Status::OK();
+  return WriteVersions(written, /*may_give_up=*/false,
+                       [&](const WriteOptions& options) { return db->Write(options, &batch); });
 }
 
 // -------- The rest

@@ -108,6 +108,12 @@ class Worker {
   // Of this worker's own.
   uint64_t OwnGroup(bool of_batches);
 
+  // Writes by write(options), and acknowledges these versions of keys if that succeeds. Now and then
+  // it is to be safe when it returns: then it is durable, and so is all that was acknowledged
+  // before. `may_give_up`: now and then it is not to wait, and may be refused for that.
+  using Versions = std::vector<std::pair<uint64_t, uint32_t>>;
+  template <typename Write>
+  Status WriteVersions(const Versions& versions, bool may_give_up, const Write& write);
   Status Put(DB* db);
   Status Batch(DB* db);
   Status WriteGroup(DB* db, uint64_t group);

@@ -84,6 +84,8 @@ void dlsm_set_options(dlsm_t* db, int count, const char* const names[], const ch
 
 /* By malloc(), with a 0 behind it; NULL if there is no such property. */
 char* dlsm_property_value(dlsm_t* db, const char* propname);
+/* Of a property whose value is one number: 0, and *out_val is it. Else -1. (As in RocksDB.) */
+int dlsm_property_int(dlsm_t* db, const char* propname, uint64_t* out_val);
 void dlsm_approximate_sizes(dlsm_t* db, int num_ranges, const char* const* range_start_key,
                             const size_t* range_start_key_len, const char* const* range_limit_key,
                             const size_t* range_limit_key_len, uint64_t* sizes);
@@ -260,7 +262,8 @@ void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const
 
 dlsm_writeoptions_t* dlsm_writeoptions_create(void);
 void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options);
-void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value); /* Without effect. */
+void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value);
+void dlsm_writeoptions_set_no_slowdown(dlsm_writeoptions_t* options, uint8_t value);
 
 /* -------- Caches and the rest */
 

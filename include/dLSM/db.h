@@ -130,8 +130,11 @@ class DB {
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
   // False, and *value is empty, if there is no such property. doc/reference.md lists them:
-  // "dlsm.stats", ...
+  // "dlsm.stats", ... Those that memory nodes know wait up to five seconds for one that hangs.
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
+
+  // The same of a property whose value is one number; false for any other.
+  bool GetIntProperty(const Slice& property, uint64_t* value);
 
   // sizes[i] gets about how many bytes of remote memory the keys of range[i] take; what is still in
   // memtables is not counted.

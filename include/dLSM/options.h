@@ -289,9 +289,14 @@ struct ReadOptions {
 };
 
 struct WriteOptions {
-  // Accepted for source compatibility. Data is as safe as the memory of compute and memory node:
-  // see README, "Limits".
+  // The write returns once it, and whatever was written before, has been flushed to the memory
+  // nodes, where it outlives this process; an error then says that it is visible all the same, and
+  // why it is not safe yet. There is no log: each such write ends the memtables of the moment, and
+  // threads that write at once share a flush. An empty batch only flushes.
   bool sync = false;
+  // Busy where the write would have to wait for flushes or merges, or to be slowed down. (As in
+  // RocksDB, where the code is Incomplete.) A flush that `sync` asks for is waited for.
+  bool no_slowdown = false;
 };
 
 struct FlushOptions {

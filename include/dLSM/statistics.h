@@ -61,6 +61,8 @@ enum class Ticker : uint32_t {
   kStallMicrosMemory,      // Writers waited for room on a memory node.
   kStallMicrosSlowed,      // Writers were slowed down by Options::slow_down_writes.
   kStalls,                 // Of all these.
+  kWritesNotWaiting,       // Refused for WriteOptions::no_slowdown.
+  kSyncedWrites,           // By WriteOptions::sync: batches, puts and deletes.
   kGrants,                 // Calls by which memory nodes have given memory.
   kFreedBytes,             // Given back to memory nodes.
   kPublications,           // Versions published for followers.
