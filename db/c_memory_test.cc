@@ -135,7 +135,7 @@ TEST_F(CMemoryTest, WhatCannotBeMadeIsNull) {
     dlsm_approximate_sizes(db_, 1, starts, sizes, limits, sizes, &bytes);
     EXPECT_EQ(bytes, 0u);
     dlsm_compact_range(db_, nullptr, 0, nullptr, 0);
-    EXPECT_EQ(failing.failed(), 13u);
+    EXPECT_EQ(failing.failed(), 14u);
   }
   EXPECT_EQ(destroyed, 0);
   EXPECT_EQ(Scan(), "a=1 ");

@@ -218,17 +218,18 @@ Status DbImpl::WriteDivided(const WriteOptions& options, const WriteBatch& updat
   throw;
 }
 
-// All shards: what was written before is safe, too, as where there is one log. Threads that write
-// meanwhile share a flush, for each waits for the memtables that there are when he comes.
+// All shards: what was written before is safe, too, as where there is one log. Busy would say that
+// nothing was written.
 Status DbImpl::SyncAfter(Status written) {
   DLSM_RETURN_IF_ERROR(std::move(written));
   Status flushed = WithinMemory([this] { return FlushShards(/*wait=*/true); });
   IfMemoryPermits([this] { statistics_->Add(Ticker::kSyncedWrites); });
   if (flushed.ok()) return flushed;
-  return WithinMemory([&flushed] {
-    return Status::FromCode(flushed.code(),
-                            "written and visible, but not flushed yet: " + flushed.ToString());
-  });
+  constexpr const char* kWhat = "written, but not flushed";
+  std::string what;
+  IfMemoryPermits([&] { what = std::string(kWhat) + ": " + flushed.ToString(); });
+  return Status::FromCode(flushed.IsBusy() ? Status::Code::kTimedOut : flushed.code(),
+                          what.empty() ? Slice(kWhat) : Slice(what));
 }
 
 // -------- The rest

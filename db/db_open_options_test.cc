@@ -148,20 +148,6 @@ TEST_F(OpenTest, EachBadOptionIsNamed) {
   EXPECT_TRUE(TryOpen(NodeOptions(), std::string(5000, 'n')).IsInvalidArgument());
 }
 
-// Fails if tables are placed on more memory nodes than a manifest can name: the next open would
-// make nothing of it.
-TEST_F(OpenTest, TablesArePlacedOnAsManyMemoryNodesAsAManifestNames) {
-  Options options = NodeOptions();
-  options.placement = TablePlacement::kPowerOfD;
-  for (int port = 1; port <= 1024; ++port) {
-    options.memory_nodes += ",127.0.0.1:" + std::to_string(port);
-  }
-  const Status status = TryOpen(options);
-  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-  EXPECT_TRUE(Says(status, "1025 memory nodes"));
-  EXPECT_EQ(node_.server().node().Statistics().databases, 0u);
-}
-
 // Fails if a fabric that does not exist is said to need a memory node, or one that needs it is
 // taken without.
 TEST_F(OpenTest, WithoutMemoryNodesEachBadFabricIsToldItsCause) {

@@ -11,6 +11,10 @@
 namespace dlsm {
 namespace {
 
+// With as many nobody's asking for a flush makes another memtable wait: as many are flushed side by
+// side.
+constexpr size_t kImmutablesForAskedSwitch = 2;
+
 double Share(size_t used, size_t limit) {
   return static_cast<double>(used) / static_cast<double>(std::max<size_t>(limit, 1));
 }
@@ -52,7 +56,9 @@ Tree::SwitchResult GateKeeper::SwitchIfDue(const MemtableBudget::Ruling& ruling)
     flush_before_ = 0;
     return result;
   }
-  const Tree::SwitchResult asked = Switch(/*bytes=*/0, ruling);
+  MemtableBudget::Ruling asked_ruling = ruling;
+  asked_ruling.immutables_max = std::min(ruling.immutables_max, kImmutablesForAskedSwitch);
+  const Tree::SwitchResult asked = Switch(/*bytes=*/0, asked_ruling);
   return asked == Tree::SwitchResult::kTooManyMemtables ? result : asked;
 }
 
@@ -67,10 +73,13 @@ bool GateKeeper::must_judge_again() const {
   return no_memory_since_.has_value();
 }
 
+// Where some wait already, what is written until one of them is flushed shares the next flush: who
+// asks for one after each write does not leave a table for each.
 GateKeeper::AskedSwitch GateKeeper::SwitchForFlush(uint64_t number) {
   AskedSwitch asked;
   port::MutexLock lock(mutex_);
-  const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  ruling.immutables_max = std::min(ruling.immutables_max, kImmutablesForAskedSwitch);
   const Tree::SwitchResult result = Switch(/*bytes=*/0, ruling);
   if (result == Tree::SwitchResult::kSwitched) {
     tree_->LookAgainAt(ruling.look_at_next);

@@ -87,9 +87,9 @@ void StallGate::Shut() {
   changed_.SignalAll();
 }
 
-bool StallGate::MayPass(bool only_deletes) const {
-  const uint32_t reasons = reasons_.load(std::memory_order_acquire) & ~kPaced;
-  return reasons == 0 || (only_deletes && reasons == Bit(StallReason::kMemory));
+bool StallGate::MayPass(bool only_deletes, uint32_t reasons) {
+  const uint32_t closing = reasons & ~kPaced;
+  return closing == 0 || (only_deletes && closing == Bit(StallReason::kMemory));
 }
 
 Status StallGate::Wait(bool only_deletes, uint64_t bytes) {
@@ -115,14 +115,15 @@ Status StallGate::PassAllAtOnce(std::span<const Share> shares, size_t* refused_b
   return Status::OK();
 }
 
-Status StallGate::CheckOpenNow(bool only_deletes, port::Clock::time_point now) const {
-  const bool is_open = MayPass(only_deletes);
-  if (is_open && !pacer_.HasToWait(now)) return Status::OK();
+Status StallGate::CheckOpenNow(bool only_deletes, port::Clock::time_point now) {
   const uint32_t reasons = reasons_.load(std::memory_order_acquire);
+  const bool is_open = MayPass(only_deletes, reasons);
+  if (is_open && !pacer_.HasToWait(now)) return Status::OK();
   if (!is_open && (reasons & (kShut | kRefusing)) != 0) {
     port::MutexLock lock(mutex_);
     return GiveUp();
   }
+  last_refused_.store(now, std::memory_order_relaxed);
   statistics_->Add(Ticker::kWritesNotWaiting);
   const StallReason reason = is_open ? StallReason::kSlowed : MainReason(reasons);
   return Status::Busy("write refused: it would have to wait, and is not to (no_slowdown)",
@@ -232,6 +233,8 @@ void StallGate::Count(StallReason reason, port::Clock::time_point started) {
 }
 
 bool StallGate::somebody_waits() const {
+  const auto last_refused = last_refused_.load(std::memory_order_relaxed);
+  if (port::Clock::now() - last_refused < std::chrono::milliseconds(100)) return true;
   port::MutexLock lock(mutex_);
   return waiting_ > 0;
 }

@@ -81,7 +81,8 @@ class StallGate {
   // The database is closing: everybody leaves with an error.
   void Shut() LOCKS_EXCLUDED(mutex_);
 
-  // Somebody waits here just now, or sleeps to keep the pace.
+  // Somebody waits here just now, or sleeps to keep the pace; or would have within the last tenth
+  // of a second, and was refused for it.
   bool somebody_waits() const LOCKS_EXCLUDED(mutex_);
   StallTotals totals() const LOCKS_EXCLUDED(mutex_);
 
@@ -95,7 +96,7 @@ class StallGate {
   Status PassAtOnce(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   static Status PassAllAtOnce(std::span<const Share> shares, size_t* refused_by);
   // OK: neither the gate nor the pace would have him wait.
-  Status CheckOpenNow(bool only_deletes, port::Clock::time_point now) const LOCKS_EXCLUDED(mutex_);
+  Status CheckOpenNow(bool only_deletes, port::Clock::time_point now) LOCKS_EXCLUDED(mutex_);
   Status WaitForOpening(bool only_deletes) LOCKS_EXCLUDED(mutex_);
   Status KeepPace(uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   // Ends early where nobody may write any more.
@@ -105,12 +106,16 @@ class StallGate {
   static Status WaitForOpenings(std::span<const Share> shares, size_t* refused_by);
   static Status KeepSlowestPace(std::span<const Share> shares, size_t* refused_by);
   void Count(StallReason reason, port::Clock::time_point started) LOCKS_EXCLUDED(mutex_);
-  bool MayPass(bool only_deletes) const;
+  static bool MayPass(bool only_deletes, uint32_t reasons);
+  bool MayPass(bool only_deletes) const {
+    return MayPass(only_deletes, reasons_.load(std::memory_order_acquire));
+  }
   Status GiveUp() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::chrono::milliseconds timeout_;
   Statistics* const statistics_;
   std::atomic<uint32_t> reasons_{0};
+  std::atomic<port::Clock::time_point> last_refused_{};  // Who may not wait. Relaxed: a hint.
   WritePacer pacer_;
 
   mutable port::Mutex mutex_;

@@ -6,7 +6,8 @@
 //
 // A read may return any version from the one that was acknowledged before the read began to the one
 // that had been started when it ended; one that failed is started and never acknowledged, so it may
-// be there or not. What is durable outlives the process: a flush that ended well has written it.
+// be there or not. What is durable outlives the process: a flush that ended well has written it, or
+// it was written with sync.
 //
 // The memory may be shared with other processes and outlive this one.
 #pragma once
@@ -54,7 +55,8 @@ class ExpectedState {
   std::vector<uint32_t> AllAcknowledged() const;
   std::vector<uint32_t> AllDurable() const;
 
-  // Everything in `acknowledged`, taken before a flush that has ended well, is durable.
+  // Everything in `acknowledged`, taken before a flush that has ended well, is durable; and so is
+  // what a write with sync has added to it.
   void SetDurable(const std::vector<uint32_t>& acknowledged);
   // The process that wrote has died: what was acknowledged and not durable may be gone.
   void ForgetUndurable();

@@ -77,7 +77,7 @@ Status Worker::Step(DB* db, bool faults) {
       status = Batch(db);
       break;
     case Operation::kGroupBatch:
-      status = WriteGroup(db, OwnGroup(/*of_batches=*/true));
+      status = WriteGroup(db, OwnGroup(/*of_batches=*/true), DrawWriteOptions());
       break;
     case Operation::kGet:
       status = Get(db);
@@ -127,15 +127,22 @@ uint64_t Worker::OwnGroup(bool of_batches) {
 
 // -------- Writes
 
-template <typename Write>
-Status Worker::WriteVersions(const Versions& versions, bool may_give_up, const Write& write) {
+WriteOptions Worker::DrawWriteOptions() {
   WriteOptions options;
   options.sync = random_.OneIn(kSyncOneIn);
-  options.no_slowdown = may_give_up && random_.OneIn(kNoSlowdownOneIn);
+  options.no_slowdown = random_.OneIn(kNoSlowdownOneIn);
+  return options;
+}
+
+template <typename Write>
+Status Worker::WriteVersions(const Versions& versions, const WriteOptions& options,
+                             const Write& write) {
   std::vector<uint32_t> durable;
   if (options.sync) durable = state_->AllAcknowledged();
-  const Status written = write(options);
-  if (options.no_slowdown && written.IsBusy()) return Status::OK();
+  const Status written = write();
+  const bool would_wait =
+      written.IsBusy() && written.ToString().find("no_slowdown") != std::string::npos;
+  if (options.no_slowdown && would_wait) return Status::OK();
   DLSM_RETURN_IF_ERROR(written);
   for (const auto& [key, version] : versions) {
     state_->Acknowledge(key, version);
@@ -151,7 +158,8 @@ Status Worker::Put(DB* db) {
   const uint32_t version = state_->Start(key);
   last_ += fmt::format(" of key {} version {}", key, version);
   const std::string bytes = space_->KeyBytes(key);
-  return WriteVersions({{key, version}}, /*may_give_up=*/true, [&](const WriteOptions& options) {
+  const WriteOptions options = DrawWriteOptions();
+  return WriteVersions({{key, version}}, options, [&] {
     return space_->IsDeletion(key, version)
                ? db->Delete(options, bytes)
                : db->Put(options, bytes, space_->ValueBytes(key, version));
@@ -175,11 +183,11 @@ Status Worker::Batch(DB* db) {
       batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
     }
   }
-  return WriteVersions(written, /*may_give_up=*/true,
-                       [&](const WriteOptions& options) { return db->Write(options, &batch); });
+  const WriteOptions options = DrawWriteOptions();
+  return WriteVersions(written, options, [&] { return db->Write(options, &batch); });
 }
 
-Status Worker::WriteGroup(DB* db, uint64_t group) {
+Status Worker::WriteGroup(DB* db, uint64_t group, const WriteOptions& options) {
   const uint32_t version = state_->StartGroup(*space_, group);
   last_ += fmt::format(" of group {} version {}", group, version);
   WriteBatch batch;
@@ -193,8 +201,7 @@ Status Worker::WriteGroup(DB* db, uint64_t group) {
       batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
     }
   }
-  return WriteVersions(written, /*may_give_up=*/false,
-                       [&](const WriteOptions& options) { return db->Write(options, &batch); });
+  return WriteVersions(written, options, [&] { return db->Write(options, &batch); });
 }
 
 // -------- The rest

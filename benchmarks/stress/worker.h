@@ -93,7 +93,7 @@ class Worker {
   const std::vector<uint64_t>& torn_groups() const { return torn_groups_; }
   void TolerateTornGroups(bool tolerate) { tolerate_torn_ = tolerate; }
   // Writes a group again, whoever's it is: the other workers rest.
-  Status RewriteGroup(DB* db, uint64_t group) { return WriteGroup(db, group); }
+  Status RewriteGroup(DB* db, uint64_t group) { return WriteGroup(db, group, WriteOptions()); }
 
  private:
   using Window = std::vector<VersionRange>;  // Of neighbouring keys.
@@ -108,15 +108,16 @@ class Worker {
   // Of this worker's own.
   uint64_t OwnGroup(bool of_batches);
 
-  // Writes by write(options), and acknowledges these versions of keys if that succeeds. Now and then
-  // it is to be safe when it returns: then it is durable, and so is all that was acknowledged
-  // before. `may_give_up`: now and then it is not to wait, and may be refused for that.
+  // Now and then a write is to be safe when it returns, or is not to wait.
+  WriteOptions DrawWriteOptions();
+  // Writes by write(), and acknowledges these versions of keys if that succeeds. With sync they are
+  // durable then, and so is all that was acknowledged before.
   using Versions = std::vector<std::pair<uint64_t, uint32_t>>;
   template <typename Write>
-  Status WriteVersions(const Versions& versions, bool may_give_up, const Write& write);
+  Status WriteVersions(const Versions& versions, const WriteOptions& options, const Write& write);
   Status Put(DB* db);
   Status Batch(DB* db);
-  Status WriteGroup(DB* db, uint64_t group);
+  Status WriteGroup(DB* db, uint64_t group, const WriteOptions& options);
   Status Get(DB* db);
   // The keys of a batch one after the other, without a snapshot: who has seen one of its entries
   // sees all of them from then on.

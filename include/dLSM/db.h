@@ -91,7 +91,8 @@ class DB {
   // A write that waits too long for flushes or merges is Busy, or has the code of the error that
   // keeps them from getting on where that does not pass by itself: IOError, Corruption,
   // InvalidArgument, NotSupported. One for which the process has no memory is Busy, too. A key or a
-  // value that is too long is an InvalidArgument. In all these cases nothing of it was written.
+  // value that is too long is an InvalidArgument. In all these cases nothing of it was written; see
+  // WriteOptions::sync for the one in which it was.
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // Not an error if the key does not exist.
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;

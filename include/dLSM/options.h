@@ -290,9 +290,10 @@ struct ReadOptions {
 
 struct WriteOptions {
   // The write returns once it, and whatever was written before, has been flushed to the memory
-  // nodes, where it outlives this process; an error then says that it is visible all the same, and
-  // why it is not safe yet. There is no log: each such write ends the memtables of the moment, and
-  // threads that write at once share a flush. An empty batch only flushes.
+  // nodes, where it outlives this process. There is no log: such writes cost flushes, which threads
+  // that write at once share. An empty batch only flushes. Where the write was refused the error is
+  // as without; where it could only not be flushed the error begins "written, but not flushed", and
+  // is never Busy: the write is visible, and may outlive this process or not.
   bool sync = false;
   // Busy where the write would have to wait for flushes or merges, or to be slowed down. (As in
   // RocksDB, where the code is Incomplete.) A flush that `sync` asks for is waited for.

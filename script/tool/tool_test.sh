@@ -166,7 +166,7 @@ start_server --fabric=tcp --database_quota_gb=0.5
 bounded=("$tool" --fabric=tcp --memory_nodes="$node" --db=bounded)
 printf 'a\t1\n' | "${bounded[@]}" load 2>"$work/load.log" || fail "load under a quota"
 "${bounded[@]}" quota >"$work/out.txt" || fail "quota"
-grep -q ' bounded .*quota 536870912 ' "$work/out.txt" || fail "--database_quota_gb sets no quota"
+grep -q ' bounded .*quota 536870912$' "$work/out.txt" || fail "--database_quota_gb sets no quota"
 stop_server || fail "the Server with quotas did not end cleanly on SIGTERM"
 
 # -------- Nobody answers there any more.
