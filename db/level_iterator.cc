@@ -37,7 +37,7 @@ class LevelIterator final : public TableIterator {
   void SeekToFirst() override {
     Open(0);
     open_->SeekToFirst();
-    SkipForward();
+    SkipForward(Move::kSeek);
   }
   void SeekToLast() override {
     Open(level_.guards().size());
@@ -50,7 +50,7 @@ class LevelIterator final : public TableIterator {
     const GuardIndex& guard = *GuardAt(index_).index;
     if (guard.oldest() != nullptr) guard.oldest()->CountLooks(kLooksPerSeek);
     open_->Seek(target);
-    SkipForward();
+    SkipForward(Move::kSeek);
   }
   void PrepareSeek(const Slice& target) override {
     if (!opened_) OpenFor(target);
@@ -63,14 +63,14 @@ class LevelIterator final : public TableIterator {
     if (open_->Valid()) [[likely]] {
       Show(*open_);
     } else {
-      SkipForward();
+      SkipForward(Move::kStep);
     }
   }
   Status CheckPlace() override { return open_ == nullptr ? Status::OK() : open_->CheckPlace(); }
   InternalIterator* Sole() override { return open_->Sole(); }
   void SoleEnded() override {
     open_->SoleEnded();
-    SkipForward();
+    SkipForward(Move::kStep);
   }
   void Prev() override {
     assert(Valid());
@@ -83,6 +83,8 @@ class LevelIterator final : public TableIterator {
   }
 
  private:
+  enum class Move { kSeek, kStep };
+
   // The sentinel is 0, the first guard 1.
   const Guard& GuardAt(size_t index) const {
     return index == 0 ? level_.sentinel() : level_.guards()[index - 1];
@@ -101,19 +103,29 @@ class LevelIterator final : public TableIterator {
   }
 
   // Apart from Next(), which mostly does not need it. Who steps on may still look at the key that
-  // it has left, in place, to pass its older versions.
-  [[gnu::noinline]] void SkipForward() {
-    while (!open_->Valid() && open_->status().ok() && index_ < level_.guards().size()) {
-      size_t next = index_ + 1;
-      while (next < level_.guards().size() && GuardAt(next).tables.empty()) ++next;
+  // it has left, in place, to pass its older versions. Who seeks has left none: what a seek ended
+  // in is of no use to it, and may be lost. Where no table follows, the guard that has ended stays
+  // open: it is asked for its place while others go on.
+  [[gnu::noinline]] void SkipForward(Move move) {
+    while (!open_->Valid() && open_->status().ok()) {
+      const size_t next = NextWithTables();
+      if (next > level_.guards().size()) break;
       const std::unique_ptr<TableIterator> left = std::move(open_);
       Open(next);
       open_->SeekToFirst();
+      if (move == Move::kSeek) continue;
       Status place = left->CheckPlace();
       if (!place.ok()) [[unlikely]]
         return Fail(std::move(place));
     }
     ShowOpen();
+  }
+
+  // The next guard that has tables; guards().size() + 1 if there is none.
+  size_t NextWithTables() const {
+    size_t next = index_ + 1;
+    while (next <= level_.guards().size() && GuardAt(next).tables.empty()) ++next;
+    return next;
   }
 
   void SkipBackward() {

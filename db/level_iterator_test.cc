@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,40 +16,83 @@
 namespace dlsm {
 namespace {
 
-// Two guards with a table each, on two memory nodes. An iterator stands at the last record of the
-// first one, whose key it compares with what comes next. Fails if that is shown although the first
-// node has been lost meanwhile, and the key may be others' bytes.
-TEST(LevelIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
-  const InternalKeyComparator comparator(BytewiseComparator());
-  TableReadOptions options;
-  options.verify_checksums = false;  // Or nothing is read in place.
-  TableLeftAndEntered both;
-  for (const bool is_lost : {false, true}) {
-    MemoryQueuePairs first(&both.memory, /*direct=*/true);
-    const auto lose = [&first, is_lost] {
-      if (is_lost) first.LoseANode(/*this_one=*/true);
-    };
+// Levels of guards with a table each, on two memory nodes.
+class LevelIteratorTest : public testing::Test {
+ protected:
+  LevelIteratorTest() { options_.verify_checksums = false; }  // Or nothing is read in place.
+
+  // Over a level of these guards, which goes with the next one. Table 1 has "a", and is read by
+  // `first`; table 2 has "m". `opening` is called before that is opened.
+  std::unique_ptr<InternalIterator> NewIterator(const std::vector<GuardSketch>& guards,
+                                                QueuePairs* first,
+                                                const std::function<void()>& opening = {}) {
     const auto opener = [&](const TableMeta& meta, TableRef* table) {
-      auto reader =
-          meta.number == 1
-              ? std::make_unique<ReaderOfNode>(meta, both.left.reader.get(), &first)
-              : std::make_unique<ReaderOfNode>(meta, both.entered.reader.get(), &both.second, lose);
+      auto reader = meta.number == 1
+                        ? std::make_unique<ReaderOfNode>(meta, both_.left.reader.get(), first)
+                        : std::make_unique<ReaderOfNode>(meta, both_.entered.reader.get(),
+                                                         &both_.second, opening);
       *table = std::make_shared<const Table>(std::move(reader), nullptr);
       return Status::OK();
     };
     Manifest manifest;
-    std::vector<Level> levels;
-    ASSERT_OK(ManifestCodec::Decode(
-        ManifestOfOneLevel({{"", Guard::Order::kNewestFirst, {{1, "a", "a"}}},
-                            {"m", Guard::Order::kNewestFirst, {{2, "m", "m"}}}}),
-        opener, &manifest, &levels));
-    levels.front().Index(comparator);
+    EXPECT_OK(ManifestCodec::Decode(ManifestOfOneLevel(guards), opener, &manifest, &levels_));
+    levels_.front().Index(comparator_);
     std::vector<MergingSource> sources;
-    AddLevelSources(comparator, levels.front(), options, &both.second, &sources);
-    ASSERT_EQ(sources.size(), 1u);
-    const auto iterator = NewMergingIterator(comparator, std::move(sources));
+    AddLevelSources(comparator_, levels_.front(), options_, &both_.second, &sources);
+    EXPECT_EQ(sources.size(), 1u);
+    return NewMergingIterator(comparator_, std::move(sources));
+  }
+
+  const std::vector<GuardSketch> both_guards_ = {
+      {"", Guard::Order::kNewestFirst, {{1, "a", "a"}}},
+      {"m", Guard::Order::kNewestFirst, {{2, "m", "m"}}}};
+  const InternalKeyComparator comparator_{BytewiseComparator()};
+  TableReadOptions options_;
+  TableLeftAndEntered both_;
+  std::vector<Level> levels_;
+};
+
+// An iterator stands at the last record of the first guard, whose key it compares with what comes
+// next. Fails if that is shown although the first node has been lost meanwhile, and the key may be
+// others' bytes.
+TEST_F(LevelIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
+  for (const bool is_lost : {false, true}) {
+    MemoryQueuePairs first(&both_.memory, /*direct=*/true);
+    const auto iterator = NewIterator(both_guards_, &first, [&first, is_lost] {
+      if (is_lost) first.LoseANode(/*this_one=*/true);
+    });
     ExpectStepFromLostNodeFails(iterator.get(), is_lost);
   }
+}
+
+// An iterator has stood in the first guard, whose node is lost then. Fails if a seek behind all
+// keys there, which needs nothing of that node, asks it all the same.
+TEST_F(LevelIteratorTest, ASeekAsksNoLostNodeForWhatItHasPassed) {
+  MemoryQueuePairs first(&both_.memory, /*direct=*/true);
+  const auto iterator = NewIterator(both_guards_, &first);
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  first.LoseANode(/*this_one=*/true);
+  iterator->Seek(MakeInternalKey("b", 1));
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("m"));
+  EXPECT_OK(iterator->status());
+}
+
+// Who has stepped to the end of a level may go on elsewhere, which takes long. Fails if the last
+// table is not asked for its place any more then, because guards without tables follow.
+TEST_F(LevelIteratorTest, TheEndOfALevelIsStillAPlace) {
+  MemoryQueuePairs first(&both_.memory, /*direct=*/true);
+  const auto iterator =
+      NewIterator({both_guards_.front(), {"m", Guard::Order::kNewestFirst, {}}}, &first);
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  iterator->Next();
+  EXPECT_FALSE(iterator->Valid());
+  EXPECT_OK(iterator->status());
+  EXPECT_OK(iterator->CheckPlace());
+  first.LoseANode(/*this_one=*/true);
+  EXPECT_TRUE(iterator->CheckPlace().IsIOError());
 }
 
 }  // namespace

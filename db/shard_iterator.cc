@@ -37,7 +37,7 @@ class ShardsIterator final : public InternalIterator {
   void SeekToFirst() override {
     Begin(0);
     Here()->SeekToFirst();
-    SkipForward();
+    SkipForward(Move::kSeek);
   }
   void SeekToLast() override {
     Begin(parts_.size() - 1);
@@ -48,17 +48,17 @@ class ShardsIterator final : public InternalIterator {
     const size_t shard = map_.ShardOf(*comparator_.user_comparator(), ExtractUserKey(target));
     Begin(std::clamp(shard, first_, first_ + parts_.size() - 1) - first_);
     Here()->Seek(target);
-    SkipForward();
+    SkipForward(Move::kSeek);
   }
   void Next() override {
     assert(Valid());
     Here()->Next();
-    SkipForward();
+    SkipForward(Move::kStep);
   }
   InternalIterator* Sole() override { return Here()->Sole(); }
   void SoleEnded() override {
     Here()->SoleEnded();
-    SkipForward();
+    SkipForward(Move::kStep);
   }
   void Prev() override {
     assert(Valid());
@@ -67,6 +67,8 @@ class ShardsIterator final : public InternalIterator {
   }
 
  private:
+  enum class Move { kSeek, kStep };
+
   struct Part {
     ShardView shard;
     std::unique_ptr<InternalIterator> entries;  // Null: not reached, or left. Goes before the view.
@@ -98,23 +100,26 @@ class ShardsIterator final : public InternalIterator {
     return left;
   }
   bool Ended() const { return !Here()->Valid() && Here()->status().ok(); }
-  void SkipForward() {
+  void SkipForward(Move move) {
     if (Ended() && at_ + 1 < parts_.size()) [[unlikely]]
-      return EnterNext();
+      return EnterNext(move);
     Show(*Here());
   }
   // Who steps on may still look at the key that it has left, in place: which is in the first part
-  // that is left, however many without keys follow.
-  [[gnu::noinline]] void EnterNext() {
+  // that is left, however many without keys follow. Who seeks has left none, and what the seek has
+  // ended in may be lost.
+  [[gnu::noinline]] void EnterNext(Move move) {
     const std::unique_ptr<InternalIterator> left = Leave(at_ + 1);
     Here()->SeekToFirst();
     while (Ended() && at_ + 1 < parts_.size()) {
       Leave(at_ + 1);
       Here()->SeekToFirst();
     }
-    Status place = left->CheckPlace();
-    if (!place.ok()) [[unlikely]]
-      return Fail(std::move(place));
+    if (move == Move::kStep) {
+      Status place = left->CheckPlace();
+      if (!place.ok()) [[unlikely]]
+        return Fail(std::move(place));
+    }
     Show(*Here());
   }
   void SkipBackward() {

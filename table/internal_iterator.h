@@ -34,7 +34,8 @@ class InternalIterator : public Iterator {
 
   // Not OK if what it stands at, or has stood at before the step to its end, lies in memory that
   // may be others' by now: then it is not looked at, and the iterator not moved before the next
-  // seek. Says so once. See QueuePairs::LostNodes().
+  // seek. Says so once. Who has sought past its end has no place in it, and need not ask. See
+  // QueuePairs::LostNodes().
   virtual Status CheckPlace() { return Status::OK(); }
 
   // The iterator whose Next() does all that this one's would do, until it is at its end: of one
