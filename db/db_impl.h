@@ -126,7 +126,8 @@ class DbImpl final : public DB {
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
-  std::string SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back) const;
+  void SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back,
+                          std::vector<const MemoryNodeLink*>* untold) const;
   Status WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
                   const Slice& value);
   Status WriteMany(const WriteOptions& options, const WriteBatch& updates);

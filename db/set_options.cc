@@ -11,6 +11,7 @@
 #include "db/db_impl.h"
 #include "db/memory_node_link.h"
 #include "db/properties.h"
+#include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/rpc/messages.h"
 #include "util/status_macros.h"
@@ -88,6 +89,24 @@ Status Failed(const MemoryNodeLink& link, const Status& why, const std::string& 
       why.code(), "memory node " + link.name() + ": " + why.message().ToString() + "; " + outcome);
 }
 
+// What is in force when all have been told to go back but these.
+std::string OutcomeOf(const std::vector<const MemoryNodeLink*>& untold) {
+  port::AllocationPoint("set options: outcome");
+  if (untold.empty()) return "nothing has changed";
+  std::string names;
+  for (const MemoryNodeLink* link : untold) names += (names.empty() ? "" : ", ") + link->name();
+  return "only the merge schedule of " + names +
+         " may have changed: set the options again, or look at dlsm.merge-schedule";
+}
+
+// Where there is no memory to say which memory node, and why.
+Status FailedSomewhere() noexcept {
+  return Status::IOError(
+      "a memory node has failed, and merge schedules may have changed: set the options again, or "
+      "look at dlsm.merge-schedule",
+      "the process can have no more memory to say more: raise its limit (ulimit -v)");
+}
+
 }  // namespace
 
 Status DbImpl::SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
@@ -111,28 +130,31 @@ Status DbImpl::SetMemoryNodeSchedules(const SetMergeScheduleRequest& request) {
     if (!asked.ok()) return Failed(*link, asked, "nothing has changed");
     back.push_back(BackTo(now));
   }
+  // There may be no memory later on, and what has changed is to be set back all the same.
+  std::vector<const MemoryNodeLink*> untold;
+  untold.reserve(links_.size());
   for (size_t i = 0; i < links_.size(); ++i) {
     SetMergeScheduleReply reply;
     const Status set = SetMemoryNodeSchedule(links_[i].get(), request, &reply);
     if (set.ok()) continue;
     // That one as well, unless it has refused: it may have taken what it has not answered.
     const size_t changed = set.IsInvalidArgument() ? i : i + 1;
-    return Failed(*links_[i], set, SetMemoryNodesBack(std::span(back).first(changed)));
+    SetMemoryNodesBack(std::span(back).first(changed), &untold);
+    return WithinMemory([&] { return Failed(*links_[i], set, OutcomeOf(untold)); },
+                        &FailedSomewhere);
   }
   return Status::OK();
 }
 
-// Those of the first memory nodes. Returns what is in force then.
-std::string DbImpl::SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back) const {
-  std::string untold;
+// Those of the first memory nodes, each whatever becomes of the others: *untold has room for all of
+// them, so there is nothing here that a lack of memory could end.
+void DbImpl::SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back,
+                                std::vector<const MemoryNodeLink*>* untold) const {
   for (size_t i = 0; i < back.size(); ++i) {
     SetMergeScheduleReply reply;
     if (SetMemoryNodeSchedule(links_[i].get(), back[i], &reply).ok()) continue;
-    untold += (untold.empty() ? "" : ", ") + links_[i]->name();
+    untold->push_back(links_[i].get());
   }
-  if (untold.empty()) return "nothing has changed";
-  return "only the merge schedule of " + untold +
-         " may have changed: set the options again, or look at dlsm.merge-schedule";
 }
 
 // Memory nodes go first: they may refuse, and then nothing has changed.

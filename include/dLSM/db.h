@@ -160,7 +160,7 @@ class DB {
   // Changes options while the database is open, until it is closed; names and values as text. All
   // of them or, with an InvalidArgument for one that is unknown or out of range, none. None if a
   // memory node fails, either, unless one that may have taken them cannot be told to go back: the
-  // error names those, and the same call may be made again.
+  // error names those, if there is memory to, and the same call may be made again.
   //   merge_scheduler, compaction_bandwidth    as in Options, of merges on this compute node
   //   memory_node_merge_scheduler,             of the memory node: for the merges of all databases
   //   memory_node_compaction_bandwidth         on it, and until they are changed again
