@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/clock.h"
 #include "port/thread.h"
 #include "util/fabric/fault_injector.h"
 #include "util/fabric/peer_spans.h"
@@ -153,8 +154,8 @@ void FollowedNode::Run() {
   while (true) {
     {
       port::MutexLock lock(mutex_);
-      const auto until = ReaderLease::Clock::now() + (hurry ? interval / 8 : interval);
-      while (!stop_ && ReaderLease::Clock::now() < until) stopped_.WaitUntil(until);
+      const auto until = port::Clock::now() + (hurry ? interval / 8 : interval);
+      while (!stop_ && port::Clock::now() < until) stopped_.WaitUntil(until);
       if (stop_) return;
     }
     const Status renewed = WithinMemory([&] {

@@ -12,7 +12,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/memory_node_link.h"
-#include "port/clock.h"
+#include "port/boot_clock.h"
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "util/fabric/guarded_fabric.h"
@@ -20,11 +20,12 @@
 
 namespace dlsm {
 
-// The memory node counts a lease from when it has got a heartbeat, this from before that was sent:
-// so it ends here first. Thread-safe.
+// The memory node counts a lease from when it has got a heartbeat, this from before that was sent,
+// and here time for which this machine was suspended counts, too: so it ends here first.
+// Thread-safe.
 class ReaderLease final : public TransferGuard {
  public:
-  using Clock = port::Clock;
+  using Clock = port::BootClock;
 
   explicit ReaderLease(std::string node) : node_(std::move(node)) {}
 

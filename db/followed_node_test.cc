@@ -5,11 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <thread>
 
 #include "db/follower_testing.h"
 #include "db/test_database_testing.h"
+#include "port/boot_clock.h"
+#include "port/manual_clock_testing.h"
 #include "table/merge_scheduler.h"
 #include "util/eventually_testing.h"
 
@@ -71,6 +74,38 @@ TEST(ReaderLeaseTest, EndsAHundredthEarlier) {
   EXPECT_GT(lease.left(), std::chrono::nanoseconds(0));
   lease.Renewed(now - kLong + kLong / 100, kLong);
   EXPECT_TRUE(lease.Check().IsTimedOut());
+}
+
+// Fails if time for which this machine was suspended does not count: the memory node, which runs
+// elsewhere, has given the memory to others by then.
+TEST(ReaderLeaseTest, EndsWhileTheMachineIsSuspended) {
+  constexpr std::chrono::seconds kTenSeconds{10};
+  port::ManualClock clock;
+  ReaderLease lease("node");
+  lease.Renewed(ReaderLease::Clock::now(), kTenSeconds);
+  clock.Suspend(kTenSeconds / 2);
+  EXPECT_OK(lease.Check());
+  EXPECT_LT(lease.left(), kTenSeconds / 2);
+  clock.Suspend(kTenSeconds / 2);
+  EXPECT_TRUE(lease.Check().IsTimedOut());
+  lease.Renewed(ReaderLease::Clock::now(), kTenSeconds);
+  EXPECT_OK(lease.Check());
+}
+
+// Fails if the clock is another one of the system's than that which goes on during suspension, or
+// tells another time than that.
+TEST(ReaderLeaseTest, HasTheClockThatGoesOnDuringSuspension) {
+  static_assert(std::chrono::is_clock_v<ReaderLease::Clock>);
+  const auto system_time = [] {
+    timespec time{};
+    EXPECT_EQ(clock_gettime(CLOCK_BOOTTIME, &time), 0);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  EXPECT_EQ(port::BootClock::kSource, CLOCK_BOOTTIME);
+  const auto before = system_time();
+  const auto now = ReaderLease::Clock::now().time_since_epoch();
+  EXPECT_LE(before, now);
+  EXPECT_LE(now, system_time());
 }
 
 }  // namespace

@@ -31,8 +31,7 @@ Status SendDestroy(const Options& options, const DestroyDatabaseRequest& request
 }  // namespace
 
 MemoryNodeSession::MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatabaseReply opened,
-                                     port::Clock::time_point asked_at,
-                                     std::chrono::nanoseconds timeout)
+                                     Clock::time_point asked_at, std::chrono::nanoseconds timeout)
     : rpc_(rpc),
       name_(std::move(name)),
       opened_(std::move(opened)),
@@ -57,10 +56,10 @@ Status MemoryNodeSession::Open(const Options& options, const std::string& name, 
   const Deadline deadline = Deadline::In(std::chrono::milliseconds(options.open_timeout_ms));
   const Deadline noticed = Deadline::In(kDisconnectNoticed);
   std::string reply_bytes;
-  port::Clock::time_point asked_at;
+  Clock::time_point asked_at;
   Status status;
   while (true) {
-    asked_at = port::Clock::now();
+    asked_at = Clock::now();
     status =
         rpc->Call(Method::kOpenDatabase, request.Encode(), &reply_bytes, Deadline::In(timeout));
     if (!WorthWaitingFor(status, noticed) || deadline.Passed()) break;
@@ -81,8 +80,7 @@ Status MemoryNodeSession::Check(const OpenDatabaseReply& reply) {
 // When a session ends others may get what was the header of a new database, and over shm nothing
 // keeps a swap from it. An eighth is for this thread to come to it.
 Status MemoryNodeSession::CheckOfferLasts() const {
-  const auto age =
-      std::chrono::duration_cast<std::chrono::milliseconds>(port::Clock::now() - asked_at_);
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - asked_at_);
   if (age < lease() - lease() / 8) return Status::OK();
   return Status::TimedOut(
       "memory nodes answer so late that the session with '" + name_ + "' may have ended already",

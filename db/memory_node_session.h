@@ -10,7 +10,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/manifest_store.h"
-#include "port/clock.h"
+#include "port/boot_clock.h"
 #include "port/mutex.h"
 #include "table/table_reader.h"
 #include "util/fabric/fabric.h"
@@ -79,8 +79,11 @@ class MemoryNodeSession final : public ManifestStore {
   void Leave() { closed_ = true; }
 
  private:
+  // The memory node's goes on while this machine is suspended.
+  using Clock = port::BootClock;
+
   MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatabaseReply opened,
-                    port::Clock::time_point asked_at, std::chrono::nanoseconds timeout);
+                    Clock::time_point asked_at, std::chrono::nanoseconds timeout);
   static Status Check(const OpenDatabaseReply& reply);
   Status CheckOfferLasts() const;
 
@@ -88,7 +91,7 @@ class MemoryNodeSession final : public ManifestStore {
   const FabricConnection* fabric_ = nullptr;  // Null: there are no transfers.
   const std::string name_;
   OpenDatabaseReply opened_;
-  const port::Clock::time_point asked_at_;  // For the session: its lease began later.
+  const Clock::time_point asked_at_;  // For the session: its lease began later.
   const std::chrono::nanoseconds timeout_;
   uint64_t manifest_version_;
   bool closed_ = false;

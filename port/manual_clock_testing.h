@@ -10,8 +10,9 @@
 
 namespace dlsm::port {
 
-// While there is one, it tells the thread that made it what time it is (port::Clock): what that
-// thread sleeps passes at once. For what waits for no other thread, and makes none. One at a time.
+// While there is one, it tells the thread that made it what time it is (port::Clock, and
+// port::BootClock): what that thread sleeps passes at once. For what waits for no other thread, and
+// makes none. One at a time.
 class ManualClock final : public Scheduler {
  public:
   ManualClock() { SetCurrent(this); }
@@ -20,8 +21,11 @@ class ManualClock final : public Scheduler {
   ManualClock& operator=(const ManualClock&) = delete;
 
   void Advance(std::chrono::nanoseconds duration) { now_ += duration; }
+  // Time passes for port::BootClock alone.
+  void Suspend(std::chrono::nanoseconds duration) { suspended_ += duration; }
 
   TimePoint Now() override { return now_; }
+  std::chrono::nanoseconds Suspended() override { return suspended_; }
   void SleepUntil(TimePoint until) override { now_ = std::max(now_, until); }
   void Pause() override {}
   uint64_t Random() override { return 1; }
@@ -45,6 +49,7 @@ class ManualClock final : public Scheduler {
   [[noreturn]] static void NeedsOthers() { std::abort(); }
 
   TimePoint now_{std::chrono::hours(1)};  // Later than a time point that nobody has set.
+  std::chrono::nanoseconds suspended_{0};
 };
 
 }  // namespace dlsm::port

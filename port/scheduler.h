@@ -23,6 +23,8 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   virtual TimePoint Now() = 0;
+  // For how long the machine has been suspended so far: of that Now() knows nothing.
+  virtual std::chrono::nanoseconds Suspended() { return std::chrono::nanoseconds::zero(); }
   virtual void SleepUntil(TimePoint until) = 0;
   // Others may run before this returns.
   virtual void Pause() = 0;
