@@ -64,6 +64,10 @@ void Background::Wake() {
   ChangedLocked();
 }
 
+void Background::UpdateGate() noexcept {
+  if (gate_keeper_.Judge()) Wake();
+}
+
 void Background::LookAtMemtable() {
   UpdateGate();
   Wake();

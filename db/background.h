@@ -156,8 +156,9 @@ class Background {
   void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A thread has found some work; there may be more of it.
   void SetHint(std::atomic<bool>* hint);
-  // After each change of memtables, version or room.
-  void UpdateGate() noexcept LOCKS_EXCLUDED(mutex_) { gate_keeper_.Judge(); }
+  // After each change of memtables, version or room. Whoever does that, the memtable that is
+  // switched then is due.
+  void UpdateGate() noexcept LOCKS_EXCLUDED(mutex_);
   // A piece of work has ended. Sets when its kind is tried again, if it has failed.
   void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
   // Whether nothing runs and nothing is due, not even a merge that nobody has asked for.

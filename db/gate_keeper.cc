@@ -96,21 +96,23 @@ GateKeeper::AskedSwitch GateKeeper::SwitchForFlush(uint64_t number) {
 }
 
 // Who has changed something has done so, whether there is memory to judge of it or not.
-void GateKeeper::Judge() noexcept {
+bool GateKeeper::Judge() noexcept {
+  bool switched = false;
   judge_again_.store(false, std::memory_order_relaxed);
   try {
-    JudgeAll();
+    JudgeAll(&switched);
   } catch (const std::bad_alloc&) {
     judge_again_.store(true, std::memory_order_relaxed);
   }
+  return switched;
 }
 
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
 // room must not close the gate after the flush that made room has opened it.
-void GateKeeper::JudgeAll() {
+void GateKeeper::JudgeAll(bool* switched) {
   port::MutexLock lock(mutex_);
   port::AllocationPoint("gate");
-  SwitchAndJudgeMemtables();
+  SwitchAndJudgeMemtables(switched);
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   const double components_share = JudgeComponents(*version);
   gate_->Set(StallReason::kMemory, store_->memory()->full());
@@ -119,14 +121,14 @@ void GateKeeper::JudgeAll() {
 }
 
 // One step, because what becomes of the switch is what tells whether writers must wait.
-void GateKeeper::SwitchAndJudgeMemtables() {
+void GateKeeper::SwitchAndJudgeMemtables(bool* switched) {
   const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   const Tree::SwitchResult result = SwitchIfDue(ruling);
-  const bool switched = result == Tree::SwitchResult::kSwitched;
+  *switched = result == Tree::SwitchResult::kSwitched;
   const bool no_memory = result == Tree::SwitchResult::kNoMemory;
   if (!no_memory) no_memory_since_.reset();
   if (no_memory) NoteNoMemory();
-  tree_->LookAgainAt(switched ? ruling.look_at_next : ruling.look_again_at);
+  tree_->LookAgainAt(*switched ? ruling.look_at_next : ruling.look_again_at);
   // Nothing waits for its flush, so what keeps writers waiting is not to be found there.
   if (ruling.must_wait && no_memory && tree_->Memtables().immutable == 0) {
     gate_->NoteError(OutOfMemtableMemory("there is none to take the place of one that is full"));

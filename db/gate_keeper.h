@@ -47,8 +47,8 @@ class GateKeeper {
 
   // Switches the active memtable if that is due, then opens or closes the gate and sets its pace.
   // To be called after each change of memtables, version or room. Where there is no memory for it,
-  // it is to be done later.
-  void Judge() noexcept LOCKS_EXCLUDED(mutex_);
+  // it is to be done later. True: a memtable was switched, which nobody flushes who is not told.
+  bool Judge() noexcept LOCKS_EXCLUDED(mutex_);
   // Whether it is to be done again though nothing has changed: there was no memory to judge, or to
   // switch a memtable.
   bool must_judge_again() const LOCKS_EXCLUDED(mutex_);
@@ -74,9 +74,9 @@ class GateKeeper {
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // There was no memory for it; returns since when that has been so.
   Clock::time_point NoteNoMemory() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Judge(); throws std::bad_alloc.
-  void JudgeAll() LOCKS_EXCLUDED(mutex_);
-  void SwitchAndJudgeMemtables() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Judge(); throws std::bad_alloc, be it after a switch.
+  void JudgeAll(bool* switched) LOCKS_EXCLUDED(mutex_);
+  void SwitchAndJudgeMemtables(bool* switched) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns what is used up of the limit on level 0 or components; 0 where no merge is due.
   double JudgeComponents(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `components_share`: what JudgeComponents() has returned.

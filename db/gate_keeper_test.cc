@@ -274,14 +274,15 @@ TEST_F(GateKeeperTest, AFullMemtableWithoutMemoryForTheNextIsSwitchedLater) {
   Fill(kMemtableBytes);
   {
     const port::FailingAllocations failing(1);
-    keeper.Judge();
+    EXPECT_FALSE(keeper.Judge());
     EXPECT_GT(failing.failed(), 0u);
   }
   EXPECT_EQ(ActiveNumber(), 0u);
   EXPECT_TRUE(keeper.must_judge_again());
-  keeper.Judge();
+  EXPECT_TRUE(keeper.Judge()) << "nobody would flush it";
   EXPECT_EQ(ActiveNumber(), 1u);
   EXPECT_FALSE(keeper.must_judge_again());
+  EXPECT_FALSE(keeper.Judge());
 }
 
 // Fails if who waits for a flush is not told that memory is what it lacks, if that begins anew each

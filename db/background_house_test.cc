@@ -1,0 +1,133 @@
+// What the threads do that keep the house, a step at a time, where tables go to two memory nodes.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/background.h"
+#include "db/fake_memory_node_testing.h"
+#include "db/manifest_store.h"
+#include "db/memtable_epochs.h"
+#include "db/merge_policies.h"
+#include "port/failing_allocations_testing.h"
+#include "table/node_queue_pairs.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+constexpr size_t kMemtableBytes = size_t{1} << 20;
+constexpr size_t kMemtables = 4;
+constexpr uint64_t kNodeBytes = uint64_t{1} << 40;
+constexpr size_t kHome = 0;
+constexpr size_t kOther = 1;
+
+class NoManifest final : public ManifestStore {
+ public:
+  Status Put(const std::string&, std::vector<RemoteSpan>) override { return Status::OK(); }
+};
+
+// A shard without threads.
+class BackgroundHouseTest : public testing::Test {
+ protected:
+  BackgroundHouseTest() { budget_.Share({&tree_}); }
+
+  static PlacedMemory::Config OverBoth() {
+    PlacedMemory::Config config;
+    config.placement = TablePlacement::kRoundRobin;
+    return config;
+  }
+  static std::vector<Level> TwoLevels() {
+    return {Level(Guard::Order::kNewestFirst), Level(Guard::Order::kByKey)};
+  }
+  MergeNode NodeOf(FakeMemoryNode* memory_node) {
+    MergeNode node;
+    node.rpc = memory_node;
+    node.load = &load_;
+    return node;
+  }
+
+  void FillMemtable() {
+    while (tree_.Usage().active_bytes < kMemtableBytes) {
+      const Sequencer::Write write(epochs_.sequencer(), 1);
+      tree_.MemtableOf(write.epoch())
+          .Add(write.first(), ValueType::kValue, "key", std::string(4000, 'v'), false);
+    }
+  }
+  // The home has no room, and the other one does not answer.
+  void LeaveNoRoom() {
+    uint64_t offset = 0;
+    ASSERT_TRUE(home_.Take(kNodeBytes, &offset));
+    RemoteSpan span;
+    ASSERT_TRUE(memory_->Allocate(64, /*may_use_reserve=*/false, {kHome}, &span).IsBusy());
+    memory_->NoteSilence(kOther);
+  }
+
+  Statistics statistics_;
+  FakeMemoryNode home_{kNodeBytes};
+  FakeMemoryNode other_{kNodeBytes};
+  const std::shared_ptr<PlacedMemory> memory_ = std::make_shared<PlacedMemory>(
+      OverBoth(),
+      std::vector<PlacedMemory::Node>{PlacedMemory::Node{NodeId{1}, &home_, 0, {}},
+                                      PlacedMemory::Node{NodeId{2}, &other_, 0, {}}},
+      &statistics_);
+  NodeQueuePairs queue_pairs_;  // Nothing is read or written.
+  const InternalKeyComparator comparator_{BytewiseComparator()};
+  const TableStore tables_{TableStore::Config(), &queue_pairs_, memory_, &statistics_};
+  NoManifest no_manifest_;
+  PlacedManifestStore manifests_{&no_manifest_};
+  MemtableEpochs epochs_{0};
+  Tree tree_{kMemtableBytes, comparator_, Manifest(), TwoLevels(), &no_manifest_, &epochs_};
+  StallGate gate_{std::chrono::milliseconds(1), &statistics_};
+  MemtableBudget budget_{kMemtableBytes, kMemtables};
+  SnapshotList snapshots_;
+  MergeScheduler scheduler_{MergeSchedulerOptions()};
+  MergeLoadMonitor load_{MergeLoadMonitor::Config(), &scheduler_};
+  WorkSignal signal_;
+  ReadMergePacer read_merges_;
+  Fence fence_;
+  Background background_{Background::Config(),
+                         {.tree = &tree_,
+                          .store = &tables_,
+                          .manifests = &manifests_,
+                          .gate = &gate_,
+                          .nodes = {NodeOf(&home_), NodeOf(&other_)},
+                          .snapshots = &snapshots_,
+                          .scheduler = &scheduler_,
+                          .budget = &budget_,
+                          .signal = &signal_,
+                          .read_merges = &read_merges_,
+                          .fence = &fence_,
+                          .statistics = &statistics_,
+                          .writers_wait = [] { return false; }},
+                         NewMergePolicy(Options())};
+};
+
+// A memtable was full when there was no memory for the next one; there is some when the house of
+// the memory node that does not answer is kept. Fails if the flush threads do not hear of the
+// switch because there is still no room: they would come with the next heartbeat, or whatever else
+// wakes them. Or if they are woken each time.
+TEST_F(BackgroundHouseTest, AMemtableSwitchedWhileThereIsNoRoomIsDueAtOnce) {
+  FillMemtable();
+  ASSERT_NO_FATAL_FAILURE(LeaveNoRoom());
+  {
+    const port::FailingAllocations failing(1);
+    background_.LookAtMemtable();
+    ASSERT_GT(failing.failed(), 0u);
+  }
+  ASSERT_EQ(tree_.Memtables().immutable, 0u);
+  ASSERT_TRUE(gate_.closed(StallReason::kMemory));
+  const uint64_t before = signal_.count();
+  background_.KeepHouse(kOther);
+  EXPECT_EQ(tree_.Memtables().immutable, 1u);
+  EXPECT_TRUE(gate_.closed(StallReason::kMemory));
+  const uint64_t after = signal_.count();
+  EXPECT_GT(after, before);
+  background_.KeepHouse(kOther);
+  EXPECT_EQ(signal_.count(), after) << "nothing has changed";
+}
+
+}  // namespace
+}  // namespace dlsm
