@@ -7,6 +7,7 @@
 #include "db/memory_budget.h"
 #include "db/memtable_budget.h"
 #include "db/shard_map.h"
+#include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
 #include "util/bloom_filter.h"
 #include "util/rpc/database_name.h"
@@ -159,7 +160,8 @@ Status CheckMerges(const Options& options) {
   }
   if (options.max_background_flushes < 1 || options.max_background_flushes > 64 ||
       options.max_background_compactions < 1 || options.max_background_compactions > 64 ||
-      options.max_subcompactions < 1 || options.max_subcompactions > 64) {
+      options.max_subcompactions < 1 ||
+      static_cast<uint64_t>(options.max_subcompactions) > kMergePartsMax) {
     return Refuse("number of background threads is out of range", "use 1 to 64");
   }
   return Status::OK();

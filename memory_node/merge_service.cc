@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "memory_node/merge_sizes.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/thread.h"
@@ -43,46 +43,7 @@ std::vector<RemoteSpan> ImagesAt(NodeId node, const MergeRequest& request) {
   return images;
 }
 
-uint64_t InputBytes(const MergeRequest& request) {
-  uint64_t bytes = 0;
-  for (const std::vector<TableMeta>& run : request.runs) {
-    for (const TableMeta& table : run) bytes += table.image.bytes;
-  }
-  return bytes;
-}
-
-// What a merge takes beside the memory node's memory while it waits and runs: its request, and what
-// is copied of its tables before they are merged. Those on other memory nodes may claim any size:
-// what would be more than can be counted is the most.
-uint64_t BytesBeside(const MergeRequest& request) {
-  uint64_t bytes = 0;
-  const auto add = [&bytes](uint64_t more) {
-    bytes += std::min(more, std::numeric_limits<uint64_t>::max() - bytes);
-  };
-  const auto add_string = [&add](const std::string& each) { add(sizeof(each) + each.size()); };
-  const MergeOptions& options = request.options;
-  add(options.snapshots.size() * sizeof(SequenceNumber));
-  for (const KeyRange& range : options.older) {
-    add_string(range.smallest);
-    add_string(range.largest);
-  }
-  add_string(options.begin);
-  add_string(options.end);
-  for (const std::string& key : options.cut_points) add_string(key);
-  for (const std::string& key : options.cut_candidates) add_string(key);
-  for (const std::vector<TableMeta>& run : request.runs) {
-    add(sizeof(run));
-    for (const TableMeta& table : run) {
-      add(sizeof(table) + table.smallest.size() + table.largest.size());
-      add(table.index_bytes);
-      add(table.filter_bytes);
-    }
-  }
-  for (const MergePeer& peer : request.peers) add(sizeof(peer) + peer.host.size());
-  return bytes;
-}
-
-// And what tells of one of its outputs, with room for the same in the answer.
+// What tells of one of a merge's outputs, with room for the same in the answer.
 uint64_t BytesBeside(const TableMeta& output) {
   return 2 * (sizeof(output) + output.smallest.size() + output.largest.size());
 }
@@ -96,11 +57,10 @@ constexpr uint64_t kBesidePart = 4;
 constexpr size_t kWorkersPerRunning = 2;
 
 // No less than the outputs take, unless they are compressed worse than the inputs.
-uint64_t OutputBytesBound(const MergeRequest& request) {
-  const uint64_t bytes = InputBytes(request);
+uint64_t OutputBytesBound(uint64_t table_bytes) {
   // A table that is being written has room for more than it is going to have.
   constexpr uint64_t kSlack = uint64_t{2} << 20;
-  return bytes + bytes / 4 + kSlack;
+  return table_bytes + table_bytes / 4 + kSlack;
 }
 
 // Puts outputs into memory of this node, in place: one behind the other into one allocation, as
@@ -285,10 +245,8 @@ Status MergeService::Prepare(const RpcPeer& peer, const Slice& request, Job* job
                     "than this memory node has room for",
                     FormatBytes(job->beside_bytes)));
   }
-  job->input_bytes = InputBytes(job->request);
-  if (job->request.input_bytes > 0) {
-    job->input_bytes = std::min(job->input_bytes, job->request.input_bytes);
-  }
+  job->table_bytes = TableBytes(job->request, memory_->node(), databases_->capacity_bytes());
+  job->input_bytes = InputBytes(job->request, job->table_bytes);
   return Status::OK();
 }
 
@@ -475,7 +433,7 @@ Status MergeService::Merge(Job* job, PeerNodes::Ways* ways, MergeReply* reply) {
   read_options.prefetch_bytes = read_options.prefetch_bytes_max;
   InputTables inputs;
   DLSM_RETURN_IF_ERROR(inputs.Open(job->request, read_options, ways, job->hold->cancelled()));
-  OutputTables outputs(job->hold.get(), memory_, OutputBytesBound(job->request),
+  OutputTables outputs(job->hold.get(), memory_, OutputBytesBound(job->table_bytes),
                        [this, job](uint64_t bytes) { return TakeBeside(bytes, job); });
   DLSM_RETURN_IF_ERROR(MergeTables(job->request.options, inputs.runs(), read_options, ways, &turn,
                                    &outputs, &reply->statistics));

@@ -65,7 +65,8 @@ class MergeService {
     std::unique_ptr<MergeHold> hold;
     RpcDone done;
 
-    // At most what its tables have.
+    // See merge_sizes.h.
+    uint64_t table_bytes = 0;
     uint64_t input_bytes = 0;
     // Of its request, its tables' indexes and filters, and what tells of its outputs.
     uint64_t beside_bytes = 0;

@@ -331,6 +331,40 @@ TEST_P(MergeServiceTest, WhatIsQueuedWaits) {
   EXPECT_EQ(AwaitMerges(0, 0).bytes_waiting, 0u);
 }
 
+// Fails if other clients are told what a client says of its merges, not what these name: it could
+// make the memory node look idle, or busy.
+TEST_P(MergeServiceTest, WhatWaitsIsBoundedByWhatIsNamed) {
+  if (server_ == nullptr) GTEST_SKIP() << "slows the memory node of other tests down";
+  SetBudget(1);
+  MergeRequest busy;
+  busy.runs = {{tables_->WriteTable(Numbers(0, 400, 1, "a"), 1)}};
+  const uint64_t busy_bytes = kRunningMost * busy.runs[0][0].image.bytes;
+  MergeRequest made_little;
+  made_little.runs = {{tables_->WriteTable(Numbers(0, 20000, 1, "b"), 1)}};
+  made_little.input_bytes = 1;
+  const uint64_t table_bytes = made_little.runs[0][0].image.bytes;
+  ASSERT_GT(table_bytes, busy_bytes);
+  MergeRequest made_much = busy;
+  TableMeta& elsewhere = made_much.runs[0][0];
+  elsewhere.image = RemoteSpan{NodeId{77}, RegionId{}, 0, uint64_t{1} << 62};
+  elsewhere.data_bytes = elsewhere.image.bytes - elsewhere.index_bytes - elsewhere.filter_bytes;
+  std::vector<Status> ended(kRunningMost + 2);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kRunningMost; ++i) threads.push_back(MergeAside(busy, &ended[i]));
+  AwaitMerges(kRunningMost, 0);
+  threads.push_back(MergeAside(made_little, &ended[kRunningMost]));
+  threads.push_back(MergeAside(made_much, &ended[kRunningMost + 1]));
+  const uint64_t waiting = AwaitMerges(kRunningMost, 2).bytes_waiting;
+  const uint64_t capacity = client_->Statistics().capacity_bytes;
+  EXPECT_GE(waiting, capacity + table_bytes);
+  EXPECT_LE(waiting, capacity + table_bytes + busy_bytes);
+  SetBudget(0);
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i <= kRunningMost; ++i) EXPECT_OK(ended[i]);
+  EXPECT_FALSE(ended.back().ok()) << "there is no such memory node";
+  EXPECT_EQ(AwaitMerges(0, 0).bytes_waiting, 0u);
+}
+
 // Fails if what a merge has made stays when its client tells that the answer never came, or if one
 // that has not begun when that is told is carried out all the same.
 TEST_P(MergeServiceTest, WhatNobodyHasHeardOfGoes) {

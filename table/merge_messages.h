@@ -28,6 +28,8 @@ struct MergePeer {
 
 // Of one merge.
 inline constexpr uint32_t kMergePeersMax = 256;
+// Into which a compute node cuts one by key range, to have them merged side by side.
+inline constexpr uint64_t kMergePartsMax = 64;
 
 struct MergeRequest {
   SessionId session{};
@@ -42,6 +44,7 @@ struct MergeRequest {
   // answer is there; the memory node that merges does not hold them.
   std::vector<MergePeer> peers;
   // About how many bytes of the tables lie in the range that is merged; for the schedule; 0: all.
+  // Believed where there is a range, if it is no less than a part of kMergePartsMax equal ones.
   uint64_t input_bytes = 0;
   // What options.table.filter_policy points to after Decode().
   std::shared_ptr<const FilterPolicy> filter_policy;

@@ -98,7 +98,8 @@ double MergeScheduler::Rank(const Turn& turn) const {
     case MergeSchedule::kSingle:
       return 0;  // The order of age decides.
     case MergeSchedule::kFair:
-      return done;
+      // Not of what it was said to have: beyond that it would have done no more, ever.
+      return static_cast<double>(turn.told_);
     case MergeSchedule::kGreedy:
       return all - done;
     case MergeSchedule::kSpringAndGear:
