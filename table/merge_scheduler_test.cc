@@ -67,6 +67,7 @@ void ExpectEqualShares(const std::vector<size_t>& order, size_t merges) {
   }
 }
 
+// Fails if one does.
 TEST_F(MergeSchedulerTest, FairGivesEveryMergeTheSame) {
   ExpectEqualShares(Run(MergeSchedule::kFair, {50, 50, 50}), 3);
 }

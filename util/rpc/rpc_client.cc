@@ -184,6 +184,10 @@ Status NodeRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* 
     Log().Error("{}", lost_.ToString());
     return lost_;
   }
+  // Another one where that shown was revoked meanwhile. Who goes on showing the old one is given
+  // one more each time, and sessions, which remember all that they were called with, take only so
+  // many.
+  identity_.data_token = std::move(info.data_token);
   DLSM_RETURN_IF_ERROR(MakeChannel(std::move(control), deadline, channel));
   Log().Info("connected to memory node {} again", where_);
   return Status::OK();

@@ -69,7 +69,8 @@ class NodeRpcClient final : public RpcClient {
   const std::string where_;
   const std::shared_ptr<const TlsContext> tls_;  // Null: plain.
   const RpcTransportOptions transport_;
-  // Constant once Connect() has set its data token and epoch, which the first hello told.
+  // Of whoever makes a channel. Its epoch is that of the first hello, its data token that of the
+  // last one; all else is constant.
   ClientIdentity identity_;
   CallLedger ledger_;
 

@@ -269,5 +269,32 @@ TEST_F(RpcServerTest, TokensEndWithTheirClients) {
   server_.reset();
 }
 
+// A client whose token was revoked connects again every now and then. Fails if it shows that token
+// each time: it is given another one each time then, until its sessions, which remember all of
+// them, refuse its calls.
+TEST_F(RpcServerTest, AClientShowsTheTokenThatItWasGivenLast) {
+  std::atomic<int> given{0};
+  TokenTable tokens(std::chrono::minutes(1),
+                    [&given](const std::string&, const ClientRights&) { ++given; }, {});
+  options_.tokens = &tokens;
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  tokens.Forget(info_.data_token);
+  for (int times = 0; times < 3; ++times) {
+    server_.reset();
+    StartServer();  // With the same epoch: as if the connection alone had been lost.
+    const Deadline deadline = Soon();
+    std::string reply;
+    Status status;
+    do {
+      status = client->Call(Method::kGrant, "again", &reply, Soon());
+    } while (!status.ok() && !deadline.Passed());
+    EXPECT_OK(status);
+  }
+  EXPECT_EQ(given.load(), 2);
+  server_.reset();
+}
+
 }  // namespace
 }  // namespace dlsm
