@@ -36,12 +36,21 @@ class LeveledPolicy final : public MergePolicy {
                                       size_t level, const ManualScope& scope, bool* done) override {
     std::vector<TableRef> overlapping =
         version.levels()[level].Overlapping(version.comparator(), scope.begin, scope.end);
-    // Those come first: for the sake of room, no others may be worth it.
+    // Those come first, then those above something older: for the sake of room, no others may be
+    // worth it.
     const auto others = std::stable_partition(
         overlapping.begin(), overlapping.end(),
         [&](const TableRef& table) { return HoldsLeftovers(*table, snapshots()); });
     const bool in_place = level >= ManualTarget(version, scope.begin, scope.end);
-    if (in_place) overlapping.erase(others, overlapping.end());
+    if (in_place) {
+      overlapping.erase(others, overlapping.end());
+    } else {
+      const std::vector<KeyRange> below =
+          RangesOf(version.comparator(), TablesFrom(version, level + 1));
+      std::stable_partition(others, overlapping.end(), [&](const TableRef& table) {
+        return TouchesAny(version.comparator(), below, *table);
+      });
+    }
     *done = !scope.HasAny(overlapping);
     if (*done) return std::nullopt;
     if (level == 0) return DropDeletions(PickLevel0(version, busy, /*tables_max=*/0));

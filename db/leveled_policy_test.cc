@@ -8,6 +8,7 @@
 #include "db/fake_table_testing.h"
 #include "db/merge_policy.h"
 #include "db/policy_simulation_testing.h"
+#include "db/room_watch.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
 #include "util/status_testing.h"
@@ -213,6 +214,23 @@ TEST(LeveledPolicyTest, ManualMergesDoNotMoveDeletions) {
       policy->PickManual(version, {}, 0, ManualScope{nullptr, nullptr}, &done)->trivial_move);
   EXPECT_FALSE(
       policy->PickManual(version, {}, 1, ManualScope{nullptr, nullptr}, &done)->trivial_move);
+}
+
+// Fails if a full memory node stays full because the first table of a level has nothing older
+// below it.
+TEST(LeveledPolicyTest, ATableThatHidesNothingKeepsNoneFromMakingRoom) {
+  const auto policy = NewLeveledPolicy(SmallConfig());
+  const RoomLeft full{.full = true};
+  const std::vector<FakeTable> newer = {{2, "a", "b", 20, 20}, {3, "m", "n", 20, 20}};
+  const std::vector<FakeTable> older = {{1, "m", "p"}};
+  auto pick = policy->PickForRoom(MakeVersion({{}, newer, older}), {}, full);
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_EQ(NumbersOf(pick->inputs), Numbers{3});
+  EXPECT_EQ(NumbersOf(pick->target_inputs), Numbers{1});
+  pick = policy->PickForRoom(MakeVersion({{}, newer, {}, older}), {}, full);
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_EQ(NumbersOf(pick->inputs), Numbers{3});
+  EXPECT_FALSE(policy->PickForRoom(MakeVersion({{}, newer}), {}, full).has_value());
 }
 
 // Random trees and random merges under way: every pick can be carried out beside them, and what it

@@ -48,10 +48,15 @@ bool MergePolicy::IsWorthLeftovers(const MergePick& pick, const RoomLeft& room) 
 }
 
 bool MergePolicy::MakesRoom(const Version& version, const MergePick& pick) {
-  if (pick.in_place() && AreDisjoint(version.comparator(), pick.inputs)) {
+  const InternalKeyComparator& comparator = version.comparator();
+  if (pick.in_place() && AreDisjoint(comparator, pick.inputs)) {
     return BytesOfDeletions(pick.inputs) >= pick.input_bytes() / kWorthPart;
   }
-  return pick.MakesRoom(version.comparator());
+  if (pick.MakesRoom(comparator)) return true;
+  const auto hides_some = [&](const TableRef& table) {
+    return TouchesAny(comparator, pick.older, *table);
+  };
+  return !pick.in_place() && std::any_of(pick.inputs.begin(), pick.inputs.end(), hides_some);
 }
 
 void MergePolicy::KeepSmaller(std::optional<MergePick> pick, std::optional<MergePick>* smallest) {
@@ -118,6 +123,18 @@ std::vector<KeyRange> RangesOf(const InternalKeyComparator& comparator,
     }
   }
   return joined;
+}
+
+bool TouchesAny(const InternalKeyComparator& comparator, const std::vector<KeyRange>& ranges,
+                const Table& table) {
+  const Slice smallest = ExtractUserKey(table.smallest());
+  const Slice largest = ExtractUserKey(table.largest());
+  // The first one that does not end before the table.
+  const auto range = std::lower_bound(ranges.begin(), ranges.end(), smallest,
+                                      [&comparator](const KeyRange& each, const Slice& key) {
+                                        return comparator.CompareUserKeys(each.largest, key) < 0;
+                                      });
+  return range != ranges.end() && comparator.CompareUserKeys(range->smallest, largest) <= 0;
 }
 
 std::vector<TableRef> TablesFrom(const Version& version, size_t first) {

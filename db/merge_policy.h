@@ -171,6 +171,9 @@ std::vector<TableRef> OldestOf(std::vector<TableRef> tables, size_t max);
 // The ranges of `tables`, sorted and disjoint, as MergeOptions::older wants them.
 std::vector<KeyRange> RangesOf(const InternalKeyComparator& comparator,
                                const std::vector<TableRef>& tables);
+// Whether one of such ranges has keys in common with that of the table.
+bool TouchesAny(const InternalKeyComparator& comparator, const std::vector<KeyRange>& ranges,
+                const Table& table);
 // Of user keys; there is a table.
 KeyRange HullOf(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables);
 // Of all levels from `first` on.

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "db/fake_table_testing.h"
+#include "db/room_watch.h"
 
 namespace dlsm {
 namespace {
@@ -46,6 +49,57 @@ TEST(OldestOfTest, ATableInBetweenMayBeNewer) {
                                                        {1, "a", "z", 1, 9}});
   EXPECT_EQ(NumbersOf(OldestOf(tables, 1)), (Numbers{1}));
   EXPECT_EQ(NumbersOf(OldestOf(tables, 2)), (Numbers{4, 3, 2, 1}));
+}
+
+// Merges for room in a full memory node, until there are none. How many tables are left; they
+// become one at each merge.
+size_t TablesLeftForRoom(MergePolicy* policy, std::shared_ptr<const Version> version) {
+  const InternalKeyComparator comparator = version->comparator();
+  for (uint64_t number = 100; number < 110; ++number) {
+    const auto pick = policy->PickForRoom(*version, {}, RoomLeft{.full = true});
+    if (!pick.has_value()) return TablesFrom(*version, 0).size();
+    std::vector<TableRef> inputs = pick->inputs;
+    inputs.insert(inputs.end(), pick->target_inputs.begin(), pick->target_inputs.end());
+    const KeyRange hull = HullOf(comparator, inputs);
+    std::vector<TableRef> outputs;
+    if (!pick->trivial_move) {
+      outputs = MakeFakeTables({{number, hull.smallest, hull.largest, 30, 1}});
+    }
+    version = version->With(EditOf(*pick, *version, outputs, {}));
+  }
+  ADD_FAILURE() << "merges that make room do not come to an end";
+  return 0;
+}
+
+// A single table, newer than one that lies two levels deeper. Fails if writers are refused because
+// neither has anything beside it, or in the level between them, with which it could be merged.
+TEST(PickForRoomTest, WhatHidesSomethingFarBelowGoesDown) {
+  struct Style {
+    const char* name;
+    std::unique_ptr<MergePolicy> policy;
+    Guard::Order order;
+  };
+  std::vector<Style> styles;
+  styles.push_back({"leveled", NewLeveledPolicy({}), Guard::Order::kByKey});
+  styles.push_back({"full leveling", NewFullLevelingPolicy({}), Guard::Order::kByKey});
+  styles.push_back({"tiered", NewTieredPolicy({}), Guard::Order::kNewestFirst});
+  styles.push_back({"guards", NewGuardsPolicy({}), Guard::Order::kNewestFirst});
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const auto version_of = [&comparator](Guard::Order order, const FakeTable& newer,
+                                        const FakeTable& older) {
+    std::vector<Level> levels = {Level(Guard::Order::kNewestFirst), Level(order), Level(order)};
+    levels[0] = levels[0].With(comparator, {}, MakeFakeTables({newer}));
+    levels[2] = levels[2].With(comparator, {}, MakeFakeTables({older}));
+    return std::make_shared<const Version>(comparator, std::move(levels));
+  };
+  for (const Style& style : styles) {
+    SCOPED_TRACE(style.name);
+    const auto above = version_of(style.order, {2, "c", "d", 30, 20}, {1, "a", "z", 10, 1});
+    EXPECT_EQ(TablesLeftForRoom(style.policy.get(), above), 1u);
+    const auto beside = version_of(style.order, {2, "x", "z", 30, 20}, {1, "a", "d", 10, 1});
+    EXPECT_FALSE(style.policy->PickForRoom(*beside, {}, RoomLeft{.full = true}).has_value())
+        << "there is nothing to gain";
+  }
 }
 
 }  // namespace
