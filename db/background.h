@@ -144,6 +144,7 @@ class Background {
 
   // A level on its way down because somebody asked for it.
   struct ManualLevel {
+    size_t level = 0;
     ManualScope scope;
     const MergePick* own = nullptr;  // Its merge under way.
   };
@@ -205,9 +206,16 @@ class Background {
   // Its first part. Where the edit adds guards nothing is picked until Install() has ended.
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
       LOCKS_EXCLUDED(mutex_);
-  // A merge in place gives tables new numbers: those of a manual compaction stay in its scope.
+  // A merge in place gives tables new numbers, and so does one that takes tables of its target
+  // along: those of a manual compaction stay in its scope.
   void NoteRenamedLocked(const MergePick& pick, const std::vector<TableRef>& outputs)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether what the compaction merges in its level goes further down after that.
+  bool GoesFurtherLocked(const Version& version, const ManualLevel& manual) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What manual compactions have yet to take further down. Merges that are due do not write it anew
+  // where it lies: as long as somebody writes they would do so time after time.
+  TablesInMerge AskedForLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteManualCompactions(int change) LOCKS_EXCLUDED(mutex_);
   size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status CompactLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);

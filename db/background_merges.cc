@@ -18,6 +18,31 @@ bool AddsGuards(const VersionEdit& edit) {
                      [](const auto& level) { return !level.guards.empty(); });
 }
 
+bool TakesAlong(const std::optional<MergePick>& pick, const TablesInMerge& tables) {
+  return pick.has_value() && AnyBusy(pick->target_inputs, tables);
+}
+
+// Those that overlap its range.
+std::vector<TableRef> InRangeOf(const ManualScope& scope, const InternalKeyComparator& comparator,
+                                const std::vector<TableRef>& tables) {
+  std::vector<TableRef> in_range;
+  for (const TableRef& table : tables) {
+    const Slice smallest = ExtractUserKey(table->smallest());
+    const Slice largest = ExtractUserKey(table->largest());
+    const bool before =
+        scope.begin != nullptr && comparator.CompareUserKeys(largest, *scope.begin) < 0;
+    const bool behind =
+        scope.end != nullptr && comparator.CompareUserKeys(smallest, *scope.end) > 0;
+    if (!before && !behind) in_range.push_back(table);
+  }
+  return in_range;
+}
+
+TablesInMerge Joined(TablesInMerge tables, const TablesInMerge& others) {
+  tables.insert(others.begin(), others.end());
+  return tables;
+}
+
 }  // namespace
 
 // What is due; but while the memory node has no room for that, what makes room. What does not fit
@@ -30,7 +55,9 @@ std::optional<MergePick> Background::PickLocked(bool for_reads) {
   const auto fits = [&room](const MergePick& pick) {
     return pick.trivial_move || room.Fits(pick.input_bytes());
   };
+  const TablesInMerge asked_for = AskedForLocked(*version);
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
+  if (TakesAlong(pick, asked_for)) pick = policy_->Pick(*version, Joined(busy_, asked_for));
   // Then nothing can begin but what reads have asked for.
   if (!for_reads && pick.has_value() && pick->cause == MergeCause::kReads) pick.reset();
   if (pick.has_value() && fits(*pick)) return pick;
@@ -39,6 +66,9 @@ std::optional<MergePick> Background::PickLocked(bool for_reads) {
   if (room.IsPressing(version->bytes()) || room.wanted) {
     policy_->SetSnapshots(snapshots_->List());
     std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
+    if (TakesAlong(makes_room, asked_for)) {
+      makes_room = policy_->PickForRoom(*version, Joined(busy_, asked_for), room);
+    }
     if (makes_room.has_value() && (fits(*makes_room) || !pick.has_value() ||
                                    makes_room->input_bytes() < pick->input_bytes())) {
       pick = std::move(makes_room);
@@ -264,14 +294,38 @@ VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<Ta
 }
 
 void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<TableRef>& outputs) {
-  if (!pick.in_place()) return;
-  for (ManualLevel* const level : manual_levels_) {
-    ManualScope& scope = level->scope;
-    if (!scope.HasAny(pick.inputs, /*further_down=*/true)) continue;
-    const bool done = level->own == &pick || !scope.HasAny(pick.inputs);
+  const std::vector<TableRef>& all = pick.in_place() ? pick.inputs : pick.target_inputs;
+  if (all.empty()) return;
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  for (ManualLevel* const manual : manual_levels_) {
+    ManualScope& scope = manual->scope;
+    if (manual->level != pick.target_level) continue;
+    const std::vector<TableRef> replaced = InRangeOf(scope, version->comparator(), all);
+    if (!scope.HasAny(replaced, /*further_down=*/true)) continue;
+    // Where it is to stay, to be merged with what comes from above is as good as in place.
+    const bool merged =
+        pick.in_place() ? manual->own == &pick : !GoesFurtherLocked(*version, *manual);
+    const bool done = merged || !scope.HasAny(replaced);
     for (const TableRef& table : outputs)
       (done ? scope.merged : scope.also).insert(table->number());
   }
+}
+
+bool Background::GoesFurtherLocked(const Version& version, const ManualLevel& manual) const {
+  return policy_->ManualLevels(version, manual.scope.begin, manual.scope.end) > manual.level + 1;
+}
+
+TablesInMerge Background::AskedForLocked(const Version& version) const {
+  TablesInMerge tables;
+  for (const ManualLevel* const manual : manual_levels_) {
+    if (!GoesFurtherLocked(version, *manual)) continue;
+    const ManualScope& scope = manual->scope;
+    for (const TableRef& table : version.levels()[manual->level].Overlapping(
+             version.comparator(), scope.begin, scope.end)) {
+      if (scope.Has(table)) tables.insert(table->number());
+    }
+  }
+  return tables;
 }
 
 Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
@@ -333,12 +387,14 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
   ManualLevel manual;
   {
     port::MutexLock lock(mutex_);
+    manual.level = level;
     manual.scope = ManualScope{begin, end, /*made_before=*/new_table_number_()};
     manual_levels_.push_back(&manual);
   }
   const Status status = WithinMemory([&] { return MergeLevel(level, &manual); });
   port::MutexLock lock(mutex_);
   std::erase(manual_levels_, &manual);
+  ChangedLocked();  // Merges that were kept from its tables may be due.
   return status;
 }
 

@@ -73,7 +73,7 @@ struct ManualScope {
   const Slice* begin = nullptr;
   const Slice* end = nullptr;
   uint64_t made_before = UINT64_MAX;  // By tables' numbers.
-  // What others' merges have made of its tables where they lie.
+  // What others' merges have made of its tables where they lie, and of what came to them there.
   std::set<uint64_t> also{};
   // And its own merges. That is done with, unless it turns out that it must go further down.
   std::set<uint64_t> merged{};
