@@ -322,7 +322,7 @@ TablesInMerge Background::AskedForLocked(const Version& version) const {
     const ManualScope& scope = manual->scope;
     for (const TableRef& table : version.levels()[manual->level].Overlapping(
              version.comparator(), scope.begin, scope.end)) {
-      if (scope.Has(table)) tables.insert(table->number());
+      if (scope.Has(table, /*further_down=*/true)) tables.insert(table->number());
     }
   }
   return tables;

@@ -29,7 +29,8 @@ class FullLevelingPolicy final : public MergePolicy {
     const std::vector<TableRef> overlapping =
         version.levels()[level].Overlapping(version.comparator(), scope.begin, scope.end);
     const bool in_place = level >= ManualTarget(version, scope.begin, scope.end);
-    *done = in_place ? !scope.HasLeftovers(overlapping, snapshots()) : !scope.HasAny(overlapping);
+    *done = in_place ? !scope.HasLeftovers(overlapping, snapshots())
+                     : !scope.HasAny(overlapping, /*further_down=*/true);
     if (*done) return std::nullopt;
     return in_place ? PickInPlace(version, busy, level)
                     : PickLevel(version, busy, level, /*level0_tables_max=*/0);

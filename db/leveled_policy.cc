@@ -51,11 +51,11 @@ class LeveledPolicy final : public MergePolicy {
         return TouchesAny(version.comparator(), below, *table);
       });
     }
-    *done = !scope.HasAny(overlapping);
+    *done = !scope.HasAny(overlapping, /*further_down=*/!in_place);
     if (*done) return std::nullopt;
     if (level == 0) return DropDeletions(PickLevel0(version, busy, /*tables_max=*/0));
     for (const TableRef& table : overlapping) {
-      if (!scope.Has(table)) continue;
+      if (!scope.Has(table, /*further_down=*/!in_place)) continue;
       std::optional<MergePick> pick = in_place ? PickInPlace(version, busy, level, table)
                                                : PickAround(version, busy, level, table);
       if (pick.has_value()) return DropDeletions(std::move(pick));

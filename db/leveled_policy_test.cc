@@ -216,6 +216,28 @@ TEST(LeveledPolicyTest, ManualMergesDoNotMoveDeletions) {
       policy->PickManual(version, {}, 1, ManualScope{nullptr, nullptr}, &done)->trivial_move);
 }
 
+// Fails if a manual compaction leaves behind what it has merged in a level that was to be its last
+// one, when that turns out to be the next: some would come to lie there, and some deeper.
+TEST(LeveledPolicyTest, WhatWasMergedInPlaceGoesFurtherDownOnceItMust) {
+  ManualScope scope;
+  scope.made_before = 5;
+  scope.merged = {7};
+  const FakeTable merged{7, "a", "c"};
+  const FakeTable written_meanwhile{8, "x", "z", 1, 1, 2000};
+  for (const auto& policy :
+       {NewLeveledPolicy(SmallConfig()), NewFullLevelingPolicy(SmallConfig())}) {
+    bool done = false;
+    EXPECT_FALSE(policy->PickManual(MakeVersion({{}, {merged}}), {}, 1, scope, &done).has_value());
+    EXPECT_TRUE(done);
+    const auto pick =
+        policy->PickManual(MakeVersion({{}, {merged, written_meanwhile}}), {}, 1, scope, &done);
+    EXPECT_FALSE(done);
+    ASSERT_TRUE(pick.has_value());
+    EXPECT_EQ(pick->inputs.front()->number(), 7u);
+    EXPECT_EQ(pick->target_level, 2u);
+  }
+}
+
 // Fails if a full memory node stays full because the first table of a level has nothing older
 // below it.
 TEST(LeveledPolicyTest, ATableThatHidesNothingKeepsNoneFromMakingRoom) {

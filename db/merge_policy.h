@@ -78,12 +78,13 @@ struct ManualScope {
   // And its own merges. That is done with, unless it turns out that it must go further down.
   std::set<uint64_t> merged{};
 
-  bool Has(const TableRef& table) const {
-    return table->number() < made_before || also.contains(table->number());
+  bool Has(const TableRef& table, bool further_down = false) const {
+    return table->number() < made_before || also.contains(table->number()) ||
+           (further_down && merged.contains(table->number()));
   }
   bool HasAny(const std::vector<TableRef>& tables, bool further_down = false) const {
-    return std::any_of(tables.begin(), tables.end(), [&](const TableRef& table) {
-      return Has(table) || (further_down && merged.contains(table->number()));
+    return std::any_of(tables.begin(), tables.end(), [this, further_down](const TableRef& table) {
+      return Has(table, further_down);
     });
   }
   // Whether it has one of them that holds leftovers (leftovers.h).
