@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/clock.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_wait.h"
 #include "util/log.h"
@@ -330,8 +331,8 @@ Status TcpQueuePair::Close(Status why) {
 // Nothing may land at either end once the owner has its buffers back. Here nothing can, because
 // only this thread receives. There, the server closes its end when it has carried out all that it
 // had received, and that is waited for; a server that hangs gets a reset, and drops what it has
-// received when it sees that. TLS may be what has failed, and would tell of no end any more: so the
-// socket is asked.
+// received when it sees that: by kTcpDrain later it has seen it. TLS may be what has failed, and
+// would tell of no end any more: so the socket is asked.
 void TcpQueuePair::Drain() {
   (void)::shutdown(stream_.get(), SHUT_WR);
   const Deadline deadline = Deadline::In(kTcpDrain);
@@ -345,6 +346,8 @@ void TcpQueuePair::Drain() {
   }
   const linger reset{1, 0};
   (void)::setsockopt(stream_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  stream_.Close();
+  port::SleepFor(kTcpDrain);
 }
 
 }  // namespace dlsm

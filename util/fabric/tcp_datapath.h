@@ -107,7 +107,8 @@ class TcpQueuePair : public QueuePair {
 
   char* Header(uint64_t number) { return headers_[number % kRepliesPerCall].data(); }
   Status Close(Status why);
-  // Waits a moment for the server to finish what it has received of this connection.
+  // Waits a moment for the server to finish what it has received of this connection, or to hear
+  // that it is to drop it.
   void Drain();
 
   const std::shared_ptr<const TcpPeer> peer_;

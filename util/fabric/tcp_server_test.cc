@@ -18,6 +18,7 @@
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_frame_testing.h"
 #include "util/fabric/tcp_hello.h"
+#include "util/fabric/tcp_wait.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 
@@ -151,6 +152,48 @@ TEST_F(TcpServerTest, WhatWasTakenBackMeanwhileIsNotCarriedOut) {
   port::SyncPointHookOfProcess() = nullptr;
   ExpectOthersAreServed();
   EXPECT_EQ(std::string(node_.data() + 16, 4), std::string(4, '\0'));
+}
+
+// A memory node that is late is told of a write that its client has given up, but not reset the
+// connection for yet, and is held up once more. Fails if the write is carried out after its client
+// was told that it has failed: by then its place may be another's.
+TEST_F(TcpServerTest, WhatHasFailedIsNotCarriedOutAfterwards) {
+  static constexpr auto kNever = Deadline::Clock::time_point{};
+  static std::atomic<int> rounds;
+  static std::atomic<Deadline::Clock::time_point> given_up_at;
+  static std::atomic<bool> has_failed;
+  static std::atomic<bool> goes_on;
+  rounds = 0;
+  given_up_at = kNever;
+  has_failed = goes_on = false;
+  port::SyncPointHookOfProcess() = [](const char* place) {
+    if (std::strcmp(place, "tcp server: told") != 0) return;
+    const int round = ++rounds;
+    if (round == 1) {
+      while (given_up_at.load() == kNever) std::this_thread::sleep_for(milliseconds(1));
+      std::this_thread::sleep_until(given_up_at.load() + kTcpDrain * 3 / 4);
+    } else if (round == 2) {
+      while (!has_failed) std::this_thread::sleep_for(milliseconds(1));
+      goes_on = true;
+    }
+  };
+  std::string got(8, '?');
+  std::string late = "late";
+  Ticket ticket{};
+  EXPECT_OK(qp().PostRead(node_.Span(0, 8), Local(got), Purpose::kRead, &ticket));
+  EXPECT_OK(qp().Ring());
+  while (rounds == 0) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_OK(qp().PostWrite(Local(late), node_.Span(16, 4), Purpose::kFlush, &ticket));
+  const Deadline deadline = Deadline::In(milliseconds(10));
+  given_up_at = deadline.time_point();
+  const Status status = qp().Wait(ticket, deadline);
+  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+  const std::string there(node_.data() + 16, 4);
+  has_failed = true;
+  while (!goes_on) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(100));
+  port::SyncPointHookOfProcess() = nullptr;
+  EXPECT_EQ(std::string(node_.data() + 16, 4), there);
 }
 
 // Fails if who has read a token, or a whole hello, from the network gets in with it.
