@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <thread>
@@ -116,6 +119,32 @@ TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
   EXPECT_TRUE(ReadSomething(Soon()).IsTimedOut());
   server_.join();
   EXPECT_EQ(got_, std::string(10, '?'));
+}
+
+// A child of this process has all that was open here, too. Fails if a server that hangs is not told
+// as long as there is one that what it has not carried out is taken back: where a write was to go
+// may be another's by then.
+TEST_F(TcpClientTest, WhatIsGivenUpIsResetThoughAChildHasTheSocketToo) {
+  std::atomic<bool> given_up{false};
+  Play([&given_up](int socket) {
+    AnswerHello(socket);
+    while (!given_up) std::this_thread::sleep_for(milliseconds(1));
+    pollfd reset{socket, 0, 0};
+    EXPECT_EQ(::poll(&reset, 1, 10'000), 1) << "no reset";
+    EXPECT_NE(reset.revents & (POLLERR | POLLHUP), 0);
+  });
+  EXPECT_OK(Connect(Soon()));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  const Status status = ReadSomething(Deadline::In(milliseconds(50)));
+  EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+  given_up = true;
+  server_.join();
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 // A wait that has no memory to say that its time is over. Fails if it throws and leaves the queue

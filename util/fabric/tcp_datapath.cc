@@ -344,9 +344,10 @@ void TcpQueuePair::Drain() {
     if (outcome == SocketOutcome::kEnded || outcome == SocketOutcome::kFailed) return;
     if (outcome == SocketOutcome::kBlocked) PollSocket(stream_.get(), POLLIN, deadline);
   }
-  const linger reset{1, 0};
-  (void)::setsockopt(stream_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-  stream_.Close();
+  // Closed without time to linger, it would not be reset while a child of this process has it, too.
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  (void)::connect(stream_.get(), &nobody, sizeof(nobody));
   port::SleepFor(kTcpDrain);
 }
 
