@@ -207,6 +207,9 @@ void TcpServerThread::Register(TcpStream stream, const std::string& token) {
     return;
   }
   PrepareDataSocket(stream.get());
+  // What an iterator has read ahead waits as long as its user does something else. The token of a
+  // client that has vanished is revoked.
+  AllowSlowReader(stream.get());
   Keep(std::make_unique<TcpServerConnection>(std::move(stream), token, std::move(reach), regions_,
                                              order_));
 }

@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -187,6 +189,23 @@ TEST_F(TcpServerThreadTest, ClientsHearThatTheirConnectionsAreClosed) {
   const FileDescriptor kept(ends[1]);
   thread_->Adopt(TcpStream(FileDescriptor(::fcntl(kept.get(), F_DUPFD_CLOEXEC, 0))), "stranger");
   EXPECT_EQ(ReceiveUpTo(refused.get(), 1), "");
+}
+
+// Fails if a client that is alive, and takes nothing of what it has asked for, is cut off by the
+// kernel after some time: an iterator whose user pauses would fail for what it has read ahead.
+TEST_F(TcpServerThreadTest, AClientMayTakeItsTimeToRead) {
+  uint16_t port = 0;
+  const FileDescriptor listener = ListenOnLoopback(&port);
+  const FileDescriptor client = DialLoopback(port);
+  const FileDescriptor accepted(::accept(listener.get(), nullptr, nullptr));
+  int most_ms = 10'000;  // As whoever accepts connections of all kinds has it.
+  socklen_t bytes = sizeof(most_ms);
+  ASSERT_EQ(::setsockopt(accepted.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, bytes), 0);
+  tokens_.Allow("client");
+  thread_->Adopt(TcpStream(FileDescriptor(::fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0))), "client");
+  Greet(client);
+  ASSERT_EQ(::getsockopt(accepted.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, &bytes), 0);
+  EXPECT_EQ(most_ms, 0) << "the kernel's own";
 }
 
 // Two threads. The first one begins with all connections.

@@ -86,6 +86,8 @@ void PrepareDataSocket(int socket) {
   SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMs);
 }
 
+void AllowSlowReader(int socket) { SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0); }
+
 std::string SocketPeerName(int socket) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof(address);
