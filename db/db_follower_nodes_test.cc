@@ -83,6 +83,31 @@ TEST(FollowerOfSeveralNodesTest, SaysWhatToSetWhereItDoesNotFindTheDatabase) {
   CloseAndDestroy(&owner, options, "elsewhere");
 }
 
+// One of the memory nodes has no room, so nothing of the database has ever been there. Fails if
+// what is followed there goes with its owner all the same: nobody could follow the rest then.
+TEST(FollowerOfSeveralNodesTest, FollowsWhatIsClosedAlsoWhereItHasNoTables) {
+  std::vector<TestNode::Config> configs(2);
+  // But for its header, which is the first that is asked for.
+  configs[1].refuse_extent = [asked = std::make_shared<std::atomic<int>>(0)] {
+    return asked->fetch_add(1) > 0;
+  };
+  TestNodes nodes(configs, "tcp");
+  Options options = nodes.With(OwnerOptions());
+  options.placement = TablePlacement::kRoundRobin;
+  auto owner = OpenOrDie(options, "spread");
+  ASSERT_OK(owner->Put(WriteOptions(), "key", "value"));
+  ASSERT_OK(owner->Close());
+  owner.reset();
+  std::unique_ptr<DB> follower;
+  ASSERT_OK(DB::OpenFollower(nodes.With(FollowerOptions()), "spread", &follower));
+  EXPECT_EQ(GetOr(follower.get(), "key"), "value");
+  ASSERT_OK(follower->Close());
+  owner = OpenOrDie(options, "spread");
+  EXPECT_EQ(GetOr(owner.get(), "key"), "value");
+  CloseAndDestroy(&owner, options, "spread");
+  for (size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(nodes[i].used_bytes(), 0u) << i;
+}
+
 // Holds up the first merge that has put the manifest, and has not given back its inputs yet.
 class HeldMerge {
  public:

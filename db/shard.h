@@ -132,6 +132,8 @@ class Shard {
   Status DecodeManifest();
   Status CheckTableNodes() const;
   void ReclaimUnused();
+  // Each memory node that is not the home has a list from now on, however short.
+  Status BeginLists();
 
   const ShardContext context_;
   const size_t number_;
