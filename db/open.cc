@@ -388,7 +388,11 @@ Status DbImpl::CloseAll() {
     workers_->StopWork();
     Status published = FinishPublisher(/*flushed=*/first_error.ok());
     KeepFirstError(std::move(published), &first_error);
-    KeepFirstError(PutManifests(&flushed), &first_error);
+    Status put = PutManifests(&flushed);
+    // Another manifest may be in force than the one that names what was published last: one whose
+    // answer was lost. So what sessions leave behind followers may still read there.
+    if (!put.ok()) unnamed_from_.fetch_add(1, std::memory_order_acq_rel);
+    KeepFirstError(std::move(put), &first_error);
     for (const size_t house : HousesToClose(flushed)) {
       AwaitTransfers(*links_[house]);
       workers_->StopHouse(house);
