@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
+#include "db/allocating_order_testing.h"
 #include "db/follower_testing.h"
 #include "db/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
@@ -118,6 +120,38 @@ INSTANTIATE_TEST_SUITE_P(EveryHandle, ReadMemoryTest,
                          [](const testing::TestParamInfo<Reader>& each) {
                            return each.param == Reader::kOwner ? "owner" : "follower";
                          });
+
+// A get for which there is no memory is an error, and to say of which shard, its key is compared
+// once more, for which there is none, either. Fails if that is an exception of the caller's.
+TEST(PipelineMemoryTest, AGetWhoseShardCannotBeToldIsAnswered) {
+  static const AllocatingOrder order{};  // Also while the database is destroyed.
+  Options options = TinyOptions();
+  options.comparator = &order;
+  options.shard_boundaries = {"m"};
+  std::unique_ptr<DB> db = OpenOrDie(options, "piped");
+  ASSERT_OK(db->Put(WriteOptions(), "a", "value"));
+  ASSERT_OK(db->Flush(FlushOptions()));
+  std::unique_ptr<GetPipeline> pipeline = db->NewGetPipeline(ReadOptions(), 4);
+  GetPipeline::Answer answer;
+  for (const bool lacks_memory : {false, true, false}) {
+    ASSERT_OK(pipeline->Submit("a", 1));  // It is looked for when it is waited for.
+    if (lacks_memory) {
+      const port::FailingAllocations failing(1);
+      ASSERT_TRUE(pipeline->Next(&answer));
+      EXPECT_GT(failing.failed(), 1u);
+      EXPECT_TRUE(answer.status.IsIOError()) << answer.status.ToString();
+      EXPECT_EQ(answer.value, "");
+    } else {
+      ASSERT_TRUE(pipeline->Next(&answer));
+      ASSERT_OK(answer.status);
+      EXPECT_EQ(answer.value, "value");
+    }
+    EXPECT_EQ(answer.tag, 1u);
+    EXPECT_EQ(pipeline->outstanding(), 0u);
+  }
+  pipeline.reset();
+  CloseAndDestroy(&db, options, "piped");
+}
 
 }  // namespace
 }  // namespace dlsm

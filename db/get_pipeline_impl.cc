@@ -208,25 +208,15 @@ Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
 bool GetPipelineImpl::Next(Answer* answer) {
   if (outstanding_ == 0) return false;
   Slot& slot = SlotAt(0);
-  LookupRequest& request = *slot.request;
   const Status open = places_->CheckOpen();
   if (!open.ok()) Finish(&slot, open);
   if (slot.state == State::kBegun) LocateBegun();
   while (slot.state != State::kAnswered) Continue(&slot);
   answer->tag = slot.tag;
-  if (open.ok() && slot.guard != nullptr && request.status.ok()) {
-    request.status = slot.guard->Check();
-  }
-  if (!open.ok()) {
-    answer->status = open;
-  } else if (!request.status.ok()) {
-    answer->status = places_->Explain(request.key.user_key(), request.status);
-  } else if (request.state == LookupState::kFound) {
-    answer->status = Status::OK();
-    statistics_->Add(Ticker::kKeysFound);
-    statistics_->Add(Ticker::kBytesRead, slot.value.size());
+  if (open.ok()) {
+    answer->status = Outcome(slot);
   } else {
-    answer->status = Status::NotFound(Slice());
+    answer->status = open;
   }
   answer->value.swap(slot.value);
   if (!answer->status.ok()) answer->value.clear();
@@ -235,6 +225,21 @@ bool GetPipelineImpl::Next(Answer* answer) {
   --outstanding_;
   begun_ = std::min(begun_, outstanding_);
   return true;
+}
+
+// What is told of a get that is answered. There may be no memory to say whose its error is: then
+// that is the error.
+Status GetPipelineImpl::Outcome(const Slot& slot) try {
+  const LookupRequest& request = *slot.request;
+  Status status = request.status;
+  if (status.ok() && slot.guard != nullptr) status = slot.guard->Check();
+  if (!status.ok()) return places_->Explain(request.key.user_key(), status);
+  if (request.state != LookupState::kFound) return Status::NotFound(Slice());
+  statistics_->Add(Ticker::kKeysFound);
+  statistics_->Add(Ticker::kBytesRead, slot.value.size());
+  return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfTransferMemory();
 }
 
 // Waits for the record that was asked for, and looks at it.

@@ -98,6 +98,7 @@ class GetPipelineImpl final : public GetPipeline {
   void BoundHeld(Slot* slot);
   Status Post(QueuePair* queue_pair, Slot* slot);
   static void Tidy(Slot* slot);
+  Status Outcome(const Slot& slot);
   void Continue(Slot* slot);
   Status Arrive(Slot* slot, Slice* bytes);
   Status Wait(Slot* slot);
