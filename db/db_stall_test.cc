@@ -151,6 +151,7 @@ class DbStallByMemtablesTest : public testing::Test {
     options_.slow_down_writes = true;
     options_.level0_stop_writes_trigger = 1000;
     options_.max_write_buffer_number = 8;
+    options_.max_background_flushes = 4;  // So four may be asked for before one has ended.
     db_ = OpenOrDie(options_, "slowed");
   }
   void TearDown() override { CloseAndDestroy(&db_, options_, "slowed"); }

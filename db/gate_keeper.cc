@@ -11,10 +11,6 @@
 namespace dlsm {
 namespace {
 
-// With as many nobody's asking for a flush makes another memtable wait: as many are flushed side by
-// side.
-constexpr size_t kImmutablesForAskedSwitch = 2;
-
 double Share(size_t used, size_t limit) {
   return static_cast<double>(used) / static_cast<double>(std::max<size_t>(limit, 1));
 }
@@ -46,6 +42,12 @@ Tree::SwitchResult GateKeeper::Switch(size_t bytes, const MemtableBudget::Ruling
   return result;
 }
 
+// Who asks for a flush after each write does not leave a table for each.
+Tree::SwitchResult GateKeeper::SwitchAsAsked(MemtableBudget::Ruling ruling) {
+  ruling.immutables_max = std::min(ruling.immutables_max, config_.flushes_at_once);
+  return Switch(/*bytes=*/0, ruling);
+}
+
 // To be called whenever a memtable has become full or has been flushed. That too many wait is said
 // only of a full one: who has asked for the flush of another does not stop writers.
 Tree::SwitchResult GateKeeper::SwitchIfDue(const MemtableBudget::Ruling& ruling) {
@@ -56,9 +58,7 @@ Tree::SwitchResult GateKeeper::SwitchIfDue(const MemtableBudget::Ruling& ruling)
     flush_before_ = 0;
     return result;
   }
-  MemtableBudget::Ruling asked_ruling = ruling;
-  asked_ruling.immutables_max = std::min(ruling.immutables_max, kImmutablesForAskedSwitch);
-  const Tree::SwitchResult asked = Switch(/*bytes=*/0, asked_ruling);
+  const Tree::SwitchResult asked = SwitchAsAsked(ruling);
   return asked == Tree::SwitchResult::kTooManyMemtables ? result : asked;
 }
 
@@ -73,14 +73,11 @@ bool GateKeeper::must_judge_again() const {
   return no_memory_since_.has_value();
 }
 
-// Where some wait already, what is written until one of them is flushed shares the next flush: who
-// asks for one after each write does not leave a table for each.
 GateKeeper::AskedSwitch GateKeeper::SwitchForFlush(uint64_t number) {
   AskedSwitch asked;
   port::MutexLock lock(mutex_);
-  MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
-  ruling.immutables_max = std::min(ruling.immutables_max, kImmutablesForAskedSwitch);
-  const Tree::SwitchResult result = Switch(/*bytes=*/0, ruling);
+  const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  const Tree::SwitchResult result = SwitchAsAsked(ruling);
   if (result == Tree::SwitchResult::kSwitched) {
     tree_->LookAgainAt(ruling.look_at_next);
     no_memory_since_.reset();

@@ -33,6 +33,9 @@ class GateKeeper {
     size_t level0_stop_trigger = 24;  // kLocal.
     size_t components_max = 0;        // kGlobal; 0: twice the expected number.
     bool slow_down_writes = false;
+    // With as many memtables waiting, nobody's asking for a flush makes another one wait: as many
+    // are flushed side by side, and what is written meanwhile shares the next flush.
+    size_t flushes_at_once = 2;
   };
   // All outlive this.
   struct Parts {
@@ -69,6 +72,8 @@ class GateKeeper {
  private:
   Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Full or not, because somebody has asked for its flush.
+  Tree::SwitchResult SwitchAsAsked(MemtableBudget::Ruling ruling) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Switches the active memtable if it is full or, full or not, somebody has asked for its flush.
   Tree::SwitchResult SwitchIfDue(const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -177,6 +177,8 @@ Background::Config Shard::BackgroundConfig() const {
   config.gate.level0_stop_trigger = Level0TriggersOf(options).stop;
   config.gate.components_max = static_cast<size_t>(options.max_components);
   config.gate.slow_down_writes = options.slow_down_writes;
+  config.gate.flushes_at_once =
+      std::max(config.gate.flushes_at_once, static_cast<size_t>(options.max_background_flushes));
   config.merge.place = options.compaction_place;
   config.merge.table_bytes_max = TableBytesMax(options);
   config.merge.parts_max = static_cast<size_t>(options.max_subcompactions);

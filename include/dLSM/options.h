@@ -301,7 +301,7 @@ struct WriteOptions {
 };
 
 struct FlushOptions {
-  // False: the flush only begins, or will as soon as memtables that were full before are flushed.
+  // False: the flush only begins, or will as soon as fewer memtables from before wait for theirs.
   bool wait = true;
 };
 
