@@ -6,12 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,7 +19,6 @@
 #include "db/follower_testing.h"
 #include "db/publication.h"
 #include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/rpc/database_header.h"
@@ -323,79 +320,6 @@ TEST_P(FollowerLeaseTest, NonsenseInTheHeaderIsNotBelieved) {
   EXPECT_FALSE(follower_->TryCatchUp().ok());
   EXPECT_EQ(NumberOf(follower_.get()), batches_.number());
   owner_.reset();
-}
-
-// The answer to the manifest of a merge is lost: so the one in force does not name what the merge
-// took in, but the last publication does. And when its owner closes, no other one can be put. Fails
-// if what the owner has left behind is free then: others would write where followers read.
-TEST(FollowerOfAFailedCloseTest, WhatWasPublishedLastIsKeptForItsReaders) {
-  constexpr uint64_t kKeys = 2000;
-  const std::string value(300, 'v');
-  const auto fill = [&](DB* db, const std::string& what) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), what + value));
-    }
-    ASSERT_OK(db->Flush(FlushOptions()));
-  };
-  std::atomic<bool> loses_answers{false};
-  std::atomic<bool> refuses{false};
-  TestNode::Config unmapped;
-  unmapped.fabric = FabricKind::kTcp;
-  unmapped.lease = std::chrono::seconds(2);
-  TestNode node(unmapped);
-  Options options = node.With(OwnerOptions(), "tcp");
-  options.compaction_style = CompactionStyle::kLeveled;
-  options.num_levels = 2;
-  options.level0_file_num_compaction_trigger = 1000;  // One merge, which the test asks for.
-  options.level0_stop_writes_trigger = 2000;
-  Options failing = options;
-  failing.node_connector = std::make_shared<WatchedConnector>(
-      [&](uint16_t, Method method, const Slice&) {
-        const bool lost = refuses && method == Method::kPutManifest;
-        return lost ? Status::IOError("the test has lost this call") : Status::OK();
-      },
-      /*may_still_land=*/std::function<bool()>(),
-      [&](Method method, const WatchedConnector::Send& send, std::string* reply,
-          Deadline deadline) {
-        const Status answered = send(reply, deadline);
-        if (!answered.ok() || !loses_answers || method != Method::kPutManifest) return answered;
-        reply->clear();
-        return Status::IOError("the test has lost this answer");
-      });
-  auto owner = OpenOrDie(failing, "followed");
-  fill(owner.get(), "old");
-  fill(owner.get(), "new");
-  auto follower = FollowOrDie(node.With(FollowerOptions(), "tcp"), "followed");
-  CatchUpWith(owner.get(), follower.get());
-  const uint64_t published_bytes = NumberProperty(owner.get(), "dlsm.table-bytes");
-  loses_answers = true;
-  EXPECT_FALSE(owner->CompactRange(nullptr, nullptr).ok());
-  loses_answers = false;
-  ASSERT_OK(follower->TryCatchUp());
-  refuses = true;
-  EXPECT_FALSE(owner->Close().ok());
-  owner.reset();
-  // By then the memory node has heard which publication the follower uses.
-  uint64_t least = UINT64_MAX;
-  for (int look = 0; look < 20; ++look) {
-    least = std::min(least, node.used_bytes());
-    std::this_thread::sleep_for(milliseconds(50));
-  }
-  const Options others = node.With(TinyOptions(), "tcp");
-  auto other = OpenOrDie(others, "other");
-  fill(other.get(), "other");
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_EQ(GetOr(follower.get(), NumberedKey(i)), "new" + value) << i;
-  }
-  ASSERT_OK(follower->Close());
-  owner = OpenOrDie(options, "followed");
-  EXPECT_GE(least, published_bytes + NumberProperty(owner.get(), "dlsm.table-bytes"));
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_EQ(GetOr(owner.get(), NumberedKey(i)), "new" + value) << i;
-  }
-  CloseAndDestroy(&owner, options, "followed");
-  CloseAndDestroy(&other, others, "other");
-  EXPECT_EQ(node.used_bytes(), 0u);
 }
 
 // -------- Another process
