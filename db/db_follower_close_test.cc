@@ -7,12 +7,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "db/follower_testing.h"
 #include "db/test_database_testing.h"
 #include "db/watched_calls_testing.h"
+#include "port/sync_point.h"
 #include "util/eventually_testing.h"
+#include "util/fabric/fault_injector.h"
 #include "util/rpc/rpc.h"
 
 namespace dlsm {
@@ -116,6 +119,62 @@ TEST_F(FollowerOfAFailedCloseTest, WhatWasPublishedLastIsKeptForItsReaders) {
   }
   CloseAndDestroy(&owner, options_, "followed");
   CloseAndDestroy(&other, others, "other");
+  EXPECT_EQ(node_.used_bytes(), 0u);
+}
+
+// Once the image of a publication has been written, nothing more of it can be.
+class CutPublication {
+ public:
+  explicit CutPublication(FaultInjector* faults) {
+    faults->OnlyPurpose(Purpose::kPublication);
+    faults_ = faults;
+    port::SyncPointHookOfProcess() = [](const char* place) {
+      if (std::string_view(place) != "publication: written") return;
+      faults_.load()->SetProbability(FaultKind::kFail, 1);
+    };
+  }
+  ~CutPublication() { port::SyncPointHookOfProcess() = nullptr; }
+  CutPublication(const CutPublication&) = delete;
+  CutPublication& operator=(const CutPublication&) = delete;
+
+ private:
+  static inline std::atomic<FaultInjector*> faults_{nullptr};
+};
+
+// The last publication is cut short before anybody can see it, and the last manifest cannot be put
+// either. Fails if what the owner leaves behind goes by a number that the next owner's first
+// publication does not have: nobody could begin to follow that one, and while nobody writes there
+// is no other.
+TEST_F(FollowerOfAFailedCloseTest, TheNextOwnersFirstPublicationCanBeFollowed) {
+  options_.publish_interval_ms = 3600 * 1000;  // Once, at the start.
+  failing_.publish_interval_ms = options_.publish_interval_ms;
+  failing_.fault_injector = std::make_shared<FaultInjector>();
+  const auto published = [](const std::unique_ptr<DB>& db) {
+    return FieldOfProperty(db.get(), "dlsm.publications", "number");
+  };
+  auto owner = OpenOrDie(failing_, "followed");
+  ASSERT_TRUE(Eventually([&] { return published(owner) > 0; }));
+  const uint64_t number = published(owner);
+  ASSERT_OK(owner->Put(WriteOptions(), "key", "value"));
+  ASSERT_OK(owner->Flush(FlushOptions()));
+  {
+    const CutPublication cut(failing_.fault_injector.get());
+    refuses_ = true;
+    const Status closed = owner->Close();
+    EXPECT_THAT(closed.ToString(), HasSubstr("injected fault"));
+    EXPECT_EQ(refused_, 1);
+    owner.reset();
+  }
+  owner = OpenOrDie(options_, "followed");
+  ASSERT_TRUE(Eventually([&] { return published(owner) > 0; }));
+  // Who opens it takes a number, for a publication that has nothing to read, and publishes under
+  // the next one.
+  EXPECT_EQ(published(owner), number + 2) << "what was cut short could be seen";
+  std::unique_ptr<DB> follower;
+  ASSERT_OK(DB::OpenFollower(node_.With(FollowerOptions(), "tcp"), "followed", &follower));
+  EXPECT_EQ(GetOr(follower.get(), "key"), "value");
+  ASSERT_OK(follower->Close());
+  CloseAndDestroy(&owner, options_, "followed");
   EXPECT_EQ(node_.used_bytes(), 0u);
 }
 

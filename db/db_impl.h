@@ -114,7 +114,10 @@ class DbImpl final : public DB {
   Status AwaitFlushes(std::vector<bool>* flushed);
 
   // Closing: open.cc. `flushed`: whether memtables were, by shard or of all of them.
-  Status FinishPublisher(bool flushed);
+
+  // *end_is_published: by this handle, and the newest publication names what the last manifest is
+  // to name.
+  Status FinishPublisher(bool flushed, bool* end_is_published);
   Status PutManifests(std::vector<bool>* flushed);
   Status CloseAll();
   Status CloseShardsAt(const MemoryNodeLink& link);

@@ -357,10 +357,12 @@ void DbImpl::StartPublisher() {
   publisher_ = std::make_unique<Publisher>(config, std::move(parts));
 }
 
-Status DbImpl::FinishPublisher(bool flushed) {
+Status DbImpl::FinishPublisher(bool flushed, bool* end_is_published) {
+  *end_is_published = false;
   if (publisher_ == nullptr) return Status::OK();
   RemoteSpan image;
   const Status finished = publisher_->Finish(flushed, &image);
+  *end_is_published = image.bytes > 0;
   shards_.front()->session().Keep(image);
   publisher_.reset();
   return shards_.front()->Named(finished);
@@ -386,12 +388,15 @@ Status DbImpl::CloseAll() {
     std::vector<bool> flushed;
     KeepFirstError(AwaitFlushes(&flushed), &first_error);
     workers_->StopWork();
-    Status published = FinishPublisher(/*flushed=*/first_error.ok());
+    bool end_is_published = false;
+    Status published = FinishPublisher(/*flushed=*/first_error.ok(), &end_is_published);
     KeepFirstError(std::move(published), &first_error);
     Status put = PutManifests(&flushed);
     // Another manifest may be in force than the one that names what was published last: one whose
-    // answer was lost. So what sessions leave behind followers may still read there.
-    if (!put.ok()) unnamed_from_.fetch_add(1, std::memory_order_acq_rel);
+    // answer was lost. So what sessions leave behind followers may still read there. Where the end
+    // was not published the number is beyond all that may be visible already; the next one may be
+    // beyond the next owner's first publication as well, which nobody could follow then.
+    if (end_is_published && !put.ok()) unnamed_from_.fetch_add(1, std::memory_order_acq_rel);
     KeepFirstError(std::move(put), &first_error);
     for (const size_t house : HousesToClose(flushed)) {
       AwaitTransfers(*links_[house]);
