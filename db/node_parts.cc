@@ -33,7 +33,9 @@ bool NamesTables(const std::string& part, const std::string& manifest) {
 }
 
 bool IsInUse(const std::string& part, const MemoryNodeSession& session) {
-  // To destroy a list that names no tables loses nothing, however often it was put.
+  // To destroy a list that names no tables loses none, however often it was put: its database, if
+  // it still has one, begins it anew. But who follows that can read nothing until its owner has
+  // opened and published it again.
   if (!IsShardTablesName(part) && session.manifest_version() > kFirstManifest) return true;
   return NamesTables(part, session.manifest());
 }
