@@ -278,6 +278,7 @@ Status DbImpl::StartShards() {
     DLSM_RETURN_IF_ERROR((*shard)->Start(epochs_.get()));
   }
   if (shards_.front()->session().manifest().empty()) DLSM_RETURN_IF_ERROR(NoteMade());
+  for (const auto& shard : shards_) DLSM_RETURN_IF_ERROR(shard->BeginLists());
   std::vector<Tree*> trees;
   std::vector<Background*> backgrounds;
   for (const auto& shard : shards_) {

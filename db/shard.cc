@@ -252,18 +252,6 @@ Status Shard::TakeLists() {
   return Status::OK();
 }
 
-// What nobody has put a manifest of goes with its session, at the latest when this process dies.
-// And with it all followers would: they follow the database at each of its memory nodes, whether or
-// not there are tables yet.
-Status Shard::BeginLists() {
-  for (size_t i = 1; i < nodes_.size(); ++i) {
-    MemoryNodeSession& part = *nodes_[i].session;
-    if (!part.manifest().empty()) continue;
-    DLSM_RETURN_IF_ERROR(part.Put(LiveList().Encode(), {}));
-  }
-  return Status::OK();
-}
-
 // What a handle that was cut short has left on other memory nodes than the home is given back.
 void Shard::ReclaimUnused() {
   std::vector<RemoteSpan> live;
@@ -297,7 +285,6 @@ Status Shard::Start(MemtableEpochs* epochs) {
                                    share * static_cast<size_t>(options.max_write_buffer_number));
   tree_.emplace(options.write_buffer_size, context_.comparator, manifest_,
                 std::exchange(levels_, {}), &manifests_, epochs, expected);
-  DLSM_RETURN_IF_ERROR(Named(BeginLists()));
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
   // Where there is no room for it, flushes will say so.
   for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_->RefillReserve(i);
@@ -317,6 +304,18 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.statistics = context_.statistics;
   parts.writers_wait = context_.writers_wait;
   background_ = std::make_unique<Background>(BackgroundConfig(), parts, NewMergePolicy(options));
+  return Status::OK();
+}
+
+// What nobody has put a manifest of goes with its session, at the latest when this process dies.
+// And with it all followers would: they follow the database at each of its memory nodes, whether or
+// not there are tables yet.
+Status Shard::BeginLists() {
+  for (size_t i = 1; i < nodes_.size(); ++i) {
+    MemoryNodeSession& part = *nodes_[i].session;
+    if (!part.manifest().empty()) continue;
+    DLSM_RETURN_IF_ERROR(Named(part.Put(LiveList().Encode(), {})));
+  }
   return Status::OK();
 }
 

@@ -83,6 +83,10 @@ class Shard {
   Status Load(const ShardMap& shards);
   SequenceNumber last_sequence() const { return manifest_.last_sequence; }
   Status Start(MemtableEpochs* epochs);
+  // Each memory node that is not the home has a list of the shard's tables from now on, however
+  // short. Before there is any work; and when the first shard has its manifest, without which no
+  // database records that there are lists.
+  Status BeginLists();
 
   // Once more, as it is, while there is no work: before any begins, or in the end, when everything
   // has been flushed. The house is kept, for this may have to wait for any of the memory nodes.
@@ -132,8 +136,6 @@ class Shard {
   Status DecodeManifest();
   Status CheckTableNodes() const;
   void ReclaimUnused();
-  // Each memory node that is not the home has a list from now on, however short.
-  Status BeginLists();
 
   const ShardContext context_;
   const size_t number_;

@@ -1,0 +1,47 @@
+// How databases are made whose tables may be on several memory nodes.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "db/test_database_testing.h"
+#include "db/watched_calls_testing.h"
+#include "util/rpc/rpc.h"
+
+namespace dlsm {
+namespace {
+
+// A database of one shard whose home is the first of three memory nodes.
+class PlacementOpenTest : public testing::Test {
+ protected:
+  PlacementOpenTest() { options_.placement = TablePlacement::kRoundRobin; }
+
+  // A memory node that takes no manifest.
+  Options WithoutManifestsAt(size_t node) {
+    Options options = options_;
+    options.node_connector = std::make_shared<WatchedConnector>(
+        [refusing = nodes_[node].server().port()](uint16_t port, Method method, const Slice&) {
+          const bool refused = port == refusing && method == Method::kPutManifest;
+          return refused ? Status::IOError("the test has lost this call") : Status::OK();
+        });
+    return options;
+  }
+  uint64_t DatabasesAt(size_t node) { return nodes_[node].server().node().Statistics().databases; }
+
+  TestNodes nodes_{3, "tcp"};
+  Options options_ = nodes_.With(TinyOptions());
+};
+
+// The home takes no manifest, so the database was never made. Fails if other memory nodes keep
+// anything of it: nobody need name them again who makes it another time, or destroys it.
+TEST_F(PlacementOpenTest, WhatIsNotMadeToItsEndLeavesNothingElsewhere) {
+  std::unique_ptr<DB> db;
+  const Status failed = DB::Open(WithoutManifestsAt(0), "db", &db);
+  EXPECT_TRUE(failed.IsIOError()) << failed.ToString();
+  for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_EQ(DatabasesAt(i), 0u) << i;
+}
+
+}  // namespace
+}  // namespace dlsm
