@@ -1,4 +1,5 @@
 // How databases are made whose tables may be on several memory nodes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -12,6 +13,8 @@
 
 namespace dlsm {
 namespace {
+
+using testing::HasSubstr;
 
 // A database of one shard whose home is the first of three memory nodes.
 class PlacementOpenTest : public testing::Test {
@@ -41,6 +44,21 @@ TEST_F(PlacementOpenTest, WhatIsNotMadeToItsEndLeavesNothingElsewhere) {
   const Status failed = DB::Open(WithoutManifestsAt(0), "db", &db);
   EXPECT_TRUE(failed.IsIOError()) << failed.ToString();
   for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_EQ(DatabasesAt(i), 0u) << i;
+}
+
+// The database is made but for the list at a memory node that takes none. Fails if the error does
+// not say which one that is, or if the next open leaves any of them without: followers would go
+// with its owner.
+TEST_F(PlacementOpenTest, NamesWhoTakesNoListAndTheNextOpenBeginsThem) {
+  std::unique_ptr<DB> db;
+  const Status failed = DB::Open(WithoutManifestsAt(1), "db", &db);
+  EXPECT_TRUE(failed.IsIOError()) << failed.ToString();
+  EXPECT_THAT(failed.ToString(), HasSubstr("memory node " + nodes_[1].address()));
+  EXPECT_EQ(DatabasesAt(0), 1u) << "it has been made";
+  ASSERT_OK(OpenOrDie(options_, "db")->Close());
+  for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_EQ(DatabasesAt(i), 1u) << i;
+  EXPECT_OK(DestroyDB("db", options_));
+  for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_EQ(nodes_[i].used_bytes(), 0u) << i;
 }
 
 }  // namespace

@@ -314,7 +314,11 @@ Status Shard::BeginLists() {
   for (size_t i = 1; i < nodes_.size(); ++i) {
     MemoryNodeSession& part = *nodes_[i].session;
     if (!part.manifest().empty()) continue;
-    DLSM_RETURN_IF_ERROR(Named(part.Put(LiveList().Encode(), {})));
+    const Status put = part.Put(LiveList().Encode(), {});
+    if (put.ok()) continue;
+    return Named(
+        Status::FromCode(put.code(), "memory node " + nodes_[i].link->name() +
+                                         ", which may get tables: " + put.message().ToString()));
   }
   return Status::OK();
 }
