@@ -30,7 +30,8 @@ bool AdaptivePoll::Again() {
   const TimePoint from = polling_ ? port::Clock::now() : TimePoint();
   if (!MayPoll(from)) return false;
   static_cast<void>(::sched_yield());  // Cannot fail.
-  GaveUpProcessor(from, port::Clock::now());
+  again_at_ = port::Clock::now();
+  GaveUpProcessor(from, again_at_);
   return true;
 }
 

@@ -84,6 +84,8 @@ class AdaptivePoll {
   // There is nothing yet. True, after the processor was given up: look again. False: sleep, and
   // look then.
   bool Again();
+  // What time it was just before Again() returned true, for those who would ask next.
+  TimePoint again_at() const { return again_at_; }
   // The wait under way counts for others no more (4.): it sleeps, perhaps for hours.
   void Leave();
   // The wait is over.
@@ -105,6 +107,7 @@ class AdaptivePoll {
   bool slept_ = false;
   bool left_ = false;
   TimePoint until_;
+  TimePoint again_at_;
   uint32_t looks_left_ = 0;
 };
 

@@ -31,6 +31,9 @@ constexpr int kEventsMax = 64;
 constexpr milliseconds kObeyWait{10'000};
 // Where more connections are busy than there are threads, they must not go round and round.
 constexpr milliseconds kBetweenHandOvers{10};
+// A thread that was told of something after longer than that asks once more: a system call for each
+// sleep that was worth the name, and none while there is much to do.
+constexpr milliseconds kAskedLatelyMost = kTcpDrain / 20;
 
 }  // namespace
 
@@ -120,7 +123,10 @@ void TcpServerThread::Run() {
   obeyed_.SignalAll();
 }
 
-int TcpServerThread::Await(epoll_event* events) {
+// The time is taken before the kernel is asked: taken afterwards, by a thread that has stood still
+// in between, it would make news of what is old. While the thread sleeps, that time grows old,
+// though what it is told when it wakes up may be new.
+int TcpServerThread::Await(epoll_event* events, Deadline::Clock::time_point* asked_at) {
   poll_.Begin();
   idle_.store(true, std::memory_order_relaxed);
   int count = 0;
@@ -128,23 +134,35 @@ int TcpServerThread::Await(epoll_event* events) {
     const bool polls = poll_.Again();
     // It may sleep for hours: that is no reason for others to sleep at once.
     if (!polls) poll_.Leave();
-    count = ::epoll_wait(epoll_.get(), events, kEventsMax, polls ? 0 : -1);
+    *asked_at = polls ? poll_.again_at() : Clock::now();
+    count = Ask(events, polls ? 0 : -1);
+    if (polls || count <= 0) continue;
+    const auto woken_at = Clock::now();
+    if (woken_at - *asked_at <= kAskedLatelyMost) continue;
+    *asked_at = woken_at;
+    count = Ask(events, 0);
   }
   idle_.store(false, std::memory_order_relaxed);
   poll_.End();
   return count;
 }
 
+int TcpServerThread::Ask(epoll_event* events, int timeout_ms) {
+  const int count = ::epoll_wait(epoll_.get(), events, kEventsMax, timeout_ms);
+  if (count > 0) port::SyncPoint("tcp server: asked");
+  return count;
+}
+
 void TcpServerThread::Serve() {
   std::array<epoll_event, kEventsMax> events;
   while (true) {
-    const int count = Await(events.data());
+    Clock::time_point asked_at;
+    const int count = Await(events.data(), &asked_at);
     if (count < 0 && errno != EINTR) {
       Log().Critical("a fabric thread ends: epoll_wait: {}", port::ErrorText(errno));
       return;
     }
-    const auto now = Clock::now();
-    const auto until = now + kTcpDrain / 2;
+    const auto until = asked_at + kTcpDrain / 2;
     port::SyncPoint("tcp server: told");
     const std::span told(events.data(), static_cast<size_t>(std::max(count, 0)));
     const auto is_wake = [this](const epoll_event& event) { return event.data.fd == wake_.get(); };
@@ -152,7 +170,7 @@ void TcpServerThread::Serve() {
     if (std::ranges::any_of(told, is_wake)) {
       if (!ObeyOrders()) return;
     } else if (told.size() > 1) {
-      HandOverOneOf(told, now);
+      HandOverOneOf(told, asked_at);
     }
     HandleUntil(told, until);
   }

@@ -56,8 +56,10 @@ class TcpServerThread {
                   PollGroup& polls, FileDescriptor epoll, FileDescriptor wake);
   void Wake();
   void Run() LOCKS_EXCLUDED(mutex_);
-  // As epoll_wait() does; polls before it sleeps.
-  int Await(epoll_event* events);
+  // As epoll_wait() does; polls before it sleeps. What came after *asked_at may not be among the
+  // events.
+  int Await(epoll_event* events, Deadline::Clock::time_point* asked_at);
+  int Ask(epoll_event* events, int timeout_ms);
   void Serve() LOCKS_EXCLUDED(mutex_);
   // Returns false when the thread is to end.
   bool ObeyOrders() LOCKS_EXCLUDED(mutex_);

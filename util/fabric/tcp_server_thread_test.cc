@@ -126,6 +126,7 @@ class TcpServerThreadTest : public testing::Test {
   TcpTokens tokens_;
   MessageOrder order_;
   PollGroup polls_{kTestPoll, 2};
+  PollGroup never_polls_{std::chrono::nanoseconds(0), 2};
   std::unique_ptr<TcpServerThread> thread_;
 };
 
@@ -156,6 +157,40 @@ TEST_F(TcpServerThreadTest, TheNextRoundBeginsWithWhoHadNoTurn) {
   EXPECT_GT(noting->others_looks, 0);
   EXPECT_EQ(ReceiveUpTo(busy.get(), kWrites * TcpReply::kBytes).size(), kWrites * TcpReply::kBytes);
   EXPECT_EQ(slow->looks, kWrites * kLooksOfAWrite);
+}
+
+// A client that gives up ends its connection, and its memory is another's then. The thread has been
+// told of a write before, when it woke up or when it asked again, and stands still at once. Fails
+// if it takes what it was told for news afterwards, and carries the write out.
+TEST_F(TcpServerThreadTest, WhatIsTakenBackWhileTheThreadStandsStillIsNotCarriedOut) {
+  static std::atomic<int> asked;
+  static std::atomic<int> held_at;
+  static std::atomic<bool> given_up;
+  EXPECT_OK(TcpServerThread::Start(regions_, tokens_, &order_, never_polls_, &thread_));
+  for (const int look : {1, 2}) {
+    SCOPED_TRACE(look);
+    FileDescriptor client = Connect("client", nullptr);
+    asked = 0;
+    held_at = look;
+    given_up = false;
+    port::SyncPointHookOfProcess() = [](const char* place) {
+      if (std::strcmp(place, "tcp server: asked") != 0) return;
+      const int looks = ++asked;
+      // For all that it knows, it has slept for so long.
+      if (looks == 1) std::this_thread::sleep_for(kTcpDrain / 4);
+      while (looks == held_at && !given_up) std::this_thread::yield();
+    };
+    SendAll(client.get(), Encoded(TcpRequest{TcpOpcode::kWrite, 1, kTestRegion, 8, 4, 0}) + "late");
+    const Deadline deadline = Deadline::In(std::chrono::seconds(20));
+    while (asked < look && !deadline.Passed()) std::this_thread::yield();
+    EXPECT_EQ(asked, look);
+    client.Close();
+    std::this_thread::sleep_for(kTcpDrain);
+    given_up = true;
+    AwaitConnections(0);
+    port::SyncPointHookOfProcess() = nullptr;
+    EXPECT_EQ(std::string(memory_.data() + 8, 4), std::string(4, '\0'));
+  }
 }
 
 // Fails if the thread goes on being told of a connection that has ended, and takes that for the end

@@ -12,9 +12,10 @@ namespace dlsm {
 
 // A client that gives up what it has sent waits so long for the server to have carried it out, and
 // then resets the connection: a server that is alive needs microseconds, one that hangs must not
-// hold its client for long. A server carries nothing out by what it was told of a connection more
-// than half as long ago. But it may have been told just before the reset: so the client waits as
-// long again after that.
+// hold its client for long. A server begins nothing by what it asked the kernel about a connection
+// more than half as long ago. But it may have asked just before the reset: so the client waits as
+// long again after that. What the server has begun, a piece of a write at most, has the other half
+// to come to its end.
 inline constexpr std::chrono::milliseconds kTcpDrain{100};
 
 // Returns whether one of `watched` became ready for its events (POLLIN, POLLOUT), or failed, before
