@@ -1,14 +1,21 @@
 // The client's side of the tcp fabric, with memory nodes that hang, lie or go away.
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <thread>
@@ -31,6 +38,18 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+// From now on the kernel refuses this thread every connect(), for good. Returns whether it can.
+bool ForbidConnect() {
+  std::array<sock_filter, 4> rules{
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_connect, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{static_cast<unsigned short>(rules.size()), rules.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
 
 // A memory node that a test plays itself: it takes one connection, answers the hello, then does as
 // it is told.
@@ -145,6 +164,30 @@ TEST_F(TcpClientTest, WhatIsGivenUpIsResetThoughAChildHasTheSocketToo) {
   ASSERT_GT(child, 0);
   EXPECT_EQ(::kill(child, SIGKILL), 0);
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
+// Fails if a server that hangs is not told what is taken back where the kernel knows, or permits,
+// no other way to reset a connection than to close it.
+TEST_F(TcpClientTest, WhatIsGivenUpIsResetThoughTheKernelRefusesToDisconnect) {
+  std::atomic<bool> given_up{false};
+  Play([&given_up](int socket) {
+    AnswerHello(socket);
+    while (!given_up) std::this_thread::sleep_for(milliseconds(1));
+    pollfd reset{socket, 0, 0};
+    EXPECT_EQ(::poll(&reset, 1, 10'000), 1) << "no reset";
+    EXPECT_NE(reset.revents & (POLLERR | POLLHUP), 0);
+  });
+  bool forbidden = false;
+  std::thread client([this, &forbidden] {
+    EXPECT_OK(Connect(Soon()));
+    forbidden = ForbidConnect();
+    const Status status = ReadSomething(Deadline::In(milliseconds(50)));
+    EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+  });
+  client.join();
+  given_up = true;
+  server_.join();
+  if (!forbidden) GTEST_SKIP() << "system calls cannot be filtered here";
 }
 
 // A wait that has no memory to say that its time is over. Fails if it throws and leaves the queue

@@ -347,7 +347,12 @@ void TcpQueuePair::Drain() {
   // Closed without time to linger, it would not be reset while a child of this process has it, too.
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
-  (void)::connect(stream_.get(), &nobody, sizeof(nobody));
+  if (::connect(stream_.get(), &nobody, sizeof(nobody)) != 0) {
+    // Not every kernel, or whoever filters its system calls, permits that.
+    const linger reset{1, 0};
+    (void)::setsockopt(stream_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    stream_.Close();
+  }
   port::SleepFor(kTcpDrain);
 }
 
