@@ -98,6 +98,26 @@ class TcpClientTest : public testing::Test {
     const Status status = queue_pair_->PostRead(from, Local(got_), Purpose::kRead, &ticket);
     return status.ok() ? queue_pair_->Wait(ticket, deadline) : status;
   }
+  // Gives up what is posted to a server that hangs, `after` so long. Returns how long it took until
+  // the client had its buffers back.
+  template <typename Post>
+  Deadline::Clock::duration TimeToGiveUp(milliseconds after, Post post) {
+    std::atomic<bool> given_up{false};
+    Play([&given_up](int socket) {
+      AnswerHello(socket);
+      while (!given_up) std::this_thread::sleep_for(milliseconds(1));
+    });
+    EXPECT_OK(Connect(Soon()));
+    Ticket ticket{};
+    EXPECT_OK(post(&ticket));
+    const auto start = Deadline::Clock::now();
+    const Status status = queue_pair_->Wait(ticket, Deadline::In(after));
+    const auto took = Deadline::Clock::now() - start;
+    EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
+    given_up = true;
+    server_.join();
+    return took;
+  }
   // The server's answers to the hello and to a read, which it awaits first.
   static void AnswerHello(int socket) {
     SendAll(socket, Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 0, 0}));
@@ -188,6 +208,35 @@ TEST_F(TcpClientTest, WhatIsGivenUpIsResetThoughTheKernelRefusesToDisconnect) {
   given_up = true;
   server_.join();
   if (!forbidden) GTEST_SKIP() << "system calls cannot be filtered here";
+}
+
+// A late read harms nobody. Fails if whoever gives one up waits until its reset has taken effect,
+// or if whoever gives up what may still change memory does not.
+TEST_F(TcpClientTest, OnlyWhatMayStillChangeMemoryWaitsForItsReset) {
+  constexpr milliseconds kWait{20};
+  std::string word(8, 'w');
+  std::string ahead(8, '?');
+  const RemoteSpan there{kTestNode, kTestRegion, 0, word.size()};
+  const auto to_write = TimeToGiveUp(kWait, [&](Ticket* ticket) {
+    return queue_pair_->PostWrite(Local(word), there, Purpose::kFlush, ticket);
+  });
+  EXPECT_GE(to_write, kWait + 2 * kTcpDrain);
+  uint64_t prior = 0;
+  const auto to_add = TimeToGiveUp(kWait, [&](Ticket* ticket) {
+    return queue_pair_->PostFetchAdd(there, 1, &prior, Purpose::kRead, ticket);
+  });
+  EXPECT_GE(to_add, kWait + 2 * kTcpDrain);
+  Deadline::Clock::duration shortest = seconds(60);
+  // A busy machine may add to one; not to each.
+  for (int attempt = 0; attempt < 10 && shortest >= kWait + 2 * kTcpDrain; ++attempt) {
+    const auto to_read = TimeToGiveUp(kWait, [&](Ticket* ticket) {
+      const Status status = queue_pair_->PostRead(there, Local(word), Purpose::kRead, ticket);
+      return status.ok() ? queue_pair_->PostRead(there, Local(ahead), Purpose::kRead, ticket)
+                         : status;
+    });
+    shortest = std::min(shortest, to_read);
+  }
+  EXPECT_LT(shortest, kWait + 2 * kTcpDrain);
 }
 
 // A wait that has no memory to say that its time is over. Fails if it throws and leaves the queue

@@ -110,6 +110,8 @@ class TcpQueuePair : public QueuePair {
   // Waits a moment for the server to finish what it has received of this connection, or to hear
   // that it is to drop it.
   void Drain();
+  // Whether a write or an atomic is outstanding.
+  bool MayStillChangeMemory() const;
 
   const std::shared_ptr<const TcpPeer> peer_;
   const SpanCheck check_;
