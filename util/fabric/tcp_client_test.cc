@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -51,6 +53,27 @@ bool ForbidConnect() {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
+int SocketOption(int socket, int level, int name) {
+  int value = -1;
+  socklen_t bytes = sizeof(value);
+  EXPECT_EQ(::getsockopt(socket, level, name, &value, &bytes), 0);
+  return value;
+}
+
+// This process's end of its connection to that port, which belongs to somebody else; -1: none.
+int SocketTo(uint16_t port) {
+  constexpr int kLast = 4096;  // More descriptors no test has.
+  for (int socket = 0; socket < kLast; ++socket) {
+    sockaddr_in address{};
+    socklen_t bytes = sizeof(address);
+    if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+        address.sin_family == AF_INET && address.sin_port == htons(port)) {
+      return socket;
+    }
+  }
+  return -1;
+}
+
 // A memory node that a test plays itself: it takes one connection, answers the hello, then does as
 // it is told.
 class TcpClientTest : public testing::Test {
@@ -76,7 +99,7 @@ class TcpClientTest : public testing::Test {
       serve(socket.get());
     });
   }
-  Status Connect(Deadline deadline) {
+  FabricPeer Peer() const {
     FabricPeer peer;
     peer.node = kTestNode;
     peer.host = "127.0.0.1";
@@ -85,11 +108,14 @@ class TcpClientTest : public testing::Test {
     peer.data_key = kKey;
     peer.tls = tls_;
     peer.regions = {RegionInfo{kTestRegion, kRegionBytes, ""}};
+    return peer;
+  }
+  Status Connect(Deadline deadline) {
     FabricOptions options;
     options.kind = FabricKind::kTcp;
     options.tcp_poll = poll_;
     queue_pair_.reset();  // Before its connection.
-    const Status status = ConnectFabric(options, peer, deadline, &connection_);
+    const Status status = ConnectFabric(options, Peer(), deadline, &connection_);
     return status.ok() ? connection_->NewQueuePair(deadline, &queue_pair_) : status;
   }
   Status ReadSomething(Deadline deadline) {
@@ -237,6 +263,30 @@ TEST_F(TcpClientTest, OnlyWhatMayStillChangeMemoryWaitsForItsReset) {
     shortest = std::min(shortest, to_read);
   }
   EXPECT_LT(shortest, kWait + 2 * kTcpDrain);
+}
+
+// A memory node receives no more requests while its client takes no answers. Fails if the client's
+// kernel ends the connection of one that is alive then: a pipeline whose user pauses would fail.
+TEST_F(TcpClientTest, AMemoryNodeMayHaveNoRoomForRequestsAsLongAsItsClientPauses) {
+  Play([](int socket) {
+    AnswerHello(socket);
+    EXPECT_EQ(ReceiveUpTo(socket, 1), "");
+  });
+  ASSERT_OK(Connect(Soon()));
+  const int socket = SocketTo(port_);
+  ASSERT_GE(socket, 0);
+  EXPECT_EQ(SocketOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "the kernel's own";
+  EXPECT_NE(SocketOption(socket, SOL_SOCKET, SO_KEEPALIVE), 0);
+}
+
+// A life line of verbs has no deadline: how long a queue pair that was given up keeps others
+// waiting is up to the kernel. Fails if whatever is dialed may have a slow reader.
+TEST_F(TcpClientTest, ADialedSocketOfItselfNoticesAPeerThatTakesNothing) {
+  PeerDialer dialer;
+  FileDescriptor socket;
+  ASSERT_OK(PeerDialer::Resolve(Peer(), &dialer));
+  ASSERT_OK(dialer.Dial(Soon(), &socket));
+  EXPECT_EQ(SocketOption(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT), 30'000);
 }
 
 // A wait that has no memory to say that its time is over. Fails if it throws and leaves the queue

@@ -8,6 +8,7 @@
 #include "util/fabric/tcp_datapath.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_hello.h"
+#include "util/fabric/tcp_socket.h"
 #include "util/fabric/tls_context.h"
 #include "util/status_macros.h"
 
@@ -71,6 +72,9 @@ Status TcpConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>
 Status TcpConnection::Open(Deadline deadline, TcpStream* stream) const {
   FileDescriptor socket;
   DLSM_RETURN_IF_ERROR(dialer_.Dial(deadline, &socket));
+  // A memory node receives no more requests while its answers are not taken, and this process may
+  // do something else meanwhile. Whoever waits has a deadline.
+  AllowSlowReader(socket.get());
   *stream = TcpStream(std::move(socket));
   if (tls_ != nullptr) DLSM_RETURN_IF_ERROR(tls_->Connect(*stream, host_, where_, deadline));
   return SayHello(*stream, deadline);

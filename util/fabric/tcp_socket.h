@@ -27,9 +27,10 @@ bool BlockToReceive(int socket, std::chrono::microseconds most);
 
 // Not blocking, no delay for small frames, and a peer that has vanished is noticed.
 void PrepareDataSocket(int socket);
-// Of a prepared one: its peer may leave what it has asked for unread as long as it likes. Otherwise
-// the kernel takes a peer that is alive, and has had no room for more for half a minute, for one
-// that has vanished, too. For where somebody else notices those that have.
+// Of a prepared one: whoever is at either end may leave what it has asked for unread as long as it
+// likes. Otherwise the kernel takes a peer that is alive, and has had no room for more for half a
+// minute, for one that has vanished, too. For where something else notices those that have: a
+// deadline, or that a token is revoked. An idle connection is watched as before.
 void AllowSlowReader(int socket);
 
 // "address:port" of the other end, for messages.
