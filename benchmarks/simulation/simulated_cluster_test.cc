@@ -12,12 +12,15 @@
 #include "benchmarks/simulation/simulated_connector.h"
 #include "benchmarks/simulation/simulated_memory_node.h"
 #include "benchmarks/simulation/simulated_network.h"
+#include "benchmarks/simulation/simulated_rpc.h"
 #include "benchmarks/simulation/simulated_scheduler.h"
 #include "benchmarks/simulation/simulation_run.h"
 #include "dLSM/db.h"
 #include "port/clock.h"
 #include "port/thread.h"
+#include "util/deadline.h"
 #include "util/fabric/fabric.h"
+#include "util/rpc/rpc.h"
 #include "util/status_testing.h"
 
 namespace dlsm::simulation {
@@ -86,6 +89,53 @@ class Cluster {
   std::unique_ptr<SimulatedMemoryNode> node_;
   SimulatedNodes nodes_;
 };
+
+// Answers hellos only, and gives each client another token.
+class HelloServer final : public ControlServer {
+ public:
+  explicit HelloServer(SimulatedNetwork* network) : network_(network) {}
+
+  Status Accept(const std::shared_ptr<SimulatedHost>& host, const std::string& /*client_name*/,
+                const std::string& token, std::shared_ptr<ControlLink>* link,
+                FabricPeer* info) override {
+    shown_.push_back(token);
+    link_ = std::make_shared<ControlLink>(network_, host, RpcPeer());
+    *link = link_;
+    info->data_token = "given " + std::to_string(shown_.size());
+    return Status::OK();
+  }
+  void BreakConnection() {
+    link_->Break({}, {});
+    port::SleepFor(std::chrono::milliseconds(1));
+  }
+  const std::vector<std::string>& shown() const { return shown_; }
+
+ private:
+  SimulatedNetwork* const network_;
+  std::shared_ptr<ControlLink> link_;  // The last one.
+  std::vector<std::string> shown_;
+};
+
+// Fails if a client that was given another token, because its own was revoked, goes on showing that
+// one: it is given one more whenever it connects again, which real clients are not.
+TEST(SimulatedClusterTest, AClientShowsTheTokenThatItWasGivenLast) {
+  Cluster cluster(1);
+  cluster.Run([&] {
+    HelloServer server(&cluster.network());
+    const auto host = cluster.NewHost();
+    std::shared_ptr<ControlLink> link;
+    FabricPeer peer;
+    ASSERT_OK(server.Accept(host, "client", "", &link, &peer));
+    SimulatedRpcClient client(&cluster.network(), &server, host, "client", link, peer);
+    for (int times = 0; times < 2; ++times) {
+      server.BreakConnection();
+      std::string reply;
+      const Deadline deadline = Deadline::In(std::chrono::seconds(1));
+      EXPECT_TRUE(client.Call(Method::kGrant, "", &reply, deadline).IsTimedOut());
+    }
+    EXPECT_EQ(server.shown(), (std::vector<std::string>{"", "given 1", "given 2"}));
+  });
+}
 
 // `write(db, key)` returns OK once what it has written is safe. Several threads call it at once,
 // and the first that returns has the process killed.

@@ -152,6 +152,7 @@ Status SimulatedRpcClient::Reconnect(Deadline deadline) {
         "the memory node was restarted and its memory is lost; open the database again");
     return lost_;
   }
+  token_ = std::move(peer.data_token);  // Another one where that shown was revoked meanwhile.
   link_ = std::move(link);
   return Status::OK();
 }

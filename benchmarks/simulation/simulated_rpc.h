@@ -94,7 +94,7 @@ class SimulatedRpcClient final : public RpcClient {
   const std::shared_ptr<SimulatedHost> host_;
   const std::string client_name_;
   const uint64_t epoch_;
-  const std::string token_;
+  std::string token_;  // As given at the last hello.
   CallLedger ledger_;
   bool connecting_ = false;
   std::shared_ptr<ControlLink> link_;
