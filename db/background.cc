@@ -68,8 +68,9 @@ void Background::UpdateGate() noexcept {
   if (gate_keeper_.Judge()) Wake();
 }
 
+// Wakes once, whether a memtable is switched or not.
 void Background::LookAtMemtable() {
-  UpdateGate();
+  gate_keeper_.Judge();
   Wake();
 }
 

@@ -129,5 +129,14 @@ TEST_F(BackgroundHouseTest, AMemtableSwitchedWhileThereIsNoRoomIsDueAtOnce) {
   EXPECT_EQ(signal_.count(), after) << "nothing has changed";
 }
 
+// Fails if the threads are woken for the switch, and once more for the look.
+TEST_F(BackgroundHouseTest, WhoLooksAtAFullMemtableWakesTheThreadsOnce) {
+  FillMemtable();
+  const uint64_t before = signal_.count();
+  background_.LookAtMemtable();
+  EXPECT_EQ(tree_.Memtables().immutable, 1u);
+  EXPECT_EQ(signal_.count(), before + 1);
+}
+
 }  // namespace
 }  // namespace dlsm
