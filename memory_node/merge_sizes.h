@@ -18,7 +18,8 @@ uint64_t TableBytes(const MergeRequest& request, NodeId node, uint64_t capacity_
 
 // How much of these `table_bytes` is merged, for the schedule, and for the load that other clients
 // are told. Where there is a range its client is believed, but for less than one of kMergePartsMax
-// equal parts: who cuts his merges that small need not lie.
+// equal parts. An honest part may be smaller, because parts begin where tables of the target do, or
+// because there are more of them; it counts for that much then, which is little more.
 uint64_t InputBytes(const MergeRequest& request, uint64_t table_bytes);
 
 // What a merge takes beside the memory node's memory while it waits and runs: its request, and what

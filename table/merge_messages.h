@@ -28,7 +28,8 @@ struct MergePeer {
 
 // Of one merge.
 inline constexpr uint32_t kMergePeersMax = 256;
-// Into which a compute node cuts one by key range, to have them merged side by side.
+// Into which a compute node may be asked to cut one by key range, to have them merged side by side.
+// Where tables lie on more memory nodes than that, there may be as many parts as memory nodes.
 inline constexpr uint64_t kMergePartsMax = 64;
 
 struct MergeRequest {
@@ -44,7 +45,8 @@ struct MergeRequest {
   // answer is there; the memory node that merges does not hold them.
   std::vector<MergePeer> peers;
   // About how many bytes of the tables lie in the range that is merged; for the schedule; 0: all.
-  // Believed where there is a range, if it is no less than a part of kMergePartsMax equal ones.
+  // Believed where there is a range; what is less than a part of kMergePartsMax equal ones counts
+  // as one of those.
   uint64_t input_bytes = 0;
   // What options.table.filter_policy points to after Decode().
   std::shared_ptr<const FilterPolicy> filter_policy;
