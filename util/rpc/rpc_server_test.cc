@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "port/mutex.h"
+#include "util/eventually_testing.h"
 #include "util/random.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/hello.h"
@@ -281,18 +282,18 @@ TEST_F(RpcServerTest, AClientShowsTheTokenThatItWasGivenLast) {
   std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   tokens.Forget(info_.data_token);
+  int given_instead = 0;
   for (int times = 0; times < 3; ++times) {
     server_.reset();
     StartServer();  // With the same epoch: as if the connection alone had been lost.
-    const Deadline deadline = Soon();
     std::string reply;
-    Status status;
-    do {
-      status = client->Call(Method::kGrant, "again", &reply, Soon());
-    } while (!status.ok() && !deadline.Passed());
-    EXPECT_OK(status);
+    EXPECT_TRUE(
+        Eventually([&] { return client->Call(Method::kGrant, "again", &reply, Soon()).ok(); }));
+    // One, unless the answer to the first hello was lost: then the client could not know it.
+    if (times == 0) given_instead = given - 1;
   }
-  EXPECT_EQ(given.load(), 2);
+  EXPECT_GE(given_instead, 1);
+  EXPECT_EQ(given - 1, given_instead);
   server_.reset();
 }
 
