@@ -19,7 +19,7 @@ struct BootClock {
   static constexpr bool is_steady = true;
 
   // Which of the system's clocks it is. Like CLOCK_MONOTONIC it is never set, and is read without a
-  // system call.
+  // system call where the kernel lets that be (vDSO), as it does on most machines.
   static constexpr clockid_t kSource = CLOCK_BOOTTIME;
 
   static time_point now() {
