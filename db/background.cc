@@ -124,11 +124,9 @@ Status Background::last_error() const {
 
 // -------- Waiting
 
-// What is due may have to wait for a compaction that somebody asks for.
 bool Background::IdleLocked() {
-  return flushes_running_ == 0 && merges_.empty() && manual_levels_.empty() &&
-         tree_->Memtables().immutable == 0 && !PickLocked(/*for_reads=*/true).has_value() &&
-         !PickWhileIdleLocked().has_value();
+  return flushes_running_ == 0 && merges_.empty() && tree_->Memtables().immutable == 0 &&
+         !PickLocked(/*for_reads=*/true).has_value() && !PickWhileIdleLocked().has_value();
 }
 
 bool Background::AwaitedLocked(const WorkFailures& failures) const {

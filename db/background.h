@@ -147,7 +147,10 @@ class Background {
     size_t level = 0;
     ManualScope scope;
     const MergePick* own = nullptr;  // Its merge under way.
+    int followed = 0;  // How many merges from above that have written anew what it is about.
   };
+  // It follows no more of them: else it would not end as long as somebody writes.
+  static constexpr int kFollowedMax = 8;
 
   // What is due, who waits, and what they are told: background.cc.
 
@@ -213,9 +216,6 @@ class Background {
   // Whether what the compaction merges in its level goes further down after that.
   bool GoesFurtherLocked(const Version& version, const ManualLevel& manual) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What manual compactions have yet to take further down. Merges that are due do not write it anew
-  // where it lies: as long as somebody writes they would do so time after time.
-  TablesInMerge AskedForLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteManualCompactions(int change) LOCKS_EXCLUDED(mutex_);
   size_t ManualLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status CompactLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);

@@ -18,10 +18,6 @@ bool AddsGuards(const VersionEdit& edit) {
                      [](const auto& level) { return !level.guards.empty(); });
 }
 
-bool TakesAlong(const std::optional<MergePick>& pick, const TablesInMerge& tables) {
-  return pick.has_value() && AnyBusy(pick->target_inputs, tables);
-}
-
 // Those that overlap its range.
 std::vector<TableRef> InRangeOf(const ManualScope& scope, const InternalKeyComparator& comparator,
                                 const std::vector<TableRef>& tables) {
@@ -38,11 +34,6 @@ std::vector<TableRef> InRangeOf(const ManualScope& scope, const InternalKeyCompa
   return in_range;
 }
 
-TablesInMerge Joined(TablesInMerge tables, const TablesInMerge& others) {
-  tables.insert(others.begin(), others.end());
-  return tables;
-}
-
 }  // namespace
 
 // What is due; but while the memory node has no room for that, what makes room. What does not fit
@@ -55,9 +46,7 @@ std::optional<MergePick> Background::PickLocked(bool for_reads) {
   const auto fits = [&room](const MergePick& pick) {
     return pick.trivial_move || room.Fits(pick.input_bytes());
   };
-  const TablesInMerge asked_for = AskedForLocked(*version);
   std::optional<MergePick> pick = policy_->Pick(*version, busy_);
-  if (TakesAlong(pick, asked_for)) pick = policy_->Pick(*version, Joined(busy_, asked_for));
   // Then nothing can begin but what reads have asked for.
   if (!for_reads && pick.has_value() && pick->cause == MergeCause::kReads) pick.reset();
   if (pick.has_value() && fits(*pick)) return pick;
@@ -66,9 +55,6 @@ std::optional<MergePick> Background::PickLocked(bool for_reads) {
   if (room.IsPressing(version->bytes()) || room.wanted) {
     policy_->SetSnapshots(snapshots_->List());
     std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
-    if (TakesAlong(makes_room, asked_for)) {
-      makes_room = policy_->PickForRoom(*version, Joined(busy_, asked_for), room);
-    }
     if (makes_room.has_value() && (fits(*makes_room) || !pick.has_value() ||
                                    makes_room->input_bytes() < pick->input_bytes())) {
       pick = std::move(makes_room);
@@ -305,6 +291,7 @@ void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<Tabl
     // Where it is to stay, to be merged with what comes from above is as good as in place.
     const bool merged =
         pick.in_place() ? manual->own == &pick : !GoesFurtherLocked(*version, *manual);
+    if (!pick.in_place() && !merged && ++manual->followed > kFollowedMax) continue;
     const bool done = merged || !scope.HasAny(replaced);
     for (const TableRef& table : outputs)
       (done ? scope.merged : scope.also).insert(table->number());
@@ -313,19 +300,6 @@ void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<Tabl
 
 bool Background::GoesFurtherLocked(const Version& version, const ManualLevel& manual) const {
   return policy_->ManualLevels(version, manual.scope.begin, manual.scope.end) > manual.level + 1;
-}
-
-TablesInMerge Background::AskedForLocked(const Version& version) const {
-  TablesInMerge tables;
-  for (const ManualLevel* const manual : manual_levels_) {
-    if (!GoesFurtherLocked(version, *manual)) continue;
-    const ManualScope& scope = manual->scope;
-    for (const TableRef& table : version.levels()[manual->level].Overlapping(
-             version.comparator(), scope.begin, scope.end)) {
-      if (scope.Has(table, /*further_down=*/true)) tables.insert(table->number());
-    }
-  }
-  return tables;
 }
 
 Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
@@ -394,7 +368,6 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
   const Status status = WithinMemory([&] { return MergeLevel(level, &manual); });
   port::MutexLock lock(mutex_);
   std::erase(manual_levels_, &manual);
-  ChangedLocked();  // Merges that were kept from its tables may be due.
   return status;
 }
 
