@@ -102,6 +102,7 @@ class DbImpl final : public DB {
   // Loads all shards and starts them, from the last sequence number of any; then the threads.
   Status StartShards();
   Status NoteMade();
+  Status BeginLists();
   // Connects to the memory node, if there is no link to it yet.
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
   ShardContext Context();
@@ -114,7 +115,6 @@ class DbImpl final : public DB {
   Status AwaitFlushes(std::vector<bool>* flushed);
 
   // Closing: open.cc. `flushed`: whether memtables were, by shard or of all of them.
-
   // *end_is_published: by this handle, and the newest publication names what the last manifest is
   // to name.
   Status FinishPublisher(bool flushed, bool* end_is_published);

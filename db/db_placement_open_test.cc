@@ -55,8 +55,23 @@ TEST_F(PlacementOpenTest, NamesWhoTakesNoListAndTheNextOpenBeginsThem) {
   EXPECT_TRUE(failed.IsIOError()) << failed.ToString();
   EXPECT_THAT(failed.ToString(), HasSubstr("memory node " + nodes_[1].address()));
   EXPECT_EQ(DatabasesAt(0), 1u) << "it has been made";
+  EXPECT_EQ(DatabasesAt(1), 0u);
   ASSERT_OK(OpenOrDie(options_, "db")->Close());
   for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_EQ(DatabasesAt(i), 1u) << i;
+  EXPECT_OK(DestroyDB("db", options_));
+  for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_EQ(nodes_[i].used_bytes(), 0u) << i;
+}
+
+// Another memory node is named, which takes no list. Fails if the database is tied to it all the
+// same: where it has gone for good there would be no way in any more, though it never had a table.
+TEST_F(PlacementOpenTest, IsNotTiedToAMemoryNodeThatTakesNoList) {
+  Options fewer = options_;
+  fewer.memory_nodes = nodes_[0].address() + "," + nodes_[1].address();
+  ASSERT_OK(OpenOrDie(fewer, "db")->Close());
+  std::unique_ptr<DB> db;
+  EXPECT_TRUE(DB::Open(WithoutManifestsAt(2), "db", &db).IsIOError());
+  ASSERT_OK(DB::Open(fewer, "db", &db));
+  ASSERT_OK(db->Close());
   EXPECT_OK(DestroyDB("db", options_));
   for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_EQ(nodes_[i].used_bytes(), 0u) << i;
 }

@@ -265,6 +265,11 @@ Status DbImpl::OpenTableNode(const std::string& node, size_t shard, bool is_new,
   return Status::OK();
 }
 
+Status DbImpl::BeginLists() {
+  for (const auto& shard : shards_) DLSM_RETURN_IF_ERROR(shard->BeginLists());
+  return Status::OK();
+}
+
 Status DbImpl::StartShards() {
   SequenceNumber last = 0;
   for (const auto& shard : shards_) {
@@ -274,11 +279,17 @@ Status DbImpl::StartShards() {
   DLSM_RETURN_IF_ERROR(map_.CheckOrder(*options_.comparator));
   epochs_ = std::make_unique<MemtableEpochs>(last);
   DLSM_RETURN_IF_ERROR(TakePublications());
+  // Lists at memory nodes that have none yet: of a database that exists, before its manifests name
+  // those, lest it be tied to one that takes no list; of a new one, when its home has taken it.
+  const bool is_new = shards_.front()->session().manifest().empty();
+  if (!is_new) DLSM_RETURN_IF_ERROR(BeginLists());
   for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard) {
     DLSM_RETURN_IF_ERROR((*shard)->Start(epochs_.get()));
   }
-  if (shards_.front()->session().manifest().empty()) DLSM_RETURN_IF_ERROR(NoteMade());
-  for (const auto& shard : shards_) DLSM_RETURN_IF_ERROR(shard->BeginLists());
+  if (is_new) {
+    DLSM_RETURN_IF_ERROR(NoteMade());
+    DLSM_RETURN_IF_ERROR(BeginLists());
+  }
   std::vector<Tree*> trees;
   std::vector<Background*> backgrounds;
   for (const auto& shard : shards_) {
