@@ -37,21 +37,11 @@ Status DbImpl::CheckOpen() const {
 // -------- Writes
 
 Status DbImpl::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
-  if (options.sync) [[unlikely]]
-    return SyncAfter(WriteOne(options, ValueType::kValue, key, value));
   return WriteOne(options, ValueType::kValue, key, value);
 }
 
 Status DbImpl::Delete(const WriteOptions& options, const Slice& key) {
-  if (options.sync) [[unlikely]]
-    return SyncAfter(WriteOne(options, ValueType::kDeletion, key, Slice()));
   return WriteOne(options, ValueType::kDeletion, key, Slice());
-}
-
-Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) {
-  if (options.sync) [[unlikely]]
-    return SyncAfter(WriteMany(options, *updates));
-  return WriteMany(options, *updates);
 }
 
 // What may fail for want of memory comes before the entry is there, or is the entry itself. What
@@ -80,6 +70,8 @@ Status DbImpl::WriteOne(const WriteOptions& options, ValueType type, const Slice
     workers_->LookAtMemtable(shard.number());
   counters.Add(Ticker::kKeysWritten);
   counters.Add(Ticker::kBytesWritten, key.size() + value.size());
+  if (options.sync) [[unlikely]]
+    return FlushWritten();
   return Status::OK();
 } catch (const std::bad_alloc&) {
   // A comparator that has no memory cannot say which shard it is, either.
@@ -91,7 +83,7 @@ Status DbImpl::WriteOne(const WriteOptions& options, ValueType type, const Slice
 static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueType::kDeletion));
 static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::kValue));
 
-Status DbImpl::WriteMany(const WriteOptions& options, const WriteBatch& updates) try {
+Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   // The whole batch is checked before the first entry becomes anybody's business.
   UpdateType type;
@@ -100,7 +92,7 @@ Status DbImpl::WriteMany(const WriteOptions& options, const WriteBatch& updates)
   uint32_t count = 0;
   uint64_t bytes = 0;
   bool only_deletes = true;
-  WriteBatchReader checker(updates);
+  WriteBatchReader checker(*updates);
   for (; checker.Next(&type, &key, &value); ++count) {
     DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
     DLSM_RETURN_IF_ERROR(range_.Check(key));
@@ -108,18 +100,18 @@ Status DbImpl::WriteMany(const WriteOptions& options, const WriteBatch& updates)
     bytes += key.size() + value.size();
   }
   DLSM_RETURN_IF_ERROR(checker.status());
-  if (count == 0) return Status::OK();
+  if (count == 0) return options.sync ? FlushWritten() : Status::OK();
   const Statistics::Mine counters = statistics_->OfThisThread();
   if (only_ == nullptr) {
-    DLSM_RETURN_IF_ERROR(WriteDivided(options, updates, count));
+    DLSM_RETURN_IF_ERROR(WriteDivided(options, *updates, count));
   } else {
     DLSM_RETURN_IF_ERROR(
         only_->gate().Pass(only_deletes, bytes, /*may_wait=*/!options.no_slowdown));
-    WriteUndivided(updates, count);
+    WriteUndivided(*updates, count);
   }
   counters.Add(Ticker::kKeysWritten, count);
   counters.Add(Ticker::kBytesWritten, bytes);
-  return Status::OK();
+  return options.sync ? FlushWritten() : Status::OK();
 } catch (const std::bad_alloc&) {
   return OutOfMemtableMemory("nothing was written");
 }
@@ -220,8 +212,7 @@ Status DbImpl::WriteDivided(const WriteOptions& options, const WriteBatch& updat
 
 // All shards: what was written before is safe, too, as where there is one log. Busy would say that
 // nothing was written.
-Status DbImpl::SyncAfter(Status written) {
-  DLSM_RETURN_IF_ERROR(std::move(written));
+Status DbImpl::FlushWritten() noexcept {
   Status flushed = WithinMemory([this] { return FlushShards(/*wait=*/true); });
   IfMemoryPermits([this] { statistics_->Add(Ticker::kSyncedWrites); });
   if (flushed.ok()) return flushed;

@@ -133,13 +133,12 @@ class DbImpl final : public DB {
                           std::vector<const MemoryNodeLink*>* untold) const;
   Status WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
                   const Slice& value);
-  Status WriteMany(const WriteOptions& options, const WriteBatch& updates);
   // Both throw std::bad_alloc, and nothing of the batch is ever seen then. The first after its gate
   // was passed.
   void WriteUndivided(const WriteBatch& updates, uint32_t count);
   Status WriteDivided(const WriteOptions& options, const WriteBatch& updates, uint32_t count);
-  // What becomes of a write with WriteOptions::sync.
-  Status SyncAfter(Status written);
+  // The end of a write with WriteOptions::sync.
+  Status FlushWritten() noexcept;
   Shard& ShardOf(const Slice& key) const {
     if (only_ != nullptr) [[likely]]
       return *only_;
