@@ -57,16 +57,19 @@ TEST_F(SyncedWriteTest, OutlivesItsHandleAndSoDoesWhatWasBefore) {
     ASSERT_OK(heir->Delete(Synced(), "a"));
     expect("a", "(none)");
   }
-  const auto next = AfterACrash();
   WriteBatch batch;
-  batch.Put("c", "3");
-  batch.Put("x", "24");
-  ASSERT_OK(next->Write(Synced(), &batch));
-  ASSERT_OK(next->Put(WriteOptions(), "d", "4"));
+  {
+    const auto heir = AfterACrash();
+    batch.Put("c", "3");
+    batch.Put("x", "24");
+    ASSERT_OK(heir->Write(Synced(), &batch));
+    expect("c", "3");
+    expect("x", "24");
+  }
+  const auto heir = AfterACrash();
+  ASSERT_OK(heir->Put(WriteOptions(), "d", "4"));
   batch.Clear();
-  ASSERT_OK(next->Write(Synced(), &batch));  // Only flushes.
-  expect("c", "3");
-  expect("x", "24");
+  ASSERT_OK(heir->Write(Synced(), &batch));  // Only flushes.
   expect("d", "4");
 }
 
