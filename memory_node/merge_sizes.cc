@@ -34,7 +34,7 @@ uint64_t BytesBeside(const MergeRequest& request) {
   const auto add = [&bytes](uint64_t more) {
     bytes += std::min(more, std::numeric_limits<uint64_t>::max() - bytes);
   };
-  const auto add_string = [&add](const std::string& each) { add(sizeof(each) + each.size()); };
+  const auto add_string = [&add](const std::string& each) { add(sizeof(std::string) + each.size()); };
   const MergeOptions& options = request.options;
   add(options.snapshots.size() * sizeof(SequenceNumber));
   for (const KeyRange& range : options.older) {
@@ -46,7 +46,7 @@ uint64_t BytesBeside(const MergeRequest& request) {
   for (const std::string& key : options.cut_points) add_string(key);
   for (const std::string& key : options.cut_candidates) add_string(key);
   for (const std::vector<TableMeta>& run : request.runs) {
-    add(sizeof(run));
+    add(sizeof(std::vector<TableMeta>));
     for (const TableMeta& table : run) {
       add(sizeof(table) + table.smallest.size() + table.largest.size());
       add(table.index_bytes);
