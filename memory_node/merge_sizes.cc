@@ -34,7 +34,9 @@ uint64_t BytesBeside(const MergeRequest& request) {
   const auto add = [&bytes](uint64_t more) {
     bytes += std::min(more, std::numeric_limits<uint64_t>::max() - bytes);
   };
-  const auto add_string = [&add](const std::string& each) { add(sizeof(std::string) + each.size()); };
+  const auto add_string = [&add](const std::string& each) {
+    add(sizeof(std::string) + each.size());
+  };
   const MergeOptions& options = request.options;
   add(options.snapshots.size() * sizeof(SequenceNumber));
   for (const KeyRange& range : options.older) {
