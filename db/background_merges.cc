@@ -20,18 +20,11 @@ bool AddsGuards(const VersionEdit& edit) {
 
 // Those that overlap its range.
 std::vector<TableRef> InRangeOf(const ManualScope& scope, const InternalKeyComparator& comparator,
-                                const std::vector<TableRef>& tables) {
-  std::vector<TableRef> in_range;
-  for (const TableRef& table : tables) {
-    const Slice smallest = ExtractUserKey(table->smallest());
-    const Slice largest = ExtractUserKey(table->largest());
-    const bool before =
-        scope.begin != nullptr && comparator.CompareUserKeys(largest, *scope.begin) < 0;
-    const bool behind =
-        scope.end != nullptr && comparator.CompareUserKeys(smallest, *scope.end) > 0;
-    if (!before && !behind) in_range.push_back(table);
-  }
-  return in_range;
+                                std::vector<TableRef> tables) {
+  std::erase_if(tables, [&](const TableRef& table) {
+    return !Overlaps(comparator, *table, scope.begin, scope.end);
+  });
+  return tables;
 }
 
 }  // namespace

@@ -9,10 +9,7 @@ namespace dlsm {
 bool HoldsSome(const InternalKeyComparator& comparator, const Guard& guard, const Slice* begin,
                const Slice* end) {
   return std::any_of(guard.tables.begin(), guard.tables.end(), [&](const TableRef& table) {
-    return (begin == nullptr ||
-            comparator.CompareUserKeys(ExtractUserKey(table->largest()), *begin) >= 0) &&
-           (end == nullptr ||
-            comparator.CompareUserKeys(ExtractUserKey(table->smallest()), *end) <= 0);
+    return Overlaps(comparator, *table, begin, end);
   });
 }
 

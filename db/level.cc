@@ -188,20 +188,21 @@ const Guard& Level::GuardFor(const InternalKeyComparator& comparator, const Slic
   return index == 0 ? sentinel_ : guards_[index - 1];
 }
 
+bool Overlaps(const InternalKeyComparator& comparator, const Table& table, const Slice* begin,
+              const Slice* end) {
+  const bool is_before =
+      begin != nullptr && comparator.CompareUserKeys(ExtractUserKey(table.largest()), *begin) < 0;
+  const bool is_behind =
+      end != nullptr && comparator.CompareUserKeys(ExtractUserKey(table.smallest()), *end) > 0;
+  return !is_before && !is_behind;
+}
+
 std::vector<TableRef> Level::Overlapping(const InternalKeyComparator& comparator,
                                          const Slice* begin, const Slice* end) const {
   std::vector<TableRef> overlapping;
   const auto collect = [&](const Guard& guard) {
     for (const TableRef& table : guard.tables) {
-      if (begin != nullptr &&
-          comparator.CompareUserKeys(ExtractUserKey(table->largest()), *begin) < 0) {
-        continue;
-      }
-      if (end != nullptr &&
-          comparator.CompareUserKeys(ExtractUserKey(table->smallest()), *end) > 0) {
-        continue;
-      }
-      overlapping.push_back(table);
+      if (Overlaps(comparator, *table, begin, end)) overlapping.push_back(table);
     }
   };
   collect(sentinel_);

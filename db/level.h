@@ -36,6 +36,10 @@ struct Guard {
   std::shared_ptr<const GuardIndex> index;
 };
 
+// Whether the table's range has keys of [*begin, *end]; null: unbounded.
+bool Overlaps(const InternalKeyComparator& comparator, const Table& table, const Slice* begin,
+              const Slice* end);
+
 // Immutable once part of a version.
 class Level {
  public:
@@ -92,7 +96,7 @@ class Level {
     return *guard.index;
   }
 
-  // Tables that hold keys in [*begin, *end]; null: unbounded.
+  // Those that overlap [*begin, *end]; null: unbounded.
   std::vector<TableRef> Overlapping(const InternalKeyComparator& comparator, const Slice* begin,
                                     const Slice* end) const;
   std::vector<TableRef> AllTables() const { return Overlapping(AnyOrder(), nullptr, nullptr); }
