@@ -70,13 +70,7 @@ TEST_F(LevelIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
 TEST_F(LevelIteratorTest, ASeekAsksNoLostNodeForWhatItHasPassed) {
   MemoryQueuePairs first(&both_.memory, /*direct=*/true);
   const auto iterator = NewIterator(both_guards_, &first);
-  iterator->SeekToFirst();
-  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
-  first.LoseANode(/*this_one=*/true);
-  iterator->Seek(MakeInternalKey("b", 1));
-  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
-  EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("m"));
-  EXPECT_OK(iterator->status());
+  ExpectSeekAsksNoLostNode(iterator.get(), &first);
 }
 
 // Who has stepped to the end of a level may go on elsewhere, which takes long. Fails if the last

@@ -79,13 +79,7 @@ TEST_F(ShardIteratorTest, AKeyThatWasLeftInLostMemoryIsNotStoodBy) {
 TEST_F(ShardIteratorTest, ASeekAsksNoLostNodeForWhatItHasPassed) {
   MemoryQueuePairs first(&both_.memory, /*direct=*/true);
   const auto iterator = NewIterator(&first);
-  iterator->SeekToFirst();
-  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
-  first.LoseANode(/*this_one=*/true);
-  iterator->Seek(MakeInternalKey("b", 1));
-  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
-  EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("m"));
-  EXPECT_OK(iterator->status());
+  ExpectSeekAsksNoLostNode(iterator.get(), &first);
 }
 
 }  // namespace

@@ -70,4 +70,17 @@ inline void ExpectStepFromLostNodeFails(InternalIterator* iterator, bool is_lost
   EXPECT_EQ(iterator->status().IsIOError(), is_lost) << iterator->status().ToString();
 }
 
+// An iterator over "a", whose records the first node has, and "m" stands in the former when that is
+// lost. Fails if a seek behind all keys there, which needs nothing of that node, asks it all the
+// same.
+inline void ExpectSeekAsksNoLostNode(InternalIterator* iterator, MemoryQueuePairs* first) {
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  first->LoseANode(/*this_one=*/true);
+  iterator->Seek(MakeInternalKey("b", 1));
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  EXPECT_EQ(ExtractUserKey(iterator->key()), Slice("m"));
+  EXPECT_OK(iterator->status());
+}
+
 }  // namespace dlsm

@@ -154,6 +154,16 @@ class TcpClientTest : public testing::Test {
   static void AnswerHello(int socket) {
     SendAll(socket, Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 0, 0}));
   }
+  // A server that hangs until its client has given up, and is to have its connection reset by then.
+  void PlayAHangUntil(const std::atomic<bool>& given_up) {
+    Play([&given_up](int socket) {
+      AnswerHello(socket);
+      while (!given_up) std::this_thread::sleep_for(milliseconds(1));
+      pollfd reset{socket, 0, 0};
+      EXPECT_EQ(::poll(&reset, 1, 10'000), 1) << "no reset";
+      EXPECT_NE(reset.revents & (POLLERR | POLLHUP), 0);
+    });
+  }
   // A server that does not answer a read before its client has given up.
   void PlayALateReply() {
     Play([](int socket) {
@@ -197,13 +207,7 @@ TEST_F(TcpClientTest, ATimeOutClosesTheQueuePair) {
 // may be another's by then.
 TEST_F(TcpClientTest, WhatIsGivenUpIsResetThoughAChildHasTheSocketToo) {
   std::atomic<bool> given_up{false};
-  Play([&given_up](int socket) {
-    AnswerHello(socket);
-    while (!given_up) std::this_thread::sleep_for(milliseconds(1));
-    pollfd reset{socket, 0, 0};
-    EXPECT_EQ(::poll(&reset, 1, 10'000), 1) << "no reset";
-    EXPECT_NE(reset.revents & (POLLERR | POLLHUP), 0);
-  });
+  PlayAHangUntil(given_up);
   EXPECT_OK(Connect(Soon()));
   const pid_t child = ::fork();
   if (child == 0) {
@@ -223,13 +227,7 @@ TEST_F(TcpClientTest, WhatIsGivenUpIsResetThoughAChildHasTheSocketToo) {
 // no other way to reset a connection than to close it.
 TEST_F(TcpClientTest, WhatIsGivenUpIsResetThoughTheKernelRefusesToDisconnect) {
   std::atomic<bool> given_up{false};
-  Play([&given_up](int socket) {
-    AnswerHello(socket);
-    while (!given_up) std::this_thread::sleep_for(milliseconds(1));
-    pollfd reset{socket, 0, 0};
-    EXPECT_EQ(::poll(&reset, 1, 10'000), 1) << "no reset";
-    EXPECT_NE(reset.revents & (POLLERR | POLLHUP), 0);
-  });
+  PlayAHangUntil(given_up);
   bool forbidden = false;
   std::thread client([this, &forbidden] {
     EXPECT_OK(Connect(Soon()));
