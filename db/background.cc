@@ -34,7 +34,7 @@ Background::Background(const Config& config, const Parts& parts,
                     .budget = parts.budget,
                     .expected_components =
                         [this](const Version& version) { return ExpectedComponents(version); }}),
-      policy_(std::move(policy)),
+      chooser_(std::move(policy)),
       failures_(kHouse + parts.nodes.size()),
       room_of_nodes_(parts.nodes.size()) {}
 
@@ -80,17 +80,17 @@ void Background::LookIfWritersWait() {
 
 size_t Background::ExpectedComponents(const Version& version) const {
   port::MutexLock lock(mutex_);
-  return policy_->ExpectedComponents(version);
+  return chooser_.policy().ExpectedComponents(version);
 }
 
 uint64_t Background::PendingBytes(const Version& version) const {
   port::MutexLock lock(mutex_);
-  return policy_->PendingBytes(version);
+  return chooser_.policy().PendingBytes(version);
 }
 
 void Background::LimitLevel0Merges(size_t tables) {
   port::MutexLock lock(mutex_);
-  policy_->LimitLevel0Merges(tables);
+  chooser_.policy().LimitLevel0Merges(tables);
   ChangedLocked();
 }
 

@@ -26,6 +26,7 @@
 #include "db/gate_keeper.h"
 #include "db/level_traffic.h"
 #include "db/memtable_budget.h"
+#include "db/merge_chooser.h"
 #include "db/merge_job.h"
 #include "db/merge_load_monitor.h"
 #include "db/merge_policy.h"
@@ -194,11 +195,17 @@ class Background {
   std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether merges that reads have asked for rest.
   bool ReadMergesArePacedLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  MergeChooser::Situation SituationLocked(const Version& version) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether all merges run on the compute node.
   bool MergesHere() const;
   RoomLeft RoomLeftLocked(const Version& version) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The merge has been run, be it in vain.
+  void EndMerge(std::optional<MergePick>* pick) LOCKS_EXCLUDED(mutex_);
+  // What a merge has read goes back now, because the next one may need its room.
+  void GiveBackInputs();
   // No other merge picks these tables, from the first call to the second.
-  void MarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkBusyLocked(MergePick* pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) LOCKS_EXCLUDED(mutex_);
   Status BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick)
@@ -269,7 +276,7 @@ class Background {
   // Protects what follows; never held across a call to a memory node. Taken before Tree's.
   mutable port::Mutex mutex_;
   port::CondVar changed_{mutex_};
-  std::unique_ptr<MergePolicy> policy_ GUARDED_BY(mutex_);
+  MergeChooser chooser_ GUARDED_BY(mutex_);
   TablesInMerge busy_ GUARDED_BY(mutex_);
   int flushes_running_ GUARDED_BY(mutex_) = 0;
   std::vector<const MergePick*> merges_ GUARDED_BY(mutex_);  // Under way.

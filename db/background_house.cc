@@ -109,7 +109,7 @@ void Background::LookAtWritesLocked() {
   // Writers that wait are no sign that there are none.
   const bool waiting = writers_wait_() || flushes_running_ > 0;
   const bool quiet = quiet_watch_.IsQuiet(now, /*awaited=*/waiting_for_idle_ > 0) && !waiting;
-  policy_->SetQuiet(quiet);
+  chooser_.policy().SetQuiet(quiet);
   if (std::exchange(quiet_, quiet) != quiet) ChangedLocked();
 }
 

@@ -29,32 +29,25 @@ std::vector<TableRef> InRangeOf(const ManualScope& scope, const InternalKeyCompa
 
 }  // namespace
 
-// What is due; but while the memory node has no room for that, what makes room. What does not fit
-// waits for the merges that are under way, because they may be what makes room; if there are none,
-// the smaller one is tried. While others have no room, what makes some for them, if nothing is due.
+MergeChooser::Situation Background::SituationLocked(const Version& version) const {
+  return {.version = version,
+          .busy = busy_,
+          .room = RoomLeftLocked(version),
+          .snapshots = *snapshots_};
+}
+
 std::optional<MergePick> Background::PickLocked(bool for_reads) {
   if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-  RoomLeft room = RoomLeftLocked(*version);
-  const auto fits = [&room](const MergePick& pick) {
-    return pick.trivial_move || room.Fits(pick.input_bytes());
-  };
-  std::optional<MergePick> pick = policy_->Pick(*version, busy_);
-  // Then nothing can begin but what reads have asked for.
-  if (!for_reads && pick.has_value() && pick->cause == MergeCause::kReads) pick.reset();
-  if (pick.has_value() && fits(*pick)) return pick;
-  if (room.for_merges == 0 && !merges_.empty()) return std::nullopt;
-  if (pick.has_value()) room.for_data = 0;  // However little is obsolete: it is wanted now.
-  if (room.IsPressing(version->bytes()) || room.wanted) {
-    policy_->SetSnapshots(snapshots_->List());
-    std::optional<MergePick> makes_room = policy_->PickForRoom(*version, busy_, room);
-    if (makes_room.has_value() && (fits(*makes_room) || !pick.has_value() ||
-                                   makes_room->input_bytes() < pick->input_bytes())) {
-      pick = std::move(makes_room);
-    }
-  }
-  const bool starts = pick.has_value() && (fits(*pick) || merges_.empty());
-  return starts ? std::move(pick) : std::nullopt;
+  return chooser_.Next(SituationLocked(*version), for_reads);
+}
+
+// An error stays with the heartbeat, which meets it too.
+void Background::GiveBackInputs() {
+  WithinMemory([this] {
+    tree_->views().Reclaim();
+    return store_->memory()->SendFrees();
+  }).PermitUncheckedError();
 }
 
 // Nobody waits for it, so it gets out of the way of everybody who does; and it leaves as much room
@@ -64,7 +57,7 @@ std::optional<MergePick> Background::PickWhileIdleLocked() {
                       !idle_failures_.rests() && !writers_wait_();
   if (!wanted || adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-  std::optional<MergePick> pick = policy_->PickWhileIdle(*version, busy_);
+  std::optional<MergePick> pick = chooser_.policy().PickWhileIdle(*version, busy_);
   const bool fits = pick.has_value() &&
                     (pick->trivial_move || RoomLeftLocked(*version).Fits(2 * pick->input_bytes()));
   return fits ? std::move(pick) : std::nullopt;
@@ -97,7 +90,9 @@ RoomLeft Background::RoomLeftLocked(const Version& version) const {
 }
 
 // All of it or, where there is no memory for that, nothing: no other merge has any of its tables.
-void Background::MarkBusyLocked(const MergePick& pick) {
+void Background::MarkBusyLocked(MergePick* picked) {
+  SeparateColumns(*tree_->views().Current()->version, picked);
+  const MergePick& pick = *picked;
   try {
     for (const TableRef& table : pick.inputs) busy_.insert(table->number());
     for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
@@ -140,7 +135,7 @@ Status Background::BeginMerge(Clock::time_point* due, std::optional<MergePick>* 
   bool rest = paced && read_merges_->Next(now) > now;
   *pick = PickLocked(/*for_reads=*/!rest);
   if (pick->has_value()) {
-    MarkBusyLocked(**pick);
+    MarkBusyLocked(&**pick);
     if ((*pick)->cause != MergeCause::kReads || read_merges_->Begin(now, paced)) {
       return Status::OK();
     }
@@ -161,7 +156,7 @@ Status Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePic
   if (Ended()) return Status::OK();
   *pick = PickWhileIdleLocked();
   if (pick->has_value()) {
-    MarkBusyLocked(**pick);
+    MarkBusyLocked(&**pick);
   } else if (idle_failures_.rests()) {
     idle_merge_hint_.store(true, std::memory_order_release);
     *due = std::min(*due, idle_failures_.retry_at());
@@ -184,10 +179,20 @@ bool Background::MergeOne(Clock::time_point* due) {
   if (pick->cause == MergeCause::kReads) read_merges_->NoteEnded(began, Clock::now());
   NoteOutcome(kMerge, status);
   UpdateGate();
-  port::MutexLock lock(mutex_);
-  UnmarkBusyLocked(*pick);
-  pick.reset();  // Who waits for the merge may look for its inputs' memory.
+  EndMerge(&pick);
   return true;
+}
+
+void Background::EndMerge(std::optional<MergePick>* pick) {
+  bool gives_back;
+  {
+    port::MutexLock lock(mutex_);
+    UnmarkBusyLocked(**pick);
+    gives_back =
+        RoomLeftLocked(*tree_->views().Current()->version).IsPressing((*pick)->input_bytes());
+    pick->reset();  // A caller that waits for the merge may look for its inputs' memory.
+  }
+  if (gives_back) GiveBackInputs();
 }
 
 bool Background::MergeWhileIdle(Clock::time_point* due) {
@@ -283,7 +288,8 @@ void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<Tabl
     if (!scope.HasAny(replaced, /*further_down=*/true)) continue;
     // Where it is to stay, to be merged with what comes from above is as good as in place.
     const bool merged =
-        pick.in_place() ? manual->own == &pick : !GoesFurtherLocked(*version, *manual);
+        !pick.cuts_only &&
+        (pick.in_place() ? manual->own == &pick : !GoesFurtherLocked(*version, *manual));
     if (!pick.in_place() && !merged && ++manual->followed > kFollowedMax) continue;
     const bool done = merged || !scope.HasAny(replaced);
     for (const TableRef& table : outputs)
@@ -292,7 +298,7 @@ void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<Tabl
 }
 
 bool Background::GoesFurtherLocked(const Version& version, const ManualLevel& manual) const {
-  return policy_->ManualLevels(version, manual.scope.begin, manual.scope.end) > manual.level + 1;
+  return chooser_.policy().ManualLevels(version, manual.scope.begin, manual.scope.end) > manual.level + 1;
 }
 
 Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
@@ -344,7 +350,7 @@ size_t Background::ManualLevels(const Slice* begin, const Slice* end) {
       return merge->target_level > deepest;
     };
     if (std::none_of(merges_.begin(), merges_.end(), goes_deeper)) {
-      return policy_->ManualLevels(*version, begin, end);
+      return chooser_.policy().ManualLevels(*version, begin, end);
     }
     changed_.WaitUntil(Clock::now() + kHouseInterval);
   }
@@ -367,6 +373,7 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
 Status Background::MergeLevel(size_t level, ManualLevel* manual) {
   while (true) {
     std::optional<MergePick> pick;
+    bool whole = true;
     {
       port::MutexLock lock(mutex_);
       bool done = false;
@@ -375,13 +382,13 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
         DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge], Clock::time_point()));
         port::AllocationPoint("compaction: picked");
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-        policy_->SetSnapshots(snapshots_->List());
-        if (!adding_guards_)
-          pick = policy_->PickManual(*version, busy_, level, manual->scope, &done);
+        if (!adding_guards_) {
+          pick = chooser_.NextManual(SituationLocked(*version), level, manual->scope, &done, &whole);
+        }
         if (done) return Status::OK();
         if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);
       }
-      MarkBusyLocked(*pick);
+      MarkBusyLocked(&*pick);
       manual->own = &*pick;
     }
     const Status status = Merge(*pick);
@@ -390,11 +397,11 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
     {
       port::MutexLock lock(mutex_);
       manual->own = nullptr;
-      UnmarkBusyLocked(*pick);
     }
+    EndMerge(&pick);
     DLSM_RETURN_IF_ERROR(status);
-    // Level 0 goes as a whole; what was flushed meanwhile is not part of this request.
-    if (level == 0) return Status::OK();
+    // What was flushed meanwhile is not part of this request.
+    if (level == 0 && whole) return Status::OK();
   }
 }
 

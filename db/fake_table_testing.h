@@ -14,7 +14,7 @@
 
 namespace dlsm {
 
-class FakeTableReader final : public TableReader {
+class FakeTableReader : public TableReader {
  public:
   explicit FakeTableReader(const TableMeta& meta) : TableReader(meta) {}
 

@@ -104,10 +104,10 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
   RemoteTableWriter output(&store, Purpose::kFlush, /*may_use_reserve=*/true, new_table_number);
   // Records, and an eighth for checksums, index and filter; if that is too little, one more table
   // follows. As for a memtable that a large batch has made larger than any table may be.
-  constexpr uint64_t kTableBytesMax = uint64_t{2} << 30;
+  const uint64_t table_bytes_max = std::min(uint64_t{1} << 30, store.table_bytes_limit()) * 2;
   const uint64_t usage = memtable.MemoryUsage() / store.memory()->scatter_width();
   // A memtable needs more than a table for the same records, so that fragments even out below it.
-  FlushWriter writer(store, &output, std::min(usage + usage / 8 + (64 << 10), kTableBytesMax),
+  FlushWriter writer(store, &output, std::min(usage + usage / 8 + (64 << 10), table_bytes_max),
                      usage - usage / 6);
   const std::unique_ptr<Iterator> entries = memtable.NewIterator(/*whole=*/true);
   Slice user_key;  // Of the entry before; the memtable keeps it where it is.

@@ -9,7 +9,6 @@
 
 #include "db/leftovers.h"
 #include "db/merge_outputs.h"
-#include "db/split_keys.h"
 #include "db/table_runs.h"
 #include "port/allocation_point.h"
 #include "port/thread.h"
@@ -31,36 +30,6 @@ Runs InputRuns(const InternalKeyComparator& comparator, const MergePick& pick) {
     runs.push_back(std::move(run));
   }
   return runs;
-}
-
-// The user keys at which the merge is cut into parts: where the target's tables or guards start,
-// about evenly; if it must be cut into `parts_min` and these are too few, anywhere.
-std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
-                                        const MergePick& pick, size_t parts_max, size_t parts_min) {
-  std::vector<std::string> starts = pick.cut_points;
-  if (starts.empty()) {
-    for (const TableRef& table : pick.target_inputs) {
-      starts.push_back(ExtractUserKey(table->smallest()).ToString());
-    }
-    // Tables of a guard lie newest first, and overlap.
-    const auto before = [&comparator](const std::string& a, const std::string& b) {
-      return comparator.CompareUserKeys(a, b) < 0;
-    };
-    std::sort(starts.begin(), starts.end(), before);
-    const auto same = [&before](const std::string& a, const std::string& b) {
-      return !before(a, b);
-    };
-    starts.erase(std::unique(starts.begin(), starts.end(), same), starts.end());
-  }
-  if (starts.size() < parts_min) {
-    std::vector<TableRef> tables = pick.inputs;
-    tables.insert(tables.end(), pick.target_inputs.begin(), pick.target_inputs.end());
-    return SplitKeys(comparator, tables, parts_min);
-  }
-  std::vector<std::string> boundaries;
-  const size_t parts = std::min(parts_max, starts.size());
-  for (size_t i = 1; i < parts; ++i) boundaries.push_back(starts[i * starts.size() / parts]);
-  return boundaries;
 }
 
 struct Part {
@@ -97,7 +66,8 @@ MergeOptions OptionsOf(const MergeContext& context, const MergePick& pick,
   options.snapshots = snapshots;
   options.older = pick.older;
   options.table_bytes_max =
-      pick.table_bytes_max > 0 ? pick.table_bytes_max : context.config.table_bytes_max;
+      std::min(pick.table_bytes_max > 0 ? pick.table_bytes_max : context.config.table_bytes_max,
+               context.store.table_bytes_limit());
   options.cut_points = pick.cut_points;
   options.cut_candidates = pick.cut_candidates;
   options.cut_hash_bits = pick.cut_hash_bits;

@@ -6,6 +6,7 @@
 
 #include "db/leftovers.h"
 #include "db/room_watch.h"
+#include "db/split_keys.h"
 #include "db/table_runs.h"
 
 namespace dlsm {
@@ -19,6 +20,34 @@ bool MergePick::MakesRoom(const InternalKeyComparator& comparator) const {
     return table->meta().deletions > 0;
   });
   return deletes || !AreDisjoint(comparator, std::move(tables));
+}
+
+std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
+                                        const MergePick& pick, size_t parts_max, size_t parts_min) {
+  std::vector<std::string> starts = pick.cut_points;
+  if (starts.empty()) {
+    for (const TableRef& table : pick.target_inputs) {
+      starts.push_back(ExtractUserKey(table->smallest()).ToString());
+    }
+    // Tables of a guard lie newest first, and overlap.
+    const auto before = [&comparator](const std::string& a, const std::string& b) {
+      return comparator.CompareUserKeys(a, b) < 0;
+    };
+    std::sort(starts.begin(), starts.end(), before);
+    const auto same = [&before](const std::string& a, const std::string& b) {
+      return !before(a, b);
+    };
+    starts.erase(std::unique(starts.begin(), starts.end(), same), starts.end());
+  }
+  if (starts.size() < parts_min) {
+    std::vector<TableRef> tables = pick.inputs;
+    tables.insert(tables.end(), pick.target_inputs.begin(), pick.target_inputs.end());
+    return SplitKeys(comparator, tables, parts_min);
+  }
+  std::vector<std::string> boundaries;
+  const size_t parts = std::min(parts_max, starts.size());
+  for (size_t i = 1; i < parts; ++i) boundaries.push_back(starts[i * starts.size() / parts]);
+  return boundaries;
 }
 
 bool ManualScope::HasLeftovers(const std::vector<TableRef>& tables,

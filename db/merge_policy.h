@@ -56,12 +56,20 @@ struct MergePick {
   MergeCause cause = MergeCause::kShape;
   // Not worth dividing into parts that run side by side.
   bool undivided = false;
+  // A step of a larger merge (merge_pieces.h) that divides a table where it lies: what the table is
+  // to be merged with, its pieces still are.
+  bool cuts_only = false;
 
   bool in_place() const { return level == target_level; }
   uint64_t input_bytes() const;
   // Whether the merge leaves fewer bytes than it takes: it has overlapping inputs, or deletions.
   bool MakesRoom(const InternalKeyComparator& comparator) const;
 };
+
+// The user keys at which a merge is cut into parts: where the target's tables or guards start,
+// about evenly; if it must be cut into `parts_min` and these are too few, anywhere (split_keys.h).
+std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
+                                        const MergePick& pick, size_t parts_max, size_t parts_min);
 
 // Numbers of the tables that take part in a merge.
 using TablesInMerge = std::set<uint64_t>;

@@ -14,6 +14,8 @@
 
 #include "db/components.h"
 #include "db/fake_table_testing.h"
+#include "db/merge_chooser.h"
+#include "db/merge_pieces.h"
 #include "db/merge_policy.h"
 #include "db/table_runs.h"
 #include "table/merge_tables.h"
@@ -34,6 +36,8 @@ class PolicySimulation {
     bool seeks = false;
     bool pauses = false;         // Now and then nobody writes.
     bool short_of_room = false;  // Now and then; merges that make room are picked, too.
+    // Now and then a merge goes by steps (merge_pieces.h), which may be left half way.
+    bool steps = false;
     size_t keys_per_flush = 12;
     uint64_t record_bytes = 10;
     size_t records_per_table_max = 12;
@@ -43,7 +47,7 @@ class PolicySimulation {
   };
 
   PolicySimulation(const Config& config, std::unique_ptr<MergePolicy> policy)
-      : config_(config), policy_(std::move(policy)), random_(config.seed) {
+      : config_(config), chooser_(std::move(policy)), random_(config.seed) {
     std::vector<Level> levels;
     for (size_t i = 0; i < config.level_count; ++i) {
       levels.emplace_back(i == 0 ? Guard::Order::kNewestFirst : config.deeper_order);
@@ -52,7 +56,7 @@ class PolicySimulation {
   }
 
   const Version& version() const { return *version_; }
-  MergePolicy& policy() { return *policy_; }
+  MergePolicy& policy() { return chooser_.policy(); }
   uint64_t records_merged() const { return records_merged_; }
   size_t merges_done() const { return merges_done_; }
 
@@ -68,7 +72,8 @@ class PolicySimulation {
       if (config_.seeks && random_.OneIn(3)) Seek();
       if (config_.pauses) SetIdle(random_.OneIn(2));
       const uint64_t dice = random_.Uniform(3);
-      if (dice == 0 && flushes > 0 && version_->levels()[0].table_count() < 20) {
+      if (dice == 0 && flushes > 0 &&
+          CountRuns(Comparator(), version_->levels()[0].sentinel().tables) < 20) {
         Flush();
         --flushes;
       } else if (dice == 1 && running_.size() < 3) {
@@ -80,8 +85,8 @@ class PolicySimulation {
     }
     if (!Check(quiet)) return false;
     // Or writers that a limit on components has stopped would wait for merges that are not due.
-    EXPECT_LE(CountComponents(*version_), policy_->ExpectedComponents(*version_));
-    EXPECT_EQ(policy_->PendingBytes(*version_), 0u);
+    EXPECT_LE(CountComponents(*version_), policy().ExpectedComponents(*version_));
+    EXPECT_EQ(policy().PendingBytes(*version_), 0u);
     return true;
   }
 
@@ -98,6 +103,55 @@ class PolicySimulation {
     return true;
   }
 
+  // Writes new keys until there is no room for more, then deletes all of them. What is written,
+  // and what a merge has read and not given back, is never more than `capacity`; of that,
+  // `merge_room` is kept for merges and `flush_room` for deletions. False, with a test failure, if
+  // it comes to a point where nothing can go on, or if anything is left in the end.
+  bool FillAndEmpty(uint64_t capacity, uint64_t merge_room, uint64_t flush_room) {
+    const uint64_t memtable = config_.keys_per_flush * config_.record_bytes;
+    const auto stopped = [&] {
+      return CountComponents(*version_) > 2 * policy().ExpectedComponents(*version_);
+    };
+    const auto room_beside = [&](uint64_t kept) {
+      const uint64_t used = version_->bytes() + kept;
+      return used < capacity ? capacity - used : 0;
+    };
+    const auto merge_some = [&](bool wanted) {
+      const RoomLeft room{.for_merges = room_beside(0),
+                          .for_data = room_beside(merge_room + flush_room),
+                          .full = wanted};
+      const auto pick = chooser_.Next(SituationWith(room), /*for_reads=*/false);
+      if (!pick.has_value() || (!pick->trivial_move && !room.Fits(pick->input_bytes()))) {
+        return false;
+      }
+      Begin(*pick);
+      Finish(0);
+      return true;
+    };
+    uint64_t next_key = 0;
+    for (size_t step = 0; step < kStepsMax; ++step) {
+      if (stopped() || room_beside(merge_room + flush_room) < memtable) {
+        if (merge_some(/*wanted=*/true)) continue;
+        if (stopped()) return Wedged("puts");
+        break;
+      }
+      FlushAscending(&next_key, /*deletions=*/false);
+      while (random_.OneIn(2) && merge_some(/*wanted=*/false)) continue;
+      if (step % config_.steps_per_check == 0 && !Check(false)) return false;
+    }
+    const uint64_t written = next_key;
+    for (uint64_t deleted = 0; deleted < written;) {
+      if (stopped() || room_beside(merge_room) < memtable) {
+        if (!merge_some(/*wanted=*/true)) return Wedged("deletions");
+        if (merges_done_ % config_.steps_per_check == 0 && !Check(false)) return false;
+        continue;
+      }
+      FlushAscending(&deleted, /*deletions=*/true);
+    }
+    return CompactWithin([&] { return RoomLeft{.for_merges = room_beside(0), .full = true}; }) &&
+           ExpectEmpty();
+  }
+
   // Flushes a deletion of every key.
   void DeleteEverything() {
     Contents contents;
@@ -112,23 +166,7 @@ class PolicySimulation {
 
   // Merges all down, as CompactRange does.
   bool CompactAll() {
-    const size_t levels = policy_->ManualLevels(*version_, nullptr, nullptr);
-    for (size_t level = 0; level < levels; ++level) {
-      for (size_t step = 0;; ++step) {
-        bool done = false;
-        const auto pick = policy_->PickManual(*version_, busy_, level, ManualScope{}, &done);
-        if (done) break;
-        if (!pick.has_value() || step > 10000) {
-          ADD_FAILURE() << "a manual merge neither starts nor is done";
-          return false;
-        }
-        Begin(*pick);
-        Finish(running_.size() - 1);
-        if (!Check(false)) return false;
-        if (level == 0) break;
-      }
-    }
-    return true;
+    return CompactWithin([] { return RoomLeft(); });
   }
 
  private:
@@ -138,16 +176,98 @@ class PolicySimulation {
   };
   using Contents = std::map<std::string, Entry>;
 
+  // Knows where its keys would lie, all records being alike.
+  class Reader final : public FakeTableReader {
+   public:
+    Reader(const TableMeta& meta, const Contents& contents, uint64_t record_bytes)
+        : FakeTableReader(meta), record_bytes_(record_bytes) {
+      for (const auto& item : contents) keys_.push_back(item.first);
+    }
+    uint64_t ApproximateOffsetOf(const Slice& internal_key) const override {
+      const auto at =
+          std::lower_bound(keys_.begin(), keys_.end(), ExtractUserKey(internal_key).ToString());
+      return static_cast<uint64_t>(at - keys_.begin()) * record_bytes_;
+    }
+
+   private:
+    const uint64_t record_bytes_;
+    std::vector<std::string> keys_;
+  };
+
   static const InternalKeyComparator& Comparator() {
     static const InternalKeyComparator comparator(BytewiseComparator());
     return comparator;
   }
 
-  std::string NextKey() {
-    const uint64_t number =
-        config_.sequential ? next_key_++ % config_.key_count : random_.Uniform(config_.key_count);
+  static constexpr size_t kStepsMax = 100000;
+
+  static std::string KeyOf(uint64_t number) {
     std::string digits = std::to_string(number);
     return std::string(5 - digits.size(), '0') + digits;
+  }
+  std::string NextKey() {
+    return KeyOf(config_.sequential ? next_key_++ % config_.key_count
+                                    : random_.Uniform(config_.key_count));
+  }
+
+  // `room` says what there is before each merge.
+  template <typename Room>
+  bool CompactWithin(const Room& room) {
+    const size_t levels = policy().ManualLevels(*version_, nullptr, nullptr);
+    for (size_t level = 0; level < levels; ++level) {
+      for (size_t step = 0;; ++step) {
+        bool done = false;
+        bool whole = false;
+        const RoomLeft left = room();
+        auto pick = chooser_.NextManual(SituationWith(left), level, ManualScope{}, &done, &whole);
+        if (done) break;
+        // It may wait for one that is due.
+        if (!pick.has_value()) {
+          pick = chooser_.Next(SituationWith(left), /*for_reads=*/false);
+          whole = false;
+        }
+        if (!pick.has_value() || step > 10000) {
+          ADD_FAILURE() << "a manual merge neither starts nor is done";
+          return false;
+        }
+        if (!pick->trivial_move && !left.Fits(pick->input_bytes())) return Wedged("compaction");
+        Begin(*pick);
+        Finish(running_.size() - 1);
+        if (merges_done_ % config_.steps_per_check == 0 && !Check(false)) return false;
+        if (level == 0 && whole) break;
+      }
+    }
+    return Check(false);
+  }
+
+  MergeChooser::Situation SituationWith(const RoomLeft& room) const {
+    return {.version = *version_, .busy = busy_, .room = room, .snapshots = snapshots_};
+  }
+
+  bool Wedged(const char* what) const {
+    ADD_FAILURE() << "seed " << config_.seed << ": " << what
+                  << " cannot go on: " << version_->bytes() << " bytes in "
+                  << version_->table_count() << " tables, " << version_->levels()[0].table_count()
+                  << " of them in level 0";
+    return false;
+  }
+
+  bool ExpectEmpty() const {
+    EXPECT_EQ(version_->table_count(), 0u) << "seed " << config_.seed;
+    return version_->table_count() == 0;
+  }
+
+  // The next keys, in an order that spreads each flush over all of them.
+  void FlushAscending(uint64_t* next, bool deletions) {
+    Contents contents;
+    while (contents.size() < config_.keys_per_flush) {
+      const std::string key = KeyOf((*next)++ * 7919 % 99991);
+      if (deletions && !model_.contains(key)) break;
+      contents[key] = model_[key] = Entry{++sequence_, deletions};
+    }
+    VersionEdit edit(1);
+    edit.levels[0].added = {MakeTable(contents)};
+    version_ = version_->With(edit);
   }
 
   // So often, in some guard, that it would be merged if there is anything to gain.
@@ -171,8 +291,8 @@ class PolicySimulation {
       meta.sequence_max = std::max(meta.sequence_max, entry.sequence);
     }
     contents_[table.number] = contents;
-    const auto made =
-        std::make_shared<const Table>(std::make_unique<FakeTableReader>(meta), nullptr);
+    const auto made = std::make_shared<const Table>(
+        std::make_unique<Reader>(meta, contents, config_.record_bytes), nullptr);
     made->SetKeepers(0);
     return made;
   }
@@ -192,15 +312,21 @@ class PolicySimulation {
 
   void SetIdle(bool idle) {
     idle_ = idle;
-    policy_->SetQuiet(idle);
+    policy().SetQuiet(idle);
   }
 
   bool Start() {
-    auto pick = policy_->Pick(*version_, busy_);
-    if (!pick.has_value() && idle_) pick = policy_->PickWhileIdle(*version_, busy_);
+    auto pick = policy().Pick(*version_, busy_);
+    if (!pick.has_value() && idle_) pick = policy().PickWhileIdle(*version_, busy_);
     if (!pick.has_value()) return false;
     // Whoever waits for merges must see that there are some.
-    EXPECT_TRUE(pick->cause != MergeCause::kShape || policy_->PendingBytes(*version_) > 0);
+    EXPECT_TRUE(pick->cause != MergeCause::kShape || policy().PendingBytes(*version_) > 0);
+    if (config_.steps && busy_.empty() && random_.OneIn(2)) {
+      if (random_.OneIn(10)) pieces_ = MergePieces();  // The database was opened anew.
+      const auto step =
+          pieces_.Next(*version_, *pick, random_.Uniform(pick->input_bytes() + 1), {});
+      if (step.has_value()) pick = step;
+    }
     Begin(*pick);
     return true;
   }
@@ -211,12 +337,13 @@ class PolicySimulation {
   }
 
   bool StartForRoom(const RoomLeft& room) {
-    const auto pick = policy_->PickForRoom(*version_, busy_, room);
+    const auto pick = policy().PickForRoom(*version_, busy_, room);
     if (pick.has_value()) Begin(*pick);
     return pick.has_value();
   }
 
-  void Begin(const MergePick& pick) {
+  void Begin(MergePick pick) {
+    SeparateColumns(*version_, &pick);
     for (const auto* side : {&pick.inputs, &pick.target_inputs}) {
       for (const TableRef& table : *side) {
         EXPECT_TRUE(busy_.insert(table->number()).second) << "a table is in two merges";
@@ -279,8 +406,13 @@ class PolicySimulation {
       return std::any_of(points.begin(), points.end(),
                          [&](const std::string& point) { return last < point && point <= key; });
     };
-    if (records >= config_.records_per_table_max || passes(pick.cut_points)) return true;
-    if (records < config_.records_per_table_max / 2) return false;
+    size_t records_max = config_.records_per_table_max;
+    if (pick.table_bytes_max > 0) {
+      const uint64_t fit = std::max<uint64_t>(pick.table_bytes_max / config_.record_bytes, 1);
+      records_max = std::min<uint64_t>(records_max, fit);
+    }
+    if (records >= records_max || passes(pick.cut_points)) return true;
+    if (records < records_max / 2) return false;
     return passes(pick.cut_candidates) ||
            (pick.cut_hash_bits > 0 && CutRank(key) >= pick.cut_hash_bits);
   }
@@ -316,7 +448,9 @@ class PolicySimulation {
   }
 
   const Config config_;
-  const std::unique_ptr<MergePolicy> policy_;
+  MergeChooser chooser_;
+  MergePieces pieces_;
+  const SnapshotList snapshots_;
   Random random_;
   std::shared_ptr<const Version> version_;
   std::map<uint64_t, Contents> contents_;  // By table number.

@@ -91,7 +91,25 @@ TableStore::Config Shard::StoreConfig() const {
       TableStoreConfigOf(*context_.options, context_.filter_policy, context_.block_cache);
   config.value_cache = context_.value_cache;
   config.budget = context_.memory_budget;
+  config.table_bytes_limit = TableBytesLimit();
   return config;
+}
+
+// Of what a memory node has, an eighth or more is kept for merges (memory_node/database_table.h).
+uint64_t Shard::TableBytesLimit() const {
+  constexpr uint64_t kPart = 32;
+  constexpr uint64_t kLeast = uint64_t{64} << 10;
+  uint64_t capacity = UINT64_MAX;
+  for (const ShardNode& node : nodes_) capacity = std::min(capacity, CapacityAt(node));
+  return std::max(kLeast, capacity / kPart);
+}
+
+// Of the database, all of its shards together.
+uint64_t Shard::CapacityAt(const ShardNode& node) {
+  uint64_t capacity = 0;
+  for (const RegionInfo& region : node.link->peer().regions) capacity += region.bytes;
+  const uint64_t quota = node.session->quota_bytes();
+  return quota > 0 ? std::min(capacity, quota) : capacity;
 }
 
 PlacedMemory::Config Shard::PlacementConfig() const {
@@ -121,12 +139,8 @@ std::vector<PlacedMemory::Node> Shard::Accounts() {
 
 RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) {
   const Options& options = *context_.options;
-  uint64_t capacity = 0;
-  for (const RegionInfo& region : node.link->peer().regions) capacity += region.bytes;
-  const uint64_t quota = node.session->quota_bytes();
-  if (quota > 0) capacity = std::min(capacity, quota);
   // Of what the shards at this memory node have together, an equal part.
-  capacity /= node.shards;
+  const uint64_t capacity = CapacityAt(node) / node.shards;
   RemoteMemory::Config config;
   config.session = node.session->id();
   config.check_extent = [link = node.link](const RemoteSpan& extent) {

@@ -121,6 +121,8 @@ class Shard {
 
  private:
   TableStore::Config StoreConfig() const;
+  uint64_t TableBytesLimit() const;
+  static uint64_t CapacityAt(const ShardNode& node);
   PlacedMemory::Config PlacementConfig() const;
   std::vector<PlacedMemory::Node> Accounts();
   RemoteMemory::Config AccountConfig(const ShardNode& node, size_t number);

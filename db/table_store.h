@@ -36,6 +36,10 @@ class TableStore final : public TableReaderSource {
     // Null: index and filter of each table stay. Else tables beyond it are opened without, and all
     // can be replaced by Unloaded() ones.
     std::shared_ptr<MemoryBudget> budget;
+    // No merge makes larger tables: each is to fit several times into the room that a memory node
+    // keeps for merges, so that a table can be merged when there is no other room. Flushes may make
+    // them twice as large.
+    uint64_t table_bytes_limit = UINT64_MAX;
   };
   // All outlive the store and its tables.
   TableStore(const Config& config, NodeQueuePairs* queue_pairs,
@@ -69,6 +73,7 @@ class TableStore final : public TableReaderSource {
   const TableOptions& table_options() const { return config_.table; }
   const InternalKeyComparator& comparator() const override { return config_.comparator; }
   std::chrono::nanoseconds timeout() const { return config_.timeout; }
+  uint64_t table_bytes_limit() const { return config_.table_bytes_limit; }
   NodeQueuePairs* queue_pairs() const { return queue_pairs_; }
   PlacedMemory* memory() const { return memory_.get(); }
   Statistics* statistics() const { return statistics_; }

@@ -1,0 +1,150 @@
+// Memory nodes that are full, of live data or of what snapshots keep: every style of merges gets
+// out of that by deletions, by the release of the snapshots, and by CompactRange().
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dLSM/comparator.h"
+#include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint64_t kNodeBytes = uint64_t{24} << 20;
+constexpr size_t kValueBytes = 1000;
+
+struct Style {
+  const char* name;
+  CompactionStyle style;
+};
+constexpr Style kStyles[] = {
+    {"leveled", CompactionStyle::kLeveled},
+    {"leveled_choose_best", CompactionStyle::kLeveledChooseBest},
+    {"full_leveling", CompactionStyle::kFullLeveling},
+    {"tiered", CompactionStyle::kTiered},
+    {"size_tiered", CompactionStyle::kSizeTiered},
+    {"guards", CompactionStyle::kGuards},
+};
+
+struct Sizes {
+  size_t memtable_bytes;
+  size_t table_bytes;
+};
+
+Options OptionsOf(CompactionStyle style, const Sizes& sizes) {
+  Options options = TinyOptions();
+  options.embedded_memory_bytes = kNodeBytes;
+  options.compaction_style = style;
+  options.write_buffer_size = sizes.memtable_bytes;
+  options.max_file_size = sizes.table_bytes;
+  options.write_stall_timeout_ms = 300;
+  return options;
+}
+
+class FullNodeTest : public testing::Test {
+ protected:
+  void Open(const Options& options) { db_ = OpenOrDie(options, "db"); }
+
+  // Keys in an order that gives each memtable some of all ranges.
+  static std::string KeyOf(uint64_t number) { return NumberedKey(number * 7919 % 100'003); }
+
+  Status Put(uint64_t number) {
+    return db_->Put(WriteOptions(), KeyOf(number), std::string(kValueBytes, 'v'));
+  }
+  // Merges may make room a little later than writers wait here.
+  void PutSoon(uint64_t number) {
+    Status put;
+    ASSERT_TRUE(Eventually([&] { return (put = Put(number)).ok(); })) << put.ToString();
+  }
+  void DeleteSoon(uint64_t number) {
+    Status deleted;
+    ASSERT_TRUE(Eventually([&] {
+      return (deleted = db_->Delete(WriteOptions(), KeyOf(number))).ok();
+    })) << "deletion "
+        << number << ": " << deleted.ToString();
+  }
+  void CompactSoon() {
+    Status compacted;
+    ASSERT_TRUE(Eventually([&] { return (compacted = db_->CompactRange(nullptr, nullptr)).ok(); }))
+        << compacted.ToString();
+  }
+  // Returns how many keys are in.
+  uint64_t PutUntilFull() {
+    uint64_t number = 0;
+    Status put;
+    while ((put = Put(number)).ok()) ++number;
+    EXPECT_TRUE(put.IsBusy()) << put.ToString();
+    EXPECT_GT(number, kNodeBytes / 2 / kValueBytes);
+    return number;
+  }
+
+  // Full of live data.
+  void FillDeleteAndCompact(const Options& options) {
+    Open(options);
+    const uint64_t keys = PutUntilFull();
+    for (uint64_t i = 0; i < keys; ++i) ASSERT_NO_FATAL_FAILURE(DeleteSoon(i));
+    ASSERT_NO_FATAL_FAILURE(CompactSoon());
+    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), 0u);
+    ASSERT_NO_FATAL_FAILURE(PutSoon(0));
+    CloseAndDestroy(&db_, options, "db");
+  }
+
+  // Full of what snapshots keep.
+  void FillBySnapshotsAndRelease(const Options& options) {
+    constexpr uint64_t kKeys = 2000;
+    Open(options);
+    std::vector<const Snapshot*> snapshots;
+    uint64_t puts = 0;
+    Status put;
+    for (; put.ok(); ++puts) {
+      if (puts % 300 == 0) snapshots.push_back(db_->GetSnapshot());
+      put = Put(puts % kKeys);
+    }
+    EXPECT_TRUE(put.IsBusy()) << put.ToString();
+    EXPECT_GT(puts, 2 * kKeys);
+    for (const Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
+    for (uint64_t i = 0; i < 2 * kKeys; ++i) ASSERT_NO_FATAL_FAILURE(PutSoon(i % kKeys));
+    ASSERT_NO_FATAL_FAILURE(CompactSoon());
+    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), kKeys);
+    CloseAndDestroy(&db_, options, "db");
+  }
+
+  std::unique_ptr<DB> db_;
+};
+
+// Fails if deletions wait for merges that find no room, or CompactRange() does.
+TEST_F(FullNodeTest, DeletionsAndCompactionsMakeRoomInEveryStyle) {
+  constexpr Sizes kSizes[] = {{64 << 10, 64 << 10}, {1 << 20, 64 << 10}, {256 << 10, 8 << 20}};
+  size_t next = 0;
+  for (const Style& style : kStyles) {
+    const Sizes& sizes = kSizes[next++ % std::size(kSizes)];
+    SCOPED_TRACE(testing::Message() << style.name << ", memtables of " << sizes.memtable_bytes);
+    ASSERT_NO_FATAL_FAILURE(FillDeleteAndCompact(OptionsOf(style.style, sizes)));
+  }
+}
+
+// Fails if puts stay refused after the release, for a merge that fits is not found, or if there is
+// none because all that could be merged is one large merge.
+TEST_F(FullNodeTest, ReleasedSnapshotsMakeRoomInEveryStyle) {
+  for (const Style& style : kStyles) {
+    SCOPED_TRACE(style.name);
+    ASSERT_NO_FATAL_FAILURE(
+        FillBySnapshotsAndRelease(OptionsOf(style.style, {256 << 10, 256 << 10})));
+  }
+}
+
+// Where the order of keys is not that of their bytes, tables are divided by size. Fails if that
+// comes to no end.
+TEST_F(FullNodeTest, OtherOrdersOfKeysMakeRoomAsWell) {
+  Options options = OptionsOf(CompactionStyle::kLeveled, {256 << 10, 256 << 10});
+  options.comparator = ReverseBytewiseComparator();
+  ASSERT_NO_FATAL_FAILURE(FillDeleteAndCompact(options));
+}
+
+}  // namespace
+}  // namespace dlsm
