@@ -257,6 +257,7 @@ Status Background::Merge(const MergePick& pick) try {
     counters.Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);
   }
   if (pick.cause == MergeCause::kIdle) counters.Add(Ticker::kMergesWhileIdle);
+  if (pick.is_step) counters.Add(Ticker::kMergesBySteps);
   counters.Add(Ticker::kMergeCalls, outcome.calls);
   counters.Add(Ticker::kMergeAllocations, statistics.allocations);
   counters.Add(Ticker::kMergeTables, tables);

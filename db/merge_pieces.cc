@@ -61,7 +61,7 @@ std::optional<MergePick> InOrder(const InternalKeyComparator& comparator, const 
   if (!whole.in_place() || CountRuns(comparator, whole.inputs) < 2) return std::nullopt;
   MergePick pick = whole;
   SortByFirstKey(comparator, &pick.inputs);
-  pick.trivial_move = true;
+  pick.trivial_move = pick.is_step = true;
   return pick;
 }
 
@@ -77,7 +77,7 @@ MergePick CutOf(const Version& version, size_t level, const TableRef& table,
   pick.level = pick.target_level = level;
   pick.inputs = {table};
   pick.cut_points = std::move(boundaries);
-  pick.cuts_only = true;
+  pick.is_step = pick.cuts_only = true;
   pick.undivided = true;
   std::vector<TableRef> older = TablesFrom(version, level);
   std::erase(older, table);
@@ -141,6 +141,7 @@ MergePick MergePieces::PickOf(const InternalKeyComparator& comparator, const Mer
            comparator.CompareUserKeys(point, hull.largest) > 0;
   });
   pick.trivial_move = IsTrivialMove(comparator, pick);
+  pick.is_step = true;
   return pick;
 }
 

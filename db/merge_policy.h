@@ -56,8 +56,10 @@ struct MergePick {
   MergeCause cause = MergeCause::kShape;
   // Not worth dividing into parts that run side by side.
   bool undivided = false;
-  // A step of a larger merge (merge_pieces.h) that divides a table where it lies: what the table is
-  // to be merged with, its pieces still are.
+  // A step of a larger merge, for which there is no room (merge_pieces.h).
+  bool is_step = false;
+  // Of steps, one that divides a table where it lies: what the table is to be merged with, its
+  // pieces still are.
   bool cuts_only = false;
 
   bool in_place() const { return level == target_level; }

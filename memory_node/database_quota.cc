@@ -76,10 +76,10 @@ Status DatabaseTable::OverQuotaLocked(const Database& database, uint64_t bytes) 
 
 uint64_t DatabaseTable::FreeBytesFor(SessionId session) const {
   const port::MutexLock lock(mutex_);
+  const uint64_t free = std::min(allocator_.free_bytes(), options_.free_bytes_told_max);
   const auto found = sessions_.find(session);
-  if (found == sessions_.end()) return allocator_.free_bytes();
-  return std::min(allocator_.free_bytes(),
-                  QuotaLeftLocked(*found->second.database, /*for_merges=*/true));
+  if (found == sessions_.end()) return free;
+  return std::min(free, QuotaLeftLocked(*found->second.database, /*for_merges=*/true));
 }
 
 uint64_t DatabaseTable::GrantableBytesFor(SessionId session) const {

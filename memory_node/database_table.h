@@ -107,6 +107,9 @@ struct DatabaseTableOptions {
   // Asked, under the table's lock, before memory is allocated: true is as if there were none in one
   // piece. Empty: there is what there is.
   std::function<bool()> refuse_extent;
+  // Clients are told of no more free memory than that. For tests: their merges then go by steps
+  // (db/merge_pieces.h) as in a full memory node.
+  uint64_t free_bytes_told_max = UINT64_MAX;
 };
 
 class MergeHold;

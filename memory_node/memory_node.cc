@@ -43,6 +43,7 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const Expo
   made.revoker = revoker;
   made.extent_owners = options.extent_owners;
   made.refuse_extent = options.refuse_extent;
+  made.free_bytes_told_max = options.free_bytes_told_max;
   return made;
 }
 

@@ -48,7 +48,8 @@ struct MemoryNodeOptions {
   uint64_t database_quota_bytes = 0;
   ExtentOwners* extent_owners = nullptr;  // See DatabaseTableOptions.
   std::function<DatabaseTableOptions::Clock::time_point()> clock = DatabaseTableOptions::Clock::now;
-  std::function<bool()> refuse_extent;  // See DatabaseTableOptions.
+  std::function<bool()> refuse_extent;        // See DatabaseTableOptions.
+  uint64_t free_bytes_told_max = UINT64_MAX;  // See DatabaseTableOptions.
 };
 
 // Thread-safe.

@@ -49,6 +49,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.merges.for.reads",
     "dlsm.merges.down.for.reads",
     "dlsm.merges.while.idle",
+    "dlsm.merges.by.steps",
     "dlsm.stall.micros.memtables",
     "dlsm.stall.micros.level0",
     "dlsm.stall.micros.components",

@@ -191,13 +191,14 @@ void Seeds::Print() const {
                 number(sum_.faults[i]));
   }
   std::printf(
-      "\n%llu flushes, %llu merges, %llu published states followed, %.0f virtual seconds, %llu "
+      "\n%llu flushes, %llu merges (%llu of them steps), %llu published states followed, %.0f "
+      "virtual seconds, %llu "
       "threads, %llu steps, %llu "
       "switches, %llu events, %llu hold-ups\n",
-      number(sum_.flushes), number(sum_.merges), number(sum_.publications),
-      static_cast<double>(sum_.virtual_us) / 1e6, number(sum_.scheduler.threads),
-      number(sum_.scheduler.steps), number(sum_.scheduler.switches), number(sum_.scheduler.events),
-      number(sum_.scheduler.hold_ups));
+      number(sum_.flushes), number(sum_.merges), number(sum_.merge_steps),
+      number(sum_.publications), static_cast<double>(sum_.virtual_us) / 1e6,
+      number(sum_.scheduler.threads), number(sum_.scheduler.steps), number(sum_.scheduler.switches),
+      number(sum_.scheduler.events), number(sum_.scheduler.hold_ups));
   std::printf("trace %016llx\n", number(sum_.trace));
 }
 

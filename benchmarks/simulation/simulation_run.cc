@@ -75,6 +75,7 @@ void SimulationCounts::Add(const SimulationCounts& other) {
   publications += other.publications;
   flushes += other.flushes;
   merges += other.merges;
+  merge_steps += other.merge_steps;
   for (size_t i = 0; i < rounds.size(); ++i) rounds[i] += other.rounds[i];
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
   scheduler.steps += other.scheduler.steps;
@@ -110,6 +111,7 @@ Status Simulation::Run(SimulationCounts* counts) {
   counts_.flushes = statistics_->Get(Ticker::kFlushes);
   counts_.merges = statistics_->Get(Ticker::kMergesRemote) +
                    statistics_->Get(Ticker::kMergesLocal) + statistics_->Get(Ticker::kTrivialMoves);
+  counts_.merge_steps = statistics_->Get(Ticker::kMergesBySteps);
   counts_.faults = network_.counts();
   counts_.scheduler = scheduler_.counts();
   counts_.virtual_us = static_cast<uint64_t>(
@@ -163,6 +165,7 @@ Status Simulation::StartNodes() {
     config.node.merge_threads = 1 + static_cast<int>(random_.Uniform(2));
     config.node.lease = kLease;
     config.node.grace = std::chrono::seconds(5);
+    if (random_.OneIn(2)) config.node.free_bytes_told_max = (64 << 10) << random_.Uniform(3);
     const std::string address = fmt::format("node-{}:7", i + 1);
     config.node.node_connector = std::make_shared<SimulatedConnector>(
         &network_, &addresses_,

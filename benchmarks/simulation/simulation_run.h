@@ -57,6 +57,7 @@ struct SimulationCounts {
   uint64_t publications = 0;
   uint64_t flushes = 0;
   uint64_t merges = 0;
+  uint64_t merge_steps = 0;  // Of the merges.
   std::array<uint64_t, kOrdealCount> rounds{};
   SimulatedNetwork::Counts faults{};
   SimulatedScheduler::Counts scheduler{};

@@ -15,6 +15,8 @@ Status Nodes::Start(int count, const std::string& fabric, const Patience& patien
     options.node.node = NodeId{static_cast<uint32_t>(i + 1)};
     options.node.lease = patience.lease;
     options.node.grace = patience.grace;
+    // At every other one merges go by steps, as in a memory node that is full.
+    if (i % 2 == 1) options.node.free_bytes_told_max = uint64_t{1} << 20;
     DLSM_RETURN_IF_ERROR(NodeServer::Start(options, &servers_.emplace_back()));
     options.port = servers_.back()->port();
     addresses_ += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", servers_.back()->port());

@@ -47,16 +47,17 @@ enum class Ticker : uint32_t {
   kTrivialMoves,          // Tables that went a level down untouched.
   kMergeBytesRead,
   kMergeBytesWritten,
-  kMergeMicros,            // From the begin of a merge until readers see its tables.
-  kMergeCalls,             // To memory nodes.
-  kMergeAllocations,       // Of memory nodes, for the outputs.
-  kMergeTables,            // Made by merges.
-  kMergesInPlace,          // Of a guard, back into it.
-  kMergesForReads,         // Of these, the ones that reads have asked for.
-  kMergesDownForReads,     // Into the next level, because reads have asked for it.
-  kMergesWhileIdle,        // Of all, those that nobody had asked for, while nobody wrote.
-  kStallMicrosMemtables,   // Writers waited for a flush.
-  kStallMicrosLevel0,      // Writers waited for merges out of level 0.
+  kMergeMicros,           // From the begin of a merge until readers see its tables.
+  kMergeCalls,            // To memory nodes.
+  kMergeAllocations,      // Of memory nodes, for the outputs.
+  kMergeTables,           // Made by merges.
+  kMergesInPlace,         // Of a guard, back into it.
+  kMergesForReads,        // Of these, the ones that reads have asked for.
+  kMergesDownForReads,    // Into the next level, because reads have asked for it.
+  kMergesWhileIdle,       // Of all, those that nobody had asked for, while nobody wrote.
+  kMergesBySteps,         // Of all, steps of a merge that was too large for the room that was left.
+  kStallMicrosMemtables,  // Writers waited for a flush.
+  kStallMicrosLevel0,     // Writers waited for merges out of level 0.
   kStallMicrosComponents,  // Writers waited for merges in any level.
   kStallMicrosMemory,      // Writers waited for room on a memory node.
   kStallMicrosSlowed,      // Writers were slowed down by Options::slow_down_writes.
