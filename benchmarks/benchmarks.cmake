@@ -39,6 +39,9 @@ target_link_libraries(rpc_bench PRIVATE dlsm dlsm_settings gflags)
 add_executable(fabric_bench benchmarks/fabric_bench_main.cc benchmarks/tls_flags.cc)
 target_link_libraries(fabric_bench PRIVATE dlsm dlsm_settings gflags)
 
+add_executable(idle_bench benchmarks/idle_bench_main.cc)
+target_link_libraries(idle_bench PRIVATE dlsm dlsm_settings gflags)
+
 # What puts, flushes and merges are made of; and what the machine allows.
 find_package(benchmark QUIET)
 if(benchmark_FOUND)

@@ -36,6 +36,7 @@ Background::Background(const Config& config, const Parts& parts,
                         [this](const Version& version) { return ExpectedComponents(version); }}),
       chooser_(std::move(policy)),
       failures_(kHouse + parts.nodes.size()),
+      trimmed_(parts.nodes.size()),
       room_of_nodes_(parts.nodes.size()) {}
 
 // A merge at a memory node may take hours, others' budget and queue there included: it is answered
@@ -72,6 +73,14 @@ void Background::UpdateGate() noexcept {
 void Background::LookAtMemtable() {
   gate_keeper_.Judge();
   Wake();
+}
+
+void Background::CoverWrite(uint64_t bytes, uint64_t entries) {
+  constexpr uint64_t kEntryBytes = 64;  // Of a memtable, beside key and value.
+  const Tree::MemtableUsage usage = tree_->Usage();
+  store_->memory()->Cover(usage.active_bytes + usage.immutable_bytes + bytes +
+                          entries * kEntryBytes);
+  if (store_->memory()->full()) UpdateGate();
 }
 
 void Background::LookIfWritersWait() {

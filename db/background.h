@@ -85,6 +85,11 @@ class Background {
   void LookAtMemtable();
   // The same if writers wait for memtables: another shard's flush may have made room for them.
   void LookIfWritersWait();
+  // Before a write that is too large for a look after it: the reserves are to cover it, too. If
+  // they cannot, the gate is closed. Takes calls while they are smaller than they may be.
+  void CoverWrite(uint64_t bytes, uint64_t entries);
+  // Whether a look since the last call needs KeepHouse() at once, of all memory nodes.
+  bool TakeHouseIsDue() { return gate_keeper_.TakeReserveIsDue(); }
 
   // For the threads that do the work. They do one piece of it, and say whether there was one;
   // nothing is due before *due where that is moved up.
@@ -240,6 +245,9 @@ class Background {
   void LookAfterTree() LOCKS_EXCLUDED(mutex_);
   // Sends frees to the memory node, and notices when it has room again.
   void LookAfterMemory(size_t node) LOCKS_EXCLUDED(mutex_);
+  // Where nobody has written for a while, gives back what is kept for writes.
+  void TrimIfIdle(size_t node) LOCKS_EXCLUDED(mutex_);
+  void NoticeRoom(size_t node) LOCKS_EXCLUDED(mutex_);
   // There is room again: what failed for want of it is tried sooner.
   void TryAgainWithRoom() LOCKS_EXCLUDED(mutex_);
   // What is due changes without an event: by reads, and by nobody writing any more.
@@ -293,6 +301,7 @@ class Background {
   IdleWorkFailures idle_failures_ GUARDED_BY(mutex_);  // Of merges that nobody has asked for.
   QuietWatch quiet_watch_ GUARDED_BY(mutex_);
   bool quiet_ GUARDED_BY(mutex_) = false;
+  std::vector<bool> trimmed_ GUARDED_BY(mutex_);  // By node: since it is idle.
   std::vector<std::optional<RoomLeft>> room_of_nodes_ GUARDED_BY(mutex_);  // As each reported.
   RoomWatch room_ GUARDED_BY(mutex_);                                      // Of all of them.
   // Merges of which the last report cannot know yet.

@@ -149,6 +149,12 @@ void Background::LookAfterMemory(size_t node) {
   // node than this one, whose sessions would end with it.
   if (node == kHome) manifests_->TryEndDoubt().PermitUncheckedError();
   if (memory.queued_free_bytes(node) > 0) memory.SendFrees(node).PermitUncheckedError();
+  NoticeRoom(node);
+  TrimIfIdle(node);
+}
+
+void Background::NoticeRoom(size_t node) {
+  PlacedMemory& memory = *store_->memory();
   const bool was_full = memory.full(node);
   if (!memory.RefillReserve(node) && memory.full(node)) return;
   // A publication finds room as well, without opening the gate; and where there is nothing to flush
@@ -157,6 +163,21 @@ void Background::LookAfterMemory(size_t node) {
   UpdateGate();
   if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
   TryAgainWithRoom();
+}
+
+void Background::TrimIfIdle(size_t node) {
+  {
+    port::MutexLock lock(mutex_);
+    const bool idle = quiet_watch_.IsIdle(Clock::now()) && flushes_running_ == 0 && merges_.empty();
+    const bool trimmed = trimmed_[node];
+    trimmed_[node] = idle;
+    if (!idle || trimmed) return;
+  }
+  const Tree::MemtableUsage usage = tree_->Usage();
+  PlacedMemory& memory = *store_->memory();
+  memory.Trim(node, usage.active_bytes + usage.immutable_bytes);
+  UpdateGate();  // It is to be looked at again sooner.
+  if (memory.queued_free_bytes(node) > 0) memory.SendFrees(node).PermitUncheckedError();
 }
 
 // What failed for want of room need not wait for its next attempt if somebody waits for it. It has

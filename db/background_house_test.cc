@@ -138,5 +138,24 @@ TEST_F(BackgroundHouseTest, WhoLooksAtAFullMemtableWakesTheThreadsOnce) {
   EXPECT_EQ(signal_.count(), before + 1);
 }
 
+// Fails if what a flush has left of its grant stays with a database that nobody writes to, or is
+// taken from one that somebody does write to.
+TEST_F(BackgroundHouseTest, AnIdleDatabaseGivesBackWhatGrantsHaveLeft) {
+  const auto leave_some = [this] {
+    RemoteSpan span;
+    ASSERT_OK(memory_->Allocate(64 << 10, /*may_use_reserve=*/false, {kHome}, &span));
+    span.node = NodeId{1};  // The fake does not know its number.
+    memory_->Shrink(span, 4096);
+  };
+  ASSERT_NO_FATAL_FAILURE(leave_some());
+  background_.KeepHouse(kHome);
+  EXPECT_EQ(home_.used_bytes(), 4096u);
+  statistics_.Add(Ticker::kKeysWritten);
+  background_.KeepHouse(kHome);
+  ASSERT_NO_FATAL_FAILURE(leave_some());
+  background_.KeepHouse(kHome);
+  EXPECT_EQ(home_.used_bytes(), (64u << 10) + 4096);
+}
+
 }  // namespace
 }  // namespace dlsm

@@ -68,7 +68,7 @@ void BackgroundWorkers::StopHouse(size_t house) {
   {
     port::MutexLock lock(mutex_);
     house_threads_[house].stopped = true;
-    house_stopped_.SignalAll();
+    house_changed_.SignalAll();
     std::swap(thread, house_threads_[house].thread);
   }
   if (thread.joinable()) thread.join();
@@ -85,9 +85,16 @@ void BackgroundWorkers::LookAtMemtable(size_t shard) noexcept {
 // Another shard's memtable may be the one that has to make room.
 void BackgroundWorkers::LookAtMemtables(size_t shard) {
   shards_[shard]->LookAtMemtable();
+  if (shards_[shard]->TakeHouseIsDue()) KeepHouses();
   if (shards_.size() == 1) return;
   const size_t largest = budget_->ShardToSwitch();
   if (largest != MemtableBudget::kNone && largest != shard) shards_[largest]->LookAtMemtable();
+}
+
+void BackgroundWorkers::KeepHouses() {
+  port::MutexLock lock(mutex_);
+  for (HouseThread& house : house_threads_) house.due = true;
+  house_changed_.SignalAll();
 }
 
 void BackgroundWorkers::Work(Kind* kind) {
@@ -147,10 +154,10 @@ void BackgroundWorkers::KeepHouse(size_t number) {
     {
       port::MutexLock lock(mutex_);
       const auto until = Clock::now() + Background::kHouseInterval;
-      while (!house_threads_[number].stopped && Clock::now() < until) {
-        house_stopped_.WaitUntil(until);
-      }
-      if (house_threads_[number].stopped) return;
+      HouseThread& own = house_threads_[number];
+      while (!own.stopped && !own.due && Clock::now() < until) house_changed_.WaitUntil(until);
+      if (own.stopped) return;
+      own.due = false;
     }
     for (const House::Member& each : house.shards) {
       if (HouseStopped(number)) return;

@@ -60,12 +60,14 @@ class BackgroundWorkers {
 
  private:
   void LookAtMemtables(size_t shard);
+  void KeepHouses() LOCKS_EXCLUDED(mutex_);
   void Start() LOCKS_EXCLUDED(mutex_);
   void Stop() LOCKS_EXCLUDED(mutex_);
 
   struct HouseThread {
     port::Thread thread;
     bool stopped = false;
+    bool due = false;  // At once.
   };
   using Piece = bool (Background::*)(Background::Clock::time_point*);
   // One kind of work.
@@ -95,7 +97,7 @@ class BackgroundWorkers {
   std::atomic<bool> stopping_{false};
 
   port::Mutex mutex_;
-  port::CondVar house_stopped_{mutex_};
+  port::CondVar house_changed_{mutex_};
   std::vector<port::Thread> work_threads_ GUARDED_BY(mutex_);
   std::vector<HouseThread> house_threads_ GUARDED_BY(mutex_);  // As houses_, from the start.
 };

@@ -14,6 +14,9 @@
 namespace dlsm {
 namespace {
 
+// What smaller writes need of the reserve is looked after when they have been made.
+constexpr uint64_t kLargeWriteBytes = uint64_t{16} << 10;
+
 Status CheckEntry(const Slice& key, const Slice& value) {
   if (key.size() > kKeyBytesMax) {
     return Status::InvalidArgument("key of " + std::to_string(key.size()) + " bytes",
@@ -53,6 +56,8 @@ Status DbImpl::WriteOne(const WriteOptions& options, ValueType type, const Slice
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
   DLSM_RETURN_IF_ERROR(range_.Check(key));
   Shard& shard = ShardOf(key);
+  if (key.size() + value.size() >= kLargeWriteBytes) [[unlikely]]
+    shard.background().CoverWrite(key.size() + value.size(), /*entries=*/1);
   const Status passed =
       shard.gate().Pass(/*only_deletes=*/type == ValueType::kDeletion, key.size() + value.size(),
                         /*may_wait=*/!options.no_slowdown);
@@ -105,6 +110,7 @@ Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
   if (only_ == nullptr) {
     DLSM_RETURN_IF_ERROR(WriteDivided(options, *updates, count));
   } else {
+    if (bytes >= kLargeWriteBytes) only_->background().CoverWrite(bytes, count);
     DLSM_RETURN_IF_ERROR(
         only_->gate().Pass(only_deletes, bytes, /*may_wait=*/!options.no_slowdown));
     WriteUndivided(*updates, count);
@@ -152,6 +158,7 @@ Status DbImpl::WriteDivided(const WriteOptions& options, const WriteBatch& updat
                             uint32_t count) try {
   struct Part {
     uint64_t bytes = 0;
+    uint32_t entries = 0;
     bool only_deletes = true;
     bool look_is_due = false;
   };
@@ -167,6 +174,7 @@ Status DbImpl::WriteDivided(const WriteOptions& options, const WriteBatch& updat
     shard_of.push_back(shard);
     // What it says of the key counts too: an empty entry has none, and touches the shard still.
     parts[shard].bytes += key.size() + value.size() + 1;
+    ++parts[shard].entries;
     parts[shard].only_deletes &= type == UpdateType::kDelete;
   }
   std::vector<size_t> touched;
@@ -174,6 +182,9 @@ Status DbImpl::WriteDivided(const WriteOptions& options, const WriteBatch& updat
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].bytes == 0) continue;
     touched.push_back(i);
+    if (parts[i].bytes >= kLargeWriteBytes) {
+      shards_[i]->background().CoverWrite(parts[i].bytes, parts[i].entries);
+    }
     shares.push_back({&shards_[i]->gate(), parts[i].only_deletes, parts[i].bytes});
   }
   size_t refused_by = 0;

@@ -327,11 +327,16 @@ class RoomOfShardsTest : public RoomTest {
 // For their memtables.
 TEST_F(RoomOfShardsTest, AreWaitedForAsLongAsOne) {
   db_ = OpenOrDie(ShardOptions(), "db");
-  refusing_ = true;
-  for (const char* shard : kShards) {
-    WriteBatch large;  // For its part of the reserve.
-    for (uint64_t i = 0; i < 3000; ++i) large.Put(shard + NumberedKey(i), std::string(1000, 'v'));
-    ASSERT_OK(db_->Write(WriteOptions(), &large));
+  for (int round = 0; round < 2; ++round) {
+    for (const char* shard : kShards) {
+      WriteBatch large;  // For its part of the reserve, which has become as large as it gets.
+      for (uint64_t i = 0; i < 3000; ++i) large.Put(shard + NumberedKey(i), std::string(1000, 'v'));
+      ASSERT_OK(db_->Write(WriteOptions(), &large));
+    }
+    if (round == 0) {
+      ASSERT_OK(db_->Flush(FlushOptions()));
+    }
+    refusing_ = true;
   }
   ExpectOnePatience("Flush", [this] {
     const Status flushed = db_->Flush(FlushOptions());

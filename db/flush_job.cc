@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "db/flush_room.h"
 #include "db/leftovers.h"
 #include "table/key_prefix.h"
 #include "table/table_room.h"
@@ -102,12 +103,11 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
                      const TableStore& store, const std::function<uint64_t()>& new_table_number,
                      FlushOutcome* outcome) {
   RemoteTableWriter output(&store, Purpose::kFlush, /*may_use_reserve=*/true, new_table_number);
-  // Records, and an eighth for checksums, index and filter; if that is too little, one more table
-  // follows. As for a memtable that a large batch has made larger than any table may be.
+  // A large batch may have made the memtable larger than any table may be: then one more follows.
   const uint64_t table_bytes_max = std::min(uint64_t{1} << 30, store.table_bytes_limit()) * 2;
   const uint64_t usage = memtable.MemoryUsage() / store.memory()->scatter_width();
   // A memtable needs more than a table for the same records, so that fragments even out below it.
-  FlushWriter writer(store, &output, std::min(usage + usage / 8 + (64 << 10), table_bytes_max),
+  FlushWriter writer(store, &output, std::min(TableBytesFor(usage), table_bytes_max),
                      usage - usage / 6);
   const std::unique_ptr<Iterator> entries = memtable.NewIterator(/*whole=*/true);
   Slice user_key;  // Of the entry before; the memtable keeps it where it is.

@@ -5,6 +5,8 @@
 #include <new>
 
 #include "db/components.h"
+#include "db/flush_room.h"
+#include "db/placed_memory.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 
@@ -31,6 +33,36 @@ GateKeeper::GateKeeper(const Config& config, const Parts& parts)
       gate_(parts.gate),
       budget_(parts.budget),
       expected_components_(parts.expected_components) {}
+
+MemtableBudget::Ruling GateKeeper::Rule(bool* beyond) {
+  MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  *beyond = false;
+  PlacedMemory& memory = *store_->memory();
+  const uint64_t covered = memory.covered_bytes();
+  if (covered == UINT64_MAX) return ruling;
+  const Tree::MemtableUsage usage = tree_->Usage();
+  const uint64_t all = usage.active_bytes + usage.immutable_bytes;
+  const bool grows = ReserveShouldGrow(all, covered);
+  // While the memory node is full there is nothing to grow by, and what would be wanted puts off
+  // the moment when it no longer counts as full.
+  if (grows && !memory.full()) {
+    memory.GrowReserves(GrownReserveFor(all));
+    reserve_is_due_.store(true, std::memory_order_relaxed);
+  }
+  *beyond = all >= covered;
+  const auto beside = [](uint64_t others, uint64_t limit) {
+    return std::max<size_t>(limit > others ? limit - others : 0, MemtableBudget::kMemtableBytesMin);
+  };
+  const uint64_t next = grows ? covered : covered / 2;
+  ruling.look_again_at = std::min(ruling.look_again_at, beside(usage.immutable_bytes, next));
+  ruling.look_at_next = std::min(ruling.look_at_next, beside(all, next));
+  // Where nothing is left of the reserve, smaller memtables are flushed no sooner than larger ones.
+  if ((memory.full() || memory.reserves_refused()) &&
+      covered >= usage.immutable_bytes + MemtableBudget::kMemtableBytesMin) {
+    ruling.switch_at = std::min<size_t>(ruling.switch_at, covered - usage.immutable_bytes);
+  }
+  return ruling;
+}
 
 // Says how much has come through, whoever had it flushed.
 Tree::SwitchResult GateKeeper::Switch(size_t bytes, const MemtableBudget::Ruling& ruling) {
@@ -76,7 +108,8 @@ bool GateKeeper::must_judge_again() const {
 GateKeeper::AskedSwitch GateKeeper::SwitchForFlush(uint64_t number) {
   AskedSwitch asked;
   port::MutexLock lock(mutex_);
-  const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+  bool beyond;
+  const MemtableBudget::Ruling ruling = Rule(&beyond);
   const Tree::SwitchResult result = SwitchAsAsked(ruling);
   if (result == Tree::SwitchResult::kSwitched) {
     tree_->LookAgainAt(ruling.look_at_next);
@@ -109,17 +142,18 @@ bool GateKeeper::Judge() noexcept {
 void GateKeeper::JudgeAll(bool* switched) {
   port::MutexLock lock(mutex_);
   port::AllocationPoint("gate");
-  SwitchAndJudgeMemtables(switched);
+  bool beyond;
+  SwitchAndJudgeMemtables(switched, &beyond);
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   const double components_share = JudgeComponents(*version);
-  gate_->Set(StallReason::kMemory, store_->memory()->full());
+  gate_->Set(StallReason::kMemory, store_->memory()->full() || beyond);
   if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
   if (config_.slow_down_writes) UpdatePace(components_share);
 }
 
 // One step, because what becomes of the switch is what tells whether writers must wait.
-void GateKeeper::SwitchAndJudgeMemtables(bool* switched) {
-  const MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
+void GateKeeper::SwitchAndJudgeMemtables(bool* switched, bool* beyond) {
+  const MemtableBudget::Ruling ruling = Rule(beyond);
   const Tree::SwitchResult result = SwitchIfDue(ruling);
   *switched = result == Tree::SwitchResult::kSwitched;
   const bool no_memory = result == Tree::SwitchResult::kNoMemory;

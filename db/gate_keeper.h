@@ -69,7 +69,15 @@ class GateKeeper {
   // Pauses of the writers do not count for the pace that they are given. To be called now and then.
   void LookForPauses() LOCKS_EXCLUDED(mutex_);
 
+  // Whether a judgement since the last call has had reserves grow (PlacedMemory). They are to be
+  // filled at once then: writers may soon wait for that.
+  bool TakeReserveIsDue() { return reserve_is_due_.exchange(false, std::memory_order_relaxed); }
+
  private:
+  // What the budget says, and the reserves: memtables have no more than these can take. One that
+  // would have more is full, and must be flushed before. *beyond: they have, so nobody may put
+  // more.
+  MemtableBudget::Ruling Rule(bool* beyond) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Full or not, because somebody has asked for its flush.
@@ -81,7 +89,8 @@ class GateKeeper {
   Clock::time_point NoteNoMemory() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Judge(); throws std::bad_alloc, be it after a switch.
   void JudgeAll(bool* switched) LOCKS_EXCLUDED(mutex_);
-  void SwitchAndJudgeMemtables(bool* switched) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // *beyond: as Rule() says, after the switch.
+  void SwitchAndJudgeMemtables(bool* switched, bool* beyond) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns what is used up of the limit on level 0 or components; 0 where no merge is due.
   double JudgeComponents(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `components_share`: what JudgeComponents() has returned.
@@ -96,6 +105,7 @@ class GateKeeper {
 
   // There was no memory to judge. Relaxed: who looks comes again.
   std::atomic<bool> judge_again_{false};
+  std::atomic<bool> reserve_is_due_{false};  // Relaxed: a hint, reserves are looked after anyway.
 
   // One judgement at a time, and every switch is under this. Taken before Tree's, and before what
   // expected_components_ takes.

@@ -306,9 +306,7 @@ Status DbImpl::StartShards() {
     }
   }
   budget_.Share(std::move(trees));
-  for (const auto& shard : shards_) {
-    shard->tree().LookAgainAt(budget_.RulingFor(shard->tree()).look_at_next);
-  }
+  for (const auto& shard : shards_) shard->background().LookAtMemtable();
   BackgroundWorkers::Config config;
   config.flush_threads = options_.max_background_flushes;
   config.merge_threads = options_.max_background_compactions;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "db/flush_room.h"
 #include "port/clock.h"
 #include "util/log.h"
 #include "util/status_macros.h"
@@ -192,6 +193,56 @@ Status PlacedMemory::SendFrees() {
   Status first_error;
   for (size_t i = 0; i < accounts_.size(); ++i) KeepFirstError(SendFrees(i), &first_error);
   return first_error;
+}
+
+// A database that is idle while others fill the memory node can begin to delete then, of what it
+// has there.
+uint64_t PlacedMemory::ReserveForTables(size_t node) const {
+  constexpr uint64_t kPart = 16;
+  return used_bytes(node) / kPart;
+}
+
+bool PlacedMemory::RefillReserve(size_t node) {
+  RemoteMemory& memory = accounts_[node]->memory;
+  if (!memory.full()) memory.GrowReserve(ReserveForTables(node));
+  return memory.RefillReserve();
+}
+
+void PlacedMemory::GrowReserves(uint64_t bytes) {
+  for (size_t i = 0; i < placeable_; ++i) accounts_[i]->memory.GrowReserve(bytes);
+}
+
+void PlacedMemory::Cover(uint64_t memtable_bytes) {
+  if (covered_bytes() >= memtable_bytes || full()) return;
+  GrowReserves(ReserveFor(memtable_bytes));
+  for (size_t i = 0; i < placeable_; ++i) {
+    if (placeable_ > 1 && !answers(i)) continue;
+    if (accounts_[i]->memory.RefillReserve()) return;
+    accounts_[i]->memory.NoteUnfilled();
+  }
+}
+
+uint64_t PlacedMemory::covered_bytes() const {
+  uint64_t covered = 0;
+  bool any = false;
+  for (size_t i = 0; i < placeable_; ++i) {
+    if (placeable_ > 1 && !answers(i)) continue;
+    any = true;
+    covered = std::max(covered, accounts_[i]->memory.covered_bytes());
+  }
+  return any ? covered : UINT64_MAX;
+}
+
+bool PlacedMemory::reserves_refused() const {
+  for (size_t i = 0; i < placeable_; ++i) {
+    const bool asked = placeable_ == 1 || answers(i);
+    if (asked && !accounts_[i]->memory.reserve_refused()) return false;
+  }
+  return true;
+}
+
+void PlacedMemory::Trim(size_t node, uint64_t memtable_bytes) {
+  accounts_[node]->memory.Trim(std::max(IdleReserveFor(memtable_bytes), ReserveForTables(node)));
 }
 
 bool PlacedMemory::full() const {

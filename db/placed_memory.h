@@ -106,7 +106,20 @@ class PlacedMemory {
   uint64_t queued_free_bytes(size_t node) const {
     return accounts_[node]->memory.queued_free_bytes();
   }
-  bool RefillReserve(size_t node) { return accounts_[node]->memory.RefillReserve(); }
+  // As in RemoteMemory. The reserve is to have a part of what the node's tables have, too.
+  bool RefillReserve(size_t node);
+  // Of all nodes that tables may go to: each may be the only one that answers when it is needed.
+  void GrowReserves(uint64_t bytes);
+  // Has them cover memtables of so many bytes at once, which takes calls; if there is no room for
+  // that, the memory nodes are full.
+  void Cover(uint64_t memtable_bytes);
+  // Memtables of how many bytes can be flushed into a reserve of one of them, whatever the others
+  // do. UINT64_MAX: of any size, or none answers.
+  uint64_t covered_bytes() const;
+  // Whether no node that answers had room when its reserve was last to be filled.
+  bool reserves_refused() const;
+  // For a database that is not written to, and whose memtables have `memtable_bytes`.
+  void Trim(size_t node, uint64_t memtable_bytes);
   // As RemoteMemory::full().
   bool full(size_t node) const { return accounts_[node]->memory.full(); }
   // Whether no node that tables may go to has room.
@@ -160,6 +173,7 @@ class PlacedMemory {
   };
 
   Account* AccountOf(const RemoteSpan& span) const;
+  uint64_t ReserveForTables(size_t node) const;
   void NoteAnswer(size_t node, bool answers);
   std::vector<PlacementNode> Known() const;
 

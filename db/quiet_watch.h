@@ -2,6 +2,7 @@
 // are in nobody's way.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -31,6 +32,13 @@ class QuietWatch {
 
   // Somebody begins to wait who has written what was noted.
   void BeginAwaited() { written_at_ = flushed_at_ = Clock::time_point(); }
+
+  // Nobody has written, nor was anything flushed, for so long that what is kept for writes is
+  // better given to others.
+  static constexpr auto kIdleAfter = std::chrono::seconds(5);
+  bool IsIdle(Clock::time_point now) const {
+    return now - std::max(written_at_, flushed_at_) >= kIdleAfter;
+  }
 
   bool IsQuiet(Clock::time_point now, bool awaited) const {
     if (awaited) return now - written_at_ >= kQuietWhileAwaited;

@@ -15,8 +15,19 @@
 namespace dlsm {
 namespace {
 
-uint64_t RoundUp(uint64_t bytes) {
-  return (bytes + kRemoteAlignment - 1) / kRemoteAlignment * kRemoteAlignment;
+// So that there is room for `more` elements, and the next call seldom has to make some.
+template <typename T>
+void MakeRoomFor(size_t more, std::vector<T>* elements) {
+  const size_t needed = elements->size() + more;
+  if (needed > elements->capacity()) elements->reserve(std::max(needed, 2 * elements->capacity()));
+}
+
+}  // namespace
+
+RemoteSpan AllocatedSpan(const RemoteSpan& image) {
+  RemoteSpan span = image;
+  span.bytes = RoundUpToRemote(image.bytes);
+  return span;
 }
 
 uint64_t TotalBytes(const std::vector<RemoteSpan>& spans) {
@@ -25,31 +36,16 @@ uint64_t TotalBytes(const std::vector<RemoteSpan>& spans) {
   return total;
 }
 
-// So that there is room for `more` elements, and the next call seldom has to make some.
-template <typename T>
-void MakeRoomFor(size_t more, std::vector<T>* elements) {
-  const size_t needed = elements->size() + more;
-  if (needed > elements->capacity()) elements->reserve(std::max(needed, 2 * elements->capacity()));
-}
-
-// A reserve is not refilled by smaller pieces, nor by more of them at a time.
-constexpr uint64_t kReservePieceMin = uint64_t{16} << 10;
-constexpr int kRefillGrantsMax = 64;
-
-}  // namespace
-
-RemoteSpan AllocatedSpan(const RemoteSpan& image) {
-  RemoteSpan span = image;
-  span.bytes = RoundUp(image.bytes);
-  return span;
-}
-
 RemoteMemory::RemoteMemory(const Config& config, RpcClient* rpc, Statistics* statistics)
-    : config_(config), rpc_(rpc), statistics_(statistics) {}
+    : config_(config),
+      rpc_(rpc),
+      statistics_(statistics),
+      next_grant_bytes_(FirstGrant()),
+      reserve_wanted_(FirstReserve()) {}
 
 Status RemoteMemory::Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
   DLSM_RETURN_IF_ERROR(
-      AllocateFromAnywhere(RoundUp(std::max<uint64_t>(bytes, 1)), may_use_reserve, span));
+      AllocateFromAnywhere(RoundUpToRemote(std::max<uint64_t>(bytes, 1)), may_use_reserve, span));
   TellAllocated(span);
   return Status::OK();
 }
@@ -65,14 +61,17 @@ void RemoteMemory::TellAllocated(RemoteSpan* span) {
 }
 
 Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
+  uint64_t wanted;
   {
     port::MutexLock lock(mutex_);
     if (CutFrom(&granted_, bytes, span)) return Status::OK();
+    wanted = std::max(next_grant_bytes_, bytes);
   }
   RemoteSpan extent;
-  const Status granted = Grant(std::max(config_.grant_bytes, bytes), bytes, &extent);
+  const Status granted = Grant(wanted, bytes, &extent);
   port::MutexLock lock(mutex_);
   if (granted.ok()) {
+    next_grant_bytes_ = std::min(config_.grant_bytes, 2 * wanted);
     // A piece for this table is no room for more data: that there is once the reserve is whole.
     if (MissingLocked() == 0) full_.store(false, std::memory_order_relaxed);
     // What is left of earlier grants is too small for what this database writes. Kept, it would
@@ -94,7 +93,7 @@ Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, 
 bool RemoteMemory::AllocateFromReserve(uint64_t bytes, RemoteSpan* span) {
   {
     port::MutexLock lock(mutex_);
-    if (!CutFrom(&reserve_, RoundUp(std::max<uint64_t>(bytes, 1)), span)) return false;
+    if (!CutFrom(&reserve_, RoundUpToRemote(std::max<uint64_t>(bytes, 1)), span)) return false;
   }
   TellAllocated(span);
   return true;
@@ -106,12 +105,11 @@ uint64_t RemoteMemory::idle_bytes() const {
 }
 
 void RemoteMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
-  const uint64_t kept = RoundUp(bytes);
+  const uint64_t kept = RoundUpToRemote(bytes);
   if (kept >= allocated.bytes) return;
   port::MutexLock lock(mutex_);
   // The reserve is made whole first: what is over may have been cut from it.
-  const bool reserve_is_whole = TotalBytes(reserve_) >= config_.reserve_bytes;
-  PutBackLocked(reserve_is_whole ? &granted_ : &reserve_,
+  PutBackLocked(MissingLocked() == 0 ? &granted_ : &reserve_,
                 allocated.Sub(kept, allocated.bytes - kept));
 }
 
@@ -207,67 +205,6 @@ Status RemoteMemory::SendUnanswered() {
   return status;
 }
 
-bool RemoteMemory::RefillReserve() {
-  uint64_t missing;
-  bool replaces;
-  {
-    port::MutexLock lock(mutex_);
-    missing = MissingLocked();
-    if (missing > 0 && full()) {
-      for (const RemoteSpan& rest : granted_) PutBackLocked(&reserve_, rest);
-      granted_.clear();
-      missing = MissingLocked();
-    }
-    replaces = missing == 0 && !full() && ReserveIsInCrumbsLocked() && replacing_.Due();
-  }
-  if (replaces) ReplaceReserve();
-  // A grant probes for room even where the reserve is whole.
-  if (missing == 0 && !full()) return true;
-  for (int grants = 0; grants < kRefillGrantsMax; ++grants) {
-    const uint64_t bytes = std::max(RoundUp(missing), kRemoteAlignment);
-    RemoteSpan extent;
-    // Some pieces do where there is no single one.
-    const Status status = Grant(bytes, std::min(RoundUp(bytes / 4), kReservePieceMin), &extent);
-    port::MutexLock lock(mutex_);
-    if (!status.ok()) {
-      full_reason_ = status;
-      return false;
-    }
-    PutBackLocked(missing == 0 ? &granted_ : &reserve_, extent);
-    missing = MissingLocked();
-    if (missing > 0) continue;
-    full_.store(false, std::memory_order_relaxed);
-    return true;
-  }
-  return false;  // The next call goes on.
-}
-
-uint64_t RemoteMemory::MissingLocked() const {
-  const uint64_t held = TotalBytes(reserve_);
-  return held < config_.reserve_bytes ? config_.reserve_bytes - held : 0;
-}
-
-// It is filled by what was missing just then, and tables leave rests.
-bool RemoteMemory::ReserveIsInCrumbsLocked() const {
-  const uint64_t large = std::min(config_.reserve_bytes, config_.grant_bytes) / 2;
-  return !reserve_.empty() &&
-         std::none_of(reserve_.begin(), reserve_.end(),
-                      [large](const RemoteSpan& piece) { return piece.bytes >= large; });
-}
-
-void RemoteMemory::ReplaceReserve() {
-  RemoteSpan extent;
-  const bool granted = Grant(config_.reserve_bytes, config_.reserve_bytes, &extent).ok();
-  {
-    port::MutexLock lock(mutex_);
-    replacing_.Tried(granted);
-    if (!granted) return;
-    ReleasePoolLocked(&reserve_);
-    PutBackLocked(&reserve_, extent);
-  }
-  SendFrees().PermitUncheckedError();  // They stay queued.
-}
-
 Status RemoteMemory::full_reason() const {
   port::MutexLock lock(mutex_);
   return full_reason_;
@@ -339,7 +276,8 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
     grants_changed_.SignalAll();
   }
   DLSM_RETURN_IF_ERROR(status);
-  if (reply.extent.bytes < request.bytes_min || reply.extent.bytes > RoundUp(request.bytes)) {
+  if (reply.extent.bytes < request.bytes_min ||
+      reply.extent.bytes > RoundUpToRemote(request.bytes)) {
     return Status::Corruption("memory node granted something else than was asked for");
   }
   if (config_.check_extent) DLSM_RETURN_IF_ERROR(config_.check_extent(reply.extent));

@@ -1,11 +1,15 @@
 // The compute node's account of its database's memory on one memory node.
 //
-// Tables written by flushes and local merges are cut out of large grants, without a call for each.
-// Whatever a database gives back, grants' parts and outputs of the memory node's merges alike,
-// goes back in batches. A reserve is kept so that memtables can still be flushed, and deletions
-// thereby take effect, when the memory node is full.
+// Tables written by flushes and local merges are cut out of grants, without a call for each. Grants
+// are small at first, and each is larger than the one before. Whatever a database gives back,
+// grants' parts and outputs of the memory node's merges alike, goes back in batches. A reserve is
+// kept so that memtables can still be flushed, and deletions thereby take effect, when the memory
+// node is full. It is small at first, too, and grows before the memtables do (flush_room.h).
+//
+// remote_memory.cc has allocation, frees and grants, remote_memory_reserve.cc the reserve.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bitset>
 #include <cstdint>
@@ -27,16 +31,25 @@ namespace dlsm {
 
 // Memory nodes allocate in units of this many bytes.
 inline constexpr uint64_t kRemoteAlignment = 64;
+// What of a remote memory's bytes is allocated for so many.
+inline uint64_t RoundUpToRemote(uint64_t bytes) {
+  return (bytes + kRemoteAlignment - 1) / kRemoteAlignment * kRemoteAlignment;
+}
 // What the memory node has allocated for a table with this image.
 RemoteSpan AllocatedSpan(const RemoteSpan& image);
+uint64_t TotalBytes(const std::vector<RemoteSpan>& spans);
 
 // Thread-safe.
 class RemoteMemory {
  public:
   struct Config {
     SessionId session{};
-    uint64_t grant_bytes = 0;    // Asked for at a time.
-    uint64_t reserve_bytes = 0;  // Kept for when the memory node is full; 0: none.
+    uint64_t grant_bytes = 0;  // The most that is asked for at a time, but for a larger table.
+    // What is asked for at first, twice as much each time after that; 0: grant_bytes.
+    uint64_t first_grant_bytes = 0;
+    // The most that is kept for when the memory node is full; 0: nothing ever is.
+    uint64_t reserve_bytes = 0;
+    uint64_t first_reserve_bytes = UINT64_MAX;  // Of that, before GrowReserve() is called.
     std::chrono::nanoseconds timeout{};
     // Checks an extent that the memory node says it has granted: that is another machine's word.
     // Empty: all are believed.
@@ -83,9 +96,25 @@ class RemoteMemory {
   // What the database has there and no table uses: parts of grants, the reserve, queued frees.
   uint64_t idle_bytes() const LOCKS_EXCLUDED(mutex_);
 
-  // Fills the reserve if it was used or never was filled, and makes one piece of it where it has
-  // become many small ones that no table fits into. False while the memory node is full.
+  // The reserve is to have this much, if it is to have less so far; RefillReserve() sees to it.
+  void GrowReserve(uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+  // Fills the reserve if it was used, has grown or never was filled, and makes one piece of it
+  // where it has become many small ones that no table fits into. False while the memory node is
+  // full.
   bool RefillReserve() LOCKS_EXCLUDED(mutex_, sending_);
+  // Somebody has waited in vain for a reserve of this size: the memory node is full until there is
+  // room for it.
+  void NoteUnfilled() LOCKS_EXCLUDED(mutex_);
+  // Memtables of how many bytes can be flushed into the reserve (MemtablesCoveredBy()). UINT64_MAX:
+  // it is as large as it gets; or the memory node has not answered when it was last to be filled,
+  // so that nobody can tell whether there is room.
+  uint64_t covered_bytes() const LOCKS_EXCLUDED(mutex_);
+  // Whether there was no room for the reserve when it was last to be filled.
+  bool reserve_refused() const LOCKS_EXCLUDED(mutex_);
+  // For a database that is not written to: the reserve is to have `reserve_bytes`, but no less than
+  // at first. What there is beyond that, and what grants have left, is queued to be given back;
+  // grants are small again. Nothing is done while the memory node is full, nor for little.
+  void Trim(uint64_t reserve_bytes) LOCKS_EXCLUDED(mutex_);
   // Whether a grant for a table was refused because the memory node is full, and the reserve has
   // not been filled since: as long as data could still use up what deletions will need.
   bool full() const { return full_.load(std::memory_order_relaxed); }
@@ -123,6 +152,12 @@ class RemoteMemory {
   static bool Unanswered(const Status& status) {
     return status.IsIOError() || status.IsTimedOut() || status.IsCorruption();
   }
+  uint64_t FirstReserve() const {
+    return std::min(config_.first_reserve_bytes, config_.reserve_bytes);
+  }
+  uint64_t FirstGrant() const {
+    return config_.first_grant_bytes == 0 ? config_.grant_bytes : config_.first_grant_bytes;
+  }
   // What the reserve lacks.
   uint64_t MissingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReserveIsInCrumbsLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -159,7 +194,11 @@ class RemoteMemory {
   // Never held across a call. The lists hold a handful of spans.
   mutable port::Mutex mutex_;
   std::vector<RemoteSpan> granted_ GUARDED_BY(mutex_);  // Parts of grants not in use.
+  uint64_t next_grant_bytes_ GUARDED_BY(mutex_);
   std::vector<RemoteSpan> reserve_ GUARDED_BY(mutex_);
+  uint64_t reserve_wanted_ GUARDED_BY(mutex_);
+  // Of the last attempt to fill it, since it was to grow.
+  Status::Code refill_ GUARDED_BY(mutex_) = Status::Code::kOk;
   Patience replacing_ GUARDED_BY(mutex_);               // The reserve.
   std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);  // With room for all that are expected.
   size_t frees_expected_ GUARDED_BY(mutex_) = 0;

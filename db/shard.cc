@@ -152,10 +152,16 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
   config.unnamed_from = context_.unnamed_from;
   config.fabric = &node.link->fabric();
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
-  // A grant serves a few flushes; neither it nor the reserve is large beside the memory node.
+  // A grant serves a few flushes; neither it nor the reserve is large beside the memory node. Both
+  // are small for a database that is hardly written to.
+  constexpr uint64_t kFirstGrantBytes = uint64_t{256} << 10;
+  constexpr uint64_t kFirstReserveBytes = uint64_t{512} << 10;
+  constexpr uint64_t kFirstReserveBytesMin = uint64_t{256} << 10;
   config.grant_bytes = std::min<uint64_t>(4 * options.write_buffer_size, capacity / 16);
+  config.first_grant_bytes = std::min(kFirstGrantBytes, config.grant_bytes);
   if (number == 0 || options.placement != TablePlacement::kByShard) {
     config.reserve_bytes = std::min<uint64_t>(ReserveWanted(node.shards), capacity / 8);
+    config.first_reserve_bytes = std::max(kFirstReserveBytes / node.shards, kFirstReserveBytesMin);
   }
   if (number > 0) {
     config.before_frees = [this, id = node.link->peer().node] {
@@ -165,11 +171,11 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
   return config;
 }
 
-// Room for all memtables of the shard that may be waiting when the memory node becomes full, and
-// for as many with deletions after them: one shard may hold most of what the handle has. But all
-// shards at a memory node together have no more than four times the handle's memtables. Of several
-// memory nodes each has a part of it, of no less than four memtables, because a table must fit into
-// one piece.
+// At most, when its memtables are full: room for all memtables of the shard that may be waiting
+// when the memory node becomes full, and for as many with deletions after them. One shard may hold
+// most of what the handle has. But all shards at a memory node together have no more than four
+// times the handle's memtables. Of several memory nodes each has a part of it, of no less than four
+// memtables, because a table must fit into one piece.
 uint64_t Shard::ReserveWanted(size_t shards_at_node) const {
   const Options& options = *context_.options;
   const size_t memtables_max = static_cast<size_t>(options.max_write_buffer_number);

@@ -1,0 +1,108 @@
+// What a database holds at its memory node besides its tables: little while it is empty or idle,
+// and always what the flush of its memtables needs.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "dLSM/write_batch.h"
+#include "db/test_database_testing.h"
+#include "util/eventually_testing.h"
+
+namespace dlsm {
+namespace {
+
+class DbReserveTest : public testing::Test {
+ protected:
+  DbReserveTest() {
+    TestNode::Config config;
+    config.refuse_extent = [this] { return refusing_.load(); };
+    node_ = std::make_unique<TestNode>(config);
+    options_ = node_->With(Options(), "shm");  // Memtables of the default size.
+    options_.create_if_missing = true;
+    options_.write_stall_timeout_ms = 200;
+    db_ = OpenOrDie(options_, "db");
+  }
+
+  // Returns how many bytes were taken until one was refused.
+  uint64_t PutUntilRefused() {
+    Status put;
+    while (put.ok()) {
+      put = db_->Put(WriteOptions(), NumberedKey(keys_), std::string(kValueBytes, 'v'));
+      if (put.ok()) ++keys_;
+    }
+    EXPECT_TRUE(put.IsBusy()) << put.ToString();
+    return keys_ * kValueBytes;
+  }
+  void ExpectAll() {
+    for (uint64_t i = 0; i < keys_; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), std::string(kValueBytes, 'v')) << i;
+    }
+  }
+
+  static constexpr size_t kValueBytes = 1000;
+  std::atomic<bool> refusing_{false};
+  std::unique_ptr<TestNode> node_;
+  Options options_;
+  uint64_t keys_ = 0;
+  std::unique_ptr<DB> db_;
+};
+
+// Fails if a database that was hardly written to takes what one with full memtables needs.
+TEST_F(DbReserveTest, LittleWhileThereIsLittle) {
+  EXPECT_LE(node_->used_bytes(), 600u << 10);
+  for (; keys_ < 50; ++keys_) {
+    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(keys_), std::string(kValueBytes, 'v')));
+  }
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  EXPECT_LE(node_->used_bytes(), 1u << 20);
+}
+
+// Fails if memtables may have more than the reserve can take: what was accepted could not be
+// flushed, or deletions could not, if others had the memory by then.
+TEST_F(DbReserveTest, WhatWasAcceptedFindsRoomOfASuddenlyFullMemoryNode) {
+  refusing_ = true;
+  const uint64_t taken = PutUntilRefused();
+  EXPECT_GE(taken, 50u << 10);
+  EXPECT_LE(taken, 512u << 10);
+  EXPECT_OK(db_->Flush(FlushOptions()));
+  ASSERT_NO_FATAL_FAILURE(ExpectAll());
+  for (uint64_t i = 0; i < 1000; ++i) ASSERT_OK(db_->Delete(WriteOptions(), NumberedKey(i)));
+  EXPECT_OK(db_->Flush(FlushOptions()));
+  refusing_ = false;
+  EXPECT_TRUE(Eventually([this] { return db_->Put(WriteOptions(), "again", "v").ok(); }));
+}
+
+// The same of what comes at once. Fails if it is taken though it could not be flushed, or if
+// smaller writes are refused with it once there is room for what it would have needed.
+TEST_F(DbReserveTest, ALargeBatchIsRefusedThatFindsNoRoom) {
+  WriteBatch large;
+  for (uint64_t i = 0; i < 2000; ++i) large.Put(NumberedKey(i), std::string(kValueBytes, 'v'));
+  refusing_ = true;
+  const Status refused = db_->Write(WriteOptions(), &large);
+  EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+  EXPECT_EQ(GetOr(db_.get(), NumberedKey(0)), "(none)");
+  refusing_ = false;
+  EXPECT_TRUE(Eventually([&] { return db_->Write(WriteOptions(), &large).ok(); }));
+  refusing_ = true;
+  EXPECT_OK(db_->Flush(FlushOptions())) << "it has a reserve";
+  refusing_ = false;
+}
+
+// Fails if a writer that is faster than its reserve grows is refused, or leaves a small table for
+// each time that it grows.
+TEST_F(DbReserveTest, GrowsBesideAFastWriter) {
+  for (; keys_ < 20000; ++keys_) {
+    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(keys_), std::string(kValueBytes, 'v')));
+  }
+  EXPECT_EQ(db_->GetStatistics()->Get(Ticker::kFlushes), 0u);
+  EXPECT_GE(node_->used_bytes(), 20u << 20);
+  refusing_ = true;
+  EXPECT_OK(db_->Flush(FlushOptions()));
+  refusing_ = false;
+  ASSERT_NO_FATAL_FAILURE(ExpectAll());
+}
+
+}  // namespace
+}  // namespace dlsm
