@@ -61,7 +61,7 @@ class BackgroundHouseTest : public testing::Test {
     uint64_t offset = 0;
     ASSERT_TRUE(home_.Take(kNodeBytes, &offset));
     RemoteSpan span;
-    ASSERT_TRUE(memory_->Allocate(64, /*may_use_reserve=*/false, {kHome}, &span).IsBusy());
+    ASSERT_TRUE(memory_->Allocate(64, PlacedMemory::WhenFull::kBusy, {kHome}, &span).IsBusy());
     memory_->NoteSilence(kOther);
   }
 
@@ -143,7 +143,7 @@ TEST_F(BackgroundHouseTest, WhoLooksAtAFullMemtableWakesTheThreadsOnce) {
 TEST_F(BackgroundHouseTest, AnIdleDatabaseGivesBackWhatGrantsHaveLeft) {
   const auto leave_some = [this] {
     RemoteSpan span;
-    ASSERT_OK(memory_->Allocate(64 << 10, /*may_use_reserve=*/false, {kHome}, &span));
+    ASSERT_OK(memory_->Allocate(64 << 10, PlacedMemory::WhenFull::kBusy, {kHome}, &span));
     span.node = NodeId{1};  // The fake does not know its number.
     memory_->Shrink(span, 4096);
   };

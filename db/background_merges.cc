@@ -30,10 +30,8 @@ std::vector<TableRef> InRangeOf(const ManualScope& scope, const InternalKeyCompa
 }  // namespace
 
 MergeChooser::Situation Background::SituationLocked(const Version& version) const {
-  return {.version = version,
-          .busy = busy_,
-          .room = RoomLeftLocked(version),
-          .snapshots = *snapshots_};
+  return {
+      .version = version, .busy = busy_, .room = RoomLeftLocked(version), .snapshots = *snapshots_};
 }
 
 std::optional<MergePick> Background::PickLocked(bool for_reads) {
@@ -76,8 +74,6 @@ bool Background::MergesHere() const {
 RoomLeft Background::RoomLeftLocked(const Version& version) const {
   RoomLeft room = room_.Left(version.bytes());
   room.full = store_->memory()->full();
-  // What the memory node keeps for merges, it keeps for its own.
-  if (MergesHere()) room.for_merges = std::min(room.for_merges, room.for_data);
   for (const MergePick* merge : begun_since_report_) {
     if (!merge->trivial_move) room.for_merges -= std::min(room.for_merges, merge->input_bytes());
   }
@@ -299,7 +295,8 @@ void Background::NoteRenamedLocked(const MergePick& pick, const std::vector<Tabl
 }
 
 bool Background::GoesFurtherLocked(const Version& version, const ManualLevel& manual) const {
-  return chooser_.policy().ManualLevels(version, manual.scope.begin, manual.scope.end) > manual.level + 1;
+  return chooser_.policy().ManualLevels(version, manual.scope.begin, manual.scope.end) >
+         manual.level + 1;
 }
 
 Status Background::Install(const MergePick& pick, const std::vector<TableRef>& outputs) {
@@ -384,7 +381,8 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
         port::AllocationPoint("compaction: picked");
         const std::shared_ptr<const Version> version = tree_->views().Current()->version;
         if (!adding_guards_) {
-          pick = chooser_.NextManual(SituationLocked(*version), level, manual->scope, &done, &whole);
+          pick =
+              chooser_.NextManual(SituationLocked(*version), level, manual->scope, &done, &whole);
         }
         if (done) return Status::OK();
         if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);

@@ -138,6 +138,17 @@ TEST_F(FullNodeTest, ReleasedSnapshotsMakeRoomInEveryStyle) {
   }
 }
 
+// Merges on the compute node write into memory that it asks for. Fails if they get nothing of what
+// is kept for merges, or keep it from later ones.
+TEST_F(FullNodeTest, MergesOnTheComputeNodeMakeRoomAsWell) {
+  for (const Style& style : kStyles) {
+    SCOPED_TRACE(style.name);
+    Options options = OptionsOf(style.style, {256 << 10, 256 << 10});
+    options.compaction_place = CompactionPlace::kComputeNode;
+    ASSERT_NO_FATAL_FAILURE(FillDeleteAndCompact(options));
+  }
+}
+
 // Where the order of keys is not that of their bytes, tables are divided by size. Fails if that
 // comes to no end.
 TEST_F(FullNodeTest, OtherOrdersOfKeysMakeRoomAsWell) {

@@ -219,7 +219,7 @@ TEST_F(GateKeeperTest, AFullMemoryNodeClosesTheGate) {
   uint64_t offset = 0;
   ASSERT_TRUE(node_.Take(kNodeBytes, &offset));
   RemoteSpan span;
-  ASSERT_TRUE(memory_->Allocate(64, /*may_use_reserve=*/false, {0}, &span).IsBusy());
+  ASSERT_TRUE(memory_->Allocate(64, PlacedMemory::WhenFull::kBusy, {0}, &span).IsBusy());
   keeper.Judge();
   EXPECT_TRUE(gate_.closed(StallReason::kMemory));
   const Status refused = gate_.Pass(/*only_deletes=*/false, 100);

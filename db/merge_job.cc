@@ -219,9 +219,8 @@ class MergeRunner {
     read_options.fill_cache = false;
     read_options.timeout = context_.store.timeout();
     read_options.prefetch_bytes = read_options.prefetch_bytes_max;
-    // Merges may use the reserve: they make room.
-    RemoteTableWriter output(&context_.store, Purpose::kCompaction, /*may_use_reserve=*/true,
-                             context_.new_table_number);
+    RemoteTableWriter output(&context_.store, Purpose::kCompaction,
+                             PlacedMemory::WhenFull::kRoomForMerges, context_.new_table_number);
     DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, context_.store.queue_pairs(),
                                      &turn, &output, &outcome->statistics));
     turn.Finished(outcome->statistics.bytes_read);

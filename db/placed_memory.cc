@@ -128,8 +128,8 @@ size_t PlacedMemory::PartsToFit(uint64_t input_bytes) const {
   return input_bytes > most_bytes ? placeable_ : 1;
 }
 
-Status PlacedMemory::Allocate(uint64_t bytes, bool may_use_reserve,
-                              const std::vector<size_t>& order, RemoteSpan* span) {
+Status PlacedMemory::Allocate(uint64_t bytes, WhenFull when_full, const std::vector<size_t>& order,
+                              RemoteSpan* span) {
   const Statistics::Mine counters = statistics_->OfThisThread();
   Status busy;
   Status failure;
@@ -147,11 +147,13 @@ Status PlacedMemory::Allocate(uint64_t bytes, bool may_use_reserve,
     (status.IsBusy() ? busy : failure) = status;
     if (!status.IsBusy() && order.size() > 1) NoteAnswer(node, false);
   }
-  for (size_t i = 0; may_use_reserve && i < order.size(); ++i) {
-    if (!answers(order[i]) || !accounts_[order[i]]->memory.AllocateFromReserve(bytes, span)) {
-      continue;
-    }
-    accounts_[order[i]]->used_bytes.fetch_add(span->bytes, std::memory_order_relaxed);
+  const auto allocate_beyond = [&](RemoteMemory* memory) {
+    if (when_full == WhenFull::kReserve) return memory->AllocateFromReserve(bytes, span);
+    return when_full == WhenFull::kRoomForMerges && memory->AllocateForMerge(bytes, span).ok();
+  };
+  for (const size_t node : order) {
+    if (!answers(node) || !allocate_beyond(&accounts_[node]->memory)) continue;
+    accounts_[node]->used_bytes.fetch_add(span->bytes, std::memory_order_relaxed);
     return Status::OK();
   }
   return busy.IsBusy() ? busy : failure;

@@ -35,6 +35,12 @@ class PlacedMemory {
     uint64_t capacity_bytes = 0;
     RemoteMemory::Config account;
   };
+  // What there is beyond what memory nodes grant for data.
+  enum class WhenFull : uint8_t {
+    kBusy,          // Nothing.
+    kReserve,       // The reserve: for flushes, so that deletions can take effect.
+    kRoomForMerges  // What memory nodes keep for merges, which make room.
+  };
   struct Config {
     TablePlacement placement = TablePlacement::kByShard;
     size_t power_of_d = 2;
@@ -88,7 +94,7 @@ class PlacedMemory {
   size_t PartsToFit(uint64_t input_bytes) const;
 
   // A span of at least `bytes` on the first of `order` that has it; as in RemoteMemory.
-  Status Allocate(uint64_t bytes, bool may_use_reserve, const std::vector<size_t>& order,
+  Status Allocate(uint64_t bytes, WhenFull when_full, const std::vector<size_t>& order,
                   RemoteSpan* span);
   // The first `bytes` of what Allocate() returned become a table's, the rest is kept for others.
   void Shrink(const RemoteSpan& allocated, uint64_t bytes);

@@ -140,7 +140,7 @@ Status Publisher::PublishLocked(bool flush) try {
   const std::string image = publication.Encode();
   RemoteSpan allocated;
   DLSM_RETURN_IF_ERROR(
-      parts_.memory->Allocate(image.size(), /*may_use_reserve=*/true, {kHome}, &allocated));
+      parts_.memory->Allocate(image.size(), PlacedMemory::WhenFull::kReserve, {kHome}, &allocated));
   next.slot.image = allocated.Sub(0, image.size());
   next.slot.image_checksum = Crc32c(image.data(), image.size());
   const Status written = WithinMemory([&] {

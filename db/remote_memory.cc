@@ -68,7 +68,7 @@ Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, 
     wanted = std::max(next_grant_bytes_, bytes);
   }
   RemoteSpan extent;
-  const Status granted = Grant(wanted, bytes, &extent);
+  const Status granted = Grant(wanted, bytes, /*for_merge=*/false, &extent);
   port::MutexLock lock(mutex_);
   if (granted.ok()) {
     next_grant_bytes_ = std::min(config_.grant_bytes, 2 * wanted);
@@ -90,6 +90,19 @@ Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, 
   return granted;
 }
 
+Status RemoteMemory::AllocateForMerge(uint64_t bytes, RemoteSpan* span) {
+  const uint64_t wanted = RoundUpToRemote(std::max<uint64_t>(bytes, 1));
+  RemoteSpan extent;
+  DLSM_RETURN_IF_ERROR(Grant(wanted, wanted, /*for_merge=*/true, &extent));
+  {
+    port::MutexLock lock(mutex_);
+    for_merges_.push_back(extent);
+  }
+  *span = extent;
+  TellAllocated(span);
+  return Status::OK();
+}
+
 bool RemoteMemory::AllocateFromReserve(uint64_t bytes, RemoteSpan* span) {
   {
     port::MutexLock lock(mutex_);
@@ -108,9 +121,13 @@ void RemoteMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
   const uint64_t kept = RoundUpToRemote(bytes);
   if (kept >= allocated.bytes) return;
   port::MutexLock lock(mutex_);
+  const RemoteSpan rest = allocated.Sub(kept, allocated.bytes - kept);
+  if (std::erase(for_merges_, allocated) > 0) {
+    FreeLocked(rest);
+    return;
+  }
   // The reserve is made whole first: what is over may have been cut from it.
-  PutBackLocked(MissingLocked() == 0 ? &granted_ : &reserve_,
-                allocated.Sub(kept, allocated.bytes - kept));
+  PutBackLocked(MissingLocked() == 0 ? &granted_ : &reserve_, rest);
 }
 
 void RemoteMemory::ExpectFree() {
@@ -129,6 +146,7 @@ void RemoteMemory::ForgoFree() noexcept {
 void RemoteMemory::Free(const RemoteSpan& span) noexcept {
   if (span.bytes == 0) return;
   port::MutexLock lock(mutex_);
+  std::erase(for_merges_, span);
   FreeLocked(span);
 }
 
@@ -221,12 +239,13 @@ void RemoteMemory::ReleaseAll() {
   Log().Warn("remote memory is left to the session's end: {}", status.message().ToStringView());
 }
 
-Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) {
+Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, bool for_merge, RemoteSpan* extent) {
   const auto until = port::Clock::now() + config_.timeout;
   GrantRequest request;
   request.session = config_.session;
   request.bytes = bytes;
   request.bytes_min = bytes_min;
+  request.for_merge = for_merge;
   while (request.number == 0) {
     DLSM_RETURN_IF_ERROR(FindLostGrants());
     port::MutexLock lock(mutex_);

@@ -74,6 +74,9 @@ class RemoteMemory {
   // with Shrink(). If the memory node is full and `may_use_reserve`, out of the reserve; otherwise
   // Busy. Also Busy where another thread was faster; other errors are those of the call.
   Status Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
+  // For the output of a merge that makes room, where Allocate() is Busy: out of what the memory
+  // node keeps for merges. Flushes get nothing of that, so what Shrink() leaves over goes back.
+  Status AllocateForMerge(uint64_t bytes, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   // Out of the reserve, without asking the memory node. False if it has no such piece.
   bool AllocateFromReserve(uint64_t bytes, RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   // Keeps the first `bytes` of what Allocate() returned.
@@ -131,7 +134,8 @@ class RemoteMemory {
   void TellAllocated(RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
   // Waits while the memory node would have to remember more grants than it does, beside one without
   // an answer; TimedOut if that takes long.
-  Status Grant(uint64_t bytes, uint64_t bytes_min, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
+  Status Grant(uint64_t bytes, uint64_t bytes_min, bool for_merge, RemoteSpan* extent)
+      LOCKS_EXCLUDED(mutex_);
   // Of a grant in unsettled_.
   static constexpr size_t PlaceOf(uint64_t number) {
     return number % GrantRequest::kGrantsRemembered;
@@ -196,6 +200,7 @@ class RemoteMemory {
   std::vector<RemoteSpan> granted_ GUARDED_BY(mutex_);  // Parts of grants not in use.
   uint64_t next_grant_bytes_ GUARDED_BY(mutex_);
   std::vector<RemoteSpan> reserve_ GUARDED_BY(mutex_);
+  std::vector<RemoteSpan> for_merges_ GUARDED_BY(mutex_);  // That are being written.
   uint64_t reserve_wanted_ GUARDED_BY(mutex_);
   // Of the last attempt to fill it, since it was to grow.
   Status::Code refill_ GUARDED_BY(mutex_) = Status::Code::kOk;

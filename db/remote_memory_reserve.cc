@@ -61,8 +61,8 @@ bool RemoteMemory::RefillReserve() {
     const uint64_t bytes = std::max(RoundUpToRemote(missing), kRemoteAlignment);
     RemoteSpan extent;
     // Some pieces do where there is no single one.
-    const Status status =
-        Grant(bytes, std::min(RoundUpToRemote(bytes / 4), kReservePieceMin), &extent);
+    const Status status = Grant(bytes, std::min(RoundUpToRemote(bytes / 4), kReservePieceMin),
+                                /*for_merge=*/false, &extent);
     port::MutexLock lock(mutex_);
     refill_ = status.code();
     if (!status.ok()) {
@@ -102,7 +102,7 @@ void RemoteMemory::ReplaceReserve() {
     wanted = reserve_wanted_;
   }
   RemoteSpan extent;
-  const bool granted = Grant(wanted, wanted, &extent).ok();
+  const bool granted = Grant(wanted, wanted, /*for_merge=*/false, &extent).ok();
   {
     port::MutexLock lock(mutex_);
     replacing_.Tried(granted);

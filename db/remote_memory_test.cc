@@ -342,6 +342,20 @@ TEST_F(RemoteMemoryTest, KeepsAReserveForWhatMakesRoom) {
   EXPECT_EQ(node_.used_bytes(), kNodeBytes - (64 << 10) + 8192) << "filled once";
 }
 
+// Fails if what a merge leaves over of the memory node's room for merges is kept for flushes: piece
+// by piece, none would be left.
+TEST_F(RemoteMemoryTest, WhatMergesLeaveOverGoesBack) {
+  RemoteMemory memory(Config(64 << 10, 0), &node_, &statistics_);
+  RemoteSpan span;
+  ASSERT_OK(memory.AllocateForMerge(8192, &span));
+  EXPECT_EQ(node_.used_bytes(), 8192u);
+  memory.Shrink(span, 4096);
+  EXPECT_EQ(memory.queued_free_bytes(), 4096u);
+  ASSERT_OK(memory.SendFrees());
+  EXPECT_EQ(node_.used_bytes(), 4096u);
+  EXPECT_EQ(memory.idle_bytes(), 0u);
+}
+
 // Fails if a grant for one table, while the reserve is in use, counts as room for more data, which
 // would use up the reserve before any deletion came; or if the reserve cannot be filled by pieces.
 TEST_F(RemoteMemoryTest, IsFullUntilTheReserveIsWhole) {

@@ -189,8 +189,7 @@ std::vector<size_t> RemoteTableWriter::NextOrder() {
 
 Status RemoteTableWriter::NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) {
   DropUnfinished();
-  DLSM_RETURN_IF_ERROR(
-      store_->memory()->Allocate(bytes, may_use_reserve_, NextOrder(), &unfinished_));
+  DLSM_RETURN_IF_ERROR(store_->memory()->Allocate(bytes, when_full_, NextOrder(), &unfinished_));
   return RemoteSink::Open(unfinished_, store_->queue_pairs(), purpose_, store_->timeout(), sink,
                           store_->memory()->nodes() > 1 ? &writes_ : nullptr);
 }

@@ -103,11 +103,11 @@ class TableStore final : public TableReaderSource {
 class RemoteTableWriter final : public MergeOutput {
  public:
   // `number` names tables; `store` outlives this.
-  RemoteTableWriter(const TableStore* store, Purpose purpose, bool may_use_reserve,
+  RemoteTableWriter(const TableStore* store, Purpose purpose, PlacedMemory::WhenFull when_full,
                     std::function<uint64_t()> number)
       : store_(store),
         purpose_(purpose),
-        may_use_reserve_(may_use_reserve),
+        when_full_(when_full),
         number_(std::move(number)),
         writes_(store->queue_pairs(), store->timeout()) {}
   ~RemoteTableWriter() override;
@@ -127,7 +127,7 @@ class RemoteTableWriter final : public MergeOutput {
 
   const TableStore* const store_;
   const Purpose purpose_;
-  const bool may_use_reserve_;
+  const PlacedMemory::WhenFull when_full_;
   const std::function<uint64_t()> number_;
   RemoteSpan unfinished_;      // Of the table that is being written; no bytes: none.
   std::vector<size_t> order_;  // Of the present group of fragments.

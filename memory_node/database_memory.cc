@@ -72,8 +72,8 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   }
   Database* const database = session->second.database.get();
   const uint64_t least = std::max<uint64_t>(request.bytes_min, 1);
-  const uint64_t quota_left = QuotaLeftLocked(*database, /*for_merges=*/false);
-  const uint64_t room = GrantableLocked();
+  const uint64_t quota_left = QuotaLeftLocked(*database, request.for_merge);
+  const uint64_t room = request.for_merge ? allocator_.free_bytes() : GrantableLocked();
   const uint64_t usable = std::min(room, quota_left) / kExtentAlignment * kExtentAlignment;
   if (least > usable) {
     const bool over_quota = quota_left < room;

@@ -47,6 +47,9 @@ TEST_F(DatabaseTableTest, MergesHaveAReserve) {
   ASSERT_OK(hold->AllocateOutput(kCapacity / 4, &output));
   EXPECT_TRUE(hold->AllocateOutput(1, &output).IsBusy());
   hold.reset();
+  grant.for_merge = true;
+  grant.bytes = grant.bytes_min = kCapacity / 4;
+  ASSERT_OK(table.Grant(Peer(1), grant, &granted)) << "a merge on the compute node may, too";
 }
 
 // Fails if a span is reused while a merge reads it.

@@ -210,6 +210,7 @@ std::string GrantRequest::Encode() const {
   PutFixed64(&to, number);
   PutFixed64(&to, bytes);
   PutFixed64(&to, bytes_min);
+  PutBool(&to, for_merge);
   return to;
 }
 
@@ -219,6 +220,7 @@ Status GrantRequest::Decode(const Slice& from) {
       .Fixed64(&number)
       .Fixed64(&bytes)
       .Fixed64(&bytes_min)
+      .Bool(&for_merge)
       .Finish("request for a grant");
 }
 

@@ -99,6 +99,8 @@ struct GrantRequest {
   uint64_t number = 0;
   uint64_t bytes = 0;
   uint64_t bytes_min = 0;
+  // For the output of a merge on the compute node: it may have what is kept for merges.
+  bool for_merge = false;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

@@ -78,6 +78,8 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   grant.bytes = 1 << 20;
   grant.bytes_min = 1 << 10;
   CheckMessage(grant);
+  grant.for_merge = true;
+  CheckMessage(grant);
   GrantReply granted;
   granted.extent = Span(64, 128);
   CheckMessage(granted);
