@@ -31,6 +31,7 @@
 #include "util/fabric/region_table.h"
 #include "util/fabric/simulated_fabric.h"
 #include "util/fabric/tcp_socket.h"
+#include "util/file_descriptor.h"
 #include "util/huge_memory.h"
 #include "util/random.h"
 #include "util/rpc/socket.h"
@@ -269,4 +270,11 @@ BENCHMARK(HandOver)->UseRealTime();
 }  // namespace
 }  // namespace dlsm
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

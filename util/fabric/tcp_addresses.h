@@ -10,7 +10,7 @@
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

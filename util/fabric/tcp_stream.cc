@@ -32,9 +32,7 @@ Status TcpStream::HandOver(TcpStream* other) {
   return Status::OK();
 }
 
-void TcpStream::Shutdown() {
-  if (valid()) static_cast<void>(::shutdown(get(), SHUT_RDWR));
-}
+void TcpStream::Shutdown() { socket_.Shutdown(); }
 
 void TcpStream::Close() {
   tls_.reset();

@@ -49,7 +49,7 @@ Status NodeRpcClient::ConnectAndHello(bool patient, Deadline deadline, ControlSt
     port::SleepFor(std::min(delay, deadline.Remaining()));
     delay = std::min<std::chrono::nanoseconds>(delay * 2, kRetryDelayMax);
   }
-  control->stream = TcpStream(FileDescriptor(socket.Release()));
+  control->stream = TcpStream(std::move(socket));
   if (tls_ != nullptr) {
     DLSM_RETURN_IF_ERROR(tls_->Connect(control->stream, address_.host, where_, deadline));
   }

@@ -67,8 +67,8 @@ class RpcServerImpl final : public RpcServer {
 
   struct Served {
     Served(Socket socket, std::chrono::milliseconds progress_timeout)
-        : connection(std::make_shared<ServerConnection>(TcpStream(FileDescriptor(socket.Release())),
-                                                        progress_timeout)) {}
+        : connection(
+              std::make_shared<ServerConnection>(TcpStream(std::move(socket)), progress_timeout)) {}
     const std::shared_ptr<ServerConnection> connection;
     std::atomic<Standing> standing{Standing::kStranger};
     std::atomic<bool> done{false};
@@ -214,8 +214,8 @@ void RpcServerImpl::AcceptOne() {
     port::SleepFor(kAcceptPause);
     return;
   }
-  Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket.valid()) {
+  Socket accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!accepted.valid()) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       log_.Warn("cannot accept a connection: {}; raise the limit of open files (ulimit -n)",
                 port::ErrorText(errno));
@@ -227,8 +227,8 @@ void RpcServerImpl::AcceptOne() {
     log_.Warn("more than {} connections have not proved themselves: the oldest is closed",
               options_.strangers_max);
   }
-  PrepareSocket(socket.get());
-  Served& served = served_.emplace_back(std::move(socket), options_.progress_timeout);
+  PrepareSocket(accepted.get());
+  Served& served = served_.emplace_back(std::move(accepted), options_.progress_timeout);
   try {
     served.thread =
         port::Thread([this, &served, number = next_connection_++] { Serve(&served, number); });

@@ -36,7 +36,7 @@ constexpr auto kSocketPeriod = std::chrono::milliseconds(1);
 ServerConnection::ServerConnection(TcpStream stream, std::chrono::milliseconds progress_timeout)
     : progress_timeout_(progress_timeout),
       stream_(std::move(stream)),
-      wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      wakeup_(Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
       frame_deadline_(Deadline::In(progress_timeout)),
       output_deadline_(frame_deadline_) {}
 

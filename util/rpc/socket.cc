@@ -59,22 +59,12 @@ bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
-void Socket::Close() {
-  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
-}
-
-void Socket::Shutdown() {
-  if (descriptor_ >= 0) static_cast<void>(shutdown(descriptor_, SHUT_RDWR));
-}
-
 Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, Socket* socket,
                      bool* refused) {
   *refused = false;
   TcpAddresses addresses;
   DLSM_RETURN_IF_ERROR(TcpAddresses::Resolve(host, port, &addresses));
-  FileDescriptor connected;
-  DLSM_RETURN_IF_ERROR(addresses.Connect(deadline, &connected, refused));
-  *socket = Socket(connected.Release());
+  DLSM_RETURN_IF_ERROR(addresses.Connect(deadline, socket, refused));
   PrepareSocket(socket->get());
   return Status::OK();
 }
