@@ -53,14 +53,15 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
 // Thread-safe.
 class LocalRegions {
  public:
+  // Those of this process: a child of it has its own. Never destroyed.
   static LocalRegions& Instance();
+  LocalRegions();
   void Add(NodeId node, uint64_t epoch, RegionId region, char* data, uint64_t bytes);
   void Remove(NodeId node, uint64_t epoch);
   // nullptr when there is no such region.
   char* Find(NodeId node, uint64_t epoch, RegionId region, uint64_t* bytes) const;
 
  private:
-  LocalRegions();
   struct State;
   std::unique_ptr<State> state_;
 };
