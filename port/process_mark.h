@@ -21,15 +21,19 @@ namespace dlsm::port {
 // posix_spawn() and _Fork() are not told apart: they may do nothing but exec.
 class ProcessMark {
  public:
-  ProcessMark()
-      : generation_(generation_now_.load(std::memory_order_relaxed)),
-        process_(process_now_.load(std::memory_order_relaxed)) {}
+  static constexpr uint32_t kNone = UINT32_MAX;  // Of no process.
+
+  ProcessMark() : generation_(Current()), process_(process_now_.load(std::memory_order_relaxed)) {}
 
   // Whether the caller runs in that process. One load and a comparison.
   bool IsHere() const {
     // Relaxed is enough: a child begins with one thread, which starts all others.
-    return generation_ == generation_now_.load(std::memory_order_relaxed);
+    return generation_ == Current();
   }
+  // What it compares: that process has a number that no other has from which this one descends.
+  uint32_t number() const { return generation_; }
+  // The calling process's.
+  static uint32_t Current() { return generation_now_.load(std::memory_order_relaxed); }
   // Its id, for messages.
   pid_t process() const { return process_; }
 
@@ -40,8 +44,9 @@ class ProcessMark {
     process_now_.store(getpid(), std::memory_order_relaxed);
   }
 
-  // Process-wide, as fork() is.
-  static inline constinit std::atomic<uint32_t> generation_now_{0};
+  // Process-wide, as fork() is. Hidden, for each load would cost two instructions otherwise: a
+  // shared library and a program have counts of their own, which are the same.
+  [[gnu::visibility("hidden")]] static inline constinit std::atomic<uint32_t> generation_now_{0};
   static inline std::atomic<pid_t> process_now_{getpid()};
   // Without memory for the handler, when the program starts, no child is told apart.
   static inline const bool is_told_of_forks_ = pthread_atfork(nullptr, nullptr, &BeginChild) == 0;
