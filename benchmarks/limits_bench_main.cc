@@ -161,8 +161,8 @@ Status ConnectToOwn(Socket* client, Socket* server) {
   Socket listener;
   uint16_t port = 0;
   DLSM_RETURN_IF_ERROR(ListenSocket("127.0.0.1", 0, &listener, &port));
-  bool refused = false;
-  DLSM_RETURN_IF_ERROR(ConnectSocket("127.0.0.1", port, Soon(), client, &refused));
+  ConnectFailure failure{};
+  DLSM_RETURN_IF_ERROR(ConnectSocket("127.0.0.1", port, Soon(), client, &failure));
   *server = Socket(::accept(listener.get(), nullptr, nullptr));
   if (!server->valid()) return Status::IOError("nobody has connected");
   PrepareDataSocket(client->get());

@@ -1,6 +1,7 @@
 #include "util/file_descriptor.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+
+#include "port/error_text.h"
 
 namespace dlsm {
 namespace {
@@ -56,7 +59,7 @@ constinit OpenNumbers open_numbers;
 
 int MovedUp(int low) {
   const int high = ::fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  const int error = errno;
+  const int error = errno == EINVAL ? EMFILE : errno;  // EINVAL: there may be no number above 2.
   ::close(low);
   errno = error;
   return high;
@@ -85,6 +88,20 @@ void FileDescriptor::Close() noexcept {
 
 void FileDescriptor::Shutdown() const noexcept {
   if (number_ >= 0 && opened_by_.IsHere()) static_cast<void>(::shutdown(number_, SHUT_RDWR));
+}
+
+bool IsOutOfDescriptors(int error) { return error == EMFILE || error == ENFILE; }
+
+Status CannotOpen(std::string_view what, int error) {
+  if (error == EMFILE) {
+    return Status::IOError(fmt::format("this process has no descriptor left for {}", what),
+                           "raise its limit of open files (ulimit -n)");
+  }
+  if (error == ENFILE) {
+    return Status::IOError(fmt::format("this machine has no descriptor left for {}", what),
+                           "raise fs.file-max (sysctl)");
+  }
+  return Status::IOError(fmt::format("cannot make {}", what), port::ErrorText(error));
 }
 
 void OccupyStandardDescriptors() {

@@ -11,8 +11,10 @@
 //      So a child closes them when it begins.
 #pragma once
 
+#include <string_view>
 #include <utility>
 
+#include "dLSM/status.h"
 #include "port/process_mark.h"
 
 namespace dlsm {
@@ -49,6 +51,12 @@ class FileDescriptor {
   int number_ = -1;
   port::ProcessMark opened_by_;
 };
+
+// Whether `error`, of a call that opens one, says that there are as many as there may be.
+bool IsOutOfDescriptors(int error);
+// What to tell of a call that has failed with `error` to open one: an IOError. `what` it was to be,
+// "a connection".
+Status CannotOpen(std::string_view what, int error);
 
 // Makes sure that the numbers 0 to 2 are in use. main() calls it before anything is opened, and
 // what opens descriptors by code that keeps their numbers to itself does. Whoever reads or writes

@@ -33,6 +33,7 @@ ssize_t ReadUpTo(const FileDescriptor& file, char* to, size_t bytes) {
 }
 
 Status CannotRead(const std::string& what, const std::string& path, int error) {
+  if (IsOutOfDescriptors(error)) return CannotOpen(fmt::format("the {} {}", what, path), error);
   return Status::InvalidArgument(
       fmt::format("cannot read the {} {}: {}; check the path and its permissions", what, path,
                   std::generic_category().message(error)));

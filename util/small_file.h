@@ -16,7 +16,8 @@ struct SmallFile {
 };
 
 // Of files that people write: configurations and secrets. InvalidArgument, with the reason, if
-// there is no such regular file, or it has more than `bytes_max`; `what` names it in messages
+// there is no such regular file, or it has more than `bytes_max`; IOError if there is no descriptor
+// for it. `what` names it in messages
 // ("secret file").
 Status ReadSmallFile(const std::string& what, const std::string& path, size_t bytes_max,
                      SmallFile* file);

@@ -46,9 +46,7 @@ Status ServerConnection::Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHa
       [&]() -> Status {
         DLSM_RETURN_IF_ERROR(seals_.MakeForMemoryNode(keys));
         assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
-        if (!wakeup_.valid()) {
-          return Status::IOError("no event descriptor", port::ErrorText(errno));
-        }
+        if (!can_serve()) return CannotOpen("an event", EMFILE);
         return ServeUntilTheEnd(peer, handler, transports);
       },
       &OutOfNodeMemory);

@@ -8,6 +8,7 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "util/deadline.h"
+#include "util/fabric/tcp_addresses.h"
 #include "util/fabric/tcp_stream.h"
 #include "util/file_descriptor.h"
 
@@ -16,10 +17,10 @@ namespace dlsm {
 // One of a socket.
 using Socket = FileDescriptor;
 
-// Resolves `host` and connects. *refused (never null) tells whether nobody listened there, which
-// may change soon; every other error is not worth another try.
+// Resolves `host` and connects. *failure (never null) tells more of an error: only after kRefused
+// is it worth another try.
 Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, Socket* socket,
-                     bool* refused);
+                     ConnectFailure* failure);
 
 // Listens on the numeric address `bind_address`; port 0: any free one. *bound_port gets the port.
 Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* socket,
