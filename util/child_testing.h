@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 
@@ -14,6 +15,7 @@ namespace dlsm {
 // that hangs is killed by SIGALRM.
 inline int StatusOfChild(const std::function<void()>& body) {
   constexpr unsigned kSecondsMax = 60;
+  std::fflush(nullptr);  // Or else the child would print it as well.
   const pid_t child = fork();
   if (child == 0) {
     alarm(kSecondsMax);
