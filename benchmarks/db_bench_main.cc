@@ -52,6 +52,7 @@
 #include "benchmarks/standard_output.h"
 #include "benchmarks/time_series.h"
 #include "dLSM/db.h"
+#include "util/file_descriptor.h"
 #include "util/known_flags.h"
 
 DEFINE_bool(histogram, false, "Print more percentiles");
@@ -197,6 +198,7 @@ Status RunAll() {
 }  // namespace dlsm::bench
 
 int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
   gflags::SetUsageMessage("db_bench [--benchmarks=fillrandom,readrandom,...] [flags]");
   gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));
   // To write where nobody reads is an error like others: a scratch folder is removed after it, too.

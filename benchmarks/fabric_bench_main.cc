@@ -13,6 +13,7 @@
 #include "benchmarks/flag_checks.h"
 #include "benchmarks/tls_flags.h"
 #include "util/fabric/fabric.h"
+#include "util/file_descriptor.h"
 #include "util/known_flags.h"
 #include "util/rpc/node_connection.h"
 #include "util/secret_file.h"
@@ -153,6 +154,7 @@ Status Run() {
 }  // namespace dlsm
 
 int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
   gflags::SetUsageMessage("fabric_bench [flags]: latency and bandwidth of one-sided reads");
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {

@@ -31,6 +31,7 @@
 #include "util/fabric/region_table.h"
 #include "util/fabric/simulated_fabric.h"
 #include "util/fabric/tcp_socket.h"
+#include "util/file_descriptor.h"
 #include "util/huge_memory.h"
 #include "util/random.h"
 #include "util/rpc/socket.h"
@@ -160,8 +161,8 @@ Status ConnectToOwn(Socket* client, Socket* server) {
   Socket listener;
   uint16_t port = 0;
   DLSM_RETURN_IF_ERROR(ListenSocket("127.0.0.1", 0, &listener, &port));
-  bool refused = false;
-  DLSM_RETURN_IF_ERROR(ConnectSocket("127.0.0.1", port, Soon(), client, &refused));
+  ConnectFailure failure{};
+  DLSM_RETURN_IF_ERROR(ConnectSocket("127.0.0.1", port, Soon(), client, &failure));
   *server = Socket(::accept(listener.get(), nullptr, nullptr));
   if (!server->valid()) return Status::IOError("nobody has connected");
   PrepareDataSocket(client->get());
@@ -269,4 +270,11 @@ BENCHMARK(HandOver)->UseRealTime();
 }  // namespace
 }  // namespace dlsm
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

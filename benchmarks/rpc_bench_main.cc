@@ -21,6 +21,7 @@
 #include "benchmarks/flag_checks.h"
 #include "benchmarks/seconds_since.h"
 #include "benchmarks/tls_flags.h"
+#include "util/file_descriptor.h"
 #include "util/known_flags.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc_client.h"
@@ -213,6 +214,7 @@ Status MeasureAll() {
 }  // namespace dlsm
 
 int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
   gflags::SetUsageMessage("measures calls to a memory node over tcp, verbs and ring");
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {

@@ -18,6 +18,7 @@
 #include "table/memory_queue_pairs_testing.h"
 #include "table/merge_tables.h"
 #include "table/table_builder.h"
+#include "util/file_descriptor.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -216,4 +217,11 @@ BENCHMARK(MergeRuns)
 }  // namespace
 }  // namespace dlsm
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

@@ -69,9 +69,9 @@ class Relay {
   void Accept() {
     Socket from(accept(listening_.get(), nullptr, nullptr));
     Socket to;
-    bool refused;
+    ConnectFailure failure{};
     if (cut_ || !from.valid()) return;
-    if (!ConnectSocket("127.0.0.1", to_, Deadline::In(std::chrono::seconds(10)), &to, &refused)
+    if (!ConnectSocket("127.0.0.1", to_, Deadline::In(std::chrono::seconds(10)), &to, &failure)
              .ok()) {
       return;
     }

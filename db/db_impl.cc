@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dLSM/write_batch.h"
+#include "db/other_process.h"
 #include "db/properties.h"
 #include "port/sync_point.h"
 #include "util/out_of_memory.h"
@@ -32,8 +33,9 @@ Status CheckEntry(const Slice& key, const Slice& value) {
 }  // namespace
 
 Status DbImpl::CheckOpen() const {
-  if (!closed_.load(std::memory_order_acquire)) [[likely]]
+  if (opened_by_.IsHere() && !closed_.load(std::memory_order_acquire)) [[likely]]
     return Status::OK();
+  if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
   return Status::InvalidArgument("the database handle is closed", "open it again");
 }
 

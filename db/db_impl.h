@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -38,6 +39,7 @@
 #include "db/shard_map.h"
 #include "db/snapshot.h"
 #include "db/work_signal.h"
+#include "port/process_mark.h"
 #include "table/merge_scheduler.h"
 #include "util/rpc/messages.h"
 
@@ -49,6 +51,11 @@ class ValueCache;
 class DbImpl final : public DB {
  public:
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
+  // In a child of the process that opened the handle nothing is destroyed.
+  static void operator delete(void* memory) { ::operator delete(memory); }
+  static void operator delete(DbImpl* db, std::destroying_delete_t) {
+    port::DestroyHere(db, db->opened_by_);
+  }
   ~DbImpl() override;
 
   Status Close() override;
@@ -70,6 +77,7 @@ class DbImpl final : public DB {
   Status CompactRange(const Slice* begin, const Slice* end) override;
   Status Flush(const FlushOptions& options) override;
   Status WaitForBackgroundWork() override;
+  Status TryCatchUp() override { return CheckOpen(); }
   Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;
   std::shared_ptr<Statistics> GetStatistics() const override { return statistics_; }
 
@@ -125,6 +133,7 @@ class DbImpl final : public DB {
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;
   std::vector<size_t> HousesToClose(const std::vector<bool>& flushed) const;
 
+  // What every public call begins with.
   Status CheckOpen() const;
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
@@ -154,6 +163,7 @@ class DbImpl final : public DB {
   void MultiGetInto(const ReadOptions& options, std::span<const Slice> keys, Reads::Values values,
                     Status* statuses);
 
+  const port::ProcessMark opened_by_;
   const Options options_;
   const std::string name_;
   const InternalKeyComparator comparator_;

@@ -199,7 +199,9 @@ const Snapshot* DbImpl::GetSnapshot() {
 }
 
 void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
-  if (snapshot != nullptr) snapshots_.Release(static_cast<const SnapshotImpl*>(snapshot));
+  // A child of the process that opened the handle keeps it.
+  if (snapshot == nullptr || !opened_by_.IsHere()) return;
+  snapshots_.Release(static_cast<const SnapshotImpl*>(snapshot));
 }
 
 }  // namespace dlsm

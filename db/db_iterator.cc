@@ -2,8 +2,11 @@
 
 #include <cassert>
 #include <cstdint>
+#include <new>
 #include <utility>
 
+#include "db/other_process.h"
+#include "port/process_mark.h"
 #include "table/key_prefix.h"
 #include "util/out_of_memory.h"
 
@@ -24,6 +27,12 @@ class DbIterator final : public Iterator {
         statistics_(std::move(statistics)),
         entries_(std::move(entries)) {}
 
+  // In a child of the process that made the iterator nothing is destroyed, and what users have
+  // registered to be called then is not called.
+  static void operator delete(void* memory) { ::operator delete(memory); }
+  static void operator delete(DbIterator* iterator, std::destroying_delete_t) {
+    port::DestroyHere(iterator, iterator->made_by_);
+  }
   ~DbIterator() override {
     if (options_.counts_seeks != nullptr) options_.counts_seeks->CountLooks(seeks_ * kLooksPerSeek);
     // This may be another thread than those that it counts, and need its first counters.
@@ -33,19 +42,25 @@ class DbIterator final : public Iterator {
     });
   }
 
-  bool Valid() const override { return valid_; }
+  bool Valid() const override { return shown_in_ == port::ProcessMark::Current(); }
   Slice key() const override {
-    assert(valid_);
+    assert(Valid());
     return key_;
   }
   Slice value() const override {
-    assert(valid_);
+    assert(Valid());
     return forward_ ? entries_->value() : Slice(saved_value_);
   }
-  Status status() const override { return status_.ok() ? entries_->status() : status_; }
+  Status status() const override {
+    if (!made_by_.IsHere()) [[unlikely]]
+      return OpenedByOtherProcess(made_by_);
+    return status_.ok() ? entries_->status() : status_;
+  }
+
+  // In another process than that of the iterator moves do nothing: it is not Valid() there.
 
   void Seek(const Slice& target) override {
-    StartSeek(/*forward=*/true);
+    if (!StartSeek(/*forward=*/true)) return;
     const bool below = options_.lower_bound.has_value() &&
                        comparator_.CompareUserKeys(target, *options_.lower_bound) < 0;
     SeekEntries(below ? *options_.lower_bound : target);
@@ -53,7 +68,7 @@ class DbIterator final : public Iterator {
   }
 
   void SeekToFirst() override {
-    StartSeek(/*forward=*/true);
+    if (!StartSeek(/*forward=*/true)) return;
     if (options_.lower_bound.has_value()) {
       SeekEntries(*options_.lower_bound);
     } else {
@@ -63,7 +78,7 @@ class DbIterator final : public Iterator {
   }
 
   void SeekToLast() override {
-    StartSeek(/*forward=*/false);
+    if (!StartSeek(/*forward=*/false)) return;
     if (options_.upper_bound.has_value()) {
       SeekEntriesBefore(*options_.upper_bound, kSequenceNumberMax);
     } else {
@@ -78,7 +93,7 @@ class DbIterator final : public Iterator {
       SeekToLast();
       return;
     }
-    StartSeek(/*forward=*/false);
+    if (!StartSeek(/*forward=*/false)) return;
     // Behind all versions of it, which are numbered from 1 on, and no further: what follows may be
     // many deletions.
     SeekEntriesBefore(target, /*sequence=*/0);
@@ -86,7 +101,8 @@ class DbIterator final : public Iterator {
   }
 
   void Next() override {
-    assert(valid_);
+    if (!Valid()) [[unlikely]]
+      return;
     ++steps_;
     if (forward_) [[likely]] {
       Pass(key_);
@@ -98,7 +114,8 @@ class DbIterator final : public Iterator {
   }
 
   void Prev() override {
-    assert(valid_);
+    if (!Valid()) [[unlikely]]
+      return;
     ++steps_;
     if (forward_) {
       saved_key_.assign(key_.data(), key_.size());
@@ -113,14 +130,18 @@ class DbIterator final : public Iterator {
   }
 
  private:
-  void StartSeek(bool forward) {
+  // Returns false in another process.
+  bool StartSeek(bool forward) {
+    if (!made_by_.IsHere()) [[unlikely]]
+      return false;
     ++seeks_;
     StepAll();
     forward_ = forward;
-    valid_ = false;
+    shown_in_ = port::ProcessMark::kNone;
     status_.PermitUncheckedError();
     status_ = Status::OK();
     status_.PermitUncheckedError();
+    return true;
   }
 
   // Back to the entries of the key that is shown.
@@ -213,7 +234,7 @@ class DbIterator final : public Iterator {
   // Shows the first visible user key at or behind the entries' position; `skipping`: that is behind
   // passed_.
   [[gnu::always_inline]] void ShowForward(bool skipping) {
-    valid_ = false;
+    shown_in_ = port::ProcessMark::kNone;
     for (; entries_->Valid(); StepForward()) {
       const Slice entry = entries_->key();
       if (!Check(entry)) return;
@@ -232,7 +253,7 @@ class DbIterator final : public Iterator {
       }
       if (TrailerType(ExtractTrailer(entry)) == ValueType::kValue) {
         key_ = user_key;
-        valid_ = true;
+        shown_in_ = made_by_.number();
         return;
       }
       Pass(user_key);
@@ -243,7 +264,7 @@ class DbIterator final : public Iterator {
   // Shows the last visible user key at or before the entries' position. Versions of a key come
   // oldest first: the last one that is visible counts, unless it is a deletion.
   void ShowBackward() {
-    valid_ = false;
+    shown_in_ = port::ProcessMark::kNone;
     bool found = false;  // saved_key_ and saved_value_ hold a candidate.
     for (; entries_->Valid(); entries_->Prev()) {
       const Slice entry = entries_->key();
@@ -261,10 +282,11 @@ class DbIterator final : public Iterator {
       const Slice value = entries_->value();
       saved_value_.assign(value.data(), value.size());
     }
-    valid_ = found && entries_->status().ok();
+    if (found && entries_->status().ok()) shown_in_ = made_by_.number();
     key_ = saved_key_;
   }
 
+  const port::ProcessMark made_by_;
   const InternalKeyComparator comparator_;
   const DbIteratorOptions options_;
   const std::shared_ptr<const void> holder_;
@@ -273,7 +295,9 @@ class DbIterator final : public Iterator {
 
   static constexpr uint64_t kStepsToLook = 32;  // More than most seeks take.
 
-  bool valid_ = false;
+  // The process in which an entry is shown, by number. So Valid(), which is asked at each step, is
+  // false in its children.
+  uint32_t shown_in_ = port::ProcessMark::kNone;
   bool forward_ = true;
   // entries_, or since its last move, forward, what its Sole() is.
   InternalIterator* stepped_ = entries_.get();

@@ -13,6 +13,7 @@
 #include "db/get_pipeline_impl.h"
 #include "db/link_properties.h"
 #include "db/multi_get_forms.h"
+#include "db/other_process.h"
 #include "db/properties.h"
 #include "db/table_defaults.h"
 #include "port/allocation_point.h"
@@ -104,12 +105,14 @@ FollowerContext Follower::Context(const Options& options) {
 }
 
 Status Follower::CheckOpen() const {
-  if (!closed_.load(std::memory_order_acquire)) [[likely]]
+  if (opened_by_.IsHere() && !closed_.load(std::memory_order_acquire)) [[likely]]
     return Status::OK();
+  if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
   return Status::InvalidArgument("the follower is closed", "open it again");
 }
 
 Status Follower::Close() {
+  if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
   if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
   {
     port::MutexLock lock(stop_mutex_);
@@ -344,8 +347,9 @@ const Snapshot* Follower::GetSnapshot() {
 }
 
 void Follower::ReleaseSnapshot(const Snapshot* snapshot) {
-  const std::unique_ptr<const FollowerSnapshot> released(
-      static_cast<const FollowerSnapshot*>(snapshot));
+  // A child of the process that opened the handle leaves it behind.
+  const port::OwnedHere<const FollowerSnapshot> released(
+      static_cast<const FollowerSnapshot*>(snapshot), port::DeleteHere{opened_by_});
 }
 
 void Follower::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {

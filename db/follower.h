@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -32,6 +33,11 @@ namespace dlsm {
 class Follower final : public DB {
  public:
   static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
+  // In a child of the process that opened the handle nothing is destroyed.
+  static void operator delete(void* memory) { ::operator delete(memory); }
+  static void operator delete(Follower* follower, std::destroying_delete_t) {
+    port::DestroyHere(follower, follower->opened_by_);
+  }
   ~Follower() override;
 
   Status Close() override;
@@ -84,6 +90,7 @@ class Follower final : public DB {
   std::string Describe() LOCKS_EXCLUDED(mutex_);
   std::string Levels(const FollowedPublication& publication) const;
 
+  const port::ProcessMark opened_by_;
   const Options options_;
   const Options reopen_options_;
   const std::string name_;

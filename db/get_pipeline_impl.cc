@@ -209,6 +209,11 @@ bool GetPipelineImpl::Next(Answer* answer) {
   if (outstanding_ == 0) return false;
   Slot& slot = SlotAt(0);
   const Status open = places_->CheckOpen();
+  if (!made_by_.IsHere()) {  // What the slot holds is another process's.
+    *answer = {slot.tag, open, {}};
+    TakeOldest();
+    return true;
+  }
   if (!open.ok()) Finish(&slot, open);
   if (slot.state == State::kBegun) LocateBegun();
   while (slot.state != State::kAnswered) Continue(&slot);
@@ -221,10 +226,14 @@ bool GetPipelineImpl::Next(Answer* answer) {
   answer->value.swap(slot.value);
   if (!answer->status.ok()) answer->value.clear();
   Tidy(&slot);
+  TakeOldest();
+  return true;
+}
+
+void GetPipelineImpl::TakeOldest() {
   oldest_ = (oldest_ + 1) % slots_.size();
   --outstanding_;
   begun_ = std::min(begun_, outstanding_);
-  return true;
 }
 
 // What is told of a get that is answered. There may be no memory to say whose its error is: then

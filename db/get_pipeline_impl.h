@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "dLSM/db.h"
 #include "dLSM/get_pipeline.h"
 #include "db/table_lookup.h"
+#include "port/process_mark.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/guarded_fabric.h"
 
@@ -45,6 +47,12 @@ class GetPipelineImpl final : public GetPipeline {
   // `depth` is at least 1.
   GetPipelineImpl(std::unique_ptr<LookupPlaces> places, const TableReadOptions& options,
                   size_t depth, std::shared_ptr<Statistics> statistics);
+
+  // In a child of the process that made the pipeline nothing is destroyed.
+  static void operator delete(void* memory) { ::operator delete(memory); }
+  static void operator delete(GetPipelineImpl* pipeline, std::destroying_delete_t) {
+    port::DestroyHere(pipeline, pipeline->made_by_);
+  }
 
   Status Submit(const Slice& key, uint64_t tag) override;
   bool Next(Answer* answer) override;
@@ -104,7 +112,9 @@ class GetPipelineImpl final : public GetPipeline {
   Status Wait(Slot* slot);
   void Finish(Slot* slot, Status status);
   void FailFetchesWith(const Slot& failed, const Status& why);
+  void TakeOldest();
 
+  const port::ProcessMark made_by_;
   const std::unique_ptr<LookupPlaces> places_;
   const TableReadOptions options_;
   const std::shared_ptr<Statistics> statistics_;

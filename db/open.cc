@@ -11,6 +11,7 @@
 #include "db/check_options.h"
 #include "db/db_impl.h"
 #include "db/node_parts.h"
+#include "db/other_process.h"
 #include "db/part_sessions.h"
 #include "db/session_keeper.h"
 #include "db/table_defaults.h"
@@ -382,6 +383,7 @@ Status DbImpl::FinishPublisher(bool flushed, bool* end_is_published) {
 // manifest that it has. Memory nodes that have just answered go first: to wait for the others may
 // take longer than their leases.
 Status DbImpl::Close() {
+  if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
   if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
   Status closed = WithinMemory([this] { return CloseAll(); });
   publisher_.reset();

@@ -4,6 +4,7 @@
 
 #include "memory_node/memory_node.h"
 #include "port/mutex.h"
+#include "port/per_process.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
 #include "util/memory_pages.h"
@@ -43,12 +44,14 @@ Status StartNode(const EmbeddedNodeOptions& options, std::unique_ptr<MemoryNode>
   return Status::OK();
 }
 
-// The process's only one. Never destroyed: databases may be closed late during exit.
+// The process's only one. Never destroyed: databases may be closed late during exit. A child of the
+// process has one of its own, with databases of its own: the threads of its parent's do not exist
+// there.
 class EmbeddedNode {
  public:
   static EmbeddedNode& Instance() {
-    static EmbeddedNode& instance = *std::make_unique<EmbeddedNode>().release();
-    return instance;
+    static constinit port::PerProcess<EmbeddedNode> instance;
+    return instance.Here();
   }
 
   // Starts it if no call has yet. *connection is unique among its clients.

@@ -170,6 +170,9 @@ RpcServerOptions NodeServer::RpcOptions(ServerTransportFactory transports) {
   rpc.on_data_connection = [fabric = fabric_.get()](TcpStream stream, const std::string& token) {
     fabric->Adopt(std::move(stream), token);
   };
+  rpc.refuse_data_connection = [fabric = fabric_.get()](TcpStream& stream, Deadline deadline) {
+    return fabric->Refuse(stream, deadline);
+  };
   if (verbs_ != nullptr) {
     rpc.greet_queue_pair_connection = [verbs = verbs_.get()](int socket, Deadline deadline,
                                                              std::string* token) {
@@ -177,6 +180,9 @@ RpcServerOptions NodeServer::RpcOptions(ServerTransportFactory transports) {
     };
     rpc.on_queue_pair_connection = [verbs = verbs_.get()](int socket, const std::string& token) {
       return verbs->Adopt(socket, token);
+    };
+    rpc.refuse_queue_pair_connection = [verbs = verbs_.get()](int socket, Deadline deadline) {
+      return verbs->Refuse(socket, deadline);
     };
   }
   rpc.tokens = &tokens_;

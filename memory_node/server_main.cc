@@ -23,6 +23,7 @@
 #include "memory_node/node_server.h"
 #include "memory_node/server_metrics.h"
 #include "util/cluster_config.h"
+#include "util/file_descriptor.h"
 #include "util/format_bytes.h"
 #include "util/known_flags.h"
 #include "util/log.h"
@@ -346,6 +347,7 @@ int Run(int count, char** arguments) {
 }  // namespace dlsm
 
 int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
   signal(SIGPIPE, SIG_IGN);
   gflags::SetUsageMessage(dlsm::kUsage);
   gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));

@@ -4,20 +4,16 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "memory_node/memory_node_testing.h"
+#include "memory_node/server_process_testing.h"
 #include "util/rpc/socket.h"
 
 namespace dlsm {
@@ -25,87 +21,10 @@ namespace {
 
 using testing::HasSubstr;
 
-// Built beside this test.
-std::string ServerPath() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "Server").string();
-}
-
-// A Server process. Its standard output and error are read together.
-class ServerProcess {
- public:
-  explicit ServerProcess(std::vector<std::string> arguments) {
-    std::array<int, 2> ends{};
-    EXPECT_EQ(pipe(ends.data()), 0);
-    arguments.insert(arguments.begin(), ServerPath());
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    process_ = fork();
-    if (process_ == 0) {
-      dup2(ends[1], STDOUT_FILENO);
-      dup2(ends[1], STDERR_FILENO);
-      close(ends[0]);
-      execv(pointers[0], pointers.data());
-      _exit(127);
-    }
-    close(ends[1]);
-    output_ = fdopen(ends[0], "r");
-  }
-  ~ServerProcess() {
-    if (process_ > 0) {
-      kill(process_, SIGKILL);
-      waitpid(process_, nullptr, 0);
-    }
-    fclose(output_);
-  }
-
-  // The next line that it prints, without its end; empty when it has ended.
-  std::string Line() {
-    std::string line;
-    for (int c = fgetc(output_); c != EOF && c != '\n'; c = fgetc(output_)) {
-      line.push_back(static_cast<char>(c));
-    }
-    return line;
-  }
-  // Skips the log.
-  std::string LineWith(const std::string& text) {
-    std::string line;
-    do {
-      line = Line();
-    } while (!line.empty() && line.find(text) == std::string::npos);
-    return line;
-  }
-  std::string Rest() {
-    std::string rest;
-    for (int c = fgetc(output_); c != EOF; c = fgetc(output_)) {
-      rest.push_back(static_cast<char>(c));
-    }
-    return rest;
-  }
-  void Signal(int signal) { kill(process_, signal); }
-  // Waits for its end; -1 if it did not exit by itself.
-  int ExitCode() {
-    int status = 0;
-    waitpid(process_, &status, 0);
-    process_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  pid_t process_ = -1;
-  FILE* output_ = nullptr;
-};
-
 class ServerMainTest : public testing::Test {
  protected:
   void SetUp() override {
     if (access(ServerPath().c_str(), X_OK) != 0) GTEST_SKIP() << ServerPath() << " is not built";
-  }
-
-  static uint16_t PortOf(const std::string& ready) {
-    const size_t at = ready.find("127.0.0.1:");
-    if (at == std::string::npos) return 0;
-    return static_cast<uint16_t>(std::stoi(ready.substr(at + std::strlen("127.0.0.1:"))));
   }
 
   static void ExpectFailure(const std::vector<std::string>& arguments, int code,
@@ -339,18 +258,18 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
                          "--status_seconds=1", "--fabric=tcp"});
   const std::string ready = process.LineWith("ready");
   EXPECT_THAT(ready, HasSubstr("tcp"));
-  bool refused = false;
+  ConnectFailure failure{};
   {
     // Somebody who does not speak dLSM.
     Socket stranger;
     ASSERT_OK(ConnectSocket("127.0.0.1", static_cast<uint16_t>(PortOf(ready)), TestDeadline(),
-                            &stranger, &refused));
+                            &stranger, &failure));
     ASSERT_OK(SendAll(stranger.get(), "GET / HTTP/1.0\r\n\r\n", TestDeadline()));
     char byte;
     EXPECT_FALSE(ReceiveAll(stranger.get(), &byte, 1, TestDeadline()).ok());
   }
   Socket socket;
-  ASSERT_OK(ConnectSocket("127.0.0.1", port, TestDeadline(), &socket, &refused));
+  ASSERT_OK(ConnectSocket("127.0.0.1", port, TestDeadline(), &socket, &failure));
   ASSERT_OK(SendAll(socket.get(), "GET /metrics HTTP/1.0\r\n\r\n", TestDeadline()));
   std::string page;
   char byte;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/per_process.h"
 
 namespace dlsm {
 namespace {
@@ -27,8 +28,8 @@ constexpr bool kUsesBlocks = true;
 }  // namespace
 
 ResidentMemory& ResidentMemory::Shared() {
-  static ResidentMemory& memory = *std::make_unique<ResidentMemory>().release();
-  return memory;
+  static constinit port::PerProcess<ResidentMemory> memory;
+  return memory.Here();
 }
 
 bool ResidentMemory::uses_blocks() { return kUsesBlocks; }

@@ -24,7 +24,7 @@ class ResidentMemory {
   };
   static constexpr size_t kBlockBytes = size_t{16} << 20;
 
-  // One for the whole process; never destroyed.
+  // One for the whole process, and another for each child of it; never destroyed.
   static ResidentMemory& Shared();
 
   // Throws std::bad_alloc, like every allocation.

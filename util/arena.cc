@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <memory>
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/per_process.h"
 
 namespace dlsm {
 namespace {
@@ -26,15 +26,12 @@ constexpr size_t kKeptFirstBytesMax = size_t{16} << 20;
 
 // Never destroyed: arenas may die after static destruction began.
 HugeMemoryPool& SharedPool() {
-  static HugeMemoryPool& pool =
-      *std::make_unique<HugeMemoryPool>(Arena::kBlockBytes, kKeptBytesMax).release();
-  return pool;
+  static constinit port::PerProcess<HugeMemoryPool> pool;
+  return pool.Here(Arena::kBlockBytes, kKeptBytesMax);
 }
 HugeMemoryPool& SharedFirstPool() {
-  static HugeMemoryPool& pool = *std::make_unique<HugeMemoryPool>(
-                                     Arena::kFirstBlockBytes, kKeptFirstBytesMax, PageKind::kSmall)
-                                     .release();
-  return pool;
+  static constinit port::PerProcess<HugeMemoryPool> pool;
+  return pool.Here(Arena::kFirstBlockBytes, kKeptFirstBytesMax, PageKind::kSmall);
 }
 
 size_t ChunkBytes(size_t handed_out) {

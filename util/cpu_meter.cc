@@ -1,10 +1,10 @@
 #include "util/cpu_meter.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include "port/scheduler.h"
+#include "util/small_file.h"
 
 namespace dlsm {
 
@@ -38,7 +38,7 @@ std::optional<double> CpuMeter::IdleShare(const Ticks& earlier, const Ticks& now
 std::optional<double> CpuMeter::IdleShare() {
   // What else this machine does is no part of a simulation.
   if (port::Scheduler::Current() != nullptr) return std::nullopt;
-  std::ifstream file("/proc/stat");
+  std::istringstream file(TextOf("/proc/stat"));
   std::string line;
   std::getline(file, line);
   const std::optional<Ticks> now = Parse(line);

@@ -2,8 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
 #include <sstream>
+
+#include "util/small_file.h"
 
 namespace dlsm {
 namespace {
@@ -12,7 +13,7 @@ constexpr const char* kFolder = "sys/kernel/mm/transparent_hugepage/";
 
 // The kernel marks the chosen word: "always [madvise] never". Empty: it does not know the switch.
 std::string ChosenWord(const std::string& path) {
-  std::ifstream file(path);
+  std::istringstream file(TextOf(path));
   std::string line;
   std::getline(file, line);
   const size_t open = line.find('[');
@@ -25,7 +26,7 @@ std::string ChosenWord(const std::string& path) {
 // /proc/mounts is: device, folder, type, options, two numbers. A later mount covers earlier ones.
 std::string MountedWith(const std::string& path, const std::string& folder) {
   constexpr const char* kOption = "huge=";
-  std::ifstream mounts(path);
+  std::istringstream mounts(TextOf(path));
   std::string chosen = "never";
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream fields(line);

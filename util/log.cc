@@ -1,13 +1,13 @@
 #include "util/log.h"
 
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <string>
+
+#include "util/stderr_sink.h"
 
 namespace dlsm {
 namespace {
@@ -29,27 +29,6 @@ void SetLevel(spdlog::logger* logger) {
   logger->set_level(level);
 }
 
-// Names that peers choose are part of messages: none of them may end a line and begin another, or
-// tell a terminal what to do.
-class PrintableFormatter final : public spdlog::formatter {
- public:
-  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
-    const size_t begin = line.size();
-    formatter_.format(message, line);
-    constexpr char kDelete = 0x7f;
-    for (size_t i = begin; i + 1 < line.size(); ++i) {  // The end of the line stays.
-      const char c = line[i];
-      if ((c >= 0 && c < ' ') || c == kDelete) line[i] = '?';
-    }
-  }
-  std::unique_ptr<spdlog::formatter> clone() const override {
-    return std::make_unique<PrintableFormatter>();
-  }
-
- private:
-  spdlog::pattern_formatter formatter_;
-};
-
 spdlog::level::level_enum Severity(Logger::Level level) {
   switch (level) {
     case Logger::Level::kDebug:
@@ -68,9 +47,7 @@ spdlog::level::level_enum Severity(Logger::Level level) {
 
 std::shared_ptr<spdlog::logger> MakeSink() {
   if (auto registered = spdlog::get(kName)) return registered;
-  auto logger =
-      std::make_shared<spdlog::logger>(kName, std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_formatter(std::make_unique<PrintableFormatter>());
+  auto logger = std::make_shared<spdlog::logger>(kName, std::make_shared<StderrSink>());
   SetLevel(logger.get());
   return logger;
 }

@@ -1,9 +1,16 @@
 #include "util/log.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <spdlog/logger.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <string>
+#include <thread>
+
+#include "util/child_testing.h"
 
 namespace dlsm {
 namespace {
@@ -45,6 +52,50 @@ TEST(LogTest, MessagesHaveTheSeverityOfTheirCall) {
   EXPECT_NE(lines.find("[warning] c3\n"), std::string::npos) << lines;
   EXPECT_NE(lines.find("[error] d4\n"), std::string::npos) << lines;
   EXPECT_NE(lines.find("[critical] e5\n"), std::string::npos) << lines;
+}
+
+// Fails if a message to a pipe that nobody reads ends the process, if the signal that the system
+// sends for it is kept for later, or if one of the application's is lost.
+TEST(LogTest, NobodyNeedReadStandardError) {
+  InChild([] {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe(ends.data()), 0);
+    ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    close(ends[0]);
+    Log().Critical("that nobody reads");
+    sigset_t signals;
+    sigpending(&signals);
+    EXPECT_EQ(sigismember(&signals, SIGPIPE), 0);
+    pthread_sigmask(SIG_BLOCK, nullptr, &signals);
+    EXPECT_EQ(sigismember(&signals, SIGPIPE), 0);
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    raise(SIGPIPE);
+    Log().Critical("that nobody reads");
+    sigpending(&signals);
+    EXPECT_EQ(sigismember(&signals, SIGPIPE), 1);
+
+    close(STDERR_FILENO);
+    Log().Critical("that nobody can read");
+  });
+}
+
+// Fails if a child cannot log because a thread of its parent logged when it was made.
+TEST(LogTest, AChildLogsWhateverItsParentDid) {
+  testing::internal::CaptureStderr();
+  std::atomic<bool> stop{false};
+  std::thread other([&stop] {
+    while (!stop.load()) Log().Error("of the parent");
+  });
+  for (int i = 0; i < 20; ++i) {
+    InChild([] { Log().Error("of the child"); });
+  }
+  stop.store(true);
+  other.join();
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find("[error] of the child\n"), std::string::npos);
 }
 
 }  // namespace

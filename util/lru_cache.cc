@@ -8,11 +8,14 @@
 #include <cassert>
 #include <memory>
 #include <new>
+#include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "dLSM/cache.h"
 #include "port/allocation_point.h"
 #include "port/mutex.h"
+#include "port/per_process.h"
 #include "util/hash.h"
 
 namespace dlsm {
@@ -177,16 +180,33 @@ class Shard {
   size_t charge_ GUARDED_BY(mutex_) = 0;
 };
 
+// By the upper bits of hashes; the tables use the lower ones.
+class Shards {
+ public:
+  explicit Shards(size_t capacity) {
+    for (Shard& shard : all_)
+      shard.SetCapacity(capacity / kCount + (capacity % kCount != 0 ? 1 : 0));
+  }
+
+  Shard& Of(const Slice& key) { return all_[Hash64(key) >> 60]; }
+  std::span<Shard> all() { return all_; }
+
+ private:
+  static constexpr size_t kCount = 16;
+
+  std::array<Shard, kCount> all_;
+};
+
+// A child of the process that has filled it finds it empty.
 class LruCache final : public Cache {
  public:
-  explicit LruCache(size_t capacity) {
-    for (Shard& shard : shards_)
-      shard.SetCapacity(capacity / kShards + (capacity % kShards != 0 ? 1 : 0));
-  }
+  explicit LruCache(size_t capacity) : capacity_(capacity) { shards_.Here(capacity_); }
+  ~LruCache() override { shards_.Clear(); }
 
   Handle* Insert(const Slice& key, void* value, size_t charge,
                  void (*deleter)(const Slice& key, void* value)) override {
-    return ShardOf(key).Insert(NewEntry(key, value, charge, deleter));
+    std::unique_ptr<Entry> entry = NewEntry(key, value, charge, deleter);
+    return ShardOf(key).Insert(std::move(entry));
   }
   Handle* Lookup(const Slice& key) override { return ShardOf(key).Lookup(key); }
   void Release(Handle* handle) override {
@@ -197,17 +217,15 @@ class LruCache final : public Cache {
   void Erase(const Slice& key) override { ShardOf(key).Erase(key); }
   uint64_t NewId() override { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void Prune() override {
-    for (Shard& shard : shards_) shard.Prune();
+    for (Shard& shard : shards_.Here(capacity_).all()) shard.Prune();
   }
   size_t TotalCharge() const override {
     size_t sum = 0;
-    for (const Shard& shard : shards_) sum += shard.TotalCharge();
+    for (const Shard& shard : shards_.Here(capacity_).all()) sum += shard.TotalCharge();
     return sum;
   }
 
  private:
-  static constexpr size_t kShards = 16;
-
   // Where there is no memory for it, the value is deleted all the same.
   static std::unique_ptr<Entry> NewEntry(const Slice& key, void* value, size_t charge,
                                          Entry::Deleter deleter) try {
@@ -218,10 +236,10 @@ class LruCache final : public Cache {
     throw;
   }
 
-  // By the upper bits; the tables use the lower ones.
-  Shard& ShardOf(const Slice& key) { return shards_[Hash64(key) >> 60]; }
+  Shard& ShardOf(const Slice& key) { return shards_.Here(capacity_).Of(key); }
 
-  std::array<Shard, kShards> shards_;
+  const size_t capacity_;
+  mutable port::PerProcess<Shards> shards_;
   std::atomic<uint64_t> last_id_{0};
 };
 

@@ -10,6 +10,7 @@
 
 #include "dLSM/cache.h"
 #include "port/failing_allocations_testing.h"
+#include "util/child_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -185,6 +186,30 @@ TEST_F(LruCacheTest, ManyThreads) {
   for (std::thread& thread : threads) thread.join();
   cache_.reset();
   EXPECT_EQ(deleted_, inserted);
+}
+
+// Fails if a child waits for a lock that a thread of its parent held, or deletes what its parent
+// has in the cache; or if the cache is of no use to it.
+TEST_F(LruCacheTest, AChildFindsItEmpty) {
+  Add("a");
+  std::atomic<bool> stop{false};
+  std::thread other([this, &stop] {
+    while (!stop.load()) EXPECT_TRUE(Has("a"));
+  });
+  for (int i = 0; i < 10; ++i) {
+    InChild([this] {
+      EXPECT_FALSE(Has("a"));
+      EXPECT_EQ(cache_->TotalCharge(), 0u);
+      Add("a");
+      EXPECT_TRUE(Has("a"));
+      cache_.reset();
+      EXPECT_EQ(deleted_, 1);
+    });
+  }
+  stop.store(true);
+  other.join();
+  EXPECT_TRUE(Has("a"));
+  EXPECT_EQ(deleted_, 0);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "port/processors.h"
 #include "port/thread.h"
 #include "util/huge_memory.h"
+#include "util/small_file.h"
 
 namespace dlsm {
 namespace {
@@ -25,7 +25,7 @@ constexpr uint64_t kKibibyte = 1024;
 
 // Of files such as "12345\n"; UINT64_MAX for "max" and where there is no such file.
 uint64_t NumberIn(const std::string& path) {
-  std::ifstream file(path);
+  std::istringstream file(TextOf(path));
   uint64_t number = 0;
   return file >> number ? number : UINT64_MAX;
 }
@@ -60,7 +60,7 @@ uint64_t LeastOfGroups(const std::string& top, std::string folder, const char* l
 // A line is "hierarchy:controllers:folder"; version 2 has number 0 and names no controllers.
 uint64_t LeastOfGroups(const std::string& root, OfGroup of_group) {
   uint64_t least = UINT64_MAX;
-  std::ifstream groups(root + "proc/self/cgroup");
+  std::istringstream groups(TextOf(root + "proc/self/cgroup"));
   for (std::string line; std::getline(groups, line);) {
     const size_t first = line.find(':');
     const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -84,7 +84,7 @@ uint64_t LeastOfGroups(const std::string& root, OfGroup of_group) {
 
 // The value of a line "name: value kB", in bytes, or UINT64_MAX.
 uint64_t MemoryInfo(const std::string& path, const std::string& name) {
-  std::ifstream file(path);
+  std::istringstream file(TextOf(path));
   for (std::string line; std::getline(file, line);) {
     const size_t at = line.find(name + ":");
     if (at == std::string::npos) continue;
@@ -113,7 +113,7 @@ std::vector<int> NumbersIn(const std::string& list) {
 
 std::string AllowedNodes(const std::string& root) {
   constexpr std::string_view kName = "Mems_allowed_list:";
-  std::ifstream file(root + "proc/self/status");
+  std::istringstream file(TextOf(root + "proc/self/status"));
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(kName)) return line.substr(kName.size());
   }
@@ -138,7 +138,7 @@ uint64_t AvailableAtNodes(const std::string& root, int numa_node) {
   std::vector<int> nodes{numa_node};
   if (numa_node < 0) {
     nodes = NumbersIn(AllowedNodes(root));
-    std::ifstream with_memory(folder + "has_memory");
+    std::istringstream with_memory(TextOf(folder + "has_memory"));
     std::string all;
     if (!std::getline(with_memory, all) || NumbersIn(all).size() <= nodes.size()) {
       return UINT64_MAX;

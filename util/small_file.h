@@ -1,4 +1,4 @@
-// Reading of files that people write: configurations and secrets.
+// Reading of small files.
 #pragma once
 
 #include <sys/types.h>
@@ -15,9 +15,14 @@ struct SmallFile {
   mode_t mode = 0;  // Permissions at the moment of reading.
 };
 
-// InvalidArgument, with the reason, if there is no such regular file, or it has more than
-// `bytes_max`; `what` names it in messages ("secret file").
+// Of files that people write: configurations and secrets. InvalidArgument, with the reason, if
+// there is no such regular file, or it has more than `bytes_max`; IOError if there is no descriptor
+// for it. `what` names it in messages
+// ("secret file").
 Status ReadSmallFile(const std::string& what, const std::string& path, size_t bytes_max,
                      SmallFile* file);
+
+// Of files that the system writes, in /proc and /sys: what can be read of it, "" if there is none.
+std::string TextOf(const std::string& path);
 
 }  // namespace dlsm

@@ -11,6 +11,7 @@
 
 #include "port/allocation_point.h"
 #include "port/mutex.h"
+#include "port/per_process.h"
 
 namespace dlsm {
 namespace {
@@ -50,10 +51,11 @@ class NumberPool {
   std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> free_ GUARDED_BY(mutex_);
 };
 
-// Never destroyed: threads may end after static destruction began.
+// Never destroyed: threads may end after static destruction began. The numbers that a child's
+// parent has given out are not given out again: the thread that called fork() keeps its own.
 NumberPool& Pool() {
-  static NumberPool& pool = *std::make_unique<NumberPool>().release();
-  return pool;
+  static constinit port::PerProcess<NumberPool> pool;
+  return pool.Here();
 }
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include "benchmarks/flag_checks.h"
 #include "benchmarks/simulation/simulation_run.h"
 #include "port/error_text.h"
+#include "util/file_descriptor.h"
 #include "util/known_flags.h"
 #include "util/log.h"
 
@@ -269,6 +270,7 @@ void StayOnOneProcessor() {
 }  // namespace dlsm::simulation
 
 int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
   dlsm::simulation::FixAddresses(argv);
   gflags::SetUsageMessage("a simulated cluster, seed by seed");
   if (const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv); !known.ok()) {

@@ -25,6 +25,7 @@
 #include "benchmarks/stress/stress_nodes.h"
 #include "benchmarks/stress/stress_run.h"
 #include "dLSM/db.h"
+#include "util/file_descriptor.h"
 #include "util/known_flags.h"
 #include "util/random.h"
 #include "util/status_macros.h"
@@ -415,6 +416,7 @@ int Main(const std::string& program) {
 }  // namespace dlsm::stress
 
 int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
   gflags::SetUsageMessage("random operations, faults and crashes against a model");
   if (const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv); !known.ok()) {
     std::fprintf(stderr, "db_stress: %s\n", known.ToString().c_str());

@@ -20,6 +20,7 @@ calls do.
     dlsm_open() and others with options, dlsm_iter_get_error() with an iterator (which is not valid
     any more, and made again) or the readoptions of one (which are made again, too).
   - uint8_t is a truth value.
+  - After fork() a child can use no database of its parent, nor iterators of it: see db.h.
   - Threads: many may use one database, cache, comparator or filter policy at once; of other things
     one thread at a time each, but options by many as long as none changes them.
 */

@@ -36,8 +36,9 @@ class Cache {
   virtual size_t TotalCharge() const = 0;
 };
 
-// Evicts what was used least recently. Of blocks `capacity` is in bytes, for their charge is. The
-// caller deletes it after every database that uses it is closed.
+// Evicts what was used least recently; a child that fork() makes finds it empty. Of blocks
+// `capacity` is in bytes, for their charge is. The caller deletes it after every database that uses
+// it is closed.
 Cache* NewLRUCache(size_t capacity);
 
 }  // namespace dlsm

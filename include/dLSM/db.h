@@ -49,6 +49,9 @@ struct Range {
   Slice limit;
 };
 
+// A handle, and what comes from it, belongs to the process that opened it. In a child that fork()
+// makes every call is an InvalidArgument, or does nothing where it returns no Status, and what is
+// deleted stays in memory until the child ends.
 class DB {
  public:
   // Opens the database `name` on the memory nodes that `options` name, or on the memory node inside

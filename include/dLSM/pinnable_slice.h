@@ -4,10 +4,11 @@
 // and tables from being freed: those of its shard at that moment, or of all shards that its
 // MultiGet has read. Values that one MultiGet has fetched share memory: who keeps a few of many for
 // long copies them. What is moved is empty then, and the other one what this was. One thread at a
-// time.
+// time. In a child of the process that pinned it, it lets go of nothing.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,13 +22,16 @@ class PinnableSlice : public Slice {
  public:
   PinnableSlice() = default;
   PinnableSlice(PinnableSlice&& other) noexcept { *this = std::move(other); }
+  ~PinnableSlice() { LetGo(); }
   PinnableSlice& operator=(PinnableSlice&& other) noexcept {
     if (this == &other) return *this;
     // Short strings take their bytes along.
     const bool own = other.ShowsSelf();
     const size_t begin = own ? static_cast<size_t>(other.data() - other.self_.data()) : 0;
     self_ = std::move(other.self_);
+    LetGo();
     holder_ = std::move(other.holder_);
+    process_ = other.process_;
     Slice::operator=(Slice(own ? self_.data() + begin : other.data(), other.size()));
     other.Reset();
     return *this;
@@ -35,7 +39,8 @@ class PinnableSlice : public Slice {
 
   // `bytes` stay valid as long as `holder` lives.
   void PinSlice(const Slice& bytes, std::shared_ptr<const void> holder) {
-    holder_ = std::move(holder);
+    LetGo();
+    Hold(&holder);
     Slice::operator=(bytes);
   }
   // Copies.
@@ -45,18 +50,24 @@ class PinnableSlice : public Slice {
   }
   // After filling *GetSelf().
   void PinSelf() {
-    holder_.reset();
+    LetGo();
     Slice::operator=(Slice(self_));
   }
   std::string* GetSelf() { return &self_; }
   bool IsPinned() const { return holder_ != nullptr; }
 
   void Reset() {
-    holder_.reset();
+    LetGo();
     clear();
   }
 
  private:
+  // Takes *holder, while it has none.
+  void Hold(std::shared_ptr<const void>* holder) noexcept;
+  void LetGo() noexcept {
+    if (holder_ != nullptr) LetGoOfHolder();
+  }
+  void LetGoOfHolder() noexcept;
   // Its own bytes, or what remove_prefix() has left of them.
   bool ShowsSelf() const {
     const std::less_equal<const char*> in_order;
@@ -65,6 +76,7 @@ class PinnableSlice : public Slice {
 
   std::string self_;
   std::shared_ptr<const void> holder_;
+  uint32_t process_ = 0;  // Of the holder.
 };
 
 }  // namespace dlsm

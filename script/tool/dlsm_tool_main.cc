@@ -20,6 +20,7 @@
 #include "script/tool/split_points.h"
 #include "script/tool/tool.h"
 #include "util/fabric/fabric.h"
+#include "util/file_descriptor.h"
 #include "util/known_flags.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
@@ -322,4 +323,7 @@ int Main(int argc, char** argv) {
 
 }  // namespace dlsm::tool
 
-int main(int argc, char** argv) { return dlsm::tool::Main(argc, argv); }
+int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
+  return dlsm::tool::Main(argc, argv);
+}

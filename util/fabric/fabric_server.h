@@ -53,14 +53,15 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
 // Thread-safe.
 class LocalRegions {
  public:
+  // Those of this process: a child of it has its own. Never destroyed.
   static LocalRegions& Instance();
+  LocalRegions();
   void Add(NodeId node, uint64_t epoch, RegionId region, char* data, uint64_t bytes);
   void Remove(NodeId node, uint64_t epoch);
   // nullptr when there is no such region.
   char* Find(NodeId node, uint64_t epoch, RegionId region, uint64_t* bytes) const;
 
  private:
-  LocalRegions();
   struct State;
   std::unique_ptr<State> state_;
 };
@@ -81,6 +82,8 @@ class TcpFabricServer {
   virtual Status Greet(TcpStream& stream, Deadline deadline, std::string* token) = 0;
   // Serves a connection that was greeted.
   virtual void Adopt(TcpStream stream, const std::string& token) = 0;
+  // Instead of Adopt(): tells the peer that there is no descriptor for the connection. Blocks.
+  virtual Status Refuse(TcpStream& stream, Deadline deadline) = 0;
   // `key` proves the token (DataKey()); `reach` limits what it gives access to.
   virtual void AllowToken(const std::string& token, const std::string& key,
                           ReachPointer reach = nullptr) = 0;
@@ -113,6 +116,9 @@ class VerbsFabricServer {
   // Takes over the connected socket of a peer that was greeted, arranges a queue pair over it, and
   // keeps it as that one's life line. Blocks until that is done or has failed, for seconds at most.
   virtual Status Adopt(int socket, const std::string& token) = 0;
+  // Instead of Adopt(): tells the peer that there is no descriptor for the queue pair. The socket
+  // stays the caller's. Blocks.
+  virtual Status Refuse(int socket, Deadline deadline) = 0;
   virtual void AllowToken(const std::string& token) = 0;
   // Destroys the queue pairs and the registrations that were made for it, which takes long where
   // much is registered. OK: the device has confirmed that they are gone, so that nothing which a

@@ -14,7 +14,7 @@
 #include "util/fabric/fabric.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

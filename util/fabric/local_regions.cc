@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "port/mutex.h"
+#include "port/per_process.h"
 #include "util/fabric/fabric_server.h"
 
 namespace dlsm {
@@ -20,9 +21,9 @@ struct LocalRegions::State {
 LocalRegions::LocalRegions() : state_(std::make_unique<State>()) {}
 
 LocalRegions& LocalRegions::Instance() {
-  // Never destroyed: an embedded memory node may end after static destruction began.
-  static LocalRegions& regions = *std::unique_ptr<LocalRegions>(new LocalRegions).release();
-  return regions;
+  // An embedded memory node may end after static destruction began.
+  static constinit port::PerProcess<LocalRegions> regions;
+  return regions.Here();
 }
 
 void LocalRegions::Add(NodeId node, uint64_t epoch, RegionId region, char* data, uint64_t bytes) {

@@ -13,9 +13,9 @@ namespace {
 
 Status Refused(const std::string& peer) {
   return Status::IOError(
-      peer +
-      " refused this data connection: was it restarted, or has this handle's session ended? "
-      "Its log says; open the database again");
+      peer + " ended this data connection before it was set up",
+      "this handle's session there has ended, or there was no room for the connection: its log "
+      "says which; open the database again");
 }
 
 // Moves all of the bytes, one way.
@@ -43,7 +43,8 @@ Status MoveAll(const std::string& peer, int socket, short event, char* data, siz
                         peer, port::ErrorText(errno)));
     }
     if (deadline.Passed()) {
-      return Status::TimedOut(peer + " does not answer on a new data connection");
+      return Status::TimedOut(peer + " does not answer on a new data connection",
+                              "is it overloaded, or out of descriptors? Its log says");
     }
     PollSocket(socket, event, deadline);
   }
@@ -65,10 +66,13 @@ Status PeerDialer::Resolve(const FabricPeer& peer, PeerDialer* dialer) {
 }
 
 Status PeerDialer::Dial(Deadline deadline, FileDescriptor* socket) const {
-  bool refused = false;
-  const Status status = addresses_.Connect(deadline, socket, &refused);
+  ConnectFailure failure{};
+  const Status status = addresses_.Connect(deadline, socket, &failure);
   if (status.IsTimedOut()) {
     return Status::TimedOut(fmt::format("{} does not take a connection; is it reachable?", name_));
+  }
+  if (!status.ok() && failure == ConnectFailure::kOwnLimit) {
+    return Status::IOError("cannot connect to " + name_, status.message());
   }
   if (!status.ok()) {
     return Status::IOError(fmt::format("cannot connect to {}: {}; is its Server running?", name_,

@@ -7,9 +7,9 @@
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/tcp_addresses.h"
 #include "util/fabric/tcp_stream.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

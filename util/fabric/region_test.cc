@@ -20,9 +20,9 @@
 #include "port/sync_point.h"
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_server.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/memory_mapping.h"
 #include "util/fabric/shm_file.h"
+#include "util/file_descriptor.h"
 #include "util/huge_memory.h"
 
 namespace dlsm {

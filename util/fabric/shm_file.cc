@@ -134,6 +134,7 @@ Status ShmFile::Create(const std::string& name, uint64_t bytes, ShmFile* file) {
         ::open(made.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!made.file_.valid()) {
       if (errno == EEXIST) continue;
+      if (IsOutOfDescriptors(errno)) return CannotOpen(made.path_, errno);
       return Status::IOError(
           fmt::format("cannot create {}: {}", made.path_, port::ErrorText(errno)));
     }
@@ -178,6 +179,7 @@ Status OpenShmFile(const std::string& path, uint64_t bytes, FileDescriptor* file
     return Status::IOError(fmt::format(
         "{} is not on this machine: if the Server runs on another one, use the tcp fabric", path));
   }
+  if (!opened.valid() && IsOutOfDescriptors(errno)) return CannotOpen(path, errno);
   if (!opened.valid()) {
     return Status::IOError(
         fmt::format("cannot open {}: {}; run as the Server's user, or use the tcp fabric", path,

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "dLSM/status.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

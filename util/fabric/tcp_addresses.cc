@@ -33,15 +33,16 @@ Status WaitConnected(int socket, Deadline deadline, int* error) {
 }
 
 Status ConnectAddress(const TcpAddresses::Address& address, Deadline deadline,
-                      FileDescriptor* socket, bool* refused) {
+                      FileDescriptor* socket, ConnectFailure* failure) {
   FileDescriptor made(
       ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made.valid()) return Status::IOError("cannot make a socket", port::ErrorText(errno));
-  int error = 0;
+  int error = made.valid() ? 0 : errno;
+  if (IsOutOfDescriptors(error)) *failure = ConnectFailure::kOwnLimit;
+  if (error != 0) return CannotOpen("a connection", error);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::connect(made.get(), generic, address.bytes) != 0) error = errno;
   if (error == EINPROGRESS) DLSM_RETURN_IF_ERROR(WaitConnected(made.get(), deadline, &error));
-  if (error == ECONNREFUSED) *refused = true;
+  if (error == ECONNREFUSED) *failure = ConnectFailure::kRefused;
   if (error != 0) return Status::IOError(port::ErrorText(error));
   *socket = std::move(made);
   return Status::OK();
@@ -83,14 +84,15 @@ Status TcpAddresses::Resolve(const std::string& host, uint16_t port, int flags,
   return Status::OK();
 }
 
-Status TcpAddresses::Connect(Deadline deadline, FileDescriptor* socket, bool* refused) const {
-  *refused = false;
+Status TcpAddresses::Connect(Deadline deadline, FileDescriptor* socket,
+                             ConnectFailure* failure) const {
+  *failure = ConnectFailure::kOther;
   Status status = Status::IOError("the host has no address");
   size_t left = addresses_.size();
   for (const Address& address : addresses_) {
     status.PermitUncheckedError();  // The last one tells enough.
-    status = ConnectAddress(address, left == 1 ? deadline : deadline.PartOf(left), socket, refused);
-    if (status.ok()) break;
+    status = ConnectAddress(address, left == 1 ? deadline : deadline.PartOf(left), socket, failure);
+    if (status.ok() || *failure == ConnectFailure::kOwnLimit) break;
     --left;
   }
   return status;

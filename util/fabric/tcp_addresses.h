@@ -10,9 +10,16 @@
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
+
+// Why there is no connection.
+enum class ConnectFailure : uint8_t {
+  kOther,
+  kRefused,   // Nobody listened at one of the addresses, which may change soon.
+  kOwnLimit,  // This process, or its machine, has no descriptor left: the other one was not asked.
+};
 
 // Constant once resolved; thread-safe.
 class TcpAddresses {
@@ -34,9 +41,9 @@ class TcpAddresses {
 
   // Connects to the first address that takes a connection; the socket does not block. Each has an
   // equal part of the time that is left: one that is silent does not keep the others from being
-  // tried. The error is that of the last one, with nothing but the reason in it; *refused (never
-  // null) tells whether nobody listened at one of them, which may change soon.
-  Status Connect(Deadline deadline, FileDescriptor* socket, bool* refused) const;
+  // tried. The error is that of the last one, with nothing but the reason in it; *failure (never
+  // null) then tells more.
+  Status Connect(Deadline deadline, FileDescriptor* socket, ConnectFailure* failure) const;
 
  private:
   static Status Resolve(const std::string& host, uint16_t port, int flags, TcpAddresses* addresses);

@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <vector>
 
+#include "util/child_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -38,9 +41,9 @@ class Listener {
   void FillQueue() {
     for (int i = 0; i < 8; ++i) {
       FileDescriptor waiting;
-      bool refused = false;
+      ConnectFailure failure{};
       const Status status =
-          TcpAddresses({address_}).Connect(Deadline::In(milliseconds(200)), &waiting, &refused);
+          TcpAddresses({address_}).Connect(Deadline::In(milliseconds(200)), &waiting, &failure);
       if (status.IsTimedOut()) return;
       ASSERT_OK(status);
       waiting_.push_back(std::move(waiting));
@@ -61,7 +64,7 @@ class TcpAddressesTest : public testing::Test {
   Listener second_;
   TcpAddresses both_{{first_.address(), second_.address()}};
   FileDescriptor socket_;
-  bool refused_ = false;
+  ConnectFailure failure_{};
 
   bool ReachedSecond() const {
     sockaddr_storage peer{};
@@ -74,7 +77,7 @@ class TcpAddressesTest : public testing::Test {
 TEST_F(TcpAddressesTest, ASilentAddressLeavesTimeForTheNext) {
   ASSERT_NO_FATAL_FAILURE(first_.FillQueue());
   const auto start = Deadline::Clock::now();
-  ASSERT_OK(both_.Connect(Deadline::In(seconds(4)), &socket_, &refused_));
+  ASSERT_OK(both_.Connect(Deadline::In(seconds(4)), &socket_, &failure_));
   EXPECT_LT(Deadline::Clock::now() - start, milliseconds(3500));
   EXPECT_TRUE(ReachedSecond());
   EXPECT_NE(::fcntl(socket_.get(), F_GETFL) & O_NONBLOCK, 0);
@@ -82,26 +85,39 @@ TEST_F(TcpAddressesTest, ASilentAddressLeavesTimeForTheNext) {
 
 TEST_F(TcpAddressesTest, WhereNobodyListensTheNextIsTried) {
   first_.Close();
-  ASSERT_OK(both_.Connect(Deadline::In(seconds(10)), &socket_, &refused_));
+  ASSERT_OK(both_.Connect(Deadline::In(seconds(10)), &socket_, &failure_));
   EXPECT_TRUE(ReachedSecond());
 }
 
 TEST_F(TcpAddressesTest, TellsThatNobodyListens) {
   first_.Close();
   second_.Close();
-  const Status status = both_.Connect(Deadline::In(seconds(10)), &socket_, &refused_);
+  const Status status = both_.Connect(Deadline::In(seconds(10)), &socket_, &failure_);
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
-  EXPECT_TRUE(refused_);
+  EXPECT_EQ(failure_, ConnectFailure::kRefused);
 }
 
 TEST_F(TcpAddressesTest, TellsThatNobodyAnswers) {
   ASSERT_NO_FATAL_FAILURE(first_.FillQueue());
   ASSERT_NO_FATAL_FAILURE(second_.FillQueue());
   const auto start = Deadline::Clock::now();
-  const Status status = both_.Connect(Deadline::In(milliseconds(400)), &socket_, &refused_);
+  const Status status = both_.Connect(Deadline::In(milliseconds(400)), &socket_, &failure_);
   EXPECT_TRUE(status.IsTimedOut()) << status.ToString();
-  EXPECT_FALSE(refused_);
+  EXPECT_EQ(failure_, ConnectFailure::kOther);
   EXPECT_GE(Deadline::Clock::now() - start, milliseconds(400));
+}
+
+// Fails if a process without descriptors blames the other side, or does not say what it lacks.
+TEST_F(TcpAddressesTest, TellsThatThisProcessHasNoDescriptor) {
+  InChild([this] {
+    const rlimit none{0, 0};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const Status status = both_.Connect(Deadline::In(seconds(4)), &socket_, &failure_);
+    EXPECT_TRUE(status.IsIOError());
+    EXPECT_EQ(failure_, ConnectFailure::kOwnLimit);
+    EXPECT_NE(status.ToString().find("this process has no descriptor left"), std::string::npos);
+    EXPECT_NE(status.ToString().find("ulimit -n"), std::string::npos);
+  });
 }
 
 TEST_F(TcpAddressesTest, ResolvesNamesAndRefusesWhatIsNone) {

@@ -109,6 +109,14 @@ Status TcpConnection::SayHello(TcpStream& stream, Deadline deadline) const {
                     "same release on both",
                     peer_->name, static_cast<uint8_t>(bytes[0]), kTcpVersion));
   }
+  if (decoded == TcpCode::kOk && reply.code == TcpCode::kNoDescriptor) {
+    return Status::IOError(peer_->name + " has no descriptor left for this data connection",
+                           "raise the limit of open files of its Server (ulimit -n)");
+  }
+  if (decoded == TcpCode::kOk && reply.code == TcpCode::kTooMany) {
+    return Status::IOError(peer_->name + " takes no more data connections",
+                           "use fewer threads, or more memory nodes");
+  }
   if (decoded != TcpCode::kOk || reply.code != TcpCode::kOk || reply.opcode != TcpOpcode::kHello) {
     return Status::Corruption(peer_->name + " answered a hello with something else");
   }

@@ -11,7 +11,7 @@ bool IsOpcode(uint8_t byte) {
          byte <= static_cast<uint8_t>(TcpOpcode::kFetchAdd);
 }
 
-bool IsCode(uint8_t byte) { return byte <= static_cast<uint8_t>(TcpCode::kForbidden); }
+bool IsCode(uint8_t byte) { return byte <= static_cast<uint8_t>(TcpCode::kTooMany); }
 
 uint8_t Byte(const char* at) { return static_cast<uint8_t>(*at); }
 

@@ -50,6 +50,8 @@ enum class TcpCode : uint8_t {
   kOtherVersion,  // The server speaks the version in its reply's header.
   kOutOfBounds,   // There is no such region, or the range is not inside it.
   kForbidden,     // The range belongs to a database that is not the client's.
+  kNoDescriptor,  // The answer to a hello: the server has no descriptor for the connection.
+  kTooMany,       // Likewise: it has as many connections as it takes.
 };
 
 struct TcpRequest {

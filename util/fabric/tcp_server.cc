@@ -11,6 +11,7 @@
 #include "util/fabric/fabric_server.h"
 #include "util/fabric/peer_dialer.h"
 #include "util/fabric/region_table.h"
+#include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_hello.h"
 #include "util/fabric/tcp_server_thread.h"
 #include "util/fabric/tcp_socket.h"
@@ -26,6 +27,8 @@ namespace {
 constexpr size_t kConnectionsMax = 4096;
 constexpr int kThreadsMax = 256;
 constexpr const char* kShow = "show its token";
+// How long a client may take to be told that its connection is refused.
+constexpr std::chrono::seconds kRefusalMax{1};
 
 class TcpFabricServerImpl : public TcpFabricServer {
  public:
@@ -92,10 +95,15 @@ class TcpFabricServerImpl : public TcpFabricServer {
     if (connections >= kConnectionsMax) {
       Log().Warn("data connection of {} refused: there are {} already",
                  SocketPeerName(stream.get()), connections);
+      RefuseFor(TcpCode::kTooMany, stream, Deadline::In(kRefusalMax)).PermitUncheckedError();
       stream.Shutdown();  // The client hears of it, whoever else has a descriptor of its socket.
       return;
     }
     LeastBusy().Adopt(std::move(stream), token);
+  }
+
+  Status Refuse(TcpStream& stream, Deadline deadline) override {
+    return RefuseFor(TcpCode::kNoDescriptor, stream, deadline);
   }
 
   void AllowToken(const std::string& token, const std::string& key, ReachPointer reach) override {
@@ -122,6 +130,19 @@ class TcpFabricServerImpl : public TcpFabricServer {
   }
 
  private:
+  // Answers the request that follows the hello.
+  static Status RefuseFor(TcpCode why, TcpStream& stream, Deadline deadline) {
+    const std::string peer = SocketPeerName(stream.get());
+    TcpRequest::Encoded request;
+    DLSM_RETURN_IF_ERROR(OfClient(
+        ReceiveWhole(peer, stream, request.data(), request.size(), deadline), "end its hello"));
+    TcpReply reply;
+    reply.code = why;
+    std::string bytes(TcpReply::kBytes, '\0');
+    reply.Encode(bytes.data());
+    return OfClient(SendWhole(peer, stream, bytes, deadline), "take a refusal");
+  }
+
   TcpServerThread& LeastBusy() {
     return **std::min_element(threads_.begin(), threads_.end(), [](const auto& a, const auto& b) {
       return a->connections() < b->connections();

@@ -10,11 +10,11 @@
 
 #include "util/deadline.h"
 #include "util/fabric/fabric_testing.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/region_table.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_frame_testing.h"
 #include "util/fabric/tcp_stream.h"
+#include "util/file_descriptor.h"
 #include "util/message_order.h"
 
 namespace dlsm {

@@ -42,12 +42,7 @@ Status TcpServerThread::Start(const RegionTable& regions, const TcpTokens& token
                               std::unique_ptr<TcpServerThread>* thread) {
   FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll.valid() || !wake.valid()) {
-    return Status::IOError(
-        fmt::format("cannot start a fabric thread: {}; raise the limit of open "
-                    "files (ulimit -n)",
-                    port::ErrorText(errno)));
-  }
+  if (!epoll.valid() || !wake.valid()) return CannotOpen("a fabric thread", errno);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake.get();

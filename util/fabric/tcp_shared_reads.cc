@@ -40,12 +40,7 @@ Status TcpSharedReads::Start(TcpStream stream, std::shared_ptr<const TcpPeer> pe
                              PollGroup& polls, Gauges& gauges,
                              std::shared_ptr<TcpSharedReads>* shared) {
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) {
-    return Status::IOError(
-        fmt::format("cannot share a data connection to {}: {}; raise the limit of open files "
-                    "(ulimit -n)",
-                    peer->name, port::ErrorText(errno)));
-  }
+  if (!wake.valid()) return CannotOpen("sharing a data connection to " + peer->name, errno);
   return StartingThreads([&] {
     shared->reset(
         new TcpSharedReads(std::move(stream), std::move(peer), polls, gauges, std::move(wake)));

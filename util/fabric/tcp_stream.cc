@@ -20,11 +20,7 @@ std::string TcpStream::Failure() const {
 
 Status TcpStream::HandOver(TcpStream* other) {
   FileDescriptor copy(::fcntl(get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) {
-    return Status::IOError(
-        fmt::format("no descriptor for a connection: {}; raise the limit of open files (ulimit -n)",
-                    port::ErrorText(errno)));
-  }
+  if (!copy.valid()) return CannotOpen("a connection", errno);
   *other = TcpStream(std::move(copy));
   if (tls_ == nullptr) return Status::OK();
   tls_->SetSocket(other->get());
@@ -32,9 +28,7 @@ Status TcpStream::HandOver(TcpStream* other) {
   return Status::OK();
 }
 
-void TcpStream::Shutdown() {
-  if (valid()) static_cast<void>(::shutdown(get(), SHUT_RDWR));
-}
+void TcpStream::Shutdown() { socket_.Shutdown(); }
 
 void TcpStream::Close() {
   tls_.reset();

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "dLSM/status.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tls_session.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

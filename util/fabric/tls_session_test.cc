@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "util/fabric/fabric_testing.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/peer_dialer.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_stream.h"
 #include "util/fabric/tls_context.h"
+#include "util/file_descriptor.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

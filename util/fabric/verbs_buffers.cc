@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/per_process.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -25,8 +26,8 @@ struct Abandoned {
 };
 
 Abandoned& TheAbandoned() {
-  static Abandoned* const abandoned = std::make_unique<Abandoned>().release();
-  return *abandoned;
+  static constinit port::PerProcess<Abandoned> abandoned;
+  return abandoned.Here();
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/fabric/fabric_server.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/verbs_endpoint.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "port/error_text.h"
+#include "util/file_descriptor.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 
@@ -39,6 +40,7 @@ std::string Describe(const rdma_cm_event& event, const char* name) {
 Status VerbsCmChannel::Create(std::shared_ptr<VerbsCmChannel>* channel) {
   const VerbsCmLibrary* library = nullptr;
   DLSM_RETURN_IF_ERROR(VerbsCmLibrary::Get(&library));
+  OccupyStandardDescriptors();
   Channel made(library->create_event_channel(), library->destroy_event_channel);
   if (made == nullptr) return Failed("gives no event channel");
   const int flags = ::fcntl(made->fd, F_GETFL);

@@ -94,9 +94,7 @@ Status VerbsCmListener::Start(const VerbsDevice& device, Accept accept,
   DLSM_RETURN_IF_ERROR(VerbsCmChannel::Create(&channel));
   DLSM_RETURN_IF_ERROR(ListenEverywhere(device, *channel, &places));
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) {
-    return Status::IOError(fmt::format("cannot wait for clients: {}", port::ErrorText(errno)));
-  }
+  if (!wake.valid()) return CannotOpen("waiting for clients", errno);
   return StartingThreads([&] {
     listener->reset(new VerbsCmListener(std::move(channel), std::move(places), std::move(accept),
                                         std::move(wake)));

@@ -30,7 +30,6 @@
 
 #include "dLSM/status.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/ring_queue.h"
 #include "util/fabric/span_check.h"
@@ -40,6 +39,7 @@
 #include "util/fabric/verbs_farewells.h"
 #include "util/fabric/verbs_frame.h"
 #include "util/fabric/verbs_slots.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

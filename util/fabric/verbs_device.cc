@@ -16,10 +16,12 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "port/error_text.h"
+#include "util/file_descriptor.h"
+#include "util/small_file.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -49,7 +51,7 @@ bool BelongsTo(uint32_t netdev, const std::string& device) {
 bool BeginsWithAddressOf(const VerbsGid& gid, uint32_t netdev) {
   std::array<char, IF_NAMESIZE> name{};
   if (::if_indextoname(netdev, name.data()) == nullptr) return false;
-  std::ifstream file(fmt::format("/sys/class/net/{}/address", name.data()));
+  std::istringstream file(TextOf(fmt::format("/sys/class/net/{}/address", name.data())));
   std::string address;
   return std::getline(file, address) &&
          address == fmt::format("{:02x}", fmt::join(gid.begin(), gid.begin() + 6, ":"));
@@ -144,6 +146,7 @@ class VerbsDeviceFinder {
     if (!wanted_name_.empty() && name != wanted_name_) return;
     std::shared_ptr<VerbsDevice> opened(new VerbsDevice(library_, options_));
     opened->name_ = name;
+    OccupyStandardDescriptors();
     opened->context_ = {library_.open_device(device), library_.close_device};
     if (opened->context_ == nullptr) {
       Reject(name, fmt::format("cannot be opened: {}; check the rights on /dev/infiniband",

@@ -10,6 +10,7 @@
 
 #include "port/allocation_point.h"
 #include "port/error_text.h"
+#include "util/file_descriptor.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
@@ -66,6 +67,7 @@ Status VerbsEndpoint::MakeCompletions() {
   const VerbsDevice& device = domain_->device();
   const VerbsLibrary& library = domain_->library();
   if (role_ != Role::kServer) {
+    OccupyStandardDescriptors();
     events_ = {library.create_comp_channel(device.context()), library.destroy_comp_channel};
     if (events_ == nullptr) return CannotMake(device, "completion channel");
     const int flags = ::fcntl(events_->fd, F_GETFL);

@@ -42,8 +42,9 @@ Status VerbsEvents::Watch(const VerbsLibrary& library, ibv_context* context,
                           const std::string& name, uint8_t port, CheckAddress check,
                           std::unique_ptr<VerbsEvents>* events) {
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return CannotOpen("watching the events of RDMA device " + name, errno);
   const int flags = ::fcntl(context->async_fd, F_GETFL);
-  if (!wake.valid() || flags < 0 || ::fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+  if (flags < 0 || ::fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     return Status::IOError(fmt::format("the events of RDMA device {} cannot be watched: {}", name,
                                        port::ErrorText(errno)));
   }

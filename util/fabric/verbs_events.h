@@ -22,10 +22,10 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "port/thread.h"
-#include "util/fabric/file_descriptor.h"
 #include "util/fabric/verbs_counters.h"
 #include "util/fabric/verbs_gid.h"
 #include "util/fabric/verbs_library.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

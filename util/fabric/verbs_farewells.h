@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "port/mutex.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 

@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
 #include "port/error_text.h"
+#include "util/small_file.h"
 
 namespace dlsm {
 namespace {
@@ -25,7 +26,7 @@ uint64_t LockedBytesMax() {
 
 bool MayLockAnything() {
   constexpr int kCapIpcLock = 14;
-  std::ifstream status("/proc/self/status");
+  std::istringstream status(TextOf("/proc/self/status"));
   std::string name;
   while (status >> name) {
     if (name == "CapEff:") {

@@ -39,6 +39,7 @@ namespace {
 constexpr size_t kQueuePairsMax = 16384;
 // How long a client may take to make its offer.
 constexpr std::chrono::seconds kOfferMax{5};
+constexpr const char* kMakeOffer = "make its offer";
 constexpr int kEventsMax = 64;
 // A life line that there was no memory to end is told of again at once: not more often than this.
 constexpr std::chrono::milliseconds kDropRetryDelay{50};
@@ -86,6 +87,16 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     const Status status = Arrange(SocketPeerName(socket), std::move(owned), *client, number);
     if (!status.ok()) Forget(number);
     return status;
+  }
+
+  Status Refuse(int socket, Deadline deadline) override {
+    const std::string peer = SocketPeerName(socket);
+    Offer offer;
+    DLSM_RETURN_IF_ERROR(OfClient(ReceiveOffer(peer, socket, deadline, &offer), kMakeOffer));
+    return OfClient(SendRefusal(peer, socket, deadline,
+                                "no descriptor is left for the queue pair: raise the limit of open "
+                                "files of its Server (ulimit -n)"),
+                    "take a refusal");
   }
 
   void AllowToken(const std::string& token) override { tokens_.Allow(token); }
@@ -179,8 +190,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
                  uint64_t number) {
     const Deadline deadline = Deadline::In(kOfferMax);
     Offer offer;
-    DLSM_RETURN_IF_ERROR(
-        OfClient(ReceiveOffer(peer, socket.get(), deadline, &offer), "make its offer"));
+    DLSM_RETURN_IF_ERROR(OfClient(ReceiveOffer(peer, socket.get(), deadline, &offer), kMakeOffer));
     return Answer(peer, std::move(socket), deadline, offer, client, number);
   }
 
@@ -191,6 +201,13 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     if (kind == VerbsFrameKind::kOffer) return offer->emplace<VerbsOffer>().Decode(body);
     if (kind == VerbsFrameKind::kCmOffer) return offer->emplace<VerbsCmOffer>().Decode(body);
     return Status::Corruption("no offer");
+  }
+
+  static Status SendRefusal(const std::string& peer, int socket, Deadline deadline,
+                            const std::string& reason) {
+    return SendWhole(peer, socket,
+                     EncodeVerbsFrame(VerbsFrameKind::kRefusal, VerbsRefusal{reason}.Encode()),
+                     deadline);
   }
 
   // Sets *client to that of `token`, and *number to its new life line's.
@@ -220,9 +237,7 @@ class VerbsFabricServerImpl : public VerbsFabricServer {
     Status status = std::visit(
         [&](const auto& each) { return MakeAnswer(each, client, number, shared, &bytes); }, offer);
     if (!status.ok()) {
-      const VerbsRefusal refusal{status.message().ToString()};
-      const Status sent = SendWhole(
-          peer, descriptor, EncodeVerbsFrame(VerbsFrameKind::kRefusal, refusal.Encode()), deadline);
+      const Status sent = SendRefusal(peer, descriptor, deadline, status.message().ToString());
       if (!sent.ok()) Log().Debug("a refusal did not reach its client: {}", sent.ToString());
       return status;
     }
@@ -367,12 +382,9 @@ Status VerbsFabricServer::Start(std::vector<ExportedRegion*> regions,
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeNumber;
-  if (!epoll.valid() || !wake.valid() ||
-      ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) {
-    return Status::IOError(
-        fmt::format("cannot watch clients: {}; raise the limit of open files "
-                    "(ulimit -n)",
-                    port::ErrorText(errno)));
+  if (!epoll.valid() || !wake.valid()) return CannotOpen("watching clients", errno);
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) {
+    return Status::IOError(fmt::format("cannot watch clients: {}", port::ErrorText(errno)));
   }
   const bool by_manager = device->connects_by_manager();
   auto made = std::make_unique<VerbsFabricServerImpl>(std::move(device), std::move(regions),

@@ -39,17 +39,21 @@ Status NodeRpcClient::ConnectAndHello(bool patient, Deadline deadline, ControlSt
   Socket socket;
   Status refusal;
   for (;;) {
-    bool refused = false;
-    const Status status = ConnectSocket(host, address_.port, deadline, &socket, &refused);
+    ConnectFailure failure{};
+    const Status status = ConnectSocket(host, address_.port, deadline, &socket, &failure);
     if (status.ok()) break;
+    if (failure == ConnectFailure::kOwnLimit) {
+      return Status::IOError("cannot reach memory node " + where_, status.message());
+    }
     // The last try may have had no time for an answer; those before say more.
-    if (!refused) return CannotReach(where_, refusal.ok() ? status : refusal);
+    if (failure != ConnectFailure::kRefused)
+      return CannotReach(where_, refusal.ok() ? status : refusal);
     if (!patient || deadline.Passed()) return CannotReach(where_, status);
     refusal = status;
     port::SleepFor(std::min(delay, deadline.Remaining()));
     delay = std::min<std::chrono::nanoseconds>(delay * 2, kRetryDelayMax);
   }
-  control->stream = TcpStream(FileDescriptor(socket.Release()));
+  control->stream = TcpStream(std::move(socket));
   if (tls_ != nullptr) {
     DLSM_RETURN_IF_ERROR(tls_->Connect(control->stream, address_.host, where_, deadline));
   }

@@ -67,8 +67,8 @@ class RpcServerImpl final : public RpcServer {
 
   struct Served {
     Served(Socket socket, std::chrono::milliseconds progress_timeout)
-        : connection(std::make_shared<ServerConnection>(TcpStream(FileDescriptor(socket.Release())),
-                                                        progress_timeout)) {}
+        : connection(
+              std::make_shared<ServerConnection>(TcpStream(std::move(socket)), progress_timeout)) {}
     const std::shared_ptr<ServerConnection> connection;
     std::atomic<Standing> standing{Standing::kStranger};
     std::atomic<bool> done{false};
@@ -109,6 +109,7 @@ class RpcServerImpl final : public RpcServer {
 
   void AcceptLoop();
   void AcceptOne();
+  Socket Accept();
   void ReapServed();
   // They may come again, and are refused then.
   void EndRevoked();
@@ -136,6 +137,8 @@ class RpcServerImpl final : public RpcServer {
 
   // Of the accept thread; of the destructor once that has been joined.
   std::list<Served> served_;
+  // Kept for when no descriptor is left: given up, it lets one more client in, to be told of that.
+  FileDescriptor spare_;
   uint64_t next_connection_ = 1;
 
   std::atomic<uint64_t> refused_{0};
@@ -161,7 +164,7 @@ NodeIdentity RpcServerImpl::MakeIdentity(const RpcServerOptions& options) {
 Status RpcServerImpl::Listen() {
   DLSM_RETURN_IF_ERROR(ListenSocket(options_.bind_address, options_.port, &listener_, &port_));
   stop_ = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!stop_.valid()) return Status::IOError("no event descriptor", port::ErrorText(errno));
+  if (!stop_.valid()) return CannotOpen("an event", errno);
   accept_thread_ = port::Thread([this] { AcceptLoop(); });
   return Status::OK();
 }
@@ -214,9 +217,9 @@ void RpcServerImpl::AcceptOne() {
     port::SleepFor(kAcceptPause);
     return;
   }
-  Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket.valid()) {
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+  Socket accepted = Accept();
+  if (!accepted.valid()) {
+    if (IsOutOfDescriptors(errno) || errno == ENOBUFS || errno == ENOMEM) {
       log_.Warn("cannot accept a connection: {}; raise the limit of open files (ulimit -n)",
                 port::ErrorText(errno));
       if (!EvictOldestStranger()) port::SleepFor(kAcceptRetryDelay);
@@ -227,8 +230,8 @@ void RpcServerImpl::AcceptOne() {
     log_.Warn("more than {} connections have not proved themselves: the oldest is closed",
               options_.strangers_max);
   }
-  PrepareSocket(socket.get());
-  Served& served = served_.emplace_back(std::move(socket), options_.progress_timeout);
+  PrepareSocket(accepted.get());
+  Served& served = served_.emplace_back(std::move(accepted), options_.progress_timeout);
   try {
     served.thread =
         port::Thread([this, &served, number = next_connection_++] { Serve(&served, number); });
@@ -241,6 +244,14 @@ void RpcServerImpl::AcceptOne() {
     served_.pop_back();
     throw;
   }
+}
+
+Socket RpcServerImpl::Accept() {
+  if (!spare_.valid()) spare_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
+  Socket accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (accepted.valid() || !IsOutOfDescriptors(errno) || !spare_.valid()) return accepted;
+  spare_.Close();
+  return Socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
 }
 
 bool RpcServerImpl::EvictOldestStranger() {
@@ -341,11 +352,14 @@ Status RpcServerImpl::ServeAny(Served* served, const std::string& address, uint6
     DLSM_RETURN_IF_ERROR(RefuseHello(stream, reason, deadline, /*busy=*/false));
     return Status::InvalidArgument("refused", "it does not use TLS");
   }
-  if (trusted_.load(std::memory_order_relaxed) < options_.connections_max) {
+  std::string reason;
+  if (!served->connection->can_serve()) {
+    reason = "it has no descriptor left; raise the limit of open files of its Server (ulimit -n)";
+  } else if (trusted_.load(std::memory_order_relaxed) < options_.connections_max) {
     return ServeControl(served, address, number);
+  } else {
+    reason = fmt::format("it has {} connections, its limit; close some", options_.connections_max);
   }
-  const std::string reason =
-      fmt::format("it has {} connections, its limit; close some", options_.connections_max);
   DLSM_RETURN_IF_ERROR(RefuseHello(stream, reason, deadline));
   return Status::Busy("refused", reason);
 }
@@ -360,7 +374,12 @@ Status RpcServerImpl::ServeData(Served* served, Deadline deadline, bool* handed_
   DLSM_RETURN_IF_ERROR(options_.greet_data_connection(stream, deadline, &token));
   if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "there are too many");
   TcpStream theirs;
-  DLSM_RETURN_IF_ERROR(stream.HandOver(&theirs));
+  const Status copied = stream.HandOver(&theirs);
+  if (!copied.ok()) {
+    if (!options_.refuse_data_connection) return copied;
+    const Status told = options_.refuse_data_connection(stream, deadline);
+    return told.ok() ? copied : told;
+  }
   options_.on_data_connection(std::move(theirs), token);
   *handed_over = true;
   return Status::OK();
@@ -375,7 +394,13 @@ Status RpcServerImpl::ServeQueuePair(Served* served, Deadline deadline, bool* ha
       options_.greet_queue_pair_connection(served->connection->socket(), deadline, &token));
   if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "there are too many");
   Socket copy(fcntl(served->connection->socket(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return Status::IOError("no descriptor for it", port::ErrorText(errno));
+  if (!copy.valid()) {
+    const Status copied = CannotOpen("a queue pair's connection", errno);
+    if (!options_.refuse_queue_pair_connection) return copied;
+    const Status told =
+        options_.refuse_queue_pair_connection(served->connection->socket(), deadline);
+    return told.ok() ? copied : told;
+  }
   DLSM_RETURN_IF_ERROR(options_.on_queue_pair_connection(copy.Release(), token));
   *handed_over = true;
   return Status::OK();

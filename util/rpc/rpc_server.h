@@ -47,10 +47,13 @@ struct RpcServerOptions {
   std::function<Status(TcpStream& stream, Deadline deadline, std::string* token)>
       greet_data_connection;
   std::function<void(TcpStream stream, const std::string& token)> on_data_connection;
+  // In its place, where there is no descriptor for that. May be empty.
+  std::function<Status(TcpStream& stream, Deadline deadline)> refuse_data_connection;
   // Of the verbs fabric: the same, over a socket without TLS.
   std::function<Status(int socket, Deadline deadline, std::string* token)>
       greet_queue_pair_connection;
   std::function<Status(int socket, const std::string& token)> on_queue_pair_connection;
+  std::function<Status(int socket, Deadline deadline)> refuse_queue_pair_connection;
 };
 
 // Of connections, since the start.

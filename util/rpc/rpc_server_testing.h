@@ -124,8 +124,8 @@ class RpcServerTest : public testing::Test {
 
   Socket RawConnection() {
     Socket socket;
-    bool refused = false;
-    EXPECT_OK(ConnectSocket("127.0.0.1", options_.port, Soon(), &socket, &refused));
+    ConnectFailure failure{};
+    EXPECT_OK(ConnectSocket("127.0.0.1", options_.port, Soon(), &socket, &failure));
     return socket;
   }
   // One that has passed the hello.

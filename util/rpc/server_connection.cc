@@ -36,7 +36,7 @@ constexpr auto kSocketPeriod = std::chrono::milliseconds(1);
 ServerConnection::ServerConnection(TcpStream stream, std::chrono::milliseconds progress_timeout)
     : progress_timeout_(progress_timeout),
       stream_(std::move(stream)),
-      wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      wakeup_(Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
       frame_deadline_(Deadline::In(progress_timeout)),
       output_deadline_(frame_deadline_) {}
 
@@ -46,9 +46,7 @@ Status ServerConnection::Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHa
       [&]() -> Status {
         DLSM_RETURN_IF_ERROR(seals_.MakeForMemoryNode(keys));
         assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
-        if (!wakeup_.valid()) {
-          return Status::IOError("no event descriptor", port::ErrorText(errno));
-        }
+        if (!can_serve()) return CannotOpen("an event", EMFILE);
         return ServeUntilTheEnd(peer, handler, transports);
       },
       &OutOfNodeMemory);

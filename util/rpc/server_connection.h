@@ -32,6 +32,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   ServerConnection(TcpStream stream, std::chrono::milliseconds progress_timeout);
 
   int socket() const { return stream_.get(); }
+  // Whether it has what Serve() needs. If not, there was no descriptor for that.
+  bool can_serve() const { return wakeup_.valid(); }
   // For the hello.
   TcpStream& stream() { return stream_; }
 

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "util/deadline.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/file_descriptor.h"
 #include "util/rpc/control_stream.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/frame_seal.h"

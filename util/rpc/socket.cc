@@ -59,22 +59,12 @@ bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
-void Socket::Close() {
-  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
-}
-
-void Socket::Shutdown() {
-  if (descriptor_ >= 0) static_cast<void>(shutdown(descriptor_, SHUT_RDWR));
-}
-
 Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, Socket* socket,
-                     bool* refused) {
-  *refused = false;
+                     ConnectFailure* failure) {
+  *failure = ConnectFailure::kOther;
   TcpAddresses addresses;
   DLSM_RETURN_IF_ERROR(TcpAddresses::Resolve(host, port, &addresses));
-  FileDescriptor connected;
-  DLSM_RETURN_IF_ERROR(addresses.Connect(deadline, &connected, refused));
-  *socket = Socket(connected.Release());
+  DLSM_RETURN_IF_ERROR(addresses.Connect(deadline, socket, failure));
   PrepareSocket(socket->get());
   return Status::OK();
 }
@@ -90,7 +80,7 @@ Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* sock
   const TcpAddresses::Address& address = addresses.all().front();
   const auto* generic = reinterpret_cast<const sockaddr*>(&address.storage);
   Socket made(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!made.valid()) return Status::IOError("cannot make a socket", port::ErrorText(errno));
+  if (!made.valid()) return CannotOpen("a socket to listen on", errno);
   // Takes a port that a former server's dying connections still hold, never one in use.
   SetOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (bind(made.get(), generic, address.bytes) != 0 || listen(made.get(), kListenBacklog) != 0) {

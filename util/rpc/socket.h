@@ -4,47 +4,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "util/deadline.h"
+#include "util/fabric/tcp_addresses.h"
 #include "util/fabric/tcp_stream.h"
+#include "util/file_descriptor.h"
 
 namespace dlsm {
 
-// Owns a file descriptor. -1: none.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    if (this != &other) {
-      Close();
-      descriptor_ = std::exchange(other.descriptor_, -1);
-    }
-    return *this;
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() { Close(); }
+// One of a socket.
+using Socket = FileDescriptor;
 
-  int get() const { return descriptor_; }
-  bool valid() const { return descriptor_ >= 0; }
-  int Release() { return std::exchange(descriptor_, -1); }
-  void Close();
-  // Ends both directions: whoever waits on this socket, in any thread, wakes up and finds its end.
-  void Shutdown();
-
- private:
-  int descriptor_ = -1;
-};
-
-// Resolves `host` and connects. *refused (never null) tells whether nobody listened there, which
-// may change soon; every other error is not worth another try.
+// Resolves `host` and connects. *failure (never null) tells more of an error: only after kRefused
+// is it worth another try.
 Status ConnectSocket(const std::string& host, uint16_t port, Deadline deadline, Socket* socket,
-                     bool* refused);
+                     ConnectFailure* failure);
 
 // Listens on the numeric address `bind_address`; port 0: any free one. *bound_port gets the port.
 Status ListenSocket(const std::string& bind_address, uint16_t port, Socket* socket,

@@ -28,7 +28,7 @@
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
-#include "util/fabric/file_descriptor.h"
+#include "util/file_descriptor.h"
 #include "util/rpc/control_stream.h"
 #include "util/rpc/ring_sleep.h"
 #include "util/rpc/rpc_channel.h"

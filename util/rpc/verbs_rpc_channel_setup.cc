@@ -85,7 +85,7 @@ Status VerbsRpcChannel::Arrange(const VerbsOptions& options, Deadline deadline) 
     DLSM_RETURN_IF_ERROR(link_->PostReceive(id, nullptr, 0, 0));
   }
   events_ = FileDescriptor(::fcntl(link_->events(), F_DUPFD_CLOEXEC, 0));
-  if (!events_.valid()) return Status::IOError("no event descriptor", port::ErrorText(errno));
+  if (!events_.valid()) return CannotOpen("an event", errno);
   // Wakes the caller that watches.
   link_->OnBreak([line = socket_.get()] { (void)::shutdown(line, SHUT_RD); });
   for (size_t i = 0; i < kRpcSlots; ++i) slots_.emplace_back(mutex_, static_cast<uint16_t>(i));

@@ -1,0 +1,45 @@
+// What a child of this process does, as a test sees it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+
+namespace dlsm {
+
+// How a child ends that fork() makes and that does nothing but `body`: as waitpid() tells it. One
+// that hangs is killed by SIGALRM.
+inline int StatusOfChild(const std::function<void()>& body) {
+  constexpr unsigned kSecondsMax = 60;
+  std::fflush(nullptr);  // Or else the child would print it as well.
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kSecondsMax);
+    body();
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+// The test fails if `body` fails in a child, crashes there, or hangs.
+inline void InChild(const std::function<void()>& body) {
+  const int status = StatusOfChild(body);
+  EXPECT_FALSE(WIFSIGNALED(status)) << "the child was ended by signal " << WTERMSIG(status);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child failed, see above";
+}
+
+// Likewise, and the child ends by exit(): what is static is destroyed there.
+inline void InChildThatExits(const std::function<void()>& body) {
+  InChild([&body] {
+    body();
+    std::exit(testing::Test::HasFailure() ? 1 : 0);  // NOLINT(concurrency-mt-unsafe)
+  });
+}
+
+}  // namespace dlsm

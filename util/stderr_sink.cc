@@ -1,0 +1,74 @@
+#include "util/stderr_sink.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/pattern_formatter.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <ctime>
+
+namespace dlsm {
+namespace {
+
+// Names that peers choose are part of messages: none of them may end a line and begin another, or
+// tell a terminal what to do.
+void MakePrintable(spdlog::memory_buf_t* line) {
+  constexpr char kDelete = 0x7f;
+  for (size_t i = 0; i + 1 < line->size(); ++i) {  // The end of the line stays.
+    char& c = (*line)[i];
+    if ((c >= 0 && c < ' ') || c == kDelete) c = '?';
+  }
+}
+
+// While one lives, its thread receives no SIGPIPE. One that a write of the thread has raised
+// meanwhile is taken back in the end.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+  ~NoSigpipe() {
+    if (!was_pending_) {
+      const timespec at_once{};
+      while (sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+  bool was_pending_ = false;
+};
+
+void WriteAll(const char* data, size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = write(STDERR_FILENO, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;  // Nobody could be told.
+    data += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+}  // namespace
+
+void StderrSink::log(const spdlog::details::log_msg& message) {
+  spdlog::memory_buf_t line;
+  spdlog::pattern_formatter().format(message, line);
+  MakePrintable(&line);
+  const NoSigpipe no_sigpipe;
+  WriteAll(line.data(), line.size());
+}
+
+}  // namespace dlsm
