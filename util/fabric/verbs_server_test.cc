@@ -50,8 +50,7 @@ class VerbsServerTest : public testing::Test {
     return node_->verbs().Greet(served_.get(), Deadline::In(seconds(20)), token);
   }
 
-  // A client that gets a queue pair; client_ is its life line.
-  void LetIn() {
+  void DialAndOffer() {
     Dial();
     VerbsOffer offer;
     offer.end.mtu = 5;
@@ -59,6 +58,10 @@ class VerbsServerTest : public testing::Test {
     offer.end.gid_type = GidType::kRoceV2;
     offer.end.gid[10] = offer.end.gid[11] = 0xff;
     SendAll(client_.get(), EncodeVerbsFrame(VerbsFrameKind::kOffer, offer.Encode()));
+  }
+  // A client that gets a queue pair; client_ is its life line.
+  void LetIn() {
+    ASSERT_NO_FATAL_FAILURE(DialAndOffer());
     ASSERT_OK(node_->verbs().Adopt(served_.Release(), node_->token()));
     std::string answer;
     ASSERT_OK(ReceiveVerbsAnswer("the memory node", client_.get(), Soon(), VerbsFrameKind::kAnswer,
@@ -84,6 +87,18 @@ TEST_F(VerbsServerTest, GreetsThoseWhoseTokensAreGood) {
   EXPECT_TRUE(node_->verbs().Adopt(served_.Release(), token).IsInvalidArgument());
   EXPECT_EQ(ReceiveUpTo(client_.get(), 1), "") << "its life line ends";
   EXPECT_TRUE(Greet(node_->token(), &token).IsInvalidArgument());
+}
+
+// Fails if a client for which there is no descriptor is not told so.
+TEST_F(VerbsServerTest, TellsThatThereIsNoDescriptor) {
+  ASSERT_NO_FATAL_FAILURE(DialAndOffer());
+  ASSERT_OK(node_->verbs().Refuse(served_.get(), Soon()));
+  std::string answer;
+  const Status status = ReceiveVerbsAnswer("the memory node", client_.get(), Soon(),
+                                           VerbsFrameKind::kAnswer, &answer);
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_THAT(status.ToString(), HasSubstr("no descriptor is left"));
+  EXPECT_THAT(status.ToString(), HasSubstr("of its Server (ulimit -n)"));
 }
 
 // Fails if the memory node's log says of a client that goes, or is silent, what the client would
