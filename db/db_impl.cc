@@ -32,9 +32,17 @@ Status CheckEntry(const Slice& key, const Slice& value) {
 }  // namespace
 
 Status DbImpl::CheckOpen() const {
-  if (!closed_.load(std::memory_order_acquire)) [[likely]]
+  if (state_.awake()) [[likely]]
     return Status::OK();
-  return Status::InvalidArgument("the database handle is closed", "open it again");
+  return CheckOpenAsleep();
+}
+
+Status DbImpl::CheckOpenAsleep() const {
+  if (state_.closed()) {
+    return Status::InvalidArgument("the database handle is closed", "open it again");
+  }
+  if (state_.WakeUp()) workers_->WakeUp();
+  return Status::OK();
 }
 
 // -------- Writes
