@@ -52,12 +52,12 @@ void Background::ChangedLocked() {
   changed_.SignalAll();
   flush_hint_.store(true, std::memory_order_release);
   idle_merge_hint_.store(true, std::memory_order_release);
-  SetHint(&merge_hint_);
+  SetHint(&merge_hint_, WorkSignal::Work::kAny);
 }
 
-void Background::SetHint(std::atomic<bool>* hint) {
+void Background::SetHint(std::atomic<bool>* hint, WorkSignal::Work work) {
   hint->store(true, std::memory_order_release);
-  signal_->Notify();
+  signal_->Notify(work);
 }
 
 void Background::Wake() {
@@ -198,7 +198,7 @@ Status Background::WaitIdleLocked(Clock::time_point began) try {
     DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge], began));
     // A merge may have become due without an event, by what was read meanwhile.
     idle_merge_hint_.store(true, std::memory_order_release);
-    SetHint(&merge_hint_);
+    SetHint(&merge_hint_, WorkSignal::Work::kMerges);
     changed_.WaitUntil(Clock::now() + kHouseInterval);
   }
 } catch (const std::bad_alloc&) {

@@ -55,6 +55,7 @@ class Background {
     MergeJobConfig merge;
     uint64_t publications_from = 0;  // See HeartbeatRequest.
     std::chrono::milliseconds heartbeat_interval{1000};
+    std::chrono::milliseconds sleeping_heartbeat_interval{1000};  // While nobody uses the handle.
     std::chrono::nanoseconds timeout{};
     // How long who waits for work does so while there is no room for it.
     std::chrono::milliseconds patience{0};
@@ -104,10 +105,17 @@ class Background {
   // heartbeat_interval() says.
   static constexpr auto kHouseInterval = std::chrono::milliseconds(100);
   void KeepHouse(size_t node) noexcept LOCKS_EXCLUDED(mutex_);
-  void Heartbeat(size_t node) noexcept LOCKS_EXCLUDED(mutex_);
+  // `asleep`: nothing but its answer can make work due.
+  void Heartbeat(size_t node, bool asleep) noexcept LOCKS_EXCLUDED(mutex_);
+  // Whether the last KeepHouse() has left nothing to look for, unless somebody has read or written
+  // since: then it need not be called again before somebody does, or the next heartbeat is due.
+  bool Rests(size_t node) const LOCKS_EXCLUDED(mutex_);
   // Whether the last heartbeat to it was answered.
   bool answers(size_t node) const LOCKS_EXCLUDED(mutex_);
   std::chrono::milliseconds heartbeat_interval() const { return config_.heartbeat_interval; }
+  std::chrono::milliseconds sleeping_heartbeat_interval() const {
+    return config_.sleeping_heartbeat_interval;
+  }
 
   // Has what is in memtables now flushed, and does not wait for it. An error of a handle that
   // flushes nothing any more; else it will be done, if need be once other memtables have been
@@ -165,12 +173,15 @@ class Background {
   // Wakes all who wait here, and the threads: anything may be due now.
   void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A thread has found some work; there may be more of it.
-  void SetHint(std::atomic<bool>* hint);
+  void SetHint(std::atomic<bool>* hint, WorkSignal::Work work);
   // After each change of memtables, version or room. Whoever does that, the memtable that is
   // switched then is due.
   void UpdateGate() noexcept LOCKS_EXCLUDED(mutex_);
   // A piece of work has ended. Sets when its kind is tried again, if it has failed.
   void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
+  // What the memory node's sessions heard last; `asleep`: as in Heartbeat().
+  void NoteHeartbeat(size_t node, const Status& status, bool asleep) noexcept
+      LOCKS_EXCLUDED(mutex_);
   // Whether nothing runs and nothing is due, not even a merge that nobody has asked for.
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status WaitIdleLocked(Clock::time_point began) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -252,6 +263,7 @@ class Background {
   void TryAgainWithRoom() LOCKS_EXCLUDED(mutex_);
   // What is due changes without an event: by reads, and by nobody writing any more.
   void LookAtTraffic() LOCKS_EXCLUDED(mutex_);
+  uint64_t Reads() const;  // Of all shards.
   void LookAtWritesLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether merges take no processor from others, in particular not from readers of the same
   // machine.
@@ -294,6 +306,7 @@ class Background {
   std::vector<WorkFailures> failures_ GUARDED_BY(mutex_);  // By kind of work.
   // When merges were last looked for on account of reads.
   uint64_t reads_seen_ GUARDED_BY(mutex_) = 0;
+  Clock::time_point reads_seen_at_ GUARDED_BY(mutex_);  // When they had last become more.
   int waiting_for_flush_ GUARDED_BY(mutex_) = 0;
   int waiting_for_idle_ GUARDED_BY(mutex_) = 0;
   int manual_compactions_ GUARDED_BY(mutex_) = 0;

@@ -30,7 +30,7 @@ bool Background::FlushOne(Clock::time_point* due) {
     }
     ++flushes_running_;
   }
-  SetHint(&flush_hint_);
+  SetHint(&flush_hint_, WorkSignal::Work::kFlushes);
   const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush();
   if (memtable != nullptr) {
     const Status status = FlushInto(memtable);

@@ -17,7 +17,7 @@ constexpr auto kUnawaitedRetryPause = std::chrono::seconds(1);
 
 }  // namespace
 
-void Background::Heartbeat(size_t node) noexcept {
+void Background::Heartbeat(size_t node, bool asleep) noexcept {
   // A session that was not taken over like others of the handle ends with its lease once it is not
   // renewed any more, and over shm nothing else keeps reads from what is others' memory then. What
   // is still being written is waited for first, for its memory is given back after that.
@@ -42,6 +42,12 @@ void Background::Heartbeat(size_t node) noexcept {
   if (for_good) IfMemoryPermits([&numbers] { numbers.Told(numbers.Answers()); });
   // Without its home nothing becomes durable. Other shards go on, and what they have is flushed.
   if (node == kHome && for_good && !status.ok()) gate_->Refuse(status);
+  NoteHeartbeat(node, status, asleep);
+}
+
+// While all rest, one that is answered as the one before changes nothing for anybody.
+void Background::NoteHeartbeat(size_t node, const Status& status, bool asleep) noexcept {
+  if (asleep && status.ok() && answers(node)) return;
   NoteOutcome(kHouse + node, status);
 }
 
@@ -95,10 +101,35 @@ void Background::NoteRoomLocked(size_t node, const RoomLeft& left) {
 // Reads wake nobody; where there were some, a policy may want to merge what they visited, and the
 // more so once writes have ended.
 void Background::LookAtTraffic() {
-  const uint64_t reads = statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
+  const uint64_t reads = Reads();
   port::MutexLock lock(mutex_);
   LookAtWritesLocked();
-  if (std::exchange(reads_seen_, reads) != reads) ChangedLocked();
+  if (std::exchange(reads_seen_, reads) == reads) return;
+  reads_seen_at_ = Clock::now();
+  ChangedLocked();
+}
+
+uint64_t Background::Reads() const {
+  return statistics_->Get(Ticker::kSeeks) + statistics_->Get(Ticker::kKeysRead);
+}
+
+// What is tried again after a failure may find room in between, and writers that wait are let in
+// by who keeps the house.
+bool Background::Rests(size_t node) const {
+  if (fence_->raised() || !gate_->refusal().ok()) return true;  // Nothing comes of it any more.
+  if (store_->memory()->queued_free_bytes(node) > 0 || tree_->HasMemtableToFlush() ||
+      gate_keeper_.must_judge_again() || gate_->closed(StallReason::kMemory)) {
+    return false;
+  }
+  const uint64_t reads = Reads();
+  const uint64_t writes = statistics_->Get(Ticker::kKeysWritten);
+  constexpr auto kRestsAfterReads = std::chrono::seconds(1);
+  port::MutexLock lock(mutex_);
+  const bool works = flushes_running_ > 0 || !merges_.empty() || waiting_for_flush_ > 0 ||
+                     waiting_for_idle_ > 0 || manual_compactions_ > 0 || failures_[kFlush].any() ||
+                     failures_[kMerge].any();
+  return !works && quiet_ && trimmed_[node] && writes == quiet_watch_.keys_written() &&
+         reads == reads_seen_ && Clock::now() - reads_seen_at_ >= kRestsAfterReads;
 }
 
 void Background::LookAtWritesLocked() {

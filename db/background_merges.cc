@@ -169,7 +169,7 @@ bool Background::MergeOne(Clock::time_point* due) {
     return false;
   }
   if (!pick.has_value()) return false;
-  SetHint(&merge_hint_);
+  SetHint(&merge_hint_, WorkSignal::Work::kMerges);
   const auto began = Clock::now();
   const Status status = Merge(*pick);
   if (pick->cause == MergeCause::kReads) read_merges_->NoteEnded(began, Clock::now());
@@ -203,7 +203,7 @@ bool Background::MergeWhileIdle(Clock::time_point* due) {
     return false;
   }
   if (!pick.has_value()) return false;
-  SetHint(&idle_merge_hint_);
+  SetHint(&idle_merge_hint_, WorkSignal::Work::kMerges);
   const Status status = Merge(*pick);
   if (status.IsIOFenced()) fence_->Raise(status);
   UpdateGate();

@@ -5,73 +5,74 @@
 #include <new>
 #include <utility>
 
-#include "port/thread.h"
 #include "util/out_of_memory.h"
 
 namespace dlsm {
+namespace {
 
-using Clock = Background::Clock;
+// How many houses of one memory node are kept at once, of all handles of the process together. Each
+// may have to wait for a time-out; and where many handles are in use, so many calls under way are
+// enough for a thousand a second if one takes 16 ms.
+constexpr size_t kHousesAtOnce = 16;
 
-BackgroundWorkers::BackgroundWorkers(const Config& config, std::vector<Background*> shards,
-                                     std::vector<House> houses, const MemtableBudget* budget,
-                                     WorkSignal* signal)
-    : shards_(std::move(shards)),
-      houses_(std::move(houses)),
-      budget_(budget),
-      signal_(signal),
+// A handle that an operation has woken does not sleep again for so long.
+constexpr auto kAwakeMin = std::chrono::seconds(1);
+
+using Clock = BackgroundWorkers::Clock;
+
+// The next multiple of kHouseInterval.
+Clock::time_point RoundUp(Clock::time_point time) {
+  constexpr auto kInterval =
+      std::chrono::duration_cast<Clock::duration>(Background::kHouseInterval);
+  return time + (kInterval - time.time_since_epoch() % kInterval);
+}
+
+}  // namespace
+
+BackgroundWorkers::BackgroundWorkers(const Config& config, Parts parts)
+    : parts_(std::move(parts)),
       flushes_{&Background::FlushOne, nullptr, &Background::flushes_fail, config.flush_threads},
       merges_{&Background::MergeOne, &Background::MergeWhileIdle, &Background::merges_fail,
-              config.merge_threads},
-      house_threads_(houses_.size()) {
-  try {
-    Start();
-  } catch (...) {
-    Stop();
-    throw;
+              config.merge_threads} {
+  const auto new_task = [this](Kind* kind) {
+    return std::make_unique<ThreadPool::Task>(parts_.pool, static_cast<size_t>(kind->threads),
+                                              [this, kind] { return Work(kind); });
+  };
+  flush_task_ = new_task(&flushes_);
+  merge_task_ = new_task(&merges_);
+  for (const House& house : parts_.houses) {
+    KeptHouse* const kept = houses_.emplace_back(std::make_unique<KeptHouse>(house)).get();
+    kept->task = std::make_unique<ThreadPool::Task>(
+        parts_.pool, 1, [this, kept] { return KeepHouse(kept); },
+        parts_.pool->GroupOf("memory node " + house.node, kHousesAtOnce));
+  }
+  // From here on nothing fails.
+  parts_.signal->Attach(flush_task_.get(), merge_task_.get());
+  flush_task_->Wake();
+  merge_task_->Wake();
+  for (const auto& kept : houses_) {
+    kept->sleeps_long = kept->house.rpc->WhenDisconnected([house = kept.get()] { WakeUp(house); });
+    kept->task->Wake();
   }
 }
 
-BackgroundWorkers::~BackgroundWorkers() { Stop(); }
-
-void BackgroundWorkers::Stop() {
+BackgroundWorkers::~BackgroundWorkers() {
   StopWork();
   for (size_t i = 0; i < houses_.size(); ++i) StopHouse(i);
-}
-
-void BackgroundWorkers::Start() {
-  port::MutexLock lock(mutex_);
-  for (Kind* kind : {&flushes_, &merges_}) {
-    for (int i = 0; i < kind->threads; ++i) {
-      work_threads_.emplace_back([this, kind] { Work(kind); });
-    }
-  }
-  for (size_t i = 0; i < houses_.size(); ++i) {
-    house_threads_[i].thread = port::Thread([this, i] { KeepHouse(i); });
-  }
+  parts_.signal->Detach();
 }
 
 void BackgroundWorkers::StopWork() {
   if (stopping()) return;
-  for (Background* shard : shards_) shard->Stop();
-  std::vector<port::Thread> threads;
-  {
-    port::MutexLock lock(mutex_);
-    stopping_.store(true, std::memory_order_release);
-    threads.swap(work_threads_);
-  }
-  signal_->Notify();
-  for (port::Thread& thread : threads) thread.join();
+  for (Background* shard : parts_.shards) shard->Stop();
+  stopping_.store(true, std::memory_order_release);
+  flush_task_->Stop();
+  merge_task_->Stop();
 }
 
 void BackgroundWorkers::StopHouse(size_t house) {
-  port::Thread thread;
-  {
-    port::MutexLock lock(mutex_);
-    house_threads_[house].stopped = true;
-    house_changed_.SignalAll();
-    std::swap(thread, house_threads_[house].thread);
-  }
-  if (thread.joinable()) thread.join();
+  houses_[house]->house.rpc->WhenDisconnected({});
+  houses_[house]->task->Stop();
 }
 
 void BackgroundWorkers::LookAtMemtable(size_t shard) noexcept {
@@ -84,25 +85,33 @@ void BackgroundWorkers::LookAtMemtable(size_t shard) noexcept {
 
 // Another shard's memtable may be the one that has to make room.
 void BackgroundWorkers::LookAtMemtables(size_t shard) {
-  shards_[shard]->LookAtMemtable();
-  if (shards_[shard]->TakeHouseIsDue()) KeepHouses();
-  if (shards_.size() == 1) return;
-  const size_t largest = budget_->ShardToSwitch();
-  if (largest != MemtableBudget::kNone && largest != shard) shards_[largest]->LookAtMemtable();
+  const std::vector<Background*>& shards = parts_.shards;
+  shards[shard]->LookAtMemtable();
+  if (shards[shard]->TakeHouseIsDue()) WakeHouses();
+  if (shards.size() == 1) return;
+  const size_t largest = parts_.budget->ShardToSwitch();
+  if (largest != MemtableBudget::kNone && largest != shard) shards[largest]->LookAtMemtable();
 }
 
-void BackgroundWorkers::KeepHouses() {
-  port::MutexLock lock(mutex_);
-  for (HouseThread& house : house_threads_) house.due = true;
-  house_changed_.SignalAll();
+void BackgroundWorkers::WakeHouses() noexcept {
+  for (const auto& kept : houses_) kept->task->Wake();
 }
 
-void BackgroundWorkers::Work(Kind* kind) {
-  while (!stopping()) {
-    const uint64_t seen = signal_->count();
-    auto due = Clock::time_point::max();
-    if (!WorkOnce(kind, &due) && !stopping()) signal_->Wait(seen, due);
-  }
+void BackgroundWorkers::WakeUp() noexcept {
+  for (const auto& kept : houses_) WakeUp(kept.get());
+}
+
+void BackgroundWorkers::WakeUp(KeptHouse* kept) noexcept {
+  kept->used.store(true, std::memory_order_release);
+  kept->task->Wake();
+}
+
+// -------- Flushes and merges
+
+Clock::time_point BackgroundWorkers::Work(Kind* kind) {
+  auto due = Clock::time_point::max();
+  while (!stopping() && WorkOnce(kind, &due)) due = Clock::time_point::max();
+  return due;
 }
 
 bool BackgroundWorkers::WorkOnce(Kind* kind, Clock::time_point* due) {
@@ -111,14 +120,15 @@ bool BackgroundWorkers::WorkOnce(Kind* kind, Clock::time_point* due) {
 }
 
 bool BackgroundWorkers::WorkAtAny(Kind* kind, Piece piece, Clock::time_point* due) {
+  const std::vector<Background*>& shards = parts_.shards;
   const size_t first = kind->next.load(std::memory_order_relaxed);
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    const size_t shard = (first + i) % shards_.size();
-    kind->next.store((shard + 1) % shards_.size(), std::memory_order_relaxed);
-    if (!WorkAt(kind, piece, shards_[shard], due)) continue;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const size_t shard = (first + i) % shards.size();
+    kind->next.store((shard + 1) % shards.size(), std::memory_order_relaxed);
+    if (!WorkAt(kind, piece, shards[shard], due)) continue;
     // What one shard's flush has freed, others may take.
-    if (kind == &flushes_ && shards_.size() > 1) {
-      for (Background* each : shards_) each->LookIfWritersWait();
+    if (kind == &flushes_ && shards.size() > 1) {
+      for (Background* each : shards) each->LookIfWritersWait();
     }
     return true;
   }
@@ -126,11 +136,11 @@ bool BackgroundWorkers::WorkAtAny(Kind* kind, Piece piece, Clock::time_point* du
 }
 
 bool BackgroundWorkers::WorkAt(Kind* kind, Piece piece, Background* shard, Clock::time_point* due) {
-  if (shards_.size() == 1 || kind->threads == 1 || !(shard->*kind->fails)()) {
+  if (parts_.shards.size() == 1 || kind->threads == 1 || !(shard->*kind->fails)()) {
     return (shard->*piece)(due);
   }
-  // Who is not permitted does not learn when the work is to be tried again, and perhaps nobody
-  // does: two threads may keep each other off.
+  // A thread that is not permitted does not learn when the work is to be tried again, and perhaps
+  // none does: two may keep each other off.
   constexpr auto kLookAgain = std::chrono::milliseconds(50);
   const bool permitted = kind->failing.fetch_add(1, std::memory_order_relaxed) < kind->threads - 1;
   if (!permitted) *due = std::min(*due, Clock::now() + kLookAgain);
@@ -139,38 +149,48 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Piece piece, Background* shard, Clock
   return worked;
 }
 
-bool BackgroundWorkers::HouseStopped(size_t number) {
-  port::MutexLock lock(mutex_);
-  return house_threads_[number].stopped;
-}
+// -------- Houses
 
 // Who stops it waits for what one shard sends, not for all of them: a memory node that hangs may
 // take a time-out for each.
-void BackgroundWorkers::KeepHouse(size_t number) {
-  const House& house = houses_[number];
-  const std::chrono::milliseconds interval = house.shards.front().shard->heartbeat_interval();
-  auto next_heartbeat = Clock::now();  // The first merges need a report.
-  while (true) {
-    {
-      port::MutexLock lock(mutex_);
-      const auto until = Clock::now() + Background::kHouseInterval;
-      HouseThread& own = house_threads_[number];
-      while (!own.stopped && !own.due && Clock::now() < until) house_changed_.WaitUntil(until);
-      if (own.stopped) return;
-      own.due = false;
-    }
-    for (const House::Member& each : house.shards) {
-      if (HouseStopped(number)) return;
-      each.shard->KeepHouse(each.node);
-    }
-    if (Clock::now() < next_heartbeat) continue;
-    next_heartbeat = Clock::now() + interval;
-    for (const House::Member& each : house.shards) {
-      if (HouseStopped(number)) return;
-      each.shard->Heartbeat(each.node);
-    }
-    IfMemoryPermits([&house] { house.merge_load->SampleCpu(); });
+Clock::time_point BackgroundWorkers::KeepHouse(KeptHouse* kept) {
+  for (const House::Member& each : kept->house.shards) {
+    if (kept->task->stopping()) break;
+    each.shard->KeepHouse(each.node);
   }
+  if (kept->used.exchange(false, std::memory_order_acq_rel)) {
+    kept->used_until = Clock::now() + kAwakeMin;
+  }
+  const bool asleep = FallAsleep(kept);
+  const Clock::time_point next = SendHeartbeats(kept, asleep);
+  return RoundUp(asleep ? next : Clock::now());
+}
+
+// Operations that begin from then on wake the handle; what others have done is looked for after
+// that.
+bool BackgroundWorkers::FallAsleep(KeptHouse* kept) {
+  const auto rest = [kept] {
+    return std::ranges::all_of(
+        kept->house.shards, [](const House::Member& each) { return each.shard->Rests(each.node); });
+  };
+  if (Clock::now() < kept->used_until || !rest()) return false;
+  parts_.state->FallAsleep();
+  return rest();
+}
+
+Clock::time_point BackgroundWorkers::SendHeartbeats(KeptHouse* kept, bool asleep) {
+  const Background& any = *kept->house.shards.front().shard;
+  const auto interval =
+      asleep && kept->sleeps_long ? any.sleeping_heartbeat_interval() : any.heartbeat_interval();
+  const Clock::time_point now = Clock::now();
+  if (now < kept->heartbeat_at + interval) return kept->heartbeat_at + interval;
+  kept->heartbeat_at = now;
+  for (const House::Member& each : kept->house.shards) {
+    if (kept->task->stopping()) break;
+    each.shard->Heartbeat(each.node, asleep);
+  }
+  if (!asleep) IfMemoryPermits([kept] { kept->house.merge_load->SampleCpu(); });
+  return now + interval;
 }
 
 }  // namespace dlsm

@@ -1,32 +1,49 @@
-// The threads that do the background work of all shards of a handle.
+// The background work of all shards of a handle: who does it, and when.
 //
-//   flush threads   max_background_flushes
-//   merge threads   max_background_compactions: flushes never wait behind merges
-//   house threads   one for each memory node, so that a memory node that does not answer does not
-//                   keep the others from hearing of their sessions
+//   flushes   max_background_flushes of them at once
+//   merges    max_background_compactions: flushes never wait behind merges
+//   houses    one for each memory node, so that a memory node that does not answer does not keep
+//             the others from hearing of their sessions
 //
-// A flush or merge thread goes from shard to shard, beginning behind the one that got a thread of
-// its kind last, and does one piece of work at the first that has any. Shards whose work fails
-// share all threads of a kind but one: where a memory node takes its time to fail, the other
-// shards' work goes on. What fails for want of memory has failed like that: a piece of work throws
-// nothing.
+// Each is a task of the process's threads (util/thread_pool.h), which all handles share. Of one
+// memory node only so many houses are kept at once, of all handles together.
+//
+// A run of flushes or merges goes from shard to shard, beginning behind the one that got a run of
+// its kind last, and does one piece of work at the first that has any, until none has. Shards whose
+// work fails share all runs of a kind but one: where a memory node takes its time to fail, the
+// other shards' work goes on. What fails for want of memory has failed like that: a piece of work
+// throws nothing.
+//
+// A house is kept ten times a second, and its memory node hears of the sessions once a second. When
+// nothing is left to do and nobody has used the handle for a while (Background::Rests()), the house
+// sleeps: then it is kept only when the memory node must hear of the sessions for their leases'
+// sake; or when an operation wakes the handle (handle_state.h); or when the connection has ended,
+// for the memory node keeps sessions without one for a short time only. Times are multiples of
+// kHouseInterval, so that the houses of many handles are kept together.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "db/background.h"
+#include "db/handle_state.h"
 #include "db/memtable_budget.h"
 #include "db/work_signal.h"
-#include "port/mutex.h"
-#include "port/thread.h"
+#include "port/clock.h"
+#include "util/rpc/rpc.h"
+#include "util/thread_pool.h"
 
 namespace dlsm {
 
 // Thread-safe.
 class BackgroundWorkers {
  public:
+  using Clock = port::Clock;
+
   struct Config {
     int flush_threads = 2;
     int merge_threads = 2;
@@ -37,39 +54,42 @@ class BackgroundWorkers {
       Background* shard;
       size_t node;
     };
+    std::string node;  // The memory node's address.
+    RpcClient* rpc;
     MergeLoadMonitor* merge_load;
     std::vector<Member> shards;
   };
-  // Starts the threads; std::system_error, and none runs, if there are not enough, std::bad_alloc
-  // if there is no memory. All outlive this. `shards` are in the budget's order.
-  BackgroundWorkers(const Config& config, std::vector<Background*> shards,
-                    std::vector<House> houses, const MemtableBudget* budget, WorkSignal* signal);
+  // All outlive this.
+  struct Parts {
+    ThreadPool* pool;
+    std::vector<Background*> shards;  // In the budget's order.
+    std::vector<House> houses;
+    const MemtableBudget* budget;
+    WorkSignal* signal;
+    HandleState* state;
+  };
+  // Begins; std::bad_alloc if there is no memory.
+  BackgroundWorkers(const Config& config, Parts parts);
   ~BackgroundWorkers();
+  BackgroundWorkers(const BackgroundWorkers&) = delete;
+  BackgroundWorkers& operator=(const BackgroundWorkers&) = delete;
 
   // A writer has found that a look at the shard's active memtable is due (Tree::LookIsDue()), or
   // had no memory to come so far. Without memory nothing happens: what was written is there all the
   // same, and the next writer finds the same.
   void LookAtMemtable(size_t shard) noexcept;
+  // Somebody uses the handle, which slept.
+  void WakeUp() noexcept;
 
   // In the end, in this order; idempotent. All shards' work stops, which may have to wait for
   // memory nodes; their sessions are kept meanwhile, and heartbeats end merges there.
-  void StopWork() LOCKS_EXCLUDED(mutex_);
+  void StopWork();
   // Nobody keeps the house any more: its sessions are to be closed before their leases end. The
   // others are kept, for this too may have to wait for a memory node.
-  void StopHouse(size_t house) LOCKS_EXCLUDED(mutex_);
+  void StopHouse(size_t house);
 
  private:
-  void LookAtMemtables(size_t shard);
-  void KeepHouses() LOCKS_EXCLUDED(mutex_);
-  void Start() LOCKS_EXCLUDED(mutex_);
-  void Stop() LOCKS_EXCLUDED(mutex_);
-
-  struct HouseThread {
-    port::Thread thread;
-    bool stopped = false;
-    bool due = false;  // At once.
-  };
-  using Piece = bool (Background::*)(Background::Clock::time_point*);
+  using Piece = bool (Background::*)(Clock::time_point*);
   // One kind of work.
   struct Kind {
     Piece work;
@@ -79,27 +99,43 @@ class BackgroundWorkers {
     std::atomic<size_t> next{0};  // The shard to begin with.
     std::atomic<int> failing{0};  // Threads at shards whose work fails.
   };
+  // A house, and what its task knows of it.
+  struct KeptHouse {
+    explicit KeptHouse(House of) : house(std::move(of)) {}
 
-  void Work(Kind* kind);
-  bool WorkOnce(Kind* kind, Background::Clock::time_point* due);
-  bool WorkAtAny(Kind* kind, Piece piece, Background::Clock::time_point* due);
-  bool WorkAt(Kind* kind, Piece piece, Background* shard, Background::Clock::time_point* due);
-  void KeepHouse(size_t number) LOCKS_EXCLUDED(mutex_);
-  bool HouseStopped(size_t number) LOCKS_EXCLUDED(mutex_);
+    const House house;
+    std::atomic<bool> used{true};      // Somebody has woken the handle since the last run.
+    Clock::time_point used_until{};    // It does not sleep before.
+    bool sleeps_long = false;          // A connection that ends meanwhile is told of.
+    Clock::time_point heartbeat_at{};  // The last one. The first merges need a report: at once.
+    std::unique_ptr<ThreadPool::Task> task;
+  };
+
+  void LookAtMemtables(size_t shard);
+  void WakeHouses() noexcept;
+  static void WakeUp(KeptHouse* kept) noexcept;
+
+  Clock::time_point Work(Kind* kind);
+  bool WorkOnce(Kind* kind, Clock::time_point* due);
+  bool WorkAtAny(Kind* kind, Piece piece, Clock::time_point* due);
+  bool WorkAt(Kind* kind, Piece piece, Background* shard, Clock::time_point* due);
+
+  // Return when to be called again.
+  Clock::time_point KeepHouse(KeptHouse* kept);
+  Clock::time_point SendHeartbeats(KeptHouse* kept, bool asleep);
+  bool FallAsleep(KeptHouse* kept);
+
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
-  const std::vector<Background*> shards_;
-  const std::vector<House> houses_;
-  const MemtableBudget* const budget_;
-  WorkSignal* const signal_;
+  const Parts parts_;
   Kind flushes_;
   Kind merges_;
   std::atomic<bool> stopping_{false};
 
-  port::Mutex mutex_;
-  port::CondVar house_changed_{mutex_};
-  std::vector<port::Thread> work_threads_ GUARDED_BY(mutex_);
-  std::vector<HouseThread> house_threads_ GUARDED_BY(mutex_);  // As houses_, from the start.
+  // They use all of the above.
+  std::unique_ptr<ThreadPool::Task> flush_task_;
+  std::unique_ptr<ThreadPool::Task> merge_task_;
+  std::vector<std::unique_ptr<KeptHouse>> houses_;
 };
 
 }  // namespace dlsm

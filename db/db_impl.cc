@@ -33,10 +33,18 @@ Status CheckEntry(const Slice& key, const Slice& value) {
 }  // namespace
 
 Status DbImpl::CheckOpen() const {
-  if (opened_by_.IsHere() && !closed_.load(std::memory_order_acquire)) [[likely]]
+  if (opened_by_.IsHere() && state_.awake()) [[likely]]
     return Status::OK();
+  return CheckOpenAsleep();
+}
+
+Status DbImpl::CheckOpenAsleep() const {
   if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
-  return Status::InvalidArgument("the database handle is closed", "open it again");
+  if (state_.closed()) {
+    return Status::InvalidArgument("the database handle is closed", "open it again");
+  }
+  if (state_.WakeUp()) workers_->WakeUp();
+  return Status::OK();
 }
 
 // -------- Writes

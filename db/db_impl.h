@@ -28,6 +28,7 @@
 #include "db/background_workers.h"
 #include "db/compute_range.h"
 #include "db/fence.h"
+#include "db/handle_state.h"
 #include "db/memory_budget.h"
 #include "db/memory_node_link.h"
 #include "db/memtable_budget.h"
@@ -42,6 +43,7 @@
 #include "port/process_mark.h"
 #include "table/merge_scheduler.h"
 #include "util/rpc/messages.h"
+#include "util/thread_pool.h"
 
 namespace dlsm {
 
@@ -133,8 +135,9 @@ class DbImpl final : public DB {
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;
   std::vector<size_t> HousesToClose(const std::vector<bool>& flushed) const;
 
-  // What every public call begins with.
+  // What every public call begins with. Wakes a handle that sleeps.
   Status CheckOpen() const;
+  Status CheckOpenAsleep() const;
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
@@ -174,7 +177,8 @@ class DbImpl final : public DB {
   std::unique_ptr<Cache> own_block_cache_;
   std::shared_ptr<ValueCache> value_cache_;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
-  std::atomic<bool> closed_{false};
+  mutable HandleState state_;
+  std::shared_ptr<ThreadPool> pool_;  // Shared by all handles of the process.
 
   // In the order in which they depend on each other.
   MergeScheduler scheduler_;  // Of merges that run here.

@@ -5,7 +5,6 @@
 
 #include "port/allocation_point.h"
 #include "port/clock.h"
-#include "port/thread.h"
 #include "util/fabric/fault_injector.h"
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
@@ -110,7 +109,7 @@ Status FollowedNode::Cover(const std::vector<std::string>& databases) {
     if (!Covers({name})) all.push_back(name);
   }
   const ReaderId before = opened_.reader;
-  StopThread();
+  renewing_.reset();
   Status status = OpenReader(std::move(all));
   const bool reopened = status.ok();
   KeepFirstError(Start(oldest_), &status);  // The old reader's lease, too, has to be renewed.
@@ -120,54 +119,37 @@ Status FollowedNode::Cover(const std::vector<std::string>& databases) {
 
 Status FollowedNode::Start(std::function<uint64_t()> oldest) {
   oldest_ = std::move(oldest);
-  {
-    port::MutexLock lock(mutex_);
-    stop_ = false;
-  }
+  started_ = false;
   return StartingThreads([this] {
-    thread_ = port::Thread([this] { Run(); });
+    pool_ = ThreadPool::OfThisProcess();
+    renewing_ = std::make_unique<ThreadPool::Task>(pool_.get(), 1, [this] { return Renew(); });
+    renewing_->Wake();
     return Status::OK();
   });
 }
 
-void FollowedNode::StopThread() {
-  {
-    port::MutexLock lock(mutex_);
-    stop_ = true;
-    stopped_.SignalAll();
-  }
-  if (thread_.joinable()) thread_.join();
-}
-
 void FollowedNode::Stop(bool close) {
-  StopThread();
+  renewing_.reset();
   if (!close) return;
   const Status closed = WithinMemory([this] { return CloseReader(opened_.reader); });
   if (closed.ok()) return;
   Log().Warn("a reader is left to its lease: {}", closed.message().ToStringView());
 }
 
-void FollowedNode::Run() {
+port::Clock::time_point FollowedNode::Renew() {
   const auto interval =
       HeartbeatIntervalFor(std::chrono::duration_cast<std::chrono::milliseconds>(lease_time()));
-  bool hurry = false;
-  while (true) {
-    {
-      port::MutexLock lock(mutex_);
-      const auto until = port::Clock::now() + (hurry ? interval / 8 : interval);
-      while (!stop_ && port::Clock::now() < until) stopped_.WaitUntil(until);
-      if (stop_) return;
-    }
-    const Status renewed = WithinMemory([&] {
-      port::AllocationPoint("follower: heartbeat");
-      return Heartbeat(oldest_(), &hurry);
-    });
-    if (renewed.IsAborted()) {
-      lease_->Ended(Status::IOError(renewed.message()));
-    } else if (!renewed.ok()) {
-      lease_->NotRenewed(renewed);
-    }
+  if (!std::exchange(started_, true)) return port::Clock::now() + interval;
+  const Status renewed = WithinMemory([&] {
+    port::AllocationPoint("follower: heartbeat");
+    return Heartbeat(oldest_(), &hurry_);
+  });
+  if (renewed.IsAborted()) {
+    lease_->Ended(Status::IOError(renewed.message()));
+  } else if (!renewed.ok()) {
+    lease_->NotRenewed(renewed);
   }
+  return port::Clock::now() + (hurry_ ? interval / 8 : interval);
 }
 
 Status FollowedNode::Heartbeat(uint64_t oldest, bool* hurry) {

@@ -14,9 +14,9 @@
 #include "db/memory_node_link.h"
 #include "port/boot_clock.h"
 #include "port/mutex.h"
-#include "port/thread.h"
 #include "util/fabric/guarded_fabric.h"
 #include "util/rpc/messages.h"
+#include "util/thread_pool.h"
 
 namespace dlsm {
 
@@ -67,9 +67,9 @@ class FollowedNode {
 
   // Renews the lease from now on; `oldest` is asked for the oldest publication in use. An error: it
   // is not renewed.
-  Status Start(std::function<uint64_t()> oldest) LOCKS_EXCLUDED(mutex_);
+  Status Start(std::function<uint64_t()> oldest);
   // Renews it no more. `close`: nothing is used any more, and the memory node is told so.
-  void Stop(bool close) LOCKS_EXCLUDED(mutex_);
+  void Stop(bool close);
 
   MemoryNodeLink& link() { return *link_; }
   const ReaderLease& lease() const { return *lease_; }
@@ -90,8 +90,7 @@ class FollowedNode {
   std::chrono::nanoseconds lease_time() const {
     return std::chrono::milliseconds(opened_.lease_ms);
   }
-  void StopThread() LOCKS_EXCLUDED(mutex_);
-  void Run() LOCKS_EXCLUDED(mutex_);
+  port::Clock::time_point Renew();
   // *hurry: others wait for memory that this may let go of.
   Status Heartbeat(uint64_t oldest, bool* hurry);
 
@@ -100,13 +99,13 @@ class FollowedNode {
   const std::shared_ptr<ReaderLease> lease_;
   const std::unique_ptr<MemoryNodeLink> link_;
   std::vector<std::string> databases_;
-  OpenReaderReply opened_;            // Changes while there is no thread.
+  OpenReaderReply opened_;            // Changes while there is no task.
   std::function<uint64_t()> oldest_;  // Likewise.
 
-  port::Mutex mutex_;
-  port::CondVar stopped_{mutex_};
-  bool stop_ GUARDED_BY(mutex_) = false;
-  port::Thread thread_;
+  bool started_ = false;  // The task's: the first heartbeat is due an interval later.
+  bool hurry_ = false;    // The task's.
+  std::shared_ptr<ThreadPool> pool_;
+  std::unique_ptr<ThreadPool::Task> renewing_;  // Null: nothing is renewed.
 };
 
 }  // namespace dlsm

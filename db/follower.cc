@@ -17,7 +17,6 @@
 #include "db/properties.h"
 #include "db/table_defaults.h"
 #include "port/allocation_point.h"
-#include "port/thread.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/starting_threads.h"
@@ -86,7 +85,10 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
   }
   if (options.follow_interval_ms > 0) {
     DLSM_RETURN_IF_ERROR(StartingThreads([follower = opened.get()] {
-      follower->thread_ = port::Thread([follower] { follower->Run(); });
+      follower->pool_ = ThreadPool::OfThisProcess();
+      follower->catching_up_ = std::make_unique<ThreadPool::Task>(
+          follower->pool_.get(), 1, [follower] { return follower->Run(); });
+      follower->catching_up_->Wake();
       return Status::OK();
     }));
   }
@@ -114,12 +116,7 @@ Status Follower::CheckOpen() const {
 Status Follower::Close() {
   if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
   if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
-  {
-    port::MutexLock lock(stop_mutex_);
-    stop_ = true;
-    stopped_.SignalAll();
-  }
-  if (thread_.joinable()) thread_.join();
+  if (catching_up_ != nullptr) catching_up_->Stop();
   port::MutexLock lock(mutex_);
   if (publications_ == nullptr) return Status::OK();
   const std::shared_ptr<FollowedDatabase> database = publications_->Current()->database;
@@ -136,24 +133,17 @@ Follower::~Follower() {
 
 // -------- Catching up
 
-void Follower::Run() {
+Follower::Clock::time_point Follower::Run() {
   const auto interval = std::chrono::milliseconds(options_.follow_interval_ms);
-  bool failing = false;
-  while (true) {
-    {
-      port::MutexLock lock(stop_mutex_);
-      const auto until = Clock::now() + interval;
-      while (!stop_ && Clock::now() < until) stopped_.WaitUntil(until);
-      if (stop_) return;
-    }
-    const Status status = TryCatchUp();
-    if (!status.ok() && !failing) {
-      IfMemoryPermits([&] {
-        Log().Error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
-      });
-    }
-    failing = !status.ok();
+  if (!std::exchange(began_, true)) return Clock::now() + interval;
+  const Status status = TryCatchUp();
+  if (!status.ok() && !failing_) {
+    IfMemoryPermits([&] {
+      Log().Error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
+    });
   }
+  failing_ = !status.ok();
+  return Clock::now() + interval;
 }
 
 Status Follower::TryCatchUp() {

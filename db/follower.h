@@ -25,8 +25,8 @@
 #include "db/succession.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "port/thread.h"
 #include "table/merge_scheduler.h"
+#include "util/thread_pool.h"
 
 namespace dlsm {
 
@@ -86,7 +86,7 @@ class Follower final : public DB {
                     const Reads::Values& values, Status* statuses);
   Status CatchUpLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FailsAgain(const Status& status) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Run();
+  Clock::time_point Run();
   std::string Describe() LOCKS_EXCLUDED(mutex_);
   std::string Levels(const FollowedPublication& publication) const;
 
@@ -113,10 +113,10 @@ class Follower final : public DB {
   uint64_t reopened_ GUARDED_BY(state_mutex_) = 0;
   Status last_error_ GUARDED_BY(state_mutex_);
 
-  port::Mutex stop_mutex_;
-  port::CondVar stopped_{stop_mutex_};
-  bool stop_ GUARDED_BY(stop_mutex_) = false;
-  port::Thread thread_;
+  bool began_ = false;    // The task's: the first time is an interval later.
+  bool failing_ = false;  // The task's.
+  std::shared_ptr<ThreadPool> pool_;
+  std::unique_ptr<ThreadPool::Task> catching_up_;  // Null: it is asked to.
 };
 
 }  // namespace dlsm

@@ -85,7 +85,11 @@ MergeLoadMonitor::Config MonitorConfig(const Options& options) {
 }  // namespace
 
 std::chrono::milliseconds HeartbeatIntervalFor(std::chrono::milliseconds lease) {
-  return std::clamp(lease / 4, std::chrono::milliseconds(20), kHeartbeatIntervalMax);
+  return std::min(SleepingHeartbeatIntervalFor(lease), kHeartbeatIntervalMax);
+}
+
+std::chrono::milliseconds SleepingHeartbeatIntervalFor(std::chrono::milliseconds lease) {
+  return std::clamp(lease / 4, std::chrono::milliseconds(20), kSleepingHeartbeatIntervalMax);
 }
 
 Status MemoryNodesOf(const Options& options, std::vector<std::string>* nodes) {

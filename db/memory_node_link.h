@@ -19,8 +19,10 @@ class TransferGuard;
 
 // How often a memory node hears of its sessions at the latest.
 inline constexpr std::chrono::milliseconds kHeartbeatIntervalMax{1000};
-// And of those that have this lease, or longer ones.
+inline constexpr std::chrono::milliseconds kSleepingHeartbeatIntervalMax{2500};
+// And of those that have this lease, or longer ones: of a handle that is in use, or else sleeps.
 std::chrono::milliseconds HeartbeatIntervalFor(std::chrono::milliseconds lease);
+std::chrono::milliseconds SleepingHeartbeatIntervalFor(std::chrono::milliseconds lease);
 
 // The memory nodes that the options name, as "host:port", in their order. One that is empty: the
 // memory node inside this process, if they name none.

@@ -79,7 +79,8 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
     DLSM_RETURN_IF_ERROR(ValueCache::New(options.value_cache_size, &opened->value_cache_));
   }
   DLSM_RETURN_IF_ERROR(StartingThreads([&opened]() -> Status {
-    SessionKeeper keeper;
+    opened->pool_ = ThreadPool::OfThisProcess();
+    SessionKeeper keeper(opened->pool_.get());
     const Status shards = opened->OpenShards(&keeper);
     return shards.ok() ? opened->StartShards() : shards;
   }));
@@ -300,6 +301,8 @@ Status DbImpl::StartShards() {
   std::vector<BackgroundWorkers::House> houses;
   for (const auto& link : links_) {
     BackgroundWorkers::House& house = houses.emplace_back();
+    house.node = link->node();
+    house.rpc = &link->rpc();
     house.merge_load = &link->merge_load();
     for (const auto& shard : shards_) {
       const size_t node = shard->NodeAt(*link);
@@ -311,8 +314,14 @@ Status DbImpl::StartShards() {
   BackgroundWorkers::Config config;
   config.flush_threads = options_.max_background_flushes;
   config.merge_threads = options_.max_background_compactions;
-  workers_ = std::make_unique<BackgroundWorkers>(config, std::move(backgrounds), std::move(houses),
-                                                 &budget_, &signal_);
+  BackgroundWorkers::Parts parts{};
+  parts.pool = pool_.get();
+  parts.shards = std::move(backgrounds);
+  parts.houses = std::move(houses);
+  parts.budget = &budget_;
+  parts.signal = &signal_;
+  parts.state = &state_;
+  workers_ = std::make_unique<BackgroundWorkers>(config, std::move(parts));
   if (options_.publish_interval_ms > 0) StartPublisher();
   return Status::OK();
 }
@@ -345,6 +354,7 @@ void DbImpl::StartPublisher() {
   config.patience = std::chrono::milliseconds(options_.write_stall_timeout_ms);
   config.lease = home.session().lease();
   Publisher::Parts parts{};
+  parts.pool = pool_.get();
   parts.queue_pairs = &home.queue_pairs();
   parts.memory = &home.memory();
   parts.snapshots = &snapshots_;
@@ -384,7 +394,7 @@ Status DbImpl::FinishPublisher(bool flushed, bool* end_is_published) {
 // take longer than their leases.
 Status DbImpl::Close() {
   if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
-  if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
+  if (!state_.Close()) return Status::OK();
   Status closed = WithinMemory([this] { return CloseAll(); });
   publisher_.reset();
   workers_.reset();

@@ -68,32 +68,19 @@ Publisher::Publisher(const Config& config, Parts parts)
     : config_(config),
       parts_(std::move(parts)),
       newest_{PublicationSlot{config.first - 1, 0, {}, 0}, {}},
-      thread_([this] { Run(); }) {}
-
-void Publisher::Stop() {
-  {
-    port::MutexLock lock(stop_mutex_);
-    stop_ = true;
-    stopped_.SignalAll();
-  }
-  if (thread_.joinable()) thread_.join();
+      task_(parts_.pool, 1, [this] { return Run(); }) {
+  task_.Wake();
 }
 
-void Publisher::Run() {
-  bool failing = false;
-  while (true) {
-    const Status published = Publish(/*flush=*/true);
-    if (!published.ok() && !failing) {
-      IfMemoryPermits([&published] {
-        Log().Error("publishing failed, to be tried again: {}", published.ToString());
-      });
-    }
-    failing = !published.ok();
-    port::MutexLock lock(stop_mutex_);
-    const auto until = Clock::now() + config_.interval;
-    while (!stop_ && Clock::now() < until) stopped_.WaitUntil(until);
-    if (stop_) return;
+Publisher::Clock::time_point Publisher::Run() {
+  const Status published = Publish(/*flush=*/true);
+  if (!published.ok() && !failing_) {
+    IfMemoryPermits([&published] {
+      Log().Error("publishing failed, to be tried again: {}", published.ToString());
+    });
   }
+  failing_ = !published.ok();
+  return Clock::now() + config_.interval;
 }
 
 Publisher::Versions Publisher::CurrentVersions() const {

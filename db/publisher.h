@@ -31,8 +31,8 @@
 #include "db/tree.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "port/thread.h"
 #include "table/node_queue_pairs.h"
+#include "util/thread_pool.h"
 
 namespace dlsm {
 
@@ -61,6 +61,7 @@ class Publisher {
   };
   // All outlive this.
   struct Parts {
+    ThreadPool* pool;
     NodeQueuePairs* queue_pairs;  // To the header's memory node, too.
     PlacedMemory* memory;         // Whose home has the header.
     SnapshotList* snapshots;
@@ -71,12 +72,12 @@ class Publisher {
     std::atomic<uint64_t>* unnamed_from;
     Statistics* statistics;
   };
-  // Begins at once, on a thread of its own.
+  // Begins at once.
   Publisher(const Config& config, Parts parts);
   ~Publisher() { Stop(); }
 
-  // No more publications on its own account. Idempotent.
-  void Stop() LOCKS_EXCLUDED(stop_mutex_);
+  // No more publications on its own account; waits for one that is being made. Idempotent.
+  void Stop() { task_.Stop(); }
 
   // After Stop(), when nothing flushes or merges any more: publishes the end, if everything has
   // been `flushed`, and lets go of all versions. *image is what is to outlive the session for its
@@ -93,7 +94,7 @@ class Publisher {
     Versions versions;
   };
 
-  void Run();
+  Clock::time_point Run();
   Status Publish(bool flush) LOCKS_EXCLUDED(mutex_);
   // Without a flush; again and again while there is no room.
   Status PublishPatiently() LOCKS_EXCLUDED(mutex_);
@@ -119,10 +120,8 @@ class Publisher {
   Clock::time_point complete_at_ GUARDED_BY(state_mutex_);
   Status last_error_ GUARDED_BY(state_mutex_);
 
-  port::Mutex stop_mutex_;
-  port::CondVar stopped_{stop_mutex_};
-  bool stop_ GUARDED_BY(stop_mutex_) = false;
-  port::Thread thread_;  // Last.
+  bool failing_ = false;   // The task's.
+  ThreadPool::Task task_;  // Last.
 };
 
 }  // namespace dlsm

@@ -30,6 +30,8 @@ class QuietWatch {
     if (std::exchange(flushes_, flushes) != flushes) flushed_at_ = now;
   }
 
+  uint64_t keys_written() const { return keys_written_; }  // As noted last.
+
   // Somebody begins to wait who has written what was noted.
   void BeginAwaited() { written_at_ = flushed_at_ = Clock::time_point(); }
 

@@ -9,43 +9,39 @@
 
 namespace dlsm {
 
-SessionKeeper::SessionKeeper() : thread_([this] { Run(); }) {}
+SessionKeeper::SessionKeeper(ThreadPool* pool) : task_(pool, 1, [this] { return Run(); }) {}
 
-SessionKeeper::~SessionKeeper() {
-  {
-    port::MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.Signal();
-  }
-  thread_.join();
-}
+SessionKeeper::~SessionKeeper() { task_.Stop(); }
 
 void SessionKeeper::Add(const MemoryNodeSession& session, RpcClient* rpc) {
   const std::chrono::milliseconds interval = HeartbeatIntervalFor(session.lease());
-  port::MutexLock lock(mutex_);
-  kept_.push_back({session.id(), rpc, interval, Clock::now() + interval});
-  changed_.Signal();
-}
-
-void SessionKeeper::Run() {
-  while (const std::optional<Kept> due = AwaitDue()) SendHeartbeat(*due);
-}
-
-std::optional<SessionKeeper::Kept> SessionKeeper::AwaitDue() {
-  port::MutexLock lock(mutex_);
-  while (!stopping_) {
-    const auto first = std::min_element(
-        kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.next < b.next; });
-    if (first == kept_.end()) {
-      changed_.Wait();
-    } else if (const auto now = Clock::now(); first->next > now) {
-      changed_.WaitUntil(first->next);
-    } else {
-      first->next = now + first->interval;
-      return *first;
-    }
+  {
+    port::MutexLock lock(mutex_);
+    kept_.push_back({session.id(), rpc, interval, Clock::now() + interval});
   }
-  return std::nullopt;
+  task_.Wake();
+}
+
+SessionKeeper::Clock::time_point SessionKeeper::Run() {
+  auto next = Clock::time_point::max();
+  while (!task_.stopping()) {
+    const std::optional<Kept> due = TakeDue(&next);
+    if (!due.has_value()) break;
+    SendHeartbeat(*due);
+  }
+  return next;
+}
+
+std::optional<SessionKeeper::Kept> SessionKeeper::TakeDue(Clock::time_point* next) {
+  port::MutexLock lock(mutex_);
+  const auto first = std::min_element(kept_.begin(), kept_.end(),
+                                      [](const Kept& a, const Kept& b) { return a.next < b.next; });
+  if (first == kept_.end()) return std::nullopt;
+  const auto now = Clock::now();
+  *next = first->next;
+  if (first->next > now) return std::nullopt;
+  first->next = now + first->interval;
+  return *first;
 }
 
 // No longer than the others can wait. What has failed the work that is to come meets too, which can

@@ -1,5 +1,5 @@
 // Keeps the sessions of a handle that is being opened: to open the next one may take longer than
-// the leases of those that are open. The house threads take over (db/background_workers.h).
+// the leases of those that are open. The houses take over (db/background_workers.h).
 #pragma once
 
 #include <chrono>
@@ -9,16 +9,17 @@
 #include "db/memory_node_session.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "port/thread.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
+#include "util/thread_pool.h"
 
 namespace dlsm {
 
-// Thread-safe. Its thread may fail to start: std::system_error.
+// Thread-safe.
 class SessionKeeper {
  public:
-  SessionKeeper();
+  // `pool` outlives this.
+  explicit SessionKeeper(ThreadPool* pool);
   // Waits for a heartbeat that is under way.
   ~SessionKeeper();
   SessionKeeper(const SessionKeeper&) = delete;
@@ -36,16 +37,15 @@ class SessionKeeper {
     Clock::time_point next;
   };
 
-  void Run() LOCKS_EXCLUDED(mutex_);
-  // Nothing: this is being destroyed.
-  std::optional<Kept> AwaitDue() LOCKS_EXCLUDED(mutex_);
+  // Sends what is due; returns when the next one is.
+  Clock::time_point Run() LOCKS_EXCLUDED(mutex_);
+  // Nothing: none is due yet. *next: when one is.
+  std::optional<Kept> TakeDue(Clock::time_point* next) LOCKS_EXCLUDED(mutex_);
   void SendHeartbeat(const Kept& kept) LOCKS_EXCLUDED(mutex_);
 
   port::Mutex mutex_;
-  port::CondVar changed_{mutex_};
   std::vector<Kept> kept_ GUARDED_BY(mutex_);
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  port::Thread thread_;  // The last one: it uses the others.
+  ThreadPool::Task task_;  // The last one: it uses the others.
 };
 
 }  // namespace dlsm

@@ -209,6 +209,7 @@ Background::Config Shard::BackgroundConfig() const {
     shortest_lease = std::min(shortest_lease, node.session->lease());
   }
   config.heartbeat_interval = HeartbeatIntervalFor(shortest_lease);
+  config.sleeping_heartbeat_interval = SleepingHeartbeatIntervalFor(shortest_lease);
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   config.patience = std::chrono::milliseconds(options.write_stall_timeout_ms);
   return config;

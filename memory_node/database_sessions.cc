@@ -92,7 +92,7 @@ Status DatabaseTable::RenewLocked(const RpcPeer& peer, Session* session) {
   session->connection = peer.connection;
   session->connected = true;
   session->known = true;
-  session->ends_at = options_.clock() + options_.lease;
+  SetEndLocked(options_.clock() + options_.lease, session);
   return Status::OK();
 }
 
@@ -141,7 +141,7 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
   for (auto& [id, session] : sessions_) {
     if (session.connection != peer.connection) continue;
     session.connected = false;
-    session.ends_at = std::min(session.ends_at, grace_end);
+    SetEndLocked(std::min(session.ends_at, grace_end), &session);
   }
   // A client that lives makes another connection and goes on, until it is told.
   for (auto& [number, revocation] : revocations_) {
@@ -178,12 +178,29 @@ void DatabaseTable::AllowForStandstillLocked() {
   readers_.MoveOn(stood_still);
 }
 
+void DatabaseTable::SetEndLocked(Clock::time_point ends_at, Session* session) {
+  session->ends_at = ends_at;
+  first_end_ = std::min(first_end_, ends_at);
+}
+
 void DatabaseTable::EndExpiredSessionsLocked() {
   AllowForStandstillLocked();
   const Clock::time_point now = options_.clock();
   std::erase_if(fenced_, [now](const auto& each) { return each.second.forget_at <= now; });
+  if (now >= first_end_) EndThoseOverLocked(now);
+  // Their ends follow in EndRevocationsLocked().
+  for (auto& [number, revocation] : revocations_) {
+    if (revocation.gone_at <= now) revocation.let_go = true;
+  }
+  readers_.EndExpired(now);
+  FreeUnreadLocked();
+}
+
+void DatabaseTable::EndThoseOverLocked(Clock::time_point now) {
+  first_end_ = Clock::time_point::max();
   for (auto next = sessions_.begin(); next != sessions_.end();) {
     if (now < next->second.ends_at) {
+      first_end_ = std::min(first_end_, next->second.ends_at);
       ++next;
       continue;
     }
@@ -193,12 +210,6 @@ void DatabaseTable::EndExpiredSessionsLocked() {
     std::function<void()> nobody_waits;
     next = EndSessionLocked(next, End::kExpired, &nobody_waits);
   }
-  // Their ends follow in EndRevocationsLocked().
-  for (auto& [number, revocation] : revocations_) {
-    if (revocation.gone_at <= now) revocation.let_go = true;
-  }
-  readers_.EndExpired(now);
-  FreeUnreadLocked();
 }
 
 // Takes *done over if it is to be called later.

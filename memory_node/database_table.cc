@@ -77,7 +77,7 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   session.client = peer.name;
   if (!peer.data_token.empty()) session.tokens.push_back(peer.data_token);
   session.connection = peer.connection;
-  session.ends_at = options_.clock() + options_.lease;
+  SetEndLocked(options_.clock() + options_.lease, &session);
   OfferWordLocked(id, &session);
   const bool contended = ClaimOnLocked(*opened) != nullptr;
   const Session& made = sessions_.emplace(id, std::move(session)).first->second;

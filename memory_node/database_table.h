@@ -223,7 +223,10 @@ class DatabaseTable {
   void EndRevocationsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
   void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of sessions, where one may be.
+  void EndThoseOverLocked(Clock::time_point now) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AllowForStandstillLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetEndLocked(Clock::time_point ends_at, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Ownership: database_ownership.cc.
   uint64_t OwnershipWordLocked(const Database& database) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -302,6 +305,8 @@ class DatabaseTable {
   ExtentAllocator allocator_ GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
   SessionMap sessions_ GUARDED_BY(mutex_);
+  // None of them ends before: each call looks for those that have ended, of perhaps thousands.
+  Clock::time_point first_end_ GUARDED_BY(mutex_) = Clock::time_point::max();
   StandstillWatch standstills_ GUARDED_BY(mutex_);
   ReaderLeases readers_ GUARDED_BY(mutex_);
   std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);

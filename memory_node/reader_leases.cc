@@ -20,6 +20,7 @@ uint64_t ReaderLeases::Open(ReaderId id, std::string client, std::vector<Databas
   made.client = std::move(client);
   made.databases = std::move(databases);
   made.ends_at = ends_at;
+  first_end_ = std::min(first_end_, ends_at);
   const auto entry = readers_.emplace(id, std::move(made)).first;
   Reader& reader = entry->second;
   for (const Database& database : reader.databases) {
@@ -121,6 +122,7 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
   }
   *must_move = reader.told;
   reader.ends_at = ends_at;
+  first_end_ = std::min(first_end_, ends_at);
   return Status::OK();
 }
 
@@ -132,8 +134,13 @@ void ReaderLeases::Close(ReaderId id) {
 }
 
 void ReaderLeases::EndExpired(Clock::time_point now) {
+  if (now < first_end_) return;
+  first_end_ = Clock::time_point::max();
   std::erase_if(readers_, [this, now](const auto& entry) {
-    if (now < entry.second.ends_at) return false;
+    if (now < entry.second.ends_at) {
+      first_end_ = std::min(first_end_, entry.second.ends_at);
+      return false;
+    }
     Log().Warn("the lease of reader {} has ended", entry.second.client);
     Leave(entry.second);
     return true;

@@ -115,8 +115,9 @@ class ReaderLeases {
   static uint64_t KeptBytes(const Reader& reader);
 
   std::map<ReaderId, Reader> readers_;
-  std::set<Database> retiring_;  // Those that have something retired.
-  std::set<Database> changed_;   // Those of which something may be unread since TakeUnread().
+  Clock::time_point first_end_ = Clock::time_point::max();  // No lease ends before.
+  std::set<Database> retiring_;                             // Those that have something retired.
+  std::set<Database> changed_;  // Those of which something may be unread since TakeUnread().
   uint64_t retired_bytes_ = 0;
   Clock::time_point pressed_until_ = Clock::time_point::min();
 };

@@ -1,6 +1,7 @@
 #include "util/rpc/faulty_rpc.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -48,6 +49,9 @@ class FaultyRpcClient final : public RpcClient {
 
   CallTotals Totals() const override { return inner_->Totals(); }
   Status lost() override { return inner_->lost(); }
+  bool WhenDisconnected(std::function<void()> told) override {
+    return inner_->WhenDisconnected(std::move(told));
+  }
 
  private:
   // Remembers an answer that may be given to another call, and mangles this one if it is to be.

@@ -1,5 +1,6 @@
 #include "util/rpc/loopback_rpc.h"
 
+#include <functional>
 #include <utility>
 
 #include "port/mutex.h"
@@ -43,6 +44,8 @@ class LoopbackRpcClient final : public RpcClient {
     if (call->status.ok()) *reply = std::move(call->reply);
     return call->status;
   }
+  // It does not fail.
+  bool WhenDisconnected(std::function<void()> /*told*/) override { return true; }
 
  private:
   RpcHandler* const handler_;

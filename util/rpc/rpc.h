@@ -67,6 +67,10 @@ class RpcClient {
   virtual CallTotals Totals() const { return {}; }
   // Why no call can succeed any more, as far as a call has found that out; OK: nothing of the kind.
   virtual Status lost() { return Status::OK(); }
+  // From now on `told`, if not empty, is called when the connection fails, also while there are no
+  // calls: soon, by any thread, and it must not call this client. Once this returns the former one
+  // is not called any more. False: this cannot tell, only calls can.
+  virtual bool WhenDisconnected(std::function<void()> /*told*/) { return false; }
 };
 
 class AccessRights;

@@ -109,17 +109,28 @@ Status NodeRpcClient::lost() {
   return lost_;
 }
 
+bool NodeRpcClient::WhenDisconnected(std::function<void()> told) {
+  const port::MutexLock lock(told_mutex_);
+  told_ = std::move(told);
+  return transport_.kind == RpcTransport::kTcp;
+}
+
+void NodeRpcClient::TellDisconnected() {
+  const port::MutexLock lock(told_mutex_);
+  if (told_) told_();
+}
+
 RpcCounts NodeRpcClient::counts() {
   const port::MutexLock lock(mutex_);
   return channel_->counts();
 }
 
 Status NodeRpcClient::MakeChannel(ControlStream control, Deadline deadline,
-                                  std::shared_ptr<RpcChannel>* channel) const {
+                                  std::shared_ptr<RpcChannel>* channel) {
   if (transport_.kind == RpcTransport::kTcp) {
     return StartingThreads([&] {
-      *channel = std::make_shared<SocketChannel>(std::move(control), where_);
-      return Status::OK();
+      return SocketChannel::Open(
+          std::move(control), where_, [this] { TellDisconnected(); }, channel);
     });
   }
   std::shared_ptr<VerbsRpcChannel> made;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -44,6 +45,8 @@ class NodeRpcClient final : public RpcClient {
   CallTotals Totals() const override { return ledger_.Totals(); }
 
   Status lost() override LOCKS_EXCLUDED(mutex_);
+  // Over tcp.
+  bool WhenDisconnected(std::function<void()> told) override LOCKS_EXCLUDED(told_mutex_);
 
   // What the channel in use has had its device do.
   RpcCounts counts() LOCKS_EXCLUDED(mutex_);
@@ -57,7 +60,8 @@ class NodeRpcClient final : public RpcClient {
   Status ConnectAndHello(bool patient, Deadline deadline, ControlStream* control,
                          NodeInfo* info) const;
   Status MakeChannel(ControlStream control, Deadline deadline,
-                     std::shared_ptr<RpcChannel>* channel) const;
+                     std::shared_ptr<RpcChannel>* channel);
+  void TellDisconnected() LOCKS_EXCLUDED(told_mutex_);
 
   // The channel that works; made again if the last one has failed.
   Status WorkingChannel(Deadline deadline, std::shared_ptr<RpcChannel>* channel);
@@ -73,6 +77,9 @@ class NodeRpcClient final : public RpcClient {
   // last one; all else is constant.
   ClientIdentity identity_;
   CallLedger ledger_;
+
+  port::Mutex told_mutex_;  // Taken after all others.
+  std::function<void()> told_ GUARDED_BY(told_mutex_);
 
   port::Mutex mutex_;  // Protects what follows; not held while the network is waited for.
   port::CondVar connected_{mutex_};

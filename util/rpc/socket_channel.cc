@@ -1,7 +1,6 @@
 #include "util/rpc/socket_channel.h"
 
 #include <fmt/core.h>
-#include <poll.h>
 
 #include <cassert>
 #include <new>
@@ -15,15 +14,28 @@
 
 namespace dlsm {
 
-SocketChannel::SocketChannel(ControlStream control, std::string where)
+SocketChannel::SocketChannel(ControlStream control, std::string where, std::function<void()> ended)
     : where_(std::move(where)),
+      ended_(std::move(ended)),
       stream_(std::move(control.stream)),
       seals_(std::move(control.seals)),
-      reader_([this] { ReadReplies(); }) {}
+      assembler_(seals_.received.get()) {}
+
+Status SocketChannel::Open(ControlStream control, std::string where, std::function<void()> ended,
+                           std::shared_ptr<RpcChannel>* channel) {
+  std::shared_ptr<SocketChannel> made(
+      new SocketChannel(std::move(control), std::move(where), std::move(ended)));
+  std::shared_ptr<ReplyReader> reader;
+  DLSM_RETURN_IF_ERROR(ReplyReader::OfThisProcess(&reader));
+  DLSM_RETURN_IF_ERROR(reader->Add(made->stream_.get(), made.get(), &made->added_));
+  made->reader_ = std::move(reader);
+  *channel = std::move(made);
+  return Status::OK();
+}
 
 SocketChannel::~SocketChannel() {
   stream_.Shutdown();
-  reader_.join();
+  if (reader_ != nullptr) reader_->Remove(added_);
   const port::MutexLock lock(mutex_);
   assert(waiters_.empty());
 }
@@ -104,44 +116,48 @@ Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) try {
 }
 
 // Of a frame that was read in part nothing can be made but the end of the connection.
-void SocketChannel::ReadReplies() {
-  const Status why = WithinMemory([this]() -> Status {
-    FrameAssembler assembler(seals_.received.get());
-    while (true) {
-      port::AllocationPoint("reply");
-      DLSM_RETURN_IF_ERROR(ReadFrame(&assembler));
-    }
+ReplyReader::Source::Outcome SocketChannel::Receive() noexcept {
+  Outcome outcome = Outcome::kMore;
+  const Status received = WithinMemory([&] {
+    port::AllocationPoint("reply");
+    return ReceiveSome(&outcome);
   });
-  Fail(why);
+  if (received.ok()) return outcome;
+  Fail(received);
+  return Outcome::kEnded;
 }
 
-Status SocketChannel::ReadFrame(FrameAssembler* assembler) {
-  while (!assembler->complete()) {
+// So many pieces at most: others' answers come meanwhile.
+Status SocketChannel::ReceiveSome(Outcome* outcome) {
+  constexpr int kPiecesMax = 16;
+  for (int piece = 0; piece < kPiecesMax; ++piece) {
     size_t bytes = 0;
-    char* to = assembler->Space(&bytes);
+    char* to = assembler_.Space(&bytes);
     iovec part{to, bytes};
     size_t moved = 0;
     switch (stream_.Receive(&part, 1, &moved)) {
       case SocketOutcome::kMoved:
-        DLSM_RETURN_IF_ERROR(assembler->Filled(moved));
+        DLSM_RETURN_IF_ERROR(assembler_.Filled(moved));
+        if (assembler_.complete()) DLSM_RETURN_IF_ERROR(DeliverComplete());
         break;
-      case SocketOutcome::kBlocked: {
-        // No deadline: the callers have theirs, and the destructor's Shutdown() ends this wait.
-        pollfd waited{stream_.get(), POLLIN, 0};
-        static_cast<void>(poll(&waited, 1, -1));
-        break;
-      }
+      case SocketOutcome::kBlocked:
+        *outcome = Outcome::kWait;
+        return Status::OK();
       case SocketOutcome::kEnded:
         return Status::IOError("it closed the connection; is Server still running there?");
       case SocketOutcome::kFailed:
         return Status::IOError(stream_.Failure(), "is its network up?");
     }
   }
-  if (assembler->header().type != FrameType::kReply) {
+  return Status::OK();
+}
+
+Status SocketChannel::DeliverComplete() {
+  if (assembler_.header().type != FrameType::kReply) {
     return Status::Corruption("it sent a request where a reply belongs");
   }
-  const FrameHeader header = assembler->header();
-  Deliver(header, assembler->TakePayload());
+  const FrameHeader header = assembler_.header();
+  Deliver(header, assembler_.TakePayload());
   return Status::OK();
 }
 
@@ -173,6 +189,7 @@ void SocketChannel::Fail(const Status& why) noexcept {
     waiter->wakeup.Signal();
   }
   turn_.SignalAll();
+  if (ended_) ended_();
 }
 
 }  // namespace dlsm

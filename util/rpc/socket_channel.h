@@ -1,25 +1,31 @@
-// The channel of the tcp transport: frames over the control connection itself.
+// The channel of the tcp transport: frames over the control connection itself. Answers are received
+// by a thread that all channels of the process share (reply_reader.h).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
-#include "port/thread.h"
 #include "util/deadline.h"
 #include "util/rpc/control_stream.h"
 #include "util/rpc/frame.h"
+#include "util/rpc/reply_reader.h"
 #include "util/rpc/rpc.h"
 #include "util/rpc/rpc_channel.h"
 
 namespace dlsm {
 
-class SocketChannel final : public RpcChannel {
+class SocketChannel final : public RpcChannel, private ReplyReader::Source {
  public:
-  // `where` names the memory node in messages.
-  SocketChannel(ControlStream control, std::string where);
+  // `where` names the memory node in messages. `ended`, which may be empty, is called when the
+  // connection has failed, however idle it was; by any thread, before the destructor returns.
+  // std::system_error if there is no thread for it.
+  static Status Open(ControlStream control, std::string where, std::function<void()> ended,
+                     std::shared_ptr<RpcChannel>* channel);
   ~SocketChannel() override;
 
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
@@ -41,12 +47,16 @@ class SocketChannel final : public RpcChannel {
   Status AwaitTurn(Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status AwaitReply(Waiter* waiter, Deadline deadline) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  void ReadReplies();
-  Status ReadFrame(FrameAssembler* assembler);
+  SocketChannel(ControlStream control, std::string where, std::function<void()> ended);
+
+  Outcome Receive() noexcept override LOCKS_EXCLUDED(mutex_);
+  Status ReceiveSome(Outcome* outcome) LOCKS_EXCLUDED(mutex_);
+  Status DeliverComplete() LOCKS_EXCLUDED(mutex_);
   void Deliver(const FrameHeader& header, std::string payload) LOCKS_EXCLUDED(mutex_);
   void Fail(const Status& why) noexcept LOCKS_EXCLUDED(mutex_);
 
   const std::string where_;
+  const std::function<void()> ended_;
   TcpStream stream_;  // The descriptor stays open as long as the channel lives.
   // Each is used by one thread at a time: whose turn it is to send, and the reader.
   FrameSeals seals_;
@@ -58,7 +68,9 @@ class SocketChannel final : public RpcChannel {
   std::map<uint64_t, Waiter*> waiters_ GUARDED_BY(mutex_);
   Status failure_ GUARDED_BY(mutex_);
 
-  port::Thread reader_;  // Last: it uses all of the above.
+  FrameAssembler assembler_;  // The reader's.
+  std::shared_ptr<ReplyReader> reader_;
+  uint64_t added_ = 0;  // To the reader.
 };
 
 }  // namespace dlsm

@@ -1,0 +1,158 @@
+#include "util/rpc/reply_reader.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+#include "port/error_text.h"
+#include "port/per_process.h"
+#include "port/thread_name.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+class Readers {
+ public:
+  static Readers& Instance() {
+    // Never destroyed: handles may be closed late during exit.
+    static constinit port::PerProcess<Readers> instance;
+    return instance.Here();
+  }
+
+  template <typename Make>
+  Status OfThisProcess(const Make& make, std::shared_ptr<ReplyReader>* reader)
+      LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    *reader = reader_.lock();
+    if (*reader != nullptr) return Status::OK();
+    DLSM_RETURN_IF_ERROR(make(reader));
+    reader_ = *reader;
+    return Status::OK();
+  }
+
+ private:
+  port::Mutex mutex_;
+  std::weak_ptr<ReplyReader> reader_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Status ReplyReader::OfThisProcess(std::shared_ptr<ReplyReader>* reader) {
+  reader->reset();
+  return Readers::Instance().OfThisProcess(
+      [](std::shared_ptr<ReplyReader>* made) {
+        std::shared_ptr<ReplyReader> fresh(new ReplyReader());
+        DLSM_RETURN_IF_ERROR(fresh->Start());
+        *made = std::move(fresh);
+        return Status::OK();
+      },
+      reader);
+}
+
+Status ReplyReader::Start() {
+  epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
+  stop_ = FileDescriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kStop;
+  if (!epoll_.valid() || !stop_.valid() ||
+      epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_.get(), &event) != 0) {
+    return Status::IOError("no descriptors to receive answers with", port::ErrorText(errno));
+  }
+  thread_ = port::Thread([this] { Run(); });
+  return Status::OK();
+}
+
+ReplyReader::~ReplyReader() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  static_cast<void>(!write(stop_.get(), &one, sizeof(one)));
+  thread_.join();
+}
+
+Status ReplyReader::Add(int socket, Source* source, uint64_t* id) {
+  const port::MutexLock lock(mutex_);
+  const uint64_t added = last_id_ + 1;
+  sources_.emplace(added, Added{source, socket});
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = added;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event) != 0) {
+    const int error = errno;
+    sources_.erase(added);
+    return Status::IOError("a connection's answers cannot be waited for", port::ErrorText(error));
+  }
+  *id = last_id_ = added;
+  return Status::OK();
+}
+
+void ReplyReader::Remove(uint64_t id) {
+  const port::MutexLock lock(mutex_);
+  const auto found = sources_.find(id);
+  if (found != sources_.end()) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.socket, nullptr);
+    sources_.erase(found);
+  }
+  while (calling_ == id) called_.Wait();
+}
+
+void ReplyReader::Run() {
+  port::SetThreadName("dlsm replies");
+  std::array<epoll_event, 64> events;
+  bool has_more = false;
+  while (true) {
+    const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 /*timeout=*/has_more ? 0 : -1);
+    for (int i = 0; i < ready; ++i) {
+      const uint64_t id = events[static_cast<size_t>(i)].data.u64;
+      if (id == kStop) return;
+      has_more |= Call(id);
+    }
+    if (has_more) has_more = CallForMore();
+  }
+}
+
+bool ReplyReader::Call(uint64_t id) {
+  Source* source = nullptr;
+  {
+    const port::MutexLock lock(mutex_);
+    const auto found = sources_.find(id);
+    if (found == sources_.end()) return false;
+    source = found->second.source;
+    calling_ = id;
+  }
+  const Source::Outcome outcome = source->Receive();
+  const port::MutexLock lock(mutex_);
+  calling_ = kStop;
+  called_.SignalAll();
+  const auto found = sources_.find(id);
+  if (found == sources_.end()) return false;  // It was removed meanwhile.
+  found->second.has_more = outcome == Source::Outcome::kMore;
+  if (outcome == Source::Outcome::kEnded) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.socket, nullptr);
+    sources_.erase(found);
+  }
+  return outcome == Source::Outcome::kMore;
+}
+
+bool ReplyReader::CallForMore() {
+  bool any = false;
+  for (uint64_t id = kStop; true;) {
+    {
+      const port::MutexLock lock(mutex_);
+      auto next = sources_.upper_bound(id);
+      while (next != sources_.end() && !next->second.has_more) ++next;
+      if (next == sources_.end()) return any;
+      id = next->first;
+    }
+    any |= Call(id);
+  }
+}
+
+}  // namespace dlsm
