@@ -219,7 +219,7 @@ TEST_P(ForkTest, AChildIsRefusedAndItsParentGoesOn) {
 }
 
 // Fails if exit() hangs, crashes or tells memory nodes something, in a child that has inherited a
-// static handle. With AddressSanitizer, also if what is left there is taken for a leak.
+// static handle.
 TEST_P(ForkTest, AChildMayExit) {
   static_handle = OpenFilled("a");
   {

@@ -10,6 +10,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/server_process_testing.h"
+#include "util/child_testing.h"
 #include "util/eventually_testing.h"
 #include "util/rpc/node_connection.h"
 
@@ -19,12 +20,6 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
-
-#if defined(__has_feature)
-#if __has_feature(undefined_behavior_sanitizer)
-#define DLSM_UNDEFINED_BEHAVIOR_SANITIZER 1
-#endif
-#endif
 
 class ServerDescriptorsTest : public testing::Test {
  protected:
@@ -77,10 +72,7 @@ TEST_F(ServerDescriptorsTest, StandardOnesAreNothingElse) {
 // Fails if a client that is refused because the Server has no descriptor for it is told anything
 // else, or waits in vain; or if the Server does not recover.
 TEST_F(ServerDescriptorsTest, ClientsAreToldWhenThereAreNone) {
-#ifdef DLSM_UNDEFINED_BEHAVIOR_SANITIZER
-  GTEST_SKIP() << "UBSan opens a pipe to look at an object's type: without descriptors it reports "
-                  "sound objects";
-#endif
+  if (!kWorksWithoutDescriptors) GTEST_SKIP() << "UBSan needs a descriptor now and then";
   ServerProcess process({"0", "0.0625", "3"});
   const NodeAddress address{"127.0.0.1", PortOf(process.LineWith("ready"))};
   std::unique_ptr<NodeConnection> first;

@@ -50,12 +50,11 @@ class PerProcess {
   template <typename... Arguments>
   [[gnu::noinline]] T& Make(Made* found, const Arguments&... arguments) {
     auto fresh = std::make_unique<Made>(arguments...);
-    Made* const others = found;
-    // What is found instead, another thread of this process has made.
+    // What is found instead, another thread of this process has made. Another process's stays as it
+    // is until this one ends.
     if (!made_.compare_exchange_strong(found, fresh.get(), std::memory_order_acq_rel)) {
       return found->value;
     }
-    if (others != nullptr) LeaveBehind(others);
     return fresh.release()->value;
   }
 

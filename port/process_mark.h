@@ -55,46 +55,26 @@ class ProcessMark {
   pid_t process_;
 };
 
-// Keeps an object that another process made, and that nobody here may touch, as it is until the
-// process ends. Remembers where it is, or else tools that look for leaks would report it. Takes no
-// lock.
-inline void LeaveBehind(const void* object) noexcept {
-  struct Left {
-    const void* object;
-    const Left* before;
-  };
-  static constinit std::atomic<const Left*> last{nullptr};
-  // Never deleted. Without memory for it there is no more than a false report.
-  auto* const left = new (std::nothrow) Left{object, last.load(std::memory_order_relaxed)};
-  if (left == nullptr) return;
-  while (!last.compare_exchange_weak(left->before, left, std::memory_order_release,
-                                     std::memory_order_relaxed)) {
-  }
-}
-
 // For a class whose objects are deleted by others, as users of the library do: its destroying
-// operator delete calls this. Destroys the object if `made_by` is this process; in any other, none
-// of its members' destructors runs. The class has the usual operator delete, too: without it GCC 12
-// gives no memory back when a constructor throws.
+// operator delete calls this. Destroys the object if `made_by` is this process; in any other it
+// stays as it is until that ends, for none of its members' destructors may run. The class has the
+// usual operator delete, too: without it GCC 12 gives no memory back when a constructor throws.
 template <typename T>
 void DestroyHere(T* object, ProcessMark made_by) noexcept {
   static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-  if (!made_by.IsHere()) return LeaveBehind(object);
+  if (!made_by.IsHere()) return;
   object->~T();
   ::operator delete(object);
 }
 
-// Deletes what was made by this process, and leaves behind what another one made.
+// Deletes what was made by this process, and leaves what another one made as it is.
 struct DeleteHere {
   ProcessMark made_by;
 
   template <typename T>
   void operator()(T* object) const noexcept {
-    if (made_by.IsHere()) [[likely]] {
+    if (made_by.IsHere()) [[likely]]
       delete object;
-    } else {
-      LeaveBehind(object);
-    }
   }
 };
 // Owns as std::unique_ptr does; in a child of the process that made it, it destroys nothing.
