@@ -7,6 +7,7 @@
 #include "dLSM/write_batch.h"
 #include "db/properties.h"
 #include "port/sync_point.h"
+#include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"
@@ -85,6 +86,7 @@ static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::
 
 Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  if (updates == nullptr) return NullArgument("updates");
   // The whole batch is checked before the first entry becomes anybody's business.
   UpdateType type;
   Slice key;
@@ -226,13 +228,15 @@ Status DbImpl::FlushWritten() noexcept {
 // -------- The rest
 
 bool DbImpl::GetProperty(const Slice& property, std::string* value) {
+  if (value == nullptr) return false;
   value->clear();
   return CheckOpen().ok() && Properties(*this).Get(property, value);
 }
 
 void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
+  if (n <= 0 || sizes == nullptr) return;
   std::fill_n(sizes, n, 0);
-  if (!CheckOpen().ok()) return;
+  if (range == nullptr || !CheckOpen().ok()) return;
   for (int i = 0; i < n; ++i) {
     for (const size_t shard : reads_.ShardsOf(&range[i].start, &range[i].limit)) {
       const ReadViews::Pin view(shards_[shard]->tree().views());

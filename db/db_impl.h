@@ -40,6 +40,7 @@
 #include "db/work_signal.h"
 #include "table/merge_scheduler.h"
 #include "util/rpc/messages.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 
@@ -126,6 +127,11 @@ class DbImpl final : public DB {
   std::vector<size_t> HousesToClose(const std::vector<bool>& flushed) const;
 
   Status CheckOpen() const;
+  // Before a read with these options.
+  Status CheckRead(const ReadOptions& options) const {
+    DLSM_RETURN_IF_ERROR(CheckOpen());
+    return CheckSnapshot(options, this);
+  }
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
@@ -172,7 +178,7 @@ class DbImpl final : public DB {
   WorkSignal signal_;
   ReadMergePacer read_merges_;
   Fence fence_;
-  SnapshotList snapshots_;
+  SnapshotList snapshots_{this};
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;
   ShardMap map_;
   const Reads reads_;

@@ -69,10 +69,12 @@ class Follower final : public DB {
   class Places;
 
   Status CheckOpen() const;
+  // Before a read with these options.
+  Status CheckRead(const ReadOptions& options) const;
   Reads ReadsOf(const FollowedPublication& publication) const {
     return Reads(&options_, &comparator_, &publication.map, statistics_);
   }
-  // The snapshot's, or the current one.
+  // The snapshot's, which has been checked, or the current one.
   FollowedPublicationRef PublicationFor(const ReadOptions& options);
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, bool pins, const Take& take);

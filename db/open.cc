@@ -19,6 +19,7 @@
 #include "port/clock.h"
 #include "util/deadline.h"
 #include "util/log.h"
+#include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -39,6 +40,7 @@ MergeSchedulerOptions ScheduleOf(const Options& options) {
 }  // namespace
 
 Status DB::Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
+  if (db == nullptr) return NullArgument("db");
   return WithinMemory([&] {
     port::AllocationPoint("open");
     return DbImpl::Open(options, name, db);
@@ -46,6 +48,7 @@ Status DB::Open(const Options& options, const std::string& name, std::unique_ptr
 }
 
 Status DB::Open(const Options& options, const std::string& name, DB** db) {
+  if (db == nullptr) return NullArgument("db");
   *db = nullptr;
   std::unique_ptr<DB> opened;
   DLSM_RETURN_IF_ERROR(DB::Open(options, name, &opened));

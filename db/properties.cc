@@ -31,7 +31,7 @@ StallTotals& operator+=(StallTotals& sum, const StallTotals& more) {
 
 bool DB::GetIntProperty(const Slice& property, uint64_t* value) {
   std::string text;
-  if (!GetProperty(property, &text)) return false;
+  if (value == nullptr || !GetProperty(property, &text)) return false;
   const char* const end = text.data() + text.size();
   uint64_t number;
   const auto parsed = std::from_chars(text.data(), end, number);

@@ -32,7 +32,7 @@ class Iterator {
   // Why the iterator is not Valid(), if not for the end of the data.
   virtual Status status() const = 0;
 
-  // Calls function(arg1, arg2) when the iterator is destroyed.
+  // Calls function(arg1, arg2) when the iterator is destroyed; null: nothing.
   using CleanupFunction = void (*)(void* arg1, void* arg2);
   void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2);
 
