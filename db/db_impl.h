@@ -20,9 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dLSM/cache.h"
 #include "dLSM/db.h"
-#include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
 #include "db/background_workers.h"
 #include "db/compute_range.h"
@@ -37,6 +35,7 @@
 #include "db/shard.h"
 #include "db/shard_map.h"
 #include "db/snapshot.h"
+#include "db/table_defaults.h"
 #include "db/work_signal.h"
 #include "table/merge_scheduler.h"
 #include "util/rpc/messages.h"
@@ -165,9 +164,7 @@ class DbImpl final : public DB {
   const InternalKeyComparator comparator_;
   const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
-  std::unique_ptr<const FilterPolicy> own_filter_policy_;
-  const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
-  std::unique_ptr<Cache> own_block_cache_;
+  const TableObjects objects_;
   std::shared_ptr<ValueCache> value_cache_;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
   std::atomic<bool> closed_{false};

@@ -15,7 +15,6 @@
 #include "db/multi_get_forms.h"
 #include "db/properties.h"
 #include "db/snapshot.h"
-#include "db/table_defaults.h"
 #include "port/allocation_point.h"
 #include "port/thread.h"
 #include "util/log.h"
@@ -69,8 +68,7 @@ Follower::Follower(const Options& options, const std::string& name)
       comparator_(options.comparator),
       range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
-      filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
-      own_block_cache_(OwnBlockCacheFor(options)),
+      objects_(TableObjects::For(options)),
       idle_(MergeSchedulerOptions()) {}
 
 Status Follower::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
@@ -99,13 +97,7 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
 }
 
 FollowerContext Follower::Context(const Options& options) {
-  return {&options,
-          name_,
-          comparator_,
-          filter_policy_,
-          own_block_cache_ != nullptr ? own_block_cache_.get() : options_.block_cache,
-          statistics_.get(),
-          &idle_};
+  return {&options, name_, comparator_, &objects_, statistics_.get(), &idle_};
 }
 
 Status Follower::CheckOpen() const {
@@ -430,8 +422,7 @@ bool Follower::GetProperty(const Slice& property, std::string* value) {
     *value =
         "memtables 0\nindexes-and-filters " + std::to_string(sum(&Version::metadata_bytes)) + "\n";
   } else if (name == "dlsm.approximate-memory-usage") {
-    const Cache* const block_cache =
-        own_block_cache_ != nullptr ? own_block_cache_.get() : options_.block_cache;
+    const Cache* const block_cache = objects_.block_cache.get();
     *value = std::to_string(sum(&Version::metadata_bytes) +
                             (block_cache == nullptr ? 0 : block_cache->TotalCharge()));
   } else {

@@ -15,13 +15,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dLSM/cache.h"
 #include "dLSM/db.h"
-#include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
 #include "db/compute_range.h"
 #include "db/followed_database.h"
 #include "db/succession.h"
+#include "db/table_defaults.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "port/thread.h"
@@ -92,9 +91,7 @@ class Follower final : public DB {
   const InternalKeyComparator comparator_;
   const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
-  std::unique_ptr<const FilterPolicy> own_filter_policy_;
-  const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
-  std::unique_ptr<Cache> own_block_cache_;
+  const TableObjects objects_;
   const MergeScheduler idle_;
   std::atomic<bool> closed_{false};
   std::unique_ptr<Publications> publications_;  // Null: never opened, or closed.

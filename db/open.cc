@@ -13,7 +13,6 @@
 #include "db/node_parts.h"
 #include "db/part_sessions.h"
 #include "db/session_keeper.h"
-#include "db/table_defaults.h"
 #include "db/table_nodes.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
@@ -62,10 +61,8 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       comparator_(options.comparator),
       range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
-      filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
-      own_block_cache_(OwnBlockCacheFor(options)),
-      memory_budget_(MemoryBudget::For(
-          options, own_block_cache_ != nullptr ? own_block_cache_.get() : options.block_cache)),
+      objects_(TableObjects::For(options)),
+      memory_budget_(MemoryBudget::For(options, objects_.block_cache.get())),
       scheduler_(ScheduleOf(options)),
       budget_(options.write_buffer_size, static_cast<size_t>(options.max_write_buffer_number)),
       reads_(&options_, &comparator_, &map_, statistics_) {}
@@ -90,27 +87,23 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
 }
 
 ShardContext DbImpl::Context() {
-  ShardContext context{&options_,
-                       comparator_,
-                       filter_policy_,
-                       options_.block_cache,
-                       value_cache_,
-                       memory_budget_,
-                       statistics_.get(),
-                       &snapshots_,
-                       &scheduler_,
-                       &budget_,
-                       &signal_,
-                       &read_merges_,
-                       &fence_,
-                       &unnamed_from_,
-                       [this] {
-                         return std::any_of(shards_.begin(), shards_.end(), [](const auto& shard) {
-                           return shard->gate().closed();
-                         });
-                       }};
-  if (own_block_cache_ != nullptr) context.block_cache = own_block_cache_.get();
-  return context;
+  return {&options_,
+          comparator_,
+          &objects_,
+          value_cache_,
+          memory_budget_,
+          statistics_.get(),
+          &snapshots_,
+          &scheduler_,
+          &budget_,
+          &signal_,
+          &read_merges_,
+          &fence_,
+          &unnamed_from_,
+          [this] {
+            return std::any_of(shards_.begin(), shards_.end(),
+                               [](const auto& shard) { return shard->gate().closed(); });
+          }};
 }
 
 Status DbImpl::LinkTo(const std::string& node, MemoryNodeLink** link) {

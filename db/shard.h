@@ -16,8 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "dLSM/cache.h"
-#include "dLSM/filter_policy.h"
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
@@ -35,6 +33,7 @@
 #include "db/read_merge_pacer.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
+#include "db/table_defaults.h"
 #include "db/table_store.h"
 #include "db/tree.h"
 #include "db/work_signal.h"
@@ -49,8 +48,7 @@ class ValueCache;
 struct ShardContext {
   const Options* options;
   InternalKeyComparator comparator;
-  const FilterPolicy* filter_policy;            // Null: none.
-  Cache* block_cache;                           // Null: none.
+  const TableObjects* objects;
   std::shared_ptr<ValueCache> value_cache;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget;  // Null: none.
   Statistics* statistics;

@@ -9,11 +9,13 @@
 #include <memory>
 #include <new>
 #include <unordered_map>
+#include <utility>
 
 #include "dLSM/cache.h"
 #include "port/allocation_point.h"
 #include "port/mutex.h"
 #include "util/hash.h"
+#include "util/share_cache.h"
 
 namespace dlsm {
 namespace {
@@ -177,37 +179,55 @@ class Shard {
   size_t charge_ GUARDED_BY(mutex_) = 0;
 };
 
-class LruCache final : public Cache {
+// All entries, for every LruCache that shares them.
+class Shards {
  public:
-  explicit LruCache(size_t capacity) {
+  static constexpr size_t kShards = 16;
+
+  explicit Shards(size_t capacity) {
     for (Shard& shard : shards_)
       shard.SetCapacity(capacity / kShards + (capacity % kShards != 0 ? 1 : 0));
   }
 
+  // By the upper bits; the tables use the lower ones.
+  Shard& Of(const Slice& key) { return shards_[Hash64(key) >> 60]; }
+  std::array<Shard, kShards>& all() { return shards_; }
+  uint64_t NewId() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+ private:
+  std::array<Shard, kShards> shards_;
+  std::atomic<uint64_t> last_id_{0};
+};
+
+class LruCache final : public Cache {
+ public:
+  explicit LruCache(std::shared_ptr<Shards> shards) : shards_(std::move(shards)) {}
+
   Handle* Insert(const Slice& key, void* value, size_t charge,
                  void (*deleter)(const Slice& key, void* value)) override {
-    return ShardOf(key).Insert(NewEntry(key, value, charge, deleter));
+    return shards_->Of(key).Insert(NewEntry(key, value, charge, deleter));
   }
-  Handle* Lookup(const Slice& key) override { return ShardOf(key).Lookup(key); }
+  Handle* Lookup(const Slice& key) override { return shards_->Of(key).Lookup(key); }
   void Release(Handle* handle) override {
+    if (handle == nullptr) return;
     auto* entry = static_cast<Entry*>(handle);
-    ShardOf(entry->key).Release(entry);
+    shards_->Of(entry->key).Release(entry);
   }
-  void* Value(Handle* handle) override { return static_cast<Entry*>(handle)->value; }
-  void Erase(const Slice& key) override { ShardOf(key).Erase(key); }
-  uint64_t NewId() override { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  void* Value(Handle* handle) override {
+    return handle == nullptr ? nullptr : static_cast<Entry*>(handle)->value;
+  }
+  void Erase(const Slice& key) override { shards_->Of(key).Erase(key); }
+  uint64_t NewId() override { return shards_->NewId(); }
   void Prune() override {
-    for (Shard& shard : shards_) shard.Prune();
+    for (Shard& shard : shards_->all()) shard.Prune();
   }
   size_t TotalCharge() const override {
     size_t sum = 0;
-    for (const Shard& shard : shards_) sum += shard.TotalCharge();
+    for (const Shard& shard : shards_->all()) sum += shard.TotalCharge();
     return sum;
   }
 
  private:
-  static constexpr size_t kShards = 16;
-
   // Where there is no memory for it, the value is deleted all the same.
   static std::unique_ptr<Entry> NewEntry(const Slice& key, void* value, size_t charge,
                                          Entry::Deleter deleter) try {
@@ -218,15 +238,21 @@ class LruCache final : public Cache {
     throw;
   }
 
-  // By the upper bits; the tables use the lower ones.
-  Shard& ShardOf(const Slice& key) { return shards_[Hash64(key) >> 60]; }
+  std::shared_ptr<Cache> Share() override { return std::make_shared<LruCache>(shards_); }
 
-  std::array<Shard, kShards> shards_;
-  std::atomic<uint64_t> last_id_{0};
+  const std::shared_ptr<Shards> shards_;
 };
 
 }  // namespace
 
-Cache* NewLRUCache(size_t capacity) { return std::make_unique<LruCache>(capacity).release(); }
+Cache* NewLRUCache(size_t capacity) {
+  return std::make_unique<LruCache>(std::make_shared<Shards>(capacity)).release();
+}
+
+std::shared_ptr<Cache> ShareCache(Cache* cache) {
+  std::shared_ptr<Cache> shared = cache->Share();
+  if (shared != nullptr) return shared;
+  return {std::shared_ptr<void>(), cache};  // Owns nothing.
+}
 
 }  // namespace dlsm
