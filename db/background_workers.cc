@@ -51,8 +51,13 @@ void BackgroundWorkers::Start() {
 }
 
 void BackgroundWorkers::StopWork() {
-  if (stopping()) return;
   for (Background* shard : shards_) shard->Stop();
+  EndThreads();
+}
+
+void BackgroundWorkers::EndThreads() {
+  if (stopping()) return;
+  for (Background* shard : shards_) shard->EndThreads();
   std::vector<port::Thread> threads;
   {
     port::MutexLock lock(mutex_);

@@ -248,9 +248,10 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
 // A shard that fails keeps no other from being merged.
 Status DbImpl::CompactRange(const Slice* begin, const Slice* end) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  const CallerWork::Turn turn(&callers_, CallerWork::Turn::Kind::kMerge);
   const std::vector<size_t> shards = reads_.ShardsOf(begin, end);
   const auto began = Background::Clock::now();
-  if (shards.size() > 1) {
+  if (shards.size() > 1 && !callers_.own_code()) {
     for (const size_t i : shards) {
       IfMemoryPermits([&] { shards_[i]->background().BeginFlush(); });  // Else at its turn.
     }
@@ -284,11 +285,13 @@ Status DbImpl::FlushShards(bool wait) {
   return first_error;
 }
 
-// All begin before the first is waited for. *flushed: by shard.
+// All begin before the first is waited for, unless the caller does the work itself. *flushed: by
+// shard.
 Status DbImpl::AwaitFlushes(std::vector<bool>* flushed) {
   flushed->assign(shards_.size(), false);
+  const CallerWork::Turn turn(&callers_, CallerWork::Turn::Kind::kFlush);
   const auto began = Background::Clock::now();
-  if (only_ == nullptr) {
+  if (only_ == nullptr && !callers_.own_code()) {
     for (const auto& shard : shards_) {
       IfMemoryPermits([&shard] { shard->background().BeginFlush(); });
     }

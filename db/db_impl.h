@@ -23,6 +23,7 @@
 #include "dLSM/db.h"
 #include "dLSM/statistics.h"
 #include "db/background_workers.h"
+#include "db/caller_work.h"
 #include "db/compute_range.h"
 #include "db/fence.h"
 #include "db/memory_budget.h"
@@ -173,6 +174,7 @@ class DbImpl final : public DB {
   MergeScheduler scheduler_;  // Of merges that run here.
   MemtableBudget budget_;
   WorkSignal signal_;
+  CallerWork callers_;
   ReadMergePacer read_merges_;
   Fence fence_;
   SnapshotList snapshots_{this};

@@ -16,6 +16,8 @@
 #include "db/table_nodes.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
+#include "port/sync_point.h"
+#include "table/merge_messages.h"
 #include "util/deadline.h"
 #include "util/log.h"
 #include "util/null_argument.h"
@@ -65,6 +67,7 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       memory_budget_(MemoryBudget::For(options, objects_.block_cache.get())),
       scheduler_(ScheduleOf(options)),
       budget_(options.write_buffer_size, static_cast<size_t>(options.max_write_buffer_number)),
+      callers_(!MergeRequest::CanShip(TableStoreConfigOf(options, objects_).table), &signal_),
       reads_(&options_, &comparator_, &map_, statistics_) {}
 
 Status DbImpl::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
@@ -99,6 +102,7 @@ ShardContext DbImpl::Context() {
           &signal_,
           &read_merges_,
           &fence_,
+          &callers_,
           &unnamed_from_,
           [this] {
             return std::any_of(shards_.begin(), shards_.end(),
@@ -393,8 +397,10 @@ Status DbImpl::CloseAll() {
   Status first_error;
   if (workers_ != nullptr) {
     if (publisher_ != nullptr) publisher_->Stop();
+    if (callers_.own_code()) workers_->EndThreads();
     std::vector<bool> flushed;
     KeepFirstError(AwaitFlushes(&flushed), &first_error);
+    port::SyncPoint("close: flushed");
     workers_->StopWork();
     bool end_is_published = false;
     Status published = FinishPublisher(/*flushed=*/first_error.ok(), &end_is_published);

@@ -299,6 +299,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.signal = context_.signal;
   parts.read_merges = context_.read_merges;
   parts.fence = context_.fence;
+  parts.callers = context_.callers;
   parts.statistics = context_.statistics;
   parts.writers_wait = context_.writers_wait;
   background_ = std::make_unique<Background>(BackgroundConfig(), parts, NewMergePolicy(options));

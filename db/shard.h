@@ -20,6 +20,7 @@
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/background.h"
+#include "db/caller_work.h"
 #include "db/fence.h"
 #include "db/manifest.h"
 #include "db/memory_budget.h"
@@ -58,6 +59,7 @@ struct ShardContext {
   WorkSignal* signal;
   ReadMergePacer* read_merges;
   Fence* fence;
+  CallerWork* callers;
   const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
   std::function<bool()> writers_wait;         // Of any shard.
 };

@@ -92,9 +92,10 @@ class DB {
   virtual ~DB() = default;
 
   // Flushes all memtables and leaves the database at its memory nodes, to be opened again from any
-  // process. No other call may be under way; iterators, snapshots and pinned values are released
-  // before. Every later call fails. The database is closed even if an error is returned: Busy where
-  // the process has no memory for the flush.
+  // process. Work under way in the background is waited for, or cancelled where it can be
+  // (options.h: comparators that take locks). No other call may be under way; iterators, snapshots
+  // and pinned values are released before. Every later call fails. The database is closed even if
+  // an error is returned: Busy where the process has no memory for the flush.
   virtual Status Close() = 0;
 
   // A write that waits too long for flushes or merges is Busy, or has the code of the error that

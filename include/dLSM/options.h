@@ -11,6 +11,17 @@
 //     destructor. These call it only if something is left to be flushed, or a merge is under way.
 //     A cache is not touched at all unless table_format is kBlockBased.
 //   - No class of the application's needs run-time type information.
+//
+// Threads: a comparator or filter policy of the application's own is called by callers' threads,
+// and by those of the database: for merges, for flushes of full memtables and of those that nobody
+// waits for, for publications, and by a follower to catch up. But Flush(), CompactRange(), a write
+// with `sync`, Close() and the destructor do what they wait for in the caller's thread. So their
+// caller may hold a lock that the object takes, too, as the lock of an interpreter, if two things
+// are so: one thread may take the lock twice; and no other thread is in a call, or does work for
+// the database that it has begun before. Such work cannot be cancelled while it is in the object,
+// and is waited for: a caller that holds the lock then waits for ever. Where merges may be under
+// way, the lock is therefore to be released before Close(). So it is before
+// WaitForBackgroundWork(), and before writes that may have to wait for flushes or merges.
 #pragma once
 
 #include <cstddef>
