@@ -23,6 +23,7 @@ Background::Background(const Config& config, const Parts& parts,
       signal_(parts.signal),
       read_merges_(parts.read_merges),
       fence_(parts.fence),
+      callers_(parts.callers),
       statistics_(parts.statistics),
       writers_wait_(parts.writers_wait),
       new_table_number_([tree = parts.tree] { return tree->NewTableNumber(); }),
@@ -39,11 +40,17 @@ Background::Background(const Config& config, const Parts& parts,
       trimmed_(parts.nodes.size()),
       room_of_nodes_(parts.nodes.size()) {}
 
+void Background::EndThreads() {
+  threads_end_.store(true, std::memory_order_release);
+  Wake();
+}
+
 // A merge at a memory node may take hours, others' budget and queue there included: it is answered
 // once the next heartbeat has told that nobody waits for it.
 void Background::Stop() {
   gate_->Shut();
   stopping_.store(true, std::memory_order_release);
+  threads_end_.store(true, std::memory_order_release);
   for (const MergeNode& node : nodes_) node.numbers->GiveUp();
   Wake();
 }
@@ -105,7 +112,7 @@ void Background::LimitLevel0Merges(size_t tables) {
 
 void Background::NoteOutcome(size_t kind, const Status& status) noexcept {
   // Work that was cancelled because the database closes has not failed.
-  if (status.IsAborted() && stopping_.load(std::memory_order_acquire)) return;
+  if (status.IsAborted() && threads_end_.load(std::memory_order_acquire)) return;
   if (status.IsIOFenced()) fence_->Raise(status);
   bool first_failure;
   {

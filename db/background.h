@@ -3,8 +3,9 @@
 //
 //   memtable full ──Switch──> flush threads ──> level 0 ──policy──> merge threads ──> levels below
 //
-// The threads are those of BackgroundWorkers, which come to all shards of a handle. A job that
-// fails, be it for want of memory in this process, is tried again after a pause; what it left
+// The threads are those of BackgroundWorkers, which come to all shards of a handle; where the work
+// calls the application's code, a caller's own thread does what it waits for (caller_work.h). A job
+// that fails, be it for want of memory in this process, is tried again after a pause; what it left
 // behind has been dropped by then. Nothing is done any more once the fence is raised.
 //
 // background.cc keeps the account of what is due and who waits; the work is in
@@ -22,6 +23,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
+#include "db/caller_work.h"
 #include "db/fence.h"
 #include "db/gate_keeper.h"
 #include "db/level_traffic.h"
@@ -73,6 +75,7 @@ class Background {
     WorkSignal* signal;
     ReadMergePacer* read_merges;
     Fence* fence;
+    CallerWork* callers;
     Statistics* statistics;
     std::function<bool()> writers_wait;  // Of any shard.
   };
@@ -93,7 +96,7 @@ class Background {
   bool TakeHouseIsDue() { return gate_keeper_.TakeReserveIsDue(); }
 
   // For the threads that do the work. They do one piece of it, and say whether there was one;
-  // nothing is due before *due where that is moved up.
+  // nothing is due before *due where that is moved up. What callers do themselves is not theirs.
   bool FlushOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
   bool MergeOne(Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
   // One that nobody has asked for; once no shard has another.
@@ -141,7 +144,10 @@ class Background {
   uint64_t PendingBytes(const Version& version) const LOCKS_EXCLUDED(mutex_);
   void LimitLevel0Merges(size_t tables) LOCKS_EXCLUDED(mutex_);
 
-  // Nothing begins any more; work under way is finished, or cancelled where it can be. Idempotent.
+  // The threads begin nothing any more, and merges of theirs are cancelled where they can be.
+  // Callers still do what they wait for. Idempotent, like the next one.
+  void EndThreads() LOCKS_EXCLUDED(mutex_);
+  // Nothing begins any more; work under way is finished, or cancelled where it can be.
   void Stop() LOCKS_EXCLUDED(mutex_);
 
   const LevelTraffic& traffic() const { return traffic_; }
@@ -168,7 +174,12 @@ class Background {
 
   // What is due, who waits, and what they are told: background.cc.
 
+  // Who does a piece of work: one of the threads, or a caller that waits for it.
+  enum class Runner { kThread, kCaller };
   // Nothing may begin any more.
+  bool EndedFor(Runner runner) const {
+    return Ended() || (runner == Runner::kThread && threads_end_.load(std::memory_order_acquire));
+  }
   bool Ended() const { return stopping_.load(std::memory_order_acquire) || fence_->raised(); }
   // Wakes all who wait here, and the threads: anything may be due now.
   void ChangedLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -200,6 +211,11 @@ class Background {
 
   // background_flushes.cc
 
+  // Flushes the oldest memtable that nobody is flushing, of a number up to `number_max`.
+  bool FlushNext(Runner runner, uint64_t number_max, Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
+  // A caller waits for the memtable of this number, and for those before. Does a piece of what that
+  // takes, a merge if flushes find no room; false if others are at it, or it is not yet time.
+  bool FlushForCaller(uint64_t number, Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);
   // `began`: when who waits began to.
   Status FlushActive(bool wait, Clock::time_point began) LOCKS_EXCLUDED(mutex_);
@@ -223,11 +239,15 @@ class Background {
   // No other merge picks these tables, from the first call to the second.
   void MarkBusyLocked(MergePick* pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnmarkBusyLocked(const MergePick& pick) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) LOCKS_EXCLUDED(mutex_);
+  // Whether the threads leave merges to callers just now. Not what writers wait for.
+  bool LeftToCallers() const;
+  bool MergeNext(Runner runner, Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
+  Status BeginMerge(Runner runner, Clock::time_point* due, std::optional<MergePick>* pick)
+      LOCKS_EXCLUDED(mutex_);
   Status BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick)
       LOCKS_EXCLUDED(mutex_);
   // Runs the merge, installs what it has made, and counts it.
-  Status Merge(const MergePick& pick);
+  Status Merge(const MergePick& pick, Runner runner);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
   // Its first part. Where the edit adds guards nothing is picked until Install() has ended.
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
@@ -280,6 +300,7 @@ class Background {
   WorkSignal* const signal_;
   ReadMergePacer* const read_merges_;
   Fence* const fence_;
+  CallerWork* const callers_;
   Statistics* const statistics_;
   const std::function<bool()> writers_wait_;
   const std::function<uint64_t()> new_table_number_;
@@ -287,6 +308,7 @@ class Background {
   GateKeeper gate_keeper_;      // Its lock is taken before mutex_.
   uint64_t metadata_hand_ = 0;  // See ShedMetadata(). Of the home's house thread.
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> threads_end_{false};
   // Whether there may be such work: something has changed since a thread looked for it in vain. Set
   // after the change and before the signal.
   std::atomic<bool> flush_hint_{true};

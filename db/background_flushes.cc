@@ -20,9 +20,19 @@ bool Background::flushes_fail() const {
 
 bool Background::FlushOne(Clock::time_point* due) {
   if (!flush_hint_.exchange(false, std::memory_order_acq_rel)) return false;
+  return FlushNext(Runner::kThread, UINT64_MAX, due);
+}
+
+// Who may begin is asked under the mutex that a caller takes between its turn's begin and anything
+// that makes a flush or a merge due. So no thread begins what has become due by that.
+bool Background::FlushNext(Runner runner, uint64_t number_max, Clock::time_point* due) {
   {
     port::MutexLock lock(mutex_);
-    if (Ended() || !tree_->HasMemtableToFlush()) return false;
+    if (runner == Runner::kThread && callers_->own_code() && callers_->flushing()) {
+      flush_hint_.store(true, std::memory_order_release);
+      return false;
+    }
+    if (EndedFor(runner) || !tree_->HasMemtableToFlush(number_max)) return false;
     if (failures_[kFlush].rests()) {
       *due = std::min(*due, failures_[kFlush].retry_at());
       flush_hint_.store(true, std::memory_order_release);
@@ -31,7 +41,7 @@ bool Background::FlushOne(Clock::time_point* due) {
     ++flushes_running_;
   }
   SetHint(&flush_hint_, WorkSignal::Work::kFlushes);
-  const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush();
+  const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush(number_max);
   if (memtable != nullptr) {
     const Status status = FlushInto(memtable);
     if (!status.ok()) tree_->ReturnUnflushed(*memtable);
@@ -46,6 +56,16 @@ bool Background::FlushOne(Clock::time_point* due) {
   --flushes_running_;
   ChangedLocked();
   return memtable != nullptr;
+}
+
+bool Background::FlushForCaller(uint64_t number, Clock::time_point* due) {
+  if (FlushNext(Runner::kCaller, number, due)) return true;
+  {
+    port::MutexLock lock(mutex_);
+    const WorkFailures& failures = failures_[kFlush];
+    if (!failures.any() || !failures.last().IsBusy()) return false;
+  }
+  return MergeNext(Runner::kCaller, due);
 }
 
 // Where memory ends in the middle, the tables that there are go, and the memtable is as it was.
@@ -82,6 +102,7 @@ void Background::BeginFlush() {
 }
 
 Status Background::AwaitFlush(Clock::time_point began) {
+  const CallerWork::Turn turn(callers_, CallerWork::Turn::Kind::kFlush);
   {
     port::MutexLock lock(mutex_);
     ForgiveAgainLocked(began, &failures_[kFlush]);
@@ -108,16 +129,28 @@ Status Background::FlushActive(bool wait, Clock::time_point began) {
     }
     if (std::exchange(news, false)) Wake();
     if (!wait) return Usable();
-    port::MutexLock lock(mutex_);
-    const uint64_t oldest = tree_->Memtables().oldest_number;
-    if (oldest > target || (target_is_empty && oldest == target)) return Usable();
-    // Merges that fail do not keep memtables from being flushed.
-    DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush], began));
-    if (no_memory_since.has_value() &&
-        Clock::now() - std::max(*no_memory_since, began) >= config_.patience) {
-      return OutOfMemtableMemory("not all was flushed");
+    const auto reached = [&] {
+      const uint64_t oldest = tree_->Memtables().oldest_number;
+      return oldest > target || (target_is_empty && oldest == target);
+    };
+    auto look_again = Clock::now() + kHouseInterval;
+    {
+      port::MutexLock lock(mutex_);
+      if (reached()) return Usable();
+      // Merges that fail do not keep memtables from being flushed.
+      DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kFlush], began));
+      if (no_memory_since.has_value() &&
+          Clock::now() - std::max(*no_memory_since, began) >= config_.patience) {
+        return OutOfMemtableMemory("not all was flushed");
+      }
+      if (!callers_->own_code()) {
+        changed_.WaitUntil(look_again);
+        continue;
+      }
     }
-    changed_.WaitUntil(Clock::now() + kHouseInterval);
+    if (FlushForCaller(target, &look_again)) continue;
+    port::MutexLock lock(mutex_);
+    if (!reached()) changed_.WaitUntil(look_again);
   }
 }
 

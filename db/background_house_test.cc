@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,27 @@ class NoManifest final : public ManifestStore {
   Status Put(const std::string&, std::vector<RemoteSpan>) override { return Status::OK(); }
 };
 
+// Counts how often somebody looks for a merge; there is none.
+class WatchedPolicy final : public MergePolicy {
+ public:
+  explicit WatchedPolicy(int* looks) : looks_(looks) {}
+  std::optional<MergePick> Pick(const Version&, const TablesInMerge&) override {
+    ++*looks_;
+    return std::nullopt;
+  }
+  std::optional<MergePick> PickManual(const Version&, const TablesInMerge&, size_t,
+                                      const ManualScope&, bool* done) override {
+    *done = true;
+    return std::nullopt;
+  }
+  size_t ManualLevels(const Version&, const Slice*, const Slice*) const override { return 0; }
+  size_t ExpectedComponents(const Version&) const override { return 1; }
+  uint64_t PendingBytes(const Version&) const override { return 0; }
+
+ private:
+  int* const looks_;
+};
+
 // A shard without threads.
 class BackgroundHouseTest : public testing::Test {
  protected:
@@ -47,6 +69,23 @@ class BackgroundHouseTest : public testing::Test {
     node.rpc = memory_node;
     node.load = &load_;
     return node;
+  }
+
+  Background::Parts Parts() {
+    return {.tree = &tree_,
+            .store = &tables_,
+            .manifests = &manifests_,
+            .gate = &gate_,
+            .nodes = {NodeOf(&home_), NodeOf(&other_)},
+            .snapshots = &snapshots_,
+            .scheduler = &scheduler_,
+            .budget = &budget_,
+            .signal = &signal_,
+            .read_merges = &read_merges_,
+            .fence = &fence_,
+            .callers = &callers_,
+            .statistics = &statistics_,
+            .writers_wait = [] { return false; }};
   }
 
   void FillMemtable() {
@@ -88,22 +127,32 @@ class BackgroundHouseTest : public testing::Test {
   WorkSignal signal_;
   ReadMergePacer read_merges_;
   Fence fence_;
-  Background background_{Background::Config(),
-                         {.tree = &tree_,
-                          .store = &tables_,
-                          .manifests = &manifests_,
-                          .gate = &gate_,
-                          .nodes = {NodeOf(&home_), NodeOf(&other_)},
-                          .snapshots = &snapshots_,
-                          .scheduler = &scheduler_,
-                          .budget = &budget_,
-                          .signal = &signal_,
-                          .read_merges = &read_merges_,
-                          .fence = &fence_,
-                          .statistics = &statistics_,
-                          .writers_wait = [] { return false; }},
-                         NewMergePolicy(Options())};
+  CallerWork callers_{/*own_code=*/false, &signal_};
+  Background background_{Background::Config(), Parts(), NewMergePolicy(Options())};
 };
+
+// Of the application's own code. Flushes find no room. Fails if a caller that waits for one leaves
+// it to threads to look for merges that make some: they leave these to callers, and there may be
+// none.
+TEST_F(BackgroundHouseTest, ACallerThatFindsNoRoomLooksForMerges) {
+  CallerWork callers(/*own_code=*/true, &signal_);
+  Background::Parts parts = Parts();
+  parts.callers = &callers;
+  int looks = 0;
+  Background background(Background::Config(), parts, std::make_unique<WatchedPolicy>(&looks));
+  FillMemtable();
+  ASSERT_NO_FATAL_FAILURE(LeaveNoRoom());
+  const Status flushed = background.AwaitFlush(Background::Clock::now());
+  EXPECT_TRUE(flushed.IsBusy()) << flushed.ToString();
+  EXPECT_GT(looks, 0);
+  looks = 0;
+  auto due = Background::Clock::time_point::max();
+  const CallerWork::Turn turn(&callers, CallerWork::Turn::Kind::kFlush);
+  EXPECT_FALSE(background.MergeOne(&due));
+  EXPECT_FALSE(background.MergeWhileIdle(&due));
+  EXPECT_FALSE(background.FlushOne(&due));
+  EXPECT_EQ(looks, 0);
+}
 
 // A memtable was full when there was no memory for the next one; there is some when the house of
 // the memory node that does not answer is kept. Fails if the flush threads do not hear of the

@@ -116,9 +116,14 @@ bool Background::merges_fail() const {
 }
 
 // Sets *pick, which then is under way, if there is something to be merged and it is time.
-Status Background::BeginMerge(Clock::time_point* due, std::optional<MergePick>* pick) {
+Status Background::BeginMerge(Runner runner, Clock::time_point* due,
+                              std::optional<MergePick>* pick) {
   port::MutexLock lock(mutex_);
-  if (Ended()) return Status::OK();
+  if (EndedFor(runner)) return Status::OK();
+  if (runner == Runner::kThread && LeftToCallers()) {
+    merge_hint_.store(true, std::memory_order_release);
+    return Status::OK();
+  }
   if (failures_[kMerge].rests()) {
     *due = std::min(*due, failures_[kMerge].retry_at());
     merge_hint_.store(true, std::memory_order_release);
@@ -149,7 +154,11 @@ Status Background::BeginMerge(Clock::time_point* due, std::optional<MergePick>* 
 
 Status Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick) {
   port::MutexLock lock(mutex_);
-  if (Ended()) return Status::OK();
+  if (EndedFor(Runner::kThread)) return Status::OK();
+  if (LeftToCallers()) {
+    idle_merge_hint_.store(true, std::memory_order_release);
+    return Status::OK();
+  }
   *pick = PickWhileIdleLocked();
   if (pick->has_value()) {
     MarkBusyLocked(&**pick);
@@ -160,10 +169,21 @@ Status Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePic
   return Status::OK();
 }
 
+// A caller that finds no room to flush makes some itself; one that compacts does not.
+bool Background::LeftToCallers() const {
+  if (!callers_->own_code() || !callers_->merging()) return false;
+  if (gate_->closed(StallReason::kLevel0) || gate_->closed(StallReason::kComponents)) return false;
+  return callers_->flushing() || !gate_->closed(StallReason::kMemory);
+}
+
 bool Background::MergeOne(Clock::time_point* due) {
   if (!merge_hint_.exchange(false, std::memory_order_acq_rel)) return false;
+  return MergeNext(Runner::kThread, due);
+}
+
+bool Background::MergeNext(Runner runner, Clock::time_point* due) {
   std::optional<MergePick> pick;
-  const Status begun = WithinMemory([&] { return BeginMerge(due, &pick); });
+  const Status begun = WithinMemory([&] { return BeginMerge(runner, due, &pick); });
   if (!begun.ok()) {
     NoteOutcome(kMerge, begun);  // Who looks next finds when it is to be tried again.
     return false;
@@ -171,7 +191,7 @@ bool Background::MergeOne(Clock::time_point* due) {
   if (!pick.has_value()) return false;
   SetHint(&merge_hint_, WorkSignal::Work::kMerges);
   const auto began = Clock::now();
-  const Status status = Merge(*pick);
+  const Status status = Merge(*pick, runner);
   if (pick->cause == MergeCause::kReads) read_merges_->NoteEnded(began, Clock::now());
   NoteOutcome(kMerge, status);
   UpdateGate();
@@ -204,7 +224,7 @@ bool Background::MergeWhileIdle(Clock::time_point* due) {
   }
   if (!pick.has_value()) return false;
   SetHint(&idle_merge_hint_, WorkSignal::Work::kMerges);
-  const Status status = Merge(*pick);
+  const Status status = Merge(*pick, Runner::kThread);
   if (status.IsIOFenced()) fence_->Raise(status);
   UpdateGate();
   port::MutexLock lock(mutex_);
@@ -215,18 +235,20 @@ bool Background::MergeWhileIdle(Clock::time_point* due) {
 }
 
 // Where memory ends in the middle, the tables that there are go, and the inputs stay.
-Status Background::Merge(const MergePick& pick) try {
+Status Background::Merge(const MergePick& pick, Runner runner) try {
   const auto start = Clock::now();
   // What counts it comes first: once it is installed it has not failed.
   const Statistics::Mine counters = statistics_->OfThisThread();
   MergeOutcome outcome;
+  const bool by_caller = runner == Runner::kCaller;
   if (!pick.trivial_move) {
     const MergeContext context{.config = config_.merge,
                                .store = *store_,
                                .nodes = nodes_,
                                .new_table_number = new_table_number_,
-                               .cancelled = stopping_,
-                               .scheduler = scheduler_};
+                               .cancelled = by_caller ? stopping_ : threads_end_,
+                               .scheduler = scheduler_,
+                               .in_this_thread = by_caller && callers_->own_code()};
     DLSM_RETURN_IF_ERROR(RunMerge(context, pick, snapshots_->List(), &outcome));
   }
   const MergeStatistics& statistics = outcome.statistics;
@@ -390,7 +412,7 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
       MarkBusyLocked(&*pick);
       manual->own = &*pick;
     }
-    const Status status = Merge(*pick);
+    const Status status = Merge(*pick, Runner::kCaller);
     NoteOutcome(kMerge, status);
     UpdateGate();
     {

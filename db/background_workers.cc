@@ -63,8 +63,13 @@ BackgroundWorkers::~BackgroundWorkers() {
 }
 
 void BackgroundWorkers::StopWork() {
-  if (stopping()) return;
   for (Background* shard : parts_.shards) shard->Stop();
+  EndThreads();
+}
+
+void BackgroundWorkers::EndThreads() {
+  if (stopping()) return;
+  for (Background* shard : parts_.shards) shard->EndThreads();
   stopping_.store(true, std::memory_order_release);
   flush_task_->Stop();
   merge_task_->Stop();

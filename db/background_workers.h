@@ -81,8 +81,11 @@ class BackgroundWorkers {
   // Somebody uses the handle, which slept.
   void WakeUp() noexcept;
 
-  // In the end, in this order; idempotent. All shards' work stops, which may have to wait for
-  // memory nodes; their sessions are kept meanwhile, and heartbeats end merges there.
+  // In the end, in this order; idempotent. The first is for callers that do the rest themselves
+  // (caller_work.h): flush and merge threads have ended, and the house is kept on.
+  void EndThreads();
+  // All shards' work stops, which may have to wait for memory nodes; their sessions are kept
+  // meanwhile, and heartbeats end merges there.
   void StopWork();
   // Nobody keeps the house any more: its sessions are to be closed before their leases end. The
   // others are kept, for this too may have to wait for a memory node.

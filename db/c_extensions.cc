@@ -14,6 +14,35 @@ using dlsm::c::NewHandle;
 
 namespace {
 
+class CComparator final : public dlsm::Comparator {
+ public:
+  using Destructor = void (*)(void*);
+  using CompareFunction = int (*)(void*, const char*, size_t, const char*, size_t);
+  using NameFunction = const char* (*)(void*);
+
+  CComparator(void* state, Destructor destructor, CompareFunction compare, NameFunction name)
+      : state_(state), destructor_(destructor), compare_(compare), name_(name) {}
+  CComparator(const CComparator&) = delete;
+  CComparator& operator=(const CComparator&) = delete;
+  ~CComparator() override {
+    if (destructor_ != nullptr) destructor_(state_);
+  }
+
+  int Compare(const Slice& a, const Slice& b) const override {
+    return compare_(state_, a.data(), a.size(), b.data(), b.size());
+  }
+  const char* Name() const override { return name_(state_); }
+  // C comparators cannot shorten keys.
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+
+ private:
+  void* const state_;
+  const Destructor destructor_;
+  const CompareFunction compare_;
+  const NameFunction name_;
+};
+
 class CFilterPolicy final : public dlsm::FilterPolicy {
  public:
   using Destructor = void (*)(void*);
@@ -26,7 +55,9 @@ class CFilterPolicy final : public dlsm::FilterPolicy {
       : state_(state), destructor_(destructor), create_(create), match_(match), name_(name) {}
   CFilterPolicy(const CFilterPolicy&) = delete;
   CFilterPolicy& operator=(const CFilterPolicy&) = delete;
-  ~CFilterPolicy() override { destructor_(state_); }
+  ~CFilterPolicy() override {
+    if (destructor_ != nullptr) destructor_(state_);
+  }
 
   const char* Name() const override { return name_(state_); }
 
@@ -67,11 +98,9 @@ dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void*)
                                           int (*compare)(void*, const char*, size_t, const char*,
                                                          size_t),
                                           const char* (*name)(void*)) {
+  if (compare == nullptr || name == nullptr) return nullptr;
   return NewHandle<dlsm_comparator_t>([&](dlsm_comparator_t* result) {
-    result->state = state;
-    result->destructor = destructor;
-    result->compare = compare;
-    result->name = name;
+    result->comparator = std::make_shared<CComparator>(state, destructor, compare, name);
   });
 }
 void dlsm_comparator_destroy(dlsm_comparator_t* comparator) { DeleteHandle(comparator); }
@@ -82,9 +111,10 @@ dlsm_filterpolicy_t* dlsm_filterpolicy_create(void* state, void (*destructor)(vo
                                               uint8_t (*key_may_match)(void*, const char*, size_t,
                                                                        const char*, size_t),
                                               const char* (*name)(void*)) {
+  if (create_filter == nullptr || key_may_match == nullptr || name == nullptr) return nullptr;
   return NewHandle<dlsm_filterpolicy_t>([&](dlsm_filterpolicy_t* result) {
     result->policy =
-        std::make_unique<CFilterPolicy>(state, destructor, create_filter, key_may_match, name);
+        std::make_shared<CFilterPolicy>(state, destructor, create_filter, key_may_match, name);
   });
 }
 dlsm_filterpolicy_t* dlsm_filterpolicy_create_bloom(int bits_per_key) {

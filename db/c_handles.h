@@ -21,11 +21,38 @@
 // The names are the C interface's.
 // NOLINTBEGIN(readability-identifier-naming)
 
-struct dlsm_t {
-  std::unique_ptr<dlsm::DB> db;
+// Counted: the caller may destroy these before the databases that were opened with them.
+struct dlsm_comparator_t {
+  std::shared_ptr<const dlsm::Comparator> comparator;
+};
+struct dlsm_filterpolicy_t {
+  std::shared_ptr<const dlsm::FilterPolicy> policy;
 };
 struct dlsm_cache_t {
-  std::unique_ptr<dlsm::Cache> cache;
+  std::shared_ptr<dlsm::Cache> cache;
+};
+
+namespace dlsm::c {
+
+// What the pointers in an Options are to, which keeps it.
+struct Objects {
+  std::shared_ptr<const Comparator> comparator;
+  std::shared_ptr<const FilterPolicy> filter_policy;
+  std::shared_ptr<Cache> cache;
+};
+// The same, which does not keep it: destructors of the caller's own are called when it destroys an
+// object, or when the last database is closed that has it, whatever becomes of options.
+struct ObjectsOfOptions {
+  std::weak_ptr<const Comparator> comparator;
+  std::weak_ptr<const FilterPolicy> filter_policy;
+  std::weak_ptr<Cache> cache;
+};
+
+}  // namespace dlsm::c
+
+struct dlsm_t {
+  dlsm::c::Objects objects;  // They go after the database.
+  std::unique_ptr<dlsm::DB> db;
 };
 // What a call without an errptr could not do is kept as the `failure` of its handle, for the next
 // call that can tell it.
@@ -37,6 +64,7 @@ struct dlsm_iterator_t {
   dlsm::Status failure;  // An error: it is of no more use.
 };
 struct dlsm_options_t {
+  dlsm::c::ObjectsOfOptions objects;
   dlsm::Options options;
   dlsm::Status failure;
 };
@@ -59,33 +87,24 @@ struct dlsm_writeoptions_t {
   dlsm::WriteOptions options;
 };
 
-struct dlsm_comparator_t final : public dlsm::Comparator {
-  ~dlsm_comparator_t() override { destructor(state); }
-  int Compare(const dlsm::Slice& a, const dlsm::Slice& b) const override {
-    return compare(state, a.data(), a.size(), b.data(), b.size());
-  }
-  const char* Name() const override { return name(state); }
-  // C comparators cannot shorten keys.
-  void FindShortestSeparator(std::string*, const dlsm::Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-
-  void* state;
-  void (*destructor)(void*);
-  int (*compare)(void*, const char*, size_t, const char*, size_t);
-  const char* (*name)(void*);
-};
-
-struct dlsm_filterpolicy_t {
-  std::unique_ptr<const dlsm::FilterPolicy> policy;
-};
-
 // NOLINTEND(readability-identifier-naming)
 
 namespace dlsm::c {
 
-// C has no zero-length objects to point at.
+// C has no zero-length objects to point at. A pointer that has bytes is not NULL: see CheckBytes().
 inline Slice ToSlice(const char* data, size_t bytes) {
   return bytes == 0 ? Slice() : Slice(data, bytes);
+}
+
+// InvalidArgument where the caller has given NULL for what the call needs; `name` is its parameter.
+inline Status Check(const void* pointer, const char* name) {
+  if (pointer != nullptr) return Status::OK();
+  return Status::InvalidArgument(std::string(name) + " is NULL",
+                                 "if a call was to make it, that has failed");
+}
+// Of bytes: NULL has none.
+inline Status CheckBytes(const char* data, size_t bytes, const char* name) {
+  return bytes == 0 ? Status::OK() : Check(data, name);
 }
 
 // The boundary of the C interface: runs `function`, which returns a Status. No exception passes.
@@ -119,6 +138,9 @@ template <typename T>
 T* NewHandle() noexcept {
   return NewHandle<T>([](T*) {});
 }
+
+// Sets *objects to what the options name. InvalidArgument if the caller has destroyed some of it.
+Status TakeObjects(const dlsm_options_t& options, Objects* objects);
 
 // Takes back what NewHandle() gave.
 template <typename T>

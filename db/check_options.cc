@@ -10,6 +10,7 @@
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
 #include "util/bloom_filter.h"
+#include "util/built_in_comparator.h"
 #include "util/rpc/database_name.h"
 #include "util/rpc/messages.h"
 #include "util/status_macros.h"
@@ -48,12 +49,15 @@ bool IsReserved(const char* name) { return Slice(name).starts_with("dlsm."); }
 // the name of a built-in one must be that.
 Status CheckNames(const Options& options) {
   const Comparator* const comparator = options.comparator;
-  if (IsReserved(comparator->Name()) && comparator != BytewiseComparator() &&
-      comparator != ReverseBytewiseComparator()) {
+  if (comparator->Name() == nullptr) return Refuse("comparator has no name", "give it one");
+  if (IsReserved(comparator->Name()) && !IsBuiltIn(comparator)) {
     return Refuse(std::string("comparator has a name of the library's: ") + comparator->Name(),
                   "give it one that does not start with dlsm.");
   }
   const FilterPolicy* const policy = options.filter_policy;
+  if (policy != nullptr && policy->Name() == nullptr) {
+    return Refuse("filter_policy has no name", "give it one");
+  }
   if (policy != nullptr && policy != Options::kNoFilter && IsReserved(policy->Name()) &&
       AsBuiltIn(policy) == nullptr) {
     return Refuse(std::string("filter_policy has a name of the library's: ") + policy->Name(),

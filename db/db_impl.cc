@@ -8,6 +8,7 @@
 #include "db/other_process.h"
 #include "db/properties.h"
 #include "port/sync_point.h"
+#include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"
@@ -100,6 +101,7 @@ static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::
 
 Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  if (updates == nullptr) return NullArgument("updates");
   // The whole batch is checked before the first entry becomes anybody's business.
   UpdateType type;
   Slice key;
@@ -247,13 +249,15 @@ Status DbImpl::FlushWritten() noexcept {
 // -------- The rest
 
 bool DbImpl::GetProperty(const Slice& property, std::string* value) {
+  if (value == nullptr) return false;
   value->clear();
   return CheckOpen().ok() && Properties(*this).Get(property, value);
 }
 
 void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
+  if (n <= 0 || sizes == nullptr) return;
   std::fill_n(sizes, n, 0);
-  if (!CheckOpen().ok()) return;
+  if (range == nullptr || !CheckOpen().ok()) return;
   for (int i = 0; i < n; ++i) {
     for (const size_t shard : reads_.ShardsOf(&range[i].start, &range[i].limit)) {
       const ReadViews::Pin view(shards_[shard]->tree().views());
@@ -265,9 +269,10 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
 // A shard that fails keeps no other from being merged.
 Status DbImpl::CompactRange(const Slice* begin, const Slice* end) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  const CallerWork::Turn turn(&callers_, CallerWork::Turn::Kind::kMerge);
   const std::vector<size_t> shards = reads_.ShardsOf(begin, end);
   const auto began = Background::Clock::now();
-  if (shards.size() > 1) {
+  if (shards.size() > 1 && !callers_.own_code()) {
     for (const size_t i : shards) {
       IfMemoryPermits([&] { shards_[i]->background().BeginFlush(); });  // Else at its turn.
     }
@@ -301,11 +306,13 @@ Status DbImpl::FlushShards(bool wait) {
   return first_error;
 }
 
-// All begin before the first is waited for. *flushed: by shard.
+// All begin before the first is waited for, unless the caller does the work itself. *flushed: by
+// shard.
 Status DbImpl::AwaitFlushes(std::vector<bool>* flushed) {
   flushed->assign(shards_.size(), false);
+  const CallerWork::Turn turn(&callers_, CallerWork::Turn::Kind::kFlush);
   const auto began = Background::Clock::now();
-  if (only_ == nullptr) {
+  if (only_ == nullptr && !callers_.own_code()) {
     for (const auto& shard : shards_) {
       IfMemoryPermits([&shard] { shard->background().BeginFlush(); });
     }

@@ -21,11 +21,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dLSM/cache.h"
 #include "dLSM/db.h"
-#include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
 #include "db/background_workers.h"
+#include "db/caller_work.h"
 #include "db/compute_range.h"
 #include "db/fence.h"
 #include "db/handle_state.h"
@@ -39,10 +38,12 @@
 #include "db/shard.h"
 #include "db/shard_map.h"
 #include "db/snapshot.h"
+#include "db/table_defaults.h"
 #include "db/work_signal.h"
 #include "port/process_mark.h"
 #include "table/merge_scheduler.h"
 #include "util/rpc/messages.h"
+#include "util/status_macros.h"
 #include "util/thread_pool.h"
 
 namespace dlsm {
@@ -138,6 +139,11 @@ class DbImpl final : public DB {
   // What every public call begins with. Wakes a handle that sleeps.
   Status CheckOpen() const;
   Status CheckOpenAsleep() const;
+  // Before a read with these options.
+  Status CheckRead(const ReadOptions& options) const {
+    DLSM_RETURN_IF_ERROR(CheckOpen());
+    return CheckSnapshot(options, this);
+  }
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
@@ -172,9 +178,7 @@ class DbImpl final : public DB {
   const InternalKeyComparator comparator_;
   const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
-  std::unique_ptr<const FilterPolicy> own_filter_policy_;
-  const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
-  std::unique_ptr<Cache> own_block_cache_;
+  const TableObjects objects_;
   std::shared_ptr<ValueCache> value_cache_;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
   mutable HandleState state_;
@@ -184,9 +188,10 @@ class DbImpl final : public DB {
   MergeScheduler scheduler_;  // Of merges that run here.
   MemtableBudget budget_;
   WorkSignal signal_;
+  CallerWork callers_;
   ReadMergePacer read_merges_;
   Fence fence_;
-  SnapshotList snapshots_;
+  SnapshotList snapshots_{this};
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;
   ShardMap map_;
   const Reads reads_;

@@ -10,10 +10,21 @@
 #include "db/db_iterator.h"
 #include "db/get_pipeline_impl.h"
 #include "db/multi_get_forms.h"
+#include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
+namespace {
+
+// Of the snapshot, if it is one of `db`.
+SequenceNumber SequenceOf(const ReadOptions& options, const DB* db) {
+  return IsSnapshotOf(options.snapshot, db)
+             ? static_cast<const SnapshotImpl*>(options.snapshot)->sequence()
+             : kSequenceNumberMax;
+}
+
+}  // namespace
 
 // The state of now: a sequence number, settled, and views that have all of it. The views are taken
 // first: what flushes and merges had dropped by then no later number needs. If memtables were
@@ -46,13 +57,11 @@ SequenceNumber DbImpl::TakeReadPoint(const ReadOptions& options, std::span<const
 template <typename Take>
 Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, bool pins,
                           const Take& take) {
-  DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(CheckRead(options));
   DLSM_RETURN_IF_ERROR(range_.Check(key));
   Shard& shard = ShardOf(key);
   const ReadViews::Pin view(shard.tree().views());
-  const SequenceNumber sequence =
-      options.snapshot == nullptr ? kSequenceNumberMax
-                                  : static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
+  const SequenceNumber sequence = SequenceOf(options, this);
   LookupResult result;
   result.pins = pins;
   bool fetched;
@@ -64,6 +73,8 @@ Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, bool pin
 }
 
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) try {
+  if (value == nullptr) [[unlikely]]
+    return NullArgument("value");
   return GetAndTake(options, key, /*pins=*/false,
                     [value](const ReadView&, const LookupResult& result, bool) {
                       value->assign(result.value.data(), result.value.size());
@@ -74,6 +85,8 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* va
 
 // What *value was may be the key: it goes when the key has been looked up.
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
+  if (value == nullptr) [[unlikely]]
+    return NullArgument("value");
   const Status got = GetAndTake(options, key, /*pins=*/true,
                                 [value](const ReadView& view, LookupResult& result, bool fetched) {
                                   if (result.holder != nullptr) {
@@ -99,13 +112,13 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vect
 
 void DbImpl::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                       PinnableSlice* values, Status* statuses) {
-  MultiGetPinned({keys, count}, values, statuses,
+  MultiGetPinned(count, keys, values, statuses,
                  [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 }
 
 void DbImpl::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
                           Reads::Values values, Status* statuses) {
-  const Status open = CheckOpen();
+  const Status open = CheckRead(options);
   if (!open.ok()) {
     std::fill_n(statuses, keys.size(), open);
     return;
@@ -142,14 +155,15 @@ void DbImpl::MultiGetInto(const ReadOptions& options, std::span<const Slice> key
 // What a pipeline asks for each key that is submitted to it.
 class DbImpl::Places final : public LookupPlaces {
  public:
-  Places(DbImpl* db, const Snapshot* snapshot)
-      : db_(db),
-        sequence_(snapshot == nullptr ? kSequenceNumberMax
-                                      : static_cast<const SnapshotImpl*>(snapshot)->sequence()) {}
+  Places(DbImpl* db, const ReadOptions& options)
+      : db_(db), sequence_(SequenceOf(options, db)), usable_(CheckSnapshot(options, db)) {
+    usable_.PermitUncheckedError();  // Who submits a key is told.
+  }
 
   Status CheckOpen() override { return db_->CheckOpen(); }
   Status Of(const Slice& key, LookupPlace* place) override {
     DLSM_RETURN_IF_ERROR(db_->CheckOpen());
+    DLSM_RETURN_IF_ERROR(usable_);
     DLSM_RETURN_IF_ERROR(db_->range_.Check(key));
     Shard& shard = db_->ShardOf(key);
     std::shared_ptr<const ReadView> view = shard.tree().views().Current();
@@ -164,16 +178,17 @@ class DbImpl::Places final : public LookupPlaces {
  private:
   DbImpl* const db_;
   const SequenceNumber sequence_;
+  const Status usable_;  // Whether the snapshot is the database's.
 };
 
 std::unique_ptr<GetPipeline> DbImpl::NewGetPipeline(const ReadOptions& options, size_t depth) {
   return std::make_unique<GetPipelineImpl>(
-      std::make_unique<Places>(this, options.snapshot), reads_.OptionsFor(options),
+      std::make_unique<Places>(this, options), reads_.OptionsFor(options),
       std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
 }
 
 Iterator* DbImpl::NewIterator(const ReadOptions& options) {
-  const Status open = CheckOpen();
+  const Status open = CheckRead(options);
   if (!open.ok()) return NewErrorIterator(open);
   if (shards_.size() == 1) {  // As below, without anything to allocate.
     constexpr size_t kOnly = 0;
@@ -199,8 +214,8 @@ const Snapshot* DbImpl::GetSnapshot() {
 }
 
 void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
-  // A child of the process that opened the handle keeps it.
-  if (snapshot == nullptr || !opened_by_.IsHere()) return;
+  // A child of the process that opened the handle leaves it behind.
+  if (!opened_by_.IsHere() || !IsSnapshotOf(snapshot, this)) return;
   snapshots_.Release(static_cast<const SnapshotImpl*>(snapshot));
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "db/compute_range.h"
-#include "db/table_defaults.h"
 #include "port/clock.h"
 #include "util/checksum.h"
 #include "util/log.h"
@@ -50,8 +49,8 @@ std::vector<ShardView> FollowedPublication::ViewsOf(const std::vector<size_t>& s
 
 FollowedDatabase::FollowedDatabase(const FollowerContext& context)
     : context_(context),
-      tables_(TableStoreConfigOf(*context.options, context.filter_policy, context.block_cache),
-              &queue_pairs_, /*memory=*/nullptr, context.statistics),
+      tables_(TableStoreConfigOf(*context.options, *context.objects), &queue_pairs_,
+              /*memory=*/nullptr, context.statistics),
       reader_(&sequencer_, &queue_pairs_, context.statistics),
       no_memtable_(std::make_shared<Memtable>(context.comparator, 0, Slice())) {}
 
@@ -229,9 +228,8 @@ Status FollowedDatabase::CatchUp(const FollowedPublication& current, FollowedPub
 
 Status FollowedDatabase::CheckManifest(const Manifest& manifest, size_t shard,
                                        size_t shards) const {
-  DLSM_RETURN_IF_ERROR(manifest.CheckNames(
-      context_.options->comparator->Name(),
-      context_.filter_policy == nullptr ? std::string() : context_.filter_policy->Name()));
+  DLSM_RETURN_IF_ERROR(
+      manifest.CheckNames(context_.options->comparator->Name(), context_.objects->FilterName()));
   // With other boundaries, keys that another compute node has would be looked for here in vain.
   if (shard == 0) {
     DLSM_RETURN_IF_ERROR(

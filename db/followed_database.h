@@ -22,6 +22,7 @@
 #include "db/publication.h"
 #include "db/read_view.h"
 #include "db/reads.h"
+#include "db/table_defaults.h"
 #include "db/table_store.h"
 #include "port/mutex.h"
 #include "table/node_queue_pairs.h"
@@ -54,8 +55,7 @@ struct FollowerContext {
   const Options* options;
   std::string name;
   InternalKeyComparator comparator;
-  const FilterPolicy* filter_policy;  // Null: none.
-  Cache* block_cache;                 // Null: none.
+  const TableObjects* objects;
   Statistics* statistics;
   const MergeScheduler* idle;  // Without merges.
 };

@@ -15,9 +15,10 @@
 #include "db/multi_get_forms.h"
 #include "db/other_process.h"
 #include "db/properties.h"
-#include "db/table_defaults.h"
+#include "db/snapshot.h"
 #include "port/allocation_point.h"
 #include "util/log.h"
+#include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -27,7 +28,8 @@ namespace {
 
 class FollowerSnapshot final : public Snapshot {
  public:
-  explicit FollowerSnapshot(FollowedPublicationRef of) : publication(std::move(of)) {}
+  FollowerSnapshot(const DB* owner, FollowedPublicationRef of)
+      : Snapshot(owner), publication(std::move(of)) {}
   const FollowedPublicationRef publication;
 };
 
@@ -46,10 +48,12 @@ Options WithShortOpening(Options options) {
 }  // namespace
 
 Status DB::OpenFollower(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
+  if (db == nullptr) return NullArgument("db");
   return WithinMemory([&] { return Follower::Open(options, name, db); });
 }
 
 Status DB::OpenFollower(const Options& options, const std::string& name, DB** db) {
+  if (db == nullptr) return NullArgument("db");
   *db = nullptr;
   std::unique_ptr<DB> opened;
   DLSM_RETURN_IF_ERROR(DB::OpenFollower(options, name, &opened));
@@ -64,8 +68,7 @@ Follower::Follower(const Options& options, const std::string& name)
       comparator_(options.comparator),
       range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
-      filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
-      own_block_cache_(OwnBlockCacheFor(options)),
+      objects_(TableObjects::For(options)),
       idle_(MergeSchedulerOptions()) {}
 
 Status Follower::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
@@ -97,13 +100,7 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
 }
 
 FollowerContext Follower::Context(const Options& options) {
-  return {&options,
-          name_,
-          comparator_,
-          filter_policy_,
-          own_block_cache_ != nullptr ? own_block_cache_.get() : options_.block_cache,
-          statistics_.get(),
-          &idle_};
+  return {&options, name_, comparator_, &objects_, statistics_.get(), &idle_};
 }
 
 Status Follower::CheckOpen() const {
@@ -196,6 +193,11 @@ bool Follower::FailsAgain(const Status& status) {
 
 // -------- Reads
 
+Status Follower::CheckRead(const ReadOptions& options) const {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  return CheckSnapshot(options, this);
+}
+
 FollowedPublicationRef Follower::PublicationFor(const ReadOptions& options) {
   if (options.snapshot == nullptr) return publications_->Current();
   return static_cast<const FollowerSnapshot*>(options.snapshot)->publication;
@@ -204,7 +206,7 @@ FollowedPublicationRef Follower::PublicationFor(const ReadOptions& options) {
 template <typename Take>
 Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, bool pins,
                             const Take& take) {
-  DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(CheckRead(options));
   DLSM_RETURN_IF_ERROR(range_.Check(key));
   const auto get_in = [&](const FollowedPublication& publication) {
     const size_t shard = publication.map.ShardOf(*options_.comparator, key);
@@ -226,6 +228,7 @@ Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, bool p
 }
 
 Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* value) try {
+  if (value == nullptr) return NullArgument("value");
   return GetAndTake(options, key, /*pins=*/false, [value](const LookupResult& result) {
     value->assign(result.value.data(), result.value.size());
   });
@@ -236,6 +239,7 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* 
 // What was fetched lies in the thread's scratch, if nothing holds it. What *value was may be the
 // key: it goes when the key has been looked up.
 Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
+  if (value == nullptr) return NullArgument("value");
   const Status got = GetAndTake(options, key, /*pins=*/true, [value](LookupResult& result) {
     if (result.holder != nullptr) {
       value->PinSlice(result.value, std::move(result.holder));
@@ -258,13 +262,13 @@ std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::ve
 
 void Follower::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                         PinnableSlice* values, Status* statuses) {
-  MultiGetPinned({keys, count}, values, statuses,
+  MultiGetPinned(count, keys, values, statuses,
                  [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 }
 
 void Follower::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
                             const Reads::Values& values, Status* statuses) {
-  const Status open = CheckOpen();
+  const Status open = CheckRead(options);
   if (!open.ok()) {
     std::fill_n(statuses, keys.size(), open);
     return;
@@ -292,7 +296,7 @@ class Follower::Places final : public LookupPlaces {
 
   Status CheckOpen() override { return follower_->CheckOpen(); }
   Status Of(const Slice& key, LookupPlace* place) override {
-    DLSM_RETURN_IF_ERROR(follower_->CheckOpen());
+    DLSM_RETURN_IF_ERROR(follower_->CheckRead(options_));
     DLSM_RETURN_IF_ERROR(follower_->range_.Check(key));
     FollowedPublicationRef publication = follower_->PublicationFor(options_);
     const size_t shard = publication->map.ShardOf(*follower_->options_.comparator, key);
@@ -318,7 +322,7 @@ std::unique_ptr<GetPipeline> Follower::NewGetPipeline(const ReadOptions& options
 }
 
 Iterator* Follower::NewIterator(const ReadOptions& options) {
-  const Status open = CheckOpen();
+  const Status open = CheckRead(options);
   if (!open.ok()) return NewErrorIterator(open);
   const FollowedPublicationRef publication = PublicationFor(options);
   if (const Status lease = publication->database->Check(); !lease.ok()) {
@@ -333,18 +337,19 @@ Iterator* Follower::NewIterator(const ReadOptions& options) {
 const Snapshot* Follower::GetSnapshot() {
   if (!CheckOpen().ok()) return nullptr;
   // The caller's until ReleaseSnapshot().
-  return std::make_unique<FollowerSnapshot>(publications_->Current()).release();
+  return std::make_unique<FollowerSnapshot>(this, publications_->Current()).release();
 }
 
 void Follower::ReleaseSnapshot(const Snapshot* snapshot) {
-  // A child of the process that opened the handle leaves it behind.
-  const port::OwnedHere<const FollowerSnapshot> released(
-      static_cast<const FollowerSnapshot*>(snapshot), port::DeleteHere{opened_by_});
+  if (!opened_by_.IsHere() || !IsSnapshotOf(snapshot, this)) return;
+  const std::unique_ptr<const FollowerSnapshot> released(
+      static_cast<const FollowerSnapshot*>(snapshot));
 }
 
 void Follower::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
+  if (n <= 0 || sizes == nullptr) return;
   std::fill_n(sizes, n, 0);
-  if (!CheckOpen().ok()) return;
+  if (range == nullptr || !CheckOpen().ok()) return;
   const FollowedPublicationRef publication = publications_->Current();
   const Reads reads = ReadsOf(*publication);
   for (int i = 0; i < n; ++i) {
@@ -384,6 +389,7 @@ std::string Follower::Levels(const FollowedPublication& publication) const {
 }
 
 bool Follower::GetProperty(const Slice& property, std::string* value) {
+  if (value == nullptr) return false;
   value->clear();
   if (!CheckOpen().ok()) return false;
   const std::string name = OwnPropertyName(property);
@@ -409,8 +415,7 @@ bool Follower::GetProperty(const Slice& property, std::string* value) {
     *value =
         "memtables 0\nindexes-and-filters " + std::to_string(sum(&Version::metadata_bytes)) + "\n";
   } else if (name == "dlsm.approximate-memory-usage") {
-    const Cache* const block_cache =
-        own_block_cache_ != nullptr ? own_block_cache_.get() : options_.block_cache;
+    const Cache* const block_cache = objects_.block_cache.get();
     *value = std::to_string(sum(&Version::metadata_bytes) +
                             (block_cache == nullptr ? 0 : block_cache->TotalCharge()));
   } else {

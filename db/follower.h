@@ -16,13 +16,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dLSM/cache.h"
 #include "dLSM/db.h"
-#include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
 #include "db/compute_range.h"
 #include "db/followed_database.h"
 #include "db/succession.h"
+#include "db/table_defaults.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "table/merge_scheduler.h"
@@ -75,10 +74,12 @@ class Follower final : public DB {
   class Places;
 
   Status CheckOpen() const;
+  // Before a read with these options.
+  Status CheckRead(const ReadOptions& options) const;
   Reads ReadsOf(const FollowedPublication& publication) const {
     return Reads(&options_, &comparator_, &publication.map, statistics_);
   }
-  // The snapshot's, or the current one.
+  // The snapshot's, which has been checked, or the current one.
   FollowedPublicationRef PublicationFor(const ReadOptions& options);
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, bool pins, const Take& take);
@@ -97,9 +98,7 @@ class Follower final : public DB {
   const InternalKeyComparator comparator_;
   const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
-  std::unique_ptr<const FilterPolicy> own_filter_policy_;
-  const FilterPolicy* filter_policy_ = nullptr;  // Null: none.
-  std::unique_ptr<Cache> own_block_cache_;
+  const TableObjects objects_;
   const MergeScheduler idle_;
   std::atomic<bool> closed_{false};
   std::unique_ptr<Publications> publications_;  // Null: never opened, or closed.

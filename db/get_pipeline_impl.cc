@@ -206,7 +206,7 @@ Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
 }
 
 bool GetPipelineImpl::Next(Answer* answer) {
-  if (outstanding_ == 0) return false;
+  if (answer == nullptr || outstanding_ == 0) return false;
   Slot& slot = SlotAt(0);
   const Status open = places_->CheckOpen();
   if (!made_by_.IsHere()) {  // What the slot holds is another process's.

@@ -33,6 +33,8 @@ class GuardIndex {
              bool sorted);
 
   size_t runs() const { return run_ends_.size(); }
+  // Where each run ends in the guard's list of tables.
+  const std::vector<uint32_t>& run_ends() const { return run_ends_; }
   // As an iterator sees it.
   RunView Run(size_t run) const {
     const uint32_t begin = BeginOf(run);

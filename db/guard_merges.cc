@@ -49,7 +49,7 @@ std::optional<MergePick> GuardMerges::PickDown(const Version& version, const Tab
   const uint64_t piece = BytesOf(pick.inputs) / (pick.cut_points.size() + 1);
   for (const Guard* below : target.AllGuards()) {
     if (!IsWithin(comparator, target, *below, hull) || below->tables.empty()) continue;
-    const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, below->tables);
+    const std::vector<std::vector<TableRef>> runs = RunsOf(*below);
     // It does not keep up: its merge comes first.
     if (!deepest && runs.size() >= 2 * config_.runs_max) return std::nullopt;
     const bool due = runs.size() + 1 >= config_.runs_max ||
@@ -81,7 +81,7 @@ std::optional<MergePick> GuardMerges::PickInPlace(const Version& version, const 
   MergePick pick;
   pick.level = pick.target_level = level;
   pick.undivided = true;
-  const std::vector<std::vector<TableRef>> runs = RunsOf(comparator, guard.tables);
+  const std::vector<std::vector<TableRef>> runs = RunsOf(guard);
   const uint64_t newer = BytesOf(guard.tables) - BytesOf(runs.back());
   const bool only_newer = !take_all && runs.size() > 2 && newer < BytesOf(runs.back()) / 2;
   for (size_t i = 0; i + (only_newer ? 1 : 0) < runs.size(); ++i) {

@@ -96,7 +96,7 @@ class GuardsPolicy final : public MergePolicy {
       if (!HoldsSome(version.comparator(), *guard, scope.begin, scope.end)) continue;
       const bool in_place = level > 0 && level == bottom;
       if (!scope.HasAny(guard->tables, /*further_down=*/!in_place)) continue;
-      const bool merged = in_place && CountRuns(version.comparator(), guard->tables) < 2;
+      const bool merged = in_place && CountRuns(*guard) < 2;
       if (merged && !scope.HasLeftovers(guard->tables, snapshots())) continue;
       *done = false;
       std::optional<MergePick> pick =
@@ -205,7 +205,7 @@ class GuardsPolicy final : public MergePolicy {
     uint64_t largest_bytes = 0;
     for (const Guard* guard : version.levels()[level].AllGuards()) {
       if (guard->tables.empty()) continue;
-      const std::vector<std::vector<TableRef>> runs = RunsOf(version.comparator(), guard->tables);
+      const std::vector<std::vector<TableRef>> runs = RunsOf(*guard);
       const double score = static_cast<double>(runs.size()) / static_cast<double>(config_.runs_max);
       const uint64_t bytes = BytesOf(guard->tables);
       if (bytes > largest_bytes) {
@@ -239,7 +239,7 @@ class GuardsPolicy final : public MergePolicy {
     for (size_t level = 1; level < version.levels().size(); ++level) {
       for (const Guard* guard : version.levels()[level].AllGuards()) {
         if (AnyBusy(guard->tables, busy)) continue;
-        const std::vector<std::vector<TableRef>> runs = RunsOf(version.comparator(), guard->tables);
+        const std::vector<std::vector<TableRef>> runs = RunsOf(*guard);
         if (runs.size() <= runs_most ||
             !OutweighedWhileIdle(BytesOf(guard->tables), BytesOf(runs.back()))) {
           continue;
@@ -279,14 +279,14 @@ class GuardsPolicy final : public MergePolicy {
   // is the deepest or has nothing there.
   bool WornDown(const Version& version, size_t level, const Guard& guard) const {
     const uint64_t entries = EntriesOf(guard.tables);
-    if (!Worn(guard, CountRuns(version.comparator(), guard.tables), entries)) return false;
+    if (!Worn(guard, CountRuns(guard), entries)) return false;
     const KeyRange hull = HullOf(version.comparator(), guard.tables);
     const Slice begin = hull.smallest;
     const Slice end = hull.largest;
     const std::vector<TableRef> below =
         version.levels()[level + 1].Overlapping(version.comparator(), &begin, &end);
     if (level + 1 < GuardMerges::Bottom(version)) return below.empty();
-    return Worn(guard, CountRuns(version.comparator(), guard.tables), entries + EntriesOf(below));
+    return Worn(guard, CountRuns(guard), entries + EntriesOf(below));
   }
 
   // Of level 0 the oldest `tables_max`; 0: as many as LimitLevel0Merges() says.
@@ -316,8 +316,7 @@ class GuardsPolicy final : public MergePolicy {
       if (merged && !HoldLeftovers(guard->tables, snapshots())) continue;
       const uint64_t bytes = BytesOf(guard->tables);
       const uint64_t newer =
-          merged ? BytesOfDeletions(guard->tables)
-                 : bytes - BytesOf(RunsOf(version.comparator(), guard->tables).back());
+          merged ? BytesOfDeletions(guard->tables) : bytes - BytesOf(RunsOf(*guard).back());
       if (newer < bytes / kWorthPart && (merged || !room.full)) continue;
       if (room.Fits(bytes) && newer >= newer_max) {
         newer_max = newer;

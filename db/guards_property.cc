@@ -30,11 +30,10 @@ struct Counts {
   uint64_t entries = 0;
 };
 
-Counts CountsOf(const InternalKeyComparator& comparator, const Guard& guard) {
+Counts CountsOf(const Guard& guard) {
   Counts counts;
   counts.tables = guard.tables.size();
-  counts.runs = guard.order == Guard::Order::kByKey ? std::min<size_t>(counts.tables, 1)
-                                                    : CountRuns(comparator, guard.tables);
+  counts.runs = CountRuns(guard);
   counts.bytes = BytesOf(guard.tables);
   for (const TableRef& table : guard.tables) counts.entries += table->meta().entries;
   return counts;
@@ -57,7 +56,7 @@ std::string DescribeGuards(const Version& version) {
     std::string lines;
     for (const Guard* guard : level.AllGuards()) {
       if (guard->tables.empty()) continue;
-      const Counts counts = CountsOf(version.comparator(), *guard);
+      const Counts counts = CountsOf(*guard);
       total.runs += counts.runs;
       total.tables += counts.tables;
       total.bytes += counts.bytes;

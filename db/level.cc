@@ -188,6 +188,16 @@ const Guard& Level::GuardFor(const InternalKeyComparator& comparator, const Slic
   return index == 0 ? sentinel_ : guards_[index - 1];
 }
 
+std::vector<std::vector<TableRef>> RunsOf(const Guard& guard) {
+  std::vector<std::vector<TableRef>> runs;
+  uint32_t begin = 0;
+  for (const uint32_t end : guard.index->run_ends()) {
+    runs.emplace_back(guard.tables.begin() + begin, guard.tables.begin() + end);
+    begin = end;
+  }
+  return runs;
+}
+
 bool Overlaps(const InternalKeyComparator& comparator, const Table& table, const Slice* begin,
               const Slice* end) {
   const bool is_before =

@@ -36,6 +36,11 @@ struct Guard {
   std::shared_ptr<const GuardIndex> index;
 };
 
+// The sorted runs of a guard that has been indexed, as table_runs.h says, newest first. No keys are
+// compared: the index knows.
+std::vector<std::vector<TableRef>> RunsOf(const Guard& guard);
+inline size_t CountRuns(const Guard& guard) { return guard.index->runs(); }
+
 // Whether the table's range has keys of [*begin, *end]; null: unbounded.
 bool Overlaps(const InternalKeyComparator& comparator, const Table& table, const Slice* begin,
               const Slice* end);

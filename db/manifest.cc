@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "util/bloom_filter.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/status_macros.h"
@@ -34,6 +35,20 @@ Status TakeBoundaries(Slice* from, std::vector<std::string>* boundaries) {
   return Status::OK();
 }
 
+std::string FilterNamed(const std::string& name) {
+  return name.empty() ? "no filter policy" : "filter policy " + name;
+}
+
+// What to open a database with that records this filter policy.
+std::string RemedyFor(const std::string& filter) {
+  if (filter.empty()) return "set Options::filter_policy to Options::kNoFilter";
+  if (filter == BloomFilterPolicy::kName) {
+    return "set Options::filter_policy to one from NewBloomFilterPolicy(), which is the default "
+           "with a built-in comparator only";
+  }
+  return "set Options::filter_policy to that one";
+}
+
 }  // namespace
 
 Status ReadMap(const Slice& bytes, const std::string& home, ShardMap* map,
@@ -53,12 +68,10 @@ Status Manifest::CheckNames(const std::string& comparator, const std::string& fi
     return Status::InvalidArgument("the database is ordered by comparator " + comparator_name,
                                    "the options name " + comparator + ": open it with its own");
   }
-  if (filter_policy_name != filter) {
-    return Status::InvalidArgument(
-        "the database's tables have filter policy \"" + filter_policy_name + "\"",
-        "the options name \"" + filter + "\": open it with its own");
-  }
-  return Status::OK();
+  if (filter_policy_name == filter) return Status::OK();
+  return Status::InvalidArgument("the database was made with " + FilterNamed(filter_policy_name) +
+                                     ", the options mean " + FilterNamed(filter),
+                                 RemedyFor(filter_policy_name));
 }
 
 std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Level>& levels) {

@@ -304,10 +304,10 @@ void Append(const MergeOutcome& part, MergeOutcome* whole) {
   whole->remote |= part.remote;
 }
 
-// Runs the parts side by side, and those for which there are no threads one after the other. Once
-// the first has begun nothing is thrown: threads are joined, and what parts have made is looked
-// after. Returns the first error.
-Status RunParts(const MergeRunner& runner, const std::vector<Part>& parts,
+// Runs the parts side by side if `in_threads`, and those for which there are none one after the
+// other. Once the first has begun nothing is thrown: threads are joined, and what parts have made
+// is looked after. Returns the first error.
+Status RunParts(const MergeRunner& runner, const std::vector<Part>& parts, bool in_threads,
                 std::vector<MergeOutcome>* outcomes) {
   std::vector<Status> statuses(parts.size());
   std::vector<port::Thread> threads;
@@ -318,7 +318,8 @@ Status RunParts(const MergeRunner& runner, const std::vector<Part>& parts,
       return runner.Run(parts[i], &(*outcomes)[i]);
     });
   };
-  size_t alone = parts.size();  // From here on, for want of threads, one part after the other.
+  // From here on, for want of threads, one part after the other.
+  size_t alone = in_threads ? parts.size() : 1;
   for (size_t i = 1; i < alone; ++i) {
     const Status made = WithinMemory([&] {
       return StartingThreads([&] {
@@ -346,7 +347,7 @@ Status RunMerge(const MergeContext& context, const MergePick& pick,
   const std::vector<Part> parts = PartsOf(context, pick, snapshots);
   const MergeRunner runner(context);
   std::vector<MergeOutcome> outcomes(parts.size());
-  Status first_error = RunParts(runner, parts, &outcomes);
+  Status first_error = RunParts(runner, parts, !context.in_this_thread, &outcomes);
   Status appended = WithinMemory([&] {
     for (const MergeOutcome& part : outcomes) Append(part, outcome);
     NoteKeepers(outcome->tables, snapshots);

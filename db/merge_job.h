@@ -53,10 +53,13 @@ struct MergeContext {
   const std::function<uint64_t()>& new_table_number;
   const std::atomic<bool>& cancelled;
   MergeScheduler* scheduler;  // Of merges on the compute node.
+  // All parts run in the calling thread, one after the other.
+  bool in_this_thread = false;
 };
 
 // Cuts the merge into parts by key range and runs them side by side, the first one in the calling
-// thread, each of the others in one of its own. `snapshots` ascend.
+// thread, each of the others in one of its own, unless the context says otherwise. `snapshots`
+// ascend.
 //
 // It ends with Aborted when `cancelled` becomes true; a part that runs at a memory node ends when
 // that has been told that its number is given up (MergeNumbers::GiveUp()). On an error nothing is

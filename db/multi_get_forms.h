@@ -2,6 +2,7 @@
 // statuses) as in Reads::MultiGet(), reads all keys; if it lacks memory, no key is read.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <new>
 #include <span>
@@ -12,6 +13,7 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "db/reads.h"
+#include "util/null_argument.h"
 #include "util/out_of_memory.h"
 
 namespace dlsm {
@@ -34,6 +36,7 @@ void MultiGetWithinMemory(std::span<const Slice> keys, const Reads::Values& valu
 template <typename ReadInto>
 std::vector<Status> MultiGetStrings(const std::vector<Slice>& keys,
                                     std::vector<std::string>* values, const ReadInto& read_into) {
+  if (values == nullptr) return std::vector<Status>(keys.size(), NullArgument("values"));
   values->assign(keys.size(), std::string());
   std::vector<Status> statuses(keys.size());
   MultiGetWithinMemory(keys, {.strings = values->data()}, statuses.data(), read_into);
@@ -41,10 +44,15 @@ std::vector<Status> MultiGetStrings(const std::vector<Slice>& keys,
 }
 
 template <typename ReadInto>
-void MultiGetPinned(std::span<const Slice> keys, PinnableSlice* values, Status* statuses,
+void MultiGetPinned(size_t count, const Slice* keys, PinnableSlice* values, Status* statuses,
                     const ReadInto& read_into) {
-  for (size_t i = 0; i < keys.size(); ++i) values[i].Reset();
-  MultiGetWithinMemory(keys, {.pinned = values}, statuses, read_into);
+  if (statuses == nullptr) return;  // There is nobody to tell.
+  if (keys == nullptr || values == nullptr) {
+    std::fill_n(statuses, count, NullArgument(keys == nullptr ? "keys" : "values"));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) values[i].Reset();
+  MultiGetWithinMemory({keys, count}, {.pinned = values}, statuses, read_into);
 }
 
 }  // namespace dlsm

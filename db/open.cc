@@ -14,12 +14,14 @@
 #include "db/other_process.h"
 #include "db/part_sessions.h"
 #include "db/session_keeper.h"
-#include "db/table_defaults.h"
 #include "db/table_nodes.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
+#include "port/sync_point.h"
+#include "table/merge_messages.h"
 #include "util/deadline.h"
 #include "util/log.h"
+#include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -40,6 +42,7 @@ MergeSchedulerOptions ScheduleOf(const Options& options) {
 }  // namespace
 
 Status DB::Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
+  if (db == nullptr) return NullArgument("db");
   return WithinMemory([&] {
     port::AllocationPoint("open");
     return DbImpl::Open(options, name, db);
@@ -47,6 +50,7 @@ Status DB::Open(const Options& options, const std::string& name, std::unique_ptr
 }
 
 Status DB::Open(const Options& options, const std::string& name, DB** db) {
+  if (db == nullptr) return NullArgument("db");
   *db = nullptr;
   std::unique_ptr<DB> opened;
   DLSM_RETURN_IF_ERROR(DB::Open(options, name, &opened));
@@ -60,12 +64,11 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       comparator_(options.comparator),
       range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
-      filter_policy_(FilterPolicyOf(options, &own_filter_policy_)),
-      own_block_cache_(OwnBlockCacheFor(options)),
-      memory_budget_(MemoryBudget::For(
-          options, own_block_cache_ != nullptr ? own_block_cache_.get() : options.block_cache)),
+      objects_(TableObjects::For(options)),
+      memory_budget_(MemoryBudget::For(options, objects_.block_cache.get())),
       scheduler_(ScheduleOf(options)),
       budget_(options.write_buffer_size, static_cast<size_t>(options.max_write_buffer_number)),
+      callers_(!MergeRequest::CanShip(TableStoreConfigOf(options, objects_).table), &signal_),
       reads_(&options_, &comparator_, &map_, statistics_) {}
 
 Status DbImpl::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
@@ -89,27 +92,24 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
 }
 
 ShardContext DbImpl::Context() {
-  ShardContext context{&options_,
-                       comparator_,
-                       filter_policy_,
-                       options_.block_cache,
-                       value_cache_,
-                       memory_budget_,
-                       statistics_.get(),
-                       &snapshots_,
-                       &scheduler_,
-                       &budget_,
-                       &signal_,
-                       &read_merges_,
-                       &fence_,
-                       &unnamed_from_,
-                       [this] {
-                         return std::any_of(shards_.begin(), shards_.end(), [](const auto& shard) {
-                           return shard->gate().closed();
-                         });
-                       }};
-  if (own_block_cache_ != nullptr) context.block_cache = own_block_cache_.get();
-  return context;
+  return {&options_,
+          comparator_,
+          &objects_,
+          value_cache_,
+          memory_budget_,
+          statistics_.get(),
+          &snapshots_,
+          &scheduler_,
+          &budget_,
+          &signal_,
+          &read_merges_,
+          &fence_,
+          &callers_,
+          &unnamed_from_,
+          [this] {
+            return std::any_of(shards_.begin(), shards_.end(),
+                               [](const auto& shard) { return shard->gate().closed(); });
+          }};
 }
 
 Status DbImpl::LinkTo(const std::string& node, MemoryNodeLink** link) {
@@ -407,8 +407,10 @@ Status DbImpl::CloseAll() {
   Status first_error;
   if (workers_ != nullptr) {
     if (publisher_ != nullptr) publisher_->Stop();
+    if (callers_.own_code()) workers_->EndThreads();
     std::vector<bool> flushed;
     KeepFirstError(AwaitFlushes(&flushed), &first_error);
+    port::SyncPoint("close: flushed");
     workers_->StopWork();
     bool end_is_published = false;
     Status published = FinishPublisher(/*flushed=*/first_error.ok(), &end_is_published);

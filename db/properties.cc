@@ -31,7 +31,7 @@ StallTotals& operator+=(StallTotals& sum, const StallTotals& more) {
 
 bool DB::GetIntProperty(const Slice& property, uint64_t* value) {
   std::string text;
-  if (!GetProperty(property, &text)) return false;
+  if (value == nullptr || !GetProperty(property, &text)) return false;
   const char* const end = text.data() + text.size();
   uint64_t number;
   const auto parsed = std::from_chars(text.data(), end, number);
@@ -238,8 +238,7 @@ uint64_t Properties::MemoryBytes() const {
   const MemtableBytes memtables = BytesOfMemtables();
   uint64_t bytes = memtables.entries + memtables.filters + Sum(&Version::metadata_bytes);
   if (db_.value_cache_ != nullptr) bytes += db_.value_cache_->bytes();
-  const Cache* const block_cache =
-      db_.own_block_cache_ != nullptr ? db_.own_block_cache_.get() : db_.options_.block_cache;
+  const Cache* const block_cache = db_.objects_.block_cache.get();
   if (block_cache != nullptr) bytes += block_cache->TotalCharge();
   if (db_.memory_budget_ != nullptr) bytes += db_.memory_budget_->buffer_bytes();
   return bytes;

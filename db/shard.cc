@@ -9,7 +9,6 @@
 #include "db/compute_range.h"
 #include "db/level_shape.h"
 #include "db/merge_policies.h"
-#include "db/table_defaults.h"
 #include "util/cluster_config.h"
 #include "util/fabric/peer_spans.h"
 #include "util/memory_pages.h"
@@ -87,8 +86,7 @@ size_t Shard::NodeAt(const MemoryNodeLink& link) const {
 }
 
 TableStore::Config Shard::StoreConfig() const {
-  TableStore::Config config =
-      TableStoreConfigOf(*context_.options, context_.filter_policy, context_.block_cache);
+  TableStore::Config config = TableStoreConfigOf(*context_.options, *context_.objects);
   config.value_cache = context_.value_cache;
   config.budget = context_.memory_budget;
   config.table_bytes_limit = TableBytesLimit();
@@ -322,6 +320,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.signal = context_.signal;
   parts.read_merges = context_.read_merges;
   parts.fence = context_.fence;
+  parts.callers = context_.callers;
   parts.statistics = context_.statistics;
   parts.writers_wait = context_.writers_wait;
   background_ = std::make_unique<Background>(BackgroundConfig(), parts, NewMergePolicy(options));
@@ -344,9 +343,7 @@ Status Shard::BeginLists() {
   return Status::OK();
 }
 
-std::string Shard::FilterName() const {
-  return context_.filter_policy == nullptr ? "" : context_.filter_policy->Name();
-}
+std::string Shard::FilterName() const { return context_.objects->FilterName(); }
 
 Status Shard::BeginManifest(const ShardMap& shards) {
   const Options& options = *context_.options;

@@ -16,12 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "dLSM/cache.h"
-#include "dLSM/filter_policy.h"
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
 #include "db/background.h"
+#include "db/caller_work.h"
 #include "db/fence.h"
 #include "db/manifest.h"
 #include "db/memory_budget.h"
@@ -35,6 +34,7 @@
 #include "db/read_merge_pacer.h"
 #include "db/snapshot.h"
 #include "db/stall_gate.h"
+#include "db/table_defaults.h"
 #include "db/table_store.h"
 #include "db/tree.h"
 #include "db/work_signal.h"
@@ -49,8 +49,7 @@ class ValueCache;
 struct ShardContext {
   const Options* options;
   InternalKeyComparator comparator;
-  const FilterPolicy* filter_policy;            // Null: none.
-  Cache* block_cache;                           // Null: none.
+  const TableObjects* objects;
   std::shared_ptr<ValueCache> value_cache;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget;  // Null: none.
   Statistics* statistics;
@@ -60,6 +59,7 @@ struct ShardContext {
   WorkSignal* signal;
   ReadMergePacer* read_merges;
   Fence* fence;
+  CallerWork* callers;
   const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
   std::function<bool()> writers_wait;         // Of any shard.
 };

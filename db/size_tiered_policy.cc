@@ -32,8 +32,7 @@ class SizeTieredPolicy final : public MergePolicy {
   std::optional<MergePick> PickManual(const Version& version, const TablesInMerge& busy,
                                       size_t level, const ManualScope& scope, bool* done) override {
     const Level& of = version.levels()[level];
-    const std::vector<std::vector<TableRef>> runs =
-        RunsOf(version.comparator(), of.sentinel().tables);
+    const std::vector<std::vector<TableRef>> runs = RunsOf(of.sentinel());
     const std::vector<TableRef> overlapping =
         of.Overlapping(version.comparator(), scope.begin, scope.end);
     // Above what another style has left in deeper levels, deletions stay however often they are
@@ -74,8 +73,7 @@ class SizeTieredPolicy final : public MergePolicy {
   // The runs newer than all that take part in a merge.
   static std::vector<std::vector<TableRef>> FreeRuns(const Version& version,
                                                      const TablesInMerge& busy) {
-    std::vector<std::vector<TableRef>> runs =
-        RunsOf(version.comparator(), version.levels()[0].sentinel().tables);
+    std::vector<std::vector<TableRef>> runs = RunsOf(version.levels()[0].sentinel());
     const auto taken = std::find_if(runs.begin(), runs.end(),
                                     [&busy](const auto& run) { return AnyBusy(run, busy); });
     runs.erase(taken, runs.end());

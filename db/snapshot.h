@@ -6,14 +6,29 @@
 #include <vector>
 
 #include "dLSM/db.h"
+#include "dLSM/options.h"
+#include "dLSM/status.h"
 #include "db/sequencer.h"
 #include "port/mutex.h"
 
 namespace dlsm {
 
+// Of null: false. A snapshot that another handle has made may be of another type.
+inline bool IsSnapshotOf(const Snapshot* snapshot, const DB* db) {
+  return snapshot != nullptr && snapshot->owner_ == db;
+}
+
+// What reads with options that `db` is given return; null is the present.
+inline Status CheckSnapshot(const ReadOptions& options, const DB* db) {
+  if (options.snapshot == nullptr || IsSnapshotOf(options.snapshot, db)) [[likely]]
+    return Status::OK();
+  return Status::InvalidArgument("ReadOptions::snapshot is of another DB",
+                                 "take one from the DB that is to be read");
+}
+
 class SnapshotImpl final : public Snapshot {
  public:
-  explicit SnapshotImpl(SequenceNumber sequence) : sequence_(sequence) {}
+  SnapshotImpl(const DB* owner, SequenceNumber sequence) : Snapshot(owner), sequence_(sequence) {}
   SequenceNumber sequence() const { return sequence_; }
 
  private:
@@ -27,13 +42,16 @@ class SnapshotImpl final : public Snapshot {
 // version older than the cut's newest.
 class SnapshotList {
  public:
+  // `owner` says whose they are; null: of nobody who reads with them.
+  explicit SnapshotList(const DB* owner = nullptr) : owner_(owner) {}
+
   // Settled when this returns.
   const SnapshotImpl* Take(Sequencer* sequencer) LOCKS_EXCLUDED(mutex_) {
     const SnapshotImpl* snapshot;
     {
       port::MutexLock lock(mutex_);
-      auto& taken =
-          snapshots_.emplace_back(std::make_unique<SnapshotImpl>(sequencer->Now().next - 1));
+      auto& taken = snapshots_.emplace_back(
+          std::make_unique<SnapshotImpl>(owner_, sequencer->Now().next - 1));
       taken->position_ = std::prev(snapshots_.end());
       snapshot = taken.get();
     }
@@ -59,6 +77,8 @@ class SnapshotList {
   }
 
  private:
+  const DB* const owner_;
+
   mutable port::Mutex mutex_;
   std::list<std::unique_ptr<SnapshotImpl>> snapshots_ GUARDED_BY(mutex_);  // In order of sequence.
 };

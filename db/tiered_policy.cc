@@ -32,7 +32,7 @@ class TieredPolicy final : public MergePolicy {
     const std::vector<TableRef> overlapping =
         of.Overlapping(version.comparator(), scope.begin, scope.end);
     *done = level > deepest || !scope.HasAny(overlapping, /*further_down=*/level != deepest) ||
-            (level == deepest && CountRuns(version.comparator(), of.sentinel().tables) < 2 &&
+            (level == deepest && CountRuns(of.sentinel()) < 2 &&
              !scope.HasLeftovers(overlapping, snapshots()));
     if (*done) return std::nullopt;
     return level == deepest ? PickInPlace(version, busy, level) : PickLevel(version, busy, level);
@@ -56,9 +56,9 @@ class TieredPolicy final : public MergePolicy {
 
  private:
   bool IsFull(const Version& version, size_t level) const {
-    const std::vector<TableRef>& tables = version.levels()[level].sentinel().tables;
-    return level == 0 ? tables.size() >= config_.level0_trigger
-                      : CountRuns(version.comparator(), tables) >= config_.runs_max;
+    const Guard& all = version.levels()[level].sentinel();
+    return level == 0 ? all.tables.size() >= config_.level0_trigger
+                      : CountRuns(all) >= config_.runs_max;
   }
 
   std::optional<MergePick> PickLevel(const Version& version, const TablesInMerge& busy,

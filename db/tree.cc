@@ -148,12 +148,12 @@ std::shared_ptr<const ReadView> Tree::ViewLocked(const std::shared_ptr<Memtable>
   return view;
 }
 
-std::shared_ptr<Memtable> Tree::TakeForFlush() {
+std::shared_ptr<Memtable> Tree::TakeForFlush(uint64_t number_max) {
   std::shared_ptr<Memtable> memtable;
   {
     port::MutexLock lock(mutex_);
     for (Immutable& immutable : immutables_) {
-      if (immutable.taken) continue;
+      if (immutable.taken || immutable.memtable->number() > number_max) continue;
       immutable.taken = true;
       memtable = immutable.memtable;
       break;
@@ -163,10 +163,11 @@ std::shared_ptr<Memtable> Tree::TakeForFlush() {
   return memtable;
 }
 
-bool Tree::HasMemtableToFlush() const {
+bool Tree::HasMemtableToFlush(uint64_t number_max) const {
   port::MutexLock lock(mutex_);
-  return std::any_of(immutables_.begin(), immutables_.end(),
-                     [](const Immutable& immutable) { return !immutable.taken; });
+  return std::any_of(immutables_.begin(), immutables_.end(), [&](const Immutable& immutable) {
+    return !immutable.taken && immutable.memtable->number() <= number_max;
+  });
 }
 
 Tree::Immutable* Tree::FindLocked(const Memtable& memtable) {

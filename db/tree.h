@@ -68,10 +68,10 @@ class Tree {
   // `immutables_max` wait already, or the process has no memory for the next one.
   SwitchResult Switch(size_t bytes, size_t immutables_max) LOCKS_EXCLUDED(mutex_);
 
-  // The oldest immutable memtable that nobody is flushing, now the caller's to flush; null if none.
-  // Complete when this returns.
-  std::shared_ptr<Memtable> TakeForFlush() LOCKS_EXCLUDED(mutex_);
-  bool HasMemtableToFlush() const LOCKS_EXCLUDED(mutex_);
+  // The oldest immutable memtable that nobody is flushing, now the caller's to flush; null if there
+  // is none whose number is at most `number_max`. Complete when this returns.
+  std::shared_ptr<Memtable> TakeForFlush(uint64_t number_max = UINT64_MAX) LOCKS_EXCLUDED(mutex_);
+  bool HasMemtableToFlush(uint64_t number_max = UINT64_MAX) const LOCKS_EXCLUDED(mutex_);
   void ReturnUnflushed(const Memtable& memtable) LOCKS_EXCLUDED(mutex_);
   // Hands in what a flush made (newest first); it becomes visible at once, or when the memtables
   // before it have been flushed too. On an error nothing has changed and the memtable is the

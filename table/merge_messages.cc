@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "util/bloom_filter.h"
+#include "util/built_in_comparator.h"
 #include "util/coding.h"
 #include "util/rpc/rpc.h"
 #include "util/status_macros.h"
@@ -214,9 +215,7 @@ Status ExpectEnd(const Slice& rest) {
 }  // namespace
 
 bool MergeRequest::CanShip(const TableOptions& options) {
-  const bool comparator = options.comparator == BytewiseComparator() ||
-                          options.comparator == ReverseBytewiseComparator();
-  return comparator &&
+  return IsBuiltIn(options.comparator) &&
          (options.filter_policy == nullptr || options.filter_policy == Options::kNoFilter ||
           AsBuiltIn(options.filter_policy) != nullptr);
 }

@@ -140,7 +140,7 @@ bool BloomFilterPolicy::KeyMayMatch(const Slice& key, const Slice& filter) const
 }
 
 const BloomFilterPolicy* AsBuiltIn(const FilterPolicy* policy) {
-  return dynamic_cast<const BloomFilterPolicy*>(policy);
+  return policy == nullptr ? nullptr : policy->AsBloomFilterPolicy();
 }
 
 const FilterPolicy* NewBloomFilterPolicy(int bits_per_key) {

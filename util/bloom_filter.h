@@ -22,16 +22,20 @@ namespace dlsm {
 // The built-in policy, for those who keep hashes instead of keys while they build a table.
 class BloomFilterPolicy final : public FilterPolicy {
  public:
+  static constexpr const char* kName = "dlsm.BlockedBloomFilter";
+
   // What is out of [1, 40] is brought into it.
   explicit BloomFilterPolicy(int bits_per_key);
 
-  const char* Name() const override { return "dlsm.BlockedBloomFilter"; }
+  const char* Name() const override { return kName; }
   void CreateFilter(const Slice* keys, int n, std::string* filter) const override;
   bool KeyMayMatch(const Slice& key, const Slice& filter) const override;
 
   int bits_per_key() const { return bits_per_key_; }
 
  private:
+  const BloomFilterPolicy* AsBloomFilterPolicy() const override { return this; }
+
   const int bits_per_key_;
 };
 

@@ -14,7 +14,7 @@ Iterator::~Iterator() {
 }
 
 void Iterator::RegisterCleanup(CleanupFunction function, void* arg1, void* arg2) {
-  assert(function != nullptr);
+  if (function == nullptr) return;
   cleanups_ = std::make_unique<Cleanup>(Cleanup{function, arg1, arg2, cleanups_}).release();
 }
 

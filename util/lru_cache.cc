@@ -17,6 +17,7 @@
 #include "port/mutex.h"
 #include "port/per_process.h"
 #include "util/hash.h"
+#include "util/share_cache.h"
 
 namespace dlsm {
 namespace {
@@ -197,11 +198,27 @@ class Shards {
   std::array<Shard, kCount> all_;
 };
 
-// A child of the process that has filled it finds it empty.
+// All entries, for every LruCache that shares them. A child of the process that has filled it finds
+// it empty.
+class Entries {
+ public:
+  explicit Entries(size_t capacity) : capacity_(capacity) { Here(); }
+  ~Entries() { shards_.Clear(); }
+  Entries(const Entries&) = delete;
+  Entries& operator=(const Entries&) = delete;
+
+  Shards& Here() { return shards_.Here(capacity_); }
+  uint64_t NewId() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+ private:
+  const size_t capacity_;
+  port::PerProcess<Shards> shards_;
+  std::atomic<uint64_t> last_id_{0};
+};
+
 class LruCache final : public Cache {
  public:
-  explicit LruCache(size_t capacity) : capacity_(capacity) { shards_.Here(capacity_); }
-  ~LruCache() override { shards_.Clear(); }
+  explicit LruCache(std::shared_ptr<Entries> entries) : entries_(std::move(entries)) {}
 
   Handle* Insert(const Slice& key, void* value, size_t charge,
                  void (*deleter)(const Slice& key, void* value)) override {
@@ -210,18 +227,21 @@ class LruCache final : public Cache {
   }
   Handle* Lookup(const Slice& key) override { return ShardOf(key).Lookup(key); }
   void Release(Handle* handle) override {
+    if (handle == nullptr) return;
     auto* entry = static_cast<Entry*>(handle);
     ShardOf(entry->key).Release(entry);
   }
-  void* Value(Handle* handle) override { return static_cast<Entry*>(handle)->value; }
+  void* Value(Handle* handle) override {
+    return handle == nullptr ? nullptr : static_cast<Entry*>(handle)->value;
+  }
   void Erase(const Slice& key) override { ShardOf(key).Erase(key); }
-  uint64_t NewId() override { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  uint64_t NewId() override { return entries_->NewId(); }
   void Prune() override {
-    for (Shard& shard : shards_.Here(capacity_).all()) shard.Prune();
+    for (Shard& shard : entries_->Here().all()) shard.Prune();
   }
   size_t TotalCharge() const override {
     size_t sum = 0;
-    for (const Shard& shard : shards_.Here(capacity_).all()) sum += shard.TotalCharge();
+    for (const Shard& shard : entries_->Here().all()) sum += shard.TotalCharge();
     return sum;
   }
 
@@ -236,15 +256,23 @@ class LruCache final : public Cache {
     throw;
   }
 
-  Shard& ShardOf(const Slice& key) { return shards_.Here(capacity_).Of(key); }
+  Shard& ShardOf(const Slice& key) { return entries_->Here().Of(key); }
 
-  const size_t capacity_;
-  mutable port::PerProcess<Shards> shards_;
-  std::atomic<uint64_t> last_id_{0};
+  std::shared_ptr<Cache> Share() override { return std::make_shared<LruCache>(entries_); }
+
+  const std::shared_ptr<Entries> entries_;
 };
 
 }  // namespace
 
-Cache* NewLRUCache(size_t capacity) { return std::make_unique<LruCache>(capacity).release(); }
+Cache* NewLRUCache(size_t capacity) {
+  return std::make_unique<LruCache>(std::make_shared<Entries>(capacity)).release();
+}
+
+std::shared_ptr<Cache> ShareCache(Cache* cache) {
+  std::shared_ptr<Cache> shared = cache->Share();
+  if (shared != nullptr) return shared;
+  return {std::shared_ptr<void>(), cache};  // Owns nothing.
+}
 
 }  // namespace dlsm

@@ -12,6 +12,7 @@
 #include "port/failing_allocations_testing.h"
 #include "util/child_testing.h"
 #include "util/random.h"
+#include "util/share_cache.h"
 
 namespace dlsm {
 namespace {
@@ -144,6 +145,28 @@ TEST_F(LruCacheTest, WhatCannotBeInsertedIsDeleted) {
   }
   Add("a");
   EXPECT_TRUE(Has("a"));
+}
+
+// Fails if entries go with the first object that has them, or stay beyond the last.
+TEST_F(LruCacheTest, EntriesStayAsLongAsAnybodySharesThem) {
+  std::shared_ptr<Cache> shared = ShareCache(cache_.get());
+  const uint64_t id = cache_->NewId();
+  Add("a", 10);
+  cache_.reset();
+  EXPECT_EQ(deleted_, 0);
+  EXPECT_EQ(shared->TotalCharge(), 10u);
+  Cache::Handle* const handle = shared->Lookup("a");
+  ASSERT_NE(handle, nullptr);
+  EXPECT_EQ(shared->Value(handle), &deleted_);
+  shared->Release(handle);
+  EXPECT_NE(shared->NewId(), id);
+  shared.reset();
+  EXPECT_EQ(deleted_, 1);
+}
+
+TEST_F(LruCacheTest, NoHandleIsNoEntry) {
+  cache_->Release(nullptr);
+  EXPECT_EQ(cache_->Value(nullptr), nullptr);
 }
 
 TEST_F(LruCacheTest, IdsDiffer) { EXPECT_NE(cache_->NewId(), cache_->NewId()); }

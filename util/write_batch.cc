@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "util/null_argument.h"
 #include "util/write_batch_reader.h"
 
 namespace dlsm {
@@ -90,6 +91,7 @@ void WriteBatch::Append(const WriteBatch& source) {
 }
 
 Status WriteBatch::Iterate(Handler* handler) const {
+  if (handler == nullptr) return NullArgument("handler");
   WriteBatchReader reader(*this);
   UpdateType type;
   Slice key;

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <string>
+
+#include "dLSM/filter_policy.h"
 
 namespace dlsm::stress {
 namespace {
@@ -67,6 +71,18 @@ const Comparator* OwnOrder() {
   return &order;
 }
 
+// Keys that OwnOrder() finds equal are the same bytes, so this suits it; but it is no default
+// there.
+const FilterPolicy* Bloom() {
+  static const std::unique_ptr<const FilterPolicy> bloom(NewBloomFilterPolicy(10));
+  return bloom.get();
+}
+
+bool HasFilters(const Options& options) {
+  if (options.filter_policy == nullptr) return options.comparator != OwnOrder();
+  return options.filter_policy != Options::kNoFilter;
+}
+
 std::string Describe(const Options& options) {
   return fmt::format(
       "order={} style={} shards={} format={} block={} compression={} filter={} memtable={}x{} "
@@ -77,7 +93,7 @@ std::string Describe(const Options& options) {
       options.shard_boundaries.size() + 1,
       options.table_format == TableFormat::kBlockBased ? "block" : "byte", options.block_size,
       options.compression == kSnappyCompression ? "snappy" : "none",
-      options.filter_policy == Options::kNoFilter ? "none" : "bloom", options.write_buffer_size,
+      HasFilters(options) ? "bloom" : "none", options.write_buffer_size,
       options.max_write_buffer_number, options.max_file_size,
       options.level0_file_num_compaction_trigger, options.level0_stop_writes_trigger,
       options.max_bytes_for_level_base, options.max_tables_per_guard,
@@ -160,6 +176,7 @@ DrawnOptions DrawDatabase(const KeySpace& space, int shards_max, Random* random)
       random);
   if (random->OneIn(5)) options.comparator = OwnOrder();
   if (space.descending()) options.comparator = ReverseBytewiseComparator();
+  if (options.comparator == OwnOrder() && random->OneIn(2)) options.filter_policy = Bloom();
   if (random->OneIn(5)) options.filter_policy = Options::kNoFilter;
   const int shards = random->OneIn(2)
                          ? 1

@@ -6,12 +6,16 @@ calls do.
   - Types are opaque. What was made by a _create, _open or similar function is given back to the
     function of its name: _destroy, _close, _release. These take the NULL of one that failed, too,
     and do nothing then.
+  - NULL for a handle, a name, or a key or value that has a length is an error of the call, or of
+    the next one that can tell it, as below. A call that can tell nothing does nothing; a property
+    is NULL, sizes are 0. NULL is allowed for errptr, and for what a call is to write its result's
+    length to: the caller does not want to know. A char* of options is none if it is NULL.
   - Keys and values are a pointer and a length, any bytes; the pointer may be NULL if the length
     is 0.
-  - char** errptr: *errptr is NULL, or a string from malloc() or from an earlier call. A call that
-    fails frees it and sets it to a message, which is given to dlsm_free(): it is from malloc(), but
-    for the one that says that there was no memory for a message. A call that succeeds leaves it
-    alone.
+  - char** errptr: if it is not NULL, *errptr is NULL, or a string from malloc() or from an earlier
+    call. A call that fails frees it and sets it to a message, which is given to dlsm_free(): it is
+    from malloc(), but for the one that says that there was no memory for a message. A call that
+    succeeds leaves it alone.
   - What is returned "by malloc()" is given to dlsm_free().
   - Where the process has no memory for a call, nothing but the call is lost: one with an errptr
     fails; what would be made is NULL (given to it, `state` is still the caller's, and its
@@ -68,12 +72,14 @@ void dlsm_write(dlsm_t* db, const dlsm_writeoptions_t* options, dlsm_writebatch_
 /* By malloc(); NULL if there is no such key, or on error. */
 char* dlsm_get(dlsm_t* db, const dlsm_readoptions_t* options, const char* key, size_t keylen,
                size_t* vallen, char** errptr);
-/* values[i], by malloc(), values_sizes[i] and errs[i] as from dlsm_get, for each i < num_keys. The
-   caller provides the arrays; what they hold before is ignored. */
+/* values_list[i], by malloc(), values_list_sizes[i] and errs[i] as from dlsm_get, for each
+   i < num_keys. The caller provides the arrays; what they hold before is ignored. The last two may
+   be NULL. */
 void dlsm_multi_get(dlsm_t* db, const dlsm_readoptions_t* options, size_t num_keys,
                     const char* const* keys_list, const size_t* keys_list_sizes, char** values_list,
                     size_t* values_list_sizes, char** errs);
 
+/* Where it is given NULL, one that is not valid; dlsm_iter_get_error() tells why. */
 dlsm_iterator_t* dlsm_create_iterator(dlsm_t* db, const dlsm_readoptions_t* options);
 
 const dlsm_snapshot_t* dlsm_create_snapshot(dlsm_t* db);
@@ -107,9 +113,10 @@ void dlsm_iter_seek_to_first(dlsm_iterator_t* iterator);
 void dlsm_iter_seek_to_last(dlsm_iterator_t* iterator);
 void dlsm_iter_seek(dlsm_iterator_t* iterator, const char* key, size_t keylen);
 void dlsm_iter_seek_for_prev(dlsm_iterator_t* iterator, const char* key, size_t keylen);
+/* Of an iterator that is not valid: nothing. */
 void dlsm_iter_next(dlsm_iterator_t* iterator);
 void dlsm_iter_prev(dlsm_iterator_t* iterator);
-/* The bytes stay until the iterator moves. */
+/* The bytes stay until the iterator moves. NULL, with the length 0, if it is not valid. */
 const char* dlsm_iter_key(const dlsm_iterator_t* iterator, size_t* keylen);
 const char* dlsm_iter_value(const dlsm_iterator_t* iterator, size_t* vallen);
 void dlsm_iter_get_error(const dlsm_iterator_t* iterator, char** errptr);
@@ -122,17 +129,20 @@ void dlsm_writebatch_clear(dlsm_writebatch_t* batch);
 void dlsm_writebatch_put(dlsm_writebatch_t* batch, const char* key, size_t keylen, const char* val,
                          size_t vallen);
 void dlsm_writebatch_delete(dlsm_writebatch_t* batch, const char* key, size_t keylen);
+/* A function that is NULL is not called. */
 void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,
                              void (*put)(void* state, const char* key, size_t keylen,
                                          const char* val, size_t vallen),
                              void (*deleted)(void* state, const char* key, size_t keylen));
 void dlsm_writebatch_append(dlsm_writebatch_t* destination, const dlsm_writebatch_t* source);
 
-/* -------- Options. Strings are copied. Comparators, filter policies and caches are not: they
-   outlive every database that was opened with them. */
+/* -------- Options. Strings are copied. Comparators, filter policies and caches are counted: each
+   may be destroyed once the last dlsm_open() that it is for has returned, before the database and
+   the options. Options whose object was destroyed open nothing any more. */
 
 dlsm_options_t* dlsm_options_create(void);
 void dlsm_options_destroy(dlsm_options_t* options);
+/* NULL: one that could not be made; dlsm_open() says so. */
 void dlsm_options_set_comparator(dlsm_options_t* options, dlsm_comparator_t* comparator);
 /* NULL: the default one. */
 void dlsm_options_set_filter_policy(dlsm_options_t* options, dlsm_filterpolicy_t* policy);
@@ -222,8 +232,10 @@ void dlsm_options_set_max_components(dlsm_options_t* options, int value);
 void dlsm_options_set_slow_down_writes(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_write_stall_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
 
-/* -------- Comparators. The functions are called by many threads at once, with `state`;
-   `destructor` once, by dlsm_comparator_destroy(). */
+/* -------- Comparators. The functions are called by many threads at once, with `state`; options.h
+   says which. `destructor` is called once, by dlsm_comparator_destroy() or, if a database still has
+   the comparator, by the last dlsm_close(). It may be NULL. If another function is NULL, so is the
+   comparator. */
 
 dlsm_comparator_t* dlsm_comparator_create(void* state, void (*destructor)(void* state),
                                           int (*compare)(void* state, const char* a, size_t alen,
@@ -233,9 +245,9 @@ void dlsm_comparator_destroy(dlsm_comparator_t* comparator);
 
 /* -------- Filter policies */
 
-/* The functions are called as those of a comparator are. create_filter returns the filter by
-   malloc(); NULL, with a length, if there is no memory: then what the filter was for is tried
-   again. */
+/* As with a comparator: when the functions are called, and which may be NULL. create_filter returns
+   the filter by malloc(); NULL, with a length, if there is no memory: then what the filter was for
+   is tried again. */
 dlsm_filterpolicy_t* dlsm_filterpolicy_create(
     void* state, void (*destructor)(void* state),
     char* (*create_filter)(void* state, const char* const* key_array,

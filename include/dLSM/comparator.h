@@ -1,4 +1,5 @@
-// The order of keys. Implementations are thread-safe.
+// The order of keys. Implementations are thread-safe. How long they live, and which threads call
+// them: options.h.
 #pragma once
 
 #include <string>
@@ -11,8 +12,9 @@ class Comparator {
  public:
   virtual ~Comparator() = default;
 
-  // < 0, 0, > 0 as a is before, equal to or after b. A total order. Keys that are equal must be
-  // equal bytewise too, or the database needs a FilterPolicy that treats them alike.
+  // < 0, 0, > 0 as a is before, equal to or after b. A total order. Keys that are equal may have
+  // different bytes: the last one that was written counts. Then a FilterPolicy, if there is one,
+  // has to treat them alike, which the built-in one does not.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
 
   // Stored with the database: opening it with a comparator of another name is an error. Names that

@@ -4,6 +4,8 @@
 //
 // All methods are thread-safe. One for which the process has no memory returns an IOError, unless
 // it says otherwise below; if it returns no Status it throws std::bad_alloc, and has done nothing.
+// A null pointer that has no meaning, or a snapshot of another DB, is an InvalidArgument; where
+// there is no Status, nothing is done, and what there is to return is false or 0.
 // Sources: dLSM (Wang et al., ICDE 2023) for the system, LevelDB and RocksDB for the interface.
 #pragma once
 
@@ -30,6 +32,7 @@ inline constexpr size_t kKeyBytesMax = size_t{1} << 20;
 
 inline constexpr size_t kGetPipelineDepthMax = 4096;
 
+class DB;
 class GetPipeline;
 class PinnableSlice;
 class Statistics;
@@ -38,7 +41,13 @@ class WriteBatch;
 // The state of a database at one moment. Made and released by a DB.
 class Snapshot {
  protected:
+  Snapshot() = default;
+  explicit Snapshot(const DB* owner) : owner_(owner) {}
   virtual ~Snapshot() = default;
+
+ private:
+  friend bool IsSnapshotOf(const Snapshot* snapshot, const DB* db);
+  const DB* const owner_ = nullptr;
 };
 
 // Keys in [start, limit).
@@ -86,9 +95,10 @@ class DB {
   virtual ~DB() = default;
 
   // Flushes all memtables and leaves the database at its memory nodes, to be opened again from any
-  // process. No other call may be under way; iterators, snapshots and pinned values are released
-  // before. Every later call fails. The database is closed even if an error is returned: Busy where
-  // the process has no memory for the flush.
+  // process. Work under way in the background is waited for, or cancelled where it can be
+  // (options.h: comparators that take locks). No other call may be under way; iterators, snapshots
+  // and pinned values are released before. Every later call fails. The database is closed even if
+  // an error is returned: Busy where the process has no memory for the flush.
   virtual Status Close() = 0;
 
   // A write that waits too long for flushes or merges is Busy, or has the code of the error that
@@ -130,7 +140,7 @@ class DB {
   // The database as of this call, for ReadOptions::snapshot; null after Close(). Merges keep what
   // it sees until it is released, which is to be before Close() and may be by any thread.
   virtual const Snapshot* GetSnapshot() = 0;
-  // Null is allowed.
+  // Null is allowed; what another DB has made stays that one's.
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
   // False, and *value is empty, if there is no such property. doc/reference.md lists them:
@@ -140,8 +150,8 @@ class DB {
   // The same of a property whose value is one number; false for any other.
   bool GetIntProperty(const Slice& property, uint64_t* value);
 
-  // sizes[i] gets about how many bytes of remote memory the keys of range[i] take; what is still in
-  // memtables is not counted.
+  // sizes[i], for each i < n, gets about how many bytes of remote memory the keys of range[i] take;
+  // what is still in memtables is not counted.
   virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
 
   // Merges all tables that overlap [*begin, *end] down to one level, dropping what no one can see

@@ -1,5 +1,6 @@
 // Filters tell from local memory that a table does not hold a key, which saves the network round
-// trip. Implementations are thread-safe.
+// trip. Implementations are thread-safe. How long they live, and which threads call them:
+// options.h.
 #pragma once
 
 #include <string>
@@ -7,6 +8,8 @@
 #include "dLSM/slice.h"
 
 namespace dlsm {
+
+class BloomFilterPolicy;
 
 class FilterPolicy {
  public:
@@ -24,11 +27,17 @@ class FilterPolicy {
   // Must return true if the key was in the list that made `filter`; may return true otherwise, but
   // seldom.
   virtual bool KeyMayMatch(const Slice& key, const Slice& filter) const = 0;
+
+ private:
+  friend const BloomFilterPolicy* AsBuiltIn(const FilterPolicy* policy);
+  // The built-in policy alone overrides this. A virtual call finds it where the application was
+  // compiled without run-time type information, which a dynamic_cast would need.
+  virtual const BloomFilterPolicy* AsBloomFilterPolicy() const { return nullptr; }
 };
 
 // A Bloom filter with about this many bits for each key, 1 to 40 (what is beyond counts as the
-// nearest of them); 10 give 1% false positives. The caller deletes it after every database that
-// uses it is closed.
+// nearest of them); 10 give 1% false positives. The caller deletes it, at any time after the last
+// Open() that is given it: databases keep their own.
 const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
 
 }  // namespace dlsm

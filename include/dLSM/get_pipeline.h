@@ -49,7 +49,8 @@ class GetPipeline {
   // submitted, that is its answer.
   virtual Status Submit(const Slice& key, uint64_t tag) = 0;
   // Waits for the get that was submitted first of those outstanding, as long as DB::Get() would.
-  // False if there is none. The string that answer->value brings is used again.
+  // False if there is none, or `answer` is null. The string that answer->value brings is used
+  // again.
   virtual bool Next(Answer* answer) = 0;
 
   virtual size_t outstanding() const = 0;

@@ -33,7 +33,7 @@ class Iterator {
   virtual Status status() const = 0;
 
   // Calls function(arg1, arg2) when the iterator is destroyed; not in a child of the process that
-  // made it.
+  // made it. Null: nothing.
   using CleanupFunction = void (*)(void* arg1, void* arg2);
   void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2);
 

@@ -1,7 +1,27 @@
 // Options of a database and of its calls. Names and meanings are LevelDB's where it has them; those
 // that concern files are accepted and ignored. What is out of its bounds is an InvalidArgument of
-// DB::Open that says what to use; times of more than a week count as a week. What plain pointers
-// point to stays the caller's, and outlives every database that was opened with it.
+// DB::Open that says what to use; times of more than a week count as a week.
+//
+// Lifetimes: what plain pointers point to stays the caller's.
+//   - A policy from NewBloomFilterPolicy() and a cache from NewLRUCache() may be deleted once
+//     Open() has returned: the database has its own copy, or a share. The built-in comparators are
+//     never deleted.
+//   - A comparator, filter policy or cache of a class of the application's own outlives every
+//     database that was opened with it, up to the end of its Close() or, without that, of its
+//     destructor. These call it only if something is left to be flushed, or a merge is under way.
+//     A cache is not touched at all unless table_format is kBlockBased.
+//   - No class of the application's needs run-time type information.
+//
+// Threads: a comparator or filter policy of the application's own is called by callers' threads,
+// and by those of the database: for merges, for flushes of full memtables and of those that nobody
+// waits for, for publications, and by a follower to catch up. But Flush(), CompactRange(), a write
+// with `sync`, Close() and the destructor do what they wait for in the caller's thread. So their
+// caller may hold a lock that the object takes, too, as the lock of an interpreter, if two things
+// are so: one thread may take the lock twice; and no other thread is in a call, or does work for
+// the database that it has begun before. Such work cannot be cancelled while it is in the object,
+// and is waited for: a caller that holds the lock then waits for ever. Where merges may be under
+// way, the lock is therefore to be released before Close(). So it is before
+// WaitForBackgroundWork(), and before writes that may have to wait for flushes or merges.
 #pragma once
 
 #include <cstddef>
@@ -192,11 +212,14 @@ struct Options {
   // Of block-based tables: of how many entries one has its whole key; 1 to 1000000.
   int block_restart_interval = 16;
   CompressionType compression = kNoCompression;
-  Cache* block_cache = nullptr;  // Block-based tables; null: one of 8 MB is made.
+  // Used with table_format kBlockBased only; null: one of 8 MB is made.
+  Cache* block_cache = nullptr;
   // Null: 10 bits for each key by NewBloomFilterPolicy, or 14 for block-based tables and for
-  // another comparator than the bytewise one, whose tables have nothing else to deny a key by;
-  // kNoFilter for none. Stored with the database: one of the same name at every open, or none at
-  // any.
+  // ReverseBytewiseComparator, where tables have nothing else to deny a key by. With a comparator
+  // of the application's own: none, because the built-in policy goes by bytes, of which keys that
+  // such an order finds equal may have different ones; where they never have, it may be set.
+  // kNoFilter for none in any case. Stored with the database: one of the same name at every open,
+  // or none at any.
   const FilterPolicy* filter_policy = nullptr;
   static const FilterPolicy* const kNoFilter;
   // Verify every checksum on every read, whatever ReadOptions say.

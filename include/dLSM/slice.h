@@ -19,7 +19,9 @@ class Slice {
   Slice(const std::string& bytes) : data_(bytes.data()), size_(bytes.size()) {}  // NOLINT
   constexpr Slice(std::string_view bytes)                                        // NOLINT
       : data_(bytes.data()), size_(bytes.size()) {}
-  Slice(const char* text) : data_(text), size_(std::strlen(text)) {}  // NOLINT
+  // Null is an empty text.
+  Slice(const char* text)  // NOLINT
+      : data_(text == nullptr ? "" : text), size_(text == nullptr ? 0 : std::strlen(text)) {}
 
   constexpr const char* data() const { return data_; }
   constexpr size_t size() const { return size_; }

@@ -1,0 +1,23 @@
+// Objects of an application that is compiled without run-time type information (-fno-rtti), as
+// applications of LevelDB may be.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "dLSM/cache.h"
+#include "dLSM/comparator.h"
+#include "dLSM/filter_policy.h"
+
+namespace dlsm {
+
+// Bytewise, under a name of its own.
+std::unique_ptr<const Comparator> ComparatorWithoutRtti();
+
+// Its filters are "x", and match everything.
+std::unique_ptr<const FilterPolicy> FilterPolicyWithoutRtti();
+
+// A cache that passes everything on to one from NewLRUCache().
+std::unique_ptr<Cache> CacheWithoutRtti(size_t capacity);
+
+}  // namespace dlsm
