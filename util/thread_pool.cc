@@ -1,8 +1,5 @@
 #include "util/thread_pool.h"
 
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
 #include <new>
@@ -12,6 +9,7 @@
 #include "port/thread_name.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
+#include "util/shared_instances.h"
 
 namespace dlsm {
 namespace {
@@ -19,33 +17,12 @@ namespace {
 // Where the system makes no thread it is asked again after this.
 constexpr auto kAddAgainAfter = std::chrono::milliseconds(100);
 
-// The pools that there are. A process that was forked finds its parent's here,
-// whose threads it does not have.
-class Pools {
- public:
-  static Pools& Instance() {
-    static Pools& instance = *std::make_unique<Pools>().release();  // Handles may be closed late.
-    return instance;
-  }
-
-  std::shared_ptr<ThreadPool> OfThisProcess() LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    std::erase_if(pools_, [](const auto& each) { return each.second.expired(); });
-    std::weak_ptr<ThreadPool>& mine = pools_[{getpid(), port::Scheduler::Current()}];
-    std::shared_ptr<ThreadPool> pool = mine.lock();
-    if (pool == nullptr) mine = pool = std::make_shared<ThreadPool>();
-    return pool;
-  }
-
- private:
-  port::Mutex mutex_;
-  std::map<std::pair<pid_t, port::Scheduler*>, std::weak_ptr<ThreadPool>> pools_ GUARDED_BY(mutex_);
-};
-
 }  // namespace
 
 std::shared_ptr<ThreadPool> ThreadPool::OfThisProcess() {
-  return Pools::Instance().OfThisProcess();
+  // Never destroyed: handles may be closed late.
+  static auto& pools = *std::make_unique<SharedInstances<port::Scheduler*, ThreadPool>>().release();
+  return pools.Get(port::Scheduler::Current(), [] { return std::make_shared<ThreadPool>(); });
 }
 
 // -------- Queues
