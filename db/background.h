@@ -44,6 +44,7 @@
 #include "db/work_signal.h"
 #include "port/clock.h"
 #include "port/mutex.h"
+#include "util/rpc/messages.h"
 
 namespace dlsm {
 
@@ -92,6 +93,8 @@ class Background {
   // Before a write that is too large for a look after it: the reserves are to cover it, too. If
   // they cannot, the gate is closed. Takes calls while they are smaller than they may be.
   void CoverWrite(uint64_t bytes, uint64_t entries);
+  // An operation has woken the handle, and is yet to begin.
+  void NoteWoken() { gate_keeper_.EndPause(); }
   // Whether a look since the last call needs KeepHouse() at once, of all memory nodes.
   bool TakeHouseIsDue() { return gate_keeper_.TakeReserveIsDue(); }
 
@@ -110,6 +113,9 @@ class Background {
   void KeepHouse(size_t node) noexcept LOCKS_EXCLUDED(mutex_);
   // `asleep`: nothing but its answer can make work due.
   void Heartbeat(size_t node, bool asleep) noexcept LOCKS_EXCLUDED(mutex_);
+  // In its place, while all rest: the session was renewed with others' (sleeping_sessions.h).
+  void NoteRenewed(size_t node, const RenewedSession& renewed) noexcept LOCKS_EXCLUDED(mutex_);
+  SessionId session(size_t node) const { return nodes_[node].session; }
   // Whether the last KeepHouse() has left nothing to look for, unless somebody has read or written
   // since: then it need not be called again before somebody does, or the next heartbeat is due.
   bool Rests(size_t node) const LOCKS_EXCLUDED(mutex_);

@@ -45,6 +45,15 @@ void Background::Heartbeat(size_t node, bool asleep) noexcept {
   NoteHeartbeat(node, status, asleep);
 }
 
+void Background::NoteRenewed(size_t node, const RenewedSession& renewed) noexcept {
+  IfMemoryPermits([&] {
+    port::MutexLock lock(mutex_);
+    NoteRoomLocked(node, {.for_merges = renewed.free_bytes,
+                          .for_data = renewed.grantable_bytes,
+                          .wanted = renewed.others_want_room});
+  });
+}
+
 // While all rest, one that is answered as the one before changes nothing for anybody.
 void Background::NoteHeartbeat(size_t node, const Status& status, bool asleep) noexcept {
   if (asleep && status.ok() && answers(node)) return;

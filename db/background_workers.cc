@@ -15,6 +15,9 @@ namespace {
 // enough for a thousand a second if one takes 16 ms.
 constexpr size_t kHousesAtOnce = 16;
 
+// How often one that sleeps is kept all the same, and its memory node hears all of it.
+constexpr std::chrono::milliseconds kOwnHeartbeatInterval{30'000};
+
 // A handle that an operation has woken does not sleep again for so long.
 constexpr auto kAwakeMin = std::chrono::seconds(1);
 
@@ -46,6 +49,20 @@ BackgroundWorkers::BackgroundWorkers(const Config& config, Parts parts)
         parts_.pool, 1, [this, kept] { return KeepHouse(kept); },
         parts_.pool->GroupOf("memory node " + house.node, kHousesAtOnce));
   }
+  for (const auto& kept : houses_) {
+    SleepingSessions::Sleeper& sleeper = kept->sleeper;
+    sleeper.rpc = kept->house.rpc;
+    for (const House::Member& each : kept->house.shards) {
+      sleeper.sessions.push_back(each.shard->session(each.node));
+    }
+    sleeper.renewed = [house = kept.get()](std::span<const RenewedSession> sessions) {
+      NoteRenewed(house, sessions);
+    };
+    sleeper.forgotten = [house = kept.get()] {
+      house->forgotten.store(true, std::memory_order_release);
+      WakeUp(house);
+    };
+  }
   // From here on nothing fails.
   parts_.signal->Attach(flush_task_.get(), merge_task_.get());
   flush_task_->Wake();
@@ -76,8 +93,10 @@ void BackgroundWorkers::EndThreads() {
 }
 
 void BackgroundWorkers::StopHouse(size_t house) {
-  houses_[house]->house.rpc->WhenDisconnected({});
-  houses_[house]->task->Stop();
+  KeptHouse& kept = *houses_[house];
+  kept.house.rpc->WhenDisconnected({});
+  kept.task->Stop();
+  SleepWithOthers(&kept, false);
 }
 
 void BackgroundWorkers::LookAtMemtable(size_t shard) noexcept {
@@ -103,6 +122,7 @@ void BackgroundWorkers::WakeHouses() noexcept {
 }
 
 void BackgroundWorkers::WakeUp() noexcept {
+  for (Background* shard : parts_.shards) shard->NoteWoken();
   for (const auto& kept : houses_) WakeUp(kept.get());
 }
 
@@ -159,6 +179,8 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Piece piece, Background* shard, Clock
 // Who stops it waits for what one shard sends, not for all of them: a memory node that hangs may
 // take a time-out for each.
 Clock::time_point BackgroundWorkers::KeepHouse(KeptHouse* kept) {
+  // Whether somebody writes cannot be told before the second look.
+  if (!std::exchange(kept->begun, true)) return Clock::now() + Background::kHouseInterval;
   for (const House::Member& each : kept->house.shards) {
     if (kept->task->stopping()) break;
     each.shard->KeepHouse(each.node);
@@ -167,8 +189,30 @@ Clock::time_point BackgroundWorkers::KeepHouse(KeptHouse* kept) {
     kept->used_until = Clock::now() + kAwakeMin;
   }
   const bool asleep = FallAsleep(kept);
+  if (!asleep) SleepWithOthers(kept, false);
   const Clock::time_point next = SendHeartbeats(kept, asleep);
+  // Now that they were renewed, or are about to be.
+  if (asleep && kept->sleeps_long && !kept->task->stopping()) SleepWithOthers(kept, true);
   return RoundUp(asleep ? next : Clock::now());
+}
+
+void BackgroundWorkers::SleepWithOthers(KeptHouse* kept, bool sleep) {
+  if (kept->with_others == sleep) return;
+  if (sleep) {
+    kept->with_others = kept->house.sleeping->Add(&kept->sleeper);
+  } else {
+    kept->house.sleeping->Remove(&kept->sleeper);
+    kept->with_others = false;
+  }
+}
+
+void BackgroundWorkers::NoteRenewed(KeptHouse* kept, std::span<const RenewedSession> sessions) {
+  const std::vector<House::Member>& members = kept->house.shards;
+  for (size_t i = 0; i < members.size(); ++i) {
+    members[i].shard->NoteRenewed(members[i].node, sessions[i]);
+    // What is used without an operation of the handle, as an iterator is, wakes nobody.
+    if (!members[i].shard->Rests(members[i].node)) WakeUp(kept);
+  }
 }
 
 // Operations that begin from then on wake the handle; what others have done is looked for after
@@ -183,12 +227,17 @@ bool BackgroundWorkers::FallAsleep(KeptHouse* kept) {
   return rest();
 }
 
+std::chrono::milliseconds BackgroundWorkers::HeartbeatInterval(const KeptHouse& kept, bool asleep) {
+  const Background& any = *kept.house.shards.front().shard;
+  if (!asleep || !kept.sleeps_long) return any.heartbeat_interval();
+  return kept.with_others ? kOwnHeartbeatInterval : any.sleeping_heartbeat_interval();
+}
+
 Clock::time_point BackgroundWorkers::SendHeartbeats(KeptHouse* kept, bool asleep) {
-  const Background& any = *kept->house.shards.front().shard;
-  const auto interval =
-      asleep && kept->sleeps_long ? any.sleeping_heartbeat_interval() : any.heartbeat_interval();
+  const std::chrono::milliseconds interval = HeartbeatInterval(*kept, asleep);
   const Clock::time_point now = Clock::now();
-  if (now < kept->heartbeat_at + interval) return kept->heartbeat_at + interval;
+  const bool forgotten = kept->forgotten.exchange(false, std::memory_order_acq_rel);
+  if (!forgotten && now < kept->heartbeat_at + interval) return kept->heartbeat_at + interval;
   kept->heartbeat_at = now;
   for (const House::Member& each : kept->house.shards) {
     if (kept->task->stopping()) break;

@@ -16,15 +16,18 @@
 //
 // A house is kept ten times a second, and its memory node hears of the sessions once a second. When
 // nothing is left to do and nobody has used the handle for a while (Background::Rests()), the house
-// sleeps: then it is kept only when the memory node must hear of the sessions for their leases'
-// sake; or when an operation wakes the handle (handle_state.h); or when the connection has ended,
-// for the memory node keeps sessions without one for a short time only. Times are multiples of
-// kHouseInterval, so that the houses of many handles are kept together.
+// sleeps: it is kept twice a minute, and in between its sessions are renewed together with those of
+// all other handles of the process that sleep (sleeping_sessions.h). An operation wakes it
+// (handle_state.h), and so does the end of its connection, for the memory node keeps sessions
+// without one for a short time only. Times are multiples of kHouseInterval, so that the houses of
+// many handles are kept together.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +35,7 @@
 #include "db/background.h"
 #include "db/handle_state.h"
 #include "db/memtable_budget.h"
+#include "db/sleeping_sessions.h"
 #include "db/work_signal.h"
 #include "port/clock.h"
 #include "util/rpc/rpc.h"
@@ -56,6 +60,7 @@ class BackgroundWorkers {
     };
     std::string node;  // The memory node's address.
     RpcClient* rpc;
+    std::shared_ptr<SleepingSessions> sleeping;  // Of this memory node.
     MergeLoadMonitor* merge_load;
     std::vector<Member> shards;
   };
@@ -107,10 +112,14 @@ class BackgroundWorkers {
     explicit KeptHouse(House of) : house(std::move(of)) {}
 
     const House house;
-    std::atomic<bool> used{true};      // Somebody has woken the handle since the last run.
-    Clock::time_point used_until{};    // It does not sleep before.
-    bool sleeps_long = false;          // A connection that ends meanwhile is told of.
-    Clock::time_point heartbeat_at{};  // The last one. The first merges need a report: at once.
+    std::atomic<bool> used{true};        // Somebody has woken the handle since the last run.
+    Clock::time_point used_until{};      // It does not sleep before.
+    bool sleeps_long = false;            // A connection that ends meanwhile is told of.
+    bool with_others = false;            // Its sessions are renewed with others'.
+    std::atomic<bool> forgotten{false};  // Or were: it asks for itself, at once.
+    SleepingSessions::Sleeper sleeper;
+    Clock::time_point heartbeat_at{};  // The last one. The first merges need a report: soon.
+    bool begun = false;
     std::unique_ptr<ThreadPool::Task> task;
   };
 
@@ -126,7 +135,11 @@ class BackgroundWorkers {
   // Return when to be called again.
   Clock::time_point KeepHouse(KeptHouse* kept);
   Clock::time_point SendHeartbeats(KeptHouse* kept, bool asleep);
+  static std::chrono::milliseconds HeartbeatInterval(const KeptHouse& kept, bool asleep);
   bool FallAsleep(KeptHouse* kept);
+  // Has its sessions renewed with others', or no more.
+  void SleepWithOthers(KeptHouse* kept, bool sleep);
+  static void NoteRenewed(KeptHouse* kept, std::span<const RenewedSession> sessions);
 
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 

@@ -201,4 +201,10 @@ void GateKeeper::LookForPauses() {
   written_.Look(grown || gate_->somebody_waits(), Clock::now());
 }
 
+void GateKeeper::EndPause() {
+  if (!config_.slow_down_writes) return;
+  port::MutexLock lock(mutex_);
+  written_.Look(/*busy=*/false, Clock::now());
+}
+
 }  // namespace dlsm

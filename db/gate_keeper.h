@@ -68,6 +68,9 @@ class GateKeeper {
 
   // Pauses of the writers do not count for the pace that they are given. To be called now and then.
   void LookForPauses() LOCKS_EXCLUDED(mutex_);
+  // Nobody has written since the last look. It is not looked for pauses while a handle sleeps, so
+  // whoever wakes it says this before anything is written.
+  void EndPause() LOCKS_EXCLUDED(mutex_);
 
   // Whether a judgement since the last call has had reserves grow (PlacedMemory). They are to be
   // filled at once then: writers may soon wait for that.

@@ -14,6 +14,7 @@
 #include "db/other_process.h"
 #include "db/part_sessions.h"
 #include "db/session_keeper.h"
+#include "db/sleeping_sessions.h"
 #include "db/table_nodes.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
@@ -308,6 +309,8 @@ Status DbImpl::StartShards() {
       const size_t node = shard->NodeAt(*link);
       if (node < shard->nodes()) house.shards.push_back({&shard->background(), node});
     }
+    house.sleeping = SleepingSessions::Of(
+        options_, link->node(), house.shards.front().shard->sleeping_heartbeat_interval());
   }
   budget_.Share(std::move(trees));
   for (const auto& shard : shards_) shard->background().LookAtMemtable();

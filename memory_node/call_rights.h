@@ -18,6 +18,9 @@ Status CheckMayAsk(const RpcPeer& peer, const OpenReaderRequest& request);
 Status CheckMayAsk(const RpcPeer& peer, const SetMergeScheduleRequest& request);
 Status CheckMayAsk(const RpcPeer& peer, const SetQuotaRequest& request);
 
+// The table of databases looks at the rights to each of these.
+inline Status CheckMayAsk(const RpcPeer&, const RenewSessionsRequest&) { return Status::OK(); }
+
 // What a request names that its client was given when it opened a database, or databases to read.
 template <typename Request>
 concept NamesSession = requires(Request request) {

@@ -112,6 +112,19 @@ Status DatabaseTable::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& req
   return Status::OK();
 }
 
+bool DatabaseTable::Renew(const RpcPeer& peer, SessionId id) {
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) return false;
+  const std::shared_ptr<Database> database = session->second.database;
+  if (!CheckMayOwn(peer, database->name).ok() || database->session != id) return false;
+  FenceLostOwnerLocked(*database);
+  if (database->session != id || !session->second.connected) return false;
+  SetEndLocked(options_.clock() + options_.lease, &session->second);
+  return true;
+}
+
 Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& request,
                             std::function<void()> done) {
   {

@@ -132,6 +132,10 @@ class DatabaseTable {
   // no such session (any more), of Heartbeat() Aborted, or its client has called over a later
   // connection; IOFenced naming the new owner if the database was taken over.
   Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request);
+  // The same lease for a session of which this peer says that its process lives, and which stays
+  // tied to its own connection. False, and nothing is renewed, where Heartbeat() might be an error,
+  // or while the session has no connection.
+  bool Renew(const RpcPeer& peer, SessionId session);
   Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
   Status Free(const RpcPeer& peer, const FreeRequest& request);
   Status PutManifest(const RpcPeer& peer, const PutManifestRequest& request);

@@ -88,6 +88,8 @@ class MemoryNode final : public RpcHandler {
 
   // Methods that are more than one call of the table of databases: memory_node_calls.cc.
   Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request, HeartbeatReply* reply);
+  Status RenewSessions(const RpcPeer& peer, const RenewSessionsRequest& request,
+                       RenewSessionsReply* reply);
   ListDatabasesReply ListFor(const RpcPeer& peer) const;
   Status SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleRequest& request,
                           SetMergeScheduleReply* reply);

@@ -111,6 +111,8 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
       return call.Answer(databases_, &DatabaseTable::Open);
     case Method::kHeartbeat:
       return call.Answer(*this, &MemoryNode::Heartbeat);
+    case Method::kRenewSessions:
+      return call.Answer(*this, &MemoryNode::RenewSessions);
     case Method::kGrant:
       return call.Answer(databases_, &DatabaseTable::Grant);
     case Method::kFree:
@@ -150,6 +152,20 @@ Status MemoryNode::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& reques
   reply->free_bytes = databases_.FreeBytesFor(request.session);
   reply->grantable_bytes = databases_.GrantableBytesFor(request.session);
   reply->others_want_room = databases_.OthersWantRoom(request.session);
+  return Status::OK();
+}
+
+Status MemoryNode::RenewSessions(const RpcPeer& peer, const RenewSessionsRequest& request,
+                                 RenewSessionsReply* reply) {
+  reply->sessions.reserve(request.sessions.size());
+  for (const SessionId session : request.sessions) {
+    RenewedSession& renewed = reply->sessions.emplace_back();
+    renewed.renewed = databases_.Renew(peer, session);
+    if (!renewed.renewed) continue;
+    renewed.free_bytes = databases_.FreeBytesFor(session);
+    renewed.grantable_bytes = databases_.GrantableBytesFor(session);
+    renewed.others_want_room = databases_.OthersWantRoom(session);
+  }
   return Status::OK();
 }
 

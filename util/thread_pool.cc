@@ -5,11 +5,11 @@
 #include <new>
 #include <system_error>
 
-#include "port/per_process.h"
 #include "port/scheduler.h"
 #include "port/thread_name.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
+#include "util/shared_instances.h"
 
 namespace dlsm {
 namespace {
@@ -17,33 +17,17 @@ namespace {
 // Where the system makes no thread it is asked again after this.
 constexpr auto kAddAgainAfter = std::chrono::milliseconds(100);
 
-// The pools that there are in this process, one for each scheduler.
-class Pools {
- public:
-  static Pools& Instance() {
-    // Never destroyed: handles may be closed late during exit.
-    static constinit port::PerProcess<Pools> instance;
-    return instance.Here();
-  }
-
-  std::shared_ptr<ThreadPool> OfThisProcess() LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    std::erase_if(pools_, [](const auto& each) { return each.second.expired(); });
-    std::weak_ptr<ThreadPool>& mine = pools_[port::Scheduler::Current()];
-    std::shared_ptr<ThreadPool> pool = mine.lock();
-    if (pool == nullptr) mine = pool = std::make_shared<ThreadPool>();
-    return pool;
-  }
-
- private:
-  port::Mutex mutex_;
-  std::map<port::Scheduler*, std::weak_ptr<ThreadPool>> pools_ GUARDED_BY(mutex_);
-};
-
 }  // namespace
 
 std::shared_ptr<ThreadPool> ThreadPool::OfThisProcess() {
-  return Pools::Instance().OfThisProcess();
+  static constinit SharedInstances<port::Scheduler*, ThreadPool> pools;
+  std::shared_ptr<ThreadPool> pool;
+  const auto make = [](std::shared_ptr<ThreadPool>* made) {
+    *made = std::make_shared<ThreadPool>();
+    return Status::OK();
+  };
+  pools.Get(port::Scheduler::Current(), make, &pool).PermitUncheckedError();  // Cannot fail.
+  return pool;
 }
 
 // -------- Queues

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/simulation/cluster_testing.h"
 #include "benchmarks/simulation/simulated_connector.h"
 #include "benchmarks/simulation/simulated_memory_node.h"
 #include "benchmarks/simulation/simulated_network.h"
@@ -25,70 +26,6 @@
 
 namespace dlsm::simulation {
 namespace {
-
-void Unexpected(const std::string& why) { FAIL() << why; }
-
-// One memory node, and as many processes as connect to it.
-class Cluster {
- public:
-  explicit Cluster(uint64_t seed)
-      : scheduler_(SchedulerOf(seed), Unexpected), network_(NetworkOf(seed), &scheduler_) {
-    SimulatedMemoryNode::Config config;
-    config.node.node = NodeId{1};
-    config.cut_off_fails_one_in = 0;
-    node_ = std::make_unique<SimulatedMemoryNode>(config, &network_);
-    nodes_["node:7"] = node_.get();
-  }
-
-  void Run(const std::function<void()>& body) {
-    scheduler_.Run([&] {
-      ASSERT_OK(node_->Start());
-      body();
-      node_->Kill();
-    });
-  }
-
-  std::shared_ptr<SimulatedHost> NewHost() { return std::make_shared<SimulatedHost>(); }
-  void Kill(SimulatedHost* host) {
-    host->alive = false;
-    node_->LoseHost(host);
-  }
-  Options OptionsOn(const std::shared_ptr<SimulatedHost>& host) {
-    Options options;
-    options.create_if_missing = true;
-    options.memory_nodes = "node:7";
-    options.node_connector = std::make_shared<SimulatedConnector>(&network_, &nodes_, host);
-    options.write_buffer_size = 64 << 10;
-    options.max_write_buffer_number = 2;
-    options.max_background_flushes = 1;
-    options.operation_timeout_ms = 2000;
-    return options;
-  }
-  SimulatedNetwork& network() { return network_; }
-  const SimulatedScheduler& scheduler() const { return scheduler_; }
-  std::shared_ptr<NodeConnector> ConnectorOf(const std::shared_ptr<SimulatedHost>& host) {
-    return std::make_shared<SimulatedConnector>(&network_, &nodes_, host);
-  }
-
- private:
-  static SimulatedScheduler::Config SchedulerOf(uint64_t seed) {
-    SimulatedScheduler::Config config;
-    config.seed = seed;
-    config.switch_one_in = 2;
-    return config;
-  }
-  static SimulatedNetwork::Config NetworkOf(uint64_t seed) {
-    SimulatedNetwork::Config config;
-    config.seed = seed;
-    config.lost_one_in = 1;  // While the network is not whole: nothing arrives.
-    return config;
-  }
-
-  SimulatedScheduler scheduler_;
-  SimulatedNetwork network_;
-  std::unique_ptr<SimulatedMemoryNode> node_;
-  SimulatedNodes nodes_;
-};
 
 // Answers hellos only, and gives each client another token.
 class HelloServer final : public ControlServer {

@@ -61,6 +61,12 @@ void SimulatedMemoryNode::Kill() {
   process->node.reset();
 }
 
+void SimulatedMemoryNode::BreakConnections() {
+  for (const auto& served : process_->served) {
+    served->link->Break(network_->Delay(), network_->Delay());
+  }
+}
+
 void SimulatedMemoryNode::LoseHost(const SimulatedHost* host) {
   if (process_ == nullptr) return;
   process_->memory->Orphan(host);

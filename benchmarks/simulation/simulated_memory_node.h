@@ -36,6 +36,8 @@ class SimulatedMemoryNode final : public ControlServer {
   void Kill();
   MemoryNode& node() { return *process_->node; }
 
+  // All control connections break, and both ends hear of it.
+  void BreakConnections();
   // All that `host` had here breaks; what it has written may still arrive.
   void LoseHost(const SimulatedHost* host);
 

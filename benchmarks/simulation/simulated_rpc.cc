@@ -1,13 +1,21 @@
 #include "benchmarks/simulation/simulated_rpc.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "port/clock.h"
+#include "port/thread.h"
 #include "util/rpc/frame.h"
 #include "util/status_macros.h"
 
 namespace dlsm::simulation {
+namespace {
+
+// As soon as a real client hears of a connection's end.
+constexpr auto kLooksForEnds = std::chrono::milliseconds(50);
+
+}  // namespace
 
 // -------- The connection
 
@@ -106,7 +114,31 @@ SimulatedRpcClient::SimulatedRpcClient(SimulatedNetwork* network, ControlServer*
       token_(peer.data_token),
       link_(std::move(link)) {}
 
-SimulatedRpcClient::~SimulatedRpcClient() { link_->Break({}, network_->Delay()); }
+SimulatedRpcClient::~SimulatedRpcClient() {
+  WhenDisconnected({});
+  link_->Break({}, network_->Delay());
+}
+
+bool SimulatedRpcClient::WhenDisconnected(std::function<void()> told) {
+  watching_ = false;
+  if (watcher_.joinable()) watcher_.join();
+  if (!told) return true;
+  watching_ = true;
+  watcher_ = port::Thread([this, told = std::move(told)] { Watch(told); });
+  return true;
+}
+
+// What happens in the scheduler's name may not call others.
+void SimulatedRpcClient::Watch(const std::function<void()>& told) {
+  std::shared_ptr<ControlLink> ended;  // Of which it was told.
+  while (watching_) {
+    if (link_->failed() && link_ != ended) {
+      ended = link_;
+      told();
+    }
+    port::SleepFor(kLooksForEnds);
+  }
+}
 
 Status SimulatedRpcClient::Call(Method method, const Slice& request, std::string* reply,
                                 Deadline deadline) {

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "benchmarks/simulation/simulated_network.h"
 #include "dLSM/status.h"
+#include "port/thread.h"
 #include "util/rpc/call_ledger.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc.h"
@@ -84,8 +86,10 @@ class SimulatedRpcClient final : public RpcClient {
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline) override;
   CallTotals Totals() const override { return ledger_.Totals(); }
   Status lost() override { return lost_; }
+  bool WhenDisconnected(std::function<void()> told) override;
 
  private:
+  void Watch(const std::function<void()>& told);
   Status WorkingLink(Deadline deadline, std::shared_ptr<ControlLink>* link);
   Status Reconnect(Deadline deadline);
 
@@ -99,6 +103,8 @@ class SimulatedRpcClient final : public RpcClient {
   bool connecting_ = false;
   std::shared_ptr<ControlLink> link_;
   Status lost_;
+  bool watching_ = false;
+  port::Thread watcher_;
 };
 
 }  // namespace dlsm::simulation

@@ -204,6 +204,53 @@ Status HeartbeatReply::Decode(const Slice& bytes) {
       .Finish("reply to a heartbeat");
 }
 
+std::string RenewSessionsRequest::Encode() const {
+  std::string bytes;
+  PutFixed32(&bytes, static_cast<uint32_t>(sessions.size()));
+  for (const SessionId session : sessions) PutSession(&bytes, session);
+  return bytes;
+}
+
+Status RenewSessionsRequest::Decode(const Slice& bytes) {
+  constexpr size_t kSessionBytes = 8;
+  Fields fields(bytes);
+  uint32_t count = 0;
+  sessions.clear();
+  if (fields.Count(kSessionBytes, &count).ok()) {
+    if (count > kSessionsMax) return Status::Corruption("too many sessions are to be renewed");
+    sessions.resize(count);
+  }
+  for (SessionId& session : sessions) fields.Session(&session);
+  return fields.Finish("request to renew sessions");
+}
+
+std::string RenewSessionsReply::Encode() const {
+  std::string bytes;
+  PutFixed32(&bytes, static_cast<uint32_t>(sessions.size()));
+  for (const RenewedSession& session : sessions) {
+    PutBool(&bytes, session.renewed);
+    PutFixed64(&bytes, session.free_bytes);
+    PutFixed64(&bytes, session.grantable_bytes);
+    PutBool(&bytes, session.others_want_room);
+  }
+  return bytes;
+}
+
+Status RenewSessionsReply::Decode(const Slice& bytes) {
+  constexpr size_t kSessionBytes = 18;
+  Fields fields(bytes);
+  uint32_t count = 0;
+  sessions.clear();
+  if (fields.Count(kSessionBytes, &count).ok()) sessions.resize(count);
+  for (RenewedSession& session : sessions) {
+    fields.Bool(&session.renewed)
+        .Fixed64(&session.free_bytes)
+        .Fixed64(&session.grantable_bytes)
+        .Bool(&session.others_want_room);
+  }
+  return fields.Finish("reply to renew sessions");
+}
+
 std::string GrantRequest::Encode() const {
   std::string to;
   PutSession(&to, session);

@@ -85,6 +85,35 @@ struct HeartbeatReply {
   Status Decode(const Slice& bytes);
 };
 
+// Renews the leases of sessions that have nothing else to say, those of all idle handles of a
+// process together, whichever connection it comes over. It says that the process lives, and no
+// more: it makes no session one of this connection, and a session that has lost its own is not
+// renewed.
+struct RenewSessionsRequest {
+  static constexpr size_t kSessionsMax = 4096;
+
+  std::vector<SessionId> sessions;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
+struct RenewedSession {
+  // If not, nothing else counts: its client has to ask with a heartbeat.
+  bool renewed = false;
+  // As in HeartbeatReply.
+  uint64_t free_bytes = 0;
+  uint64_t grantable_bytes = 0;
+  bool others_want_room = false;
+};
+
+struct RenewSessionsReply {
+  std::vector<RenewedSession> sessions;  // In the order of the request.
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
 // Asks for one contiguous extent of `bytes`, or of at least `bytes_min` when that is not to be had.
 // Refused with Busy naming the cause when the memory node is full; part of its memory is kept for
 // merges, which make room.

@@ -73,6 +73,15 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   beaten.grantable_bytes = 9;
   beaten.others_want_room = true;
   CheckMessage(beaten);
+  RenewSessionsRequest renew;
+  CheckMessage(renew);
+  renew.sessions = {SessionId{5}, SessionId{6}};
+  CheckMessage(renew);
+  RenewSessionsReply renewed;
+  CheckMessage(renewed);
+  renewed.sessions = {{}, {.renewed = true, .free_bytes = 7, .grantable_bytes = 8}};
+  renewed.sessions[1].others_want_room = true;
+  CheckMessage(renewed);
   GrantRequest grant;
   grant.session = SessionId{5};
   grant.bytes = 1 << 20;
@@ -232,6 +241,15 @@ TEST(MessagesTest, NumbersOfMergesAreInOrderAndBounded) {
   PutFixed64(&bytes, most.next);
   HeartbeatRequest decoded;
   EXPECT_TRUE(decoded.Decode(bytes).IsCorruption());
+}
+
+// Fails if a memory node may be kept busy with any number of sessions.
+TEST(MessagesTest, SessionsToBeRenewedAreBounded) {
+  RenewSessionsRequest request;
+  request.sessions.resize(RenewSessionsRequest::kSessionsMax);
+  EXPECT_TRUE(RenewSessionsRequest().Decode(request.Encode()).ok());
+  request.sessions.emplace_back();
+  EXPECT_TRUE(RenewSessionsRequest().Decode(request.Encode()).IsCorruption());
 }
 
 // Fails if a span's end overflows later.

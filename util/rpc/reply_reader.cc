@@ -8,51 +8,24 @@
 #include <cerrno>
 #include <cstddef>
 #include <utility>
+#include <variant>
 
 #include "port/error_text.h"
-#include "port/per_process.h"
 #include "port/thread_name.h"
+#include "util/shared_instances.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
-namespace {
-
-class Readers {
- public:
-  static Readers& Instance() {
-    // Never destroyed: handles may be closed late during exit.
-    static constinit port::PerProcess<Readers> instance;
-    return instance.Here();
-  }
-
-  template <typename Make>
-  Status OfThisProcess(const Make& make, std::shared_ptr<ReplyReader>* reader)
-      LOCKS_EXCLUDED(mutex_) {
-    const port::MutexLock lock(mutex_);
-    *reader = reader_.lock();
-    if (*reader != nullptr) return Status::OK();
-    DLSM_RETURN_IF_ERROR(make(reader));
-    reader_ = *reader;
-    return Status::OK();
-  }
-
- private:
-  port::Mutex mutex_;
-  std::weak_ptr<ReplyReader> reader_ GUARDED_BY(mutex_);
-};
-
-}  // namespace
 
 Status ReplyReader::OfThisProcess(std::shared_ptr<ReplyReader>* reader) {
-  reader->reset();
-  return Readers::Instance().OfThisProcess(
-      [](std::shared_ptr<ReplyReader>* made) {
-        std::shared_ptr<ReplyReader> fresh(new ReplyReader());
-        DLSM_RETURN_IF_ERROR(fresh->Start());
-        *made = std::move(fresh);
-        return Status::OK();
-      },
-      reader);
+  static constinit SharedInstances<std::monostate, ReplyReader> readers;
+  const auto make = [](std::shared_ptr<ReplyReader>* made) {
+    std::shared_ptr<ReplyReader> fresh(new ReplyReader());
+    DLSM_RETURN_IF_ERROR(fresh->Start());
+    *made = std::move(fresh);
+    return Status::OK();
+  };
+  return readers.Get({}, make, reader);
 }
 
 Status ReplyReader::Start() {

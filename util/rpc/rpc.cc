@@ -34,6 +34,8 @@ const char* MethodName(Method method) {
       return "reader_heartbeat";
     case Method::kCloseReader:
       return "close_reader";
+    case Method::kRenewSessions:
+      return "renew_sessions";
   }
   return "unknown";
 }

@@ -1,0 +1,87 @@
+// Keeps the sessions of handles that nobody uses. All those that a process has at one memory node
+// are renewed by one call, over the connection of any of them: a thousand idle databases then cost
+// a call now and then, not hundreds a second.
+//
+// That says no more than that this process lives. Each session still belongs to its own connection:
+// if that breaks, the memory node renews it no more, and its handle is told. So is the handle of a
+// session that has ended or was taken over, and it asks for itself then.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dLSM/options.h"
+#include "dLSM/status.h"
+#include "port/clock.h"
+#include "port/mutex.h"
+#include "util/rpc/messages.h"
+#include "util/rpc/rpc.h"
+#include "util/thread_pool.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class SleepingSessions {
+ public:
+  using Clock = port::Clock;
+
+  // A handle's sessions at this memory node.
+  struct Sleeper {
+    RpcClient* rpc = nullptr;
+    std::vector<SessionId> sessions;
+    // They were renewed, and this is what the memory node tells of each. Brief; calls nothing here.
+    std::function<void(std::span<const RenewedSession>)> renewed;
+    // One of them was not, or nobody knows: the sleeper is to ask for itself, at once. Likewise.
+    std::function<void()> forgotten;
+  };
+
+  // Of handles with such options at this memory node, those that reach it alike. All of them renew
+  // their sessions at this interval.
+  static std::shared_ptr<SleepingSessions> Of(const Options& options, const std::string& node,
+                                              std::chrono::milliseconds interval);
+
+  SleepingSessions(std::shared_ptr<ThreadPool> pool, std::chrono::milliseconds interval);
+  SleepingSessions(const SleepingSessions&) = delete;
+  SleepingSessions& operator=(const SleepingSessions&) = delete;
+
+  // The sleeper's sessions, which were just renewed, are renewed from now on. False: not here, be
+  // it for want of memory, or because the memory node does not know this call.
+  bool Add(Sleeper* sleeper) noexcept LOCKS_EXCLUDED(mutex_);
+  // They are not any more, and nothing of the sleeper is used.
+  void Remove(Sleeper* sleeper) LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // A sleeper whose sessions are in a request.
+  struct Asked {
+    Sleeper* sleeper;  // May be gone by now.
+    size_t sessions;
+  };
+
+  Clock::time_point Run() LOCKS_EXCLUDED(mutex_);
+  void RenewAll() LOCKS_EXCLUDED(mutex_);
+  // Over the connection of one that is there, in turn. An error if none is.
+  Status Call(const RenewSessionsRequest& request, RenewSessionsReply* reply)
+      LOCKS_EXCLUDED(mutex_);
+  void Tell(std::span<const Asked> asked, const Status& status, const RenewSessionsReply& reply)
+      LOCKS_EXCLUDED(mutex_);
+
+  const std::shared_ptr<ThreadPool> pool_;
+  const std::chrono::milliseconds interval_;
+
+  port::Mutex mutex_;  // Not held during a call.
+  port::CondVar called_{mutex_};
+  std::set<Sleeper*> sleepers_ GUARDED_BY(mutex_);
+  Clock::time_point next_ GUARDED_BY(mutex_){};        // When they are to be renewed.
+  Sleeper* last_caller_ GUARDED_BY(mutex_) = nullptr;  // Over whose connection the last call went.
+  bool calling_ GUARDED_BY(mutex_) = false;            // It is under way.
+  bool unknown_ GUARDED_BY(mutex_) = false;            // To the memory node: this call.
+
+  ThreadPool::Task task_;  // Last: it uses all of the above.
+};
+
+}  // namespace dlsm
