@@ -110,6 +110,7 @@ class RpcServerImpl final : public RpcServer {
   void AcceptLoop();
   void AcceptOne();
   Socket Accept();
+  void KeepSpare();
   void ReapServed();
   // They may come again, and are refused then.
   void EndRevoked();
@@ -165,6 +166,7 @@ Status RpcServerImpl::Listen() {
   DLSM_RETURN_IF_ERROR(ListenSocket(options_.bind_address, options_.port, &listener_, &port_));
   stop_ = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!stop_.valid()) return CannotOpen("an event", errno);
+  KeepSpare();
   accept_thread_ = port::Thread([this] { AcceptLoop(); });
   return Status::OK();
 }
@@ -246,8 +248,12 @@ void RpcServerImpl::AcceptOne() {
   }
 }
 
-Socket RpcServerImpl::Accept() {
+void RpcServerImpl::KeepSpare() {
   if (!spare_.valid()) spare_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
+}
+
+Socket RpcServerImpl::Accept() {
+  KeepSpare();
   Socket accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (accepted.valid() || !IsOutOfDescriptors(errno) || !spare_.valid()) return accepted;
   spare_.Close();
