@@ -40,6 +40,9 @@ constexpr auto kHelloTimeout = std::chrono::seconds(5);
 // long.
 constexpr auto kTokenGrace = std::chrono::milliseconds(1500);
 
+// Of control connections, before the pool hesitates to add threads.
+constexpr size_t kServedAtOnce = 64;
+
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
 
 // Without descriptors accept() fails at once, and again: not more often than this.
@@ -135,7 +138,9 @@ Status RpcServerImpl::Listen() {
   DLSM_RETURN_IF_ERROR(ListenSocket(options_.bind_address, options_.port, &listener_, &port_));
   stop_ = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!stop_.valid()) return Status::IOError("no event descriptor", port::ErrorText(errno));
-  pool_ = std::make_unique<ThreadPool>();
+  ThreadPool::Config pool;
+  pool.workers_at_once = kServedAtOnce;
+  pool_ = std::make_unique<ThreadPool>(pool);
   DLSM_RETURN_IF_ERROR(SocketWatch::Start("dlsm calls", &watch_));
   accept_thread_ = port::Thread([this] { AcceptLoop(); });
   return Status::OK();
@@ -427,7 +432,7 @@ Status RpcServerImpl::ServeControl(Served* served, const std::string& address, u
 
 // A client that has just called often calls again at once.
 ThreadPool::Clock::time_point RpcServerImpl::ServeRequests(Served* served) {
-  constexpr auto kPatience = std::chrono::milliseconds(2);
+  constexpr auto kPatience = std::chrono::milliseconds(20);
   // It may be woken once more after its end.
   if (served->done.load(std::memory_order_relaxed)) return ThreadPool::Clock::time_point::max();
   Status status = served->connection->Serve(served->peer, handler_, options_.transports, kPatience);
