@@ -153,7 +153,7 @@ ThreadPool::Counts ThreadPool::counts() const {
 
 // -------- The dispatcher
 
-ThreadPool::ThreadPool(std::chrono::milliseconds idle_max) : idle_max_(idle_max) {
+ThreadPool::ThreadPool(const Config& config) : config_(config) {
   {
     const port::MutexLock lock(mutex_);
     AddWorkerLocked();
@@ -249,7 +249,7 @@ bool ThreadPool::NeedsWorkerLocked(Clock::time_point now) const {
 
 bool ThreadPool::MayAddWorkerLocked(Clock::time_point now) const {
   if (working_ >= runs_max_ || now < add_again_at_) return false;
-  if (working_ < kWorkersAtOnce) return true;
+  if (working_ < config_.workers_at_once) return true;
   const auto has_waited = [now](const Queue& queue) {
     return !queue.empty() && now - queue.front()->queued_at_ >= kPatience;
   };
@@ -372,7 +372,7 @@ bool ThreadPool::SleepLocked(Worker* worker) {
   if (ending_) return false;
   worker->slept_before = last_asleep_;
   last_asleep_ = worker;
-  const Clock::time_point until = Clock::now() + idle_max_;
+  const Clock::time_point until = Clock::now() + config_.idle_max;
   while (!worker->called && !ending_) {
     if (working_ == 1) {
       worker->wakeup.Wait();

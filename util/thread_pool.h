@@ -45,12 +45,14 @@ class ThreadPool {
   class Task;
   class Group;
 
-  // So many workers are added as soon as there is work for them.
-  static constexpr size_t kWorkersAtOnce = 8;
+  struct Config {
+    // So many workers are added as soon as there is work for them.
+    size_t workers_at_once = 8;
+    // A worker that has slept for so long ends, unless it is the last one.
+    std::chrono::milliseconds idle_max{5000};
+  };
   // What is ready or due waits no longer for busy workers before another one is added.
   static constexpr auto kPatience = std::chrono::milliseconds(10);
-  // A worker that has slept for so long ends, unless it is the last one.
-  static constexpr std::chrono::milliseconds kIdleMax{5000};
 
   // That of this process, which all who ask for it share. It ends with the last
   // of them. In a simulation each scheduler has its own, and a process that was
@@ -59,7 +61,8 @@ class ThreadPool {
   static std::shared_ptr<ThreadPool> OfThisProcess();
 
   // Makes the dispatcher and the first worker; std::system_error if it cannot.
-  explicit ThreadPool(std::chrono::milliseconds idle_max = kIdleMax);
+  explicit ThreadPool(const Config& config);
+  ThreadPool() : ThreadPool(Config()) {}
   // There are no tasks any more.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -140,7 +143,7 @@ class ThreadPool {
   bool SleepLocked(Worker* worker) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetSleeperLocked(Worker* worker) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::chrono::milliseconds idle_max_;
+  const Config config_;
 
   mutable port::Mutex mutex_;  // Protects what follows, tasks and groups. Not held during a run.
   port::CondVar dispatcher_wakeup_{mutex_};

@@ -22,6 +22,7 @@ using Clock = ThreadPool::Clock;
 using Task = ThreadPool::Task;
 
 constexpr auto kNever = Clock::time_point::max();
+constexpr size_t kAtOnce = 8;
 
 // Runs of many tasks that wait until they are let go.
 class Held {
@@ -58,7 +59,7 @@ class ThreadPoolTest : public testing::Test {
         &pool_, runs_max, [held] { return held->Run(); }, group);
   }
 
-  ThreadPool pool_{milliseconds(20)};
+  ThreadPool pool_{{.workers_at_once = kAtOnce, .idle_max = milliseconds(20)}};
 };
 
 // Fails if a task runs before it is woken, or does not when it is.
@@ -135,7 +136,7 @@ TEST_F(ThreadPoolTest, RunsAtTheTimeThatWasAskedFor) {
 
 // Fails if work waits for other work, of which each piece may wait for any other.
 TEST_F(ThreadPoolTest, HasAThreadForEachRunThatThereMayBe) {
-  constexpr int kTasks = 3 * static_cast<int>(ThreadPool::kWorkersAtOnce);
+  constexpr int kTasks = 3 * static_cast<int>(kAtOnce);
   Held held;
   Tasks tasks;
   for (int i = 0; i < kTasks; ++i) tasks.push_back(Hold(&held));
@@ -169,7 +170,7 @@ TEST_F(ThreadPoolTest, ManyShortRunsShareAThread) {
   for (const auto& task : tasks) task->Wake();
   ASSERT_TRUE(Eventually([&] { return runs >= kTasks; }));
   ASSERT_TRUE(Eventually([&] { return runs == 4 * kTasks; }));
-  EXPECT_LE(pool_.counts().threads, ThreadPool::kWorkersAtOnce + 1) << "on a busy machine";
+  EXPECT_LE(pool_.counts().threads, kAtOnce + 1) << "on a busy machine";
   EXPECT_EQ(pool_.counts().runs, 4u * kTasks);
 }
 

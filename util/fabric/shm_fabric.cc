@@ -1,19 +1,30 @@
 #include "util/fabric/shm_fabric.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 
+#include <cerrno>
+#include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "port/error_text.h"
 #include "util/fabric/mapped_fabric.h"
 #include "util/fabric/memory_mapping.h"
 #include "util/fabric/shm_file.h"
+#include "util/shared_instances.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
-Status MapRegion(NodeId node, const RegionInfo& info, MemoryMapping* mapping) {
+// Which file, and how much of it.
+using Mapped = std::tuple<dev_t, ino_t, uint64_t>;
+
+// All connections of this process to the memory node share it.
+Status MapRegion(NodeId node, const RegionInfo& info,
+                 std::shared_ptr<const MemoryMapping>* mapping) {
   if (info.shm_path.empty() || info.bytes == 0) {
     return Status::NotSupported(
         fmt::format("memory node {} does not share its memory with this machine's processes; "
@@ -22,21 +33,34 @@ Status MapRegion(NodeId node, const RegionInfo& info, MemoryMapping* mapping) {
   }
   FileDescriptor file;
   DLSM_RETURN_IF_ERROR(OpenShmFile(info.shm_path, info.bytes, &file));
-  DLSM_RETURN_IF_ERROR(MemoryMapping::File(file.get(), info.bytes, mapping));
-  // Its owner has said what there is to say about huge pages; here they need asking for as well.
-  (void)AdviseHugePages(*mapping, /*shared=*/true);
-  return Status::OK();
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) {
+    return Status::IOError(info.shm_path, port::ErrorText(errno));
+  }
+  // Never destroyed: handles may be closed late.
+  static auto& mappings =
+      *std::make_unique<SharedInstances<Mapped, const MemoryMapping>>().release();
+  Status mapped;
+  *mapping = mappings.Get({status.st_dev, status.st_ino, info.bytes}, [&] {
+    auto made = std::make_shared<MemoryMapping>();
+    mapped = MemoryMapping::File(file.get(), info.bytes, made.get());
+    if (!mapped.ok()) return std::shared_ptr<const MemoryMapping>();
+    // Its owner has said what there is to say about huge pages; here they need asking for as well.
+    (void)AdviseHugePages(*made, /*shared=*/true);
+    return std::shared_ptr<const MemoryMapping>(std::move(made));
+  });
+  return mapped;
 }
 
 }  // namespace
 
 Status ConnectShm(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection) {
-  auto mappings = std::make_shared<std::vector<MemoryMapping>>();
+  auto mappings = std::make_shared<std::vector<std::shared_ptr<const MemoryMapping>>>();
   RegionTable table;
   for (const RegionInfo& info : peer.regions) {
-    MemoryMapping mapping;
+    std::shared_ptr<const MemoryMapping> mapping;
     DLSM_RETURN_IF_ERROR(MapRegion(peer.node, info, &mapping));
-    table.Add(MappedRegion{info.id, mapping.data(), info.bytes});
+    table.Add(MappedRegion{info.id, mapping->data(), info.bytes});
     mappings->push_back(std::move(mapping));
   }
   *connection = std::make_unique<MappedConnection>(FabricKind::kShm, peer.node, std::move(table),

@@ -23,10 +23,12 @@
 #include "util/out_of_memory.h"
 #include "util/rpc/failure_limiter.h"
 #include "util/rpc/hello.h"
-#include "util/rpc/server_connection.h"
+#include "util/rpc/served_connection.h"
 #include "util/rpc/socket.h"
+#include "util/rpc/socket_watch.h"
 #include "util/rpc/stranger_log.h"
 #include "util/status_macros.h"
+#include "util/thread_pool.h"
 
 namespace dlsm {
 namespace {
@@ -37,6 +39,9 @@ constexpr auto kHelloTimeout = std::chrono::seconds(5);
 // Of a table that nobody else has made: data connections outlive their control connection for so
 // long.
 constexpr auto kTokenGrace = std::chrono::milliseconds(1500);
+
+// Of control connections, before the pool hesitates to add threads.
+constexpr size_t kServedAtOnce = 64;
 
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
 
@@ -62,48 +67,8 @@ class RpcServerImpl final : public RpcServer {
   }
 
  private:
-  // A stranger becomes trusted, on its own thread, or is evicted, on the accepting one; not both.
-  enum class Standing { kStranger, kTrusted, kEvicted };
-
-  struct Served {
-    Served(Socket socket, std::chrono::milliseconds progress_timeout)
-        : connection(
-              std::make_shared<ServerConnection>(TcpStream(std::move(socket)), progress_timeout)) {}
-    const std::shared_ptr<ServerConnection> connection;
-    std::atomic<Standing> standing{Standing::kStranger};
-    std::atomic<bool> done{false};
-    port::Mutex mutex;
-    port::CondVar evicted{mutex};
-    ClientRights rights GUARDED_BY(mutex);  // Null: not known yet, or the cluster's.
-    port::Thread thread;
-
-    // Whether the client has lost its place in the access list since it proved itself.
-    bool IsRevoked() LOCKS_EXCLUDED(mutex) {
-      const port::MutexLock lock(mutex);
-      return rights != nullptr && rights->revoked();
-    }
-    bool Become(Standing next) {
-      Standing stranger = Standing::kStranger;
-      return standing.compare_exchange_strong(stranger, next);
-    }
-    // False: it is no stranger any more.
-    bool Evict() LOCKS_EXCLUDED(mutex) {
-      if (!Become(Standing::kEvicted)) return false;
-      connection->Stop();
-      // Under the mutex: Pause() has either seen it, or sleeps.
-      const port::MutexLock lock(mutex);
-      evicted.SignalAll();
-      return true;
-    }
-    // Sleeps, until it is evicted at most: its thread is not kept for somebody who has to go.
-    void Pause(FailureLimiter::Clock::duration duration) LOCKS_EXCLUDED(mutex) {
-      const Deadline deadline = Deadline::In(duration);
-      const port::MutexLock lock(mutex);
-      while (standing.load(std::memory_order_relaxed) != Standing::kEvicted && !deadline.Passed()) {
-        static_cast<void>(evicted.WaitUntil(deadline.time_point()));
-      }
-    }
-  };
+  using Served = ServedConnection;
+  using Standing = ServedConnection::Standing;
 
   static NodeIdentity MakeIdentity(const RpcServerOptions& options);
 
@@ -117,7 +82,16 @@ class RpcServerImpl final : public RpcServer {
   // False: there is none.
   bool EvictOldestStranger();
   void Serve(Served* served, uint64_t number);
-  Status ServeControl(Served* served, const std::string& address, uint64_t number);
+  // Of a control connection: the hello; then it is the pool's. *handed_over: it is.
+  Status ServeControl(Served* served, const std::string& address, uint64_t number,
+                      bool* handed_over);
+  Status GreetControl(Served* served, const std::string& address, uint64_t number,
+                      AuthenticatedClient* client);
+  ThreadPool::Clock::time_point ServeRequests(Served* served);
+  void EndControl(Served* served, Status why);
+  // What a control connection has taken in its hello.
+  void GiveBack(const Served& served);
+  void NoteRefused(const std::string& address, const Status& why);
   Status ServeAny(Served* served, const std::string& address, uint64_t number, bool* handed_over);
   // The TLS handshake where there is to be one, and the first bytes behind it.
   Status Begin(Served* served, const std::string& host, Deadline deadline, char* preamble);
@@ -148,6 +122,8 @@ class RpcServerImpl final : public RpcServer {
   FailureLimiter failures_;
   StrangerLog log_;
 
+  std::unique_ptr<ThreadPool> pool_;    // Serves control connections.
+  std::shared_ptr<SocketWatch> watch_;  // Of those.
   port::Thread accept_thread_;
 };
 
@@ -167,6 +143,10 @@ Status RpcServerImpl::Listen() {
   stop_ = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!stop_.valid()) return CannotOpen("an event", errno);
   KeepSpare();
+  ThreadPool::Config pool;
+  pool.workers_at_once = kServedAtOnce;
+  pool_ = std::make_unique<ThreadPool>(pool);
+  DLSM_RETURN_IF_ERROR(SocketWatch::Start("dlsm calls", &watch_));
   accept_thread_ = port::Thread([this] { AcceptLoop(); });
   return Status::OK();
 }
@@ -180,7 +160,12 @@ RpcServerImpl::~RpcServerImpl() {
   for (Served& served : served_) {
     if (!served.Evict()) served.connection->Stop();
   }
-  for (Served& served : served_) served.thread.join();
+  for (Served& served : served_) {
+    if (served.thread.joinable()) served.thread.join();
+    if (served.serving != nullptr) served.serving->Wake();
+    served.AwaitDone();
+  }
+  served_.clear();
 }
 
 void RpcServerImpl::AcceptLoop() {
@@ -271,13 +256,11 @@ bool RpcServerImpl::EvictOldestStranger() {
 
 void RpcServerImpl::ReapServed() {
   for (auto next = served_.begin(); next != served_.end();) {
-    // Pairs with the store that ends the thread: what it did is visible, and joining is short.
-    if (!next->done.load(std::memory_order_acquire)) {
-      ++next;
-      continue;
-    }
-    next->thread.join();
-    next = served_.erase(next);
+    const auto each = next++;
+    // Joining is short then.
+    if (!each->thread_done.load(std::memory_order_acquire)) continue;
+    if (each->thread.joinable()) each->thread.join();
+    if (each->done.load(std::memory_order_acquire)) served_.erase(each);
   }
 }
 
@@ -297,12 +280,16 @@ void RpcServerImpl::Serve(Served* served, uint64_t number) {
         return ServeAny(served, address, number, &handed_over);
       },
       &OutOfNodeMemory);
-  if (!status.ok()) {
-    refused_.fetch_add(1, std::memory_order_relaxed);
-    IfMemoryPermits([&] { log_.Warn("connection from {}: {}", address, status.ToString()); });
-  }
+  if (!status.ok()) NoteRefused(address, status);
   if (!handed_over) served->connection->Stop();
-  served->done.store(true, std::memory_order_release);
+  // A control connection that was handed over ends in EndControl().
+  if (!handed_over || served->serving == nullptr) served->NoteDone();
+  served->thread_done.store(true, std::memory_order_release);
+}
+
+void RpcServerImpl::NoteRefused(const std::string& address, const Status& why) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  IfMemoryPermits([&] { log_.Warn("connection from {}: {}", address, why.ToString()); });
 }
 
 // In a handshake that knows clients by their key, a guess of the secret can be tried: one that
@@ -362,7 +349,7 @@ Status RpcServerImpl::ServeAny(Served* served, const std::string& address, uint6
   if (!served->connection->can_serve()) {
     reason = "it has no descriptor left; raise the limit of open files of its Server (ulimit -n)";
   } else if (trusted_.load(std::memory_order_relaxed) < options_.connections_max) {
-    return ServeControl(served, address, number);
+    return ServeControl(served, address, number, handed_over);
   } else {
     reason = fmt::format("it has {} connections, its limit; close some", options_.connections_max);
   }
@@ -418,55 +405,94 @@ void RpcServerImpl::Restrict(NodeInfo* info) const {
   for (RegionInfo& region : info->regions) region.shm_path.clear();
 }
 
-Status RpcServerImpl::ServeControl(Served* served, const std::string& address, uint64_t number) {
-  ServerConnection& connection = *served->connection;
-  std::string token;
-  AuthenticatedClient client;
-  RpcPeer peer;
+// What has been taken here is given back by EndControl().
+Status RpcServerImpl::GreetControl(Served* served, const std::string& address, uint64_t number,
+                                   AuthenticatedClient* client) {
   const auto admit = [&](const std::string& shown, const ClientRights& rights, NodeInfo* info) {
     if (!served->Become(Standing::kTrusted)) return Status::Busy("evicted", "too many strangers");
     // Before the client knows: so it cannot come again uncounted.
     trusted_.fetch_add(1, std::memory_order_relaxed);
-    DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, rights, &token));
-    info->data_token = token;
+    DLSM_RETURN_IF_ERROR(tokens_.Acquire(shown, rights, &served->token));
+    info->data_token = served->token;
     if (rights != nullptr) Restrict(info);
     const port::MutexLock lock(served->mutex);
     served->rights = rights;
     return Status::OK();
   };
-  // Whatever there is no memory for, what has been taken here is given back below.
-  Status status = WithinMemory(
-      [&]() -> Status {
-        DLSM_RETURN_IF_ERROR(NodeHello(
-            connection.stream(), identity_, Deadline::In(kHelloTimeout), admit, &client, &failures_,
-            HostOf(address),
-            [served](FailureLimiter::Clock::duration duration) { served->Pause(duration); }));
-        peer.connection = number;
-        peer.name = client.name.empty() ? address : fmt::format("{} ({})", client.name, address);
-        peer.data_token = token;
-        peer.rights = client.rights;
-        if (peer.rights != nullptr) {
-          peer.name = fmt::format("{}, {}", peer.rights->name(), peer.name);
-        }
-        return Status::OK();
-      },
-      &OutOfNodeMemory);
-  if (status.ok()) {
-    Log().Info("{} connected", peer.name);
-    status = connection.Serve(peer, client.keys, handler_, options_.transports);
-    handler_->Disconnected(peer);
-    Log().Info("{} disconnected: {}", peer.name, status.message().ToStringView());
-    if (status.IsIOError()) status = Status::OK();  // How connections usually end.
-  } else {
-    status = WithinMemory([&status] {
+  DLSM_RETURN_IF_ERROR(
+      NodeHello(served->connection->stream(), identity_, Deadline::In(kHelloTimeout), admit, client,
+                &failures_, HostOf(address),
+                [served](FailureLimiter::Clock::duration duration) { served->Pause(duration); }));
+  RpcPeer& peer = served->peer;
+  peer.connection = number;
+  peer.name = client->name.empty() ? address : fmt::format("{} ({})", client->name, address);
+  peer.data_token = served->token;
+  peer.rights = client->rights;
+  if (peer.rights != nullptr) peer.name = fmt::format("{}, {}", peer.rights->name(), peer.name);
+  return Status::OK();
+}
+
+Status RpcServerImpl::ServeControl(Served* served, const std::string& address, uint64_t number,
+                                   bool* handed_over) {
+  AuthenticatedClient client;
+  Status status = WithinMemory([&] { return GreetControl(served, address, number, &client); },
+                               &OutOfNodeMemory);
+  if (!status.ok()) {
+    GiveBack(*served);
+    return WithinMemory([&status] {
       return Status::FromCode(status.code(), "refused: " + status.message().ToString());
     });
   }
-  if (served->standing.load(std::memory_order_relaxed) == Standing::kTrusted) {
+  IfMemoryPermits([served] { Log().Info("{} connected", served->peer.name); });
+  status = WithinMemory(
+      [&]() -> Status {
+        DLSM_RETURN_IF_ERROR(
+            served->connection->Begin(client.keys, [served] { served->serving->Wake(); }));
+        return served->BeServed(watch_, pool_.get(),
+                                [this, served] { return ServeRequests(served); });
+      },
+      &OutOfNodeMemory);
+  *handed_over = true;
+  if (status.ok()) {
+    served->serving->Wake();
+  } else {
+    EndControl(served, status);
+  }
+  return Status::OK();
+}
+
+// A client that has just called often calls again at once.
+ThreadPool::Clock::time_point RpcServerImpl::ServeRequests(Served* served) {
+  constexpr auto kPatience = std::chrono::milliseconds(20);
+  // It may be woken once more after its end.
+  if (served->done.load(std::memory_order_relaxed)) return ThreadPool::Clock::time_point::max();
+  Status status = served->connection->Serve(served->peer, handler_, options_.transports, kPatience);
+  if (status.ok()) {
+    watch_->Resume(served->watched);
+  } else {
+    EndControl(served, std::move(status));
+  }
+  return ThreadPool::Clock::time_point::max();
+}
+
+void RpcServerImpl::EndControl(Served* served, Status why) {
+  if (served->watch != nullptr) served->watch->Remove(served->watched);
+  served->connection->End();
+  handler_->Disconnected(served->peer);
+  IfMemoryPermits(
+      [&] { Log().Info("{} disconnected: {}", served->peer.name, why.message().ToStringView()); });
+  // With an IOError connections usually end.
+  if (!why.IsIOError()) NoteRefused(served->peer.name, why);
+  GiveBack(*served);
+  served->connection->Stop();
+  served->NoteDone();
+}
+
+void RpcServerImpl::GiveBack(const Served& served) {
+  if (served.standing.load(std::memory_order_relaxed) == Standing::kTrusted) {
     trusted_.fetch_sub(1, std::memory_order_relaxed);
   }
-  if (!token.empty()) tokens_.Release(token, TokenTable::Clock::now());
-  return status;
+  if (!served.token.empty()) tokens_.Release(served.token, TokenTable::Clock::now());
 }
 
 }  // namespace

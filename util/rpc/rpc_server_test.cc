@@ -23,6 +23,7 @@
 #include "util/rpc/rpc_server_testing.h"
 #include "util/rpc/socket.h"
 #include "util/status_testing.h"
+#include "util/threads_testing.h"
 
 namespace dlsm {
 namespace {
@@ -295,6 +296,61 @@ TEST_F(RpcServerTest, AClientShowsTheTokenThatItWasGivenLast) {
   EXPECT_GE(given_instead, 1);
   EXPECT_EQ(given - 1, given_instead);
   server_.reset();
+}
+
+// Fails if each connection has a thread while nothing comes over it, at either end; if what comes
+// then is not served; or if the end of one is not noticed.
+TEST_F(RpcServerTest, IdleConnectionsKeepNoThreads) {
+  constexpr size_t kClients = 60;
+  StartServer();
+  std::vector<std::unique_ptr<NodeRpcClient>> clients(kClients);
+  const auto call_all = [&] {
+    for (const auto& client : clients) {
+      std::string reply;
+      EXPECT_OK(client->Call(Method::kGrant, "echo", &reply, Soon()));
+      EXPECT_EQ(reply, "echo");
+    }
+  };
+  for (auto& client : clients) ASSERT_OK(Connect(&client));
+  for (int round = 0; round < 2; ++round) {
+    call_all();
+    // The pool's and the watches', whatever else this process has.
+    EXPECT_TRUE(Eventually([] { return ThreadsOfProcess() < kClients / 2; }));
+  }
+  std::vector<std::thread> callers;
+  for (size_t i = 0; i < kClients; ++i) {
+    callers.emplace_back([&, i] {
+      std::string reply;
+      for (int round = 0; round < 20; ++round) {
+        EXPECT_OK(clients[i]->Call(round % 2 == 0 ? Method::kGrant : Method::kMerge, "echo", &reply,
+                                   Soon()));
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  clients.clear();
+  EXPECT_TRUE(Eventually([&] { return handler_.disconnected() == int{kClients}; }));
+}
+
+// Fails if replies that come while nobody serves the connection stay, where the socket does not
+// take all of them at once.
+TEST_F(RpcServerTest, LongRepliesToAnIdleConnectionArrive) {
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  constexpr size_t kCallers = 3;
+  std::vector<std::thread> callers;
+  std::string replies[kCallers];
+  for (size_t i = 0; i < kCallers; ++i) {
+    callers.emplace_back(
+        [&, i] { EXPECT_OK(client->Call(Method::kFree, "", &replies[i], Soon())); });
+  }
+  EXPECT_TRUE(Eventually([&] { return handler_.kept() == kCallers; }));
+  std::this_thread::sleep_for(milliseconds(20));  // The connection is nobody's by now.
+  const std::string answer(16 * kLargeReplyBytes, 'a');
+  handler_.AnswerKept(answer);
+  for (std::thread& caller : callers) caller.join();
+  for (const std::string& reply : replies) EXPECT_EQ(reply, answer);
 }
 
 }  // namespace

@@ -40,33 +40,42 @@ ServerConnection::ServerConnection(TcpStream stream, std::chrono::milliseconds p
       frame_deadline_(Deadline::In(progress_timeout)),
       output_deadline_(frame_deadline_) {}
 
-Status ServerConnection::Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHandler* handler,
-                               const ServerTransportFactory& transports) {
-  const Status status = WithinMemory(
-      [&]() -> Status {
-        DLSM_RETURN_IF_ERROR(seals_.MakeForMemoryNode(keys));
-        assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
-        if (!can_serve()) return CannotOpen("an event", EMFILE);
-        return ServeUntilTheEnd(peer, handler, transports);
-      },
-      &OutOfNodeMemory);
+Status ServerConnection::Begin(const FrameKeys& keys, std::function<void()> wants_serving) {
+  wants_serving_ = std::move(wants_serving);
+  DLSM_RETURN_IF_ERROR(seals_.MakeForMemoryNode(keys));
+  assembler_ = std::make_unique<FrameAssembler>(seals_.received.get());
+  return can_serve() ? Status::OK() : CannotOpen("an event", EMFILE);
+}
+
+Status ServerConnection::Serve(const RpcPeer& peer, RpcHandler* handler,
+                               const ServerTransportFactory& transports,
+                               std::chrono::milliseconds patience) {
+  return WithinMemory([&] { return ServeWhileBusy(peer, handler, transports, patience); },
+                      &OutOfNodeMemory);
+}
+
+void ServerConnection::End() {
   if (transport_ != nullptr) transport_->End();
   const port::MutexLock lock(mutex_);
   ended_ = true;
   output_ = std::string();
-  return status;
 }
 
-Status ServerConnection::ServeUntilTheEnd(const RpcPeer& peer, RpcHandler* handler,
-                                          const ServerTransportFactory& transports) {
+Status ServerConnection::ServeWhileBusy(const RpcPeer& peer, RpcHandler* handler,
+                                        const ServerTransportFactory& transports,
+                                        std::chrono::milliseconds patience) {
+  Deadline idle = Deadline::In(patience);
   while (true) {
     bool may_sleep = true;
-    bool readable = false;
-    bool writable = false;
+    Events events;
     if (transport_ != nullptr) DLSM_RETURN_IF_ERROR(PollTransport(&may_sleep));
-    DLSM_RETURN_IF_ERROR(AwaitEvents(may_sleep, &readable, &writable));
-    if (readable) DLSM_RETURN_IF_ERROR(ReceiveRequests(peer, handler, transports));
-    if (writable) DLSM_RETURN_IF_ERROR(SendOutput());
+    DLSM_RETURN_IF_ERROR(AwaitEvents(may_sleep, idle, &events));
+    if (events.readable) {
+      DLSM_RETURN_IF_ERROR(ReceiveRequests(peer, handler, transports));
+      idle = Deadline::In(patience);
+    }
+    if (events.writable) DLSM_RETURN_IF_ERROR(SendOutput());
+    if (events.idle && idle.Passed()) return Status::OK();
   }
 }
 
@@ -82,7 +91,7 @@ Status ServerConnection::PollTransport(bool* may_sleep) {
   }
 }
 
-Status ServerConnection::AwaitEvents(bool may_sleep, bool* readable, bool* writable) {
+Status ServerConnection::AwaitEvents(bool may_sleep, Deadline idle, Events* events) {
   bool has_output = false;
   Deadline output_deadline = Deadline::At({});
   {
@@ -93,34 +102,39 @@ Status ServerConnection::AwaitEvents(bool may_sleep, bool* readable, bool* writa
     has_output = output_sent_ < output_.size();
     output_deadline = output_deadline_;
   }
+  const bool started = assembler_->started();
+  const bool under_way = started || has_output || transport_ != nullptr;
   int timeout = -1;
-  if (assembler_->started()) timeout = PollTimeout(frame_deadline_);
-  if (has_output) {
-    const int left = PollTimeout(output_deadline);
+  const auto wait_until = [&timeout](const Deadline& deadline) {
+    const int left = PollTimeout(deadline);
     timeout = timeout < 0 ? left : std::min(timeout, left);
-  }
+  };
+  if (started) wait_until(frame_deadline_);
+  if (has_output) wait_until(output_deadline);
+  if (!under_way) wait_until(idle);
   const bool holds_input = stream_.holds_input();
   if (!may_sleep || holds_input) timeout = 0;
-  const short events = static_cast<short>(has_output ? POLLIN | POLLOUT : POLLIN);
+  const short wanted = static_cast<short>(has_output ? POLLIN | POLLOUT : POLLIN);
   // poll() passes over a descriptor of -1.
   const int transport_events = transport_ != nullptr ? transport_->events() : -1;
   pollfd waited[3] = {
-      {stream_.get(), events, 0}, {wakeup_.get(), POLLIN, 0}, {transport_events, POLLIN, 0}};
+      {stream_.get(), wanted, 0}, {wakeup_.get(), POLLIN, 0}, {transport_events, POLLIN, 0}};
   if (poll(waited, 3, timeout) < 0 && errno != EINTR) {
     return Status::IOError("poll", port::ErrorText(errno));
   }
-  *readable = holds_input || (waited[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
-  *writable = (waited[0].revents & POLLOUT) != 0;
+  events->readable = holds_input || (waited[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+  events->writable = (waited[0].revents & POLLOUT) != 0;
   if (waited[1].revents != 0) {
     // What it counts does not matter, only that it can be waited for again.
     uint64_t count = 0;
     static_cast<void>(!read(wakeup_.get(), &count, sizeof(count)));
   }
   if (waited[2].revents != 0) transport_->TakeEvent();
-  if (!*readable && assembler_->started() && frame_deadline_.Passed()) {
+  if (!events->readable && started && frame_deadline_.Passed()) {
     return Status::TimedOut("the rest of a request did not come in time");
   }
-  if (!*writable && has_output && output_deadline.Passed()) {
+  events->idle = !under_way && !events->readable && waited[1].revents == 0;
+  if (!events->writable && has_output && output_deadline.Passed()) {
     return Status::TimedOut("the client does not take its replies");
   }
   return Status::OK();
@@ -252,6 +266,7 @@ void ServerConnection::SendReply(std::string* frame) {
   }
   output_.append(rest.data(), rest.size());
   WakeUp();
+  if (wants_serving_) wants_serving_();
 }
 
 Status ServerConnection::SendOutput() {

@@ -1,17 +1,19 @@
 // One accepted control connection of a memory node, after its hello: reads requests, hands them to
 // the handler, sends replies.
 //
-//   the connection's own thread: Serve(): receives; sends what Reply() could not
-//   any thread:                  Reply(): sends what the socket takes at once, leaves the rest
+//   the thread in Serve(): receives; sends what Reply() could not
+//   any thread:            Reply(): sends what the socket takes at once, leaves the rest
 //
-// So a peer that does not read its replies never blocks the thread that answers.
+// So a peer that does not read its replies never blocks the thread that answers. While there is
+// nothing to do, no thread need be in Serve().
 //
-// A client may ask for another transport of its further calls (kOpenTransport): the same thread
-// then serves both, and the socket tells when the client has gone.
+// A client may ask for another transport of its further calls (kOpenTransport): the thread then
+// serves both until the end, and the socket tells when the client has gone.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,11 +39,17 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   // For the hello.
   TcpStream& stream() { return stream_; }
 
-  // Serves requests until the connection ends; returns why. The handler's answers may come later
-  // than that: they are dropped. `transports` may be empty: there are none then. `keys` are those
-  // of its hello.
-  Status Serve(const RpcPeer& peer, const FrameKeys& keys, RpcHandler* handler,
-               const ServerTransportFactory& transports);
+  // Before the first Serve(). `keys` are those of its hello. `wants_serving` may be empty; it is
+  // called, by any thread, when there is something to send and perhaps nobody in Serve().
+  Status Begin(const FrameKeys& keys, std::function<void()> wants_serving);
+  // Serves requests. OK if there has been none for `patience` and nothing is left to do; then it is
+  // to be called again when the socket is readable, or wants_serving() was called. An error says
+  // why the connection has ended. `transports` may be empty: there are none then. By one thread at
+  // a time.
+  Status Serve(const RpcPeer& peer, RpcHandler* handler, const ServerTransportFactory& transports,
+               std::chrono::milliseconds patience);
+  // After the last Serve(): answers of the handler that come later are dropped.
+  void End() LOCKS_EXCLUDED(mutex_);
 
   // Makes Serve(), and whatever else waits on the socket, return soon. From any thread.
   void Stop() { stream_.Shutdown(); }
@@ -53,10 +61,17 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
  private:
-  Status ServeUntilTheEnd(const RpcPeer& peer, RpcHandler* handler,
-                          const ServerTransportFactory& transports);
-  // `may_sleep`: whether to wait for the first event, or only to look.
-  Status AwaitEvents(bool may_sleep, bool* readable, bool* writable) LOCKS_EXCLUDED(mutex_);
+  Status ServeWhileBusy(const RpcPeer& peer, RpcHandler* handler,
+                        const ServerTransportFactory& transports,
+                        std::chrono::milliseconds patience);
+  struct Events {
+    bool readable = false;
+    bool writable = false;
+    bool idle = false;  // There was nothing, and nothing is under way.
+  };
+  // `may_sleep`: whether to wait for the first event, or only to look. No longer than until `idle`
+  // if nothing is under way.
+  Status AwaitEvents(bool may_sleep, Deadline idle, Events* events) LOCKS_EXCLUDED(mutex_);
   Status ReceiveRequests(const RpcPeer& peer, RpcHandler* handler,
                          const ServerTransportFactory& transports);
   void HandleRequest(const RpcPeer& peer, RpcHandler* handler);
@@ -73,10 +88,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Status SendSome(Slice* bytes);
 
   const std::chrono::milliseconds progress_timeout_;
-  TcpStream stream_;  // The descriptor stays open as long as this object lives.
-  Socket wakeup_;     // An eventfd: Reply() has left something to send.
+  std::function<void()> wants_serving_;  // Constant after Begin().
+  TcpStream stream_;                     // The descriptor stays open as long as this object lives.
+  Socket wakeup_;                        // An eventfd: Reply() has left something to send.
 
-  // Of the own thread.
+  // Of the thread in Serve().
   FrameSeals seals_;  // That of what is sent is used with the mutex held.
   std::unique_ptr<FrameAssembler> assembler_;
   Deadline frame_deadline_;                     // Of the rest of a frame that has begun.

@@ -60,7 +60,11 @@ TEST(ServerConnectionTest, RepliesThatWereTakenAreNotKept) {
   ASSERT_OK(client.seals.MakeForClient(keys));
   LongAnswers handler;
   Status ended;
-  std::thread server([&] { ended = connection->Serve(RpcPeer{}, keys, &handler, {}); });
+  ASSERT_OK(connection->Begin(keys, {}));
+  std::thread server([&] {
+    ended = connection->Serve(RpcPeer{}, &handler, {}, /*patience=*/seconds(3600));
+    connection->End();
+  });
 
   const Deadline soon = Deadline::In(seconds(60));
   // Until it is answered: so the replies are never all sent before one more has been made.

@@ -25,17 +25,18 @@ Status SocketChannel::Open(ControlStream control, std::string where, std::functi
                            std::shared_ptr<RpcChannel>* channel) {
   std::shared_ptr<SocketChannel> made(
       new SocketChannel(std::move(control), std::move(where), std::move(ended)));
-  std::shared_ptr<ReplyReader> reader;
-  DLSM_RETURN_IF_ERROR(ReplyReader::OfThisProcess(&reader));
-  DLSM_RETURN_IF_ERROR(reader->Add(made->stream_.get(), made.get(), &made->added_));
-  made->reader_ = std::move(reader);
+  std::shared_ptr<SocketWatch> watch;
+  DLSM_RETURN_IF_ERROR(SocketWatch::OfClients(&watch));
+  DLSM_RETURN_IF_ERROR(
+      watch->Add(made->stream_.get(), SocketWatch::Calls::kAlways, made.get(), &made->watched_));
+  made->watch_ = std::move(watch);
   *channel = std::move(made);
   return Status::OK();
 }
 
 SocketChannel::~SocketChannel() {
   stream_.Shutdown();
-  if (reader_ != nullptr) reader_->Remove(added_);
+  if (watch_ != nullptr) watch_->Remove(watched_);
   const port::MutexLock lock(mutex_);
   assert(waiters_.empty());
 }
@@ -116,7 +117,7 @@ Status SocketChannel::AwaitReply(Waiter* waiter, Deadline deadline) try {
 }
 
 // Of a frame that was read in part nothing can be made but the end of the connection.
-ReplyReader::Source::Outcome SocketChannel::Receive() noexcept {
+SocketWatch::Source::Outcome SocketChannel::Ready() noexcept {
   Outcome outcome = Outcome::kMore;
   const Status received = WithinMemory([&] {
     port::AllocationPoint("reply");

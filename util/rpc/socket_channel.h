@@ -1,5 +1,5 @@
 // The channel of the tcp transport: frames over the control connection itself. Answers are received
-// by a thread that all channels of the process share (reply_reader.h).
+// by a thread that all channels of the process share (socket_watch.h).
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 #include "util/deadline.h"
 #include "util/rpc/control_stream.h"
 #include "util/rpc/frame.h"
-#include "util/rpc/reply_reader.h"
 #include "util/rpc/rpc.h"
 #include "util/rpc/rpc_channel.h"
+#include "util/rpc/socket_watch.h"
 
 namespace dlsm {
 
-class SocketChannel final : public RpcChannel, private ReplyReader::Source {
+class SocketChannel final : public RpcChannel, private SocketWatch::Source {
  public:
   // `where` names the memory node in messages. `ended`, which may be empty, is called when the
   // connection has failed, however idle it was; by any thread, before the destructor returns.
@@ -49,7 +49,7 @@ class SocketChannel final : public RpcChannel, private ReplyReader::Source {
 
   SocketChannel(ControlStream control, std::string where, std::function<void()> ended);
 
-  Outcome Receive() noexcept override LOCKS_EXCLUDED(mutex_);
+  Outcome Ready() noexcept override LOCKS_EXCLUDED(mutex_);
   Status ReceiveSome(Outcome* outcome) LOCKS_EXCLUDED(mutex_);
   Status DeliverComplete() LOCKS_EXCLUDED(mutex_);
   void Deliver(const FrameHeader& header, std::string payload) LOCKS_EXCLUDED(mutex_);
@@ -69,8 +69,8 @@ class SocketChannel final : public RpcChannel, private ReplyReader::Source {
   Status failure_ GUARDED_BY(mutex_);
 
   FrameAssembler assembler_;  // The reader's.
-  std::shared_ptr<ReplyReader> reader_;
-  uint64_t added_ = 0;  // To the reader.
+  std::shared_ptr<SocketWatch> watch_;
+  uint64_t watched_ = 0;  // By that.
 };
 
 }  // namespace dlsm

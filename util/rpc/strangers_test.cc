@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,16 +21,12 @@
 #include "util/rpc/socket.h"
 #include "util/secret_proof.h"
 #include "util/status_testing.h"
+#include "util/threads_testing.h"
 
 namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
-
-size_t ThreadsOfProcess() {
-  const std::filesystem::directory_iterator all("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(all), end(all)));
-}
 
 Deadline Soon() { return Deadline::In(std::chrono::seconds(30)); }
 

@@ -1,4 +1,4 @@
-#include "util/rpc/reply_reader.h"
+#include "util/rpc/socket_watch.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <utility>
 #include <variant>
+#include <variant>
 
 #include "port/error_text.h"
 #include "port/thread_name.h"
@@ -17,18 +18,22 @@
 
 namespace dlsm {
 
-Status ReplyReader::OfThisProcess(std::shared_ptr<ReplyReader>* reader) {
-  static constinit SharedInstances<std::monostate, ReplyReader> readers;
-  const auto make = [](std::shared_ptr<ReplyReader>* made) {
-    std::shared_ptr<ReplyReader> fresh(new ReplyReader());
-    DLSM_RETURN_IF_ERROR(fresh->Start());
-    *made = std::move(fresh);
-    return Status::OK();
+Status SocketWatch::OfClients(std::shared_ptr<SocketWatch>* watch) {
+  static constinit SharedInstances<std::monostate, SocketWatch> watches;
+  const auto make = [](std::shared_ptr<SocketWatch>* made) {
+    return Start("dlsm replies", made);
   };
-  return readers.Get({}, make, reader);
+  return watches.Get({}, make, watch);
 }
 
-Status ReplyReader::Start() {
+Status SocketWatch::Start(const std::string& name, std::shared_ptr<SocketWatch>* watch) {
+  std::shared_ptr<SocketWatch> made(new SocketWatch(name));
+  DLSM_RETURN_IF_ERROR(made->Open());
+  *watch = std::move(made);
+  return Status::OK();
+}
+
+Status SocketWatch::Open() {
   epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   stop_ = FileDescriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   epoll_event event{};
@@ -36,36 +41,48 @@ Status ReplyReader::Start() {
   event.data.u64 = kStop;
   if (!epoll_.valid() || !stop_.valid() ||
       epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_.get(), &event) != 0) {
-    return Status::IOError("no descriptors to receive answers with", port::ErrorText(errno));
+    return Status::IOError("no descriptors to wait for connections with", port::ErrorText(errno));
   }
   thread_ = port::Thread([this] { Run(); });
   return Status::OK();
 }
 
-ReplyReader::~ReplyReader() {
+SocketWatch::~SocketWatch() {
   if (!thread_.joinable()) return;
   const uint64_t one = 1;
   static_cast<void>(!write(stop_.get(), &one, sizeof(one)));
   thread_.join();
 }
 
-Status ReplyReader::Add(int socket, Source* source, uint64_t* id) {
+Status SocketWatch::Add(int socket, Calls calls, Source* source, uint64_t* id) {
+  const uint32_t events = calls == Calls::kAlways ? EPOLLIN : EPOLLIN | EPOLLONESHOT;
   const port::MutexLock lock(mutex_);
   const uint64_t added = last_id_ + 1;
-  sources_.emplace(added, Added{source, socket});
+  sources_.emplace(added, Added{source, socket, events});
+  *id = added;
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.u64 = added;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event) != 0) {
     const int error = errno;
     sources_.erase(added);
-    return Status::IOError("a connection's answers cannot be waited for", port::ErrorText(error));
+    return Status::IOError("a connection cannot be waited for", port::ErrorText(error));
   }
-  *id = last_id_ = added;
+  last_id_ = added;
   return Status::OK();
 }
 
-void ReplyReader::Remove(uint64_t id) {
+void SocketWatch::Resume(uint64_t id) {
+  const port::MutexLock lock(mutex_);
+  const auto found = sources_.find(id);
+  if (found == sources_.end()) return;
+  epoll_event event{};
+  event.events = found->second.events;
+  event.data.u64 = id;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.socket, &event);
+}
+
+void SocketWatch::Remove(uint64_t id) {
   const port::MutexLock lock(mutex_);
   const auto found = sources_.find(id);
   if (found != sources_.end()) {
@@ -75,8 +92,8 @@ void ReplyReader::Remove(uint64_t id) {
   while (calling_ == id) called_.Wait();
 }
 
-void ReplyReader::Run() {
-  port::SetThreadName("dlsm replies");
+void SocketWatch::Run() {
+  port::SetThreadName(name_);
   std::array<epoll_event, 64> events;
   bool has_more = false;
   while (true) {
@@ -91,7 +108,7 @@ void ReplyReader::Run() {
   }
 }
 
-bool ReplyReader::Call(uint64_t id) {
+bool SocketWatch::Call(uint64_t id) {
   Source* source = nullptr;
   {
     const port::MutexLock lock(mutex_);
@@ -100,7 +117,7 @@ bool ReplyReader::Call(uint64_t id) {
     source = found->second.source;
     calling_ = id;
   }
-  const Source::Outcome outcome = source->Receive();
+  const Source::Outcome outcome = source->Ready();
   const port::MutexLock lock(mutex_);
   calling_ = kStop;
   called_.SignalAll();
@@ -114,7 +131,7 @@ bool ReplyReader::Call(uint64_t id) {
   return outcome == Source::Outcome::kMore;
 }
 
-bool ReplyReader::CallForMore() {
+bool SocketWatch::CallForMore() {
   bool any = false;
   for (uint64_t id = kStop; true;) {
     {
