@@ -241,6 +241,10 @@ class Background {
   Status CompactLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
+  // Sets *pick, which then is under way, if a step can begin now; *done if none is left. Else waits
+  // for a change, unless the caller has to bring it about.
+  Status BeginStep(size_t level, ManualLevel* manual, std::optional<MergePick>* pick, bool* done)
+      LOCKS_EXCLUDED(mutex_);
 
   // The house threads' work: background_house.cc.
 
