@@ -270,6 +270,11 @@ class Background {
   Status CompactLevels(const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status CompactLevel(size_t level, const Slice* begin, const Slice* end) LOCKS_EXCLUDED(mutex_);
   Status MergeLevel(size_t level, ManualLevel* manual) LOCKS_EXCLUDED(mutex_);
+  // Sets *pick, which then is under way, if a step can begin now, and *whole as
+  // MergeChooser::NextManual() does; *done if none is left. Else waits for a change, unless the
+  // caller has to bring it about.
+  Status BeginStep(size_t level, ManualLevel* manual, std::optional<MergePick>* pick, bool* done,
+                   bool* whole) LOCKS_EXCLUDED(mutex_);
 
   // The house threads' work: background_house.cc.
 

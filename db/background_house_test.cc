@@ -15,6 +15,7 @@
 #include "port/failing_allocations_testing.h"
 #include "table/node_queue_pairs.h"
 #include "util/status_testing.h"
+#include "util/watchdog_testing.h"
 
 namespace dlsm {
 namespace {
@@ -38,12 +39,13 @@ class WatchedPolicy final : public MergePolicy {
     ++*looks_;
     return std::nullopt;
   }
+  // Has to wait until somebody has looked.
   std::optional<MergePick> PickManual(const Version&, const TablesInMerge&, size_t,
                                       const ManualScope&, bool* done) override {
-    *done = true;
+    *done = *looks_ > 0;
     return std::nullopt;
   }
-  size_t ManualLevels(const Version&, const Slice*, const Slice*) const override { return 0; }
+  size_t ManualLevels(const Version&, const Slice*, const Slice*) const override { return 1; }
   size_t ExpectedComponents(const Version&) const override { return 1; }
   uint64_t PendingBytes(const Version&) const override { return 0; }
 
@@ -152,6 +154,19 @@ TEST_F(BackgroundHouseTest, ACallerThatFindsNoRoomLooksForMerges) {
   EXPECT_FALSE(background.MergeWhileIdle(&due));
   EXPECT_FALSE(background.FlushOne(&due));
   EXPECT_EQ(looks, 0);
+}
+
+// Of the application's own code. What a caller compacts has to wait for a merge that is due. Hangs
+// if it leaves that to threads, which leave it to callers.
+TEST_F(BackgroundHouseTest, ACallerThatCompactsLooksForMergesThatComeFirst) {
+  const Watchdog watchdog(std::chrono::seconds(30));
+  CallerWork callers(/*own_code=*/true, &signal_);
+  Background::Parts parts = Parts();
+  parts.callers = &callers;
+  int looks = 0;
+  Background background(Background::Config(), parts, std::make_unique<WatchedPolicy>(&looks));
+  EXPECT_OK(background.CompactRange(Background::Clock::now(), nullptr, nullptr));
+  EXPECT_EQ(looks, 1);
 }
 
 // A memtable was full when there was no memory for the next one; there is some when the house of

@@ -390,27 +390,22 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
   return status;
 }
 
+// A step that has to wait may wait for a merge that is due: a guard in the next level has to go
+// down before more can come to it. Where the threads leave merges to callers, the caller does that
+// one.
 Status Background::MergeLevel(size_t level, ManualLevel* manual) {
   while (true) {
     std::optional<MergePick> pick;
     bool whole = true;
-    {
+    bool done = false;
+    DLSM_RETURN_IF_ERROR(BeginStep(level, manual, &pick, &done, &whole));
+    if (done) return Status::OK();
+    if (!pick.has_value()) {
+      auto look_again = Clock::now() + kHouseInterval;
+      if (!callers_->own_code() || MergeNext(Runner::kCaller, &look_again)) continue;
       port::MutexLock lock(mutex_);
-      bool done = false;
-      while (!pick.has_value()) {
-        // It may wait for a merge that is due, and that cannot be done.
-        DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge], Clock::time_point()));
-        port::AllocationPoint("compaction: picked");
-        const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-        if (!adding_guards_) {
-          pick =
-              chooser_.NextManual(SituationLocked(*version), level, manual->scope, &done, &whole);
-        }
-        if (done) return Status::OK();
-        if (!pick.has_value()) changed_.WaitUntil(Clock::now() + kHouseInterval);
-      }
-      MarkBusyLocked(&*pick);
-      manual->own = &*pick;
+      changed_.WaitUntil(look_again);
+      continue;
     }
     const Status status = Merge(*pick, Runner::kCaller);
     NoteOutcome(kMerge, status);
@@ -424,6 +419,26 @@ Status Background::MergeLevel(size_t level, ManualLevel* manual) {
     // What was flushed meanwhile is not part of this request.
     if (level == 0 && whole) return Status::OK();
   }
+}
+
+Status Background::BeginStep(size_t level, ManualLevel* manual, std::optional<MergePick>* pick,
+                             bool* done, bool* whole) {
+  port::MutexLock lock(mutex_);
+  // It may wait for a merge that is due, and that cannot be done.
+  DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge], Clock::time_point()));
+  port::AllocationPoint("compaction: picked");
+  const std::shared_ptr<const Version> version = tree_->views().Current()->version;
+  if (!adding_guards_) {
+    *pick = chooser_.NextManual(SituationLocked(*version), level, manual->scope, done, whole);
+  }
+  if (*done) return Status::OK();
+  if (pick->has_value()) {
+    MarkBusyLocked(&**pick);
+    manual->own = &**pick;
+  } else if (!callers_->own_code()) {
+    changed_.WaitUntil(Clock::now() + kHouseInterval);
+  }
+  return Status::OK();
 }
 
 }  // namespace dlsm
