@@ -19,13 +19,17 @@
 #include "script/tool/quota.h"
 #include "script/tool/split_points.h"
 #include "script/tool/tool.h"
+#include "util/config_flag.h"
 #include "util/fabric/fabric.h"
 #include "util/known_flags.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
 DEFINE_string(db, "default", "name of the database");
-DEFINE_string(config, "", "path of a connection.conf that names the memory nodes");
+DEFINE_string(config, "",
+              "path of a connection.conf that names the memory nodes; empty, with "
+              "--compute_node_id and without --memory_nodes: that of the working directory, or of "
+              "the one above it");
 DEFINE_string(memory_nodes, "", "memory nodes as host[:port], separated by commas");
 DEFINE_uint32(compute_node_id, 0, "which of the config's compute nodes this is");
 DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory nodes");
@@ -294,6 +298,7 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
   gflags::ParseCommandLineFlags(&argc, &argv, true);
+  FindConfigFile("dlsm_tool");
   // A reader that went away is an error of the write, not the end of this process: the database is
   // still to be closed.
   std::signal(SIGPIPE, SIG_IGN);
