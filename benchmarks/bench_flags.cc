@@ -40,7 +40,7 @@ DEFINE_double(compression_ratio, 0.5, "What values compress to, of their size");
 DEFINE_uint64(batch_size, 0,
               "Entries of a write batch, keys of a MultiGet; 0: 1 and 32, fillbatch "
               "1000");
-DEFINE_uint32(readwritepercent, 90, "Share of reads in readrandomwriterandom");
+DEFINE_uint32(readwritepercent, 90, "Reads of a hundred operations of readrandomwriterandom");
 DEFINE_uint64(seek_nexts, 0, "Steps after each seek of seekrandom");
 DEFINE_string(distribution, "uniform",
               "Of the keys of all but the fill workloads: uniform, zipfian "

@@ -78,23 +78,20 @@ if(DLSM_TESTS)
   target_link_libraries(benchmarks_test PRIVATE dlsm_benchmarks dlsm_settings GTest::gmock
                         GTest::gtest_main)
   dlsm_compile_tests(benchmarks_test)
-  gtest_discover_tests(benchmarks_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 600)
+  dlsm_discover_tests(benchmarks_test)
 
   file(GLOB stress_tests CONFIGURE_DEPENDS benchmarks/stress/*_test.cc)
   add_executable(stress_test ${stress_tests})
   target_link_libraries(stress_test PRIVATE dlsm_stress dlsm_settings GTest::gmock
                         GTest::gtest_main)
   dlsm_compile_tests(stress_test)
-  gtest_discover_tests(stress_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 600)
+  dlsm_discover_tests(stress_test)
   file(GLOB simulation_tests CONFIGURE_DEPENDS benchmarks/simulation/*_test.cc)
   add_executable(simulation_test ${simulation_tests} $<TARGET_OBJECTS:dlsm_stress>)
   target_link_libraries(simulation_test PRIVATE dlsm_simulation dlsm_settings GTest::gmock
                         GTest::gtest_main)
   dlsm_compile_tests(simulation_test)
-  gtest_discover_tests(simulation_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 600)
+  dlsm_discover_tests(simulation_test)
   set(DLSM_STRESS_SECONDS 60 CACHE STRING "How long each random test of whole databases lasts")
   # Under ThreadSanitizer there is nothing to find: the hand-over of turns orders all threads.
   if(NOT DLSM_SANITIZE STREQUAL "thread")
@@ -119,6 +116,13 @@ if(DLSM_TESTS)
   add_test(NAME db_bench.smoke
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/smoke_test.py $<TARGET_FILE:db_bench>
                    $<TARGET_FILE:Server>)
+  if(NOT DLSM_SANITIZE)
+    add_test(NAME db_bench.original_commands
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/original_commands_test.py
+                     ${CMAKE_CURRENT_SOURCE_DIR} $<TARGET_FILE:db_bench> $<TARGET_FILE:Server>
+                     $<TARGET_FILE:dlsm_tool>)
+    set_tests_properties(db_bench.original_commands PROPERTIES LABELS end_to_end TIMEOUT 120)
+  endif()
   if(TARGET structure_bench)
     # Under a sanitizer each of them once: all take minutes there. It has one thread.
     set(structures .)

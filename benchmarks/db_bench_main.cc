@@ -52,6 +52,7 @@
 #include "benchmarks/standard_output.h"
 #include "benchmarks/time_series.h"
 #include "dLSM/db.h"
+#include "util/config_flag.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
 
@@ -63,6 +64,7 @@ DEFINE_bool(
 DEFINE_string(json, "", "File that gets an array with one object for each benchmark");
 
 // Of bench_flags.cc and engine_flags.cc.
+DECLARE_string(engine);
 DECLARE_string(distribution);
 DECLARE_string(compression_type);
 DECLARE_string(table_format);
@@ -206,6 +208,7 @@ int main(int argc, char** argv) {
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {
     gflags::ParseCommandLineFlags(&argc, &argv, true);
+    if (FLAGS_engine == "dlsm") dlsm::FindConfigFile("db_bench");
     status = argc > 1 ? dlsm::bench::UnknownArgument(argv[1]) : dlsm::bench::RunAll();
   }
   gflags::ShutDownCommandLineFlags();

@@ -78,7 +78,9 @@ DEFINE_string(rpc_transport, "",
 DEFINE_string(rdma_device, "",
               "dlsm: for verbs: device, port, network interface or address, then settings; empty: "
               "the first active port");
-DEFINE_string(config, "", "dlsm: path of a connection.conf");
+DEFINE_string(config, "",
+              "dlsm: path of a connection.conf; empty, with --compute_node_id and without "
+              "--memory_nodes: that of the working directory, or of the one above it");
 DEFINE_string(memory_nodes, "",
               "dlsm: host[:port] of each memory node, separated by commas; with "
               "neither this nor --config, one inside this process");
@@ -87,7 +89,7 @@ DEFINE_string(access_name, "", "dlsm: name of this client in the memory nodes' a
 DEFINE_uint32(compute_node_id, 0, "dlsm: which of the compute nodes of --config this is");
 DEFINE_uint32(shards, 1,
               "dlsm: shards of the database, which divide the keys that --num makes evenly");
-DEFINE_uint32(fixed_compute_shards_num, 1, "dlsm: another name of --shards; the larger counts");
+DEFINE_uint32(fixed_compute_shards_num, 0, "dlsm: another name of --shards; the larger counts");
 DEFINE_string(shard_boundaries, "",
               "dlsm: instead of --shards: the keys at which all shards but the first begin, "
               "separated by commas");
@@ -132,7 +134,7 @@ Status CheckRanges() {
       CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
       CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
       CheckRange<uint32_t>("shards", FLAGS_shards, 1, 256),
-      CheckRange<uint32_t>("fixed_compute_shards_num", FLAGS_fixed_compute_shards_num, 1, 256),
+      CheckRange<uint32_t>("fixed_compute_shards_num", FLAGS_fixed_compute_shards_num, 0, 256),
   });
 }
 

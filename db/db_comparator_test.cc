@@ -10,6 +10,7 @@
 
 #include "dLSM/get_pipeline.h"
 #include "db/test_database_testing.h"
+#include "util/named_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -32,7 +33,9 @@ class WithoutCase final : public Comparator {
   void FindShortSuccessor(std::string* /*key*/) const override {}
 };
 
-class ComparatorTest : public testing::TestWithParam<TableFormat> {
+using Format = Named<TableFormat>;
+
+class ComparatorTest : public testing::TestWithParam<Format> {
  protected:
   using Model = std::map<std::string, std::string>;  // By lower case.
 
@@ -122,10 +125,9 @@ class ComparatorTest : public testing::TestWithParam<TableFormat> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Formats, ComparatorTest,
-                         testing::Values(TableFormat::kByteAddressable, TableFormat::kBlockBased),
-                         [](const auto& format) {
-                           return format.param == TableFormat::kBlockBased ? "Block" : "Byte";
-                         });
+                         testing::Values(Format{"Byte", TableFormat::kByteAddressable},
+                                         Format{"Block", TableFormat::kBlockBased}),
+                         NameOf<TableFormat>);
 
 // In memtables, tables with several versions of a key, and merged ones: the last write wins,
 // however its key is spelled, and a snapshot goes on to see what was there.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,6 +36,12 @@ struct Shape {
   uint64_t rtt_ns = 0;
   int shards = 1;
 };
+
+std::string NameOf(const Shape& shape) {
+  return std::string(shape.fabric[0] == '\0' ? "embedded" : shape.fabric) +
+         (shape.shards > 1 ? "Shards" : "") + (shape.rtt_ns > 0 ? "Simulated" : "");
+}
+void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
 
 class GetPipelineTest : public testing::TestWithParam<Shape> {
  protected:
@@ -263,13 +270,10 @@ TEST_P(GetPipelineTest, BesideWriters) {
   writer.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, GetPipelineTest,
-    testing::Values(Shape{""}, Shape{"shm"}, Shape{"tcp"}, Shape{"tcp", 0, 2}, Shape{"", 20000}),
-    [](const auto& shape) {
-      return std::string(shape.param.fabric[0] == '\0' ? "embedded" : shape.param.fabric) +
-             (shape.param.shards > 1 ? "Shards" : "") + (shape.param.rtt_ns > 0 ? "Simulated" : "");
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, GetPipelineTest,
+                         testing::Values(Shape{""}, Shape{"shm"}, Shape{"tcp"}, Shape{"tcp", 0, 2},
+                                         Shape{"", 20000}),
+                         [](const auto& shape) { return NameOf(shape.param); });
 
 // Fails if who has many gets outstanding waits for each of them in turn, or has one answered.
 TEST(GetPipelineFaultTest, ADeadMemoryNodeFailsAllThatIsOutstanding) {

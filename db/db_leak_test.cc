@@ -15,6 +15,7 @@
 
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
+#include "util/named_testing.h"
 #include "util/random.h"
 #include "util/rpc/database_header.h"
 
@@ -25,7 +26,9 @@ constexpr CompactionStyle kStyles[] = {
     CompactionStyle::kLeveled,      CompactionStyle::kGuards, CompactionStyle::kLeveledChooseBest,
     CompactionStyle::kFullLeveling, CompactionStyle::kTiered, CompactionStyle::kSizeTiered};
 
-class LeakTest : public testing::TestWithParam<CompactionPlace> {
+using Place = Named<CompactionPlace>;
+
+class LeakTest : public testing::TestWithParam<Place> {
  protected:
   static TestNode::Config NodeConfig() {
     TestNode::Config config;
@@ -348,23 +351,11 @@ TEST(PlacedLeakTest, AKilledProcessLeavesAWholeDatabase) {
   }
 }
 
-std::string PlaceOf(const testing::TestParamInfo<CompactionPlace>& place) {
-  switch (place.param) {
-    case CompactionPlace::kMemoryNode:
-      return "MemoryNode";
-    case CompactionPlace::kComputeNode:
-      return "ComputeNode";
-    case CompactionPlace::kAutomatic:
-      return "Automatic";
-  }
-  return "";
-}
-
 INSTANTIATE_TEST_SUITE_P(EveryPlace, LeakTest,
-                         testing::Values(CompactionPlace::kMemoryNode,
-                                         CompactionPlace::kComputeNode,
-                                         CompactionPlace::kAutomatic),
-                         PlaceOf);
+                         testing::Values(Place{"MemoryNode", CompactionPlace::kMemoryNode},
+                                         Place{"ComputeNode", CompactionPlace::kComputeNode},
+                                         Place{"Automatic", CompactionPlace::kAutomatic}),
+                         NameOf<CompactionPlace>);
 
 }  // namespace
 }  // namespace dlsm

@@ -13,6 +13,7 @@
 #include "db/test_database_testing.h"
 #include "db/watched_calls_testing.h"
 #include "util/eventually_testing.h"
+#include "util/named_testing.h"
 #include "util/rpc/messages.h"
 
 namespace dlsm {
@@ -26,7 +27,7 @@ enum class Loss {
   kPatience,  // It has hardly begun when it is given up.
 };
 
-class LostMergeTest : public testing::TestWithParam<Loss> {
+class LostMergeTest : public testing::TestWithParam<Named<Loss>> {
  protected:
   static constexpr uint64_t kKeys = 2000;
   // More than the database takes at rest, with its grants and its reserve.
@@ -179,10 +180,10 @@ TEST(LostMergesOfAnEndedSessionTest, IsNotWhatFlushesAreTriedForAgainAndAgain) {
   EXPECT_FALSE(db->Close().ok()) << "it is told that its session has ended";
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryLoss, LostMergeTest, testing::Values(Loss::kAnswer, Loss::kPatience),
-                         [](const testing::TestParamInfo<Loss>& loss) -> std::string {
-                           return loss.param == Loss::kAnswer ? "OfTheAnswer" : "OfPatience";
-                         });
+INSTANTIATE_TEST_SUITE_P(EveryLoss, LostMergeTest,
+                         testing::Values(Named<Loss>{"OfTheAnswer", Loss::kAnswer},
+                                         Named<Loss>{"OfPatience", Loss::kPatience}),
+                         NameOf<Loss>);
 
 }  // namespace
 }  // namespace dlsm

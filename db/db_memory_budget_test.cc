@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +32,11 @@ struct Setting {
   const char* fabric;
   TableFormat format;
 };
+
+std::string NameOf(const Setting& setting) {
+  return setting.fabric[0] == '\0' ? "embedded" : setting.fabric;
+}
+void PrintTo(const Setting& setting, std::ostream* out) { *out << NameOf(setting); }
 
 class MemoryBudgetTest : public testing::TestWithParam<Setting> {
  protected:
@@ -330,10 +336,7 @@ INSTANTIATE_TEST_SUITE_P(All, MemoryBudgetTest,
                          testing::Values(Setting{"", TableFormat::kByteAddressable},
                                          Setting{"tcp", TableFormat::kByteAddressable},
                                          Setting{"shm", TableFormat::kBlockBased}),
-                         [](const auto& each) {
-                           const std::string fabric = each.param.fabric;
-                           return fabric.empty() ? "embedded" : fabric;
-                         });
+                         [](const auto& each) { return NameOf(each.param); });
 
 TEST(MemoryBudgetOptionsTest, RefusesWhatLeavesNothing) {
   Options options = TinyOptions();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -56,6 +57,12 @@ struct Shape {
   const char* fabric;  // "": the embedded memory node.
   uint64_t rtt_ns = 0;
 };
+
+std::string NameOf(const Shape& shape) {
+  if (shape.rtt_ns > 0) return "Simulated";
+  return shape.fabric[0] == '\0' ? "Embedded" : shape.fabric;
+}
+void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
 
 class MultiGetTest : public testing::TestWithParam<Shape> {
  protected:
@@ -154,12 +161,7 @@ TEST_P(MultiGetTest, PinnedValuesStayWhatTheyWere) {
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, MultiGetTest,
                          testing::Values(Shape{""}, Shape{"", 2000}, Shape{"shm"}, Shape{"tcp"}),
-                         [](const auto& parameter) {
-                           const Shape& shape = parameter.param;
-                           return shape.rtt_ns > 0     ? std::string("Simulated")
-                                  : *shape.fabric == 0 ? std::string("Embedded")
-                                                       : std::string(shape.fabric);
-                         });
+                         [](const auto& shape) { return NameOf(shape.param); });
 
 // Every key in tables of one run.
 void PutAllAndCompact(DB* db) {

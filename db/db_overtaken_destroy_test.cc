@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "db/test_database_testing.h"
@@ -93,6 +94,8 @@ struct Moment {
   Method held_up;
   int before;
 };
+
+void PrintTo(const Moment& moment, std::ostream* out) { *out << moment.name; }
 
 // Moments of a DestroyDB() that has found the database.
 class OvertakenDestroyMomentsTest : public OvertakenDestroyTest,

@@ -11,13 +11,14 @@
 #include "db/follower_testing.h"
 #include "db/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
+#include "util/named_testing.h"
 
 namespace dlsm {
 namespace {
 
 enum class Reader { kOwner, kFollower };
 
-class ReadMemoryTest : public testing::TestWithParam<Reader> {
+class ReadMemoryTest : public testing::TestWithParam<Named<Reader>> {
  protected:
   ReadMemoryTest() : node_(NodeServing("tcp", &owner_options_)) {
     follower_options_.memory_nodes = owner_options_.memory_nodes;
@@ -116,10 +117,9 @@ TEST_P(ReadMemoryTest, AMultiGetSaysSoOfEachKey) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryHandle, ReadMemoryTest,
-                         testing::Values(Reader::kOwner, Reader::kFollower),
-                         [](const testing::TestParamInfo<Reader>& each) {
-                           return each.param == Reader::kOwner ? "owner" : "follower";
-                         });
+                         testing::Values(Named<Reader>{"owner", Reader::kOwner},
+                                         Named<Reader>{"follower", Reader::kFollower}),
+                         NameOf<Reader>);
 
 // A get for which there is no memory is an error, and to say of which shard, its key is compared
 // once more, for which there is none, either. Fails if that is an exception of the caller's.

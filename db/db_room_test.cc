@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "dLSM/comparator.h"
 #include "dLSM/write_batch.h"
 #include "db/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
@@ -19,8 +20,16 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-// A publication names the first and the last key of each table, so with a few such keys it is
-// larger than the rest of any grant and than the reserve: it cannot do without another grant.
+// A publication names the first and the last key of each table, which in an order of the
+// application's own are whole keys. So with a few such keys it is larger than the rest of any grant
+// and than the reserve: it cannot do without another grant.
+class OwnOrder final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override { return a.compare(b); }
+  const char* Name() const override { return "test.OwnOrder"; }
+  void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+};
 std::string LongKey(int number) {
   return "key" + std::to_string(1000 + number) + std::string(500'000, 'k');
 }
@@ -39,6 +48,11 @@ class RoomTest : public testing::Test {
     Options options = node_->With(TinyOptions(), "tcp");
     options.level0_file_num_compaction_trigger = 1000;
     options.level0_stop_writes_trigger = 2000;
+    return options;
+  }
+  Options LongKeyOptions() {
+    Options options = OwnerOptions();
+    options.comparator = &own_order_;
     return options;
   }
   bool Refuses() {
@@ -138,7 +152,7 @@ class RoomTest : public testing::Test {
   }
   // The first publication has been made, and the next one is that of Close().
   void OpenAndWaitForTheLastPublication(uint64_t write_stall_timeout_ms) {
-    Options options = OwnerOptions();
+    Options options = LongKeyOptions();
     options.publish_interval_ms = 3'600'000;
     options.write_stall_timeout_ms = write_stall_timeout_ms;
     db_ = OpenOrDie(options, "db");
@@ -150,6 +164,7 @@ class RoomTest : public testing::Test {
 
   static constexpr uint64_t kTightBytes = uint64_t{48} << 20;
 
+  const OwnOrder own_order_;
   uint64_t next_ = 0;
   std::atomic<bool> refusing_{false};
   std::atomic<int> refusals_left_{1'000'000};
@@ -172,6 +187,7 @@ TEST_F(RoomTest, CloseWaitsForRoomForItsPublication) {
   std::unique_ptr<DB> follower;
   Options options = node_->With(TinyOptions(), "tcp");
   options.follow_interval_ms = 0;
+  options.comparator = &own_order_;
   ASSERT_OK(DB::OpenFollower(options, "db", &follower));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(GetOr(follower.get(), LongKey(i)), "v");
 }
@@ -192,7 +208,7 @@ TEST_F(RoomTest, CloseWaitsNoLongerThanFollowersMayKeepMemory) {
 // publication is the first to be granted memory again. Fails if writers are not let through, for
 // whom nobody else asks.
 TEST_F(RoomTest, WritersGoOnWhenAPublicationHasFoundRoom) {
-  Options options = OwnerOptions();
+  Options options = LongKeyOptions();
   options.publish_interval_ms = 1;  // Many attempts for each one of those who keep the house.
   options.write_stall_timeout_ms = 200;
   db_ = OpenOrDie(options, "db");

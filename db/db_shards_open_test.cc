@@ -11,6 +11,7 @@
 #include "db/shards_testing.h"
 #include "db/test_database_testing.h"
 #include "db/watched_calls_testing.h"
+#include "util/named_testing.h"
 
 namespace dlsm {
 namespace {
@@ -172,7 +173,7 @@ TEST_F(ShardsTest, WhatAnotherHasMadeMeanwhileIsNotCutShort) {
 
 // Who destroys what was made by halves is held up where that is looked at, or when it has been:
 // before the first call of `moment`. Meanwhile somebody makes the database, fills and closes it.
-class DestroyOfHalvesTest : public ShardsTest, public testing::WithParamInterface<Method> {};
+class DestroyOfHalvesTest : public ShardsTest, public testing::WithParamInterface<Named<Method>> {};
 
 // Fails if shards of the database are then destroyed: without them it could not be opened.
 TEST_P(DestroyOfHalvesTest, WhatIsMadeMeanwhileIsLeftWhole) {
@@ -208,11 +209,9 @@ TEST_P(DestroyOfHalvesTest, WhatIsMadeMeanwhileIsLeftWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Moments, DestroyOfHalvesTest,
-                         testing::Values(Method::kOpenDatabase, Method::kDestroyDatabase),
-                         [](const auto& each) -> std::string {
-                           return each.param == Method::kOpenDatabase ? "WhenLookedAt"
-                                                                      : "WhenDestroyed";
-                         });
+                         testing::Values(Named<Method>{"WhenLookedAt", Method::kOpenDatabase},
+                                         Named<Method>{"WhenDestroyed", Method::kDestroyDatabase}),
+                         NameOf<Method>);
 
 // Memory nodes that are named in another order, or without the first one, give a database that does
 // not exist. Fails if making, or destroying, that one destroys shards of the one that does.

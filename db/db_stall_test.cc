@@ -9,12 +9,15 @@
 
 #include "db/held_flushes_testing.h"
 #include "db/test_database_testing.h"
+#include "util/named_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
 namespace {
 
-class DbStallTest : public testing::TestWithParam<CompactionStyle> {
+using Style = Named<CompactionStyle>;
+
+class DbStallTest : public testing::TestWithParam<Style> {
  protected:
   // Merges run in this process, and so slowly that writers overtake them.
   Options SlowMergeOptions() const {
@@ -60,12 +63,12 @@ class DbStallTest : public testing::TestWithParam<CompactionStyle> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Styles, DbStallTest,
-                         testing::Values(CompactionStyle::kLeveled, CompactionStyle::kFullLeveling,
-                                         CompactionStyle::kTiered, CompactionStyle::kSizeTiered,
-                                         CompactionStyle::kGuards),
-                         [](const auto& each) {
-                           return "Style" + std::to_string(static_cast<int>(each.param));
-                         });
+                         testing::Values(Style{"Leveled", CompactionStyle::kLeveled},
+                                         Style{"FullLeveling", CompactionStyle::kFullLeveling},
+                                         Style{"Tiered", CompactionStyle::kTiered},
+                                         Style{"SizeTiered", CompactionStyle::kSizeTiered},
+                                         Style{"Guards", CompactionStyle::kGuards}),
+                         NameOf<CompactionStyle>);
 
 // Fails if writers are not stopped by the number of sorted runs, are stopped for ever, or if
 // memtables beyond those that were full already are let in.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,6 +82,9 @@ struct Shape {
   const char* fabric;
   int shards;
 };
+
+std::string NameOf(const Shape& shape) { return shape.fabric + std::to_string(shape.shards); }
+void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
 
 class TakeOverTest : public testing::TestWithParam<Shape> {
  protected:
@@ -403,10 +407,7 @@ TEST(HalfATakeOverTest, NoShardIsReadAnyMore) {
 INSTANTIATE_TEST_SUITE_P(EveryWay, TakeOverTest,
                          testing::Values(Shape{"tcp", 1}, Shape{"tcp", 3}, Shape{"shm", 1},
                                          Shape{"shm", 3}),
-                         [](const auto& each) {
-                           return std::string(each.param.fabric) +
-                                  std::to_string(each.param.shards);
-                         });
+                         [](const auto& shape) { return NameOf(shape.param); });
 
 }  // namespace
 }  // namespace dlsm

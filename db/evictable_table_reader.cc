@@ -165,14 +165,26 @@ std::unique_ptr<TableIterator> EvictableTableReader::NewIterator(const TableRead
   return reader->NewIterator(options, queue_pairs);
 }
 
-uint64_t EvictableTableReader::ApproximateOffsetOf(const Slice& internal_key) const {
+TableReader::OffsetBounds EvictableTableReader::BoundOffset(const Slice& internal_key) const {
   if (const TableReader* const reader = Loaded(); reader != nullptr) {
-    return reader->ApproximateOffsetOf(internal_key);
+    return reader->BoundOffset(internal_key);
   }
+  const uint64_t all = meta().data_bytes;
   const InternalKeyComparator& comparator = source_->comparator();
-  if (comparator.Compare(internal_key, meta().smallest) <= 0) return 0;
-  if (comparator.Compare(internal_key, meta().largest) > 0) return meta().data_bytes;
-  return meta().data_bytes / 2;
+  if (comparator.Compare(internal_key, meta().smallest) <= 0) return {0, 0};
+  if (comparator.Compare(internal_key, meta().largest) > 0) return {all, all};
+  return {0, all};
+}
+
+uint64_t EvictableTableReader::ApproximateBytes(const Slice& start, const Slice& limit) const {
+  const InternalKeyComparator& comparator = source_->comparator();
+  const bool whole = comparator.Compare(start, meta().smallest) <= 0 &&
+                     comparator.Compare(limit, meta().largest) > 0;
+  const TableReader* reader = nullptr;
+  if (whole || !Load(Purpose::kRead, &reader).ok()) {
+    return TableReader::ApproximateBytes(start, limit);
+  }
+  return reader->ApproximateBytes(start, limit);
 }
 
 Slice EvictableTableReader::bloom_filter() const {

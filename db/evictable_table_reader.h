@@ -45,8 +45,10 @@ class EvictableTableReader final : public TableReader {
                 const TableReadOptions& options, LookupResult* result) const override;
   std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,
                                              QueuePairs* queue_pairs) const override;
-  // Fetches nothing: half the table for a key within it, where that is not known better.
-  uint64_t ApproximateOffsetOf(const Slice& internal_key) const override;
+  // Fetches nothing: for a key within the table it may not know any better than that.
+  OffsetBounds BoundOffset(const Slice& internal_key) const override;
+  // Fetches what it needs. Where that fails, it goes by BoundOffset().
+  uint64_t ApproximateBytes(const Slice& start, const Slice& limit) const override;
   // None where it would have to be fetched: then Find() asks it.
   Slice bloom_filter() const override;
   size_t resident_bytes() const override;

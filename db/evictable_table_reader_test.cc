@@ -197,6 +197,26 @@ TEST_F(EvictableTableReaderTest, ATableThatIsObsoleteHasLeft) {
   EXPECT_GT(budget_->metadata_bytes(), 0u);
 }
 
+// Fails if sizes are guessed where the index would tell them, if it is fetched for a range that
+// holds all of the table, or if a range is 0 because it cannot be fetched.
+TEST_F(EvictableTableReaderTest, SizesAreThoseThatTheIndexTells) {
+  const auto reader = NewReader();
+  const LookupKey first("", kSequenceNumberMax);
+  const LookupKey middle("0050", kSequenceNumberMax);
+  const LookupKey next("0051", kSequenceNumberMax);
+  const LookupKey last("z", kSequenceNumberMax);
+  EXPECT_EQ(reader->ApproximateBytes(first.internal_key(), last.internal_key()),
+            table_.meta.data_bytes);
+  EXPECT_EQ(source_->attempts(), 0u);
+  source_->SetFails(true);
+  EXPECT_GT(reader->ApproximateBytes(middle.internal_key(), next.internal_key()), 0u);
+  EXPECT_EQ(source_->attempts(), 1u);
+  source_->SetFails(false);
+  EXPECT_EQ(reader->ApproximateBytes(middle.internal_key(), next.internal_key()),
+            table_.reader->ApproximateBytes(middle.internal_key(), next.internal_key()));
+  EXPECT_EQ(source_->attempts(), 2u);
+}
+
 // Fails if a merge that reads a table makes it one that was read lately, or is counted as a read
 // that had to fetch an index; or if it fetches it as a read does.
 TEST_F(EvictableTableReaderTest, MergesAreNoReads) {

@@ -26,7 +26,7 @@ class FakeTableReader : public TableReader {
   std::unique_ptr<TableIterator> NewIterator(const TableReadOptions&, QueuePairs*) const override {
     return std::make_unique<NoRecords>();
   }
-  uint64_t ApproximateOffsetOf(const Slice&) const override { return 0; }
+  OffsetBounds BoundOffset(const Slice&) const override { return {}; }
   size_t resident_bytes() const override { return 0; }
 
  private:

@@ -7,6 +7,7 @@
 #include "db/flush_room.h"
 #include "db/leftovers.h"
 #include "table/key_prefix.h"
+#include "table/table_bounds.h"
 #include "table/table_room.h"
 #include "util/status_macros.h"
 
@@ -39,26 +40,31 @@ class FlushWriter {
         next_bytes_(table_bytes),
         fragment_bytes_(fragment_bytes),
         cuts_left_(store.memory()->scatter_width() - 1),
-        empty_table_(NewTableBuilder(store.table_options(), nullptr)) {}
+        empty_table_(NewTableBuilder(store.table_options(), nullptr)),
+        bounds_(store.comparator()) {}
 
   // `same_key`: as the one before.
   Status Add(const Slice& internal_key, const Slice& value, bool same_key) {
     if (cuts_left_ > 0 && !same_key && builder_ != nullptr && room_.Has(fragment_bytes_)) {
       --cuts_left_;
-      DLSM_RETURN_IF_ERROR(FinishTable());
+      DLSM_RETURN_IF_ERROR(FinishTable(&internal_key));
     }
     const uint64_t bytes_bound = empty_table_->RecordBytesBound(internal_key.size(), value.size());
-    if (builder_ != nullptr && !room_.Fits(bytes_bound)) DLSM_RETURN_IF_ERROR(FinishTable());
+    if (builder_ != nullptr && !room_.Fits(bytes_bound)) {
+      DLSM_RETURN_IF_ERROR(FinishTable(&internal_key));
+    }
     if (builder_ == nullptr) DLSM_RETURN_IF_ERROR(StartTable(internal_key, value));
     room_.Take(bytes_bound);
     return builder_->Add(internal_key, value, same_key);
   }
 
-  Status FinishTable() {
+  // `next`: the internal key with which the next table begins; null: there is none.
+  Status FinishTable(const Slice* next) {
     if (builder_ == nullptr) return Status::OK();
     TableMeta meta;
     std::string resident;
     DLSM_RETURN_IF_ERROR(builder_->Finish(&meta, &resident));
+    bounds_.Set(builder_->edges(), next, &meta);
     builder_.reset();
     sink_.reset();
     return output_->TableDone(std::move(meta), resident);
@@ -95,6 +101,7 @@ class FlushWriter {
   std::unique_ptr<TableSink> sink_;
   std::unique_ptr<TableBuilder> builder_;
   TableRoom room_;  // Of builder_.
+  TableBounds bounds_;
 };
 
 }  // namespace
@@ -126,7 +133,7 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
     first = false;
     newer = sequence;
   }
-  DLSM_RETURN_IF_ERROR(writer.FinishTable());
+  DLSM_RETURN_IF_ERROR(writer.FinishTable(/*next=*/nullptr));
   outcome->bytes = output.bytes_written();
   DLSM_RETURN_IF_ERROR(output.Release(&outcome->tables));
   NoteKeepers(outcome->tables, snapshots);

@@ -36,12 +36,13 @@ inline std::string ManifestOfOneLevel(const std::vector<GuardSketch>& guards) {
   PutVarint64(&body, 1000);
   PutVarint64(&body, 1000);
   PutVarint32(&body, 1);
+  KeyWriter keys(/*sharing=*/false);
   for (size_t i = 0; i < guards.size(); ++i) {
     if (i == 1) PutVarint32(&body, static_cast<uint32_t>(guards.size() - 1));
-    PutLengthPrefixed(&body, guards[i].key);
+    keys.Put(guards[i].key, &body);
     body.push_back(static_cast<char>(guards[i].order));
     PutVarint32(&body, static_cast<uint32_t>(guards[i].tables.size()));
-    for (const FakeTable& table : guards[i].tables) FakeMeta(table).EncodeTo(&body);
+    for (const FakeTable& table : guards[i].tables) FakeMeta(table).EncodeTo(&body, &keys);
   }
   if (guards.size() == 1) PutVarint32(&body, 0);
   std::string bytes;

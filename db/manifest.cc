@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "table/short_keys.h"
 #include "util/bloom_filter.h"
 #include "util/checksum.h"
 #include "util/coding.h"
@@ -14,11 +15,33 @@ namespace {
 constexpr uint32_t kFormatVersion = 1;
 constexpr uint32_t kFormatVersionDivided = 2;
 constexpr uint32_t kFormatVersionPlaced = 3;
-// Added to either.
+// Added to these.
 constexpr uint32_t kFormatRange = 4;
+constexpr uint32_t kFormatSharingKeys = 8;
 constexpr uint32_t kLevelsMax = 64;
 
 Status Malformed(const char* what) { return Status::Corruption("malformed manifest", what); }
+
+template <typename Visit>
+void ForEachKey(const std::vector<Level>& levels, Visit visit) {
+  for (const Level& level : levels) {
+    for (const Guard* guard : level.AllGuards()) {
+      visit(guard->key);
+      for (const TableRef& table : guard->tables) {
+        visit(table->meta().smallest);
+        visit(table->meta().largest);
+      }
+    }
+  }
+}
+
+bool HasLongKeys(const std::vector<Level>& levels) {
+  bool has_long = false;
+  ForEachKey(levels, [&has_long](const std::string& key) {
+    has_long |= key.size() > kShortKeyBytes + kTrailerBytes;
+  });
+  return has_long;
+}
 
 Status TakeBoundaries(Slice* from, std::vector<std::string>* boundaries) {
   uint32_t count;
@@ -74,13 +97,20 @@ Status Manifest::CheckNames(const std::string& comparator, const std::string& fi
                                  RemedyFor(filter_policy_name));
 }
 
+bool ManifestCodec::Fits(const std::vector<Level>& levels) {
+  uint64_t bytes = 0;
+  ForEachKey(levels, [&bytes](const std::string& key) { bytes += key.size(); });
+  return bytes <= kKeyBytesMax;
+}
+
 std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Level>& levels) {
   std::string body;
   const bool placed = !manifest.table_nodes.empty();
   const bool is_range = !manifest.compute_boundaries.empty();
   const uint32_t undivided_format = manifest.divided() ? kFormatVersionDivided : kFormatVersion;
-  PutFixed32(&body,
-             (placed ? kFormatVersionPlaced : undivided_format) + (is_range ? kFormatRange : 0));
+  const bool sharing = HasLongKeys(levels);
+  PutFixed32(&body, (placed ? kFormatVersionPlaced : undivided_format) +
+                        (is_range ? kFormatRange : 0) + (sharing ? kFormatSharingKeys : 0));
   PutLengthPrefixed(&body, manifest.comparator_name);
   PutLengthPrefixed(&body, manifest.filter_policy_name);
   PutVarint64(&body, manifest.last_sequence);
@@ -99,44 +129,50 @@ std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Le
       PutLengthPrefixed(&body, boundary);
     }
   }
+  KeyWriter keys(sharing);
   PutVarint32(&body, static_cast<uint32_t>(levels.size()));
   for (const Level& level : levels) {
-    EncodeGuard(level.sentinel(), &body);
+    EncodeGuard(level.sentinel(), &keys, &body);
     PutVarint32(&body, static_cast<uint32_t>(level.guards().size()));
-    for (const Guard& guard : level.guards()) EncodeGuard(guard, &body);
+    for (const Guard& guard : level.guards()) EncodeGuard(guard, &keys, &body);
   }
   std::string bytes;
   PutFixed32(&bytes, Crc32c(body.data(), body.size()));
   return bytes + body;
 }
 
-void ManifestCodec::EncodeGuard(const Guard& guard, std::string* to) {
-  PutLengthPrefixed(to, guard.key);
+void ManifestCodec::EncodeGuard(const Guard& guard, KeyWriter* keys, std::string* to) {
+  keys->Put(guard.key, to);
   to->push_back(static_cast<char>(guard.order));
   PutVarint32(to, static_cast<uint32_t>(guard.tables.size()));
-  for (const TableRef& table : guard.tables) table->meta().EncodeTo(to);
+  for (const TableRef& table : guard.tables) table->meta().EncodeTo(to, keys);
 }
 
 Status ManifestCodec::Decode(const Slice& bytes, const TableOpener& open, Manifest* manifest,
                              std::vector<Level>* levels) {
   Slice from = bytes;
-  DLSM_RETURN_IF_ERROR(TakeHeader(&from, manifest));
-  DLSM_RETURN_IF_ERROR(DecodeLevels(&from, open, levels));
+  bool sharing;
+  DLSM_RETURN_IF_ERROR(TakeHeader(&from, manifest, &sharing));
+  KeyReader keys(sharing, kKeyBytesMax);
+  DLSM_RETURN_IF_ERROR(DecodeLevels(&from, &keys, open, levels));
   return from.empty() ? Status::OK() : Malformed("trailing bytes");
 }
 
 Status ManifestCodec::DecodeHeader(const Slice& bytes, Manifest* manifest) {
   Slice from = bytes;
-  return TakeHeader(&from, manifest);
+  bool sharing;
+  return TakeHeader(&from, manifest, &sharing);
 }
 
-Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest) {
+Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest, bool* sharing) {
   Slice from = *bytes;
   uint32_t checksum;
   if (!GetFixed32(&from, &checksum)) return Malformed("too short");
   if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
   uint32_t format;
   if (!GetFixed32(&from, &format)) return Malformed("no format version");
+  *sharing = format > kFormatSharingKeys;
+  if (*sharing) format -= kFormatSharingKeys;
   const bool is_range = format > kFormatRange;
   if (is_range) format -= kFormatRange;
   if (format < kFormatVersion || format > kFormatVersionPlaced) {
@@ -195,7 +231,7 @@ Status ManifestCodec::TakeTableNodes(Slice* from, std::vector<TableNode>* nodes)
   return Status::OK();
 }
 
-Status ManifestCodec::DecodeLevels(Slice* from, const TableOpener& open,
+Status ManifestCodec::DecodeLevels(Slice* from, KeyReader* keys, const TableOpener& open,
                                    std::vector<Level>* levels) {
   uint32_t level_count;
   if (!GetVarint32(from, &level_count) || level_count > kLevelsMax) {
@@ -204,32 +240,31 @@ Status ManifestCodec::DecodeLevels(Slice* from, const TableOpener& open,
   levels->clear();
   for (uint32_t i = 0; i < level_count; ++i) {
     Level& level = levels->emplace_back();
-    DLSM_RETURN_IF_ERROR(DecodeGuard(from, open, &level.sentinel_));
+    DLSM_RETURN_IF_ERROR(DecodeGuard(from, keys, open, &level.sentinel_));
     uint32_t guard_count;
     // A guard takes at least three bytes, which bounds the loop by the input.
     if (!GetVarint32(from, &guard_count) || guard_count > from->size()) {
       return Malformed("guard count");
     }
     for (uint32_t g = 0; g < guard_count; ++g) {
-      DLSM_RETURN_IF_ERROR(DecodeGuard(from, open, &level.guards_.emplace_back()));
+      DLSM_RETURN_IF_ERROR(DecodeGuard(from, keys, open, &level.guards_.emplace_back()));
     }
   }
   return Status::OK();
 }
 
-Status ManifestCodec::DecodeGuard(Slice* from, const TableOpener& open, Guard* guard) {
-  Slice key;
+Status ManifestCodec::DecodeGuard(Slice* from, KeyReader* keys, const TableOpener& open,
+                                  Guard* guard) {
   uint8_t order;
   uint32_t table_count;
-  if (!GetLengthPrefixed(from, &key) || !GetFixed8(from, &order) || order > 1 ||
+  if (!keys->Get(from, &guard->key) || !GetFixed8(from, &order) || order > 1 ||
       !GetVarint32(from, &table_count)) {
     return Malformed("guard");
   }
-  guard->key = key.ToString();
   guard->order = static_cast<Guard::Order>(order);
   for (uint32_t i = 0; i < table_count; ++i) {
     TableMeta meta;
-    DLSM_RETURN_IF_ERROR(meta.DecodeFrom(from));
+    DLSM_RETURN_IF_ERROR(meta.DecodeFrom(from, keys));
     TableRef table;
     DLSM_RETURN_IF_ERROR(open(meta, &table));
     guard->tables.push_back(std::move(table));

@@ -14,7 +14,9 @@
 //     of compute nodes, length-prefixed
 //   varint32 level count; for each level:
 //     sentinel guard, varint32 guard count, guards
-//   guard: key (length-prefixed), order (1 byte), varint32 table count, TableMeta *
+//   guard: key, order (1 byte), varint32 table count, TableMeta *
+//     The keys of guards and tables are length-prefixed. If one of them is longer than the bounds
+//     of tables usually are (8 more in the format version), they are a list of key_list.h.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@
 #include "dLSM/status.h"
 #include "db/level.h"
 #include "db/shard_map.h"
+#include "table/key_list.h"
 #include "table/table_meta.h"
 
 namespace dlsm {
@@ -66,6 +69,10 @@ using TableOpener = std::function<Status(const TableMeta& meta, TableRef* table)
 
 class ManifestCodec {
  public:
+  // The manifest can be decoded only if keys of guards and tables have no more bytes together.
+  static constexpr uint64_t kKeyBytesMax = uint64_t{1} << 30;
+  static bool Fits(const std::vector<Level>& levels);
+
   static std::string Encode(const Manifest& manifest, const std::vector<Level>& levels);
   // Everything but the tables' existence is checked; bytes come from another machine.
   static Status Decode(const Slice& bytes, const TableOpener& open, Manifest* manifest,
@@ -74,12 +81,13 @@ class ManifestCodec {
   static Status DecodeHeader(const Slice& bytes, Manifest* manifest);
 
  private:
-  static Status TakeHeader(Slice* from, Manifest* manifest);
+  static Status TakeHeader(Slice* from, Manifest* manifest, bool* sharing);
   static Status TakeShard(uint32_t format, Slice* from, Manifest* manifest);
   static Status TakeTableNodes(Slice* from, std::vector<TableNode>* nodes);
-  static void EncodeGuard(const Guard& guard, std::string* to);
-  static Status DecodeGuard(Slice* from, const TableOpener& open, Guard* guard);
-  static Status DecodeLevels(Slice* from, const TableOpener& open, std::vector<Level>* levels);
+  static void EncodeGuard(const Guard& guard, KeyWriter* keys, std::string* to);
+  static Status DecodeGuard(Slice* from, KeyReader* keys, const TableOpener& open, Guard* guard);
+  static Status DecodeLevels(Slice* from, KeyReader* keys, const TableOpener& open,
+                             std::vector<Level>* levels);
 };
 
 // The shards of the database whose first one, at memory node `home`, has this manifest; and the

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "db/level_testing.h"
+#include "db/test_database_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -119,6 +120,50 @@ TEST(ManifestTest, SaysWhereTablesMayBe) {
   ASSERT_OK(second.status);
   EXPECT_EQ(second.manifest.shard, 1u);
   EXPECT_TRUE(second.manifest.divided());
+}
+
+// Fails if what long keys have in common is written more than once, or a key is not what it was
+// before; if manifests without long keys can no longer be read by what wrote them; or if one with
+// long keys that an earlier release wrote cannot be.
+TEST(ManifestTest, LongKeysAreWrittenOnce) {
+  const std::string common(50'000, 'k');
+  std::vector<GuardSketch> guards = {{"", Guard::Order::kNewestFirst, {}}};
+  for (uint64_t i = 1; i <= 20; ++i) {
+    const std::string key = common + NumberedKey(i);
+    guards.push_back({key, Guard::Order::kByKey, {{i, key, key + "z"}}});
+  }
+  const std::string earlier = ManifestOfOneLevel(guards);
+  ASSERT_GT(earlier.size(), 60 * common.size());
+  const Decoded decoded = Decode(earlier);
+  ASSERT_OK(decoded.status);
+  const std::string bytes = ManifestCodec::Encode(decoded.manifest, decoded.levels);
+  EXPECT_EQ(DecodeFixed32(bytes.data() + 4), 9u);
+  EXPECT_LT(bytes.size(), common.size() + 20 * 500);
+  const Decoded again = Decode(bytes);
+  ASSERT_OK(again.status);
+  ASSERT_EQ(again.levels.at(0).guards().size(), 20u);
+  for (size_t i = 0; i < 20; ++i) {
+    const Guard& guard = again.levels[0].guards()[i];
+    EXPECT_EQ(guard.key, guards[i + 1].key);
+    const TableMeta expected = FakeMeta(guards[i + 1].tables[0]);
+    EXPECT_EQ(guard.tables.at(0)->meta().smallest, expected.smallest);
+    EXPECT_EQ(guard.tables.at(0)->meta().largest, expected.largest);
+  }
+  const Decoded sample = Decode(Sample());
+  EXPECT_EQ(DecodeFixed32(ManifestCodec::Encode(sample.manifest, sample.levels).data() + 4), 1u);
+  for (size_t length = 4; length < bytes.size(); length += 997) {
+    EXPECT_TRUE(Decode(WithChecksum(bytes.substr(4, length - 4))).status.IsCorruption()) << length;
+  }
+}
+
+// Fails if a manifest that nobody can decode is put all the same.
+TEST(ManifestTest, KeysOfAnyLengthDoNotFit) {
+  const Level level = Decode(Sample()).levels.at(0);
+  EXPECT_TRUE(ManifestCodec::Fits({level}));
+  const TableRef table = MakeFakeTable({7, "x", "y" + std::string(size_t{16} << 20, 'y')});
+  const std::vector<TableRef> many(64, table);
+  EXPECT_FALSE(
+      ManifestCodec::Fits({level.With(InternalKeyComparator(BytewiseComparator()), {}, many)}));
 }
 
 // Fails if a manifest that was cut short is taken for a whole one, or crashes the reader.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,6 +48,8 @@ struct Shape {
   const char* prefix_guess;
   std::string (*key)(uint64_t random);
 };
+
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
 std::string Decimal(uint64_t random) { return KeyOf(random % 5000); }
 std::string Binary(uint64_t random) {

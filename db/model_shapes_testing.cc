@@ -184,6 +184,23 @@ std::vector<ModelShape> AllModelShapes() {
        }},
       {"SizeTiered", "", Style<CompactionStyle::kSizeTiered>},
       {"SizeTieredTcp", "tcp", Style<CompactionStyle::kSizeTiered>},
+      {.name = "LongKeys", .long_keys = true},
+      {.name = "LongKeysGuardsShards",
+       .change =
+           [](Options* o) {
+             Shards(o);
+             Guards(o);
+           },
+       .long_keys = true},
+      {.name = "LongKeysReverseBlocksGuardsTcp",
+       .fabric = "tcp",
+       .change =
+           [](Options* o) {
+             Blocks(o);
+             Guards(o);
+             o->comparator = ReverseBytewiseComparator();
+           },
+       .long_keys = true},
       {"Bytes"},
       {"BytesMergedHere", "", MergeHere},
       {"BytesNoFilter", "", [](Options* o) { o->filter_policy = Options::kNoFilter; }},

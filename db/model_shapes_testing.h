@@ -13,7 +13,8 @@ struct ModelShape {
   const char* name;
   const char* fabric = "";  // "": embedded.
   std::function<void(Options*)> change = [](Options*) {};
-  int memory_nodes = 1;  // Not embedded: that many.
+  int memory_nodes = 1;    // Not embedded: that many.
+  bool long_keys = false;  // Longer than the bounds of tables.
 };
 inline void PrintTo(const ModelShape& shape, std::ostream* out) { *out << shape.name; }
 

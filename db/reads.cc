@@ -88,14 +88,13 @@ size_t Reads::MultiGet(std::span<const Slice> keys, std::span<const Source> sour
 }
 
 uint64_t Reads::ApproximateBytes(const Version& version, const Range& range) const {
+  if (comparator_->CompareUserKeys(range.start, range.limit) >= 0) return 0;
   const LookupKey start(range.start, kSequenceNumberMax);
   const LookupKey limit(range.limit, kSequenceNumberMax);
   uint64_t bytes = 0;
   for (const Level& level : version.levels()) {
     for (const TableRef& table : level.Overlapping(*comparator_, &range.start, &range.limit)) {
-      const uint64_t from = table->reader().ApproximateOffsetOf(start.internal_key());
-      const uint64_t to = table->reader().ApproximateOffsetOf(limit.internal_key());
-      bytes += to > from ? to - from : 0;
+      bytes += table->reader().ApproximateBytes(start.internal_key(), limit.internal_key());
     }
   }
   return bytes;

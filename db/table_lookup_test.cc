@@ -39,7 +39,7 @@ class CachedBlockReader final : public TableReader {
   std::unique_ptr<TableIterator> NewIterator(const TableReadOptions&, QueuePairs*) const override {
     return nullptr;
   }
-  uint64_t ApproximateOffsetOf(const Slice&) const override { return 0; }
+  OffsetBounds BoundOffset(const Slice&) const override { return {}; }
   size_t resident_bytes() const override { return 0; }
 
  private:

@@ -301,6 +301,10 @@ Status Tree::PutManifest() {
 }
 
 Status Tree::Store(const Version& version) {
+  if (!ManifestCodec::Fits(version.levels())) {
+    return Status::InvalidArgument("the keys between which the shard's tables lie are too long",
+                                   "choose shorter keys, larger tables or more shards");
+  }
   const Manifest manifest = Identity(epochs_->sequencer().Now().next - 1);
   std::vector<RemoteSpan> live;
   for (const Level& level : version.levels()) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -115,6 +116,7 @@ class CallTimes {
 
 enum class Load { kFill, kRead, kMergeThere, kMergeHere };
 const char* LoadName(Load load);
+inline void PrintTo(Load load, std::ostream* out) { *out << LoadName(load); }
 
 // Threads that do this to `db` until they are stopped, whatever fails.
 class BusyThreads {

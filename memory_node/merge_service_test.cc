@@ -15,6 +15,7 @@
 #include "memory_node/table_client_testing.h"
 #include "util/eventually_testing.h"
 #include "util/extent_allocator.h"
+#include "util/named_testing.h"
 #include "util/rpc/loopback_rpc.h"
 
 namespace dlsm {
@@ -24,7 +25,7 @@ using testing::HasSubstr;
 
 enum class Way { kEmbedded, kShm, kTcp };
 
-class MergeServiceTest : public testing::TestWithParam<Way> {
+class MergeServiceTest : public testing::TestWithParam<Named<Way>> {
  protected:
   // There are two workers, and two more for what a budget pauses.
   static constexpr uint64_t kRunningMost = 4;
@@ -458,18 +459,10 @@ TEST_P(MergeServiceTest, DamagedInputsAreCorruption) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, MergeServiceTest,
-                         testing::Values(Way::kEmbedded, Way::kShm, Way::kTcp),
-                         [](const testing::TestParamInfo<Way>& way) -> std::string {
-                           switch (way.param) {
-                             case Way::kEmbedded:
-                               return "Embedded";
-                             case Way::kShm:
-                               return "Shm";
-                             case Way::kTcp:
-                               return "Tcp";
-                           }
-                           return "";
-                         });
+                         testing::Values(Named<Way>{"Embedded", Way::kEmbedded},
+                                         Named<Way>{"Shm", Way::kShm},
+                                         Named<Way>{"Tcp", Way::kTcp}),
+                         NameOf<Way>);
 
 // Fails if a node without merge threads leaves the caller waiting.
 TEST(MergeServiceOptionsTest, NoThreadsNoMerges) {

@@ -12,6 +12,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/table_client_testing.h"
+#include "util/named_testing.h"
 
 namespace dlsm {
 namespace {
@@ -54,7 +55,7 @@ struct Node {
   std::unique_ptr<TableClient> tables;
 };
 
-class PeerNodesTest : public testing::TestWithParam<FabricKind> {
+class PeerNodesTest : public testing::TestWithParam<Named<FabricKind>> {
  protected:
   PeerNodesTest() {
     for (uint32_t i = 1; i <= 3; ++i) nodes_.push_back(std::make_unique<Node>(i, GetParam()));
@@ -183,10 +184,9 @@ TEST_P(PeerNodesTest, APeerRestarts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, PeerNodesTest,
-                         testing::Values(FabricKind::kShm, FabricKind::kTcp),
-                         [](const testing::TestParamInfo<FabricKind>& fabric) {
-                           return std::string(FabricKindName(fabric.param));
-                         });
+                         testing::Values(Named<FabricKind>{"shm", FabricKind::kShm},
+                                         Named<FabricKind>{"tcp", FabricKind::kTcp}),
+                         NameOf<FabricKind>);
 
 }  // namespace
 }  // namespace dlsm

@@ -14,6 +14,7 @@
 #include "memory_node/memory_node_testing.h"
 #include "port/mutex.h"
 #include "util/eventually_testing.h"
+#include "util/named_testing.h"
 #include "util/rpc/database_header.h"
 
 namespace dlsm {
@@ -76,7 +77,7 @@ class Zombie {
   std::thread thread_;
 };
 
-class RevocationTest : public testing::TestWithParam<FabricKind> {
+class RevocationTest : public testing::TestWithParam<Named<FabricKind>> {
  protected:
   void SetUp() override {
     const Status usable = GetParam() == FabricKind::kVerbs ? CheckVerbsDevice({}) : Status::OK();
@@ -242,8 +243,9 @@ TEST_P(RevocationTest, UnconfirmedMemoryIsQuarantined) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, RevocationTest,
-                         testing::Values(FabricKind::kTcp, FabricKind::kVerbs),
-                         [](const auto& each) { return std::string(FabricKindName(each.param)); });
+                         testing::Values(Named<FabricKind>{"tcp", FabricKind::kTcp},
+                                         Named<FabricKind>{"verbs", FabricKind::kVerbs}),
+                         NameOf<FabricKind>);
 
 }  // namespace
 }  // namespace dlsm

@@ -6,8 +6,7 @@ function(dlsm_tests name folder)
   add_executable(${name} ${sources} ${helpers})
   target_link_libraries(${name} PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
   dlsm_compile_tests(${name})
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 600 ${ARGN})
+  dlsm_discover_tests(${name} ${ARGN})
 endfunction()
 
 # Objects of an application that has no run-time type information. UndefinedBehaviorSanitizer needs
@@ -33,8 +32,7 @@ list(FILTER tool_parts EXCLUDE REGEX "_main\\.cc$")
 add_executable(tool_test ${tool_tests} ${tool_parts})
 target_link_libraries(tool_test PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
 dlsm_compile_tests(tool_test)
-gtest_discover_tests(tool_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 600)
+dlsm_discover_tests(tool_test)
 add_test(NAME tool.end_to_end
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/tool/tool_test.sh
                  $<TARGET_FILE:dlsm_tool> $<TARGET_FILE:Server>)

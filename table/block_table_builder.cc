@@ -12,6 +12,7 @@ BlockTableBuilder::BlockTableBuilder(const TableOptions& options, TableSink* sin
       sink_(sink),
       summary_(options.comparator),
       block_(options.restart_interval),
+      index_(comparator_),
       filter_(options.filter_policy) {}
 
 Status BlockTableBuilder::Add(const Slice& internal_key, const Slice& value, bool same) {
@@ -68,7 +69,11 @@ uint64_t BlockTableBuilder::RecordBytesBound(size_t internal_key_bytes, size_t v
 
 Status BlockTableBuilder::Finish(TableMeta* meta, std::string* resident) {
   if (!block_.empty()) DLSM_RETURN_IF_ERROR(FlushBlock());
-  if (separator_pending_) IndexPendingBlock(summary_.last_key());
+  if (separator_pending_) {
+    const Slice first = index_.first();
+    IndexPendingBlock(
+        SeparatorBehind(comparator_, first.empty() ? nullptr : &first, summary_.last_key()));
+  }
   meta->format = TableFormat::kBlockBased;
   summary_.Finish(meta);
   meta->data_bytes = sink_->appended();

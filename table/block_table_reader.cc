@@ -69,9 +69,14 @@ std::unique_ptr<TableIterator> BlockTableReader::NewIterator(const TableReadOpti
                                               cuts, options, queue_pairs);
 }
 
-uint64_t BlockTableReader::ApproximateOffsetOf(const Slice& internal_key) const {
+TableReader::OffsetBounds BlockTableReader::BoundOffset(const Slice& internal_key) const {
+  const uint64_t all = meta().data_bytes;
+  if (comparator_.Compare(internal_key, meta().smallest) <= 0) return {0, 0};
   const uint32_t block = index_.BlockFor(internal_key);
-  return block == index_.blocks() ? meta().data_bytes : index_.BlockBegin(block);
+  if (block == index_.blocks() || comparator_.Compare(internal_key, meta().largest) > 0) {
+    return {all, all};
+  }
+  return {index_.BlockBegin(block), index_.BlockEnd(block)};
 }
 
 size_t BlockTableReader::resident_bytes() const {

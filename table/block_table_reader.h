@@ -23,7 +23,7 @@ class BlockTableReader final : public TableReader, private DataCuts {
                 const TableReadOptions& options, LookupResult* result) const override;
   std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,
                                              QueuePairs* queue_pairs) const override;
-  uint64_t ApproximateOffsetOf(const Slice& internal_key) const override;
+  OffsetBounds BoundOffset(const Slice& internal_key) const override;
   Slice bloom_filter() const override { return filter_.bloom(); }
   size_t resident_bytes() const override;
 

@@ -64,9 +64,8 @@ uint64_t ByteTableBuilder::ImageBytesBound() const {
 }
 
 uint64_t ByteTableBuilder::RecordBytesBound(size_t internal_key_bytes, size_t value_bytes) const {
-  // The index may hold the key twice: the first key of the table's is part of a bound, too.
   return RecordBytes(internal_key_bytes, value_bytes) +
-         2 * ByteTableIndexBuilder::KeyBytesBound(internal_key_bytes) + filter_.KeyBytesBound();
+         ByteTableIndexBuilder::KeyBytesBound(internal_key_bytes) + filter_.KeyBytesBound();
 }
 
 Status ByteTableBuilder::Finish(TableMeta* meta, std::string* resident) {

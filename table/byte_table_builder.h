@@ -20,6 +20,7 @@ class ByteTableBuilder final : public TableBuilder {
   uint64_t ImageBytesBound() const override;
   uint64_t RecordBytesBound(size_t internal_key_bytes, size_t value_bytes) const override;
   uint64_t entries() const override { return summary_.entries(); }
+  EdgeKeys edges() const override { return summary_.edges(); }
   Status Finish(TableMeta* meta, std::string* resident) override;
 
  private:

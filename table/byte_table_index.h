@@ -9,7 +9,7 @@
 //   groups    32 bytes each, and once more for the end:
 //             digest: 8 | offset of its first record in the data: 4 | of its first entry: 4 |
 //             fingerprints: 16
-//   prefix    what all user keys have in common
+//   prefix    what all user keys have in common, as far as the first separator has it
 //   zeros     so that the size is a multiple of 64: filters like their lines aligned
 //
 // A digest lies beside the offsets and fingerprints of its group: so who has searched the digests
@@ -23,8 +23,9 @@
 //
 // A group is kGroupRecords records, the last group maybe fewer. Each record has an entry with its
 // SEPARATOR: the shortest prefix of its user key that is greater than the user key before it (for
-// the first record of the table: its whole user key). So the last record whose separator is at or
-// before a key is the only one that can hold that key.
+// the first record of the table: as much as tells it from the second key, and no less than
+// kFirstSeparatorBytes). So the last record whose separator is at or before a key is the only one
+// that can hold that key.
 //
 // The first entry of a group stands alone:
 //
@@ -109,6 +110,7 @@ class ByteTableIndexBuilder {
 
   void StartGroup(const Slice& user_key, size_t separator_bytes, bool same, uint64_t last_trailer,
                   uint64_t offset, uint32_t record_bytes);
+  void LengthenFirstSeparator(size_t bytes);
   void AddSeparator(const Slice& user_key, size_t shared, size_t separator_bytes,
                     uint32_t record_bytes);
   void AddSame(uint32_t record_bytes, uint64_t last_trailer);
@@ -117,6 +119,7 @@ class ByteTableIndexBuilder {
 
   const bool whole_keys_;
   uint64_t entries_ = 0;
+  uint64_t later_keys_ = 0;          // User keys behind the first one.
   std::string first_key_;            // A user key.
   size_t last_separator_bytes_ = 0;  // The separator is that many bytes of the last user key.
   uint32_t last_record_bytes_ = 0;

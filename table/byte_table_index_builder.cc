@@ -22,8 +22,12 @@ void ByteTableIndexBuilder::Add(const Slice& last_key, const Slice& internal_key
   const size_t shared = whole ? 0 : CommonPrefix(ExtractUserKey(last_key), user_key);
   // Bytewise, a greater key has a byte where it first differs from the one before.
   assert(whole || shared < user_key.size());
-  const size_t separator_bytes = whole ? user_key.size() : shared + 1;
+  size_t separator_bytes = whole ? user_key.size() : shared + 1;
+  if (first && !whole_keys_) separator_bytes = std::min(separator_bytes, kFirstSeparatorBytes);
   const size_t ordinal = entries_ % kGroupRecords;
+  if (!first && !same && !whole_keys_ && ++later_keys_ == 1 && entries_ < kGroupRecords) {
+    LengthenFirstSeparator(shared + 1);
+  }
   if (ordinal == 0) {
     StartGroup(user_key, separator_bytes, same, same ? ExtractTrailer(last_key) : 0, offset,
                record_bytes);
@@ -41,6 +45,15 @@ void ByteTableIndexBuilder::Add(const Slice& last_key, const Slice& internal_key
   if (first) first_key_.assign(user_key.data(), user_key.size());
   last_record_bytes_ = record_bytes;
   ++entries_;
+}
+
+// Before there is a separator beside it. So it has all that the table's keys have in common, and
+// that is not repeated in each group.
+void ByteTableIndexBuilder::LengthenFirstSeparator(size_t bytes) {
+  bytes = std::min(bytes, first_key_.size());
+  if (bytes <= separators_.size()) return;
+  separators_.assign(first_key_, 0, bytes);
+  groups_.front().separator_end = last_separator_bytes_ = bytes;
 }
 
 void ByteTableIndexBuilder::StartGroup(const Slice& user_key, size_t separator_bytes, bool same,
@@ -90,8 +103,8 @@ void ByteTableIndexBuilder::AddSeparator(const Slice& user_key, size_t shared,
 
 uint64_t ByteTableIndexBuilder::BytesBound() const {
   const uint64_t for_groups = (groups_.size() + 1) * kEntryBytesMax;
-  return kHeaderBytes + for_groups + first_key_.size() + separators_.size() + rest_.size() +
-         kAlignment + kCrcBytes;
+  // The prefix is a part of the first separator, which does not repeat it.
+  return kHeaderBytes + for_groups + separators_.size() + rest_.size() + kAlignment + kCrcBytes;
 }
 
 Slice ByteTableIndexBuilder::Separator(size_t group) const {
@@ -113,8 +126,11 @@ void ByteTableIndexBuilder::PutFirstEntry(size_t group, size_t prefix_bytes,
 
 void ByteTableIndexBuilder::Finish(const Slice& last_key, uint64_t data_bytes,
                                    std::string* to) const {
-  const bool prefixed = !whole_keys_ && !last_key.empty();
-  const size_t prefix_bytes = prefixed ? CommonPrefix(first_key_, ExtractUserKey(last_key)) : 0;
+  size_t prefix_bytes = 0;
+  if (!whole_keys_ && !last_key.empty()) {
+    prefix_bytes =
+        std::min(CommonPrefix(first_key_, ExtractUserKey(last_key)), Separator(0).size());
+  }
   std::string entries;
   std::string groups;
   entries.reserve(rest_.size() + groups_.size() * 16);

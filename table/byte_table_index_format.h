@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "table/short_keys.h"
+
 namespace dlsm::byte_table_index {
 
 inline constexpr uint32_t kVersion = 3;
@@ -13,6 +15,10 @@ inline constexpr size_t kGroupBytes = 32;  // In the array of groups.
 inline constexpr size_t kHeaderBytes = 32;
 inline constexpr size_t kAlignment = 64;
 inline constexpr size_t kCrcBytes = 4;
+
+// Of the table's first key, unless it takes more to tell it from the second one: what is before all
+// of the table is seen from so many bytes.
+inline constexpr size_t kFirstSeparatorBytes = kShortKeyBytes;
 
 // Beside the offset of a group's entries, which is even.
 inline constexpr uint32_t kUniform = 1;

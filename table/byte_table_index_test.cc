@@ -73,6 +73,32 @@ TEST(ByteTableIndexTest, CostsFewBytesAKey) {
   EXPECT_LE(index + filter, 6);
 }
 
+// Fails if the index has whole keys where a part tells them apart, or more than once what all keys
+// of a table have in common.
+TEST(ByteTableIndexTest, LongKeysCostFewBytes) {
+  constexpr size_t kKeys = 100;
+  constexpr size_t kLong = 50'000;
+  std::vector<std::string> differ_early;
+  std::vector<std::string> differ_late;
+  for (const std::string& key : DecimalKeys(kKeys)) {
+    const std::string number = ExtractUserKey(key).ToString();
+    differ_early.push_back(MakeInternalKey(number + std::string(kLong, 'k'), 5));
+    differ_late.push_back(MakeInternalKey(std::string(kLong, 'k') + number, 5));
+  }
+  EXPECT_LT(BuildIndex(differ_early).size(), kKeys * 10 + 500);
+  EXPECT_LT(BuildIndex({differ_early.front()}).size(), 500);
+  EXPECT_LT(BuildIndex(differ_late).size(), kLong + kKeys * 10 + 500);
+  EXPECT_LT(BuildIndex({differ_late.front()}).size(), 500);
+  // The second key may be the first of a group, behind many versions of the first one.
+  std::vector<std::string> versions;
+  for (SequenceNumber sequence = 2 * kGroupRecords; sequence > 0; --sequence) {
+    versions.push_back(MakeInternalKey(std::string(kLong, 'k'), sequence));
+  }
+  versions.push_back(MakeInternalKey(std::string(kLong, 'k') + "1", 5));
+  versions.push_back(MakeInternalKey(std::string(kLong, 'k') + "2", 5));
+  EXPECT_LT(BuildIndex(versions).size(), 3 * kLong);
+}
+
 TEST(ByteTableIndexTest, StartsFilterAtACacheLine) {
   for (size_t keys = 1; keys < 40; ++keys) {
     EXPECT_EQ(BuildIndex(DecimalKeys(keys)).size() % 64, 0);

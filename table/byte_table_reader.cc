@@ -94,14 +94,24 @@ std::unique_ptr<TableIterator> ByteTableReader::NewIterator(const TableReadOptio
                                              queue_pairs);
 }
 
-uint64_t ByteTableReader::ApproximateOffsetOf(const Slice& internal_key) const {
-  ByteTableIndex::Place place;
-  const auto outcome =
-      index_.Locate(ExtractUserKey(internal_key), ExtractTrailer(internal_key), &place);
-  if (outcome != ByteTableIndex::Outcome::kPlaced) return 0;
-  // The index alone cannot tell whether a key comes after the last record or is that record's.
-  const bool after_all = comparator_.Compare(internal_key, meta().largest) > 0;
-  return after_all ? meta().data_bytes : place.offset;
+// The index places a key at the one record that may have it. That record may also be the last one
+// before the key, or the first one behind it: of its user key the index has only a part.
+TableReader::OffsetBounds ByteTableReader::BoundOffset(const Slice& internal_key) const {
+  const uint64_t all = meta().data_bytes;
+  if (comparator_.Compare(internal_key, meta().smallest) <= 0) return {0, 0};
+  if (comparator_.Compare(internal_key, meta().largest) > 0) return {all, all};
+  const Slice user_key = ExtractUserKey(internal_key);
+  ByteTableIndex::Place first;
+  ByteTableIndex::Place last;  // Of the versions of one user key.
+  const auto outcome = index_.Locate(user_key, ExtractTrailer(internal_key), &first);
+  if (outcome == ByteTableIndex::Outcome::kBeforeAll) return {0, 0};
+  if (outcome != ByteTableIndex::Outcome::kPlaced ||
+      index_.Locate(user_key, ByteTableIndex::kOldest, &last) != ByteTableIndex::Outcome::kPlaced) {
+    return {0, all};
+  }
+  const uint64_t behind = last.offset + last.bytes;
+  // A key that does not begin with what the index knows of the record's is behind that.
+  return {last.may_hold ? first.offset : behind, behind};
 }
 
 size_t ByteTableReader::resident_bytes() const {

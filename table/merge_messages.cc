@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "table/key_list.h"
 #include "util/bloom_filter.h"
 #include "util/built_in_comparator.h"
 #include "util/coding.h"
@@ -11,11 +12,14 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kVersion = 6;
 
 // More snapshots, ranges, cut points or tables than merges have; and a bound on what a hostile
 // message can make its receiver allocate.
 constexpr uint32_t kListItemsMax = uint32_t{1} << 20;
+
+// Of the keys in a message, which may be much shorter than they are.
+constexpr uint64_t kKeyBytesMax = uint64_t{256} << 20;
 
 // More than number and peers of a request take.
 constexpr size_t kFilledInBytesMax = size_t{1} << 20;
@@ -90,28 +94,29 @@ Status GetTableOptions(Slice* from, TableOptions* options,
   return Status::OK();
 }
 
-void PutKeys(std::string* to, const std::vector<std::string>& keys) {
-  PutCount(to, keys.size());
-  for (const std::string& key : keys) PutLengthPrefixed(to, key);
+void PutKeys(std::string* to, const std::vector<std::string>& list, KeyWriter* keys) {
+  PutCount(to, list.size());
+  for (const std::string& key : list) keys->Put(key, to);
 }
 
 // | snapshots: count, 8 each | older: count, two keys each | begin, end: flag and key each |
 // | table bytes max: 8 | cut points: count, keys | cut candidates: count, keys | hash bits: 4 |
-void PutMergeOptions(std::string* to, const MergeOptions& options) {
+// Keys are those of a list (key_list.h), up to the last table's.
+void PutMergeOptions(std::string* to, const MergeOptions& options, KeyWriter* keys) {
   PutCount(to, options.snapshots.size());
   for (const SequenceNumber snapshot : options.snapshots) PutFixed64(to, snapshot);
   PutCount(to, options.older.size());
   for (const KeyRange& range : options.older) {
-    PutLengthPrefixed(to, range.smallest);
-    PutLengthPrefixed(to, range.largest);
+    keys->Put(range.smallest, to);
+    keys->Put(range.largest, to);
   }
   PutFlag(to, options.has_begin);
-  PutLengthPrefixed(to, options.begin);
+  keys->Put(options.begin, to);
   PutFlag(to, options.has_end);
-  PutLengthPrefixed(to, options.end);
+  keys->Put(options.end, to);
   PutFixed64(to, options.table_bytes_max);
-  PutKeys(to, options.cut_points);
-  PutKeys(to, options.cut_candidates);
+  PutKeys(to, options.cut_points, keys);
+  PutKeys(to, options.cut_candidates, keys);
   PutFixed32(to, options.cut_hash_bits);
 }
 
@@ -125,50 +130,48 @@ bool GetSnapshots(Slice* from, std::vector<SequenceNumber>* snapshots) {
   return true;
 }
 
-bool GetOlder(Slice* from, std::vector<KeyRange>* older) {
+bool GetOlder(Slice* from, std::vector<KeyRange>* older, KeyReader* keys) {
   uint32_t count = 0;
   if (!GetCount(from, &count)) return false;
   older->clear();
   for (uint32_t i = 0; i < count; ++i) {
     KeyRange& range = older->emplace_back();
-    if (!GetLengthPrefixed(from, &range.smallest) || !GetLengthPrefixed(from, &range.largest)) {
-      return false;
-    }
+    if (!keys->Get(from, &range.smallest) || !keys->Get(from, &range.largest)) return false;
   }
   return true;
 }
 
-bool GetKeys(Slice* from, std::vector<std::string>* keys) {
+bool GetKeys(Slice* from, std::vector<std::string>* list, KeyReader* keys) {
   uint32_t count = 0;
   if (!GetCount(from, &count)) return false;
-  keys->clear();
+  list->clear();
   for (uint32_t i = 0; i < count; ++i) {
-    if (!GetLengthPrefixed(from, &keys->emplace_back())) return false;
+    if (!keys->Get(from, &list->emplace_back())) return false;
   }
   return true;
 }
 
-Status GetMergeOptions(Slice* from, MergeOptions* options) {
+Status GetMergeOptions(Slice* from, MergeOptions* options, KeyReader* keys) {
   const bool parsed =
-      GetSnapshots(from, &options->snapshots) && GetOlder(from, &options->older) &&
-      GetFlag(from, &options->has_begin) && GetLengthPrefixed(from, &options->begin) &&
-      GetFlag(from, &options->has_end) && GetLengthPrefixed(from, &options->end) &&
-      GetFixed64(from, &options->table_bytes_max) && GetKeys(from, &options->cut_points) &&
-      GetKeys(from, &options->cut_candidates) && GetFixed32(from, &options->cut_hash_bits);
+      GetSnapshots(from, &options->snapshots) && GetOlder(from, &options->older, keys) &&
+      GetFlag(from, &options->has_begin) && keys->Get(from, &options->begin) &&
+      GetFlag(from, &options->has_end) && keys->Get(from, &options->end) &&
+      GetFixed64(from, &options->table_bytes_max) && GetKeys(from, &options->cut_points, keys) &&
+      GetKeys(from, &options->cut_candidates, keys) && GetFixed32(from, &options->cut_hash_bits);
   return parsed ? Status::OK() : Malformed("merge options are malformed");
 }
 
-void PutTables(std::string* to, const std::vector<TableMeta>& tables) {
+void PutTables(std::string* to, const std::vector<TableMeta>& tables, KeyWriter* keys) {
   PutCount(to, tables.size());
-  for (const TableMeta& table : tables) table.EncodeTo(to);
+  for (const TableMeta& table : tables) table.EncodeTo(to, keys);
 }
 
-Status GetTables(Slice* from, std::vector<TableMeta>* tables) {
+Status GetTables(Slice* from, std::vector<TableMeta>* tables, KeyReader* keys) {
   uint32_t count = 0;
   if (!GetCount(from, &count)) return Malformed("a list of tables is too short");
   tables->clear();
   for (uint32_t i = 0; i < count; ++i) {
-    DLSM_RETURN_IF_ERROR(tables->emplace_back().DecodeFrom(from));
+    DLSM_RETURN_IF_ERROR(tables->emplace_back().DecodeFrom(from, keys));
   }
   return Status::OK();
 }
@@ -222,29 +225,40 @@ bool MergeRequest::CanShip(const TableOptions& options) {
 
 bool MergeRequest::Fits() const {
   const auto fits = [](const auto& list) { return list.size() <= kListItemsMax; };
+  const auto encoded_fits = [this] {
+    KeyWriter keys(/*sharing=*/true);
+    return EncodeWith(&keys).size() <= kFrameBytesMax - kFilledInBytesMax &&
+           keys.key_bytes() <= kKeyBytesMax;
+  };
   return fits(options.snapshots) && fits(options.older) && fits(options.cut_points) &&
          fits(options.cut_candidates) && fits(runs) && std::ranges::all_of(runs, fits) &&
-         Encode().size() <= kFrameBytesMax - kFilledInBytesMax;
+         encoded_fits();
 }
 
 // | version: 4 | session: 8 | number | table options | merge options | input bytes: 8 |
 // | runs: count, tables: count, meta each | peers: count, each node: 4, epoch: 8, host, port: 4 |
 std::string MergeRequest::Encode() const {
+  KeyWriter keys(/*sharing=*/true);
+  return EncodeWith(&keys);
+}
+
+std::string MergeRequest::EncodeWith(KeyWriter* keys) const {
   std::string to;
   PutFixed32(&to, kVersion);
   PutFixed64(&to, static_cast<uint64_t>(session));
   number.EncodeTo(&to);
   PutTableOptions(&to, options.table);
-  PutMergeOptions(&to, options);
+  PutMergeOptions(&to, options, keys);
   PutFixed64(&to, input_bytes);
   PutCount(&to, runs.size());
-  for (const auto& run : runs) PutTables(&to, run);
+  for (const auto& run : runs) PutTables(&to, run, keys);
   PutPeers(&to, peers);
   return to;
 }
 
 Status MergeRequest::Decode(const Slice& bytes) {
   Slice from = bytes;
+  KeyReader keys(/*sharing=*/true, kKeyBytesMax);
   uint64_t session_number = 0;
   uint32_t run_count = 0;
   DLSM_RETURN_IF_ERROR(GetVersion(&from));
@@ -252,13 +266,13 @@ Status MergeRequest::Decode(const Slice& bytes) {
   session = SessionId{session_number};
   if (!number.DecodeFrom(&from)) return Malformed("its number is malformed");
   DLSM_RETURN_IF_ERROR(GetTableOptions(&from, &options.table, &filter_policy));
-  DLSM_RETURN_IF_ERROR(GetMergeOptions(&from, &options));
+  DLSM_RETURN_IF_ERROR(GetMergeOptions(&from, &options, &keys));
   if (!GetFixed64(&from, &input_bytes) || !GetCount(&from, &run_count)) {
     return Malformed("too short");
   }
   runs.clear();
   for (uint32_t i = 0; i < run_count; ++i) {
-    DLSM_RETURN_IF_ERROR(GetTables(&from, &runs.emplace_back()));
+    DLSM_RETURN_IF_ERROR(GetTables(&from, &runs.emplace_back(), &keys));
   }
   if (!GetPeers(&from, &peers)) return Malformed("its peers are malformed");
   return ExpectEnd(from);
@@ -274,7 +288,8 @@ std::string MergeReply::Encode() const {
     PutFixed64(&to, counter);
   }
   load.EncodeTo(&to);
-  PutTables(&to, outputs);
+  KeyWriter keys(/*sharing=*/true);
+  PutTables(&to, outputs, &keys);
   return to;
 }
 
@@ -287,7 +302,8 @@ Status MergeReply::Decode(const Slice& bytes) {
     if (!GetFixed64(&from, counter)) return Malformed("too short");
   }
   if (!load.DecodeFrom(&from)) return Malformed("its load is malformed");
-  DLSM_RETURN_IF_ERROR(GetTables(&from, &outputs));
+  KeyReader keys(/*sharing=*/true, kKeyBytesMax);
+  DLSM_RETURN_IF_ERROR(GetTables(&from, &outputs, &keys));
   return ExpectEnd(from);
 }
 

@@ -60,6 +60,9 @@ struct MergeRequest {
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);
+
+ private:
+  std::string EncodeWith(KeyWriter* keys) const;
 };
 
 struct MergeReply {

@@ -89,6 +89,32 @@ TEST(MergeMessagesTest, RequestComesBackAsItWas) {
   EXPECT_EQ(decoded.options.table.filter_policy, nullptr);
 }
 
+// Fails if what keys have in common is sent more than once, or is not what it was when it arrives.
+TEST(MergeMessagesTest, LongKeysAreSentOnce) {
+  const std::string common(50'000, 'k');
+  MergeRequest request = SomeRequest(nullptr);
+  MergeReply reply = SomeReply();
+  for (uint64_t i = 0; i < 20; ++i) {
+    TableMeta table = SomeTable(i);
+    table.smallest = MakeInternalKey(common + std::to_string(i), 7);
+    table.largest = MakeInternalKey(common + std::to_string(i) + "z", 7);
+    request.runs[0].push_back(table);
+    reply.outputs.push_back(table);
+    request.options.cut_points.push_back(common + std::to_string(i));
+    request.options.older.push_back({common + "a" + std::to_string(i), common + "b"});
+  }
+  EXPECT_LT(request.Encode().size(), 3 * common.size());
+  EXPECT_LT(reply.Encode().size(), 2 * common.size());
+  MergeRequest arrived;
+  ASSERT_OK(arrived.Decode(request.Encode()));
+  EXPECT_EQ(arrived.options.cut_points, request.options.cut_points);
+  EXPECT_EQ(arrived.options.older.back().smallest, request.options.older.back().smallest);
+  EXPECT_EQ(arrived.runs[0].back().largest, request.runs[0].back().largest);
+  MergeReply answered;
+  ASSERT_OK(answered.Decode(reply.Encode()));
+  EXPECT_EQ(answered.outputs.back().smallest, reply.outputs.back().smallest);
+}
+
 TEST(MergeMessagesTest, ReplyComesBackAsItWas) {
   const std::string bytes = SomeReply().Encode();
   MergeReply decoded;

@@ -36,7 +36,7 @@ class Merge {
         statistics_(statistics),
         input_(options, runs, read_options, queue_pairs),
         filter_(options),
-        writer_(options, ExpectedImageBytes(runs), output, statistics) {}
+        writer_(options, runs, ExpectedImageBytes(runs), output, statistics) {}
 
   Status Run() {
     uint64_t told = 0;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <set>
 
 #include "dLSM/filter_policy.h"
@@ -54,13 +55,14 @@ struct Shape {
   bool direct = false;
 };
 
-std::string ShapeName(const testing::TestParamInfo<Shape>& info) {
+std::string NameOf(const Shape& shape) {
   const auto format = [](TableFormat f) {
     return f == TableFormat::kBlockBased ? "Block" : "Byte";
   };
-  return fmt::format("{}To{}{}{}", format(info.param.from), format(info.param.to),
-                     info.param.reverse ? "Reverse" : "", info.param.direct ? "Direct" : "");
+  return fmt::format("{}To{}{}{}", format(shape.from), format(shape.to),
+                     shape.reverse ? "Reverse" : "", shape.direct ? "Direct" : "");
 }
+void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
 
 std::vector<Shape> AllShapes() {
   std::vector<Shape> shapes;
@@ -482,7 +484,8 @@ TEST_P(MergeTablesTest, MergingIteratorWalksTheUnion) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, MergeTablesTest, testing::ValuesIn(AllShapes()), ShapeName);
+INSTANTIATE_TEST_SUITE_P(EveryShape, MergeTablesTest, testing::ValuesIn(AllShapes()),
+                         [](const auto& shape) { return NameOf(shape.param); });
 
 }  // namespace
 }  // namespace dlsm

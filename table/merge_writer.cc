@@ -16,15 +16,16 @@ constexpr uint64_t kCapacityBytesMin = uint64_t{1} << 20;
 
 }  // namespace
 
-MergeWriter::MergeWriter(const MergeOptions& options, uint64_t expected_bytes, MergeOutput* output,
-                         MergeStatistics* statistics)
+MergeWriter::MergeWriter(const MergeOptions& options, const std::vector<TableRun>& inputs,
+                         uint64_t expected_bytes, MergeOutput* output, MergeStatistics* statistics)
     : options_(options),
       comparator_(options.table.comparator),
       output_(output),
       statistics_(statistics),
       empty_table_(NewTableBuilder(options.table, nullptr)),
       table_bytes_max_(std::min(options.table_bytes_max, kByteTableDataBytesMax)),
-      image_bytes_left_(expected_bytes) {}
+      image_bytes_left_(expected_bytes),
+      bounds_(options, inputs) {}
 
 Status MergeWriter::Add(const TableIterator& record, const Slice& key, bool same) {
   if (!same) {
@@ -42,7 +43,7 @@ Status MergeWriter::Add(const TableIterator& record, const Slice& key, bool same
 
 Status MergeWriter::Finish() {
   DLSM_RETURN_IF_ERROR(WritePending());
-  return builder_ == nullptr ? Status::OK() : CloseTable();
+  return builder_ == nullptr ? Status::OK() : CloseTable(/*next=*/nullptr);
 }
 
 void MergeWriter::Enqueue(const TableIterator& record, const Slice& key) {
@@ -80,7 +81,7 @@ Status MergeWriter::WritePending() {
   if (pending_count_ == 0) return Status::OK();
   const bool cut = MustCut(ExtractUserKey(pending_.front()->internal_key));
   if (builder_ != nullptr && !split_ && (cut || !room_.Fits(pending_bytes_bound_))) {
-    DLSM_RETURN_IF_ERROR(CloseTable());
+    DLSM_RETURN_IF_ERROR(CloseTable(&pending_.front()->internal_key));
   }
   for (size_t i = 0; i < pending_count_; ++i) {
     Pending& record = *pending_[i];
@@ -93,7 +94,9 @@ Status MergeWriter::WritePending() {
 }
 
 Status MergeWriter::Write(const Pending& record, bool same) {
-  if (builder_ != nullptr && !room_.Fits(record.bytes_bound)) DLSM_RETURN_IF_ERROR(CloseTable());
+  if (builder_ != nullptr && !room_.Fits(record.bytes_bound)) {
+    DLSM_RETURN_IF_ERROR(CloseTable(&record.internal_key));
+  }
   if (builder_ == nullptr) DLSM_RETURN_IF_ERROR(OpenTable(record));
   room_.Take(record.bytes_bound);
   DLSM_RETURN_IF_ERROR(
@@ -134,10 +137,11 @@ Status MergeWriter::OpenTable(const Pending& first) {
   return Status::OK();
 }
 
-Status MergeWriter::CloseTable() {
+Status MergeWriter::CloseTable(const Slice* next) {
   TableMeta meta;
   std::string resident;
   DLSM_RETURN_IF_ERROR(builder_->Finish(&meta, &resident));
+  bounds_.Set(builder_->edges(), next, &meta);
   builder_.reset();
   sink_.reset();
   statistics_->bytes_written += meta.image.bytes;

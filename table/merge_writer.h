@@ -12,6 +12,7 @@
 
 #include "dLSM/status.h"
 #include "table/merge_tables.h"
+#include "table/table_bounds.h"
 #include "table/table_iterator.h"
 #include "table/table_room.h"
 
@@ -21,8 +22,8 @@ class MergeWriter {
  public:
   // What the arguments point to outlives this. `expected_bytes`: of all outputs together; if there
   // are more, each further table may have half of what has been written by then.
-  MergeWriter(const MergeOptions& options, uint64_t expected_bytes, MergeOutput* output,
-              MergeStatistics* statistics);
+  MergeWriter(const MergeOptions& options, const std::vector<TableRun>& inputs,
+              uint64_t expected_bytes, MergeOutput* output, MergeStatistics* statistics);
 
   // In internal key order. `key`: the record's, which is looked at instead of the record's own.
   // `same`: the user key is that of the call before.
@@ -52,7 +53,8 @@ class MergeWriter {
   }
   bool MustCut(const Slice& user_key);
   Status OpenTable(const Pending& first);
-  Status CloseTable();
+  // `next`: the internal key with which the next table begins; null: there is none.
+  Status CloseTable(const Slice* next);
 
   const MergeOptions& options_;
   const InternalKeyComparator comparator_;
@@ -68,6 +70,7 @@ class MergeWriter {
   std::unique_ptr<TableSink> sink_;
   std::unique_ptr<TableBuilder> builder_;  // Null between tables. Goes before its sink.
   TableRoom room_;                         // Of builder_.
+  TableBounds bounds_;
 
   // The first pending_count_ are versions of one user key, the others spare. By pointers, as slices
   // of a record point into its copy.

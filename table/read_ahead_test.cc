@@ -15,13 +15,16 @@
 
 #include "port/failing_allocations_testing.h"
 #include "table/table_testing.h"
+#include "util/named_testing.h"
 
 namespace dlsm {
 namespace {
 
 void OnAnotherThread(const std::function<void()>& work) { std::thread(work).join(); }
 
-class ReadAheadTest : public testing::TestWithParam<TableFormat> {
+using Format = Named<TableFormat>;
+
+class ReadAheadTest : public testing::TestWithParam<Format> {
  protected:
   ReadAheadTest() : queue_pairs_(&memory_) {
     options_.format = GetParam();
@@ -297,10 +300,9 @@ TEST_P(ReadAheadTest, ReadsAgainWhatWasDamaged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFormat, ReadAheadTest,
-                         testing::Values(TableFormat::kByteAddressable, TableFormat::kBlockBased),
-                         [](const auto& shape) {
-                           return shape.param == TableFormat::kBlockBased ? "Block" : "Byte";
-                         });
+                         testing::Values(Format{"Byte", TableFormat::kByteAddressable},
+                                         Format{"Block", TableFormat::kBlockBased}),
+                         NameOf<TableFormat>);
 
 }  // namespace
 }  // namespace dlsm

@@ -34,8 +34,8 @@ class ReaderOfNode final : public TableReader {
     if (opening_) opening_();
     return table_->NewIterator(options, queue_pairs_);
   }
-  uint64_t ApproximateOffsetOf(const Slice& internal_key) const override {
-    return table_->ApproximateOffsetOf(internal_key);
+  OffsetBounds BoundOffset(const Slice& internal_key) const override {
+    return table_->BoundOffset(internal_key);
   }
   size_t resident_bytes() const override { return table_->resident_bytes(); }
 

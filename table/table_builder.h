@@ -7,6 +7,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
+#include "table/edge_keys.h"
 #include "table/internal_key.h"
 #include "table/table_meta.h"
 #include "table/table_sink.h"
@@ -42,6 +43,8 @@ class TableBuilder {
   // No less than what one more such record can add to the image.
   virtual uint64_t RecordBytesBound(size_t internal_key_bytes, size_t value_bytes) const = 0;
   virtual uint64_t entries() const = 0;
+  // Of the records so far.
+  virtual EdgeKeys edges() const { return {}; }
 
   // Writes index and filter and finishes the sink. Sets everything in *meta but `number` and the
   // image's node, region and offset; *resident gets the bytes of index and filter.

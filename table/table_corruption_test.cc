@@ -8,12 +8,15 @@
 #include "dLSM/filter_policy.h"
 #include "table/record.h"
 #include "table/table_testing.h"
+#include "util/named_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
 namespace {
 
-class TableCorruptionTest : public testing::TestWithParam<TableFormat> {
+using Format = Named<TableFormat>;
+
+class TableCorruptionTest : public testing::TestWithParam<Format> {
  protected:
   TableCorruptionTest() : queue_pairs_(&memory_, /*direct=*/true) {
     options_.format = GetParam();
@@ -132,10 +135,9 @@ TEST_P(TableCorruptionTest, ForeignDataIsNoticed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFormat, TableCorruptionTest,
-                         testing::Values(TableFormat::kByteAddressable, TableFormat::kBlockBased),
-                         [](const auto& shape) {
-                           return shape.param == TableFormat::kBlockBased ? "Block" : "Byte";
-                         });
+                         testing::Values(Format{"Byte", TableFormat::kByteAddressable},
+                                         Format{"Block", TableFormat::kBlockBased}),
+                         NameOf<TableFormat>);
 
 TEST(RecordTest, RefusesEveryTruncationAndFlip) {
   std::string memory(100, '\0');
@@ -196,24 +198,31 @@ TEST(TableMetaTest, RefusesEveryTruncationAndImpossibleSizes) {
   meta.sequence_max = 9;
   meta.smallest = MakeInternalKey("a", 1);
   meta.largest = MakeInternalKey("b", 1);
-  std::string good;
-  meta.EncodeTo(&good);
+  const auto encoded = [](const TableMeta& each) {
+    std::string bytes;
+    KeyWriter keys(/*sharing=*/false);
+    each.EncodeTo(&bytes, &keys);
+    return bytes;
+  };
+  const auto decode = [](Slice* from, TableMeta* to) {
+    KeyReader keys(/*sharing=*/false, /*key_bytes_max=*/1000);
+    return to->DecodeFrom(from, &keys);
+  };
+  const std::string good = encoded(meta);
   TableMeta decoded;
   Slice rest = good;
-  ASSERT_OK(decoded.DecodeFrom(&rest));
+  ASSERT_OK(decode(&rest, &decoded));
   EXPECT_TRUE(rest.empty());
-  std::string again;
-  decoded.EncodeTo(&again);
-  EXPECT_EQ(again, good);
+  EXPECT_EQ(encoded(decoded), good);
   for (size_t bytes = 0; bytes < good.size(); ++bytes) {
     Slice part(good.data(), bytes);
-    EXPECT_TRUE(decoded.DecodeFrom(&part).IsCorruption()) << bytes;
+    EXPECT_TRUE(decode(&part, &decoded).IsCorruption()) << bytes;
   }
-  const auto refused = [](TableMeta changed) {
-    std::string bytes;
-    changed.EncodeTo(&bytes);
+  const auto refused = [&](const TableMeta& changed) {
+    const std::string bytes = encoded(changed);
     Slice from = bytes;
-    return TableMeta().DecodeFrom(&from).IsCorruption();
+    TableMeta to;
+    return decode(&from, &to).IsCorruption();
   };
   TableMeta changed = meta;
   changed.data_bytes = UINT64_MAX;

@@ -40,8 +40,8 @@ Status CheckSizes(const TableMeta& meta) {
 
 // | version: 4 | number: 8 | format: 4 | node: 4 | region: 4 | offset: 8 | image bytes: 8 |
 // | data bytes: 8 | index bytes: 8 | filter bytes: 8 | entries: 8 | deletions: 8 |
-// | sequence min: 8 | sequence max: 8 | smallest: length-prefixed | largest: length-prefixed |
-void TableMeta::EncodeTo(std::string* to) const {
+// | sequence min: 8 | sequence max: 8 | smallest, largest: as the list has its keys |
+void TableMeta::EncodeTo(std::string* to, KeyWriter* keys) const {
   PutFixed32(to, kFormatVersion);
   PutFixed64(to, number);
   PutFixed32(to, static_cast<uint32_t>(format));
@@ -51,11 +51,11 @@ void TableMeta::EncodeTo(std::string* to) const {
                                entries, deletions, sequence_min, sequence_max}) {
     PutFixed64(to, field);
   }
-  PutLengthPrefixed(to, smallest);
-  PutLengthPrefixed(to, largest);
+  keys->Put(smallest, to);
+  keys->Put(largest, to);
 }
 
-Status TableMeta::DecodeFrom(Slice* from) {
+Status TableMeta::DecodeFrom(Slice* from, KeyReader* keys) {
   uint32_t version = 0;
   uint32_t format_number = 0;
   if (!GetFixed32(from, &version)) return Malformed("too short");
@@ -67,8 +67,8 @@ Status TableMeta::DecodeFrom(Slice* from) {
                           &sequence_min, &sequence_max}) {
     if (!GetFixed64(from, field)) return Malformed("too short");
   }
-  if (!GetLengthPrefixed(from, &smallest) || !GetLengthPrefixed(from, &largest)) {
-    return Malformed("too short");
+  if (!keys->Get(from, &smallest) || !keys->Get(from, &largest)) {
+    return Malformed("too short, or its keys are too long");
   }
   if (format_number > static_cast<uint32_t>(TableFormat::kBlockBased)) {
     return Malformed("unknown table format");

@@ -12,6 +12,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "table/internal_key.h"
+#include "table/key_list.h"
 #include "util/fabric/remote_address.h"
 
 namespace dlsm {
@@ -27,15 +28,17 @@ struct TableMeta {
   uint64_t deletions = 0;
   SequenceNumber sequence_min = 0;
   SequenceNumber sequence_max = 0;
-  std::string smallest;  // Internal keys.
+  std::string smallest;  // Internal keys between which all others are, see table_bounds.h.
   std::string largest;
 
   RemoteSpan data_span() const { return image.Sub(0, data_bytes); }
   RemoteSpan resident_span() const { return image.Sub(data_bytes, index_bytes + filter_bytes); }
 
-  void EncodeTo(std::string* to) const;
+  // Both keys go by the writer, and come by the reader, which belong to the list that the meta is
+  // a part of.
+  void EncodeTo(std::string* to, KeyWriter* keys) const;
   // Takes its bytes off *from. Checks that sizes add up to the image and that both keys are valid.
-  Status DecodeFrom(Slice* from);
+  Status DecodeFrom(Slice* from, KeyReader* keys);
 };
 
 }  // namespace dlsm

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <set>
 
 #include "dLSM/cache.h"
 #include "dLSM/filter_policy.h"
+#include "table/record.h"
 #include "table/table_testing.h"
 #include "util/random.h"
 
@@ -74,8 +76,7 @@ std::vector<Shape> AllShapes() {
   return shapes;
 }
 
-std::string ShapeName(const testing::TestParamInfo<Shape>& info) {
-  const Shape& shape = info.param;
+std::string NameOf(const Shape& shape) {
   constexpr const char* kFilters[] = {"NoFilter", "Bloom", "UserFilter"};
   return fmt::format(
       "{}{}{}{}{}{}",
@@ -85,8 +86,19 @@ std::string ShapeName(const testing::TestParamInfo<Shape>& info) {
       shape.direct ? "Direct" : "");
 }
 
+void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
+
 // Keys of one kind each.
-enum class KeyKind { kDecimal, kBinary, kSharedPrefix, kFewDistinct, kOne, kCount };
+enum class KeyKind {
+  kDecimal,
+  kBinary,
+  kSharedPrefix,
+  kLong,
+  kLongPrefix,
+  kFewDistinct,
+  kOne,
+  kCount
+};
 
 std::string RandomKey(KeyKind kind, Random* random) {
   switch (kind) {
@@ -98,6 +110,10 @@ std::string RandomKey(KeyKind kind, Random* random) {
     case KeyKind::kSharedPrefix:
       return std::string(100 * random->Uniform(3), 'x') +
              fmt::format("{:05}", random->Uniform(2000));
+    case KeyKind::kLong:
+      return fmt::format("{:05}", random->Uniform(2000)) + std::string(random->Uniform(300), 'y');
+    case KeyKind::kLongPrefix:
+      return std::string(150, 'x') + RandomKey(KeyKind::kLong, random);
     case KeyKind::kFewDistinct:
       return fmt::format("key{}", random->Uniform(10));
     case KeyKind::kOne:
@@ -236,6 +252,43 @@ class TableModelTest : public testing::TestWithParam<Shape> {
     }
   }
 
+  // A key of the table, one right behind it, or any other.
+  std::string SomeBound(const TestRecords& records, KeyKind kind) {
+    if (random_.OneIn(3)) return RandomKey(kind, &random_);
+    const std::string& key = records[random_.Uniform(records.size())].first;
+    return ExtractUserKey(key).ToString() + (random_.OneIn(2) ? std::string(1, '\0') : "");
+  }
+
+  void CheckRange(const TestRecords& records, const Slice& start, const Slice& limit) {
+    constexpr uint64_t kBlockOverhead = 16;  // If a record has a block of its own.
+    const bool blocks = options_.format == TableFormat::kBlockBased;
+    std::map<std::string, uint64_t> bytes_of_keys;
+    uint64_t exact = 0;
+    uint64_t block_bytes = 0;
+    for (const auto& [key, value] : records) {
+      const Slice user_key = ExtractUserKey(key);
+      const uint64_t bytes = RecordBytes(key.size(), value.size()) + (blocks ? kBlockOverhead : 0);
+      bytes_of_keys[user_key.ToString()] += bytes;
+      block_bytes = std::max(block_bytes, options_.block_bytes + 2 * bytes);
+      if (options_.comparator->Compare(start, user_key) <= 0 &&
+          options_.comparator->Compare(user_key, limit) < 0) {
+        exact += bytes;
+      }
+    }
+    uint64_t key_bytes = 0;
+    for (const auto& [user_key, bytes] : bytes_of_keys) key_bytes = std::max(key_bytes, bytes);
+    const uint64_t about =
+        table_.reader->ApproximateBytes(LookupKey(start, kSequenceNumberMax).internal_key(),
+                                        LookupKey(limit, kSequenceNumberMax).internal_key());
+    SCOPED_TRACE(testing::Message()
+                 << testing::PrintToString(start.ToString()) << " to "
+                 << testing::PrintToString(limit.ToString()) << ": " << about << " for " << exact);
+    ASSERT_TRUE(about > 0 || exact == 0);
+    ASSERT_LE(about, exact + (blocks ? block_bytes : key_bytes));
+    // Blocks have keys without what those before have in common with them.
+    ASSERT_TRUE(blocks || about + key_bytes >= exact);
+  }
+
   static constexpr uint64_t kSequences = 50;
 
   const std::unique_ptr<const FilterPolicy> bloom_{NewBloomFilterPolicy(10)};
@@ -339,7 +392,25 @@ TEST_P(TableModelTest, OffsetsAscend) {
   EXPECT_EQ(table_.reader->ApproximateOffsetOf(after_all), table_.meta.data_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, TableModelTest, testing::ValuesIn(AllShapes()), ShapeName);
+// Fails if a range is off by more than the versions of one key (by more than a block, where the
+// index knows blocks only), or if one that holds something is 0.
+TEST_P(TableModelTest, RangesAreOffByOneKeyAtMost) {
+  for (int kind_number = 0; kind_number < static_cast<int>(KeyKind::kCount); ++kind_number) {
+    const auto kind = static_cast<KeyKind>(kind_number);
+    SCOPED_TRACE(testing::Message() << "kind " << kind_number);
+    const TestRecords records = RandomRecords(kind, 300);
+    ASSERT_NO_FATAL_FAILURE(Build(records));
+    for (int i = 0; i < 60; ++i) {
+      std::string start = SomeBound(records, kind);
+      std::string limit = random_.OneIn(4) ? start + "x" : SomeBound(records, kind);
+      if (options_.comparator->Compare(start, limit) > 0) start.swap(limit);
+      ASSERT_NO_FATAL_FAILURE(CheckRange(records, start, limit));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryShape, TableModelTest, testing::ValuesIn(AllShapes()),
+                         [](const auto& shape) { return NameOf(shape.param); });
 
 }  // namespace
 }  // namespace dlsm

@@ -121,8 +121,21 @@ class TableReader {
   virtual std::unique_ptr<TableIterator> NewIterator(const TableReadOptions& options,
                                                      QueuePairs* queue_pairs) const = 0;
 
-  // The bytes of data before `internal_key`, roughly.
-  virtual uint64_t ApproximateOffsetOf(const Slice& internal_key) const = 0;
+  // How many bytes of data lie before a key, as exactly as the resident part tells: no fewer than
+  // `least` and no more than `most`. Between the two lie the versions of one user key
+  // (byte-addressable), or one block.
+  struct OffsetBounds {
+    uint64_t least = 0;
+    uint64_t most = 0;
+  };
+  virtual OffsetBounds BoundOffset(const Slice& internal_key) const = 0;
+  uint64_t ApproximateOffsetOf(const Slice& internal_key) const {
+    const OffsetBounds bounds = BoundOffset(internal_key);
+    return bounds.least + (bounds.most - bounds.least) / 2;
+  }
+  // How many bytes of data the keys of [start, limit) have. Off by one user key's versions, or by
+  // one block, at most; 0 only if there are none.
+  virtual uint64_t ApproximateBytes(const Slice& start, const Slice& limit) const;
   // The bytes of the built-in filter, as long as the reader lives; empty if the table has none.
   virtual Slice bloom_filter() const { return Slice(); }
   // Those who have this reader go on reading, but nobody else begins: another reader takes its

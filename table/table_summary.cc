@@ -5,11 +5,12 @@
 
 namespace dlsm {
 
-void TableSummary::Add(const Slice& internal_key, [[maybe_unused]] bool same) {
+void TableSummary::Add(const Slice& internal_key, bool same) {
   assert(IsValidInternalKey(internal_key));
   assert(entries_ == 0 || comparator_.Compare(last_key_, internal_key) < 0);
   assert(same == (entries_ != 0 && comparator_.CompareUserKeys(ExtractUserKey(last_key_),
                                                                ExtractUserKey(internal_key)) == 0));
+  if (entries_ != 0 && !same) edges_.Note(ExtractUserKey(last_key_), ExtractUserKey(internal_key));
   const uint64_t trailer = ExtractTrailer(internal_key);
   sequence_min_ = std::min(sequence_min_, TrailerSequence(trailer));
   sequence_max_ = std::max(sequence_max_, TrailerSequence(trailer));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "table/edge_keys.h"
 #include "table/internal_key.h"
 #include "table/table_meta.h"
 
@@ -19,6 +20,7 @@ class TableSummary {
   uint64_t entries() const { return entries_; }
   // Empty while there is none.
   Slice last_key() const { return last_key_; }
+  const EdgeKeys& edges() const { return edges_; }
   // Sets all of *meta that comes from the keys.
   void Finish(TableMeta* meta) const;
 
@@ -30,6 +32,7 @@ class TableSummary {
   SequenceNumber sequence_max_ = 0;
   std::string first_key_;
   std::string last_key_;
+  EdgeKeys edges_;
 };
 
 }  // namespace dlsm

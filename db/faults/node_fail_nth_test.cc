@@ -14,6 +14,7 @@
 
 #include "db/faults/fault_world_testing.h"
 #include "util/fabric/fault_injector.h"
+#include "util/named_testing.h"
 #include "util/rpc/database_header.h"
 #include "util/rpc/node_connection.h"
 #include "util/status_macros.h"
@@ -329,7 +330,7 @@ INSTANTIATE_TEST_SUITE_P(Nodes, NodeAllocationTest, testing::Values(1, 2),
 
 // A merge whose inputs lie on several memory nodes, with the Nth connection, queue pair, buffer or
 // read of one of them towards another failing. The compute node reaches all of them.
-class NodePeerTest : public testing::TestWithParam<FaultKind> {};
+class NodePeerTest : public testing::TestWithParam<Named<FaultKind>> {};
 
 TEST_P(NodePeerTest, MergeOverSeveralNodes) {
   constexpr uint64_t kMost = 500;
@@ -381,18 +382,10 @@ TEST_P(NodePeerTest, MergeOverSeveralNodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, NodePeerTest,
-                         testing::Values(FaultKind::kFail, FaultKind::kDisconnect,
-                                         FaultKind::kCorrupt),
-                         [](const auto& kind) {
-                           switch (kind.param) {
-                             case FaultKind::kFail:
-                               return "Fail";
-                             case FaultKind::kDisconnect:
-                               return "Disconnect";
-                             default:
-                               return "Corrupt";
-                           }
-                         });
+                         testing::Values(Named<FaultKind>{"Fail", FaultKind::kFail},
+                                         Named<FaultKind>{"Disconnect", FaultKind::kDisconnect},
+                                         Named<FaultKind>{"Corrupt", FaultKind::kCorrupt}),
+                         NameOf<FaultKind>);
 
 }  // namespace
 }  // namespace dlsm

@@ -19,6 +19,7 @@
 #include "script/tool/quota.h"
 #include "script/tool/split_points.h"
 #include "script/tool/tool.h"
+#include "util/config_flag.h"
 #include "util/fabric/fabric.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
@@ -26,7 +27,10 @@
 #include "util/status_macros.h"
 
 DEFINE_string(db, "default", "name of the database");
-DEFINE_string(config, "", "path of a connection.conf that names the memory nodes");
+DEFINE_string(config, "",
+              "path of a connection.conf that names the memory nodes; empty, with "
+              "--compute_node_id and without --memory_nodes: that of the working directory, or of "
+              "the one above it");
 DEFINE_string(memory_nodes, "", "memory nodes as host[:port], separated by commas");
 DEFINE_uint32(compute_node_id, 0, "which of the config's compute nodes this is");
 DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory nodes");
@@ -295,6 +299,7 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
   gflags::ParseCommandLineFlags(&argc, &argv, true);
+  FindConfigFile("dlsm_tool");
   // A reader that went away is an error of the write, not the end of this process: the database is
   // still to be closed.
   std::signal(SIGPIPE, SIG_IGN);

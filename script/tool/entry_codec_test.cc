@@ -9,6 +9,7 @@
 
 #include "dLSM/db.h"
 #include "util/coding.h"
+#include "util/named_testing.h"
 #include "util/random.h"
 
 namespace dlsm::tool {
@@ -55,7 +56,7 @@ std::vector<Entry> Awkward() {
   };
 }
 
-class EntryCodecTest : public testing::TestWithParam<EntryFormat> {};
+class EntryCodecTest : public testing::TestWithParam<Named<EntryFormat>> {};
 
 // Fails if a byte is lost or doubled, or if entries larger than the reader's chunk break.
 TEST_P(EntryCodecTest, ArbitraryBytesSurvive) {
@@ -116,10 +117,9 @@ TEST_P(EntryCodecTest, DamageIsAnErrorOrOtherEntries) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFormat, EntryCodecTest,
-                         testing::Values(EntryFormat::kTsv, EntryFormat::kBinary),
-                         [](const auto& tested) {
-                           return tested.param == EntryFormat::kTsv ? "tsv" : "binary";
-                         });
+                         testing::Values(Named<EntryFormat>{"tsv", EntryFormat::kTsv},
+                                         Named<EntryFormat>{"binary", EntryFormat::kBinary}),
+                         NameOf<EntryFormat>);
 
 TEST(EntryCodec, TsvIsAsDocumented) {
   EXPECT_EQ(Encode(EntryFormat::kTsv, {{"k", "v"}, {"a\tb", Slice("\n\\\0", 3).ToString()}}),

@@ -16,6 +16,7 @@
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/simulated_fabric.h"
+#include "util/named_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 constexpr uint64_t kRegionBytes = uint64_t{160} << 20;
 
-class FabricTest : public testing::TestWithParam<std::tuple<FabricKind, bool>> {
+class FabricTest : public testing::TestWithParam<std::tuple<Named<FabricKind>, bool>> {
  protected:
   void SetUp() override {
     const std::string why_not = TestMemoryNode::WhyNot(kind());
@@ -439,17 +440,20 @@ TEST_P(FabricTest, BuffersAreApartAndOutliveTheirConnection) {
   a.data()[4999] = 'z';
 }
 
-std::string ParamName(const testing::TestParamInfo<std::tuple<FabricKind, bool>>& info) {
-  std::string name = FabricKindName(std::get<0>(info.param));
+std::string ParamName(const testing::TestParamInfo<std::tuple<Named<FabricKind>, bool>>& info) {
+  std::string name = std::get<0>(info.param).name;
   if (std::get<1>(info.param)) name += "Simulated";
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryFabric, FabricTest,
-                         testing::Combine(testing::Values(FabricKind::kLocal, FabricKind::kShm,
-                                                          FabricKind::kTcp, FabricKind::kVerbs),
-                                          testing::Bool()),
-                         ParamName);
+INSTANTIATE_TEST_SUITE_P(
+    EveryFabric, FabricTest,
+    testing::Combine(testing::Values(Named<FabricKind>{"local", FabricKind::kLocal},
+                                     Named<FabricKind>{"shm", FabricKind::kShm},
+                                     Named<FabricKind>{"tcp", FabricKind::kTcp},
+                                     Named<FabricKind>{"verbs", FabricKind::kVerbs}),
+                     testing::Bool()),
+    ParamName);
 
 TEST(FabricKindTest, NamesGoThereAndBack) {
   for (const FabricKind kind :

@@ -12,13 +12,14 @@
 #include "util/fabric/fabric_factory.h"
 #include "util/fabric/fabric_testing.h"
 #include "util/fabric/fault_injector.h"
+#include "util/named_testing.h"
 
 namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
 
-class DecoratorTest : public testing::TestWithParam<FabricKind> {
+class DecoratorTest : public testing::TestWithParam<Named<FabricKind>> {
  protected:
   DecoratorTest() : node_(GetParam(), 1 << 20) { options_.kind = GetParam(); }
 
@@ -52,9 +53,9 @@ class DecoratorTest : public testing::TestWithParam<FabricKind> {
   std::unique_ptr<QueuePair> queue_pair_;
 };
 
-std::string FabricName(const testing::TestParamInfo<FabricKind>& param) {
-  return FabricKindName(param.param);
-}
+const auto kFabrics = testing::Values(Named<FabricKind>{"local", FabricKind::kLocal},
+                                      Named<FabricKind>{"shm", FabricKind::kShm},
+                                      Named<FabricKind>{"tcp", FabricKind::kTcp});
 
 class FaultTest : public DecoratorTest {
  protected:
@@ -65,9 +66,7 @@ class FaultTest : public DecoratorTest {
   FaultInjector& faults() { return *options_.faults; }
 };
 
-INSTANTIATE_TEST_SUITE_P(EveryFabric, FaultTest,
-                         testing::Values(FabricKind::kLocal, FabricKind::kShm, FabricKind::kTcp),
-                         FabricName);
+INSTANTIATE_TEST_SUITE_P(EveryFabric, FaultTest, kFabrics, NameOf<FabricKind>);
 
 TEST_P(FaultTest, WithoutOrdersNothingHappens) {
   std::memcpy(node_.data(), "hello", 5);
@@ -196,9 +195,7 @@ class SimulationTest : public DecoratorTest {
   static auto Elapsed(Deadline::Clock::time_point start) { return Deadline::Clock::now() - start; }
 };
 
-INSTANTIATE_TEST_SUITE_P(EveryFabric, SimulationTest,
-                         testing::Values(FabricKind::kLocal, FabricKind::kShm, FabricKind::kTcp),
-                         FabricName);
+INSTANTIATE_TEST_SUITE_P(EveryFabric, SimulationTest, kFabrics, NameOf<FabricKind>);
 
 // Fails if a chain pays more than one round trip, or two waits pay only one.
 TEST_P(SimulationTest, AChainCostsOneRoundTrip) {

@@ -17,6 +17,7 @@
 #include "util/fabric/verbs_connect.h"
 #include "util/fabric/verbs_device.h"
 #include "util/fabric/verbs_fake_testing.h"
+#include "util/named_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -219,13 +220,12 @@ TEST_F(VerbsAddressTest, APortGoesDownAndComesBack) {
 // Fails if a queue pair whose address was taken away goes on as if it had it, or its cause is lost,
 // however it was connected.
 class VerbsAddressGoesTest : public VerbsAddressTest,
-                             public testing::WithParamInterface<VerbsConnect> {};
+                             public testing::WithParamInterface<Named<VerbsConnect>> {};
 
 INSTANTIATE_TEST_SUITE_P(BothWays, VerbsAddressGoesTest,
-                         testing::Values(VerbsConnect::kHello, VerbsConnect::kCm),
-                         [](const auto& each) {
-                           return each.param == VerbsConnect::kCm ? "cm" : "hello";
-                         });
+                         testing::Values(Named<VerbsConnect>{"hello", VerbsConnect::kHello},
+                                         Named<VerbsConnect>{"cm", VerbsConnect::kCm}),
+                         NameOf<VerbsConnect>);
 
 TEST_P(VerbsAddressGoesTest, AnAddressIsTakenAway) {
   const std::string address = "10.77.9.9";

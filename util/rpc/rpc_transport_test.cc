@@ -12,6 +12,7 @@
 
 #include "port/failing_allocations_testing.h"
 #include "port/mutex.h"
+#include "util/named_testing.h"
 #include "util/random.h"
 #include "util/rpc/frame.h"
 #include "util/rpc/rpc_client.h"
@@ -29,7 +30,8 @@ using testing::HasSubstr;
 
 // What holds whatever carries the calls. verbs and ring need an RDMA device: script/softroce has
 // one for every machine.
-class RpcTransportTest : public RpcServerTest, public testing::WithParamInterface<RpcTransport> {
+class RpcTransportTest : public RpcServerTest,
+                         public testing::WithParamInterface<Named<RpcTransport>> {
  protected:
   void SetUp() override {
     transport_.kind = GetParam();
@@ -41,9 +43,10 @@ class RpcTransportTest : public RpcServerTest, public testing::WithParamInterfac
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, RpcTransportTest,
-                         testing::Values(RpcTransport::kTcp, RpcTransport::kVerbs,
-                                         RpcTransport::kRing),
-                         [](const auto& each) { return RpcTransportName(each.param); });
+                         testing::Values(Named<RpcTransport>{"tcp", RpcTransport::kTcp},
+                                         Named<RpcTransport>{"verbs", RpcTransport::kVerbs},
+                                         Named<RpcTransport>{"ring", RpcTransport::kRing}),
+                         NameOf<RpcTransport>);
 
 // Fails if requests or replies are lost, changed or mixed up.
 TEST_P(RpcTransportTest, Answers) {
