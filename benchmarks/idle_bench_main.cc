@@ -24,6 +24,7 @@
 #include "db/memory_node_link.h"
 #include "port/clock.h"
 #include "util/deadline.h"
+#include "util/file_descriptor.h"
 #include "util/random.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/node_connection.h"
@@ -176,6 +177,7 @@ Status Run() {
 }  // namespace dlsm
 
 int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
   gflags::SetUsageMessage("idle_bench [flags]");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   const dlsm::Status status = dlsm::Run();

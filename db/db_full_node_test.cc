@@ -59,19 +59,30 @@ class FullNodeTest : public testing::Test {
   // Merges may make room a little later than writers wait here.
   void PutSoon(uint64_t number) {
     Status put;
-    ASSERT_TRUE(Eventually([&] { return (put = Put(number)).ok(); })) << put.ToString();
+    ASSERT_TRUE(Eventually([&] { return (put = Put(number)).ok(); })) << put.ToString() << State();
   }
   void DeleteSoon(uint64_t number) {
     Status deleted;
     ASSERT_TRUE(Eventually([&] {
       return (deleted = db_->Delete(WriteOptions(), KeyOf(number))).ok();
     })) << "deletion "
-        << number << ": " << deleted.ToString();
+        << number << ": " << deleted.ToString() << State();
   }
   void CompactSoon() {
     Status compacted;
     ASSERT_TRUE(Eventually([&] { return (compacted = db_->CompactRange(nullptr, nullptr)).ok(); }))
-        << compacted.ToString();
+        << compacted.ToString() << State();
+  }
+  // For a failure's message.
+  std::string State() const {
+    std::string state;
+    for (const char* const name : {"dlsm.levels", "dlsm.memory-node", "dlsm.merge-schedule",
+                                   "dlsm.background-error", "dlsm.stalls", "dlsm.memory", "dlsm.guards"}) {
+      std::string value;
+      db_->GetProperty(name, &value);
+      state += std::string("\n") + name + ": " + value;
+    }
+    return state;
   }
   // Returns how many keys are in.
   uint64_t PutUntilFull() {
@@ -89,7 +100,7 @@ class FullNodeTest : public testing::Test {
     const uint64_t keys = PutUntilFull();
     for (uint64_t i = 0; i < keys; ++i) ASSERT_NO_FATAL_FAILURE(DeleteSoon(i));
     ASSERT_NO_FATAL_FAILURE(CompactSoon());
-    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), 0u);
+    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), 0u) << State();
     ASSERT_NO_FATAL_FAILURE(PutSoon(0));
     CloseAndDestroy(&db_, options, "db");
   }
@@ -110,7 +121,7 @@ class FullNodeTest : public testing::Test {
     for (const Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
     for (uint64_t i = 0; i < 2 * kKeys; ++i) ASSERT_NO_FATAL_FAILURE(PutSoon(i % kKeys));
     ASSERT_NO_FATAL_FAILURE(CompactSoon());
-    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), kKeys);
+    EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), kKeys) << State();
     CloseAndDestroy(&db_, options, "db");
   }
 

@@ -57,7 +57,7 @@ TEST_P(DbIdleTest, HandlesShareThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, DbIdleTest, testing::Values("embedded", "shm", "tcp"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& tested) { return std::string(tested.param); });
 
 }  // namespace
 }  // namespace dlsm

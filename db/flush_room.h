@@ -19,7 +19,17 @@ constexpr uint64_t MemtablesCoveredBy(uint64_t reserve_bytes) {
   if (reserve_bytes <= 2 * kTableBytesBesides) return 0;
   return (reserve_bytes - 2 * kTableBytesBesides) / 9 * 4;
 }
-// The other way round.
+// The same of a reserve that is as large as the memory node allows: an eighth is left for deletions.
+constexpr uint64_t MemtablesCoveredByLargest(uint64_t reserve_bytes) {
+  if (reserve_bytes <= 2 * kTableBytesBesides) return 0;
+  return (reserve_bytes - 2 * kTableBytesBesides) / 9 * 7;
+}
+// What memtables may have, deletions included, if a reserve of `reserve_bytes` is to flush them.
+constexpr uint64_t DeletionsCoveredBy(uint64_t reserve_bytes) {
+  if (reserve_bytes <= kTableBytesBesides) return 0;
+  return (reserve_bytes - kTableBytesBesides) / 9 * 8;
+}
+// The reserve that memtables need: MemtablesCoveredBy() the other way round.
 constexpr uint64_t ReserveFor(uint64_t memtable_bytes) { return 2 * TableBytesFor(memtable_bytes); }
 
 // A reserve grows before memtables have used up what it covers, so that writers need not wait: when

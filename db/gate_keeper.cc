@@ -38,28 +38,38 @@ MemtableBudget::Ruling GateKeeper::Rule(bool* beyond) {
   MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   *beyond = false;
   PlacedMemory& memory = *store_->memory();
-  const uint64_t covered = memory.covered_bytes();
-  if (covered == UINT64_MAX) return ruling;
+  const RemoteMemory::Covered covered = memory.covered();
+  if (covered.data == UINT64_MAX) return ruling;
   const Tree::MemtableUsage usage = tree_->Usage();
   const uint64_t all = usage.active_bytes + usage.immutable_bytes;
-  const bool grows = ReserveShouldGrow(all, covered);
+  const bool grows = ReserveShouldGrow(all, covered.data);
   // While the memory node is full there is nothing to grow by, and what would be wanted puts off
   // the moment when it no longer counts as full.
   if (grows && !memory.full()) {
     memory.GrowReserves(GrownReserveFor(all));
     reserve_is_due_.store(true, std::memory_order_relaxed);
   }
-  *beyond = all >= covered;
+  *beyond = all >= covered.data;
   const auto beside = [](uint64_t others, uint64_t limit) {
     return std::max<size_t>(limit > others ? limit - others : 0, MemtableBudget::kMemtableBytesMin);
   };
-  const uint64_t next = grows ? covered : covered / 2;
+  const uint64_t next = grows ? covered.data : covered.data / 2;
   ruling.look_again_at = std::min(ruling.look_again_at, beside(usage.immutable_bytes, next));
   ruling.look_at_next = std::min(ruling.look_at_next, beside(all, next));
   // Where nothing is left of the reserve, smaller memtables are flushed no sooner than larger ones.
   if ((memory.full() || memory.reserves_refused()) &&
-      covered >= usage.immutable_bytes + MemtableBudget::kMemtableBytesMin) {
-    ruling.switch_at = std::min<size_t>(ruling.switch_at, covered - usage.immutable_bytes);
+      covered.data >= usage.immutable_bytes + MemtableBudget::kMemtableBytesMin) {
+    ruling.switch_at = std::min<size_t>(ruling.switch_at, covered.data - usage.immutable_bytes);
+  }
+  // Writers fill one memtable while another is flushed.
+  if (covered.limited) ruling.switch_at = std::min<size_t>(ruling.switch_at, covered.data / 2);
+  // Deletions go on beyond what is covered with them to come, and then wait as well: what no flush
+  // finds room for would keep the merges from making any.
+  if (all >= covered.deletions + MemtableBudget::kMemtableBytesMin) {
+    ruling.must_wait = true;
+    if (usage.immutable_bytes == 0) {
+      ruling.switch_at = std::min<size_t>(ruling.switch_at, usage.active_bytes);
+    }
   }
   return ruling;
 }

@@ -96,7 +96,8 @@ class GuardsPolicy final : public MergePolicy {
       if (!HoldsSome(version.comparator(), *guard, scope.begin, scope.end)) continue;
       const bool in_place = level > 0 && level == bottom;
       if (!scope.HasAny(guard->tables, /*further_down=*/!in_place)) continue;
-      const bool merged = in_place && CountRuns(*guard) < 2;
+      const bool merged = in_place && CountRuns(*guard) < 2 &&
+                          !VersionsSpanTables(version.comparator(), guard->tables);
       if (merged && !scope.HasLeftovers(guard->tables, snapshots())) continue;
       *done = false;
       std::optional<MergePick> pick =

@@ -215,7 +215,7 @@ void PlacedMemory::GrowReserves(uint64_t bytes) {
 }
 
 void PlacedMemory::Cover(uint64_t memtable_bytes) {
-  if (covered_bytes() >= memtable_bytes || full()) return;
+  if (covered().data >= memtable_bytes || full()) return;
   GrowReserves(ReserveFor(memtable_bytes));
   for (size_t i = 0; i < placeable_; ++i) {
     if (placeable_ > 1 && !answers(i)) continue;
@@ -224,15 +224,17 @@ void PlacedMemory::Cover(uint64_t memtable_bytes) {
   }
 }
 
-uint64_t PlacedMemory::covered_bytes() const {
-  uint64_t covered = 0;
+RemoteMemory::Covered PlacedMemory::covered() const {
+  RemoteMemory::Covered most;
   bool any = false;
   for (size_t i = 0; i < placeable_; ++i) {
     if (placeable_ > 1 && !answers(i)) continue;
     any = true;
-    covered = std::max(covered, accounts_[i]->memory.covered_bytes());
+    const RemoteMemory::Covered covered = accounts_[i]->memory.covered();
+    if (covered.data >= most.data) most = covered;
   }
-  return any ? covered : UINT64_MAX;
+  if (!any) most.data = most.deletions = UINT64_MAX;
+  return most;
 }
 
 bool PlacedMemory::reserves_refused() const {

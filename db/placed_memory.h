@@ -121,7 +121,7 @@ class PlacedMemory {
   void Cover(uint64_t memtable_bytes);
   // Memtables of how many bytes can be flushed into a reserve of one of them, whatever the others
   // do. UINT64_MAX: of any size, or none answers.
-  uint64_t covered_bytes() const;
+  RemoteMemory::Covered covered() const;
   // Whether no node that answers had room when its reserve was last to be filled.
   bool reserves_refused() const;
   // For a database that is not written to, and whose memtables have `memtable_bytes`.

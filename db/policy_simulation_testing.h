@@ -183,10 +183,11 @@ class PolicySimulation {
         : FakeTableReader(meta), record_bytes_(record_bytes) {
       for (const auto& item : contents) keys_.push_back(item.first);
     }
-    uint64_t ApproximateOffsetOf(const Slice& internal_key) const override {
+    OffsetBounds BoundOffset(const Slice& internal_key) const override {
       const auto at =
           std::lower_bound(keys_.begin(), keys_.end(), ExtractUserKey(internal_key).ToString());
-      return static_cast<uint64_t>(at - keys_.begin()) * record_bytes_;
+      const uint64_t offset = static_cast<uint64_t>(at - keys_.begin()) * record_bytes_;
+      return {offset, offset};
     }
 
    private:

@@ -49,6 +49,8 @@ class RemoteMemory {
     uint64_t first_grant_bytes = 0;
     // The most that is kept for when the memory node is full; 0: nothing ever is.
     uint64_t reserve_bytes = 0;
+    // That is less than all memtables need, because the memory node is small beside them.
+    bool reserve_is_limited = false;
     uint64_t first_reserve_bytes = UINT64_MAX;  // Of that, before GrowReserve() is called.
     std::chrono::nanoseconds timeout{};
     // Checks an extent that the memory node says it has granted: that is another machine's word.
@@ -108,10 +110,15 @@ class RemoteMemory {
   // Somebody has waited in vain for a reserve of this size: the memory node is full until there is
   // room for it.
   void NoteUnfilled() LOCKS_EXCLUDED(mutex_);
-  // Memtables of how many bytes can be flushed into the reserve (MemtablesCoveredBy()). UINT64_MAX:
-  // it is as large as it gets; or the memory node has not answered when it was last to be filled,
-  // so that nobody can tell whether there is room.
-  uint64_t covered_bytes() const LOCKS_EXCLUDED(mutex_);
+  // Memtables of how many bytes can be flushed into the reserve. UINT64_MAX: all that there may be;
+  // or the memory node has not answered when it was last to be filled, so that nobody can tell
+  // whether there is room.
+  struct Covered {
+    uint64_t data = 0;       // So many, and further deletions after them.
+    uint64_t deletions = 0;  // So many, these deletions included.
+    bool limited = false;    // The reserve is as large as it gets, and does not cover all.
+  };
+  Covered covered() const LOCKS_EXCLUDED(mutex_);
   // Whether there was no room for the reserve when it was last to be filled.
   bool reserve_refused() const LOCKS_EXCLUDED(mutex_);
   // For a database that is not written to: the reserve is to have `reserve_bytes`, but no less than
@@ -164,6 +171,8 @@ class RemoteMemory {
   }
   // What the reserve lacks.
   uint64_t MissingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Queues those pieces of the reserve that no table fits into.
+  void ReleaseCrumbsLocked() noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReserveIsInCrumbsLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts one piece in the place of many small ones, if the memory node has such a piece.
   void ReplaceReserve() LOCKS_EXCLUDED(mutex_, sending_);

@@ -13,6 +13,9 @@ namespace {
 // A reserve is not refilled by smaller pieces, nor by more of them at a time.
 constexpr uint64_t kReservePieceMin = uint64_t{16} << 10;
 constexpr int kRefillGrantsMax = 64;
+// What tables have left of it may be too little for a record, of which thousands of pieces add up.
+// Smaller ones go back, where they become parts of larger ones.
+constexpr uint64_t kCrumbBytes = uint64_t{4} << 10;
 
 }  // namespace
 
@@ -29,11 +32,17 @@ void RemoteMemory::NoteUnfilled() {
   if (MissingLocked() > 0 && full_reason_.IsBusy()) full_.store(true, std::memory_order_relaxed);
 }
 
-uint64_t RemoteMemory::covered_bytes() const {
+RemoteMemory::Covered RemoteMemory::covered() const {
   port::MutexLock lock(mutex_);
-  if (refill_ != Status::Code::kOk && refill_ != Status::Code::kBusy) return UINT64_MAX;
   const uint64_t held = TotalBytes(reserve_);
-  return held >= config_.reserve_bytes ? UINT64_MAX : MemtablesCoveredBy(held);
+  const bool largest = held >= config_.reserve_bytes;
+  const bool answered = refill_ == Status::Code::kOk || refill_ == Status::Code::kBusy;
+  if (!answered || (largest && !config_.reserve_is_limited)) {
+    return {.data = UINT64_MAX, .deletions = UINT64_MAX};
+  }
+  return {.data = largest ? MemtablesCoveredByLargest(held) : MemtablesCoveredBy(held),
+          .deletions = DeletionsCoveredBy(held),
+          .limited = largest};
 }
 
 bool RemoteMemory::reserve_refused() const {
@@ -46,6 +55,7 @@ bool RemoteMemory::RefillReserve() {
   bool replaces;
   {
     port::MutexLock lock(mutex_);
+    ReleaseCrumbsLocked();
     missing = MissingLocked();
     if (missing > 0 && full()) {
       for (const RemoteSpan& rest : granted_) PutBackLocked(&reserve_, rest);
@@ -80,6 +90,14 @@ bool RemoteMemory::RefillReserve() {
     return true;
   }
   return false;  // The next call goes on.
+}
+
+void RemoteMemory::ReleaseCrumbsLocked() noexcept {
+  std::erase_if(reserve_, [this](const RemoteSpan& piece) {
+    const bool crumb = piece.bytes < kCrumbBytes;
+    if (crumb) FreeLocked(piece);
+    return crumb;
+  });
 }
 
 uint64_t RemoteMemory::MissingLocked() const {

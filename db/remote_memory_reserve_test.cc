@@ -60,19 +60,19 @@ TEST_F(RemoteMemoryReserveTest, EachGrantIsLargerThanTheOneBefore) {
 TEST_F(RemoteMemoryReserveTest, GrowsAsItIsToldTo) {
   ASSERT_TRUE(memory_.RefillReserve());
   EXPECT_EQ(node_.used_bytes(), kFirst);
-  EXPECT_EQ(memory_.covered_bytes(), MemtablesCoveredBy(kFirst));
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kFirst));
   memory_.GrowReserve(kFirst / 2);
   ASSERT_TRUE(memory_.RefillReserve());
   EXPECT_EQ(node_.used_bytes(), kFirst) << "it does not shrink";
   memory_.GrowReserve(3 * kFirst);
-  EXPECT_EQ(memory_.covered_bytes(), MemtablesCoveredBy(kFirst)) << "not before there is room";
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kFirst)) << "not before there is room";
   ASSERT_TRUE(memory_.RefillReserve());
   EXPECT_EQ(node_.used_bytes(), 3 * kFirst);
-  EXPECT_EQ(memory_.covered_bytes(), MemtablesCoveredBy(3 * kFirst));
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(3 * kFirst));
   memory_.GrowReserve(2 * kMost);
   ASSERT_TRUE(memory_.RefillReserve());
   EXPECT_EQ(node_.used_bytes(), kMost);
-  EXPECT_EQ(memory_.covered_bytes(), UINT64_MAX) << "memtables get no larger than that";
+  EXPECT_EQ(memory_.covered().data, UINT64_MAX) << "memtables get no larger than that";
 }
 
 // Fails if what is refused is not told from what is not answered: of the first it is known that
@@ -84,12 +84,12 @@ TEST_F(RemoteMemoryReserveTest, TellsARefusalFromSilence) {
   EXPECT_FALSE(memory_.reserve_refused());
   EXPECT_FALSE(memory_.RefillReserve());
   EXPECT_TRUE(memory_.reserve_refused());
-  EXPECT_EQ(memory_.covered_bytes(), MemtablesCoveredBy(kFirst));
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kFirst));
   EXPECT_FALSE(memory_.full()) << "there is something left to write into";
   node_.SetFault([](Method) { return Status::TimedOut("silent"); });
   EXPECT_FALSE(memory_.RefillReserve());
   EXPECT_FALSE(memory_.reserve_refused());
-  EXPECT_EQ(memory_.covered_bytes(), UINT64_MAX);
+  EXPECT_EQ(memory_.covered().data, UINT64_MAX);
 }
 
 // Fails if a database may be written to that has no room for a single table, or if nobody hears

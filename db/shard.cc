@@ -158,7 +158,9 @@ RemoteMemory::Config Shard::AccountConfig(const ShardNode& node, size_t number) 
   config.grant_bytes = std::min<uint64_t>(4 * options.write_buffer_size, capacity / 16);
   config.first_grant_bytes = std::min(kFirstGrantBytes, config.grant_bytes);
   if (number == 0 || options.placement != TablePlacement::kByShard) {
-    config.reserve_bytes = std::min<uint64_t>(ReserveWanted(node.shards), capacity / 8);
+    const uint64_t reserve_wanted = ReserveWanted(node.shards);
+    config.reserve_bytes = std::min(reserve_wanted, capacity / 8);
+    config.reserve_is_limited = config.reserve_bytes < reserve_wanted;
     config.first_reserve_bytes = std::max(kFirstReserveBytes / node.shards, kFirstReserveBytesMin);
   }
   if (number > 0) {

@@ -51,10 +51,11 @@ bool SleepingSessions::Add(Sleeper* sleeper) noexcept {
   const bool first = sleepers_.empty();
   try {
     port::AllocationPoint("sleeping sessions");
-    sleepers_.insert(sleeper);
+    sleepers_.emplace(last_number_ + 1, sleeper);
   } catch (const std::bad_alloc&) {
     return false;
   }
+  sleeper->number = ++last_number_;
   if (first) {
     next_ = Clock::now() + interval_;
     task_.Wake();  // It says when it is to be called.
@@ -64,8 +65,8 @@ bool SleepingSessions::Add(Sleeper* sleeper) noexcept {
 
 void SleepingSessions::Remove(Sleeper* sleeper) {
   const port::MutexLock lock(mutex_);
-  sleepers_.erase(sleeper);
-  while (calling_ && last_caller_ == sleeper) called_.Wait();
+  sleepers_.erase(sleeper->number);
+  while (calling_ && last_caller_ == sleeper->number) called_.Wait();
 }
 
 SleepingSessions::Clock::time_point SleepingSessions::Run() {
@@ -86,8 +87,8 @@ void SleepingSessions::RenewAll() {
   std::vector<SessionId> sessions;
   {
     const port::MutexLock lock(mutex_);
-    for (Sleeper* const sleeper : sleepers_) {
-      all.push_back({sleeper, sleeper->sessions.size()});
+    for (const auto& [number, sleeper] : sleepers_) {
+      all.push_back({number, sleeper->sessions.size()});
       sessions.insert(sessions.end(), sleeper->sessions.begin(), sleeper->sessions.end());
     }
   }
@@ -113,9 +114,9 @@ Status SleepingSessions::Call(const RenewSessionsRequest& request, RenewSessions
     auto caller = sleepers_.upper_bound(last_caller_);
     if (caller == sleepers_.end()) caller = sleepers_.begin();
     if (caller == sleepers_.end()) return Status::Aborted("nobody sleeps any more");
-    last_caller_ = *caller;
+    last_caller_ = caller->first;
     calling_ = true;
-    rpc = last_caller_->rpc;
+    rpc = caller->second->rpc;
   }
   const Status status = WithinMemory([&]() -> Status {
     std::string bytes;
@@ -139,12 +140,13 @@ void SleepingSessions::Tell(std::span<const Asked> asked, const Status& status,
   for (const Asked& each : asked) {
     const auto own = status.ok() ? rest.first(each.sessions) : std::span<const RenewedSession>();
     if (status.ok()) rest = rest.subspan(each.sessions);
-    if (!sleepers_.contains(each.sleeper)) continue;
+    const auto sleeper = sleepers_.find(each.number);
+    if (sleeper == sleepers_.end()) continue;
     const bool renewed = status.ok() && std::ranges::all_of(own, &RenewedSession::renewed);
     if (renewed) {
-      each.sleeper->renewed(own);
+      sleeper->second->renewed(own);
     } else {
-      each.sleeper->forgotten();
+      sleeper->second->forgotten();
     }
   }
 }

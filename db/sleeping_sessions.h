@@ -8,9 +8,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ class SleepingSessions {
     std::function<void(std::span<const RenewedSession>)> renewed;
     // One of them was not, or nobody knows: the sleeper is to ask for itself, at once. Likewise.
     std::function<void()> forgotten;
+
+   private:
+    friend class SleepingSessions;
+    uint64_t number = 0;  // Of those that were added, this one.
   };
 
   // Of handles with such options at this memory node, those that reach it alike. All of them renew
@@ -58,7 +63,7 @@ class SleepingSessions {
  private:
   // A sleeper whose sessions are in a request.
   struct Asked {
-    Sleeper* sleeper;  // May be gone by now.
+    uint64_t number;  // The sleeper may be gone by now.
     size_t sessions;
   };
 
@@ -75,11 +80,13 @@ class SleepingSessions {
 
   port::Mutex mutex_;  // Not held during a call.
   port::CondVar called_{mutex_};
-  std::set<Sleeper*> sleepers_ GUARDED_BY(mutex_);
-  Clock::time_point next_ GUARDED_BY(mutex_){};        // When they are to be renewed.
-  Sleeper* last_caller_ GUARDED_BY(mutex_) = nullptr;  // Over whose connection the last call went.
-  bool calling_ GUARDED_BY(mutex_) = false;            // It is under way.
-  bool unknown_ GUARDED_BY(mutex_) = false;            // To the memory node: this call.
+  uint64_t last_number_ GUARDED_BY(mutex_) = 0;
+  // By their numbers, which come again in the simulation when a seed is repeated.
+  std::map<uint64_t, Sleeper*> sleepers_ GUARDED_BY(mutex_);
+  Clock::time_point next_ GUARDED_BY(mutex_){};  // When they are to be renewed.
+  uint64_t last_caller_ GUARDED_BY(mutex_) = 0;  // Over whose connection the last call went.
+  bool calling_ GUARDED_BY(mutex_) = false;      // It is under way.
+  bool unknown_ GUARDED_BY(mutex_) = false;      // To the memory node: this call.
 
   ThreadPool::Task task_;  // Last: it uses all of the above.
 };

@@ -40,6 +40,15 @@ size_t CountRuns(const InternalKeyComparator& comparator, const std::vector<Tabl
   return count;
 }
 
+bool VersionsSpanTables(const InternalKeyComparator& comparator,
+                        const std::vector<TableRef>& tables) {
+  const auto shares = [&comparator](const TableRef& newer, const TableRef& older) {
+    return comparator.user_comparator()->Compare(ExtractUserKey(newer->largest()),
+                                                 ExtractUserKey(older->smallest())) == 0;
+  };
+  return std::adjacent_find(tables.begin(), tables.end(), shares) != tables.end();
+}
+
 bool AreDisjoint(const InternalKeyComparator& comparator, std::vector<TableRef> tables) {
   std::sort(tables.begin(), tables.end(), [&](const TableRef& a, const TableRef& b) {
     return comparator.Compare(a->smallest(), b->smallest()) < 0;

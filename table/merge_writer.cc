@@ -124,10 +124,11 @@ Status MergeWriter::OpenTable(const Pending& first) {
   const uint64_t least = std::max(together, fixed + first.bytes_bound);
   capacity = std::max(capacity, least);
   Status made = output_->NewTable(capacity, &sink_);
-  // Where there is no such piece of memory left, several smaller tables do.
-  const uint64_t smallest = std::max(least, table_bytes_max_ / 32);
-  while (made.IsBusy() && capacity > smallest) {
-    capacity = std::max(capacity / 2, smallest);
+  // Where there is no such piece of memory left, several smaller tables do, however small: what is
+  // free in a full memory node may be small pieces for the most part, and a merge that fails for
+  // that gives nothing back.
+  while (made.IsBusy() && capacity > least) {
+    capacity = std::max(capacity / 2, least);
     made = output_->NewTable(capacity, &sink_);
   }
   DLSM_RETURN_IF_ERROR(made);

@@ -128,8 +128,8 @@ void ThreadPool::SetTimeLocked(Task* task, Clock::time_point time) {
     if (task->timed_->first <= time) return;
     ForgetTimeLocked(task);
   }
-  task->time_.value().first = time;
-  task->timed_ = times_.insert(std::move(task->time_)).position;
+  task->time_.key() = time;
+  task->timed_ = times_.insert(std::move(task->time_));
   if (time < dispatcher_until_) CallDispatcherLocked();
 }
 

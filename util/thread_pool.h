@@ -28,7 +28,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -103,7 +102,9 @@ class ThreadPool {
     bool ended = false;
     port::Thread thread;
   };
-  using Times = std::set<std::pair<Clock::time_point, Task*>>;
+  // Those of the same time in the order in which they were set, not by their addresses: a simulation
+  // that is repeated does the same again.
+  using Times = std::multimap<Clock::time_point, Task*>;
 
   void Register(Task* task) LOCKS_EXCLUDED(mutex_);
   void Unregister(Task* task) LOCKS_EXCLUDED(mutex_);

@@ -151,10 +151,10 @@ class DB {
   bool GetIntProperty(const Slice& property, uint64_t* value);
 
   // sizes[i], for each i < n, gets about how many bytes of remote memory the keys of range[i] take;
-  // what is still in memtables is not counted. For each sorted run of tables that may be one key too
-  // few or too many, or one block of a block-based table; it is 0 only where no table has a key of
-  // the range. With Options::memory_budget the indexes that this needs are fetched, which may take a
-  // while.
+  // what is still in memtables is not counted. For each sorted run of tables that may be one key
+  // too few or too many, or one block of a block-based table; it is 0 only where no table has a key
+  // of the range. With Options::memory_budget the indexes that this needs are fetched, which takes
+  // a while.
   virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
 
   // Merges all tables that overlap [*begin, *end] down to one level, dropping what no one can see

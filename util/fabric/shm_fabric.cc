@@ -37,19 +37,16 @@ Status MapRegion(NodeId node, const RegionInfo& info,
   if (fstat(file.get(), &status) != 0) {
     return Status::IOError(info.shm_path, port::ErrorText(errno));
   }
-  // Never destroyed: handles may be closed late.
-  static auto& mappings =
-      *std::make_unique<SharedInstances<Mapped, const MemoryMapping>>().release();
-  Status mapped;
-  *mapping = mappings.Get({status.st_dev, status.st_ino, info.bytes}, [&] {
-    auto made = std::make_shared<MemoryMapping>();
-    mapped = MemoryMapping::File(file.get(), info.bytes, made.get());
-    if (!mapped.ok()) return std::shared_ptr<const MemoryMapping>();
+  static constinit SharedInstances<Mapped, const MemoryMapping> mappings;
+  const auto map = [&](std::shared_ptr<const MemoryMapping>* made) -> Status {
+    auto mapped = std::make_shared<MemoryMapping>();
+    DLSM_RETURN_IF_ERROR(MemoryMapping::File(file.get(), info.bytes, mapped.get()));
     // Its owner has said what there is to say about huge pages; here they need asking for as well.
-    (void)AdviseHugePages(*made, /*shared=*/true);
-    return std::shared_ptr<const MemoryMapping>(std::move(made));
-  });
-  return mapped;
+    (void)AdviseHugePages(*mapped, /*shared=*/true);
+    *made = std::move(mapped);
+    return Status::OK();
+  };
+  return mappings.Get({status.st_dev, status.st_ino, info.bytes}, map, mapping);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <utility>
 #include <variant>
-#include <variant>
 
 #include "port/error_text.h"
 #include "port/thread_name.h"
@@ -20,9 +19,7 @@ namespace dlsm {
 
 Status SocketWatch::OfClients(std::shared_ptr<SocketWatch>* watch) {
   static constinit SharedInstances<std::monostate, SocketWatch> watches;
-  const auto make = [](std::shared_ptr<SocketWatch>* made) {
-    return Start("dlsm replies", made);
-  };
+  const auto make = [](std::shared_ptr<SocketWatch>* made) { return Start("dlsm replies", made); };
   return watches.Get({}, make, watch);
 }
 
