@@ -76,8 +76,9 @@ class FullNodeTest : public testing::Test {
   // For a failure's message.
   std::string State() const {
     std::string state;
-    for (const char* const name : {"dlsm.levels", "dlsm.memory-node", "dlsm.merge-schedule",
-                                   "dlsm.background-error", "dlsm.stalls", "dlsm.memory", "dlsm.guards"}) {
+    for (const char* const name :
+         {"dlsm.levels", "dlsm.memory-node", "dlsm.merge-schedule", "dlsm.background-error",
+          "dlsm.stalls", "dlsm.memory", "dlsm.guards"}) {
       std::string value;
       db_->GetProperty(name, &value);
       state += std::string("\n") + name + ": " + value;

@@ -19,7 +19,8 @@ constexpr uint64_t MemtablesCoveredBy(uint64_t reserve_bytes) {
   if (reserve_bytes <= 2 * kTableBytesBesides) return 0;
   return (reserve_bytes - 2 * kTableBytesBesides) / 9 * 4;
 }
-// The same of a reserve that is as large as the memory node allows: an eighth is left for deletions.
+// The same of a reserve that is as large as the memory node allows: an eighth is left for
+// deletions.
 constexpr uint64_t MemtablesCoveredByLargest(uint64_t reserve_bytes) {
   if (reserve_bytes <= 2 * kTableBytesBesides) return 0;
   return (reserve_bytes - 2 * kTableBytesBesides) / 9 * 7;

@@ -17,8 +17,9 @@ std::vector<std::vector<TableRef>> RunsOf(const InternalKeyComparator& comparato
 const TableRef* EndOfRun(const InternalKeyComparator& comparator, const TableRef* first,
                          const TableRef* end);
 size_t CountRuns(const InternalKeyComparator& comparator, const std::vector<TableRef>& tables);
-// Whether neighbours in a run may both have versions of one user key. A run can come to that without
-// having been merged: a newer table with one key, and an older one that begins with the same key.
+// Whether neighbours in a run may both have versions of one user key. A run can come to that
+// without having been merged: a newer table with one key, and an older one that begins with the
+// same key.
 bool VersionsSpanTables(const InternalKeyComparator& comparator,
                         const std::vector<TableRef>& tables);
 // Whether no key can be in two of them, wherever they lie.

@@ -102,8 +102,8 @@ class ThreadPool {
     bool ended = false;
     port::Thread thread;
   };
-  // Those of the same time in the order in which they were set, not by their addresses: a simulation
-  // that is repeated does the same again.
+  // Those of the same time in the order in which they were set, not by their addresses: a
+  // simulation that is repeated does the same again.
   using Times = std::multimap<Clock::time_point, Task*>;
 
   void Register(Task* task) LOCKS_EXCLUDED(mutex_);
