@@ -10,6 +10,7 @@
 #include <gflags/gflags.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
@@ -98,11 +99,16 @@ Usage UsageOf(int pid) {
   return usage;
 }
 
+// A thread that has ended takes its own away.
+double Wakeups(const Usage& before, const Usage& after) {
+  return static_cast<double>(after.wakeups - std::min(before.wakeups, after.wakeups));
+}
+
 void Print(const char* name, const Usage& before, const Usage& after) {
   fmt::print(
       "{:<14} {:>7} threads {:>8.2f}% of a processor {:>9.1f} wake-ups/s {:>9} KB resident\n", name,
       after.threads, 100 * (after.cpu_seconds - before.cpu_seconds) / FLAGS_seconds,
-      static_cast<double>(after.wakeups - before.wakeups) / FLAGS_seconds, after.resident_kb);
+      Wakeups(before, after) / FLAGS_seconds, after.resident_kb);
 }
 
 Status Fill(DB* db, uint64_t bytes, uint64_t seed) {

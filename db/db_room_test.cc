@@ -164,7 +164,7 @@ class RoomTest : public testing::Test {
 
   static constexpr uint64_t kTightBytes = uint64_t{48} << 20;
 
-  const OwnOrder own_order_;
+  OwnOrder own_order_;
   uint64_t next_ = 0;
   std::atomic<bool> refusing_{false};
   std::atomic<int> refusals_left_{1'000'000};

@@ -93,11 +93,11 @@ bool RemoteMemory::RefillReserve() {
 }
 
 void RemoteMemory::ReleaseCrumbsLocked() noexcept {
-  std::erase_if(reserve_, [this](const RemoteSpan& piece) {
-    const bool crumb = piece.bytes < kCrumbBytes;
-    if (crumb) FreeLocked(piece);
-    return crumb;
-  });
+  const auto is_crumb = [](const RemoteSpan& piece) { return piece.bytes < kCrumbBytes; };
+  for (const RemoteSpan& piece : reserve_) {
+    if (is_crumb(piece)) FreeLocked(piece);
+  }
+  std::erase_if(reserve_, is_crumb);
 }
 
 uint64_t RemoteMemory::MissingLocked() const {
