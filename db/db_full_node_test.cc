@@ -91,7 +91,7 @@ class FullNodeTest : public testing::Test {
     Status put;
     while ((put = Put(number)).ok()) ++number;
     EXPECT_TRUE(put.IsBusy()) << put.ToString();
-    EXPECT_GT(number, kNodeBytes / 2 / kValueBytes);
+    EXPECT_GT(number, kNodeBytes / 3 / kValueBytes);
     return number;
   }
 

@@ -17,6 +17,7 @@ class DbReserveTest : public testing::Test {
  protected:
   DbReserveTest() {
     TestNode::Config config;
+    config.bytes = uint64_t{1} << 30;  // It does not limit the reserve for what is put here.
     config.refuse_extent = [this] { return refusing_.load(); };
     node_ = std::make_unique<TestNode>(config);
     options_ = node_->With(Options(), "shm");  // Memtables of the default size.

@@ -56,9 +56,9 @@ MemtableBudget::Ruling GateKeeper::Rule(bool* beyond) {
   const uint64_t next = grows ? covered.data : covered.data / 2;
   ruling.look_again_at = std::min(ruling.look_again_at, beside(usage.immutable_bytes, next));
   ruling.look_at_next = std::min(ruling.look_at_next, beside(all, next));
+  const bool stays = memory.full() || memory.reserves_refused();
   // Where nothing is left of the reserve, smaller memtables are flushed no sooner than larger ones.
-  if ((memory.full() || memory.reserves_refused()) &&
-      covered.data >= usage.immutable_bytes + MemtableBudget::kMemtableBytesMin) {
+  if (stays && covered.data >= usage.immutable_bytes + MemtableBudget::kMemtableBytesMin) {
     ruling.switch_at = std::min<size_t>(ruling.switch_at, covered.data - usage.immutable_bytes);
   }
   // Writers fill one memtable while another is flushed.
@@ -67,7 +67,7 @@ MemtableBudget::Ruling GateKeeper::Rule(bool* beyond) {
   // finds room for would keep the merges from making any.
   if (all >= covered.deletions + MemtableBudget::kMemtableBytesMin) {
     ruling.must_wait = true;
-    if (usage.immutable_bytes == 0) {
+    if (stays && usage.immutable_bytes == 0) {
       ruling.switch_at = std::min<size_t>(ruling.switch_at, usage.active_bytes);
     }
   }
