@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <ostream>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -78,6 +79,7 @@ struct Shape {
   CompactionStyle style = CompactionStyle::kGuards;
   int shards = 1;
 };
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
 class CallerWorkTest : public testing::TestWithParam<Shape> {
  protected:
