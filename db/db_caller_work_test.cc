@@ -6,8 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <ostream>
 #include <mutex>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <thread>
