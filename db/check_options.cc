@@ -5,7 +5,7 @@
 
 #include "db/compute_range.h"
 #include "db/memory_budget.h"
-#include "db/memtable_budget.h"
+#include "db/memtable.h"
 #include "db/shard_map.h"
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
@@ -70,7 +70,7 @@ Status CheckMemory(const Options& options) {
   if (options.write_buffer_size < (size_t{64} << 10)) {
     return Refuse("write_buffer_size is too small", "use at least 64 KiB");
   }
-  if (options.write_buffer_size > MemtableBudget::kMemtableBytesMax) {
+  if (options.write_buffer_size > Memtable::kBytesMax) {
     return Refuse("write_buffer_size is too large", "use at most 1 TiB");
   }
   if (options.max_write_buffer_number < 2 || options.max_write_buffer_number > 128) {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "dLSM/write_batch.h"
-#include "db/other_process.h"
 #include "db/properties.h"
 #include "port/sync_point.h"
 #include "util/null_argument.h"
+#include "util/other_process.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 #include "util/write_batch_reader.h"

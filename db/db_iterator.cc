@@ -5,9 +5,9 @@
 #include <new>
 #include <utility>
 
-#include "db/other_process.h"
 #include "port/process_mark.h"
 #include "table/key_prefix.h"
+#include "util/other_process.h"
 #include "util/out_of_memory.h"
 
 namespace dlsm {

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <string>
 
-#include "db/memtable_budget.h"
+#include "db/memtable.h"
 #include "db/table_defaults.h"
 
 namespace dlsm {
@@ -15,7 +15,7 @@ constexpr uint64_t kMetadataBytesMin = uint64_t{64} << 10;
 
 // Of memtables and value cache. All three have bounds, with which this fits into 64 bits.
 uint64_t FixedBytes(const Options& options) {
-  assert(options.write_buffer_size <= MemtableBudget::kMemtableBytesMax);
+  assert(options.write_buffer_size <= Memtable::kBytesMax);
   const uint64_t memtables = static_cast<uint64_t>(options.write_buffer_size) *
                              static_cast<uint64_t>(options.max_write_buffer_number);
   return memtables + options.value_cache_size;

@@ -21,6 +21,10 @@ namespace dlsm {
 
 class Memtable {
  public:
+  // The most that one may be made to hold. With that, no product of it wraps: of as many as there
+  // may be, several times over.
+  static constexpr size_t kBytesMax = size_t{1} << 40;
+
   // `number`: memtables of a database are numbered in the order of their sequence ranges.
   // `bytes`: how large it becomes, about; 0: not known, and lookups always search it.
   Memtable(const InternalKeyComparator& comparator, uint64_t number, const Slice& prefix_guess,

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "db/memtable.h"
 #include "db/tree.h"
 
 namespace dlsm {
@@ -25,7 +26,7 @@ size_t Excess(size_t bytes, size_t guaranteed) {
 
 MemtableBudget::MemtableBudget(size_t memtable_bytes, size_t memtables_max)
     : memtable_bytes_(memtable_bytes), memtables_max_(memtables_max) {
-  assert(memtable_bytes <= kMemtableBytesMax);
+  assert(memtable_bytes <= Memtable::kBytesMax);
 }
 
 Status MemtableBudget::Check(size_t memtable_bytes, size_t memtables_max, size_t shards) {

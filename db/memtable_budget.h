@@ -28,8 +28,6 @@ class MemtableBudget {
  public:
   // The least that a memtable may be made to hold.
   static constexpr size_t kMemtableBytesMin = size_t{16} << 10;
-  // The most. With that, no product of it wraps: of as many as there may be, several times over.
-  static constexpr size_t kMemtableBytesMax = size_t{1} << 40;
 
   MemtableBudget(size_t memtable_bytes, size_t memtables_max);
 
