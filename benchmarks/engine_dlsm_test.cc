@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "benchmarks/engine.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm::bench {

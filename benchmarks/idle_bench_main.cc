@@ -22,7 +22,7 @@
 #include "dLSM/db.h"
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/memory_node_link.h"
+#include "db/nodes/memory_node_link.h"
 #include "port/clock.h"
 #include "util/deadline.h"
 #include "util/file_descriptor.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dLSM/filter_policy.h"
-#include "db/memtable.h"
+#include "db/memtable/memtable.h"
 #include "table/cached_blocks.h"
 #include "table/memory_queue_pairs_testing.h"
 #include "table/merge_tables.h"

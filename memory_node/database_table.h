@@ -108,7 +108,7 @@ struct DatabaseTableOptions {
   // piece. Empty: there is what there is.
   std::function<bool()> refuse_extent;
   // Clients are told of no more free memory than that. For tests: their merges then go by steps
-  // (db/merge_pieces.h) as in a full memory node.
+  // (db/merge/merge_pieces.h) as in a full memory node.
   uint64_t free_bytes_told_max = UINT64_MAX;
 };
 

@@ -3,7 +3,7 @@
 // 1. A quota counts all that a database has there, its shards, its other parts (database_name.h)
 //    and what is fenced included; also what is left of one of that name that has gone.
 // 2. Grants stop at the quota: writers wait, and fail after their time-out. Deletions go on, with
-//    the room that their handle has set aside (db/remote_memory.h).
+//    the room that their handle has set aside (db/nodes/remote_memory.h).
 // 3. Merges may go beyond it by as much as a memory node of that size keeps for merges
 //    (DefaultMergeReserve): between the start and the end of a merge both its inputs and its
 //    outputs are there, and without merges deletions would never make room.

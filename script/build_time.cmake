@@ -44,9 +44,9 @@ set(dlsm_test_options $<IF:$<CONFIG:Release>,-O1,-O0>
 # Tests that compute much, models of merge policies above all: without, they take ten times as long.
 if(DLSM_SANITIZE)
   set_source_files_properties(
-    db/db_linearizability_test.cc db/full_leveling_policy_test.cc db/guards_policy_test.cc
-    db/leveled_policy_test.cc db/linearizability_checker_test.cc
-    db/linearizability_checker_testing.cc db/register_worker_testing.cc db/tiered_policy_test.cc
+    db/test/db_linearizability_test.cc db/merge/full_leveling_policy_test.cc db/merge/guards_policy_test.cc
+    db/merge/leveled_policy_test.cc db/test/linearizability_checker_test.cc
+    db/test/linearizability_checker_testing.cc db/test/register_worker_testing.cc db/merge/tiered_policy_test.cc
     table/table_model_test.cc
     PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
 endif()

@@ -15,18 +15,20 @@ option(DLSM_HOT_PATH_AS_ONE "Compile what every key runs through as one file" ${
 set(hot_path "")
 if(DLSM_HOT_PATH_AS_ONE)
   set(hot_path
-      db/db_impl.cc db/db_impl_reads.cc db/db_iterator.cc db/flush_job.cc db/get_pipeline_impl.cc
-      db/level.cc db/level_iterator.cc db/lookups_together.cc db/memtable.cc db/memtable_cursor.cc
-      db/memtable_epochs.cc db/memtable_tree.cc db/multi_get.cc db/point_reader.cc db/reads.cc
-      db/sequencer.cc db/shard_iterator.cc db/table_lookup.cc db/version.cc
+      db/handle/db_impl.cc db/handle/db_impl_reads.cc db/read/db_iterator.cc
+      db/background/flush_job.cc db/read/get_pipeline_impl.cc db/tree/level.cc
+      db/tree/level_iterator.cc db/read/lookups_together.cc db/memtable/memtable.cc
+      db/memtable/memtable_cursor.cc db/memtable/memtable_epochs.cc db/memtable/memtable_tree.cc
+      db/read/multi_get.cc db/read/point_reader.cc db/read/reads.cc db/memtable/sequencer.cc
+      db/read/shard_iterator.cc db/read/table_lookup.cc db/tree/version.cc
       table/byte_table_builder.cc table/byte_table_index.cc table/byte_table_index_builder.cc
       table/byte_table_iterator.cc table/byte_table_reader.cc table/merge_input.cc
       table/merge_tables.cc table/merge_writer.cc table/merging_iterator.cc
       table/node_queue_pairs.cc table/read_ahead.cc table/record.cc table/run_iterator.cc
-      table/table_run.cc table/table_summary.cc table/thread_queue_pairs.cc
-      util/bloom_filter.cc util/checksum.cc util/fabric/mapped_fabric.cc
-      util/fabric/queue_pair_ledger.cc util/iterator.cc util/pinnable_slice.cc util/statistics.cc
-      util/status.cc util/thread_number.cc)
+      table/table_run.cc table/table_summary.cc table/thread_queue_pairs.cc util/bloom_filter.cc
+      util/checksum.cc util/fabric/mapped_fabric.cc util/fabric/queue_pair_ledger.cc
+      util/iterator.cc util/pinnable_slice.cc util/statistics.cc util/status.cc
+      util/thread_number.cc)
   list(TRANSFORM hot_path PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   add_library(dlsm_hot_path OBJECT ${hot_path})
   target_link_libraries(dlsm_hot_path PRIVATE dlsm_settings)
@@ -39,7 +41,7 @@ if(DLSM_HOT_PATH_AS_ONE)
   set_property(GLOBAL APPEND PROPERTY DLSM_FLOORS dlsm_hot_path)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 takes an iterator over iterators for one over its own kind, and unrolls that eight times.
-  set_source_files_properties(db/level_iterator.cc table/run_iterator.cc
+  set_source_files_properties(db/tree/level_iterator.cc table/run_iterator.cc
                               PROPERTIES COMPILE_OPTIONS -fno-devirtualize-speculatively
                                          SKIP_PRECOMPILE_HEADERS ON)
 endif()

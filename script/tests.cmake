@@ -1,9 +1,10 @@
 # One test program for each floor, so that a test never sees what is above it; but none for port,
 # whose headers are tested by what uses them. Further arguments are properties of each test.
-function(dlsm_tests name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*_test.cc)
-  file(GLOB helpers CONFIGURE_DEPENDS ${folder}/*_testing.cc)
-  add_executable(${name} ${sources} ${helpers})
+function(dlsm_tests name folders)
+  list(TRANSFORM folders APPEND /*_test.cc OUTPUT_VARIABLE tests)
+  list(TRANSFORM folders APPEND /*_testing.cc OUTPUT_VARIABLE helpers)
+  file(GLOB sources CONFIGURE_DEPENDS ${tests} ${helpers})
+  add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
   dlsm_compile_tests(${name})
   dlsm_discover_tests(${name} ${ARGN})
@@ -12,7 +13,7 @@ endfunction()
 # Objects of an application that has no run-time type information. UndefinedBehaviorSanitizer needs
 # it to check virtual calls, the library's to such objects, too.
 if(NOT DLSM_SANITIZE STREQUAL "address")
-  set_source_files_properties(db/without_rtti_testing.cc
+  set_source_files_properties(db/test/without_rtti_testing.cc
                               PROPERTIES COMPILE_OPTIONS -fno-rtti SKIP_PRECOMPILE_HEADERS ON)
 endif()
 
@@ -21,9 +22,9 @@ dlsm_tests(fabric_test util/fabric)
 dlsm_tests(rpc_test util/rpc)
 dlsm_tests(table_test table)
 dlsm_tests(memory_node_test memory_node)
-dlsm_tests(db_test db)
+dlsm_tests(db_test "${dlsm_db_rooms};db/test")
 # Every operation with every fault; by itself, so that its time is seen.
-dlsm_tests(fault_test db/faults LABELS faults)
+dlsm_tests(fault_test db/test/faults LABELS faults)
 
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
@@ -142,7 +143,7 @@ if(DLSM_FUZZ)
   endif()
   target_compile_options(dlsm_settings INTERFACE
                          $<$<NOT:$<BOOL:$<TARGET_PROPERTY:DLSM_TEST>>>:-fsanitize=fuzzer-no-link>)
-  foreach(folder util util/fabric util/rpc table memory_node db script/tool)
+  foreach(folder util util/fabric util/rpc table memory_node ${dlsm_db_rooms} db/test script/tool)
     file(GLOB fuzz_sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cc)
     foreach(source ${fuzz_sources})
       get_filename_component(target ${source} NAME_WE)

@@ -1,6 +1,6 @@
 // Reads one table. The resident part (index and filter) is in local memory; records and blocks are
 // fetched one-sided. Thread-safe. A reader does not change after Open(); only the evictable one
-// fetches its resident part when that is first needed (db/evictable_table_reader.h).
+// fetches its resident part when that is first needed (db/tree/evictable_table_reader.h).
 //
 // A point lookup has three steps, so that MultiGet can post the reads of many keys together:
 //   Find()    asks the resident part: the table cannot hold the key, or which bytes to fetch;

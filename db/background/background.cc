@@ -1,4 +1,4 @@
-#include "db/background.h"
+#include "db/background/background.h"
 
 #include <algorithm>
 #include <new>

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "db/background.h"
-#include "db/flush_job.h"
+#include "db/background/background.h"
+#include "db/background/flush_job.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <utility>
 
-#include "db/background.h"
-#include "db/shed_metadata.h"
+#include "db/background/background.h"
+#include "db/background/shed_metadata.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

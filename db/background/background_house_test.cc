@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "db/background.h"
-#include "db/fake_memory_node_testing.h"
-#include "db/manifest_store.h"
-#include "db/memtable_epochs.h"
-#include "db/merge_policies.h"
+#include "db/background/background.h"
+#include "db/memtable/memtable_epochs.h"
+#include "db/merge/merge_policies.h"
+#include "db/nodes/manifest_store.h"
+#include "db/test/fake_memory_node_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "table/node_queue_pairs.h"
 #include "util/status_testing.h"

@@ -3,9 +3,9 @@
 #include <new>
 #include <utility>
 
-#include "db/background.h"
-#include "db/room_watch.h"
-#include "db/table_runs.h"
+#include "db/background/background.h"
+#include "db/merge/room_watch.h"
+#include "db/tree/table_runs.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

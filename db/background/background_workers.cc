@@ -1,4 +1,4 @@
-#include "db/background_workers.h"
+#include "db/background/background_workers.h"
 
 #include <algorithm>
 #include <chrono>

@@ -32,11 +32,11 @@
 #include <utility>
 #include <vector>
 
-#include "db/background.h"
-#include "db/handle_state.h"
-#include "db/memtable_budget.h"
-#include "db/sleeping_sessions.h"
-#include "db/work_signal.h"
+#include "db/background/background.h"
+#include "db/background/handle_state.h"
+#include "db/background/memtable_budget.h"
+#include "db/background/work_signal.h"
+#include "db/nodes/sleeping_sessions.h"
 #include "port/clock.h"
 #include "util/rpc/rpc.h"
 #include "util/thread_pool.h"

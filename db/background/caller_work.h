@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-#include "db/work_signal.h"
+#include "db/background/work_signal.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "db/fence.h"
+#include "db/background/fence.h"
 
 #include <cassert>
 

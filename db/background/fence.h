@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/stall_gate.h"
+#include "db/background/stall_gate.h"
 #include "port/mutex.h"
 
 namespace dlsm {

@@ -1,11 +1,11 @@
-#include "db/flush_job.h"
+#include "db/background/flush_job.h"
 
 #include <algorithm>
 #include <memory>
 #include <string>
 
-#include "db/flush_room.h"
-#include "db/leftovers.h"
+#include "db/nodes/flush_room.h"
+#include "db/tree/leftovers.h"
 #include "table/key_prefix.h"
 #include "table/table_bounds.h"
 #include "table/table_room.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/memtable.h"
-#include "db/table_store.h"
+#include "db/memtable/memtable.h"
+#include "db/tree/table_store.h"
 
 namespace dlsm {
 

@@ -1,12 +1,12 @@
-#include "db/gate_keeper.h"
+#include "db/background/gate_keeper.h"
 
 #include <algorithm>
 #include <memory>
 #include <new>
 
-#include "db/components.h"
-#include "db/flush_room.h"
-#include "db/placed_memory.h"
+#include "db/nodes/flush_room.h"
+#include "db/nodes/placed_memory.h"
+#include "db/tree/components.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 

@@ -11,12 +11,12 @@
 #include <optional>
 
 #include "dLSM/options.h"
-#include "db/memtable_budget.h"
-#include "db/stall_gate.h"
-#include "db/table_store.h"
-#include "db/tree.h"
-#include "db/version.h"
-#include "db/write_pacer.h"
+#include "db/background/memtable_budget.h"
+#include "db/background/stall_gate.h"
+#include "db/background/write_pacer.h"
+#include "db/tree/table_store.h"
+#include "db/tree/tree.h"
+#include "db/tree/version.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 

@@ -1,4 +1,4 @@
-#include "db/gate_keeper.h"
+#include "db/background/gate_keeper.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "db/fake_memory_node_testing.h"
-#include "db/fake_table_testing.h"
-#include "db/manifest_store.h"
-#include "db/memtable_epochs.h"
+#include "db/memtable/memtable_epochs.h"
+#include "db/nodes/manifest_store.h"
+#include "db/test/fake_memory_node_testing.h"
+#include "db/test/fake_table_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "table/node_queue_pairs.h"
 #include "util/status_testing.h"

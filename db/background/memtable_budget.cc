@@ -1,12 +1,12 @@
-#include "db/memtable_budget.h"
+#include "db/background/memtable_budget.h"
 
 #include <algorithm>
 #include <cassert>
 #include <string>
 #include <utility>
 
-#include "db/memtable.h"
-#include "db/tree.h"
+#include "db/memtable/memtable.h"
+#include "db/tree/tree.h"
 
 namespace dlsm {
 namespace {

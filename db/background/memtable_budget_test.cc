@@ -1,4 +1,4 @@
-#include "db/memtable_budget.h"
+#include "db/background/memtable_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "db/manifest_store.h"
-#include "db/memtable_epochs.h"
-#include "db/tree.h"
+#include "db/memtable/memtable_epochs.h"
+#include "db/nodes/manifest_store.h"
+#include "db/tree/tree.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

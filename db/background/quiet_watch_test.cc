@@ -1,4 +1,4 @@
-#include "db/quiet_watch.h"
+#include "db/background/quiet_watch.h"
 
 #include <gtest/gtest.h>
 

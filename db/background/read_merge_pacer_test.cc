@@ -1,4 +1,4 @@
-#include "db/read_merge_pacer.h"
+#include "db/background/read_merge_pacer.h"
 
 #include <gtest/gtest.h>
 

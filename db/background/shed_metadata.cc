@@ -1,4 +1,4 @@
-#include "db/shed_metadata.h"
+#include "db/background/shed_metadata.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "db/table_store.h"
-#include "db/tree.h"
+#include "db/tree/table_store.h"
+#include "db/tree/tree.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "db/stall_gate.h"
+#include "db/background/stall_gate.h"
 
 #include <algorithm>
 #include <string>

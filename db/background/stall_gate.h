@@ -10,7 +10,7 @@
 
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
-#include "db/write_pacer.h"
+#include "db/background/write_pacer.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 

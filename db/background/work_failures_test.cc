@@ -1,4 +1,4 @@
-#include "db/work_failures.h"
+#include "db/background/work_failures.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "db/write_pacer.h"
+#include "db/background/write_pacer.h"
 
 #include <algorithm>
 

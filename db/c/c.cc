@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "dLSM/comparator.h"
-#include "db/c_errors.h"
-#include "db/c_handles.h"
+#include "db/c/c_errors.h"
+#include "db/c/c_handles.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 

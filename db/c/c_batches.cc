@@ -1,5 +1,5 @@
 // Batches of the C interface.
-#include "db/c_handles.h"
+#include "db/c/c_handles.h"
 #include "util/status_macros.h"
 
 using dlsm::Slice;

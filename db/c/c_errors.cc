@@ -1,4 +1,4 @@
-#include "db/c_errors.h"
+#include "db/c/c_errors.h"
 
 #include <cstdlib>
 #include <cstring>

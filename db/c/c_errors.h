@@ -5,7 +5,7 @@
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
-#include "db/c_handles.h"
+#include "db/c/c_handles.h"
 
 namespace dlsm::c {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "db/c_handles.h"
+#include "db/c/c_handles.h"
 
 using dlsm::Slice;
 using dlsm::c::DeleteHandle;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "dLSM/c.h"
-#include "db/c_testing.h"
+#include "db/c/c_testing.h"
 
 namespace dlsm {
 namespace {

@@ -2,8 +2,8 @@
 #include <memory>
 #include <string>
 
-#include "db/c_errors.h"
-#include "db/c_handles.h"
+#include "db/c/c_errors.h"
+#include "db/c/c_handles.h"
 #include "util/status_macros.h"
 
 using dlsm::Slice;

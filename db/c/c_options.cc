@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/c_handles.h"
+#include "db/c/c_handles.h"
 #include "util/status_macros.h"
 
 using dlsm::Slice;

@@ -10,8 +10,8 @@
 
 #include "dLSM/c.h"
 #include "dLSM/options.h"
-#include "db/c_handles.h"
-#include "db/c_testing.h"
+#include "db/c/c_handles.h"
+#include "db/c/c_testing.h"
 
 namespace dlsm {
 namespace {

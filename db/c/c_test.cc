@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "db/c_testing.h"
+#include "db/c/c_testing.h"
 #include "port/failing_allocations_testing.h"
 
 namespace dlsm {

@@ -1,11 +1,11 @@
-#include "db/followed_database.h"
+#include "db/follow/followed_database.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "db/compute_range.h"
+#include "db/nodes/compute_range.h"
 #include "port/clock.h"
 #include "util/checksum.h"
 #include "util/log.h"

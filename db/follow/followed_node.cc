@@ -1,4 +1,4 @@
-#include "db/followed_node.h"
+#include "db/follow/followed_node.h"
 
 #include <algorithm>
 #include <utility>

@@ -11,7 +11,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/memory_node_link.h"
+#include "db/nodes/memory_node_link.h"
 #include "port/boot_clock.h"
 #include "port/mutex.h"
 #include "util/fabric/guarded_fabric.h"

@@ -1,4 +1,4 @@
-#include "db/followed_node.h"
+#include "db/follow/followed_node.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <memory>
 #include <thread>
 
-#include "db/follower_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/follower_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/boot_clock.h"
 #include "port/manual_clock_testing.h"
 #include "table/merge_scheduler.h"

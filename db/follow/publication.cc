@@ -1,4 +1,4 @@
-#include "db/publication.h"
+#include "db/follow/publication.h"
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "db/publication.h"
+#include "db/follow/publication.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 

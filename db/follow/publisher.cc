@@ -1,4 +1,4 @@
-#include "db/publisher.h"
+#include "db/follow/publisher.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "db/manifest.h"
+#include "db/tree/manifest.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/sync_point.h"

@@ -1,12 +1,12 @@
-#include "db/check_options.h"
+#include "db/handle/check_options.h"
 
 #include <algorithm>
 #include <string>
 
-#include "db/compute_range.h"
-#include "db/memory_budget.h"
-#include "db/memtable.h"
-#include "db/shard_map.h"
+#include "db/memtable/memtable.h"
+#include "db/nodes/compute_range.h"
+#include "db/nodes/shard_map.h"
+#include "db/tree/memory_budget.h"
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
 #include "util/bloom_filter.h"

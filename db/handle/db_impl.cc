@@ -1,11 +1,11 @@
-#include "db/db_impl.h"
+#include "db/handle/db_impl.h"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "dLSM/write_batch.h"
-#include "db/properties.h"
+#include "db/handle/properties.h"
 #include "port/sync_point.h"
 #include "util/null_argument.h"
 #include "util/other_process.h"

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "dLSM/pinnable_slice.h"
-#include "db/db_impl.h"
-#include "db/db_iterator.h"
-#include "db/get_pipeline_impl.h"
-#include "db/multi_get_forms.h"
+#include "db/handle/db_impl.h"
+#include "db/read/db_iterator.h"
+#include "db/read/get_pipeline_impl.h"
+#include "db/read/multi_get_forms.h"
 #include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

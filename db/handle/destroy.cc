@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "db/check_options.h"
-#include "db/compute_range.h"
-#include "db/manifest.h"
-#include "db/memory_node_link.h"
-#include "db/memory_node_session.h"
-#include "db/node_parts.h"
-#include "db/shard_map.h"
+#include "db/handle/check_options.h"
+#include "db/handle/node_parts.h"
+#include "db/nodes/compute_range.h"
+#include "db/nodes/memory_node_link.h"
+#include "db/nodes/memory_node_session.h"
+#include "db/nodes/shard_map.h"
+#include "db/tree/manifest.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/rpc/messages.h"

@@ -1,4 +1,4 @@
-#include "db/follower.h"
+#include "db/handle/follower.h"
 
 #include <fmt/core.h>
 
@@ -9,12 +9,12 @@
 
 #include "dLSM/cache.h"
 #include "dLSM/pinnable_slice.h"
-#include "db/check_options.h"
-#include "db/get_pipeline_impl.h"
-#include "db/link_properties.h"
-#include "db/multi_get_forms.h"
-#include "db/properties.h"
-#include "db/snapshot.h"
+#include "db/handle/check_options.h"
+#include "db/handle/properties.h"
+#include "db/memtable/snapshot.h"
+#include "db/nodes/link_properties.h"
+#include "db/read/get_pipeline_impl.h"
+#include "db/read/multi_get_forms.h"
 #include "port/allocation_point.h"
 #include "util/log.h"
 #include "util/null_argument.h"

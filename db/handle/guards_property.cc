@@ -1,10 +1,10 @@
-#include "db/guards_property.h"
+#include "db/handle/guards_property.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "db/table_runs.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "db/version.h"
+#include "db/tree/version.h"
 
 namespace dlsm {
 

@@ -1,14 +1,14 @@
-#include "db/node_parts.h"
+#include "db/handle/node_parts.h"
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
 
-#include "db/manifest.h"
-#include "db/memory_node_session.h"
-#include "db/placed_manifest_store.h"
-#include "db/shard_map.h"
+#include "db/nodes/memory_node_session.h"
+#include "db/nodes/placed_manifest_store.h"
+#include "db/nodes/shard_map.h"
+#include "db/tree/manifest.h"
 #include "util/log.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/node_connection.h"

@@ -16,7 +16,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/memory_node_link.h"
+#include "db/nodes/memory_node_link.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
 

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "db/check_options.h"
-#include "db/db_impl.h"
-#include "db/node_parts.h"
-#include "db/part_sessions.h"
-#include "db/session_keeper.h"
-#include "db/sleeping_sessions.h"
-#include "db/table_nodes.h"
+#include "db/handle/check_options.h"
+#include "db/handle/db_impl.h"
+#include "db/handle/node_parts.h"
+#include "db/handle/table_nodes.h"
+#include "db/nodes/part_sessions.h"
+#include "db/nodes/session_keeper.h"
+#include "db/nodes/sleeping_sessions.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/sync_point.h"

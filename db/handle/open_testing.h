@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 
 namespace dlsm {
 

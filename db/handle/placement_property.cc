@@ -1,4 +1,4 @@
-#include "db/placement_property.h"
+#include "db/handle/placement_property.h"
 
 #include <fmt/core.h>
 

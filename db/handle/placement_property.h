@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "db/memory_node_link.h"
-#include "db/shard.h"
+#include "db/handle/shard.h"
+#include "db/nodes/memory_node_link.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "db/properties.h"
+#include "db/handle/properties.h"
 
 #include <fmt/core.h>
 
@@ -6,11 +6,11 @@
 #include <charconv>
 
 #include "dLSM/cache.h"
-#include "db/components.h"
-#include "db/db_impl.h"
-#include "db/guards_property.h"
-#include "db/link_properties.h"
-#include "db/placement_property.h"
+#include "db/handle/db_impl.h"
+#include "db/handle/guards_property.h"
+#include "db/handle/placement_property.h"
+#include "db/nodes/link_properties.h"
+#include "db/tree/components.h"
 #include "util/status_macros.h"
 #include "util/value_cache.h"
 

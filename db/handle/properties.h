@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "dLSM/slice.h"
-#include "db/link_properties.h"
-#include "db/version.h"
+#include "db/nodes/link_properties.h"
+#include "db/tree/version.h"
 
 namespace dlsm {
 

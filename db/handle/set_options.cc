@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "db/db_impl.h"
-#include "db/memory_node_link.h"
-#include "db/properties.h"
+#include "db/handle/db_impl.h"
+#include "db/handle/properties.h"
+#include "db/nodes/memory_node_link.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/rpc/messages.h"

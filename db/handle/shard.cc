@@ -1,4 +1,4 @@
-#include "db/shard.h"
+#include "db/handle/shard.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "db/compute_range.h"
-#include "db/level_shape.h"
-#include "db/merge_policies.h"
+#include "db/merge/merge_policies.h"
+#include "db/nodes/compute_range.h"
+#include "db/tree/level_shape.h"
 #include "util/cluster_config.h"
 #include "util/fabric/peer_spans.h"
 #include "util/memory_pages.h"

@@ -1,4 +1,4 @@
-#include "db/table_nodes.h"
+#include "db/handle/table_nodes.h"
 
 #include <algorithm>
 

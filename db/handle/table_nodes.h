@@ -6,8 +6,8 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/manifest.h"
-#include "db/memory_node_link.h"
+#include "db/nodes/memory_node_link.h"
+#include "db/tree/manifest.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "db/memtable.h"
+#include "db/memtable/memtable.h"
 
 #include "port/scheduler.h"
 #include "util/hash.h"

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "db/memtable_filter.h"
-#include "db/memtable_tree.h"
-#include "db/sequencer.h"
+#include "db/memtable/memtable_filter.h"
+#include "db/memtable/memtable_tree.h"
+#include "db/memtable/sequencer.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_reader.h"

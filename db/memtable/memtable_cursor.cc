@@ -4,8 +4,8 @@
 #include <cassert>
 #include <cstddef>
 
-#include "db/memtable_tree.h"
-#include "db/memtable_tree_nodes.h"
+#include "db/memtable/memtable_tree.h"
+#include "db/memtable/memtable_tree_nodes.h"
 #include "port/cpu.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "db/memtable_epochs.h"
+#include "db/memtable/memtable_epochs.h"
 
 #include <algorithm>
 

@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "db/sequencer.h"
+#include "db/memtable/sequencer.h"
 #include "port/mutex.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "db/memtable_epochs.h"
+#include "db/memtable/memtable_epochs.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/tree.h"
+#include "db/tree/tree.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

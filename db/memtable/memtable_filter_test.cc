@@ -1,4 +1,4 @@
-#include "db/memtable_filter.h"
+#include "db/memtable/memtable_filter.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/hash.h"
 
 namespace dlsm {

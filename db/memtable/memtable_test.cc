@@ -1,4 +1,4 @@
-#include "db/memtable.h"
+#include "db/memtable/memtable.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "db/allocating_order_testing.h"
+#include "db/test/allocating_order_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"

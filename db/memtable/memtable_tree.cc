@@ -1,11 +1,11 @@
-#include "db/memtable_tree.h"
+#include "db/memtable/memtable_tree.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <new>
 
-#include "db/memtable_tree_nodes.h"
+#include "db/memtable/memtable_tree_nodes.h"
 #include "table/key_prefix.h"
 #include "util/coding.h"
 

@@ -9,7 +9,7 @@
 #include <new>
 
 #include "dLSM/slice.h"
-#include "db/memtable_tree.h"
+#include "db/memtable/memtable_tree.h"
 #include "port/cpu.h"
 #include "port/thread.h"
 #include "util/arena.h"

@@ -1,4 +1,4 @@
-#include "db/sequencer.h"
+#include "db/memtable/sequencer.h"
 
 #include <chrono>
 

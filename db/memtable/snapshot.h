@@ -8,7 +8,7 @@
 #include "dLSM/db.h"
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/sequencer.h"
+#include "db/memtable/sequencer.h"
 #include "port/mutex.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "db/snapshot.h"
+#include "db/memtable/snapshot.h"
 
 #include <gtest/gtest.h>
 

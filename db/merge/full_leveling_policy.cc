@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "db/components.h"
-#include "db/merge_policy.h"
+#include "db/merge/merge_policy.h"
+#include "db/tree/components.h"
 
 namespace dlsm {
 namespace {

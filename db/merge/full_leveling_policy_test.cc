@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "db/policy_simulation_testing.h"
+#include "db/test/policy_simulation_testing.h"
 #include "util/rounds_testing.h"
 
 namespace dlsm {

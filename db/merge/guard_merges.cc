@@ -1,11 +1,11 @@
-#include "db/guard_merges.h"
+#include "db/merge/guard_merges.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "db/guard_ranges.h"
-#include "db/table_runs.h"
+#include "db/merge/guard_ranges.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 

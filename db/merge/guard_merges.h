@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "db/merge_policy.h"
+#include "db/merge/merge_policy.h"
 
 namespace dlsm {
 

@@ -1,8 +1,8 @@
-#include "db/guard_ranges.h"
+#include "db/merge/guard_ranges.h"
 
 #include <algorithm>
 
-#include "db/table_runs.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "db/merge_policy.h"
+#include "db/merge/merge_policy.h"
 
 namespace dlsm {
 

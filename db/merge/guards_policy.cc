@@ -39,13 +39,13 @@
 #include <set>
 #include <utility>
 
-#include "db/components.h"
-#include "db/guard_merges.h"
-#include "db/guard_ranges.h"
-#include "db/leftovers.h"
-#include "db/merge_policy.h"
-#include "db/room_watch.h"
-#include "db/table_runs.h"
+#include "db/merge/guard_merges.h"
+#include "db/merge/guard_ranges.h"
+#include "db/merge/merge_policy.h"
+#include "db/merge/room_watch.h"
+#include "db/tree/components.h"
+#include "db/tree/leftovers.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 namespace {

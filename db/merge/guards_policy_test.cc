@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "db/level_testing.h"
-#include "db/merge_policies.h"
-#include "db/merge_policy.h"
-#include "db/policy_simulation_testing.h"
+#include "db/merge/merge_policies.h"
+#include "db/merge/merge_policy.h"
+#include "db/test/policy_simulation_testing.h"
+#include "db/tree/level_testing.h"
 #include "util/rounds_testing.h"
 
 namespace dlsm {

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <utility>
 
-#include "db/components.h"
-#include "db/leftovers.h"
-#include "db/merge_policy.h"
-#include "db/table_runs.h"
+#include "db/merge/merge_policy.h"
+#include "db/tree/components.h"
+#include "db/tree/leftovers.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/merge_policy.h"
-#include "db/policy_simulation_testing.h"
-#include "db/room_watch.h"
+#include "db/merge/merge_policy.h"
+#include "db/merge/room_watch.h"
+#include "db/test/fake_table_testing.h"
+#include "db/test/policy_simulation_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
 #include "util/status_testing.h"

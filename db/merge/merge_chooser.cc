@@ -1,4 +1,4 @@
-#include "db/merge_chooser.h"
+#include "db/merge/merge_chooser.h"
 
 namespace dlsm {
 namespace {

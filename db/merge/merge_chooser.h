@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "db/merge_pieces.h"
-#include "db/merge_policy.h"
-#include "db/room_watch.h"
-#include "db/snapshot.h"
-#include "db/version.h"
+#include "db/memtable/snapshot.h"
+#include "db/merge/merge_pieces.h"
+#include "db/merge/merge_policy.h"
+#include "db/merge/room_watch.h"
+#include "db/tree/version.h"
 
 namespace dlsm {
 

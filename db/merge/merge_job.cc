@@ -1,4 +1,4 @@
-#include "db/merge_job.h"
+#include "db/merge/merge_job.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "db/leftovers.h"
-#include "db/merge_outputs.h"
-#include "db/table_runs.h"
+#include "db/merge/merge_outputs.h"
+#include "db/tree/leftovers.h"
+#include "db/tree/table_runs.h"
 #include "port/allocation_point.h"
 #include "port/thread.h"
 #include "table/internal_key.h"

@@ -1,4 +1,4 @@
-#include "db/merge_job.h"
+#include "db/merge/merge_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/placed_memory.h"
+#include "db/nodes/placed_memory.h"
+#include "db/test/fake_table_testing.h"
 #include "table/node_queue_pairs.h"
 #include "util/status_testing.h"
 

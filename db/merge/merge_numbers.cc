@@ -1,4 +1,4 @@
-#include "db/merge_numbers.h"
+#include "db/merge/merge_numbers.h"
 
 #include <cassert>
 #include <string>

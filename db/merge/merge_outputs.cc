@@ -1,4 +1,4 @@
-#include "db/merge_outputs.h"
+#include "db/merge/merge_outputs.h"
 
 #include <algorithm>
 #include <cstdint>

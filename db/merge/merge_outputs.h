@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "table/internal_key.h"
 #include "table/merge_tables.h"
 #include "table/table_meta.h"

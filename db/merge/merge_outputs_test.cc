@@ -1,4 +1,4 @@
-#include "db/merge_outputs.h"
+#include "db/merge/merge_outputs.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "db/fake_table_testing.h"
+#include "db/test/fake_table_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -1,12 +1,12 @@
-#include "db/merge_pieces.h"
+#include "db/merge/merge_pieces.h"
 
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
 
-#include "db/leftovers.h"
-#include "db/split_keys.h"
-#include "db/table_runs.h"
+#include "db/tree/leftovers.h"
+#include "db/tree/split_keys.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 namespace {

@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "db/merge_policy.h"
-#include "db/version.h"
+#include "db/merge/merge_policy.h"
+#include "db/tree/version.h"
 #include "table/internal_key.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "db/merge_pieces.h"
+#include "db/merge/merge_pieces.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "db/policy_simulation_testing.h"
+#include "db/test/policy_simulation_testing.h"
 #include "util/rounds_testing.h"
 
 namespace dlsm {

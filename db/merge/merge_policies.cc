@@ -1,4 +1,4 @@
-#include "db/merge_policies.h"
+#include "db/merge/merge_policies.h"
 
 #include <algorithm>
 #include <limits>

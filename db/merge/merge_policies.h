@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "dLSM/options.h"
-#include "db/merge_policy.h"
+#include "db/merge/merge_policy.h"
 
 namespace dlsm {
 

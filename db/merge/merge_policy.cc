@@ -1,13 +1,13 @@
-#include "db/merge_policy.h"
+#include "db/merge/merge_policy.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "db/leftovers.h"
-#include "db/room_watch.h"
-#include "db/split_keys.h"
-#include "db/table_runs.h"
+#include "db/merge/room_watch.h"
+#include "db/tree/leftovers.h"
+#include "db/tree/split_keys.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 

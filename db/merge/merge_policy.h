@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/room_watch.h"
-#include "db/version.h"
+#include "db/merge/room_watch.h"
+#include "db/tree/version.h"
 #include "table/internal_key.h"
 #include "table/merge_tables.h"
 

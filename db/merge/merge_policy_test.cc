@@ -1,5 +1,5 @@
 // What the policies share.
-#include "db/merge_policy.h"
+#include "db/merge/merge_policy.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/room_watch.h"
+#include "db/merge/room_watch.h"
+#include "db/test/fake_table_testing.h"
 
 namespace dlsm {
 namespace {

@@ -1,4 +1,4 @@
-#include "db/room_watch.h"
+#include "db/merge/room_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "db/merge_policy.h"
-#include "db/table_runs.h"
+#include "db/merge/merge_policy.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 namespace {

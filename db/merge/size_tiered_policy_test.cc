@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "db/policy_simulation_testing.h"
+#include "db/test/policy_simulation_testing.h"
 #include "util/rounds_testing.h"
 
 namespace dlsm {

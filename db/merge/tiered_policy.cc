@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "db/components.h"
-#include "db/merge_policy.h"
-#include "db/table_runs.h"
+#include "db/merge/merge_policy.h"
+#include "db/tree/components.h"
+#include "db/tree/table_runs.h"
 
 namespace dlsm {
 namespace {

@@ -1,11 +1,11 @@
-#include "db/compute_range.h"
+#include "db/nodes/compute_range.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "db/shard_map.h"
+#include "db/nodes/shard_map.h"
 #include "util/cluster_config.h"
 #include "util/rpc/database_name.h"
 #include "util/status_macros.h"

@@ -1,4 +1,4 @@
-#include "db/flush_room.h"
+#include "db/nodes/flush_room.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "db/link_properties.h"
+#include "db/nodes/link_properties.h"
 
 #include <fmt/core.h>
 
 #include <chrono>
 #include <optional>
 
-#include "db/memory_node_link.h"
+#include "db/nodes/memory_node_link.h"
 #include "util/fabric/fabric.h"
 #include "util/rpc/messages.h"
 #include "util/status_macros.h"

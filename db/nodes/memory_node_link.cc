@@ -1,4 +1,4 @@
-#include "db/memory_node_link.h"
+#include "db/nodes/memory_node_link.h"
 
 #include <unistd.h>
 

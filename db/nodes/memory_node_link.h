@@ -8,7 +8,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/merge_load_monitor.h"
+#include "db/nodes/merge_load_monitor.h"
 #include "table/merge_scheduler.h"
 #include "table/thread_queue_pairs.h"
 #include "util/rpc/node_connection.h"

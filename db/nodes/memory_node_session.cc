@@ -1,4 +1,4 @@
-#include "db/memory_node_session.h"
+#include "db/nodes/memory_node_session.h"
 
 #include <chrono>
 #include <utility>

@@ -9,7 +9,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/manifest_store.h"
+#include "db/nodes/manifest_store.h"
 #include "port/boot_clock.h"
 #include "port/mutex.h"
 #include "table/table_reader.h"

@@ -1,5 +1,5 @@
 // The session of a handle that is being opened.
-#include "db/memory_node_session.h"
+#include "db/nodes/memory_node_session.h"
 
 #include <gtest/gtest.h>
 

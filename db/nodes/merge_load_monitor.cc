@@ -1,4 +1,4 @@
-#include "db/merge_load_monitor.h"
+#include "db/nodes/merge_load_monitor.h"
 
 #include <fmt/core.h>
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "db/merge_placement.h"
+#include "db/nodes/merge_placement.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "table/merge_scheduler.h"

@@ -1,4 +1,4 @@
-#include "db/merge_placement.h"
+#include "db/nodes/merge_placement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "db/part_sessions.h"
+#include "db/nodes/part_sessions.h"
 
 #include "util/status_macros.h"
 

@@ -17,9 +17,9 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/memory_node_link.h"
-#include "db/memory_node_session.h"
-#include "db/session_keeper.h"
+#include "db/nodes/memory_node_link.h"
+#include "db/nodes/memory_node_session.h"
+#include "db/nodes/session_keeper.h"
 
 namespace dlsm {
 

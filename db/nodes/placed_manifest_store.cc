@@ -1,4 +1,4 @@
-#include "db/placed_manifest_store.h"
+#include "db/nodes/placed_manifest_store.h"
 
 #include <algorithm>
 #include <utility>

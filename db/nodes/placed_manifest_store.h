@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "dLSM/slice.h"
-#include "db/manifest_store.h"
+#include "db/nodes/manifest_store.h"
 #include "port/mutex.h"
 #include "util/fabric/remote_address.h"
 

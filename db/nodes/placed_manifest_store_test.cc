@@ -1,6 +1,6 @@
 // A home and two other nodes, played by a model that keeps what a memory node keeps: what is held,
 // what is live, and whether anything that a manifest refers to has ever been given to others.
-#include "db/placed_manifest_store.h"
+#include "db/nodes/placed_manifest_store.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "db/placed_memory.h"
+#include "db/nodes/placed_memory.h"
 
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-#include "db/flush_room.h"
+#include "db/nodes/flush_room.h"
 #include "port/clock.h"
 #include "util/log.h"
 #include "util/status_macros.h"

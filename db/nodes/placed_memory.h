@@ -16,8 +16,8 @@
 
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
-#include "db/remote_memory.h"
-#include "db/table_placement.h"
+#include "db/nodes/remote_memory.h"
+#include "db/nodes/table_placement.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "util/fabric/remote_address.h"

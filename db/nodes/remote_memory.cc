@@ -1,4 +1,4 @@
-#include "db/remote_memory.h"
+#include "db/nodes/remote_memory.h"
 
 #include <algorithm>
 #include <new>

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/flush_room.h"
-#include "db/remote_memory.h"
+#include "db/nodes/flush_room.h"
+#include "db/nodes/remote_memory.h"
 
 namespace dlsm {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <chrono>
 
-#include "db/fake_memory_node_testing.h"
-#include "db/flush_room.h"
-#include "db/remote_memory.h"
+#include "db/nodes/flush_room.h"
+#include "db/nodes/remote_memory.h"
+#include "db/test/fake_memory_node_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "db/remote_memory.h"
+#include "db/nodes/remote_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "db/fake_memory_node_testing.h"
+#include "db/test/fake_memory_node_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/late_fabric_testing.h"
 #include "util/random.h"

@@ -1,9 +1,9 @@
-#include "db/session_keeper.h"
+#include "db/nodes/session_keeper.h"
 
 #include <algorithm>
 #include <string>
 
-#include "db/memory_node_link.h"
+#include "db/nodes/memory_node_link.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 

@@ -1,12 +1,12 @@
 // Keeps the sessions of a handle that is being opened: to open the next one may take longer than
-// the leases of those that are open. The houses take over (db/background_workers.h).
+// the leases of those that are open. The houses take over (db/background/background_workers.h).
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <vector>
 
-#include "db/memory_node_session.h"
+#include "db/nodes/memory_node_session.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "util/rpc/messages.h"

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "db/manifest.h"
-#include "db/shard_map.h"
+#include "db/nodes/shard_map.h"
+#include "db/tree/manifest.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 

@@ -1,4 +1,4 @@
-#include "db/shard_map.h"
+#include "db/nodes/shard_map.h"
 
 #include <gtest/gtest.h>
 

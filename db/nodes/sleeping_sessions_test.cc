@@ -1,4 +1,4 @@
-#include "db/sleeping_sessions.h"
+#include "db/nodes/sleeping_sessions.h"
 
 #include <gtest/gtest.h>
 

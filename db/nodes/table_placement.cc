@@ -1,4 +1,4 @@
-#include "db/table_placement.h"
+#include "db/nodes/table_placement.h"
 
 #include <algorithm>
 #include <cassert>

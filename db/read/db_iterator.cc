@@ -1,4 +1,4 @@
-#include "db/db_iterator.h"
+#include "db/read/db_iterator.h"
 
 #include <cassert>
 #include <cstdint>

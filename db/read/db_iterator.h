@@ -9,7 +9,7 @@
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 

@@ -1,5 +1,5 @@
 // What a move of an iterator costs beside what it shows, and its end.
-#include "db/db_iterator.h"
+#include "db/read/db_iterator.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dLSM/statistics.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "table/merging_iterator.h"
 #include "table/reader_of_node_testing.h"

@@ -1,4 +1,4 @@
-#include "db/get_pipeline_impl.h"
+#include "db/read/get_pipeline_impl.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "db/lookups_together.h"
+#include "db/read/lookups_together.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

@@ -10,7 +10,7 @@
 
 #include "dLSM/db.h"
 #include "dLSM/get_pipeline.h"
-#include "db/table_lookup.h"
+#include "db/read/table_lookup.h"
 #include "port/process_mark.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/guarded_fabric.h"

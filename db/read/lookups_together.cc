@@ -1,4 +1,4 @@
-#include "db/lookups_together.h"
+#include "db/read/lookups_together.h"
 
 #include <array>
 #include <cassert>
@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "db/candidate_list.h"
-#include "db/version.h"
+#include "db/tree/candidate_list.h"
+#include "db/tree/version.h"
 
 namespace dlsm {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "db/table_lookup.h"
+#include "db/read/table_lookup.h"
 
 namespace dlsm {
 

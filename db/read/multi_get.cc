@@ -1,4 +1,4 @@
-#include "db/multi_get.h"
+#include "db/read/multi_get.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/lookups_together.h"
+#include "db/read/lookups_together.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

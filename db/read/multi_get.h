@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "db/table_lookup.h"
+#include "db/read/table_lookup.h"
 
 namespace dlsm {
 

@@ -12,7 +12,7 @@
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
-#include "db/reads.h"
+#include "db/read/reads.h"
 #include "util/null_argument.h"
 #include "util/out_of_memory.h"
 

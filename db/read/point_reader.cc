@@ -1,11 +1,11 @@
-#include "db/point_reader.h"
+#include "db/read/point_reader.h"
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
 
-#include "db/cached_records.h"
+#include "db/tree/cached_records.h"
 #include "port/allocation_point.h"
 #include "port/prefetch.h"
 #include "util/status_macros.h"

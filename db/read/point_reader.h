@@ -11,7 +11,7 @@
 
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
-#include "db/read_view.h"
+#include "db/tree/read_view.h"
 #include "table/node_queue_pairs.h"
 #include "util/thread_number.h"
 

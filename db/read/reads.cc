@@ -1,10 +1,10 @@
-#include "db/reads.h"
+#include "db/read/reads.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "db/multi_get.h"
+#include "db/read/multi_get.h"
 
 namespace dlsm {
 

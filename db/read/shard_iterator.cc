@@ -1,11 +1,11 @@
-#include "db/shard_iterator.h"
+#include "db/read/shard_iterator.h"
 
 #include <algorithm>
 #include <cassert>
 #include <span>
 #include <utility>
 
-#include "db/level_iterator.h"
+#include "db/tree/level_iterator.h"
 #include "table/merging_iterator.h"
 
 namespace dlsm {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "db/read_view.h"
-#include "db/shard_map.h"
+#include "db/nodes/shard_map.h"
+#include "db/tree/read_view.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_reader.h"

@@ -1,4 +1,4 @@
-#include "db/shard_iterator.h"
+#include "db/read/shard_iterator.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "db/level.h"
-#include "db/table.h"
-#include "db/version.h"
+#include "db/tree/level.h"
+#include "db/tree/table.h"
+#include "db/tree/version.h"
 #include "table/internal_key.h"
 #include "table/reader_of_node_testing.h"
 #include "table/table_testing.h"

@@ -1,4 +1,4 @@
-#include "db/table_lookup.h"
+#include "db/read/table_lookup.h"
 
 #include <utility>
 

@@ -11,8 +11,8 @@
 
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/status.h"
-#include "db/point_reader.h"
-#include "db/read_view.h"
+#include "db/read/point_reader.h"
+#include "db/tree/read_view.h"
 #include "port/allocation_point.h"
 
 namespace dlsm {

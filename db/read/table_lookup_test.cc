@@ -1,5 +1,5 @@
 // What a lookup keeps of the tables that it has asked.
-#include "db/table_lookup.h"
+#include "db/read/table_lookup.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "dLSM/statistics.h"
-#include "db/fake_table_testing.h"
-#include "db/point_reader.h"
+#include "db/read/point_reader.h"
+#include "db/test/fake_table_testing.h"
 #include "table/table_iterator.h"
 #include "util/status_testing.h"
 

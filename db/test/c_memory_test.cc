@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dLSM/c.h"
-#include "db/c_testing.h"
+#include "db/c/c_testing.h"
 #include "port/failing_allocations_testing.h"
 
 namespace dlsm {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "table/internal_key.h"
 #include "table/record.h"
 #include "util/random.h"

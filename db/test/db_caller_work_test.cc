@@ -15,7 +15,7 @@
 
 #include "dLSM/filter_policy.h"
 #include "dLSM/statistics.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/sync_point.h"
 #include "util/watchdog_testing.h"
 

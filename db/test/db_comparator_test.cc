@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dLSM/get_pipeline.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/named_testing.h"
 #include "util/random.h"
 

@@ -11,9 +11,9 @@
 
 #include "dLSM/get_pipeline.h"
 #include "dLSM/write_batch.h"
-#include "db/compute_range.h"
-#include "db/follower_testing.h"
-#include "db/test_database_testing.h"
+#include "db/nodes/compute_range.h"
+#include "db/test/follower_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/random.h"
 
 namespace dlsm {

@@ -13,7 +13,7 @@
 
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/random.h"
 
 namespace dlsm {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "dLSM/db.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/thread_sanitizer.h"
 #include "util/child_testing.h"
 #include "util/status_testing.h"

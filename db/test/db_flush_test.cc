@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "db/held_flushes_testing.h"
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/held_flushes_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "util/eventually_testing.h"
 #include "util/rpc/rpc.h"
 

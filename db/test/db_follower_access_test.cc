@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "memory_node/node_server.h"
 #include "util/rpc/access_list.h"
 #include "util/temporary_file_testing.h"

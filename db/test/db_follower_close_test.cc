@@ -10,9 +10,9 @@
 #include <string_view>
 #include <thread>
 
-#include "db/follower_testing.h"
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/follower_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "port/sync_point.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"

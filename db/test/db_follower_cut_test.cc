@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/rpc/socket.h"
 
 namespace dlsm {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "dLSM/get_pipeline.h"
-#include "db/follower_testing.h"
-#include "db/publication.h"
-#include "db/test_database_testing.h"
+#include "db/follow/publication.h"
+#include "db/test/follower_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/rpc/database_header.h"

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "db/follower_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/follower_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/sync_point.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "memory_node/node_server.h"
 
 namespace dlsm {

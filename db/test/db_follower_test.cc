@@ -13,8 +13,8 @@
 
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
-#include "db/follower_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/follower_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dLSM/comparator.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dLSM/get_pipeline.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
 #include "util/thread_pool.h"
 #include "util/threads_testing.h"

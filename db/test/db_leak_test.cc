@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "dLSM/write_batch.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/named_testing.h"
 #include "util/random.h"
 #include "util/rpc/database_header.h"

@@ -24,11 +24,11 @@
 #include <thread>
 #include <vector>
 
-#include "db/history_testing.h"
-#include "db/linearizability_checker_testing.h"
-#include "db/register_worker_testing.h"
-#include "db/shape_changes_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/history_testing.h"
+#include "db/test/linearizability_checker_testing.h"
+#include "db/test/register_worker_testing.h"
+#include "db/test/shape_changes_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/random.h"
 
 namespace dlsm {

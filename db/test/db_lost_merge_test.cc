@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "util/eventually_testing.h"
 #include "util/named_testing.h"
 #include "util/rpc/messages.h"

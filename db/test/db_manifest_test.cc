@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/manifest.h"
-#include "db/memory_node_link.h"
-#include "db/memory_node_session.h"
-#include "db/placed_manifest_store.h"
-#include "db/remote_memory.h"
-#include "db/shard_map.h"
-#include "db/test_database_testing.h"
+#include "db/nodes/memory_node_link.h"
+#include "db/nodes/memory_node_session.h"
+#include "db/nodes/placed_manifest_store.h"
+#include "db/nodes/remote_memory.h"
+#include "db/nodes/shard_map.h"
+#include "db/test/fake_table_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/tree/manifest.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/node_connection.h"
 

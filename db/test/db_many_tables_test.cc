@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 
 namespace dlsm {
 namespace {

@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/rpc/messages.h"
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "db/read_merge_pacer.h"
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/background/read_merge_pacer.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "port/mutex.h"
 #include "table/merge_messages.h"
 #include "util/eventually_testing.h"

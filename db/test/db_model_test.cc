@@ -15,8 +15,8 @@
 #include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
-#include "db/model_shapes_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/model_shapes_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dLSM/filter_policy.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
 
 namespace dlsm {

@@ -17,7 +17,7 @@
 #include "dLSM/filter_policy.h"
 #include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"

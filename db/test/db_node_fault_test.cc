@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/random.h"
 
 namespace dlsm {

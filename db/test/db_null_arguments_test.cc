@@ -9,8 +9,8 @@
 #include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
-#include "db/open_testing.h"
-#include "db/test_database_testing.h"
+#include "db/handle/open_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dLSM/statistics.h"
-#include "db/open_testing.h"
-#include "db/test_database_testing.h"
+#include "db/handle/open_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/temporary_file_testing.h"
 
 namespace dlsm {

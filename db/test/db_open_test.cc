@@ -10,8 +10,8 @@
 
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
-#include "db/open_testing.h"
-#include "db/test_database_testing.h"
+#include "db/handle/open_testing.h"
+#include "db/test/test_database_testing.h"
 
 namespace dlsm {
 namespace {

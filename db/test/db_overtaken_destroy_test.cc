@@ -8,8 +8,8 @@
 #include <ostream>
 #include <string>
 
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 
 namespace dlsm {
 namespace {

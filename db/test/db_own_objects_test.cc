@@ -10,9 +10,9 @@
 
 #include "dLSM/cache.h"
 #include "dLSM/filter_policy.h"
-#include "db/open_testing.h"
-#include "db/test_database_testing.h"
-#include "db/without_rtti_testing.h"
+#include "db/handle/open_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/without_rtti_testing.h"
 
 namespace dlsm {
 namespace {

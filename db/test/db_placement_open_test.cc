@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "util/rpc/rpc.h"
 
 namespace dlsm {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/random.h"
 #include "util/rpc/socket.h"
 

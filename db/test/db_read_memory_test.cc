@@ -7,9 +7,9 @@
 
 #include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
-#include "db/allocating_order_testing.h"
-#include "db/follower_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/allocating_order_testing.h"
+#include "db/test/follower_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/named_testing.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "dLSM/write_batch.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "dLSM/cache.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 
 namespace dlsm {
 namespace {

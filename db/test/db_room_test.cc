@@ -9,7 +9,7 @@
 
 #include "dLSM/comparator.h"
 #include "dLSM/write_batch.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/eventually_testing.h"
 

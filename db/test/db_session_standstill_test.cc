@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 
 namespace dlsm {
 namespace {

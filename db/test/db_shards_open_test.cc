@@ -8,9 +8,9 @@
 #include <string>
 
 #include "dLSM/write_batch.h"
-#include "db/shards_testing.h"
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/shards_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "util/named_testing.h"
 
 namespace dlsm {

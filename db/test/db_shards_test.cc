@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "db/shards_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/shards_testing.h"
+#include "db/test/test_database_testing.h"
 #include "table/table_reader.h"
 #include "util/random.h"
 #include "util/rpc/socket.h"

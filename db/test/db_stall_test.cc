@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
-#include "db/held_flushes_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/held_flushes_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/named_testing.h"
 #include "util/random.h"
 

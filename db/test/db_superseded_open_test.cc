@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "db/memory_node_link.h"
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/nodes/memory_node_link.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "util/eventually_testing.h"
 #include "util/rpc/messages.h"
 

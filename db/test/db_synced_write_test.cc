@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "dLSM/write_batch.h"
-#include "db/held_flushes_testing.h"
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/test/held_flushes_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {

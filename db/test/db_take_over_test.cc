@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "db/shard_map.h"
-#include "db/test_database_testing.h"
-#include "db/watched_calls_testing.h"
+#include "db/nodes/shard_map.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/watched_calls_testing.h"
 #include "port/mutex.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/fault_injector.h"

@@ -11,8 +11,8 @@
 
 #include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
-#include "db/cached_records.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/tree/cached_records.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"
 #include "util/value_cache.h"

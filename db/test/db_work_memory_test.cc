@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/eventually_testing.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "table/table_iterator.h"
 
 namespace dlsm {

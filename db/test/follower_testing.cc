@@ -1,4 +1,4 @@
-#include "db/follower_testing.h"
+#include "db/test/follower_testing.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
 #include "util/status_testing.h"
 

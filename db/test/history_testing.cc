@@ -1,4 +1,4 @@
-#include "db/history_testing.h"
+#include "db/test/history_testing.h"
 
 namespace dlsm {
 

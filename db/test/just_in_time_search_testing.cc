@@ -1,4 +1,4 @@
-#include "db/just_in_time_search_testing.h"
+#include "db/test/just_in_time_search_testing.h"
 
 #include <algorithm>
 #include <bit>

@@ -23,7 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "db/history_testing.h"
+#include "db/test/history_testing.h"
 
 namespace dlsm {
 

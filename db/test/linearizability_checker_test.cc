@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/linearizability_checker_testing.h"
+#include "db/test/linearizability_checker_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
 

@@ -1,7 +1,7 @@
 // A violation is made small: writes are left out together with all reads that may have seen them,
 // and reads by themselves, as long as it stays one. What is linearizable stays so when they are
 // left out, so the rest proves as much as the whole did.
-#include "db/linearizability_checker_testing.h"
+#include "db/test/linearizability_checker_testing.h"
 
 #include <algorithm>
 #include <iterator>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/just_in_time_search_testing.h"
+#include "db/test/just_in_time_search_testing.h"
 
 namespace dlsm {
 namespace {

@@ -12,7 +12,7 @@
 #include <ostream>
 #include <string>
 
-#include "db/history_testing.h"
+#include "db/test/history_testing.h"
 
 namespace dlsm {
 

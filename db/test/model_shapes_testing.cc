@@ -1,4 +1,4 @@
-#include "db/model_shapes_testing.h"
+#include "db/test/model_shapes_testing.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "dLSM/comparator.h"
 #include "dLSM/filter_policy.h"
 #include "dLSM/slice.h"
-#include "db/shape_changes_testing.h"
+#include "db/test/shape_changes_testing.h"
 #include "util/hash.h"
 
 namespace dlsm {

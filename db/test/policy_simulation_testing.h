@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "db/components.h"
-#include "db/fake_table_testing.h"
-#include "db/merge_chooser.h"
-#include "db/merge_pieces.h"
-#include "db/merge_policy.h"
-#include "db/table_runs.h"
+#include "db/merge/merge_chooser.h"
+#include "db/merge/merge_pieces.h"
+#include "db/merge/merge_policy.h"
+#include "db/test/fake_table_testing.h"
+#include "db/tree/components.h"
+#include "db/tree/table_runs.h"
 #include "table/merge_tables.h"
 #include "util/random.h"
 #include "util/status_testing.h"

@@ -1,4 +1,4 @@
-#include "db/register_worker_testing.h"
+#include "db/test/register_worker_testing.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "dLSM/write_batch.h"
-#include "db/history_testing.h"
+#include "db/test/history_testing.h"
 #include "util/random.h"
 
 namespace dlsm {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "db/test_database_testing.h"
-#include "db/two_hosts_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/test/two_hosts_testing.h"
 
 namespace dlsm {
 namespace {

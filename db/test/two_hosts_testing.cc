@@ -1,4 +1,4 @@
-#include "db/two_hosts_testing.h"
+#include "db/test/two_hosts_testing.h"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // script/tests.cmake compiles this file with -fno-rtti.
-#include "db/without_rtti_testing.h"
+#include "db/test/without_rtti_testing.h"
 
 #include <cstdint>
 #include <string>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "db/guard_index.h"
+#include "db/tree/guard_index.h"
 #include "port/cpu.h"
 #include "table/internal_key.h"
 #include "util/bloom_filter.h"

@@ -1,4 +1,4 @@
-#include "db/components.h"
+#include "db/tree/components.h"
 
 #include <algorithm>
 

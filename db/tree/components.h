@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "db/version.h"
+#include "db/tree/version.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "db/evictable_table_reader.h"
+#include "db/tree/evictable_table_reader.h"
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <memory>
 
-#include "db/memory_budget.h"
+#include "db/tree/memory_budget.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "table/cached_blocks.h"

@@ -1,4 +1,4 @@
-#include "db/evictable_table_reader.h"
+#include "db/tree/evictable_table_reader.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dLSM/statistics.h"
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "port/mutex.h"
 #include "table/table_testing.h"
 

@@ -1,6 +1,6 @@
-#include "db/guard_index.h"
+#include "db/tree/guard_index.h"
 
-#include "db/table_runs.h"
+#include "db/tree/table_runs.h"
 #include "table/key_prefix.h"
 
 namespace dlsm {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "table/internal_key.h"
 #include "table/table_run.h"
 #include "util/bloom_filter.h"

@@ -1,4 +1,4 @@
-#include "db/guard_index.h"
+#include "db/tree/guard_index.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/table_runs.h"
+#include "db/test/fake_table_testing.h"
+#include "db/tree/table_runs.h"
 #include "util/random.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "db/key_directory.h"
+#include "db/tree/key_directory.h"
 
 #include <gtest/gtest.h>
 

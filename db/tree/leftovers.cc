@@ -1,4 +1,4 @@
-#include "db/leftovers.h"
+#include "db/tree/leftovers.h"
 
 #include <algorithm>
 

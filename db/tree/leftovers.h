@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "table/internal_key.h"
 #include "table/table_meta.h"
 

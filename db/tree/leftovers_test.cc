@@ -1,4 +1,4 @@
-#include "db/leftovers.h"
+#include "db/tree/leftovers.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/merge_policy.h"
-#include "db/room_watch.h"
+#include "db/merge/merge_policy.h"
+#include "db/merge/room_watch.h"
+#include "db/test/fake_table_testing.h"
 
 namespace dlsm {
 namespace {

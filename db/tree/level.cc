@@ -1,4 +1,4 @@
-#include "db/level.h"
+#include "db/tree/level.h"
 
 #include <algorithm>
 #include <string>

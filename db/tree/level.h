@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/guard_index.h"
-#include "db/key_directory.h"
-#include "db/table.h"
+#include "db/tree/guard_index.h"
+#include "db/tree/key_directory.h"
+#include "db/tree/table.h"
 #include "table/internal_key.h"
 
 namespace dlsm {

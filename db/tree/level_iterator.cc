@@ -1,4 +1,4 @@
-#include "db/level_iterator.h"
+#include "db/tree/level_iterator.h"
 
 #include <cassert>
 #include <memory>

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "db/level.h"
+#include "db/tree/level.h"
 #include "table/merging_iterator.h"
 #include "table/table_reader.h"
 

@@ -1,4 +1,4 @@
-#include "db/level_iterator.h"
+#include "db/tree/level_iterator.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/level_testing.h"
-#include "db/manifest.h"
+#include "db/tree/level_testing.h"
+#include "db/tree/manifest.h"
 #include "table/merging_iterator.h"
 #include "table/reader_of_node_testing.h"
 #include "table/table_testing.h"

@@ -1,10 +1,10 @@
-#include "db/level_shape.h"
+#include "db/tree/level_shape.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "db/table_runs.h"
+#include "db/tree/table_runs.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -11,7 +11,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
-#include "db/level.h"
+#include "db/tree/level.h"
 
 namespace dlsm {
 

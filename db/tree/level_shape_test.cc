@@ -1,4 +1,4 @@
-#include "db/level_shape.h"
+#include "db/tree/level_shape.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/level_testing.h"
-#include "db/version.h"
+#include "db/tree/level_testing.h"
+#include "db/tree/version.h"
 
 namespace dlsm {
 namespace {

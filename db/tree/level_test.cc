@@ -1,12 +1,12 @@
-#include "db/level.h"
+#include "db/tree/level.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "db/level_testing.h"
-#include "db/version.h"
+#include "db/tree/level_testing.h"
+#include "db/tree/version.h"
 #include "util/random.h"
 
 namespace dlsm {

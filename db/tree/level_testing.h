@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/manifest.h"
+#include "db/test/fake_table_testing.h"
+#include "db/tree/manifest.h"
 #include "util/checksum.h"
 #include "util/status_testing.h"
 

@@ -1,4 +1,4 @@
-#include "db/manifest.h"
+#include "db/tree/manifest.h"
 
 #include <utility>
 

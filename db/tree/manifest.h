@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/level.h"
-#include "db/shard_map.h"
+#include "db/nodes/shard_map.h"
+#include "db/tree/level.h"
 #include "table/key_list.h"
 #include "table/table_meta.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "db/fake_table_testing.h"
-#include "db/manifest.h"
-#include "db/version.h"
+#include "db/test/fake_table_testing.h"
+#include "db/tree/manifest.h"
+#include "db/tree/version.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 

@@ -1,12 +1,12 @@
-#include "db/manifest.h"
+#include "db/tree/manifest.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "db/level_testing.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
+#include "db/tree/level_testing.h"
 #include "util/random.h"
 
 namespace dlsm {

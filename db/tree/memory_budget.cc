@@ -1,11 +1,11 @@
-#include "db/memory_budget.h"
+#include "db/tree/memory_budget.h"
 
 #include <algorithm>
 #include <cassert>
 #include <string>
 
-#include "db/memtable.h"
-#include "db/table_defaults.h"
+#include "db/memtable/memtable.h"
+#include "db/tree/table_defaults.h"
 
 namespace dlsm {
 namespace {

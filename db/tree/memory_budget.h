@@ -6,7 +6,7 @@
 // Memtables, as many as there may be, and value cache count in full, whether they are there or not;
 // block cache and buffers as they are just now.
 // When indexes and filters take more than what is left, those of tables that were not read lately
-// are dropped (db/shed_metadata.h) and fetched again when such a table is read.
+// are dropped (db/background/shed_metadata.h) and fetched again when such a table is read.
 #pragma once
 
 #include <atomic>

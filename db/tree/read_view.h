@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "db/memtable.h"
-#include "db/sequencer.h"
-#include "db/succession.h"
-#include "db/version.h"
+#include "db/memtable/memtable.h"
+#include "db/memtable/sequencer.h"
+#include "db/tree/succession.h"
+#include "db/tree/version.h"
 
 namespace dlsm {
 

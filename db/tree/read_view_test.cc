@@ -1,4 +1,4 @@
-#include "db/read_view.h"
+#include "db/tree/read_view.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "db/fake_table_testing.h"
+#include "db/test/fake_table_testing.h"
 
 namespace dlsm {
 namespace {

@@ -1,4 +1,4 @@
-#include "db/split_keys.h"
+#include "db/tree/split_keys.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "table/internal_key.h"
 
 namespace dlsm {

@@ -1,11 +1,11 @@
-#include "db/split_keys.h"
+#include "db/tree/split_keys.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "db/fake_table_testing.h"
+#include "db/test/fake_table_testing.h"
 
 namespace dlsm {
 namespace {

@@ -1,4 +1,4 @@
-#include "db/succession.h"
+#include "db/tree/succession.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/placed_memory.h"
+#include "db/nodes/placed_memory.h"
 #include "table/table_meta.h"
 #include "table/table_reader.h"
 

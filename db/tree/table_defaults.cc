@@ -1,4 +1,4 @@
-#include "db/table_defaults.h"
+#include "db/tree/table_defaults.h"
 
 #include <chrono>
 

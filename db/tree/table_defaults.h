@@ -8,7 +8,7 @@
 #include "dLSM/cache.h"
 #include "dLSM/filter_policy.h"
 #include "dLSM/options.h"
-#include "db/table_store.h"
+#include "db/tree/table_store.h"
 
 namespace dlsm {
 

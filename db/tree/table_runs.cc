@@ -1,4 +1,4 @@
-#include "db/table_runs.h"
+#include "db/tree/table_runs.h"
 
 #include <algorithm>
 

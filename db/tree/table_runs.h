@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "db/table.h"
+#include "db/tree/table.h"
 #include "table/internal_key.h"
 
 namespace dlsm {

@@ -1,10 +1,10 @@
-#include "db/table_store.h"
+#include "db/tree/table_store.h"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "db/cached_records.h"
+#include "db/tree/cached_records.h"
 #include "port/allocation_point.h"
 #include "table/fetch_resident.h"
 #include "table/remote_sink.h"

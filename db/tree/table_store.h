@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/evictable_table_reader.h"
-#include "db/memory_budget.h"
-#include "db/placed_memory.h"
-#include "db/table.h"
+#include "db/nodes/placed_memory.h"
+#include "db/tree/evictable_table_reader.h"
+#include "db/tree/memory_budget.h"
+#include "db/tree/table.h"
 #include "table/merge_tables.h"
 #include "table/node_queue_pairs.h"
 #include "table/remote_sink.h"

@@ -1,4 +1,4 @@
-#include "db/table_store.h"
+#include "db/tree/table_store.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "db/fake_memory_node_testing.h"
-#include "db/flush_job.h"
+#include "db/background/flush_job.h"
+#include "db/test/fake_memory_node_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "table/node_queue_pairs.h"
 #include "table/thread_queue_pairs.h"

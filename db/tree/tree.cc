@@ -1,4 +1,4 @@
-#include "db/tree.h"
+#include "db/tree/tree.h"
 
 #include <algorithm>
 #include <cassert>

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/manifest.h"
-#include "db/manifest_store.h"
-#include "db/memtable.h"
-#include "db/memtable_epochs.h"
-#include "db/read_view.h"
-#include "db/sequencer.h"
-#include "db/version.h"
+#include "db/memtable/memtable.h"
+#include "db/memtable/memtable_epochs.h"
+#include "db/memtable/sequencer.h"
+#include "db/nodes/manifest_store.h"
+#include "db/tree/manifest.h"
+#include "db/tree/read_view.h"
+#include "db/tree/version.h"
 #include "port/mutex.h"
 
 namespace dlsm {

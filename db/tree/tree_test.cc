@@ -1,4 +1,4 @@
-#include "db/tree.h"
+#include "db/tree/tree.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "db/fake_memory_node_testing.h"
-#include "db/fake_table_testing.h"
+#include "db/test/fake_memory_node_testing.h"
+#include "db/test/fake_table_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "port/sync_point.h"
 #include "util/status_testing.h"

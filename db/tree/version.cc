@@ -1,4 +1,4 @@
-#include "db/version.h"
+#include "db/tree/version.h"
 
 #include <algorithm>
 #include <utility>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "db/candidate_list.h"
-#include "db/level.h"
+#include "db/tree/candidate_list.h"
+#include "db/tree/level.h"
 
 namespace dlsm {
 

@@ -14,7 +14,7 @@
 #include "dLSM/get_pipeline.h"
 #include "dLSM/iterator.h"
 #include "dLSM/pinnable_slice.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/random.h"
 #include "util/rpc/database_header.h"
 

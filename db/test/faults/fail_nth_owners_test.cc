@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "db/faults/fail_nth_testing.h"
+#include "db/test/faults/fail_nth_testing.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

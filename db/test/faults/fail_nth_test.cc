@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dLSM/iterator.h"
-#include "db/faults/fail_nth_testing.h"
+#include "db/test/faults/fail_nth_testing.h"
 #include "util/cluster_config.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/node_connection.h"

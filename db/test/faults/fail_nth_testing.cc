@@ -1,4 +1,4 @@
-#include "db/faults/fail_nth_testing.h"
+#include "db/test/faults/fail_nth_testing.h"
 
 #include <algorithm>
 #include <chrono>

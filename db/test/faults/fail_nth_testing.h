@@ -10,7 +10,7 @@
 #include <ostream>
 #include <vector>
 
-#include "db/faults/fault_world_testing.h"
+#include "db/test/faults/fault_world_testing.h"
 #include "util/fabric/fault_injector.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "db/faults/fault_world_testing.h"
+#include "db/test/faults/fault_world_testing.h"
 
 #include <filesystem>
 #include <fstream>

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "util/fabric/fault_injector.h"
 
 namespace dlsm {

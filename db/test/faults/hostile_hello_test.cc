@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dLSM/iterator.h"
-#include "db/test_database_testing.h"
+#include "db/test/test_database_testing.h"
 #include "port/thread_sanitizer.h"
 #include "util/fabric/fabric_server.h"
 #include "util/message_order.h"

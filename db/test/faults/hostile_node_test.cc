@@ -18,7 +18,7 @@
 #include "dLSM/iterator.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
-#include "db/faults/fault_world_testing.h"
+#include "db/test/faults/fault_world_testing.h"
 #include "port/thread_sanitizer.h"
 #include "util/fabric/fault_injector.h"
 #include "util/random.h"

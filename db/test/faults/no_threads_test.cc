@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "db/faults/fault_world_testing.h"
+#include "db/test/faults/fault_world_testing.h"
 #include "port/thread_sanitizer.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(DLSM_THREAD_SANITIZER)

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "db/faults/fault_world_testing.h"
+#include "db/test/faults/fault_world_testing.h"
 #include "util/fabric/fault_injector.h"
 #include "util/named_testing.h"
 #include "util/rpc/database_header.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "db/placed_manifest_store.h"
+#include "db/nodes/placed_manifest_store.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 
