@@ -17,11 +17,11 @@
 #include <string>
 
 #include "dLSM/status.h"
-#include "memory_node/access_revoker.h"
-#include "memory_node/database_table.h"
-#include "memory_node/merge_service.h"
-#include "memory_node/own_memory.h"
-#include "memory_node/peer_nodes.h"
+#include "memory_node/accounts/access_revoker.h"
+#include "memory_node/accounts/database_table.h"
+#include "memory_node/accounts/own_memory.h"
+#include "memory_node/merges/merge_service.h"
+#include "memory_node/merges/peer_nodes.h"
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "util/fabric/fabric_server.h"

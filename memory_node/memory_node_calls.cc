@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "memory_node/call_rights.h"
+#include "memory_node/accounts/call_rights.h"
 #include "memory_node/memory_node.h"
 #include "port/allocation_point.h"
 #include "util/log.h"

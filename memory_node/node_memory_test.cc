@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory_node/access_revoker.h"
+#include "memory_node/accounts/access_revoker.h"
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/table_client_testing.h"
 #include "port/failing_allocations_testing.h"

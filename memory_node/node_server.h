@@ -7,7 +7,7 @@
 #include <string>
 
 #include "dLSM/status.h"
-#include "memory_node/extent_owners.h"
+#include "memory_node/accounts/extent_owners.h"
 #include "memory_node/memory_node.h"
 #include "util/fabric/fabric_server.h"
 #include "util/fabric/tls_context.h"

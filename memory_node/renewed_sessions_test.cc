@@ -4,8 +4,8 @@
 #include <chrono>
 #include <memory>
 
-#include "memory_node/database_table.h"
-#include "memory_node/database_table_testing.h"
+#include "memory_node/accounts/database_table.h"
+#include "memory_node/accounts/database_table_testing.h"
 #include "util/rpc/access_list.h"
 #include "util/rpc/database_header.h"
 #include "util/status_testing.h"

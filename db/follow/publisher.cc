@@ -184,8 +184,8 @@ Status Publisher::CompleteLocked() {
 Status Publisher::PublishPatiently() {
   constexpr auto kPause = std::chrono::milliseconds(20);
   // A follower that keeps memory is told so at its next heartbeat, a quarter of its lease later at
-  // most; another quarter later it is renewed for the last time (see memory_node/reader_leases.h).
-  // Half a lease is left over for calls that take long.
+  // most; another quarter later it is renewed for the last time (see
+  // memory_node/accounts/reader_leases.h). Half a lease is left over for calls that take long.
   const auto until = Deadline::In(std::min(config_.patience, 2 * config_.lease));
   while (true) {
     Status status = Publish(/*flush=*/false);

@@ -93,7 +93,8 @@ TableStore::Config Shard::StoreConfig() const {
   return config;
 }
 
-// Of what a memory node has, an eighth or more is kept for merges (memory_node/database_table.h).
+// Of what a memory node has, an eighth or more is kept for merges
+// (memory_node/accounts/database_table.h).
 uint64_t Shard::TableBytesLimit() const {
   constexpr uint64_t kPart = 32;
   constexpr uint64_t kLeast = uint64_t{64} << 10;

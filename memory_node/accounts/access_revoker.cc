@@ -1,4 +1,4 @@
-#include "memory_node/access_revoker.h"
+#include "memory_node/accounts/access_revoker.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "memory_node/byte_ranges.h"
+#include "memory_node/accounts/byte_ranges.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,4 +1,4 @@
-#include "memory_node/call_rights.h"
+#include "memory_node/accounts/call_rights.h"
 
 #include <fmt/core.h>
 

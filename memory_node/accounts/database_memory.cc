@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 #include "port/allocation_point.h"
 #include "util/format_bytes.h"
 #include "util/log.h"

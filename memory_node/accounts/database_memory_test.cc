@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory_node/database_table_testing.h"
+#include "memory_node/accounts/database_table_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

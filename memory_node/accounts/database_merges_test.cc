@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "memory_node/database_table_testing.h"
+#include "memory_node/accounts/database_table_testing.h"
 #include "util/coding.h"
 #include "util/rpc/database_header.h"
 #include "util/rpc/merge_answers.h"

@@ -5,8 +5,8 @@
 #include <cassert>
 #include <utility>
 
-#include "memory_node/call_rights.h"
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/call_rights.h"
+#include "memory_node/accounts/database_table.h"
 #include "util/log.h"
 #include "util/rpc/database_header.h"
 #include "util/status_macros.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 #include "util/random.h"
 #include "util/rpc/database_header.h"
 #include "util/status_testing.h"

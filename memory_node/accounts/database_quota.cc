@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
 #include "util/rpc/database_name.h"

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "memory_node/database_table_testing.h"
+#include "memory_node/accounts/database_table_testing.h"
+#include "memory_node/accounts/quotas.h"
 #include "memory_node/memory_node_testing.h"
-#include "memory_node/quotas.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 #include "util/coding.h"
 #include "util/format_bytes.h"
 #include "util/log.h"

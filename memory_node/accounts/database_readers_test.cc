@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "memory_node/database_table_testing.h"
+#include "memory_node/accounts/database_table_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

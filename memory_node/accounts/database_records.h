@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "memory_node/byte_ranges.h"
-#include "memory_node/numbered_merges.h"
-#include "memory_node/reader_leases.h"
+#include "memory_node/accounts/byte_ranges.h"
+#include "memory_node/accounts/numbered_merges.h"
+#include "memory_node/accounts/reader_leases.h"
 #include "port/clock.h"
 #include "util/fabric/remote_address.h"
 #include "util/rpc/messages.h"

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <utility>
 
-#include "memory_node/call_rights.h"
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/call_rights.h"
+#include "memory_node/accounts/database_table.h"
 #include "port/allocation_point.h"
 #include "util/coding.h"
 #include "util/log.h"

@@ -1,4 +1,4 @@
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // Databases and their sessions. What is granted to them, merged and followed has files of its own.
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "memory_node/database_table_testing.h"
+#include "memory_node/accounts/database_table_testing.h"
 #include "util/rpc/database_header.h"
 #include "util/status_testing.h"
 

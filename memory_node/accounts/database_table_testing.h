@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 #include "util/rpc/database_header.h"
 #include "util/status_testing.h"
 

@@ -1,4 +1,4 @@
-#include "memory_node/extent_owners.h"
+#include "memory_node/accounts/extent_owners.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "memory_node/numbered_merges.h"
+#include "memory_node/accounts/numbered_merges.h"
 
 #include <fmt/core.h>
 

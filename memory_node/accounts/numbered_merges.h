@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "memory_node/byte_ranges.h"
+#include "memory_node/accounts/byte_ranges.h"
 #include "util/rpc/merge_answers.h"
 
 namespace dlsm {

@@ -1,5 +1,5 @@
 // Merges that are given up before, while and after they run, and messages in any order.
-#include "memory_node/numbered_merges.h"
+#include "memory_node/accounts/numbered_merges.h"
 
 #include <gtest/gtest.h>
 

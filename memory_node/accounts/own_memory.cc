@@ -1,4 +1,4 @@
-#include "memory_node/own_memory.h"
+#include "memory_node/accounts/own_memory.h"
 
 #include <atomic>
 #include <cstring>

@@ -1,8 +1,8 @@
-#include "memory_node/quotas.h"
+#include "memory_node/accounts/quotas.h"
 
 #include <limits>
 
-#include "memory_node/database_table.h"
+#include "memory_node/accounts/database_table.h"
 #include "util/rpc/database_name.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "memory_node/reader_leases.h"
+#include "memory_node/accounts/reader_leases.h"
 
 #include <fmt/core.h>
 

@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "memory_node/byte_ranges.h"
+#include "memory_node/accounts/byte_ranges.h"
 #include "port/clock.h"
 #include "util/rpc/messages.h"
 

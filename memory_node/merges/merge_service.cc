@@ -1,4 +1,4 @@
-#include "memory_node/merge_service.h"
+#include "memory_node/merges/merge_service.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory_node/merge_sizes.h"
+#include "memory_node/merges/merge_sizes.h"
 #include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/thread.h"

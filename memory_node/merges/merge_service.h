@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "memory_node/database_table.h"
-#include "memory_node/own_memory.h"
-#include "memory_node/peer_nodes.h"
+#include "memory_node/accounts/database_table.h"
+#include "memory_node/accounts/own_memory.h"
+#include "memory_node/merges/peer_nodes.h"
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "table/merge_messages.h"

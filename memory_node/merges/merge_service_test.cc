@@ -1,5 +1,5 @@
 // Merges by request, with real tables: through a loopback, over shm and over tcp.
-#include "memory_node/merge_service.h"
+#include "memory_node/merges/merge_service.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "memory_node/merge_sizes.h"
+#include "memory_node/merges/merge_sizes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "memory_node/peer_nodes.h"
+#include "memory_node/merges/peer_nodes.h"
 
 #include <fmt/core.h>
 

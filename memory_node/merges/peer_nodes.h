@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "memory_node/own_memory.h"
+#include "memory_node/accounts/own_memory.h"
 #include "port/mutex.h"
 #include "table/merge_messages.h"
 #include "table/table_reader.h"

@@ -1,5 +1,5 @@
 // Merges whose inputs lie on several memory nodes.
-#include "memory_node/peer_nodes.h"
+#include "memory_node/merges/peer_nodes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

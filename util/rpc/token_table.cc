@@ -38,7 +38,8 @@ void TokenTable::Release(const std::string& token, Clock::time_point now) {
 
 void TokenTable::Expire(Clock::time_point now) {
   const port::MutexLock lock(mutex_);
-  // Sessions last so much longer as well (memory_node/database_table.h), and need the token.
+  // Sessions last so much longer as well (memory_node/accounts/database_table.h), and need the
+  // token.
   const std::chrono::nanoseconds stood_still = standstills_.Look(now);
   for (auto& [token, holder] : holders_) holder.released_at += stood_still;
   for (auto next = holders_.begin(); next != holders_.end();) {
