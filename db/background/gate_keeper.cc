@@ -50,28 +50,42 @@ MemtableBudget::Ruling GateKeeper::Rule(bool* beyond) {
     reserve_is_due_.store(true, std::memory_order_relaxed);
   }
   *beyond = all >= covered.data;
+  LookAgainFor(covered, usage, grows, &ruling);
+  SwitchForReserve(covered, usage, &ruling);
+  return ruling;
+}
+
+void GateKeeper::LookAgainFor(const RemoteMemory::Covered& covered,
+                              const Tree::MemtableUsage& usage, bool grows,
+                              MemtableBudget::Ruling* ruling) {
   const auto beside = [](uint64_t others, uint64_t limit) {
     return std::max<size_t>(limit > others ? limit - others : 0, MemtableBudget::kMemtableBytesMin);
   };
   const uint64_t next = grows ? covered.data : covered.data / 2;
-  ruling.look_again_at = std::min(ruling.look_again_at, beside(usage.immutable_bytes, next));
-  ruling.look_at_next = std::min(ruling.look_at_next, beside(all, next));
-  const bool stays = memory.full() || memory.reserves_refused();
+  const uint64_t all = usage.active_bytes + usage.immutable_bytes;
+  ruling->look_again_at = std::min(ruling->look_again_at, beside(usage.immutable_bytes, next));
+  ruling->look_at_next = std::min(ruling->look_at_next, beside(all, next));
+}
+
+void GateKeeper::SwitchForReserve(const RemoteMemory::Covered& covered,
+                                  const Tree::MemtableUsage& usage,
+                                  MemtableBudget::Ruling* ruling) {
+  const auto switch_at = [ruling](uint64_t bytes) {
+    ruling->switch_at = std::min<size_t>(ruling->switch_at, bytes);
+  };
+  const bool stays = store_->memory()->full() || store_->memory()->reserves_refused();
   // Where nothing is left of the reserve, smaller memtables are flushed no sooner than larger ones.
   if (stays && covered.data >= usage.immutable_bytes + MemtableBudget::kMemtableBytesMin) {
-    ruling.switch_at = std::min<size_t>(ruling.switch_at, covered.data - usage.immutable_bytes);
+    switch_at(covered.data - usage.immutable_bytes);
   }
   // Writers fill one memtable while another is flushed.
-  if (covered.limited) ruling.switch_at = std::min<size_t>(ruling.switch_at, covered.data / 2);
+  if (covered.limited) switch_at(covered.data / 2);
   // Deletions go on beyond what is covered with them to come, and then wait as well: what no flush
   // finds room for would keep the merges from making any.
-  if (all >= covered.deletions + MemtableBudget::kMemtableBytesMin) {
-    ruling.must_wait = true;
-    if (stays && usage.immutable_bytes == 0) {
-      ruling.switch_at = std::min<size_t>(ruling.switch_at, usage.active_bytes);
-    }
-  }
-  return ruling;
+  const uint64_t all = usage.active_bytes + usage.immutable_bytes;
+  if (all < covered.deletions + MemtableBudget::kMemtableBytesMin) return;
+  ruling->must_wait = true;
+  if (stays && usage.immutable_bytes == 0) switch_at(usage.active_bytes);
 }
 
 // Says how much has come through, whoever had it flushed.

@@ -81,6 +81,12 @@ class GateKeeper {
   // would have more is full, and must be flushed before. *beyond: they have, so nobody may put
   // more.
   MemtableBudget::Ruling Rule(bool* beyond) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The parts of Rule() for a reserve that does not cover all memtables that there may be: when to
+  // judge again, `grows` said that the reserve is to grow; and when a memtable is full.
+  static void LookAgainFor(const RemoteMemory::Covered& covered, const Tree::MemtableUsage& usage,
+                           bool grows, MemtableBudget::Ruling* ruling);
+  void SwitchForReserve(const RemoteMemory::Covered& covered, const Tree::MemtableUsage& usage,
+                        MemtableBudget::Ruling* ruling) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Tree::SwitchResult Switch(size_t bytes, const MemtableBudget::Ruling& ruling)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Full or not, because somebody has asked for its flush.
