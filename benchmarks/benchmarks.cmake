@@ -78,20 +78,20 @@ if(DLSM_TESTS)
   target_link_libraries(benchmarks_test PRIVATE dlsm_benchmarks dlsm_settings GTest::gmock
                         GTest::gtest_main)
   dlsm_compile_tests(benchmarks_test)
-  dlsm_discover_tests(benchmarks_test)
+  dlsm_discover_tests(benchmarks_test 10)
 
   file(GLOB stress_tests CONFIGURE_DEPENDS benchmarks/stress/*_test.cc)
   add_executable(stress_test ${stress_tests})
   target_link_libraries(stress_test PRIVATE dlsm_stress dlsm_settings GTest::gmock
                         GTest::gtest_main)
   dlsm_compile_tests(stress_test)
-  dlsm_discover_tests(stress_test)
+  dlsm_discover_tests(stress_test 10)
   file(GLOB simulation_tests CONFIGURE_DEPENDS benchmarks/simulation/*_test.cc)
   add_executable(simulation_test ${simulation_tests} $<TARGET_OBJECTS:dlsm_stress>)
   target_link_libraries(simulation_test PRIVATE dlsm_simulation dlsm_settings GTest::gmock
                         GTest::gtest_main)
   dlsm_compile_tests(simulation_test)
-  dlsm_discover_tests(simulation_test)
+  dlsm_discover_tests(simulation_test 10)
   set(DLSM_STRESS_SECONDS 60 CACHE STRING "How long each random test of whole databases lasts")
   # Under ThreadSanitizer there is nothing to find: the hand-over of turns orders all threads.
   if(NOT DLSM_SANITIZE STREQUAL "thread")

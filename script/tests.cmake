@@ -1,13 +1,14 @@
 # One test program for each floor, so that a test never sees what is above it; but none for port,
-# whose headers are tested by what uses them. Further arguments are properties of each test.
-function(dlsm_tests name folders)
+# whose headers are tested by what uses them. The folders are a list. Up to `cases` tests run in a
+# process. Further arguments are properties of each.
+function(dlsm_tests name folders cases)
   list(TRANSFORM folders APPEND /*_test.cc OUTPUT_VARIABLE tests)
   list(TRANSFORM folders APPEND /*_testing.cc OUTPUT_VARIABLE helpers)
   file(GLOB sources CONFIGURE_DEPENDS ${tests} ${helpers})
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
   dlsm_compile_tests(${name})
-  dlsm_discover_tests(${name} ${ARGN})
+  dlsm_discover_tests(${name} ${cases} ${ARGN})
 endfunction()
 
 # Objects of an application that has no run-time type information. UndefinedBehaviorSanitizer needs
@@ -17,14 +18,14 @@ if(NOT DLSM_SANITIZE STREQUAL "address")
                               PROPERTIES COMPILE_OPTIONS -fno-rtti SKIP_PRECOMPILE_HEADERS ON)
 endif()
 
-dlsm_tests(util_test util)
-dlsm_tests(fabric_test util/fabric)
-dlsm_tests(rpc_test util/rpc)
-dlsm_tests(table_test table)
-dlsm_tests(memory_node_test "${dlsm_node_rooms}")
-dlsm_tests(db_test "${dlsm_db_rooms};db/test")
+dlsm_tests(util_test util 20)
+dlsm_tests(fabric_test util/fabric 10)
+dlsm_tests(rpc_test util/rpc 10)
+dlsm_tests(table_test table 20)
+dlsm_tests(memory_node_test "${dlsm_node_rooms}" 10)
+dlsm_tests(db_test "${dlsm_db_rooms};db/test" 8)
 # Every operation with every fault; by itself, so that its time is seen.
-dlsm_tests(fault_test db/test/faults LABELS faults)
+dlsm_tests(fault_test db/test/faults 4 LABELS faults)
 
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
@@ -33,7 +34,7 @@ list(FILTER tool_parts EXCLUDE REGEX "_main\\.cc$")
 add_executable(tool_test ${tool_tests} ${tool_parts})
 target_link_libraries(tool_test PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
 dlsm_compile_tests(tool_test)
-dlsm_discover_tests(tool_test)
+dlsm_discover_tests(tool_test 20)
 add_test(NAME tool.end_to_end
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/tool/tool_test.sh
                  $<TARGET_FILE:dlsm_tool> $<TARGET_FILE:Server>)
