@@ -38,6 +38,16 @@ constexpr bool kChildrenMayStartThreads = false;
 constexpr bool kChildrenMayStartThreads = true;
 #endif
 
+// A child of AddressSanitizer's that allocates waits for ever where a thread of its parent held the
+// allocator's lock.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kChildrenMayAllocate = false;
+#elif defined(__has_feature)
+constexpr bool kChildrenMayAllocate = !__has_feature(address_sanitizer);
+#else
+constexpr bool kChildrenMayAllocate = true;
+#endif
+
 // Of a process that runs the test: a handle that exit() destroys.
 std::unique_ptr<DB> static_handle;
 std::unique_ptr<Cache> static_cache;
@@ -176,6 +186,10 @@ class ForkTest : public testing::TestWithParam<std::string> {
  protected:
   ForkTest() : options_(TinyOptions()), node_(NodeServing(GetParam(), &options_)) {}
 
+  void SetUp() override {
+    if (!kChildrenMayAllocate) GTEST_SKIP() << "a child of AddressSanitizer's may not allocate";
+  }
+
   std::unique_ptr<DB> OpenFilled(const std::string& name) {
     std::unique_ptr<DB> db = OpenOrDie(options_, name);
     for (uint64_t i = 0; i < kKeys; ++i) {
@@ -285,6 +299,7 @@ TEST_P(ForkTest, ADaemonOpensWhatItsParentHasClosed) {
 
 // Fails if a child can read through a follower of its parent, or hangs with it.
 TEST(ForkFollowerTest, AChildIsRefused) {
+  if (!kChildrenMayAllocate) GTEST_SKIP() << "a child of AddressSanitizer's may not allocate";
   Options options = OwnerOptions();
   const std::unique_ptr<TestNode> node = NodeServing("tcp", &options);
   std::unique_ptr<DB> owner = OpenOrDie(options, "a");
@@ -313,6 +328,7 @@ using ForkCTest = CTest;
 
 // Fails if a function of the C interface hangs or crashes in a child, or seems to succeed there.
 TEST_F(ForkCTest, AChildIsRefused) {
+  if (!kChildrenMayAllocate) GTEST_SKIP() << "a child of AddressSanitizer's may not allocate";
   Open();
   Put("a", "1");
   dlsm_iterator_t* const iterator = dlsm_create_iterator(db_, read_);
