@@ -75,6 +75,31 @@ TEST_F(RemoteMemoryReserveTest, GrowsAsItIsToldTo) {
   EXPECT_EQ(memory_.covered().data, UINT64_MAX) << "memtables get no larger than that";
 }
 
+// Fails if memtables may hold what the largest reserve that the memory node allows cannot take.
+TEST_F(RemoteMemoryReserveTest, ALimitedReserveLimitsMemtables) {
+  RemoteMemory::Config config = Config();
+  config.reserve_is_limited = true;
+  RemoteMemory memory(config, &node_, &statistics_);
+  memory.GrowReserve(kMost);
+  ASSERT_TRUE(memory.RefillReserve());
+  const RemoteMemory::Covered covered = memory.covered();
+  EXPECT_TRUE(covered.limited);
+  EXPECT_GT(covered.data, kMost / 2);
+  EXPECT_LT(covered.data, covered.deletions);
+  EXPECT_LE(TableBytesFor(covered.deletions), kMost);
+}
+
+// Fails if pieces that no table fits into stay in the reserve, and count.
+TEST_F(RemoteMemoryReserveTest, SmallPiecesGoBack) {
+  ASSERT_TRUE(memory_.RefillReserve());
+  TakeAll();
+  RemoteSpan span;
+  ASSERT_TRUE(memory_.AllocateFromReserve(kFirst - 2048, &span));
+  EXPECT_FALSE(memory_.RefillReserve());
+  EXPECT_EQ(memory_.queued_free_bytes(), 2048u);
+  EXPECT_FALSE(memory_.AllocateFromReserve(64, &span));
+}
+
 // Fails if what is refused is not told from what is not answered: of the first it is known that
 // there is no room, of the second nothing.
 TEST_F(RemoteMemoryReserveTest, TellsARefusalFromSilence) {
