@@ -24,7 +24,7 @@
 #include "memory_node/merges/peer_nodes.h"
 #include "port/mutex.h"
 #include "port/thread.h"
-#include "util/fabric/fabric_server.h"
+#include "util/fabric/exported_region.h"
 #include "util/rpc/messages.h"
 #include "util/rpc/rpc.h"
 

@@ -1,3 +1,5 @@
+#include "util/fabric/exported_region.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "util/fabric/fabric_server.h"
 #include "util/fabric/memory_mapping.h"
 #include "util/fabric/shm_file.h"
 #include "util/format_bytes.h"

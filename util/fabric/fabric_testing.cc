@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "util/fabric/local_regions.h"
 #include "util/fabric/tcp_frame.h"
 #include "util/fabric/tcp_hello.h"
 #include "util/fabric/verbs_device.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "util/fabric/fabric_server.h"
+#include "util/fabric/local_regions.h"
 #include "util/fabric/mapped_fabric.h"
 
 namespace dlsm {

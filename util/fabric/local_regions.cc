@@ -1,9 +1,10 @@
+#include "util/fabric/local_regions.h"
+
 #include <map>
 #include <utility>
 
 #include "port/mutex.h"
 #include "port/per_process.h"
-#include "util/fabric/fabric_server.h"
 
 namespace dlsm {
 

@@ -18,8 +18,8 @@
 #include <string>
 
 #include "port/sync_point.h"
+#include "util/fabric/exported_region.h"
 #include "util/fabric/fabric_factory.h"
-#include "util/fabric/fabric_server.h"
 #include "util/fabric/memory_mapping.h"
 #include "util/fabric/shm_file.h"
 #include "util/file_descriptor.h"

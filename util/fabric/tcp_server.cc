@@ -1,4 +1,6 @@
 // The memory node's end of TCP data connections: wiring.
+#include "util/fabric/tcp_server.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 #include <vector>
 
 #include "port/processors.h"
-#include "util/fabric/fabric_server.h"
+#include "util/fabric/exported_region.h"
 #include "util/fabric/peer_dialer.h"
 #include "util/fabric/region_table.h"
 #include "util/fabric/tcp_frame.h"

@@ -8,7 +8,7 @@
 
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/children_testing.h"
-#include "util/fabric/fabric_server.h"
+#include "util/fabric/exported_region.h"
 #include "util/fabric/verbs_fake_testing.h"
 #include "util/status_testing.h"
 

@@ -14,7 +14,7 @@
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
-#include "util/fabric/fabric_server.h"
+#include "util/fabric/exported_region.h"
 #include "util/fabric/verbs_endpoint.h"
 #include "util/file_descriptor.h"
 

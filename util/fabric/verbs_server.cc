@@ -1,5 +1,7 @@
 // The memory node's end of the verbs fabric: it lets clients in, and watches their life lines. The
 // device does the rest; nothing here runs when memory is read or written.
+#include "util/fabric/verbs_server.h"
+
 #include <fmt/core.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,7 +21,7 @@
 #include "port/error_text.h"
 #include "port/mutex.h"
 #include "port/thread.h"
-#include "util/fabric/fabric_server.h"
+#include "util/fabric/exported_region.h"
 #include "util/fabric/peer_dialer.h"
 #include "util/fabric/tcp_socket.h"
 #include "util/fabric/tcp_tokens.h"

@@ -13,7 +13,7 @@
 #include "dLSM/iterator.h"
 #include "db/test/test_database_testing.h"
 #include "port/thread_sanitizer.h"
-#include "util/fabric/fabric_server.h"
+#include "util/fabric/tcp_server.h"
 #include "util/message_order.h"
 #include "util/rpc/rpc_server.h"
 #include "util/rpc/token_table.h"
