@@ -27,9 +27,9 @@
 #include "util/deadline.h"
 #include "util/file_descriptor.h"
 #include "util/random.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/node_connection.h"
-#include "util/rpc/rpc.h"
 #include "util/status_macros.h"
 
 DEFINE_uint32(handles, 1000, "databases that are open at once");

@@ -26,7 +26,7 @@
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server.h"
-#include "util/rpc/verbs_rpc_server.h"
+#include "util/rpc/verbs/verbs_rpc_server.h"
 #include "util/secret_proof.h"
 #include "util/status_macros.h"
 

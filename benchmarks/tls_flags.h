@@ -1,7 +1,7 @@
 // The flags of TLS, for the programs that reach memory nodes.
 #pragma once
 
-#include "util/fabric/tls_context.h"
+#include "util/fabric/tls/tls_context.h"
 
 namespace dlsm::bench {
 

@@ -24,9 +24,9 @@
 #include "memory_node/merges/peer_nodes.h"
 #include "port/mutex.h"
 #include "port/thread.h"
-#include "util/fabric/exported_region.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/fabric/mapped/exported_region.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

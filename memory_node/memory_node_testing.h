@@ -12,9 +12,9 @@
 
 #include "memory_node/node_server.h"
 #include "table/merge_messages.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/node_connection.h"
-#include "util/rpc/rpc.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -8,7 +8,7 @@
 
 #include "port/processors.h"
 #include "util/log.h"
-#include "util/rpc/verbs_rpc_server.h"
+#include "util/rpc/verbs/verbs_rpc_server.h"
 #include "util/secret_proof.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"

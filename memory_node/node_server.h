@@ -9,15 +9,15 @@
 #include "dLSM/status.h"
 #include "memory_node/accounts/extent_owners.h"
 #include "memory_node/memory_node.h"
-#include "util/fabric/tcp_server.h"
-#include "util/fabric/tls_context.h"
-#include "util/fabric/verbs_server.h"
+#include "util/fabric/tcp/tcp_server.h"
+#include "util/fabric/tls/tls_context.h"
+#include "util/fabric/verbs/verbs_server.h"
 #include "util/message_order.h"
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
+#include "util/rpc/auth/token_table.h"
+#include "util/rpc/channel/server_transport.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc_server.h"
-#include "util/rpc/server_transport.h"
-#include "util/rpc/token_table.h"
 
 namespace dlsm {
 

@@ -11,7 +11,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "util/eventually_testing.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 
 namespace dlsm {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "memory_node/accounts/database_table.h"
 #include "memory_node/accounts/database_table_testing.h"
-#include "util/rpc/access_list.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/auth/access_list.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

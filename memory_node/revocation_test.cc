@@ -15,7 +15,7 @@
 #include "port/mutex.h"
 #include "util/eventually_testing.h"
 #include "util/named_testing.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 
 namespace dlsm {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/server_process_testing.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/socket.h"
 
 namespace dlsm {
 namespace {

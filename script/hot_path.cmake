@@ -26,7 +26,7 @@ if(DLSM_HOT_PATH_AS_ONE)
       table/merge_tables.cc table/merge_writer.cc table/merging_iterator.cc
       table/node_queue_pairs.cc table/read_ahead.cc table/record.cc table/run_iterator.cc
       table/table_run.cc table/table_summary.cc table/thread_queue_pairs.cc util/bloom_filter.cc
-      util/checksum.cc util/fabric/mapped_fabric.cc util/fabric/queue_pair_ledger.cc
+      util/checksum.cc util/fabric/mapped/mapped_fabric.cc util/fabric/queue_pair_ledger.cc
       util/iterator.cc util/pinnable_slice.cc util/statistics.cc util/status.cc
       util/thread_number.cc)
   list(TRANSFORM hot_path PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)

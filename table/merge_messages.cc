@@ -6,7 +6,7 @@
 #include "util/bloom_filter.h"
 #include "util/built_in_comparator.h"
 #include "util/coding.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

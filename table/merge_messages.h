@@ -10,9 +10,9 @@
 #include "dLSM/status.h"
 #include "table/merge_tables.h"
 #include "table/table_meta.h"
-#include "util/rpc/merge_answers.h"
-#include "util/rpc/merge_load.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/merge_answers.h"
+#include "util/rpc/messages/merge_load.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

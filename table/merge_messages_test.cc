@@ -8,7 +8,7 @@
 #include "util/bloom_filter.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 namespace {

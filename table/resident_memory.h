@@ -10,8 +10,8 @@
 
 #include "dLSM/slice.h"
 #include "port/mutex.h"
-#include "util/extent_allocator.h"
-#include "util/huge_memory.h"
+#include "util/memory/extent_allocator.h"
+#include "util/memory/huge_memory.h"
 
 namespace dlsm {
 

@@ -7,7 +7,7 @@
 #include "table/table_reader.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/thread_number.h"
 
 namespace dlsm {

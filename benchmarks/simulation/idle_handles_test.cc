@@ -11,7 +11,7 @@
 #include "dLSM/db.h"
 #include "memory_node/memory_node.h"
 #include "port/clock.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/status_testing.h"
 #include "util/thread_pool.h"
 

@@ -21,7 +21,7 @@
 #include "port/thread.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/status_testing.h"
 
 namespace dlsm::simulation {

@@ -9,7 +9,7 @@
 #include "benchmarks/simulation/simulated_queue_pair.h"
 #include "benchmarks/simulation/simulated_rpc.h"
 #include "port/clock.h"
-#include "util/fabric/fabric_factory.h"
+#include "util/fabric/factory/fabric_factory.h"
 #include "util/status_macros.h"
 
 namespace dlsm::simulation {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "port/clock.h"
-#include "util/fabric/exported_region.h"
+#include "util/fabric/mapped/exported_region.h"
 #include "util/status_macros.h"
 
 namespace dlsm::simulation {

@@ -13,7 +13,7 @@
 #include "dLSM/status.h"
 #include "memory_node/memory_node.h"
 #include "port/thread.h"
-#include "util/rpc/token_table.h"
+#include "util/rpc/auth/token_table.h"
 
 namespace dlsm::simulation {
 

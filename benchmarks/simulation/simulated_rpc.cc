@@ -6,7 +6,7 @@
 
 #include "port/clock.h"
 #include "port/thread.h"
-#include "util/rpc/frame.h"
+#include "util/rpc/auth/frame.h"
 #include "util/status_macros.h"
 
 namespace dlsm::simulation {

@@ -13,8 +13,8 @@
 #include "dLSM/status.h"
 #include "port/thread.h"
 #include "util/rpc/call_ledger.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/rpc/node_connection.h"
-#include "util/rpc/rpc.h"
 
 namespace dlsm::simulation {
 

@@ -11,7 +11,7 @@
 
 #include "benchmarks/stress/followed_close.h"
 #include "port/sync_point.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/status_macros.h"
 
 namespace dlsm::stress {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/status_testing.h"
 
 namespace dlsm::stress {

@@ -44,7 +44,7 @@
 #include "db/tree/tree.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

@@ -38,7 +38,7 @@
 #include "db/background/work_signal.h"
 #include "db/nodes/sleeping_sessions.h"
 #include "port/clock.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/thread_pool.h"
 
 namespace dlsm {

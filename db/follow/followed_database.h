@@ -26,7 +26,7 @@
 #include "db/tree/table_store.h"
 #include "port/mutex.h"
 #include "table/node_queue_pairs.h"
-#include "util/fabric/guarded_fabric.h"
+#include "util/fabric/decorators/guarded_fabric.h"
 
 namespace dlsm {
 

@@ -5,11 +5,11 @@
 
 #include "port/allocation_point.h"
 #include "port/clock.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
 

@@ -14,8 +14,8 @@
 #include "db/nodes/memory_node_link.h"
 #include "port/boot_clock.h"
 #include "port/mutex.h"
-#include "util/fabric/guarded_fabric.h"
-#include "util/rpc/messages.h"
+#include "util/fabric/decorators/guarded_fabric.h"
+#include "util/rpc/messages/messages.h"
 #include "util/thread_pool.h"
 
 namespace dlsm {

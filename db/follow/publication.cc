@@ -4,7 +4,7 @@
 
 #include "util/checksum.h"
 #include "util/coding.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -1,7 +1,7 @@
 // A publication: one state of a whole database, written into remote memory by its owner, where any
 // number of followers find it one-sided. Numbered upwards, for the life of the database.
 //
-// The header of the database (util/rpc/database_header.h) says where the newest one is:
+// The header of the database (util/rpc/messages/database_header.h) says where the newest one is:
 //
 //   offset in publications
 //      0    number N of the newest publication; 0: there never was one

@@ -17,7 +17,7 @@
 #include "util/deadline.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

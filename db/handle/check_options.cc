@@ -11,10 +11,10 @@
 #include "table/merge_scheduler.h"
 #include "util/bloom_filter.h"
 #include "util/built_in_comparator.h"
-#include "util/rpc/database_name.h"
-#include "util/rpc/messages.h"
+#include "util/cache/value_cache.h"
+#include "util/rpc/messages/database_name.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
-#include "util/value_cache.h"
 
 namespace dlsm {
 namespace {

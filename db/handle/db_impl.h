@@ -42,7 +42,7 @@
 #include "db/tree/table_defaults.h"
 #include "port/process_mark.h"
 #include "table/merge_scheduler.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 #include "util/thread_pool.h"
 

@@ -23,7 +23,7 @@
 #include "db/tree/manifest.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/node_connection.h"
 #include "util/status_macros.h"
 

@@ -10,7 +10,7 @@
 #include "db/nodes/shard_map.h"
 #include "db/tree/manifest.h"
 #include "util/log.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/node_connection.h"
 #include "util/status_macros.h"
 

@@ -17,8 +17,8 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/nodes/memory_node_link.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

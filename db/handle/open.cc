@@ -19,6 +19,7 @@
 #include "port/clock.h"
 #include "port/sync_point.h"
 #include "table/merge_messages.h"
+#include "util/cache/value_cache.h"
 #include "util/deadline.h"
 #include "util/log.h"
 #include "util/null_argument.h"
@@ -26,7 +27,6 @@
 #include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
-#include "util/value_cache.h"
 
 namespace dlsm {
 namespace {

@@ -11,8 +11,8 @@
 #include "db/handle/placement_property.h"
 #include "db/nodes/link_properties.h"
 #include "db/tree/components.h"
+#include "util/cache/value_cache.h"
 #include "util/status_macros.h"
-#include "util/value_cache.h"
 
 namespace dlsm {
 

@@ -13,7 +13,7 @@
 #include "db/nodes/memory_node_link.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -11,7 +11,7 @@
 #include "db/tree/level_shape.h"
 #include "util/cluster_config.h"
 #include "util/fabric/peer_spans.h"
-#include "util/memory_pages.h"
+#include "util/memory/memory_pages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -15,7 +15,7 @@
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_reader.h"
-#include "util/arena.h"
+#include "util/memory/arena.h"
 
 namespace dlsm {
 

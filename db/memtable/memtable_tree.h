@@ -28,8 +28,8 @@
 #include <cstdint>
 
 #include "table/internal_key.h"
-#include "util/arena.h"
 #include "util/coding.h"
+#include "util/memory/arena.h"
 
 namespace dlsm {
 

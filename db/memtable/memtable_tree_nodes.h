@@ -12,7 +12,7 @@
 #include "db/memtable/memtable_tree.h"
 #include "port/cpu.h"
 #include "port/thread.h"
-#include "util/arena.h"
+#include "util/memory/arena.h"
 
 namespace dlsm {
 

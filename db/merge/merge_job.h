@@ -16,8 +16,8 @@
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
 #include "util/fabric/remote_address.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

@@ -7,7 +7,7 @@
 
 #include "db/nodes/shard_map.h"
 #include "util/cluster_config.h"
-#include "util/rpc/database_name.h"
+#include "util/rpc/messages/database_name.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -3,9 +3,9 @@
 //   compute node 0      compute node 1      compute node 2
 //   [first, b0)         [b0, b1)            [b1, last]       Options::compute_boundaries: b0 < b1
 //
-// Each range is a database of its own to the memory nodes (util/rpc/database_name.h): with shards,
-// manifest and ownership of its own. So each has one writer, and one range is taken over without
-// the others.
+// Each range is a database of its own to the memory nodes (util/rpc/messages/database_name.h): with
+// shards, manifest and ownership of its own. So each has one writer, and one range is taken over
+// without the others.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "db/nodes/memory_node_link.h"
 #include "util/fabric/fabric.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -14,9 +14,9 @@
 #include "port/mutex.h"
 #include "table/table_reader.h"
 #include "util/fabric/fabric.h"
-#include "util/rpc/database_header.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/database_header.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 
@@ -53,7 +53,7 @@ class MemoryNodeSession final : public ManifestStore {
   uint32_t epoch() const { return OwnershipWord::Of(opened_.ownership_word).epoch; }
   // At the memory node, of all the database's shards there; 0: none.
   uint64_t quota_bytes() const { return opened_.quota_bytes; }
-  // See util/rpc/database_header.h.
+  // See util/rpc/messages/database_header.h.
   const RemoteSpan& header() const { return opened_.header; }
   // As it was when the database was opened; empty for a new one.
   const std::string& manifest() const { return opened_.manifest; }

@@ -9,7 +9,7 @@
 
 #include "port/manual_clock_testing.h"
 #include "table/memory_queue_pairs_testing.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

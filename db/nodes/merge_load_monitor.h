@@ -14,7 +14,7 @@
 #include "table/merge_scheduler.h"
 #include "util/cpu_meter.h"
 #include "util/deadline.h"
-#include "util/rpc/merge_load.h"
+#include "util/rpc/messages/merge_load.h"
 #include "util/smoothed_rate.h"
 
 namespace dlsm {

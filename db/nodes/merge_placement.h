@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "util/rpc/merge_load.h"
+#include "util/rpc/messages/merge_load.h"
 
 namespace dlsm {
 

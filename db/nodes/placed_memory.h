@@ -21,8 +21,8 @@
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "util/fabric/remote_address.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

@@ -24,8 +24,8 @@
 #include "port/mutex.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/remote_address.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

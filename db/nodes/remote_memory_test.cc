@@ -10,7 +10,7 @@
 
 #include "db/test/fake_memory_node_testing.h"
 #include "port/failing_allocations_testing.h"
-#include "util/fabric/late_fabric_testing.h"
+#include "util/fabric/factory/late_fabric_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 

@@ -9,8 +9,8 @@
 #include "db/nodes/memory_node_session.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 #include "util/thread_pool.h"
 
 namespace dlsm {

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "util/coding.h"
-#include "util/rpc/database_name.h"
+#include "util/rpc/messages/database_name.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -20,7 +20,7 @@
 namespace dlsm {
 
 // The name under which memory nodes know a shard: the first has the database's. See
-// util/rpc/database_name.h.
+// util/rpc/messages/database_name.h.
 std::string ShardName(const std::string& database, size_t shard);
 // The name under which memory nodes that are not a shard's home know those of its tables that they
 // have.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "port/allocation_point.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/out_of_memory.h"
 #include "util/rpc/node_connection.h"
 #include "util/shared_instances.h"

@@ -20,8 +20,8 @@
 #include "dLSM/status.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 #include "util/thread_pool.h"
 
 namespace dlsm {

@@ -12,8 +12,8 @@
 #include "dLSM/get_pipeline.h"
 #include "db/read/table_lookup.h"
 #include "port/process_mark.h"
+#include "util/fabric/decorators/guarded_fabric.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/guarded_fabric.h"
 
 namespace dlsm {
 

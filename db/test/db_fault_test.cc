@@ -11,7 +11,7 @@
 
 #include "dLSM/cache.h"
 #include "db/test/test_database_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 
 namespace dlsm {
 namespace {

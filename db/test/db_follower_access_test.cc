@@ -9,7 +9,7 @@
 
 #include "db/test/test_database_testing.h"
 #include "memory_node/node_server.h"
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 #include "util/temporary_file_testing.h"
 
 namespace dlsm {

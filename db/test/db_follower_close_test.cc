@@ -15,8 +15,8 @@
 #include "db/test/watched_calls_testing.h"
 #include "port/sync_point.h"
 #include "util/eventually_testing.h"
-#include "util/fabric/fault_injector.h"
-#include "util/rpc/rpc.h"
+#include "util/fabric/decorators/fault_injector.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 namespace {

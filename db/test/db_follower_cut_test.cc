@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "db/test/test_database_testing.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/socket.h"
 
 namespace dlsm {
 namespace {

@@ -20,9 +20,9 @@
 #include "db/test/follower_testing.h"
 #include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
-#include "util/fabric/fault_injector.h"
-#include "util/rpc/database_header.h"
-#include "util/rpc/messages.h"
+#include "util/fabric/decorators/fault_injector.h"
+#include "util/rpc/messages/database_header.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/node_connection.h"
 
 namespace dlsm {

@@ -17,8 +17,8 @@
 #include "db/test/test_database_testing.h"
 #include "port/sync_point.h"
 #include "util/eventually_testing.h"
-#include "util/fabric/fault_injector.h"
-#include "util/rpc/rpc.h"
+#include "util/fabric/decorators/fault_injector.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 namespace {

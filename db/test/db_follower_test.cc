@@ -16,7 +16,7 @@
 #include "db/test/follower_testing.h"
 #include "db/test/test_database_testing.h"
 #include "util/eventually_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 
 namespace dlsm {
 namespace {

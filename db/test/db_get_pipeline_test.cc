@@ -15,7 +15,7 @@
 #include "dLSM/get_pipeline.h"
 #include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/random.h"
 
 namespace dlsm {

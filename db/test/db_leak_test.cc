@@ -17,7 +17,7 @@
 #include "db/test/test_database_testing.h"
 #include "util/named_testing.h"
 #include "util/random.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 
 namespace dlsm {
 namespace {

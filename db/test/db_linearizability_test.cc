@@ -29,7 +29,7 @@
 #include "db/test/register_worker_testing.h"
 #include "db/test/shape_changes_testing.h"
 #include "db/test/test_database_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/random.h"
 
 namespace dlsm {

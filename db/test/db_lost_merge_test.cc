@@ -14,7 +14,7 @@
 #include "db/test/watched_calls_testing.h"
 #include "util/eventually_testing.h"
 #include "util/named_testing.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 namespace {

@@ -17,7 +17,7 @@
 #include "db/test/fake_table_testing.h"
 #include "db/test/test_database_testing.h"
 #include "db/tree/manifest.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/node_connection.h"
 
 namespace dlsm {

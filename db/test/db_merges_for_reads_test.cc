@@ -15,7 +15,7 @@
 #include "port/mutex.h"
 #include "table/merge_messages.h"
 #include "util/eventually_testing.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

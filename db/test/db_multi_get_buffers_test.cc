@@ -10,7 +10,7 @@
 
 #include "dLSM/filter_policy.h"
 #include "db/test/test_database_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 
 namespace dlsm {
 namespace {

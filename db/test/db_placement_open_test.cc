@@ -9,7 +9,7 @@
 
 #include "db/test/test_database_testing.h"
 #include "db/test/watched_calls_testing.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 namespace {

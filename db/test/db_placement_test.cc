@@ -11,7 +11,7 @@
 
 #include "db/test/test_database_testing.h"
 #include "util/random.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/socket.h"
 
 namespace dlsm {
 namespace {

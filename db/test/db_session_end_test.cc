@@ -18,7 +18,7 @@
 #include "db/test/test_database_testing.h"
 #include "db/test/watched_calls_testing.h"
 #include "util/eventually_testing.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -16,7 +16,7 @@
 #include "db/test/test_database_testing.h"
 #include "db/test/watched_calls_testing.h"
 #include "util/eventually_testing.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 namespace {

@@ -16,10 +16,10 @@
 #include "db/test/watched_calls_testing.h"
 #include "port/mutex.h"
 #include "util/eventually_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/random.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

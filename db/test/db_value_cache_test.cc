@@ -13,9 +13,9 @@
 #include "dLSM/pinnable_slice.h"
 #include "db/test/test_database_testing.h"
 #include "db/tree/cached_records.h"
-#include "util/fabric/fault_injector.h"
+#include "util/cache/value_cache.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/random.h"
-#include "util/value_cache.h"
 
 namespace dlsm {
 namespace {

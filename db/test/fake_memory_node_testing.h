@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "port/mutex.h"
-#include "util/extent_allocator.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/memory/extent_allocator.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

@@ -13,7 +13,7 @@
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
 #include "memory_node/node_server.h"
-#include "util/fabric/fabric_factory.h"
+#include "util/fabric/factory/fabric_factory.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

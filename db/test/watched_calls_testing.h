@@ -13,8 +13,8 @@
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/rpc/node_connection.h"
-#include "util/rpc/rpc.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

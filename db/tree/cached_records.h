@@ -6,8 +6,8 @@
 
 #include "dLSM/slice.h"
 #include "table/record.h"
+#include "util/cache/value_cache.h"
 #include "util/fabric/remote_address.h"
-#include "util/value_cache.h"
 
 namespace dlsm {
 

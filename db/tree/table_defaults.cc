@@ -4,7 +4,7 @@
 
 #include "util/bloom_filter.h"
 #include "util/built_in_comparator.h"
-#include "util/share_cache.h"
+#include "util/cache/share_cache.h"
 
 namespace dlsm {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -1,11 +1,11 @@
-// What the clients of an access list may ask of a memory node (util/rpc/access_list.h).
+// What the clients of an access list may ask of a memory node (util/rpc/auth/access_list.h).
 #pragma once
 
 #include <string>
 
 #include "dLSM/status.h"
-#include "util/rpc/messages.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

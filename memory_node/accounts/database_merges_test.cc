@@ -10,8 +10,8 @@
 
 #include "memory_node/accounts/database_table_testing.h"
 #include "util/coding.h"
-#include "util/rpc/database_header.h"
-#include "util/rpc/merge_answers.h"
+#include "util/rpc/messages/database_header.h"
+#include "util/rpc/messages/merge_answers.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -8,7 +8,7 @@
 #include "memory_node/accounts/call_rights.h"
 #include "memory_node/accounts/database_table.h"
 #include "util/log.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -8,7 +8,7 @@
 
 #include "memory_node/accounts/database_table.h"
 #include "util/random.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -8,7 +8,7 @@
 #include "memory_node/accounts/database_table.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
-#include "util/rpc/database_name.h"
+#include "util/rpc/messages/database_name.h"
 
 namespace dlsm {
 namespace {

@@ -17,7 +17,7 @@
 #include "memory_node/accounts/reader_leases.h"
 #include "port/clock.h"
 #include "util/fabric/remote_address.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm::database_table {
 

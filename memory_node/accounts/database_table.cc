@@ -10,7 +10,7 @@
 
 #include "util/coding.h"
 #include "util/log.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/secret_proof.h"
 #include "util/status_macros.h"
 

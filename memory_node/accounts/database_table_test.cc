@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "memory_node/accounts/database_table_testing.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "memory_node/accounts/database_table.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

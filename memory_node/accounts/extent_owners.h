@@ -12,7 +12,7 @@
 
 #include "port/mutex.h"
 #include "util/fabric/reach.h"
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 
 namespace dlsm {
 

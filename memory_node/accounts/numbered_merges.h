@@ -8,7 +8,7 @@
 
 #include "dLSM/status.h"
 #include "memory_node/accounts/byte_ranges.h"
-#include "util/rpc/merge_answers.h"
+#include "util/rpc/messages/merge_answers.h"
 
 namespace dlsm {
 

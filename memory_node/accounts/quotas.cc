@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "memory_node/accounts/database_table.h"
-#include "util/rpc/database_name.h"
+#include "util/rpc/messages/database_name.h"
 
 namespace dlsm {
 

@@ -33,7 +33,7 @@
 #include "dLSM/status.h"
 #include "memory_node/accounts/byte_ranges.h"
 #include "port/clock.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "port/clock.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 

@@ -18,9 +18,9 @@
 #include "table/merge_tables.h"
 #include "table/table_reader.h"
 #include "table/table_sink.h"
-#include "util/extent_allocator.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
+#include "util/memory/extent_allocator.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 

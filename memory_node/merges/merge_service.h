@@ -28,7 +28,7 @@
 #include "port/thread.h"
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 

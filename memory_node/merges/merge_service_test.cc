@@ -14,7 +14,7 @@
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/table_client_testing.h"
 #include "util/eventually_testing.h"
-#include "util/extent_allocator.h"
+#include "util/memory/extent_allocator.h"
 #include "util/named_testing.h"
 #include "util/rpc/loopback_rpc.h"
 

@@ -18,7 +18,7 @@
 #include "table/merge_messages.h"
 #include "table/table_reader.h"
 #include "table/thread_queue_pairs.h"
-#include "util/fabric/verbs_options.h"
+#include "util/fabric/verbs/verbs_options.h"
 #include "util/rpc/node_connection.h"
 
 namespace dlsm {

@@ -38,7 +38,7 @@ def space(folder):
 
 
 def remove_stale_files(folder):
-    """As the next Server would: who lives has a lock on its file (util/fabric/shm_file.h)."""
+    """As the next Server would: who lives has a lock on its file (util/fabric/mapped/shm_file.h)."""
     for path in pathlib.Path(folder).glob("dlsm-*"):
         try:
             if path.is_symlink() or not path.is_file() or path.stat().st_uid != os.geteuid():
@@ -59,7 +59,7 @@ def machine_gigabytes():
 
 
 def allowed_gigabytes(root="/"):
-    """What the control groups (a container's) allow, beyond which no Server starts (util/memory_pages.h)."""
+    """What the control groups (a container's) allow, beyond which no Server starts (util/memory/memory_pages.h)."""
     try:
         with open(root + "proc/self/cgroup", encoding="utf-8") as file:
             groups = [line.rstrip("\n").split(":", 2) for line in file]

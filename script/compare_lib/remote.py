@@ -33,7 +33,7 @@ def measure_dlsm(arguments, run):
     return [of_way(way, result, run) for way, result in zip(remote_rows.WAYS, measured)]
 
 
-# Of a request and its reply, without what they carry (util/fabric/tcp_frame.h).
+# Of a request and its reply, without what they carry (util/fabric/tcp/tcp_frame.h).
 FRAME_BYTES = 40 + 20
 
 

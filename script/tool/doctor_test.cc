@@ -16,9 +16,9 @@
 #include "memory_node/node_server.h"
 #include "script/tool/host_checks.h"
 #include "script/tool/rdma_checks.h"
-#include "util/fabric/verbs_cm_library.h"
+#include "util/fabric/verbs/verbs_cm_library.h"
 #include "util/log.h"
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 
 namespace dlsm::tool {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "util/format_bytes.h"
-#include "util/huge_pages.h"
+#include "util/memory/huge_pages.h"
 
 namespace dlsm::tool {
 

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "util/format_bytes.h"
-#include "util/rpc/hello_messages.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/auth/hello_messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm::tool {

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <memory>
 
-#include "util/rpc/hello.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/auth/hello.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/rpc_client.h"
 #include "util/status_macros.h"
 

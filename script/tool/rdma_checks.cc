@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "script/tool/host_checks.h"
-#include "util/fabric/verbs_cm_library.h"
-#include "util/fabric/verbs_device.h"
+#include "util/fabric/verbs/verbs_cm_library.h"
+#include "util/fabric/verbs/verbs_device.h"
 #include "util/format_bytes.h"
 #include "util/status_macros.h"
 

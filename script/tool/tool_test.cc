@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "script/tool/split_points.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 
 namespace dlsm::tool {
 

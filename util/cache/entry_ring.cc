@@ -1,4 +1,4 @@
-#include "util/entry_ring.h"
+#include "util/cache/entry_ring.h"
 
 #include <algorithm>
 #include <cassert>

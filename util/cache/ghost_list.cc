@@ -1,4 +1,4 @@
-#include "util/ghost_list.h"
+#include "util/cache/ghost_list.h"
 
 namespace dlsm {
 

@@ -16,8 +16,8 @@
 #include "port/allocation_point.h"
 #include "port/mutex.h"
 #include "port/per_process.h"
+#include "util/cache/share_cache.h"
 #include "util/hash.h"
-#include "util/share_cache.h"
 
 namespace dlsm {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "dLSM/cache.h"
 #include "port/failing_allocations_testing.h"
+#include "util/cache/share_cache.h"
 #include "util/child_testing.h"
 #include "util/random.h"
-#include "util/share_cache.h"
 
 namespace dlsm {
 namespace {

@@ -16,10 +16,10 @@
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
-#include "util/entry_ring.h"
-#include "util/huge_memory.h"
+#include "util/cache/entry_ring.h"
+#include "util/cache/value_cache_shard.h"
+#include "util/memory/huge_memory.h"
 #include "util/thread_number.h"
-#include "util/value_cache_shard.h"
 
 namespace dlsm {
 

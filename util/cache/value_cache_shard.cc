@@ -1,4 +1,4 @@
-#include "util/value_cache_shard.h"
+#include "util/cache/value_cache_shard.h"
 
 namespace dlsm {
 namespace {

@@ -20,8 +20,8 @@
 #include <cstdint>
 
 #include "port/mutex.h"
-#include "util/entry_ring.h"
-#include "util/ghost_list.h"
+#include "util/cache/entry_ring.h"
+#include "util/cache/ghost_list.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "util/value_cache.h"
+#include "util/cache/value_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "port/mutex.h"
-#include "util/huge_memory.h"
+#include "util/memory/huge_memory.h"
 #include "util/thread_number.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/arena.h"
+#include "util/memory/arena.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "util/extent_allocator.h"
+#include "util/memory/extent_allocator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "util/huge_memory.h"
+#include "util/memory/huge_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

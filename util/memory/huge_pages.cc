@@ -1,4 +1,4 @@
-#include "util/huge_pages.h"
+#include "util/memory/huge_pages.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "util/huge_pages.h"
+#include "util/memory/huge_pages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

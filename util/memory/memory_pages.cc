@@ -1,4 +1,4 @@
-#include "util/memory_pages.h"
+#include "util/memory/memory_pages.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 
 #include "port/processors.h"
 #include "port/thread.h"
-#include "util/huge_memory.h"
+#include "util/memory/huge_memory.h"
 #include "util/small_file.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/memory_pages.h"
+#include "util/memory/memory_pages.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

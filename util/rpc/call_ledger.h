@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 

@@ -7,7 +7,7 @@
 
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "util/fabric/mangle.h"
+#include "util/fabric/decorators/mangle.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -1,12 +1,12 @@
 // Faults of calls, as a FaultInjector decides: what the fabric's transfers suffer from
-// util/fabric/faulty_fabric.h.
+// util/fabric/decorators/faulty_fabric.h.
 #pragma once
 
 #include <memory>
 
 #include "dLSM/status.h"
-#include "util/fabric/fault_injector.h"
-#include "util/rpc/rpc.h"
+#include "util/fabric/decorators/fault_injector.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "util/rpc/rpc.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 

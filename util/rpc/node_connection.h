@@ -11,10 +11,10 @@
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/tls_context.h"
-#include "util/rpc/rpc.h"
-#include "util/rpc/rpc_transport.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/tls/tls_context.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/verbs/rpc_transport.h"
 
 namespace dlsm {
 

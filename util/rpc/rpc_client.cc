@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "port/clock.h"
-#include "util/fabric/tls_context.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/rpc_channel.h"
-#include "util/rpc/socket.h"
-#include "util/rpc/socket_channel.h"
-#include "util/rpc/verbs_rpc_channel.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/auth/socket.h"
+#include "util/rpc/auth/socket_channel.h"
+#include "util/rpc/channel/rpc_channel.h"
+#include "util/rpc/verbs/verbs_rpc_channel.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
 

@@ -17,13 +17,13 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/deadline.h"
+#include "util/rpc/auth/control_stream.h"
+#include "util/rpc/auth/hello.h"
 #include "util/rpc/call_ledger.h"
-#include "util/rpc/control_stream.h"
-#include "util/rpc/hello.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/channel/rpc_counts.h"
 #include "util/rpc/node_connection.h"
-#include "util/rpc/rpc.h"
-#include "util/rpc/rpc_counts.h"
-#include "util/rpc/rpc_transport.h"
+#include "util/rpc/verbs/rpc_transport.h"
 
 namespace dlsm {
 

@@ -13,12 +13,12 @@
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/tcp_stream.h"
-#include "util/fabric/tls_context.h"
-#include "util/rpc/access_list.h"
-#include "util/rpc/rpc.h"
-#include "util/rpc/server_transport.h"
-#include "util/rpc/token_table.h"
+#include "util/fabric/tls/tcp_stream.h"
+#include "util/fabric/tls/tls_context.h"
+#include "util/rpc/auth/access_list.h"
+#include "util/rpc/auth/token_table.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/channel/server_transport.h"
 
 namespace dlsm {
 

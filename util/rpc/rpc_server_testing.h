@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "port/mutex.h"
-#include "util/rpc/control_stream.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/hello.h"
+#include "util/rpc/auth/control_stream.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/auth/hello.h"
+#include "util/rpc/auth/socket.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server.h"
-#include "util/rpc/rpc_transport.h"
-#include "util/rpc/socket.h"
-#include "util/rpc/verbs_rpc_server.h"
+#include "util/rpc/verbs/rpc_transport.h"
+#include "util/rpc/verbs/verbs_rpc_server.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

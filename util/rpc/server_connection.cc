@@ -15,7 +15,7 @@
 #include "port/error_text.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/rpc_transport.h"
+#include "util/rpc/verbs/rpc_transport.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

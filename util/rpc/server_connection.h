@@ -19,11 +19,11 @@
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
-#include "util/fabric/tcp_stream.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/rpc.h"
-#include "util/rpc/server_transport.h"
-#include "util/rpc/socket.h"
+#include "util/fabric/tls/tcp_stream.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/auth/socket.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/channel/server_transport.h"
 
 namespace dlsm {
 

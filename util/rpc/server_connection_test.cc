@@ -13,11 +13,11 @@
 
 #include "util/deadline.h"
 #include "util/file_descriptor.h"
-#include "util/rpc/control_stream.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/frame_seal.h"
-#include "util/rpc/rpc.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/control_stream.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/auth/frame_seal.h"
+#include "util/rpc/auth/socket.h"
+#include "util/rpc/channel/rpc.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -16,7 +16,7 @@
 #include "dLSM/pinnable_slice.h"
 #include "db/test/test_database_testing.h"
 #include "util/random.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 
 namespace dlsm {
 namespace {

@@ -11,7 +11,7 @@
 #include "dLSM/iterator.h"
 #include "db/test/faults/fail_nth_testing.h"
 #include "util/cluster_config.h"
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 #include "util/rpc/node_connection.h"
 #include "util/status_macros.h"
 

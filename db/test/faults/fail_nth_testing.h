@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "db/test/faults/fault_world_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 
 namespace dlsm {
 

@@ -13,10 +13,10 @@
 #include "dLSM/iterator.h"
 #include "db/test/test_database_testing.h"
 #include "port/thread_sanitizer.h"
-#include "util/fabric/tcp_server.h"
+#include "util/fabric/tcp/tcp_server.h"
 #include "util/message_order.h"
+#include "util/rpc/auth/token_table.h"
 #include "util/rpc/rpc_server.h"
-#include "util/rpc/token_table.h"
 #include "util/secret_proof.h"
 
 namespace dlsm {

@@ -20,7 +20,7 @@
 #include "dLSM/write_batch.h"
 #include "db/test/faults/fault_world_testing.h"
 #include "port/thread_sanitizer.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
 

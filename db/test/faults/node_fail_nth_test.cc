@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "db/test/faults/fault_world_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/named_testing.h"
-#include "util/rpc/database_header.h"
+#include "util/rpc/messages/database_header.h"
 #include "util/rpc/node_connection.h"
 #include "util/status_macros.h"
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "util/fabric/faulty_fabric.h"
-#include "util/fabric/guarded_fabric.h"
-#include "util/fabric/late_fabric_testing.h"
-#include "util/fabric/simulated_fabric.h"
+#include "util/fabric/decorators/faulty_fabric.h"
+#include "util/fabric/decorators/guarded_fabric.h"
+#include "util/fabric/decorators/simulated_fabric.h"
+#include "util/fabric/factory/late_fabric_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
 
 #include <cassert>
 

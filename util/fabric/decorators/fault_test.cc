@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/fault_injector.h"
+#include "util/fabric/decorators/fault_injector.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/named_testing.h"
 
 namespace dlsm {

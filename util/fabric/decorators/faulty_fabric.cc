@@ -1,9 +1,9 @@
-#include "util/fabric/faulty_fabric.h"
+#include "util/fabric/decorators/faulty_fabric.h"
 
 #include <utility>
 
 #include "port/clock.h"
-#include "util/fabric/mangle.h"
+#include "util/fabric/decorators/mangle.h"
 #include "util/fabric/ring_queue.h"
 #include "util/status_macros.h"
 

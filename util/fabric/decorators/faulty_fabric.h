@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/fault_injector.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "util/fabric/guarded_fabric.h"
+#include "util/fabric/decorators/guarded_fabric.h"
 
 #include <utility>
 

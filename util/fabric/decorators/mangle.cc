@@ -1,4 +1,4 @@
-#include "util/fabric/mangle.h"
+#include "util/fabric/decorators/mangle.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "util/fabric/simulated_fabric.h"
+#include "util/fabric/decorators/simulated_fabric.h"
 
 #include <algorithm>
 #include <atomic>

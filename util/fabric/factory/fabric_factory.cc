@@ -1,17 +1,17 @@
-#include "util/fabric/fabric_factory.h"
+#include "util/fabric/factory/fabric_factory.h"
 
 #include <fmt/core.h>
 
 #include <utility>
 
-#include "util/fabric/faulty_fabric.h"
-#include "util/fabric/guarded_fabric.h"
-#include "util/fabric/local_fabric.h"
-#include "util/fabric/shm_fabric.h"
-#include "util/fabric/simulated_fabric.h"
-#include "util/fabric/tcp_connect.h"
-#include "util/fabric/verbs_connect.h"
-#include "util/fabric/verbs_device.h"
+#include "util/fabric/decorators/faulty_fabric.h"
+#include "util/fabric/decorators/guarded_fabric.h"
+#include "util/fabric/decorators/simulated_fabric.h"
+#include "util/fabric/mapped/local_fabric.h"
+#include "util/fabric/mapped/shm_fabric.h"
+#include "util/fabric/tcp/tcp_connect.h"
+#include "util/fabric/verbs/verbs_connect.h"
+#include "util/fabric/verbs/verbs_device.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "util/fabric/fabric.h"
-#include "util/fabric/verbs_options.h"
+#include "util/fabric/verbs/verbs_options.h"
 
 namespace dlsm {
 

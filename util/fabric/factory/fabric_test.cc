@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "port/failing_allocations_testing.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/simulated_fabric.h"
+#include "util/fabric/decorators/simulated_fabric.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/named_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"

@@ -1,4 +1,4 @@
-#include "util/fabric/fabric_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -9,11 +9,11 @@
 #include <cstdlib>
 #include <utility>
 
-#include "util/fabric/local_regions.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_hello.h"
-#include "util/fabric/verbs_device.h"
-#include "util/fabric/verbs_frame.h"
+#include "util/fabric/mapped/local_regions.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_hello.h"
+#include "util/fabric/verbs/verbs_device.h"
+#include "util/fabric/verbs/verbs_frame.h"
 
 namespace dlsm {
 namespace {

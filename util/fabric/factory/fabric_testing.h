@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "util/deadline.h"
-#include "util/fabric/exported_region.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/tcp_server.h"
-#include "util/fabric/verbs_server.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/mapped/exported_region.h"
+#include "util/fabric/tcp/tcp_server.h"
+#include "util/fabric/verbs/verbs_server.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

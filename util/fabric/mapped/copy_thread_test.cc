@@ -1,4 +1,4 @@
-#include "util/fabric/copy_thread.h"
+#include "util/fabric/mapped/copy_thread.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "util/fabric/exported_region.h"
+#include "util/fabric/mapped/exported_region.h"
 
 #include <fmt/core.h>
 
@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "util/fabric/memory_mapping.h"
-#include "util/fabric/shm_file.h"
+#include "util/fabric/mapped/memory_mapping.h"
+#include "util/fabric/mapped/shm_file.h"
 #include "util/format_bytes.h"
-#include "util/huge_memory.h"
-#include "util/memory_pages.h"
+#include "util/memory/huge_memory.h"
+#include "util/memory/memory_pages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -1,11 +1,11 @@
-#include "util/fabric/local_fabric.h"
+#include "util/fabric/mapped/local_fabric.h"
 
 #include <fmt/core.h>
 
 #include <utility>
 
-#include "util/fabric/local_regions.h"
-#include "util/fabric/mapped_fabric.h"
+#include "util/fabric/mapped/local_regions.h"
+#include "util/fabric/mapped/mapped_fabric.h"
 
 namespace dlsm {
 

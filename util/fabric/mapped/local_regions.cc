@@ -1,4 +1,4 @@
-#include "util/fabric/local_regions.h"
+#include "util/fabric/mapped/local_regions.h"
 
 #include <map>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "util/fabric/mapped_fabric.h"
+#include "util/fabric/mapped/mapped_fabric.h"
 
 #include <algorithm>
 #include <atomic>

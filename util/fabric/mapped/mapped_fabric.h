@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "util/fabric/buffer_pool.h"
-#include "util/fabric/copy_thread.h"
 #include "util/fabric/fabric.h"
+#include "util/fabric/mapped/copy_thread.h"
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/region_table.h"
 

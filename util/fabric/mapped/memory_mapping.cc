@@ -1,4 +1,4 @@
-#include "util/fabric/memory_mapping.h"
+#include "util/fabric/mapped/memory_mapping.h"
 
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "port/error_text.h"
-#include "util/huge_memory.h"
-#include "util/huge_pages.h"
+#include "util/memory/huge_memory.h"
+#include "util/memory/huge_pages.h"
 
 namespace dlsm {
 

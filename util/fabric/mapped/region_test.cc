@@ -18,12 +18,12 @@
 #include <string>
 
 #include "port/sync_point.h"
-#include "util/fabric/exported_region.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/memory_mapping.h"
-#include "util/fabric/shm_file.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/mapped/exported_region.h"
+#include "util/fabric/mapped/memory_mapping.h"
+#include "util/fabric/mapped/shm_file.h"
 #include "util/file_descriptor.h"
-#include "util/huge_memory.h"
+#include "util/memory/huge_memory.h"
 
 namespace dlsm {
 namespace {

@@ -1,4 +1,4 @@
-#include "util/fabric/shm_fabric.h"
+#include "util/fabric/mapped/shm_fabric.h"
 
 #include <fmt/core.h>
 #include <sys/stat.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "port/error_text.h"
-#include "util/fabric/mapped_fabric.h"
-#include "util/fabric/memory_mapping.h"
-#include "util/fabric/shm_file.h"
+#include "util/fabric/mapped/mapped_fabric.h"
+#include "util/fabric/mapped/memory_mapping.h"
+#include "util/fabric/mapped/shm_file.h"
 #include "util/shared_instances.h"
 #include "util/status_macros.h"
 

@@ -1,4 +1,4 @@
-#include "util/fabric/shm_file.h"
+#include "util/fabric/mapped/shm_file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

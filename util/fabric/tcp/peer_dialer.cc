@@ -1,12 +1,12 @@
-#include "util/fabric/peer_dialer.h"
+#include "util/fabric/tcp/peer_dialer.h"
 
 #include <fmt/core.h>
 
 #include <cerrno>
 
 #include "port/error_text.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls/tcp_socket.h"
+#include "util/fabric/tls/tcp_wait.h"
 
 namespace dlsm {
 namespace {

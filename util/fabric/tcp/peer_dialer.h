@@ -7,8 +7,8 @@
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/tcp_addresses.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp/tcp_addresses.h"
+#include "util/fabric/tls/tcp_stream.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_addresses.h"
+#include "util/fabric/tcp/tcp_addresses.h"
 
 #include <fmt/core.h>
 #include <netdb.h>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "port/error_text.h"
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls/tcp_wait.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

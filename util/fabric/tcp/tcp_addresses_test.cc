@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_addresses.h"
+#include "util/fabric/tcp/tcp_addresses.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

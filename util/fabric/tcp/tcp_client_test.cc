@@ -24,15 +24,15 @@
 #include <vector>
 
 #include "port/failing_allocations_testing.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/peer_dialer.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_frame_testing.h"
-#include "util/fabric/tcp_hello.h"
-#include "util/fabric/tcp_stream.h"
-#include "util/fabric/tcp_wait.h"
-#include "util/fabric/tls_context.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame_testing.h"
+#include "util/fabric/tcp/tcp_hello.h"
+#include "util/fabric/tls/tcp_stream.h"
+#include "util/fabric/tls/tcp_wait.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -1,15 +1,15 @@
-#include "util/fabric/tcp_connect.h"
+#include "util/fabric/tcp/tcp_connect.h"
 
 #include <fmt/core.h>
 
 #include <utility>
 
 #include "port/processors.h"
-#include "util/fabric/tcp_datapath.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_hello.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tls_context.h"
+#include "util/fabric/tcp/tcp_datapath.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_hello.h"
+#include "util/fabric/tls/tcp_socket.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

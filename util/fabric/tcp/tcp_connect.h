@@ -9,10 +9,10 @@
 #include "util/fabric/adaptive_poll.h"
 #include "util/fabric/buffer_pool.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/peer_dialer.h"
 #include "util/fabric/queue_pair_ledger.h"
-#include "util/fabric/tcp_peer.h"
-#include "util/fabric/tcp_read_sharing.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/tcp/tcp_peer.h"
+#include "util/fabric/tcp/tcp_read_sharing.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_datapath.h"
+#include "util/fabric/tcp/tcp_datapath.h"
 
 #include <fmt/core.h>
 #include <sys/socket.h>
@@ -10,8 +10,8 @@
 
 #include "port/allocation_point.h"
 #include "port/clock.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls/tcp_socket.h"
+#include "util/fabric/tls/tcp_wait.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

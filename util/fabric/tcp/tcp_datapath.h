@@ -25,12 +25,12 @@
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/ring_queue.h"
 #include "util/fabric/span_check.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_peer.h"
-#include "util/fabric/tcp_read_sharing.h"
-#include "util/fabric/tcp_send_queue.h"
-#include "util/fabric/tcp_shared_reads.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_peer.h"
+#include "util/fabric/tcp/tcp_read_sharing.h"
+#include "util/fabric/tcp/tcp_send_queue.h"
+#include "util/fabric/tcp/tcp_shared_reads.h"
+#include "util/fabric/tls/tcp_stream.h"
 
 namespace dlsm {
 

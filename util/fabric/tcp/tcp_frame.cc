@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame.h"
 
 #include "util/checksum.h"
 #include "util/coding.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame.h"
 
 namespace {
 

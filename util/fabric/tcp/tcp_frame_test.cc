@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame.h"
 
 #include <gtest/gtest.h>
 #include <sys/uio.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "util/fabric/ring_queue.h"
-#include "util/fabric/tcp_send_queue.h"
+#include "util/fabric/tcp/tcp_send_queue.h"
 #include "util/random.h"
 
 namespace dlsm {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame.h"
 
 namespace dlsm {
 

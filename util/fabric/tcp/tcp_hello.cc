@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_hello.h"
+#include "util/fabric/tcp/tcp_hello.h"
 
 #include <cassert>
 

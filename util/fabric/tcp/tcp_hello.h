@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "dLSM/status.h"
-#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame.h"
 #include "util/secret_proof.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_peer.h"
+#include "util/fabric/tcp/tcp_peer.h"
 
 #include <fmt/core.h>
 

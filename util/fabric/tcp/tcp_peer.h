@@ -7,7 +7,7 @@
 #include "dLSM/status.h"
 #include "util/fabric/region_table.h"
 #include "util/fabric/remote_address.h"
-#include "util/fabric/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame.h"
 
 namespace dlsm {
 

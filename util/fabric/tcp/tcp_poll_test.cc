@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "util/fabric/fabric.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/fabric_testing.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 

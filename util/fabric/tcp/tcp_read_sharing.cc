@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_read_sharing.h"
+#include "util/fabric/tcp/tcp_read_sharing.h"
 
 #include <algorithm>
 #include <utility>

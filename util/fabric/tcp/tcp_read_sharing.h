@@ -15,9 +15,9 @@
 #include "port/mutex.h"
 #include "util/deadline.h"
 #include "util/fabric/adaptive_poll.h"
-#include "util/fabric/tcp_peer.h"
-#include "util/fabric/tcp_shared_reads.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp/tcp_peer.h"
+#include "util/fabric/tcp/tcp_shared_reads.h"
+#include "util/fabric/tls/tcp_stream.h"
 #include "util/fabric/wait_counts.h"
 
 namespace dlsm {

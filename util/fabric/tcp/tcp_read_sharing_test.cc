@@ -1,6 +1,6 @@
 // When threads read over a connection that they share: each gets its own bytes, in its order, and
 // hears of nothing that concerns others.
-#include "util/fabric/tcp_read_sharing.h"
+#include "util/fabric/tcp/tcp_read_sharing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 
 #include "port/failing_allocations_testing.h"
 #include "port/processors.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/fabric_testing.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/fabric/known_bytes_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"

@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_send_queue.h"
+#include "util/fabric/tcp/tcp_send_queue.h"
 
 #include <algorithm>
 #include <cassert>

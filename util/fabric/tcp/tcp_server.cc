@@ -1,5 +1,5 @@
 // The memory node's end of TCP data connections: wiring.
-#include "util/fabric/tcp_server.h"
+#include "util/fabric/tcp/tcp_server.h"
 
 #include <fmt/core.h>
 
@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "port/processors.h"
-#include "util/fabric/exported_region.h"
-#include "util/fabric/peer_dialer.h"
+#include "util/fabric/mapped/exported_region.h"
 #include "util/fabric/region_table.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_hello.h"
-#include "util/fabric/tcp_server_thread.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_tokens.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_hello.h"
+#include "util/fabric/tcp/tcp_server_thread.h"
+#include "util/fabric/tcp/tcp_tokens.h"
+#include "util/fabric/tls/tcp_socket.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 

@@ -10,9 +10,9 @@
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/exported_region.h"
+#include "util/fabric/mapped/exported_region.h"
 #include "util/fabric/reach.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tls/tcp_stream.h"
 #include "util/fabric/wait_counts.h"
 #include "util/message_order.h"
 

@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_server_connection.h"
+#include "util/fabric/tcp/tcp_server_connection.h"
 
 #include <fmt/core.h>
 

@@ -19,8 +19,8 @@
 #include "util/deadline.h"
 #include "util/fabric/reach.h"
 #include "util/fabric/region_table.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tls/tcp_stream.h"
 #include "util/message_order.h"
 
 namespace dlsm {

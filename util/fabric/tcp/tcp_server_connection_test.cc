@@ -1,5 +1,5 @@
 // How much of a large transfer a memory node moves before others have their turn.
-#include "util/fabric/tcp_server_connection.h"
+#include "util/fabric/tcp/tcp_server_connection.h"
 
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -9,11 +9,11 @@
 #include <string>
 
 #include "util/deadline.h"
-#include "util/fabric/fabric_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/fabric/region_table.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_frame_testing.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame_testing.h"
+#include "util/fabric/tls/tcp_stream.h"
 #include "util/file_descriptor.h"
 #include "util/message_order.h"
 

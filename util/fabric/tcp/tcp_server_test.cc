@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "port/sync_point.h"
-#include "util/fabric/fabric_factory.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_frame_testing.h"
-#include "util/fabric/tcp_hello.h"
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame_testing.h"
+#include "util/fabric/tcp/tcp_hello.h"
+#include "util/fabric/tls/tcp_wait.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 

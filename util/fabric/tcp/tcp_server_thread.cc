@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_server_thread.h"
+#include "util/fabric/tcp/tcp_server_thread.h"
 
 #include <fmt/core.h>
 #include <sys/eventfd.h>
@@ -15,8 +15,8 @@
 #include "port/error_text.h"
 #include "port/sync_point.h"
 #include "util/deadline.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls/tcp_socket.h"
+#include "util/fabric/tls/tcp_wait.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 

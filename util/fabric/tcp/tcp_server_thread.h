@@ -23,8 +23,8 @@
 #include "port/thread.h"
 #include "util/deadline.h"
 #include "util/fabric/adaptive_poll.h"
-#include "util/fabric/tcp_server_connection.h"
-#include "util/fabric/tcp_tokens.h"
+#include "util/fabric/tcp/tcp_server_connection.h"
+#include "util/fabric/tcp/tcp_tokens.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

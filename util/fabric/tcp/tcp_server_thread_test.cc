@@ -1,6 +1,6 @@
 // Whose turn it is when a memory node has more to do for its data connections than time; and how
 // connections go from a thread to another.
-#include "util/fabric/tcp_server_thread.h"
+#include "util/fabric/tcp/tcp_server_thread.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "port/sync_point.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_frame_testing.h"
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_frame_testing.h"
+#include "util/fabric/tls/tcp_wait.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_shared_reads.h"
+#include "util/fabric/tcp/tcp_shared_reads.h"
 
 #include <fmt/core.h>
 #include <sys/eventfd.h>
@@ -15,7 +15,7 @@
 #include "port/error_text.h"
 #include "port/sync_point.h"
 #include "port/thread_name.h"
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls/tcp_wait.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/starting_threads.h"

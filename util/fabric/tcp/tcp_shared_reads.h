@@ -25,9 +25,9 @@
 #include "util/fabric/adaptive_poll.h"
 #include "util/fabric/fabric.h"
 #include "util/fabric/ring_queue.h"
-#include "util/fabric/tcp_frame.h"
-#include "util/fabric/tcp_peer.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp/tcp_frame.h"
+#include "util/fabric/tcp/tcp_peer.h"
+#include "util/fabric/tls/tcp_stream.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

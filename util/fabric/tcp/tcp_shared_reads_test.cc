@@ -1,6 +1,6 @@
 // Reads of many threads over one connection: each gets its own bytes, and after a failure or a
 // deadline nothing is written to its memory; whether the readers sleep, or serve the connection.
-#include "util/fabric/tcp_shared_reads.h"
+#include "util/fabric/tcp/tcp_shared_reads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 #include "port/failing_allocations_testing.h"
 #include "port/sync_point.h"
-#include "util/fabric/fabric_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/fabric/known_bytes_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"

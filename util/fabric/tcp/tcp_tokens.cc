@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_tokens.h"
+#include "util/fabric/tcp/tcp_tokens.h"
 
 #include <openssl/crypto.h>
 

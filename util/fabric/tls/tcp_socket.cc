@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_socket.h"
+#include "util/fabric/tls/tcp_socket.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tls/tcp_stream.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

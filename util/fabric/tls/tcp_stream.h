@@ -10,8 +10,8 @@
 #include <string>
 
 #include "dLSM/status.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tls_session.h"
+#include "util/fabric/tls/tcp_socket.h"
+#include "util/fabric/tls/tls_session.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

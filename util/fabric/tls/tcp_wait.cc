@@ -1,4 +1,4 @@
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls/tcp_wait.h"
 
 #include <cerrno>
 #include <chrono>

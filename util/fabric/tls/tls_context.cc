@@ -1,4 +1,4 @@
-#include "util/fabric/tls_context.h"
+#include "util/fabric/tls/tls_context.h"
 
 #include <fmt/core.h>
 #include <openssl/crypto.h>
@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-#include "util/fabric/tcp_wait.h"
+#include "util/fabric/tls/tcp_wait.h"
 #include "util/openssl_setup.h"
 #include "util/small_file.h"
 #include "util/status_macros.h"

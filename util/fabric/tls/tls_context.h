@@ -17,7 +17,7 @@
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tls/tcp_stream.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "util/fabric/tls_context.h"
+#include "util/fabric/tls/tls_context.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "util/fabric/fabric_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

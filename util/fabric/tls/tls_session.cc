@@ -1,4 +1,4 @@
-#include "util/fabric/tls_session.h"
+#include "util/fabric/tls/tls_session.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

@@ -12,7 +12,7 @@
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
-#include "util/fabric/tcp_socket.h"
+#include "util/fabric/tls/tcp_socket.h"
 
 namespace dlsm {
 

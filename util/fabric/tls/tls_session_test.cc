@@ -1,4 +1,4 @@
-#include "util/fabric/tls_session.h"
+#include "util/fabric/tls/tls_session.h"
 
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -9,11 +9,11 @@
 #include <string>
 #include <thread>
 
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/peer_dialer.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_stream.h"
-#include "util/fabric/tls_context.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/tls/tcp_socket.h"
+#include "util/fabric/tls/tcp_stream.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/file_descriptor.h"
 #include "util/status_testing.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "dLSM/status.h"
-#include "util/fabric/verbs_buffers.h"
+#include "util/fabric/verbs/verbs_buffers.h"
 
 namespace dlsm {
 

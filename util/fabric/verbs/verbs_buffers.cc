@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_buffers.h"
+#include "util/fabric/verbs/verbs_buffers.h"
 
 #include <fmt/core.h>
 

@@ -14,8 +14,8 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/memory_mapping.h"
-#include "util/fabric/verbs_memory.h"
+#include "util/fabric/mapped/memory_mapping.h"
+#include "util/fabric/verbs/verbs_memory.h"
 
 namespace dlsm {
 

@@ -1,5 +1,5 @@
 // Registered memory, over a device that is not there.
-#include "util/fabric/verbs_buffers.h"
+#include "util/fabric/verbs/verbs_buffers.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/children_testing.h"
-#include "util/fabric/exported_region.h"
-#include "util/fabric/verbs_fake_testing.h"
+#include "util/fabric/mapped/exported_region.h"
+#include "util/fabric/verbs/verbs_fake_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

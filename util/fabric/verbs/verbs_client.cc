@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_client.h"
+#include "util/fabric/verbs/verbs_client.h"
 
 #include <fmt/core.h>
 #include <sys/epoll.h>

@@ -14,8 +14,8 @@
 
 #include "dLSM/status.h"
 #include "port/mutex.h"
-#include "util/fabric/exported_region.h"
-#include "util/fabric/verbs_endpoint.h"
+#include "util/fabric/mapped/exported_region.h"
+#include "util/fabric/verbs/verbs_endpoint.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

@@ -3,7 +3,7 @@
 //   2. route: how the packets get there;
 //   3. request and answer. InfiniBand and RoCE leave the queue pair's states to this process; an
 //      iWARP device brings it into them itself.
-#include "util/fabric/verbs_cm_connect.h"
+#include "util/fabric/verbs/verbs_cm_connect.h"
 
 #include <fmt/core.h>
 #include <poll.h>
@@ -13,11 +13,11 @@
 #include <ctime>
 #include <utility>
 
-#include "util/fabric/peer_dialer.h"
-#include "util/fabric/verbs_cm_frame.h"
-#include "util/fabric/verbs_cm_id.h"
-#include "util/fabric/verbs_farewells.h"
-#include "util/fabric/verbs_socket.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/verbs/verbs_cm_frame.h"
+#include "util/fabric/verbs/verbs_cm_id.h"
+#include "util/fabric/verbs/verbs_farewells.h"
+#include "util/fabric/verbs/verbs_socket.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

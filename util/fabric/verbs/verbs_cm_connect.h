@@ -6,8 +6,8 @@
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/verbs_endpoint.h"
-#include "util/fabric/verbs_frame.h"
+#include "util/fabric/verbs/verbs_endpoint.h"
+#include "util/fabric/verbs/verbs_frame.h"
 
 namespace dlsm {
 

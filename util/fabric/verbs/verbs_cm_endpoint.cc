@@ -3,8 +3,8 @@
 // options say, is put over those. An iWARP device goes there by itself once the connection stands.
 #include <algorithm>
 
-#include "util/fabric/verbs_cm_id.h"
-#include "util/fabric/verbs_endpoint.h"
+#include "util/fabric/verbs/verbs_cm_id.h"
+#include "util/fabric/verbs/verbs_endpoint.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_cm_frame.h"
+#include "util/fabric/verbs/verbs_cm_frame.h"
 
 #include <fmt/core.h>
 

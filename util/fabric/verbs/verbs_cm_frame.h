@@ -28,7 +28,7 @@
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
-#include "util/fabric/verbs_frame.h"
+#include "util/fabric/verbs/verbs_frame.h"
 
 namespace dlsm {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "util/fabric/verbs_cm_frame.h"
+#include "util/fabric/verbs/verbs_cm_frame.h"
 
 namespace {
 

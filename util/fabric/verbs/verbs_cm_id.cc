@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_cm_id.h"
+#include "util/fabric/verbs/verbs_cm_id.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

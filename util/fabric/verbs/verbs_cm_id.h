@@ -11,8 +11,8 @@
 #include <string>
 
 #include "dLSM/status.h"
-#include "util/fabric/verbs_cm_library.h"
-#include "util/fabric/verbs_device.h"
+#include "util/fabric/verbs/verbs_cm_library.h"
+#include "util/fabric/verbs/verbs_device.h"
 
 namespace dlsm {
 

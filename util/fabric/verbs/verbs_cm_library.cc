@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_cm_library.h"
+#include "util/fabric/verbs/verbs_cm_library.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_cm_listener.h"
+#include "util/fabric/verbs/verbs_cm_listener.h"
 
 #include <fmt/core.h>
 #include <ifaddrs.h>

@@ -14,8 +14,8 @@
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "util/deadline.h"
-#include "util/fabric/verbs_cm_frame.h"
-#include "util/fabric/verbs_cm_id.h"
+#include "util/fabric/verbs/verbs_cm_frame.h"
+#include "util/fabric/verbs/verbs_cm_id.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/peer_dialer.h"
-#include "util/fabric/tcp_wait.h"
-#include "util/fabric/verbs_cm_connect.h"
-#include "util/fabric/verbs_cm_frame.h"
-#include "util/fabric/verbs_cm_id.h"
-#include "util/fabric/verbs_connect.h"
-#include "util/fabric/verbs_socket.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/tls/tcp_wait.h"
+#include "util/fabric/verbs/verbs_cm_connect.h"
+#include "util/fabric/verbs/verbs_cm_frame.h"
+#include "util/fabric/verbs/verbs_cm_id.h"
+#include "util/fabric/verbs/verbs_connect.h"
+#include "util/fabric/verbs/verbs_socket.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 

@@ -1,13 +1,13 @@
-#include "util/fabric/verbs_connect.h"
+#include "util/fabric/verbs/verbs_connect.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "util/fabric/verbs_cm_connect.h"
-#include "util/fabric/verbs_cm_library.h"
-#include "util/fabric/verbs_socket.h"
+#include "util/fabric/verbs/verbs_cm_connect.h"
+#include "util/fabric/verbs/verbs_cm_library.h"
+#include "util/fabric/verbs/verbs_socket.h"
 #include "util/log.h"
 #include "util/status_macros.h"
 

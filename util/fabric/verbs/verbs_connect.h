@@ -10,11 +10,11 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/peer_dialer.h"
-#include "util/fabric/verbs_buffers.h"
-#include "util/fabric/verbs_datapath.h"
-#include "util/fabric/verbs_options.h"
-#include "util/fabric/verbs_shared.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/verbs/verbs_buffers.h"
+#include "util/fabric/verbs/verbs_datapath.h"
+#include "util/fabric/verbs/verbs_options.h"
+#include "util/fabric/verbs/verbs_shared.h"
 
 namespace dlsm {
 

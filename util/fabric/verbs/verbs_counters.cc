@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_counters.h"
+#include "util/fabric/verbs/verbs_counters.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_datapath.h"
+#include "util/fabric/verbs/verbs_datapath.h"
 
 #include <fmt/core.h>
 #include <poll.h>

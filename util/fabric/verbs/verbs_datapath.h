@@ -33,12 +33,12 @@
 #include "util/fabric/queue_pair_ledger.h"
 #include "util/fabric/ring_queue.h"
 #include "util/fabric/span_check.h"
-#include "util/fabric/verbs_bounce.h"
-#include "util/fabric/verbs_counters.h"
-#include "util/fabric/verbs_endpoint.h"
-#include "util/fabric/verbs_farewells.h"
-#include "util/fabric/verbs_frame.h"
-#include "util/fabric/verbs_slots.h"
+#include "util/fabric/verbs/verbs_bounce.h"
+#include "util/fabric/verbs/verbs_counters.h"
+#include "util/fabric/verbs/verbs_endpoint.h"
+#include "util/fabric/verbs/verbs_farewells.h"
+#include "util/fabric/verbs/verbs_frame.h"
+#include "util/fabric/verbs/verbs_slots.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

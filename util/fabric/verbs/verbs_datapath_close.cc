@@ -9,8 +9,8 @@
 
 #include "port/allocation_point.h"
 #include "port/cpu.h"
-#include "util/fabric/tcp_wait.h"
-#include "util/fabric/verbs_datapath.h"
+#include "util/fabric/tls/tcp_wait.h"
+#include "util/fabric/verbs/verbs_datapath.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 

@@ -1,6 +1,6 @@
 // What a queue pair does when its device or its far end has failed, over a device that is not
 // there. That bytes arrive is fabric_test.cc's subject, what real devices do verbs_fault_test.cc's.
-#include "util/fabric/verbs_datapath.h"
+#include "util/fabric/verbs/verbs_datapath.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "port/failing_allocations_testing.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/verbs_connect.h"
-#include "util/fabric/verbs_fake_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/verbs/verbs_connect.h"
+#include "util/fabric/verbs/verbs_fake_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -3,7 +3,7 @@
 //   2. those that are not what was asked for are dropped: by device and port, or by network
 //      interface, whose index stands beside each GID of a RoCE port;
 //   3. the first that is active is taken.
-#include "util/fabric/verbs_device.h"
+#include "util/fabric/verbs/verbs_device.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "util/fabric/verbs_events.h"
-#include "util/fabric/verbs_gid.h"
-#include "util/fabric/verbs_library.h"
-#include "util/fabric/verbs_options.h"
+#include "util/fabric/verbs/verbs_events.h"
+#include "util/fabric/verbs/verbs_gid.h"
+#include "util/fabric/verbs/verbs_library.h"
+#include "util/fabric/verbs/verbs_options.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_endpoint.h"
+#include "util/fabric/verbs/verbs_endpoint.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "dLSM/status.h"
-#include "util/fabric/verbs_cm_frame.h"
-#include "util/fabric/verbs_cm_id.h"
-#include "util/fabric/verbs_frame.h"
-#include "util/fabric/verbs_memory.h"
+#include "util/fabric/verbs/verbs_cm_frame.h"
+#include "util/fabric/verbs/verbs_cm_id.h"
+#include "util/fabric/verbs/verbs_frame.h"
+#include "util/fabric/verbs/verbs_memory.h"
 
 namespace dlsm {
 

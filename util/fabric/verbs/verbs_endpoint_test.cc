@@ -1,11 +1,11 @@
 // What an end of a queue pair asks of its device, over one that is not there.
-#include "util/fabric/verbs_endpoint.h"
+#include "util/fabric/verbs/verbs_endpoint.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "util/fabric/verbs_fake_testing.h"
+#include "util/fabric/verbs/verbs_fake_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

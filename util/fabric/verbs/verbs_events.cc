@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_events.h"
+#include "util/fabric/verbs/verbs_events.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -22,9 +22,9 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "port/thread.h"
-#include "util/fabric/verbs_counters.h"
-#include "util/fabric/verbs_gid.h"
-#include "util/fabric/verbs_library.h"
+#include "util/fabric/verbs/verbs_counters.h"
+#include "util/fabric/verbs/verbs_gid.h"
+#include "util/fabric/verbs/verbs_library.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

@@ -1,7 +1,7 @@
 // What a device reports by itself, and what becomes of its queue pairs then. Events of a software
 // device are few, so most are made by the test; the port and its address are really taken away
 // where the test may do that (script/softroce/run-in-vm).
-#include "util/fabric/verbs_events.h"
+#include "util/fabric/verbs/verbs_events.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <thread>
 
 #include "util/eventually_testing.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/verbs_connect.h"
-#include "util/fabric/verbs_device.h"
-#include "util/fabric/verbs_fake_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/verbs/verbs_connect.h"
+#include "util/fabric/verbs/verbs_device.h"
+#include "util/fabric/verbs/verbs_fake_testing.h"
 #include "util/named_testing.h"
 #include "util/status_testing.h"
 

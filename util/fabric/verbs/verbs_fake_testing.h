@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "util/fabric/verbs_device.h"
-#include "util/fabric/verbs_library.h"
+#include "util/fabric/verbs/verbs_device.h"
+#include "util/fabric/verbs/verbs_library.h"
 
 namespace dlsm {
 

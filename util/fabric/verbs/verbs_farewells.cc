@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_farewells.h"
+#include "util/fabric/verbs/verbs_farewells.h"
 
 #include <sys/socket.h>
 

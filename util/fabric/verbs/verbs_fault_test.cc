@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/verbs_connect.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/verbs/verbs_connect.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -30,7 +30,7 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "util/fabric/remote_address.h"
-#include "util/fabric/verbs_gid.h"
+#include "util/fabric/verbs/verbs_gid.h"
 
 namespace dlsm {
 

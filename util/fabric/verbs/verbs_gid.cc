@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_gid.h"
+#include "util/fabric/verbs/verbs_gid.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 // Tables as devices show them: the entries' order says nothing about which is right.
-#include "util/fabric/verbs_gid.h"
+#include "util/fabric/verbs/verbs_gid.h"
 
 #include <gtest/gtest.h>
 

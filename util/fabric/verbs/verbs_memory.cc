@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_memory.h"
+#include "util/fabric/verbs/verbs_memory.h"
 
 #include <fmt/core.h>
 #include <sys/resource.h>

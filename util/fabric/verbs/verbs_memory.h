@@ -8,8 +8,8 @@
 #include <string>
 
 #include "dLSM/status.h"
-#include "util/fabric/verbs_device.h"
-#include "util/fabric/verbs_library.h"
+#include "util/fabric/verbs/verbs_device.h"
+#include "util/fabric/verbs/verbs_library.h"
 
 namespace dlsm {
 

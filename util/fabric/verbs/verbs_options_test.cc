@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_options.h"
+#include "util/fabric/verbs/verbs_options.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_reaper.h"
+#include "util/fabric/verbs/verbs_reaper.h"
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 
 #include "port/mutex.h"
 #include "port/thread.h"
-#include "util/fabric/verbs_client.h"
+#include "util/fabric/verbs/verbs_client.h"
 
 namespace dlsm {
 

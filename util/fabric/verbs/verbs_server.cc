@@ -1,6 +1,6 @@
 // The memory node's end of the verbs fabric: it lets clients in, and watches their life lines. The
 // device does the rest; nothing here runs when memory is read or written.
-#include "util/fabric/verbs_server.h"
+#include "util/fabric/verbs/verbs_server.h"
 
 #include <fmt/core.h>
 #include <sys/epoll.h>
@@ -21,14 +21,14 @@
 #include "port/error_text.h"
 #include "port/mutex.h"
 #include "port/thread.h"
-#include "util/fabric/exported_region.h"
-#include "util/fabric/peer_dialer.h"
-#include "util/fabric/tcp_socket.h"
-#include "util/fabric/tcp_tokens.h"
-#include "util/fabric/verbs_client.h"
-#include "util/fabric/verbs_cm_listener.h"
-#include "util/fabric/verbs_reaper.h"
-#include "util/fabric/verbs_socket.h"
+#include "util/fabric/mapped/exported_region.h"
+#include "util/fabric/tcp/peer_dialer.h"
+#include "util/fabric/tcp/tcp_tokens.h"
+#include "util/fabric/tls/tcp_socket.h"
+#include "util/fabric/verbs/verbs_client.h"
+#include "util/fabric/verbs/verbs_cm_listener.h"
+#include "util/fabric/verbs/verbs_reaper.h"
+#include "util/fabric/verbs/verbs_socket.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"

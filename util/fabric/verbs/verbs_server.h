@@ -8,9 +8,9 @@
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/exported_region.h"
-#include "util/fabric/verbs_counters.h"
-#include "util/fabric/verbs_options.h"
+#include "util/fabric/mapped/exported_region.h"
+#include "util/fabric/verbs/verbs_counters.h"
+#include "util/fabric/verbs/verbs_options.h"
 
 namespace dlsm {
 

@@ -11,12 +11,12 @@
 
 #include "port/failing_allocations_testing.h"
 #include "util/eventually_testing.h"
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/verbs_fake_testing.h"
-#include "util/fabric/verbs_farewells.h"
-#include "util/fabric/verbs_frame.h"
-#include "util/fabric/verbs_memory.h"
-#include "util/fabric/verbs_socket.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/verbs/verbs_fake_testing.h"
+#include "util/fabric/verbs/verbs_farewells.h"
+#include "util/fabric/verbs/verbs_frame.h"
+#include "util/fabric/verbs/verbs_memory.h"
+#include "util/fabric/verbs/verbs_socket.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

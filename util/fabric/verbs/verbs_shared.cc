@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_shared.h"
+#include "util/fabric/verbs/verbs_shared.h"
 
 #include <chrono>
 #include <utility>

@@ -10,7 +10,7 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/fabric/fabric.h"
-#include "util/fabric/verbs_datapath.h"
+#include "util/fabric/verbs/verbs_datapath.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_slots.h"
+#include "util/fabric/verbs/verbs_slots.h"
 
 #include <gtest/gtest.h>
 

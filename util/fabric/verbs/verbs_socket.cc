@@ -1,4 +1,4 @@
-#include "util/fabric/verbs_socket.h"
+#include "util/fabric/verbs/verbs_socket.h"
 
 #include <fmt/core.h>
 #include <netdb.h>
@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "util/fabric/peer_dialer.h"
+#include "util/fabric/tcp/peer_dialer.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

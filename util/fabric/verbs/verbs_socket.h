@@ -6,7 +6,7 @@
 
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/verbs_frame.h"
+#include "util/fabric/verbs/verbs_frame.h"
 
 namespace dlsm {
 

@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/verbs_connect.h"
-#include "util/fabric/verbs_frame.h"
-#include "util/fabric/verbs_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/verbs/verbs_connect.h"
+#include "util/fabric/verbs/verbs_frame.h"
+#include "util/fabric/verbs/verbs_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "util/fabric/fabric_testing.h"
-#include "util/fabric/verbs_connect.h"
+#include "util/fabric/factory/fabric_testing.h"
+#include "util/fabric/verbs/verbs_connect.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

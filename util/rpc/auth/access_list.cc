@@ -1,11 +1,11 @@
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <sstream>
 
-#include "util/rpc/database_name.h"
+#include "util/rpc/messages/database_name.h"
 #include "util/secret_file.h"
 #include "util/small_file.h"
 #include "util/status_macros.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

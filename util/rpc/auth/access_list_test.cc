@@ -1,4 +1,4 @@
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

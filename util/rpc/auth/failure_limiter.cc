@@ -1,4 +1,4 @@
-#include "util/rpc/failure_limiter.h"
+#include "util/rpc/auth/failure_limiter.h"
 
 #include <algorithm>
 

@@ -21,8 +21,8 @@
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
-#include "util/rpc/frame_seal.h"
-#include "util/rpc/rpc.h"
+#include "util/rpc/auth/frame_seal.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "util/rpc/frame.h"
+#include "util/rpc/auth/frame.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using dlsm::FrameAssembler;

@@ -1,4 +1,4 @@
-#include "util/rpc/frame_seal.h"
+#include "util/rpc/auth/frame_seal.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>

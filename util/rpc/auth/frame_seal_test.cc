@@ -1,11 +1,11 @@
-#include "util/rpc/frame_seal.h"
+#include "util/rpc/auth/frame_seal.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 
-#include "util/rpc/frame.h"
+#include "util/rpc/auth/frame.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/rpc/frame.h"
+#include "util/rpc/auth/frame.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "util/rpc/hello.h"
+#include "util/rpc/auth/hello.h"
 
 #include <fmt/core.h>
 
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/log.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/socket.h"
 #include "util/secret_proof.h"
 #include "util/status_macros.h"
 

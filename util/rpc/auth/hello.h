@@ -22,11 +22,11 @@
 #include "dLSM/status.h"
 #include "port/clock.h"
 #include "util/deadline.h"
-#include "util/fabric/tcp_stream.h"
-#include "util/rpc/access_list.h"
-#include "util/rpc/failure_limiter.h"
-#include "util/rpc/frame_seal.h"
-#include "util/rpc/hello_messages.h"
+#include "util/fabric/tls/tcp_stream.h"
+#include "util/rpc/auth/access_list.h"
+#include "util/rpc/auth/failure_limiter.h"
+#include "util/rpc/auth/frame_seal.h"
+#include "util/rpc/auth/hello_messages.h"
 
 namespace dlsm {
 

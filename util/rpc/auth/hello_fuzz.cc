@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "util/rpc/hello_messages.h"
+#include "util/rpc/auth/hello_messages.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "util/rpc/hello_messages.h"
+#include "util/rpc/auth/hello_messages.h"
 
 #include <fmt/core.h>
 

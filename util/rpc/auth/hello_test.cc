@@ -1,4 +1,4 @@
-#include "util/rpc/hello.h"
+#include "util/rpc/auth/hello.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "util/random.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/socket.h"
 #include "util/secret_proof.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/socket.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <chrono>
 
 #include "port/error_text.h"
-#include "util/fabric/tcp_addresses.h"
+#include "util/fabric/tcp/tcp_addresses.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

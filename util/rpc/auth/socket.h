@@ -8,8 +8,8 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "util/deadline.h"
-#include "util/fabric/tcp_addresses.h"
-#include "util/fabric/tcp_stream.h"
+#include "util/fabric/tcp/tcp_addresses.h"
+#include "util/fabric/tls/tcp_stream.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm {

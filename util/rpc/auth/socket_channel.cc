@@ -1,4 +1,4 @@
-#include "util/rpc/socket_channel.h"
+#include "util/rpc/auth/socket_channel.h"
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 #include "port/allocation_point.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/socket.h"
+#include "util/rpc/auth/socket.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

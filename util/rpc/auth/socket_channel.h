@@ -11,11 +11,11 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/deadline.h"
-#include "util/rpc/control_stream.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/rpc.h"
-#include "util/rpc/rpc_channel.h"
-#include "util/rpc/socket_watch.h"
+#include "util/rpc/auth/control_stream.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/auth/socket_watch.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/channel/rpc_channel.h"
 
 namespace dlsm {
 

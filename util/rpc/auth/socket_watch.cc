@@ -1,4 +1,4 @@
-#include "util/rpc/socket_watch.h"
+#include "util/rpc/auth/socket_watch.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -1,4 +1,4 @@
-#include "util/rpc/socket_watch.h"
+#include "util/rpc/auth/socket_watch.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "util/child_testing.h"
-#include "util/fabric/tls_context.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/random.h"
-#include "util/rpc/failure_limiter.h"
+#include "util/rpc/auth/failure_limiter.h"
+#include "util/rpc/auth/socket.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server.h"
-#include "util/rpc/socket.h"
 #include "util/secret_proof.h"
 #include "util/status_testing.h"
 #include "util/threads_testing.h"

@@ -18,7 +18,7 @@
 #include "dLSM/status.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "util/rpc/access_list.h"
+#include "util/rpc/auth/access_list.h"
 #include "util/standstill_watch.h"
 
 namespace dlsm {

@@ -1,4 +1,4 @@
-#include "util/rpc/token_table.h"
+#include "util/rpc/auth/token_table.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "dLSM/status.h"
-#include "util/rpc/rpc.h"
-#include "util/rpc/rpc_counts.h"
+#include "util/rpc/channel/rpc.h"
+#include "util/rpc/channel/rpc_counts.h"
 
 namespace dlsm {
 

@@ -1,4 +1,4 @@
-#include "util/rpc/database_name.h"
+#include "util/rpc/messages/database_name.h"
 
 #include <gtest/gtest.h>
 

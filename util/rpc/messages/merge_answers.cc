@@ -1,4 +1,4 @@
-#include "util/rpc/merge_answers.h"
+#include "util/rpc/messages/merge_answers.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,4 +1,4 @@
-#include "util/rpc/merge_load.h"
+#include "util/rpc/messages/merge_load.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 #include <limits>
 

@@ -10,8 +10,8 @@
 
 #include "dLSM/status.h"
 #include "util/fabric/remote_address.h"
-#include "util/rpc/merge_answers.h"
-#include "util/rpc/merge_load.h"
+#include "util/rpc/messages/merge_answers.h"
+#include "util/rpc/messages/merge_load.h"
 
 namespace dlsm {
 
@@ -49,7 +49,7 @@ struct OpenDatabaseReply {
   uint64_t lease_ms = 0;          // Any call with the session renews it.
   uint64_t manifest_version = 0;  // 0: none was ever put.
   std::string manifest;
-  RemoteSpan header;  // See util/rpc/database_header.h.
+  RemoteSpan header;  // See util/rpc/messages/database_header.h.
   // The ownership word as it is, and the one that the client puts in its place. Then it asks again,
   // with `claimed`: what the database is may be taken from that reply only.
   uint64_t ownership_before = 0;
@@ -143,9 +143,9 @@ struct GrantReply {
 };
 
 // Gives spans back, whoever allocated them: parts of grants or outputs of merges. Spans start at
-// multiples of kExtentAlignment (util/extent_allocator.h), and their ends are rounded up to one.
-// InvalidArgument, and nothing is freed, if the session does not hold all of them. What the last
-// manifest refers to is kept until a manifest no longer does.
+// multiples of kExtentAlignment (util/memory/extent_allocator.h), and their ends are rounded up to
+// one. InvalidArgument, and nothing is freed, if the session does not hold all of them. What the
+// last manifest refers to is kept until a manifest no longer does.
 //
 // Requests of a session are numbered upwards, one after the other, so that one whose answer got
 // lost can be sent again: what has a number that was dealt with is OK, and nothing is done. For by

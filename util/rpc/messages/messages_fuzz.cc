@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "util/rpc/messages.h"
+#include "util/rpc/messages/messages.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "util/rpc/ring_sleep.h"
+#include "util/rpc/verbs/ring_sleep.h"
 
 #include <gtest/gtest.h>
 

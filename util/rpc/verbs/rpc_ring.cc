@@ -1,4 +1,4 @@
-#include "util/rpc/rpc_ring.h"
+#include "util/rpc/verbs/rpc_ring.h"
 
 #include <atomic>
 #include <cassert>

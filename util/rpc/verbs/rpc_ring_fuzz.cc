@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "util/rpc/rpc_ring.h"
+#include "util/rpc/verbs/rpc_ring.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kSegments = 8;

@@ -1,5 +1,5 @@
 // The rings over plain memory, with a thread in the place of the network.
-#include "util/rpc/rpc_ring.h"
+#include "util/rpc/verbs/rpc_ring.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

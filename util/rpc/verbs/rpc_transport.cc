@@ -1,4 +1,4 @@
-#include "util/rpc/rpc_transport.h"
+#include "util/rpc/verbs/rpc_transport.h"
 
 namespace dlsm {
 

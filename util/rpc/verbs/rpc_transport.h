@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "dLSM/status.h"
-#include "util/fabric/verbs_options.h"
-#include "util/rpc/rpc.h"
+#include "util/fabric/verbs/verbs_options.h"
+#include "util/rpc/channel/rpc.h"
 
 namespace dlsm {
 

@@ -1,5 +1,5 @@
 // Calls over each of the transports, from client to server and back.
-#include "util/rpc/rpc_transport.h"
+#include "util/rpc/verbs/rpc_transport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@
 #include "port/mutex.h"
 #include "util/named_testing.h"
 #include "util/random.h"
-#include "util/rpc/frame.h"
+#include "util/rpc/auth/frame.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server_testing.h"
-#include "util/rpc/transport_messages.h"
-#include "util/rpc/verbs_rpc_server.h"
+#include "util/rpc/verbs/transport_messages.h"
+#include "util/rpc/verbs/verbs_rpc_server.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

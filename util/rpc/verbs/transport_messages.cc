@@ -1,4 +1,4 @@
-#include "util/rpc/transport_messages.h"
+#include "util/rpc/verbs/transport_messages.h"
 
 #include <fmt/core.h>
 

@@ -31,9 +31,9 @@
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
-#include "util/fabric/verbs_frame.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/rpc_transport.h"
+#include "util/fabric/verbs/verbs_frame.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/verbs/rpc_transport.h"
 
 namespace dlsm {
 

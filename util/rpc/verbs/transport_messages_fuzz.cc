@@ -6,7 +6,7 @@
 
 #include "util/checksum.h"
 #include "util/coding.h"
-#include "util/rpc/transport_messages.h"
+#include "util/rpc/verbs/transport_messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const dlsm::Slice bytes(reinterpret_cast<const char*>(data), size);

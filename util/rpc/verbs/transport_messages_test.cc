@@ -1,4 +1,4 @@
-#include "util/rpc/transport_messages.h"
+#include "util/rpc/verbs/transport_messages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "util/checksum.h"
-#include "util/rpc/rpc_ring.h"
+#include "util/rpc/verbs/rpc_ring.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

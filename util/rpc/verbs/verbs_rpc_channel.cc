@@ -1,6 +1,6 @@
 // Calls: slots, places for replies, requests, replies. The set-up is in verbs_rpc_channel_setup.cc,
 // the waiting in verbs_rpc_channel_wait.cc.
-#include "util/rpc/verbs_rpc_channel.h"
+#include "util/rpc/verbs/verbs_rpc_channel.h"
 
 #include <fmt/core.h>
 
@@ -15,7 +15,7 @@
 #include "util/checksum.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
-#include "util/rpc/frame.h"
+#include "util/rpc/auth/frame.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -29,14 +29,14 @@
 #include "dLSM/status.h"
 #include "port/mutex.h"
 #include "util/file_descriptor.h"
-#include "util/rpc/control_stream.h"
-#include "util/rpc/ring_sleep.h"
-#include "util/rpc/rpc_channel.h"
-#include "util/rpc/rpc_counts.h"
-#include "util/rpc/rpc_ring.h"
-#include "util/rpc/rpc_transport.h"
-#include "util/rpc/transport_messages.h"
-#include "util/rpc/verbs_rpc_link.h"
+#include "util/rpc/auth/control_stream.h"
+#include "util/rpc/channel/rpc_channel.h"
+#include "util/rpc/channel/rpc_counts.h"
+#include "util/rpc/verbs/ring_sleep.h"
+#include "util/rpc/verbs/rpc_ring.h"
+#include "util/rpc/verbs/rpc_transport.h"
+#include "util/rpc/verbs/transport_messages.h"
+#include "util/rpc/verbs/verbs_rpc_link.h"
 
 namespace dlsm {
 

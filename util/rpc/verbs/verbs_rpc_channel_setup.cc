@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "port/error_text.h"
-#include "util/fabric/verbs_socket.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/socket.h"
-#include "util/rpc/verbs_rpc_channel.h"
+#include "util/fabric/verbs/verbs_socket.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/auth/socket.h"
+#include "util/rpc/verbs/verbs_rpc_channel.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

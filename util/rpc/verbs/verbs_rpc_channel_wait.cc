@@ -10,7 +10,7 @@
 
 #include "port/cpu.h"
 #include "port/thread.h"
-#include "util/rpc/verbs_rpc_channel.h"
+#include "util/rpc/verbs/verbs_rpc_channel.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "util/fabric/fabric_factory.h"
+#include "util/fabric/factory/fabric_factory.h"
+#include "util/rpc/channel/server_transport.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server.h"
-#include "util/rpc/server_transport.h"
-#include "util/rpc/transport_messages.h"
-#include "util/rpc/verbs_rpc_link.h"
+#include "util/rpc/verbs/transport_messages.h"
+#include "util/rpc/verbs/verbs_rpc_link.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

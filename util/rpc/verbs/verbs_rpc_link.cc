@@ -1,4 +1,4 @@
-#include "util/rpc/verbs_rpc_link.h"
+#include "util/rpc/verbs/verbs_rpc_link.h"
 
 #include <fmt/core.h>
 
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "port/error_text.h"
-#include "util/rpc/rpc_ring.h"
-#include "util/rpc/transport_messages.h"
+#include "util/rpc/verbs/rpc_ring.h"
+#include "util/rpc/verbs/transport_messages.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

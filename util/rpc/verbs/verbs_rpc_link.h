@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "dLSM/status.h"
-#include "util/fabric/memory_mapping.h"
-#include "util/fabric/verbs_endpoint.h"
-#include "util/fabric/verbs_memory.h"
-#include "util/rpc/rpc_counts.h"
+#include "util/fabric/mapped/memory_mapping.h"
+#include "util/fabric/verbs/verbs_endpoint.h"
+#include "util/fabric/verbs/verbs_memory.h"
+#include "util/rpc/channel/rpc_counts.h"
 
 namespace dlsm {
 

@@ -1,5 +1,5 @@
 // What a link asks of its device. A real device is not needed.
-#include "util/rpc/verbs_rpc_link.h"
+#include "util/rpc/verbs/verbs_rpc_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "util/fabric/children_testing.h"
-#include "util/fabric/verbs_fake_testing.h"
-#include "util/rpc/rpc_ring.h"
-#include "util/rpc/transport_messages.h"
+#include "util/fabric/verbs/verbs_fake_testing.h"
+#include "util/rpc/verbs/rpc_ring.h"
+#include "util/rpc/verbs/transport_messages.h"
 #include "util/status_testing.h"
 
 namespace dlsm {

@@ -1,13 +1,13 @@
-#include "util/rpc/verbs_rpc_server.h"
+#include "util/rpc/verbs/verbs_rpc_server.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "util/checksum.h"
-#include "util/fabric/verbs_socket.h"
+#include "util/fabric/verbs/verbs_socket.h"
 #include "util/log.h"
-#include "util/rpc/verbs_rpc_server_transport.h"
+#include "util/rpc/verbs/verbs_rpc_server_transport.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

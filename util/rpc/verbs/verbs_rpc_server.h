@@ -17,8 +17,8 @@
 
 #include <chrono>
 
-#include "util/rpc/rpc_transport.h"
-#include "util/rpc/server_transport.h"
+#include "util/rpc/channel/server_transport.h"
+#include "util/rpc/verbs/rpc_transport.h"
 
 namespace dlsm {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "util/out_of_memory.h"
-#include "util/rpc/verbs_rpc_server_transport.h"
+#include "util/rpc/verbs/verbs_rpc_server_transport.h"
 #include "util/status_macros.h"
 
 namespace dlsm {

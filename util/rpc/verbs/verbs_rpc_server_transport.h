@@ -14,12 +14,12 @@
 #include "dLSM/status.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "util/rpc/frame.h"
-#include "util/rpc/ring_sleep.h"
-#include "util/rpc/rpc_ring.h"
-#include "util/rpc/server_transport.h"
-#include "util/rpc/transport_messages.h"
-#include "util/rpc/verbs_rpc_link.h"
+#include "util/rpc/auth/frame.h"
+#include "util/rpc/channel/server_transport.h"
+#include "util/rpc/verbs/ring_sleep.h"
+#include "util/rpc/verbs/rpc_ring.h"
+#include "util/rpc/verbs/transport_messages.h"
+#include "util/rpc/verbs/verbs_rpc_link.h"
 
 namespace dlsm {
 

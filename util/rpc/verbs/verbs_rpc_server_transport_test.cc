@@ -1,6 +1,6 @@
 // The memory node's end of verbs and ring over a device that is not there: what it posts, and when.
 // That calls arrive is rpc_transport_test.cc's subject.
-#include "util/rpc/verbs_rpc_server_transport.h"
+#include "util/rpc/verbs/verbs_rpc_server_transport.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "util/checksum.h"
-#include "util/fabric/verbs_fake_testing.h"
-#include "util/rpc/verbs_rpc_server.h"
+#include "util/fabric/verbs/verbs_fake_testing.h"
+#include "util/rpc/verbs/verbs_rpc_server.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
