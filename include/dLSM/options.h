@@ -290,7 +290,7 @@ struct Options {
   double simulated_gbit_per_second = 0;
   // Decides which transfers and calls fail, and which heartbeats of followers; see
   // util/fabric/decorators/fault_injector.h, which like the next one's header is not installed.
-  // Null: none.
+  // Without one nothing fails.
   std::shared_ptr<FaultInjector> fault_injector;
   // Makes the connections to the memory nodes, in place of the network: a simulation's; see
   // util/rpc/node_connection.h. Null: the network.

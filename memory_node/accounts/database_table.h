@@ -4,9 +4,9 @@
 //
 //   held     by its session: granted to it or merged for it, and not yet given back
 //   live     its manifest refers to it
-//   header   its clients' own, see util/rpc/messages/database_header.h: for as long as the database
-//   is there in use   a merge reads it, or writes its output there fenced   its session has ended,
-//   but it is not yet certain that the session's client no longer
+//   header   its clients' own (database_header.h), for as long as the database is there
+//   in use   a merge reads it, or writes its output there
+//   fenced   its session has ended, but it is not yet certain that the session's client no longer
 //            reaches it one-sided: requests that are on their way would hit whoever gets it next
 //
 // and is free again when the last reason is gone, whatever order they go in:
@@ -30,7 +30,7 @@
 // What readers that follow the database may still read is not free then, but *retired*, until they
 // have moved on (reader_leases.h).
 //
-// Who owns a database is the ownership word in its header (util/rpc/messages/database_header.h):
+// The ownership word in a database's header (database_header.h) says who owns it:
 //
 // 1. Open() says which word the session is to put in place of which. If the database is open and is
 //    to be taken over, the session is a claim: it can do nothing yet.

@@ -39,8 +39,8 @@ class TcpFabricServer {
   // `key` proves the token (DataKey()); `reach` limits what it gives access to.
   virtual void AllowToken(const std::string& token, const std::string& key,
                           ReachPointer reach = nullptr) = 0;
-  // Also closes the data connections that used it. OK: nothing that they sent can take effect any
-  // more. Otherwise it may, and this is to be called again.
+  // Also closes the data connections that used it. If it returns OK, nothing that they sent can
+  // take effect any more. Otherwise something may, and the caller must call again.
   virtual Status RevokeToken(const std::string& token) = 0;
   // How the threads' waits for requests went.
   virtual WaitCounts Waits() const = 0;

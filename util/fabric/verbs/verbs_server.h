@@ -41,9 +41,9 @@ class VerbsFabricServer {
   virtual Status Refuse(int socket, Deadline deadline) = 0;
   virtual void AllowToken(const std::string& token) = 0;
   // Destroys the queue pairs and the registrations that were made for it, which takes long where
-  // much is registered. OK: the device has confirmed that they are gone, so that nothing which a
-  // client with this token has asked for can take effect any more. Otherwise it may, and this is to
-  // be called again.
+  // much is registered. If it returns OK, the device has confirmed that they are gone, so nothing
+  // that a client with this token has asked for can take effect any more. Otherwise something may,
+  // and the caller must call again.
   virtual Status RevokeToken(const std::string& token) = 0;
   // Device, port, GID and MTU, for people.
   virtual std::string Describe() const = 0;
