@@ -1,8 +1,10 @@
 #include "db/read/table_lookup.h"
 
+#include <new>
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 
@@ -58,12 +60,15 @@ bool TableLookup::Advance(const TableReadOptions& options) {
   return false;
 }
 
+// A block that is unpacked may be large.
 bool TableLookup::Decode(const Slice& bytes, const std::shared_ptr<const void>* holder,
                          const TableReadOptions& options) {
   Statistics* const statistics = request_->reader->statistics();
   statistics->Add(Ticker::kTableProbes);
   LookupResult result;
-  request_->status = table_->reader().Decode(request_->key, probe_, bytes, options, &result);
+  request_->status = WithinMemory(
+      [&] { return table_->reader().Decode(request_->key, probe_, bytes, options, &result); },
+      &OutOfTransferMemory);
   if (!request_->status.ok()) return true;
   request_->reader->KeepInCache(*table_, probe_, bytes, options);
   if (Take(&result, holder)) {
@@ -75,11 +80,12 @@ bool TableLookup::Decode(const Slice& bytes, const std::shared_ptr<const void>* 
   return false;
 }
 
-// `holder`: of the value, if it has none of its own; see Decode().
-bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* holder) {
+// `holder`: of the value, if it has none of its own; see Decode(). A value for whose copy there is
+// no memory is the request's error.
+bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* holder) try {
   request_->state = result->state;
   if (result->state == LookupState::kFound) {
-    port::AllocationPoint();
+    port::AllocationPoint("value");
     PinnableSlice* const pinned = request_->pinned;
     if (pinned == nullptr) {
       request_->value->assign(result->value.data(), result->value.size());
@@ -92,6 +98,10 @@ bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* 
     }
   }
   return result->state != LookupState::kAbsent;
+} catch (const std::bad_alloc&) {
+  request_->status = OutOfTransferMemory();
+  request_->status.PermitUncheckedError();  // A pipeline may go away with answers in it.
+  return true;
 }
 
 }  // namespace dlsm
