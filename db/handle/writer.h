@@ -6,8 +6,8 @@
 //   3. numbers   It takes the numbers of all its entries at once, and learns with them which
 //                memtables own them. It is announced from here to the end of step 4, so it
 //                becomes visible in all shards at once.
-//   4. insert    Its entries go into the memtables. If one gets no memory there, what is inserted
-//                already is withdrawn, and the write is refused: nobody has seen any of it.
+//   4. insert    Its entries go into the memtables. If one gets no memory there, the entries before
+//                it are withdrawn. The write is refused, and nobody has seen any of it.
 //   5. look      Memtables that have become large are looked at: one may have to be switched.
 //   6. wait      With WriteOptions::sync, the write waits until all that was written is safe.
 //
