@@ -42,6 +42,7 @@
 #include "db/tree/table_defaults.h"
 #include "port/process_mark.h"
 #include "table/merge_scheduler.h"
+#include "util/numa.h"
 #include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 #include "util/thread_pool.h"
@@ -182,7 +183,7 @@ class DbImpl final : public DB {
   std::shared_ptr<ValueCache> value_cache_;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
   mutable HandleState state_;
-  std::shared_ptr<ThreadPool> pool_;  // Shared by all handles of the process.
+  std::shared_ptr<ThreadPool> pool_;  // Shared by all handles on this NUMA node.
 
   // In the order in which they depend on each other.
   MergeScheduler scheduler_;  // Of merges that run here.
@@ -193,6 +194,9 @@ class DbImpl final : public DB {
   Fence fence_;
   SnapshotList snapshots_{this};
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;
+  // Of memtables and background work; the fabrics have their buffers there. Known when there are
+  // links.
+  int numa_node_ = kNoNumaNode;
   ShardMap map_;
   const Reads reads_;
   std::unique_ptr<MemtableEpochs> epochs_;

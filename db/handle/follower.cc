@@ -88,7 +88,9 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
   }
   if (options.follow_interval_ms > 0) {
     DLSM_RETURN_IF_ERROR(StartingThreads([follower = opened.get()] {
-      follower->pool_ = ThreadPool::OfThisProcess();
+      const int node = follower->options_.numa_node;
+      follower->pool_ =
+          ThreadPool::OfThisProcess(node == Options::kNumaNodeOfDevice ? kNoNumaNode : node);
       follower->catching_up_ = std::make_unique<ThreadPool::Task>(
           follower->pool_.get(), 1, [follower] { return follower->Run(); });
       follower->catching_up_->Wake();

@@ -25,6 +25,7 @@
 #include "util/fabric/remote_address.h"
 #include "util/fabric/wait_counts.h"
 #include "util/fabric/wire_cost.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
@@ -145,6 +146,8 @@ class FabricConnection {
   virtual WireTotals Totals() const = 0;
   // How the waits of all queue pairs for answers went, where they go through the kernel (tcp).
   virtual WaitCounts Waits() const { return {}; }
+  // The NUMA node that its buffers prefer.
+  virtual int numa_node() const { return kNoNumaNode; }
   // The fabric's name and, where it has one, its device and what that did; for people.
   virtual std::string Describe() const { return FabricKindName(kind()); }
 };

@@ -9,7 +9,8 @@
 
 namespace dlsm {
 
-Status ConnectLocal(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection) {
+Status ConnectLocal(const FabricPeer& peer, int numa_node,
+                    std::unique_ptr<FabricConnection>* connection) {
   RegionTable table;
   for (const RegionInfo& info : peer.regions) {
     uint64_t bytes = 0;
@@ -21,8 +22,8 @@ Status ConnectLocal(const FabricPeer& peer, std::unique_ptr<FabricConnection>* c
     }
     table.Add(MappedRegion{info.id, data, info.bytes});
   }
-  *connection =
-      std::make_unique<MappedConnection>(FabricKind::kLocal, peer.node, std::move(table), nullptr);
+  *connection = std::make_unique<MappedConnection>(FabricKind::kLocal, peer.node, std::move(table),
+                                                   nullptr, numa_node);
   return Status::OK();
 }
 
