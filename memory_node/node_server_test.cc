@@ -3,14 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "memory_node/memory_node_testing.h"
 #include "util/eventually_testing.h"
+#include "util/numa_testing.h"
 #include "util/rpc/messages/database_header.h"
 
 namespace dlsm {
@@ -273,6 +278,86 @@ TEST(EmbeddedNodeTest, LivesAsLongAsTheProcess) {
   ASSERT_OK(other.Close());
   ASSERT_OK(other.Destroy("embedded"));
   EXPECT_EQ(other.Statistics().used_bytes, 0u);
+}
+
+std::set<std::string> ThreadsOfThisProcess() {
+  std::set<std::string> threads;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
+    threads.insert(each.path().filename());
+  }
+  return threads;
+}
+
+std::string NameOf(const std::string& thread) {
+  std::ifstream file("/proc/self/task/" + thread + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+std::string ProcessorsOf(const std::string& thread) {
+  std::ifstream status("/proc/self/task/" + thread + "/status");
+  const std::string name = "Cpus_allowed_list:\t";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name)) return line.substr(name.size());
+  }
+  return "";
+}
+
+// Fails if a byte of the memory, or a thread, is on another node; or if the caller is on that node
+// afterwards.
+TEST(NodeServerTest, MemoryAndThreadsAreOnItsNode) {
+  constexpr int kProcessor = 0;
+  FakeNuma machine{{0, {}}, {1, {.processor = kProcessor}}};
+  const std::string self = std::to_string(::gettid());
+  const std::string own = ProcessorsOf(self);
+  const std::set<std::string> before = ThreadsOfThisProcess();
+  NodeServerOptions options;
+  options.bytes = uint64_t{16} << 20;
+  options.numa_node = 1;
+  std::unique_ptr<NodeServer> server;
+  ASSERT_OK(NodeServer::Start(options, &server));
+  EXPECT_EQ(ProcessorsOf(self), own);
+  const char* const data = server->node().region().data();
+  EXPECT_EQ(machine.NodeOf(data), 1);
+  EXPECT_EQ(machine.NodeOf(data + options.bytes - 1), 1);
+  EXPECT_THAT(server->DescribePlace(), HasSubstr("on NUMA node 1; threads as well"));
+  // Threads that serve a client are made when it comes.
+  std::unique_ptr<NodeConnection> connection;
+  ASSERT_OK(ConnectNode({"127.0.0.1", server->port()}, Connect(FabricKind::kTcp), TestDeadline(),
+                        &connection));
+  TestClient client(&connection->rpc());
+  ASSERT_OK(client.Open("a"));
+  size_t seen = 0;
+  for (const std::string& thread : ThreadsOfThisProcess()) {
+    // All clients of a process share the thread that waits for answers.
+    if (before.contains(thread) || NameOf(thread) == "dlsm replies") continue;
+    EXPECT_EQ(ProcessorsOf(thread), std::to_string(kProcessor)) << NameOf(thread);
+    ++seen;
+  }
+  EXPECT_GE(seen, 4u);
+  ASSERT_OK(client.Close());
+}
+
+// Fails if a Server starts with less than it was asked for, or does not say why it does not.
+TEST(NodeServerTest, RefusesANodeThatIsNotThere) {
+  FakeNuma machine{{0, {}}, {4, {}}};
+  NodeServerOptions options;
+  options.bytes = uint64_t{1} << 20;
+  std::unique_ptr<NodeServer> server;
+  for (const int node : {1, 5000, -7}) {
+    options.numa_node = node;
+    const Status refused = NodeServer::Start(options, &server);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << node;
+    EXPECT_THAT(refused.ToString(), HasSubstr("there are: 0, 4"));
+  }
+  machine.available = false;
+  options.numa_node = 0;
+  EXPECT_TRUE(NodeServer::Start(options, &server).IsNotSupported());
+  machine.available = true;
+  machine.running_fails_with = EINVAL;
+  ASSERT_OK(NodeServer::Start(options, &server));
+  EXPECT_THAT(server->DescribePlace(), HasSubstr("threads are not kept on NUMA node 0"));
 }
 
 }  // namespace
