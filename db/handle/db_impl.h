@@ -5,9 +5,9 @@
 //   get    shard ──> view ──> memtables ──> version ──> level ──> table reader ──> queue pair
 //   rest   background: flushes, merges, frees
 //
-// A get in the code: Get() and GetAndTake() (db_impl_reads.cc) ──> Reads::Get() ──>
-// PointReader::Get() ──> Version::ForEachCandidate() ──> TableReader::Find() ──>
-// PointReader::Fetch(), the one-sided read ──> TableReader::Decode().
+// A get in the code: Get() and GetAndTake() (db_impl_reads.cc) ──> PointReader::Get() ──>
+// Version::ForEachCandidate() ──> TableReader::Find() ──> PointReader::Fetch(), the one-sided
+// read ──> TableReader::Decode().
 //
 // Opening and closing is in open.cc, reads in db_impl_reads.cc, SetOptions() in set_options.cc, all
 // else in db_impl.cc.
@@ -163,8 +163,8 @@ class DbImpl final : public DB {
       return *only_;
     return *shards_[map_.ShardOf(*options_.comparator, key)];
   }
-  // Looks the key up, and if it is there, calls take(view, result, fetched) while the value stays
-  // where it is. `pins`: as in LookupResult. `fetched`: as PointReader::Get() says.
+  // Looks the key up, and if it is there, calls take(view, result) while the value stays where it
+  // is. `pins`: as in LookupResult.
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, bool pins, const Take& take);
   // What a read at "now" or at a snapshot holds of some shards: (*views)[i] is that of shards[i].
