@@ -20,6 +20,7 @@
 #include "table/merge_tables.h"
 #include "table/table_builder.h"
 #include "util/file_descriptor.h"
+#include "util/out_of_memory.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -58,7 +59,9 @@ std::unique_ptr<Memtable> NewMemtable() {
 void Fill(const std::vector<std::string>& keys, const std::string& value, Memtable* memtable) {
   SequenceNumber sequence = 0;
   for (const std::string& key : keys) {
-    memtable->Add(++sequence, ValueType::kValue, key, value, /*batched=*/false);
+    if (!memtable->Add(++sequence, ValueType::kValue, key, value, /*batched=*/false)) {
+      EndForLackOfMemory();
+    }
   }
 }
 

@@ -1,5 +1,14 @@
-// What callers are told for whom the process has no memory, and the boundary at which that becomes
-// a Status.
+// How the library acts if the process has no memory.
+//
+// In an application's handle (db/):
+//   1. If a large allocation fails, that is a Status: blocks of memtables, indexes and filters of
+//      tables, caches, transfer buffers, manifests, values. WithinMemory() stands right there.
+//   2. If a small allocation fails, that ends the process, by EndForLackOfMemory(). The code in
+//      between may be half done when std::bad_alloc leaves it, so nothing may go on behind it. So
+//      each entry of the library catches it: the public calls, the tasks of the ThreadPool,
+//      destructors.
+// At a memory node each failure is a Status, or something is left out: its end would be the end of
+// all databases there. The same holds for the floors that both share (port/, util/, table/).
 #pragma once
 
 #include <cstddef>
@@ -36,7 +45,7 @@ inline Status OutOfTransferMemory() noexcept {
                          "(ulimit -v), or have fewer of them under way");
 }
 
-// Of a call, or of work in the background, which is tried again.
+// Of an open, or of work in the background, which is tried again.
 inline Status OutOfWorkMemory() noexcept {
   return Status::IOError("it cannot be done, or not all of it",
                          "the process can have no more memory for it: raise its limit (ulimit -v), "
@@ -48,6 +57,21 @@ inline Status OutOfNodeMemory() noexcept {
   return Status::IOError("the memory node can have no more memory beside that which it serves",
                          "raise the limit of its process (ulimit -v, the control group), or start "
                          "Server with less to serve or fewer merge_threads");
+}
+
+// Says in one line on standard error that a small allocation has failed, and ends the process.
+// Allocates nothing.
+[[noreturn]] void EndForLackOfMemory() noexcept;
+
+// Runs `function`, which no std::bad_alloc may leave; see above. For destructors and callbacks. The
+// entries of the library have a `catch` of their own instead.
+template <typename Function>
+auto OrEndForLackOfMemory(Function function) -> decltype(function()) {
+  try {
+    return std::move(function)();
+  } catch (const std::bad_alloc&) {
+    EndForLackOfMemory();
+  }
 }
 
 // Runs `function`, which returns a Status. Where there is no memory for what it does, or what it

@@ -31,6 +31,13 @@ TEST(OutOfMemoryTest, WhatElseHappensPasses) {
       std::out_of_range);
 }
 
+// Fails if the process goes on, or ends without saying why.
+TEST(OutOfMemoryTest, ASmallAllocationThatFailsEndsTheProcess) {
+  EXPECT_DEATH(OrEndForLackOfMemory([] { throw std::bad_alloc(); }), "dlsm: out of memory: ");
+  EXPECT_EQ(OrEndForLackOfMemory([] { return 1; }), 1);
+  EXPECT_THROW(OrEndForLackOfMemory([] { throw std::out_of_range("bug"); }), std::out_of_range);
+}
+
 TEST(OutOfMemoryTest, WhatCanBeDoneWithoutIsDoneIfItCan) {
   int done = 0;
   IfMemoryPermits([&done] { ++done; });

@@ -51,7 +51,10 @@ class NoSigpipe {
   bool was_pending_ = false;
 };
 
-void WriteAll(const char* data, size_t bytes) {
+}  // namespace
+
+void WriteToStderr(const char* data, size_t bytes) {
+  const NoSigpipe no_sigpipe;
   while (bytes > 0) {
     const ssize_t written = write(STDERR_FILENO, data, bytes);
     if (written < 0 && errno == EINTR) continue;
@@ -61,14 +64,11 @@ void WriteAll(const char* data, size_t bytes) {
   }
 }
 
-}  // namespace
-
 void StderrSink::log(const spdlog::details::log_msg& message) {
   spdlog::memory_buf_t line;
   spdlog::pattern_formatter().format(message, line);
   MakePrintable(&line);
-  const NoSigpipe no_sigpipe;
-  WriteAll(line.data(), line.size());
+  WriteToStderr(line.data(), line.size());
 }
 
 }  // namespace dlsm

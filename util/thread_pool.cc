@@ -358,7 +358,7 @@ void ThreadPool::RunLocked(Task* task, bool was_due) {
   if (was_due) ++serving_;
   ++runs_;
   mutex_.Unlock();
-  const Clock::time_point again = task->run_();
+  const Clock::time_point again = OrEndForLackOfMemory([task] { return task->run_(); });
   mutex_.Lock();
   if (was_due) --serving_;
   NoteRunEndedLocked(task, again);

@@ -1,11 +1,9 @@
 #include "db/background/background.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "util/log.h"
-#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -72,7 +70,7 @@ void Background::Wake() {
   ChangedLocked();
 }
 
-void Background::UpdateGate() noexcept {
+void Background::UpdateGate() {
   if (gate_keeper_.Judge()) Wake();
 }
 
@@ -110,7 +108,7 @@ void Background::LimitLevel0Merges(size_t tables) {
   ChangedLocked();
 }
 
-void Background::NoteOutcome(size_t kind, const Status& status) noexcept {
+void Background::NoteOutcome(size_t kind, const Status& status) {
   // Work that was cancelled because the database closes has not failed.
   if (status.IsAborted() && threads_end_.load(std::memory_order_acquire)) return;
   if (status.IsIOFenced()) fence_->Raise(status);
@@ -122,11 +120,9 @@ void Background::NoteOutcome(size_t kind, const Status& status) noexcept {
   }
   if (!status.ok()) {
     gate_->NoteError(status);
-    IfMemoryPermits([&] {
-      if (kind < kHouse) statistics_->Add(Ticker::kRetries);
-      if (first_failure && !fence_->raised())
-        Log().Error("background work failed, to be tried again: {}", status.ToString());
-    });
+    if (kind < kHouse) statistics_->Add(Ticker::kRetries);
+    if (first_failure && !fence_->raised())
+      Log().Error("background work failed, to be tried again: {}", status.ToString());
   }
 }
 
@@ -195,7 +191,7 @@ Status Background::StuckLocked(const WorkFailures& failures, Clock::time_point b
   return may_pass ? Status::OK() : failures.last();
 }
 
-Status Background::WaitIdleLocked(Clock::time_point began) try {
+Status Background::WaitIdleLocked(Clock::time_point began) {
   LookAtWritesLocked();
   quiet_watch_.BeginAwaited();
   while (true) {
@@ -208,8 +204,6 @@ Status Background::WaitIdleLocked(Clock::time_point began) try {
     SetHint(&merge_hint_, WorkSignal::Work::kMerges);
     changed_.WaitUntil(Clock::now() + kHouseInterval);
   }
-} catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
 }
 
 void Background::BeginIdle() {

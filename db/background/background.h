@@ -5,7 +5,7 @@
 //
 // The threads are those of BackgroundWorkers, which come to all shards of a handle; where the work
 // calls the application's code, a caller's own thread does what it waits for (caller_work.h). A job
-// that fails, be it for want of memory in this process, is tried again after a pause; what it left
+// that fails, perhaps because its tables lack memory, is tried again after a pause; what it left
 // behind has been dropped by then. Nothing is done any more once the fence is raised.
 //
 // background.cc keeps the account of what is due and who waits; the work is in
@@ -110,11 +110,11 @@ class Background {
   // For each of its memory nodes, by its number: every kHouseInterval, and as often as
   // heartbeat_interval() says.
   static constexpr auto kHouseInterval = std::chrono::milliseconds(100);
-  void KeepHouse(size_t node) noexcept LOCKS_EXCLUDED(mutex_);
+  void KeepHouse(size_t node) LOCKS_EXCLUDED(mutex_);
   // `asleep`: nothing but its answer can make work due.
-  void Heartbeat(size_t node, bool asleep) noexcept LOCKS_EXCLUDED(mutex_);
+  void Heartbeat(size_t node, bool asleep) LOCKS_EXCLUDED(mutex_);
   // In its place, while all rest: the session was renewed with others' (sleeping_sessions.h).
-  void NoteRenewed(size_t node, const RenewedSession& renewed) noexcept LOCKS_EXCLUDED(mutex_);
+  void NoteRenewed(size_t node, const RenewedSession& renewed) LOCKS_EXCLUDED(mutex_);
   SessionId session(size_t node) const { return nodes_[node].session; }
   // Whether the last KeepHouse() has left nothing to look for, unless somebody has read or written
   // since: then it need not be called again before somebody does, or the next heartbeat is due.
@@ -193,12 +193,11 @@ class Background {
   void SetHint(std::atomic<bool>* hint, WorkSignal::Work work);
   // After each change of memtables, version or room. Whoever does that, the memtable that is
   // switched then is due.
-  void UpdateGate() noexcept LOCKS_EXCLUDED(mutex_);
+  void UpdateGate() LOCKS_EXCLUDED(mutex_);
   // A piece of work has ended. Sets when its kind is tried again, if it has failed.
-  void NoteOutcome(size_t kind, const Status& status) noexcept LOCKS_EXCLUDED(mutex_);
+  void NoteOutcome(size_t kind, const Status& status) LOCKS_EXCLUDED(mutex_);
   // What the memory node's sessions heard last; `asleep`: as in Heartbeat().
-  void NoteHeartbeat(size_t node, const Status& status, bool asleep) noexcept
-      LOCKS_EXCLUDED(mutex_);
+  void NoteHeartbeat(size_t node, const Status& status, bool asleep) LOCKS_EXCLUDED(mutex_);
   // Whether nothing runs and nothing is due, not even a merge that nobody has asked for.
   bool IdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status WaitIdleLocked(Clock::time_point began) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -248,9 +247,11 @@ class Background {
   // Whether the threads leave merges to callers just now. Not what writers wait for.
   bool LeftToCallers() const;
   bool MergeNext(Runner runner, Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
-  Status BeginMerge(Runner runner, Clock::time_point* due, std::optional<MergePick>* pick)
+  // Sets *pick, which then is under way, if there is something to be merged and it is time. If not,
+  // it sets *due to the time of the next look, if that is known.
+  void BeginMerge(Runner runner, Clock::time_point* due, std::optional<MergePick>* pick)
       LOCKS_EXCLUDED(mutex_);
-  Status BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick)
+  void BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick)
       LOCKS_EXCLUDED(mutex_);
   // Runs the merge, installs what it has made, and counts it.
   Status Merge(const MergePick& pick, Runner runner);
@@ -281,8 +282,6 @@ class Background {
   Status SendHeartbeat(size_t node);
   // What the memory node has reported.
   void NoteRoomLocked(size_t node, const RoomLeft& left) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // All that KeepHouse() does; throws std::bad_alloc.
-  void LookAround(size_t node) LOCKS_EXCLUDED(mutex_);
   // What needs no memory node.
   void LookAfterTree() LOCKS_EXCLUDED(mutex_);
   // Sends frees to the memory node, and notices when it has room again.

@@ -1,8 +1,8 @@
 // From memtables to level 0.
 #include <algorithm>
-#include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "db/background/background.h"
 #include "db/background/flush_job.h"
@@ -68,18 +68,20 @@ bool Background::FlushForCaller(uint64_t number, Clock::time_point* due) {
   return MergeNext(Runner::kCaller, due);
 }
 
-// Where memory ends in the middle, the tables that there are go, and the memtable is as it was.
-Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) try {
+// Tables may find no memory here to be built in. Then those that there are go, and the memtable is
+// as it was.
+Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
   const auto start = Clock::now();
-  // What counts it comes first: once it is installed it has not failed.
   const Statistics::Mine counters = statistics_->OfThisThread();
   FlushOutcome outcome;
   TablesOnTrial made(&outcome.tables);
-  DLSM_RETURN_IF_ERROR(
-      FlushMemtable(*memtable, snapshots_->List(), *store_, new_table_number_, &outcome));
+  const std::vector<SequenceNumber> snapshots = snapshots_->List();
+  DLSM_RETURN_IF_ERROR(WithinMemory([&] {
+    port::AllocationPoint("flush: tables");
+    return FlushMemtable(*memtable, snapshots, *store_, new_table_number_, &outcome);
+  }));
   const auto took = Clock::now() - start;
   for (const MergeNode& node : nodes_) node.load->NoteTransfer(outcome.bytes, took);
-  port::AllocationPoint("flush: made");
   DLSM_RETURN_IF_ERROR(tree_->InstallFlush(memtable, outcome.tables));
   made.NoteInstalled();
   traffic_.AddWritten(0, outcome.bytes);
@@ -87,8 +89,6 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) try {
   counters.Add(Ticker::kFlushBytes, outcome.bytes);
   counters.Add(Ticker::kFlushMicros, port::MicrosecondsSince(start));
   return Status::OK();
-} catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
 }
 
 Status Background::RequestFlush() { return FlushActive(/*wait=*/false, Clock::now()); }
@@ -108,14 +108,13 @@ Status Background::AwaitFlush(Clock::time_point began) {
     ForgiveAgainLocked(began, &failures_[kFlush]);
     ++waiting_for_flush_;
   }
-  Status flushed = WithinMemory([&] { return FlushActive(/*wait=*/true, began); });
+  Status flushed = FlushActive(/*wait=*/true, began);
   port::MutexLock lock(mutex_);
   --waiting_for_flush_;
   return flushed;
 }
 
 Status Background::FlushActive(bool wait, Clock::time_point began) {
-  port::AllocationPoint("flush: asked for");
   const uint64_t target = tree_->Memtables().newest_number;
   bool target_is_empty = false;
   bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.

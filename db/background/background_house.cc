@@ -5,8 +5,6 @@
 
 #include "db/background/background.h"
 #include "db/background/shed_metadata.h"
-#include "port/allocation_point.h"
-#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -17,7 +15,7 @@ constexpr auto kUnawaitedRetryPause = std::chrono::seconds(1);
 
 }  // namespace
 
-void Background::Heartbeat(size_t node, bool asleep) noexcept {
+void Background::Heartbeat(size_t node, bool asleep) {
   // A session that was not taken over like others of the handle ends with its lease once it is not
   // renewed any more, and over shm nothing else keeps reads from what is others' memory then. What
   // is still being written is waited for first, for its memory is given back after that.
@@ -28,7 +26,7 @@ void Background::Heartbeat(size_t node, bool asleep) noexcept {
       return;
     }
   }
-  Status status = WithinMemory([&] { return SendHeartbeat(node); });
+  Status status = SendHeartbeat(node);
   bool for_good = !nodes_[node].rpc->lost().ok();
   if (status.IsAborted()) {  // The session has ended.
     for_good = true;
@@ -39,23 +37,21 @@ void Background::Heartbeat(size_t node, bool asleep) noexcept {
   // With the session went what its merges had made, so that nothing of it is left to be told: else
   // what was lost would add up, and in the end keep merges from failing with their cause.
   MergeNumbers& numbers = *nodes_[node].numbers;
-  if (for_good) IfMemoryPermits([&numbers] { numbers.Told(numbers.Answers()); });
+  if (for_good) numbers.Told(numbers.Answers());
   // Without its home nothing becomes durable. Other shards go on, and what they have is flushed.
   if (node == kHome && for_good && !status.ok()) gate_->Refuse(status);
   NoteHeartbeat(node, status, asleep);
 }
 
-void Background::NoteRenewed(size_t node, const RenewedSession& renewed) noexcept {
-  IfMemoryPermits([&] {
-    port::MutexLock lock(mutex_);
-    NoteRoomLocked(node, {.for_merges = renewed.free_bytes,
-                          .for_data = renewed.grantable_bytes,
-                          .wanted = renewed.others_want_room});
-  });
+void Background::NoteRenewed(size_t node, const RenewedSession& renewed) {
+  port::MutexLock lock(mutex_);
+  NoteRoomLocked(node, {.for_merges = renewed.free_bytes,
+                        .for_data = renewed.grantable_bytes,
+                        .wanted = renewed.others_want_room});
 }
 
 // While all rest, one that is answered as the one before changes nothing for anybody.
-void Background::NoteHeartbeat(size_t node, const Status& status, bool asleep) noexcept {
+void Background::NoteHeartbeat(size_t node, const Status& status, bool asleep) {
   if (asleep && status.ok() && answers(node)) return;
   NoteOutcome(kHouse + node, status);
 }
@@ -66,7 +62,6 @@ bool Background::answers(size_t node) const {
 }
 
 Status Background::SendHeartbeat(size_t number) {
-  port::AllocationPoint("heartbeat");
   const MergeNode& node = nodes_[number];
   HeartbeatRequest request;
   request.session = node.session;
@@ -159,17 +154,7 @@ bool Background::MergesAreFree() const {
   });
 }
 
-// What there is no memory for is done in one of the next rounds.
-void Background::KeepHouse(size_t node) noexcept {
-  const Status kept = WithinMemory([&] {
-    port::AllocationPoint("house");
-    LookAround(node);
-    return Status::OK();
-  });
-  if (!kept.ok()) gate_->NoteError(kept);  // Where writers wait for it, they are told.
-}
-
-void Background::LookAround(size_t node) {
+void Background::KeepHouse(size_t node) {
   if (node == kHome) LookAfterTree();
   if (!fence_->raised()) LookAfterMemory(node);
 }

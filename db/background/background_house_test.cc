@@ -93,8 +93,8 @@ class BackgroundHouseTest : public testing::Test {
   void FillMemtable() {
     while (tree_.Usage().active_bytes < kMemtableBytes) {
       const Sequencer::Write write(epochs_.sequencer(), 1);
-      tree_.MemtableOf(write.epoch())
-          .Add(write.first(), ValueType::kValue, "key", std::string(4000, 'v'), false);
+      EXPECT_TRUE(tree_.MemtableOf(write.epoch())
+                      .Add(write.first(), ValueType::kValue, "key", std::string(4000, 'v'), false));
     }
   }
   // The home has no room, and the other one does not answer.

@@ -1,13 +1,11 @@
 // From level to level, by itself or because a caller asks for it.
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "db/background/background.h"
 #include "db/merge/room_watch.h"
 #include "db/tree/table_runs.h"
-#include "port/allocation_point.h"
-#include "util/out_of_memory.h"
+#include "port/sync_point.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -42,10 +40,8 @@ std::optional<MergePick> Background::PickLocked(bool for_reads) {
 
 // An error stays with the heartbeat, which meets it too.
 void Background::GiveBackInputs() {
-  WithinMemory([this] {
-    tree_->views().Reclaim();
-    return store_->memory()->SendFrees();
-  }).PermitUncheckedError();
+  tree_->views().Reclaim();
+  store_->memory()->SendFrees().PermitUncheckedError();
 }
 
 // Nobody waits for it, so it gets out of the way of everybody who does; and it leaves as much room
@@ -85,20 +81,14 @@ RoomLeft Background::RoomLeftLocked(const Version& version) const {
   return room;
 }
 
-// All of it or, where there is no memory for that, nothing: no other merge has any of its tables.
+// No other merge has any of its tables.
 void Background::MarkBusyLocked(MergePick* picked) {
   SeparateColumns(*tree_->views().Current()->version, picked);
   const MergePick& pick = *picked;
-  try {
-    for (const TableRef& table : pick.inputs) busy_.insert(table->number());
-    for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
-    merges_.push_back(&pick);
-    port::AllocationPoint("merge: marked");
-    begun_since_report_.push_back(&pick);
-  } catch (const std::bad_alloc&) {
-    UnmarkBusyLocked(pick);
-    throw;
-  }
+  for (const TableRef& table : pick.inputs) busy_.insert(table->number());
+  for (const TableRef& table : pick.target_inputs) busy_.insert(table->number());
+  merges_.push_back(&pick);
+  begun_since_report_.push_back(&pick);
 }
 
 void Background::UnmarkBusyLocked(const MergePick& pick) {
@@ -115,21 +105,18 @@ bool Background::merges_fail() const {
                      [](const WorkFailures& failures) { return failures.any(); });
 }
 
-// Sets *pick, which then is under way, if there is something to be merged and it is time.
-Status Background::BeginMerge(Runner runner, Clock::time_point* due,
-                              std::optional<MergePick>* pick) {
+void Background::BeginMerge(Runner runner, Clock::time_point* due, std::optional<MergePick>* pick) {
   port::MutexLock lock(mutex_);
-  if (EndedFor(runner)) return Status::OK();
+  if (EndedFor(runner)) return;
   if (runner == Runner::kThread && LeftToCallers()) {
     merge_hint_.store(true, std::memory_order_release);
-    return Status::OK();
+    return;
   }
   if (failures_[kMerge].rests()) {
     *due = std::min(*due, failures_[kMerge].retry_at());
     merge_hint_.store(true, std::memory_order_release);
-    return Status::OK();
+    return;
   }
-  port::AllocationPoint("merge: picked");
   // As of one moment: if the rest ended between two looks, nobody would look again.
   const auto now = Clock::now();
   const bool paced = ReadMergesArePacedLocked();
@@ -138,7 +125,7 @@ Status Background::BeginMerge(Runner runner, Clock::time_point* due,
   if (pick->has_value()) {
     MarkBusyLocked(&**pick);
     if ((*pick)->cause != MergeCause::kReads || read_merges_->Begin(now, paced)) {
-      return Status::OK();
+      return;
     }
     // Another shard has begun one meanwhile.
     UnmarkBusyLocked(**pick);
@@ -149,15 +136,14 @@ Status Background::BeginMerge(Runner runner, Clock::time_point* due,
     *due = std::min(*due, read_merges_->Next(now));
     merge_hint_.store(true, std::memory_order_release);
   }
-  return Status::OK();
 }
 
-Status Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick) {
+void Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePick>* pick) {
   port::MutexLock lock(mutex_);
-  if (EndedFor(Runner::kThread)) return Status::OK();
+  if (EndedFor(Runner::kThread)) return;
   if (LeftToCallers()) {
     idle_merge_hint_.store(true, std::memory_order_release);
-    return Status::OK();
+    return;
   }
   *pick = PickWhileIdleLocked();
   if (pick->has_value()) {
@@ -166,7 +152,6 @@ Status Background::BeginIdleMerge(Clock::time_point* due, std::optional<MergePic
     idle_merge_hint_.store(true, std::memory_order_release);
     *due = std::min(*due, idle_failures_.retry_at());
   }
-  return Status::OK();
 }
 
 // A caller that finds no room to flush makes some itself; one that compacts does not.
@@ -183,11 +168,7 @@ bool Background::MergeOne(Clock::time_point* due) {
 
 bool Background::MergeNext(Runner runner, Clock::time_point* due) {
   std::optional<MergePick> pick;
-  const Status begun = WithinMemory([&] { return BeginMerge(runner, due, &pick); });
-  if (!begun.ok()) {
-    NoteOutcome(kMerge, begun);  // Who looks next finds when it is to be tried again.
-    return false;
-  }
+  BeginMerge(runner, due, &pick);
   if (!pick.has_value()) return false;
   SetHint(&merge_hint_, WorkSignal::Work::kMerges);
   const auto began = Clock::now();
@@ -214,14 +195,7 @@ void Background::EndMerge(std::optional<MergePick>* pick) {
 bool Background::MergeWhileIdle(Clock::time_point* due) {
   if (!idle_merge_hint_.exchange(false, std::memory_order_acq_rel)) return false;
   std::optional<MergePick> pick;
-  const Status begun = WithinMemory([&] { return BeginIdleMerge(due, &pick); });
-  if (!begun.ok()) {
-    port::MutexLock lock(mutex_);
-    idle_failures_.Note(begun);
-    idle_merge_hint_.store(true, std::memory_order_release);
-    *due = std::min(*due, idle_failures_.retry_at());
-    return false;
-  }
+  BeginIdleMerge(due, &pick);
   if (!pick.has_value()) return false;
   SetHint(&idle_merge_hint_, WorkSignal::Work::kMerges);
   const Status status = Merge(*pick, Runner::kThread);
@@ -234,10 +208,8 @@ bool Background::MergeWhileIdle(Clock::time_point* due) {
   return true;
 }
 
-// Where memory ends in the middle, the tables that there are go, and the inputs stay.
-Status Background::Merge(const MergePick& pick, Runner runner) try {
+Status Background::Merge(const MergePick& pick, Runner runner) {
   const auto start = Clock::now();
-  // What counts it comes first: once it is installed it has not failed.
   const Statistics::Mine counters = statistics_->OfThisThread();
   MergeOutcome outcome;
   const bool by_caller = runner == Runner::kCaller;
@@ -280,8 +252,6 @@ Status Background::Merge(const MergePick& pick, Runner runner) try {
   counters.Add(Ticker::kMergeAllocations, statistics.allocations);
   counters.Add(Ticker::kMergeTables, tables);
   return Status::OK();
-} catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
 }
 
 VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs) {
@@ -291,8 +261,7 @@ VersionEdit Background::BeginInstall(const MergePick& pick, const std::vector<Ta
   std::erase(others, &pick);
   VersionEdit edit = EditOf(pick, *tree_->views().Current()->version, outputs, others);
   NoteRenamedLocked(pick, outputs);
-  port::AllocationPoint("merge: to be installed");
-  adding_guards_ = AddsGuards(edit);  // Last: who fails has not begun.
+  adding_guards_ = AddsGuards(edit);
   return edit;
 }
 
@@ -341,7 +310,7 @@ Status Background::CompactRange(Clock::time_point began, const Slice* begin, con
     ForgiveLocked(&failures_[kMerge]);
   }
   NoteManualCompactions(1);
-  const Status status = WithinMemory([&] { return CompactLevels(begin, end); });
+  const Status status = CompactLevels(begin, end);
   NoteManualCompactions(-1);
   return status;
 }
@@ -384,7 +353,7 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
     manual.scope = ManualScope{begin, end, /*made_before=*/new_table_number_()};
     manual_levels_.push_back(&manual);
   }
-  const Status status = WithinMemory([&] { return MergeLevel(level, &manual); });
+  const Status status = MergeLevel(level, &manual);
   port::MutexLock lock(mutex_);
   std::erase(manual_levels_, &manual);
   return status;
@@ -426,7 +395,7 @@ Status Background::BeginStep(size_t level, ManualLevel* manual, std::optional<Me
   port::MutexLock lock(mutex_);
   // It may wait for a merge that is due, and that cannot be done.
   DLSM_RETURN_IF_ERROR(StuckLocked(failures_[kMerge], Clock::time_point()));
-  port::AllocationPoint("compaction: picked");
+  port::SyncPoint("compaction: picked");
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   if (!adding_guards_) {
     *pick = chooser_.NextManual(SituationLocked(*version), level, manual->scope, done, whole);

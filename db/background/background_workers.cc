@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 #include <utility>
-
-#include "util/out_of_memory.h"
 
 namespace dlsm {
 namespace {
@@ -99,16 +96,8 @@ void BackgroundWorkers::StopHouse(size_t house) {
   SleepWithOthers(&kept, false);
 }
 
-void BackgroundWorkers::LookAtMemtable(size_t shard) noexcept {
-  try {
-    LookAtMemtables(shard);
-  } catch (const std::bad_alloc&) {
-    // The next writer finds that a look is due, too.
-  }
-}
-
 // Another shard's memtable may be the one that has to make room.
-void BackgroundWorkers::LookAtMemtables(size_t shard) {
+void BackgroundWorkers::LookAtMemtable(size_t shard) {
   const std::vector<Background*>& shards = parts_.shards;
   shards[shard]->LookAtMemtable();
   if (shards[shard]->TakeHouseIsDue()) WakeHouses();
@@ -243,7 +232,7 @@ Clock::time_point BackgroundWorkers::SendHeartbeats(KeptHouse* kept, bool asleep
     if (kept->task->stopping()) break;
     each.shard->Heartbeat(each.node, asleep);
   }
-  if (!asleep) IfMemoryPermits([kept] { kept->house.merge_load->SampleCpu(); });
+  if (!asleep) kept->house.merge_load->SampleCpu();
   return now + interval;
 }
 

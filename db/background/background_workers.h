@@ -12,8 +12,7 @@
 // A run of flushes or merges goes from shard to shard, beginning behind the one that got a run of
 // its kind last, and does one piece of work at the first that has any, until none has. Shards whose
 // work fails share all runs of a kind but one: where a memory node takes its time to fail, the
-// other shards' work goes on. What fails for want of memory has failed like that: a piece of work
-// throws nothing.
+// other shards' work goes on.
 //
 // A house is kept ten times a second, and its memory node hears of the sessions once a second. When
 // nothing is left to do and nobody has used the handle for a while (Background::Rests()), the house
@@ -74,16 +73,15 @@ class BackgroundWorkers {
     WorkSignal* signal;
     HandleState* state;
   };
-  // Begins; std::bad_alloc if there is no memory.
+  // Begins.
   BackgroundWorkers(const Config& config, Parts parts);
   ~BackgroundWorkers();
   BackgroundWorkers(const BackgroundWorkers&) = delete;
   BackgroundWorkers& operator=(const BackgroundWorkers&) = delete;
 
   // A writer has found that a look at the shard's active memtable is due (Tree::LookIsDue()), or
-  // had no memory to come so far. Without memory nothing happens: what was written is there all the
-  // same, and the next writer finds the same.
-  void LookAtMemtable(size_t shard) noexcept;
+  // had no memory to come so far.
+  void LookAtMemtable(size_t shard);
   // Somebody uses the handle, which slept.
   void WakeUp() noexcept;
 
@@ -124,7 +122,6 @@ class BackgroundWorkers {
     std::unique_ptr<ThreadPool::Task> task;
   };
 
-  void LookAtMemtables(size_t shard);
   void WakeHouses() noexcept;
   static void WakeUp(KeptHouse* kept) noexcept;
 

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 
 #include "db/nodes/flush_room.h"
 #include "db/nodes/placed_memory.h"
 #include "db/tree/components.h"
-#include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 
 namespace dlsm {
@@ -124,7 +122,6 @@ GateKeeper::Clock::time_point GateKeeper::NoteNoMemory() {
 }
 
 bool GateKeeper::must_judge_again() const {
-  if (judge_again_.load(std::memory_order_relaxed)) return true;
   port::MutexLock lock(mutex_);
   return no_memory_since_.has_value();
 }
@@ -149,30 +146,19 @@ GateKeeper::AskedSwitch GateKeeper::SwitchForFlush(uint64_t number) {
   return asked;
 }
 
-// Who has changed something has done so, whether there is memory to judge of it or not.
-bool GateKeeper::Judge() noexcept {
-  bool switched = false;
-  judge_again_.store(false, std::memory_order_relaxed);
-  try {
-    JudgeAll(&switched);
-  } catch (const std::bad_alloc&) {
-    judge_again_.store(true, std::memory_order_relaxed);
-  }
-  return switched;
-}
-
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
 // room must not close the gate after the flush that made room has opened it.
-void GateKeeper::JudgeAll(bool* switched) {
+bool GateKeeper::Judge() {
   port::MutexLock lock(mutex_);
-  port::AllocationPoint("gate");
+  bool switched;
   bool beyond;
-  SwitchAndJudgeMemtables(switched, &beyond);
+  SwitchAndJudgeMemtables(&switched, &beyond);
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   const double components_share = JudgeComponents(*version);
   gate_->Set(StallReason::kMemory, store_->memory()->full() || beyond);
   if (store_->memory()->full()) gate_->NoteError(store_->memory()->full_reason());
   if (config_.slow_down_writes) UpdatePace(components_share);
+  return switched;
 }
 
 // One step, because what becomes of the switch is what tells whether writers must wait.

@@ -49,11 +49,11 @@ class GateKeeper {
   GateKeeper(const Config& config, const Parts& parts);
 
   // Switches the active memtable if that is due, then opens or closes the gate and sets its pace.
-  // To be called after each change of memtables, version or room. Where there is no memory for it,
-  // it is to be done later. True: a memtable was switched, which nobody flushes who is not told.
-  bool Judge() noexcept LOCKS_EXCLUDED(mutex_);
-  // Whether it is to be done again though nothing has changed: there was no memory to judge, or to
-  // switch a memtable.
+  // To be called after each change of memtables, version or room. Returns true if it switched a
+  // memtable. The caller must then wake a thread that flushes.
+  bool Judge() LOCKS_EXCLUDED(mutex_);
+  // Whether it is to be done again though nothing has changed: there was no memory for the next
+  // memtable.
   bool must_judge_again() const LOCKS_EXCLUDED(mutex_);
 
   struct AskedSwitch {
@@ -96,8 +96,6 @@ class GateKeeper {
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // There was no memory for it; returns since when that has been so.
   Clock::time_point NoteNoMemory() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Judge(); throws std::bad_alloc, be it after a switch.
-  void JudgeAll(bool* switched) LOCKS_EXCLUDED(mutex_);
   // *beyond: as Rule() says, after the switch.
   void SwitchAndJudgeMemtables(bool* switched, bool* beyond) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns what is used up of the limit on level 0 or components; 0 where no merge is due.
@@ -112,8 +110,6 @@ class GateKeeper {
   const MemtableBudget* const budget_;
   const std::function<size_t(const Version&)> expected_components_;
 
-  // There was no memory to judge. Relaxed: who looks comes again.
-  std::atomic<bool> judge_again_{false};
   std::atomic<bool> reserve_is_due_{false};  // Relaxed: a hint, reserves are looked after anyway.
 
   // One judgement at a time, and every switch is under this. Taken before Tree's, and before what

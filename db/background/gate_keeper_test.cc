@@ -47,8 +47,9 @@ class GateKeeperTest : public testing::Test {
 
   void Put(size_t value_bytes) {
     const Sequencer::Write write(epochs_.sequencer(), 1);
-    tree_.MemtableOf(write.epoch())
-        .Add(write.first(), ValueType::kValue, "key", std::string(value_bytes, 'v'), false);
+    const std::string value(value_bytes, 'v');
+    EXPECT_TRUE(
+        tree_.MemtableOf(write.epoch()).Add(write.first(), ValueType::kValue, "key", value, false));
   }
   void PutLittle() { Put(10); }
   void Fill(size_t bytes) {
@@ -248,24 +249,6 @@ TEST_F(GateKeeperTest, WritersAreSlowedDownBeyondTheMergeTrigger) {
   EXPECT_FALSE(gate_.closed());
   DropTable(&keeper);
   EXPECT_FALSE(gate_.closed(StallReason::kSlowed));
-}
-
-// Fails if a judgement for which there was no memory is not made up for, or is for ever.
-TEST_F(GateKeeperTest, AJudgementWithoutMemoryIsToBeMadeAgain) {
-  GateKeeper::Config config;
-  config.level0_stop_trigger = 1;
-  GateKeeper keeper = KeeperWith(config);
-  EXPECT_FALSE(keeper.must_judge_again());
-  {
-    const port::FailingAllocationsAt failing("gate");
-    AddTable(&keeper);
-    EXPECT_EQ(failing.failed(), 1u);
-  }
-  EXPECT_FALSE(gate_.closed()) << "nobody has judged";
-  EXPECT_TRUE(keeper.must_judge_again());
-  keeper.Judge();
-  EXPECT_TRUE(gate_.closed(StallReason::kLevel0));
-  EXPECT_FALSE(keeper.must_judge_again());
 }
 
 // Fails if a full memtable stays because there was no memory for the next one when it became full.

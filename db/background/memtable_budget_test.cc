@@ -41,10 +41,9 @@ class MemtableBudgetTest : public testing::Test {
   void Fill(size_t shard, size_t bytes) {
     while (trees_[shard]->Usage().active_bytes < bytes) {
       const Sequencer::Write write(epochs_.sequencer(), 1);
-      trees_[shard]
-          ->MemtableOf(write.epoch())
-          .Add(write.first(), ValueType::kValue, std::to_string(next_++), std::string(4000, 'v'),
-               false);
+      Memtable& memtable = trees_[shard]->MemtableOf(write.epoch());
+      EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, std::to_string(next_++),
+                               std::string(4000, 'v'), false));
     }
   }
   size_t BytesOf(size_t shard) {

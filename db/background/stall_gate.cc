@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "util/status_macros.h"
 
@@ -151,7 +150,7 @@ Status StallGate::WaitForOpening(bool only_deletes) {
       changed_.WaitUntil(give_up);
     }
     --waiting_;
-    if (gives_up) status = GiveUp();  // Last: there may be no memory to say why.
+    if (gives_up) status = GiveUp();
   }
   Count(reason, started);
   return status;
@@ -248,7 +247,6 @@ Status StallGate::GiveUp() const {
   const uint32_t reasons = reasons_.load(std::memory_order_relaxed);
   if ((reasons & kRefusing) != 0) return refusal_;
   if ((reasons & kShut) != 0) return Status::Aborted("the database is being closed");
-  port::AllocationPoint("gate: refusal");
   std::string why;
   if ((reasons & Bit(StallReason::kMemory)) != 0) {
     why = "the memory node has no room for more data";

@@ -4,12 +4,10 @@
 
 #include <atomic>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "port/failing_allocations_testing.h"
 #include "port/manual_clock_testing.h"
 #include "util/status_testing.h"
 
@@ -108,19 +106,6 @@ TEST(StallGateTest, ProgressExtendsPatience) {
   EXPECT_TRUE(status.IsBusy()) << status.ToString();
   EXPECT_GE(waited, 6 * milliseconds(200) + timeout - milliseconds(20));
   EXPECT_LT(waited, std::chrono::seconds(20));
-}
-
-// Fails if a writer counts as one who waits for ever after, because there was no memory to tell him
-// why he is refused: pauses of the writers would count for their pace then.
-TEST(StallGateTest, WhoCannotBeToldWhyHeIsRefusedWaitsNoMore) {
-  Statistics statistics;
-  StallGate gate(milliseconds(10), &statistics);
-  gate.Set(StallReason::kMemtables, true);
-  {
-    const port::FailingAllocationsAt failing("gate: refusal");
-    EXPECT_THROW(gate.Pass(false, 100).PermitUncheckedError(), std::bad_alloc);
-  }
-  EXPECT_FALSE(gate.somebody_waits());
 }
 
 // Fails if the message does not say why: the reason, and the error behind it.

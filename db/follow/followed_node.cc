@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "util/fabric/decorators/fault_injector.h"
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
-#include "util/out_of_memory.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -131,7 +129,7 @@ Status FollowedNode::Start(std::function<uint64_t()> oldest) {
 void FollowedNode::Stop(bool close) {
   renewing_.reset();
   if (!close) return;
-  const Status closed = WithinMemory([this] { return CloseReader(opened_.reader); });
+  const Status closed = CloseReader(opened_.reader);
   if (closed.ok()) return;
   Log().Warn("a reader is left to its lease: {}", closed.message().ToStringView());
 }
@@ -140,10 +138,7 @@ port::Clock::time_point FollowedNode::Renew() {
   const auto interval =
       HeartbeatIntervalFor(std::chrono::duration_cast<std::chrono::milliseconds>(lease_time()));
   if (!std::exchange(started_, true)) return port::Clock::now() + interval;
-  const Status renewed = WithinMemory([&] {
-    port::AllocationPoint("follower: heartbeat");
-    return Heartbeat(oldest_(), &hurry_);
-  });
+  const Status renewed = Heartbeat(oldest_(), &hurry_);
   if (renewed.IsAborted()) {
     lease_->Ended(Status::IOError(renewed.message()));
   } else if (!renewed.ok()) {

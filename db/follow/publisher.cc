@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -75,9 +74,7 @@ Publisher::Publisher(const Config& config, Parts parts)
 Publisher::Clock::time_point Publisher::Run() {
   const Status published = Publish(/*flush=*/true);
   if (!published.ok() && !failing_) {
-    IfMemoryPermits([&published] {
-      Log().Error("publishing failed, to be tried again: {}", published.ToString());
-    });
+    Log().Error("publishing failed, to be tried again: {}", published.ToString());
   }
   failing_ = !published.ok();
   return Clock::now() + config_.interval;
@@ -99,16 +96,13 @@ Status Publisher::Publish(bool flush) {
   return status;
 }
 
-// Where memory ends in the middle, the next attempt begins anew, or completes what may be visible.
-Status Publisher::PublishLocked(bool flush) try {
-  port::AllocationPoint("publication");
+Status Publisher::PublishLocked(bool flush) {
   if (incomplete_.has_value()) DLSM_RETURN_IF_ERROR(CompleteLocked());
   Held next;
   Publication publication;
   std::optional<HeldSnapshot> snapshot(std::in_place, parts_.snapshots, parts_.sequencer);
   next.slot.sequence = snapshot->sequence();
   const bool unchanged = newest_.slot.sequence == next.slot.sequence;
-  port::AllocationPoint("publication: snapshot taken");
   if (flush && !(unchanged && newest_.versions == CurrentVersions())) {
     DLSM_RETURN_IF_ERROR(parts_.flush());
   }
@@ -120,20 +114,22 @@ Status Publisher::PublishLocked(bool flush) try {
   publication.number = next.slot.number = newest_.slot.number + 1;
   publication.sequence = next.slot.sequence;
   publication.places = parts_.places;
-  for (size_t i = 0; i < parts_.trees.size(); ++i) {
-    publication.manifests.push_back(ManifestCodec::Encode(
-        parts_.trees[i]->Identity(next.slot.sequence), next.versions[i]->levels()));
-  }
-  const std::string image = publication.Encode();
+  std::string image;  // Up to tens of megabytes.
+  DLSM_RETURN_IF_ERROR(WithinMemory([&] {
+    port::AllocationPoint("publication: to be written");
+    for (size_t i = 0; i < parts_.trees.size(); ++i) {
+      publication.manifests.push_back(ManifestCodec::Encode(
+          parts_.trees[i]->Identity(next.slot.sequence), next.versions[i]->levels()));
+    }
+    image = publication.Encode();
+    return Status::OK();
+  }));
   RemoteSpan allocated;
   DLSM_RETURN_IF_ERROR(
       parts_.memory->Allocate(image.size(), PlacedMemory::WhenFull::kReserve, {kHome}, &allocated));
   next.slot.image = allocated.Sub(0, image.size());
   next.slot.image_checksum = Crc32c(image.data(), image.size());
-  const Status written = WithinMemory([&] {
-    port::AllocationPoint("publication: to be written");
-    return WriteImage(image, next.slot.image);
-  });
+  const Status written = WriteImage(image, next.slot.image);
   if (!written.ok()) {
     parts_.memory->FreeAllocated(allocated);  // Nothing names it.
     return written;
@@ -141,8 +137,6 @@ Status Publisher::PublishLocked(bool flush) try {
   incomplete_ = std::move(next);
   port::SyncPoint("publication: written");
   return CompleteLocked();
-} catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
 }
 
 // A sink that fails has waited for its writes, or their queue pair is closed: RemoteMemory knows
@@ -164,7 +158,6 @@ Status Publisher::WriteSlot(const PublicationSlot& slot) {
 
 Status Publisher::CompleteLocked() {
   const Statistics::Mine counters = parts_.statistics->OfThisThread();
-  port::AllocationPoint("publication: to be named");
   DLSM_RETURN_IF_ERROR(WriteSlot(incomplete_->slot));
   port::SyncPoint("publication: named");
   // First the number, then the references: what is freed from here on no later publication names.

@@ -1,7 +1,7 @@
 // The database of one handle: one or more shards, each an LSM-tree, and what they share. Carries
 // the public calls to them.
 //
-//   put    checks ──> shard ──> gate ──> sequencer ──> memtable
+//   put    checks ──> shard ──> gate ──> sequencer ──> memtable: writer.h
 //   get    shard ──> view ──> memtables ──> version ──> level ──> table reader ──> queue pair
 //   rest   background: flushes, merges, frees
 //
@@ -16,6 +16,7 @@
 #include <atomic>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -32,6 +33,7 @@
 #include "db/background/work_signal.h"
 #include "db/follow/publisher.h"
 #include "db/handle/shard.h"
+#include "db/handle/writer.h"
 #include "db/memtable/memtable_epochs.h"
 #include "db/memtable/snapshot.h"
 #include "db/nodes/compute_range.h"
@@ -121,6 +123,7 @@ class DbImpl final : public DB {
   // Goes on with the publications of the owner before: from here on what is published, and what is
   // freed, is this handle's.
   Status TakePublications();
+  Writer::Parts WriterParts();
   void StartPublisher();
 
   Status FlushShards(bool wait);
@@ -148,16 +151,8 @@ class DbImpl final : public DB {
   Status SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                SetMergeScheduleReply* reply) const;
   Status SetMemoryNodeSchedules(const SetMergeScheduleRequest& request);
-  void SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back,
-                          std::vector<const MemoryNodeLink*>* untold) const;
-  Status WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
-                  const Slice& value);
-  // Both throw std::bad_alloc, and nothing of the batch is ever seen then. The first after its gate
-  // was passed.
-  void WriteUndivided(const WriteBatch& updates, uint32_t count);
-  Status WriteDivided(const WriteOptions& options, const WriteBatch& updates, uint32_t count);
-  // The end of a write with WriteOptions::sync.
-  Status FlushWritten() noexcept;
+  std::vector<const MemoryNodeLink*> SetMemoryNodesBack(
+      std::span<const SetMergeScheduleRequest> back) const;
   Shard& ShardOf(const Slice& key) const {
     if (only_ != nullptr) [[likely]]
       return *only_;
@@ -206,6 +201,7 @@ class DbImpl final : public DB {
   std::vector<std::unique_ptr<Shard>> shards_;
   Shard* only_ = nullptr;  // If there is only one.
   std::unique_ptr<BackgroundWorkers> workers_;
+  std::optional<Writer> writer_;
   std::unique_ptr<Publisher> publisher_;  // Null: nothing is published.
 };
 

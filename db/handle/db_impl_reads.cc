@@ -99,15 +99,19 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* 
 }
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
-                                     std::vector<std::string>* values) {
+                                     std::vector<std::string>* values) try {
   return MultiGetStrings(keys, values,
                          [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 void DbImpl::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
-                      PinnableSlice* values, Status* statuses) {
+                      PinnableSlice* values, Status* statuses) try {
   MultiGetPinned(count, keys, values, statuses,
                  [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 void DbImpl::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
@@ -175,13 +179,15 @@ class DbImpl::Places final : public LookupPlaces {
   const Status usable_;  // Whether the snapshot is the database's.
 };
 
-std::unique_ptr<GetPipeline> DbImpl::NewGetPipeline(const ReadOptions& options, size_t depth) {
+std::unique_ptr<GetPipeline> DbImpl::NewGetPipeline(const ReadOptions& options, size_t depth) try {
   return std::make_unique<GetPipelineImpl>(
       std::make_unique<Places>(this, options), TableReadOptionsFor(options_, options),
       std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
-Iterator* DbImpl::NewIterator(const ReadOptions& options) {
+Iterator* DbImpl::NewIterator(const ReadOptions& options) try {
   const Status open = CheckRead(options);
   if (!open.ok()) return NewErrorIterator(open);
   if (shards_.size() == 1) {  // As below, without anything to allocate.
@@ -201,16 +207,22 @@ Iterator* DbImpl::NewIterator(const ReadOptions& options) {
   }
   return reads_.NewIterator(shards.front(), std::move(shown), sequence, options,
                             /*holder=*/nullptr);
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
-const Snapshot* DbImpl::GetSnapshot() {
+const Snapshot* DbImpl::GetSnapshot() try {
   return CheckOpen().ok() ? snapshots_.Take(&epochs_->sequencer()) : nullptr;
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
-void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
+void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) try {
   // A child of the process that opened the handle leaves it behind.
   if (!opened_by_.IsHere() || !IsSnapshotOf(snapshot, this)) return;
   snapshots_.Release(static_cast<const SnapshotImpl*>(snapshot));
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 }  // namespace dlsm

@@ -112,7 +112,7 @@ Status Follower::CheckOpen() const {
   return Status::InvalidArgument("the follower is closed", "open it again");
 }
 
-Status Follower::Close() {
+Status Follower::Close() try {
   if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
   if (closed_.exchange(true, std::memory_order_acq_rel)) return Status::OK();
   if (catching_up_ != nullptr) catching_up_->Stop();
@@ -122,10 +122,12 @@ Status Follower::Close() {
   publications_.reset();
   database->Close();
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 Follower::~Follower() {
-  const Status closed = WithinMemory([this] { return Close(); });
+  const Status closed = Close();
   if (!closed.ok())
     Log().Error("closing a follower of \"{}\": {}", name_, closed.message().ToStringView());
 }
@@ -137,34 +139,37 @@ Follower::Clock::time_point Follower::Run() {
   if (!std::exchange(began_, true)) return Clock::now() + interval;
   const Status status = TryCatchUp();
   if (!status.ok() && !failing_) {
-    IfMemoryPermits([&] {
-      Log().Error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
-    });
+    Log().Error("following \"{}\" failed, to be tried again: {}", name_, status.ToString());
   }
   failing_ = !status.ok();
   return Clock::now() + interval;
 }
 
-Status Follower::TryCatchUp() {
+Status Follower::TryCatchUp() try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   port::MutexLock lock(mutex_);
   Status status = CatchUpLocked();
-  IfMemoryPermits([this] { publications_->Reclaim(); });  // Else the next time.
+  publications_->Reclaim();
   port::MutexLock state(state_mutex_);
   if (status.ok()) looked_at_ = Clock::now();
   last_error_ = status;
   return status;
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 // Where the connections or the readers there are of no use any more, all are made again. What was
 // read through the old ones keeps them, and fails once its lease has ended.
-Status Follower::CatchUpLocked() try {
-  port::AllocationPoint("follower");
+Status Follower::CatchUpLocked() {
   const FollowedPublicationRef current = publications_->Current();
   FollowedPublicationRef newest;
   bool reopen = !current->database->Check().ok();
   if (!reopen) {
-    const Status status = current->database->CatchUp(*current, &newest, &reopen);
+    // Manifests and the indexes of new tables are large.
+    const Status status = WithinMemory([&] {
+      port::AllocationPoint("follower");
+      return current->database->CatchUp(*current, &newest, &reopen);
+    });
     reopen |= !current->database->Check().ok();
     reopen |= FailsAgain(status);
     if (!reopen && (!status.ok() || newest == nullptr)) return status;
@@ -179,8 +184,6 @@ Status Follower::CatchUpLocked() try {
   publications_->Install(std::move(newest));
   statistics_->Add(Ticker::kCatchUps);
   return Status::OK();
-} catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
 }
 
 // Whether connections that are of no use are the likely cause, though the leases are renewed: a
@@ -253,15 +256,19 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice
 }
 
 std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
-                                       std::vector<std::string>* values) {
+                                       std::vector<std::string>* values) try {
   return MultiGetStrings(keys, values,
                          [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 void Follower::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
-                        PinnableSlice* values, Status* statuses) {
+                        PinnableSlice* values, Status* statuses) try {
   MultiGetPinned(count, keys, values, statuses,
                  [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 void Follower::MultiGetInto(const ReadOptions& options, std::span<const Slice> keys,
@@ -312,13 +319,16 @@ class Follower::Places final : public LookupPlaces {
   const ReadOptions options_;
 };
 
-std::unique_ptr<GetPipeline> Follower::NewGetPipeline(const ReadOptions& options, size_t depth) {
+std::unique_ptr<GetPipeline> Follower::NewGetPipeline(const ReadOptions& options,
+                                                      size_t depth) try {
   return std::make_unique<GetPipelineImpl>(
       std::make_unique<Places>(this, options), TableReadOptionsFor(options_, options),
       std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
-Iterator* Follower::NewIterator(const ReadOptions& options) {
+Iterator* Follower::NewIterator(const ReadOptions& options) try {
   const Status open = CheckRead(options);
   if (!open.ok()) return NewErrorIterator(open);
   const FollowedPublicationRef publication = PublicationFor(options);
@@ -329,21 +339,27 @@ Iterator* Follower::NewIterator(const ReadOptions& options) {
   const std::vector<size_t> shards = reads.ShardsOf(options);
   return reads.NewIterator(shards.front(), publication->ViewsOf(shards), publication->sequence,
                            options, publication);
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
-const Snapshot* Follower::GetSnapshot() {
+const Snapshot* Follower::GetSnapshot() try {
   if (!CheckOpen().ok()) return nullptr;
   // The caller's until ReleaseSnapshot().
   return std::make_unique<FollowerSnapshot>(this, publications_->Current()).release();
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
-void Follower::ReleaseSnapshot(const Snapshot* snapshot) {
+void Follower::ReleaseSnapshot(const Snapshot* snapshot) try {
   if (!opened_by_.IsHere() || !IsSnapshotOf(snapshot, this)) return;
   const std::unique_ptr<const FollowerSnapshot> released(
       static_cast<const FollowerSnapshot*>(snapshot));
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
-void Follower::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
+void Follower::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) try {
   if (n <= 0 || sizes == nullptr) return;
   std::fill_n(sizes, n, 0);
   if (range == nullptr || !CheckOpen().ok()) return;
@@ -354,6 +370,8 @@ void Follower::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) {
       sizes[i] += reads.ApproximateBytes(*publication->views[shard]->version, range[i]);
     }
   }
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 // -------- Properties
@@ -385,7 +403,7 @@ std::string Follower::Levels(const FollowedPublication& publication) const {
   return text;
 }
 
-bool Follower::GetProperty(const Slice& property, std::string* value) {
+bool Follower::GetProperty(const Slice& property, std::string* value) try {
   if (value == nullptr) return false;
   value->clear();
   if (!CheckOpen().ok()) return false;
@@ -419,6 +437,8 @@ bool Follower::GetProperty(const Slice& property, std::string* value) {
     return GetLinkProperty(publication->database->links(), name, value);
   }
   return true;
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 // -------- Nothing of this

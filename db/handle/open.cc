@@ -340,6 +340,7 @@ Status DbImpl::StartShards() {
   parts.signal = &signal_;
   parts.state = &state_;
   workers_ = std::make_unique<BackgroundWorkers>(config, std::move(parts));
+  writer_.emplace(WriterParts());
   if (options_.publish_interval_ms > 0) StartPublisher();
   return Status::OK();
 }
@@ -349,6 +350,25 @@ Status DbImpl::StartShards() {
 Status DbImpl::NoteMade() {
   for (size_t i = 1; i < shards_.size(); ++i) DLSM_RETURN_IF_ERROR(shards_[i]->PutManifest());
   return Status::OK();
+}
+
+Writer::Parts DbImpl::WriterParts() {
+  Writer::Parts parts{};
+  parts.comparator = options_.comparator;
+  parts.range = &range_;
+  parts.map = &map_;
+  for (const auto& shard : shards_) parts.shards.push_back({&shard->gate(), &shard->tree()});
+  parts.sequencer = &epochs_->sequencer();
+  parts.statistics = statistics_.get();
+  parts.calls.cover = [this](size_t shard, uint64_t bytes, uint64_t entries) {
+    shards_[shard]->background().CoverWrite(bytes, entries);
+  };
+  parts.calls.look = [this](size_t shard) { workers_->LookAtMemtable(shard); };
+  parts.calls.named = [this](size_t shard, const Status& status) {
+    return shards_[shard]->Named(status);
+  };
+  parts.calls.flush = [this] { return FlushShards(/*wait=*/true); };
+  return parts;
 }
 
 Status DbImpl::TakePublications() {
@@ -410,15 +430,18 @@ Status DbImpl::FinishPublisher(bool flushed, bool* end_is_published) {
 // Each shard is closed, whatever becomes of the others; one that could not be flushed keeps the
 // manifest that it has. Memory nodes that have just answered go first: to wait for the others may
 // take longer than their leases.
-Status DbImpl::Close() {
+Status DbImpl::Close() try {
   if (!opened_by_.IsHere()) return OpenedByOtherProcess(opened_by_);
   if (!state_.Close()) return Status::OK();
-  Status closed = WithinMemory([this] { return CloseAll(); });
+  Status closed = CloseAll();
   publisher_.reset();
+  writer_.reset();
   workers_.reset();
   shards_.clear();
   links_.clear();
   return closed;
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 Status DbImpl::CloseAll() {
@@ -443,7 +466,7 @@ Status DbImpl::CloseAll() {
     for (const size_t house : HousesToClose(flushed)) {
       AwaitTransfers(*links_[house]);
       workers_->StopHouse(house);
-      Status closed = WithinMemory([&] { return CloseShardsAt(*links_[house]); });
+      Status closed = CloseShardsAt(*links_[house]);
       KeepFirstError(std::move(closed), &first_error);
     }
   }
@@ -461,7 +484,7 @@ Status DbImpl::PutManifests(std::vector<bool>* flushed) {
     if (!(*flushed)[number]) continue;
     (*flushed)[number] = false;
     if (hanging.contains(&shard->link())) continue;
-    Status put = WithinMemory([&] { return shard->PutManifest(); });
+    Status put = shard->PutManifest();
     (*flushed)[number] = put.ok();
     if (put.IsTimedOut()) hanging.insert(&shard->link());
     KeepFirstError(std::move(put), &first_error);

@@ -11,7 +11,6 @@
 #include "db/handle/db_impl.h"
 #include "db/handle/properties.h"
 #include "db/nodes/memory_node_link.h"
-#include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
@@ -91,7 +90,6 @@ Status Failed(const MemoryNodeLink& link, const Status& why, const std::string& 
 
 // What is in force when all have been told to go back but these.
 std::string OutcomeOf(const std::vector<const MemoryNodeLink*>& untold) {
-  port::AllocationPoint("set options: outcome");
   if (untold.empty()) return "nothing has changed";
   std::string names;
   for (const MemoryNodeLink* link : untold) names += (names.empty() ? "" : ", ") + link->name();
@@ -99,25 +97,15 @@ std::string OutcomeOf(const std::vector<const MemoryNodeLink*>& untold) {
          " may have changed: set the options again, or look at dlsm.merge-schedule";
 }
 
-// Where there is no memory to say which memory node, and why.
-Status FailedSomewhere() noexcept {
-  return Status::IOError(
-      "a memory node has failed, and merge schedules may have changed: set the options again, or "
-      "look at dlsm.merge-schedule",
-      "the process can have no more memory to say more: raise its limit (ulimit -v)");
-}
-
 }  // namespace
 
 Status DbImpl::SetMemoryNodeSchedule(MemoryNodeLink* link, const SetMergeScheduleRequest& request,
                                      SetMergeScheduleReply* reply) const {
-  return WithinMemory([&] {
-    std::string reply_bytes;
-    DLSM_RETURN_IF_ERROR(
-        link->rpc().Call(Method::kSetMergeSchedule, request.Encode(), &reply_bytes,
-                         Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms))));
-    return reply->Decode(reply_bytes);
-  });
+  std::string reply_bytes;
+  DLSM_RETURN_IF_ERROR(
+      link->rpc().Call(Method::kSetMergeSchedule, request.Encode(), &reply_bytes,
+                       Deadline::In(std::chrono::milliseconds(options_.operation_timeout_ms))));
+  return reply->Decode(reply_bytes);
 }
 
 // All memory nodes or none, as far as they can be told: where one fails, they get back what they
@@ -130,31 +118,28 @@ Status DbImpl::SetMemoryNodeSchedules(const SetMergeScheduleRequest& request) {
     if (!asked.ok()) return Failed(*link, asked, "nothing has changed");
     back.push_back(BackTo(now));
   }
-  // There may be no memory later on, and what has changed is to be set back all the same.
-  std::vector<const MemoryNodeLink*> untold;
-  untold.reserve(links_.size());
   for (size_t i = 0; i < links_.size(); ++i) {
     SetMergeScheduleReply reply;
     const Status set = SetMemoryNodeSchedule(links_[i].get(), request, &reply);
     if (set.ok()) continue;
     // That one as well, unless it has refused: it may have taken what it has not answered.
     const size_t changed = set.IsInvalidArgument() ? i : i + 1;
-    SetMemoryNodesBack(std::span(back).first(changed), &untold);
-    return WithinMemory([&] { return Failed(*links_[i], set, OutcomeOf(untold)); },
-                        &FailedSomewhere);
+    return Failed(*links_[i], set, OutcomeOf(SetMemoryNodesBack(std::span(back).first(changed))));
   }
   return Status::OK();
 }
 
-// Those of the first memory nodes, each whatever becomes of the others: *untold has room for all of
-// them, so there is nothing here that a lack of memory could end.
-void DbImpl::SetMemoryNodesBack(std::span<const SetMergeScheduleRequest> back,
-                                std::vector<const MemoryNodeLink*>* untold) const {
+// Those of the first memory nodes, each whatever becomes of the others. Returns the ones that could
+// not be told.
+std::vector<const MemoryNodeLink*> DbImpl::SetMemoryNodesBack(
+    std::span<const SetMergeScheduleRequest> back) const {
+  std::vector<const MemoryNodeLink*> untold;
   for (size_t i = 0; i < back.size(); ++i) {
     SetMergeScheduleReply reply;
     if (SetMemoryNodeSchedule(links_[i].get(), back[i], &reply).ok()) continue;
-    untold->push_back(links_[i].get());
+    untold.push_back(links_[i].get());
   }
+  return untold;
 }
 
 // Memory nodes go first: they may refuse, and then nothing has changed.
@@ -181,7 +166,7 @@ Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& op
   }
   return Status::OK();
 } catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
+  EndForLackOfMemory();
 }
 
 std::string Properties::MergeScheduleInForce() const {

@@ -1,5 +1,7 @@
 #include "db/memtable/memtable.h"
 
+#include <new>
+
 #include "port/scheduler.h"
 #include "util/hash.h"
 
@@ -58,14 +60,17 @@ class MemtableIterator final : public InternalIterator {
 
 }  // namespace
 
-void Memtable::Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
-                   const Slice& value, bool batched) {
+bool Memtable::Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
+                   const Slice& value, bool batched) try {
   if (filter_.active()) filter_.Add(Hash64(user_key));
   char* record =
       arena_.AllocateAligned(MemtableRecordBytes(user_key.size() + kTrailerBytes, value.size()));
   WriteMemtableRecord(record, user_key, PackTrailer(sequence, type), value);
   tree_.Insert(RecordPointer(record, batched));
   port::InterleavingPoint();
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 RecordPointer Memtable::Find(const Slice& user_key, SequenceNumber newest) const {

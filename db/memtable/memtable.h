@@ -38,10 +38,10 @@ class Memtable {
         tree_(comparator, &arena_, prefix_guess),
         comparator_(comparator) {}
 
-  // `batched`: the entry belongs to a batch of several, whose Sequencer::Write is open. Throws
-  // std::bad_alloc, and the entry is not there then, when the process can have no more memory.
-  void Add(SequenceNumber sequence, ValueType type, const Slice& user_key, const Slice& value,
-           bool batched);
+  // `batched`: the entry belongs to a batch of several, whose Sequencer::Write is open. Returns
+  // false, and the entry is not there, if the process has no memory for the arena's next block.
+  [[nodiscard]] bool Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
+                         const Slice& value, bool batched);
 
   // Gives a batch up, whose Sequencer::Write is open: what it has added here is never seen. Takes
   // as long as to go through all of the memtable.

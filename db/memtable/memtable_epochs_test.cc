@@ -36,7 +36,8 @@ class MemtableEpochsTest : public testing::Test {
   }
   void Put(Tree* tree) {
     const Sequencer::Write write(epochs_.sequencer(), 1);
-    tree->MemtableOf(write.epoch()).Add(write.first(), ValueType::kValue, "key", "value", false);
+    EXPECT_TRUE(tree->MemtableOf(write.epoch())
+                    .Add(write.first(), ValueType::kValue, "key", "value", false));
   }
   void PutAndSwitch(Tree* tree) {
     Put(tree);
@@ -83,7 +84,7 @@ TEST_F(MemtableEpochsTest, AnEpochIsNotUsedAgainUnderAWrite) {
     EXPECT_LT(switches, 256);
     Memtable& memtable = other_.MemtableOf(held.epoch());
     EXPECT_EQ(&memtable, view->active.get());
-    memtable.Add(held.first(), ValueType::kValue, "key", "value", false);
+    EXPECT_TRUE(memtable.Add(held.first(), ValueType::kValue, "key", "value", false));
   }
   switcher.join();
   EXPECT_EQ(switches, kSwitches);

@@ -84,7 +84,7 @@ TEST_P(MemtableModelTest, ReadsLikeAMap) {
     const std::string key = GetParam().key(random.Next());
     const std::string value = std::to_string(sequence);
     const ValueType type = random.OneIn(5) ? ValueType::kDeletion : ValueType::kValue;
-    memtable.Add(sequence, type, key, type == ValueType::kValue ? value : "", false);
+    EXPECT_TRUE(memtable.Add(sequence, type, key, type == ValueType::kValue ? value : "", false));
     std::string internal_key;
     AppendInternalKey(&internal_key, key, sequence, type);
     model[internal_key] = type == ValueType::kValue ? value : "";
@@ -157,8 +157,9 @@ TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
         const Sequencer::Write write(sequencer, 1);
         // Bit-reversed: inserts all over the tree.
         const uint64_t number = (i * 0x9e3779b97f4a7c15u) >> 40;
-        memtable.Add(write.first(), ValueType::kValue, std::to_string(writer) + KeyOf(number),
-                     std::to_string(number), false);
+        EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue,
+                                 std::to_string(writer) + KeyOf(number), std::to_string(number),
+                                 false));
         completed[writer].store(i + 1, std::memory_order_release);
       }
     });
@@ -208,8 +209,9 @@ TEST(MemtableTest, BatchAppearsAtOnce) {
     for (int round = 1; round <= 4000; ++round) {
       const Sequencer::Write write(sequencer, 3);
       for (uint64_t i = 0; i < 3; ++i) {
-        memtable.Add(write.first() + i, ValueType::kValue,
-                     std::string(1, static_cast<char>('a' + i)), std::to_string(round), true);
+        EXPECT_TRUE(memtable.Add(write.first() + i, ValueType::kValue,
+                                 std::string(1, static_cast<char>('a' + i)), std::to_string(round),
+                                 true));
       }
     }
     done.store(true, std::memory_order_release);
@@ -240,8 +242,8 @@ TEST(SequencerTest, SettledMeansNothingIsStillToCome) {
       for (int n = 0; n < 3000; ++n) {
         const Sequencer::Write write(sequencer, 1);
         if (n % 64 == 0) std::this_thread::yield();
-        memtable.Add(write.first(), ValueType::kValue, KeyOf(static_cast<uint64_t>(n)),
-                     std::to_string(i), false);
+        EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, KeyOf(static_cast<uint64_t>(n)),
+                                 std::to_string(i), false));
       }
     });
   }
@@ -300,14 +302,14 @@ void AddUntilAllocationsFail(const InternalKeyComparator& comparator, uint64_t s
     const auto add = [&memtable, &sequence] {
       // Some in order, some anywhere.
       const uint64_t number = sequence % 3 == 0 ? sequence : sequence * 7919 % 100003;
-      memtable.Add(sequence, ValueType::kValue, "key" + KeyOf(number), KeyOf(sequence), false);
-      ++sequence;
+      const bool added =
+          memtable.Add(sequence, ValueType::kValue, "key" + KeyOf(number), KeyOf(sequence), false);
+      if (added) ++sequence;
+      return added;
     };
     {
       const port::FailingAllocations failing(n);
-      try {
-        while (sequence <= kEntries) add();
-      } catch (const std::bad_alloc&) {
+      while (sequence <= kEntries && add()) {
       }
       failed = failing.failed() > 0;
     }
@@ -319,7 +321,7 @@ void AddUntilAllocationsFail(const InternalKeyComparator& comparator, uint64_t s
       return entries;
     };
     ASSERT_EQ(count(), sequence - 1);
-    while (sequence <= kEntries) add();
+    while (sequence <= kEntries) ASSERT_TRUE(add());
     ASSERT_EQ(count(), kEntries);
     for (sequence = 1; sequence <= kEntries; sequence += 7) {
       const uint64_t number = sequence % 3 == 0 ? sequence : sequence * 7919 % 100003;
@@ -353,7 +355,7 @@ TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
     for (uint64_t i = 0; i < kKeys; i += step) {
       const Sequencer::Write write(sequencer, 1);
       model[KeyOf(i)] = std::to_string(write.first());
-      memtable.Add(write.first(), ValueType::kValue, KeyOf(i), model[KeyOf(i)], false);
+      EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, KeyOf(i), model[KeyOf(i)], false));
     }
   };
   const auto expect_model = [&] {
@@ -394,8 +396,9 @@ TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
       const uint32_t count = 2 * kKeys;
       const Sequencer::Write batch(sequencer, count);
       for (uint32_t i = 0; i < count; ++i) {  // Each key twice.
-        memtable.Add(batch.first() + i, i % 5 == 0 ? ValueType::kDeletion : ValueType::kValue,
-                     KeyOf(i % kKeys), "", true);
+        EXPECT_TRUE(memtable.Add(batch.first() + i,
+                                 i % 5 == 0 ? ValueType::kDeletion : ValueType::kValue,
+                                 KeyOf(i % kKeys), "", true));
       }
       memtable.Withdraw(batch.first(), batch.first() + count - 1);
     }
@@ -411,7 +414,7 @@ TEST(MemtableTest, ReadersPassOverBatchesThatAreBeingWithdrawn) {
   Memtable memtable(Bytewise(), 0, "", kBytes);
   for (uint64_t i = 0; i < 3; ++i) {
     const Sequencer::Write write(sequencer, 1);
-    memtable.Add(write.first(), ValueType::kValue, KeyOf(i), "good", false);
+    EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, KeyOf(i), "good", false));
   }
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;
@@ -430,8 +433,8 @@ TEST(MemtableTest, ReadersPassOverBatchesThatAreBeingWithdrawn) {
     const Sequencer::Write write(sequencer, kEntries);
     const bool withdrawn = round % 4 != 0;
     for (uint32_t i = 0; i < kEntries; ++i) {
-      memtable.Add(write.first() + i, ValueType::kValue, KeyOf(i % 3), withdrawn ? "bad" : "good",
-                   true);
+      EXPECT_TRUE(memtable.Add(write.first() + i, ValueType::kValue, KeyOf(i % 3),
+                               withdrawn ? "bad" : "good", true));
     }
     if (withdrawn) memtable.Withdraw(write.first(), write.first() + kEntries - 1);
   }

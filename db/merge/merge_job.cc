@@ -218,8 +218,12 @@ class MergeRunner {
     read_options.prefetch_bytes = read_options.prefetch_bytes_max;
     RemoteTableWriter output(&context_.store, Purpose::kCompaction,
                              PlacedMemory::WhenFull::kRoomForMerges, context_.new_table_number);
-    DLSM_RETURN_IF_ERROR(MergeTables(part.options, runs, read_options, context_.store.queue_pairs(),
-                                     &turn, &output, &outcome->statistics));
+    // Blocks of inputs and outputs are large.
+    DLSM_RETURN_IF_ERROR(WithinMemory([&] {
+      port::AllocationPoint("merge: tables");
+      return MergeTables(part.options, runs, read_options, context_.store.queue_pairs(), &turn,
+                         &output, &outcome->statistics);
+    }));
     turn.Finished(outcome->statistics.bytes_read);
     DLSM_RETURN_IF_ERROR(output.Release(&outcome->tables));
     // Records are verified where they lie. Once this session has ended, another may write there
@@ -276,10 +280,7 @@ class MergeRunner {
   // The outputs are ours from here on, and freed if one of them cannot be opened.
   Status OpenOutputs(std::vector<TableMeta> outputs, std::vector<TableRef>* tables) const {
     for (TableMeta& meta : outputs) meta.number = context_.new_table_number();
-    const Status status = WithinMemory([&] {
-      port::AllocationPoint("merge: answered");
-      return context_.store.OpenAll(outputs, Purpose::kCompaction, tables);
-    });
+    const Status status = context_.store.OpenAll(outputs, Purpose::kCompaction, tables);
     if (status.ok()) return status;
     tables->clear();
     for (const TableMeta& meta : outputs) context_.store.memory()->Free(AllocatedSpan(meta.image));
@@ -302,23 +303,19 @@ void Append(const MergeOutcome& part, MergeOutcome* whole) {
 }
 
 // Runs the parts side by side if `in_threads`, and those for which there are none one after the
-// other. Once the first has begun nothing is thrown: threads are joined, and what parts have made
-// is looked after. Returns the first error.
+// other. Returns the first error.
 Status RunParts(const MergeRunner& runner, const std::vector<Part>& parts, bool in_threads,
                 std::vector<MergeOutcome>* outcomes) {
   std::vector<Status> statuses(parts.size());
   std::vector<port::Thread> threads;
   threads.reserve(parts.size());
   const auto run = [&](size_t i) {
-    statuses[i] = WithinMemory([&] {
-      port::AllocationPoint("merge: part");
-      return runner.Run(parts[i], &(*outcomes)[i]);
-    });
+    statuses[i] = OrEndForLackOfMemory([&] { return runner.Run(parts[i], &(*outcomes)[i]); });
   };
   // From here on, for want of threads, one part after the other.
   size_t alone = in_threads ? parts.size() : 1;
   for (size_t i = 1; i < alone; ++i) {
-    const Status made = WithinMemory([&] {
+    const Status made = OrEndForLackOfMemory([&] {
       return StartingThreads([&] {
         threads.emplace_back([&run, i] { run(i); });
         return Status::OK();
@@ -340,22 +337,18 @@ Status RunParts(const MergeRunner& runner, const std::vector<Part>& parts, bool 
 
 Status RunMerge(const MergeContext& context, const MergePick& pick,
                 const std::vector<SequenceNumber>& snapshots, MergeOutcome* outcome) {
-  port::AllocationPoint("merge: divided");
   const std::vector<Part> parts = PartsOf(context, pick, snapshots);
   const MergeRunner runner(context);
   std::vector<MergeOutcome> outcomes(parts.size());
   Status first_error = RunParts(runner, parts, !context.in_this_thread, &outcomes);
-  Status appended = WithinMemory([&] {
+  if (first_error.ok()) {
     for (const MergeOutcome& part : outcomes) Append(part, outcome);
     NoteKeepers(outcome->tables, snapshots);
-    return Status::OK();
-  });
-  KeepFirstError(std::move(appended), &first_error);
-  if (first_error.ok()) return first_error;
+    return first_error;
+  }
   for (const MergeOutcome& part : outcomes) {
     for (const TableRef& table : part.tables) table->MarkObsolete();
   }
-  outcome->tables.clear();
   return first_error;
 }
 

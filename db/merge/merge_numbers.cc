@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "port/allocation_point.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -18,7 +17,6 @@ Status MergeNumbers::Awaited::Begin(MergeNumber* number) {
   assert(number_ == 0);
   DLSM_RETURN_IF_ERROR(numbers_->Next(&number_));
   number->own = number_;
-  port::AllocationPoint("merge: numbered");
   number->answers = numbers_->Answers();  // This one is among those that are awaited.
   return Status::OK();
 }
@@ -48,7 +46,7 @@ Status MergeNumbers::Next(uint64_t* number) {
   return Status::OK();
 }
 
-bool MergeNumbers::Settle(uint64_t number, bool arrived) noexcept {
+bool MergeNumbers::Settle(uint64_t number, bool arrived) {
   port::MutexLock lock(mutex_);
   auto settled = awaited_.extract(number);
   if (settled.empty()) return false;

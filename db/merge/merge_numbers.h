@@ -51,7 +51,7 @@ class MergeNumbers {
  private:
   Status Next(uint64_t* number) LOCKS_EXCLUDED(mutex_);
   // False if it has been given up.
-  bool Settle(uint64_t number, bool arrived) noexcept LOCKS_EXCLUDED(mutex_);
+  bool Settle(uint64_t number, bool arrived) LOCKS_EXCLUDED(mutex_);
 
   mutable port::Mutex mutex_;  // Protects what follows; never held across a call.
   uint64_t next_ GUARDED_BY(mutex_) = 1;

@@ -40,7 +40,7 @@ MemoryNodeSession::MemoryNodeSession(RpcClient* rpc, std::string name, OpenDatab
       manifest_version_(opened_.manifest_version) {}
 
 MemoryNodeSession::~MemoryNodeSession() {
-  const Status status = WithinMemory([this] { return Close(); });
+  const Status status = OrEndForLackOfMemory([this] { return Close(); });
   if (status.ok()) return;
   Log().Warn("the session is left to its lease: {}", status.message().ToStringView());
 }
@@ -150,14 +150,19 @@ Status MemoryNodeSession::Put(const std::string& manifest, std::vector<RemoteSpa
   request.session = opened_.session;
   // A lost answer leaves open whether the version was taken: the next one is larger either way.
   request.version = ++manifest_version_;
-  request.manifest = manifest;
   request.live = std::move(live);
   {
     port::MutexLock lock(mutex_);
     if (kept_.bytes > 0) request.live.push_back(kept_);
   }
+  std::string frame;
+  DLSM_RETURN_IF_ERROR(WithinMemory([&] {  // As large as the manifest.
+    request.manifest = manifest;
+    frame = request.Encode();
+    return Status::OK();
+  }));
   std::string reply;
-  return rpc_->Call(Method::kPutManifest, request.Encode(), &reply, Deadline::In(timeout_));
+  return rpc_->Call(Method::kPutManifest, frame, &reply, Deadline::In(timeout_));
 }
 
 Status MemoryNodeSession::Close(uint64_t unnamed_from) {

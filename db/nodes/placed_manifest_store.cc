@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "port/allocation_point.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 #include "util/out_of_memory.h"
@@ -122,7 +121,12 @@ Status PlacedManifestStore::Tell(Node* node) {
     node->exact = false;
   }
   for (const auto& [place, span] : spans) list.spans.push_back(span);
-  const Status put = node->at->Put(list.Encode(), list.spans);
+  std::string encoded;
+  DLSM_RETURN_IF_ERROR(WithinMemory([&] {  // Up to megabytes.
+    encoded = list.Encode();
+    return Status::OK();
+  }));
+  const Status put = node->at->Put(encoded, std::move(list.spans));
   if (!put.ok()) {
     if (unreachable_ && (put.IsIOError() || put.IsTimedOut())) unreachable_(node->id);
     return Status::FromCode(put.code(), "memory node " +
@@ -153,7 +157,7 @@ Status PlacedManifestStore::TellNew(Node* node) {
 Status PlacedManifestStore::Put(const std::string& manifest, std::vector<RemoteSpan> live) {
   port::MutexLock putting(putting_);
   std::vector<RemoteSpan> at_home;
-  const Status told = WithinMemory([&] { return TellOthers(live, &at_home); });
+  const Status told = TellOthers(live, &at_home);
   if (told.ok()) return PutAtHome(manifest, at_home);
   DropComing();
   return told;
@@ -172,13 +176,12 @@ Status PlacedManifestStore::TellOthers(const std::vector<RemoteSpan>& live,
       }
     }
   }
-  port::AllocationPoint("manifest: to be told");
   for (const auto& node : nodes_) DLSM_RETURN_IF_ERROR(TellNew(node.get()));
   return Status::OK();
 }
 
 // Some may have been told of tables that are not to come.
-void PlacedManifestStore::DropComing() noexcept {
+void PlacedManifestStore::DropComing() {
   port::MutexLock lock(mutex_);
   for (const auto& each : nodes_) {
     each->coming.clear();
@@ -186,8 +189,7 @@ void PlacedManifestStore::DropComing() noexcept {
   }
 }
 
-// A put that has begun has failed or not, whatever memory there is when it returns; where there is
-// none before, nothing is to come.
+// The copies, which are as large as a manifest, are made before the put begins.
 Status PlacedManifestStore::PutAtHome(const std::string& manifest,
                                       const std::vector<RemoteSpan>& live) {
   std::string manifest_then;
@@ -202,10 +204,7 @@ Status PlacedManifestStore::PutAtHome(const std::string& manifest,
     DropComing();
     return copied;
   }
-  const Status put = WithinMemory([&] {
-    port::AllocationPoint("manifest: to be put");
-    return home_->Put(manifest, live);
-  });
+  const Status put = home_->Put(manifest, live);
   Settle(put.ok());
   if (put.ok() && !nodes_.empty()) {
     manifest_.swap(manifest_then);
@@ -214,7 +213,7 @@ Status PlacedManifestStore::PutAtHome(const std::string& manifest,
   return put;
 }
 
-void PlacedManifestStore::Settle(bool taken) noexcept {
+void PlacedManifestStore::Settle(bool taken) {
   port::MutexLock lock(mutex_);
   taken_ = taken_ || taken;
   for (const auto& node : nodes_) {
@@ -254,16 +253,18 @@ Status PlacedManifestStore::TryEndDoubt() {
 
 Status PlacedManifestStore::EndDoubtLocked() {
   if (!InDoubt() || manifest_.empty()) return Status::OK();  // Empty: the open fails.
-  const std::string manifest = manifest_;
-  const std::vector<RemoteSpan> at_home = at_home_;
-  const Status ready = WithinMemory([this] {
+  std::string manifest;
+  std::vector<RemoteSpan> at_home;
+  DLSM_RETURN_IF_ERROR(WithinMemory([&] {
+    manifest = manifest_;
+    at_home = at_home_;
+    return Status::OK();
+  }));
+  {
     port::MutexLock lock(mutex_);
     for (const auto& each : nodes_) each->coming = each->live;
-    return Status::OK();
-  });
-  if (ready.ok()) return PutAtHome(manifest, at_home);
-  DropComing();
-  return ready;
+  }
+  return PutAtHome(manifest, at_home);
 }
 
 Status PlacedManifestStore::BeforeFrees(NodeId id) {

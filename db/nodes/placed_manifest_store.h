@@ -113,11 +113,11 @@ class PlacedManifestStore final : public ManifestStore {
   Status TellOthers(const std::vector<RemoteSpan>& live, std::vector<RemoteSpan>* at_home)
       LOCKS_EXCLUDED(mutex_);
   // What was to come does not.
-  void DropComing() noexcept LOCKS_EXCLUDED(mutex_);
+  void DropComing() LOCKS_EXCLUDED(mutex_);
   Status PutAtHome(const std::string& manifest, const std::vector<RemoteSpan>& live)
       EXCLUSIVE_LOCKS_REQUIRED(putting_) LOCKS_EXCLUDED(mutex_);
   Status EndDoubtLocked() EXCLUSIVE_LOCKS_REQUIRED(putting_) LOCKS_EXCLUDED(mutex_);
-  void Settle(bool taken) noexcept LOCKS_EXCLUDED(mutex_);
+  void Settle(bool taken) LOCKS_EXCLUDED(mutex_);
   bool InDoubt() LOCKS_EXCLUDED(mutex_);
   bool HasTaken() LOCKS_EXCLUDED(mutex_);
   Node* Find(NodeId id) const;

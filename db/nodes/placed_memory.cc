@@ -165,28 +165,24 @@ void PlacedMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
   account->used_bytes.fetch_sub(allocated.bytes, std::memory_order_relaxed);
 }
 
-void PlacedMemory::FreeAllocated(const RemoteSpan& allocated) noexcept {
+void PlacedMemory::FreeAllocated(const RemoteSpan& allocated) {
   Account* const account = AccountOf(allocated);
   account->memory.Free(allocated);
   account->used_bytes.fetch_sub(allocated.bytes, std::memory_order_relaxed);
 }
 
-void PlacedMemory::Free(const RemoteSpan& span) noexcept {
+void PlacedMemory::Free(const RemoteSpan& span) {
   if (Account* const account = AccountOf(span); account != nullptr) account->memory.Free(span);
 }
 
 void PlacedMemory::NoteTable(const RemoteSpan& span) {
   Account* const account = AccountOf(span);
-  if (account == nullptr) return;
-  account->memory.ExpectFree();
-  account->used_bytes.fetch_add(span.bytes, std::memory_order_relaxed);
+  if (account != nullptr) account->used_bytes.fetch_add(span.bytes, std::memory_order_relaxed);
 }
 
-void PlacedMemory::NoteTableGone(const RemoteSpan& span) noexcept {
+void PlacedMemory::NoteTableGone(const RemoteSpan& span) {
   Account* const account = AccountOf(span);
-  if (account == nullptr) return;
-  account->memory.ForgoFree();
-  account->used_bytes.fetch_sub(span.bytes, std::memory_order_relaxed);
+  if (account != nullptr) account->used_bytes.fetch_sub(span.bytes, std::memory_order_relaxed);
 }
 
 Status PlacedMemory::SendFrees(size_t node) { return accounts_[node]->memory.SendFrees(); }

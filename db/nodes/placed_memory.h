@@ -99,12 +99,12 @@ class PlacedMemory {
   // The first `bytes` of what Allocate() returned become a table's, the rest is kept for others.
   void Shrink(const RemoteSpan& allocated, uint64_t bytes);
   // All of what Allocate() returned goes back.
-  void FreeAllocated(const RemoteSpan& allocated) noexcept;
+  void FreeAllocated(const RemoteSpan& allocated);
   // Queues a table's span to be given back.
-  void Free(const RemoteSpan& span) noexcept;
-  // A table is there; it is gone. In between it may be freed, see RemoteMemory::ExpectFree().
+  void Free(const RemoteSpan& span);
+  // A table is there; it is gone.
   void NoteTable(const RemoteSpan& span);
-  void NoteTableGone(const RemoteSpan& span) noexcept;
+  void NoteTableGone(const RemoteSpan& span);
 
   // Gives back what is queued for one node, or for all; then the first error.
   Status SendFrees(size_t node);

@@ -1,28 +1,15 @@
 #include "db/nodes/remote_memory.h"
 
 #include <algorithm>
-#include <new>
 #include <string>
 #include <utility>
 
-#include "port/allocation_point.h"
 #include "port/clock.h"
 #include "port/sync_point.h"
 #include "util/log.h"
-#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
-namespace {
-
-// So that there is room for `more` elements, and the next call seldom has to make some.
-template <typename T>
-void MakeRoomFor(size_t more, std::vector<T>* elements) {
-  const size_t needed = elements->size() + more;
-  if (needed > elements->capacity()) elements->reserve(std::max(needed, 2 * elements->capacity()));
-}
-
-}  // namespace
 
 RemoteSpan AllocatedSpan(const RemoteSpan& image) {
   RemoteSpan span = image;
@@ -46,18 +33,12 @@ RemoteMemory::RemoteMemory(const Config& config, RpcClient* rpc, Statistics* sta
 Status RemoteMemory::Allocate(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
   DLSM_RETURN_IF_ERROR(
       AllocateFromAnywhere(RoundUpToRemote(std::max<uint64_t>(bytes, 1)), may_use_reserve, span));
-  TellAllocated(span);
+  TellAllocated(*span);
   return Status::OK();
 }
 
-void RemoteMemory::TellAllocated(RemoteSpan* span) {
-  if (!config_.allocated) return;
-  try {
-    config_.allocated(*span);
-  } catch (const std::bad_alloc&) {
-    Free(std::exchange(*span, RemoteSpan{}));  // Nobody is given it.
-    throw;
-  }
+void RemoteMemory::TellAllocated(const RemoteSpan& span) {
+  if (config_.allocated) config_.allocated(span);
 }
 
 Status RemoteMemory::AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span) {
@@ -99,7 +80,7 @@ Status RemoteMemory::AllocateForMerge(uint64_t bytes, RemoteSpan* span) {
     for_merges_.push_back(extent);
   }
   *span = extent;
-  TellAllocated(span);
+  TellAllocated(*span);
   return Status::OK();
 }
 
@@ -108,7 +89,7 @@ bool RemoteMemory::AllocateFromReserve(uint64_t bytes, RemoteSpan* span) {
     port::MutexLock lock(mutex_);
     if (!CutFrom(&reserve_, RoundUpToRemote(std::max<uint64_t>(bytes, 1)), span)) return false;
   }
-  TellAllocated(span);
+  TellAllocated(*span);
   return true;
 }
 
@@ -130,34 +111,15 @@ void RemoteMemory::Shrink(const RemoteSpan& allocated, uint64_t bytes) {
   PutBackLocked(MissingLocked() == 0 ? &granted_ : &reserve_, rest);
 }
 
-void RemoteMemory::ExpectFree() {
-  port::MutexLock lock(mutex_);
-  // A few more than that, for what fails when there is no memory.
-  constexpr size_t kUnexpected = 64;
-  MakeRoomFor(frees_expected_ + 1 + kUnexpected, &to_free_);
-  ++frees_expected_;
-}
-
-void RemoteMemory::ForgoFree() noexcept {
-  port::MutexLock lock(mutex_);
-  --frees_expected_;
-}
-
-void RemoteMemory::Free(const RemoteSpan& span) noexcept {
+void RemoteMemory::Free(const RemoteSpan& span) {
   if (span.bytes == 0) return;
   port::MutexLock lock(mutex_);
   std::erase(for_merges_, span);
   FreeLocked(span);
 }
 
-void RemoteMemory::FreeLocked(const RemoteSpan& span) noexcept {
-  try {
-    to_free_.push_back(span);
-  } catch (const std::bad_alloc&) {
-    Log().Error("{} bytes of remote memory are left to the session's end: no memory to note them",
-                span.bytes);
-    return;
-  }
+void RemoteMemory::FreeLocked(const RemoteSpan& span) {
+  to_free_.push_back(span);
   queued_free_bytes_.fetch_add(span.bytes, std::memory_order_relaxed);
 }
 
@@ -182,9 +144,7 @@ Status RemoteMemory::SendFrees() {
   {
     port::MutexLock lock(mutex_);
     const auto end = to_free_.begin() + static_cast<ptrdiff_t>(gathered);
-    port::AllocationPoint("frees");
     request.spans.assign(to_free_.begin(), end);
-    // Nothing fails for want of memory from here until they are among what is to be sent.
     request.number = ++batches_;
     unanswered_ = std::move(request);
     to_free_.erase(to_free_.begin(), end);
@@ -234,7 +194,7 @@ void RemoteMemory::ReleaseAll() {
     ReleasePoolLocked(&granted_);
     ReleasePoolLocked(&reserve_);
   }
-  const Status status = WithinMemory([this] { return SendFrees(); });
+  const Status status = SendFrees();
   if (status.ok()) return;
   Log().Warn("remote memory is left to the session's end: {}", status.message().ToStringView());
 }
@@ -250,10 +210,6 @@ Status RemoteMemory::Grant(uint64_t bytes, uint64_t bytes_min, bool for_merge, R
     DLSM_RETURN_IF_ERROR(FindLostGrants());
     port::MutexLock lock(mutex_);
     if (!unsettled_.test(PlaceOf(grants_ + 1))) {
-      // What is granted and not heard of has its place among those from now on.
-      port::AllocationPoint("grant: to be noted");
-      MakeRoomFor(grants_under_way_ + 1, &lost_grants_);
-      ++grants_under_way_;
       request.number = ++grants_;
       unsettled_.set(PlaceOf(request.number));
     } else if (lost_grants_.empty() && !grants_changed_.WaitUntil(until)) {
@@ -271,7 +227,6 @@ Status RemoteMemory::FindLostGrants() {
       if (lost_grants_.empty()) return Status::OK();
       request = lost_grants_.back();
       lost_grants_.pop_back();
-      ++grants_under_way_;  // It keeps its place.
     }
     RemoteSpan extent;
     const Status status = Call(request, &extent);
@@ -283,10 +238,12 @@ Status RemoteMemory::FindLostGrants() {
 
 Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
   GrantReply reply;
-  const Status status = WithinMemory([&] { return AskFor(request, &reply); });
+  std::string reply_bytes;
+  Status status =
+      rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout));
+  if (status.ok()) status = reply.Decode(reply_bytes);
   {
     port::MutexLock lock(mutex_);
-    --grants_under_way_;
     if (Unanswered(status)) {
       lost_grants_.push_back(request);
     } else {
@@ -295,6 +252,7 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
     grants_changed_.SignalAll();
   }
   DLSM_RETURN_IF_ERROR(status);
+  statistics_->Add(Ticker::kGrants);
   if (reply.extent.bytes < request.bytes_min ||
       reply.extent.bytes > RoundUpToRemote(request.bytes)) {
     return Status::Corruption("memory node granted something else than was asked for");
@@ -304,18 +262,7 @@ Status RemoteMemory::Call(const GrantRequest& request, RemoteSpan* extent) {
   return Status::OK();
 }
 
-Status RemoteMemory::AskFor(const GrantRequest& request, GrantReply* reply) {
-  const Statistics::Mine counters = statistics_->OfThisThread();
-  std::string reply_bytes;
-  DLSM_RETURN_IF_ERROR(
-      rpc_->Call(Method::kGrant, request.Encode(), &reply_bytes, Deadline::In(config_.timeout)));
-  port::AllocationPoint("grant");
-  DLSM_RETURN_IF_ERROR(reply->Decode(reply_bytes));
-  counters.Add(Ticker::kGrants);
-  return Status::OK();
-}
-
-void RemoteMemory::ReleasePoolLocked(std::vector<RemoteSpan>* pool) noexcept {
+void RemoteMemory::ReleasePoolLocked(std::vector<RemoteSpan>* pool) {
   for (const RemoteSpan& span : *pool) FreeLocked(span);
   pool->clear();
 }
@@ -333,7 +280,7 @@ bool RemoteMemory::CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, Remote
 }
 
 // Joins the span with those it touches.
-void RemoteMemory::PutBackLocked(std::vector<RemoteSpan>* pool, RemoteSpan span) noexcept {
+void RemoteMemory::PutBackLocked(std::vector<RemoteSpan>* pool, RemoteSpan span) {
   for (auto at = pool->begin(); at != pool->end();) {
     const bool same_region = at->node == span.node && at->region == span.region;
     if (same_region && at->offset + at->bytes == span.offset) {
@@ -347,11 +294,7 @@ void RemoteMemory::PutBackLocked(std::vector<RemoteSpan>* pool, RemoteSpan span)
       ++at;
     }
   }
-  try {
-    pool->push_back(span);
-  } catch (const std::bad_alloc&) {
-    FreeLocked(span);
-  }
+  pool->push_back(span);
 }
 
 }  // namespace dlsm

@@ -84,14 +84,8 @@ class RemoteMemory {
   // Keeps the first `bytes` of what Allocate() returned.
   void Shrink(const RemoteSpan& allocated, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
 
-  // ExpectFree() makes room in the queue for one span, when a table is made; ForgoFree() ends that,
-  // when the table is gone. So Free(), which a table's destructor calls in between, needs no
-  // memory, and cannot fail.
-  void ExpectFree() LOCKS_EXCLUDED(mutex_);
-  void ForgoFree() noexcept LOCKS_EXCLUDED(mutex_);
-  // Queues a span to be given back by the next SendFrees(). Where the process has no memory to
-  // queue one that was not expected, it stays with the session until that ends.
-  void Free(const RemoteSpan& span) noexcept LOCKS_EXCLUDED(mutex_);
+  // Queues a span to be given back by the next SendFrees().
+  void Free(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
   // Gives back what is queued. On an error it stays queued, also while a write that was given up
   // could still land there (an IOError); but what the memory node does not know as this database's
   // (InvalidArgument) is let go of.
@@ -137,8 +131,8 @@ class RemoteMemory {
   // Out of a grant, a new grant, or the reserve.
   Status AllocateFromAnywhere(uint64_t bytes, bool may_use_reserve, RemoteSpan* span)
       LOCKS_EXCLUDED(mutex_);
-  // Calls Config::allocated. If that throws, *span is freed.
-  void TellAllocated(RemoteSpan* span) LOCKS_EXCLUDED(mutex_);
+  // Calls Config::allocated.
+  void TellAllocated(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
   // Waits while the memory node would have to remember more grants than it does, beside one without
   // an answer; TimedOut if that takes long.
   Status Grant(uint64_t bytes, uint64_t bytes_min, bool for_merge, RemoteSpan* extent)
@@ -151,11 +145,9 @@ class RemoteMemory {
   Status CheckFrees() const;
   // Sends unanswered_. It stays there if there is no answer.
   Status SendUnanswered() EXCLUSIVE_LOCKS_REQUIRED(sending_) LOCKS_EXCLUDED(mutex_);
-  void FreeLocked(const RemoteSpan& span) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Sends a request that is counted in grants_under_way_, and then no more. Without an answer it
-  // goes to lost_grants_.
+  void FreeLocked(const RemoteSpan& span) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends a request. Without an answer it goes to lost_grants_.
   Status Call(const GrantRequest& request, RemoteSpan* extent) LOCKS_EXCLUDED(mutex_);
-  Status AskFor(const GrantRequest& request, GrantReply* reply);
   // Asks again for what may have been granted without anybody knowing. An error: the memory node
   // still does not answer.
   Status FindLostGrants() LOCKS_EXCLUDED(mutex_);
@@ -172,7 +164,7 @@ class RemoteMemory {
   // What the reserve lacks.
   uint64_t MissingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Queues those pieces of the reserve that no table fits into.
-  void ReleaseCrumbsLocked() noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseCrumbsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReserveIsInCrumbsLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts one piece in the place of many small ones, if the memory node has such a piece.
   void ReplaceReserve() LOCKS_EXCLUDED(mutex_, sending_);
@@ -187,10 +179,9 @@ class RemoteMemory {
     static constexpr int kCallsBetween = 64;
     int waits_ = 0;
   };
-  void ReleasePoolLocked(std::vector<RemoteSpan>* pool) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleasePoolLocked(std::vector<RemoteSpan>* pool) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool CutFrom(std::vector<RemoteSpan>* pool, uint64_t bytes, RemoteSpan* span);
-  // Where there is no memory for one more piece, that goes back to the memory node.
-  void PutBackLocked(std::vector<RemoteSpan>* pool, RemoteSpan span) noexcept
+  void PutBackLocked(std::vector<RemoteSpan>* pool, RemoteSpan span)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Config config_;
@@ -213,15 +204,13 @@ class RemoteMemory {
   uint64_t reserve_wanted_ GUARDED_BY(mutex_);
   // Of the last attempt to fill it, since it was to grow.
   Status::Code refill_ GUARDED_BY(mutex_) = Status::Code::kOk;
-  Patience replacing_ GUARDED_BY(mutex_);               // The reserve.
-  std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);  // With room for all that are expected.
-  size_t frees_expected_ GUARDED_BY(mutex_) = 0;
+  Patience replacing_ GUARDED_BY(mutex_);  // The reserve.
+  std::vector<RemoteSpan> to_free_ GUARDED_BY(mutex_);
   Status full_reason_ GUARDED_BY(mutex_);
   uint64_t grants_ GUARDED_BY(mutex_) = 0;
   // Requests without an answer: what they may have been granted is this database's, and nobody
-  // knows where it lies, until they are asked again. With room for those that are under way.
+  // knows where it lies, until they are asked again.
   std::vector<GrantRequest> lost_grants_ GUARDED_BY(mutex_);
-  size_t grants_under_way_ GUARDED_BY(mutex_) = 0;
   // Which of the last grants are under way, or lost. One is numbered only when the one that had its
   // place is settled: so the memory node remembers all that may be asked for again.
   std::bitset<GrantRequest::kGrantsRemembered> unsettled_ GUARDED_BY(mutex_);

@@ -92,7 +92,7 @@ bool RemoteMemory::RefillReserve() {
   return false;  // The next call goes on.
 }
 
-void RemoteMemory::ReleaseCrumbsLocked() noexcept {
+void RemoteMemory::ReleaseCrumbsLocked() {
   const auto is_crumb = [](const RemoteSpan& piece) { return piece.bytes < kCrumbBytes; };
   for (const RemoteSpan& piece : reserve_) {
     if (is_crumb(piece)) FreeLocked(piece);

@@ -4,12 +4,10 @@
 
 #include <atomic>
 #include <map>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include "db/test/fake_memory_node_testing.h"
-#include "port/failing_allocations_testing.h"
 #include "util/fabric/factory/late_fabric_testing.h"
 #include "util/random.h"
 #include "util/status_testing.h"
@@ -210,42 +208,6 @@ TEST_F(RemoteMemoryTest, FindsLostGrantsAgain) {
   EXPECT_EQ(node_.used_bytes(), 0u);
 }
 
-// The same where the answers came, and there was no memory to take them.
-TEST_F(RemoteMemoryTest, FindsGrantsAgainThatThereWasNoMemoryFor) {
-  RemoteMemory memory(Config(4096, 0), &node_, &statistics_);
-  RemoteSpan span;
-  {
-    const port::FailingAllocationsAt failing("grant");
-    for (int i = 0; i < 3; ++i) {
-      EXPECT_TRUE(memory.Allocate(4096, false, &span).IsIOError());
-    }
-    EXPECT_EQ(failing.failed(), 3u);
-  }
-  ASSERT_OK(memory.Allocate(4096, false, &span));
-  memory.Free(span);
-  EXPECT_OK(memory.SendFrees());
-  EXPECT_EQ(node_.used_bytes(), 0u);
-}
-
-// Fails if a lost grant that is asked for again needs memory for its place among them: without, it
-// would be forgotten.
-TEST_F(RemoteMemoryTest, ALostGrantKeepsItsPlaceWhileItIsAskedForAgain) {
-  RemoteMemory memory(Config(4096, 0), &node_, &statistics_);
-  RemoteSpan span;
-  {
-    const port::FailingAllocationsAt failing("grant");
-    EXPECT_TRUE(memory.Allocate(4096, false, &span).IsIOError());
-  }
-  {
-    const port::FailingAllocationsAt failing("grant: to be noted");
-    EXPECT_THROW(memory.Allocate(4096, false, &span).PermitUncheckedError(), std::bad_alloc);
-  }
-  ASSERT_OK(memory.Allocate(4096, false, &span));
-  memory.Free(span);
-  EXPECT_OK(memory.SendFrees());
-  EXPECT_EQ(node_.used_bytes(), 0u);
-}
-
 // Fails if a grant without an answer may be forgotten, because too many go on beside it.
 TEST_F(RemoteMemoryTest, NoGrantIsForgottenThatMayBeLost) {
   RemoteMemory memory(Config(64, 0, std::chrono::milliseconds(50)), &node_, &statistics_);
@@ -269,26 +231,6 @@ TEST_F(RemoteMemoryTest, NoGrantIsForgottenThatMayBeLost) {
   ASSERT_OK(memory.Allocate(64, false, &span));
   EXPECT_OK(memory.SendFrees());
   EXPECT_EQ(node_.used_bytes(), (granted + 1) * 64);
-}
-
-// Fails if what there was no memory to send is forgotten, or sent twice.
-TEST_F(RemoteMemoryTest, FreesStayQueuedWhileThereIsNoMemory) {
-  RemoteMemory memory(Config(4096, 0), &node_, &statistics_);
-  std::vector<RemoteSpan> spans(3);
-  for (RemoteSpan& span : spans) ASSERT_OK(memory.Allocate(4096, false, &span));
-  memory.Free(spans[0]);
-  {
-    const port::FailingAllocationsAt failing("frees");
-    EXPECT_THROW(memory.SendFrees().PermitUncheckedError(), std::bad_alloc);
-    memory.Free(spans[1]);
-    EXPECT_THROW(memory.SendFrees().PermitUncheckedError(), std::bad_alloc);
-  }
-  EXPECT_EQ(memory.queued_free_bytes(), 2 * 4096u);
-  memory.Free(spans[2]);
-  EXPECT_OK(memory.SendFrees());
-  EXPECT_EQ(memory.queued_free_bytes(), 0u);
-  EXPECT_EQ(node_.used_bytes(), 0u);
-  EXPECT_EQ(node_.frees(), 1u);
 }
 
 // Fails if spans that the memory node does not know as ours are sent for ever.

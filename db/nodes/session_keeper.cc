@@ -4,8 +4,6 @@
 #include <string>
 
 #include "db/nodes/memory_node_link.h"
-#include "port/allocation_point.h"
-#include "util/out_of_memory.h"
 
 namespace dlsm {
 
@@ -47,15 +45,12 @@ std::optional<SessionKeeper::Kept> SessionKeeper::TakeDue(Clock::time_point* nex
 // No longer than the others can wait. What has failed the work that is to come meets too, which can
 // say more of it.
 void SessionKeeper::SendHeartbeat(const Kept& kept) {
-  const Status answered = WithinMemory([&kept] {
-    port::AllocationPoint("opening: heartbeat");
-    HeartbeatRequest request;
-    request.session = kept.session;
-    request.publications_from = HeartbeatRequest::kPublicationsUnknown;
-    std::string reply;
-    return kept.rpc->Call(Method::kHeartbeat, request.Encode(), &reply,
-                          Deadline::In(kept.interval));
-  });
+  HeartbeatRequest request;
+  request.session = kept.session;
+  request.publications_from = HeartbeatRequest::kPublicationsUnknown;
+  std::string reply;
+  const Status answered =
+      kept.rpc->Call(Method::kHeartbeat, request.Encode(), &reply, Deadline::In(kept.interval));
   if (answered.ok()) return;
   // Its other sessions must not keep those at memory nodes that do answer waiting.
   port::MutexLock lock(mutex_);

@@ -1,13 +1,10 @@
 #include "db/nodes/sleeping_sessions.h"
 
 #include <algorithm>
-#include <new>
 #include <tuple>
 #include <utility>
 
-#include "port/allocation_point.h"
 #include "util/fabric/decorators/fault_injector.h"
-#include "util/out_of_memory.h"
 #include "util/rpc/node_connection.h"
 #include "util/shared_instances.h"
 #include "util/status_macros.h"
@@ -45,17 +42,12 @@ SleepingSessions::SleepingSessions(std::shared_ptr<ThreadPool> pool,
       interval_(interval),
       task_(pool_.get(), 1, [this] { return Run(); }) {}
 
-bool SleepingSessions::Add(Sleeper* sleeper) noexcept {
+bool SleepingSessions::Add(Sleeper* sleeper) {
   const port::MutexLock lock(mutex_);
   if (unknown_) return false;
   const bool first = sleepers_.empty();
-  try {
-    port::AllocationPoint("sleeping sessions");
-    sleepers_.emplace(last_number_ + 1, sleeper);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
   sleeper->number = ++last_number_;
+  sleepers_.emplace(sleeper->number, sleeper);
   if (first) {
     next_ = Clock::now() + interval_;
     task_.Wake();  // It says when it is to be called.
@@ -76,13 +68,12 @@ SleepingSessions::Clock::time_point SleepingSessions::Run() {
     if (Clock::now() < next_) return next_;
     next_ = Clock::now() + interval_;
   }
-  IfMemoryPermits([this] { RenewAll(); });  // Else the next time: leases last for some of them.
+  RenewAll();
   const port::MutexLock lock(mutex_);
   return next_;
 }
 
 void SleepingSessions::RenewAll() {
-  port::AllocationPoint("sleeping sessions: renewed");
   std::vector<Asked> all;
   std::vector<SessionId> sessions;
   {
@@ -102,7 +93,7 @@ void SleepingSessions::RenewAll() {
     request.sessions.assign(next, next + static_cast<ptrdiff_t>(count));
     next += static_cast<ptrdiff_t>(count);
     RenewSessionsReply reply;
-    const Status status = WithinMemory([&] { return Call(request, &reply); });
+    const Status status = Call(request, &reply);
     Tell(std::span(all).subspan(begin, end - begin), status, reply);
   }
 }
@@ -118,14 +109,13 @@ Status SleepingSessions::Call(const RenewSessionsRequest& request, RenewSessions
     calling_ = true;
     rpc = caller->second->rpc;
   }
-  const Status status = WithinMemory([&]() -> Status {
-    std::string bytes;
-    DLSM_RETURN_IF_ERROR(
-        rpc->Call(Method::kRenewSessions, request.Encode(), &bytes, Deadline::In(interval_)));
-    DLSM_RETURN_IF_ERROR(reply->Decode(bytes));
-    if (reply->sessions.size() == request.sessions.size()) return Status::OK();
-    return Status::Corruption("a memory node has answered for other sessions");
-  });
+  std::string bytes;
+  Status status =
+      rpc->Call(Method::kRenewSessions, request.Encode(), &bytes, Deadline::In(interval_));
+  if (status.ok()) status = reply->Decode(bytes);
+  if (status.ok() && reply->sessions.size() != request.sessions.size()) {
+    status = Status::Corruption("a memory node has answered for other sessions");
+  }
   const port::MutexLock lock(mutex_);
   unknown_ |= status.IsNotSupported();
   calling_ = false;

@@ -54,9 +54,9 @@ class SleepingSessions {
   SleepingSessions(const SleepingSessions&) = delete;
   SleepingSessions& operator=(const SleepingSessions&) = delete;
 
-  // The sleeper's sessions, which were just renewed, are renewed from now on. False: not here, be
-  // it for want of memory, or because the memory node does not know this call.
-  bool Add(Sleeper* sleeper) noexcept LOCKS_EXCLUDED(mutex_);
+  // Renews the sleeper's sessions, which were just renewed, from now on. Returns false if the
+  // memory node does not know this call; then nothing is renewed here.
+  bool Add(Sleeper* sleeper) LOCKS_EXCLUDED(mutex_);
   // They are not any more, and nothing of the sleeper is used.
   void Remove(Sleeper* sleeper) LOCKS_EXCLUDED(mutex_);
 

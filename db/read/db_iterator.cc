@@ -36,7 +36,7 @@ class DbIterator final : public Iterator {
   ~DbIterator() override {
     if (options_.counts_seeks != nullptr) options_.counts_seeks->CountLooks(seeks_ * kLooksPerSeek);
     // This may be another thread than those that it counts, and need its first counters.
-    IfMemoryPermits([this] {
+    OrEndForLackOfMemory([this] {
       statistics_->Add(Ticker::kSeeks, seeks_);
       statistics_->Add(Ticker::kIteratorSteps, steps_);
     });
@@ -57,17 +57,20 @@ class DbIterator final : public Iterator {
     return status_.ok() ? entries_->status() : status_;
   }
 
-  // In another process than that of the iterator moves do nothing: it is not Valid() there.
+  // In another process than that of the iterator moves do nothing: it is not Valid() there. A move
+  // may lack memory for blocks, keys and values, which has left what it moved somewhere in between.
 
-  void Seek(const Slice& target) override {
+  void Seek(const Slice& target) override try {
     if (!StartSeek(/*forward=*/true)) return;
     const bool below = options_.lower_bound.has_value() &&
                        comparator_.CompareUserKeys(target, *options_.lower_bound) < 0;
     SeekEntries(below ? *options_.lower_bound : target);
     ShowForward(/*skipping=*/false);
+  } catch (const std::bad_alloc&) {
+    FailForMemory();
   }
 
-  void SeekToFirst() override {
+  void SeekToFirst() override try {
     if (!StartSeek(/*forward=*/true)) return;
     if (options_.lower_bound.has_value()) {
       SeekEntries(*options_.lower_bound);
@@ -75,9 +78,11 @@ class DbIterator final : public Iterator {
       entries_->SeekToFirst();
     }
     ShowForward(/*skipping=*/false);
+  } catch (const std::bad_alloc&) {
+    FailForMemory();
   }
 
-  void SeekToLast() override {
+  void SeekToLast() override try {
     if (!StartSeek(/*forward=*/false)) return;
     if (options_.upper_bound.has_value()) {
       SeekEntriesBefore(*options_.upper_bound, kSequenceNumberMax);
@@ -85,9 +90,11 @@ class DbIterator final : public Iterator {
       entries_->SeekToLast();
     }
     ShowBackward();
+  } catch (const std::bad_alloc&) {
+    FailForMemory();
   }
 
-  void SeekForPrev(const Slice& target) override {
+  void SeekForPrev(const Slice& target) override try {
     if (options_.upper_bound.has_value() &&
         comparator_.CompareUserKeys(target, *options_.upper_bound) >= 0) {
       SeekToLast();
@@ -98,9 +105,11 @@ class DbIterator final : public Iterator {
     // many deletions.
     SeekEntriesBefore(target, /*sequence=*/0);
     ShowBackward();
+  } catch (const std::bad_alloc&) {
+    FailForMemory();
   }
 
-  void Next() override {
+  void Next() override try {
     if (!Valid()) [[unlikely]]
       return;
     ++steps_;
@@ -111,9 +120,11 @@ class DbIterator final : public Iterator {
       TurnForward();
     }
     ShowForward(/*skipping=*/true);
+  } catch (const std::bad_alloc&) {
+    FailForMemory();
   }
 
-  void Prev() override {
+  void Prev() override try {
     if (!Valid()) [[unlikely]]
       return;
     ++steps_;
@@ -127,12 +138,23 @@ class DbIterator final : public Iterator {
       StepAll();
     }
     ShowBackward();
+  } catch (const std::bad_alloc&) {
+    FailForMemory();
   }
 
  private:
-  // Returns false in another process.
+  // The iterator is of no more use.
+  [[gnu::noinline]] void FailForMemory() {
+    out_of_memory_ = true;
+    shown_in_ = port::ProcessMark::kNone;
+    status_.PermitUncheckedError();
+    status_ = OutOfTransferMemory();
+    status_.PermitUncheckedError();
+  }
+
+  // Returns false in another process, and if the iterator is of no more use.
   bool StartSeek(bool forward) {
-    if (!made_by_.IsHere()) [[unlikely]]
+    if (!made_by_.IsHere() || out_of_memory_) [[unlikely]]
       return false;
     ++seeks_;
     StepAll();
@@ -299,6 +321,7 @@ class DbIterator final : public Iterator {
   // false in its children.
   uint32_t shown_in_ = port::ProcessMark::kNone;
   bool forward_ = true;
+  bool out_of_memory_ = false;
   // entries_, or since its last move, forward, what its Sole() is.
   InternalIterator* stepped_ = entries_.get();
   uint64_t steps_to_look_ = kStepsToLook;  // For a sole one.

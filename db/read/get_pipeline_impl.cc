@@ -31,7 +31,7 @@ GetPipelineImpl::GetPipelineImpl(std::unique_ptr<LookupPlaces> places,
       statistics_(std::move(statistics)),
       slots_(depth) {}
 
-Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
+Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) try {
   if (outstanding_ == slots_.size()) {
     return Status::Busy(
         fmt::format("{} gets are outstanding: take an answer with Next() first", outstanding_));
@@ -43,6 +43,8 @@ Status GetPipelineImpl::Submit(const Slice& key, uint64_t tag) {
   // Half of the gets with one doorbell: the others keep the network busy meanwhile.
   if (located_ >= half) PostAll();
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 void GetPipelineImpl::SetState(Slot* slot, State state) {
@@ -59,7 +61,7 @@ void GetPipelineImpl::Finish(Slot* slot, Status status) {
 
 // In the slot that is outstanding next. It is not yet: what fails here leaves nothing to be
 // answered.
-Status GetPipelineImpl::BeginNext(const Slice& key, uint64_t tag) try {
+Status GetPipelineImpl::BeginNext(const Slice& key, uint64_t tag) {
   LookupPlace place;
   DLSM_RETURN_IF_ERROR(places_->Of(key, &place));
   Slot& slot = SlotAt(outstanding_);
@@ -67,22 +69,14 @@ Status GetPipelineImpl::BeginNext(const Slice& key, uint64_t tag) try {
   slot.holder = std::move(place.holder);
   slot.connections = std::move(place.connections);
   slot.guard = place.guard;
-  port::AllocationPoint();
   LookupRequest& request = slot.request.emplace(key, place.sequence);
   request.reader = place.reader;
   request.view = place.view;
   request.value = &slot.value;
   statistics_->Add(Ticker::kKeysRead);
   slot.lookup.Start(&request);
-  if (slot.lookup.AskMemtables()) {
-    Finish(&slot, Status::OK());
-  } else {
-    SetState(&slot, State::kBegun);
-  }
+  SetState(&slot, slot.lookup.AskMemtables() ? State::kAnswered : State::kBegun);
   return Status::OK();
-} catch (const std::bad_alloc&) {
-  Tidy(&SlotAt(outstanding_));
-  return OutOfTransferMemory();
 }
 
 void GetPipelineImpl::LocateBegun() {
@@ -96,23 +90,16 @@ void GetPipelineImpl::LocateBegun() {
     lookups[count++] = &slot.lookup;
   }
   begun_ = 0;
-  try {
-    FindCandidatesTogether(std::span(lookups).first(count));
-    ApproachTogether(std::span(lookups).first(count), options_);
-  } catch (const std::bad_alloc&) {
-    for (Slot* const slot : std::span(slots).first(count)) Finish(slot, OutOfTransferMemory());
-    return;
-  }
+  FindCandidatesTogether(std::span(lookups).first(count));
+  ApproachTogether(std::span(lookups).first(count), options_);
   for (Slot* const slot : std::span(slots).first(count)) GoOn(slot);
 }
 
 // On to the next candidate's record; without one, or after an error, the answer is there.
-void GetPipelineImpl::GoOn(Slot* slot) try {
-  if (!slot->lookup.Advance(options_)) return Finish(slot, Status::OK());
+void GetPipelineImpl::GoOn(Slot* slot) {
+  if (!slot->lookup.Advance(options_)) return SetState(slot, State::kAnswered);
   Status located = Locate(slot);
   if (!located.ok()) Finish(slot, std::move(located));
-} catch (const std::bad_alloc&) {
-  Finish(slot, OutOfTransferMemory());
 }
 
 Status GetPipelineImpl::Locate(Slot* slot) {
@@ -128,9 +115,8 @@ Status GetPipelineImpl::Locate(Slot* slot) {
 }
 
 // All reads that are due, with one doorbell for each memory node. A doorbell that fails fails for
-// who waits. So does a lack of memory, which leaves some where they are: they are posted once they
-// are waited for, or fail.
-void GetPipelineImpl::PostAll() try {
+// who waits.
+void GetPipelineImpl::PostAll() {
   std::vector<Slot*> last_posted;  // By way.
   for (size_t i = 0; i < outstanding_; ++i) {
     Slot& slot = SlotAt(i);
@@ -157,8 +143,6 @@ void GetPipelineImpl::PostAll() try {
     queue_pair->Ring().PermitUncheckedError();
   }
   for (Slot* const slot : last_posted) BoundHeld(slot);
-} catch (const std::bad_alloc&) {
-  // See above.
 }
 
 // A thread that submits and never takes an answer must not hold more and more buffers.
@@ -177,13 +161,13 @@ bool GetPipelineImpl::Fits(const Fetch& fetch, const Slot& slot) {
          fetch.buffer.bytes() >= slot.lookup.to_fetch().bytes;
 }
 
-Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
+// A read for whose buffer or place among those held there is no memory is not under way.
+Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) try {
   const RemoteSpan span = slot->lookup.to_fetch();
   queue_pair->held().MakeRoom();
   // One that a queue pair still holds, whose thread has not waited for it, is not ours to use.
   std::shared_ptr<Fetch>& fetch = slot->fetch;
   if (fetch == nullptr || fetch.use_count() > 1 || !Fits(*fetch, *slot)) {
-    port::AllocationPoint();
     fetch = std::make_shared<Fetch>();
     fetch->way = WayOf(*slot);
     fetch->connections = slot->connections;
@@ -197,9 +181,11 @@ Status GetPipelineImpl::Post(QueuePair* queue_pair, Slot* slot) {
   queue_pair->held().Hold(fetch->ticket, fetch);
   SetState(slot, State::kPosted);
   return Status::OK();
+} catch (const std::bad_alloc&) {
+  return OutOfTransferMemory();
 }
 
-bool GetPipelineImpl::Next(Answer* answer) {
+bool GetPipelineImpl::Next(Answer* answer) try {
   if (answer == nullptr || outstanding_ == 0) return false;
   Slot& slot = SlotAt(0);
   const Status open = places_->CheckOpen();
@@ -222,6 +208,8 @@ bool GetPipelineImpl::Next(Answer* answer) {
   Tidy(&slot);
   TakeOldest();
   return true;
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 void GetPipelineImpl::TakeOldest() {
@@ -230,9 +218,8 @@ void GetPipelineImpl::TakeOldest() {
   begun_ = std::min(begun_, outstanding_);
 }
 
-// What is told of a get that is answered. There may be no memory to say whose its error is: then
-// that is the error.
-Status GetPipelineImpl::Outcome(const Slot& slot) try {
+// The answer to a get that has come to its end.
+Status GetPipelineImpl::Outcome(const Slot& slot) {
   const LookupRequest& request = *slot.request;
   Status status = request.status;
   if (status.ok() && slot.guard != nullptr) status = slot.guard->Check();
@@ -241,12 +228,10 @@ Status GetPipelineImpl::Outcome(const Slot& slot) try {
   statistics_->Add(Ticker::kKeysFound);
   statistics_->Add(Ticker::kBytesRead, slot.value.size());
   return Status::OK();
-} catch (const std::bad_alloc&) {
-  return OutOfTransferMemory();
 }
 
 // Waits for the record that was asked for, and looks at it.
-void GetPipelineImpl::Continue(Slot* slot) try {
+void GetPipelineImpl::Continue(Slot* slot) {
   Slice bytes;
   Status arrived = Arrive(slot, &bytes);
   if (!arrived.ok()) {
@@ -257,8 +242,6 @@ void GetPipelineImpl::Continue(Slot* slot) try {
   } else {
     GoOn(slot);
   }
-} catch (const std::bad_alloc&) {
-  Finish(slot, OutOfTransferMemory());
 }
 
 // What an answered get leaves for the next one in its place.
@@ -273,7 +256,6 @@ void GetPipelineImpl::Tidy(Slot* slot) {
 // Sets *bytes to the record. It may also come to an answer, an error.
 Status GetPipelineImpl::Arrive(Slot* slot, Slice* bytes) {
   if (slot->state == State::kLocated) PostAll();
-  if (slot->state == State::kLocated) return OutOfTransferMemory();
   *bytes = slot->in_place;
   if (slot->state != State::kPosted) {
     if (bytes->empty()) return Status::OK();

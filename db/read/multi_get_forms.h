@@ -1,5 +1,6 @@
 // The two forms of DB::MultiGet(), which owners and followers share. `read_into`, of (keys, values,
-// statuses) as in Reads::MultiGet(), reads all keys; if it lacks memory, no key is read.
+// statuses) as in Reads::MultiGet(), reads all keys. Values and buffers for all of them together
+// are large: if it lacks memory for those, no key is read.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,6 @@ void MultiGetWithinMemory(std::span<const Slice> keys, const Reads::Values& valu
   }
 }
 
-// Throws std::bad_alloc if not even the two vectors can be had.
 template <typename ReadInto>
 std::vector<Status> MultiGetStrings(const std::vector<Slice>& keys,
                                     std::vector<std::string>* values, const ReadInto& read_into) {

@@ -175,6 +175,7 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   LocalSpan to;
   if (holder != nullptr) {
     port::AllocationPoint();
+    port::AllocationPoint("value");
     const auto buffer = std::make_shared<RegisteredBuffer>();
     DLSM_RETURN_IF_ERROR(queue_pairs_->NewBuffer(span.node, span.bytes, buffer.get()));
     to = buffer->span().Sub(0, span.bytes);

@@ -8,6 +8,7 @@
 #include "db/tree/candidate_list.h"
 #include "db/tree/version.h"
 #include "port/allocation_point.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 namespace {
@@ -81,11 +82,16 @@ bool TableLookup::Advance(const TableReadOptions& options) {
   return false;
 }
 
+// A block that is unpacked may be large.
 bool TableLookup::Decode(const Slice& bytes, const std::shared_ptr<const void>* holder,
                          const TableReadOptions& options) {
   LookupResult result;
-  request_->status = request_->reader->AskRecord(*table_, request_->key, probe_, bytes, options,
-                                                 counts(), &result);
+  request_->status = WithinMemory(
+      [&] {
+        return request_->reader->AskRecord(*table_, request_->key, probe_, bytes, options, counts(),
+                                           &result);
+      },
+      &OutOfTransferMemory);
   if (!request_->status.ok()) return true;
   if (Take(&result, holder)) {
     probe_.cached.reset();  // Lookups of many keys keep no more blocks than the cache does.
@@ -95,10 +101,12 @@ bool TableLookup::Decode(const Slice& bytes, const std::shared_ptr<const void>* 
   return false;
 }
 
-bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* holder) {
+// `holder`: of the value, if it has none of its own; see Decode(). A value for whose copy there is
+// no memory is the request's error.
+bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* holder) try {
   request_->state = result->state;
   if (result->state == LookupState::kFound) {
-    port::AllocationPoint();
+    port::AllocationPoint("value");
     if (request_->pinned == nullptr) {
       request_->value->assign(result->value.data(), result->value.size());
     } else {
@@ -106,6 +114,10 @@ bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* 
     }
   }
   return result->state != LookupState::kAbsent;
+} catch (const std::bad_alloc&) {
+  request_->status = OutOfTransferMemory();
+  request_->status.PermitUncheckedError();  // A pipeline may go away with answers in it.
+  return true;
 }
 
 void FindCandidatesTogether(std::span<TableLookup* const> lookups) {

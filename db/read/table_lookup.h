@@ -14,7 +14,6 @@
 #include "dLSM/status.h"
 #include "db/read/point_reader.h"
 #include "db/tree/read_view.h"
-#include "port/allocation_point.h"
 
 namespace dlsm {
 
@@ -56,7 +55,6 @@ class TableLookup {
       if (candidates_ < first_.size()) {
         first_[candidates_] = {&table, filtered};
       } else {
-        port::AllocationPoint();
         further_.push_back({&table, filtered});
       }
       ++candidates_;

@@ -9,7 +9,7 @@
 
 #include "db/test/test_database_testing.h"
 #include "db/test/watched_calls_testing.h"
-#include "port/allocation_point.h"
+#include "port/sync_point.h"
 #include "util/eventually_testing.h"
 #include "util/rpc/messages/messages.h"
 
@@ -65,11 +65,11 @@ class CountedLooks {
  public:
   CountedLooks() {
     by_compaction_ = 0;
-    port::AllocationHookOfProcess() = [](const char* place) {
-      if (place != nullptr && std::strcmp(place, "compaction: picked") == 0) ++by_compaction_;
+    port::SyncPointHookOfProcess() = [](const char* place) {
+      if (std::strcmp(place, "compaction: picked") == 0) ++by_compaction_;
     };
   }
-  ~CountedLooks() { port::AllocationHookOfProcess() = nullptr; }
+  ~CountedLooks() { port::SyncPointHookOfProcess() = nullptr; }
   CountedLooks(const CountedLooks&) = delete;
   CountedLooks& operator=(const CountedLooks&) = delete;
 

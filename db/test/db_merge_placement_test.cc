@@ -15,7 +15,6 @@
 
 #include "db/test/test_database_testing.h"
 #include "db/test/watched_calls_testing.h"
-#include "port/failing_allocations_testing.h"
 #include "util/rpc/messages/messages.h"
 
 namespace dlsm {
@@ -316,42 +315,6 @@ TEST(SetOptionsOfNodesTest, WhatOneDoesNotAnswerNoneKeepsUnsaid) {
   EXPECT_THAT(now, schedule_of(nodes[0], "fair"));
   EXPECT_THAT(now, schedule_of(nodes[1], "fair"));
   EXPECT_THAT(now, HasSubstr("merge_scheduler single"));
-}
-
-// The third memory node fails, the first cannot be told to go back, and there is no memory to say
-// so. Fails if the second keeps what the call has failed to set, or if nobody hears that something
-// may have changed.
-TEST(SetOptionsOfNodesTest, WithoutMemoryToSayWhatFailedAllGoBackThatCan) {
-  TestNodes nodes(3, "tcp");
-  const uint16_t first = nodes[0].server().port();
-  const uint16_t third = nodes[2].server().port();
-  Options options = nodes.With(TinyOptions());
-  options.shard_boundaries = {"h", "p"};
-  options.node_connector = std::make_shared<WatchedConnector>(
-      [first, third](uint16_t port, Method method, const Slice& request) -> Status {
-        if (method != Method::kSetMergeSchedule) return Status::OK();
-        SetMergeScheduleRequest set;
-        EXPECT_OK(set.Decode(request));
-        const bool fails = (port == third && set.schedule == "fair") ||
-                           (port == first && set.schedule == "greedy");
-        return fails ? Status::IOError("the test sends nothing") : Status::OK();
-      });
-  const auto db = OpenOrDie(options, "options");
-  Status status;
-  {
-    const port::FailingAllocationsAt failing("set options: outcome");
-    status = db->SetOptions({{"memory_node_merge_scheduler", "fair"}});
-    EXPECT_EQ(failing.failed(), 1u);
-  }
-  EXPECT_TRUE(status.IsIOError()) << status.ToString();
-  EXPECT_THAT(status.ToString(), HasSubstr("may have changed"));
-  const std::string now = Property(*db, "dlsm.merge-schedule");
-  const auto schedule_of = [](TestNode& node, const char* schedule) {
-    return HasSubstr("memory-node " + node.address() + "\nmemory_node_merge_scheduler " + schedule);
-  };
-  EXPECT_THAT(now, schedule_of(nodes[0], "fair"));
-  EXPECT_THAT(now, schedule_of(nodes[1], "greedy"));
-  EXPECT_THAT(now, schedule_of(nodes[2], "greedy"));
 }
 
 }  // namespace

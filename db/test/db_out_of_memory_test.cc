@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "dLSM/write_batch.h"
-#include "db/test/allocating_order_testing.h"
 #include "db/test/held_flushes_testing.h"
 #include "db/test/test_database_testing.h"
 #include "port/failing_allocations_testing.h"
@@ -298,23 +297,6 @@ TEST_F(BackgroundWithoutMemoryTest, WhatRefusedPutsHaveTakenIsGivenBack) {
     EXPECT_TRUE(put.ok() || put.IsBusy()) << put.ToString();
   }
   EXPECT_TRUE(Eventually([this] { return Flushes() >= 1; }));
-}
-
-// There is no memory to compare a key with where shards begin. Fails if the writer, who is refused,
-// gets an exception, because it is asked once more which shard's memtable is to be looked at.
-TEST_F(BackgroundWithoutMemoryTest, WhoseShardCannotBeToldIsRefused) {
-  static const AllocatingOrder order{};  // Also while the database is destroyed.
-  options_.comparator = &order;
-  options_.shard_boundaries = {"m"};
-  Open();
-  {
-    const port::FailingAllocations failing(1);
-    const Status refused = db_->Put(WriteOptions(), "key", "value");
-    EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
-    EXPECT_GT(failing.failed(), 0u);
-  }
-  EXPECT_OK(db_->Put(WriteOptions(), "key", "value"));
-  EXPECT_EQ(GetOr(db_.get(), "key"), "value");
 }
 
 // Fails if the caller is told that all was flushed, waits for ever, or gets an exception.

@@ -10,7 +10,6 @@
 #include "dLSM/comparator.h"
 #include "dLSM/write_batch.h"
 #include "db/test/test_database_testing.h"
-#include "port/failing_allocations_testing.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {
@@ -274,23 +273,6 @@ TEST_F(RoomTest, AFlushThatDoesNotFitIsTriedEverMoreRarelyWhileNobodyWaits) {
   ASSERT_NO_FATAL_FAILURE(ExpectFewTries());
   ASSERT_NO_FATAL_FAILURE(DestroyFiller(node, &filler));
   EXPECT_TRUE(Eventually([this] { return db_->GetStatistics()->Get(Ticker::kFlushes) > 0; }));
-  db_.reset();  // Before its memory node.
-}
-
-// Somebody would have waited, but his process had no memory for that. Fails if he counts as one who
-// waits from then on.
-TEST_F(RoomTest, WhoHadNoMemoryToWaitForAFlushDoesNotWait) {
-  const TestNode node(TightNode());
-  std::unique_ptr<DB> filler;
-  ASSERT_NO_FATAL_FAILURE(FillBesideALargeMemtable(node, &filler));
-  {
-    const port::FailingAllocationsAt failing("flush: asked for");
-    const Status flushed = db_->Flush(FlushOptions());
-    EXPECT_TRUE(flushed.IsIOError()) << flushed.ToString();
-    EXPECT_GE(failing.failed(), 1u);
-  }
-  ASSERT_NO_FATAL_FAILURE(ExpectFewTries());
-  ASSERT_NO_FATAL_FAILURE(DestroyFiller(node, &filler));
   db_.reset();  // Before its memory node.
 }
 

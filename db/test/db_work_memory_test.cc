@@ -102,35 +102,13 @@ TEST_P(MergeMemoryTest, AMergeLeavesNothingBehindAndIsMadeAgain) {
   EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), kEntries);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryMoment, MergeMemoryTest,
-    testing::Values(std::pair("compaction: picked", false), std::pair("merge: marked", false),
-                    std::pair("merge: divided", false), std::pair("merge: part", false),
-                    std::pair("merge: part", true), std::pair("merge: numbered", false),
-                    std::pair("merge: answered", false), std::pair("table: written", true),
-                    std::pair("merge: to be installed", false),
-                    std::pair("manifest: to be told", false),
-                    std::pair("manifest: to be put", false),
-                    std::pair("version: to be shown", false),
-                    std::pair("version: to be shown", true)),
-    [](const auto& each) {
-      return NameOf(each.param.first) + (each.param.second ? "Here" : "There");
-    });
-
-// Fails if who asks for merges of several shards gets an exception instead of an error.
-TEST_F(WorkMemoryTest, CompactRangeOfSeveralShardsReturnsAnError) {
-  options_.shard_boundaries = {NumberedKey(kEntries / 2)};
-  Open();
-  PutAll('a');
-  {
-    const FailingAllocationsAt failing("flush: asked for");
-    const Status merged = db_->CompactRange(nullptr, nullptr);
-    EXPECT_TRUE(merged.IsIOError()) << merged.ToString();
-    EXPECT_GE(failing.failed(), 2u);
-  }
-  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
-  ExpectAll('a');
-}
+INSTANTIATE_TEST_SUITE_P(EveryMoment, MergeMemoryTest,
+                         testing::Values(std::pair("merge: tables", true),
+                                         std::pair("manifest: to be put", false),
+                                         std::pair("manifest: to be put", true)),
+                         [](const auto& each) {
+                           return NameOf(each.param.first) + (each.param.second ? "Here" : "There");
+                         });
 
 // Several parts side by side, of which some find no memory. Fails if a thread is not waited for, or
 // if what the others have made takes effect or stays.
@@ -152,7 +130,7 @@ TEST_F(WorkMemoryTest, PartsOfAMergeFailTogether) {
   uint64_t failed = 0;
   for (int64_t made = 0; made < 4; ++made) {
     put_many('b');
-    const FailingAllocationsAt failing("merge: part", made);
+    const FailingAllocationsAt failing("merge: tables", made);
     const Status merged = db_->CompactRange(nullptr, nullptr);
     EXPECT_EQ(merged.ok(), failing.failed() == 0) << merged.ToString();
     failed += failing.failed();
@@ -166,26 +144,6 @@ TEST_F(WorkMemoryTest, PartsOfAMergeFailTogether) {
   for (uint64_t i = 0; i < kMany; ++i) {
     ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), std::string(kValueBytes, 'b'));
   }
-}
-
-// Fails if a merge that is due is forgotten once there was no memory to pick it.
-TEST_F(WorkMemoryTest, AMergeThatIsDueIsPickedLater) {
-  options_.max_tables_per_guard = 2;
-  options_.idle_size_amplification_percent = 0;
-  Open();
-  {
-    const FailingAllocationsAt failing("merge: picked");
-    for (const char version : {'a', 'b', 'c', 'd'}) {
-      PutAll(version);
-      ASSERT_OK(db_->Flush(FlushOptions()));
-    }
-    EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 2; }));
-    EXPECT_EQ(Merges(), 0u);
-    EXPECT_GE(Count(Ticker::kRetries), 1u);
-  }
-  EXPECT_TRUE(Eventually([this] { return Merges() >= 1; }));
-  ASSERT_OK(db_->WaitForBackgroundWork());
-  ExpectAll('d');
 }
 
 class FlushMemoryTest : public WorkMemoryTest, public testing::WithParamInterface<const char*> {};
@@ -215,131 +173,17 @@ TEST_P(FlushMemoryTest, AMemtableStaysUntilItIsFlushed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryMoment, FlushMemoryTest,
-                         testing::Values("table: written", "flush: made", "manifest: to be told",
-                                         "manifest: to be put", "version: to be shown"),
+                         testing::Values("flush: tables", "manifest: to be put"),
                          [](const auto& place) { return NameOf(place.param); });
 
-// Tables are on both memory nodes, which have the manifest of a flush or a merge that could not
-// be shown then. Fails if what that names is given back before it is replaced: no manifest could be
-// put any more, for lists that name what is not held are refused.
-TEST_F(WorkMemoryTest, WhatAStoredManifestNamesIsKeptAtEachMemoryNode) {
-  TestNodes nodes(2, "shm");
-  MergeByRequest();
-  options_ = nodes.With(options_);
-  options_.placement = TablePlacement::kRoundRobin;
-  options_.scatter_width = 2;
-  Open();
-  PutAll('a');
-  {
-    const FailingAllocationsAt failing("version: to be shown");
-    ASSERT_OK(db_->Flush(at_once_));
-    EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 4; }));
-    ExpectAll('a');
-  }
-  ASSERT_OK(db_->Flush(FlushOptions()));
-  PutAll('b');
-  ASSERT_OK(db_->Flush(FlushOptions()));
-  {
-    const FailingAllocationsAt failing("version: to be shown");
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_TRUE(db_->CompactRange(nullptr, nullptr).IsIOError());
-      ASSERT_OK(db_->WaitForBackgroundWork());  // Gives back what it may.
-    }
-    EXPECT_GE(failing.failed(), 4u);
-  }
-  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
-  ASSERT_OK(db_->WaitForBackgroundWork());
-  Reopen();
-  ExpectAll('b');
-  TearDown();  // Before its nodes.
-  for (size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(nodes[i].used_bytes(), 0u) << i;
-}
-
-// Fails if a memtable that was full when there was no memory to judge of it waits for a write.
-TEST_F(WorkMemoryTest, TheGateIsJudgedOnceThereIsSome) {
-  Open();
-  {
-    const FailingAllocationsAt failing("gate");
-    for (size_t bytes = 0; bytes < 2 * options_.write_buffer_size; bytes += kValueBytes) {
-      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(bytes), std::string(kValueBytes, 'v')));
-    }
-    EXPECT_GE(failing.failed(), 1u);
-    EXPECT_EQ(Count(Ticker::kFlushes), 0u);
-  }
-  EXPECT_TRUE(Eventually([this] { return Count(Ticker::kFlushes) >= 1; }));
-}
-
-// Fails if the threads that keep the house end the process, or the sessions end without them.
-TEST_F(WorkMemoryTest, TheHouseIsKeptOnceThereIsSome) {
-  TestNode::Config config;
-  config.lease = std::chrono::seconds(2);
-  TestNode short_lived(config);
-  options_ = short_lived.With(TinyOptions(), "tcp");
-  Open();
-  for (const char* place : {"house", "heartbeat"}) {
-    SCOPED_TRACE(place);
-    const FailingAllocationsAt failing(place);
-    EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 1; }));
-  }
-  PutAll('a');
-  EXPECT_OK(db_->Flush(FlushOptions()));
-  ExpectAll('a');
-  TearDown();  // Before its node.
-}
-
-// Fails if who waits gets an exception instead of an error, or memory is not given back later.
-TEST_F(WorkMemoryTest, WhatIsToBeFreedStaysQueued) {
-  MergeByRequest();
-  Open();
-  PutAll('a');
-  ASSERT_OK(db_->Flush(FlushOptions()));
-  PutAll('b');
-  ASSERT_OK(db_->Flush(FlushOptions()));
-  ASSERT_OK(db_->WaitForBackgroundWork());
-  const uint64_t used_before = node_.used_bytes();
-  {
-    const FailingAllocationsAt failing("frees");
-    db_->CompactRange(nullptr, nullptr).PermitUncheckedError();  // What it frees comes later.
-    EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 2; }));
-    const Status status = db_->WaitForBackgroundWork();
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
-    EXPECT_NE(status.ToString().find("memory"), std::string::npos) << status.ToString();
-  }
-  ASSERT_OK(db_->WaitForBackgroundWork());
-  EXPECT_TRUE(Eventually([&] { return node_.used_bytes() < used_before; }));
-  ExpectAll('b');
-}
-
-// A grant of which there was no memory to hear. Fails if its memory is lost, or flushes stop.
-TEST_F(WorkMemoryTest, AGrantThatWasNotHeardOfIsFoundAgain) {
-  Open();
-  PutAll('a');
-  {
-    const FailingAllocationsAt failing("grant");
-    for (int round = 0; round < 40 && failing.failed() == 0; ++round) {
-      PutAll('b');
-      ASSERT_OK(db_->Flush(at_once_));
-      EXPECT_TRUE(Eventually([this, &failing, before = Count(Ticker::kFlushes)] {
-        return failing.failed() > 0 || Count(Ticker::kFlushes) > before;
-      }));
-    }
-    EXPECT_GE(failing.failed(), 1u);
-  }
-  ASSERT_OK(db_->Flush(FlushOptions()));
-  ASSERT_OK(db_->WaitForBackgroundWork());
-  ExpectAll('b');
-}
-
-class PublishMemoryTest : public WorkMemoryTest, public testing::WithParamInterface<const char*> {};
-
 // Fails if the publisher ends the process, publishes no more, or keeps the snapshot that it took.
-TEST_P(PublishMemoryTest, WhatWasNotPublishedIsPublishedLater) {
+TEST_F(WorkMemoryTest, WhatWasNotPublishedIsPublishedLater) {
   MergeByRequest();
   options_.publish_interval_ms = 5;
   Open();
   PutAll('a');
   {
-    const FailingAllocationsAt failing(GetParam());
+    const FailingAllocationsAt failing("publication: to be written");
     PutAll('b');
     EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 3; }));
   }
@@ -357,11 +201,6 @@ TEST_P(PublishMemoryTest, WhatWasNotPublishedIsPublishedLater) {
   EXPECT_EQ(NumberProperty(db_.get(), "dlsm.entries"), kEntries) << "is a snapshot still held?";
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryMoment, PublishMemoryTest,
-                         testing::Values("publication", "publication: snapshot taken",
-                                         "publication: to be written", "publication: to be named"),
-                         [](const auto& place) { return NameOf(place.param); });
-
 // Fails if a follower's threads end the process, or it does not catch up later.
 TEST_F(WorkMemoryTest, AFollowerCatchesUpOnceThereIsSome) {
   options_.publish_interval_ms = 5;
@@ -375,10 +214,6 @@ TEST_F(WorkMemoryTest, AFollowerCatchesUpOnceThereIsSome) {
     PutAll('b');
     EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 2; }));
     EXPECT_TRUE(follower->TryCatchUp().IsIOError());
-  }
-  {
-    const FailingAllocationsAt failing("follower: heartbeat");
-    EXPECT_TRUE(Eventually([&failing] { return failing.failed() >= 1; }));
   }
   EXPECT_TRUE(Eventually([&follower] {
     return GetOr(follower.get(), NumberedKey(kEntries - 1)) == std::string(kValueBytes, 'b');

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -56,7 +55,6 @@ class Succession {
     return pin->shared_from_this();
   }
 
-  // If it throws std::bad_alloc, nothing has changed.
   void Install(std::shared_ptr<const T> object) LOCKS_EXCLUDED(mutex_) {
     {
       port::MutexLock lock(mutex_);
@@ -64,11 +62,7 @@ class Succession {
       current_.store(object.get(), std::memory_order_release);
       owner_ = std::move(object);
     }
-    try {
-      Reclaim();
-    } catch (const std::bad_alloc&) {
-      // They stay until a later call.
-    }
+    Reclaim();
   }
 
   // Drops replaced objects that nobody announces any more.

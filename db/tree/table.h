@@ -10,6 +10,7 @@
 #include "db/nodes/placed_memory.h"
 #include "table/table_meta.h"
 #include "table/table_reader.h"
+#include "util/out_of_memory.h"
 
 namespace dlsm {
 
@@ -28,8 +29,10 @@ class TableImage {
     memory_->NoteTable(span_);
   }
   ~TableImage() {
-    if (obsolete_.load(std::memory_order_acquire)) memory_->Free(span_);
-    memory_->NoteTableGone(span_);
+    OrEndForLackOfMemory([this] {
+      if (obsolete_.load(std::memory_order_acquire)) memory_->Free(span_);
+      memory_->NoteTableGone(span_);
+    });
   }
   TableImage(const TableImage&) = delete;
   TableImage& operator=(const TableImage&) = delete;

@@ -1,11 +1,9 @@
 #include "db/tree/table_store.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "db/tree/cached_records.h"
-#include "port/allocation_point.h"
 #include "table/fetch_resident.h"
 #include "table/remote_sink.h"
 #include "table/resident_memory.h"
@@ -17,19 +15,26 @@ namespace dlsm {
 Status TableStore::OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
                               std::unique_ptr<TableReader>* reader) const {
   std::string resident;
-  DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
+  DLSM_RETURN_IF_ERROR(Fetch(meta, purpose, &resident));
   return MakeReader(meta, resident, blocks, reader);
 }
 
-// Who flushes or merges has nobody to tell by an exception, and it is here that so much memory is
-// taken that there may be none. Nothing is under way meanwhile.
+Status TableStore::Fetch(const TableMeta& meta, Purpose purpose, std::string* resident) const {
+  return WithinMemory(
+      [&] { return FetchResident(meta, queue_pairs_, purpose, config_.timeout, resident); },
+      &OutOfIndexMemory);
+}
+
+// It is here that so much memory is taken that there may be none. Nothing is under way meanwhile.
 Status TableStore::MakeReader(const TableMeta& meta, const Slice& resident,
                               const CachedBlocks& blocks,
-                              std::unique_ptr<TableReader>* reader) const try {
-  const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
-  return TableReader::Open(config_.table, meta, kept.bytes, kept.owner, blocks, reader);
-} catch (const std::bad_alloc&) {
-  return OutOfIndexMemory();
+                              std::unique_ptr<TableReader>* reader) const {
+  return WithinMemory(
+      [&] {
+        const ResidentMemory::Copy kept = ResidentMemory::Shared().Keep(resident);
+        return TableReader::Open(config_.table, meta, kept.bytes, kept.owner, blocks, reader);
+      },
+      &OutOfIndexMemory);
 }
 
 std::unique_ptr<TableReader> TableStore::Evictable(const TableMeta& meta,
@@ -69,7 +74,7 @@ Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table)
     return Status::OK();
   }
   std::string resident;
-  DLSM_RETURN_IF_ERROR(FetchResident(meta, queue_pairs_, purpose, config_.timeout, &resident));
+  DLSM_RETURN_IF_ERROR(Fetch(meta, purpose, &resident));
   return OpenWith(meta, resident, table);
 }
 
@@ -143,34 +148,34 @@ Status TableStore::OpenWith(const TableMeta& meta, const Slice& resident, TableR
 }
 
 RemoteTableWriter::~RemoteTableWriter() {
-  DropUnfinished();
-  if (!tables_.empty()) AwaitWrites();
-  for (const TableRef& table : tables_) table->MarkObsolete();
+  OrEndForLackOfMemory([this] {
+    DropUnfinished();
+    if (!tables_.empty()) AwaitWrites();
+    for (const TableRef& table : tables_) table->MarkObsolete();
+  });
 }
 
 // Nothing may land in memory that is given back: a wait that fails has closed the queue pair, and
 // while its writes may still land, nothing is (RemoteMemory).
-void RemoteTableWriter::AwaitWrites() noexcept {
-  WithinMemory([this] { return writes_.Wait(); }).PermitUncheckedError();
-}
+void RemoteTableWriter::AwaitWrites() { writes_.Wait().PermitUncheckedError(); }
 
 // Writes of an abandoned image may still be under way: requests complete in order, so once an empty
 // read behind them is done, nothing can land there any more. If the queue pair is closed instead,
 // the memory goes back only when the fabric says so (RemoteMemory).
-void RemoteTableWriter::DropUnfinished() noexcept {
+void RemoteTableWriter::DropUnfinished() {
   if (unfinished_.bytes == 0) return;
   PlacedMemory* const memory = store_->memory();
-  const Status ended = WithinMemory([this]() -> Status {
-    QueuePair* queue_pair = nullptr;
-    Ticket ticket;
-    DLSM_RETURN_IF_ERROR(store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair));
-    DLSM_RETURN_IF_ERROR(
-        queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket));
-    return queue_pair->Wait(ticket, Deadline::In(store_->timeout()));
-  });
   // The next attempt had better go elsewhere.
-  if (!ended.ok()) memory->NoteSilence(memory->NumberOf(unfinished_.node));
+  if (!AwaitUnfinished().ok()) memory->NoteSilence(memory->NumberOf(unfinished_.node));
   memory->FreeAllocated(std::exchange(unfinished_, RemoteSpan{}));
+}
+
+Status RemoteTableWriter::AwaitUnfinished() {
+  QueuePair* queue_pair = nullptr;
+  Ticket ticket;
+  DLSM_RETURN_IF_ERROR(store_->queue_pairs()->ForThisThread(unfinished_.node, &queue_pair));
+  DLSM_RETURN_IF_ERROR(queue_pair->PostRead(unfinished_.Sub(0, 0), LocalSpan{}, purpose_, &ticket));
+  return queue_pair->Wait(ticket, Deadline::In(store_->timeout()));
 }
 
 std::vector<size_t> RemoteTableWriter::NextOrder() {
@@ -188,14 +193,19 @@ std::vector<size_t> RemoteTableWriter::NextOrder() {
 }
 
 Status RemoteTableWriter::NewTable(uint64_t bytes, std::unique_ptr<TableSink>* sink) {
-  DropUnfinished();
-  DLSM_RETURN_IF_ERROR(store_->memory()->Allocate(bytes, when_full_, NextOrder(), &unfinished_));
+  DLSM_RETURN_IF_ERROR(OrEndForLackOfMemory([&] {
+    DropUnfinished();
+    return store_->memory()->Allocate(bytes, when_full_, NextOrder(), &unfinished_);
+  }));
   return RemoteSink::Open(unfinished_, store_->queue_pairs(), purpose_, store_->timeout(), sink,
                           store_->memory()->nodes() > 1 ? &writes_ : nullptr);
 }
 
 Status RemoteTableWriter::TableDone(TableMeta meta, const Slice& resident) {
-  tables_.emplace_back();  // Its place: from here on nothing fails but the table's opening.
+  return OrEndForLackOfMemory([&] { return KeepTable(std::move(meta), resident); });
+}
+
+Status RemoteTableWriter::KeepTable(TableMeta meta, const Slice& resident) {
   const RemoteSpan allocated = std::exchange(unfinished_, RemoteSpan{});
   ++fragment_;
   meta.number = number_();
@@ -204,13 +214,13 @@ Status RemoteTableWriter::TableDone(TableMeta meta, const Slice& resident) {
   meta.image.offset = allocated.offset;
   store_->memory()->Shrink(allocated, meta.image.bytes);
   bytes_written_ += meta.image.bytes;
-  const Status opened = WithinMemory([&] {
-    port::AllocationPoint("table: written");
-    return store_->OpenWith(meta, resident, &tables_.back());
-  });
-  if (opened.ok()) return opened;
+  TableRef table;
+  const Status opened = store_->OpenWith(meta, resident, &table);
+  if (opened.ok()) {
+    tables_.push_back(std::move(table));
+    return opened;
+  }
   // As in the destructor, which knows nothing of it.
-  tables_.pop_back();
   AwaitWrites();
   store_->memory()->Free(AllocatedSpan(meta.image));
   return opened;

@@ -81,7 +81,8 @@ class TableStore final : public TableReaderSource {
  private:
   Status OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
                   std::vector<TableRef>* tables) const;
-  // IOError where the process has no memory for index and filter.
+  // IOError, both, where the process has no memory for index and filter.
+  Status Fetch(const TableMeta& meta, Purpose purpose, std::string* resident) const;
   Status MakeReader(const TableMeta& meta, const Slice& resident, const CachedBlocks& blocks,
                     std::unique_ptr<TableReader>* reader) const;
   TableRef NewTable(std::unique_ptr<TableReader> reader) const;
@@ -100,6 +101,9 @@ class TableStore final : public TableReaderSource {
 // of flushes and of merges on the compute node. Tables that are scattered are fragments: each group
 // of as many as that makes goes to nodes that are chosen together, and while one fragment is on its
 // way the next ones are built. What is not taken with Release() is freed.
+//
+// The code that builds tables may lack memory for them, and std::bad_alloc leaves it then. No such
+// exception comes from the calls here (see util/out_of_memory.h).
 class RemoteTableWriter final : public MergeOutput {
  public:
   // `number` names tables; `store` outlives this.
@@ -120,8 +124,10 @@ class RemoteTableWriter final : public MergeOutput {
   uint64_t bytes_written() const { return bytes_written_; }
 
  private:
-  void DropUnfinished() noexcept;
-  void AwaitWrites() noexcept;
+  void DropUnfinished();
+  Status AwaitUnfinished();
+  void AwaitWrites();
+  Status KeepTable(TableMeta meta, const Slice& resident);
   // Nodes in the order in which they are to be tried for the next table.
   std::vector<size_t> NextOrder();
 

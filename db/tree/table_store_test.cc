@@ -94,7 +94,7 @@ TEST(TableStoreTest, WhatCannotBeOpenedIsGivenBackWhenItHasArrived) {
   const TableStore store(config, &queue_pairs, memory, &statistics);
   Memtable memtable(InternalKeyComparator(BytewiseComparator()), 0, "");
   for (SequenceNumber i = 1; i <= 100; ++i) {
-    memtable.Add(i, ValueType::kValue, "key" + std::to_string(i), "value", false);
+    EXPECT_TRUE(memtable.Add(i, ValueType::kValue, "key" + std::to_string(i), "value", false));
   }
   const std::function<uint64_t()> number = [] { return uint64_t{7}; };
   FlushOutcome outcome;

@@ -88,23 +88,25 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
   port::MutexLock lock(mutex_);
   if (active_->empty() || active_->MemoryUsage() < bytes) return SwitchResult::kNotNeeded;
   if (immutables_.size() >= immutables_max) return SwitchResult::kTooManyMemtables;
-  try {
-    SwitchLocked();
-  } catch (const std::bad_alloc&) {
-    return SwitchResult::kNoMemory;
-  }
+  std::shared_ptr<Memtable> fresh = NextMemtableLocked();
+  if (fresh == nullptr) return SwitchResult::kNoMemory;
+  SwitchLocked(std::move(fresh));
   return SwitchResult::kSwitched;
 }
 
-// The order matters:
-//   1. All that may fail for want of memory comes first: then nothing has changed;
-//   2. the new memtable is in the readers' view and is found by its epoch;
-//   3. then the sequencer hands the epoch out. Who completes a write in it can read it back.
-void Tree::SwitchLocked() {
-  auto fresh = std::make_shared<Memtable>(comparator_, next_memtable_number_, GuessPrefixLocked(),
-                                          filtered_bytes_, numa_node_);
-  port::AllocationPoint();
-  immutables_.reserve(immutables_.size() + 1);
+// It begins with a block of its arena and a filter, which are large.
+std::shared_ptr<Memtable> Tree::NextMemtableLocked() const {
+  try {
+    return std::make_shared<Memtable>(comparator_, next_memtable_number_, GuessPrefixLocked(),
+                                      filtered_bytes_, numa_node_);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+// The order matters: the new memtable is in the readers' view and is found by its epoch, and then
+// the sequencer hands the epoch out. A thread that completes a write in it can read it back.
+void Tree::SwitchLocked(std::shared_ptr<Memtable> fresh) {
   views_.Install(ViewLocked(fresh, version_, /*flushed=*/0));
   ++next_memtable_number_;
   const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
@@ -129,7 +131,6 @@ std::string Tree::GuessPrefixLocked() const {
   return first.substr(0, common);
 }
 
-// What can throw comes first.
 void Tree::ShowLocked(std::shared_ptr<const Version> version, size_t flushed) {
   views_.Install(ViewLocked(active_, version, flushed));
   version_ = std::move(version);
@@ -201,7 +202,7 @@ Status Tree::InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector
 
 // The caller gives its tables up: no later install may take them for flushed. So are the others of
 // this attempt, for their tables may be what it failed for: on a memory node that has died, say.
-void Tree::ForgetFlushes(const Memtable& failed) noexcept {
+void Tree::ForgetFlushes(const Memtable& failed) {
   size_t count = 0;  // Of the oldest ones; it is those as long as nothing is installed.
   {
     port::MutexLock lock(mutex_);
@@ -226,7 +227,7 @@ void Tree::ForgetFlushes(const Memtable& failed) noexcept {
   own_tables.swap(own->tables);
 }
 
-Status Tree::InstallFlushed() try {
+Status Tree::InstallFlushed() {
   size_t count = 0;
   std::shared_ptr<const Version> version;
   VersionEdit edit(1);
@@ -244,26 +245,12 @@ Status Tree::InstallFlushed() try {
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   port::SyncPoint("flush: stored");
-  return Show(std::move(version), count);
-} catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
+  port::MutexLock lock(mutex_);
+  ShowLocked(std::move(version), count);
+  return Status::OK();
 }
 
-// A version that cannot be shown has failed, but it is the one that memory nodes have: what it
-// names is not given back before they have another one.
-Status Tree::Show(std::shared_ptr<const Version> version, size_t flushed) {
-  try {
-    port::AllocationPoint("version: to be shown");
-    port::MutexLock lock(mutex_);
-    ShowLocked(version, flushed);
-    return Status::OK();
-  } catch (const std::bad_alloc&) {
-    unshown_ = std::move(version);
-    return OutOfWorkMemory();
-  }
-}
-
-Status Tree::InstallMerge(const VersionEdit& edit) try {
+Status Tree::InstallMerge(const VersionEdit& edit) {
   std::vector<TableRef> removed;  // Let go after the locks.
   port::MutexLock installing(installing_);
   const std::shared_ptr<const Version> before = Head();
@@ -272,11 +259,12 @@ Status Tree::InstallMerge(const VersionEdit& edit) try {
   assert(Holds(version->CheckInvariants()));
   DLSM_RETURN_IF_ERROR(Store(*version));
   port::SyncPoint("merge: stored");
-  DLSM_RETURN_IF_ERROR(Show(std::move(version), /*flushed=*/0));
+  {
+    port::MutexLock lock(mutex_);
+    ShowLocked(std::move(version), /*flushed=*/0);
+  }
   for (const TableRef& table : removed) table->MarkObsolete();
   return Status::OK();
-} catch (const std::bad_alloc&) {
-  return OutOfWorkMemory();
 }
 
 bool Tree::TryReplaceReaders(
@@ -313,10 +301,14 @@ Status Tree::Store(const Version& version) {
       live.push_back(AllocatedSpan(table->meta().image));
     }
   }
-  const Status put =
-      store_->Put(ManifestCodec::Encode(manifest, version.levels()), std::move(live));
-  if (put.ok()) unshown_.reset();
-  return put;
+  // Up to tens of megabytes.
+  std::string encoded;
+  DLSM_RETURN_IF_ERROR(WithinMemory([&] {
+    port::AllocationPoint("manifest: to be put");
+    encoded = ManifestCodec::Encode(manifest, version.levels());
+    return Status::OK();
+  }));
+  return store_->Put(encoded, std::move(live));
 }
 
 Tree::MemtableUsage Tree::Usage() {

@@ -129,9 +129,11 @@ class Tree {
     std::vector<TableRef> tables;
   };
 
-  void SwitchLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns null if the process has no memory for it.
+  std::shared_ptr<Memtable> NextMemtableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SwitchLocked(std::shared_ptr<Memtable> fresh) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes `version` the one that readers find; the `flushed` oldest immutable memtables are in it,
-  // and leave the view. If it throws std::bad_alloc, nothing has changed.
+  // and leave the view.
   void ShowLocked(std::shared_ptr<const Version> version, size_t flushed)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The view with this active memtable and this version, without the `flushed` oldest immutable
@@ -143,15 +145,12 @@ class Tree {
   Immutable* FindLocked(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // An install has failed that was to take the flushed memtables in, `failed` among them: all of
   // these are to be flushed anew.
-  void ForgetFlushes(const Memtable& failed) noexcept EXCLUSIVE_LOCKS_REQUIRED(installing_)
+  void ForgetFlushes(const Memtable& failed) EXCLUSIVE_LOCKS_REQUIRED(installing_)
       LOCKS_EXCLUDED(mutex_);
   // Installs the oldest memtables as far as they are flushed without a gap.
   Status InstallFlushed() EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   // Puts the manifest of `version` at the memory nodes.
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
-  // ShowLocked() of the version that has just been stored. OutOfWorkMemory() where that throws.
-  Status Show(std::shared_ptr<const Version> version, size_t flushed)
-      EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);
 
   const InternalKeyComparator comparator_;
@@ -166,9 +165,6 @@ class Tree {
 
   // One change of the version at a time, manifest included. Taken before mutex_.
   port::Mutex installing_;
-  // The version that was stored last, if there was no memory to show it: its tables are kept as
-  // long as it may be what the next open finds. Mostly null.
-  std::shared_ptr<const Version> unshown_ GUARDED_BY(installing_);
 
   mutable port::Mutex mutex_;  // Never held across a call to a memory node.
   std::shared_ptr<Memtable> active_ GUARDED_BY(mutex_);

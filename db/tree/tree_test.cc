@@ -52,7 +52,8 @@ class TreeTest : public testing::Test {
 
   void Put(const std::string& key) {
     const Sequencer::Write write(tree_.sequencer(), 1);
-    tree_.MemtableOf(write.epoch()).Add(write.first(), ValueType::kValue, key, "value", false);
+    EXPECT_TRUE(
+        tree_.MemtableOf(write.epoch()).Add(write.first(), ValueType::kValue, key, "value", false));
   }
   // Puts a key and makes its memtable immutable.
   std::shared_ptr<Memtable> PutAndTake(const std::string& key) {
@@ -131,8 +132,8 @@ TEST_F(TreeTest, ASwitchMeetsABatchThatIsBeingWithdrawn) {
   {
     const Sequencer::Write batch(tree_.sequencer(), 2);
     memtable = &tree_.MemtableOf(batch.epoch());
-    memtable->Add(batch.first(), ValueType::kValue, "first", "value", true);
-    memtable->Add(batch.first() + 1, ValueType::kValue, "second", "value", true);
+    EXPECT_TRUE(memtable->Add(batch.first(), ValueType::kValue, "first", "value", true));
+    EXPECT_TRUE(memtable->Add(batch.first() + 1, ValueType::kValue, "second", "value", true));
     port::SyncPointHookOfProcess() = [](const char* place) {
       if (std::strcmp(place, "switch: first key read") == 0) memtable->Withdraw(1, 2);
     };

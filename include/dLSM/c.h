@@ -17,12 +17,13 @@ calls do.
     from malloc(), but for the one that says that there was no memory for a message. A call that
     succeeds leaves it alone.
   - What is returned "by malloc()" is given to dlsm_free().
-  - Where the process has no memory for a call, nothing but the call is lost: one with an errptr
-    fails; what would be made is NULL (given to it, `state` is still the caller's, and its
-    destructor is not called); a property is NULL, approximate sizes are 0. What a call that can
-    tell nothing could not do, the next one that can tell fails with: dlsm_write() with a batch,
-    dlsm_open() and others with options, dlsm_iter_get_error() with an iterator (which is not valid
-    any more, and made again) or the readoptions of one (which are made again, too).
+  - If a small allocation fails within a database, the process ends: see db.h. Where the process has
+    no memory for something large, or for what a call makes of its arguments, nothing but the call
+    is lost: one with an errptr fails; what would be made is NULL (given to it, `state` is still the
+    caller's, and its destructor is not called); a property is NULL, approximate sizes are 0. What a
+    call that can tell nothing could not do, the next one that can tell fails with: dlsm_write()
+    with a batch, dlsm_open() and others with options, dlsm_iter_get_error() with an iterator (which
+    is not valid any more, and made again) or the readoptions of one (which are made again, too).
   - uint8_t is a truth value.
   - After fork() a child can use no database of its parent, nor iterators of it: see db.h.
   - Threads: many may use one database, cache, comparator or filter policy at once; of other things

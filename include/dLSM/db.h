@@ -2,10 +2,14 @@
 // Keys and values are arbitrary bytes, empty ones included, of at most kKeyBytesMax and
 // kValueBytesMax.
 //
-// All methods are thread-safe. One for which the process has no memory returns an IOError, unless
-// it says otherwise below; if it returns no Status it throws std::bad_alloc, and has done nothing.
-// A null pointer that has no meaning, or a snapshot of another DB, is an InvalidArgument; where
-// there is no Status, nothing is done, and what there is to return is false or 0.
+// All methods are thread-safe. A null pointer that has no meaning, or a snapshot of another DB, is
+// an InvalidArgument; where there is no Status, nothing is done, and what there is to return is
+// false or 0.
+// A process may run out of memory. A call that lacks memory for something large returns an IOError,
+// unless it says otherwise below: for a memtable's block, the index of a table, the buffers of
+// reads, a value. Work in the background that lacks it is tried again. If a small allocation fails,
+// in a call or in the background, the process ends: one line on standard error that begins with
+// "dlsm: out of memory", then abort().
 // Sources: dLSM (Wang et al., ICDE 2023) for the system, LevelDB and RocksDB for the interface.
 #pragma once
 
@@ -119,8 +123,7 @@ class DB {
   // Without a copy where the fabric allows it: the bytes stay where they are until *value is reset.
   virtual Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) = 0;
   // As of one moment; the reads of all keys are on the wire together. (*values)[i] and the i-th
-  // Status belong to keys[i]. No key lies in what is in *values before. Throws std::bad_alloc if
-  // there is no memory for the two vectors.
+  // Status belong to keys[i]. No key lies in what is in *values before.
   virtual std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) = 0;
   // The same without a copy where the fabric allows it. values[i] and statuses[i] belong to
@@ -133,8 +136,8 @@ class DB {
   virtual std::unique_ptr<GetPipeline> NewGetPipeline(const ReadOptions& options, size_t depth) = 0;
 
   // As of this call, or of options.snapshot. Not positioned; the caller deletes it before the
-  // database. A move for which there is no memory throws std::bad_alloc: then it is of no more use,
-  // and is made again.
+  // database. After a move that lacks memory for what it reads the iterator is not Valid(), its
+  // status() is an IOError, and the caller makes another one.
   virtual Iterator* NewIterator(const ReadOptions& options) = 0;
 
   // The database as of this call, for ReadOptions::snapshot; null after Close(). Merges keep what
@@ -176,7 +179,7 @@ class DB {
   // Changes options while the database is open, until it is closed; names and values as text. All
   // of them or, with an InvalidArgument for one that is unknown or out of range, none. None if a
   // memory node fails, either, unless one that may have taken them cannot be told to go back: the
-  // error names those, if there is memory to, and the same call may be made again.
+  // error names those, and the same call may be made again.
   //   merge_scheduler, compaction_bandwidth    as in Options, of merges on this compute node
   //   memory_node_merge_scheduler,             of the memory node: for the merges of all databases
   //   memory_node_compaction_bandwidth         on it, and until they are changed again

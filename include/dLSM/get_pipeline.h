@@ -45,8 +45,8 @@ class GetPipeline {
   // wait for its answer; but a thread's first read, or one after an error, has to connect, an index
   // that Options::memory_budget has evicted is fetched, and a thread that never takes an answer
   // waits once it has posted thousands. Busy if depth() gets are outstanding: take an answer first.
-  // IOError if the process has no memory for it. Where it has none for a step of a get that was
-  // submitted, that is its answer.
+  // Where the process has no memory for the record of a get that was submitted, its answer is an
+  // IOError.
   virtual Status Submit(const Slice& key, uint64_t tag) = 0;
   // Waits for the get that was submitted first of those outstanding, as long as DB::Get() would.
   // False if there is none, or `answer` is null. The string that answer->value brings is used

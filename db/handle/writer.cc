@@ -1,0 +1,204 @@
+#include "db/handle/writer.h"
+
+#include <string>
+
+#include "dLSM/db.h"
+#include "db/memtable/memtable.h"
+#include "port/allocation_point.h"
+#include "port/sync_point.h"
+#include "util/out_of_memory.h"
+#include "util/status_macros.h"
+#include "util/write_batch_reader.h"
+
+namespace dlsm {
+namespace {
+
+// What smaller writes need of the reserve is looked after when they have been made.
+constexpr uint64_t kLargeWriteBytes = uint64_t{16} << 10;
+
+// A batch's tags are taken for value types as they are.
+static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueType::kDeletion));
+static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::kValue));
+
+Status CheckEntry(const Slice& key, const Slice& value) {
+  if (key.size() > kKeyBytesMax) {
+    return Status::InvalidArgument("key of " + std::to_string(key.size()) + " bytes",
+                                   "keys have at most 1 MiB");
+  }
+  if (value.size() > kValueBytesMax) {
+    return Status::InvalidArgument("value of " + std::to_string(value.size()) + " bytes",
+                                   "values have at most 64 MiB");
+  }
+  return Status::OK();
+}
+
+Status NothingWritten() noexcept { return OutOfMemtableMemory("nothing was written"); }
+
+}  // namespace
+
+Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
+                        const Slice& value) {
+  DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
+  DLSM_RETURN_IF_ERROR(parts_.range->Check(key));
+  const Shard& shard = ShardOf(key);
+  const uint64_t bytes = key.size() + value.size();
+  if (bytes >= kLargeWriteBytes) [[unlikely]]
+    parts_.calls.cover(NumberOf(shard), bytes, /*entries=*/1);
+  const Status passed = shard.gate->Pass(/*only_deletes=*/type == ValueType::kDeletion, bytes,
+                                         /*may_wait=*/!options.no_slowdown);
+  if (!passed.ok()) [[unlikely]]
+    return parts_.calls.named(NumberOf(shard), passed);
+  const Statistics::Mine counters = parts_.statistics->OfThisThread();
+  bool inserted;
+  bool look_is_due;
+  {
+    const Sequencer::Write write(*sequencer_, 1);
+    Memtable& memtable = shard.tree->MemtableOf(write.epoch());
+    inserted = memtable.Add(write.first(), type, key, value, /*batched=*/false);
+    look_is_due = shard.tree->LookIsDue(memtable);
+  }
+  if (look_is_due || !inserted) [[unlikely]]
+    parts_.calls.look(NumberOf(shard));
+  if (!inserted) [[unlikely]]
+    return NothingWritten();
+  counters.Add(Ticker::kKeysWritten);
+  counters.Add(Ticker::kBytesWritten, bytes);
+  if (options.sync) [[unlikely]]
+    return AwaitSafe();
+  return Status::OK();
+}
+
+Status Writer::Write(const WriteOptions& options, const WriteBatch& updates) {
+  Batch batch(updates);
+  DLSM_RETURN_IF_ERROR(Check(&batch));
+  if (batch.entries == 0) return options.sync ? AwaitSafe() : Status::OK();
+  DLSM_RETURN_IF_ERROR(Divide(&batch));
+  DLSM_RETURN_IF_ERROR(PassGates(options, batch));
+  const Statistics::Mine counters = parts_.statistics->OfThisThread();
+  bool inserted;
+  {
+    const Sequencer::Write write(*sequencer_, batch.entries);
+    inserted = Insert(write, &batch);
+  }
+  Look(batch);
+  if (!inserted) return NothingWritten();
+  counters.Add(Ticker::kKeysWritten, batch.entries);
+  counters.Add(Ticker::kBytesWritten, batch.bytes);
+  return options.sync ? AwaitSafe() : Status::OK();
+}
+
+Status Writer::Check(Batch* batch) const {
+  UpdateType type;
+  Slice key;
+  Slice value;
+  WriteBatchReader reader(batch->updates);
+  for (; reader.Next(&type, &key, &value); ++batch->entries) {
+    DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
+    DLSM_RETURN_IF_ERROR(parts_.range->Check(key));
+    batch->only.only_deletes &= type == UpdateType::kDelete;
+    batch->bytes += key.size() + value.size();
+  }
+  return reader.status();
+}
+
+// Says in `batch` what goes to which shard.
+Status Writer::Divide(Batch* batch) const {
+  if (only_ != nullptr) {
+    batch->only.bytes = batch->bytes;
+    batch->only.entries = batch->entries;
+    batch->parts = {&batch->only, 1};
+    return Status::OK();
+  }
+  batch->several.resize(parts_.shards.size());
+  batch->parts = batch->several;
+  DLSM_RETURN_IF_ERROR(WithinMemory(
+      [batch] {
+        port::AllocationPoint("batch: divided");
+        batch->shard_of.reserve(batch->entries);
+        return Status::OK();
+      },
+      &NothingWritten));
+  UpdateType type;
+  Slice key;
+  Slice value;
+  WriteBatchReader reader(batch->updates);
+  while (reader.Next(&type, &key, &value)) {
+    const size_t shard = parts_.map->ShardOf(*parts_.comparator, key);
+    batch->shard_of.push_back(static_cast<uint16_t>(shard));
+    Part& part = batch->parts[shard];
+    part.bytes += key.size() + value.size();
+    ++part.entries;
+    part.only_deletes &= type == UpdateType::kDelete;
+  }
+  return Status::OK();
+}
+
+// All gates before the numbers, for a writer must not wait while it is announced.
+Status Writer::PassGates(const WriteOptions& options, const Batch& batch) const {
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    const Part& part = batch.parts[i];
+    if (part.bytes >= kLargeWriteBytes) parts_.calls.cover(i, part.bytes, part.entries);
+  }
+  const bool may_wait = !options.no_slowdown;
+  if (only_ != nullptr) return only_->gate->Pass(batch.only.only_deletes, batch.bytes, may_wait);
+  std::vector<StallGate::Share> shares;
+  std::vector<size_t> touched;
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    const Part& part = batch.parts[i];
+    if (part.entries == 0) continue;
+    touched.push_back(i);
+    shares.push_back({parts_.shards[i].gate, part.only_deletes, part.bytes});
+  }
+  size_t refused_by = 0;
+  const Status passed = StallGate::PassAll(shares, may_wait, &refused_by);
+  return passed.ok() ? passed : parts_.calls.named(touched[refused_by], passed);
+}
+
+bool Writer::Insert(const Sequencer::Write& write, Batch* batch) const {
+  UpdateType type;
+  Slice key;
+  Slice value;
+  WriteBatchReader reader(batch->updates);
+  for (uint32_t i = 0; i < batch->entries && reader.Next(&type, &key, &value); ++i) {
+    const size_t shard = only_ != nullptr ? 0 : batch->shard_of[i];
+    const Tree& tree = *parts_.shards[shard].tree;
+    Memtable& memtable = tree.MemtableOf(write.epoch());
+    if (!memtable.Add(write.first() + i, static_cast<ValueType>(type), key, value,
+                      /*batched=*/batch->entries > 1)) {
+      Withdraw(write, i, *batch);
+      // What the batch has taken goes with its memtables. Writes that have no memory, either, do
+      // not come so far as to find them full.
+      for (Part& part : batch->parts) part.look_is_due = part.entries > 0;
+      return false;
+    }
+    batch->parts[shard].look_is_due = tree.LookIsDue(memtable);
+    port::SyncPoint("batch: entry inserted");
+  }
+  return true;
+}
+
+void Writer::Withdraw(const Sequencer::Write& write, uint32_t inserted, const Batch& batch) const {
+  if (inserted == 0) return;
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    if (batch.parts[i].entries == 0) continue;
+    Memtable& memtable = parts_.shards[i].tree->MemtableOf(write.epoch());
+    memtable.Withdraw(write.first(), write.first() + inserted - 1);
+  }
+}
+
+void Writer::Look(const Batch& batch) const {
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    if (batch.parts[i].look_is_due) parts_.calls.look(i);
+  }
+}
+
+// Busy would say that nothing was written.
+Status Writer::AwaitSafe() const {
+  const Status flushed = parts_.calls.flush();
+  parts_.statistics->Add(Ticker::kSyncedWrites);
+  if (flushed.ok()) return flushed;
+  return Status::FromCode(flushed.IsBusy() ? Status::Code::kTimedOut : flushed.code(),
+                          "written, but not flushed: " + flushed.ToString());
+}
+
+}  // namespace dlsm
