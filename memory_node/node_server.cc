@@ -156,7 +156,8 @@ RpcServerOptions NodeServer::RpcOptions(ServerTransportFactory transports) {
   rpc.port = options_.port;
   rpc.secret = options_.secret;
   rpc.node = options_.node.node;
-  rpc.epoch = node_->epoch();
+  rpc.contents = node_->contents();
+  rpc.boot = node_->boot();
   rpc.fabric = options_.fabric;
   rpc.regions = {node_->region().info()};
   rpc.connections_max = options_.connections_max;

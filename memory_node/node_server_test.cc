@@ -106,24 +106,56 @@ TEST(NodeServerTest, DeadClientsLeaveNothing) {
 }
 
 // Fails if a restart is not noticed, by calls or by transfers.
-TEST(NodeServerTest, RestartIsAnotherEpoch) {
+TEST(NodeServerTest, RestartIsAnotherBoot) {
   TestServer server;
   const auto connection = ConnectOk(server, FabricKind::kTcp);
   TestClient client(&connection->rpc());
   ASSERT_OK(client.Open("a"));
   const RemoteSpan extent = client.Grant(4096);
-  const uint64_t epoch = server.node().epoch();
+  const BootId boot = server.node().boot();
+  const ContentsId contents = server.node().contents();
   server.Kill();
   Status status = client.Heartbeat();
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
   server.Restart();
-  EXPECT_NE(server.node().epoch(), epoch);
+  EXPECT_NE(server.node().boot(), boot);
+  EXPECT_NE(server.node().contents(), contents) << "its memory is empty";
   ASSERT_TRUE(Eventually([&] {
     status = client.Heartbeat();
     return status.ToString().find("memory is lost") != std::string::npos;
   })) << status.ToString();
   std::string bytes(64, 'x');
   EXPECT_FALSE(Transfer(connection->fabric(), extent.Sub(0, 64), &bytes, /*write=*/true).ok());
+}
+
+// The process is another one, and its memory is said to be the same. Fails if contents change with
+// the boot, if a client is told that they are lost, or if anything of the former boot is believed:
+// its client, its session, its access.
+TEST(NodeServerTest, ABootEndsWhatContentsDoNot) {
+  TestServer server;
+  const auto connection = ConnectOk(server, FabricKind::kTcp);
+  TestClient client(&connection->rpc());
+  ASSERT_OK(client.Open("a"));
+  const RemoteSpan extent = client.Grant(4096);
+  const FabricPeer before = connection->peer();
+  server.RestartWithContents();
+  const auto later = ConnectOk(server, FabricKind::kTcp);
+  EXPECT_EQ(later->peer().contents, before.contents);
+  EXPECT_NE(later->peer().boot, before.boot);
+  Status status;
+  ASSERT_TRUE(Eventually([&] {
+    status = client.Free({extent});
+    return status.ToString().find("has its contents still") != std::string::npos;
+  })) << status.ToString();
+  EXPECT_FALSE(connection->rpc().lost().ok());
+  std::string bytes(64, 'x');
+  EXPECT_FALSE(Transfer(connection->fabric(), extent.Sub(0, 64), &bytes, /*write=*/true).ok());
+  HeartbeatRequest heartbeat;
+  heartbeat.session = client.session();
+  std::string reply;
+  const Status unknown =
+      later->rpc().Call(Method::kHeartbeat, heartbeat.Encode(), &reply, TestDeadline());
+  EXPECT_TRUE(unknown.IsAborted()) << unknown.ToString();
 }
 
 // Fails if a killed memory node is not an error in time.
@@ -265,7 +297,8 @@ TEST(EmbeddedNodeTest, LivesAsLongAsTheProcess) {
   std::unique_ptr<NodeConnection> second;
   node.bytes = 1;  // No longer looked at.
   ASSERT_OK(ConnectEmbeddedNode(node, FabricOptions(), &second));
-  EXPECT_EQ(second->peer().epoch, first->peer().epoch);
+  EXPECT_EQ(second->peer().contents, first->peer().contents);
+  EXPECT_EQ(second->peer().boot, first->peer().boot);
   TestClient other(&second->rpc());
   EXPECT_TRUE(other.Open("embedded").IsBusy());
   ASSERT_OK(client.Close());

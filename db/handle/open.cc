@@ -401,6 +401,7 @@ void DbImpl::StartPublisher() {
     Publication::Place& place = parts.places.emplace_back();
     place.node = link->node();
     place.id = link->peer().node;
+    place.contents = link->peer().contents;
     for (const auto& shard : shards_) {
       if (&shard->link() == link.get()) {
         place.databases.push_back(ShardName(name_, shard->number()));

@@ -225,7 +225,7 @@ std::vector<MergeNode> Shard::MergeNodes() const {
     made.rpc = &node.link->rpc();
     made.load = &node.link->merge_load();
     made.as_peer.node = peer.node;
-    made.as_peer.epoch = peer.epoch;
+    made.as_peer.boot = peer.boot;
     HostPort address;
     // The embedded memory node has no address, and no others beside it.
     if (!ParseHostPort(node.link->node(), &address).ok()) continue;

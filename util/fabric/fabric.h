@@ -118,8 +118,9 @@ class TlsContext;
 // All that a compute node has to know to reach a memory node's regions.
 struct FabricPeer {
   NodeId node{};
-  uint64_t epoch = 0;  // Drawn by the memory node at its start: other memory, other epoch.
-  std::string host;    // Where data connections go (tcp).
+  ContentsId contents{};
+  BootId boot{};
+  std::string host;  // Where data connections go (tcp).
   uint16_t port = 0;
   std::string data_token;  // Tells the fabric that this process has passed the hello,
   std::string data_key;    // and this proves it (tcp); see DataKey().

@@ -14,7 +14,7 @@ Status ConnectLocal(const FabricPeer& peer, int numa_node,
   RegionTable table;
   for (const RegionInfo& info : peer.regions) {
     uint64_t bytes = 0;
-    char* data = LocalRegions::Instance().Find(peer.node, peer.epoch, info.id, &bytes);
+    char* data = LocalRegions::Instance().Find(peer.node, peer.boot, info.id, &bytes);
     if (data == nullptr || bytes < info.bytes) {
       return Status::IOError(fmt::format(
           "memory node {} is not in this process (region {}); use the shm or tcp fabric",
