@@ -1,7 +1,7 @@
 # db_bench, and the stores that it compares dLSM with where they are installed.
 file(GLOB benchmark_sources CONFIGURE_DEPENDS benchmarks/*.cc)
 list(FILTER benchmark_sources EXCLUDE
-     REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$")
+     REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$|/structure_bench_peers\\.cc$")
 add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
 target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
 dlsm_precompile(dlsm_benchmarks)
@@ -49,6 +49,8 @@ if(benchmark_FOUND)
     add_executable(${name} benchmarks/${name}_main.cc)
     target_link_libraries(${name} PRIVATE dlsm dlsm_settings benchmark::benchmark)
   endforeach()
+  target_sources(structure_bench PRIVATE benchmarks/structure_bench_peers.cc)
+  target_link_libraries(structure_bench PRIVATE TBB::tbb)
 else()
   message(STATUS "no Google Benchmark, so no structure_bench and no limits_bench")
 endif()

@@ -56,6 +56,7 @@ struct EngineOptions {
   bool take_over = false;
   std::string fabric;
   std::string rdma_device;
+  int numa_node = -2;  // See Options::numa_node.
   uint32_t tcp_poll_us = 50;
   bool tcp_share_reads = true;
   std::string rpc_transport;

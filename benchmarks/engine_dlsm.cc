@@ -273,6 +273,7 @@ class DlsmEngine : public Engine {
     options_.take_over = options.take_over;
     options_.fabric = options.fabric;
     options_.rdma_device = options.rdma_device;
+    options_.numa_node = options.numa_node;
     options_.tcp_poll_us = options.tcp_poll_us;
     options_.tcp_share_reads = options.tcp_share_reads;
     options_.rpc_transport = options.rpc_transport;

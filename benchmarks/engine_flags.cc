@@ -68,6 +68,9 @@ DEFINE_uint64(compaction_bandwidth_mb, 0,
               "dlsm: megabytes of input a second for merges in this process; 0: no limit");
 DEFINE_string(compaction_place, "memory_node", "dlsm: memory_node, compute_node or auto");
 DEFINE_string(fabric, "", "dlsm: local, shm, tcp or verbs; empty: what suits the memory nodes");
+DEFINE_int32(numa_node, -2,
+             "dlsm: the NUMA node of memtables, transfer buffers and background threads; -1: none, "
+             "-2: that of the RDMA device, if there is one");
 DEFINE_uint32(
     tcp_poll_us, 50,
     "dlsm: how long a wait over tcp may poll before it sleeps, while that pays; 0: never");
@@ -238,6 +241,7 @@ void SetNodes(const Choices& choices, EngineOptions* options) {
   options->publish_interval_ms = FLAGS_publish_interval_ms;
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
+  options->numa_node = FLAGS_numa_node;
   options->tcp_poll_us = FLAGS_tcp_poll_us;
   options->tcp_share_reads = FLAGS_tcp_share_reads;
   options->rpc_transport = FLAGS_rpc_transport;

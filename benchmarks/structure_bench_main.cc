@@ -3,7 +3,8 @@
 //
 //   structure_bench [--benchmark_filter=REGEX] [--benchmark_repetitions=N]    Google Benchmark's
 //
-// Keys are of 20 bytes, as db_bench's are, and come at random.
+// Keys are of 20 bytes, as db_bench's are, and come at random. What oneTBB has for the same work as
+// structures of this library is in structure_bench_peers.cc.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 

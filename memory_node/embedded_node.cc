@@ -40,7 +40,7 @@ Status StartNode(const EmbeddedNodeOptions& options, std::unique_ptr<MemoryNode>
   node_options.full_remedy = "set Options::embedded_memory_bytes higher";
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(node_options, std::move(region), node));
   const RegionInfo& info = (*node)->region().info();
-  LocalRegions::Instance().Add(kEmbeddedNode, (*node)->epoch(), info.id, (*node)->region().data(),
+  LocalRegions::Instance().Add(kEmbeddedNode, (*node)->boot(), info.id, (*node)->region().data(),
                                info.bytes);
   return Status::OK();
 }
@@ -83,7 +83,8 @@ Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node_options,
   client.name = "this process";
   FabricPeer peer;
   peer.node = node->id();
-  peer.epoch = node->epoch();
+  peer.contents = node->contents();
+  peer.boot = node->boot();
   peer.regions.push_back(node->region().info());
   FabricOptions local = fabric_options;
   local.kind = FabricKind::kLocal;

@@ -47,6 +47,14 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const Expo
   return made;
 }
 
+// At random: no two memory nodes, and no two of their boots, have one number.
+Status DrawNumber(uint64_t* number) {
+  std::string random;
+  DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
+  *number = DecodeFixed64(random.data());
+  return Status::OK();
+}
+
 uint64_t Micros(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
 }
@@ -55,10 +63,13 @@ uint64_t Micros(const timeval& time) {
 
 Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<ExportedRegion> region,
                          std::unique_ptr<MemoryNode>* node) {
-  std::string epoch;
-  DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &epoch));
+  uint64_t drawn = 0;
+  uint64_t boot = 0;
+  DLSM_RETURN_IF_ERROR(DrawNumber(&drawn));
+  DLSM_RETURN_IF_ERROR(DrawNumber(&boot));
+  const ContentsId contents = options.contents.value_or(ContentsId{drawn});
   return StartingThreads([&] {
-    node->reset(new MemoryNode(options, DecodeFixed64(epoch.data()), std::move(region)));
+    node->reset(new MemoryNode(options, contents, BootId{boot}, std::move(region)));
     return Status::OK();
   });
 }
@@ -71,10 +82,11 @@ MergeSchedulerOptions MemoryNode::ScheduleOf(const MemoryNodeOptions& options) {
   return schedule;
 }
 
-MemoryNode::MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
+MemoryNode::MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot,
                        std::unique_ptr<ExportedRegion> region)
     : options_(options),
-      epoch_(epoch),
+      contents_(contents),
+      boot_(boot),
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
       databases_(TableOptionsOf(options, *region_, &memory_, &revoker_)),

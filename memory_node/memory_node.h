@@ -2,9 +2,10 @@
 // The Server process has one behind its RpcServer, an application that embeds one calls it through
 // a loopback.
 //
-// Nothing of it is on disk: a Server that is started again is a new memory node, empty, with
-// another epoch. Clients learn that from the epoch in the hello (NodeRpcClient), peers that merge
-// from the one in MergePeer; what lay at addresses of the former epoch is lost.
+// Its contents (ContentsId) are what the region and the accounts hold; its boot (BootId) is this
+// object. Nothing of it is on disk: a Server that is started again is empty, so it has other
+// contents as well as another boot. Clients learn that from the hello (NodeRpcClient), peers that
+// merge from the boot in MergePeer.
 #pragma once
 
 #include <array>
@@ -32,6 +33,9 @@ namespace dlsm {
 
 struct MemoryNodeOptions {
   NodeId node{};
+  // The contents that the region holds already, from an earlier boot. Unset: the region is empty,
+  // and the memory node draws an id for what it will hold.
+  std::optional<ContentsId> contents;
   int merge_threads = 2;  // Merges that may run at a time, of all databases together.
   MergeSchedule merge_schedule = MergeSchedule::kGreedy;
   uint64_t merge_bytes_per_second = 0;  // Of input; 0: no limit.
@@ -55,7 +59,7 @@ struct MemoryNodeOptions {
 // Thread-safe.
 class MemoryNode final : public RpcHandler {
  public:
-  // Draws a random epoch.
+  // Draws a boot, and contents unless the options say which these are.
   static Status Start(const MemoryNodeOptions& options, std::unique_ptr<ExportedRegion> region,
                       std::unique_ptr<MemoryNode>* node);
   // No call is under way, but answers may be outstanding: they are given first.
@@ -65,7 +69,8 @@ class MemoryNode final : public RpcHandler {
   void Disconnected(const RpcPeer& peer) override;
 
   NodeId id() const { return options_.node; }
-  uint64_t epoch() const { return epoch_; }
+  ContentsId contents() const { return contents_; }
+  BootId boot() const { return boot_; }
   ExportedRegion& region() { return *region_; }
   DatabaseTable& databases() { return databases_; }
   // To be told how clients' access is taken away before the first of them comes, and stopped before
@@ -81,7 +86,7 @@ class MemoryNode final : public RpcHandler {
 
  private:
   static MergeSchedulerOptions ScheduleOf(const MemoryNodeOptions& options);
-  MemoryNode(const MemoryNodeOptions& options, uint64_t epoch,
+  MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot,
              std::unique_ptr<ExportedRegion> region);
 
   void KeepHouse();
@@ -96,7 +101,8 @@ class MemoryNode final : public RpcHandler {
   void Close(const RpcPeer& peer, const Slice& request, const RpcDone& done);
 
   const MemoryNodeOptions options_;
-  const uint64_t epoch_;
+  const ContentsId contents_;
+  const BootId boot_;
   const std::unique_ptr<ExportedRegion> region_;
   OwnMemory memory_;
   AccessRevoker revoker_;  // Stopped before the table that it tells outcomes to goes.

@@ -38,11 +38,15 @@ class TestServer {
 
   // Drops connections, merges and memory, without a word.
   void Kill() { server_.reset(); }
-  // With another epoch and empty memory.
+  // In another boot, with other contents: empty memory.
   void Restart() {
-    server_.reset();
-    EXPECT_OK(NodeServer::Start(options_, &server_));
-    if (server_ != nullptr) options_.port = server_->port();
+    options_.node.contents.reset();
+    Start();
+  }
+  // In another boot, which says that it has the same contents.
+  void RestartWithContents() {
+    options_.node.contents = node().contents();
+    Start();
   }
 
   NodeAddress address() const { return {options_.bind_address, options_.port}; }
@@ -50,6 +54,12 @@ class TestServer {
   uint64_t used_bytes() { return node().Statistics().used_bytes; }
 
  private:
+  void Start() {
+    server_.reset();
+    EXPECT_OK(NodeServer::Start(options_, &server_));
+    if (server_ != nullptr) options_.port = server_->port();
+  }
+
   NodeServerOptions options_;
   std::unique_ptr<NodeServer> server_;
 };

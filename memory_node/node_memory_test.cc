@@ -258,8 +258,9 @@ TEST(SessionEndMemoryTest, ACloseIsAnsweredOnce) {
   CloseDatabaseRequest close;
   close.session = opened.session;
   {
-    // The first one says what the client reaches, the second one what goes with the database.
-    const FailingAllocationsAt failing("byte ranges", /*made=*/1);
+    // The first change fences what the client reaches, the second one ends that, or drops the
+    // database.
+    const FailingAllocationsAt failing("accounts: change", /*made=*/1);
     node.Handle(peer, Method::kCloseDatabase, close.Encode(),
                 [&answers](const Status& status, const std::string&) {
                   if (!status.ok()) ExpectTold(status);

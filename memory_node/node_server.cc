@@ -8,6 +8,7 @@
 
 #include "port/processors.h"
 #include "util/log.h"
+#include "util/numa.h"
 #include "util/rpc/verbs/verbs_rpc_server.h"
 #include "util/secret_proof.h"
 #include "util/starting_threads.h"
@@ -155,7 +156,8 @@ RpcServerOptions NodeServer::RpcOptions(ServerTransportFactory transports) {
   rpc.port = options_.port;
   rpc.secret = options_.secret;
   rpc.node = options_.node.node;
-  rpc.epoch = node_->epoch();
+  rpc.contents = node_->contents();
+  rpc.boot = node_->boot();
   rpc.fabric = options_.fabric;
   rpc.regions = {node_->region().info()};
   rpc.connections_max = options_.connections_max;
@@ -193,7 +195,11 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   if (options.fabric == FabricKind::kLocal) {
     return Status::InvalidArgument("a memory node serves shm, tcp or verbs, not local");
   }
+  DLSM_RETURN_IF_ERROR(CheckNumaNode(options.numa_node));
+  // All threads are made here, or by threads that are.
+  const ThreadOnNumaNode on_node(options.numa_node);
   std::unique_ptr<NodeServer> made(new NodeServer(options));
+  made->threads_on_node_ = on_node.status();
   made->peer_credentials_ = Credentials(options.secret);
   DLSM_RETURN_IF_ERROR(made->MakeTls(options));
   if (options.access != nullptr && options.secret.empty()) {
@@ -219,6 +225,13 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
 std::string NodeServer::DescribeFabric() const {
   if (verbs_ == nullptr) return FabricKindName(options_.fabric);
   return fmt::format("verbs on {}", verbs_->Describe());
+}
+
+std::string NodeServer::DescribePlace() const {
+  const std::string& memory = node_->region().note();
+  if (options_.numa_node == kNoNumaNode) return memory;
+  if (threads_on_node_.ok()) return memory + "; threads as well";
+  return memory + "; " + threads_on_node_.message().ToString();
 }
 
 VerbsEventCounts NodeServer::DeviceEvents() const {

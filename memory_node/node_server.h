@@ -13,6 +13,7 @@
 #include "util/fabric/tls/tls_context.h"
 #include "util/fabric/verbs/verbs_server.h"
 #include "util/message_order.h"
+#include "util/numa.h"
 #include "util/rpc/auth/access_list.h"
 #include "util/rpc/auth/token_table.h"
 #include "util/rpc/channel/server_transport.h"
@@ -30,7 +31,8 @@ struct NodeServerOptions {
   int fabric_threads = 0;                // For tcp. 0: one for each processor, 4 at most.
   // Of these threads: how long each may poll for requests before it sleeps; see adaptive_poll.h.
   std::chrono::microseconds tcp_poll{50};
-  int numa_node = -1;
+  // Of the region's memory, which comes from there or from nowhere, and of all threads.
+  int numa_node = kNoNumaNode;
   bool huge_pages = true;
   bool take_all_pages = false;  // At the start, and not when each is first written.
   std::string secret;
@@ -56,6 +58,8 @@ class NodeServer {
   const MemoryNode& node() const { return *node_; }
   // The fabric, and its device where it has one; for people.
   std::string DescribeFabric() const;
+  // Where its memory and its threads are; for people.
+  std::string DescribePlace() const;
   // None where verbs is not served.
   VerbsEventCounts DeviceEvents() const;
   // Of the threads that answer one-sided requests over tcp.
@@ -79,6 +83,7 @@ class NodeServer {
 
   // In the order in which they need each other.
   const NodeServerOptions options_;
+  Status threads_on_node_;                       // Or why they are not there.
   std::string nobodys_secret_;                   // Drawn at random; empty where there is no TLS.
   std::shared_ptr<const TlsContext> tls_;        // Null: plain.
   Credentials peer_credentials_;                 // For other memory nodes.

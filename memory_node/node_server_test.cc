@@ -3,14 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "memory_node/memory_node_testing.h"
 #include "util/eventually_testing.h"
+#include "util/numa_testing.h"
 #include "util/rpc/messages/database_header.h"
 
 namespace dlsm {
@@ -101,24 +106,56 @@ TEST(NodeServerTest, DeadClientsLeaveNothing) {
 }
 
 // Fails if a restart is not noticed, by calls or by transfers.
-TEST(NodeServerTest, RestartIsAnotherEpoch) {
+TEST(NodeServerTest, RestartIsAnotherBoot) {
   TestServer server;
   const auto connection = ConnectOk(server, FabricKind::kTcp);
   TestClient client(&connection->rpc());
   ASSERT_OK(client.Open("a"));
   const RemoteSpan extent = client.Grant(4096);
-  const uint64_t epoch = server.node().epoch();
+  const BootId boot = server.node().boot();
+  const ContentsId contents = server.node().contents();
   server.Kill();
   Status status = client.Heartbeat();
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
   server.Restart();
-  EXPECT_NE(server.node().epoch(), epoch);
+  EXPECT_NE(server.node().boot(), boot);
+  EXPECT_NE(server.node().contents(), contents) << "its memory is empty";
   ASSERT_TRUE(Eventually([&] {
     status = client.Heartbeat();
     return status.ToString().find("memory is lost") != std::string::npos;
   })) << status.ToString();
   std::string bytes(64, 'x');
   EXPECT_FALSE(Transfer(connection->fabric(), extent.Sub(0, 64), &bytes, /*write=*/true).ok());
+}
+
+// The process is another one, and its memory is said to be the same. Fails if contents change with
+// the boot, if a client is told that they are lost, or if anything of the former boot is believed:
+// its client, its session, its access.
+TEST(NodeServerTest, ABootEndsWhatContentsDoNot) {
+  TestServer server;
+  const auto connection = ConnectOk(server, FabricKind::kTcp);
+  TestClient client(&connection->rpc());
+  ASSERT_OK(client.Open("a"));
+  const RemoteSpan extent = client.Grant(4096);
+  const FabricPeer before = connection->peer();
+  server.RestartWithContents();
+  const auto later = ConnectOk(server, FabricKind::kTcp);
+  EXPECT_EQ(later->peer().contents, before.contents);
+  EXPECT_NE(later->peer().boot, before.boot);
+  Status status;
+  ASSERT_TRUE(Eventually([&] {
+    status = client.Free({extent});
+    return status.ToString().find("has its contents still") != std::string::npos;
+  })) << status.ToString();
+  EXPECT_FALSE(connection->rpc().lost().ok());
+  std::string bytes(64, 'x');
+  EXPECT_FALSE(Transfer(connection->fabric(), extent.Sub(0, 64), &bytes, /*write=*/true).ok());
+  HeartbeatRequest heartbeat;
+  heartbeat.session = client.session();
+  std::string reply;
+  const Status unknown =
+      later->rpc().Call(Method::kHeartbeat, heartbeat.Encode(), &reply, TestDeadline());
+  EXPECT_TRUE(unknown.IsAborted()) << unknown.ToString();
 }
 
 // Fails if a killed memory node is not an error in time.
@@ -260,7 +297,8 @@ TEST(EmbeddedNodeTest, LivesAsLongAsTheProcess) {
   std::unique_ptr<NodeConnection> second;
   node.bytes = 1;  // No longer looked at.
   ASSERT_OK(ConnectEmbeddedNode(node, FabricOptions(), &second));
-  EXPECT_EQ(second->peer().epoch, first->peer().epoch);
+  EXPECT_EQ(second->peer().contents, first->peer().contents);
+  EXPECT_EQ(second->peer().boot, first->peer().boot);
   TestClient other(&second->rpc());
   EXPECT_TRUE(other.Open("embedded").IsBusy());
   ASSERT_OK(client.Close());
@@ -273,6 +311,86 @@ TEST(EmbeddedNodeTest, LivesAsLongAsTheProcess) {
   ASSERT_OK(other.Close());
   ASSERT_OK(other.Destroy("embedded"));
   EXPECT_EQ(other.Statistics().used_bytes, 0u);
+}
+
+std::set<std::string> ThreadsOfThisProcess() {
+  std::set<std::string> threads;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
+    threads.insert(each.path().filename());
+  }
+  return threads;
+}
+
+std::string NameOf(const std::string& thread) {
+  std::ifstream file("/proc/self/task/" + thread + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+std::string ProcessorsOf(const std::string& thread) {
+  std::ifstream status("/proc/self/task/" + thread + "/status");
+  const std::string name = "Cpus_allowed_list:\t";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name)) return line.substr(name.size());
+  }
+  return "";
+}
+
+// Fails if a byte of the memory, or a thread, is on another node; or if the caller is on that node
+// afterwards.
+TEST(NodeServerTest, MemoryAndThreadsAreOnItsNode) {
+  constexpr int kProcessor = 0;
+  FakeNuma machine{{0, {}}, {1, {.processor = kProcessor}}};
+  const std::string self = std::to_string(::gettid());
+  const std::string own = ProcessorsOf(self);
+  const std::set<std::string> before = ThreadsOfThisProcess();
+  NodeServerOptions options;
+  options.bytes = uint64_t{16} << 20;
+  options.numa_node = 1;
+  std::unique_ptr<NodeServer> server;
+  ASSERT_OK(NodeServer::Start(options, &server));
+  EXPECT_EQ(ProcessorsOf(self), own);
+  const char* const data = server->node().region().data();
+  EXPECT_EQ(machine.NodeOf(data), 1);
+  EXPECT_EQ(machine.NodeOf(data + options.bytes - 1), 1);
+  EXPECT_THAT(server->DescribePlace(), HasSubstr("on NUMA node 1; threads as well"));
+  // Threads that serve a client are made when it comes.
+  std::unique_ptr<NodeConnection> connection;
+  ASSERT_OK(ConnectNode({"127.0.0.1", server->port()}, Connect(FabricKind::kTcp), TestDeadline(),
+                        &connection));
+  TestClient client(&connection->rpc());
+  ASSERT_OK(client.Open("a"));
+  size_t seen = 0;
+  for (const std::string& thread : ThreadsOfThisProcess()) {
+    // All clients of a process share the thread that waits for answers.
+    if (before.contains(thread) || NameOf(thread) == "dlsm replies") continue;
+    EXPECT_EQ(ProcessorsOf(thread), std::to_string(kProcessor)) << NameOf(thread);
+    ++seen;
+  }
+  EXPECT_GE(seen, 4u);
+  ASSERT_OK(client.Close());
+}
+
+// Fails if a Server starts with less than it was asked for, or does not say why it does not.
+TEST(NodeServerTest, RefusesANodeThatIsNotThere) {
+  FakeNuma machine{{0, {}}, {4, {}}};
+  NodeServerOptions options;
+  options.bytes = uint64_t{1} << 20;
+  std::unique_ptr<NodeServer> server;
+  for (const int node : {1, 5000, -7}) {
+    options.numa_node = node;
+    const Status refused = NodeServer::Start(options, &server);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << node;
+    EXPECT_THAT(refused.ToString(), HasSubstr("there are: 0, 4"));
+  }
+  machine.available = false;
+  options.numa_node = 0;
+  EXPECT_TRUE(NodeServer::Start(options, &server).IsNotSupported());
+  machine.available = true;
+  machine.running_fails_with = EINVAL;
+  ASSERT_OK(NodeServer::Start(options, &server));
+  EXPECT_THAT(server->DescribePlace(), HasSubstr("threads are not kept on NUMA node 0"));
 }
 
 }  // namespace

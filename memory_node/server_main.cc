@@ -68,7 +68,7 @@ DEFINE_int32(fabric_threads, 0,
 DEFINE_int32(tcp_poll_us, 50,
              "how long a thread of --fabric_threads may poll for the next request before it "
              "sleeps, while that pays; 0: never");
-DEFINE_int32(numa_node, -1, "NUMA node to take the memory from; -1: the kernel's choice");
+DEFINE_int32(numa_node, -1, "NUMA node for all memory and threads; -1: the kernel's choice");
 DEFINE_bool(huge_pages, true, "ask for huge pages; without them it works, more slowly");
 DEFINE_bool(
     take_all_memory, true,
@@ -234,7 +234,7 @@ void PrintReady(NodeServer& server, const NodeServerOptions& options) {
   const HostPort where{options.bind_address, server.port()};
   fmt::print("dLSM memory node {} ready on {}: {} {} ({}), {} merge threads\n",
              static_cast<uint32_t>(server.node().id()), where.ToString(),
-             FormatBytes(region.info().bytes), server.DescribeFabric(), region.note(),
+             FormatBytes(region.info().bytes), server.DescribeFabric(), server.DescribePlace(),
              options.node.merge_threads);
   std::fflush(stdout);
 }

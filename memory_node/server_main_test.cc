@@ -14,6 +14,7 @@
 
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/server_process_testing.h"
+#include "util/numa.h"
 #include "util/rpc/auth/socket.h"
 
 namespace dlsm {
@@ -287,6 +288,17 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   EXPECT_THAT(page, HasSubstr("dlsm_merge_waiting_bytes 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_merge_bytes_per_second 0"));
   EXPECT_THAT(process.LineWith(" used, "), HasSubstr("0 databases, 0 open, 0 merges done"));
+}
+
+// Fails if the flag is not obeyed, or a wrong one is.
+TEST_F(ServerMainTest, NumaNodes) {
+  ExpectFailure({"0", "0.01", "1", "--numa_node=1023"}, 1, "1023");
+  ExpectFailure({"0", "0.01", "1", "--numa_node=1024"}, 2, "--numa_node=1024 is not in -1 to 1023");
+  ExpectFailure({"0", "0.01", "1", "--numa_node=-2"}, 2, "--numa_node=-2 is not in -1 to 1023");
+  if (!NumaSystem::Current().Available()) GTEST_SKIP() << "this kernel has no NUMA";
+  const int node = NumaSystem::Current().AllowedNodes().front();
+  ServerProcess process({"0", "0.01", "1", fmt::format("--numa_node={}", node)});
+  EXPECT_THAT(process.LineWith("ready"), HasSubstr(fmt::format("on NUMA node {}", node)));
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ void AnnotateIgnoreReadsEnd(const char* file, int line);     // NOLINT
 
 namespace dlsm::port {
 
+#ifdef DLSM_THREAD_SANITIZER
+inline constexpr bool kUnderThreadSanitizer = true;
+#else
+inline constexpr bool kUnderThreadSanitizer = false;
+#endif
+
 // The calling thread counts as reading these bytes now.
 inline void AnnotateRead([[maybe_unused]] const void* address, [[maybe_unused]] size_t bytes) {
 #ifdef DLSM_THREAD_SANITIZER

@@ -18,7 +18,7 @@ if(DLSM_HOT_PATH_AS_ONE)
       db/handle/db_impl.cc db/handle/db_impl_reads.cc db/handle/writer.cc
       db/read/db_iterator.cc
       db/background/flush_job.cc db/read/get_pipeline_impl.cc db/tree/level.cc
-      db/tree/level_iterator.cc db/read/lookups_together.cc db/memtable/memtable.cc
+      db/tree/level_iterator.cc db/memtable/memtable.cc
       db/memtable/memtable_cursor.cc db/memtable/memtable_epochs.cc db/memtable/memtable_tree.cc
       db/read/multi_get.cc db/read/point_reader.cc db/read/reads.cc db/memtable/sequencer.cc
       db/read/shard_iterator.cc db/read/table_lookup.cc db/tree/version.cc

@@ -50,15 +50,9 @@ Status BlockTableReader::LookUpIn(const Slice& payload, const LookupKey& key,
   cursor.Open(payload);
   cursor.Seek(key.internal_key());
   if (cursor.malformed()) return Status::Corruption("a block is malformed");
-  if (!cursor.valid() ||
-      comparator_.CompareUserKeys(ExtractUserKey(cursor.key()), key.user_key()) != 0) {
-    return Status::OK();
+  if (cursor.valid() && IsVersionOf(comparator_, key, cursor.key())) {
+    result->Set(ExtractTrailer(cursor.key()), cursor.value());
   }
-  const uint64_t trailer = ExtractTrailer(cursor.key());
-  const bool deleted = TrailerType(trailer) == ValueType::kDeletion;
-  result->state = deleted ? LookupState::kDeleted : LookupState::kFound;
-  result->sequence = TrailerSequence(trailer);
-  result->value = cursor.value();
   return Status::OK();
 }
 

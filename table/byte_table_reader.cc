@@ -76,14 +76,10 @@ Status ByteTableReader::Decode(const LookupKey& key, const TableProbe&, const Sl
   result->state = LookupState::kAbsent;
   const uint64_t trailer = ExtractTrailer(record.internal_key);
   // An index that belongs to these records places no version that is too new, unless all are.
-  if (TrailerSequence(trailer) > key.sequence() ||
-      comparator_.CompareUserKeys(ExtractUserKey(record.internal_key), key.user_key()) != 0) {
-    return Status::OK();
+  if (TrailerSequence(trailer) <= key.sequence() &&
+      IsVersionOf(comparator_, key, record.internal_key)) {
+    result->Set(trailer, record.value);
   }
-  const bool deleted = TrailerType(trailer) == ValueType::kDeletion;
-  result->state = deleted ? LookupState::kDeleted : LookupState::kFound;
-  result->sequence = TrailerSequence(trailer);
-  result->value = record.value;
   return Status::OK();
 }
 

@@ -180,7 +180,7 @@ void PutPeers(std::string* to, const std::vector<MergePeer>& peers) {
   PutCount(to, peers.size());
   for (const MergePeer& peer : peers) {
     PutFixed32(to, static_cast<uint32_t>(peer.node));
-    PutFixed64(to, peer.epoch);
+    PutFixed64(to, static_cast<uint64_t>(peer.boot));
     PutLengthPrefixed(to, peer.host);
     PutFixed32(to, peer.port);
   }
@@ -194,11 +194,13 @@ bool GetPeers(Slice* from, std::vector<MergePeer>* peers) {
     MergePeer& peer = peers->emplace_back();
     uint32_t node = 0;
     uint32_t port = 0;
-    if (!GetFixed32(from, &node) || !GetFixed64(from, &peer.epoch) ||
+    uint64_t boot = 0;
+    if (!GetFixed32(from, &node) || !GetFixed64(from, &boot) ||
         !GetLengthPrefixed(from, &peer.host) || !GetFixed32(from, &port) || port > UINT16_MAX) {
       return false;
     }
     peer.node = NodeId{node};
+    peer.boot = BootId{boot};
     peer.port = static_cast<uint16_t>(port);
   }
   return true;
@@ -236,7 +238,7 @@ bool MergeRequest::Fits() const {
 }
 
 // | version: 4 | session: 8 | number | table options | merge options | input bytes: 8 |
-// | runs: count, tables: count, meta each | peers: count, each node: 4, epoch: 8, host, port: 4 |
+// | runs: count, tables: count, meta each | peers: count, each node: 4, boot: 8, host, port: 4 |
 std::string MergeRequest::Encode() const {
   KeyWriter keys(/*sharing=*/true);
   return EncodeWith(&keys);

@@ -19,7 +19,7 @@ namespace dlsm {
 // Another memory node, from which the one that merges reads inputs.
 struct MergePeer {
   NodeId node{};
-  uint64_t epoch = 0;  // Tables are good for one only.
+  BootId boot{};  // In which the tables were written: in another one the merge is void.
   std::string host;
   uint16_t port = 0;
 

@@ -45,7 +45,7 @@ MergeRequest SomeRequest(const FilterPolicy* filter_policy) {
   request.options.cut_hash_bits = 9;
   request.input_bytes = 777;
   request.runs = {{SomeTable(1), SomeTable(2)}, {}, {SomeTable(3)}};
-  request.peers = {{NodeId{4}, 44, "there", 4444}, {NodeId{5}, 55, "::1", 5555}};
+  request.peers = {{NodeId{4}, BootId{44}, "there", 4444}, {NodeId{5}, BootId{55}, "::1", 5555}};
   return request;
 }
 

@@ -6,7 +6,6 @@
 #include "port/clock.h"
 #include "table/merge_input.h"
 #include "table/merge_writer.h"
-#include "table/version_filter.h"
 #include "util/hash.h"
 #include "util/status_macros.h"
 
@@ -35,7 +34,7 @@ class Merge {
         pace_(pace),
         statistics_(statistics),
         input_(options, runs, read_options, queue_pairs),
-        filter_(options),
+        rule_(comparator_, options.snapshots, &options.older),
         writer_(options, runs, ExpectedImageBytes(runs), output, statistics) {}
 
   Status Run() {
@@ -69,7 +68,7 @@ class Merge {
       ++statistics_->records_read;
       statistics_->bytes_read +=
           record.encoded().empty() ? key_.size() + record.value().size() : record.encoded().size();
-      if (filter_.Keep(key_, same)) {
+      if (rule_.Keep(key_, same)) {
         DLSM_RETURN_IF_ERROR(writer_.Add(record, key_, kept_ && same));
         kept_ = true;
       } else if (!same) {
@@ -97,7 +96,7 @@ class Merge {
   MergePace* const pace_;
   MergeStatistics* const statistics_;
   MergeInput input_;
-  VersionFilter filter_;
+  VersionRule rule_;
   MergeWriter writer_;
   std::string key_;       // Of the current record.
   std::string last_key_;  // Of the one before.

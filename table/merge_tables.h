@@ -1,9 +1,7 @@
 // The one merge. A compute node and a memory node call this same function.
 //
 // Merges runs of tables into new tables, in internal key order:
-//   1. Of each user key, a version is dropped if a newer one is visible to every live snapshot that
-//      sees it (shadowed), or if it is a deletion that every snapshot sees and `older` shows that
-//      no older table can hold the key.
+//   1. Of each user key the versions go that nobody needs any more (version_rule.h).
 //   2. The output is cut at cut points, at a cut candidate behind half a table, and where a table
 //      would exceed its byte limit.
 #pragma once
@@ -16,14 +14,9 @@
 #include "dLSM/status.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
+#include "table/version_rule.h"
 
 namespace dlsm {
-
-// User keys, both inclusive.
-struct KeyRange {
-  std::string smallest;
-  std::string largest;
-};
 
 struct MergeOptions {
   TableOptions table;

@@ -78,12 +78,28 @@ struct TableProbe {
 enum class LookupState : uint8_t { kAbsent, kFound, kDeleted };
 
 struct LookupResult {
+  // What the newest visible version says of its key. A deletion hides all older versions as a value
+  // does.
+  void Set(uint64_t trailer, const Slice& version_value) {
+    state = TrailerType(trailer) == ValueType::kValue ? LookupState::kFound : LookupState::kDeleted;
+    sequence = TrailerSequence(trailer);
+    value = version_value;
+  }
+
   LookupState state = LookupState::kAbsent;
   SequenceNumber sequence = 0;
   Slice value;                         // Into the fetched bytes, or into *holder.
   std::shared_ptr<const void> holder;  // Keeps `value` alive where that is not the fetched bytes.
-  bool pins = false;                   // The caller's: it would keep the holder, do not copy.
+  bool in_scratch = false;  // `value` lies in the thread's scratch, until its next lookup.
+  bool pins = false;        // The caller's: it would keep the holder, do not copy.
 };
+
+// Whether an entry is a version of the key that is looked up. Keys are the same if their order says
+// so, whatever their bytes.
+inline bool IsVersionOf(const InternalKeyComparator& comparator, const LookupKey& key,
+                        const Slice& internal_key) {
+  return comparator.CompareUserKeys(ExtractUserKey(internal_key), key.user_key()) == 0;
+}
 
 class TableReader {
  public:

@@ -4,10 +4,12 @@
 #include <cassert>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "port/scheduler.h"
 #include "port/thread_name.h"
 #include "util/log.h"
+#include "util/numa.h"
 #include "util/out_of_memory.h"
 #include "util/shared_instances.h"
 
@@ -19,14 +21,17 @@ constexpr auto kAddAgainAfter = std::chrono::milliseconds(100);
 
 }  // namespace
 
-std::shared_ptr<ThreadPool> ThreadPool::OfThisProcess() {
-  static constinit SharedInstances<port::Scheduler*, ThreadPool> pools;
+std::shared_ptr<ThreadPool> ThreadPool::OfThisProcess(int numa_node) {
+  static constinit SharedInstances<std::pair<port::Scheduler*, int>, ThreadPool> pools;
   std::shared_ptr<ThreadPool> pool;
-  const auto make = [](std::shared_ptr<ThreadPool>* made) {
-    *made = std::make_shared<ThreadPool>();
+  const auto make = [numa_node](std::shared_ptr<ThreadPool>* made) {
+    Config config;
+    config.numa_node = numa_node;
+    *made = std::make_shared<ThreadPool>(config);
     return Status::OK();
   };
-  pools.Get(port::Scheduler::Current(), make, &pool).PermitUncheckedError();  // Cannot fail.
+  const std::pair key(port::Scheduler::Current(), numa_node);
+  pools.Get(key, make, &pool).PermitUncheckedError();  // Cannot fail.
   return pool;
 }
 
@@ -190,6 +195,10 @@ void ThreadPool::EndWorkers() {
 
 void ThreadPool::Dispatch() {
   port::SetThreadName("dlsm dispatch");
+  const ThreadOnNumaNode on_node(config_.numa_node);
+  if (!on_node.status().ok()) {
+    IfMemoryPermits([&on_node] { Log().Warn("{}", on_node.status().message().ToStringView()); });
+  }
   while (true) {
     std::list<Worker> ended;
     {
@@ -308,6 +317,7 @@ bool ThreadPool::CallSleeperLocked() {
 
 void ThreadPool::Work(Worker* worker) {
   port::SetThreadName("dlsm work");
+  const ThreadOnNumaNode on_node(config_.numa_node);
   const port::MutexLock lock(mutex_);
   do {
     worker->called = false;

@@ -34,6 +34,7 @@
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "port/thread.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
@@ -49,6 +50,8 @@ class ThreadPool {
     size_t workers_at_once = 8;
     // A worker that has slept for so long ends, unless it is the last one.
     std::chrono::milliseconds idle_max{5000};
+    // All of its threads, and those that its tasks make, run on this NUMA node.
+    int numa_node = kNoNumaNode;
   };
   // What is ready or due waits no longer for busy workers before another one is added.
   static constexpr auto kPatience = std::chrono::milliseconds(10);
@@ -57,7 +60,10 @@ class ThreadPool {
   // of them. In a simulation each scheduler has its own, and a process that was
   // forked has another one than its parent, whose threads it does not have.
   // std::system_error if it needs threads that there are not.
-  static std::shared_ptr<ThreadPool> OfThisProcess();
+  //
+  // Each NUMA node that is asked for has a pool of its own beside it: a worker runs tasks of many
+  // handles, and cannot move from node to node with them.
+  static std::shared_ptr<ThreadPool> OfThisProcess(int numa_node = kNoNumaNode);
 
   // Makes the dispatcher and the first worker; std::system_error if it cannot.
   explicit ThreadPool(const Config& config);

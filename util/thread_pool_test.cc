@@ -1,10 +1,12 @@
 #include "util/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -13,6 +15,8 @@
 
 #include "port/thread_sanitizer.h"
 #include "util/eventually_testing.h"
+#include "util/numa.h"
+#include "util/numa_testing.h"
 
 namespace dlsm {
 namespace {
@@ -273,6 +277,79 @@ TEST(ThreadPoolOfThisProcessTest, AForkedProcessHasItsOwn) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// Fails if a thread of a pool that is on a node runs elsewhere, or if a thread that its task makes
+// does. Fails if callers that ask for one node get two pools, or callers for two nodes one.
+TEST(ThreadPoolOnNodeTest, AllItsThreadsAreThere) {
+  constexpr int kProcessor = 0;
+  FakeNuma machine{{0, {}}, {1, {.processor = kProcessor}}};
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(kProcessor, &only);
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(here), &here), 0);
+  if (!CPU_ISSET(kProcessor, &here)) GTEST_SKIP() << "this process may not use that processor";
+  const std::shared_ptr<ThreadPool> on_node = ThreadPool::OfThisProcess(1);
+  EXPECT_EQ(ThreadPool::OfThisProcess(1), on_node);
+  const std::shared_ptr<ThreadPool> on_none = ThreadPool::OfThisProcess();
+  EXPECT_NE(on_none, on_node);
+  EXPECT_NE(ThreadPool::OfThisProcess(0), on_node);
+
+  std::atomic<int> strays{0};
+  std::atomic<int> runs{0};
+  const auto look = [&only, &strays] {
+    cpu_set_t may;
+    CPU_ZERO(&may);
+    if (::sched_getaffinity(0, sizeof(may), &may) != 0 || !CPU_EQUAL(&may, &only)) ++strays;
+  };
+  Held held;
+  {
+    // Several at once, so that the dispatcher makes workers.
+    const auto run = [&] {
+      look();
+      std::thread(look).join();
+      ++runs;
+      return held.Run();
+    };
+    Task task(on_node.get(), 3, run);
+    for (int i = 0; i < 3; ++i) {
+      task.Wake();
+      EXPECT_TRUE(Eventually([&] { return held.running() > i; }));
+    }
+    EXPECT_EQ(machine.ThreadsOn(1).size(), on_node->counts().threads);
+    EXPECT_EQ(NumaUseOf(1).threads, on_node->counts().threads);
+    held.Release();
+    Task elsewhere(on_none.get(), 1, [&only, &here] {
+      cpu_set_t may;
+      CPU_ZERO(&may);
+      EXPECT_EQ(::sched_getaffinity(0, sizeof(may), &may), 0);
+      EXPECT_TRUE(CPU_EQUAL(&may, &here));
+      return kNever;
+    });
+    elsewhere.Wake();
+    EXPECT_TRUE(Eventually([&] { return on_none->counts().runs > 0; }));
+  }
+  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(strays, 0);
+}
+
+// Fails if a pool whose threads cannot be kept on a node does no work.
+TEST(ThreadPoolOnNodeTest, WorksWhereItsThreadsMayNotBe) {
+  FakeNuma machine{{1, {}}};
+  machine.running_fails_with = EINVAL;
+  ThreadPool::Config config;
+  config.numa_node = 1;
+  ThreadPool pool(config);
+  std::atomic<bool> ran{false};
+  Task task(&pool, 1, [&ran] {
+    ran = true;
+    return kNever;
+  });
+  task.Wake();
+  EXPECT_TRUE(Eventually([&ran] { return ran.load(); }));
+  EXPECT_EQ(NumaUseOf(1).threads, 0u);
 }
 
 }  // namespace

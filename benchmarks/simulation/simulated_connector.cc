@@ -34,7 +34,7 @@ Status SimulatedConnector::Connect(const NodeAddress& address, const NodeConnect
     port::SleepUntil(std::min(port::Clock::now() + kRetryDelay, deadline.time_point()));
   }
   const std::shared_ptr<ServedMemory> memory = node->memory();
-  if (memory == nullptr || memory->peer().epoch != peer.epoch) {
+  if (memory == nullptr || memory->peer().boot != peer.boot) {
     link->Break({}, {});
     return Status::IOError("the memory node went away during the hello");
   }

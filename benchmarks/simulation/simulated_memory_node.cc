@@ -35,7 +35,8 @@ Status SimulatedMemoryNode::Start() {
   peer.node = config_.node.node;
   peer.regions = {region->info()};
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(config_.node, std::move(region), &process->node));
-  peer.epoch = process->node->epoch();
+  peer.contents = process->node->contents();
+  peer.boot = process->node->boot();
   process->memory = std::make_shared<ServedMemory>(peer, data);
   process->node->revoker().SetCutOff(
       [this, raw = process.get()](const std::string& token) { return CutOff(raw, token); });

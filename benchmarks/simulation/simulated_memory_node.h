@@ -30,7 +30,7 @@ class SimulatedMemoryNode final : public ControlServer {
       : config_(config), network_(network) {}
   ~SimulatedMemoryNode() override { Kill(); }
 
-  // With another epoch and empty memory.
+  // In another boot, with other contents: empty memory.
   Status Start();
   // Drops connections, merges and memory, without a word.
   void Kill();

@@ -110,7 +110,8 @@ SimulatedRpcClient::SimulatedRpcClient(SimulatedNetwork* network, ControlServer*
       server_(server),
       host_(std::move(host)),
       client_name_(std::move(client_name)),
-      epoch_(peer.epoch),
+      contents_(peer.contents),
+      boot_(peer.boot),
       token_(peer.data_token),
       link_(std::move(link)) {}
 
@@ -178,10 +179,9 @@ Status SimulatedRpcClient::Reconnect(Deadline deadline) {
   std::shared_ptr<ControlLink> link;
   FabricPeer peer;
   DLSM_RETURN_IF_ERROR(server_->Accept(host_, client_name_, token_, &link, &peer));
-  if (peer.epoch != epoch_) {
+  if (peer.boot != boot_) {
     link->Break({}, network_->Delay());
-    lost_ = Status::IOError(
-        "the memory node was restarted and its memory is lost; open the database again");
+    lost_ = OtherBoot("the memory node", /*has_contents=*/peer.contents == contents_);
     return lost_;
   }
   token_ = std::move(peer.data_token);  // Another one where that shown was revoked meanwhile.

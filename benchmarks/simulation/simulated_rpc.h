@@ -97,7 +97,8 @@ class SimulatedRpcClient final : public RpcClient {
   ControlServer* const server_;
   const std::shared_ptr<SimulatedHost> host_;
   const std::string client_name_;
-  const uint64_t epoch_;
+  const ContentsId contents_;
+  const BootId boot_;
   std::string token_;  // As given at the last hello.
   CallLedger ledger_;
   bool connecting_ = false;

@@ -5,8 +5,9 @@
 //   houses    one for each memory node, so that a memory node that does not answer does not keep
 //             the others from hearing of their sessions
 //
-// Each is a task of the process's threads (util/thread_pool.h), which all handles share. Of one
-// memory node only so many houses are kept at once, of all handles together.
+// Each is a task of the process's threads (util/thread_pool.h), which all handles share that are on
+// the same NUMA node, or on none. Of one memory node only so many houses are kept at once, of all
+// these handles together.
 //
 // A run of flushes or merges goes from shard to shard, beginning behind the one that got a run of
 // its kind last, and does one piece of work at the first that has any, until none has. Shards whose

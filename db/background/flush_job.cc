@@ -9,18 +9,11 @@
 #include "table/key_prefix.h"
 #include "table/table_bounds.h"
 #include "table/table_room.h"
+#include "table/version_rule.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
-
-// Whether a version is still needed, given the next newer one of the same key: a snapshot sees the
-// newest version at or below it.
-bool IsNeeded(SequenceNumber sequence, SequenceNumber newer,
-              const std::vector<SequenceNumber>& snapshots) {
-  const auto first_that_sees = std::lower_bound(snapshots.begin(), snapshots.end(), sequence);
-  return first_that_sees != snapshots.end() && *first_that_sees < newer;
-}
 
 // Where the order is the user's own, keys may be equal of which the bytes differ.
 bool IsSameKey(const InternalKeyComparator& comparator, const Slice& a, const Slice& b) {
@@ -120,18 +113,17 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
   const std::unique_ptr<Iterator> entries = memtable.NewIterator(/*whole=*/true);
   Slice user_key;  // Of the entry before; the memtable keeps it where it is.
   bool first = true;
-  SequenceNumber newer = kSequenceNumberMax;
+  // Memtables older than this one may still be on their way: so deletions stay.
+  VersionRule rule(store.comparator(), snapshots, /*older=*/nullptr);
   for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
     const Slice internal_key = entries->key();
-    const SequenceNumber sequence = TrailerSequence(ExtractTrailer(internal_key));
     const bool same_key =
         !first && IsSameKey(store.comparator(), user_key, ExtractUserKey(internal_key));
     user_key = ExtractUserKey(internal_key);
-    if (!same_key || IsNeeded(sequence, newer, snapshots)) {
+    if (rule.Keep(internal_key, same_key)) {
       DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value(), same_key));
     }
     first = false;
-    newer = sequence;
   }
   DLSM_RETURN_IF_ERROR(writer.FinishTable(/*next=*/nullptr));
   outcome->bytes = output.bytes_written();

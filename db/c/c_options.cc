@@ -228,6 +228,10 @@ void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path) {
 void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes) {
   Set(options, &dlsm::Options::embedded_memory_bytes, bytes);
 }
+void dlsm_options_set_numa_node(dlsm_options_t* options, int node) {
+  Set(options, &dlsm::Options::numa_node, node);
+}
+
 void dlsm_options_set_open_timeout_ms(dlsm_options_t* options, uint64_t milliseconds) {
   Set(options, &dlsm::Options::open_timeout_ms, milliseconds);
 }

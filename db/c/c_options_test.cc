@@ -111,6 +111,8 @@ TEST(COptionsTest, SettersOfNumbers) {
   ExpectSets("open_timeout_ms", dlsm_options_set_open_timeout_ms, &Options::open_timeout_ms, 3);
   ExpectSets("operation_timeout_ms", dlsm_options_set_operation_timeout_ms,
              &Options::operation_timeout_ms, 3);
+  ExpectSets("numa_node", dlsm_options_set_numa_node, &Options::numa_node, 3);
+  ExpectSets("numa_node", dlsm_options_set_numa_node, &Options::numa_node, dlsm_no_numa_node);
   ExpectSets("memory_budget", dlsm_options_set_memory_budget, &Options::memory_budget, 3);
   ExpectSets("value_cache_size", dlsm_options_set_value_cache_size, &Options::value_cache_size, 3);
   ExpectSets("max_write_buffer_number", dlsm_options_set_max_write_buffer_number,

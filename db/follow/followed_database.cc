@@ -177,7 +177,8 @@ bool FollowedDatabase::Covers(const Publication& publication) const {
   return std::all_of(publication.places.begin(), publication.places.end(),
                      [this](const Publication::Place& place) {
                        const FollowedNode* node = NodeOf(place.id);
-                       return node != nullptr && node->Covers(place.databases);
+                       return node != nullptr && node->Has(place.contents) &&
+                              node->Covers(place.databases);
                      });
 }
 
@@ -185,12 +186,16 @@ Status FollowedDatabase::Cover(const Publication& publication) {
   for (const Publication::Place& place : publication.places) {
     FollowedNode* const node = NodeOf(place.id);
     if (node != nullptr) {
+      if (!node->Has(place.contents)) {
+        return Status::IOError(
+            "memory node " + place.node + " has got other contents while it was followed",
+            "open the follower again");
+      }
       if (!node->Covers(place.databases)) DLSM_RETURN_IF_ERROR(node->Cover(place.databases));
       continue;
     }
     std::unique_ptr<FollowedNode> added;
-    DLSM_RETURN_IF_ERROR(
-        FollowedNode::Open(*context_.options, place.node, place.databases, context_.idle, &added));
+    DLSM_RETURN_IF_ERROR(FollowedNode::Open(*context_.options, place, context_.idle, &added));
     if (added->link().peer().node != place.id) {
       return Status::InvalidArgument("memory node " + place.node +
                                          " is not the one that the owner "

@@ -55,14 +55,37 @@ std::chrono::nanoseconds ReaderLease::left() const {
          Clock::now().time_since_epoch();
 }
 
-Status FollowedNode::Open(const Options& options, const std::string& node,
-                          std::vector<std::string> databases, const MergeScheduler* idle,
-                          std::unique_ptr<FollowedNode>* followed) {
+Status FollowedNode::Connect(const Options& options, const std::string& node,
+                             const MergeScheduler* idle, std::unique_ptr<FollowedNode>* followed) {
   const auto lease = std::make_shared<ReaderLease>(node.empty() ? "embedded" : node);
   std::unique_ptr<MemoryNodeLink> link;
   DLSM_RETURN_IF_ERROR(MemoryNodeLink::Open(options, node, idle, &link, lease));
-  std::unique_ptr<FollowedNode> made(new FollowedNode(options, lease, std::move(link)));
+  followed->reset(new FollowedNode(options, lease, std::move(link)));
+  return Status::OK();
+}
+
+Status FollowedNode::Open(const Options& options, const std::string& node,
+                          std::vector<std::string> databases, const MergeScheduler* idle,
+                          std::unique_ptr<FollowedNode>* followed) {
+  std::unique_ptr<FollowedNode> made;
+  DLSM_RETURN_IF_ERROR(Connect(options, node, idle, &made));
   DLSM_RETURN_IF_ERROR(made->OpenReader(std::move(databases)));
+  *followed = std::move(made);
+  return Status::OK();
+}
+
+Status FollowedNode::Open(const Options& options, const Publication::Place& place,
+                          const MergeScheduler* idle, std::unique_ptr<FollowedNode>* followed) {
+  std::unique_ptr<FollowedNode> made;
+  DLSM_RETURN_IF_ERROR(Connect(options, place.node, idle, &made));
+  // Where it is another memory node altogether, the caller has more to say.
+  if (made->link().peer().node == place.id && !made->Has(place.contents)) {
+    return Status::IOError("memory node " + place.node +
+                               " has other contents than when the database was published: what was "
+                               "published there is lost",
+                           "follow it again when its owner has opened it again");
+  }
+  DLSM_RETURN_IF_ERROR(made->OpenReader(place.databases));
   *followed = std::move(made);
   return Status::OK();
 }

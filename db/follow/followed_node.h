@@ -11,6 +11,7 @@
 
 #include "dLSM/options.h"
 #include "dLSM/status.h"
+#include "db/follow/publication.h"
 #include "db/nodes/memory_node_link.h"
 #include "port/boot_clock.h"
 #include "port/mutex.h"
@@ -58,6 +59,10 @@ class FollowedNode {
   static Status Open(const Options& options, const std::string& node,
                      std::vector<std::string> databases, const MergeScheduler* idle,
                      std::unique_ptr<FollowedNode>* followed);
+  // The same for what a publication has there. IOError if the memory node has other contents than
+  // those that the publication names: what was published there is lost, whatever has its name now.
+  static Status Open(const Options& options, const Publication::Place& place,
+                     const MergeScheduler* idle, std::unique_ptr<FollowedNode>* followed);
   ~FollowedNode() { Stop(/*close=*/false); }
 
   // Reads these databases, too, from now on; learns anew from where on publications are whole.
@@ -71,6 +76,8 @@ class FollowedNode {
   // Renews it no more. `close`: nothing is used any more, and the memory node is told so.
   void Stop(bool close);
 
+  bool Has(ContentsId contents) const { return link_->peer().contents == contents; }
+
   MemoryNodeLink& link() { return *link_; }
   const ReaderLease& lease() const { return *lease_; }
   const RemoteSpan& header() const { return opened_.header; }
@@ -78,6 +85,9 @@ class FollowedNode {
   uint64_t whole_from() const { return opened_.whole_from; }
 
  private:
+  // *followed has no reader yet.
+  static Status Connect(const Options& options, const std::string& node, const MergeScheduler* idle,
+                        std::unique_ptr<FollowedNode>* followed);
   FollowedNode(const Options& options, std::shared_ptr<ReaderLease> lease,
                std::unique_ptr<MemoryNodeLink> link)
       : timeout_(options.operation_timeout_ms),

@@ -10,7 +10,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersion = 2;
 constexpr uint64_t kNumberOffset = 0;
 constexpr uint64_t kSlotOffset = 64;
 constexpr uint64_t kSlotBytes = 64;
@@ -38,6 +38,7 @@ std::string Publication::Encode() const {
   for (const Place& place : places) {
     PutLengthPrefixed(&body, place.node);
     PutVarint32(&body, static_cast<uint32_t>(place.id));
+    PutFixed64(&body, static_cast<uint64_t>(place.contents));
     PutVarint32(&body, static_cast<uint32_t>(place.databases.size()));
     for (const std::string& name : place.databases) PutLengthPrefixed(&body, name);
   }
@@ -72,13 +73,16 @@ Status Publication::Decode(const Slice& bytes) {
     Place& place = places.emplace_back();
     Slice name;
     uint32_t id;
+    uint64_t contents;
     uint32_t databases;
     if (!GetLengthPrefixed(&from, &name) || !GetVarint32(&from, &id) ||
-        !GetVarint32(&from, &databases) || databases > from.size()) {
+        !GetFixed64(&from, &contents) || !GetVarint32(&from, &databases) ||
+        databases > from.size()) {
       return Malformed("place");
     }
     place.node = name.ToString();
     place.id = NodeId{id};
+    place.contents = ContentsId{contents};
     for (uint32_t d = 0; d < databases; ++d) {
       if (!GetLengthPrefixed(&from, &name)) return Malformed("database");
       place.databases.push_back(name.ToString());

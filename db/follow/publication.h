@@ -25,8 +25,8 @@
 //   fixed32 CRC32C of all that follows
 //   fixed32 format version
 //   varint64 number, varint64 sequence number
-//   varint32 count of memory nodes; for each: name, varint32 node id, varint32 count of databases,
-//   names                                                                  (length-prefixed)
+//   varint32 count of memory nodes; for each: name, varint32 node id, fixed64 contents id,
+//   varint32 count of databases, names                                     (length-prefixed)
 //   varint32 count of shards; the manifest of each                         (length-prefixed)
 #pragma once
 
@@ -47,6 +47,7 @@ struct Publication {
   struct Place {
     std::string node;  // As the owner names it, see MemoryNodesOf().
     NodeId id{};
+    ContentsId contents{};  // With others, it has nothing of this publication.
     std::vector<std::string> databases;
 
     friend bool operator==(const Place&, const Place&) = default;

@@ -13,8 +13,8 @@ Publication Example() {
   Publication publication;
   publication.number = 7;
   publication.sequence = 1234567;
-  publication.places = {{"memory1:19843", NodeId{1}, {"db", "db#shard-2"}},
-                        {"", NodeId{2}, {"db#shard-1"}}};
+  publication.places = {{"memory1:19843", NodeId{1}, ContentsId{11}, {"db", "db#shard-2"}},
+                        {"", NodeId{2}, ContentsId{UINT64_MAX}, {"db#shard-1"}}};
   publication.manifests = {"first", std::string("\0second", 7), ""};
   return publication;
 }

@@ -12,6 +12,7 @@
 #include "util/bloom_filter.h"
 #include "util/built_in_comparator.h"
 #include "util/cache/value_cache.h"
+#include "util/numa.h"
 #include "util/rpc/messages/database_name.h"
 #include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
@@ -171,6 +172,12 @@ Status CheckMerges(const Options& options) {
   return Status::OK();
 }
 
+Status CheckNode(const Options& options) {
+  const Status there = CheckNumaNode(options.numa_node);
+  if (there.ok()) return there;
+  return Status::FromCode(there.code(), "Options::numa_node: " + there.message().ToString());
+}
+
 }  // namespace
 
 Status CheckOptions(const Options& options) {
@@ -186,6 +193,7 @@ Status CheckOptions(const Options& options) {
   if (options.tcp_poll_us > 1'000'000) {
     return Refuse("tcp_poll_us is more than a second", "use 50, or 0 for no polling");
   }
+  DLSM_RETURN_IF_ERROR(CheckNode(options));
   return CheckShardOptions(options);
 }
 

@@ -5,9 +5,9 @@
 //   get    shard ──> view ──> memtables ──> version ──> level ──> table reader ──> queue pair
 //   rest   background: flushes, merges, frees
 //
-// A get in the code: Get() and GetAndTake() (db_impl_reads.cc) ──> Reads::Get() ──>
-// PointReader::Get() ──> Version::ForEachCandidate() ──> TableReader::Find() ──>
-// PointReader::Fetch(), the one-sided read ──> TableReader::Decode().
+// A get in the code: Get() and GetAndTake() (db_impl_reads.cc) ──> PointReader::Get() ──>
+// Version::ForEachCandidate() ──> TableReader::Find() ──> PointReader::Fetch(), the one-sided
+// read ──> TableReader::Decode().
 //
 // Opening and closing is in open.cc, reads in db_impl_reads.cc, SetOptions() in set_options.cc, all
 // else in db_impl.cc.
@@ -44,6 +44,7 @@
 #include "db/tree/table_defaults.h"
 #include "port/process_mark.h"
 #include "table/merge_scheduler.h"
+#include "util/numa.h"
 #include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
 #include "util/thread_pool.h"
@@ -157,8 +158,8 @@ class DbImpl final : public DB {
       return *only_;
     return *shards_[map_.ShardOf(*options_.comparator, key)];
   }
-  // Looks the key up, and if it is there, calls take(view, result, fetched) while the value stays
-  // where it is. `pins`: as in LookupResult. `fetched`: as PointReader::Get() says.
+  // Looks the key up, and if it is there, calls take(view, result) while the value stays where it
+  // is. `pins`: as in LookupResult.
   template <typename Take>
   Status GetAndTake(const ReadOptions& options, const Slice& key, bool pins, const Take& take);
   // What a read at "now" or at a snapshot holds of some shards: (*views)[i] is that of shards[i].
@@ -177,7 +178,7 @@ class DbImpl final : public DB {
   std::shared_ptr<ValueCache> value_cache_;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.
   mutable HandleState state_;
-  std::shared_ptr<ThreadPool> pool_;  // Shared by all handles of the process.
+  std::shared_ptr<ThreadPool> pool_;  // Shared by all handles on this NUMA node.
 
   // In the order in which they depend on each other.
   MergeScheduler scheduler_;  // Of merges that run here.
@@ -188,6 +189,9 @@ class DbImpl final : public DB {
   Fence fence_;
   SnapshotList snapshots_{this};
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;
+  // Of memtables and background work; the fabrics have their buffers there. Known when there are
+  // links.
+  int numa_node_ = kNoNumaNode;
   ShardMap map_;
   const Reads reads_;
   std::unique_ptr<MemtableEpochs> epochs_;

@@ -64,11 +64,10 @@ Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, bool pin
   const SequenceNumber sequence = SequenceOf(options, this);
   LookupResult result;
   result.pins = pins;
-  bool fetched;
   const Status got =
-      reads_.Get({&shard.reader(), &*view}, sequence, options, key, &result, &fetched);
+      shard.reader().Get(*view, key, sequence, TableReadOptionsFor(options_, options), &result);
   if (!got.ok()) return got.IsNotFound() ? got : shard.Named(got);
-  take(*view, result, fetched);
+  take(*view, &result);
   return Status::OK();
 }
 
@@ -76,8 +75,8 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* va
   if (value == nullptr) [[unlikely]]
     return NullArgument("value");
   return GetAndTake(options, key, /*pins=*/false,
-                    [value](const ReadView&, const LookupResult& result, bool) {
-                      value->assign(result.value.data(), result.value.size());
+                    [value](const ReadView&, const LookupResult* result) {
+                      value->assign(result->value.data(), result->value.size());
                     });
 } catch (const std::bad_alloc&) {
   return OutOfTransferMemory();
@@ -87,16 +86,11 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* va
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
   if (value == nullptr) [[unlikely]]
     return NullArgument("value");
-  const Status got = GetAndTake(options, key, /*pins=*/true,
-                                [value](const ReadView& view, LookupResult& result, bool fetched) {
-                                  if (result.holder != nullptr) {
-                                    value->PinSlice(result.value, std::move(result.holder));
-                                  } else if (fetched) {
-                                    value->PinSelf(result.value);
-                                  } else {
-                                    value->PinSlice(result.value, view.shared_from_this());
-                                  }
-                                });
+  const Status got =
+      GetAndTake(options, key, /*pins=*/true, [value](const ReadView& view, LookupResult* result) {
+        const bool in_view = !result->in_scratch && result->holder == nullptr;
+        Pin(result, in_view ? view.shared_from_this() : nullptr, value);
+      });
   if (!got.ok()) value->Reset();
   return got;
 } catch (const std::bad_alloc&) {
@@ -187,7 +181,7 @@ class DbImpl::Places final : public LookupPlaces {
 
 std::unique_ptr<GetPipeline> DbImpl::NewGetPipeline(const ReadOptions& options, size_t depth) try {
   return std::make_unique<GetPipelineImpl>(
-      std::make_unique<Places>(this, options), reads_.OptionsFor(options),
+      std::make_unique<Places>(this, options), TableReadOptionsFor(options_, options),
       std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
 } catch (const std::bad_alloc&) {
   EndForLackOfMemory();

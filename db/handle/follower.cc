@@ -88,7 +88,9 @@ Status Follower::Open(const Options& requested, const std::string& name, std::un
   }
   if (options.follow_interval_ms > 0) {
     DLSM_RETURN_IF_ERROR(StartingThreads([follower = opened.get()] {
-      follower->pool_ = ThreadPool::OfThisProcess();
+      const int node = follower->options_.numa_node;
+      follower->pool_ =
+          ThreadPool::OfThisProcess(node == Options::kNumaNodeOfDevice ? kNoNumaNode : node);
       follower->catching_up_ = std::make_unique<ThreadPool::Task>(
           follower->pool_.get(), 1, [follower] { return follower->Run(); });
       follower->catching_up_->Wake();
@@ -215,14 +217,13 @@ Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, bool p
     const size_t shard = publication.map.ShardOf(*options_.comparator, key);
     LookupResult result;
     result.pins = pins;
-    bool fetched;
-    Status status = ReadsOf(publication)
-                        .Get(publication.SourceOf(shard), publication.sequence, options, key,
-                             &result, &fetched);
+    const Reads::Source source = publication.SourceOf(shard);
+    Status status = source.reader->Get(*source.view, key, publication.sequence,
+                                       TableReadOptionsFor(options_, options), &result);
     if (status.ok() || status.IsNotFound()) {
       DLSM_RETURN_IF_ERROR(publication.database->Check());
     }
-    if (status.ok()) take(result);
+    if (status.ok()) take(&result);
     return status;
   };
   if (options.snapshot != nullptr) return get_in(*PublicationFor(options));
@@ -232,23 +233,20 @@ Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, bool p
 
 Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* value) try {
   if (value == nullptr) return NullArgument("value");
-  return GetAndTake(options, key, /*pins=*/false, [value](const LookupResult& result) {
-    value->assign(result.value.data(), result.value.size());
+  return GetAndTake(options, key, /*pins=*/false, [value](const LookupResult* result) {
+    value->assign(result->value.data(), result->value.size());
   });
 } catch (const std::bad_alloc&) {
   return OutOfTransferMemory();
 }
 
-// What was fetched lies in the thread's scratch, if nothing holds it. What *value was may be the
-// key: it goes when the key has been looked up.
+// What nothing holds is copied: it lies in the thread's scratch, or in memory that is this handle's
+// only as long as its lease. What *value was may be the key: it goes when the key has been looked
+// up.
 Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
   if (value == nullptr) return NullArgument("value");
-  const Status got = GetAndTake(options, key, /*pins=*/true, [value](LookupResult& result) {
-    if (result.holder != nullptr) {
-      value->PinSlice(result.value, std::move(result.holder));
-    } else {
-      value->PinSelf(result.value);
-    }
+  const Status got = GetAndTake(options, key, /*pins=*/true, [value](LookupResult* result) {
+    Pin(result, /*keeper=*/nullptr, value);
   });
   if (!got.ok()) value->Reset();
   return got;
@@ -323,9 +321,8 @@ class Follower::Places final : public LookupPlaces {
 
 std::unique_ptr<GetPipeline> Follower::NewGetPipeline(const ReadOptions& options,
                                                       size_t depth) try {
-  const Reads reads(&options_, &comparator_, /*map=*/nullptr, statistics_);
   return std::make_unique<GetPipelineImpl>(
-      std::make_unique<Places>(this, options), reads.OptionsFor(options),
+      std::make_unique<Places>(this, options), TableReadOptionsFor(options_, options),
       std::clamp<size_t>(depth, 1, kGetPipelineDepthMax), statistics_);
 } catch (const std::bad_alloc&) {
   EndForLackOfMemory();

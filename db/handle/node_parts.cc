@@ -44,14 +44,15 @@ bool IsInUse(const std::string& part, const MemoryNodeSession& session) {
 class Search {
  public:
   Search(const Options& options, const std::string& database, const MemoryNodeLink& home)
-      : options_(options), database_(database), home_epoch_(home.peer().epoch) {}
+      : options_(options), database_(database), home_contents_(home.peer().contents) {}
 
   // InvalidArgument if the first shard is at `node`.
   Status LookAt(const std::string& node, RpcClient* rpc, const FabricPeer& peer) {
     NodeParts parts;
     DLSM_RETURN_IF_ERROR(ListParts(options_, database_, rpc, &parts));
     // The home by another address has what is just being made.
-    if (parts.first_shard && peer.epoch != home_epoch_) return FirstShardIsAt(database_, node);
+    if (parts.first_shard && peer.contents != home_contents_)
+      return FirstShardIsAt(database_, node);
     if (parts.others.empty()) return Status::OK();
     found_ = true;
     std::vector<std::string> in_use;
@@ -73,7 +74,7 @@ class Search {
  private:
   const Options& options_;
   const std::string& database_;
-  const uint64_t home_epoch_;
+  const ContentsId home_contents_;
   bool found_ = false;
   Status verdict_;
 };
@@ -171,7 +172,7 @@ Status CheckNoNamesake(const Options& requested, const std::string& database,
     if (!asked.ok()) {
       Log().Warn("memory node {} cannot be asked whether it has a database \"{}\": {}", node,
                  database, asked.ToString());
-    } else if (parts.first_shard && connection->peer().epoch != home.peer().epoch) {
+    } else if (parts.first_shard && connection->peer().contents != home.peer().contents) {
       return FirstShardIsAt(database, node);  // And that is not the home by another address.
     }
   }

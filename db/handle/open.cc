@@ -40,6 +40,16 @@ MergeSchedulerOptions ScheduleOf(const Options& options) {
   return schedule;
 }
 
+// That of the first memory node whose fabric has one: all that have one have the same, for they go
+// through one device, or by Options::numa_node.
+int NumaNodeOf(const std::vector<std::unique_ptr<MemoryNodeLink>>& links) {
+  for (const auto& link : links) {
+    const int node = link->fabric().numa_node();
+    if (node != kNoNumaNode) return node;
+  }
+  return kNoNumaNode;
+}
+
 }  // namespace
 
 Status DB::Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db) {
@@ -83,10 +93,13 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
     DLSM_RETURN_IF_ERROR(ValueCache::New(options.value_cache_size, &opened->value_cache_));
   }
   DLSM_RETURN_IF_ERROR(StartingThreads([&opened]() -> Status {
-    opened->pool_ = ThreadPool::OfThisProcess();
-    SessionKeeper keeper(opened->pool_.get());
+    // On which NUMA node the handle is may follow from its links.
+    const std::shared_ptr<ThreadPool> while_opening = ThreadPool::OfThisProcess();
+    SessionKeeper keeper(while_opening.get());
     const Status shards = opened->OpenShards(&keeper);
-    return shards.ok() ? opened->StartShards() : shards;
+    if (!shards.ok()) return shards;
+    opened->pool_ = ThreadPool::OfThisProcess(opened->numa_node_);
+    return opened->StartShards();
   }));
   *db = std::move(opened);
   return Status::OK();
@@ -106,6 +119,7 @@ ShardContext DbImpl::Context() {
           &read_merges_,
           &fence_,
           &callers_,
+          numa_node_,
           &unnamed_from_,
           [this] {
             return std::any_of(shards_.begin(), shards_.end(),
@@ -157,6 +171,7 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
   DLSM_RETURN_IF_ERROR(OpenOthers(is_new, keeper, &sessions));
   std::vector<std::vector<ShardNode>> shards;
   DLSM_RETURN_IF_ERROR(OpenTableNodes(nodes, is_new, std::move(sessions), keeper, &shards));
+  numa_node_ = NumaNodeOf(links_);
   for (auto& shard : shards) {
     shards_.push_back(std::make_unique<Shard>(Context(), shards_.size(), std::move(shard)));
   }
@@ -386,6 +401,7 @@ void DbImpl::StartPublisher() {
     Publication::Place& place = parts.places.emplace_back();
     place.node = link->node();
     place.id = link->peer().node;
+    place.contents = link->peer().contents;
     for (const auto& shard : shards_) {
       if (&shard->link() == link.get()) {
         place.databases.push_back(ShardName(name_, shard->number()));

@@ -12,6 +12,7 @@
 #include "db/nodes/link_properties.h"
 #include "db/tree/components.h"
 #include "util/cache/value_cache.h"
+#include "util/numa.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -92,6 +93,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = Guards();
   } else if (name == "dlsm.memory") {
     *value = Memory();
+  } else if (name == "dlsm.numa") {
+    *value = Numa();
   } else if (name == "dlsm.approximate-memory-usage") {
     *value = std::to_string(MemoryBytes());
   } else if (name == "dlsm.ownership-epoch") {
@@ -242,6 +245,13 @@ uint64_t Properties::MemoryBytes() const {
   if (block_cache != nullptr) bytes += block_cache->TotalCharge();
   if (db_.memory_budget_ != nullptr) bytes += db_.memory_budget_->buffer_bytes();
   return bytes;
+}
+
+std::string Properties::Numa() const {
+  if (db_.numa_node_ == kNoNumaNode) return "node none\n";
+  const NumaUse use = NumaUseOf(db_.numa_node_);
+  return fmt::format("node {}\nmemory-of-process {}\nthreads-of-process {}\n", db_.numa_node_,
+                     use.preferred_bytes, use.threads);
 }
 
 std::string Properties::Memory() const {

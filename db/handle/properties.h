@@ -50,6 +50,7 @@ class Properties {
   // cache.
   uint64_t MemoryBytes() const;
   std::string Memory() const;
+  std::string Numa() const;
   std::string MergeScheduleInForce() const;
   bool TablesAtLevel(const Slice& level, std::string* value) const;
 

@@ -225,7 +225,7 @@ std::vector<MergeNode> Shard::MergeNodes() const {
     made.rpc = &node.link->rpc();
     made.load = &node.link->merge_load();
     made.as_peer.node = peer.node;
-    made.as_peer.epoch = peer.epoch;
+    made.as_peer.boot = peer.boot;
     HostPort address;
     // The embedded memory node has no address, and no others beside it.
     if (!ParseHostPort(node.link->node(), &address).ok()) continue;
@@ -306,7 +306,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
   const size_t expected = std::min(options.write_buffer_size,
                                    share * static_cast<size_t>(options.max_write_buffer_number));
   tree_.emplace(options.write_buffer_size, context_.comparator, manifest_,
-                std::exchange(levels_, {}), &manifests_, epochs, expected);
+                std::exchange(levels_, {}), &manifests_, epochs, expected, context_.numa_node);
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
   // Where there is no room for it, flushes will say so.
   for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_->RefillReserve(i);

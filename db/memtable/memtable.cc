@@ -92,7 +92,7 @@ void Memtable::Search(const LookupKey& key, Sequencer* sequencer, LookupResult* 
     Slice internal_key;
     Slice value;
     record.Parse(&internal_key, &value);
-    if (comparator_.CompareUserKeys(ExtractUserKey(internal_key), key.user_key()) != 0) return;
+    if (!IsVersionOf(comparator_, key, internal_key)) return;
     const uint64_t trailer = ExtractTrailer(internal_key);
     const SequenceNumber sequence = TrailerSequence(trailer);
     if (record.batched()) [[unlikely]] {
@@ -117,10 +117,7 @@ void Memtable::Search(const LookupKey& key, Sequencer* sequencer, LookupResult* 
         continue;
       }
     }
-    result->state =
-        TrailerType(trailer) == ValueType::kValue ? LookupState::kFound : LookupState::kDeleted;
-    result->sequence = sequence;
-    result->value = value;
+    result->Set(trailer, value);
     return;
   }
 }

@@ -16,6 +16,7 @@
 #include "table/internal_key.h"
 #include "table/table_reader.h"
 #include "util/memory/arena.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
@@ -27,11 +28,13 @@ class Memtable {
 
   // `number`: memtables of a database are numbered in the order of their sequence ranges.
   // `bytes`: how large it becomes, about; 0: not known, and lookups always search it.
+  // `numa_node`: see Arena.
   Memtable(const InternalKeyComparator& comparator, uint64_t number, const Slice& prefix_guess,
-           size_t bytes = 0)
+           size_t bytes = 0, int numa_node = kNoNumaNode)
       : number_(number),
         // Another comparator may find keys equal of which the bytes, and so the hashes, differ.
         filter_(comparator.bytewise() ? bytes : 0),
+        arena_(numa_node),
         tree_(comparator, &arena_, prefix_guess),
         comparator_(comparator) {}
 

@@ -14,6 +14,7 @@
 #include "port/thread.h"
 #include "table/internal_key.h"
 #include "table/merge_messages.h"
+#include "table/version_rule.h"
 #include "util/out_of_memory.h"
 #include "util/starting_threads.h"
 #include "util/status_macros.h"
@@ -91,9 +92,8 @@ void TakeOverlapping(const TableStore& store, const Runs& runs, Part* part) {
   }
 }
 
-// Leaves of the snapshots what decides which versions go (table/version_filter.h): those that see
-// some of the part's versions and not all, and of those that see none the last one.
-void KeepDecidingSnapshots(Part* part) {
+// By the sequence numbers of its tables.
+void DropNeedlessSnapshots(Part* part) {
   SequenceNumber least = kSequenceNumberMax;
   SequenceNumber most = 0;
   for (const std::vector<TableRef>& run : part->runs) {
@@ -102,10 +102,7 @@ void KeepDecidingSnapshots(Part* part) {
       most = std::max(most, table->meta().sequence_max);
     }
   }
-  std::vector<SequenceNumber>& snapshots = part->options.snapshots;
-  snapshots.erase(std::lower_bound(snapshots.begin(), snapshots.end(), most), snapshots.end());
-  const auto sees_some = std::lower_bound(snapshots.begin(), snapshots.end(), least);
-  if (sees_some != snapshots.begin()) snapshots.erase(snapshots.begin(), sees_some - 1);
+  KeepDecidingSnapshots(least, most, &part->options.snapshots);
 }
 
 std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
@@ -128,7 +125,7 @@ std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
     options.has_end = i < boundaries.size();
     if (options.has_end) options.end = boundaries[i];
     TakeOverlapping(store, runs, &parts[i]);
-    KeepDecidingSnapshots(&parts[i]);
+    DropNeedlessSnapshots(&parts[i]);
   }
   return parts;
 }

@@ -19,6 +19,9 @@ FabricOptions FabricOf(const Options& options, std::shared_ptr<const TransferGua
   fabric.guard = std::move(guard);
   fabric.tcp_poll = std::chrono::microseconds(options.tcp_poll_us);
   fabric.tcp_share_reads = options.tcp_share_reads;
+  static_assert(kNoNumaNode == Options::kNoNumaNode);
+  static_assert(kNumaNodeOfDevice == Options::kNumaNodeOfDevice);
+  fabric.numa_node = options.numa_node;
   fabric.simulated_rtt_ns = options.simulated_rtt_ns;
   fabric.simulated_gbit_per_second = options.simulated_gbit_per_second;
   fabric.faults = options.fault_injector;

@@ -8,7 +8,8 @@
 #include <span>
 #include <utility>
 
-#include "db/read/lookups_together.h"
+#include "db/read/table_lookup.h"
+#include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
@@ -108,14 +109,8 @@ Status GetPipelineImpl::Locate(Slot* slot) {
   if (span.bytes == 0) return Status::OK();
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
-  const char* const direct = MayReadInPlace(options_) ? queue_pair->Direct(span) : nullptr;
-  if (direct != nullptr) {
-    queue_pair->CountDirectRead(span.bytes, options_.purpose);
-    slot->in_place = Slice(direct, span.bytes);
-    PrefetchRecord(slot->in_place);
-  } else {
-    SetState(slot, State::kLocated);
-  }
+  slot->in_place = RecordInPlace(queue_pair, span, options_);
+  if (slot->in_place.empty()) SetState(slot, State::kLocated);
   return Status::OK();
 }
 

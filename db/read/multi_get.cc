@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/read/lookups_together.h"
+#include "db/read/table_lookup.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -187,12 +187,7 @@ class MultiGet {
   // The record where it lies; empty if it is to be fetched.
   Slice InPlace(Way* way, const RemoteSpan& span) const {
     QueuePair* const queue_pair = MayReadInPlace(options_) ? way->Mine() : nullptr;
-    const char* const direct = queue_pair != nullptr ? queue_pair->Direct(span) : nullptr;
-    if (direct == nullptr) return Slice();
-    queue_pair->CountDirectRead(span.bytes, options_.purpose);
-    const Slice record(direct, span.bytes);
-    PrefetchRecord(record);
-    return record;
+    return queue_pair != nullptr ? RecordInPlace(queue_pair, span, options_) : Slice();
   }
 
   size_t WayOf(const Pending& pending) {

@@ -1,6 +1,5 @@
 #include "db/read/point_reader.h"
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -12,13 +11,54 @@
 
 namespace dlsm {
 
+TableReadOptions TableReadOptionsFor(const Options& database_options, const ReadOptions& options) {
+  TableReadOptions read_options;
+  read_options.verify_checksums = options.verify_checksums || database_options.paranoid_checks;
+  read_options.fill_cache = options.fill_cache;
+  read_options.timeout = std::chrono::milliseconds(database_options.operation_timeout_ms);
+  return read_options;
+}
+
+Slice RecordInPlace(QueuePair* queue_pair, const RemoteSpan& span,
+                    const TableReadOptions& options) {
+  const char* const direct = MayReadInPlace(options) ? queue_pair->Direct(span) : nullptr;
+  if (direct == nullptr) return Slice();
+  queue_pair->CountDirectRead(span.bytes, options.purpose);
+  port::PrefetchBytes(direct, span.bytes);
+  return Slice(direct, span.bytes);
+}
+
 bool SharesFetched(const Table& table, uint64_t bytes) {
   constexpr uint64_t kSharedBytesMin = 8192;
   return bytes >= kSharedBytesMin && table.meta().format == TableFormat::kByteAddressable;
 }
 
-bool PointReader::GetFromMemtables(const ReadView& view, const LookupKey& key,
-                                   const Statistics::Mine& counts, LookupResult* result) const {
+void Pin(LookupResult* result, std::shared_ptr<const void> keeper, PinnableSlice* value) {
+  if (result->holder != nullptr) {
+    value->PinSlice(result->value, std::move(result->holder));
+  } else if (keeper != nullptr) {
+    value->PinSlice(result->value, std::move(keeper));
+  } else {
+    value->PinSelf(result->value);
+  }
+}
+
+Status PointReader::Get(const ReadView& view, const Slice& user_key, SequenceNumber sequence,
+                        const TableReadOptions& options, LookupResult* result) const {
+  const LookupKey key(user_key, sequence);
+  const Statistics::Mine counts = statistics_->OfThisThread();
+  counts.Add(Ticker::kKeysRead);
+  if (!AskMemtables(view, key, counts, result)) {
+    DLSM_RETURN_IF_ERROR(AskTables(view, key, options, counts, result));
+  }
+  if (result->state != LookupState::kFound) return Status::NotFound(Slice());
+  counts.Add(Ticker::kKeysFound);
+  counts.Add(Ticker::kBytesRead, result->value.size());
+  return Status::OK();
+}
+
+bool PointReader::AskMemtables(const ReadView& view, const LookupKey& key,
+                               const Statistics::Mine& counts, LookupResult* result) const {
   uint64_t passed_over = view.active->Get(key, sequencer_, result) ? 0 : 1;
   for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
     if (result->state != LookupState::kAbsent) break;
@@ -30,14 +70,10 @@ bool PointReader::GetFromMemtables(const ReadView& view, const LookupKey& key,
   return true;
 }
 
-Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableReadOptions& options,
-                        LookupResult* result, bool* fetched) const {
-  *fetched = false;
-  const Statistics::Mine counts = statistics_->OfThisThread();
-  if (GetFromMemtables(view, key, counts, result)) return Status::OK();
+Status PointReader::AskTables(const ReadView& view, const LookupKey& key,
+                              const TableReadOptions& options, const Statistics::Mine& counts,
+                              LookupResult* result) const {
   Status status;
-  uint64_t excluded = 0;
-  uint64_t probes = 0;
   Habit& habit = habits_.Local();
   const auto visit = [&](const Table& table, bool filtered, TableProbe* probe) {
     // A filter of the user's own is asked only by Find(), and denies most.
@@ -45,87 +81,97 @@ Status PointReader::Get(const ReadView& view, const LookupKey& key, const TableR
       table.reader().ApproachFurther(key, probe);
       PrefetchPage(probe->span, options);
     }
-    if (!table.reader().Find(key, filtered, probe)) {
-      ++excluded;
-      return true;
-    }
-    ++probes;
-    status = Read(table, key, *probe, options, result, fetched);
+    const TableAnswer answer = AskTable(table, filtered, key, options, counts, probe, result);
+    if (answer != TableAnswer::kFetch) return answer == TableAnswer::kAbsent;
+    status = FetchRecord(table, key, *probe, options, counts, result);
     return status.ok() && result->state == LookupState::kAbsent;
   };
-  excluded += view.version->ForEachCandidate(key, visit, habit.finds());
+  const uint64_t excluded = view.version->ForEachCandidate(key, visit, habit.finds());
   habit.Note(result->state != LookupState::kAbsent);
   if (excluded > 0) counts.Add(Ticker::kFilterUseful, excluded);
-  if (probes > 0) {
-    counts.Add(Ticker::kTableProbes, probes);
-    const uint64_t useless = probes - (result->state == LookupState::kAbsent ? 0 : 1);
-    if (useless > 0) counts.Add(Ticker::kTableProbesUseless, useless);
-  }
   return status;
 }
 
-Status PointReader::Read(const Table& table, const LookupKey& key, const TableProbe& probe,
-                         const TableReadOptions& options, LookupResult* result,
-                         bool* fetched) const {
+PointReader::TableAnswer PointReader::AskTable(const Table& table, bool filtered,
+                                               const LookupKey& key,
+                                               const TableReadOptions& options,
+                                               const Statistics::Mine& counts, TableProbe* probe,
+                                               LookupResult* result) const {
+  if (!table.reader().Find(key, filtered, probe)) {
+    counts.Add(Ticker::kFilterUseful);
+    return TableAnswer::kAbsent;
+  }
   // A table that was asked before, and did not have the key, may have left what it looked at.
   result->holder.reset();
-  if (AnswerFromCache(table, key, probe, options, result)) {
-    *fetched = true;
-    return Status::OK();
-  }
-  Slice bytes;
-  if (probe.cached == nullptr) {
-    const bool shares = result->pins && SharesFetched(table, probe.span.bytes);
-    DLSM_RETURN_IF_ERROR(
-        Fetch(probe.span, options, shares ? &result->holder : nullptr, &bytes, fetched));
-  }
+  if (!AskCache(table, key, *probe, options, counts, result)) return TableAnswer::kFetch;
+  counts.Add(Ticker::kTableProbes);
+  if (result->state != LookupState::kAbsent) return TableAnswer::kEnded;
+  counts.Add(Ticker::kTableProbesUseless);
+  return TableAnswer::kAbsent;
+}
+
+Status PointReader::AskRecord(const Table& table, const LookupKey& key, const TableProbe& probe,
+                              const Slice& bytes, const TableReadOptions& options,
+                              const Statistics::Mine& counts, LookupResult* result) const {
+  counts.Add(Ticker::kTableProbes);
   DLSM_RETURN_IF_ERROR(table.reader().Decode(key, probe, bytes, options, result));
-  KeepInCache(table, probe, bytes, options);
+  KeepInCache(table, probe, bytes, options, counts);
+  if (result->state == LookupState::kAbsent) counts.Add(Ticker::kTableProbesUseless);
   return Status::OK();
 }
 
-// A reader who asks for verification gets it for what comes from the cache as well; what fails
+Status PointReader::FetchRecord(const Table& table, const LookupKey& key, const TableProbe& probe,
+                                const TableReadOptions& options, const Statistics::Mine& counts,
+                                LookupResult* result) const {
+  Slice bytes;
+  result->in_scratch = false;
+  if (probe.cached == nullptr) {
+    const bool shares = result->pins && SharesFetched(table, probe.span.bytes);
+    DLSM_RETURN_IF_ERROR(Fetch(probe.span, options, shares ? &result->holder : nullptr, &bytes,
+                               &result->in_scratch));
+  }
+  return AskRecord(table, key, probe, bytes, options, counts, result);
+}
+
+// A reader that asks for verification gets it for what comes from the cache as well; what fails
 // there is fetched. Of a block-based table Find() has asked the block cache.
-bool PointReader::AnswerFromCache(const Table& table, const LookupKey& key, const TableProbe& probe,
-                                  const TableReadOptions& options, LookupResult* result) const {
+bool PointReader::AskCache(const Table& table, const LookupKey& key, const TableProbe& probe,
+                           const TableReadOptions& options, const Statistics::Mine& counts,
+                           LookupResult* result) {
   if (probe.span.bytes == 0) return false;  // There is nothing to fetch, Decode() says why.
   const CachedRecords* const records = table.cached_records();
   if (records == nullptr) {
     if (table.meta().format == TableFormat::kBlockBased) {
       const bool cached = probe.cached != nullptr;
-      statistics_->Add(cached ? Ticker::kBlockCacheHits : Ticker::kBlockCacheMisses);
+      counts.Add(cached ? Ticker::kBlockCacheHits : Ticker::kBlockCacheMisses);
     }
     return false;
   }
   Slice bytes;
   const bool answered = records->Lookup(probe.span, &bytes) &&
                         table.reader().Decode(key, probe, bytes, options, result).ok();
-  statistics_->Add(answered ? Ticker::kValueCacheHits : Ticker::kValueCacheMisses);
+  counts.Add(answered ? Ticker::kValueCacheHits : Ticker::kValueCacheMisses);
+  result->in_scratch = answered;
   return answered;
 }
 
 void PointReader::KeepInCache(const Table& table, const TableProbe& probe, const Slice& fetched,
-                              const TableReadOptions& options) const {
+                              const TableReadOptions& options, const Statistics::Mine& counts) {
   const CachedRecords* const records = table.cached_records();
   if (records == nullptr || probe.span.bytes == 0 || !options.fill_cache) return;
   const ValueCache::Change change =
       records->Insert(probe.span, fetched, /*verified=*/options.verify_checksums);
-  if (change.inserted) statistics_->Add(Ticker::kValueCacheInserts);
-  if (change.evicted > 0) statistics_->Add(Ticker::kValueCacheEvictions, change.evicted);
+  if (change.inserted) counts.Add(Ticker::kValueCacheInserts);
+  if (change.evicted > 0) counts.Add(Ticker::kValueCacheEvictions, change.evicted);
 }
 
 Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& options,
-                          std::shared_ptr<const void>* holder, Slice* bytes, bool* fetched) const {
+                          std::shared_ptr<const void>* holder, Slice* bytes,
+                          bool* in_scratch) const {
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
-  const char* const direct = MayReadInPlace(options) ? queue_pair->Direct(span) : nullptr;
-  if (direct != nullptr) {
-    queue_pair->CountDirectRead(span.bytes, options.purpose);
-    *bytes = Slice(direct, span.bytes);
-    PrefetchRecord(*bytes);
-    *fetched = false;
-    return Status::OK();
-  }
+  *bytes = RecordInPlace(queue_pair, span, options);
+  if (!bytes->empty()) return Status::OK();
   LocalSpan to;
   if (holder != nullptr) {
     port::AllocationPoint();
@@ -136,13 +182,13 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
     *holder = buffer;
   } else {
     DLSM_RETURN_IF_ERROR(queue_pairs_->ScratchForThisThread(span.node, span.bytes, &to));
+    *in_scratch = true;
   }
   Ticket ticket;
   DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, to, options.purpose, &ticket));
   DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(options.timeout)));
   queue_pair->held().Complete(ticket);
   *bytes = Slice(to.data, span.bytes);
-  *fetched = true;
   return Status::OK();
 }
 
@@ -153,7 +199,5 @@ bool PointReader::PrefetchPage(const RemoteSpan& near, const TableReadOptions& o
   port::PrefetchRead(direct);
   return true;
 }
-
-void PrefetchRecord(const Slice& bytes) { port::PrefetchBytes(bytes.data(), bytes.size()); }
 
 }  // namespace dlsm

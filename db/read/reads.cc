@@ -8,14 +8,6 @@
 
 namespace dlsm {
 
-TableReadOptions Reads::OptionsFor(const ReadOptions& options) const {
-  TableReadOptions read_options;
-  read_options.verify_checksums = options.verify_checksums || options_->paranoid_checks;
-  read_options.fill_cache = options.fill_cache;
-  read_options.timeout = std::chrono::milliseconds(options_->operation_timeout_ms);
-  return read_options;
-}
-
 std::vector<size_t> Reads::ShardsOf(const Slice* begin, const Slice* end) const {
   const size_t first = begin == nullptr ? 0 : map_->ShardOf(*options_->comparator, *begin);
   const size_t last =
@@ -36,20 +28,6 @@ std::vector<size_t> Reads::ShardsOf(const ReadOptions& options) const {
   return shards;
 }
 
-Status Reads::Get(const Source& source, SequenceNumber sequence, const ReadOptions& options,
-                  const Slice& key, LookupResult* result, bool* fetched) const {
-  const LookupKey lookup(key, sequence);
-  const Statistics::Mine counts = statistics_->OfThisThread();
-  counts.Add(Ticker::kKeysRead);
-  Status got = source.reader->Get(*source.view, lookup, OptionsFor(options), result, fetched);
-  if (!got.ok()) [[unlikely]]
-    return got;
-  if (result->state != LookupState::kFound) return Status::NotFound(Slice());
-  counts.Add(Ticker::kKeysFound);
-  counts.Add(Ticker::kBytesRead, result->value.size());
-  return got;
-}
-
 size_t Reads::MultiGet(std::span<const Slice> keys, std::span<const Source> sources,
                        SequenceNumber sequence, const ReadOptions& options, const Values& values,
                        Status* statuses) const {
@@ -62,7 +40,7 @@ size_t Reads::MultiGet(std::span<const Slice> keys, std::span<const Source> sour
     if (values.pinned != nullptr) request.pinned = &values.pinned[i];
     request.holder = &values.holder;
   }
-  RunMultiGet(requests, OptionsFor(options));
+  RunMultiGet(requests, TableReadOptionsFor(*options_, options));
   uint64_t found = 0;
   size_t failed = 0;
   uint64_t bytes = 0;
@@ -117,7 +95,8 @@ Iterator* Reads::NewIterator(ShardView shard, SequenceNumber sequence, const Rea
   statistics_->Add(Ticker::kIteratorsCreated);
   DbIteratorOptions iterator_options = IteratorOptions(options, sequence);
   iterator_options.counts_seeks = shard.view->version->levels().front().sentinel().index->oldest();
-  auto entries = NewViewIterator(*comparator_, *shard.view, OptionsFor(options), shard.queue_pairs);
+  auto entries = NewViewIterator(*comparator_, *shard.view, TableReadOptionsFor(*options_, options),
+                                 shard.queue_pairs);
   if (holder == nullptr) holder = std::move(shard.view);
   return NewDbIterator(*comparator_, std::move(entries), iterator_options, std::move(holder),
                        statistics_)
@@ -130,10 +109,10 @@ Iterator* Reads::NewIterator(size_t first, std::vector<ShardView> shards, Sequen
     return NewIterator(std::move(shards.front()), sequence, options, std::move(holder));
   }
   statistics_->Add(Ticker::kIteratorsCreated);
-  return NewDbIterator(
-             *comparator_,
-             NewShardsIterator(*comparator_, *map_, first, std::move(shards), OptionsFor(options)),
-             IteratorOptions(options, sequence), std::move(holder), statistics_)
+  return NewDbIterator(*comparator_,
+                       NewShardsIterator(*comparator_, *map_, first, std::move(shards),
+                                         TableReadOptionsFor(*options_, options)),
+                       IteratorOptions(options, sequence), std::move(holder), statistics_)
       .release();
 }
 

@@ -1,5 +1,6 @@
-// Reads of a database with one or more shards, as far as they are the same for its owner and for
-// followers: how shards are found, and what is read once views and sequence number are known.
+// Reads of several keys, and of ranges, of a database with one or more shards, as far as they are
+// the same for its owner and for followers: how shards are found, and what is read once views and
+// sequence number are known. A single key is PointReader::Get().
 #pragma once
 
 #include <cstddef>
@@ -36,15 +37,11 @@ class Reads {
         std::shared_ptr<Statistics> statistics)
       : options_(options), comparator_(comparator), map_(map), statistics_(std::move(statistics)) {}
 
-  TableReadOptions OptionsFor(const ReadOptions& options) const;
   // Shards that have keys in [*begin, *end]; null: before the first, after the last key.
   std::vector<size_t> ShardsOf(const Slice* begin, const Slice* end) const;
   // Shards between an iterator's bounds.
   std::vector<size_t> ShardsOf(const ReadOptions& options) const;
 
-  // As PointReader::Get(), but NotFound where there is no such key. Counts the key as read.
-  Status Get(const Source& source, SequenceNumber sequence, const ReadOptions& options,
-             const Slice& key, LookupResult* result, bool* fetched) const;
   // What a MultiGet's values go into, as many as there are keys: strings, or else pinned slices.
   // `holder` keeps the views for values that are pinned in place; without it these are copied.
   struct Values {

@@ -1,12 +1,41 @@
 #include "db/read/table_lookup.h"
 
+#include <cassert>
 #include <new>
+#include <type_traits>
 #include <utility>
 
+#include "db/tree/candidate_list.h"
+#include "db/tree/version.h"
 #include "port/allocation_point.h"
 #include "util/out_of_memory.h"
 
 namespace dlsm {
+namespace {
+
+// Of each key so many filters are under way at a time.
+constexpr size_t kTablesAtOnce = 8;
+
+// Where something is made later, or not at all. To clear an array of std::optional takes longer
+// than to fill it.
+template <typename T>
+class Place {
+ public:
+  static_assert(std::is_trivially_destructible_v<T>);
+
+  Place() {}  // NOLINT: the bytes are nothing yet.
+
+  template <typename... Args>
+  T* Make(Args&&... args) {
+    return std::construct_at(reinterpret_cast<T*>(bytes_), std::forward<Args>(args)...);
+  }
+  T* get() { return std::launder(reinterpret_cast<T*>(bytes_)); }
+
+ private:
+  alignas(T) std::byte bytes_[sizeof(T)];
+};
+
+}  // namespace
 
 void TableLookup::Start(LookupRequest* request) {
   request_ = request;
@@ -19,14 +48,12 @@ void TableLookup::Start(LookupRequest* request) {
 
 bool TableLookup::AskMemtables() {
   LookupResult result;
-  const PointReader& reader = *request_->reader;
-  return reader.GetFromMemtables(*request_->view, request_->key,
-                                 reader.statistics()->OfThisThread(), &result) &&
+  return request_->reader->AskMemtables(*request_->view, request_->key, counts(), &result) &&
          Take(&result, request_->holder);
 }
 
 void TableLookup::CountExcluded(uint64_t tables) const {
-  if (tables > 0) request_->reader->statistics()->Add(Ticker::kFilterUseful, tables);
+  if (tables > 0) counts().Add(Ticker::kFilterUseful, tables);
 }
 
 void TableLookup::Approach() {
@@ -43,19 +70,14 @@ void TableLookup::ApproachFurther() {
 bool TableLookup::Advance(const TableReadOptions& options) {
   for (; next_ < candidates_; probe_ = TableProbe()) {
     const Candidate& candidate = CandidateAt(next_++);
-    if (!candidate.table->reader().Find(request_->key, candidate.filtered, &probe_)) {
-      CountExcluded(1);
-      continue;
-    }
-    table_ = candidate.table;
     LookupResult result;
-    if (!request_->reader->AnswerFromCache(*table_, request_->key, probe_, options, &result)) {
-      return true;
-    }
-    Statistics* const statistics = request_->reader->statistics();
-    statistics->Add(Ticker::kTableProbes);
-    if (Take(&result, /*holder=*/nullptr)) return false;
-    statistics->Add(Ticker::kTableProbesUseless);
+    const PointReader::TableAnswer answer = request_->reader->AskTable(
+        *candidate.table, candidate.filtered, request_->key, options, counts(), &probe_, &result);
+    if (answer == PointReader::TableAnswer::kAbsent) continue;
+    table_ = candidate.table;
+    if (answer == PointReader::TableAnswer::kFetch) return true;
+    Take(&result, /*holder=*/nullptr);
+    return false;
   }
   return false;
 }
@@ -63,19 +85,18 @@ bool TableLookup::Advance(const TableReadOptions& options) {
 // A block that is unpacked may be large.
 bool TableLookup::Decode(const Slice& bytes, const std::shared_ptr<const void>* holder,
                          const TableReadOptions& options) {
-  Statistics* const statistics = request_->reader->statistics();
-  statistics->Add(Ticker::kTableProbes);
   LookupResult result;
   request_->status = WithinMemory(
-      [&] { return table_->reader().Decode(request_->key, probe_, bytes, options, &result); },
+      [&] {
+        return request_->reader->AskRecord(*table_, request_->key, probe_, bytes, options, counts(),
+                                           &result);
+      },
       &OutOfTransferMemory);
   if (!request_->status.ok()) return true;
-  request_->reader->KeepInCache(*table_, probe_, bytes, options);
   if (Take(&result, holder)) {
-    probe_.cached.reset();  // Who looks up many keys keeps no more blocks than the cache does.
+    probe_.cached.reset();  // Lookups of many keys keep no more blocks than the cache does.
     return true;
   }
-  statistics->Add(Ticker::kTableProbesUseless);
   probe_ = TableProbe();
   return false;
 }
@@ -86,15 +107,10 @@ bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* 
   request_->state = result->state;
   if (result->state == LookupState::kFound) {
     port::AllocationPoint("value");
-    PinnableSlice* const pinned = request_->pinned;
-    if (pinned == nullptr) {
+    if (request_->pinned == nullptr) {
       request_->value->assign(result->value.data(), result->value.size());
-    } else if (result->holder != nullptr) {
-      pinned->PinSlice(result->value, std::move(result->holder));
-    } else if (holder != nullptr && *holder != nullptr) {
-      pinned->PinSlice(result->value, *holder);
     } else {
-      pinned->PinSelf(result->value);
+      Pin(result, holder != nullptr ? *holder : nullptr, request_->pinned);
     }
   }
   return result->state != LookupState::kAbsent;
@@ -102,6 +118,36 @@ bool TableLookup::Take(LookupResult* result, const std::shared_ptr<const void>* 
   request_->status = OutOfTransferMemory();
   request_->status.PermitUncheckedError();  // A pipeline may go away with answers in it.
   return true;
+}
+
+void FindCandidatesTogether(std::span<TableLookup* const> lookups) {
+  assert(lookups.size() <= kLookupsTogetherMax);
+  using Collector = decltype(lookups.front()->Collector());
+  using Candidates = CandidateList<Collector, kTablesAtOnce>;
+  std::array<Place<Collector>, kLookupsTogetherMax> collectors;
+  std::array<Place<Candidates>, kLookupsTogetherMax> lists;
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    const LookupRequest& request = lookups[i]->request();
+    const Version& version = *request.view->version;
+    Collector* const collector = collectors[i].Make(lookups[i]->Collector());
+    Candidates* const list = lists[i].Make(version.comparator(), request.key, *collector);
+    version.AddCandidates(request.key, list);
+  }
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    const LookupRequest& request = lookups[i]->request();
+    Candidates* const list = lists[i].get();
+    request.view->version->AskCandidates(request.key, list);
+    lookups[i]->CountExcluded(list->excluded());
+  }
+}
+
+void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options) {
+  for (TableLookup* const lookup : lookups) lookup->Approach();
+  bool in_place = true;  // As far as the last one tells: mostly all go to one memory node.
+  for (TableLookup* const lookup : lookups) {
+    lookup->ApproachFurther();
+    in_place = in_place && lookup->PrefetchPage(options);
+  }
 }
 
 }  // namespace dlsm

@@ -1,11 +1,12 @@
-// A lookup in steps, so that those of many keys can be taken side by side: memtables, filters,
-// indexes, then the records of one candidate table after the other until one answers. The same
-// steps for a single key are PointReader::Get().
+// Point lookups of many keys side by side: each takes the steps of point_reader.h, where all is
+// decided, one at a time. A TableLookup remembers how far its key has come. What many of them do
+// together makes the cache misses on their ways overlap.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ class TableLookup {
   void Start(LookupRequest* request);
   LookupRequest& request() const { return *request_; }
 
-  // True if a memtable has answered.
+  // Step 1. True if a memtable has answered.
   bool AskMemtables();
   // What Version::AddCandidates() and AskCandidates() call for each table that may hold the key.
   auto Collector() {
@@ -72,9 +73,9 @@ class TableLookup {
   bool PrefetchPage(const TableReadOptions& options) const {
     return request_->reader->PrefetchPage(probe_.span, options);
   }
-  // Moves on to the next candidate whose index places the key, and whose record the value cache
-  // does not have. False: the request is finished, for the cache had its answer, or there is none,
-  // so the database does not have the key.
+  // Step 3: moves on to the next candidate whose index places the key, and whose record the value
+  // cache does not have. Returns false if the request is finished: the cache had its answer, or no
+  // candidate is left, so the database does not have the key.
   bool Advance(const TableReadOptions& options);
   // After Advance() has returned true: whose record it is, and what to fetch. Without bytes there
   // is nothing to fetch.
@@ -82,9 +83,9 @@ class TableLookup {
   RemoteSpan to_fetch() const {
     return probe_.cached == nullptr ? probe_.span : table_->meta().data_span().Sub(0, 0);
   }
-  // Looks at the record's bytes. `holder` keeps them where they are; null, or a null one: a value
-  // is copied. False: it is another key's, so Advance() again. True: the request has its answer, or
-  // its error.
+  // Step 4: looks at the record's bytes. `holder` keeps them where they are; without one, or with a
+  // null one, a value is copied. Returns true if the request has its answer or its error, and false
+  // if the record is another key's: then call Advance() again.
   bool Decode(const Slice& bytes, const std::shared_ptr<const void>* holder,
               const TableReadOptions& options);
 
@@ -97,6 +98,9 @@ class TableLookup {
   const Candidate& CandidateAt(size_t i) const {
     return i < first_.size() ? first_[i] : further_[i - first_.size()];
   }
+  Statistics::Mine counts() const { return request_->reader->statistics()->OfThisThread(); }
+  // Step 4's end: true if the result ends the lookup, and then it is the request's. `holder`: of
+  // the value, if it has none of its own; see Decode().
   bool Take(LookupResult* result, const std::shared_ptr<const void>* holder);
 
   LookupRequest* request_ = nullptr;
@@ -108,5 +112,15 @@ class TableLookup {
   const Table* table_ = nullptr;
   TableProbe probe_;
 };
+
+// How many keys take each step together before any takes the next one. More would fall out of the
+// first-level cache before they are used.
+inline constexpr size_t kLookupsTogetherMax = 16;
+
+// Step 2: finds the candidate tables of lookups that no memtable has answered, kLookupsTogetherMax
+// of them at most.
+void FindCandidatesTogether(std::span<TableLookup* const> lookups);
+// Then has what Advance() of each will look at on its way to the caches.
+void ApproachTogether(std::span<TableLookup* const> lookups, const TableReadOptions& options);
 
 }  // namespace dlsm

@@ -83,6 +83,26 @@ TEST(FollowerOfSeveralNodesTest, SaysWhatToSetWhereItDoesNotFindTheDatabase) {
   CloseAndDestroy(&owner, options, "elsewhere");
 }
 
+// A memory node comes back with other contents while the owner goes on publishing what it had
+// there. Fails if a follower that begins then is not told that this is lost.
+TEST(FollowerOfSeveralNodesTest, OtherContentsAreNotWhatWasPublished) {
+  TestNodes nodes(2, "tcp");
+  Options options = nodes.With(OwnerOptions());
+  options.placement = TablePlacement::kRoundRobin;
+  auto owner = OpenOrDie(options, "spread");
+  ASSERT_OK(owner->Put(WriteOptions(), "key", "value"));
+  ASSERT_OK(owner->Flush(FlushOptions()));
+  Options following = nodes.With(FollowerOptions());
+  EXPECT_OK(FollowOrDie(following, "spread")->Close());
+  nodes[1].Restart();
+  following.open_timeout_ms = 1000;
+  std::unique_ptr<DB> follower;
+  const Status lost = DB::OpenFollower(following, "spread", &follower);
+  EXPECT_TRUE(lost.IsIOError()) << lost.ToString();
+  EXPECT_THAT(lost.ToString(), HasSubstr("has other contents than when"));
+  owner->Close().PermitUncheckedError();
+}
+
 // One of the memory nodes has no room, so nothing of the database has ever been there. Fails if
 // what is followed there goes with its owner all the same: nobody could follow the rest then.
 TEST(FollowerOfSeveralNodesTest, FollowsWhatIsClosedAlsoWhereItHasNoTables) {

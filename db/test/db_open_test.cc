@@ -270,6 +270,7 @@ TEST_F(OpenTest, PropertiesAreAnswered) {
                            "dlsm.pending-merge-bytes",
                            "dlsm.stalls",
                            "dlsm.memory",
+                           "dlsm.numa",
                            "dlsm.approximate-memory-usage",
                            "dlsm.metadata-bytes",
                            "dlsm.remote-cpu-micros",

@@ -122,7 +122,7 @@ TEST_P(SessionEndTest, WritersHearAtOnceAndOtherShardsGoOn) {
   EXPECT_OK(db->Close());
 }
 
-// Fails if writers wait for memory that is lost: the home has another epoch.
+// Fails if writers wait for memory that is lost: the home has other contents.
 TEST_P(SessionEndTest, WritersHearAtOnceOfARestart) {
   std::unique_ptr<DB> db = OpenOrDie(TwoShards(), "db");
   ASSERT_OK(db->Put(WriteOptions(), "a", "v"));

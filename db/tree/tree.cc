@@ -55,15 +55,16 @@ VersionEdit WithPresentReaders(VersionEdit edit, std::vector<TableRef>* removed)
 
 Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const Manifest& manifest,
            std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs,
-           size_t filtered_bytes)
+           size_t filtered_bytes, int numa_node)
     : comparator_(comparator),
       identity_(manifest),
       store_(store),
       epochs_(epochs),
       filtered_bytes_(filtered_bytes == 0 ? memtable_bytes : filtered_bytes),
+      numa_node_(numa_node),
       look_at_bytes_(memtable_bytes),
       next_table_number_(manifest.next_table_number),
-      active_(std::make_shared<Memtable>(comparator, 0, Slice(), filtered_bytes_)),
+      active_(std::make_shared<Memtable>(comparator, 0, Slice(), filtered_bytes_, numa_node_)),
       version_(std::make_shared<const Version>(comparator, std::move(levels))),
       views_([this]() NO_THREAD_SAFETY_ANALYSIS {
         auto view = std::make_shared<ReadView>();
@@ -97,7 +98,7 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
 std::shared_ptr<Memtable> Tree::NextMemtableLocked() const {
   try {
     return std::make_shared<Memtable>(comparator_, next_memtable_number_, GuessPrefixLocked(),
-                                      filtered_bytes_);
+                                      filtered_bytes_, numa_node_);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }

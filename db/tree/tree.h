@@ -24,6 +24,7 @@
 #include "db/tree/read_view.h"
 #include "db/tree/version.h"
 #include "port/mutex.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
@@ -33,10 +34,10 @@ class Tree {
   // `store` and `epochs`, which other trees share, outlive the tree. All epochs together start
   // behind the manifest's last sequence number. The first look at a memtable is due when it has
   // `memtable_bytes`, see LookIsDue(). Memtables get filters for `filtered_bytes`; 0: for
-  // `memtable_bytes`.
+  // `memtable_bytes`. They are on `numa_node`, see Arena.
   Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const Manifest& manifest,
        std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs,
-       size_t filtered_bytes = 0);
+       size_t filtered_bytes = 0, int numa_node = kNoNumaNode);
   ~Tree() { epochs_->Leave(&by_epoch_); }
 
   Sequencer& sequencer() { return epochs_->sequencer(); }
@@ -157,6 +158,7 @@ class Tree {
   ManifestStore* const store_;
   MemtableEpochs* const epochs_;
   const size_t filtered_bytes_;
+  const int numa_node_;
   std::atomic<size_t> look_at_bytes_;
   EpochMap by_epoch_;
   std::atomic<uint64_t> next_table_number_;

@@ -185,6 +185,20 @@ struct Options {
   // How long one operation waits for a memory node before it is TimedOut.
   uint64_t operation_timeout_ms = 10000;
 
+  // The NUMA node on which memtables, transfer buffers and the threads of the handle's background
+  // work are: a number from 0 on, kNoNumaNode or kNumaNodeOfDevice. InvalidArgument where this
+  // process may not use the memory of such a node, NotSupported where the kernel has no NUMA.
+  // Memory comes from other nodes where this one has no more. Not on the node: the application's
+  // threads, which write, read and, in Flush(), Close() and the like, also flush; indexes, filters
+  // and caches; an embedded memory node. Handles on one node share its threads; those that handles
+  // on different nodes share, as for the heartbeats of handles that sleep, are on none. See
+  // GetProperty("dlsm.numa").
+  int numa_node = kNumaNodeOfDevice;
+  static constexpr int kNoNumaNode = -1;  // Wherever the kernel puts them.
+  // That of the RDMA device, where the fabric is "verbs" and this process may use that node's
+  // memory; else none.
+  static constexpr int kNumaNodeOfDevice = -2;
+
   // -------- Memory and tables.
   // What the handle may use of the compute node's memory: memtables, block cache, value cache,
   // buffers of transfers, and indexes and filters of tables. Where it does not suffice for all of

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "memory_node/accounts/database_table_testing.h"
-#include "memory_node/accounts/quotas.h"
 #include "memory_node/memory_node_testing.h"
 #include "util/eventually_testing.h"
 
@@ -83,33 +82,6 @@ TEST_F(DatabaseTableTest, AQuotaCountsWhatIsLeftOfADatabaseThatHasGone) {
   EXPECT_EQ(table_.GrantableBytesFor(next), 6 * kUnit);
   another.reset();
   EXPECT_OK(Grant(next, 16 * kUnit, 16 * kUnit, &granted));
-}
-
-// Fails if a quota can no longer be changed or taken back where there are as many as there may be,
-// or if one that was taken back counts.
-TEST(QuotasTest, TheLimitIsOnHowManyThereAre) {
-  for (const uint64_t usual : {uint64_t{0}, 5 * kMegabyte}) {
-    Quotas quotas(usual);
-    for (size_t i = 0; i < Quotas::kOwnMax; ++i) {
-      ASSERT_TRUE(quotas.Set("db" + std::to_string(i), kMegabyte));
-    }
-    EXPECT_FALSE(quotas.Set("another", kMegabyte));
-    EXPECT_EQ(quotas.Of("another"), usual);
-    EXPECT_TRUE(quotas.Set("db7", 2 * kMegabyte));
-    EXPECT_EQ(quotas.Of("db7"), 2 * kMegabyte);
-    EXPECT_TRUE(quotas.Set("db8", usual));
-    EXPECT_EQ(quotas.Of("db8"), usual);
-    EXPECT_TRUE(quotas.Set("another", usual == 0 ? kMegabyte : 0));
-    EXPECT_EQ(quotas.Of("another"), usual == 0 ? kMegabyte : 0);
-    EXPECT_FALSE(quotas.Set("db8", kMegabyte));
-  }
-}
-
-// Fails if who has set too many is told to take one back by what the tool does not take: it has no
-// quota of 0 bytes.
-TEST(QuotasTest, TheDefaultIsToldAsTheToolTakesIt) {
-  EXPECT_EQ(Quotas(0).DefaultForTool(), "none");
-  EXPECT_EQ(Quotas(5 * kMegabyte).DefaultForTool(), "5242880");
 }
 
 }  // namespace

@@ -7,9 +7,7 @@
 
 #include "memory_node/accounts/database_table.h"
 #include "util/coding.h"
-#include "util/format_bytes.h"
 #include "util/log.h"
-#include "util/rpc/messages/database_header.h"
 #include "util/secret_proof.h"
 #include "util/status_macros.h"
 
@@ -33,18 +31,17 @@ Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& r
   std::vector<ReaderLeases::Database> databases;
   reply->whole_from = 0;
   for (const std::string& name : request.databases) {
-    const auto found = databases_.find(name);
-    if (found == databases_.end()) {
+    const DatabasePointer database = accounts_.Find(name);
+    if (database == nullptr) {
       return Status::NotFound(fmt::format("memory node {} has no database '{}'",
                                           static_cast<uint32_t>(options_.node), name));
     }
-    const Database& database = *found->second;
-    if (std::ranges::find(databases, database.published) != databases.end()) {
+    if (std::ranges::find(databases, database->published) != databases.end()) {
       return Status::InvalidArgument("a reader names a database twice");
     }
-    if (databases.empty()) reply->header = SpanOf(database.header.begin, kDatabaseHeaderBytes);
-    databases.push_back(database.published);
-    reply->whole_from = std::max(reply->whole_from, database.published->whole_from);
+    if (databases.empty()) reply->header = database->header;
+    databases.push_back(database->published);
+    reply->whole_from = std::max(reply->whole_from, readers_.WholeFromOf(database->published));
   }
   do {
     std::string random;
@@ -68,31 +65,15 @@ Status DatabaseTable::RenewReader(const ReaderHeartbeatRequest& request,
   const auto now = options_.clock();
   const Status renewed =
       readers_.Renew(request.reader, request.oldest, now, now + options_.lease, &reply->must_move);
-  FreeUnreadLocked();
+  accounts_.FreeUnread();
   return renewed;
 }
 
 Status DatabaseTable::CloseReader(const CloseReaderRequest& request) {
   const port::MutexLock lock(mutex_);
   readers_.Close(request.reader);
-  FreeUnreadLocked();
+  accounts_.FreeUnread();
   return Status::OK();
-}
-
-void DatabaseTable::FreeUnreadLocked() { GiveBackLocked(readers_.TakeUnread()); }
-
-void DatabaseTable::PressReadersLocked() {
-  if (readers_.retired_bytes() > 0) readers_.Press(options_.clock() + options_.lease);
-}
-
-Status DatabaseTable::NoRoomLocked(uint64_t bytes, uint64_t usable) const {
-  if (readers_.retired_bytes() == 0) return FullLocked(bytes, usable);
-  const Status full = FullLocked(bytes, usable);
-  return Status::FromCode(
-      full.code(),
-      fmt::format("{}; {} are kept for readers that use old publications, and are "
-                  "free when those move on or their leases end",
-                  full.message().ToStringView(), FormatBytes(readers_.retired_bytes())));
 }
 
 }  // namespace dlsm

@@ -2,16 +2,15 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cassert>
 #include <chrono>
-#include <cstring>
+#include <optional>
 #include <utility>
 
-#include "util/coding.h"
+#include "util/format_bytes.h"
 #include "util/log.h"
-#include "util/rpc/messages/database_header.h"
-#include "util/secret_proof.h"
+#include "util/out_of_memory.h"
+#include "util/rpc/messages/database_name.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -20,27 +19,16 @@ namespace {
 // Each database costs some memory besides the region's.
 constexpr size_t kDatabasesMax = 10000;
 
-// At random: a number that was listed before this memory node was started again means nothing now.
-Status DrawIncarnation(DatabaseIncarnation* incarnation) {
-  std::string random;
-  do {
-    DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
-    *incarnation = DatabaseIncarnation{DecodeFixed64(random.data())};
-  } while (*incarnation == DatabaseIncarnation{});
-  return Status::OK();
-}
+// Larger ones would overflow with their reserve, and limit nothing.
+constexpr uint64_t kQuotaBytesMax = uint64_t{1} << 60;
 
 }  // namespace
 
-uint64_t DefaultMergeReserve(uint64_t capacity_bytes) {
-  constexpr uint64_t kTwoTables = uint64_t{2} * 65 << 20;
-  return std::min(std::max(capacity_bytes / 8, kTwoTables), capacity_bytes / 4);
-}
-
 DatabaseTable::DatabaseTable(DatabaseTableOptions options)
     : options_(std::move(options)),
-      allocator_(options_.capacity_bytes),
-      quotas_(options_.database_quota_bytes) {}
+      accounts_(options_, &readers_),
+      revocations_(options_.revoker, &accounts_),
+      ownership_(options_.memory) {}
 
 DatabaseTable::~DatabaseTable() {
   const port::MutexLock lock(mutex_);
@@ -56,7 +44,7 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();
   if (request.claimed != SessionId{}) return ConfirmClaimLocked(peer, request, reply);
-  if (cut_off_.contains(peer.connection)) {
+  if (revocations_.IsCutOff(peer.connection)) {
     return Status::IOError(
         "the access of this connection to the memory node's memory ended with its last session; "
         "connect again");
@@ -64,45 +52,36 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   EndClaimsLocked(peer.connection, request.name);
   DLSM_RETURN_IF_ERROR(CheckOpenableLocked(request));
   SessionId id{};
-  DLSM_RETURN_IF_ERROR(NewSessionIdLocked(&id));
-  const auto found = databases_.find(request.name);
-  std::shared_ptr<Database> opened;
-  if (found != databases_.end()) {
-    opened = found->second;
-  } else {
-    DLSM_RETURN_IF_ERROR(NewDatabaseLocked(request.name, &opened));
+  DLSM_RETURN_IF_ERROR(sessions_.DrawId(&id));
+  DatabasePointer database = accounts_.Find(request.name);
+  if (database == nullptr) {
+    const bool room_is_coming = !revocations_.empty() || sessions_.AnyDisconnected();
+    DLSM_RETURN_IF_ERROR(accounts_.Make(request.name, room_is_coming, &database));
   }
-  Session session;
-  session.database = opened;
-  session.client = peer.name;
-  if (!peer.data_token.empty()) session.tokens.push_back(peer.data_token);
-  session.connection = peer.connection;
-  SetEndLocked(options_.clock() + options_.lease, &session);
-  OfferWordLocked(id, &session);
-  const bool contended = ClaimOnLocked(*opened) != nullptr;
-  const Session& made = sessions_.emplace(id, std::move(session)).first->second;
-  if (opened->session == SessionId{} && !contended) {
-    BecomeOwnerLocked(id, opened.get());
+  const bool wanted = ownership_.IsWanted(*database);
+  Session* const session = sessions_.Add(id, peer, database, options_.clock() + options_.lease);
+  ownership_.Begin(id, database, peer.name);
+  if (!wanted) {
+    BecomeOwnerLocked(id, session);
     Log().Info("database '{}' is opened by {}", request.name, peer.name);
   }
-  FillReplyLocked(id, made, reply);
+  FillReplyLocked(id, *session, reply);
   return Status::OK();
 }
 
 Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) {
-  // What nobody has put a manifest of goes with its owner.
-  if (const auto listed = databases_.find(request.name); listed != databases_.end()) {
-    const std::shared_ptr<Database> database = listed->second;
-    FenceLostOwnerLocked(*database);
+  // A database that nobody has put a manifest of goes with its owner.
+  if (const DatabasePointer listed = accounts_.Find(request.name); listed != nullptr) {
+    FenceLostOwnerLocked(*listed);
   }
-  const auto found = databases_.find(request.name);
-  if (found == databases_.end()) {
+  const DatabasePointer database = accounts_.Find(request.name);
+  if (database == nullptr) {
     if (!request.create_if_missing) {
       return Status::InvalidArgument(
           fmt::format("database '{}' does not exist on memory node {} (create_if_missing is false)",
                       request.name, static_cast<uint32_t>(options_.node)));
     }
-    if (databases_.size() >= kDatabasesMax) {
+    if (accounts_.count() >= kDatabasesMax) {
       return Status::Busy(fmt::format("memory node {} has {} databases, its limit; destroy some",
                                       static_cast<uint32_t>(options_.node), kDatabasesMax));
     }
@@ -113,165 +92,197 @@ Status DatabaseTable::CheckOpenableLocked(const OpenDatabaseRequest& request) {
         fmt::format("database '{}' exists (error_if_exists is true)", request.name));
   }
   if (request.take_over) return Status::OK();
-  if (const Session* const claim = ClaimOnLocked(*found->second); claim != nullptr) {
+  if (const std::string* const claimant = ownership_.ClaimOn(*database); claimant != nullptr) {
     return Status::Busy(
         fmt::format("database '{}' is being taken over by {}; close it there or wait", request.name,
-                    claim->client));
+                    *claimant));
   }
-  for (const auto& [id, revocation] : revocations_) {
-    if (revocation.database != found->second || !revocation.blocks) continue;
+  const std::optional<Revocations::Blocked> blocked = revocations_.BlockOn(*database);
+  if (blocked.has_value()) {
     return Status::TimedOut(fmt::format(
         "database '{}' was open by {}, whose access to its memory is being taken away{}{}; try "
         "again",
-        request.name, revocation.client, revocation.failure.ok() ? "" : ", in vain so far: ",
-        revocation.failure.message().ToStringView()));
+        request.name, blocked->client, blocked->failure.ok() ? "" : ", in vain so far: ",
+        blocked->failure.message().ToStringView()));
   }
-  const SessionId holder = found->second->session;
-  if (holder == SessionId{}) return Status::OK();
-  const Session& session = sessions_.at(holder);
-  if (session.connected) {
+  const Session* const holder = sessions_.Find(ownership_.OwnerOf(*database));
+  if (holder == nullptr) return Status::OK();
+  if (holder->connected) {
     return Status::Busy(
         fmt::format("database '{}' is open by {}; close it there or wait, or take it over "
                     "(Options::take_over)",
-                    request.name, session.client));
+                    request.name, holder->client));
   }
   return Status::TimedOut(fmt::format(
       "database '{}' is open by {}, whose connection is lost; its lease ends within "
       "{:.1f} s",
-      request.name, session.client, std::chrono::duration<double>(options_.grace).count()));
+      request.name, holder->client, std::chrono::duration<double>(options_.grace).count()));
 }
 
-Status DatabaseTable::NewDatabaseLocked(const std::string& name,
-                                        std::shared_ptr<Database>* database) {
-  auto made = std::make_shared<Database>();
-  made->name = name;
-  DLSM_RETURN_IF_ERROR(DrawIncarnation(&made->incarnation));
-  if (QuotaLeftLocked(*made, /*for_merges=*/false) < kDatabaseHeaderBytes) {
-    return OverQuotaLocked(*made, kDatabaseHeaderBytes);
+void DatabaseTable::FillReplyLocked(SessionId id, const Session& session,
+                                    OpenDatabaseReply* reply) const {
+  const DatabaseIdentity& database = *session.database;
+  const Ownership::Offer offer = ownership_.OfferOf(id);
+  reply->session = id;
+  reply->lease_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
+  reply->header = database.header;
+  reply->ownership_before = offer.before;
+  reply->ownership_word = offer.word;
+  reply->quota_bytes = accounts_.QuotaOf(database);
+  if (!ownership_.IsOwner(id)) {
+    reply->existed = accounts_.ManifestVersionOf(database) > 0;
+    return;
   }
-  uint64_t offset = 0;
-  const uint64_t usable = GrantableLocked();
-  if (usable < kDatabaseHeaderBytes || !AllocateLocked(made.get(), kDatabaseHeaderBytes, &offset)) {
-    PressReadersLocked();
-    const Status full = NoRoomLocked(kDatabaseHeaderBytes, usable);
-    return Status::FromCode(
-        RoomIsComingLocked() ? Status::Code::kTimedOut : full.code(),
-        fmt::format("no room for another database: {}", full.message().ToStringView()));
+  AccountManifest manifest = accounts_.ManifestOf(database);
+  reply->existed = manifest.version > 0;
+  reply->manifest_version = manifest.version;
+  reply->manifest = std::move(manifest.bytes);
+}
+
+Status DatabaseTable::Destroy(const DestroyDatabaseRequest& request) {
+  const port::MutexLock lock(mutex_);
+  EndExpiredSessionsLocked();
+  const auto missing = [&] {
+    return Status::NotFound(fmt::format("memory node {} has no database '{}'",
+                                        static_cast<uint32_t>(options_.node), request.name));
+  };
+  if (accounts_.Find(request.name) == nullptr) return missing();
+  OpenDatabaseRequest open;
+  open.name = request.name;
+  open.create_if_missing = true;
+  DLSM_RETURN_IF_ERROR(CheckOpenableLocked(open));
+  const DatabasePointer database = accounts_.Find(request.name);
+  if (database == nullptr) return missing();  // It has just gone with its owner.
+  if (request.incarnation != DatabaseIncarnation{} &&
+      request.incarnation != database->incarnation) {
+    return Status::InvalidArgument(fmt::format(
+        "database '{}' at memory node {} is not the one that was to be destroyed: that has gone, "
+        "and this one was made since",
+        request.name, static_cast<uint32_t>(options_.node)));
   }
-  std::memset(options_.memory->At(SpanOf(offset, kDatabaseHeaderBytes)), 0, kDatabaseHeaderBytes);
-  made->header = {offset, offset + kDatabaseHeaderBytes};
-  *database = databases_.emplace(name, std::move(made)).first->second;
+  if (request.if_unused &&
+      (!accounts_.IsLiveEmpty(*database) ||
+       accounts_.ManifestVersionOf(*database) > request.manifest_version_max)) {
+    return Status::InvalidArgument(fmt::format("database '{}' at memory node {} has come into use",
+                                               request.name, static_cast<uint32_t>(options_.node)));
+  }
+  DLSM_RETURN_IF_ERROR(accounts_.Drop(*database));
+  Log().Info("database '{}' is destroyed", request.name);
   return Status::OK();
 }
 
-void DatabaseTable::DropDatabaseLocked(const std::shared_ptr<Database>& database) {
-  databases_.erase(database->name);
-  ByteRanges rest = std::exchange(database->live, ByteRanges());
-  rest.Add(std::exchange(database->header, ByteRange()));
-  readers_.OwnerGone(database->published);
-  database->published->destroyed = true;
-  ReleaseLocked(database.get(), std::move(rest));
+Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply) {
+  const port::MutexLock lock(mutex_);
+  Session* session = nullptr;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  std::map<uint64_t, RemoteSpan>& grants = session->grants;
+  if (const auto again = grants.find(request.number); again != grants.end()) {
+    reply->extent = again->second;
+    return Status::OK();
+  }
+  DLSM_RETURN_IF_ERROR(
+      accounts_.Grant(*session->database, request.session, request, &reply->extent));
+  if (request.number != 0) grants[request.number] = reply->extent;
+  if (grants.size() > GrantRequest::kGrantsRemembered) grants.erase(grants.begin());
+  return Status::OK();
+}
+
+Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
+  const port::MutexLock lock(mutex_);
+  Session* session = nullptr;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  if (request.number != 0 && request.number <= session->last_free) return Status::OK();
+  ByteRanges freed;
+  DLSM_RETURN_IF_ERROR(
+      accounts_.Free(*session->database, request.spans, request.unnamed_from, &freed));
+  session->last_free = std::max(session->last_free, request.number);
+  session->unnamed_before = PublishedDatabase::kUnknown;
+  session->merges.Freed(freed);
+  return Status::OK();
+}
+
+Status DatabaseTable::PutManifest(const RpcPeer& peer, const PutManifestRequest& request) {
+  const port::MutexLock lock(mutex_);
+  Session* session = nullptr;
+  DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
+  DLSM_RETURN_IF_ERROR(accounts_.PutManifest(*session->database, request));
+  session->unnamed_before = PublishedDatabase::kUnknown;
+  return Status::OK();
+}
+
+Status DatabaseTable::SetQuota(const RpcPeer& peer, const SetQuotaRequest& request) {
+  if (request.name.empty() || request.name.find(kPartMark) != std::string::npos) {
+    return Status::InvalidArgument(fmt::format(
+        "a quota is of a database with all of its shards: name it by what comes before the # "
+        "in '{}'",
+        request.name));
+  }
+  if (request.bytes > kQuotaBytesMax) {
+    return Status::InvalidArgument("a quota has at most 2^60 bytes; 0 is none");
+  }
+  if (!accounts_.SetQuota(request.name, request.bytes)) {
+    return Status::Busy(fmt::format(
+        "memory node {} has quotas of {} databases, its limit; set one back to what every "
+        "database has: dlsm_tool --db=NAME --quota={} quota",
+        static_cast<uint32_t>(options_.node), Quotas::kOwnMax, accounts_.DefaultQuotaForTool()));
+  }
+  Log().Warn("{} sets the quota of database '{}': {}", peer.name, request.name,
+             request.bytes == 0 ? "none" : FormatBytes(request.bytes));
+  return Status::OK();
 }
 
 ListDatabasesReply DatabaseTable::List() const {
   const port::MutexLock lock(mutex_);
-  ListDatabasesReply reply;
-  for (const auto& [name, database] : databases_) {
-    ByteRanges kept = database->held;
-    kept.Add(database->live);
-    for (const auto& [number, revocation] : revocations_) {
-      if (revocation.database == database) kept.Add(revocation.fenced);
-    }
-    kept.Add(database->header);
-    kept.Add(readers_.RetiredOf(database->published));
-    reply.databases.push_back({name, kept.bytes(), quotas_.Of(Quotas::OwnerOf(name)),
-                               database->session != SessionId{}, database->incarnation});
+  ListDatabasesReply reply = accounts_.List();
+  for (ListDatabasesReply::Entry& entry : reply.databases) {
+    const DatabasePointer database = accounts_.Find(entry.name);
+    entry.open = database != nullptr && ownership_.OwnerOf(*database) != SessionId{};
   }
   return reply;
 }
 
 void DatabaseTable::Describe(NodeStatisticsReply* statistics) const {
   const port::MutexLock lock(mutex_);
-  statistics->capacity_bytes = allocator_.capacity_bytes();
-  statistics->used_bytes = allocator_.used_bytes();
-  statistics->largest_free_bytes = allocator_.largest_free_bytes();
-  statistics->databases = databases_.size();
+  accounts_.Describe(statistics);
   statistics->sessions = sessions_.size();
 }
 
-uint64_t DatabaseTable::FreeBytes() const {
+DatabasePointer DatabaseTable::DatabaseOf(SessionId session) const {
   const port::MutexLock lock(mutex_);
-  return allocator_.capacity_bytes() - allocator_.used_bytes();
+  const Session* const found = sessions_.Find(session);
+  return found == nullptr ? nullptr : found->database;
 }
 
-uint64_t DatabaseTable::quarantined_bytes() const {
-  const port::MutexLock lock(mutex_);
-  uint64_t bytes = 0;
-  for (const auto& [id, revocation] : revocations_) {
-    if (!revocation.failure.ok()) bytes += revocation.fenced.bytes();
-  }
-  return bytes;
+uint64_t DatabaseTable::FreeBytesFor(SessionId session) const {
+  return accounts_.FreeBytesFor(DatabaseOf(session).get());
 }
 
-DatabaseTable::RefusedGrants DatabaseTable::refused_grants() const {
-  const port::MutexLock lock(mutex_);
-  return refused_grants_;
+uint64_t DatabaseTable::GrantableBytesFor(SessionId session) const {
+  return accounts_.GrantableBytesFor(DatabaseOf(session).get());
+}
+
+bool DatabaseTable::OthersWantRoom(SessionId session) const {
+  const DatabasePointer database = DatabaseOf(session);
+  return database != nullptr && accounts_.OthersWantRoom(*database, session);
 }
 
 uint64_t DatabaseTable::take_overs() const {
   const port::MutexLock lock(mutex_);
-  return take_overs_;
+  return ownership_.take_overs();
 }
 
 Status DatabaseTable::CheckInvariants() const {
   const port::MutexLock lock(mutex_);
-  DLSM_RETURN_IF_ERROR(allocator_.CheckInvariants());
-  std::map<const Database*, ByteRanges> owned;
-  for (const auto& [name, database] : databases_) {
-    ByteRanges& ranges = owned[database.get()];
-    ranges.Add(database->held);
-    ranges.Add(database->live);
-    if (ranges.Overlaps(database->header)) {
-      return Status::Corruption("a database's header has two owners");
-    }
-    ranges.Add(database->header);
-  }
-  for (const auto& [id, session] : sessions_) {
+  DLSM_RETURN_IF_ERROR(accounts_.CheckInvariants());
+  for (const auto& [id, session] : sessions_.all()) {
+    const ByteRanges held = accounts_.BytesOf(*session.database, kHeldReason);
     const ByteRanges outputs = session.merges.outputs();
     for (const auto& [begin, end] : outputs.ranges()) {
-      if (!session.database->held.Contains({begin, end})) {
+      if (!held.Contains({begin, end})) {
         return Status::Corruption("what a merge has left to its session is not held");
       }
     }
-  }
-  for (const auto& [id, revocation] : revocations_) {
-    owned[revocation.database.get()].Add(revocation.fenced);
-  }
-  uint64_t bytes = 0;
-  for (const auto& [key, merge] : merges_) {
-    ByteRanges& ranges = owned[merge->database.get()];
-    ranges.Add(merge->inputs);
-    for (const auto& [begin, end] : merge->outputs.ranges()) {
-      if (ranges.Overlaps({begin, end})) return Status::Corruption("an output has two owners");
-    }
-    ranges.Add(merge->outputs);
-  }
-  ByteRanges all = readers_.AllRetired();
-  bytes = all.bytes();
-  for (const auto& [database, ranges] : owned) {
-    for (const auto& [begin, end] : ranges.ranges()) {
-      if (all.Overlaps({begin, end})) return Status::Corruption("two databases own one byte");
-    }
-    if (ranges.bytes() != database->bytes) {
-      return Status::Corruption(fmt::format("database '{}' counts {} bytes and has {}",
-                                            database->name, database->bytes, ranges.bytes()));
-    }
-    all.Add(ranges);
-    bytes += ranges.bytes();
-  }
-  if (bytes != allocator_.used_bytes()) {
-    return Status::Corruption(
-        fmt::format("{} bytes are allocated, {} have an owner", allocator_.used_bytes(), bytes));
   }
   return Status::OK();
 }

@@ -1,5 +1,13 @@
 // The databases of a memory node: who has which open, and who owns which bytes.
 //
+// DatabaseTable answers calls, and connects the classes that know one thing each:
+//
+// * Accounts: which bytes each database has, and why; quotas; manifests.
+// * Sessions: which sessions there are, and until when.
+// * Ownership: whose word is in each database's header.
+// * Revocations: sessions that have ended, and whose clients may still reach memory.
+// * ReaderLeases: readers that follow databases, and what is kept for them.
+//
 // Every byte that is allocated belongs to one database, for at least one of these reasons:
 //
 //   held     by its session: granted to it or merged for it, and not yet given back
@@ -48,68 +56,46 @@
 // A client that closes one of several sessions that it has over the same data token keeps its
 // access, and nothing is fenced: it has said that it is done with that memory, which it does only
 // when no write of its own may land there any more.
+//
+// Locks. A call is one step: that a session goes on, that its word is still in place, and what it
+// then does must not fall apart. So the table's lock is held over a whole call, and protects the
+// sessions and the ownership, which are decided together. The other classes are also called without
+// it, by merges, by the revoker and for statistics, and have locks of their own. The order is:
+// DatabaseTable, Revocations, Accounts, and then ReaderLeases, ExtentOwners or AccessRevoker.
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "dLSM/status.h"
 #include "memory_node/accounts/access_revoker.h"
-#include "memory_node/accounts/byte_ranges.h"
-#include "memory_node/accounts/database_records.h"
-#include "memory_node/accounts/extent_owners.h"
-#include "memory_node/accounts/own_memory.h"
-#include "memory_node/accounts/quotas.h"
+#include "memory_node/accounts/accounts.h"
+#include "memory_node/accounts/ownership.h"
 #include "memory_node/accounts/reader_leases.h"
-#include "memory_node/accounts/recent_refusals.h"
+#include "memory_node/accounts/revocations.h"
+#include "memory_node/accounts/sessions.h"
 #include "port/clock.h"
 #include "port/mutex.h"
-#include "util/memory/extent_allocator.h"
 #include "util/rpc/channel/rpc.h"
 #include "util/rpc/messages/messages.h"
 #include "util/standstill_watch.h"
 
 namespace dlsm {
 
-// What grants leave free for merges, which make room, unless something else is asked for: an
-// eighth, but at least two tables of the default size where that is not more than a quarter.
-uint64_t DefaultMergeReserve(uint64_t capacity_bytes);
-
-struct DatabaseTableOptions {
-  using Clock = port::Clock;
-
-  NodeId node{};
-  RegionId region{};
-  uint64_t capacity_bytes = 0;
-  OwnMemory* memory = nullptr;  // The region's bytes; outlives the table.
-  uint64_t merge_reserve_bytes = 0;
-  uint64_t database_quota_bytes = 0;  // Of each database that has no quota of its own; 0: none.
-  std::chrono::nanoseconds lease = std::chrono::seconds(10);
+struct DatabaseTableOptions : AccountsOptions {
   std::chrono::nanoseconds grace = std::chrono::seconds(2);
-  // What to do when it is full, besides deleting data; for messages.
-  std::string full_remedy = "start Server with more memory";
-  std::function<Clock::time_point()> clock = [] { return Clock::now(); };
   // Clients address the region themselves: that cannot be taken from them.
   bool clients_map_memory = false;
   // Takes access away, and tells the outcome later, from another thread; outlives the table. Null
   // where clients reach nothing that could be taken away.
   AccessRevoker* revoker = nullptr;
-  // Told whose what is; outlives the table. Null: nobody asks. Otherwise memory is overwritten with
-  // zeros before it is given to anybody: not every client may read what was there before.
-  ExtentOwners* extent_owners = nullptr;
-  // Asked, under the table's lock, before memory is allocated: true is as if there were none in one
-  // piece. Empty: there is what there is.
-  std::function<bool()> refuse_extent;
-  // Clients are told of no more free memory than that. For tests: their merges then go by steps
-  // (db/merge/merge_pieces.h) as in a full memory node.
-  uint64_t free_bytes_told_max = UINT64_MAX;
 };
 
 class MergeHold;
@@ -117,6 +103,8 @@ class MergeHold;
 // Thread-safe.
 class DatabaseTable {
  public:
+  using RefusedGrants = Accounts::RefusedGrants;
+
   explicit DatabaseTable(DatabaseTableOptions options);
   // All MergeHolds are gone.
   ~DatabaseTable();
@@ -165,7 +153,7 @@ class DatabaseTable {
 
   void Describe(NodeStatisticsReply* statistics) const;
   // Of this memory node, what it keeps for merges included.
-  uint64_t FreeBytes() const;
+  uint64_t FreeBytes() const { return accounts_.FreeBytes(); }
   // The same for the database of this session, which may have a quota.
   uint64_t FreeBytesFor(SessionId session) const;
   // What may be granted to it: without what is kept for merges.
@@ -174,15 +162,11 @@ class DatabaseTable {
   // memory, or a quota.
   bool OthersWantRoom(SessionId session) const;
   // What is kept from use because the access of its former client could not be taken away so far.
-  uint64_t quarantined_bytes() const;
+  uint64_t quarantined_bytes() const { return revocations_.quarantined_bytes(); }
   // Databases that were taken over from whoever had them open, so far.
   uint64_t take_overs() const;
   // Grants that owners have asked for in vain.
-  struct RefusedGrants {
-    uint64_t over_quota = 0;
-    uint64_t full = 0;
-  };
-  RefusedGrants refused_grants() const;
+  RefusedGrants refused_grants() const { return accounts_.refused_grants(); }
   // Corruption unless every allocated byte has exactly one owner.
   Status CheckInvariants() const;
 
@@ -190,139 +174,79 @@ class DatabaseTable {
   friend class MergeHold;
   using Clock = DatabaseTableOptions::Clock;
 
-  using Database = database_table::Database;
-  using Session = database_table::Session;
-  using SessionMap = std::map<SessionId, Session>;
-  using End = database_table::End;
-  using Revocation = database_table::Revocation;
-  using RevocationMap = std::map<uint64_t, Revocation>;
-  using Fenced = database_table::Fenced;
-  using Merge = database_table::Merge;
+  // How a session ends.
+  enum class End {
+    kClosed,
+    kExpired,
+    kFenced,
+    kUnknown,  // Its client is still there, does not know of it, and opens anew.
+  };
+
+  // One that runs, from its beginning to its end; see MergeHold.
+  struct Merge {
+    uint64_t id = 0;  // As the accounts know it.
+    DatabasePointer database;
+    SessionId session{};
+    uint64_t number = 0;  // As its client knows it.
+    uint64_t connection = 0;
+    // There was no memory when it asked for some last. Of the merge's own thread.
+    bool in_vain = false;
+    // Read by the merge's thread while others set it; orders nothing.
+    std::atomic<bool> cancelled{false};
+  };
 
   Status CheckOpenableLocked(const OpenDatabaseRequest& request) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether memory will be free without anybody's doing.
-  bool RoomIsComingLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status NewDatabaseLocked(const std::string& name, std::shared_ptr<Database>* database)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // It has gone: nobody opens it any more.
-  void DropDatabaseLocked(const std::shared_ptr<Database>& database)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // Sessions: database_sessions.cc.
-  Status NewSessionIdLocked(SessionId* id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status FindSessionLocked(const RpcPeer& peer, SessionId id, SessionMap::iterator* session)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // IOError, and nothing is renewed, if the session has been called over a later connection, or
-  // with too many data tokens.
-  Status RenewLocked(const RpcPeer& peer, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  SessionMap::iterator EndSessionLocked(SessionMap::iterator session, End how,
-                                        std::function<void()>* done)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<std::string> TokensToRevokeLocked(const Session& session, End how) const
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells the revoker; without memory for that, EndRevocationsLocked() does.
-  void RevokeAccessLocked(RevocationMap::iterator revocation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndRevocationLocked(RevocationMap::iterator revocation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndRevocationsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AccessRevoked(uint64_t revocation, const Status& status) LOCKS_EXCLUDED(mutex_);
-  void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of sessions, where one may be.
-  void EndThoseOverLocked(Clock::time_point now) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AllowForStandstillLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetEndLocked(Clock::time_point ends_at, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // Ownership: database_ownership.cc.
-  uint64_t OwnershipWordLocked(const Database& database) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Says in *session which word it is to put in place of which.
-  void OfferWordLocked(SessionId id, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsOfferedLocked(const Database& database, uint64_t word) const
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BecomeOwnerLocked(SessionId id, Database* database) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabaseRequest& request,
-                            OpenDatabaseReply* reply) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FillReplyLocked(SessionId id, const Session& session, OpenDatabaseReply* reply) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends the session of an owner whose word has been replaced.
-  void FenceLostOwnerLocked(const Database& database) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  const Session* ClaimOnLocked(const Database& database) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Who put this word into the database's header, for people.
-  std::string HolderOfLocked(const Database& database, uint64_t word) const
+  // The database of this session, or null if there is no such session.
+  DatabasePointer DatabaseOf(SessionId session) const LOCKS_EXCLUDED(mutex_);
+
+  // Sessions: database_sessions.cc.
+  // The session of an owner, which the call renews.
+  Status FindSessionLocked(const RpcPeer& peer, SessionId id, Session** session)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A connection has one claim on a database at a time. Who asks again has not heard of the one
-  // before, which may have become the owner at once: that is ended, too, if it was never taken up.
+  Status NoSessionLocked(SessionId id) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes *done over if it is to be called later.
+  void EndSessionLocked(SessionId id, End how, std::function<void()>* done)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::string> TokensToRevokeLocked(const Session& session, bool owner, End how) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndExpiredSessionsLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AllowForStandstillLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Ownership: database_ownership.cc.
+  void BecomeOwnerLocked(SessionId id, Session* session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabaseRequest& request,
+                            OpenDatabaseReply* reply) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the session of an owner whose word has been replaced. A database without a manifest may go
+  // with it, so callers hold on to the identity.
+  void FenceLostOwnerLocked(const DatabaseIdentity& database) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A connection has one claim on a database at a time. A client that opens it again has not heard
+  // of the claim before, which may have become the owner at once: that is ended, too, if it was
+  // never taken up.
   void EndClaimsLocked(uint64_t connection, const std::string& name)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The client of a session that was ended has let go of what that had.
-  void LetGoLocked(SessionId session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // It calls with that session all the same: a connection that it had before says nothing of it.
-  void NoteAliveLocked(const RpcPeer& peer, SessionId session) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // Retires those of `candidates` that `database` has no reason left to keep, and frees what no
-  // reader may read.
-  void ReleaseLocked(Database* database, ByteRanges candidates) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool AllocateLocked(Database* database, uint64_t bytes, uint64_t* offset)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FreeRangesLocked(Database* database, const ByteRanges& ranges)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void GiveBackLocked(const ByteRanges& ranges) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What no reader may read any more.
-  void FreeUnreadLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t GrantableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status FullLocked(uint64_t bytes, uint64_t usable) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // FullLocked(), and what readers keep.
-  Status NoRoomLocked(uint64_t bytes, uint64_t usable) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Somebody has asked for memory in vain: readers that keep some are to move on.
-  void PressReadersLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  Status RangeOf(const RemoteSpan& span, ByteRange* range) const;
-  RemoteSpan SpanOf(uint64_t offset, uint64_t bytes) const;
-
-  // What a refused grant was short of. Of a quota that is its owner's name, which is not empty.
-  static constexpr char kNode[] = "";
-  void NoteRefusedLocked(const Database& database, bool over_quota)
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // Quotas: database_quota.cc.
-  uint64_t OwnedBytesLocked(const std::string& owner) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t QuotaLeftLocked(const Database& database, bool for_merges) const
-      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status OverQuotaLocked(const Database& database, uint64_t bytes) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The client has told of the answers to its merges: what nobody waits for ends, and what nobody
   // has heard of goes.
-  void SettleMergesLocked(SessionMap::iterator session, const MergeAnswers& answers)
+  void SettleMergesLocked(SessionId id, const MergeAnswers& answers, Session* session)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  // The calls of MergeHold.
-  Status AllocateOutput(Merge* merge, uint64_t bytes, RemoteSpan* span);
-  void ShrinkOutput(Merge* merge, const RemoteSpan& allocated, uint64_t bytes);
-  Status KeepOutputs(Merge* merge);
+  // The call of MergeHold that other calls must not come between.
+  Status KeepOutputs(Merge* merge) LOCKS_EXCLUDED(mutex_);
   void EndMerge(Merge* merge) noexcept LOCKS_EXCLUDED(mutex_);
-  void EndMergeLocked(Merge* merge) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DatabaseTableOptions options_;
+  // In the order in which their locks are taken, the last one first.
+  ReaderLeases readers_;
+  Accounts accounts_;
+  Revocations revocations_;
 
   mutable port::Mutex mutex_;  // Protects what follows.
-  ExtentAllocator allocator_ GUARDED_BY(mutex_);
-  std::map<std::string, std::shared_ptr<Database>> databases_ GUARDED_BY(mutex_);
-  SessionMap sessions_ GUARDED_BY(mutex_);
-  // None of them ends before: each call looks for those that have ended, of perhaps thousands.
-  Clock::time_point first_end_ GUARDED_BY(mutex_) = Clock::time_point::max();
+  Sessions sessions_ GUARDED_BY(mutex_);
+  Ownership ownership_ GUARDED_BY(mutex_);
   StandstillWatch standstills_ GUARDED_BY(mutex_);
-  ReaderLeases readers_ GUARDED_BY(mutex_);
-  std::map<const Merge*, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
-  RevocationMap revocations_ GUARDED_BY(mutex_);
-  std::map<SessionId, Fenced> fenced_ GUARDED_BY(mutex_);
-  uint64_t take_overs_ GUARDED_BY(mutex_) = 0;
-  RefusedGrants refused_grants_ GUARDED_BY(mutex_);
-  RecentRefusals refusals_ GUARDED_BY(mutex_);
-  Quotas quotas_ GUARDED_BY(mutex_);
-  uint64_t next_revocation_ GUARDED_BY(mutex_) = 0;
-  // Connections whose token has been taken away, for as long as they last.
-  std::set<uint64_t> cut_off_ GUARDED_BY(mutex_);
+  std::map<uint64_t, std::unique_ptr<Merge>> merges_ GUARDED_BY(mutex_);
+  uint64_t next_merge_ GUARDED_BY(mutex_) = 1;
 };
 
 // What one merge holds: its inputs, so that they stay where they are until it has ended, and its
@@ -338,12 +262,16 @@ class MergeHold {
   // Set when nobody wants the result any more.
   const std::atomic<bool>& cancelled() const { return merge_->cancelled; }
   Status AllocateOutput(uint64_t bytes, RemoteSpan* span) {
-    return table_->AllocateOutput(merge_, bytes, span);
+    return table_->accounts_.AllocateOutput(*merge_->database, merge_->id, bytes, span,
+                                            &merge_->in_vain);
   }
-  uint64_t FreeBytes() const { return table_->FreeBytesFor(merge_->session); }
+  uint64_t FreeBytes() const { return table_->accounts_.FreeBytesFor(merge_->database.get()); }
   // Keeps the first `bytes` of what AllocateOutput() gave; none: frees all of it.
   void ShrinkOutput(const RemoteSpan& allocated, uint64_t bytes) {
-    table_->ShrinkOutput(merge_, allocated, bytes);
+    const Status shrunk =
+        table_->accounts_.ShrinkOutput(*merge_->database, merge_->id, allocated, bytes);
+    assert(shrunk.ok());
+    shrunk.PermitUncheckedError();
   }
   // Hands all outputs to the session. Aborted if it has ended, or has given up the merge.
   Status KeepOutputs() { return table_->KeepOutputs(merge_); }

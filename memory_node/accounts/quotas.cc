@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "memory_node/accounts/database_table.h"
+#include "memory_node/accounts/accounts.h"
 #include "util/rpc/messages/database_name.h"
 
 namespace dlsm {

@@ -16,6 +16,7 @@ namespace dlsm {
 
 uint64_t ReaderLeases::Open(ReaderId id, std::string client, std::vector<Database> databases,
                             Clock::time_point now, Clock::time_point ends_at) {
+  const port::MutexLock lock(mutex_);
   Reader made;
   made.client = std::move(client);
   made.databases = std::move(databases);
@@ -51,14 +52,14 @@ uint64_t ReaderLeases::Open(ReaderId id, std::string client, std::vector<Databas
 }
 
 // What needs memory comes first: see Open().
-void ReaderLeases::Leave(const Reader& reader) {
+void ReaderLeases::LeaveLocked(const Reader& reader) {
   changed_.insert(reader.databases.begin(), reader.databases.end());
   for (const Database& database : reader.databases) {
     database->oldest_in_use.erase(database->oldest_in_use.find(reader.oldest));
   }
 }
 
-void ReaderLeases::MoveTo(uint64_t oldest, Reader* reader) {
+void ReaderLeases::MoveToLocked(uint64_t oldest, Reader* reader) {
   if (oldest == reader->oldest) return;
   changed_.insert(reader->databases.begin(), reader->databases.end());
   for (const Database& database : reader->databases) {
@@ -90,6 +91,7 @@ uint64_t ReaderLeases::KeptBytes(const Reader& reader) {
 
 Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
                            Clock::time_point ends_at, bool* must_move) {
+  const port::MutexLock lock(mutex_);
   *must_move = false;
   const auto found = readers_.find(id);
   if (found == readers_.end()) {
@@ -104,7 +106,7 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
     return reader.refusal;
   }
   // What it has let go of it cannot take up again.
-  MoveTo(std::max(reader.oldest, oldest), &reader);
+  MoveToLocked(std::max(reader.oldest, oldest), &reader);
   if (now >= pressed_until_ || !KeepsAnything(reader)) {
     reader.told = false;
   } else if (!reader.told || reader.oldest != reader.told_at) {
@@ -127,27 +129,31 @@ Status ReaderLeases::Renew(ReaderId id, uint64_t oldest, Clock::time_point now,
 }
 
 void ReaderLeases::Close(ReaderId id) {
+  const port::MutexLock lock(mutex_);
   const auto found = readers_.find(id);
   if (found == readers_.end()) return;
-  Leave(found->second);
+  LeaveLocked(found->second);
   readers_.erase(found);
 }
 
 void ReaderLeases::EndExpired(Clock::time_point now) {
+  const port::MutexLock lock(mutex_);
   if (now < first_end_) return;
   first_end_ = Clock::time_point::max();
   std::erase_if(readers_, [this, now](const auto& entry) {
+    mutex_.AssertHeld();
     if (now < entry.second.ends_at) {
       first_end_ = std::min(first_end_, entry.second.ends_at);
       return false;
     }
     Log().Warn("the lease of reader {} has ended", entry.second.client);
-    Leave(entry.second);
+    LeaveLocked(entry.second);
     return true;
   });
 }
 
 void ReaderLeases::MoveOn(std::chrono::nanoseconds by) {
+  const port::MutexLock lock(mutex_);
   for (auto& [id, reader] : readers_) {
     reader.ends_at += by;
     reader.told_since += by;
@@ -157,6 +163,7 @@ void ReaderLeases::MoveOn(std::chrono::nanoseconds by) {
 void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
   constexpr uint64_t kUnknown = PublishedDatabase::kUnknown;
   if (publication == kUnknown) return;  // It does not know yet.
+  const port::MutexLock lock(mutex_);
   if (database->unnamed_from != kUnknown) {
     database->unnamed_from = std::max(database->unnamed_from, publication);
     return;
@@ -182,6 +189,7 @@ void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
 
 void ReaderLeases::Retire(const Database& database, const ByteRanges& ranges) {
   if (ranges.empty()) return;
+  const port::MutexLock lock(mutex_);
   retiring_.insert(database);
   changed_.insert(database);
   ByteRanges& retired = database->retired[database->unnamed_from];
@@ -195,6 +203,7 @@ void ReaderLeases::Retire(const Database& database, const ByteRanges& ranges) {
 
 // Whoever uses the oldest publication decides for all that is retired later, too.
 ByteRanges ReaderLeases::TakeUnread() {
+  const port::MutexLock lock(mutex_);
   ByteRanges unread;
   for (const Database& database : changed_) {
     auto& retired = database->retired;
@@ -217,15 +226,59 @@ ByteRanges ReaderLeases::TakeUnread() {
   return unread;
 }
 
+uint64_t ReaderLeases::UnnamedFromOf(const Database& database) const {
+  const port::MutexLock lock(mutex_);
+  return database->unnamed_from;
+}
+
+void ReaderLeases::OwnerGone(const Database& database) {
+  const port::MutexLock lock(mutex_);
+  database->unnamed_from = PublishedDatabase::kUnknown;
+}
+
+void ReaderLeases::Destroyed(const Database& database) {
+  const port::MutexLock lock(mutex_);
+  database->destroyed = true;
+}
+
+uint64_t ReaderLeases::WholeFromOf(const Database& database) const {
+  const port::MutexLock lock(mutex_);
+  return database->whole_from;
+}
+
+bool ReaderLeases::contains(ReaderId id) const {
+  const port::MutexLock lock(mutex_);
+  return readers_.contains(id);
+}
+
+size_t ReaderLeases::count() const {
+  const port::MutexLock lock(mutex_);
+  return readers_.size();
+}
+
+void ReaderLeases::Press(Clock::time_point until) {
+  const port::MutexLock lock(mutex_);
+  pressed_until_ = until;
+}
+
+uint64_t ReaderLeases::retired_bytes() const {
+  const port::MutexLock lock(mutex_);
+  return retired_bytes_;
+}
+
 ByteRanges ReaderLeases::RetiredOf(const Database& database) const {
+  const port::MutexLock lock(mutex_);
   ByteRanges ranges;
   for (const auto& [unnamed_from, each] : database->retired) ranges.Add(each);
   return ranges;
 }
 
 ByteRanges ReaderLeases::AllRetired() const {
+  const port::MutexLock lock(mutex_);
   ByteRanges ranges;
-  for (const Database& database : retiring_) ranges.Add(RetiredOf(database));
+  for (const Database& database : retiring_) {
+    for (const auto& [unnamed_from, each] : database->retired) ranges.Add(each);
+  }
   return ranges;
 }
 

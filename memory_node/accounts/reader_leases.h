@@ -33,11 +33,13 @@
 #include "dLSM/status.h"
 #include "memory_node/accounts/byte_ranges.h"
 #include "port/clock.h"
+#include "port/mutex.h"
 #include "util/rpc/messages/messages.h"
 
 namespace dlsm {
 
-// What is known of a database's publications. Written by ReaderLeases alone.
+// A database's publications, as far as they are known. Written by ReaderLeases alone, and read by
+// others only where no other thread calls that: it is under its lock.
 struct PublishedDatabase {
   static constexpr uint64_t kUnknown = UINT64_MAX;
 
@@ -53,8 +55,8 @@ struct PublishedDatabase {
   std::map<uint64_t, ByteRanges> retired;
 };
 
-// One thread at a time: the caller locks. What a call costs does not depend on how much is retired,
-// but by its logarithm: a reader that stays keeps what each later publication has left.
+// Thread-safe; calls nothing under its lock. What a call costs does not depend on how much is
+// retired, but by its logarithm: a reader that stays keeps what each later publication has left.
 class ReaderLeases {
  public:
   using Clock = port::Clock;
@@ -63,39 +65,44 @@ class ReaderLeases {
   // Returns the publication that it may begin with, as far as readers are what decides that.
   // `client` is for messages.
   uint64_t Open(ReaderId id, std::string client, std::vector<Database> databases,
-                Clock::time_point now, Clock::time_point ends_at);
-  bool contains(ReaderId id) const { return readers_.contains(id); }
-  size_t count() const { return readers_.size(); }
+                Clock::time_point now, Clock::time_point ends_at) LOCKS_EXCLUDED(mutex_);
+  bool contains(ReaderId id) const LOCKS_EXCLUDED(mutex_);
+  size_t count() const LOCKS_EXCLUDED(mutex_);
 
   // The reader uses no publication before `oldest` any more. Aborted if there is no such reader:
   // what it reads may be others' already. IOError if there is no such database; Busy, and its lease
   // goes on to its end, if it has kept others waiting for memory too long. *must_move: it is about
   // to.
   Status Renew(ReaderId id, uint64_t oldest, Clock::time_point now, Clock::time_point ends_at,
-               bool* must_move);
-  void Close(ReaderId id);
-  void EndExpired(Clock::time_point now);
+               bool* must_move) LOCKS_EXCLUDED(mutex_);
+  void Close(ReaderId id) LOCKS_EXCLUDED(mutex_);
+  void EndExpired(Clock::time_point now) LOCKS_EXCLUDED(mutex_);
   // Nobody could be heard for so long: what runs goes on so much later.
-  void MoveOn(std::chrono::nanoseconds by);
+  void MoveOn(std::chrono::nanoseconds by) LOCKS_EXCLUDED(mutex_);
 
   // What the owner gives back from now on, until it tells a later one, no publication names from
   // this one on.
-  void UnnamedFrom(const Database& database, uint64_t publication);
+  void UnnamedFrom(const Database& database, uint64_t publication) LOCKS_EXCLUDED(mutex_);
+  uint64_t UnnamedFromOf(const Database& database) const LOCKS_EXCLUDED(mutex_);
   // From now on nobody knows that, until an owner tells.
-  void OwnerGone(const Database& database) { database->unnamed_from = PublishedDatabase::kUnknown; }
+  void OwnerGone(const Database& database) LOCKS_EXCLUDED(mutex_);
+  // The database has gone: no reader of it is renewed.
+  void Destroyed(const Database& database) LOCKS_EXCLUDED(mutex_);
+  // Publications of this database before this number may name what has been freed.
+  uint64_t WholeFromOf(const Database& database) const LOCKS_EXCLUDED(mutex_);
 
   // `ranges` are not retired yet.
-  void Retire(const Database& database, const ByteRanges& ranges);
+  void Retire(const Database& database, const ByteRanges& ranges) LOCKS_EXCLUDED(mutex_);
   // What no reader may read any more, to be freed. To be called after all of the above.
-  ByteRanges TakeUnread();
+  ByteRanges TakeUnread() LOCKS_EXCLUDED(mutex_);
 
   // Somebody has asked for room in vain; it counts until then.
-  void Press(Clock::time_point until) { pressed_until_ = until; }
+  void Press(Clock::time_point until) LOCKS_EXCLUDED(mutex_);
 
-  uint64_t retired_bytes() const { return retired_bytes_; }
+  uint64_t retired_bytes() const LOCKS_EXCLUDED(mutex_);
   // Of this database, and of all. Takes time: for people and checks.
-  ByteRanges RetiredOf(const Database& database) const;
-  ByteRanges AllRetired() const;
+  ByteRanges RetiredOf(const Database& database) const LOCKS_EXCLUDED(mutex_);
+  ByteRanges AllRetired() const LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Reader {
@@ -109,17 +116,20 @@ class ReaderLeases {
     Status refusal;  // Not OK: it is not renewed.
   };
 
-  void Leave(const Reader& reader);
-  void MoveTo(uint64_t oldest, Reader* reader);
+  void LeaveLocked(const Reader& reader) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MoveToLocked(uint64_t oldest, Reader* reader) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool KeepsAnything(const Reader& reader);
   static uint64_t KeptBytes(const Reader& reader);
 
-  std::map<ReaderId, Reader> readers_;
-  Clock::time_point first_end_ = Clock::time_point::max();  // No lease ends before.
-  std::set<Database> retiring_;                             // Those that have something retired.
-  std::set<Database> changed_;  // Those of which something may be unread since TakeUnread().
-  uint64_t retired_bytes_ = 0;
-  Clock::time_point pressed_until_ = Clock::time_point::min();
+  mutable port::Mutex mutex_;  // Protects what follows, and each PublishedDatabase.
+  std::map<ReaderId, Reader> readers_ GUARDED_BY(mutex_);
+  // No lease ends before.
+  Clock::time_point first_end_ GUARDED_BY(mutex_) = Clock::time_point::max();
+  std::set<Database> retiring_ GUARDED_BY(mutex_);  // Those that have something retired.
+  // Those of which something may be unread since TakeUnread().
+  std::set<Database> changed_ GUARDED_BY(mutex_);
+  uint64_t retired_bytes_ GUARDED_BY(mutex_) = 0;
+  Clock::time_point pressed_until_ GUARDED_BY(mutex_) = Clock::time_point::min();
 };
 
 }  // namespace dlsm

@@ -21,10 +21,10 @@ uint64_t BytesReadOver(PeerNodes::Peer& peer) {
   return bytes;
 }
 
-// Whether it is what `wanted` says, and has its memory still.
+// Whether it is what `wanted` says, in the boot that `wanted` names.
 bool IsGood(PeerNodes::Peer& peer, const MergePeer& wanted) {
   const FabricPeer& reached = peer.connection().peer();
-  return reached.node == wanted.node && reached.epoch == wanted.epoch &&
+  return reached.node == wanted.node && reached.boot == wanted.boot &&
          peer.connection().rpc().lost().ok();
 }
 
@@ -115,8 +115,10 @@ Status PeerNodes::ConnectTo(const MergePeer& peer, std::shared_ptr<Peer>* made) 
                       static_cast<uint32_t>(found.node), static_cast<uint32_t>(peer.node)),
           "give memory nodes addresses that mean the same everywhere");
     }
-    return Status::IOError(fmt::format("memory node {} at {} has restarted: its tables are gone",
-                                       static_cast<uint32_t>(peer.node), NameOf(peer)));
+    return Status::IOError(
+        fmt::format("memory node {} at {} has restarted since its tables were written: merges of "
+                    "them are void",
+                    static_cast<uint32_t>(peer.node), NameOf(peer)));
   }
   Log().Info("memory node {} at {} is reached by {}", static_cast<uint32_t>(peer.node),
              NameOf(peer), reached->connection().fabric().Describe());

@@ -48,7 +48,7 @@ struct Node {
 
   MergePeer AsPeer() {
     const NodeAddress address = server.address();
-    return {server.node().id(), server.node().epoch(), address.host, address.port};
+    return {server.node().id(), server.node().boot(), address.host, address.port};
   }
 
   TestServer server;

@@ -2,16 +2,22 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/parallel_pipeline.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <memory>
+#include <stdexcept>
 #include <string_view>
 #include <system_error>
 
 #include "dLSM/iterator.h"
 #include "dLSM/write_batch.h"
+#include "port/thread_sanitizer.h"
 #include "script/tool/split_points.h"
 #include "util/status_macros.h"
 
@@ -43,6 +49,18 @@ constexpr size_t kBatchBytesMax = size_t{1} << 20;
 
 // `verify` also looks up every so many-th key by itself, which takes another way than the scan.
 constexpr uint64_t kLookupInterval = 64;
+
+// Of what is loaded: entries that become one batch.
+struct Piece {
+  bool IsFull() const {
+    return batch.Count() >= kBatchEntriesMax || batch.ApproximateSize() >= kBatchBytesMax;
+  }
+
+  WriteBatch batch;
+  uint64_t first = 0;  // The number of its first entry, from 1 on.
+};
+// This bounds the memory of pieces that are read and not written yet.
+constexpr size_t kPiecesAtOnce = 4;
 
 Status UnknownVerb(const std::string& name) {
   if (std::ranges::find(kVerbsAlone, name) != kVerbsAlone.end()) {
@@ -195,34 +213,56 @@ Status Tool::CloseDatabase() {
   return status;
 }
 
+// Entries are read and written side by side: while one piece is written, the next one is read. Each
+// of the two takes the pieces in their order, so a later value of a key replaces the one before.
 Status Tool::Load() {
   const auto start = std::chrono::steady_clock::now();
   const auto reader = NewEntryReader(options_.format, in_);
   uint64_t entries = 0;
   uint64_t bytes = 0;
-  WriteBatch batch;
   bool end = false;
-  while (!end) {
-    Slice key;
-    Slice value;
-    DLSM_RETURN_IF_ERROR(reader->Next(&key, &value, &end));
-    if (!end) {
-      batch.Put(key, value);
+  Status read;
+  Status written;
+  std::atomic<bool> failed{false};
+  const auto next_piece = [&](tbb::flow_control& control) {
+    auto piece = std::make_shared<Piece>();
+    piece->first = entries + 1;
+    while (!end && !failed.load() && !piece->IsFull()) {
+      Slice key;
+      Slice value;
+      read = reader->Next(&key, &value, &end);
+      if (!read.ok()) failed = true;
+      if (end || failed.load()) break;
+      piece->batch.Put(key, value);
       if (keeps_ledger_) ledger_.Put(key, value);
       ++entries;
       bytes += key.size() + value.size();
     }
-    const bool full =
-        batch.Count() >= kBatchEntriesMax || batch.ApproximateSize() >= kBatchBytesMax;
-    if (batch.Count() > 0 && (end || full)) {
-      const Status status = db_->Write(WriteOptions(), &batch);
-      if (!status.ok()) {
-        return WithContext(status,
-                           fmt::format("entries {} to {}", entries - batch.Count() + 1, entries));
-      }
-      batch.Clear();
-    }
+    if (failed.load() || piece->batch.Count() == 0) control.stop();
+    return piece;
+  };
+  const auto write_piece = [&](const std::shared_ptr<Piece>& piece) {
+    if (!written.ok()) return;
+    const Status status = db_->Write(WriteOptions(), &piece->batch);
+    if (status.ok()) return;
+    const uint64_t last = piece->first + piece->batch.Count() - 1;
+    written = WithContext(status, fmt::format("entries {} to {}", piece->first, last));
+    failed = true;
+  };
+  // ThreadSanitizer does not see inside oneTBB what orders the two.
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
+                                    port::kUnderThreadSanitizer ? 1 : 2);
+  try {
+    tbb::parallel_pipeline(kPiecesAtOnce, tbb::make_filter<void, std::shared_ptr<Piece>>(
+                                              tbb::filter_mode::serial_in_order, next_piece) &
+                                              tbb::make_filter<std::shared_ptr<Piece>, void>(
+                                                  tbb::filter_mode::serial_in_order, write_piece));
+  } catch (const std::runtime_error& error) {
+    return Status::IOError(fmt::format("oneTBB: {}", error.what()),
+                           "raise the limit of processes (ulimit -u), or free memory");
   }
+  DLSM_RETURN_IF_ERROR(written);
+  DLSM_RETURN_IF_ERROR(read);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   *messages_ << fmt::format("load: {} entries, {:.1f} MB in {:.2f} s\n", entries,
                             static_cast<double>(bytes) / 1e6, seconds.count());

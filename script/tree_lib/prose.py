@@ -53,6 +53,7 @@ COMPILED = [(re.compile(pattern), advice) for pattern, advice, _, _ in PATTERNS]
 
 CODE = re.compile(r"(?:^|\s)///?\s(.*)$")
 SCRIPT = re.compile(r"^\s*#\s(.*)$")
+ITEM = re.compile(r"(?:[*-]|\d+\.) +")
 INLINE_CODE = re.compile(r"`[^`]*`|\"[^\"]*\"|\([^()]*://[^()]*\)")
 
 
@@ -95,14 +96,14 @@ def paragraphs(lines):
     text, first, last = [], 0, 0
     for path, number, line in lines:
         prose = prose_of(path, line)
-        ends = not prose or prose.startswith(("* ", "- ", "//"))
+        ends = not prose or prose.startswith("//") or ITEM.match(prose)
         if text and (ends or number != last + 1):
             yield first, " ".join(text)
             text = []
         if prose and not prose.startswith("//"):
             if not text:
                 first = number
-            text.append(prose.removeprefix("* "))
+            text.append(ITEM.sub("", prose))
         last = number
     if text:
         yield first, " ".join(text)
@@ -152,6 +153,7 @@ def self_test():
     for path, lines, expected in (
             ("a.h", ["int i;  // Memory for who", "// needs it."], 1),
             ("a.h", ["int i;  // Memory for", "", "// who needs it."], 0),
+            ("a.h", ["// 1. Memory for", "// 2. who needs it."], 0),
             ("a.h", ['f("for who needs it");'], 0),
             ("a.md", ["Memory for", "who needs it."], 1),
             ("a.md", ["    for who needs it"], 0),

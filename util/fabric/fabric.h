@@ -25,6 +25,7 @@
 #include "util/fabric/remote_address.h"
 #include "util/fabric/wait_counts.h"
 #include "util/fabric/wire_cost.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
@@ -117,8 +118,9 @@ class TlsContext;
 // All that a compute node has to know to reach a memory node's regions.
 struct FabricPeer {
   NodeId node{};
-  uint64_t epoch = 0;  // Drawn by the memory node at its start: other memory, other epoch.
-  std::string host;    // Where data connections go (tcp).
+  ContentsId contents{};
+  BootId boot{};
+  std::string host;  // Where data connections go (tcp).
   uint16_t port = 0;
   std::string data_token;  // Tells the fabric that this process has passed the hello,
   std::string data_key;    // and this proves it (tcp); see DataKey().
@@ -145,6 +147,8 @@ class FabricConnection {
   virtual WireTotals Totals() const = 0;
   // How the waits of all queue pairs for answers went, where they go through the kernel (tcp).
   virtual WaitCounts Waits() const { return {}; }
+  // The NUMA node that its buffers prefer.
+  virtual int numa_node() const { return kNoNumaNode; }
   // The fabric's name and, where it has one, its device and what that did; for people.
   virtual std::string Describe() const { return FabricKindName(kind()); }
 };

@@ -10,6 +10,19 @@
 namespace dlsm {
 
 enum class NodeId : uint32_t {};
+
+// What a memory node's memory holds, told by a number. It is drawn at random together with the
+// contents, so other contents have another number; it outlives the process where the contents do.
+// Whatever means "is this still the memory that it was?" compares contents.
+enum class ContentsId : uint64_t {};
+
+// One run of a memory node's process, told by a number that is drawn at random when it starts.
+// Sessions, grants, data tokens, numbers of requests and registered regions end with the boot.
+// Whatever means "is this still the process that it was?" compares boots. Other contents are always
+// another boot as well. A call that speaks of bytes is of the boot in which they were written: in
+// another boot it is void.
+enum class BootId : uint64_t {};
+
 enum class RegionId : uint32_t {};
 
 struct RemoteSpan {

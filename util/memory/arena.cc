@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <map>
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/mutex.h"
 #include "port/per_process.h"
 
 namespace dlsm {
@@ -24,14 +26,33 @@ constexpr size_t kKeptBytesMax = size_t{256} << 20;
 // Blocks for 32 memtables that come and go; hundreds of them need not stay when they are gone.
 constexpr size_t kKeptFirstBytesMax = size_t{16} << 20;
 
+struct Pools {
+  explicit Pools(int numa_node)
+      : first(Arena::kFirstBlockBytes, kKeptFirstBytesMax, PageKind::kSmall, numa_node),
+        blocks(Arena::kBlockBytes, kKeptBytesMax, PageKind::kHuge, numa_node) {}
+  HugeMemoryPool first;
+  HugeMemoryPool blocks;
+};
+
+// Those of nodes, each as soon as an arena is on it.
+class NodePools {
+ public:
+  Pools& Of(int numa_node) LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    return pools_.try_emplace(numa_node, numa_node).first->second;
+  }
+
+ private:
+  port::Mutex mutex_;
+  std::map<int, Pools> pools_ GUARDED_BY(mutex_);
+};
+
 // Never destroyed: arenas may die after static destruction began.
-HugeMemoryPool& SharedPool() {
-  static constinit port::PerProcess<HugeMemoryPool> pool;
-  return pool.Here(Arena::kBlockBytes, kKeptBytesMax);
-}
-HugeMemoryPool& SharedFirstPool() {
-  static constinit port::PerProcess<HugeMemoryPool> pool;
-  return pool.Here(Arena::kFirstBlockBytes, kKeptFirstBytesMax, PageKind::kSmall);
+Pools& SharedPools(int numa_node) {
+  static constinit port::PerProcess<Pools> pools;
+  static constinit port::PerProcess<NodePools> of_nodes;
+  if (numa_node == kNoNumaNode) return pools.Here(kNoNumaNode);
+  return of_nodes.Here().Of(numa_node);
 }
 
 size_t ChunkBytes(size_t handed_out) {
@@ -44,7 +65,8 @@ size_t RoundUpToAlignment(size_t bytes) {
 
 }  // namespace
 
-Arena::Arena() : Arena(&SharedFirstPool(), &SharedPool()) {}
+Arena::Arena(int numa_node)
+    : Arena(&SharedPools(numa_node).first, &SharedPools(numa_node).blocks, numa_node) {}
 
 Arena::~Arena() {
   port::MutexLock lock(mutex_);
@@ -105,7 +127,7 @@ Arena::Block* Arena::NextBlockLocked(size_t bytes) {
 
 char* Arena::TakeOwn(size_t bytes) {
   port::AllocationPoint();
-  HugeMemory memory(bytes);
+  HugeMemory memory(bytes, PageKind::kHuge, numa_node_);
   char* const piece = memory.data();
   const size_t taken = memory.size();
   {

@@ -22,6 +22,7 @@
 
 #include "port/mutex.h"
 #include "util/memory/huge_memory.h"
+#include "util/numa.h"
 #include "util/thread_number.h"
 
 namespace dlsm {
@@ -32,10 +33,12 @@ class Arena {
   static constexpr size_t kBlockBytes = 4 * kHugePageBytes;
   static constexpr size_t kFirstBlockBytes = size_t{512} << 10;
 
-  // From pools that all arenas of the process share.
-  Arena();
+  // From pools that all arenas of the process on this NUMA node share; kNoNumaNode: all arenas that
+  // are on none.
+  explicit Arena(int numa_node = kNoNumaNode);
   // `first` has blocks of kFirstBlockBytes, `pool` of kBlockBytes; both outlive the arena.
-  Arena(HugeMemoryPool* first, HugeMemoryPool* pool) : first_(first), pool_(pool) {}
+  Arena(HugeMemoryPool* first, HugeMemoryPool* pool, int numa_node = kNoNumaNode)
+      : first_(first), pool_(pool), numa_node_(numa_node) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   // Everything that was handed out is gone.
@@ -86,6 +89,7 @@ class Arena {
 
   HugeMemoryPool* const first_;
   HugeMemoryPool* const pool_;
+  const int numa_node_;
 
   PerThread<Chunk> chunks_;
   std::atomic<size_t> handed_out_{0};

@@ -16,6 +16,7 @@
 
 #include "port/failing_allocations_testing.h"
 #include "port/thread_sanitizer.h"
+#include "util/numa_testing.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -237,6 +238,33 @@ TEST(ArenaTest, WhatCannotBeHadThrows) {
   Arena arena;
   EXPECT_THROW(arena.Allocate(std::numeric_limits<size_t>::max()), std::bad_alloc);
   EXPECT_NE(arena.Allocate(10), nullptr);
+}
+
+// Fails if any of an arena's memory is not on its node, or if blocks go from node to node by way of
+// the pools.
+TEST(ArenaTest, AllOfItsMemoryIsOnItsNode) {
+  FakeNuma machine{{0, {}}, {1, {}}, {2, {}}};
+  const auto expect_on = [&machine](int node, Arena* arena) {
+    std::vector<char*> pieces{arena->Allocate(100)};
+    for (size_t taken = 0; taken < 2 * Arena::kBlockBytes; taken += Arena::kBlockBytes / 4) {
+      pieces.push_back(arena->Allocate(Arena::kBlockBytes / 4));
+    }
+    pieces.push_back(arena->Allocate(Arena::kBlockBytes));  // A mapping of its own.
+    for (char* piece : pieces) EXPECT_EQ(machine.NodeOf(piece), node);
+  };
+  {
+    Arena first(1);
+    expect_on(1, &first);
+  }
+  const size_t placed = machine.BytesPlacedOn(1);
+  EXPECT_GE(placed, Arena::kFirstBlockBytes + 3 * Arena::kBlockBytes);
+  Arena other(2);
+  expect_on(2, &other);
+  Arena none;
+  none.Allocate(Arena::kBlockBytes / 4);
+  Arena again(1);
+  expect_on(1, &again);
+  EXPECT_EQ(machine.BytesPlacedOn(1), placed + Arena::kBlockBytes) << "blocks are used again";
 }
 
 }  // namespace

@@ -40,21 +40,52 @@ void ExtentAllocator::RemoveFree(ByOffset::iterator extent) {
   by_offset_.erase(extent);
 }
 
-bool ExtentAllocator::Allocate(uint64_t bytes, uint64_t* offset) {
+bool ExtentAllocator::Find(uint64_t bytes, uint64_t* offset) const {
   if (bytes > capacity_bytes_) return false;  // So that rounding up cannot overflow.
-  const uint64_t wanted = RoundUpToExtent(bytes == 0 ? 1 : bytes);
-  const auto found = by_size_.lower_bound({wanted, 0});
+  const auto found = by_size_.lower_bound({RoundUpToExtent(bytes == 0 ? 1 : bytes), 0});
   if (found == by_size_.end()) return false;
-  const uint64_t extent_bytes = found->first;
-  const uint64_t extent_offset = found->second;
-  const auto extent = by_offset_.find(extent_offset);
-  if (extent_bytes > wanted) {
-    ChangeFree(extent, extent_offset + wanted, extent_bytes - wanted);
-  } else {
-    RemoveFree(extent);
-  }
-  *offset = extent_offset;
+  *offset = found->second;
   return true;
+}
+
+bool ExtentAllocator::Allocate(uint64_t bytes, uint64_t* offset) {
+  if (!Find(bytes, offset)) return false;
+  return Take(*offset, bytes == 0 ? 1 : bytes).ok();
+}
+
+ExtentAllocator::ByOffset::const_iterator ExtentAllocator::Containing(uint64_t offset,
+                                                                      uint64_t bytes) const {
+  if (offset > capacity_bytes_ || bytes > capacity_bytes_ - offset) return by_offset_.end();
+  const auto after = by_offset_.upper_bound(offset);
+  if (after == by_offset_.begin()) return by_offset_.end();
+  const auto extent = std::prev(after);
+  const uint64_t end = extent->first + extent->second;
+  return offset + RoundUpToExtent(bytes) <= end ? extent : by_offset_.end();
+}
+
+bool ExtentAllocator::IsFree(uint64_t offset, uint64_t bytes) const {
+  return offset % kExtentAlignment == 0 && Containing(offset, bytes) != by_offset_.end();
+}
+
+Status ExtentAllocator::Take(uint64_t offset, uint64_t bytes) {
+  if (!IsFree(offset, bytes)) {
+    return Status::InvalidArgument(
+        fmt::format("{} bytes at offset {} are not free, or not all of them", bytes, offset));
+  }
+  if (bytes == 0) return Status::OK();
+  const auto extent = by_offset_.find(Containing(offset, bytes)->first);
+  const uint64_t begin = extent->first;
+  const uint64_t end = begin + extent->second;
+  const uint64_t taken_end = offset + RoundUpToExtent(bytes);
+  if (begin == offset && taken_end == end) {
+    RemoveFree(extent);
+  } else if (begin == offset) {
+    ChangeFree(extent, taken_end, end - taken_end);
+  } else {
+    if (taken_end < end) AddFree(taken_end, end - taken_end);
+    ChangeFree(extent, begin, offset - begin);
+  }
+  return Status::OK();
 }
 
 Status ExtentAllocator::Free(uint64_t offset, uint64_t bytes) {

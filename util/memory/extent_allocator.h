@@ -7,7 +7,8 @@
 //
 // 1. Allocate: the smallest free extent that is large enough, of those the one at the lowest
 //    address; its front is used, its rest stays free.
-// 2. Free: any range of used bytes, not only a whole allocation; it joins its free neighbours.
+// 2. Take: any free range, for a caller that knows which bytes it wants.
+// 3. Free: any range of used bytes, not only a whole allocation; it joins its free neighbours.
 //
 // All ranges start and end at multiples of kExtentAlignment: sizes are rounded up to it, always.
 // The allocator knows nothing of owners. A call that throws (std::bad_alloc) has changed nothing.
@@ -39,6 +40,14 @@ class ExtentAllocator {
   // there are none.
   bool Allocate(uint64_t bytes, uint64_t* offset);
 
+  // Where Allocate() would find `bytes` now. False if it would not.
+  bool Find(uint64_t bytes, uint64_t* offset) const;
+  // Whether all of the range, which starts at a multiple of the alignment, is free.
+  bool IsFree(uint64_t offset, uint64_t bytes) const;
+  // The range, rounded up, is used from now on. InvalidArgument, and nothing changes, unless all of
+  // it is free.
+  Status Take(uint64_t offset, uint64_t bytes);
+
   // InvalidArgument, and nothing changes, if the range is not inside the region, does not start at
   // a multiple of the alignment, or holds a byte that is free already. No bytes: no effect.
   Status Free(uint64_t offset, uint64_t bytes);
@@ -54,8 +63,12 @@ class ExtentAllocator {
  private:
   using ByOffset = std::map<uint64_t, uint64_t>;
 
+  // The free extent that has all of the range; end() if there is none.
+  ByOffset::const_iterator Containing(uint64_t offset, uint64_t bytes) const;
+
   void AddFree(uint64_t offset, uint64_t bytes);
-  // Allocates nothing, so that only Free() of what has no free neighbour can fail to.
+  // Allocates nothing. So memory is needed only to free a range that has no free neighbour, and to
+  // take one out of the middle of a free extent.
   void ChangeFree(ByOffset::iterator extent, uint64_t offset, uint64_t bytes);
   void RemoveFree(ByOffset::iterator extent);
 

@@ -63,6 +63,22 @@ TEST(ExtentAllocatorTest, RefusesWrongFrees) {
   EXPECT_TRUE(allocator.CheckInvariants().ok());
 }
 
+// Fails if bytes are taken that are not free, outside the region, or not where an extent starts.
+TEST(ExtentAllocatorTest, TakesOnlyWhatIsFree) {
+  ExtentAllocator allocator(10 * kUnit);
+  ASSERT_TRUE(allocator.Take(4 * kUnit, 2 * kUnit).ok());
+  EXPECT_EQ(allocator.free_bytes(), 8 * kUnit);
+  EXPECT_TRUE(allocator.Take(3 * kUnit, 2 * kUnit).IsInvalidArgument());
+  EXPECT_TRUE(allocator.Take(5 * kUnit, 1).IsInvalidArgument());
+  EXPECT_TRUE(allocator.Take(1, kUnit).IsInvalidArgument());
+  EXPECT_TRUE(allocator.Take(10 * kUnit, kUnit).IsInvalidArgument());
+  EXPECT_TRUE(allocator.Take(9 * kUnit, ~uint64_t{0}).IsInvalidArgument());  // Overflows.
+  EXPECT_TRUE(allocator.Take(0, 4 * kUnit).ok());
+  EXPECT_TRUE(allocator.Take(6 * kUnit, 4 * kUnit).ok());
+  EXPECT_EQ(allocator.free_bytes(), 0u);
+  EXPECT_TRUE(allocator.CheckInvariants().ok());
+}
+
 // A bitmap of units must agree with the allocator after any sequence of calls, whatever parts of
 // former allocations are freed.
 TEST(ExtentAllocatorTest, AgreesWithABitmap) {
@@ -85,6 +101,16 @@ TEST(ExtentAllocatorTest, AgreesWithABitmap) {
           ASSERT_FALSE(used[offset / kUnit + i]);
           used[offset / kUnit + i] = true;
         }
+        used_units += units;
+      } else if (random.OneIn(4)) {
+        const uint64_t start = random.Uniform(kUnits);
+        const uint64_t units = 1 + random.Uniform(5);
+        bool good = start + units <= kUnits;
+        for (uint64_t i = 0; good && i < units; ++i) good = !used[start + i];
+        ASSERT_EQ(allocator.IsFree(start * kUnit, units * kUnit), good);
+        ASSERT_EQ(allocator.Take(start * kUnit, units * kUnit - random.Uniform(kUnit)).ok(), good);
+        if (!good) continue;
+        for (uint64_t i = 0; i < units; ++i) used[start + i] = true;
         used_units += units;
       } else {
         const uint64_t start = random.Uniform(kUnits);

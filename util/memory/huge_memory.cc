@@ -20,7 +20,7 @@ size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-HugeMemory::HugeMemory(size_t bytes, PageKind pages) {
+HugeMemory::HugeMemory(size_t bytes, PageKind pages, int numa_node) {
   if (bytes > std::numeric_limits<size_t>::max() - 2 * kHugePageBytes) throw std::bad_alloc();
   bytes_ = RoundUp(bytes, SmallPageBytes());
   // The kernel aligns to small pages only: map more, then cut both ends off.
@@ -35,6 +35,7 @@ HugeMemory::HugeMemory(size_t bytes, PageKind pages) {
     // Where huge pages are given unasked, neighbours together would be worth one. A refusal, where
     // the machine has none, costs nothing.
     madvise(data_, bytes_, MADV_NOHUGEPAGE);
+    on_node_ = PreferredMemory(data_, bytes_, numa_node);
     return;
   }
   const size_t head = RoundUp(reinterpret_cast<uintptr_t>(start), kHugePageBytes) -
@@ -45,6 +46,7 @@ HugeMemory::HugeMemory(size_t bytes, PageKind pages) {
   if (tail != 0) munmap(data_ + bytes_, tail);
   // A refusal costs speed only.
   madvise(data_, bytes_, MADV_HUGEPAGE);
+  on_node_ = PreferredMemory(data_, bytes_, numa_node);
 }
 
 HugeMemory::~HugeMemory() {
@@ -60,7 +62,7 @@ HugeMemory HugeMemoryPool::Take() {
       return block;
     }
   }
-  return HugeMemory(block_bytes_, pages_);
+  return HugeMemory(block_bytes_, pages_, numa_node_);
 }
 
 void HugeMemoryPool::Give(HugeMemory block) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "port/mutex.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
@@ -20,13 +21,17 @@ enum class PageKind : uint8_t { kHuge, kSmall };
 class HugeMemory {
  public:
   HugeMemory() = default;
-  // Throws std::bad_alloc, like every allocation, when the process cannot have that much.
-  explicit HugeMemory(size_t bytes, PageKind pages = PageKind::kHuge);
+  // Throws std::bad_alloc, like every allocation, when the process cannot have that much. Prefers
+  // the NUMA node, see PreferredMemory.
+  explicit HugeMemory(size_t bytes, PageKind pages = PageKind::kHuge, int numa_node = kNoNumaNode);
   HugeMemory(HugeMemory&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        on_node_(std::move(other.on_node_)) {}
   HugeMemory& operator=(HugeMemory&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(on_node_, other.on_node_);
     return *this;
   }
   ~HugeMemory();
@@ -37,14 +42,19 @@ class HugeMemory {
  private:
   char* data_ = nullptr;
   size_t bytes_ = 0;
+  PreferredMemory on_node_;
 };
 
 // Keeps blocks of one size that nobody uses for whoever needs the next one, because a block's first
 // use costs a page fault and the zeroing of each page. Thread-safe.
 class HugeMemoryPool {
  public:
-  HugeMemoryPool(size_t block_bytes, size_t kept_bytes_max, PageKind pages = PageKind::kHuge)
-      : block_bytes_(block_bytes), kept_max_(kept_bytes_max / block_bytes), pages_(pages) {
+  HugeMemoryPool(size_t block_bytes, size_t kept_bytes_max, PageKind pages = PageKind::kHuge,
+                 int numa_node = kNoNumaNode)
+      : block_bytes_(block_bytes),
+        kept_max_(kept_bytes_max / block_bytes),
+        pages_(pages),
+        numa_node_(numa_node) {
     kept_.reserve(kept_max_);  // To give a block back needs no memory.
   }
   HugeMemoryPool(const HugeMemoryPool&) = delete;
@@ -61,6 +71,7 @@ class HugeMemoryPool {
   const size_t block_bytes_;
   const size_t kept_max_;  // Blocks beyond these go back to the system.
   const PageKind pages_;
+  const int numa_node_;
 
   mutable port::Mutex mutex_;
   std::vector<HugeMemory> kept_ GUARDED_BY(mutex_);

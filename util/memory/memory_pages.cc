@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "port/processors.h"
 #include "port/thread.h"
 #include "util/memory/huge_memory.h"
+#include "util/numa.h"
 #include "util/small_file.h"
 
 namespace dlsm {
@@ -95,35 +95,13 @@ uint64_t MemoryInfo(const std::string& path, const std::string& name) {
   return UINT64_MAX;
 }
 
-// "0-2,5" are four.
-std::vector<int> NumbersIn(const std::string& list) {
-  std::vector<int> numbers;
-  std::istringstream parts(list);
-  for (std::string part; std::getline(parts, part, ',');) {
-    int first = 0;
-    int last = 0;
-    const int found = std::sscanf(part.c_str(), "%d-%d", &first, &last);  // NOLINT(cert-err34-c)
-    if (found < 1) continue;
-    for (int number = first; number <= (found == 2 ? last : first); ++number) {
-      numbers.push_back(number);
-    }
-  }
-  return numbers;
-}
-
-std::string AllowedNodes(const std::string& root) {
-  constexpr std::string_view kName = "Mems_allowed_list:";
-  std::istringstream file(TextOf(root + "proc/self/status"));
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(kName)) return line.substr(kName.size());
-  }
-  return "";
-}
-
-// Of a node: what is free, and half of the files' pages, as the kernel reckons for all.
-uint64_t AvailableAtNode(const std::string& info) {
-  const uint64_t free = MemoryInfo(info, "MemFree");
+// Of a node: what is free, and half of the files' pages, as the kernel reckons for all. The pages
+// of files are given up when they are wanted; libnuma does not count them.
+uint64_t AvailableAtNode(const std::string& root, int node) {
+  const uint64_t free = NumaSystem::Current().FreeBytes(node);
   if (free == UINT64_MAX) return UINT64_MAX;
+  const std::string info =
+      root + "sys/devices/system/node/node" + std::to_string(node) + "/meminfo";
   uint64_t files = 0;
   for (const char* const name : {"Active(file)", "Inactive(file)"}) {
     const uint64_t bytes = MemoryInfo(info, name);
@@ -132,21 +110,19 @@ uint64_t AvailableAtNode(const std::string& info) {
   return free + files / 2;
 }
 
-// Who may use some nodes only is ended when these have no more, whatever the others have.
+// A process that may use some nodes only is ended when these have no more, whatever the others
+// have.
 uint64_t AvailableAtNodes(const std::string& root, int numa_node) {
-  const std::string folder = root + "sys/devices/system/node/";
+  NumaSystem& system = NumaSystem::Current();
+  if (!system.Available()) return UINT64_MAX;
   std::vector<int> nodes{numa_node};
-  if (numa_node < 0) {
-    nodes = NumbersIn(AllowedNodes(root));
-    std::istringstream with_memory(TextOf(folder + "has_memory"));
-    std::string all;
-    if (!std::getline(with_memory, all) || NumbersIn(all).size() <= nodes.size()) {
-      return UINT64_MAX;
-    }
+  if (numa_node == kNoNumaNode) {
+    nodes = system.AllowedNodes();
+    if (system.Nodes().size() <= nodes.size()) return UINT64_MAX;
   }
   uint64_t sum = 0;
   for (const int node : nodes) {
-    const uint64_t available = AvailableAtNode(folder + "node" + std::to_string(node) + "/meminfo");
+    const uint64_t available = AvailableAtNode(root, node);
     if (available == UINT64_MAX) return UINT64_MAX;
     sum += available;
   }

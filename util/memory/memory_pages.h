@@ -30,8 +30,8 @@ TakenPages TakePagesInParallel(char* data, size_t bytes, bool huge,
 
 // What this process may still take without being ended for it: what the machine has available, or
 // its control groups leave it, whichever is less; of the machine's NUMA nodes only those that this
-// process is allowed, or only `numa_node` (-1: any). UINT64_MAX if nothing is known. `root` ("/")
-// is where /proc and /sys are looked for.
+// process is allowed, or only `numa_node` (kNoNumaNode: any; see util/numa.h). UINT64_MAX if
+// nothing is known. `root` ("/") is where /proc and /sys are looked for.
 uint64_t AvailableMemory(const std::string& root, int numa_node);
 
 // What this process may have at most, though nobody else had any: what the machine has, or its

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "port/processors.h"
+#include "util/numa.h"
+#include "util/numa_testing.h"
 
 namespace dlsm {
 namespace {
@@ -162,18 +164,20 @@ TEST_F(AvailableMemoryTest, IsNoMoreThanWhereTheKernelSlowsDown) {
 // Fails if memory of nodes counts that this process cannot have.
 TEST_F(AvailableMemoryTest, IsThatOfTheNodesItMayUse) {
   Write("proc/meminfo", "MemAvailable: 1000 kB\n");
-  Write("sys/devices/system/node/has_memory", "0-2\n");
   for (const char* const node : {"0", "1", "2"}) {
     Write(std::string("sys/devices/system/node/node") + node + "/meminfo",
-          std::string("Node ") + node + " MemTotal: 900 kB\nNode " + node + " MemFree: 10" + node +
-              " kB\nNode " + node + " Active(file): 6 kB\nNode " + node +
+          std::string("Node ") + node + " Active(file): 6 kB\nNode " + node +
               " Inactive(file): 4 kB\n");
   }
-  Write("proc/self/status", "Name:\tx\nMems_allowed_list:\t0-2\n");
-  EXPECT_EQ(AvailableMemory(root_, -1), 1000u * 1024) << "all of them";
-  EXPECT_EQ(AvailableMemory(root_, 1), (101u + 5u) * 1024) << "and half of the files' pages";
-  Write("proc/self/status", "Name:\tx\nMems_allowed_list:\t0,2\n");
-  EXPECT_EQ(AvailableMemory(root_, -1), (100u + 102u + 10u) * 1024);
+  {
+    const FakeNuma all{{0, {100 * 1024}}, {1, {101 * 1024}}, {2, {102 * 1024}}};
+    EXPECT_EQ(AvailableMemory(root_, kNoNumaNode), 1000u * 1024) << "all of them";
+    EXPECT_EQ(AvailableMemory(root_, 1), (101u + 5u) * 1024) << "and half of the files' pages";
+  }
+  FakeNuma some{{0, {100 * 1024}}, {1, {101 * 1024, false}}, {2, {102 * 1024}}};
+  EXPECT_EQ(AvailableMemory(root_, kNoNumaNode), (100u + 102u + 10u) * 1024);
+  some.available = false;
+  EXPECT_EQ(AvailableMemory(root_, kNoNumaNode), 1000u * 1024) << "nothing is known of nodes";
 }
 
 TEST_F(AvailableMemoryTest, KnowsGroupsOfVersionOne) {

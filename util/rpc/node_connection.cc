@@ -32,7 +32,8 @@ Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, D
   reached->where = fmt::format("{}:{}", address.host, address.port);
   reached->served = info.fabric;
   reached->peer.node = info.node;
-  reached->peer.epoch = info.epoch;
+  reached->peer.contents = info.contents;
+  reached->peer.boot = info.boot;
   reached->peer.host = address.host;
   reached->peer.port = address.port;
   reached->peer.data_key = DataKey(options.credentials.secret, info.data_token);

@@ -79,7 +79,7 @@ class NodeConnector {
 };
 
 // Says the hello over TCP: versions are compared, both sides prove that they know the secret, and
-// the memory node tells its id, epoch and regions. kind kLocal is an InvalidArgument here.
+// the memory node tells its id, contents, boot and regions. kind kLocal is an InvalidArgument here.
 Status ConnectNode(const NodeAddress& address, const NodeConnectionOptions& options,
                    Deadline deadline, std::unique_ptr<NodeConnection>* connection);
 

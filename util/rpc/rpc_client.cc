@@ -82,7 +82,8 @@ Status NodeRpcClient::Connect(const NodeAddress& address, const Credentials& cre
   DLSM_RETURN_IF_ERROR(made->ConnectAndHello(/*patient=*/true, deadline, &control, info));
   made->reached_host_ = PeerHost(control.stream.get());
   made->identity_.data_token = info->data_token;
-  made->identity_.epoch = info->epoch;
+  made->identity_.boot = info->boot;
+  made->contents_ = info->contents;
   {
     std::shared_ptr<RpcChannel> channel;
     DLSM_RETURN_IF_ERROR(made->MakeChannel(std::move(control), deadline, &channel));
@@ -188,14 +189,12 @@ Status NodeRpcClient::WorkingChannel(Deadline deadline, std::shared_ptr<RpcChann
 Status NodeRpcClient::Reconnect(Deadline deadline, std::shared_ptr<RpcChannel>* channel) {
   ControlStream control;
   NodeInfo info;
-  // One try: a memory node that has to be started again has lost its memory anyway.
+  // One try: a memory node that has to be started again is in another boot anyway.
   DLSM_RETURN_IF_ERROR(ConnectAndHello(/*patient=*/false, deadline, &control, &info));
-  if (info.epoch != identity_.epoch) {
+  if (info.boot != identity_.boot) {
     const port::MutexLock lock(mutex_);
-    lost_ = Status::IOError(
-        fmt::format("memory node {} at {} was restarted and its memory is lost; open the database "
-                    "again",
-                    static_cast<uint32_t>(info.node), where_));
+    lost_ = OtherBoot(fmt::format("memory node {} at {}", static_cast<uint32_t>(info.node), where_),
+                      /*has_contents=*/info.contents == contents_);
     Log().Error("{}", lost_.ToString());
     return lost_;
   }

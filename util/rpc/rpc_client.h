@@ -4,9 +4,11 @@
 // A channel that has failed stays failed; the next Call() makes another one. So a call that was
 // sent when its channel failed is answered by IOError, and whether it took effect is not known.
 //
-// Where the memory node has been restarted, the hello of the new channel tells another epoch: then
-// its memory, and what databases had there, is lost. No channel is made any more, and every call
-// returns that error; a new client has to be made.
+// A client is of one boot of the memory node. Where that has been restarted, the hello of the new
+// channel tells another boot, and what this client's calls speak of (sessions, grants, numbers of
+// requests, bytes that were written) is void there. No channel is made any more, every call returns
+// an error that says so, and whether the memory node has its contents still; a new client has to be
+// made.
 #pragma once
 
 #include <cstdint>
@@ -73,9 +75,10 @@ class NodeRpcClient final : public RpcClient {
   const std::string where_;
   const std::shared_ptr<const TlsContext> tls_;  // Null: plain.
   const RpcTransportOptions transport_;
-  // Of whoever makes a channel. Its epoch is that of the first hello, its data token that of the
-  // last one; all else is constant.
+  // Said in the hello of each channel. Its boot is that of the first hello, its data token that of
+  // the last one; all else is constant.
   ClientIdentity identity_;
+  ContentsId contents_{};  // As the first hello told.
   CallLedger ledger_;
 
   port::Mutex told_mutex_;  // Taken after all others.
@@ -85,7 +88,7 @@ class NodeRpcClient final : public RpcClient {
   port::CondVar connected_{mutex_};
   bool connecting_ GUARDED_BY(mutex_) = false;  // One caller at a time makes a channel.
   std::shared_ptr<RpcChannel> channel_ GUARDED_BY(mutex_);
-  Status lost_ GUARDED_BY(mutex_);  // Not OK: the memory node has another epoch.
+  Status lost_ GUARDED_BY(mutex_);  // Not OK: the memory node is in another boot.
 };
 
 }  // namespace dlsm

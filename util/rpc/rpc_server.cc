@@ -132,7 +132,8 @@ NodeIdentity RpcServerImpl::MakeIdentity(const RpcServerOptions& options) {
   identity.secret = options.secret;
   identity.access = options.access;
   identity.info.node = options.node;
-  identity.info.epoch = options.epoch;
+  identity.info.contents = options.contents;
+  identity.info.boot = options.boot;
   identity.info.fabric = options.fabric;
   identity.info.regions = options.regions;
   return identity;

@@ -27,7 +27,8 @@ struct RpcServerOptions {
   uint16_t port = 0;  // 0: any free one, see RpcServer::port().
   std::string secret;
   NodeId node{};
-  uint64_t epoch = 0;
+  ContentsId contents{};
+  BootId boot{};
   FabricKind fabric = FabricKind::kTcp;  // The one this memory node serves besides tcp.
   std::vector<RegionInfo> regions;       // Told to peers that have passed the hello.
   int connections_max = 1024;

@@ -286,7 +286,7 @@ TEST_F(RpcServerTest, AClientShowsTheTokenThatItWasGivenLast) {
   int given_instead = 0;
   for (int times = 0; times < 3; ++times) {
     server_.reset();
-    StartServer();  // With the same epoch: as if the connection alone had been lost.
+    StartServer();  // In the same boot: as if the connection alone had been lost.
     std::string reply;
     EXPECT_TRUE(
         Eventually([&] { return client->Call(Method::kGrant, "again", &reply, Soon()).ok(); }));

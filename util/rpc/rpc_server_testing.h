@@ -105,7 +105,8 @@ class RpcServerTest : public testing::Test {
   RpcServerTest() {
     options_.secret = "secret";
     options_.node = NodeId{4};
-    options_.epoch = 99;
+    options_.contents = ContentsId{99};
+    options_.boot = BootId{990};
     options_.regions = {{RegionId{0}, 4096, ""}};
   }
 

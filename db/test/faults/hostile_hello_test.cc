@@ -1,6 +1,6 @@
 // A memory node that knows the secret, and tells in its hello of regions that are not as it says,
-// or of another epoch each time. Clients may be refused or fail; nothing crashes, hangs, or is read
-// or written out of bounds.
+// or of another boot each time, with other contents or the same. Clients may be refused or fail;
+// nothing crashes, hangs, or is read or written out of bounds.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -79,7 +79,8 @@ class HostileHelloTest : public testing::TestWithParam<const char*> {
     options.port = liar_ != nullptr ? liar_->port() : 0;
     liar_.reset();
     options.node = node_.server().node().id();
-    options.epoch = node_.server().node().epoch();
+    options.contents = node_.server().node().contents();
+    options.boot = node_.server().node().boot();
     options.fabric = FabricKind::kShm;
     options.regions = {node_.server().node().region().info()};
     options.tokens = &tokens_;
@@ -157,29 +158,32 @@ TEST_P(HostileHelloTest, RegionsThatAreNotThere) {
 }
 
 // Each connection, and with it each call after a loss, finds a memory node that has restarted.
-TEST_P(HostileHelloTest, EpochsThatChange) {
+TEST_P(HostileHelloTest, BootsThatChange) {
 #ifdef DLSM_THREAD_SANITIZER
   GTEST_SKIP()
       << "the liar's transfers are in no order with the calls of the memory node behind it";
 #endif
-  uint64_t epoch = 1;
-  const auto other_epoch = [&epoch](RpcServerOptions* options) { options->epoch = ++epoch; };
-  Serve(other_epoch);
+  uint64_t boot = 1;
+  const auto other_boot = [&boot](RpcServerOptions* options) {
+    options->boot = BootId{++boot};
+    options->contents = ContentsId{boot / 2};
+  };
+  Serve(other_boot);
   const auto start = Clock::now();
   for (int round = 0; round < 3; ++round) {
     std::unique_ptr<DB> db;
-    if (!DB::Open(OptionsHere(), "epochs", &db).ok()) continue;
+    if (!DB::Open(OptionsHere(), "boots", &db).ok()) continue;
     Use(db.get());
-    Serve(other_epoch);
+    Serve(other_boot);
     Use(db.get());
     Serve([&](RpcServerOptions* options) {
-      other_epoch(options);
+      other_boot(options);
       options->regions.clear();
     });
     Use(db.get());
     db->Close().PermitUncheckedError();
     db.reset();
-    Serve(other_epoch);
+    Serve(other_boot);
   }
   ExpectSoon(start);
 }

@@ -220,6 +220,7 @@ class FaultyConnection : public FabricConnection {
   bool MayStillLand() const override { return inner_->MayStillLand(); }
   WireTotals Totals() const override { return inner_->Totals(); }
   WaitCounts Waits() const override { return inner_->Waits(); }
+  int numa_node() const override { return inner_->numa_node(); }
   std::string Describe() const override { return inner_->Describe(); }
 
  private:

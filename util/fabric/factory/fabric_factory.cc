@@ -21,15 +21,17 @@ namespace {
 // first queue pair.
 Status ConnectPlain(const FabricOptions& options, const FabricPeer& peer, Deadline /*deadline*/,
                     std::unique_ptr<FabricConnection>* connection) {
+  const int numa_node = options.numa_node == kNumaNodeOfDevice ? kNoNumaNode : options.numa_node;
   switch (options.kind) {
     case FabricKind::kLocal:
-      return ConnectLocal(peer, connection);
+      return ConnectLocal(peer, numa_node, connection);
     case FabricKind::kShm:
-      return ConnectShm(peer, connection);
+      return ConnectShm(peer, numa_node, connection);
     case FabricKind::kTcp:
-      return TcpConnection::Connect(peer, options.tcp_poll, options.tcp_share_reads, connection);
+      return TcpConnection::Connect(peer, options.tcp_poll, options.tcp_share_reads, numa_node,
+                                    connection);
     case FabricKind::kVerbs:
-      return VerbsConnection::Connect(options.verbs, peer, connection);
+      return VerbsConnection::Connect(options.verbs, options.numa_node, peer, connection);
   }
   return Status::InvalidArgument(
       fmt::format("there is no fabric number {}", static_cast<int>(options.kind)));

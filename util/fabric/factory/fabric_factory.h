@@ -21,6 +21,9 @@ struct FabricOptions {
   std::chrono::microseconds tcp_poll{0};
   // For kTcp: whether threads may read over a shared connection; see tcp_read_sharing.h.
   bool tcp_share_reads = false;
+  // That transfer buffers prefer. kNumaNodeOfDevice: with kVerbs that of the device, if this
+  // process may use it; with the others none.
+  int numa_node = kNoNumaNode;
 
   // A network that this machine does not have: every Wait() lasts at least `simulated_rtt_ns` from
   // the doorbell plus the bytes' time at `simulated_gbit_per_second`. 0: not simulated.

@@ -26,9 +26,9 @@ sockaddr_in Loopback(uint16_t port) {
   return address;
 }
 
-uint64_t NextEpoch() {
-  static std::atomic<uint64_t> epoch{100};
-  return ++epoch;
+BootId NextBoot() {
+  static std::atomic<uint64_t> boot{100};
+  return BootId{++boot};
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ std::string ReceiveUpTo(int socket, size_t bytes) {
 }
 
 TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptions& verbs)
-    : kind_(kind), epoch_(NextEpoch()), token_(kTcpTokenBytes, 't') {
+    : kind_(kind), boot_(NextBoot()), token_(kTcpTokenBytes, 't') {
   MakeRegion(bytes);
   Status status;
   if (kind == FabricKind::kTcp) {
@@ -116,7 +116,7 @@ TestMemoryNode::TestMemoryNode(FabricKind kind, uint64_t bytes, const VerbsOptio
 }
 
 TestMemoryNode::TestMemoryNode(uint64_t bytes, std::shared_ptr<const VerbsDevice> device)
-    : kind_(FabricKind::kVerbs), epoch_(NextEpoch()), token_(kTcpTokenBytes, 't') {
+    : kind_(FabricKind::kVerbs), boot_(NextBoot()), token_(kTcpTokenBytes, 't') {
   MakeRegion(bytes);
   const Status status = VerbsFabricServer::Start({region_.get()}, std::move(device), &verbs_);
   EXPECT_TRUE(status.ok()) << status.ToString();
@@ -131,12 +131,12 @@ void TestMemoryNode::MakeRegion(uint64_t bytes) {
   options.name = "test";
   const Status status = CreateRegion(options, &region_);
   EXPECT_TRUE(status.ok()) << status.ToString();
-  LocalRegions::Instance().Add(kTestNode, epoch_, kTestRegion, data(), bytes);
+  LocalRegions::Instance().Add(kTestNode, boot_, kTestRegion, data(), bytes);
 }
 
 TestMemoryNode::~TestMemoryNode() {
   Die();
-  LocalRegions::Instance().Remove(kTestNode, epoch_);
+  LocalRegions::Instance().Remove(kTestNode, boot_);
 }
 
 void TestMemoryNode::Listen() {
@@ -199,7 +199,7 @@ bool TestMemoryNode::HasAtomics(FabricKind kind) {
 FabricPeer TestMemoryNode::Peer() const {
   FabricPeer peer;
   peer.node = kTestNode;
-  peer.epoch = epoch_;
+  peer.boot = boot_;
   peer.host = "127.0.0.1";
   peer.port = port_;
   peer.data_token = token_;

@@ -63,7 +63,7 @@ class TestMemoryNode {
   void AcceptLoop();
 
   const FabricKind kind_;
-  const uint64_t epoch_;
+  const BootId boot_;
   const std::string token_;
   const std::string key_ = std::string(32, 'k');  // Of the token.
   std::unique_ptr<ExportedRegion> region_;

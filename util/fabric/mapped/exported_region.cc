@@ -13,6 +13,7 @@
 #include "util/format_bytes.h"
 #include "util/memory/huge_memory.h"
 #include "util/memory/memory_pages.h"
+#include "util/numa.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -107,8 +108,9 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
   Notes notes;
   notes.pages = options.huge_pages ? AdviseHugePages(mapping, options.kind == FabricKind::kShm)
                                    : "no huge pages: not asked for";
-  if (options.numa_node >= 0) {
-    DLSM_RETURN_IF_ERROR(BindToNumaNode(mapping, options.numa_node, &notes.place));
+  if (options.numa_node != kNoNumaNode) {
+    DLSM_RETURN_IF_ERROR(
+        BindMemory(mapping.data(), mapping.bytes(), options.numa_node, &notes.place));
   }
   RegionInfo info{options.id, options.bytes, file.path()};
   *region = std::make_unique<MappedExport>(std::move(file), std::move(mapping), std::move(info),

@@ -28,7 +28,7 @@ struct RegionOptions {
   uint64_t bytes = 0;
   FabricKind kind = FabricKind::kLocal;  // kShm: a file in /dev/shm; others: anonymous.
   bool huge_pages = true;                // Asked for; a refusal is noted, not an error.
-  int numa_node = -1;                    // -1: wherever the kernel puts it.
+  int numa_node = kNoNumaNode;           // Where its pages come from.
   std::string name;                      // Part of the shm file's name.
   std::string root = "/";                // See MemoryLimit().
 };

@@ -9,11 +9,12 @@
 
 namespace dlsm {
 
-Status ConnectLocal(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection) {
+Status ConnectLocal(const FabricPeer& peer, int numa_node,
+                    std::unique_ptr<FabricConnection>* connection) {
   RegionTable table;
   for (const RegionInfo& info : peer.regions) {
     uint64_t bytes = 0;
-    char* data = LocalRegions::Instance().Find(peer.node, peer.epoch, info.id, &bytes);
+    char* data = LocalRegions::Instance().Find(peer.node, peer.boot, info.id, &bytes);
     if (data == nullptr || bytes < info.bytes) {
       return Status::IOError(fmt::format(
           "memory node {} is not in this process (region {}); use the shm or tcp fabric",
@@ -21,8 +22,8 @@ Status ConnectLocal(const FabricPeer& peer, std::unique_ptr<FabricConnection>* c
     }
     table.Add(MappedRegion{info.id, data, info.bytes});
   }
-  *connection =
-      std::make_unique<MappedConnection>(FabricKind::kLocal, peer.node, std::move(table), nullptr);
+  *connection = std::make_unique<MappedConnection>(FabricKind::kLocal, peer.node, std::move(table),
+                                                   nullptr, numa_node);
   return Status::OK();
 }
 

@@ -8,6 +8,8 @@
 
 namespace dlsm {
 
-Status ConnectLocal(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection);
+// `numa_node`: of transfer buffers.
+Status ConnectLocal(const FabricPeer& peer, int numa_node,
+                    std::unique_ptr<FabricConnection>* connection);
 
 }  // namespace dlsm

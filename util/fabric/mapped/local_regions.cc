@@ -13,7 +13,7 @@ struct LocalRegions::State {
     char* data = nullptr;
     uint64_t bytes = 0;
   };
-  using Key = std::pair<NodeId, uint64_t>;  // The memory node and its epoch.
+  using Key = std::pair<NodeId, BootId>;
 
   mutable port::Mutex mutex;
   std::map<Key, std::map<RegionId, Memory>> nodes GUARDED_BY(mutex);
@@ -27,19 +27,19 @@ LocalRegions& LocalRegions::Instance() {
   return regions.Here();
 }
 
-void LocalRegions::Add(NodeId node, uint64_t epoch, RegionId region, char* data, uint64_t bytes) {
+void LocalRegions::Add(NodeId node, BootId boot, RegionId region, char* data, uint64_t bytes) {
   port::MutexLock lock(state_->mutex);
-  state_->nodes[{node, epoch}][region] = State::Memory{data, bytes};
+  state_->nodes[{node, boot}][region] = State::Memory{data, bytes};
 }
 
-void LocalRegions::Remove(NodeId node, uint64_t epoch) {
+void LocalRegions::Remove(NodeId node, BootId boot) {
   port::MutexLock lock(state_->mutex);
-  state_->nodes.erase({node, epoch});
+  state_->nodes.erase({node, boot});
 }
 
-char* LocalRegions::Find(NodeId node, uint64_t epoch, RegionId region, uint64_t* bytes) const {
+char* LocalRegions::Find(NodeId node, BootId boot, RegionId region, uint64_t* bytes) const {
   port::MutexLock lock(state_->mutex);
-  const auto regions = state_->nodes.find({node, epoch});
+  const auto regions = state_->nodes.find({node, boot});
   if (regions == state_->nodes.end()) return nullptr;
   const auto memory = regions->second.find(region);
   if (memory == regions->second.end()) return nullptr;

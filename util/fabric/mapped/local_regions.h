@@ -8,17 +8,17 @@
 
 namespace dlsm {
 
-// Regions of memory nodes that live in this process, for the local fabric. Keyed by (node, epoch).
-// Thread-safe.
+// Regions of memory nodes that live in this process, for the local fabric. Keyed by (node, boot):
+// what is registered ends with the boot. Thread-safe.
 class LocalRegions {
  public:
   // Those of this process: a child of it has its own. Never destroyed.
   static LocalRegions& Instance();
   LocalRegions();
-  void Add(NodeId node, uint64_t epoch, RegionId region, char* data, uint64_t bytes);
-  void Remove(NodeId node, uint64_t epoch);
+  void Add(NodeId node, BootId boot, RegionId region, char* data, uint64_t bytes);
+  void Remove(NodeId node, BootId boot);
   // nullptr when there is no such region.
-  char* Find(NodeId node, uint64_t epoch, RegionId region, uint64_t* bytes) const;
+  char* Find(NodeId node, BootId boot, RegionId region, uint64_t* bytes) const;
 
  private:
   struct State;

@@ -189,8 +189,13 @@ class MappedQueuePair : public QueuePair {
 }  // namespace
 
 MappedConnection::MappedConnection(FabricKind kind, NodeId node, RegionTable regions,
-                                   std::shared_ptr<const void> owner)
-    : kind_(kind), node_(node), owner_(std::move(owner)), regions_(std::move(regions)) {}
+                                   std::shared_ptr<const void> owner, int numa_node)
+    : kind_(kind),
+      node_(node),
+      numa_node_(numa_node),
+      owner_(std::move(owner)),
+      regions_(std::move(regions)),
+      buffers_(numa_node) {}
 
 void MappedConnection::CopyAside(uint64_t wakes_for_bytes) {
   // Under a scheduler that runs one thread at a time there would be no aside.

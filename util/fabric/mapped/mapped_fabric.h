@@ -15,8 +15,9 @@ namespace dlsm {
 class MappedConnection : public FabricConnection {
  public:
   // `owner` keeps the regions of the table mapped; may be null if something else does.
+  // `numa_node`: of its buffers.
   MappedConnection(FabricKind kind, NodeId node, RegionTable regions,
-                   std::shared_ptr<const void> owner);
+                   std::shared_ptr<const void> owner, int numa_node = kNoNumaNode);
 
   FabricKind kind() const override { return kind_; }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;
@@ -25,10 +26,12 @@ class MappedConnection : public FabricConnection {
   }
   void CopyAside(uint64_t wakes_for_bytes) override;
   WireTotals Totals() const override { return costs_.Totals(); }
+  int numa_node() const override { return numa_node_; }
 
  private:
   const FabricKind kind_;
   const NodeId node_;
+  const int numa_node_;
   const std::shared_ptr<const void> owner_;
   const RegionTable regions_;
   BufferPool buffers_;

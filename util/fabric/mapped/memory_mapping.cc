@@ -2,15 +2,11 @@
 
 #include <fmt/core.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cassert>
 #include <cerrno>
-#include <climits>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "port/error_text.h"
@@ -93,30 +89,6 @@ std::string AdviseHugePages(const MemoryMapping& mapping, bool shared) {
 // Every kernel can do that; one that does not leaves all as it was.
 void KeepFromChildren(const MemoryMapping& mapping) {
   (void)::madvise(mapping.data(), mapping.bytes(), MADV_DONTFORK);
-}
-
-Status BindToNumaNode(const MemoryMapping& mapping, int numa_node, std::string* note) {
-  constexpr size_t kNodesMax = 1024;
-  constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
-  constexpr int kBind = 2;  // MPOL_BIND of <linux/mempolicy.h>
-  const auto no_such_node = [numa_node] {
-    return Status::InvalidArgument(
-        fmt::format("this machine has no NUMA node {}; see /sys/devices/system/node", numa_node));
-  };
-  if (numa_node < 0 || static_cast<size_t>(numa_node) >= kNodesMax) return no_such_node();
-  const auto node = static_cast<size_t>(numa_node);
-  std::array<unsigned long, kNodesMax / kWordBits> nodes{};
-  nodes[node / kWordBits] = 1ul << (node % kWordBits);
-  // The kernel takes one bit less than it is told.
-  const long result =
-      ::syscall(SYS_mbind, mapping.data(), mapping.bytes(), kBind, nodes.data(), kNodesMax + 1, 0);
-  if (result == 0) {
-    *note = fmt::format("on NUMA node {}", numa_node);
-    return Status::OK();
-  }
-  if (errno == EINVAL) return no_such_node();
-  *note = fmt::format("not bound to NUMA node {}: {}", numa_node, port::ErrorText(errno));
-  return Status::OK();
 }
 
 }  // namespace dlsm

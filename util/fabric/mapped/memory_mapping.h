@@ -39,8 +39,4 @@ std::string AdviseHugePages(const MemoryMapping& mapping, bool shared);
 // before 5.12 do so even to what is pinned). Of anonymous memory that no child is to use.
 void KeepFromChildren(const MemoryMapping& mapping);
 
-// Binds the memory to a NUMA node. InvalidArgument if the machine has no such node; a kernel that
-// does not let this process choose is noted in *note instead.
-Status BindToNumaNode(const MemoryMapping& mapping, int numa_node, std::string* note);
-
 }  // namespace dlsm

@@ -24,6 +24,9 @@
 #include "util/fabric/mapped/shm_file.h"
 #include "util/file_descriptor.h"
 #include "util/memory/huge_memory.h"
+#include "util/numa.h"
+#include "util/numa_testing.h"
+#include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
@@ -169,10 +172,25 @@ TEST(RegionTest, RefusesANumaNodeThatIsNotThere) {
   RegionOptions options = Options(FabricKind::kLocal, 1 << 20);
   options.numa_node = 5000;
   EXPECT_TRUE(CreateRegion(options, &region).IsInvalidArgument());
-  options.numa_node = 0;
+  {
+    FakeNuma machine{{0, {}}, {1, {}}};
+    options.numa_node = 1;
+    ASSERT_OK(CreateRegion(options, &region));
+    EXPECT_EQ(region->note().substr(region->note().rfind(';')), "; on NUMA node 1");
+    ASSERT_EQ(machine.placed().size(), 1u);
+    EXPECT_EQ(machine.placed()[0].data, region->data());
+    EXPECT_EQ(machine.placed()[0].bytes, options.bytes);
+    EXPECT_EQ(machine.placed()[0].placement, NumaSystem::Placement::kBound);
+    machine.available = false;
+    EXPECT_TRUE(CreateRegion(options, &region).IsNotSupported());
+    options.numa_node = kNoNumaNode;
+    ASSERT_OK(CreateRegion(options, &region));
+  }
+  if (!NumaSystem::Current().Available()) return;
+  options.numa_node = NumaSystem::Current().AllowedNodes().front();
   const Status status = CreateRegion(options, &region);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  EXPECT_NE(region->note().find("NUMA node 0"), std::string::npos) << region->note();
+  EXPECT_NE(region->note().find("on NUMA node"), std::string::npos) << region->note();
 }
 
 // Fails if a killed owner's file stays for good, or if a living owner's, or somebody else's, goes.

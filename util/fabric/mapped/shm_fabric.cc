@@ -51,7 +51,8 @@ Status MapRegion(NodeId node, const RegionInfo& info,
 
 }  // namespace
 
-Status ConnectShm(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection) {
+Status ConnectShm(const FabricPeer& peer, int numa_node,
+                  std::unique_ptr<FabricConnection>* connection) {
   auto mappings = std::make_shared<std::vector<std::shared_ptr<const MemoryMapping>>>();
   RegionTable table;
   for (const RegionInfo& info : peer.regions) {
@@ -61,7 +62,7 @@ Status ConnectShm(const FabricPeer& peer, std::unique_ptr<FabricConnection>* con
     mappings->push_back(std::move(mapping));
   }
   *connection = std::make_unique<MappedConnection>(FabricKind::kShm, peer.node, std::move(table),
-                                                   std::move(mappings));
+                                                   std::move(mappings), numa_node);
   return Status::OK();
 }
 

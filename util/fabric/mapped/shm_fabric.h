@@ -8,7 +8,8 @@
 namespace dlsm {
 
 // The mapped memory stays readable after the memory node is gone: its death shows in calls to it,
-// not in transfers.
-Status ConnectShm(const FabricPeer& peer, std::unique_ptr<FabricConnection>* connection);
+// not in transfers. `numa_node`: of transfer buffers.
+Status ConnectShm(const FabricPeer& peer, int numa_node,
+                  std::unique_ptr<FabricConnection>* connection);
 
 }  // namespace dlsm

@@ -28,19 +28,20 @@ std::shared_ptr<const TcpPeer> MakePeer(const FabricPeer& peer) {
 }  // namespace
 
 Status TcpConnection::Connect(const FabricPeer& peer, std::chrono::nanoseconds poll,
-                              bool share_reads, std::unique_ptr<FabricConnection>* connection) {
+                              bool share_reads, int numa_node,
+                              std::unique_ptr<FabricConnection>* connection) {
   if (peer.data_token.size() != kTcpTokenBytes) {
     return Status::InvalidArgument(
         fmt::format("a data token has {} bytes, not {}", kTcpTokenBytes, peer.data_token.size()));
   }
   PeerDialer dialer;
   DLSM_RETURN_IF_ERROR(PeerDialer::Resolve(peer, &dialer));
-  connection->reset(new TcpConnection(peer, std::move(dialer), poll, share_reads));
+  connection->reset(new TcpConnection(peer, std::move(dialer), poll, share_reads, numa_node));
   return Status::OK();
 }
 
 TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer,
-                             std::chrono::nanoseconds poll, bool share_reads)
+                             std::chrono::nanoseconds poll, bool share_reads, int numa_node)
     : dialer_(std::move(dialer)),
       token_(peer.data_token),
       key_(peer.data_key),
@@ -48,6 +49,8 @@ TcpConnection::TcpConnection(const FabricPeer& peer, PeerDialer dialer,
       where_(fmt::format("{}:{}", peer.host, peer.port)),
       tls_(peer.tls),
       peer_(MakePeer(peer)),
+      numa_node_(numa_node),
+      buffers_(numa_node),
       polls_(poll, port::ProcessorCount()) {
   if (!share_reads) return;
   sharing_ = std::make_unique<TcpReadSharing>(

@@ -20,9 +20,9 @@ class TcpConnection : public FabricConnection {
  public:
   // Resolves the host; connects at the first queue pair.
   // `poll`: how long a wait for an answer may poll before it sleeps. `share_reads`: whether threads
-  // may read over a shared connection.
+  // may read over a shared connection. `numa_node`: of its buffers.
   static Status Connect(const FabricPeer& peer, std::chrono::nanoseconds poll, bool share_reads,
-                        std::unique_ptr<FabricConnection>* connection);
+                        int numa_node, std::unique_ptr<FabricConnection>* connection);
 
   FabricKind kind() const override { return FabricKind::kTcp; }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;
@@ -31,10 +31,11 @@ class TcpConnection : public FabricConnection {
   }
   WireTotals Totals() const override { return costs_.Totals(); }
   WaitCounts Waits() const override;
+  int numa_node() const override { return numa_node_; }
 
  private:
   TcpConnection(const FabricPeer& peer, PeerDialer dialer, std::chrono::nanoseconds poll,
-                bool share_reads);
+                bool share_reads, int numa_node);
   // A data connection that has said its hello.
   Status Open(Deadline deadline, TcpStream* stream) const;
   // Shows and proves the token, has the server prove itself, and checks that it speaks this
@@ -48,6 +49,7 @@ class TcpConnection : public FabricConnection {
   const std::string where_;                      // "host:port".
   const std::shared_ptr<const TlsContext> tls_;  // Null: plain.
   const std::shared_ptr<const TcpPeer> peer_;
+  const int numa_node_;
   BufferPool buffers_;
   WireCostRegistry costs_;
   PollGroup polls_;

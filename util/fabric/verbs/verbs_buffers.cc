@@ -32,7 +32,8 @@ Abandoned& TheAbandoned() {
 
 }  // namespace
 
-VerbsBuffers::VerbsBuffers(std::shared_ptr<const VerbsDomain> domain) : domain_(std::move(domain)) {
+VerbsBuffers::VerbsBuffers(std::shared_ptr<const VerbsDomain> domain, int numa_node)
+    : domain_(std::move(domain)), numa_node_(numa_node) {
   TheAbandoned();  // So that it is there when there is no memory for it.
 }
 
@@ -136,6 +137,8 @@ Status VerbsBuffers::NewSlab(size_t bytes, std::shared_ptr<Slab>* slab) {
   DLSM_RETURN_IF_ERROR(MemoryMapping::Anonymous(bytes, &made->memory));
   (void)AdviseHugePages(made->memory, /*shared=*/false);
   KeepFromChildren(made->memory);
+  // Before the device pins its pages, which takes them.
+  made->on_node = PreferredMemory(made->memory.data(), bytes, numa_node_);
   DLSM_RETURN_IF_ERROR(domain_->Register(made->memory.data(), bytes,
                                          domain_->device().read_access(), &made->registration));
   ++registrations_;

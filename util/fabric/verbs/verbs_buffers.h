@@ -16,13 +16,15 @@
 #include "util/fabric/fabric.h"
 #include "util/fabric/mapped/memory_mapping.h"
 #include "util/fabric/verbs/verbs_memory.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
 // Thread-safe. Buffers keep it alive, so they may outlive their connection.
 class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
  public:
-  explicit VerbsBuffers(std::shared_ptr<const VerbsDomain> domain);
+  // Its slabs prefer the NUMA node.
+  explicit VerbsBuffers(std::shared_ptr<const VerbsDomain> domain, int numa_node = kNoNumaNode);
 
   Status NewBuffer(size_t bytes, RegisteredBuffer* buffer) LOCKS_EXCLUDED(mutex_);
   // For a queue pair that the device does not destroy, and that may still reach what it was given:
@@ -33,6 +35,7 @@ class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
  private:
   struct Slab {
     MemoryMapping memory;
+    PreferredMemory on_node;
     VerbsRegistration registration{nullptr, nullptr};  // Ends before the memory.
     size_t cut_bytes = 0;
     std::shared_ptr<Slab> kept_before;  // See kept_.
@@ -51,6 +54,7 @@ class VerbsBuffers : public std::enable_shared_from_this<VerbsBuffers> {
   std::vector<Piece>& Shelf(size_t bytes) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<const VerbsDomain> domain_;
+  const int numa_node_;
 
   mutable port::Mutex mutex_;  // Protects what follows; held while a slab is registered.
   std::vector<std::shared_ptr<Slab>> slabs_ GUARDED_BY(mutex_);    // Buffers are cut from the last.

@@ -3,13 +3,21 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
 
 #include "port/failing_allocations_testing.h"
 #include "util/fabric/children_testing.h"
+#include "util/fabric/factory/fabric_testing.h"
 #include "util/fabric/mapped/exported_region.h"
+#include "util/fabric/verbs/verbs_connect.h"
 #include "util/fabric/verbs/verbs_fake_testing.h"
+#include "util/numa.h"
+#include "util/numa_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -92,6 +100,54 @@ TEST(VerbsRegionTest, NoChildHasAMemoryNodesRegion) {
   std::unique_ptr<ExportedRegion> region;
   ASSERT_OK(CreateRegion(options, &region));
   EXPECT_TRUE(IsKeptFromChildren(region->data()));
+}
+
+// Fails if a device's node is not found, if what it reaches lies elsewhere, or if a node counts
+// that this process may not use.
+TEST(VerbsNodeTest, BuffersAreOnTheDevicesNode) {
+  const Status may_lock = CheckLockedMemory(uint64_t{16} << 20);
+  if (!may_lock.ok()) GTEST_SKIP() << may_lock.ToString();
+  const std::string folder = testing::TempDir() + "dlsm-device-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder + "/device");
+  FakeNuma machine{{0, {}}, {1, {}}, {2, {.allowed = false}}};
+  const struct {
+    const char* file;
+    int of_device;
+    int wished;
+    int expected;
+  } kCases[] = {
+      {"1\n", 1, kNumaNodeOfDevice, 1},
+      {"1\n", 1, kNoNumaNode, kNoNumaNode},
+      {"1\n", 1, 0, 0},
+      {"2\n", 2, kNumaNodeOfDevice, kNoNumaNode},
+      {"-1\n", kNoNumaNode, kNumaNodeOfDevice, kNoNumaNode},
+      {"", kNoNumaNode, kNumaNodeOfDevice, kNoNumaNode},
+  };
+  for (const auto& [file, of_device, wished, expected] : kCases) {
+    SCOPED_TRACE(testing::Message() << "the file says \"" << file << "\", wished is " << wished);
+    std::ofstream(folder + "/device/numa_node") << file;
+    FakeVerbs fake;
+    fake.set_folder(folder);
+    std::shared_ptr<const VerbsDevice> device;
+    ASSERT_OK(fake.Open({}, &device));
+    EXPECT_EQ(device->numa_node(), of_device);
+    TestMemoryNode node(size_t{1} << 20, device);
+    std::unique_ptr<FabricConnection> connection;
+    ASSERT_OK(VerbsConnection::ConnectThrough(device, wished, node.Peer(), &connection));
+    EXPECT_EQ(connection->numa_node(), expected);
+    const size_t placed_before = machine.placed().size();
+    for (const size_t bytes : {size_t{4096}, size_t{4} << 20}) {
+      RegisteredBuffer buffer;
+      ASSERT_OK(connection->NewBuffer(bytes, &buffer));
+      if (expected == kNoNumaNode) {
+        EXPECT_EQ(machine.placed().size(), placed_before);
+      } else {
+        EXPECT_EQ(machine.NodeOf(buffer.data()), expected);
+        EXPECT_EQ(machine.NodeOf(buffer.data() + bytes - 1), expected);
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class VerbsCmTest : public testing::Test {
   Status Use(const VerbsOptions& client) {
     std::unique_ptr<FabricConnection> connection;
     std::unique_ptr<QueuePair> queue_pair;
-    Status status = VerbsConnection::Connect(client, node_->Peer(), &connection);
+    Status status = VerbsConnection::Connect(client, kNoNumaNode, node_->Peer(), &connection);
     if (status.ok()) status = connection->NewQueuePair(Soon(), &queue_pair);
     if (!status.ok()) return status;
     std::string out = Random(7).Bytes(300'000);
@@ -285,7 +285,7 @@ TEST_F(VerbsCmTest, AtomicsThatTheDeviceLacksAreRefused) {
   if (device_->has_atomics()) GTEST_SKIP() << "this device has atomics";
   std::unique_ptr<FabricConnection> connection;
   std::unique_ptr<QueuePair> queue_pair;
-  ASSERT_OK(VerbsConnection::Connect(TestVerbsOptions(), node_->Peer(), &connection));
+  ASSERT_OK(VerbsConnection::Connect(TestVerbsOptions(), kNoNumaNode, node_->Peer(), &connection));
   ASSERT_OK(connection->NewQueuePair(Soon(), &queue_pair));
   uint64_t prior = 0;
   Ticket ticket{};

@@ -50,6 +50,11 @@ Status CheckToken(const FabricPeer& peer) {
       fmt::format("a data token has {} bytes, not {}", kVerbsTokenBytes, peer.data_token.size()));
 }
 
+// A process that may not use the memory of that node has buffers wherever they come to lie.
+int NodeOf(const VerbsDevice& device) {
+  return CheckNumaNode(device.numa_node()).ok() ? device.numa_node() : kNoNumaNode;
+}
+
 Status OpenDomain(const VerbsOptions& options, std::shared_ptr<const VerbsDomain>* domain) {
   std::shared_ptr<const VerbsDevice> device;
   DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
@@ -88,15 +93,15 @@ Status VerbsConnection::CheckAtomics(const VerbsOptions& options) {
       fmt::format("{} has no atomics, which a database needs", domain->device().Describe()));
 }
 
-Status VerbsConnection::Connect(const VerbsOptions& options, const FabricPeer& peer,
+Status VerbsConnection::Connect(const VerbsOptions& options, int numa_node, const FabricPeer& peer,
                                 std::unique_ptr<FabricConnection>* connection) {
   DLSM_RETURN_IF_ERROR(CheckToken(peer));
   std::shared_ptr<const VerbsDevice> device;
   DLSM_RETURN_IF_ERROR(VerbsDevice::Open(options, &device));
-  return ConnectThrough(std::move(device), peer, connection);
+  return ConnectThrough(std::move(device), numa_node, peer, connection);
 }
 
-Status VerbsConnection::ConnectThrough(std::shared_ptr<const VerbsDevice> device,
+Status VerbsConnection::ConnectThrough(std::shared_ptr<const VerbsDevice> device, int numa_node,
                                        const FabricPeer& peer,
                                        std::unique_ptr<FabricConnection>* connection) {
   DLSM_RETURN_IF_ERROR(CheckToken(peer));
@@ -104,19 +109,21 @@ Status VerbsConnection::ConnectThrough(std::shared_ptr<const VerbsDevice> device
   PeerDialer dialer;
   DLSM_RETURN_IF_ERROR(MakeDomain(std::move(device), &domain));
   DLSM_RETURN_IF_ERROR(PeerDialer::Resolve(peer, &dialer));
-  connection->reset(new VerbsConnection(peer, std::move(dialer), std::move(domain)));
+  if (numa_node == kNumaNodeOfDevice) numa_node = NodeOf(domain->device());
+  connection->reset(new VerbsConnection(peer, std::move(dialer), std::move(domain), numa_node));
   return Status::OK();
 }
 
 VerbsConnection::VerbsConnection(const FabricPeer& peer, PeerDialer dialer,
-                                 std::shared_ptr<const VerbsDomain> domain)
+                                 std::shared_ptr<const VerbsDomain> domain, int numa_node)
     : options_(domain->device().options()),
       dialer_(std::move(dialer)),
       token_(peer.data_token),
       peer_(MakePeer(peer)),
       regions_(peer.regions),
       domain_(std::move(domain)),
-      buffers_(std::make_shared<VerbsBuffers>(domain_)) {}
+      numa_node_(numa_node),
+      buffers_(std::make_shared<VerbsBuffers>(domain_, numa_node)) {}
 
 Status VerbsConnection::NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) {
   VerbsSlots::Slot slot = books_.slots.Take(options_.queue_pairs_max);

@@ -21,10 +21,12 @@ namespace dlsm {
 class VerbsConnection : public FabricConnection {
  public:
   // Opens the device and resolves the host; talks to the memory node at the first queue pair.
-  static Status Connect(const VerbsOptions& options, const FabricPeer& peer,
+  // `numa_node`: see FabricOptions.
+  static Status Connect(const VerbsOptions& options, int numa_node, const FabricPeer& peer,
                         std::unique_ptr<FabricConnection>* connection);
   // The same through a device that is open.
-  static Status ConnectThrough(std::shared_ptr<const VerbsDevice> device, const FabricPeer& peer,
+  static Status ConnectThrough(std::shared_ptr<const VerbsDevice> device, int numa_node,
+                               const FabricPeer& peer,
                                std::unique_ptr<FabricConnection>* connection);
 
   // Whether this machine has what Connect() needs: a device that can be used, and leave to register
@@ -40,6 +42,7 @@ class VerbsConnection : public FabricConnection {
   }
   bool MayStillLand() const override { return books_.farewells.Pending(); }
   WireTotals Totals() const override { return books_.costs.Totals(); }
+  int numa_node() const override { return numa_node_; }
   std::string Describe() const override;
   VerbsCounts Counts() const { return books_.counters.Sum(); }
   const VerbsDevice& device() const { return domain_->device(); }
@@ -47,7 +50,7 @@ class VerbsConnection : public FabricConnection {
 
  private:
   VerbsConnection(const FabricPeer& peer, PeerDialer dialer,
-                  std::shared_ptr<const VerbsDomain> domain);
+                  std::shared_ptr<const VerbsDomain> domain, int numa_node);
   Status NewOwn(Deadline deadline, VerbsSlots::Slot slot,
                 std::unique_ptr<VerbsQueuePair>* queue_pair);
   Status NewShare(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) LOCKS_EXCLUDED(mutex_);
@@ -58,6 +61,7 @@ class VerbsConnection : public FabricConnection {
   const std::shared_ptr<const VerbsPeer> peer_;
   const std::vector<RegionInfo> regions_;
   const std::shared_ptr<const VerbsDomain> domain_;
+  const int numa_node_;
   const std::shared_ptr<VerbsBuffers> buffers_;
   VerbsBooks books_;
   std::atomic<uint64_t> shares_{0};  // Queue pairs that share, ever handed out.

@@ -267,7 +267,7 @@ class VerbsConnectionTest : public testing::Test {
     if (!may_lock.ok()) GTEST_SKIP() << may_lock.ToString();
     ASSERT_OK(fake_.Open({}, &device_));
     node_ = std::make_unique<TestMemoryNode>(kBytes, device_);
-    ASSERT_OK(VerbsConnection::ConnectThrough(device_, node_->Peer(), &connection_));
+    ASSERT_OK(VerbsConnection::ConnectThrough(device_, kNoNumaNode, node_->Peer(), &connection_));
   }
 
   FakeVerbs fake_;

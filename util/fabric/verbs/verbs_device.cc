@@ -57,6 +57,13 @@ bool BeginsWithAddressOf(const VerbsGid& gid, uint32_t netdev) {
          address == fmt::format("{:02x}", fmt::join(gid.begin(), gid.begin() + 6, ":"));
 }
 
+// The kernel says -1 where it does not know; a device that is software has no such file.
+int NumaNodeOf(const ibv_device& device) {
+  std::istringstream file(TextOf(fmt::format("{}/device/numa_node", device.ibdev_path)));
+  int node = kNoNumaNode;
+  return file >> node && node >= 0 ? node : kNoNumaNode;
+}
+
 const char* StateName(ibv_port_state state) {
   switch (state) {
     case IBV_PORT_DOWN:
@@ -146,6 +153,7 @@ class VerbsDeviceFinder {
     if (!wanted_name_.empty() && name != wanted_name_) return;
     std::shared_ptr<VerbsDevice> opened(new VerbsDevice(library_, options_));
     opened->name_ = name;
+    opened->numa_node_ = NumaNodeOf(*device);
     OccupyStandardDescriptors();
     opened->context_ = {library_.open_device(device), library_.close_device};
     if (opened->context_ == nullptr) {

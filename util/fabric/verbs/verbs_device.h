@@ -12,6 +12,7 @@
 #include "util/fabric/verbs/verbs_gid.h"
 #include "util/fabric/verbs/verbs_library.h"
 #include "util/fabric/verbs/verbs_options.h"
+#include "util/numa.h"
 
 namespace dlsm {
 
@@ -31,6 +32,8 @@ class VerbsDevice {
   const ibv_device_attr& attributes() const { return attributes_; }
   const std::string& name() const { return name_; }
   uint8_t port() const { return port_; }
+  // The NUMA node that it is attached to; kNoNumaNode: it is near to none, or that is not known.
+  int numa_node() const { return numa_node_; }
   bool is_ethernet() const;
   // Of this device, while it is open.
   VerbsEvents& events() const { return *events_; }
@@ -79,6 +82,7 @@ class VerbsDevice {
   ibv_device_attr attributes_{};
   std::string name_;
   uint8_t port_ = 0;
+  int numa_node_ = kNoNumaNode;
   std::optional<uint32_t> netdev_;       // If options_.device is a network interface or an address.
   std::optional<VerbsGid> address_;      // If it is an address.
   std::unique_ptr<VerbsEvents> events_;  // Last: its thread uses all of the above.

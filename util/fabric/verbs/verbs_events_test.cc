@@ -73,7 +73,7 @@ class VerbsEventsTest : public testing::Test {
     ASSERT_OK(VerbsDevice::Open({}, &device_));
     node_ = std::make_unique<TestMemoryNode>(uint64_t{1} << 20, device_);
     FabricPeer peer = node_->Peer();
-    ASSERT_OK(VerbsConnection::Connect({}, peer, &connection_));
+    ASSERT_OK(VerbsConnection::Connect({}, kNoNumaNode, peer, &connection_));
   }
 
   VerbsEvents& client_events() {
@@ -234,8 +234,9 @@ TEST_P(VerbsAddressGoesTest, AnAddressIsTakenAway) {
   options.device = address;
   options.connect = GetParam();
   std::unique_ptr<FabricConnection> connection;
-  ASSERT_TRUE(Eventually(
-      [&] { return VerbsConnection::Connect(options, node_->Peer(), &connection).ok(); }));
+  ASSERT_TRUE(Eventually([&] {
+    return VerbsConnection::Connect(options, kNoNumaNode, node_->Peer(), &connection).ok();
+  }));
   std::unique_ptr<QueuePair> queue_pair;
   ASSERT_OK(connection->NewQueuePair(Soon(), &queue_pair));
   ASSERT_OK(Touch(*queue_pair));

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,11 @@ class FakeVerbs {
   const VerbsLibrary& library() const { return library_; }
   Status Open(const VerbsOptions& options, std::shared_ptr<const VerbsDevice>* device) {
     return VerbsDevice::Open(options, library_, device);
+  }
+
+  // Where the kernel would describe it; before it is opened.
+  void set_folder(const std::string& folder) {
+    folder.copy(device_.ibdev_path, sizeof(device_.ibdev_path) - 1);
   }
 
   // What it is; before it is opened.

@@ -119,7 +119,7 @@ class VerbsFaultTest : public testing::Test {
     node_ = std::make_unique<TestMemoryNode>(FabricKind::kVerbs, kBytes);
     std::memset(node_->data(), 'm', kBytes);
     std::unique_ptr<FabricConnection> made;
-    ASSERT_OK(VerbsConnection::Connect(options, node_->Peer(), &made));
+    ASSERT_OK(VerbsConnection::Connect(options, kNoNumaNode, node_->Peer(), &made));
     connection_.reset(static_cast<VerbsConnection*>(made.release()));
   }
 

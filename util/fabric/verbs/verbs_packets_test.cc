@@ -38,7 +38,7 @@ class VerbsPacketsTest : public testing::Test {
     }
     node_ = std::make_unique<TestMemoryNode>(FabricKind::kVerbs, kBytes);
     std::unique_ptr<FabricConnection> made;
-    ASSERT_OK(VerbsConnection::Connect({}, node_->Peer(), &made));
+    ASSERT_OK(VerbsConnection::Connect({}, kNoNumaNode, node_->Peer(), &made));
     connection_.reset(static_cast<VerbsConnection*>(made.release()));
     ASSERT_OK(connection_->NewQueuePair(Soon(), &queue_pair_));
     ASSERT_OK(connection_->NewBuffer(kBytes, &buffer_));

@@ -130,7 +130,7 @@ TEST_F(VerbsTest, RegionsMustBeWhatTheHelloSaid) {
   FabricPeer peer = node_->Peer();
   peer.regions[0].bytes += 4096;
   std::unique_ptr<FabricConnection> connection;
-  ASSERT_OK(VerbsConnection::Connect(TestVerbsOptions(), peer, &connection));
+  ASSERT_OK(VerbsConnection::Connect(TestVerbsOptions(), kNoNumaNode, peer, &connection));
   std::unique_ptr<QueuePair> queue_pair;
   const Status status = connection->NewQueuePair(Soon(), &queue_pair);
   EXPECT_TRUE(status.IsIOError());

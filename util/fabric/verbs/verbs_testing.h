@@ -40,7 +40,7 @@ class VerbsTest : public testing::Test {
     FabricPeer peer = node_->Peer();
     peer.data_token = token;
     std::unique_ptr<FabricConnection> made;
-    EXPECT_OK(VerbsConnection::Connect(options, peer, &made));
+    EXPECT_OK(VerbsConnection::Connect(options, kNoNumaNode, peer, &made));
     return std::unique_ptr<VerbsConnection>(static_cast<VerbsConnection*>(made.release()));
   }
   std::unique_ptr<QueuePair> NewQueuePair(VerbsConnection& connection) {

@@ -39,7 +39,7 @@ std::string SaidByClient(const ClientOpening& opening, const ClientProof& proof)
   std::string said;
   PutLengthPrefixed(&said, opening.name);
   PutLengthPrefixed(&said, opening.access_name);
-  PutFixed64(&said, proof.epoch);
+  PutFixed64(&said, static_cast<uint64_t>(proof.boot));
   PutLengthPrefixed(&said, proof.data_token);
   return said;
 }
@@ -123,7 +123,7 @@ Status TalkToNode(TcpStream& stream, const std::string& who, const ClientIdentit
     return Status::Busy(fmt::format("{} refused the connection: {}", who, challenge.reason));
   }
   ClientProof proof;
-  proof.epoch = identity.epoch;
+  proof.boot = identity.boot;
   proof.data_token = identity.data_token;
   proof.proof = SecretProof(identity.secret, ProofRole::kClient, opening.nonce, challenge.nonce,
                             SaidByClient(opening, proof));
@@ -185,7 +185,7 @@ Status NodeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadl
   }
 
   NodeInfo info = identity.info;
-  const std::string shown = proof.epoch == info.epoch ? proof.data_token : std::string();
+  const std::string shown = proof.boot == info.boot ? proof.data_token : std::string();
   DLSM_RETURN_IF_ERROR(give_token(shown, rights, &info));
   client->name = opening.name;
   client->data_token = info.data_token;

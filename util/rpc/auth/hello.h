@@ -6,7 +6,8 @@
 //       opening   ------------------------->              nonce, name, name in the access list
 //                 <-------------------------  challenge   nonce (or: too busy)
 //       proof     ------------------------->              HMAC, data token of an earlier connection
-//                 <-------------------------  welcome     HMAC, node, epoch, regions, data token
+//                 <-------------------------  welcome     HMAC, node, contents, boot, regions,
+//                                                       data token
 //
 // The client proves itself first: who does not know the secret learns nothing that the secret could
 // be guessed from, and no address. The frames that follow are sealed with keys that come from the
@@ -34,11 +35,11 @@ struct ClientIdentity {
   std::string secret;
   std::string name;
   std::string access_name;  // In the memory node's access list; empty: `secret` is the cluster's.
-  // To be kept from an earlier connection; empty: a new one, please. A memory node that has another
-  // epoch by now, or has taken the token away, gives a new one too: otherwise data connections
-  // would go on as if nothing had happened, into memory that belongs to others.
+  // To be kept from an earlier connection; empty: a new one, please. A memory node that is in
+  // another boot by now, or has taken the token away, gives a new one too: otherwise data
+  // connections would go on as if nothing had happened, into memory that belongs to others.
   std::string data_token;
-  uint64_t epoch = 0;  // Of the data token.
+  BootId boot{};  // That gave the data token.
   uint32_t version = kProtocolVersion;
 };
 

@@ -108,7 +108,7 @@ Status NodeChallenge::Decode(const Slice& body) {
 
 std::string ClientProof::Encode() const {
   std::string body;
-  PutFixed64(&body, epoch);
+  PutFixed64(&body, static_cast<uint64_t>(boot));
   PutLengthPrefixed(&body, data_token);
   PutLengthPrefixed(&body, proof);
   return body;
@@ -116,18 +116,21 @@ std::string ClientProof::Encode() const {
 
 Status ClientProof::Decode(const Slice& body) {
   Slice rest = body;
-  if (!GetFixed64(&rest, &epoch) || !GetString(&rest, 0, kDataTokenBytes, &data_token) ||
+  uint64_t boot_number = 0;
+  if (!GetFixed64(&rest, &boot_number) || !GetString(&rest, 0, kDataTokenBytes, &data_token) ||
       !(data_token.empty() || data_token.size() == kDataTokenBytes) ||
       !GetString(&rest, kProofBytes, kProofBytes, &proof) || !rest.empty()) {
     return Malformed("proof");
   }
+  boot = BootId{boot_number};
   return Status::OK();
 }
 
 std::string NodeInfo::Encode() const {
   std::string body;
   PutFixed32(&body, static_cast<uint32_t>(node));
-  PutFixed64(&body, epoch);
+  PutFixed64(&body, static_cast<uint64_t>(contents));
+  PutFixed64(&body, static_cast<uint64_t>(boot));
   body.push_back(static_cast<char>(fabric));
   PutLengthPrefixed(&body, data_token);
   PutFixed32(&body, static_cast<uint32_t>(regions.size()));
@@ -142,16 +145,20 @@ std::string NodeInfo::Encode() const {
 Status NodeInfo::Decode(const Slice& body) {
   Slice rest = body;
   uint32_t node_number = 0;
+  uint64_t contents_number = 0;
+  uint64_t boot_number = 0;
   uint8_t fabric_number = 0;
   uint32_t count = 0;
-  if (!GetFixed32(&rest, &node_number) || !GetFixed64(&rest, &epoch) ||
-      !GetFixed8(&rest, &fabric_number) ||
+  if (!GetFixed32(&rest, &node_number) || !GetFixed64(&rest, &contents_number) ||
+      !GetFixed64(&rest, &boot_number) || !GetFixed8(&rest, &fabric_number) ||
       fabric_number > static_cast<uint8_t>(FabricKind::kVerbs) ||
       !GetString(&rest, kDataTokenBytes, kDataTokenBytes, &data_token) ||
       !GetFixed32(&rest, &count) || count > kRegionsMax) {
     return Malformed("description of the memory node");
   }
   node = NodeId{node_number};
+  contents = ContentsId{contents_number};
+  boot = BootId{boot_number};
   fabric = static_cast<FabricKind>(fabric_number);
   regions.clear();
   for (uint32_t i = 0; i < count; ++i) {

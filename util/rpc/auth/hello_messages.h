@@ -20,7 +20,7 @@
 
 namespace dlsm {
 
-inline constexpr uint32_t kProtocolVersion = 14;
+inline constexpr uint32_t kProtocolVersion = 15;
 
 inline constexpr size_t kPreambleBytes = 8;
 inline constexpr char kControlPreamble[] = "DLSMCTRL";
@@ -66,11 +66,11 @@ struct NodeChallenge {
 };
 
 // Client to memory node: the proof, and the data token that it already has from an earlier
-// connection (empty: none), with the epoch in which it got it.
+// connection (empty: none), with the boot that gave it.
 struct ClientProof {
-  uint64_t epoch = 0;
+  BootId boot{};
   std::string data_token;
-  std::string proof;  // Of kClient, over name, epoch and token.
+  std::string proof;  // Of kClient, over name, boot and token.
 
   std::string Encode() const;
   Status Decode(const Slice& body);
@@ -79,7 +79,8 @@ struct ClientProof {
 // What a memory node tells to those who know the secret.
 struct NodeInfo {
   NodeId node{};
-  uint64_t epoch = 0;
+  ContentsId contents{};
+  BootId boot{};
   FabricKind fabric = FabricKind::kTcp;  // The one it serves besides tcp.
   std::vector<RegionInfo> regions;
   std::string data_token;

@@ -46,7 +46,8 @@ NodeIdentity Node(const std::string& secret) {
   NodeIdentity identity;
   identity.secret = secret;
   identity.info.node = NodeId{7};
-  identity.info.epoch = 12345;
+  identity.info.contents = ContentsId{54321};
+  identity.info.boot = BootId{12345};
   identity.info.fabric = FabricKind::kShm;
   identity.info.regions = {{RegionId{0}, 4096, "/dev/shm/dlsm-x"}, {RegionId{1}, 64, ""}};
   return identity;
@@ -107,7 +108,8 @@ TEST(HelloTest, BothSidesAgree) {
     ASSERT_TRUE(outcome.client.ok()) << outcome.client.ToString();
     ASSERT_TRUE(outcome.node.ok()) << outcome.node.ToString();
     EXPECT_EQ(outcome.info.node, NodeId{7});
-    EXPECT_EQ(outcome.info.epoch, 12345u);
+    EXPECT_EQ(outcome.info.contents, ContentsId{54321});
+    EXPECT_EQ(outcome.info.boot, BootId{12345});
     EXPECT_EQ(outcome.info.fabric, FabricKind::kShm);
     ASSERT_EQ(outcome.info.regions.size(), 2u);
     EXPECT_EQ(outcome.info.regions[0].shm_path, "/dev/shm/dlsm-x");
@@ -123,13 +125,13 @@ TEST(HelloTest, BothSidesAgree) {
 TEST(HelloTest, TokenIsKept) {
   ClientIdentity client = Client("s");
   client.data_token = std::string(kDataTokenBytes, 't');
-  client.epoch = Node("s").info.epoch;
+  client.boot = Node("s").info.boot;
   Outcome outcome = Converse(Node("s"), client);
   ASSERT_TRUE(outcome.client.ok());
   EXPECT_EQ(outcome.info.data_token, client.data_token);
   EXPECT_EQ(outcome.allowed, client.data_token);
-  // But not across a restart: what it refers to is gone.
-  client.epoch += 1;
+  // But not across a restart, whatever the contents: access ends with the boot.
+  client.boot = BootId{12346};
   outcome = Converse(Node("s"), client);
   ASSERT_TRUE(outcome.client.ok());
   EXPECT_NE(outcome.allowed, client.data_token);
@@ -143,7 +145,8 @@ void ExpectRefused(const Outcome& outcome, const char* remedy) {
   EXPECT_THAT(outcome.client.ToString(), HasSubstr(remedy));
   EXPECT_TRUE(outcome.node.IsInvalidArgument()) << outcome.node.ToString();
   // It learned nothing.
-  EXPECT_EQ(outcome.info.epoch, 0u);
+  EXPECT_EQ(outcome.info.contents, ContentsId{});
+  EXPECT_EQ(outcome.info.boot, BootId{});
   EXPECT_TRUE(outcome.info.regions.empty());
   EXPECT_TRUE(outcome.info.data_token.empty());
   EXPECT_TRUE(outcome.allowed.empty());

@@ -1,5 +1,7 @@
 #include "util/rpc/channel/rpc.h"
 
+#include <fmt/core.h>
+
 namespace dlsm {
 
 const char* MethodName(Method method) {
@@ -38,6 +40,12 @@ const char* MethodName(Method method) {
       return "renew_sessions";
   }
   return "unknown";
+}
+
+Status OtherBoot(const std::string& node, bool has_contents) {
+  return Status::IOError(fmt::format(
+      "{} was restarted and {}; open the database again", node,
+      has_contents ? "has its contents still, but ended all sessions" : "its memory is lost"));
 }
 
 }  // namespace dlsm

@@ -52,6 +52,11 @@ using CallTotals = std::array<CallCounts, kMethodCount>;
 // The largest frame either side accepts; what claims to be larger ends the connection.
 inline constexpr size_t kFrameBytesMax = size_t{64} << 20;
 
+// IOError: what a client has had at this memory node ended with a boot. Whether the memory node has
+// still the contents that it had then is for the message: nothing of it may be used before the
+// database is opened again.
+Status OtherBoot(const std::string& node, bool has_contents);
+
 // One per process and memory node. Thread-safe.
 class RpcClient {
  public:
@@ -59,8 +64,8 @@ class RpcClient {
 
   // Sends `request` and waits for the answer. The Status is the handler's, or says why there is no
   // answer: TimedOut, or IOError when the connection failed. A lost connection is made again at the
-  // next call; a memory node that has another epoch by then has lost its memory, and every call
-  // fails saying so.
+  // next call. Calls are of the boot of the memory node that the client first reached: once it
+  // finds another one, every call fails and says so, see OtherBoot().
   virtual Status Call(Method method, const Slice& request, std::string* reply,
                       Deadline deadline) = 0;
 

@@ -53,7 +53,8 @@ TEST_P(RpcTransportTest, Answers) {
   StartServer();
   std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
-  EXPECT_EQ(info_.epoch, 99u);
+  EXPECT_EQ(info_.contents, ContentsId{99});
+  EXPECT_EQ(info_.boot, BootId{990});
   EXPECT_EQ(info_.node, NodeId{4});
   EXPECT_EQ(info_.regions.size(), 1u);
   std::string reply;
@@ -236,12 +237,13 @@ TEST_P(RpcTransportTest, ComesBackToTheSameEpoch) {
 }
 
 // Fails if a restarted memory node passes for the one that had the data.
-TEST_P(RpcTransportTest, AnotherEpochIsLostMemory) {
+TEST_P(RpcTransportTest, OtherContentsAreLostMemory) {
   StartServer();
   std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
   server_.reset();
-  options_.epoch = 100;
+  options_.contents = ContentsId{100};
+  options_.boot = BootId{991};
   StartServer();
   std::string reply;
   // The first call may meet the end of the old connection.
@@ -253,6 +255,30 @@ TEST_P(RpcTransportTest, AnotherEpochIsLostMemory) {
     EXPECT_THAT(status.ToString(), HasSubstr("memory node 4"));
     status = client->Call(Method::kGrant, "a", &reply, Soon());
   }
+}
+
+// Fails if a call that was meant for a boot reaches the next one, or if contents that are there
+// still pass for lost.
+TEST_P(RpcTransportTest, CallsOfAnotherBootAreVoid) {
+  StartServer();
+  std::unique_ptr<NodeRpcClient> client;
+  ASSERT_OK(Connect(&client));
+  server_.reset();
+  options_.boot = BootId{991};
+  StartServer();
+  std::string reply;
+  Status status = client->Call(Method::kGrant, "a", &reply, Soon());
+  if (status.IsIOError()) status = client->Call(Method::kGrant, "a", &reply, Soon());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(status.IsIOError());
+    EXPECT_THAT(status.ToString(), HasSubstr("restarted and has its contents still"));
+    EXPECT_THAT(status.ToString(), HasSubstr("open the database again"));
+    status = client->Call(Method::kGrant, "a", &reply, Soon());
+  }
+  EXPECT_EQ(client->lost().ToString(), status.ToString());
+  std::unique_ptr<NodeRpcClient> next;  // One of this boot is served.
+  ASSERT_OK(Connect(&next));
+  EXPECT_OK(next->Call(Method::kGrant, "a", &reply, Soon()));
 }
 
 // Fails if a caller sleeps on when the connection has gone.
