@@ -6,20 +6,21 @@
 // before it, and a change that was applied can be applied again to the same accounts, with the same
 // result: so changes can be kept and repeated, in their order.
 //
-//   call                        steps
-//   a database is made          allocate -> header
-//   a grant                     allocate -> held
-//   a free                      release held
-//   a new manifest              release live (all), copy held -> live
-//   a session begins            copy live (all) -> held
-//   a session ends              move held (all) -> fenced, copy header -> fenced; where it was
-//                               taken over: copy live (all) -> fenced
-//   its client's access ends    release fenced (all)
-//   a merge begins              copy held -> input
-//   ... makes an output         allocate -> output; free what it did not fill
-//   ... leaves it to a session  move output (all) -> held
-//   ... ends                    free output (all), release input (all)
-//   a database goes             release live (all), release header (all)
+// The calls, and the steps of their changes:
+//
+//   A database is made          allocate -> header.
+//   A grant                     allocate -> held.
+//   A free                      release held.
+//   A new manifest              release live (all), copy held -> live.
+//   A session begins            copy live (all) -> held.
+//   A session ends              move held (all) -> fenced, copy header -> fenced; where it was
+//                               taken over: copy live (all) -> fenced.
+//   Its client's access ends    release fenced (all).
+//   A merge begins              copy held -> input.
+//   It makes an output          allocate -> output; free the part that it did not fill.
+//   It leaves it to a session   move output (all) -> held.
+//   It ends                     free output (all), release input (all).
+//   A database goes             release live (all), release header (all).
 #pragma once
 
 #include <compare>
@@ -103,7 +104,8 @@ struct AccountChange {
   DatabaseIncarnation account{};
   std::string made;      // The name of the account, if this change makes it; else empty.
   bool dropped = false;  // Nobody opens the database any more.
-  // What is known of the publications (reader_leases.h), in this order; before any step.
+  // The next two change what ReaderLeases knows of the publications, in this order, before any
+  // step.
   bool owner_gone = false;
   uint64_t unnamed_from = PublishedDatabase::kUnknown;  // kUnknown: nothing new was told.
   std::optional<AccountManifest> manifest;

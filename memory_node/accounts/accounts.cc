@@ -44,7 +44,8 @@ Status DoesNotFit(const AccountChange& change, const char* why) {
                                              static_cast<uint64_t>(change.account), why));
 }
 
-// Of the account that the change makes. Null: it makes none, or not as it should.
+// The step that allocates the header of the account that the change makes; null if there is no
+// such step, or another than there should be.
 const AccountStep* HeaderStep(const AccountChange& change) {
   const auto header = std::ranges::find_if(change.steps, [](const AccountStep& step) {
     return step.kind == AccountStep::Kind::kAllocate && step.to == kHeaderReason;

@@ -2,8 +2,7 @@
 // more it may have; and its manifest.
 //
 // 1. A call makes an AccountChange, a value, and Apply() alone carries it out. A change that does
-// not
-//    fit the account is refused as a whole.
+//    not fit the account is refused as a whole.
 // 2. Bytes that lose their last reason are retired (reader_leases.h), and free once no reader may
 //    read them. What readers keep does not count for the database's quota.
 // 3. Applying a change touches accounts alone: it neither reads nor writes the bytes themselves.
@@ -51,21 +50,22 @@ struct AccountsOptions {
   // What to do when it is full, besides deleting data; for messages.
   std::string full_remedy = "start Server with more memory";
   std::function<Clock::time_point()> clock = [] { return Clock::now(); };
-  // Told whose what is; outlives the accounts. Null: nobody asks. Otherwise memory is overwritten
-  // with zeros before it is given to anybody: not every client may read what was there before.
+  // Told whose each extent is; outlives the accounts; may be null. Where there is one, memory is
+  // overwritten with zeros before it is given to anybody: not every client may read what was there
+  // before.
   ExtentOwners* extent_owners = nullptr;
   // Asked, under the accounts' lock, before memory is allocated: true is as if there were none in
-  // one piece. Empty: there is what there is.
+  // one piece. May be empty.
   std::function<bool()> refuse_extent;
   // Clients are told of no more free memory than that. For tests: their merges then go by steps
   // (db/merge/merge_pieces.h) as in a full memory node.
   uint64_t free_bytes_told_max = UINT64_MAX;
   // Shown each change, under the accounts' lock, after it was found to fit and before it is carried
-  // out. Empty: nobody keeps them.
+  // out. May be empty.
   std::function<void(const AccountChange&)> changing;
 };
 
-// What does not change of a database from its making to its end.
+// The constants of a database, from its making to its end.
 struct DatabaseIdentity {
   std::string name;
   DatabaseIncarnation incarnation{};  // Drawn when it was made.
@@ -110,7 +110,7 @@ class Accounts {
   struct SessionEnd {
     uint64_t number = 0;
     bool owner = false;        // It held something.
-    bool fences_live = false;  // What is live is fenced, too.
+    bool fences_live = false;  // The live bytes are fenced, too.
     bool owner_gone = false;   // Nobody knows how far its publications had got.
     uint64_t unnamed_from = PublishedDatabase::kUnknown;
   };
@@ -154,7 +154,7 @@ class Accounts {
   // What no reader may read any more is free. To be called after readers have changed.
   void FreeUnread() LOCKS_EXCLUDED(mutex_);
 
-  // `owner`: see Quotas::OwnerOf(). False: there are too many.
+  // `owner`: see Quotas::OwnerOf(). Returns false if there are too many quotas.
   [[nodiscard]] bool SetQuota(const std::string& owner, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   uint64_t QuotaOf(const DatabaseIdentity& database) const LOCKS_EXCLUDED(mutex_);
   std::string DefaultQuotaForTool() const LOCKS_EXCLUDED(mutex_);
@@ -164,9 +164,10 @@ class Accounts {
   void Describe(NodeStatisticsReply* statistics) const LOCKS_EXCLUDED(mutex_);
   // Of this memory node, what it keeps for merges included.
   uint64_t FreeBytes() const LOCKS_EXCLUDED(mutex_);
-  // The same as told to clients: for this database, which may have a quota. Null: for any.
+  // The same as told to clients: for this database, which may have a quota, or for any, if
+  // `database` is null.
   uint64_t FreeBytesFor(const DatabaseIdentity* database) const LOCKS_EXCLUDED(mutex_);
-  // What may be granted to it: without what is kept for merges.
+  // The part of that which may be granted: without the reserve for merges.
   uint64_t GrantableBytesFor(const DatabaseIdentity* database) const LOCKS_EXCLUDED(mutex_);
   // Whether others have lately been refused what this database has a part of: this memory node's
   // memory, or a quota.

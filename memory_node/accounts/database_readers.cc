@@ -29,7 +29,6 @@ Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& r
                                     static_cast<uint32_t>(options_.node), kReadersMax));
   }
   std::vector<ReaderLeases::Database> databases;
-  reply->whole_from = 0;
   for (const std::string& name : request.databases) {
     const DatabasePointer database = accounts_.Find(name);
     if (database == nullptr) {
@@ -41,7 +40,6 @@ Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& r
     }
     if (databases.empty()) reply->header = database->header;
     databases.push_back(database->published);
-    reply->whole_from = std::max(reply->whole_from, readers_.WholeFromOf(database->published));
   }
   do {
     std::string random;
@@ -49,9 +47,12 @@ Status DatabaseTable::OpenReader(const RpcPeer& peer, const OpenReaderRequest& r
     reply->reader = ReaderId{DecodeFixed64(random.data())};
   } while (readers_.contains(reply->reader));
   const auto now = options_.clock();
-  const uint64_t oldest =
-      readers_.Open(reply->reader, peer.name, std::move(databases), now, now + options_.lease);
-  reply->whole_from = std::max(reply->whole_from, oldest);
+  reply->whole_from = readers_.Open(reply->reader, peer.name, databases, now, now + options_.lease);
+  // Only now: a revocation that ends frees memory at any time, but no more of what a reader may
+  // read that has been taken up.
+  for (const ReaderLeases::Database& database : databases) {
+    reply->whole_from = std::max(reply->whole_from, readers_.WholeFromOf(database));
+  }
   reply->lease_ms = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease).count());
   Log().Info("{} follows database '{}'", peer.name, request.databases.front());

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 
+#include "memory_node/accounts/access_revoker.h"
 #include "memory_node/accounts/database_table_testing.h"
+#include "util/eventually_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -64,6 +68,52 @@ TEST_F(DatabaseTableTest, OnlyAMergeThatGetsNoMemoryPressesReaders) {
   merge.reset();
   ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader.reader, 0}, &heartbeat));
   EXPECT_TRUE(heartbeat.must_move);
+}
+
+// A revocation frees what a session has left behind while a reader is taken up. Fails if the reader
+// is told that older publications are whole, which may name these bytes.
+TEST_F(DatabaseTableTest, AReaderIsToldOfWhatIsFreedWhileItIsTakenUp) {
+  AccessRevoker revoker;
+  std::atomic<bool> may_confirm{false};
+  revoker.SetCutOff(
+      [&](const std::string&) { return may_confirm ? Status::OK() : Status::TimedOut("not yet"); });
+  int looks_at_the_clock = -1;  // Those of OpenReader().
+  DatabaseTableOptions options = Options(0);
+  options.revoker = &revoker;
+  options.clock = [&] {
+    // The last one is between what is found out of the database and the reader's beginning.
+    if (looks_at_the_clock >= 0 && ++looks_at_the_clock == 2) {
+      may_confirm = true;
+      EXPECT_TRUE(Eventually([&] { return revoker.statistics().pending == 0; }));
+    }
+    return now_;
+  };
+  DatabaseTable table(options);
+  RpcPeer owner = Peer(1);
+  owner.data_token = "token";
+  OpenDatabaseRequest open;
+  open.name = "a";
+  open.create_if_missing = true;
+  OpenDatabaseReply opened;
+  ASSERT_OK(table.Open(owner, open, &opened));
+  GrantReply granted;
+  ASSERT_OK(table.Grant(
+      owner, GrantRequest{.session = opened.session, .bytes = 2 * kUnit, .bytes_min = 2 * kUnit},
+      &granted));
+  PutManifestRequest manifest;
+  manifest.session = opened.session;
+  manifest.version = 1;
+  manifest.live = {granted.extent.Sub(0, kUnit)};
+  ASSERT_OK(table.PutManifest(owner, manifest));
+  ASSERT_OK(table.Close(owner, CloseDatabaseRequest{opened.session, /*unnamed_from=*/7}));
+
+  looks_at_the_clock = 0;
+  OpenReaderReply reader;
+  ASSERT_OK(table.OpenReader(Peer(2), OpenReaderRequest{{"a"}}, &reader));
+  EXPECT_EQ(looks_at_the_clock, 2);
+  EXPECT_EQ(reader.whole_from, 7u);
+  EXPECT_OK(table.CheckInvariants());
+  revoker.Stop();
 }
 
 // An owner that has published closes, and leaves memory behind that it has not given back: of a

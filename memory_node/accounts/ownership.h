@@ -1,4 +1,4 @@
-// Who owns each database of a memory node, by the word in its header (database_header.h).
+// The owner of each database of a memory node, by the word in its header (database_header.h).
 //
 //   1. A session that begins is offered a word, and the one that it is to replace. Until its own is
 //      there, the session is a claim.
@@ -40,7 +40,7 @@ class Ownership {
   // `memory` outlives this.
   explicit Ownership(OwnMemory* memory) : memory_(memory) {}
 
-  // What is in the header now.
+  // The word that is in the header now.
   uint64_t WordOf(const DatabaseIdentity& database) const;
 
   // A claim of the session begins. `client` is for messages.
@@ -62,7 +62,7 @@ class Ownership {
   // The owner, if its word has been replaced. 0: there is none, or it has not.
   SessionId LostOwnerOf(const DatabaseIdentity& database) const;
 
-  // The client that has a claim on the database. Null: none has.
+  // The client that has a claim on the database, or null if none has.
   const std::string* ClaimOn(const DatabaseIdentity& database) const;
   // Whether it has an owner, or a claim is on it.
   bool IsWanted(const DatabaseIdentity& database) const;
@@ -72,7 +72,7 @@ class Ownership {
   // An owner is to end because another took over; what is told to a client that asks with its
   // session, until `forget_at`. Returns that.
   std::string Fence(SessionId session, Clock::time_point forget_at);
-  // Null: it was not fenced, or that is forgotten.
+  // The reason; null if the session was not fenced, or that is forgotten.
   const std::string* WhyFenced(SessionId session) const;
   void ForgetFenced(Clock::time_point now);
   // Databases that were taken over from an owner, so far.

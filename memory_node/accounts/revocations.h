@@ -42,7 +42,7 @@ class Revocations {
     Clock::time_point ends_at;        // Otherwise: its client has let go then.
     bool blocks = true;               // The database is not opened meanwhile.
     bool let_go = true;               // The client need not let go, or has.
-    std::vector<std::string> tokens;  // To be revoked. None: there is nothing to take away.
+    std::vector<std::string> tokens;  // To be revoked, if there are any.
   };
   // Why a database is not opened yet.
   struct Blocked {
@@ -77,7 +77,7 @@ class Revocations {
 
   // Whether the token of this connection is being taken away, or has been.
   bool IsCutOff(uint64_t connection) const LOCKS_EXCLUDED(mutex_);
-  // Empty: nothing keeps the database from being opened.
+  // The first that keeps the database from being opened, if one does.
   std::optional<Blocked> BlockOn(const DatabaseIdentity& database) const LOCKS_EXCLUDED(mutex_);
   bool empty() const LOCKS_EXCLUDED(mutex_);
   // Fenced bytes of clients whose access could not be taken away so far.

@@ -54,7 +54,7 @@ class Sessions {
   Status DrawId(SessionId* id) const;
   Session* Add(SessionId id, const RpcPeer& peer, DatabasePointer database,
                Clock::time_point ends_at);
-  // Null: there is none (any more).
+  // Returns null if there is none (any more).
   Session* Find(SessionId id);
   const Session* Find(SessionId id) const;
   void Erase(SessionId id) { sessions_.erase(id); }
