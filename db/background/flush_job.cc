@@ -120,9 +120,8 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
     const bool same_key =
         !first && IsSameKey(store.comparator(), user_key, ExtractUserKey(internal_key));
     user_key = ExtractUserKey(internal_key);
-    if (rule.Keep(internal_key, same_key)) {
+    if (rule.Keep(internal_key, same_key)) [[likely]]
       DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value(), same_key));
-    }
     first = false;
   }
   DLSM_RETURN_IF_ERROR(writer.FinishTable(/*next=*/nullptr));
