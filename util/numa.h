@@ -35,7 +35,7 @@ class NumaSystem {
   // The nodes that have memory, and those of them whose memory this process may use; ascending.
   virtual std::vector<int> Nodes() = 0;
   virtual std::vector<int> AllowedNodes() = 0;
-  // What nothing is in; UINT64_MAX if that is not known.
+  // Bytes of the node's memory that nothing is in, or UINT64_MAX if that is not known.
   virtual uint64_t FreeBytes(int node) = 0;
   // Pages of the range that are taken from now on come from the node, which is an allowed one. 0 or
   // an error's number.

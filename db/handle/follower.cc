@@ -240,9 +240,9 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* 
   return OutOfTransferMemory();
 }
 
-// What nothing holds is copied: it lies in the thread's scratch, or in memory that is this handle's
-// only as long as its lease. What *value was may be the key: it goes when the key has been looked
-// up.
+// A value without a holder is copied, because it lies in the thread's scratch, or in memory that is
+// this handle's only as long as its lease. `key` may point into *value, so *value is reset only
+// after the lookup.
 Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
   if (value == nullptr) return NullArgument("value");
   const Status got = GetAndTake(options, key, /*pins=*/true, [value](LookupResult* result) {

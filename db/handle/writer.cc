@@ -13,7 +13,7 @@
 namespace dlsm {
 namespace {
 
-// What smaller writes need of the reserve is looked after when they have been made.
+// Writes of fewer bytes are covered by the reserve after they were made, larger ones before.
 constexpr uint64_t kLargeWriteBytes = uint64_t{16} << 10;
 
 // A batch's tags are taken for value types as they are.

@@ -29,9 +29,10 @@ PATTERNS = [
      ["Who waits?", "A caller that comes later is told."]),
     (r"\bwho(?:m)?ever\b", "say who acts: \"a thread that\", \"any caller that\"",
      ["Freed by whoever comes last."], ["Freed by the last caller."]),
-    (r"(?:^|[.;] )What (?:is|are|was|has|have|had|may|can|must|needs?|comes?|goes|does|do|they|it|others)\b[^?.]*[.]",
+    (r"(?:^|[.;] )What (?:is|are|was|has|have|had|may|can|must|needs?|comes?|goes|does|do|they|it|others"
+     r"|nothing|nobody|somebody|smaller|larger)\b[^?.]*[.]",
      "begin with the thing: \"Tables that are not flushed are lost\"",
-     ["What is not flushed is lost.", "It stops. What comes later waits."],
+     ["What is not flushed is lost.", "It stops. What comes later waits.", "What nothing is in."],
      ["What does it cost?", "Tables that are not flushed are lost.", "See what is flushed."]),
     (r"(?:^|[.;] )(?:True|False|OK|Null|Empty|None|Zero|Else): [a-z]",
      "write a sentence: \"Returns true if ...\"",

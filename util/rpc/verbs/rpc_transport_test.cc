@@ -26,6 +26,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::HasSubstr;
 
 // What holds whatever carries the calls. verbs and ring need an RDMA device: script/softroce has
@@ -39,6 +40,24 @@ class RpcTransportTest : public RpcServerTest,
     const Status usable = NewVerbsTransportFactory({}, &options_.transports);
     if (usable.IsNotSupported()) GTEST_SKIP() << usable.ToString();
     ASSERT_OK(usable);
+  }
+
+  // Starts the server anew, as another boot with what options_ say, and expects that each call of
+  // `client` fails with a message that is `why`.
+  void ExpectRefusedByNextBoot(NodeRpcClient* client, const testing::Matcher<std::string>& why) {
+    server_.reset();
+    options_.boot = BootId{991};
+    StartServer();
+    std::string reply;
+    // The first call may meet the end of the old connection.
+    Status status = client->Call(Method::kGrant, "a", &reply, Soon());
+    for (int i = 0; i < 2; ++i) {
+      if (i > 0 || status.ToString().find("restarted") == std::string::npos) {
+        status = client->Call(Method::kGrant, "a", &reply, Soon());
+      }
+      EXPECT_TRUE(status.IsIOError());
+      EXPECT_THAT(status.ToString(), why);
+    }
   }
 };
 
@@ -241,20 +260,9 @@ TEST_P(RpcTransportTest, OtherContentsAreLostMemory) {
   StartServer();
   std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
-  server_.reset();
   options_.contents = ContentsId{100};
-  options_.boot = BootId{991};
-  StartServer();
-  std::string reply;
-  // The first call may meet the end of the old connection.
-  Status status = client->Call(Method::kGrant, "a", &reply, Soon());
-  if (status.IsIOError()) status = client->Call(Method::kGrant, "a", &reply, Soon());
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(status.IsIOError());
-    EXPECT_THAT(status.ToString(), HasSubstr("restarted and its memory is lost"));
-    EXPECT_THAT(status.ToString(), HasSubstr("memory node 4"));
-    status = client->Call(Method::kGrant, "a", &reply, Soon());
-  }
+  ExpectRefusedByNextBoot(client.get(), AllOf(HasSubstr("restarted and its memory is lost"),
+                                              HasSubstr("memory node 4")));
 }
 
 // Fails if a call that was meant for a boot reaches the next one, or if contents that are there
@@ -263,19 +271,9 @@ TEST_P(RpcTransportTest, CallsOfAnotherBootAreVoid) {
   StartServer();
   std::unique_ptr<NodeRpcClient> client;
   ASSERT_OK(Connect(&client));
-  server_.reset();
-  options_.boot = BootId{991};
-  StartServer();
-  std::string reply;
-  Status status = client->Call(Method::kGrant, "a", &reply, Soon());
-  if (status.IsIOError()) status = client->Call(Method::kGrant, "a", &reply, Soon());
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(status.IsIOError());
-    EXPECT_THAT(status.ToString(), HasSubstr("restarted and has its contents still"));
-    EXPECT_THAT(status.ToString(), HasSubstr("open the database again"));
-    status = client->Call(Method::kGrant, "a", &reply, Soon());
-  }
-  EXPECT_EQ(client->lost().ToString(), status.ToString());
+  ExpectRefusedByNextBoot(client.get(), AllOf(HasSubstr("restarted and has its contents still"),
+                                              HasSubstr("open the database again")));
+  EXPECT_THAT(client->lost().ToString(), HasSubstr("restarted and has its contents still"));
   std::unique_ptr<NodeRpcClient> next;  // One of this boot is served.
   ASSERT_OK(Connect(&next));
   EXPECT_OK(next->Call(Method::kGrant, "a", &reply, Soon()));
