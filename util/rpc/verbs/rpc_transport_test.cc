@@ -276,6 +276,7 @@ TEST_P(RpcTransportTest, CallsOfAnotherBootAreVoid) {
   EXPECT_THAT(client->lost().ToString(), HasSubstr("restarted and has its contents still"));
   std::unique_ptr<NodeRpcClient> next;  // One of this boot is served.
   ASSERT_OK(Connect(&next));
+  std::string reply;
   EXPECT_OK(next->Call(Method::kGrant, "a", &reply, Soon()));
 }
 
