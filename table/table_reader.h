@@ -6,8 +6,9 @@
 //   Find()    asks the resident part: the table cannot hold the key, or which bytes to fetch;
 //   (the caller fetches probe.span, one record or one block, unless probe.cached is set)
 //   Decode()  checks the fetched bytes and tells what they say of the key.
-// Approach() and ApproachFurther() are the first parts of Find(), for callers that overlap cache
-// misses.
+// Approach() and ApproachFurther() are the first parts of Find(). Every lookup takes them, because
+// each overlaps cache misses: of the tables that a key may be in, or of many keys. They may store
+// Find()'s answer in the probe; then Find() only returns it.
 #pragma once
 
 #include <atomic>
@@ -111,9 +112,8 @@ class TableReader {
                      std::unique_ptr<TableReader>* reader);
   virtual ~TableReader() = default;
 
-  // Two steps towards Find(), for callers with many keys: each ends by prefetching the cache lines
-  // that the next step will touch, so those of all keys are on their way together. Either may be
-  // left out.
+  // Two steps towards Find(): each ends by prefetching the cache lines that the next step will
+  // touch, so those of all tables or keys are on their way together. Either may be left out.
   virtual void Approach(const LookupKey& key, TableProbe* probe) const {
     static_cast<void>(key);
     static_cast<void>(probe);

@@ -32,6 +32,8 @@ GateKeeper::GateKeeper(const Config& config, const Parts& parts)
       budget_(parts.budget),
       expected_components_(parts.expected_components) {}
 
+// Memtables may not outgrow what the reserve (flush_room.h) could flush if the memory node were
+// full. There is no such limit while nobody knows the reserve, or where it covers anything.
 MemtableBudget::Ruling GateKeeper::Rule(bool* beyond) {
   MemtableBudget::Ruling ruling = budget_->RulingFor(*tree_);
   *beyond = false;

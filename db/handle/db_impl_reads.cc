@@ -61,6 +61,8 @@ Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, bool pin
   DLSM_RETURN_IF_ERROR(range_.Check(key));
   Shard& shard = ShardOf(key);
   const ReadViews::Pin view(shard.tree().views());
+  // One key needs no settled number: the newest version that is found is right, and of open batches
+  // Memtable::Get() passes over all entries.
   const SequenceNumber sequence = SequenceOf(options, this);
   LookupResult result;
   result.pins = pins;

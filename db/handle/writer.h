@@ -8,7 +8,9 @@
 //                becomes visible in all shards at once.
 //   4. insert    Its entries go into the memtables. If one gets no memory there, the entries before
 //                it are withdrawn. The write is refused, and nobody has seen any of it.
-//   5. look      Memtables that have become large are looked at: one may have to be switched.
+//   5. look      Memtables that have become large are looked at: one may have to be switched
+//                (BackgroundWorkers::LookAtMemtable ──> Background ──> GateKeeper::Rule ──>
+//                Tree::Switch ──> MemtableEpochs::Switch).
 //   6. wait      With WriteOptions::sync, the write waits until all that was written is safe.
 //
 // A write of one entry takes the same steps without anything that is only for several.

@@ -49,7 +49,8 @@ class Memtable {
 
   // The newest version of the key at or below its sequence number, passing over entries of batches
   // that are still open or were given up. result->value stays where it is as long as the memtable.
-  // False: its filter says that it has nothing of the key.
+  // Returns false if the filter says that the memtable has nothing of the key; then its tree was
+  // not searched. Whether the key was found is in *result.
   bool Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
 
   // Over internal keys. The memtable outlives it. `whole`: it will go through all entries,
