@@ -10,22 +10,26 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kBlockIndexVersion = 1;
 constexpr uint32_t kVersionWithPrefix = 2;
-constexpr size_t kHeaderBytes = 12;
+constexpr size_t kBlockHeaderBytes = 12;
 constexpr size_t kPrefixFieldBytes = 4;
 // A shorter one is not taken off: it does not pay, and other releases read the index.
 constexpr size_t kPrefixBytesMin = kShortKeyBytes;
-constexpr size_t kCrcBytes = 4;
-constexpr size_t kAlignment = 64;
+constexpr size_t kBlockCrcBytes = 4;
+constexpr size_t kBlockAlignment = 64;
 
-uint64_t RoundUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+uint64_t RoundUpToAlignment(uint64_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
 
 uint32_t At32(const char* array, uint32_t i) {
   return DecodeFixed32(array + size_t{i} * sizeof(uint32_t));
 }
 
-Status Malformed(const char* what) { return Status::Corruption("index of a block table", what); }
+Status MalformedIndex(const char* what) {
+  return Status::Corruption("index of a block table", what);
+}
 
 }  // namespace
 
@@ -36,8 +40,8 @@ void BlockTableIndexBuilder::Add(const Slice& separator, uint64_t end) {
 }
 
 uint64_t BlockTableIndexBuilder::BytesBound() const {
-  return kHeaderBytes + kPrefixFieldBytes + key_ends_.size() * 2 * sizeof(uint32_t) + keys_.size() +
-         kAlignment + kCrcBytes;
+  return kBlockHeaderBytes + kPrefixFieldBytes + key_ends_.size() * 2 * sizeof(uint32_t) +
+         keys_.size() + kBlockAlignment + kBlockCrcBytes;
 }
 
 Slice BlockTableIndexBuilder::Key(size_t block) const {
@@ -56,7 +60,7 @@ size_t BlockTableIndexBuilder::PrefixBytes() const {
 void BlockTableIndexBuilder::Finish(std::string* to) const {
   const size_t start = to->size();
   const size_t prefix_bytes = PrefixBytes();
-  PutFixed32(to, prefix_bytes > 0 ? kVersionWithPrefix : kVersion);
+  PutFixed32(to, prefix_bytes > 0 ? kVersionWithPrefix : kBlockIndexVersion);
   PutFixed32(to, static_cast<uint32_t>(key_ends_.size()));
   PutFixed32(to, static_cast<uint32_t>(keys_.size() - key_ends_.size() * prefix_bytes));
   if (prefix_bytes > 0) PutFixed32(to, static_cast<uint32_t>(prefix_bytes));
@@ -69,7 +73,7 @@ void BlockTableIndexBuilder::Finish(std::string* to) const {
     const Slice tail = After(Key(block), prefix_bytes);
     to->append(tail.data(), tail.size());
   }
-  to->resize(start + RoundUp(to->size() - start + kCrcBytes) - kCrcBytes);
+  to->resize(start + RoundUpToAlignment(to->size() - start + kBlockCrcBytes) - kBlockCrcBytes);
   PutFixed32(to, Crc32c(to->data() + start, to->size() - start));
 }
 
@@ -101,22 +105,24 @@ std::string SeparatorBehind(const InternalKeyComparator& comparator, const Slice
 }
 
 Status BlockTableIndex::Open(const Slice& bytes, uint64_t data_bytes) {
-  if (bytes.size() < kHeaderBytes + kCrcBytes) return Malformed("too short");
-  const size_t covered = bytes.size() - kCrcBytes;
+  if (bytes.size() < kBlockHeaderBytes + kBlockCrcBytes) return MalformedIndex("too short");
+  const size_t covered = bytes.size() - kBlockCrcBytes;
   if (Crc32c(bytes.data(), covered) != DecodeFixed32(bytes.data() + covered)) {
-    return Malformed("wrong checksum");
+    return MalformedIndex("wrong checksum");
   }
   const bool has_prefix = At32(bytes.data(), 0) == kVersionWithPrefix;
-  if (!has_prefix && At32(bytes.data(), 0) != kVersion) return Malformed("unknown version");
-  if (has_prefix && !OrdersByBytes(comparator_)) return Malformed("made with another comparator");
+  if (!has_prefix && At32(bytes.data(), 0) != kBlockIndexVersion)
+    return MalformedIndex("unknown version");
+  if (has_prefix && !OrdersByBytes(comparator_))
+    return MalformedIndex("made with another comparator");
   blocks_ = At32(bytes.data(), 1);
   const uint64_t key_bytes = At32(bytes.data(), 2);
   const uint64_t prefix_bytes = has_prefix ? At32(bytes.data(), 3) : 0;
-  const uint64_t header_bytes = kHeaderBytes + (has_prefix ? kPrefixFieldBytes : 0);
+  const uint64_t header_bytes = kBlockHeaderBytes + (has_prefix ? kPrefixFieldBytes : 0);
   const uint64_t array_bytes = uint64_t{blocks_} * sizeof(uint32_t);
-  if (RoundUp(header_bytes + 2 * array_bytes + prefix_bytes + key_bytes + kCrcBytes) !=
-      bytes.size()) {
-    return Malformed("its parts do not add up");
+  if (RoundUpToAlignment(header_bytes + 2 * array_bytes + prefix_bytes + key_bytes +
+                         kBlockCrcBytes) != bytes.size()) {
+    return MalformedIndex("its parts do not add up");
   }
   key_ends_ = bytes.data() + header_bytes;
   block_ends_ = key_ends_ + array_bytes;
@@ -127,13 +133,13 @@ Status BlockTableIndex::Open(const Slice& bytes, uint64_t data_bytes) {
   for (uint32_t block = 0; block < blocks_; ++block) {
     if (At32(key_ends_, block) < key_end || At32(key_ends_, block) > key_bytes ||
         At32(block_ends_, block) <= block_end) {
-      return Malformed("offsets out of order");
+      return MalformedIndex("offsets out of order");
     }
     key_end = At32(key_ends_, block);
     block_end = At32(block_ends_, block);
-    if (!IsValidInternalKey(Key(block))) return Malformed("invalid key");
+    if (!IsValidInternalKey(Key(block))) return MalformedIndex("invalid key");
   }
-  if (key_end != key_bytes || block_end != data_bytes) return Malformed("out of bounds");
+  if (key_end != key_bytes || block_end != data_bytes) return MalformedIndex("out of bounds");
   return Status::OK();
 }
 

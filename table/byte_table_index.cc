@@ -16,17 +16,17 @@ using namespace byte_table_index;  // NOLINT: the constants of this format.
 
 namespace {
 
-Status Malformed(const char* what) {
+Status MalformedByteIndex(const char* what) {
   return Status::Corruption("index of a byte-addressable table", what);
 }
 
 }  // namespace
 
 Status ByteTableIndex::Open(const Slice& bytes, uint64_t data_bytes, uint64_t entries) {
-  if (bytes.size() < kHeaderBytes + kCrcBytes) return Malformed("too short");
+  if (bytes.size() < kHeaderBytes + kCrcBytes) return MalformedByteIndex("too short");
   const size_t covered = bytes.size() - kCrcBytes;
   if (Crc32c(bytes.data(), covered) != DecodeFixed32(bytes.data() + covered)) {
-    return Malformed("wrong checksum");
+    return MalformedByteIndex("wrong checksum");
   }
   DLSM_RETURN_IF_ERROR(Layout(bytes, entries));
   DLSM_RETURN_IF_ERROR(CheckArrays(data_bytes));
@@ -37,36 +37,38 @@ Status ByteTableIndex::Open(const Slice& bytes, uint64_t data_bytes, uint64_t en
 Status ByteTableIndex::Layout(const Slice& bytes, uint64_t entries) {
   const char* const header = bytes.data();
   const auto field = [header](size_t i) { return DecodeFixed32(header + i * sizeof(uint32_t)); };
-  if (field(0) != kVersion) return Malformed("unknown version: written by another release");
+  if (field(0) != kVersion)
+    return MalformedByteIndex("unknown version: written by another release");
   whole_keys_ = (field(1) & kWholeKeys) != 0;
-  if (whole_keys_ == comparator_.bytewise()) return Malformed("made with another comparator");
+  if (whole_keys_ == comparator_.bytewise())
+    return MalformedByteIndex("made with another comparator");
   groups_ = field(2);
   const uint64_t prefix_bytes = field(3);
   const uint64_t entry_bytes = field(4);
   const uint64_t group_bytes = (uint64_t{groups_} + 1) * kGroupBytes;
   const uint64_t size = kHeaderBytes + group_bytes + prefix_bytes + entry_bytes + kCrcBytes;
-  if (RoundUp(size) != bytes.size()) return Malformed("its parts do not add up");
+  if (RoundUp(size) != bytes.size()) return MalformedByteIndex("its parts do not add up");
   if ((entries + kGroupRecords - 1) / kGroupRecords != groups_) {
-    return Malformed("another number of records");
+    return MalformedByteIndex("another number of records");
   }
   last_group_records_ = static_cast<uint32_t>((entries - 1) % kGroupRecords + 1);
   group_array_ = header + kHeaderBytes;
   prefix_ = Slice(group_array_ + group_bytes, prefix_bytes);
   entries_ = prefix_.data() + prefix_bytes;
-  if (EntryOffset(groups_) != entry_bytes) return Malformed("entries out of bounds");
+  if (EntryOffset(groups_) != entry_bytes) return MalformedByteIndex("entries out of bounds");
   return Status::OK();
 }
 
 Status ByteTableIndex::CheckArrays(uint64_t data_bytes) const {
-  if (DataOffset(0) != 0 || EntryOffset(0) != 0) return Malformed("a gap");
-  if (DataOffset(groups_) != data_bytes) return Malformed("data out of bounds");
+  if (DataOffset(0) != 0 || EntryOffset(0) != 0) return MalformedByteIndex("a gap");
+  if (DataOffset(groups_) != data_bytes) return MalformedByteIndex("data out of bounds");
   for (uint32_t group = 0; group < groups_; ++group) {
     if (DataOffset(group) >= DataOffset(group + 1) ||
         EntryOffset(group) >= EntryOffset(group + 1)) {
-      return Malformed("offsets out of order");
+      return MalformedByteIndex("offsets out of order");
     }
     if (!whole_keys_ && group != 0 && DigestAt(group - 1) > DigestAt(group)) {
-      return Malformed("digests out of order");
+      return MalformedByteIndex("digests out of order");
     }
   }
   return Status::OK();

@@ -12,7 +12,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kVersion = 6;
+constexpr uint32_t kMergeVersion = 6;
 
 // More snapshots, ranges, cut points or tables than merges have; and a bound on what a hostile
 // message can make its receiver allocate.
@@ -24,7 +24,7 @@ constexpr uint64_t kKeyBytesMax = uint64_t{256} << 20;
 // More than number and peers of a request take.
 constexpr size_t kFilledInBytesMax = size_t{1} << 20;
 
-Status Malformed(const char* what) { return Status::Corruption("merge message", what); }
+Status MalformedMerge(const char* what) { return Status::Corruption("merge message", what); }
 
 bool GetCount(Slice* from, uint32_t* count) {
   return GetFixed32(from, count) && *count <= kListItemsMax && *count <= from->size();
@@ -73,15 +73,15 @@ Status GetTableOptions(Slice* from, TableOptions* options,
   if (!GetFixed8(from, &format) || !GetFixed32(from, &block_bytes) ||
       !GetFixed32(from, &restart_interval) || !GetFixed8(from, &compression) ||
       !GetLengthPrefixed(from, &name) || !GetFixed32(from, &bits_per_key)) {
-    return Malformed("table options are too short");
+    return MalformedMerge("table options are too short");
   }
   if (format > static_cast<uint8_t>(TableFormat::kBlockBased) || compression > kSnappyCompression ||
       block_bytes > kBlockBytesMax || restart_interval > kBlockBytesMax ||
       bits_per_key > kBitsPerKeyMax) {
-    return Malformed("table options out of range");
+    return MalformedMerge("table options out of range");
   }
   options->comparator = BuiltInComparator(name);
-  if (options->comparator == nullptr) return Malformed("unknown comparator");
+  if (options->comparator == nullptr) return MalformedMerge("unknown comparator");
   options->format = static_cast<TableFormat>(format);
   options->block_bytes = block_bytes;
   options->restart_interval = static_cast<int>(restart_interval);
@@ -158,7 +158,7 @@ Status GetMergeOptions(Slice* from, MergeOptions* options, KeyReader* keys) {
       GetFlag(from, &options->has_end) && keys->Get(from, &options->end) &&
       GetFixed64(from, &options->table_bytes_max) && GetKeys(from, &options->cut_points, keys) &&
       GetKeys(from, &options->cut_candidates, keys) && GetFixed32(from, &options->cut_hash_bits);
-  return parsed ? Status::OK() : Malformed("merge options are malformed");
+  return parsed ? Status::OK() : MalformedMerge("merge options are malformed");
 }
 
 void PutTables(std::string* to, const std::vector<TableMeta>& tables, KeyWriter* keys) {
@@ -168,7 +168,7 @@ void PutTables(std::string* to, const std::vector<TableMeta>& tables, KeyWriter*
 
 Status GetTables(Slice* from, std::vector<TableMeta>* tables, KeyReader* keys) {
   uint32_t count = 0;
-  if (!GetCount(from, &count)) return Malformed("a list of tables is too short");
+  if (!GetCount(from, &count)) return MalformedMerge("a list of tables is too short");
   tables->clear();
   for (uint32_t i = 0; i < count; ++i) {
     DLSM_RETURN_IF_ERROR(tables->emplace_back().DecodeFrom(from, keys));
@@ -208,13 +208,14 @@ bool GetPeers(Slice* from, std::vector<MergePeer>* peers) {
 
 Status GetVersion(Slice* from) {
   uint32_t version = 0;
-  if (!GetFixed32(from, &version)) return Malformed("too short");
-  return version == kVersion ? Status::OK()
-                             : Malformed("unknown version: both sides must be of one release");
+  if (!GetFixed32(from, &version)) return MalformedMerge("too short");
+  return version == kMergeVersion
+             ? Status::OK()
+             : MalformedMerge("unknown version: both sides must be of one release");
 }
 
 Status ExpectEnd(const Slice& rest) {
-  return rest.empty() ? Status::OK() : Malformed("bytes beyond its end");
+  return rest.empty() ? Status::OK() : MalformedMerge("bytes beyond its end");
 }
 
 }  // namespace
@@ -246,7 +247,7 @@ std::string MergeRequest::Encode() const {
 
 std::string MergeRequest::EncodeWith(KeyWriter* keys) const {
   std::string to;
-  PutFixed32(&to, kVersion);
+  PutFixed32(&to, kMergeVersion);
   PutFixed64(&to, static_cast<uint64_t>(session));
   number.EncodeTo(&to);
   PutTableOptions(&to, options.table);
@@ -264,26 +265,26 @@ Status MergeRequest::Decode(const Slice& bytes) {
   uint64_t session_number = 0;
   uint32_t run_count = 0;
   DLSM_RETURN_IF_ERROR(GetVersion(&from));
-  if (!GetFixed64(&from, &session_number)) return Malformed("too short");
+  if (!GetFixed64(&from, &session_number)) return MalformedMerge("too short");
   session = SessionId{session_number};
-  if (!number.DecodeFrom(&from)) return Malformed("its number is malformed");
+  if (!number.DecodeFrom(&from)) return MalformedMerge("its number is malformed");
   DLSM_RETURN_IF_ERROR(GetTableOptions(&from, &options.table, &filter_policy));
   DLSM_RETURN_IF_ERROR(GetMergeOptions(&from, &options, &keys));
   if (!GetFixed64(&from, &input_bytes) || !GetCount(&from, &run_count)) {
-    return Malformed("too short");
+    return MalformedMerge("too short");
   }
   runs.clear();
   for (uint32_t i = 0; i < run_count; ++i) {
     DLSM_RETURN_IF_ERROR(GetTables(&from, &runs.emplace_back(), &keys));
   }
-  if (!GetPeers(&from, &peers)) return Malformed("its peers are malformed");
+  if (!GetPeers(&from, &peers)) return MalformedMerge("its peers are malformed");
   return ExpectEnd(from);
 }
 
 // | version: 4 | six counters of 8 | load | tables: count, meta each |
 std::string MergeReply::Encode() const {
   std::string to;
-  PutFixed32(&to, kVersion);
+  PutFixed32(&to, kMergeVersion);
   for (const uint64_t counter :
        {statistics.records_read, statistics.records_written, statistics.bytes_read,
         statistics.bytes_written, statistics.micros, statistics.allocations}) {
@@ -301,9 +302,9 @@ Status MergeReply::Decode(const Slice& bytes) {
   for (uint64_t* counter :
        {&statistics.records_read, &statistics.records_written, &statistics.bytes_read,
         &statistics.bytes_written, &statistics.micros, &statistics.allocations}) {
-    if (!GetFixed64(&from, counter)) return Malformed("too short");
+    if (!GetFixed64(&from, counter)) return MalformedMerge("too short");
   }
-  if (!load.DecodeFrom(&from)) return Malformed("its load is malformed");
+  if (!load.DecodeFrom(&from)) return MalformedMerge("its load is malformed");
   KeyReader keys(/*sharing=*/true, kKeyBytesMax);
   DLSM_RETURN_IF_ERROR(GetTables(&from, &outputs, &keys));
   return ExpectEnd(from);

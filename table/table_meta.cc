@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kFormatVersion = 1;
 
-Status Malformed(const char* what) { return Status::Corruption("table meta", what); }
+Status MalformedMeta(const char* what) { return Status::Corruption("table meta", what); }
 
 bool GetSpan(Slice* from, RemoteSpan* span) {
   uint32_t node = 0;
@@ -23,15 +23,15 @@ bool GetSpan(Slice* from, RemoteSpan* span) {
 
 Status CheckSizes(const TableMeta& meta) {
   const uint64_t image = meta.image.bytes;
-  if (meta.image.offset + image < image) return Malformed("the image exceeds its region");
+  if (meta.image.offset + image < image) return MalformedMeta("the image exceeds its region");
   if (meta.data_bytes > image || meta.index_bytes > image - meta.data_bytes ||
       meta.filter_bytes != image - meta.data_bytes - meta.index_bytes) {
-    return Malformed("data, index and filter do not add up to the image");
+    return MalformedMeta("data, index and filter do not add up to the image");
   }
-  if (meta.entries > 0 && meta.data_bytes == 0) return Malformed("entries without data");
-  if (meta.deletions > meta.entries) return Malformed("more deletions than entries");
+  if (meta.entries > 0 && meta.data_bytes == 0) return MalformedMeta("entries without data");
+  if (meta.deletions > meta.entries) return MalformedMeta("more deletions than entries");
   if (meta.sequence_min > meta.sequence_max || meta.sequence_max > kSequenceNumberMax) {
-    return Malformed("sequence numbers out of range");
+    return MalformedMeta("sequence numbers out of range");
   }
   return Status::OK();
 }
@@ -58,24 +58,25 @@ void TableMeta::EncodeTo(std::string* to, KeyWriter* keys) const {
 Status TableMeta::DecodeFrom(Slice* from, KeyReader* keys) {
   uint32_t version = 0;
   uint32_t format_number = 0;
-  if (!GetFixed32(from, &version)) return Malformed("too short");
-  if (version != kFormatVersion) return Malformed("unknown version: written by another release");
+  if (!GetFixed32(from, &version)) return MalformedMeta("too short");
+  if (version != kFormatVersion)
+    return MalformedMeta("unknown version: written by another release");
   if (!GetFixed64(from, &number) || !GetFixed32(from, &format_number) || !GetSpan(from, &image)) {
-    return Malformed("too short");
+    return MalformedMeta("too short");
   }
   for (uint64_t* field : {&data_bytes, &index_bytes, &filter_bytes, &entries, &deletions,
                           &sequence_min, &sequence_max}) {
-    if (!GetFixed64(from, field)) return Malformed("too short");
+    if (!GetFixed64(from, field)) return MalformedMeta("too short");
   }
   if (!keys->Get(from, &smallest) || !keys->Get(from, &largest)) {
-    return Malformed("too short, or its keys are too long");
+    return MalformedMeta("too short, or its keys are too long");
   }
   if (format_number > static_cast<uint32_t>(TableFormat::kBlockBased)) {
-    return Malformed("unknown table format");
+    return MalformedMeta("unknown table format");
   }
   format = static_cast<TableFormat>(format_number);
   if (!IsValidInternalKey(smallest) || !IsValidInternalKey(largest)) {
-    return Malformed("invalid key");
+    return MalformedMeta("invalid key");
   }
   return CheckSizes(*this);
 }

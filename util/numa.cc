@@ -88,10 +88,10 @@ struct Counts {
   std::atomic<uint64_t> preferred_bytes{0};
   std::atomic<uint64_t> threads{0};
 };
-std::array<Counts, kNodesMax> counts;
+std::array<Counts, kNodesMax> node_counts;
 
 bool CanBe(int node) { return node >= 0 && static_cast<size_t>(node) < kNodesMax; }
-Counts& CountsOf(int node) { return counts[static_cast<size_t>(node)]; }
+Counts& CountsOf(int node) { return node_counts[static_cast<size_t>(node)]; }
 
 }  // namespace
 

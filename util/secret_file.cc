@@ -9,7 +9,7 @@ namespace dlsm {
 namespace {
 
 constexpr mode_t kOthers = 077;
-constexpr const char* kWhiteSpace = " \t\r\n";
+constexpr const char* kAroundSecret = " \t\r\n";
 
 }  // namespace
 
@@ -22,8 +22,8 @@ Status ReadSecretFile(const std::string& path, std::string* secret) {
                     "run: chmod 600 {0}",
                     path, file.mode));
   }
-  const size_t first = file.contents.find_first_not_of(kWhiteSpace);
-  const size_t last = file.contents.find_last_not_of(kWhiteSpace);
+  const size_t first = file.contents.find_first_not_of(kAroundSecret);
+  const size_t last = file.contents.find_last_not_of(kAroundSecret);
   const size_t bytes = first == std::string::npos ? 0 : last - first + 1;
   if (bytes < kSecretBytesMin) {
     return Status::InvalidArgument(

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kFormatVersion = 1;
 
-Status Malformed(const char* what) {
+Status MalformedLiveList(const char* what) {
   return Status::Corruption("malformed list of a shard's tables", what);
 }
 
@@ -45,11 +45,12 @@ Status LiveList::Decode(const Slice& bytes) {
   uint32_t checksum;
   uint32_t format;
   uint32_t count;
-  if (!GetFixed32(&from, &checksum)) return Malformed("too short");
-  if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
-  if (!GetFixed32(&from, &format) || format != kFormatVersion) return Malformed("format version");
+  if (!GetFixed32(&from, &checksum)) return MalformedLiveList("too short");
+  if (checksum != Crc32c(from.data(), from.size())) return MalformedLiveList("checksum mismatch");
+  if (!GetFixed32(&from, &format) || format != kFormatVersion)
+    return MalformedLiveList("format version");
   // A span takes at least four bytes, which bounds the loop by the input.
-  if (!GetVarint32(&from, &count) || count > from.size()) return Malformed("count");
+  if (!GetVarint32(&from, &count) || count > from.size()) return MalformedLiveList("count");
   std::vector<RemoteSpan> decoded;
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t node;
@@ -57,13 +58,13 @@ Status LiveList::Decode(const Slice& bytes) {
     RemoteSpan span;
     if (!GetVarint32(&from, &node) || !GetVarint32(&from, &region) ||
         !GetVarint64(&from, &span.offset) || !GetVarint64(&from, &span.bytes)) {
-      return Malformed("span");
+      return MalformedLiveList("span");
     }
     span.node = NodeId{node};
     span.region = RegionId{region};
     decoded.push_back(span);
   }
-  if (!from.empty()) return Malformed("trailing bytes");
+  if (!from.empty()) return MalformedLiveList("trailing bytes");
   spans = std::move(decoded);
   return Status::OK();
 }
@@ -253,11 +254,13 @@ Status PlacedManifestStore::TryEndDoubt() {
 
 Status PlacedManifestStore::EndDoubtLocked() {
   if (!InDoubt() || manifest_.empty()) return Status::OK();  // Empty: the open fails.
+  const std::string* const last = &manifest_;  // A lambda is not known to hold the lock.
+  const std::vector<RemoteSpan>* const last_at_home = &at_home_;
   std::string manifest;
   std::vector<RemoteSpan> at_home;
   DLSM_RETURN_IF_ERROR(WithinMemory([&] {
-    manifest = manifest_;
-    at_home = at_home_;
+    manifest = *last;
+    at_home = *last_at_home;
     return Status::OK();
   }));
   {

@@ -15,7 +15,7 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kPartsMax = 256;
+constexpr size_t kReplyPartsMax = 256;
 // Receives in a row before other connections get their turn.
 constexpr int kRoundsMax = 32;
 
@@ -216,8 +216,8 @@ void TcpServerConnection::Reject(const TcpRequest& request, TcpCode code, const 
 
 // What is left goes when the socket is found ready to send, which it nearly always is.
 bool TcpServerConnection::Send(Deadline::Clock::time_point until) {
-  iovec parts[kPartsMax];
-  ReachedRange ranges[kPartsMax];
+  iovec parts[kReplyPartsMax];
+  ReachedRange ranges[kReplyPartsMax];
   while (reply_count_ > 0) {
     size_t count = 0;
     size_t range_count = 0;
@@ -231,7 +231,7 @@ bool TcpServerConnection::Send(Deadline::Clock::time_point until) {
       // sendmsg() does not write there.
       if (added > 0) parts[count++] = iovec{const_cast<char*>(data) + skipped, added};
     };
-    for (size_t i = 0; i < reply_count_ && count + 2 <= kPartsMax && room > 0; ++i) {
+    for (size_t i = 0; i < reply_count_ && count + 2 <= kReplyPartsMax && room > 0; ++i) {
       const Reply& reply = (*replies_)[(reply_first_ + i) % kRepliesMax];
       add(reply.header.data(), reply.header.size());
       add(reply.payload, reply.payload_bytes);

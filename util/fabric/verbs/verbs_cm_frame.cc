@@ -11,10 +11,10 @@
 namespace dlsm {
 namespace {
 
-constexpr uint8_t kMtuMin = 1;
-constexpr uint8_t kMtuMax = 5;
+constexpr uint8_t kCmMtuMin = 1;
+constexpr uint8_t kCmMtuMax = 5;
 
-Status Malformed(const char* what) {
+Status MalformedCm(const char* what) {
   return Status::Corruption(
       fmt::format("malformed set-up of a queue pair by connection manager: {}", what));
 }
@@ -35,7 +35,7 @@ bool GetLimits(Slice* from, VerbsLimits* limits) {
   }
   limits->iwarp = iwarp == 1;
   limits->atomics = atomics == 1;
-  return iwarp <= 1 && atomics <= 1 && limits->mtu >= kMtuMin && limits->mtu <= kMtuMax &&
+  return iwarp <= 1 && atomics <= 1 && limits->mtu >= kCmMtuMin && limits->mtu <= kCmMtuMax &&
          limits->reads_at_once > 0;
 }
 
@@ -63,7 +63,7 @@ std::string VerbsCmOffer::Encode() const {
 Status VerbsCmOffer::Decode(const Slice& body) {
   Slice rest = body;
   VerbsLimits decoded;
-  if (!GetLimits(&rest, &decoded) || !rest.empty()) return Malformed("the offer");
+  if (!GetLimits(&rest, &decoded) || !rest.empty()) return MalformedCm("the offer");
   limits = decoded;
   return Status::OK();
 }
@@ -86,11 +86,11 @@ Status VerbsCmAnswer::Decode(const Slice& body) {
   uint8_t high = 0;
   if (!GetLimits(&rest, &decoded.limits) || !GetFixed8(&rest, &low) || !GetFixed8(&rest, &high) ||
       !GetBytes(&rest, &decoded.address) || !GetBytes(&rest, &decoded.nonce)) {
-    return Malformed("the answer");
+    return MalformedCm("the answer");
   }
   decoded.port = static_cast<uint16_t>(low | high << 8);
-  if (decoded.port == 0) return Malformed("the port in the answer");
-  if (!GetRemoteMemory(&rest, &decoded.memory)) return Malformed("a registration in the answer");
+  if (decoded.port == 0) return MalformedCm("the port in the answer");
+  if (!GetRemoteMemory(&rest, &decoded.memory)) return MalformedCm("a registration in the answer");
   *this = std::move(decoded);
   return Status::OK();
 }
@@ -104,13 +104,13 @@ std::string VerbsCmGreeting::Encode() const {
 
 Status VerbsCmGreeting::Decode(const Slice& bytes) {
   constexpr size_t kChecked = kBytes - sizeof(uint32_t);
-  if (bytes.size() < kBytes) return Malformed("the greeting is cut short");
+  if (bytes.size() < kBytes) return MalformedCm("the greeting is cut short");
   if (Slice(bytes.data(), kPreamble.size()) != Slice(kPreamble.data(), kPreamble.size()) ||
       DecodeFixed32(bytes.data() + kChecked) != Crc32c(Slice(bytes.data(), kChecked))) {
-    return Malformed("the greeting");
+    return MalformedCm("the greeting");
   }
   Slice rest(bytes.data() + kPreamble.size(), sizeof(nonce));
-  return GetBytes(&rest, &nonce) ? Status::OK() : Malformed("the nonce");
+  return GetBytes(&rest, &nonce) ? Status::OK() : MalformedCm("the nonce");
 }
 
 }  // namespace dlsm

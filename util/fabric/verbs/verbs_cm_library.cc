@@ -7,16 +7,16 @@
 namespace dlsm {
 namespace {
 
-constexpr const char* kFile = "librdmacm.so.1";
-constexpr const char* kRemedy =
+constexpr const char* kCmFile = "librdmacm.so.1";
+constexpr const char* kCmRemedy =
     "install rdma-core (Debian: librdmacm1), or, where the RDMA device is not iWARP, use "
     "connection=hello";
 
 Status Load(VerbsCmLibrary* to) {
-  SharedLibrary library(kFile);
+  SharedLibrary library(kCmFile);
   if (!library.error().empty()) {
     return Status::NotSupported(fmt::format("the RDMA connection manager cannot be used: {}; {}",
-                                            library.error(), kRemedy));
+                                            library.error(), kCmRemedy));
   }
   library.Find("rdma_create_event_channel", &to->create_event_channel);
   library.Find("rdma_destroy_event_channel", &to->destroy_event_channel);
@@ -40,7 +40,7 @@ Status Load(VerbsCmLibrary* to) {
   return Status::NotSupported(
       fmt::format("the RDMA connection manager cannot be used: {} has no {}, so it is older than "
                   "rdma-core 32; {}",
-                  kFile, library.missing(), kRemedy));
+                  kCmFile, library.missing(), kCmRemedy));
 }
 
 }  // namespace

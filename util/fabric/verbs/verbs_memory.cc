@@ -14,7 +14,7 @@
 namespace dlsm {
 namespace {
 
-constexpr const char* kRemedy =
+constexpr const char* kLimitRemedy =
     "set \"ulimit -l unlimited\", LimitMEMLOCK=infinity in its systemd unit, or a memlock line in "
     "/etc/security/limits.conf";
 
@@ -46,7 +46,7 @@ Status CheckLockedMemory(uint64_t bytes, uint64_t limit_bytes, bool may_exceed) 
   return Status::IOError(
       fmt::format("{} bytes of memory are to be registered with an RDMA device, but this process "
                   "may lock no more than {}; {}",
-                  bytes, limit_bytes, kRemedy));
+                  bytes, limit_bytes, kLimitRemedy));
 }
 
 Status CheckLockedMemory(uint64_t bytes) {
@@ -104,7 +104,7 @@ Status VerbsDomain::Register(char* data, size_t bytes, int access,
       port::ErrorText(error),
       locked
           ? fmt::format("; the memory may be short, or the limit of locked memory ({}) too low: {}",
-                        LockedBytesMax(), kRemedy)
+                        LockedBytesMax(), kLimitRemedy)
           : ""));
 }
 
