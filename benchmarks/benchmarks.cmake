@@ -5,6 +5,7 @@ list(FILTER benchmark_sources EXCLUDE
 add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
 target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
 dlsm_precompile(dlsm_benchmarks)
+dlsm_compile_together(dlsm_benchmarks 8)
 # With them GCC 12 sees an overflow that is not there in a list of strings.
 set_source_files_properties(benchmarks/engine_dlsm.cc PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 
@@ -61,6 +62,7 @@ list(FILTER stress_sources EXCLUDE REGEX "_(main|test)\\.cc$")
 add_library(dlsm_stress OBJECT ${stress_sources})
 target_link_libraries(dlsm_stress PRIVATE dlsm_settings PUBLIC dlsm)
 dlsm_precompile(dlsm_stress)
+dlsm_compile_together(dlsm_stress 8)
 add_executable(db_stress benchmarks/stress/db_stress_main.cc)
 target_link_libraries(db_stress PRIVATE dlsm_stress dlsm_settings gflags)
 
@@ -70,6 +72,7 @@ list(FILTER simulation_sources EXCLUDE REGEX "_(main|test)\\.cc$")
 add_library(dlsm_simulation OBJECT ${simulation_sources})
 target_link_libraries(dlsm_simulation PRIVATE dlsm_settings PUBLIC dlsm)
 dlsm_precompile(dlsm_simulation)
+dlsm_compile_together(dlsm_simulation 8)
 add_executable(db_simulate benchmarks/simulation/db_simulate_main.cc
                $<TARGET_OBJECTS:dlsm_stress>)
 target_link_libraries(db_simulate PRIVATE dlsm_simulation dlsm_settings gflags)

@@ -51,9 +51,33 @@ if(DLSM_SANITIZE)
     PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
 endif()
 
+# Compiles up to so many files of a folder as one: most of a file's time goes into headers, which the
+# others of its folder include, too. So names must be unique within a folder, even those in anonymous
+# namespaces. The library is compiled like that with a sanitizer only: in the Release build each file
+# stands on its own, but for the hot path.
+option(DLSM_COMPILE_TOGETHER "Compile some files of a folder as one" ON)
+function(dlsm_compile_together name most)
+  get_target_property(is_test ${name} DLSM_TEST)
+  if(NOT DLSM_COMPILE_TOGETHER OR NOT (DLSM_SANITIZE OR is_test))
+    return()
+  endif()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${name} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(source ${source} ABSOLUTE)
+    file(RELATIVE_PATH folder ${CMAKE_CURRENT_SOURCE_DIR} ${source})
+    get_filename_component(folder "${folder}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    math(EXPR files_${folder} "0${files_${folder}} + 1" OUTPUT_FORMAT DECIMAL)
+    math(EXPR part "(${files_${folder}} - 1) / ${most}" OUTPUT_FORMAT DECIMAL)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${part})
+  endforeach()
+endfunction()
+
 function(dlsm_compile_tests name)
   target_compile_options(${name} PRIVATE ${dlsm_test_options})
   set_target_properties(${name} PROPERTIES DLSM_TEST ON)
+  dlsm_compile_together(${name} 8)
   if(NOT DLSM_PRECOMPILED_HEADERS)
     return()
   endif()

@@ -17,6 +17,8 @@
 namespace dlsm::stress {
 namespace {
 
+using Steady = std::chrono::steady_clock;
+
 // Every draw of the run comes from its seed; what the database is must come out the same in each
 // process that opens it.
 constexpr uint64_t kDatabaseSalt = 0x6461746162617365;
@@ -105,9 +107,8 @@ Status StressRun::CloseHandle() {
 
 // Close() keeps nothing that it cannot flush, and readers that were killed may fill a memory node.
 void StressRun::WaitForRoom() {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + config_.lease_patience() / 2;  // Still longer than a lease.
-  while (Clock::now() < until && db_->Flush(FlushOptions()).IsBusy()) {
+  const auto until = Steady::now() + config_.lease_patience() / 2;  // Still longer than a lease.
+  while (Steady::now() < until && db_->Flush(FlushOptions()).IsBusy()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }
@@ -168,13 +169,12 @@ constexpr uint64_t kLossTimeoutMs = 500;
 constexpr int kTimeoutsOfCall = 40;
 
 Status StressRun::UseInSpiteOfLoss(Worker* worker, const std::atomic<bool>& stop) {
-  using Clock = std::chrono::steady_clock;
   const auto bound = std::chrono::milliseconds(TimeoutMs(kLossTimeoutMs)) * kTimeoutsOfCall;
   while (!stop.load(std::memory_order_relaxed)) {
-    const auto start = Clock::now();
+    const auto start = Steady::now();
     const Status status = worker->Step(db_.get(), /*faults=*/true);
     if (!status.ok()) return With(worker->last(), status);
-    const std::chrono::duration<double> took = Clock::now() - start;
+    const std::chrono::duration<double> took = Steady::now() - start;
     if (took > bound) {
       return Status::Corruption(fmt::format("{} has taken {:.1f} s", worker->last(), took.count()));
     }
