@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "benchmarks/time_units_testing.h"
+
 namespace dlsm::bench {
 namespace {
-
-constexpr uint64_t kSecond = 1'000'000'000;
 
 uint64_t CountIn(const ArrivalSchedule& schedule, uint64_t begin_ns, uint64_t end_ns) {
   uint64_t count = 0;

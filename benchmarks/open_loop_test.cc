@@ -7,11 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "benchmarks/time_units_testing.h"
+
 namespace dlsm::bench {
 namespace {
-
-constexpr uint64_t kMs = 1'000'000;
-constexpr uint64_t kSecond = 1000 * kMs;
 
 // Time passes when somebody waits, or when the test says so.
 class FakeClock : public ArrivalClock {

@@ -7,15 +7,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "benchmarks/time_units_testing.h"
 #include "util/random.h"
 
 namespace dlsm::bench {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr uint64_t kMs = 1'000'000;
-constexpr uint64_t kSecond = 1000 * kMs;
 
 // Fails if what one recorder adds late, when others are seconds ahead, is lost or counted twice.
 TEST(TimeSeriesTest, SumsOfTheRowsAreTheTotals) {

@@ -321,7 +321,7 @@ std::set<std::string> ThreadsOfThisProcess() {
   return threads;
 }
 
-std::string NameOf(const std::string& thread) {
+std::string NameOfThread(const std::string& thread) {
   std::ifstream file("/proc/self/task/" + thread + "/comm");
   std::string name;
   std::getline(file, name);
@@ -364,8 +364,8 @@ TEST(NodeServerTest, MemoryAndThreadsAreOnItsNode) {
   size_t seen = 0;
   for (const std::string& thread : ThreadsOfThisProcess()) {
     // All clients of a process share the thread that waits for answers.
-    if (before.contains(thread) || NameOf(thread) == "dlsm replies") continue;
-    EXPECT_EQ(ProcessorsOf(thread), std::to_string(kProcessor)) << NameOf(thread);
+    if (before.contains(thread) || NameOfThread(thread) == "dlsm replies") continue;
+    EXPECT_EQ(ProcessorsOf(thread), std::to_string(kProcessor)) << NameOfThread(thread);
     ++seen;
   }
   EXPECT_GE(seen, 4u);

@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 constexpr uint64_t kExtentBytes = uint64_t{1} << 20;
-constexpr std::chrono::seconds kLease{10};
+constexpr std::chrono::seconds kRevocationLease{10};
 constexpr std::chrono::seconds kGrace{2};
 
 // Writes the same bytes into the same place for as long as it lives, making a new queue pair
@@ -86,7 +86,7 @@ class RevocationTest : public testing::TestWithParam<Named<FabricKind>> {
     // So whoever is granted memory next gets the same.
     options.bytes = kExtentBytes + 2 * kDatabaseHeaderBytes;
     options.fabric = GetParam();
-    options.node.lease = kLease;
+    options.node.lease = kRevocationLease;
     options.node.grace = kGrace;
     options.node.clock = [this] {
       return DatabaseTableOptions::Clock::time_point(std::chrono::nanoseconds(now_.load()));
@@ -107,9 +107,9 @@ class RevocationTest : public testing::TestWithParam<Named<FabricKind>> {
   // soon as it can be had.
   void TakeOver(TestClient& heir, const RemoteSpan& extent) {
     ASSERT_OK(heir.Open("heir"));
-    now_ += std::chrono::nanoseconds(kLease * 2 / 3).count();
+    now_ += std::chrono::nanoseconds(kRevocationLease * 2 / 3).count();
     ASSERT_OK(heir.Heartbeat());
-    now_ += std::chrono::nanoseconds(kLease * 2 / 3).count();
+    now_ += std::chrono::nanoseconds(kRevocationLease * 2 / 3).count();
     RemoteSpan granted;
     ASSERT_TRUE(Eventually([&] { return heir.Grant(extent.bytes, extent.bytes, &granted).ok(); }));
     ASSERT_EQ(granted.offset, extent.offset);

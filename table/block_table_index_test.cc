@@ -11,12 +11,12 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kLong = 50'000;
+constexpr size_t kLongKeyBytes = 50'000;
 constexpr uint64_t kBlockBytes = 100;
 
 // Of one record a block. `keys` ascend.
-std::string BuildIndex(const InternalKeyComparator& comparator,
-                       const std::vector<std::string>& keys) {
+std::string BuildBlockIndex(const InternalKeyComparator& comparator,
+                            const std::vector<std::string>& keys) {
   BlockTableIndexBuilder builder(comparator);
   for (size_t i = 0; i < keys.size(); ++i) {
     const Slice first = builder.first();
@@ -43,7 +43,7 @@ std::vector<std::string> Keys(const std::string& before, const std::string& behi
 // Fails if the index has whole keys where a part tells blocks apart, or more than once what all
 // keys of a table begin with; or if it sends who looks for a key to another block.
 TEST(BlockTableIndexTest, LongKeysCostFewBytes) {
-  const std::string filling(kLong, 'k');
+  const std::string filling(kLongKeyBytes, 'k');
   for (const bool reverse : {false, true}) {
     const InternalKeyComparator comparator(reverse ? ReverseBytewiseComparator()
                                                    : BytewiseComparator());
@@ -52,9 +52,9 @@ TEST(BlockTableIndexTest, LongKeysCostFewBytes) {
       const std::string before = early ? "" : filling;
       const std::string behind = early ? filling : "";
       const std::vector<std::string> keys = Keys(before, behind, reverse);
-      const std::string bytes = BuildIndex(comparator, keys);
-      EXPECT_LT(bytes.size(), (early ? 0 : kLong) + keys.size() * 30 + 500);
-      EXPECT_LT(BuildIndex(comparator, {keys.front()}).size(), 500u);
+      const std::string bytes = BuildBlockIndex(comparator, keys);
+      EXPECT_LT(bytes.size(), (early ? 0 : kLongKeyBytes) + keys.size() * 30 + 500);
+      EXPECT_LT(BuildBlockIndex(comparator, {keys.front()}).size(), 500u);
       BlockTableIndex index(comparator);
       ASSERT_OK(index.Open(bytes, keys.size() * kBlockBytes));
       for (uint32_t i = 0; i < keys.size(); ++i) EXPECT_EQ(index.BlockFor(keys[i]), i);
@@ -63,7 +63,8 @@ TEST(BlockTableIndexTest, LongKeysCostFewBytes) {
       };
       const size_t first = 0;
       EXPECT_EQ(block_for(""), reverse ? keys.size() : first);
-      EXPECT_EQ(block_for(filling.substr(0, kLong / 2)), reverse == early ? first : keys.size());
+      EXPECT_EQ(block_for(filling.substr(0, kLongKeyBytes / 2)),
+                reverse == early ? first : keys.size());
       EXPECT_EQ(block_for("z"), reverse ? first : keys.size());
     }
   }
@@ -72,9 +73,11 @@ TEST(BlockTableIndexTest, LongKeysCostFewBytes) {
 // Fails if an index without long keys can no longer be read by who knows the first version only.
 TEST(BlockTableIndexTest, ShortKeysAreWrittenInTheFirstVersion) {
   const InternalKeyComparator comparator(BytewiseComparator());
-  EXPECT_EQ(DecodeFixed32(BuildIndex(comparator, Keys("user", "", false)).data()), 1u);
-  EXPECT_EQ(DecodeFixed32(BuildIndex(comparator, Keys(std::string(kLong, 'k'), "", false)).data()),
-            2u);
+  EXPECT_EQ(DecodeFixed32(BuildBlockIndex(comparator, Keys("user", "", false)).data()), 1u);
+  EXPECT_EQ(
+      DecodeFixed32(
+          BuildBlockIndex(comparator, Keys(std::string(kLongKeyBytes, 'k'), "", false)).data()),
+      2u);
 }
 
 // Fails if an index with a prefix is believed in an order in which a prefix means nothing.
@@ -88,10 +91,10 @@ TEST(BlockTableIndexTest, APrefixMeansNothingInOtherOrders) {
   };
   const Own own;
   const std::vector<std::string> keys = Keys(std::string(1000, 'k'), "", false);
-  const std::string bytes = BuildIndex(InternalKeyComparator(BytewiseComparator()), keys);
+  const std::string bytes = BuildBlockIndex(InternalKeyComparator(BytewiseComparator()), keys);
   BlockTableIndex index{InternalKeyComparator(&own)};
   EXPECT_TRUE(index.Open(bytes, keys.size() * kBlockBytes).IsCorruption());
-  EXPECT_EQ(DecodeFixed32(BuildIndex(InternalKeyComparator(&own), keys).data()), 1u);
+  EXPECT_EQ(DecodeFixed32(BuildBlockIndex(InternalKeyComparator(&own), keys).data()), 1u);
 }
 
 }  // namespace

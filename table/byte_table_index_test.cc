@@ -20,8 +20,8 @@ namespace {
 constexpr uint32_t kRecordBytes = 435;
 
 // `lengths`: of the records, in turn.
-std::string BuildIndex(const std::vector<std::string>& internal_keys,
-                       const std::vector<uint32_t>& lengths = {kRecordBytes}) {
+std::string BuildByteIndex(const std::vector<std::string>& internal_keys,
+                           const std::vector<uint32_t>& lengths = {kRecordBytes}) {
   ByteTableIndexBuilder builder{InternalKeyComparator(BytewiseComparator())};
   uint64_t offset = 0;
   const std::string* last = nullptr;
@@ -85,10 +85,10 @@ TEST(ByteTableIndexTest, LongKeysCostFewBytes) {
     differ_early.push_back(MakeInternalKey(number + std::string(kLong, 'k'), 5));
     differ_late.push_back(MakeInternalKey(std::string(kLong, 'k') + number, 5));
   }
-  EXPECT_LT(BuildIndex(differ_early).size(), kKeys * 10 + 500);
-  EXPECT_LT(BuildIndex({differ_early.front()}).size(), 500);
-  EXPECT_LT(BuildIndex(differ_late).size(), kLong + kKeys * 10 + 500);
-  EXPECT_LT(BuildIndex({differ_late.front()}).size(), 500);
+  EXPECT_LT(BuildByteIndex(differ_early).size(), kKeys * 10 + 500);
+  EXPECT_LT(BuildByteIndex({differ_early.front()}).size(), 500);
+  EXPECT_LT(BuildByteIndex(differ_late).size(), kLong + kKeys * 10 + 500);
+  EXPECT_LT(BuildByteIndex({differ_late.front()}).size(), 500);
   // The second key may be the first of a group, behind many versions of the first one.
   std::vector<std::string> versions;
   for (SequenceNumber sequence = 2 * kGroupRecords; sequence > 0; --sequence) {
@@ -96,12 +96,12 @@ TEST(ByteTableIndexTest, LongKeysCostFewBytes) {
   }
   versions.push_back(MakeInternalKey(std::string(kLong, 'k') + "1", 5));
   versions.push_back(MakeInternalKey(std::string(kLong, 'k') + "2", 5));
-  EXPECT_LT(BuildIndex(versions).size(), 3 * kLong);
+  EXPECT_LT(BuildByteIndex(versions).size(), 3 * kLong);
 }
 
 TEST(ByteTableIndexTest, StartsFilterAtACacheLine) {
   for (size_t keys = 1; keys < 40; ++keys) {
-    EXPECT_EQ(BuildIndex(DecimalKeys(keys)).size() % 64, 0);
+    EXPECT_EQ(BuildByteIndex(DecimalKeys(keys)).size() % 64, 0);
   }
 }
 
@@ -124,7 +124,7 @@ TEST(ByteTableIndexTest, FindsEveryKeyOfManyGroups) {
           keys[i] = MakeInternalKey(fmt::format("2{:04}", i), 5);
         }
       }
-      const std::string bytes = BuildIndex(keys);
+      const std::string bytes = BuildByteIndex(keys);
       ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
       ASSERT_TRUE(index.Open(bytes, count * kRecordBytes, count).ok());
       ByteTableIndex::Place place;
@@ -164,7 +164,7 @@ TEST(ByteTableIndexTest, BytesArePartOfTheFormats) {
   keys.push_back(MakeInternalKey("user3", 5));
   std::vector<uint32_t> lengths(keys.size(), 100);
   lengths[3] = 300;
-  EXPECT_EQ(Hex(BuildIndex(keys, lengths)),
+  EXPECT_EQ(Hex(BuildByteIndex(keys, lengths)),
             "030000000000000002000000040000004c0000000000000000000000000000000000000000003030"
             "0000000000000000b4ab78dda8c0872bd7c4409d9df1e15867666564636232310807000037000000"
             "5893f2000000000000000000000000000000000000000000340800004c0000000000000000000000"
@@ -187,7 +187,7 @@ TEST(ByteTableIndexTest, FingerprintsPlaceMostKeysAndDenyMostOthers) {
   for (const size_t count : {1, 15, 16, 17, 1000, 20000}) {
     SCOPED_TRACE(count);
     const std::vector<std::string> keys = DecimalKeys(count);
-    const std::string bytes = BuildIndex(keys);
+    const std::string bytes = BuildByteIndex(keys);
     ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
     ASSERT_OK(index.Open(bytes, count * kRecordBytes, count));
     size_t unsure = 0;
@@ -212,7 +212,7 @@ TEST(ByteTableIndexTest, FingerprintsPlaceMostKeysAndDenyMostOthers) {
 // Fails if the zero in place of one more fingerprint is taken for that of a record.
 TEST(ByteTableIndexTest, NoRecordIsPlacedBehindTheLast) {
   constexpr size_t kKeys = kGroupRecords - 1;
-  const std::string bytes = BuildIndex(DecimalKeys(kKeys));
+  const std::string bytes = BuildByteIndex(DecimalKeys(kKeys));
   ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
   ASSERT_OK(index.Open(bytes, kKeys * kRecordBytes, kKeys));
   ByteTableIndex::Place place;
@@ -264,7 +264,7 @@ TEST(ByteTableIndexTest, FingerprintsAreNeverWrong) {
       lengths.push_back(odd ? 50 : kRecordBytes);
       offsets.push_back(offsets.back() + lengths.back());
     }
-    const std::string bytes = BuildIndex(keys, lengths);
+    const std::string bytes = BuildByteIndex(keys, lengths);
     ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
     ASSERT_OK(index.Open(bytes, offsets.back(), keys.size()));
     for (int absent = 0; absent < 100; ++absent) {
@@ -313,7 +313,7 @@ TEST(ByteTableIndexTest, SurvivesAnyBytes) {
   for (SequenceNumber sequence = 30; sequence > 10; --sequence) {
     keys.push_back(MakeInternalKey("~", sequence));
   }
-  const std::string good = BuildIndex(keys);
+  const std::string good = BuildByteIndex(keys);
   const InternalKeyComparator comparator(BytewiseComparator());
   Random random(3);
   int opened = 0;
@@ -348,7 +348,7 @@ TEST(ByteTableIndexTest, SurvivesAnyBytes) {
 }
 
 TEST(ByteTableIndexTest, RefusesTruncation) {
-  const std::string good = BuildIndex(DecimalKeys(40));
+  const std::string good = BuildByteIndex(DecimalKeys(40));
   for (size_t bytes = 0; bytes < good.size(); ++bytes) {
     ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
     EXPECT_TRUE(index.Open(Slice(good.data(), bytes), 40 * kRecordBytes, 40).IsCorruption());
@@ -388,7 +388,7 @@ TEST(ByteTableIndexTest, StepsKnowNothingOfOtherOrders) {
 }
 
 TEST(ByteTableIndexTest, RefusesAnotherTable) {
-  const std::string good = BuildIndex(DecimalKeys(40));
+  const std::string good = BuildByteIndex(DecimalKeys(40));
   ByteTableIndex index{InternalKeyComparator(BytewiseComparator())};
   EXPECT_TRUE(index.Open(good, 41 * kRecordBytes, 40).IsCorruption());
   EXPECT_TRUE(index.Open(good, 40 * kRecordBytes, 80).IsCorruption());

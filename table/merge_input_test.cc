@@ -11,7 +11,7 @@ namespace {
 
 // User keys of which many have the first eight bytes behind the common prefix in common, and whose
 // versions lie in several runs.
-std::string SomeKey(Random* random) {
+std::string SomeDecimalKey(Random* random) {
   const uint64_t group = random->Uniform(4);
   if (group == 0) return fmt::format("common{:03}", random->Uniform(500));
   return fmt::format("common{:08}{:03}", group, random->Uniform(200));
@@ -38,7 +38,7 @@ TEST_P(MergeInputTest, WalksAllRunsInOrder) {
     for (TestTable& table : tables) {
       TestRecords records(1 + random.Uniform(300));
       for (auto& [key, value] : records) {
-        key = MakeInternalKey(SomeKey(&random), ++sequence);
+        key = MakeInternalKey(SomeDecimalKey(&random), ++sequence);
         value = std::to_string(sequence);
       }
       SortRecords(GetParam(), &records);

@@ -48,29 +48,29 @@ class TestOutput final : public MergeOutput {
   RemoteSpan image_;
 };
 
-struct Shape {
+struct MergeShape {
   TableFormat from = TableFormat::kByteAddressable;
   TableFormat to = TableFormat::kByteAddressable;
   bool reverse = false;
   bool direct = false;
 };
 
-std::string NameOf(const Shape& shape) {
+std::string MergeShapeName(const MergeShape& shape) {
   const auto format = [](TableFormat f) {
     return f == TableFormat::kBlockBased ? "Block" : "Byte";
   };
   return fmt::format("{}To{}{}{}", format(shape.from), format(shape.to),
                      shape.reverse ? "Reverse" : "", shape.direct ? "Direct" : "");
 }
-void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
+void PrintTo(const MergeShape& shape, std::ostream* out) { *out << MergeShapeName(shape); }
 
-std::vector<Shape> AllShapes() {
-  std::vector<Shape> shapes;
+std::vector<MergeShape> AllMergeShapes() {
+  std::vector<MergeShape> shapes;
   for (const auto from : {TableFormat::kByteAddressable, TableFormat::kBlockBased}) {
     for (const auto to : {TableFormat::kByteAddressable, TableFormat::kBlockBased}) {
       for (const bool direct : {false, true}) {
-        shapes.push_back(Shape{from, to, false, direct});
-        shapes.push_back(Shape{from, to, true, direct});
+        shapes.push_back(MergeShape{from, to, false, direct});
+        shapes.push_back(MergeShape{from, to, true, direct});
       }
     }
   }
@@ -88,7 +88,7 @@ class CancelledOrNot final : public MergePace {
   const bool cancelled_;
 };
 
-class MergeTablesTest : public testing::TestWithParam<Shape> {
+class MergeTablesTest : public testing::TestWithParam<MergeShape> {
  protected:
   MergeTablesTest() : queue_pairs_(&memory_, GetParam().direct) {
     merge_.table.comparator =
@@ -484,8 +484,8 @@ TEST_P(MergeTablesTest, MergingIteratorWalksTheUnion) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, MergeTablesTest, testing::ValuesIn(AllShapes()),
-                         [](const auto& shape) { return NameOf(shape.param); });
+INSTANTIATE_TEST_SUITE_P(EveryShape, MergeTablesTest, testing::ValuesIn(AllMergeShapes()),
+                         [](const auto& shape) { return MergeShapeName(shape.param); });
 
 }  // namespace
 }  // namespace dlsm

@@ -40,7 +40,7 @@ TableMeta MetaOf(const std::string& first, const std::string& last) {
 }
 
 // Long keys of few different bytes, so that they share prefixes of all lengths.
-std::string SomeKey(Random* random) {
+std::string SomeLongKey(Random* random) {
   constexpr char kBytes[] = {'\0', 'a', 'b', '\xfe', '\xff'};
   std::string key(random->OneIn(3) ? 0 : 110 + random->Uniform(60), 'p');
   while (!random->OneIn(12)) key.push_back(kBytes[random->Uniform(sizeof(kBytes))]);
@@ -54,7 +54,7 @@ class BoundsTest : public testing::TestWithParam<const Comparator*> {
   std::vector<std::string> SomeRecords() {
     std::vector<std::string> records;
     for (uint64_t i = 2 + random_.Uniform(30); i > 0; --i) {
-      const std::string key = SomeKey(&random_);
+      const std::string key = SomeLongKey(&random_);
       for (uint64_t version = 1 + random_.Skewed(1); version > 0; --version) {
         records.push_back(MakeInternalKey(key, 1 + version));
       }
@@ -145,7 +145,7 @@ TEST_P(BoundsTest, OfAMergeStayWithinItsRange) {
     std::set<std::string> keys;  // Cut points: of the table's, and others.
     for (int i = 0; i < 4; ++i) {
       keys.insert(ExtractUserKey(records[random_.Uniform(records.size())]).ToString());
-      keys.insert(SomeKey(&random_));
+      keys.insert(SomeLongKey(&random_));
     }
     options.cut_points.assign(keys.begin(), keys.end());
     std::ranges::sort(options.cut_points, [this](const std::string& a, const std::string& b) {

@@ -41,7 +41,7 @@ class FirstByteFilter final : public FilterPolicy {
 
 enum class Filter { kNone, kBloom, kUser };
 
-struct Shape {
+struct TableShape {
   TableFormat format = TableFormat::kByteAddressable;
   bool reverse = false;
   size_t block_bytes = 2048;
@@ -51,12 +51,12 @@ struct Shape {
   bool cache = false;
 };
 
-std::vector<Shape> AllShapes() {
-  std::vector<Shape> shapes;
+std::vector<TableShape> AllTableShapes() {
+  std::vector<TableShape> shapes;
   for (const bool reverse : {false, true}) {
     for (const bool direct : {false, true}) {
       for (const Filter filter : {Filter::kNone, Filter::kBloom, Filter::kUser}) {
-        Shape shape;
+        TableShape shape;
         shape.reverse = reverse;
         shape.direct = direct;
         shape.filter = filter;
@@ -76,7 +76,7 @@ std::vector<Shape> AllShapes() {
   return shapes;
 }
 
-std::string NameOf(const Shape& shape) {
+std::string TableShapeName(const TableShape& shape) {
   constexpr const char* kFilters[] = {"NoFilter", "Bloom", "UserFilter"};
   return fmt::format(
       "{}{}{}{}{}{}",
@@ -86,7 +86,7 @@ std::string NameOf(const Shape& shape) {
       shape.direct ? "Direct" : "");
 }
 
-void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
+void PrintTo(const TableShape& shape, std::ostream* out) { *out << TableShapeName(shape); }
 
 // Keys of one kind each.
 enum class KeyKind {
@@ -124,7 +124,7 @@ std::string RandomKey(KeyKind kind, Random* random) {
   return "";
 }
 
-class TableModelTest : public testing::TestWithParam<Shape> {
+class TableModelTest : public testing::TestWithParam<TableShape> {
  protected:
   TableModelTest() : queue_pairs_(&memory_, GetParam().direct) {
     options_.format = GetParam().format;
@@ -409,8 +409,8 @@ TEST_P(TableModelTest, RangesAreOffByOneKeyAtMost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, TableModelTest, testing::ValuesIn(AllShapes()),
-                         [](const auto& shape) { return NameOf(shape.param); });
+INSTANTIATE_TEST_SUITE_P(EveryShape, TableModelTest, testing::ValuesIn(AllTableShapes()),
+                         [](const auto& shape) { return TableShapeName(shape.param); });
 
 }  // namespace
 }  // namespace dlsm

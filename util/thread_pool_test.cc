@@ -321,7 +321,7 @@ TEST(ThreadPoolOnNodeTest, AllItsThreadsAreThere) {
     EXPECT_EQ(machine.ThreadsOn(1).size(), on_node->counts().threads);
     EXPECT_EQ(NumaUseOf(1).threads, on_node->counts().threads);
     held.Release();
-    Task elsewhere(on_none.get(), 1, [&only, &here] {
+    Task elsewhere(on_none.get(), 1, [&here] {
       cpu_set_t may;
       CPU_ZERO(&may);
       EXPECT_EQ(::sched_getaffinity(0, sizeof(may), &may), 0);

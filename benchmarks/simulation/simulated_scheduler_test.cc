@@ -31,12 +31,12 @@ SimulatedScheduler::Config ConfigOf(uint64_t seed) {
   return config;
 }
 
-void Unexpected(const std::string& why) { FAIL() << why; }
+void FailBecause(const std::string& why) { FAIL() << why; }
 
 // Who came when, of two threads that take turns as the scheduler likes.
 std::string Interleaving(uint64_t seed, uint64_t* trace) {
   std::string order;
-  SimulatedScheduler scheduler(ConfigOf(seed), Unexpected);
+  SimulatedScheduler scheduler(ConfigOf(seed), FailBecause);
   scheduler.Run([&order] {
     std::vector<port::Thread> threads;
     for (const char name : {'a', 'b'}) {
@@ -56,7 +56,7 @@ std::string Interleaving(uint64_t seed, uint64_t* trace) {
 // A thread gives its number back while it still has the turn: otherwise who gets it next, and with
 // it the queue pairs it stands for, depended on the machine.
 TEST(SimulatedSchedulerTest, NumbersOfThreadsAreFreeWhenTheyHaveLeft) {
-  SimulatedScheduler scheduler(ConfigOf(1), Unexpected);
+  SimulatedScheduler scheduler(ConfigOf(1), FailBecause);
   scheduler.Run([] {
     ThreadNumber::Current();
     for (int i = 0; i < 300; ++i) {
@@ -76,7 +76,7 @@ TEST(SimulatedSchedulerTest, NumbersOfThreadsAreFreeWhenTheyHaveLeft) {
 // may look at addresses: two views of a database at one address are taken for one. Fails if others
 // run while a thread that has left is not yet gone.
 TEST(SimulatedSchedulerTest, ThreadsThatHaveLeftAreGone) {
-  SimulatedScheduler scheduler(ConfigOf(1), Unexpected);
+  SimulatedScheduler scheduler(ConfigOf(1), FailBecause);
   scheduler.Run([&scheduler] {
     for (int i = 0; i < 5; ++i) {
       std::atomic<bool> at_its_end = false;
@@ -111,7 +111,7 @@ TEST(SimulatedSchedulerTest, ASeedIsAnInterleaving) {
 // Fails if time passes by itself, or if it does not jump: hours would take hours.
 TEST(SimulatedSchedulerTest, SleepingTakesNoTime) {
   const auto began = std::chrono::steady_clock::now();
-  SimulatedScheduler scheduler(ConfigOf(1), Unexpected);
+  SimulatedScheduler scheduler(ConfigOf(1), FailBecause);
   std::vector<int> woken;
   scheduler.Run([&woken] {
     port::Thread late([&woken] {
@@ -131,7 +131,7 @@ TEST(SimulatedSchedulerTest, SleepingTakesNoTime) {
 // Fails if a wait misses a signal or its end.
 TEST(SimulatedSchedulerTest, WaitsEndBySignalOrTime) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
-    SimulatedScheduler scheduler(ConfigOf(seed), Unexpected);
+    SimulatedScheduler scheduler(ConfigOf(seed), FailBecause);
     scheduler.Run([] {
       port::Mutex mutex;
       port::CondVar changed(mutex);
@@ -159,7 +159,7 @@ TEST(SimulatedSchedulerTest, FindsALostUpdate) {
   int lost = 0;
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     int count = 0;
-    SimulatedScheduler scheduler(ConfigOf(seed), Unexpected);
+    SimulatedScheduler scheduler(ConfigOf(seed), FailBecause);
     scheduler.Run([&count] {
       const auto increment = [&count] {
         const int before = count;
@@ -187,7 +187,7 @@ TEST(SimulatedSchedulerTest, AThreadEndsWithItsLocals) {
     }
   };
   farewells = 0;
-  SimulatedScheduler scheduler(ConfigOf(1), Unexpected);
+  SimulatedScheduler scheduler(ConfigOf(1), FailBecause);
   scheduler.Run([] {
     port::Thread thread([] {
       static thread_local Farewell farewell;

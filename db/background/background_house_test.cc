@@ -12,6 +12,7 @@
 #include "db/merge/merge_policies.h"
 #include "db/nodes/manifest_store.h"
 #include "db/test/fake_memory_node_testing.h"
+#include "db/test/no_manifest_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "table/node_queue_pairs.h"
 #include "util/status_testing.h"
@@ -20,16 +21,8 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kMemtableBytes = size_t{1} << 20;
-constexpr size_t kMemtables = 4;
-constexpr uint64_t kNodeBytes = uint64_t{1} << 40;
 constexpr size_t kHome = 0;
 constexpr size_t kOther = 1;
-
-class NoManifest final : public ManifestStore {
- public:
-  Status Put(const std::string&, std::vector<RemoteSpan>) override { return Status::OK(); }
-};
 
 // Counts how often somebody looks for a merge; there is none.
 class WatchedPolicy final : public MergePolicy {
@@ -56,6 +49,10 @@ class WatchedPolicy final : public MergePolicy {
 // A shard without threads.
 class BackgroundHouseTest : public testing::Test {
  protected:
+  static constexpr size_t kMemtableBytes = size_t{1} << 20;
+  static constexpr size_t kMemtables = 4;
+  static constexpr uint64_t kNodeBytes = uint64_t{1} << 40;
+
   BackgroundHouseTest() { budget_.Share({&tree_}); }
 
   static PlacedMemory::Config OverBoth() {

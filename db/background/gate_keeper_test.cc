@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "db/memtable/memtable_epochs.h"
-#include "db/nodes/manifest_store.h"
 #include "db/test/fake_memory_node_testing.h"
 #include "db/test/fake_table_testing.h"
+#include "db/test/no_manifest_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "table/node_queue_pairs.h"
 #include "util/status_testing.h"
@@ -18,18 +18,14 @@
 namespace dlsm {
 namespace {
 
-constexpr size_t kMemtableBytes = size_t{1} << 20;
-constexpr size_t kMemtables = 2;  // One that is written to, and one that waits to be flushed.
-constexpr uint64_t kNodeBytes = uint64_t{1} << 40;
-
-class NoManifest final : public ManifestStore {
- public:
-  Status Put(const std::string&, std::vector<RemoteSpan>) override { return Status::OK(); }
-};
-
 // A shard that is written, flushed and merged by hand. Nobody writes through the gate.
 class GateKeeperTest : public testing::Test {
  protected:
+  static constexpr size_t kMemtableBytes = size_t{1} << 20;
+  // One that is written to, and one that waits to be flushed.
+  static constexpr size_t kMemtables = 2;
+  static constexpr uint64_t kNodeBytes = uint64_t{1} << 40;
+
   GateKeeperTest() { budget_.Share({&tree_}); }
 
   static std::vector<Level> TwoLevels() {

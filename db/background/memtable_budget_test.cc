@@ -7,26 +7,21 @@
 #include <vector>
 
 #include "db/memtable/memtable_epochs.h"
-#include "db/nodes/manifest_store.h"
+#include "db/test/no_manifest_testing.h"
 #include "db/tree/tree.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
 
-constexpr size_t kMemtableBytes = size_t{1} << 20;
-constexpr size_t kMemtables = 4;
-constexpr size_t kBudget = kMemtableBytes * kMemtables;
-
-class NoManifest final : public ManifestStore {
- public:
-  Status Put(const std::string&, std::vector<RemoteSpan>) override { return Status::OK(); }
-};
-
 // Shards that are filled by hand; what is switched waits for a flush that never comes, as with a
 // memory node that is dead.
 class MemtableBudgetTest : public testing::Test {
  protected:
+  static constexpr size_t kMemtableBytes = size_t{1} << 20;
+  static constexpr size_t kMemtables = 4;
+  static constexpr size_t kBudget = kMemtableBytes * kMemtables;
+
   void Make(size_t shards) {
     std::vector<Tree*> trees;
     for (size_t i = 0; i < shards; ++i) {

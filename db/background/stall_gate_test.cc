@@ -18,12 +18,12 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // Long enough that only a hang takes as long.
-constexpr auto kLong = milliseconds(60000);
+constexpr auto kHangTime = milliseconds(60000);
 
 // Fails if an open gate stops anybody or counts a stall.
 TEST(StallGateTest, OpenGateLetsEverybodyPass) {
   Statistics statistics;
-  StallGate gate(kLong, &statistics);
+  StallGate gate(kHangTime, &statistics);
   EXPECT_OK(gate.Pass(false, 100));
   EXPECT_OK(gate.Pass(true, 100));
   EXPECT_FALSE(gate.closed());
@@ -56,7 +56,7 @@ TEST(StallGateTest, WakesWhoWaits) {
                {StallReason::kMemory, Ticker::kStallMicrosMemory}};
   for (const auto& test : cases) {
     Statistics statistics;
-    StallGate gate(kLong, &statistics);
+    StallGate gate(kHangTime, &statistics);
     gate.Set(test.reason, true);
     std::vector<std::thread> writers;
     for (int i = 0; i < 3; ++i) {
@@ -168,7 +168,7 @@ TEST(StallGateTest, ForgetsAnErrorThatIsOvercome) {
 // Fails if a closing database leaves writers waiting, or lets new ones in.
 TEST(StallGateTest, ShutSendsEverybodyAway) {
   Statistics statistics;
-  StallGate gate(kLong, &statistics);
+  StallGate gate(kHangTime, &statistics);
   gate.Set(StallReason::kMemtables, true);
   std::vector<std::thread> writers;
   for (int i = 0; i < 3; ++i) {
@@ -185,7 +185,7 @@ TEST(StallGateTest, ShutSendsEverybodyAway) {
 // Fails if slowed writers are stopped, go faster than their pace together, or are not counted.
 TEST(StallGateTest, SlowedWritersKeepPaceTogether) {
   Statistics statistics;
-  StallGate gate(kLong, &statistics);
+  StallGate gate(kHangTime, &statistics);
   gate.SetPace(10e6);
   EXPECT_FALSE(gate.closed());
   const auto start = Clock::now();
@@ -209,7 +209,7 @@ TEST(StallGateTest, SlowedWritersKeepPaceTogether) {
 // Fails if a slowed writer keeps a database from closing.
 TEST(StallGateTest, ShutEndsSlowWrites) {
   Statistics statistics;
-  StallGate gate(kLong, &statistics);
+  StallGate gate(kHangTime, &statistics);
   gate.SetPace(1);
   EXPECT_OK(gate.Pass(false, 1000));
   std::thread writer([&gate] {
@@ -234,7 +234,7 @@ TEST(StallGateTest, ABatchSleepsOnce) {
   Statistics statistics;
   std::vector<std::unique_ptr<StallGate>> gates;
   for (int i = 0; i < 16; ++i) {
-    gates.push_back(std::make_unique<StallGate>(kLong, &statistics));
+    gates.push_back(std::make_unique<StallGate>(kHangTime, &statistics));
     gates.back()->SetPace(100);
   }
   const std::vector<StallGate::Share> shares = SharesOf(gates);
@@ -258,7 +258,7 @@ TEST(StallGateTest, ABatchSleepsOnce) {
 TEST(StallGateTest, ABatchLooksAgainAtGatesThatWereOpen) {
   Statistics statistics;
   std::vector<std::unique_ptr<StallGate>> gates;
-  for (int i = 0; i < 3; ++i) gates.push_back(std::make_unique<StallGate>(kLong, &statistics));
+  for (int i = 0; i < 3; ++i) gates.push_back(std::make_unique<StallGate>(kHangTime, &statistics));
   gates[2]->Set(StallReason::kMemtables, true);
   std::atomic<bool> passed{false};
   std::thread writer([&] {
@@ -298,7 +298,7 @@ TEST(StallGateTest, ABatchIsToldWhoRefusesIt) {
 TEST(StallGateTest, WhoMayNotWaitIsRefusedAtOnce) {
   constexpr bool kMayWait = false;
   Statistics statistics;
-  StallGate gate(kLong, &statistics);
+  StallGate gate(kHangTime, &statistics);
   gate.Set(StallReason::kMemory, true);
   const Status refused = gate.Pass(false, 100, kMayWait);
   EXPECT_TRUE(refused.IsBusy());
@@ -323,7 +323,7 @@ TEST(StallGateTest, WhoMayNotWaitIsRefusedAtOnce) {
 TEST(StallGateTest, WhoIsRefusedCountsAsWaitingForAMoment) {
   port::ManualClock clock;
   Statistics statistics;
-  StallGate gate(kLong, &statistics);
+  StallGate gate(kHangTime, &statistics);
   EXPECT_FALSE(gate.somebody_waits());
   gate.Set(StallReason::kMemtables, true);
   EXPECT_TRUE(gate.Pass(false, 100, /*may_wait=*/false).IsBusy());
@@ -339,7 +339,7 @@ TEST(StallGateTest, ABatchThatMayNotWaitTakesNothingWhereItIsRefused) {
   Statistics statistics;
   std::vector<std::unique_ptr<StallGate>> gates;
   for (int i = 0; i < 3; ++i) {
-    gates.push_back(std::make_unique<StallGate>(kLong, &statistics));
+    gates.push_back(std::make_unique<StallGate>(kHangTime, &statistics));
     gates.back()->SetPace(100);
   }
   gates[2]->Set(StallReason::kLevel0, true);
@@ -359,7 +359,7 @@ TEST(StallGateTest, ABatchThatMayNotWaitTakesNothingWhereItIsRefused) {
 // Writers run through a gate that opens and closes all the time; none may be left behind.
 TEST(StallGateTest, NobodyIsLeftBehind) {
   Statistics statistics;
-  StallGate gate(kLong, &statistics);
+  StallGate gate(kHangTime, &statistics);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {

@@ -8,7 +8,7 @@ namespace dlsm {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = WritePacer::Clock;
+using PacerClock = WritePacer::Clock;
 
 // Fails if writers are slowed down too early, not in proportion, or to a standstill.
 TEST(WritePacerTest, PaceFollowsWhatIsLeft) {
@@ -24,7 +24,7 @@ TEST(WritePacerTest, PaceFollowsWhatIsLeft) {
 // Fails if the rate is that of another time than the last memtables took, waits included.
 TEST(WritePacerTest, SustainedRateIsThatOfTheLastMemtables) {
   SustainedRate rate;
-  Clock::time_point now = Clock::now();
+  PacerClock::time_point now = PacerClock::now();
   EXPECT_EQ(rate.Get(now), 0);
   rate.Add(1000, now);
   EXPECT_EQ(rate.Get(now), 0);
@@ -40,7 +40,7 @@ TEST(WritePacerTest, SustainedRateIsThatOfTheLastMemtables) {
 // slowed down to what came through meanwhile: nothing.
 TEST(WritePacerTest, PausesAreNoPartOfTheSustainedRate) {
   SustainedRate rate;
-  Clock::time_point now = Clock::now();
+  PacerClock::time_point now = PacerClock::now();
   rate.Look(false, now);
   rate.Add(1000, now);
   const auto pass = [&](int steps, bool busy) {
@@ -64,7 +64,7 @@ TEST(WritePacerTest, PausesAreNoPartOfTheSustainedRate) {
 // Fails if time in which nobody wrote is saved up for a burst.
 TEST(WritePacerTest, IdleTimeIsNotSavedUp) {
   WritePacer pacer;
-  const Clock::time_point start = Clock::now();
+  const PacerClock::time_point start = PacerClock::now();
   EXPECT_EQ(pacer.Take(1 << 20, start).count(), 0) << "no rate yet";
   pacer.SetRate(1e6, start);
   EXPECT_EQ(pacer.Take(50'000, start + std::chrono::seconds(10)).count(), 0);
@@ -73,9 +73,10 @@ TEST(WritePacerTest, IdleTimeIsNotSavedUp) {
 
 // Takes a hundred bytes each millisecond from `start` on; returns how long it was asked to wait in
 // all.
-std::chrono::nanoseconds WaitsOfSmallWrites(WritePacer* pacer, Clock::time_point start, int count) {
+std::chrono::nanoseconds WaitsOfSmallWrites(WritePacer* pacer, PacerClock::time_point start,
+                                            int count) {
   std::chrono::nanoseconds waits{};
-  for (Clock::time_point now = start; count > 0; --count) {
+  for (PacerClock::time_point now = start; count > 0; --count) {
     const std::chrono::nanoseconds wait = pacer->Take(100, now);
     waits += wait;
     now += wait + milliseconds(1);
@@ -86,7 +87,7 @@ std::chrono::nanoseconds WaitsOfSmallWrites(WritePacer* pacer, Clock::time_point
 // A large write at a trickle, then the rate is high: what the write owes are bytes, not the time
 // that they would have taken. Fails if those who come next wait as if the rate had stayed low.
 TEST(WritePacerTest, WhatIsOwedIsPaidAtTheNewRate) {
-  const Clock::time_point start = Clock::now();
+  const PacerClock::time_point start = PacerClock::now();
   WritePacer pacer;
   pacer.SetRate(double{64 << 10}, start);
   EXPECT_EQ(pacer.Take(uint64_t{64} << 20, start).count(), 0);
@@ -103,7 +104,7 @@ TEST(WritePacerTest, WhatIsOwedIsPaidAtTheNewRate) {
 
 // Fails if a pace begins with what was owed before there was none.
 TEST(WritePacerTest, NothingIsOwedFromBeforeThereWasNoLimit) {
-  const Clock::time_point start = Clock::now();
+  const PacerClock::time_point start = PacerClock::now();
   WritePacer pacer;
   pacer.SetRate(double{64 << 10}, start);
   EXPECT_EQ(pacer.Take(uint64_t{64} << 20, start).count(), 0);
@@ -115,7 +116,7 @@ TEST(WritePacerTest, NothingIsOwedFromBeforeThereWasNoLimit) {
 // Fails if one write, or a crowd of writers each of whom waits no longer than the longest sleep,
 // leaves a debt that keeps slowing down those who come long after; or if the sum overflows.
 TEST(WritePacerTest, WhatIsOwedIsBounded) {
-  const Clock::time_point start = Clock::now();
+  const PacerClock::time_point start = PacerClock::now();
   WritePacer pacer;
   pacer.SetRate(1, start);
   for (int i = 0; i < 1000; ++i) pacer.Take(UINT64_MAX, start);

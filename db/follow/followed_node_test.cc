@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLease{4000};
+constexpr milliseconds kFollowedLease{4000};
 // What a call there takes at least, while it is late.
 constexpr milliseconds kLate{100};
 
@@ -31,7 +31,7 @@ constexpr milliseconds kLate{100};
 TEST(FollowedNodeTest, ALeaseRunsFromBeforeItWasAskedFor) {
   std::atomic<bool> late{false};
   TestNode::Config config;
-  config.lease = kLease;
+  config.lease = kFollowedLease;
   config.clock = [&late] {
     if (late) std::this_thread::sleep_for(kLate);
     return DatabaseTableOptions::Clock::now();
@@ -46,7 +46,7 @@ TEST(FollowedNodeTest, ALeaseRunsFromBeforeItWasAskedFor) {
   late = true;
   ASSERT_OK(FollowedNode::Open(node.With(FollowerOptions(), "tcp"), node.address(), {"followed"},
                                &idle, &followed));
-  const milliseconds most = kLease - kLate;
+  const milliseconds most = kFollowedLease - kLate;
   auto left = followed->lease().left();
   EXPECT_LE(left, most);
   ASSERT_OK(followed->Start([] { return uint64_t{0}; }));

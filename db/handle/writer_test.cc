@@ -14,17 +14,13 @@
 #include "dLSM/write_batch.h"
 #include "db/memtable/memtable.h"
 #include "db/memtable/memtable_epochs.h"
-#include "db/nodes/manifest_store.h"
+#include "db/test/bytewise_order_testing.h"
+#include "db/test/no_manifest_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
-
-class NoManifestStore final : public ManifestStore {
- public:
-  Status Put(const std::string&, std::vector<RemoteSpan>) override { return Status::OK(); }
-};
 
 // A handle of one shard, or of two that meet at "m".
 class WriterTest : public testing::TestWithParam<size_t> {
@@ -33,10 +29,6 @@ class WriterTest : public testing::TestWithParam<size_t> {
 
   static std::vector<Level> TwoLevels() {
     return {Level(Guard::Order::kNewestFirst), Level(Guard::Order::kByKey)};
-  }
-  static const InternalKeyComparator& Bytewise() {
-    static const InternalKeyComparator comparator(BytewiseComparator());
-    return comparator;
   }
 
   WriterTest() {
@@ -82,7 +74,7 @@ class WriterTest : public testing::TestWithParam<size_t> {
   const ComputeRange range_{options_};
   ShardMap map_;
   Statistics statistics_;
-  NoManifestStore store_;
+  NoManifest store_;
   MemtableEpochs epochs_{0};
   std::array<StallGate, 2> gates_{StallGate{std::chrono::milliseconds(10), &statistics_},
                                   StallGate{std::chrono::milliseconds(10), &statistics_}};

@@ -5,26 +5,17 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "db/test/bytewise_order_testing.h"
+#include "db/test/no_manifest_testing.h"
 #include "db/tree/tree.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
 namespace {
-
-const InternalKeyComparator& Bytewise() {
-  static const InternalKeyComparator comparator(BytewiseComparator());
-  return comparator;
-}
-
-class NoManifestStore final : public ManifestStore {
- public:
-  Status Put(const std::string&, std::vector<RemoteSpan>) override { return Status::OK(); }
-};
 
 // Two shards of one handle.
 class MemtableEpochsTest : public testing::Test {
@@ -52,7 +43,7 @@ class MemtableEpochsTest : public testing::Test {
     return entries->Valid() ? TrailerSequence(ExtractTrailer(entries->key())) : 0;
   }
 
-  NoManifestStore store_;
+  NoManifest store_;
   MemtableEpochs epochs_{0};
   Tree one_{1 << 20, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_};
   Tree other_{1 << 20, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_};

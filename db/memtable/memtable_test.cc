@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "db/test/allocating_order_testing.h"
+#include "db/test/bytewise_order_testing.h"
 #include "port/failing_allocations_testing.h"
 #include "util/random.h"
 #include "util/rounds_testing.h"
@@ -21,15 +22,10 @@
 namespace dlsm {
 namespace {
 
-std::string KeyOf(uint64_t number) {
+std::string PaddedNumber(uint64_t number) {
   char text[24];
   std::snprintf(text, sizeof(text), "%016llu", static_cast<unsigned long long>(number));
   return text;
-}
-
-const InternalKeyComparator& Bytewise() {
-  static const InternalKeyComparator comparator(BytewiseComparator());
-  return comparator;
 }
 
 // So that filters are neither empty nor full.
@@ -42,16 +38,16 @@ LookupResult Lookup(const Memtable& memtable, Sequencer* sequencer, const Slice&
   return result;
 }
 
-struct Shape {
+struct KeyShape {
   const char* name;
   const Comparator* comparator;
   const char* prefix_guess;
   std::string (*key)(uint64_t random);
 };
 
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const KeyShape& shape, std::ostream* out) { *out << shape.name; }
 
-std::string Decimal(uint64_t random) { return KeyOf(random % 5000); }
+std::string Decimal(uint64_t random) { return PaddedNumber(random % 5000); }
 std::string Binary(uint64_t random) {
   std::string key(random % 24, '\0');
   for (char& byte : key)
@@ -59,16 +55,16 @@ std::string Binary(uint64_t random) {
   return key;
 }
 std::string FarApart(uint64_t random) {
-  return (random % 2 == 0 ? "aaaaaaaaaaaaaaaaaaaa" : "zz") + KeyOf(random % 999);
+  return (random % 2 == 0 ? "aaaaaaaaaaaaaaaaaaaa" : "zz") + PaddedNumber(random % 999);
 }
 // Their digests are the largest there are, as those of entries that are not there.
 std::string Largest(uint64_t random) {
   std::string key(random % 40, '\xff');
-  if (random % 3 == 0) key += KeyOf(random % 200);
+  if (random % 3 == 0) key += PaddedNumber(random % 200);
   return key;
 }
 
-class MemtableModelTest : public testing::TestWithParam<Shape> {};
+class MemtableModelTest : public testing::TestWithParam<KeyShape> {};
 
 // Whatever the keys and the guess of their prefix, a memtable reads like a sorted map.
 TEST_P(MemtableModelTest, ReadsLikeAMap) {
@@ -131,13 +127,13 @@ TEST_P(MemtableModelTest, ReadsLikeAMap) {
 
 INSTANTIATE_TEST_SUITE_P(
     EveryShape, MemtableModelTest,
-    testing::Values(Shape{"decimal", BytewiseComparator(), "", Decimal},
-                    Shape{"decimal_guessed", BytewiseComparator(), "000000000000", Decimal},
-                    Shape{"decimal_misguessed", BytewiseComparator(), "00000000000023", Decimal},
-                    Shape{"binary", BytewiseComparator(), "", Binary},
-                    Shape{"far_apart", BytewiseComparator(), "aaaaaaaaaa", FarApart},
-                    Shape{"largest", BytewiseComparator(), "", Largest},
-                    Shape{"reverse", ReverseBytewiseComparator(), "", Decimal}),
+    testing::Values(KeyShape{"decimal", BytewiseComparator(), "", Decimal},
+                    KeyShape{"decimal_guessed", BytewiseComparator(), "000000000000", Decimal},
+                    KeyShape{"decimal_misguessed", BytewiseComparator(), "00000000000023", Decimal},
+                    KeyShape{"binary", BytewiseComparator(), "", Binary},
+                    KeyShape{"far_apart", BytewiseComparator(), "aaaaaaaaaa", FarApart},
+                    KeyShape{"largest", BytewiseComparator(), "", Largest},
+                    KeyShape{"reverse", ReverseBytewiseComparator(), "", Decimal}),
     [](const auto& shape) { return std::string(shape.param.name); });
 
 // A reader that misses an entry whose write has ended, sees one out of order, or sees half of one
@@ -158,8 +154,8 @@ TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
         // Bit-reversed: inserts all over the tree.
         const uint64_t number = (i * 0x9e3779b97f4a7c15u) >> 40;
         EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue,
-                                 std::to_string(writer) + KeyOf(number), std::to_string(number),
-                                 false));
+                                 std::to_string(writer) + PaddedNumber(number),
+                                 std::to_string(number), false));
         completed[writer].store(i + 1, std::memory_order_release);
       }
     });
@@ -172,8 +168,9 @@ TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
         const uint64_t count = completed[writer].load(std::memory_order_acquire);
         if (count == 0) continue;
         const uint64_t number = (random.Uniform(count) * 0x9e3779b97f4a7c15u) >> 40;
-        const LookupResult result = Lookup(
-            memtable, &sequencer, std::to_string(writer) + KeyOf(number), kSequenceNumberMax);
+        const LookupResult result =
+            Lookup(memtable, &sequencer, std::to_string(writer) + PaddedNumber(number),
+                   kSequenceNumberMax);
         ASSERT_EQ(result.state, LookupState::kFound);
         ASSERT_EQ(result.value.ToString(), std::to_string(number));
       }
@@ -242,8 +239,8 @@ TEST(SequencerTest, SettledMeansNothingIsStillToCome) {
       for (int n = 0; n < 3000; ++n) {
         const Sequencer::Write write(sequencer, 1);
         if (n % 64 == 0) std::this_thread::yield();
-        EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, KeyOf(static_cast<uint64_t>(n)),
-                                 std::to_string(i), false));
+        EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue,
+                                 PaddedNumber(static_cast<uint64_t>(n)), std::to_string(i), false));
       }
     });
   }
@@ -302,8 +299,8 @@ void AddUntilAllocationsFail(const InternalKeyComparator& comparator, uint64_t s
     const auto add = [&memtable, &sequence] {
       // Some in order, some anywhere.
       const uint64_t number = sequence % 3 == 0 ? sequence : sequence * 7919 % 100003;
-      const bool added =
-          memtable.Add(sequence, ValueType::kValue, "key" + KeyOf(number), KeyOf(sequence), false);
+      const bool added = memtable.Add(sequence, ValueType::kValue, "key" + PaddedNumber(number),
+                                      PaddedNumber(sequence), false);
       if (added) ++sequence;
       return added;
     };
@@ -325,8 +322,9 @@ void AddUntilAllocationsFail(const InternalKeyComparator& comparator, uint64_t s
     ASSERT_EQ(count(), kEntries);
     for (sequence = 1; sequence <= kEntries; sequence += 7) {
       const uint64_t number = sequence % 3 == 0 ? sequence : sequence * 7919 % 100003;
-      ASSERT_EQ(Lookup(memtable, &sequencer, "key" + KeyOf(number), sequence).value.ToString(),
-                KeyOf(sequence));
+      ASSERT_EQ(
+          Lookup(memtable, &sequencer, "key" + PaddedNumber(number), sequence).value.ToString(),
+          PaddedNumber(sequence));
     }
   }
 }
@@ -354,14 +352,15 @@ TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
   const auto put_all = [&](uint64_t step) {
     for (uint64_t i = 0; i < kKeys; i += step) {
       const Sequencer::Write write(sequencer, 1);
-      model[KeyOf(i)] = std::to_string(write.first());
-      EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, KeyOf(i), model[KeyOf(i)], false));
+      model[PaddedNumber(i)] = std::to_string(write.first());
+      EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, PaddedNumber(i),
+                               model[PaddedNumber(i)], false));
     }
   };
   const auto expect_model = [&] {
     for (uint64_t i = 0; i < kKeys; ++i) {
-      const LookupResult result = Lookup(memtable, &sequencer, KeyOf(i), kSequenceNumberMax);
-      const auto expected = model.find(KeyOf(i));
+      const LookupResult result = Lookup(memtable, &sequencer, PaddedNumber(i), kSequenceNumberMax);
+      const auto expected = model.find(PaddedNumber(i));
       ASSERT_EQ(result.state == LookupState::kFound, expected != model.end()) << i;
       if (expected != model.end()) {
         ASSERT_EQ(result.value.ToString(), expected->second);
@@ -380,9 +379,9 @@ TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
       ++expected;
     }
     EXPECT_EQ(expected, model.end());
-    iterator->Seek(LookupKey(KeyOf(1), kSequenceNumberMax).internal_key());
+    iterator->Seek(LookupKey(PaddedNumber(1), kSequenceNumberMax).internal_key());
     ASSERT_TRUE(iterator->Valid());
-    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice(model.upper_bound(KeyOf(0))->first));
+    EXPECT_EQ(ExtractUserKey(iterator->key()), Slice(model.upper_bound(PaddedNumber(0))->first));
     iterator->SeekToLast();
     ASSERT_TRUE(iterator->Valid());
     EXPECT_EQ(ExtractUserKey(iterator->key()), Slice(model.rbegin()->first));
@@ -398,7 +397,7 @@ TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
       for (uint32_t i = 0; i < count; ++i) {  // Each key twice.
         EXPECT_TRUE(memtable.Add(batch.first() + i,
                                  i % 5 == 0 ? ValueType::kDeletion : ValueType::kValue,
-                                 KeyOf(i % kKeys), "", true));
+                                 PaddedNumber(i % kKeys), "", true));
       }
       memtable.Withdraw(batch.first(), batch.first() + count - 1);
     }
@@ -414,14 +413,15 @@ TEST(MemtableTest, ReadersPassOverBatchesThatAreBeingWithdrawn) {
   Memtable memtable(Bytewise(), 0, "", kBytes);
   for (uint64_t i = 0; i < 3; ++i) {
     const Sequencer::Write write(sequencer, 1);
-    EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, KeyOf(i), "good", false));
+    EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, PaddedNumber(i), "good", false));
   }
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;
   for (int reader = 0; reader < 2; ++reader) {
     readers.emplace_back([&] {
       for (uint64_t i = 0; !stop.load(); ++i) {
-        const LookupResult result = Lookup(memtable, &sequencer, KeyOf(i % 3), kSequenceNumberMax);
+        const LookupResult result =
+            Lookup(memtable, &sequencer, PaddedNumber(i % 3), kSequenceNumberMax);
         ASSERT_EQ(result.state, LookupState::kFound);
         ASSERT_EQ(result.value, Slice("good"));
       }
@@ -433,7 +433,7 @@ TEST(MemtableTest, ReadersPassOverBatchesThatAreBeingWithdrawn) {
     const Sequencer::Write write(sequencer, kEntries);
     const bool withdrawn = round % 4 != 0;
     for (uint32_t i = 0; i < kEntries; ++i) {
-      EXPECT_TRUE(memtable.Add(write.first() + i, ValueType::kValue, KeyOf(i % 3),
+      EXPECT_TRUE(memtable.Add(write.first() + i, ValueType::kValue, PaddedNumber(i % 3),
                                withdrawn ? "bad" : "good", true));
     }
     if (withdrawn) memtable.Withdraw(write.first(), write.first() + kEntries - 1);

@@ -6,7 +6,7 @@
 namespace dlsm {
 namespace {
 
-LeveledPolicyConfig SmallConfig() {
+LeveledPolicyConfig SmallFullLevelingConfig() {
   LeveledPolicyConfig config;
   config.level0_trigger = 2;
   config.base_bytes = 300;
@@ -28,7 +28,7 @@ TEST(FullLevelingPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     PolicySimulation::Config config = ByKey(seed);
     config.level_count = 2 + seed % 4;
     config.sequential = seed % 7 == 0;
-    PolicySimulation simulation(config, NewFullLevelingPolicy(SmallConfig()));
+    PolicySimulation simulation(config, NewFullLevelingPolicy(SmallFullLevelingConfig()));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
     ASSERT_TRUE(simulation.CompactAll()) << "seed " << seed;
   }
@@ -36,7 +36,7 @@ TEST(FullLevelingPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
 
 // Fails if a level that is full is not merged down as a whole.
 TEST(FullLevelingPolicyTest, NoLevelStaysFull) {
-  PolicySimulation simulation(ByKey(1), NewFullLevelingPolicy(SmallConfig()));
+  PolicySimulation simulation(ByKey(1), NewFullLevelingPolicy(SmallFullLevelingConfig()));
   ASSERT_TRUE(simulation.Run(100));
   EXPECT_LT(simulation.version().levels()[1].bytes(), 300u);
   EXPECT_LT(simulation.version().levels()[2].bytes(), 900u);

@@ -16,7 +16,7 @@
 namespace dlsm {
 namespace {
 
-GuardsPolicyConfig SmallConfig() {
+GuardsPolicyConfig SmallGuardsConfig() {
   GuardsPolicyConfig config;
   config.level0_trigger = 2;
   config.base_bytes = 240;
@@ -39,7 +39,7 @@ TEST(GuardsPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.seeks = seed % 2 == 0;
     config.pauses = seed % 5 < 2;
     config.short_of_room = seed % 11 < 5;
-    GuardsPolicyConfig policy_config = SmallConfig();
+    GuardsPolicyConfig policy_config = SmallGuardsConfig();
     policy_config.idle_newer_percent_max = 10 * (seed % 4);
     std::unique_ptr<MergePolicy> policy = NewGuardsPolicy(policy_config);
     if (seed % 5 == 0) policy->LimitLevel0Merges(2);
@@ -58,7 +58,7 @@ TEST(GuardsPolicyTest, NothingObsoleteStaysInAFullMemoryNode) {
     config.seed = seed;
     config.level_count = 2 + seed % 4;
     config.key_count = seed % 3 == 0 ? 1000 : 120;
-    PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+    PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
     ASSERT_TRUE(simulation.Run(1 + 11 * (seed % 8))) << "seed " << seed;
     ASSERT_TRUE(simulation.MakeAllRoom()) << "seed " << seed;
     const Version& version = simulation.version();
@@ -74,7 +74,7 @@ TEST(GuardsPolicyTest, DroppedDeletionsAreNoticed) {
     PolicySimulation::Config config;
     config.seed = seed;
     config.drop_all_deletions = true;
-    PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+    PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
     noticed += simulation.Run(80, /*quiet=*/true) ? 0 : 1;
   }
   EXPECT_EQ(noticed, 10);
@@ -86,7 +86,7 @@ TEST(GuardsPolicyTest, DeeperLevelsHaveMoreGuards) {
   config.key_count = 20000;
   config.level_count = 5;
   config.steps_per_check = 20;
-  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
   ASSERT_TRUE(simulation.Run(600));
   const std::vector<Level>& levels = simulation.version().levels();
   EXPECT_GE(levels[1].guards().size(), 1u);
@@ -99,12 +99,12 @@ TEST(GuardsPolicyTest, NoGuardStaysFull) {
   PolicySimulation::Config config;
   config.key_count = 3000;
   config.steps_per_check = 20;
-  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
   ASSERT_TRUE(simulation.Run(300));
   for (const Level& level : simulation.version().levels()) {
     for (const Guard* guard : level.AllGuards()) {
       const InternalKeyComparator& comparator = simulation.version().comparator();
-      EXPECT_LT(CountRuns(comparator, guard->tables), SmallConfig().runs_max);
+      EXPECT_LT(CountRuns(comparator, guard->tables), SmallGuardsConfig().runs_max);
     }
   }
 }
@@ -116,7 +116,7 @@ TEST(GuardsPolicyTest, WhatComesInOrderOnlyMoves) {
   config.key_count = 99999;
   config.deletions = false;
   config.steps_per_check = 20;
-  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
   ASSERT_TRUE(simulation.Run(300));
   EXPECT_EQ(simulation.records_merged(), 0u);
 }
@@ -127,11 +127,11 @@ TEST(GuardsPolicyTest, AManualMergeLeavesWhatCameLater) {
   PolicySimulation::Config config;
   config.key_count = 3000;
   config.steps_per_check = 20;
-  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
   ASSERT_TRUE(simulation.Run(300));
   const Version& version = simulation.version();
   for (const auto& policy :
-       {NewGuardsPolicy(SmallConfig()), NewLeveledPolicy(LeveledPolicyConfig()),
+       {NewGuardsPolicy(SmallGuardsConfig()), NewLeveledPolicy(LeveledPolicyConfig()),
         NewFullLevelingPolicy(LeveledPolicyConfig())}) {
     for (size_t level = 0; level < version.levels().size(); ++level) {
       uint64_t oldest = UINT64_MAX;
@@ -150,7 +150,7 @@ TEST(GuardsPolicyTest, AManualMergeLeavesWhatCameLater) {
     renamed.also.insert(table->number());
   for (const ManualScope& scope : {ManualScope{}, renamed}) {
     bool done = true;
-    EXPECT_TRUE(NewGuardsPolicy(SmallConfig())->PickManual(version, {}, 2, scope, &done));
+    EXPECT_TRUE(NewGuardsPolicy(SmallGuardsConfig())->PickManual(version, {}, 2, scope, &done));
     EXPECT_FALSE(done);
   }
 }
@@ -160,7 +160,7 @@ TEST(GuardsPolicyTest, EmptyGuardsGo) {
   PolicySimulation::Config config;
   config.key_count = 2000;
   config.steps_per_check = 20;
-  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
   ASSERT_TRUE(simulation.Run(300));
   const auto count = [&] {
     size_t guards = 0;
@@ -180,7 +180,7 @@ TEST(GuardsPolicyTest, EmptyGuardsGo) {
 TEST(GuardsPolicyTest, SeeksMakeOneRunOfAllLevels) {
   PolicySimulation::Config config;
   config.key_count = 3000;
-  PolicySimulation simulation(config, NewGuardsPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewGuardsPolicy(SmallGuardsConfig()));
   ASSERT_TRUE(simulation.Run(301));
   const auto runs = [&] {
     size_t most = 0;
@@ -219,7 +219,7 @@ TEST(GuardsPolicyTest, ReadsCountForMoreWhileNobodyWrites) {
   std::vector<Level> levels(3);
   levels[1] = levels[1].With(comparator, {}, tables);
   const Version version(comparator, std::move(levels));
-  const auto policy = NewGuardsPolicy(SmallConfig());
+  const auto policy = NewGuardsPolicy(SmallGuardsConfig());
   policy->SetQuiet(true);
   EXPECT_FALSE(policy->Pick(version, {}).has_value()) << "nobody has read";
   // A sixth of what the merge of 4000 entries costs.
@@ -247,7 +247,7 @@ TEST(GuardsPolicyTest, ReadsOfLevelZeroDoNotPayForAllBelow) {
   levels[0] = levels[0].With(comparator, {}, tables);
   levels[1] = levels[1].With(comparator, {}, MakeFakeTables({older}));
   const Version version(comparator, std::move(levels));
-  GuardsPolicyConfig config = SmallConfig();
+  GuardsPolicyConfig config = SmallGuardsConfig();
   config.level0_trigger = 4;
   config.base_bytes = 10'000;
   const auto policy = NewGuardsPolicy(config);
@@ -275,7 +275,7 @@ TEST(GuardsPolicyTest, ReadsHaveLevelZeroMergedGuardByGuard) {
   levels[0] = levels[0].With(comparator, {}, tables);
   levels[1] = MakeLevel({{"", order, {{1, "a", "c"}}}, {"h", order, {{2, "h", "z"}}}});
   const Version version(comparator, std::move(levels));
-  GuardsPolicyConfig config = SmallConfig();
+  GuardsPolicyConfig config = SmallGuardsConfig();
   config.level0_trigger = 4;
   const auto policy = NewGuardsPolicy(config);
   tables.back()->CountLooks(100000);
@@ -296,7 +296,7 @@ TEST(GuardsPolicyTest, WhatIsDueByItselfComesBeforeWhatReadsHaveAskedFor) {
   levels[1] = MakeLevel({{"", order, {{3, "a", "c", 9, 9}, {2, "a", "c", 5, 5}, {1, "a", "c"}}},
                          {"h", order, {{5, "h", "n", 9, 9, 300}, {4, "h", "n"}}}});
   const Version version(comparator, std::move(levels));
-  GuardsPolicyConfig config = SmallConfig();
+  GuardsPolicyConfig config = SmallGuardsConfig();
   config.runs_max = 4;
   config.table_bytes_max = 200;
   const auto policy = NewGuardsPolicy(config);
@@ -327,7 +327,7 @@ TEST(GuardsPolicyTest, WhileNobodyWritesRunsAreMergedForReadsToCome) {
          // Three tables of the oldest run to one of the newer.
          {"p", order, {{8, "p", "t", 8, 8}, {5, "p", "q"}, {6, "r", "s"}, {7, "t", "z"}}}});
   };
-  GuardsPolicyConfig config = SmallConfig();
+  GuardsPolicyConfig config = SmallGuardsConfig();
   config.level0_trigger = 16;
   config.runs_max = 8;
   config.idle_newer_percent_max = 50;
@@ -383,7 +383,7 @@ TEST(GuardsPolicyTest, RoomIsMadeGuardByGuard) {
                          {"h", order, {{4, "h", "n", 4, 4}, {3, "h", "n"}}},
                          {"p", order, {{7, "p", "t", 7, 7}, {6, "p", "z", 6, 6}, {5, "p", "z"}}}});
   const Version version(comparator, std::move(levels));
-  const auto policy = NewGuardsPolicy(SmallConfig());
+  const auto policy = NewGuardsPolicy(SmallGuardsConfig());
   const auto pick = [&](uint64_t free_bytes, const TablesInMerge& busy) {
     const auto picked = policy->PickForRoom(version, busy, RoomLeft{free_bytes});
     EXPECT_TRUE(!picked.has_value() || picked->target_inputs.empty());
@@ -409,7 +409,7 @@ TEST(GuardsPolicyTest, WaitsForTheTrigger) {
     levels[0] = levels[0].With(comparator, {}, tables);
     return Version(comparator, std::move(levels));
   };
-  const auto policy = NewGuardsPolicy(SmallConfig());
+  const auto policy = NewGuardsPolicy(SmallGuardsConfig());
   EXPECT_FALSE(policy->Pick(version({}), {}).has_value());
   EXPECT_FALSE(policy->Pick(version(MakeFakeTables({{1, "a", "z"}})), {}).has_value());
   const std::vector<TableRef> two = MakeFakeTables({{2, "b", "y", 9, 9}, {1, "a", "z"}});

@@ -7,6 +7,7 @@
 
 #include "db/merge/merge_policy.h"
 #include "db/merge/room_watch.h"
+#include "db/test/bytewise_order_testing.h"
 #include "db/test/fake_table_testing.h"
 #include "db/test/policy_simulation_testing.h"
 #include "util/random.h"
@@ -17,11 +18,6 @@ namespace dlsm {
 namespace {
 
 using Numbers = std::vector<uint64_t>;
-
-const InternalKeyComparator& Bytewise() {
-  static const InternalKeyComparator comparator(BytewiseComparator());
-  return comparator;
-}
 
 Version MakeVersion(const std::vector<std::vector<FakeTable>>& tables, size_t level_count = 4) {
   std::vector<Level> levels;
@@ -36,7 +32,7 @@ Version MakeVersion(const std::vector<std::vector<FakeTable>>& tables, size_t le
   return Version(Bytewise(), std::move(levels));
 }
 
-LeveledPolicyConfig SmallConfig() {
+LeveledPolicyConfig SmallLeveledConfig() {
   LeveledPolicyConfig config;
   config.level0_trigger = 2;
   config.base_bytes = 1000;
@@ -46,7 +42,7 @@ LeveledPolicyConfig SmallConfig() {
 
 // Fails if a merge starts before level 0 has as many tables as its trigger says.
 TEST(LeveledPolicyTest, WaitsForTheTrigger) {
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   EXPECT_FALSE(policy->Pick(MakeVersion({}), {}).has_value());
   EXPECT_FALSE(policy->Pick(MakeVersion({{{1, "a", "z"}}}), {}).has_value());
   EXPECT_TRUE(policy->Pick(MakeVersion({{{2, "a", "z"}, {1, "a", "z"}}}), {}).has_value());
@@ -55,7 +51,7 @@ TEST(LeveledPolicyTest, WaitsForTheTrigger) {
 // Fails if a manual compaction ends in a level that cannot hold everything: merges would then take
 // some of it to the next, and the tree would not be one level.
 TEST(LeveledPolicyTest, CompactsIntoALevelThatHasRoom) {
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   FakeTable small{1, "a", "z"};
   small.bytes = 500;
   FakeTable large{1, "a", "z"};
@@ -73,7 +69,7 @@ TEST(LeveledPolicyTest, TakesAllOfLevel0AndWhatItOverlaps) {
   const Version version =
       MakeVersion({{{9, "c", "e", 9, 9}, {8, "p", "q", 8, 8}},
                    {{1, "a", "b"}, {2, "d", "f"}, {3, "k", "l"}, {4, "q", "z"}}});
-  const auto pick = NewLeveledPolicy(SmallConfig())->Pick(version, {});
+  const auto pick = NewLeveledPolicy(SmallLeveledConfig())->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
   EXPECT_EQ(pick->level, 0u);
   EXPECT_EQ(pick->target_level, 1u);
@@ -86,7 +82,7 @@ TEST(LeveledPolicyTest, TakesAllOfLevel0AndWhatItOverlaps) {
 TEST(LeveledPolicyTest, StaysAwayFromTablesInMerges) {
   const Version version =
       MakeVersion({{{9, "c", "e", 9, 9}, {8, "p", "q", 8, 8}}, {{2, "d", "f"}, {4, "q", "z"}}});
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   EXPECT_FALSE(policy->Pick(version, {8}).has_value());
   EXPECT_FALSE(policy->Pick(version, {4}).has_value());
   EXPECT_TRUE(policy->Pick(version, {77}).has_value());
@@ -95,7 +91,7 @@ TEST(LeveledPolicyTest, StaysAwayFromTablesInMerges) {
 // Fails if tables change their level untouched though they overlap each other or what is below, or
 // are rewritten though they do not.
 TEST(LeveledPolicyTest, MovesOnlyWhatOverlapsNothing) {
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   EXPECT_TRUE(policy->Pick(MakeVersion({{{2, "d", "f"}, {1, "a", "b"}}}), {})->trivial_move);
   EXPECT_FALSE(policy->Pick(MakeVersion({{{2, "b", "f"}, {1, "a", "b"}}}), {})->trivial_move);
   EXPECT_FALSE(policy->Pick(MakeVersion({{{2, "d", "f"}, {1, "a", "b"}}, {{5, "b", "c"}}}), {})
@@ -109,7 +105,7 @@ TEST(LeveledPolicyTest, TellsWhatIsOlder) {
                                        {{7, "a", "z"}},
                                        {{6, "c", "e"}, {5, "m", "n"}},
                                        {{4, "d", "g"}, {3, "x", "y"}}});
-  const auto pick = NewLeveledPolicy(SmallConfig())->Pick(version, {});
+  const auto pick = NewLeveledPolicy(SmallLeveledConfig())->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
   ASSERT_EQ(pick->older.size(), 3u);
   EXPECT_EQ(pick->older[0].smallest, "c");
@@ -122,7 +118,7 @@ TEST(LeveledPolicyTest, TellsWhatIsOlder) {
 
 // Fails if a level within its size is merged, if one beyond it is not, or if the last level is.
 TEST(LeveledPolicyTest, GoesByTheSizesOfLevels) {
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   EXPECT_FALSE(policy->Pick(MakeVersion({{}, {{1, "a", "b", 1, 1, 999}}}), {}).has_value());
   EXPECT_TRUE(policy->Pick(MakeVersion({{}, {{1, "a", "b", 1, 1, 1000}}}), {}).has_value());
   EXPECT_FALSE(policy->Pick(MakeVersion({{}, {}, {{1, "a", "b", 1, 1, 9999}}}), {}).has_value());
@@ -135,14 +131,14 @@ TEST(LeveledPolicyTest, GoesByTheSizesOfLevels) {
 TEST(LeveledPolicyTest, ServesTheFullestLevelFirst) {
   const Version version =
       MakeVersion({{}, {{1, "a", "b", 1, 1, 2000}}, {{2, "c", "d", 1, 1, 50000}}});
-  EXPECT_EQ(NewLeveledPolicy(SmallConfig())->Pick(version, {})->level, 2u);
+  EXPECT_EQ(NewLeveledPolicy(SmallLeveledConfig())->Pick(version, {})->level, 2u);
 }
 
 // Fails if merges out of a level do not go round through all its tables.
 TEST(LeveledPolicyTest, GoesRound) {
   const Version version = MakeVersion(
       {{}, {{1, "a", "b", 1, 1, 900}, {2, "c", "d", 1, 1, 900}, {3, "e", "f", 1, 1, 900}}});
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   Numbers order;
   for (int i = 0; i < 6; ++i) order.push_back(policy->Pick(version, {})->inputs.front()->number());
   EXPECT_EQ(order, (Numbers{1, 2, 3, 1, 2, 3}));
@@ -157,7 +153,7 @@ TEST(LeveledPolicyTest, KeepsVersionsOfAKeyTogether) {
                                         {2, "k", "k", 8, 5, 900},
                                         {3, "k", "p", 4, 1, 900},
                                         {4, "q", "z", 1, 1, 900}}});
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   const auto pick = policy->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
   EXPECT_EQ(NumbersOf(pick->inputs), (Numbers{1, 2, 3}));
@@ -172,10 +168,10 @@ TEST(LeveledPolicyTest, TakesTargetNeighboursThatShareAKey) {
       MakeVersion({{},
                    {{1, "c", "d", 20, 20, 2000}},
                    {{5, "a", "b", 1, 9}, {6, "b", "d", 8, 9}, {7, "d", "f", 8, 8}, {8, "g", "h"}}});
-  const auto pick = NewLeveledPolicy(SmallConfig())->Pick(version, {});
+  const auto pick = NewLeveledPolicy(SmallLeveledConfig())->Pick(version, {});
   ASSERT_TRUE(pick.has_value());
   EXPECT_EQ(NumbersOf(pick->target_inputs), (Numbers{5, 6, 7}));
-  EXPECT_FALSE(NewLeveledPolicy(SmallConfig())->Pick(version, {5}).has_value())
+  EXPECT_FALSE(NewLeveledPolicy(SmallLeveledConfig())->Pick(version, {5}).has_value())
       << "a neighbour that must take part is busy";
 }
 
@@ -183,14 +179,14 @@ TEST(LeveledPolicyTest, TakesTargetNeighboursThatShareAKey) {
 TEST(LeveledPolicyTest, DoesNotStarveLevel0) {
   const Version version = MakeVersion({{{9, "a", "z", 9, 9}, {8, "a", "z", 8, 8}},
                                        {{1, "a", "b", 1, 1, 9000}, {2, "p", "q", 1, 1, 9000}}});
-  EXPECT_FALSE(NewLeveledPolicy(SmallConfig())->Pick(version, {1}).has_value());
+  EXPECT_FALSE(NewLeveledPolicy(SmallLeveledConfig())->Pick(version, {1}).has_value());
 }
 
 // Fails if a manual compaction does not say that it is done, or takes what it need not.
 TEST(LeveledPolicyTest, ManualMergesEndWhenNothingOverlaps) {
   const Version version =
       MakeVersion({{}, {{1, "a", "b"}, {2, "c", "d"}, {3, "x", "z"}}, {{4, "d", "d"}}});
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   const Slice begin = "c";
   const Slice end = "m";
   bool done = false;
@@ -208,7 +204,7 @@ TEST(LeveledPolicyTest, ManualMergesEndWhenNothingOverlaps) {
 // Fails if a compaction that was asked for moves deletions down instead of dropping them.
 TEST(LeveledPolicyTest, ManualMergesDoNotMoveDeletions) {
   const Version version = MakeVersion({{{2, "x", "z", 1, 1, 64, 1}}, {{1, "a", "b", 1, 1, 64, 1}}});
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   bool done;
   EXPECT_FALSE(
       policy->PickManual(version, {}, 0, ManualScope{nullptr, nullptr}, &done)->trivial_move);
@@ -225,7 +221,7 @@ TEST(LeveledPolicyTest, WhatWasMergedInPlaceGoesFurtherDownOnceItMust) {
   const FakeTable merged{7, "a", "c"};
   const FakeTable written_meanwhile{8, "x", "z", 1, 1, 2000};
   for (const auto& policy :
-       {NewLeveledPolicy(SmallConfig()), NewFullLevelingPolicy(SmallConfig())}) {
+       {NewLeveledPolicy(SmallLeveledConfig()), NewFullLevelingPolicy(SmallLeveledConfig())}) {
     bool done = false;
     EXPECT_FALSE(policy->PickManual(MakeVersion({{}, {merged}}), {}, 1, scope, &done).has_value());
     EXPECT_TRUE(done);
@@ -241,7 +237,7 @@ TEST(LeveledPolicyTest, WhatWasMergedInPlaceGoesFurtherDownOnceItMust) {
 // Fails if a full memory node stays full because the first table of a level has nothing older
 // below it.
 TEST(LeveledPolicyTest, ATableThatHidesNothingKeepsNoneFromMakingRoom) {
-  const auto policy = NewLeveledPolicy(SmallConfig());
+  const auto policy = NewLeveledPolicy(SmallLeveledConfig());
   const RoomLeft full{.full = true};
   const std::vector<FakeTable> newer = {{2, "a", "b", 20, 20}, {3, "m", "n", 20, 20}};
   const std::vector<FakeTable> older = {{1, "m", "p"}};
@@ -286,7 +282,7 @@ TEST(LeveledPolicyTest, EveryPickKeepsTheInvariants) {
     }
     const Version version = MakeVersion(tables);
     if (!version.CheckInvariants().ok()) continue;  // Not every sketch is a tree.
-    const auto policy = NewLeveledPolicy(SmallConfig());
+    const auto policy = NewLeveledPolicy(SmallLeveledConfig());
     TablesInMerge busy;
     std::shared_ptr<const Version> head = version.With(VersionEdit(4));
     std::vector<MergePick> picks;
@@ -327,7 +323,7 @@ TEST(LeveledPolicyTest, EveryPickKeepsTheInvariants) {
 // table.
 TEST(LeveledPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
   for (uint64_t seed = 1; seed <= Rounds(60); ++seed) {
-    LeveledPolicyConfig policy = SmallConfig();
+    LeveledPolicyConfig policy = SmallLeveledConfig();
     policy.base_bytes = 300;
     policy.multiplier = 3;
     policy.choose_best = seed % 2 == 0;
@@ -354,7 +350,7 @@ TEST(LeveledPolicyTest, LimitsMergesOutOfLevel0) {
                                         {2, "a", "z", 6, 6, 10},
                                         {1, "a", "z", 5, 5, 10}},
                                        {}});
-  LeveledPolicyConfig config = SmallConfig();
+  LeveledPolicyConfig config = SmallLeveledConfig();
   config.level0_trigger = 3;
   GuardsPolicyConfig guards;
   guards.level0_trigger = 3;
@@ -373,7 +369,7 @@ TEST(LeveledPolicyTest, LimitsMergesOutOfLevel0) {
 
 // Fails if the table that moves the most for what it rewrites is not the first to go.
 TEST(LeveledPolicyTest, ChoosesTheBest) {
-  LeveledPolicyConfig config = SmallConfig();
+  LeveledPolicyConfig config = SmallLeveledConfig();
   config.choose_best = true;
   const Version version =
       MakeVersion({{},

@@ -106,7 +106,7 @@ std::unique_ptr<MergePolicy> Tiered() {
   return NewTieredPolicy({.level0_trigger = 3, .runs_max = 3});
 }
 std::unique_ptr<MergePolicy> SizeTiered() { return NewSizeTieredPolicy(SizeTieredPolicyConfig()); }
-std::unique_ptr<MergePolicy> Guards() {
+std::unique_ptr<MergePolicy> ByGuards() {
   return NewGuardsPolicy({.level0_trigger = 3,
                           .base_bytes = 500,
                           .runs_max = 4,
@@ -114,19 +114,19 @@ std::unique_ptr<MergePolicy> Guards() {
                           .hash_bits = 2});
 }
 
-constexpr StyleOfMerges kStyles[] = {
+constexpr StyleOfMerges kStylesOfMerges[] = {
     {"leveled", Guard::Order::kByKey, &Leveled},
     {"leveled_choose_best", Guard::Order::kByKey, &LeveledChooseBest},
     {"full_leveling", Guard::Order::kByKey, &FullLeveling},
     {"tiered", Guard::Order::kNewestFirst, &Tiered},
     {"size_tiered", Guard::Order::kNewestFirst, &SizeTiered},
-    {"guards", Guard::Order::kNewestFirst, &Guards},
+    {"guards", Guard::Order::kNewestFirst, &ByGuards},
 };
 
 // Fails if a merge that goes by steps, or is left half way, makes a key read wrong, or if what
 // comes after it leaves tables that overlap and of which none is the newer.
 TEST(MergePiecesTest, EveryKeyReadsAsItShouldAfterEveryStep) {
-  for (const StyleOfMerges& style : kStyles) {
+  for (const StyleOfMerges& style : kStylesOfMerges) {
     SCOPED_TRACE(style.name);
     for (uint64_t seed = 1; seed <= Rounds(30); ++seed) {
       PolicySimulation::Config config;
@@ -149,7 +149,7 @@ TEST(MergePiecesTest, EveryKeyReadsAsItShouldAfterEveryStep) {
 // be deleted, or where a compaction finds no room, though some is kept for merges.
 TEST(MergePiecesTest, EveryStyleGetsOutOfAFullMemoryNode) {
   constexpr uint64_t kRecordBytes = 10;
-  for (const StyleOfMerges& style : kStyles) {
+  for (const StyleOfMerges& style : kStylesOfMerges) {
     SCOPED_TRACE(style.name);
     for (uint64_t seed = 1; seed <= Rounds(4); ++seed) {
       PolicySimulation::Config config;

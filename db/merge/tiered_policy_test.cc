@@ -6,7 +6,7 @@
 namespace dlsm {
 namespace {
 
-TieredPolicyConfig SmallConfig() {
+TieredPolicyConfig SmallTieredConfig() {
   TieredPolicyConfig config;
   config.level0_trigger = 2;
   config.runs_max = 3;
@@ -22,7 +22,7 @@ TEST(TieredPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
     config.sequential = seed % 7 == 0;
     config.short_of_room = seed % 5 == 0;
     config.records_per_table_max = seed % 2 == 0 ? 12 : 1 << 30;
-    PolicySimulation simulation(config, NewTieredPolicy(SmallConfig()));
+    PolicySimulation simulation(config, NewTieredPolicy(SmallTieredConfig()));
     ASSERT_TRUE(simulation.Run(80)) << "seed " << seed;
     ASSERT_TRUE(simulation.CompactAll()) << "seed " << seed;
   }
@@ -32,7 +32,7 @@ TEST(TieredPolicyTest, EveryKeyReadsAsItShouldAfterEveryStep) {
 TEST(TieredPolicyTest, NoLevelStaysFull) {
   PolicySimulation::Config config;
   config.records_per_table_max = 1 << 30;
-  PolicySimulation simulation(config, NewTieredPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewTieredPolicy(SmallTieredConfig()));
   ASSERT_TRUE(simulation.Run(100));
   EXPECT_LT(simulation.version().levels()[0].table_count(), 2u);
   for (size_t level = 1; level < 4; ++level) {
@@ -44,7 +44,7 @@ TEST(TieredPolicyTest, NoLevelStaysFull) {
 TEST(TieredPolicyTest, CompactionLeavesOneRun) {
   PolicySimulation::Config config;
   config.records_per_table_max = 1 << 30;
-  PolicySimulation simulation(config, NewTieredPolicy(SmallConfig()));
+  PolicySimulation simulation(config, NewTieredPolicy(SmallTieredConfig()));
   ASSERT_TRUE(simulation.Run(57));
   ASSERT_TRUE(simulation.CompactAll());
   const std::vector<TableRef> tables = TablesFrom(simulation.version(), 0);

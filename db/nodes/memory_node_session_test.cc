@@ -15,7 +15,7 @@
 namespace dlsm {
 namespace {
 
-constexpr std::chrono::milliseconds kLease{10'000};
+constexpr std::chrono::milliseconds kSessionLease{10'000};
 
 // Offers the word of a new database. Swaps in its memory are NotSupported.
 class OfferingNode final : public RpcClient {
@@ -25,7 +25,7 @@ class OfferingNode final : public RpcClient {
     if (method != Method::kOpenDatabase) return Status::NotSupported("no call of Open()");
     OpenDatabaseReply offer;
     offer.session = SessionId{1};
-    offer.lease_ms = static_cast<uint64_t>(kLease.count());
+    offer.lease_ms = static_cast<uint64_t>(kSessionLease.count());
     offer.header = RemoteSpan{kTestNode, RegionId{}, 0, kDatabaseHeaderBytes};
     offer.ownership_word = OwnershipWord{1, 1}.bits();
     *reply = offer.Encode();
@@ -44,10 +44,10 @@ TEST(MemoryNodeSessionTest, SwapsNothingOnceItsMachineWasSuspendedForALease) {
   ASSERT_OK(MemoryNodeSession::Open(Options(), "db", &node, &session));
   session->Leave();  // There is none to be closed.
 
-  clock.Suspend(kLease / 2);
+  clock.Suspend(kSessionLease / 2);
   const Status in_time = session->TakeOwnership(&queue_pairs);
   EXPECT_TRUE(in_time.IsNotSupported()) << in_time.ToString();
-  clock.Suspend(kLease / 2);
+  clock.Suspend(kSessionLease / 2);
   const Status late = session->TakeOwnership(&queue_pairs);
   EXPECT_TRUE(late.IsTimedOut()) << late.ToString();
 }

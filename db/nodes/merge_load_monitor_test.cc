@@ -9,18 +9,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr uint64_t kMegabyte = 1'000'000;
+constexpr uint64_t kLoadMegabyte = 1'000'000;
 
 class MergeLoadMonitorTest : public testing::Test {
  protected:
   MergeLoadMonitorTest() {
     report_.workers = 1;
-    report_.bytes_per_second = 100 * kMegabyte;
-    report_.bytes_waiting = 1000 * kMegabyte;
+    report_.bytes_per_second = 100 * kLoadMegabyte;
+    report_.bytes_waiting = 1000 * kLoadMegabyte;
   }
   // Flushes that went at 1000 MB a second.
   static void Flush(MergeLoadMonitor* monitor) {
-    monitor->NoteTransfer(10 * kMegabyte, milliseconds(10));
+    monitor->NoteTransfer(10 * kLoadMegabyte, milliseconds(10));
   }
   static std::string Field(const MergeLoadMonitor& monitor, const std::string& name) {
     const std::string text = "\n" + monitor.Describe();
@@ -41,12 +41,12 @@ TEST_F(MergeLoadMonitorTest, AnOldReportSaysNothing) {
   config.report_lifetime = milliseconds(50);
   MergeLoadMonitor monitor(config, &scheduler_);
   Flush(&monitor);
-  EXPECT_EQ(monitor.Place(kMegabyte).reason, PlaceReason::kUnknown) << "there is no report";
+  EXPECT_EQ(monitor.Place(kLoadMegabyte).reason, PlaceReason::kUnknown) << "there is no report";
   std::this_thread::sleep_for(milliseconds(60));
-  EXPECT_EQ(monitor.Place(kMegabyte).reason, PlaceReason::kUnknown);
+  EXPECT_EQ(monitor.Place(kLoadMegabyte).reason, PlaceReason::kUnknown);
   monitor.NoteReport(report_, 0);
   std::this_thread::sleep_for(milliseconds(60));
-  EXPECT_EQ(monitor.Place(kMegabyte).reason, PlaceReason::kUnknown);
+  EXPECT_EQ(monitor.Place(kLoadMegabyte).reason, PlaceReason::kUnknown);
   EXPECT_EQ(Field(monitor, "memory-node-known"), "0");
 }
 
@@ -58,24 +58,24 @@ TEST_F(MergeLoadMonitorTest, WhatWasSentSinceTheReportIsAdded) {
   report_.bytes_waiting = 0;
   monitor.NoteReport(report_, 0);
   int sent = 0;
-  while (!monitor.Place(10 * kMegabyte).local) ASSERT_LT(++sent, 100);
+  while (!monitor.Place(10 * kLoadMegabyte).local) ASSERT_LT(++sent, 100);
   EXPECT_GT(sent, 1);
-  EXPECT_EQ(monitor.sent_bytes(), sent * 10 * kMegabyte);
+  EXPECT_EQ(monitor.sent_bytes(), sent * 10 * kLoadMegabyte);
   EXPECT_EQ(Field(monitor, "memory-node-bytes-sent-since"), std::to_string(monitor.sent_bytes()));
   monitor.NoteReport(report_, monitor.sent_bytes());
   EXPECT_EQ(Field(monitor, "memory-node-bytes-sent-since"), "0");
-  EXPECT_FALSE(monitor.Place(10 * kMegabyte).local);
+  EXPECT_FALSE(monitor.Place(10 * kLoadMegabyte).local);
 }
 
 // Fails if a memory node that sends merges back gets the next one too, or never again one.
 TEST_F(MergeLoadMonitorTest, ARefusalHoldsUntilTheNextReport) {
   MergeLoadMonitor monitor(MergeLoadMonitor::Config(), &scheduler_);
-  ASSERT_FALSE(monitor.Place(kMegabyte).local);
-  monitor.NoteRefused(kMegabyte);
-  EXPECT_EQ(monitor.Place(kMegabyte).reason, PlaceReason::kRefused);
+  ASSERT_FALSE(monitor.Place(kLoadMegabyte).local);
+  monitor.NoteRefused(kLoadMegabyte);
+  EXPECT_EQ(monitor.Place(kLoadMegabyte).reason, PlaceReason::kRefused);
   report_.bytes_waiting = 0;
   monitor.NoteReport(report_, monitor.sent_bytes());
-  EXPECT_FALSE(monitor.Place(kMegabyte).local);
+  EXPECT_FALSE(monitor.Place(kLoadMegabyte).local);
 }
 
 // Fails if a merge that only has to wait for others times out, or if one is waited for for ever

@@ -11,7 +11,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kNodeBytes = uint64_t{64} << 20;
+constexpr uint64_t kReserveNodeBytes = uint64_t{64} << 20;
 constexpr uint64_t kFirst = uint64_t{512} << 10;
 constexpr uint64_t kMost = uint64_t{8} << 20;
 
@@ -33,7 +33,7 @@ class RemoteMemoryReserveTest : public testing::Test {
   }
 
   Statistics statistics_;
-  FakeMemoryNode node_{kNodeBytes};
+  FakeMemoryNode node_{kReserveNodeBytes};
   RemoteMemory memory_{Config(), &node_, &statistics_};
   uint64_t taken_ = 0;
 };

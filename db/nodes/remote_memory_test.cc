@@ -15,7 +15,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kNodeBytes = 1 << 20;
+constexpr uint64_t kMemoryNodeBytes = 1 << 20;
 
 class RemoteMemoryTest : public testing::Test {
  protected:
@@ -29,7 +29,7 @@ class RemoteMemoryTest : public testing::Test {
   }
 
   Statistics statistics_;
-  FakeMemoryNode node_{kNodeBytes};
+  FakeMemoryNode node_{kMemoryNodeBytes};
 };
 
 // Fails if each table costs a call to the memory node, instead of one for many.
@@ -60,7 +60,7 @@ TEST_F(RemoteMemoryTest, AsksForMoreThanAGrantWhereNeeded) {
 // Fails if a grant is refused though the part of it that is needed is there.
 TEST_F(RemoteMemoryTest, IsContentWithWhatIsLeft) {
   uint64_t offset;
-  ASSERT_TRUE(node_.Take(kNodeBytes - 4096, &offset));
+  ASSERT_TRUE(node_.Take(kMemoryNodeBytes - 4096, &offset));
   RemoteMemory memory(Config(64 << 10, 0), &node_, &statistics_);
   RemoteSpan span;
   ASSERT_OK(memory.Allocate(1000, false, &span));
@@ -252,13 +252,13 @@ TEST_F(RemoteMemoryTest, KnowsThatTheMemoryNodeIsFull) {
   EXPECT_FALSE(memory.full());
   node_.SetFault(nullptr);
   uint64_t offset;
-  ASSERT_TRUE(node_.Take(kNodeBytes, &offset));
+  ASSERT_TRUE(node_.Take(kMemoryNodeBytes, &offset));
   EXPECT_TRUE(memory.Allocate(100, false, &span).IsBusy());
   EXPECT_TRUE(memory.full());
   EXPECT_NE(memory.full_reason().ToString().find("full"), std::string::npos);
   EXPECT_FALSE(memory.RefillReserve());
   EXPECT_TRUE(memory.full());
-  ASSERT_OK(node_.Return(offset, kNodeBytes));
+  ASSERT_OK(node_.Return(offset, kMemoryNodeBytes));
   EXPECT_TRUE(memory.RefillReserve());
   EXPECT_FALSE(memory.full());
   ASSERT_OK(memory.Allocate(100, false, &span));
@@ -271,7 +271,7 @@ TEST_F(RemoteMemoryTest, KeepsAReserveForWhatMakesRoom) {
   ASSERT_TRUE(memory.RefillReserve());
   EXPECT_EQ(node_.used_bytes(), 8192u);
   uint64_t offset;
-  ASSERT_TRUE(node_.Take(kNodeBytes - 8192, &offset));
+  ASSERT_TRUE(node_.Take(kMemoryNodeBytes - 8192, &offset));
   RemoteSpan span;
   EXPECT_TRUE(memory.Allocate(4096, false, &span).IsBusy());
   ASSERT_OK(memory.Allocate(4096, true, &span));
@@ -281,7 +281,7 @@ TEST_F(RemoteMemoryTest, KeepsAReserveForWhatMakesRoom) {
   ASSERT_OK(node_.Return(offset, 64 << 10));
   EXPECT_TRUE(memory.RefillReserve());
   EXPECT_TRUE(memory.RefillReserve());
-  EXPECT_EQ(node_.used_bytes(), kNodeBytes - (64 << 10) + 8192) << "filled once";
+  EXPECT_EQ(node_.used_bytes(), kMemoryNodeBytes - (64 << 10) + 8192) << "filled once";
 }
 
 // Fails if what a merge leaves over of the memory node's room for merges is kept for flushes: piece
@@ -304,7 +304,7 @@ TEST_F(RemoteMemoryTest, IsFullUntilTheReserveIsWhole) {
   RemoteMemory memory(Config(4096, 8192), &node_, &statistics_);
   ASSERT_TRUE(memory.RefillReserve());
   uint64_t offset;
-  ASSERT_TRUE(node_.Take(kNodeBytes - 8192, &offset));
+  ASSERT_TRUE(node_.Take(kMemoryNodeBytes - 8192, &offset));
   RemoteSpan span;
   ASSERT_OK(memory.Allocate(8192, true, &span));
   EXPECT_TRUE(memory.full());
@@ -327,7 +327,7 @@ TEST_F(RemoteMemoryTest, RefillsTheReserveFromSmallPieces) {
   RemoteMemory memory(Config(4096, kReserve), &node_, &statistics_);
   ASSERT_TRUE(memory.RefillReserve());
   uint64_t offset;
-  ASSERT_TRUE(node_.Take(kNodeBytes - kReserve, &offset));
+  ASSERT_TRUE(node_.Take(kMemoryNodeBytes - kReserve, &offset));
   RemoteSpan span;
   ASSERT_OK(memory.Allocate(kReserve, true, &span));
   EXPECT_TRUE(memory.full());
@@ -343,7 +343,7 @@ TEST_F(RemoteMemoryTest, ReserveServesTablesOfItsSize) {
   RemoteMemory memory(Config(4096, 8192), &node_, &statistics_);
   ASSERT_TRUE(memory.RefillReserve());
   uint64_t offset;
-  ASSERT_TRUE(node_.Take(kNodeBytes - 8192, &offset));
+  ASSERT_TRUE(node_.Take(kMemoryNodeBytes - 8192, &offset));
   for (int i = 0; i < 4; ++i) {
     RemoteSpan span;
     ASSERT_OK(memory.Allocate(2048, true, &span));
@@ -361,7 +361,7 @@ TEST_F(RemoteMemoryTest, TheReserveDoesNotStayInCrumbs) {
   RemoteMemory memory(Config(kReserve, kReserve), &node_, &statistics_);
   ASSERT_TRUE(memory.RefillReserve());
   uint64_t offset;
-  ASSERT_TRUE(node_.Take(kNodeBytes - kReserve, &offset));
+  ASSERT_TRUE(node_.Take(kMemoryNodeBytes - kReserve, &offset));
   RemoteSpan span;
   ASSERT_OK(memory.Allocate(kReserve, true, &span));
   for (uint64_t i = 0; i < 4; ++i) ASSERT_OK(node_.Return(offset + i * 2 * kPiece, kPiece));
@@ -369,7 +369,7 @@ TEST_F(RemoteMemoryTest, TheReserveDoesNotStayInCrumbs) {
   EXPECT_FALSE(memory.AllocateFromReserve(kReserve / 2, &span));
   const uint64_t used = node_.used_bytes();
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(memory.RefillReserve()) << "there is no such piece";
-  ASSERT_OK(node_.Return(offset + kNodeBytes / 2, 2 * kReserve));
+  ASSERT_OK(node_.Return(offset + kMemoryNodeBytes / 2, 2 * kReserve));
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(memory.RefillReserve());
   EXPECT_EQ(node_.used_bytes(), used - 2 * kReserve);
   EXPECT_TRUE(memory.AllocateFromReserve(kReserve, &span));
@@ -408,7 +408,7 @@ TEST_F(RemoteMemoryTest, RefusesTooSmallGrants) {
 // number into a map of all bytes), and in the end nothing is missing.
 TEST_F(RemoteMemoryTest, NoByteHasTwoOwners) {
   RemoteMemory memory(Config(32 << 10, 0), &node_, &statistics_);
-  std::vector<std::atomic<int>> owner(kNodeBytes / kRemoteAlignment);
+  std::vector<std::atomic<int>> owner(kMemoryNodeBytes / kRemoteAlignment);
   std::atomic<int> clashes{0};
   const auto mark = [&](const RemoteSpan& span, int from, int to) {
     for (uint64_t at = span.offset; at < span.offset + span.bytes; at += kRemoteAlignment) {

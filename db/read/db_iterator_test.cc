@@ -23,7 +23,7 @@
 namespace dlsm {
 namespace {
 
-constexpr char kName[] = "iterators";
+constexpr char kIteratorsName[] = "iterators";
 
 // What reads have fetched from memory nodes.
 uint64_t BytesRead(DB* db) {
@@ -49,7 +49,7 @@ TEST(IteratorCostTest, SeekForPrevDoesNotPassWhatLiesBehind) {
   options.compaction_style = CompactionStyle::kLeveled;  // Nothing is merged that is not due.
   options.level0_file_num_compaction_trigger = 100;
   options.level0_stop_writes_trigger = 200;
-  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  std::unique_ptr<DB> db = OpenOrDie(options, kIteratorsName);
   ASSERT_OK(db->Put(WriteOptions(), "a", "first"));
   ASSERT_OK(db->Put(WriteOptions(), "m", "old"));
   ASSERT_OK(db->Flush(FlushOptions()));
@@ -87,7 +87,7 @@ TEST(IteratorCostTest, SeekForPrevDoesNotPassWhatLiesBehind) {
   iterator->Next();
   ASSERT_TRUE(iterator->Valid());
   EXPECT_EQ(iterator->value(), Slice("middle"));
-  CloseAndDestroy(&db, options, kName);
+  CloseAndDestroy(&db, options, kIteratorsName);
 }
 
 // The thread that destroys an iterator has counted nothing so far, and there is no memory for its
@@ -108,7 +108,7 @@ TEST(IteratorMemoryTest, ASmallAllocationThatFailsEndsTheProcess) {
 // Fails if moves and positionings are not counted, or are before the iterator has ended: it counts
 // for itself.
 TEST(IteratorCountsTest, AreAddedWhenItIsDeleted) {
-  const auto db = OpenOrDie(TinyOptions(), kName);
+  const auto db = OpenOrDie(TinyOptions(), kIteratorsName);
   for (uint64_t i = 0; i < 10; ++i) ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), "value"));
   const std::shared_ptr<Statistics> counts = db->GetStatistics();
   std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));

@@ -16,8 +16,8 @@
 namespace dlsm {
 namespace {
 
-constexpr char kName[] = "sizes";
-constexpr size_t kRuns = 3;
+constexpr char kSizesName[] = "sizes";
+constexpr size_t kRunsOfSizes = 3;
 
 // An order that no table format knows: by length first.
 class ByLength final : public Comparator {
@@ -36,7 +36,7 @@ const Comparator* LengthOrder() {
   return &order;
 }
 
-struct Shape {
+struct SizesShape {
   const char* name;
   const Comparator* order;
   TableFormat format = TableFormat::kByteAddressable;
@@ -44,9 +44,9 @@ struct Shape {
   uint64_t memory_budget = 0;
 };
 
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const SizesShape& shape, std::ostream* out) { *out << shape.name; }
 
-std::vector<Shape> AllShapes() {
+std::vector<SizesShape> AllSizesShapes() {
   constexpr auto kBlocks = TableFormat::kBlockBased;
   return {{.name = "Bytewise", .order = BytewiseComparator()},
           {.name = "Shards", .order = BytewiseComparator(), .shards = 3},
@@ -60,7 +60,7 @@ std::vector<Shape> AllShapes() {
            .shards = 3}};
 }
 
-class ApproximateSizesTest : public testing::TestWithParam<Shape> {
+class ApproximateSizesTest : public testing::TestWithParam<SizesShape> {
  protected:
   void SetUp() override {
     options_ = TinyOptions();
@@ -75,9 +75,9 @@ class ApproximateSizesTest : public testing::TestWithParam<Shape> {
     options_.memory_budget = GetParam().memory_budget;
     for (size_t i = 1; i < GetParam().shards; ++i) options_.shard_boundaries.push_back(SomeKey());
     SortInOrder(&options_.shard_boundaries);
-    db_ = OpenOrDie(options_, kName);
+    db_ = OpenOrDie(options_, kSizesName);
   }
-  void TearDown() override { CloseAndDestroy(&db_, options_, kName); }
+  void TearDown() override { CloseAndDestroy(&db_, options_, kSizesName); }
 
   std::string SomeKey() {
     return "k" + std::to_string(random_.Uniform(10'000)) + std::string(random_.Uniform(20), 'x');
@@ -163,16 +163,18 @@ class ApproximateSizesTest : public testing::TestWithParam<Shape> {
 
 // Fails if a range is off by more than one key for each run, or if one is 0 that holds something.
 TEST_P(ApproximateSizesTest, AreOffByOneKeyOfEachRunAtMost) {
-  for (size_t run = 0; run < kRuns; ++run) ASSERT_NO_FATAL_FAILURE(FillRun());
+  for (size_t run = 0; run < kRunsOfSizes; ++run) ASSERT_NO_FATAL_FAILURE(FillRun());
   ASSERT_NO_FATAL_FAILURE(CheckRanges());
   ASSERT_NO_FATAL_FAILURE(MergeRuns());
   ASSERT_NO_FATAL_FAILURE(CheckRanges());
 }
 
-std::string ParamName(const testing::TestParamInfo<Shape>& info) { return info.param.name; }
+std::string SizesShapeName(const testing::TestParamInfo<SizesShape>& info) {
+  return info.param.name;
+}
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, ApproximateSizesTest, testing::ValuesIn(AllShapes()),
-                         ParamName);
+INSTANTIATE_TEST_SUITE_P(EveryShape, ApproximateSizesTest, testing::ValuesIn(AllSizesShapes()),
+                         SizesShapeName);
 
 }  // namespace
 }  // namespace dlsm

@@ -22,7 +22,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kKeys = 400;
+constexpr uint64_t kCallerKeys = 400;
 
 // The lock, and how often somebody took it who was not its holder.
 struct InterpreterLock {
@@ -72,16 +72,16 @@ class LockingFilterPolicy final : public FilterPolicy {
 
 enum class Own { kComparator, kFilterPolicy };
 
-struct Shape {
+struct CallerShape {
   const char* name;
   Own own;
   TableFormat format = TableFormat::kByteAddressable;
   CompactionStyle style = CompactionStyle::kGuards;
   int shards = 1;
 };
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const CallerShape& shape, std::ostream* out) { *out << shape.name; }
 
-class CallerWorkTest : public testing::TestWithParam<Shape> {
+class CallerWorkTest : public testing::TestWithParam<CallerShape> {
  protected:
   // Nothing is due by itself: a thread that the application's code keeps has begun before.
   void SetUp() override {
@@ -96,8 +96,8 @@ class CallerWorkTest : public testing::TestWithParam<Shape> {
     options_.table_format = GetParam().format;
     options_.compaction_style = GetParam().style;
     for (int i = 1; i < GetParam().shards; ++i) {
-      options_.shard_boundaries.push_back(
-          NumberedKey(kKeys * static_cast<uint64_t>(i) / static_cast<uint64_t>(GetParam().shards)));
+      options_.shard_boundaries.push_back(NumberedKey(kCallerKeys * static_cast<uint64_t>(i) /
+                                                      static_cast<uint64_t>(GetParam().shards)));
     }
     options_.shards = GetParam().shards;
     if (GetParam().own == Own::kComparator) options_.comparator = &comparator_;
@@ -107,12 +107,12 @@ class CallerWorkTest : public testing::TestWithParam<Shape> {
   // Of several tables when they are merged, so that merges have several parts.
   static std::string Padded(const std::string& value) { return value + std::string(1000, '.'); }
   void PutAll(const char* value) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
+    for (uint64_t i = 0; i < kCallerKeys; ++i) {
       ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), Padded(value)));
     }
   }
   void CheckAll(const char* value) {
-    for (uint64_t i = 0; i < kKeys; i += 13) {
+    for (uint64_t i = 0; i < kCallerKeys; i += 13) {
       ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), Padded(value));
     }
   }
@@ -127,19 +127,19 @@ class CallerWorkTest : public testing::TestWithParam<Shape> {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CallerWorkTest,
-    testing::Values(Shape{"Comparator", Own::kComparator},
-                    Shape{"ComparatorBlocks", Own::kComparator, TableFormat::kBlockBased},
-                    Shape{"ComparatorLeveled", Own::kComparator, TableFormat::kByteAddressable,
-                          CompactionStyle::kLeveled},
-                    Shape{"ComparatorTiered", Own::kComparator, TableFormat::kByteAddressable,
-                          CompactionStyle::kTiered},
-                    Shape{"ComparatorSizeTiered", Own::kComparator, TableFormat::kByteAddressable,
-                          CompactionStyle::kSizeTiered},
-                    Shape{"ComparatorShards", Own::kComparator, TableFormat::kByteAddressable,
-                          CompactionStyle::kGuards, 3},
-                    Shape{"FilterPolicy", Own::kFilterPolicy},
-                    Shape{"FilterPolicyShards", Own::kFilterPolicy, TableFormat::kByteAddressable,
-                          CompactionStyle::kGuards, 3}),
+    testing::Values(CallerShape{"Comparator", Own::kComparator},
+                    CallerShape{"ComparatorBlocks", Own::kComparator, TableFormat::kBlockBased},
+                    CallerShape{"ComparatorLeveled", Own::kComparator,
+                                TableFormat::kByteAddressable, CompactionStyle::kLeveled},
+                    CallerShape{"ComparatorTiered", Own::kComparator, TableFormat::kByteAddressable,
+                                CompactionStyle::kTiered},
+                    CallerShape{"ComparatorSizeTiered", Own::kComparator,
+                                TableFormat::kByteAddressable, CompactionStyle::kSizeTiered},
+                    CallerShape{"ComparatorShards", Own::kComparator, TableFormat::kByteAddressable,
+                                CompactionStyle::kGuards, 3},
+                    CallerShape{"FilterPolicy", Own::kFilterPolicy},
+                    CallerShape{"FilterPolicyShards", Own::kFilterPolicy,
+                                TableFormat::kByteAddressable, CompactionStyle::kGuards, 3}),
     [](const auto& shape) { return std::string(shape.param.name); });
 
 // Hangs if a caller that holds the lock waits for another thread that needs it. Fails if that
@@ -238,7 +238,7 @@ TEST_P(CallerWorkTest, CallersAndThreadsShareTheWork) {
       WriteOptions synced;
       synced.sync = true;
       for (uint64_t round = 0; round < 12; ++round) {
-        for (uint64_t i = t; i < kKeys; i += kThreads) {
+        for (uint64_t i = t; i < kCallerKeys; i += kThreads) {
           ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), Padded(std::to_string(round))));
         }
         ASSERT_OK(db_->Put(synced, NumberedKey(t), Padded(std::to_string(round))));

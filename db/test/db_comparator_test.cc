@@ -16,7 +16,7 @@
 namespace dlsm {
 namespace {
 
-constexpr char kName[] = "whatever the case";
+constexpr char kAnyCaseName[] = "whatever the case";
 
 std::string Lower(const Slice& key) {
   std::string lower = key.ToString();
@@ -44,9 +44,9 @@ class ComparatorTest : public testing::TestWithParam<Format> {
     options_.comparator = &order_;
     options_.value_cache_size = size_t{64} << 10;
     options_.table_format = GetParam();
-    db_ = OpenOrDie(options_, kName);
+    db_ = OpenOrDie(options_, kAnyCaseName);
   }
-  void TearDown() override { CloseAndDestroy(&db_, options_, kName); }
+  void TearDown() override { CloseAndDestroy(&db_, options_, kAnyCaseName); }
 
   // One of few keys, mostly in another spelling than the last time.
   std::string SomeKey() {

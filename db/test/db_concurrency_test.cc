@@ -19,31 +19,31 @@
 namespace dlsm {
 namespace {
 
-constexpr int kWriters = 3;
-constexpr int kKeys = 6;  // Of each writer.
+constexpr int kConcurrentWriters = 3;
+constexpr int kKeysOfWriter = 6;  // Of each writer.
 constexpr auto kDuration = std::chrono::milliseconds(1500);
-constexpr size_t kValueBytes = 300;
+constexpr size_t kCountedValueBytes = 300;
 
-struct Shape {
+struct ConcurrencyShape {
   const char* name;
   const char* fabric;
   CompactionPlace place;
   CompactionStyle style = CompactionStyle::kLeveled;
   bool divided = false;  // So that every batch, and almost every walk, crosses shards.
 };
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const ConcurrencyShape& shape, std::ostream* out) { *out << shape.name; }
 
-std::string KeyOf(int writer, int key) {
+std::string KeyOfWriter(int writer, int key) {
   return "writer" + std::to_string(writer) + "/key" + std::to_string(key);
 }
-std::string ValueOf(uint64_t counter) {
+std::string CountedValue(uint64_t counter) {
   std::string value = std::to_string(counter) + ":";
-  value.resize(kValueBytes, '.');
+  value.resize(kCountedValueBytes, '.');
   return value;
 }
 uint64_t CounterOf(const Slice& value) { return std::stoull(value.ToString()); }
 
-class ConcurrencyTest : public testing::TestWithParam<Shape> {
+class ConcurrencyTest : public testing::TestWithParam<ConcurrencyShape> {
  protected:
   void SetUp() override {
     const std::string why_not = TestNode::WhyNot(GetParam().fabric);
@@ -52,7 +52,8 @@ class ConcurrencyTest : public testing::TestWithParam<Shape> {
     options_.compaction_place = GetParam().place;
     options_.compaction_style = GetParam().style;
     if (GetParam().divided) {
-      options_.shard_boundaries = {KeyOf(0, 3), KeyOf(1, 2), KeyOf(2, 0), KeyOf(2, 5)};
+      options_.shard_boundaries = {KeyOfWriter(0, 3), KeyOfWriter(1, 2), KeyOfWriter(2, 0),
+                                   KeyOfWriter(2, 5)};
       options_.write_buffer_size = 128 << 10;
     }
     node_ = NodeServing(GetParam().fabric, &options_);
@@ -88,30 +89,32 @@ class ConcurrencyTest : public testing::TestWithParam<Shape> {
   std::atomic<bool> stop_{false};
 };
 
-using Counters = std::array<std::atomic<uint64_t>, kKeys>;
+using Counters = std::array<std::atomic<uint64_t>, kKeysOfWriter>;
 
 // Fails if a read returns a value older than one that was acknowledged before it began, or than one
 // that the same thread has read before; or one that nobody has begun to write.
 TEST_P(ConcurrencyTest, KeysNeverGoBackwards) {
-  std::array<Counters, kWriters> acknowledged{};
-  std::array<Counters, kWriters> begun{};
-  for (int w = 0; w < kWriters; ++w) {
+  std::array<Counters, kConcurrentWriters> acknowledged{};
+  std::array<Counters, kConcurrentWriters> begun{};
+  for (int w = 0; w < kConcurrentWriters; ++w) {
     auto random = std::make_shared<Random>(static_cast<uint64_t>(w));
     Repeat([&, w, random] {
-      const auto k = static_cast<size_t>(random->Uniform(kKeys));
+      const auto k = static_cast<size_t>(random->Uniform(kKeysOfWriter));
       const uint64_t counter = begun[static_cast<size_t>(w)][k].load() + 1;
       begun[static_cast<size_t>(w)][k] = counter;
-      ASSERT_OK(db_->Put(WriteOptions(), KeyOf(w, static_cast<int>(k)), ValueOf(counter)));
+      ASSERT_OK(
+          db_->Put(WriteOptions(), KeyOfWriter(w, static_cast<int>(k)), CountedValue(counter)));
       acknowledged[static_cast<size_t>(w)][k] = counter;
     });
   }
   for (int r = 0; r < 3; ++r) {
     auto random = std::make_shared<Random>(static_cast<uint64_t>(100 + r));
-    auto seen = std::make_shared<std::array<std::array<uint64_t, kKeys>, kWriters>>();
+    auto seen =
+        std::make_shared<std::array<std::array<uint64_t, kKeysOfWriter>, kConcurrentWriters>>();
     Repeat([&, random, seen] {
-      const auto w = static_cast<size_t>(random->Uniform(kWriters));
-      const auto k = static_cast<size_t>(random->Uniform(kKeys));
-      const std::string key = KeyOf(static_cast<int>(w), static_cast<int>(k));
+      const auto w = static_cast<size_t>(random->Uniform(kConcurrentWriters));
+      const auto k = static_cast<size_t>(random->Uniform(kKeysOfWriter));
+      const std::string key = KeyOfWriter(static_cast<int>(w), static_cast<int>(k));
       const uint64_t at_least = std::max(acknowledged[w][k].load(), (*seen)[w][k]);
       uint64_t found = 0;
       Status status;
@@ -152,7 +155,7 @@ TEST_P(ConcurrencyTest, KeysNeverGoBackwards) {
       }
       if (!status.IsNotFound()) {
         ASSERT_OK(status);
-        ASSERT_EQ(value.size(), kValueBytes);
+        ASSERT_EQ(value.size(), kCountedValueBytes);
         found = CounterOf(value);
       }
       ASSERT_GE(found, at_least) << key;
@@ -161,10 +164,11 @@ TEST_P(ConcurrencyTest, KeysNeverGoBackwards) {
     });
   }
   RunFor(kDuration);
-  for (size_t w = 0; w < kWriters; ++w) {
-    for (size_t k = 0; k < kKeys; ++k) {
-      const std::string value = GetOr(db_.get(), KeyOf(static_cast<int>(w), static_cast<int>(k)));
-      EXPECT_EQ(value, acknowledged[w][k] == 0 ? "(none)" : ValueOf(acknowledged[w][k]));
+  for (size_t w = 0; w < kConcurrentWriters; ++w) {
+    for (size_t k = 0; k < kKeysOfWriter; ++k) {
+      const std::string value =
+          GetOr(db_.get(), KeyOfWriter(static_cast<int>(w), static_cast<int>(k)));
+      EXPECT_EQ(value, acknowledged[w][k] == 0 ? "(none)" : CountedValue(acknowledged[w][k]));
     }
   }
 }
@@ -172,14 +176,14 @@ TEST_P(ConcurrencyTest, KeysNeverGoBackwards) {
 // Each batch writes one counter to all keys of its writer, or deletes all and then writes some.
 // Fails if any way of reading sees a part of a batch.
 TEST_P(ConcurrencyTest, BatchesAppearAtOnce) {
-  for (int w = 0; w < kWriters; ++w) {
+  for (int w = 0; w < kConcurrentWriters; ++w) {
     auto counter = std::make_shared<uint64_t>(0);
     Repeat([this, w, counter] {
       WriteBatch batch;
       ++*counter;
-      for (int k = 0; k < kKeys; ++k) {
-        if (*counter % 5 == 0) batch.Delete(KeyOf(w, k));
-        batch.Put(KeyOf(w, k), ValueOf(*counter));
+      for (int k = 0; k < kKeysOfWriter; ++k) {
+        if (*counter % 5 == 0) batch.Delete(KeyOfWriter(w, k));
+        batch.Put(KeyOfWriter(w, k), CountedValue(*counter));
       }
       ASSERT_OK(db_->Write(WriteOptions(), &batch));
     });
@@ -189,13 +193,13 @@ TEST_P(ConcurrencyTest, BatchesAppearAtOnce) {
   };
   const auto random = std::make_shared<Random>(7);
   Repeat([this, random, check_equal] {  // MultiGet.
-    const int w = static_cast<int>(random->Uniform(kWriters));
+    const int w = static_cast<int>(random->Uniform(kConcurrentWriters));
     std::vector<std::string> keys;
-    for (int k = 0; k < kKeys; ++k) keys.push_back(KeyOf(w, k));
+    for (int k = 0; k < kKeysOfWriter; ++k) keys.push_back(KeyOfWriter(w, k));
     std::vector<std::string> values;
     std::vector<uint64_t> counters;
     const auto statuses = db_->MultiGet(ReadOptions(), {keys.begin(), keys.end()}, &values);
-    for (size_t k = 0; k < kKeys; ++k) {
+    for (size_t k = 0; k < kKeysOfWriter; ++k) {
       if (!statuses[k].IsNotFound()) {
         ASSERT_OK(statuses[k]);
       }
@@ -206,7 +210,7 @@ TEST_P(ConcurrencyTest, BatchesAppearAtOnce) {
   auto forward = std::make_shared<bool>(false);
   Repeat([this, forward, check_equal] {  // Iterators, over the batches of all writers.
     const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
-    std::array<std::vector<uint64_t>, kWriters> counters;
+    std::array<std::vector<uint64_t>, kConcurrentWriters> counters;
     *forward = !*forward;
     *forward ? iterator->SeekToFirst() : iterator->SeekToLast();
     while (iterator->Valid()) {
@@ -216,18 +220,18 @@ TEST_P(ConcurrencyTest, BatchesAppearAtOnce) {
     }
     ASSERT_OK(iterator->status());
     for (const std::vector<uint64_t>& of_writer : counters) {
-      ASSERT_TRUE(of_writer.empty() || of_writer.size() == kKeys) << "a torn batch";
+      ASSERT_TRUE(of_writer.empty() || of_writer.size() == kKeysOfWriter) << "a torn batch";
       check_equal(of_writer);
     }
   });
   const auto order = std::make_shared<Random>(8);
   Repeat([this, order] {  // One key after another: what was seen once stays.
-    const int w = static_cast<int>(order->Uniform(kWriters));
+    const int w = static_cast<int>(order->Uniform(kConcurrentWriters));
     uint64_t newest = 0;
     for (int i = 0; i < 4; ++i) {
       std::string value;
-      const Status status =
-          db_->Get(ReadOptions(), KeyOf(w, static_cast<int>(order->Uniform(kKeys))), &value);
+      const Status status = db_->Get(
+          ReadOptions(), KeyOfWriter(w, static_cast<int>(order->Uniform(kKeysOfWriter))), &value);
       if (status.IsNotFound()) {
         ASSERT_EQ(newest, 0u) << "a part of a batch was seen before the rest";
         continue;
@@ -243,40 +247,41 @@ TEST_P(ConcurrencyTest, BatchesAppearAtOnce) {
 // Fails if a snapshot lacks what was acknowledged before it, has what was begun after it, or
 // changes while it lives, whatever flushes and merges do.
 TEST_P(ConcurrencyTest, SnapshotsAreExactAndStay) {
-  std::array<std::atomic<uint64_t>, kWriters> acknowledged{};
-  std::array<std::atomic<uint64_t>, kWriters> begun{};
-  for (size_t w = 0; w < kWriters; ++w) {
+  std::array<std::atomic<uint64_t>, kConcurrentWriters> acknowledged{};
+  std::array<std::atomic<uint64_t>, kConcurrentWriters> begun{};
+  for (size_t w = 0; w < kConcurrentWriters; ++w) {
     auto random = std::make_shared<Random>(w);
     Repeat([&, w, random] {
       const uint64_t counter = ++begun[w];
       // All writes of a writer have one order: the key that holds the largest counter tells how far
       // the snapshot goes.
-      const int key = static_cast<int>(counter % kKeys);
+      const int key = static_cast<int>(counter % kKeysOfWriter);
       if (random->OneIn(10)) {
         WriteBatch batch;
-        batch.Delete(KeyOf(static_cast<int>(w), key));
-        batch.Put(KeyOf(static_cast<int>(w), key), ValueOf(counter));
+        batch.Delete(KeyOfWriter(static_cast<int>(w), key));
+        batch.Put(KeyOfWriter(static_cast<int>(w), key), CountedValue(counter));
         ASSERT_OK(db_->Write(WriteOptions(), &batch));
       } else {
-        ASSERT_OK(db_->Put(WriteOptions(), KeyOf(static_cast<int>(w), key), ValueOf(counter)));
+        ASSERT_OK(
+            db_->Put(WriteOptions(), KeyOfWriter(static_cast<int>(w), key), CountedValue(counter)));
       }
       acknowledged[w] = counter;
     });
   }
   for (int r = 0; r < 2; ++r) {
     Repeat([&] {
-      std::array<uint64_t, kWriters> before{};
-      std::array<uint64_t, kWriters> after{};
-      for (size_t w = 0; w < kWriters; ++w) before[w] = acknowledged[w];
+      std::array<uint64_t, kConcurrentWriters> before{};
+      std::array<uint64_t, kConcurrentWriters> after{};
+      for (size_t w = 0; w < kConcurrentWriters; ++w) before[w] = acknowledged[w];
       ReadOptions options;
       options.snapshot = db_->GetSnapshot();
-      for (size_t w = 0; w < kWriters; ++w) after[w] = begun[w];
-      std::array<std::array<uint64_t, kKeys>, kWriters> first{};
+      for (size_t w = 0; w < kConcurrentWriters; ++w) after[w] = begun[w];
+      std::array<std::array<uint64_t, kKeysOfWriter>, kConcurrentWriters> first{};
       for (int round = 0; round < 3; ++round) {
-        for (size_t w = 0; w < kWriters; ++w) {
+        for (size_t w = 0; w < kConcurrentWriters; ++w) {
           uint64_t largest = 0;
-          for (size_t k = 0; k < kKeys; ++k) {
-            const std::string key = KeyOf(static_cast<int>(w), static_cast<int>(k));
+          for (size_t k = 0; k < kKeysOfWriter; ++k) {
+            const std::string key = KeyOfWriter(static_cast<int>(w), static_cast<int>(k));
             std::string value;
             const Status status = db_->Get(options, key, &value);
             if (!status.IsNotFound()) {
@@ -290,9 +295,10 @@ TEST_P(ConcurrencyTest, SnapshotsAreExactAndStay) {
           ASSERT_GE(largest, before[w]);
           ASSERT_LE(largest, after[w]);
           // Exactly the writes up to the largest: each key has the last of its own among them.
-          for (size_t k = 0; k < kKeys; ++k) {
-            uint64_t expected = largest - largest % kKeys + k;
-            if (expected > largest) expected = expected < kKeys ? 0 : expected - kKeys;
+          for (size_t k = 0; k < kKeysOfWriter; ++k) {
+            uint64_t expected = largest - largest % kKeysOfWriter + k;
+            if (expected > largest)
+              expected = expected < kKeysOfWriter ? 0 : expected - kKeysOfWriter;
             ASSERT_EQ(first[w][k], expected) << "writer " << w << " key " << k;
           }
         }
@@ -307,15 +313,15 @@ TEST_P(ConcurrencyTest, SnapshotsAreExactAndStay) {
 // Iterators and pinned values stay readable while what they point into leaves the tree. Fails under
 // a sanitizer, or by a changed byte.
 TEST_P(ConcurrencyTest, PinnedBytesStay) {
-  for (int w = 0; w < kWriters; ++w) {
+  for (int w = 0; w < kConcurrentWriters; ++w) {
     auto random = std::make_shared<Random>(static_cast<uint64_t>(w));
     auto counter = std::make_shared<uint64_t>(0);
     Repeat([this, w, random, counter] {
-      const int key = static_cast<int>(random->Uniform(kKeys));
+      const int key = static_cast<int>(random->Uniform(kKeysOfWriter));
       if (random->OneIn(5)) {
-        ASSERT_OK(db_->Delete(WriteOptions(), KeyOf(w, key)));
+        ASSERT_OK(db_->Delete(WriteOptions(), KeyOfWriter(w, key)));
       } else {
-        ASSERT_OK(db_->Put(WriteOptions(), KeyOf(w, key), ValueOf(++*counter)));
+        ASSERT_OK(db_->Put(WriteOptions(), KeyOfWriter(w, key), CountedValue(++*counter)));
       }
     });
   }
@@ -323,8 +329,8 @@ TEST_P(ConcurrencyTest, PinnedBytesStay) {
     auto random = std::make_shared<Random>(static_cast<uint64_t>(50 + r));
     Repeat([this, random] {
       PinnableSlice pinned;
-      const std::string key = KeyOf(static_cast<int>(random->Uniform(kWriters)),
-                                    static_cast<int>(random->Uniform(kKeys)));
+      const std::string key = KeyOfWriter(static_cast<int>(random->Uniform(kConcurrentWriters)),
+                                          static_cast<int>(random->Uniform(kKeysOfWriter)));
       const bool found = db_->Get(ReadOptions(), key, &pinned).ok();
       const std::string copy = pinned.ToString();
       const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
@@ -348,25 +354,28 @@ TEST_P(ConcurrencyTest, PinnedBytesStay) {
   RunFor(kDuration);
 }
 
-std::string NameOf(const testing::TestParamInfo<Shape>& shape) { return shape.param.name; }
+std::string ConcurrencyShapeName(const testing::TestParamInfo<ConcurrencyShape>& shape) {
+  return shape.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     EveryShape, ConcurrencyTest,
-    testing::Values(Shape{"Embedded", "", CompactionPlace::kMemoryNode},
-                    Shape{"EmbeddedMergedHere", "", CompactionPlace::kComputeNode},
-                    Shape{"Shm", "shm", CompactionPlace::kMemoryNode},
-                    Shape{"Tcp", "tcp", CompactionPlace::kMemoryNode},
-                    Shape{"TcpMergedHere", "tcp", CompactionPlace::kComputeNode},
-                    Shape{"Verbs", "verbs", CompactionPlace::kMemoryNode},
-                    Shape{"VerbsMergedHere", "verbs", CompactionPlace::kComputeNode},
-                    Shape{"Guards", "", CompactionPlace::kMemoryNode, CompactionStyle::kGuards},
-                    Shape{"TcpTiered", "tcp", CompactionPlace::kMemoryNode,
-                          CompactionStyle::kTiered},
-                    Shape{"Shards", "", CompactionPlace::kMemoryNode, CompactionStyle::kLeveled,
-                          /*divided=*/true},
-                    Shape{"TcpShardsGuards", "tcp", CompactionPlace::kMemoryNode,
-                          CompactionStyle::kGuards, /*divided=*/true}),
-    NameOf);
+    testing::Values(
+        ConcurrencyShape{"Embedded", "", CompactionPlace::kMemoryNode},
+        ConcurrencyShape{"EmbeddedMergedHere", "", CompactionPlace::kComputeNode},
+        ConcurrencyShape{"Shm", "shm", CompactionPlace::kMemoryNode},
+        ConcurrencyShape{"Tcp", "tcp", CompactionPlace::kMemoryNode},
+        ConcurrencyShape{"TcpMergedHere", "tcp", CompactionPlace::kComputeNode},
+        ConcurrencyShape{"Verbs", "verbs", CompactionPlace::kMemoryNode},
+        ConcurrencyShape{"VerbsMergedHere", "verbs", CompactionPlace::kComputeNode},
+        ConcurrencyShape{"Guards", "", CompactionPlace::kMemoryNode, CompactionStyle::kGuards},
+        ConcurrencyShape{"TcpTiered", "tcp", CompactionPlace::kMemoryNode,
+                         CompactionStyle::kTiered},
+        ConcurrencyShape{"Shards", "", CompactionPlace::kMemoryNode, CompactionStyle::kLeveled,
+                         /*divided=*/true},
+        ConcurrencyShape{"TcpShardsGuards", "tcp", CompactionPlace::kMemoryNode,
+                         CompactionStyle::kGuards, /*divided=*/true}),
+    ConcurrencyShapeName);
 
 }  // namespace
 }  // namespace dlsm

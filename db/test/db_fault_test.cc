@@ -18,20 +18,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kKeys = 300;
+constexpr uint64_t kFaultKeys = 300;
 
-std::string ValueOf(uint64_t i, uint64_t round = 0) {
+std::string FaultValue(uint64_t i, uint64_t round = 0) {
   return "value" + std::to_string(i) + "/" + std::to_string(round) + std::string(100, '.');
 }
 
-struct Shape {
+struct FaultTestShape {
   const char* name;
   const char* fabric;
   TableFormat format;
 };
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const FaultTestShape& shape, std::ostream* out) { *out << shape.name; }
 
-class FaultTest : public testing::TestWithParam<Shape> {
+class FaultTest : public testing::TestWithParam<FaultTestShape> {
  protected:
   void SetUp() override {
     const std::string why_not = TestNode::WhyNot(GetParam().fabric);
@@ -59,13 +59,13 @@ class FaultTest : public testing::TestWithParam<Shape> {
   }
 
   void Fill(uint64_t round = 0) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)));
+    for (uint64_t i = 0; i < kFaultKeys; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), FaultValue(i, round)));
     }
   }
   void ExpectAll(uint64_t round = 0) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), ValueOf(i, round)) << i;
+    for (uint64_t i = 0; i < kFaultKeys; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), FaultValue(i, round)) << i;
     }
   }
 
@@ -115,7 +115,7 @@ TEST_P(FaultTest, Get) {
       const Status status = db_->Get(ReadOptions(), NumberedKey(17), &value);
       if (healed || status.ok()) {
         ASSERT_OK(status);
-        ASSERT_EQ(value, ValueOf(17));
+        ASSERT_EQ(value, FaultValue(17));
       } else {
         ASSERT_FALSE(status.IsNotFound()) << "a key that is there is not absent";
         ASSERT_FALSE(status.ToString().empty());
@@ -129,7 +129,7 @@ TEST_P(FaultTest, MultiGet) {
   Fill();
   ASSERT_OK(db_->Flush(FlushOptions()));
   std::vector<std::string> keys;
-  for (uint64_t i = 0; i < kKeys; i += 6) keys.push_back(NumberedKey(i));
+  for (uint64_t i = 0; i < kFaultKeys; i += 6) keys.push_back(NumberedKey(i));
   for (const FaultKind kind : kKinds) {
     FailEachPost(Purpose::kRead, kind, [&](bool healed) {
       std::vector<std::string> values;
@@ -137,7 +137,7 @@ TEST_P(FaultTest, MultiGet) {
       for (size_t i = 0; i < keys.size(); ++i) {
         if (healed || statuses[i].ok()) {
           ASSERT_OK(statuses[i]);
-          ASSERT_EQ(values[i], ValueOf(6 * i));
+          ASSERT_EQ(values[i], FaultValue(6 * i));
         } else {
           ASSERT_FALSE(statuses[i].IsNotFound());
         }
@@ -156,15 +156,15 @@ TEST_P(FaultTest, Iterator) {
       uint64_t seen = 0;
       forward ? iterator->SeekToFirst() : iterator->SeekToLast();
       while (iterator->Valid()) {
-        const uint64_t i = forward ? seen : kKeys - 1 - seen;
+        const uint64_t i = forward ? seen : kFaultKeys - 1 - seen;
         ASSERT_EQ(iterator->key().ToString(), NumberedKey(i));
-        ASSERT_EQ(iterator->value().ToString(), ValueOf(i));
+        ASSERT_EQ(iterator->value().ToString(), FaultValue(i));
         ++seen;
         forward ? iterator->Next() : iterator->Prev();
       }
       if (healed || iterator->status().ok()) {
         ASSERT_OK(iterator->status());
-        ASSERT_EQ(seen, kKeys);
+        ASSERT_EQ(seen, kFaultKeys);
       }
     });
   }
@@ -178,7 +178,7 @@ TEST_P(FaultTest, AnIteratorForgetsItsErrors) {
   options_.compaction_style = CompactionStyle::kLeveled;  // No guards: a run is all there is.
   db_ = OpenOrDie(options_, name_);
   const std::string value(2000, 'v');
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kFaultKeys; ++i) {
     ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), value));
   }
   ASSERT_OK(db_->CompactRange(nullptr, nullptr));
@@ -191,7 +191,7 @@ TEST_P(FaultTest, AnIteratorForgetsItsErrors) {
     iterator->SeekToLast();
     if (!healed) return;
     ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
-    ASSERT_EQ(iterator->key().ToString(), NumberedKey(kKeys - 1));
+    ASSERT_EQ(iterator->key().ToString(), NumberedKey(kFaultKeys - 1));
     iterator->Prev();
     ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
     ASSERT_OK(iterator->status());
@@ -322,7 +322,7 @@ TEST_P(FaultTest, DamagedBytesAreNoValues) {
   ReadOptions verify;
   verify.verify_checksums = true;
   std::vector<std::string> keys;
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kFaultKeys; ++i) {
     std::string value;
     const Status status = db_->Get(verify, NumberedKey(i), &value);
     EXPECT_TRUE(status.IsCorruption()) << status.ToString();
@@ -338,7 +338,7 @@ TEST_P(FaultTest, DamagedBytesAreNoValues) {
   iterator->SeekToFirst();
   uint64_t seen = 0;
   for (; iterator->Valid(); iterator->Next())
-    ASSERT_EQ(iterator->value().ToString(), ValueOf(seen++));
+    ASSERT_EQ(iterator->value().ToString(), FaultValue(seen++));
   EXPECT_TRUE(iterator->status().IsCorruption()) << iterator->status().ToString();
   faults_->Clear();
   ExpectAll();
@@ -397,24 +397,24 @@ TEST_P(FaultTest, NothingAcknowledgedIsLostInAStorm) {
   faults_->SetProbability(FaultKind::kFail, 0.02);
   faults_->SetProbability(FaultKind::kHalfWrite, 0.01);
   faults_->SetProbability(FaultKind::kDisconnect, 0.01);
-  std::vector<uint64_t> rounds(kKeys, 0);
+  std::vector<uint64_t> rounds(kFaultKeys, 0);
   for (uint64_t round = 1; round <= 30; ++round) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      if (db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)).ok()) rounds[i] = round;
+    for (uint64_t i = 0; i < kFaultKeys; ++i) {
+      if (db_->Put(WriteOptions(), NumberedKey(i), FaultValue(i, round)).ok()) rounds[i] = round;
     }
     std::string value;
     const Status status = db_->Get(ReadOptions(), NumberedKey(round), &value);
     EXPECT_FALSE(status.IsNotFound());
     if (status.ok()) {
-      EXPECT_EQ(value, ValueOf(round, round));
+      EXPECT_EQ(value, FaultValue(round, round));
     }
     if (round % 10 == 0) db_->CompactRange(nullptr, nullptr).PermitUncheckedError();
   }
   faults_->Clear();
   ASSERT_OK(db_->Close());
   db_ = OpenOrDie(options_, name_);
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), ValueOf(i, rounds[i]));
+  for (uint64_t i = 0; i < kFaultKeys; ++i) {
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), FaultValue(i, rounds[i]));
   }
 }
 
@@ -430,7 +430,7 @@ TEST_P(FaultTest, WhatWasDamagedOnItsWayIsNotKept) {
   faults_->SetProbability(FaultKind::kCorrupt, 1);
   const uint64_t before = faults_->CountFaults();
   const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kFaultKeys; ++i) {
     std::string value;
     db_->Get(ReadOptions(), NumberedKey(i), &value).PermitUncheckedError();
     iterator->Seek(NumberedKey(i));
@@ -440,26 +440,29 @@ TEST_P(FaultTest, WhatWasDamagedOnItsWayIsNotKept) {
   faults_->Clear();
   ReadOptions verified;
   verified.verify_checksums = true;
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i), verified), ValueOf(i, 0)) << i;
+  for (uint64_t i = 0; i < kFaultKeys; ++i) {
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i), verified), FaultValue(i, 0)) << i;
     iterator->Seek(NumberedKey(i));
     ASSERT_TRUE(iterator->Valid()) << i << ": " << iterator->status().ToString();
-    ASSERT_EQ(iterator->value().ToString(), ValueOf(i, 0)) << i;
+    ASSERT_EQ(iterator->value().ToString(), FaultValue(i, 0)) << i;
   }
   ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   Reopen();
   ExpectAll();
 }
 
-std::string NameOf(const testing::TestParamInfo<Shape>& shape) { return shape.param.name; }
+std::string FaultShapeName(const testing::TestParamInfo<FaultTestShape>& shape) {
+  return shape.param.name;
+}
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, FaultTest,
-                         testing::Values(Shape{"Embedded", "", TableFormat::kByteAddressable},
-                                         Shape{"EmbeddedBlocks", "", TableFormat::kBlockBased},
-                                         Shape{"Shm", "shm", TableFormat::kByteAddressable},
-                                         Shape{"Tcp", "tcp", TableFormat::kByteAddressable},
-                                         Shape{"Verbs", "verbs", TableFormat::kByteAddressable}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    EveryShape, FaultTest,
+    testing::Values(FaultTestShape{"Embedded", "", TableFormat::kByteAddressable},
+                    FaultTestShape{"EmbeddedBlocks", "", TableFormat::kBlockBased},
+                    FaultTestShape{"Shm", "shm", TableFormat::kByteAddressable},
+                    FaultTestShape{"Tcp", "tcp", TableFormat::kByteAddressable},
+                    FaultTestShape{"Verbs", "verbs", TableFormat::kByteAddressable}),
+    FaultShapeName);
 
 }  // namespace
 }  // namespace dlsm

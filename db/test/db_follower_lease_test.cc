@@ -31,7 +31,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-constexpr milliseconds kLease{800};
+constexpr milliseconds kFollowerLease{800};
 
 // A memory node with short leases, an owner, and a follower whose heartbeats can be lost.
 class FollowerLeaseTest : public testing::TestWithParam<std::string> {
@@ -39,7 +39,7 @@ class FollowerLeaseTest : public testing::TestWithParam<std::string> {
   static TestNode::Config NodeConfig(uint64_t bytes) {
     TestNode::Config config;
     config.bytes = bytes;
-    config.lease = kLease;
+    config.lease = kFollowerLease;
     return config;
   }
   void Start(uint64_t bytes, TableFormat format = TableFormat::kByteAddressable) {
@@ -111,7 +111,7 @@ TEST_P(FollowerLeaseTest, AnEndedLeaseGivesErrorsNotBytes) {
   uint64_t kept = 0;
   for (int round = 0; round < 6; ++round) {
     OverwriteAll();
-    std::this_thread::sleep_for(kLease / 2);
+    std::this_thread::sleep_for(kFollowerLease / 2);
     ASSERT_EQ(NumberOf(iterator.get()), number);
     ASSERT_GE(node_->used_bytes(), kept);
     kept = node_->used_bytes();
@@ -362,7 +362,7 @@ TEST_P(FollowerLeaseTest, OutlivesAnOwnerThatIsKilled) {
   ASSERT_EQ(kill(owner, SIGKILL), 0);
   ASSERT_EQ(waitpid(owner, nullptr, 0), owner);
   // What the killed owner held beyond its manifest is given back when its session has ended.
-  std::this_thread::sleep_for(config.grace + kLease);
+  std::this_thread::sleep_for(config.grace + kFollowerLease);
   EXPECT_EQ(NumberOf(follower_.get()), 300);
   owner_ = OpenOrDie(owner_options_, "followed");
   for (int i = 0; i < 400; ++i) ASSERT_OK(batches_.Write(owner_.get()));

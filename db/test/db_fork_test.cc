@@ -28,8 +28,8 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kKeys = 2000;
-const std::string kValue(100, 'v');
+constexpr uint64_t kForkKeys = 2000;
+const std::string kForkValue(100, 'v');
 
 // ThreadSanitizer ends a child that starts threads.
 #ifdef DLSM_THREAD_SANITIZER
@@ -53,25 +53,25 @@ std::unique_ptr<DB> static_handle;
 std::unique_ptr<Cache> static_cache;
 
 // Calls the handle in a loop, so that a child is made while it is in the middle of something.
-class BusyThreads {
+class BusyCallers {
  public:
-  explicit BusyThreads(DB* db) {
+  explicit BusyCallers(DB* db) {
     for (int i = 0; i < 2; ++i) {
       threads_.emplace_back([this, db, i] {
         for (uint64_t n = 0; !stop_.load(); ++n) {
-          const std::string key = NumberedKey(n % kKeys);
+          const std::string key = NumberedKey(n % kForkKeys);
           std::string value;
           if (i == 0) {
-            EXPECT_OK(db->Put(WriteOptions(), key, kValue));
+            EXPECT_OK(db->Put(WriteOptions(), key, kForkValue));
           } else {
             EXPECT_OK(db->Get(ReadOptions(), key, &value));
-            EXPECT_EQ(value, kValue);
+            EXPECT_EQ(value, kForkValue);
           }
         }
       });
     }
   }
-  ~BusyThreads() {
+  ~BusyCallers() {
     stop_.store(true);
     for (std::thread& thread : threads_) thread.join();
   }
@@ -192,8 +192,8 @@ class ForkTest : public testing::TestWithParam<std::string> {
 
   std::unique_ptr<DB> OpenFilled(const std::string& name) {
     std::unique_ptr<DB> db = OpenOrDie(options_, name);
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      EXPECT_OK(db->Put(WriteOptions(), NumberedKey(i), kValue));
+    for (uint64_t i = 0; i < kForkKeys; ++i) {
+      EXPECT_OK(db->Put(WriteOptions(), NumberedKey(i), kForkValue));
     }
     EXPECT_OK(db->Flush(FlushOptions()));
     return db;
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, ForkTest, testing::Values("", "shm", "tcp"),
 TEST_P(ForkTest, AChildIsRefusedAndItsParentGoesOn) {
   std::unique_ptr<DB> db = OpenFilled("a");
   {
-    const BusyThreads busy(db.get());
+    const BusyCallers busy(db.get());
     for (int i = 0; i < 3; ++i) {
       Taken taken(db.get());
       InChild([&db, &taken] {
@@ -237,7 +237,7 @@ TEST_P(ForkTest, AChildIsRefusedAndItsParentGoesOn) {
 TEST_P(ForkTest, AChildMayExit) {
   static_handle = OpenFilled("a");
   {
-    const BusyThreads busy(static_handle.get());
+    const BusyCallers busy(static_handle.get());
     for (int i = 0; i < 3; ++i) InChildThatExits([] {});
   }
   CloseAndDestroy(&static_handle, options_, "a");
@@ -253,7 +253,7 @@ TEST_P(ForkTest, AChildHasDatabasesOfItsOwn) {
   options_.statistics = CreateStatistics();
   std::unique_ptr<DB> db = OpenFilled("a");
   {
-    const BusyThreads busy(db.get());
+    const BusyCallers busy(db.get());
     InChildThatExits([this] {
       Options existing = options_;
       existing.create_if_missing = false;
@@ -263,7 +263,7 @@ TEST_P(ForkTest, AChildHasDatabasesOfItsOwn) {
         EXPECT_TRUE(DB::Open(existing, "a", &own).IsInvalidArgument());
       }
       own = OpenFilled("b");
-      EXPECT_EQ(GetOr(own.get(), NumberedKey(1)), kValue);
+      EXPECT_EQ(GetOr(own.get(), NumberedKey(1)), kForkValue);
       EXPECT_OK(own->CompactRange(nullptr, nullptr));
       CloseAndDestroy(&own, options_, "b");
       static_handle = OpenFilled("c");  // exit() closes it.
@@ -286,7 +286,7 @@ TEST_P(ForkTest, ADaemonOpensWhatItsParentHasClosed) {
     const Status status = DB::Open(options_, "a", &again);
     ASSERT_OK(status);
     // The embedded memory node is its parent's: the child has an empty one.
-    EXPECT_EQ(GetOr(again.get(), NumberedKey(1)), GetParam().empty() ? "(none)" : kValue);
+    EXPECT_EQ(GetOr(again.get(), NumberedKey(1)), GetParam().empty() ? "(none)" : kForkValue);
     InChild([&again] {
       ExpectWritesRefused(again.get());
       again.reset();
@@ -303,8 +303,8 @@ TEST(ForkFollowerTest, AChildIsRefused) {
   Options options = OwnerOptions();
   const std::unique_ptr<TestNode> node = NodeServing("tcp", &options);
   std::unique_ptr<DB> owner = OpenOrDie(options, "a");
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(owner->Put(WriteOptions(), NumberedKey(i), kValue));
+  for (uint64_t i = 0; i < kForkKeys; ++i) {
+    ASSERT_OK(owner->Put(WriteOptions(), NumberedKey(i), kForkValue));
   }
   Options follow = node->With(FollowerOptions(), "tcp");
   std::unique_ptr<DB> follower = FollowOrDie(follow, "a");
@@ -320,8 +320,8 @@ TEST(ForkFollowerTest, AChildIsRefused) {
     });
   }
   static_handle.reset();
-  EXPECT_EQ(GetOr(follower.get(), NumberedKey(1)), kValue);
-  EXPECT_OK(owner->Put(WriteOptions(), "after", kValue));
+  EXPECT_EQ(GetOr(follower.get(), NumberedKey(1)), kForkValue);
+  EXPECT_OK(owner->Put(WriteOptions(), "after", kForkValue));
 }
 
 using ForkCTest = CTest;

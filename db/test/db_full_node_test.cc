@@ -15,14 +15,14 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kNodeBytes = uint64_t{24} << 20;
-constexpr size_t kValueBytes = 1000;
+constexpr uint64_t kFullNodeBytes = uint64_t{24} << 20;
+constexpr size_t kFullNodeValueBytes = 1000;
 
-struct Style {
+struct FullNodeStyle {
   const char* name;
   CompactionStyle style;
 };
-constexpr Style kStyles[] = {
+constexpr FullNodeStyle kFullNodeStyles[] = {
     {"leveled", CompactionStyle::kLeveled},
     {"leveled_choose_best", CompactionStyle::kLeveledChooseBest},
     {"full_leveling", CompactionStyle::kFullLeveling},
@@ -38,7 +38,7 @@ struct Sizes {
 
 Options OptionsOf(CompactionStyle style, const Sizes& sizes) {
   Options options = TinyOptions();
-  options.embedded_memory_bytes = kNodeBytes;
+  options.embedded_memory_bytes = kFullNodeBytes;
   options.compaction_style = style;
   options.write_buffer_size = sizes.memtable_bytes;
   options.max_file_size = sizes.table_bytes;
@@ -54,7 +54,7 @@ class FullNodeTest : public testing::Test {
   static std::string KeyOf(uint64_t number) { return NumberedKey(number * 7919 % 100'003); }
 
   Status Put(uint64_t number) {
-    return db_->Put(WriteOptions(), KeyOf(number), std::string(kValueBytes, 'v'));
+    return db_->Put(WriteOptions(), KeyOf(number), std::string(kFullNodeValueBytes, 'v'));
   }
   // Merges may make room a little later than writers wait here.
   void PutSoon(uint64_t number) {
@@ -91,7 +91,7 @@ class FullNodeTest : public testing::Test {
     Status put;
     while ((put = Put(number)).ok()) ++number;
     EXPECT_TRUE(put.IsBusy()) << put.ToString();
-    EXPECT_GT(number, kNodeBytes / 3 / kValueBytes);
+    EXPECT_GT(number, kFullNodeBytes / 3 / kFullNodeValueBytes);
     return number;
   }
 
@@ -133,7 +133,7 @@ class FullNodeTest : public testing::Test {
 TEST_F(FullNodeTest, DeletionsAndCompactionsMakeRoomInEveryStyle) {
   constexpr Sizes kSizes[] = {{64 << 10, 64 << 10}, {1 << 20, 64 << 10}, {256 << 10, 8 << 20}};
   size_t next = 0;
-  for (const Style& style : kStyles) {
+  for (const FullNodeStyle& style : kFullNodeStyles) {
     const Sizes& sizes = kSizes[next++ % std::size(kSizes)];
     SCOPED_TRACE(testing::Message() << style.name << ", memtables of " << sizes.memtable_bytes);
     ASSERT_NO_FATAL_FAILURE(FillDeleteAndCompact(OptionsOf(style.style, sizes)));
@@ -143,7 +143,7 @@ TEST_F(FullNodeTest, DeletionsAndCompactionsMakeRoomInEveryStyle) {
 // Fails if puts stay refused after the release, for a merge that fits is not found, or if there is
 // none because all that could be merged is one large merge.
 TEST_F(FullNodeTest, ReleasedSnapshotsMakeRoomInEveryStyle) {
-  for (const Style& style : kStyles) {
+  for (const FullNodeStyle& style : kFullNodeStyles) {
     SCOPED_TRACE(style.name);
     ASSERT_NO_FATAL_FAILURE(
         FillBySnapshotsAndRelease(OptionsOf(style.style, {256 << 10, 256 << 10})));
@@ -153,7 +153,7 @@ TEST_F(FullNodeTest, ReleasedSnapshotsMakeRoomInEveryStyle) {
 // Merges on the compute node write into memory that it asks for. Fails if they get nothing of what
 // is kept for merges, or keep it from later ones.
 TEST_F(FullNodeTest, MergesOnTheComputeNodeMakeRoomAsWell) {
-  for (const Style& style : kStyles) {
+  for (const FullNodeStyle& style : kFullNodeStyles) {
     SCOPED_TRACE(style.name);
     Options options = OptionsOf(style.style, {256 << 10, 256 << 10});
     options.compaction_place = CompactionPlace::kComputeNode;

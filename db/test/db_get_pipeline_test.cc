@@ -23,56 +23,56 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kKeys = 4000;
-constexpr char kName[] = "pipelined";
+constexpr int kPipelineKeys = 4000;
+constexpr char kPipelineName[] = "pipelined";
 
-std::string KeyOf(uint64_t i) {
+std::string PipelineKey(uint64_t i) {
   std::string digits = std::to_string(i);
   return "key" + std::string(8 - digits.size(), '0') + digits;
 }
 
-struct Shape {
+struct PipelineShape {
   const char* fabric;  // "": the embedded memory node.
   uint64_t rtt_ns = 0;
   int shards = 1;
 };
 
-std::string NameOf(const Shape& shape) {
+std::string PipelineShapeName(const PipelineShape& shape) {
   return std::string(shape.fabric[0] == '\0' ? "embedded" : shape.fabric) +
          (shape.shards > 1 ? "Shards" : "") + (shape.rtt_ns > 0 ? "Simulated" : "");
 }
-void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
+void PrintTo(const PipelineShape& shape, std::ostream* out) { *out << PipelineShapeName(shape); }
 
-class GetPipelineTest : public testing::TestWithParam<Shape> {
+class GetPipelineTest : public testing::TestWithParam<PipelineShape> {
  protected:
   void SetUp() override {
     options_ = TinyOptions();
     options_.shards = GetParam().shards;
-    if (options_.shards > 1) options_.shard_boundaries = {KeyOf(kKeys / 3)};
+    if (options_.shards > 1) options_.shard_boundaries = {PipelineKey(kPipelineKeys / 3)};
     options_.simulated_rtt_ns = GetParam().rtt_ns;
     if (GetParam().fabric[0] != '\0') {
       node_ = std::make_unique<TestNode>(GetParam().fabric);
       options_ = node_->With(options_, GetParam().fabric);
     }
-    db_ = OpenOrDie(options_, kName);
+    db_ = OpenOrDie(options_, kPipelineName);
   }
   void TearDown() override {
     db_ = nullptr;
-    EXPECT_OK(DestroyDB(kName, options_));
+    EXPECT_OK(DestroyDB(kPipelineName, options_));
   }
 
   void Put(uint64_t i, const std::string& value) {
-    ASSERT_OK(db_->Put(WriteOptions(), KeyOf(i), value));
-    model_[KeyOf(i)] = value;
+    ASSERT_OK(db_->Put(WriteOptions(), PipelineKey(i), value));
+    model_[PipelineKey(i)] = value;
   }
   void Delete(uint64_t i) {
-    ASSERT_OK(db_->Delete(WriteOptions(), KeyOf(i)));
-    model_.erase(KeyOf(i));
+    ASSERT_OK(db_->Delete(WriteOptions(), PipelineKey(i)));
+    model_.erase(PipelineKey(i));
   }
   // Every second key, most of them in tables, some overwritten, some deleted again.
   void Fill() {
     for (int round = 0; round < 3; ++round) {
-      for (uint64_t i = 0; i < kKeys; i += 2) {
+      for (uint64_t i = 0; i < kPipelineKeys; i += 2) {
         if (round == 0 || random_.OneIn(3)) {
           Put(i, std::string(random_.Uniform(400), static_cast<char>('a' + round)));
         }
@@ -86,7 +86,7 @@ class GetPipelineTest : public testing::TestWithParam<Shape> {
 
   void ExpectAnswer(const GetPipeline::Answer& answer, uint64_t tag) {
     ASSERT_EQ(answer.tag, tag);
-    const auto found = model_.find(KeyOf(tag));
+    const auto found = model_.find(PipelineKey(tag));
     if (found == model_.end()) {
       EXPECT_TRUE(answer.status.IsNotFound()) << tag << ": " << answer.status.ToString();
       EXPECT_EQ(answer.value, "");
@@ -114,8 +114,8 @@ TEST_P(GetPipelineTest, AnswersInOrder) {
     GetPipeline::Answer answer;
     while (answered < 2000) {
       while (submitted.size() < 2000 && pipeline->outstanding() < depth && !random_.OneIn(5)) {
-        submitted.push_back(random_.Uniform(kKeys));
-        ASSERT_OK(pipeline->Submit(KeyOf(submitted.back()), submitted.back()));
+        submitted.push_back(random_.Uniform(kPipelineKeys));
+        ASSERT_OK(pipeline->Submit(PipelineKey(submitted.back()), submitted.back()));
       }
       if (!pipeline->Next(&answer)) continue;
       ExpectAnswer(answer, submitted[answered++]);
@@ -131,28 +131,28 @@ TEST_P(GetPipelineTest, SeesTheMomentOfSubmission) {
   const auto pipeline = db_->NewGetPipeline(ReadOptions(), 8);
   GetPipeline::Answer answer;
   for (int round = 0; round < 200; ++round) {
-    const uint64_t i = random_.Uniform(kKeys);
+    const uint64_t i = random_.Uniform(kPipelineKeys);
     Put(i, "before " + std::to_string(round));
     if (round % 50 == 0) {
       ASSERT_OK(db_->Flush(FlushOptions()));
     }
-    ASSERT_OK(pipeline->Submit(KeyOf(i), i));
-    ASSERT_OK(db_->Put(WriteOptions(), KeyOf(i), "after"));
+    ASSERT_OK(pipeline->Submit(PipelineKey(i), i));
+    ASSERT_OK(db_->Put(WriteOptions(), PipelineKey(i), "after"));
     if (round % 70 == 0) {
       ASSERT_OK(db_->Flush(FlushOptions()));
       ASSERT_OK(db_->CompactRange(nullptr, nullptr));
     }
     ASSERT_TRUE(pipeline->Next(&answer));
     ExpectAnswer(answer, i);
-    model_[KeyOf(i)] = "after";
+    model_[PipelineKey(i)] = "after";
   }
 }
 
 TEST_P(GetPipelineTest, ReadsASnapshot) {
   Fill();
   const Snapshot* const snapshot = db_->GetSnapshot();
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(db_->Put(WriteOptions(), KeyOf(i), "later"));
+  for (uint64_t i = 0; i < kPipelineKeys; ++i) {
+    ASSERT_OK(db_->Put(WriteOptions(), PipelineKey(i), "later"));
   }
   ASSERT_OK(db_->Flush(FlushOptions()));
   ReadOptions at_snapshot;
@@ -160,13 +160,13 @@ TEST_P(GetPipelineTest, ReadsASnapshot) {
   {
     const auto pipeline = db_->NewGetPipeline(at_snapshot, 16);
     GetPipeline::Answer answer;
-    for (uint64_t i = 0; i < kKeys + 16; ++i) {
+    for (uint64_t i = 0; i < kPipelineKeys + 16; ++i) {
       if (i >= 16) {
         ASSERT_TRUE(pipeline->Next(&answer));
         ExpectAnswer(answer, i - 16);
       }
-      if (i < kKeys) {
-        ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+      if (i < kPipelineKeys) {
+        ASSERT_OK(pipeline->Submit(PipelineKey(i), i));
       }
     }
   }
@@ -178,15 +178,15 @@ TEST_P(GetPipelineTest, RefusesMoreThanItsDepth) {
   EXPECT_EQ(db_->NewGetPipeline(ReadOptions(), 0)->depth(), 1u);
   EXPECT_EQ(db_->NewGetPipeline(ReadOptions(), SIZE_MAX)->depth(), kGetPipelineDepthMax);
   const auto pipeline = db_->NewGetPipeline(ReadOptions(), 2);
-  ASSERT_OK(pipeline->Submit(KeyOf(0), 0));
-  ASSERT_OK(pipeline->Submit(KeyOf(1), 1));
-  const Status third = pipeline->Submit(KeyOf(2), 2);
+  ASSERT_OK(pipeline->Submit(PipelineKey(0), 0));
+  ASSERT_OK(pipeline->Submit(PipelineKey(1), 1));
+  const Status third = pipeline->Submit(PipelineKey(2), 2);
   EXPECT_TRUE(third.IsBusy()) << third.ToString();
   EXPECT_THAT(third.ToString(), HasSubstr("Next()"));
   GetPipeline::Answer answer;
   ASSERT_TRUE(pipeline->Next(&answer));
   ExpectAnswer(answer, 0);
-  EXPECT_OK(pipeline->Submit(KeyOf(2), 2));
+  EXPECT_OK(pipeline->Submit(PipelineKey(2), 2));
 }
 
 // Fails, with AddressSanitizer, if reads land in buffers of a pipeline that is gone.
@@ -195,8 +195,8 @@ TEST_P(GetPipelineTest, GoesAwayWithGetsOutstanding) {
   for (int round = 0; round < 30; ++round) {
     const auto pipeline = db_->NewGetPipeline(ReadOptions(), 32);
     for (int i = 0; i < 32; ++i) {
-      const uint64_t key = random_.Uniform(kKeys);
-      ASSERT_OK(pipeline->Submit(KeyOf(key), key));
+      const uint64_t key = random_.Uniform(kPipelineKeys);
+      ASSERT_OK(pipeline->Submit(PipelineKey(key), key));
     }
     GetPipeline::Answer answer;
     for (int i = 0; i < round % 3; ++i) ASSERT_TRUE(pipeline->Next(&answer));
@@ -222,8 +222,8 @@ TEST_P(GetPipelineTest, GoesFromThreadToThread) {
           ASSERT_TRUE(pipeline->Next(&answer));
           ExpectAnswer(answer, submitted[answered++]);
         }
-        submitted.push_back(random_.Uniform(kKeys));
-        ASSERT_OK(pipeline->Submit(KeyOf(submitted.back()), submitted.back()));
+        submitted.push_back(random_.Uniform(kPipelineKeys));
+        ASSERT_OK(pipeline->Submit(PipelineKey(submitted.back()), submitted.back()));
       }
     }).join();
   }
@@ -238,7 +238,7 @@ TEST_P(GetPipelineTest, BesideWriters) {
   constexpr uint64_t kHot = 200;
   std::vector<std::atomic<uint64_t>> acknowledged(kHot);
   for (uint64_t i = 0; i < kHot; ++i) {
-    ASSERT_OK(db_->Put(WriteOptions(), KeyOf(i), "0" + std::string(300, ' ')));
+    ASSERT_OK(db_->Put(WriteOptions(), PipelineKey(i), "0" + std::string(300, ' ')));
   }
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> written{0};  // Some ninety memtables full.
@@ -246,8 +246,8 @@ TEST_P(GetPipelineTest, BesideWriters) {
     Random random(7);
     for (uint64_t version = 1; !stop; ++version) {
       const uint64_t i = random.Uniform(kHot);
-      ASSERT_OK(
-          db_->Put(WriteOptions(), KeyOf(i), std::to_string(version) + std::string(300, ' ')));
+      ASSERT_OK(db_->Put(WriteOptions(), PipelineKey(i),
+                         std::to_string(version) + std::string(300, ' ')));
       acknowledged[i].store(version);
       ++written;
     }
@@ -259,7 +259,7 @@ TEST_P(GetPipelineTest, BesideWriters) {
     while (pipeline->outstanding() < pipeline->depth()) {
       const uint64_t i = random_.Uniform(kHot);
       floors.emplace_back(i, acknowledged[i].load());
-      ASSERT_OK(pipeline->Submit(KeyOf(i), floors.size() - 1));
+      ASSERT_OK(pipeline->Submit(PipelineKey(i), floors.size() - 1));
     }
     ASSERT_TRUE(pipeline->Next(&answer));
     ASSERT_EQ(answer.tag, answered);
@@ -271,28 +271,29 @@ TEST_P(GetPipelineTest, BesideWriters) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GetPipelineTest,
-                         testing::Values(Shape{""}, Shape{"shm"}, Shape{"tcp"}, Shape{"tcp", 0, 2},
-                                         Shape{"", 20000}),
-                         [](const auto& shape) { return NameOf(shape.param); });
+                         testing::Values(PipelineShape{""}, PipelineShape{"shm"},
+                                         PipelineShape{"tcp"}, PipelineShape{"tcp", 0, 2},
+                                         PipelineShape{"", 20000}),
+                         [](const auto& shape) { return PipelineShapeName(shape.param); });
 
 // Fails if who has many gets outstanding waits for each of them in turn, or has one answered.
 TEST(GetPipelineFaultTest, ADeadMemoryNodeFailsAllThatIsOutstanding) {
   TestNode node("tcp");
   Options options = node.With(TinyOptions(), "tcp");
   options.operation_timeout_ms = 2000;
-  const auto db = OpenOrDie(options, kName);
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), KeyOf(i), std::string(100, 'v')));
+  const auto db = OpenOrDie(options, kPipelineName);
+  for (uint64_t i = 0; i < kPipelineKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), PipelineKey(i), std::string(100, 'v')));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   const auto pipeline = db->NewGetPipeline(ReadOptions(), 64);
   GetPipeline::Answer answer;
-  ASSERT_OK(pipeline->Submit(KeyOf(1), 1));
+  ASSERT_OK(pipeline->Submit(PipelineKey(1), 1));
   ASSERT_TRUE(pipeline->Next(&answer));
   ASSERT_OK(answer.status);
   node.Kill();
   for (uint64_t i = 0; i < 64; ++i) {
-    const Status submitted = pipeline->Submit(KeyOf(i), i);
+    const Status submitted = pipeline->Submit(PipelineKey(i), i);
     ASSERT_OK(submitted);
   }
   const auto started = std::chrono::steady_clock::now();
@@ -305,19 +306,19 @@ TEST(GetPipelineFaultTest, ADeadMemoryNodeFailsAllThatIsOutstanding) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
   EXPECT_FALSE(db->Close().ok());
-  EXPECT_FALSE(pipeline->Submit(KeyOf(1), 1).ok());
+  EXPECT_FALSE(pipeline->Submit(PipelineKey(1), 1).ok());
 }
 
 // Fails, with AddressSanitizer, if a pipeline goes on with shards that a closed handle has let go.
 TEST(GetPipelineFaultTest, AClosedHandleAnswersWithAnError) {
   TestNode node("tcp");
-  const auto db = OpenOrDie(node.With(TinyOptions(), "tcp"), kName);
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), KeyOf(i), std::string(100, 'v')));
+  const auto db = OpenOrDie(node.With(TinyOptions(), "tcp"), kPipelineName);
+  for (uint64_t i = 0; i < kPipelineKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), PipelineKey(i), std::string(100, 'v')));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   const auto pipeline = db->NewGetPipeline(ReadOptions(), 8);
-  for (uint64_t i = 0; i < 8; ++i) ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_OK(pipeline->Submit(PipelineKey(i), i));
   EXPECT_OK(db->Close());
   GetPipeline::Answer answer;
   for (uint64_t i = 0; i < 8; ++i) {
@@ -330,18 +331,18 @@ TEST(GetPipelineFaultTest, AClosedHandleAnswersWithAnError) {
 // Fails if a thread that submits, and leaves the answers to another one, holds more and more.
 TEST(GetPipelineFaultTest, ManyThatNobodyWaitsFor) {
   TestNode node("tcp");
-  const auto db = OpenOrDie(node.With(TinyOptions(), "tcp"), kName);
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), KeyOf(i), std::to_string(i)));
+  const auto db = OpenOrDie(node.With(TinyOptions(), "tcp"), kPipelineName);
+  for (uint64_t i = 0; i < kPipelineKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), PipelineKey(i), std::to_string(i)));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   for (int round = 0; round < 40; ++round) {
     const auto pipeline = db->NewGetPipeline(ReadOptions(), 1024);
-    for (uint64_t i = 0; i < 1024; ++i) ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+    for (uint64_t i = 0; i < 1024; ++i) ASSERT_OK(pipeline->Submit(PipelineKey(i), i));
   }
   const auto pipeline = db->NewGetPipeline(ReadOptions(), 1);
   GetPipeline::Answer answer;
-  ASSERT_OK(pipeline->Submit(KeyOf(7), 7));
+  ASSERT_OK(pipeline->Submit(PipelineKey(7), 7));
   ASSERT_TRUE(pipeline->Next(&answer));
   ASSERT_OK(answer.status);
   EXPECT_EQ(answer.value, "7");
@@ -359,10 +360,10 @@ TEST(GetPipelineFaultTest, WithoutMemoryForItsValueAGetFailsAndNothingElse) {
   options.level0_stop_writes_trigger = 200;
   options.filter_policy = Options::kNoFilter;
   options.value_cache_size = 64 << 10;
-  const auto db = OpenOrDie(node.With(options, "tcp"), kName);
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    const uint64_t key = i * 7919 % kKeys;
-    ASSERT_OK(db->Put(WriteOptions(), KeyOf(key), std::to_string(key)));
+  const auto db = OpenOrDie(node.With(options, "tcp"), kPipelineName);
+  for (uint64_t i = 0; i < kPipelineKeys; ++i) {
+    const uint64_t key = i * 7919 % kPipelineKeys;
+    ASSERT_OK(db->Put(WriteOptions(), PipelineKey(key), std::to_string(key)));
     if (i % 400 == 0) {
       ASSERT_OK(db->Flush(FlushOptions()));
     }
@@ -379,8 +380,8 @@ TEST(GetPipelineFaultTest, WithoutMemoryForItsValueAGetFailsAndNothingElse) {
     answers.reserve(2 * kGets);
     const auto get_all = [&] {
       for (uint64_t i = 0; i < kGets; ++i) {
-        const uint64_t key = random.Uniform(kKeys);
-        const Status status = pipeline->Submit(KeyOf(key), key);
+        const uint64_t key = random.Uniform(kPipelineKeys);
+        const Status status = pipeline->Submit(PipelineKey(key), key);
         ASSERT_OK(status);
         submitted.push_back(key);
         if (pipeline->outstanding() == pipeline->depth()) {
@@ -417,15 +418,15 @@ TEST(GetPipelineBudgetTest, GivesBackWhatLargeValuesNeeded) {
   TestNode node("tcp");
   Options options = node.With(TinyOptions(), "tcp");
   options.memory_budget = uint64_t{1} << 30;
-  const auto db = OpenOrDie(options, kName);
+  const auto db = OpenOrDie(options, kPipelineName);
   constexpr size_t kDepth = 16;
   for (uint64_t i = 0; i < kDepth; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), KeyOf(i), std::string(size_t{1} << 20, 'v')));
+    ASSERT_OK(db->Put(WriteOptions(), PipelineKey(i), std::string(size_t{1} << 20, 'v')));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   ASSERT_OK(db->WaitForBackgroundWork());
   const auto pipeline = db->NewGetPipeline(ReadOptions(), kDepth);
-  for (uint64_t i = 0; i < kDepth; ++i) ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+  for (uint64_t i = 0; i < kDepth; ++i) ASSERT_OK(pipeline->Submit(PipelineKey(i), i));
   GetPipeline::Answer answer;
   uint64_t most = 0;
   while (pipeline->Next(&answer)) {
@@ -442,8 +443,8 @@ TEST(GetPipelineFollowerTest, ReadsPublications) {
   Options options = node.With(TinyOptions(), "tcp");
   options.publish_interval_ms = 5;
   const auto owner = OpenOrDie(options, "followed");
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(owner->Put(WriteOptions(), KeyOf(i), "first " + std::to_string(i)));
+  for (uint64_t i = 0; i < kPipelineKeys; ++i) {
+    ASSERT_OK(owner->Put(WriteOptions(), PipelineKey(i), "first " + std::to_string(i)));
   }
   ASSERT_OK(owner->Close());
   Options following = node.With(TinyOptions(), "tcp");
@@ -452,14 +453,14 @@ TEST(GetPipelineFollowerTest, ReadsPublications) {
   ASSERT_OK(DB::OpenFollower(following, "followed", &follower));
   const auto pipeline = follower->NewGetPipeline(ReadOptions(), 32);
   GetPipeline::Answer answer;
-  for (uint64_t i = 0; i < kKeys + 32; ++i) {
+  for (uint64_t i = 0; i < kPipelineKeys + 32; ++i) {
     if (i >= 32) {
       ASSERT_TRUE(pipeline->Next(&answer));
       ASSERT_OK(answer.status);
       ASSERT_EQ(answer.value, "first " + std::to_string(i - 32));
     }
-    if (i < kKeys) {
-      ASSERT_OK(pipeline->Submit(KeyOf(i), i));
+    if (i < kPipelineKeys) {
+      ASSERT_OK(pipeline->Submit(PipelineKey(i), i));
     }
   }
 }

@@ -22,13 +22,13 @@
 namespace dlsm {
 namespace {
 
-constexpr CompactionStyle kStyles[] = {
+constexpr CompactionStyle kLeakStyles[] = {
     CompactionStyle::kLeveled,      CompactionStyle::kGuards, CompactionStyle::kLeveledChooseBest,
     CompactionStyle::kFullLeveling, CompactionStyle::kTiered, CompactionStyle::kSizeTiered};
 
-using Place = Named<CompactionPlace>;
+using LeakPlace = Named<CompactionPlace>;
 
-class LeakTest : public testing::TestWithParam<Place> {
+class LeakTest : public testing::TestWithParam<LeakPlace> {
  protected:
   static TestNode::Config NodeConfig() {
     TestNode::Config config;
@@ -120,7 +120,7 @@ TEST_P(LeakTest, DeletedDataIsGoneAfterCompactRange) {
 // was kept for the present one; or if asking once more costs anything.
 TEST_P(LeakTest, WhatASnapshotKeptGoesAfterIt) {
   constexpr uint64_t kKeys = 2000;
-  for (const CompactionStyle style : kStyles) {
+  for (const CompactionStyle style : kLeakStyles) {
     SCOPED_TRACE(static_cast<int>(style));
     Options options = NodeOptions("shm");
     options.compaction_style = style;
@@ -352,9 +352,9 @@ TEST(PlacedLeakTest, AKilledProcessLeavesAWholeDatabase) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPlace, LeakTest,
-                         testing::Values(Place{"MemoryNode", CompactionPlace::kMemoryNode},
-                                         Place{"ComputeNode", CompactionPlace::kComputeNode},
-                                         Place{"Automatic", CompactionPlace::kAutomatic}),
+                         testing::Values(LeakPlace{"MemoryNode", CompactionPlace::kMemoryNode},
+                                         LeakPlace{"ComputeNode", CompactionPlace::kComputeNode},
+                                         LeakPlace{"Automatic", CompactionPlace::kAutomatic}),
                          NameOf<CompactionPlace>);
 
 }  // namespace

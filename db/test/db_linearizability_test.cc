@@ -38,19 +38,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int kThreads = 5;
+constexpr int kHistoryThreads = 5;
 constexpr auto kPhase = milliseconds(1000);
 // Of each thread in a phase: the checker's time is bounded by this.
 constexpr int kStepsMax = 16000;
 
-struct Shape {
+struct HistoryShape {
   const char* name;
   const char* fabric = "";  // "": embedded.
   std::function<void(Options*)> change = [](Options*) {};
   bool faults = false;
   size_t memory_nodes = 1;  // Not embedded: that many.
 };
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const HistoryShape& shape, std::ostream* out) { *out << shape.name; }
 
 // Holds up threads for a moment, wherever they are: as a busy machine does, but so often that it
 // also happens between two instructions that belong together.
@@ -78,7 +78,7 @@ class Interrupter {
   struct sigaction before_ = {};
 };
 
-class LinearizabilityTest : public testing::TestWithParam<Shape> {
+class LinearizabilityTest : public testing::TestWithParam<HistoryShape> {
  protected:
   void SetUp() override {
     const std::string why_not = TestNode::WhyNot(GetParam().fabric);
@@ -107,11 +107,11 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
   void RunPhase() {
     const Clock::time_point end = Clock::now() + kPhase;
     std::vector<std::thread> threads;
-    std::atomic<int> running{kThreads};
-    for (int t = 0; t < kThreads; ++t) {
+    std::atomic<int> running{kHistoryThreads};
+    for (int t = 0; t < kHistoryThreads; ++t) {
       threads.emplace_back([this, t, end, &running] {
         RegisterWorker worker(db_.get(), layout_, &recorder_.LogOf(t), GetParam().faults,
-                              first_values_[t], kThreads);
+                              first_values_[t], kHistoryThreads);
         for (int i = 0; i < kStepsMax && Clock::now() < end && !HasFailure(); ++i) worker.Step();
         first_values_[t] = worker.next_value();
         --running;
@@ -122,7 +122,7 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
     Interrupter interrupter;
     Random random(98);
     while (running > 0) {
-      interrupter.HoldUp(threads[random.Uniform(kThreads)]);
+      interrupter.HoldUp(threads[random.Uniform(kHistoryThreads)]);
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     for (std::thread& thread : threads) thread.join();
@@ -133,7 +133,7 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
   }
 
   void ReadAll() {
-    RegisterWorker(db_.get(), layout_, &recorder_.LogOf(kThreads), false, 1, 1).ReadAll();
+    RegisterWorker(db_.get(), layout_, &recorder_.LogOf(kHistoryThreads), false, 1, 1).ReadAll();
   }
 
   // Flushes and merges what has come to be, of the whole range or a part of it, and changes what is
@@ -190,8 +190,8 @@ class LinearizabilityTest : public testing::TestWithParam<Shape> {
   Options options_;
   std::string name_;
   std::unique_ptr<DB> db_;
-  HistoryRecorder recorder_{kThreads + 1};
-  uint64_t first_values_[kThreads] = {1, 2, 3, 4, 5};
+  HistoryRecorder recorder_{kHistoryThreads + 1};
+  uint64_t first_values_[kHistoryThreads] = {1, 2, 3, 4, 5};
 };
 
 // Fails if any read, at any time and in any way, sees what no order of the writes explains: a stale
@@ -223,34 +223,34 @@ TEST_P(LinearizabilityTest, HistoriesHaveAnOrder) {
   EXPECT_TRUE(together.outcome == Verdict::Outcome::kLinearizable) << together;
 }
 
-void Shards(Options* options) {
+void FourShards(Options* options) {
   Guards(options);
   options->shards = 4;
   options->value_cache_size = uint64_t{64} << 10;
 }
-void SnappyBlocks(Options* options) {
+void SmallSnappyBlocks(Options* options) {
   options->table_format = TableFormat::kBlockBased;
   options->block_size = 2048;
   options->compression = kSnappyCompression;
 }
 
-void Placed(Options* options) {
+void PlacedGuards(Options* options) {
   Guards(options);
   options->placement = TablePlacement::kPowerOfD;
   options->scatter_width = 2;
 }
 
-std::vector<Shape> AllShapes() {
+std::vector<HistoryShape> AllHistoryShapes() {
   return {
       {"Leveled"},
       {"LeveledMergedHere", "", MergeHere},
       {"Guards", "", Guards},
       {"Tiered", "", Style<CompactionStyle::kTiered>},
       {"SizeTiered", "", Style<CompactionStyle::kSizeTiered>},
-      {"SnappyBlocks", "", SnappyBlocks},
+      {"SnappyBlocks", "", SmallSnappyBlocks},
       {"TcpGuards", "tcp", Guards},
-      {"Shards", "", Shards},
-      {"TcpShards", "tcp", Shards},
+      {"Shards", "", FourShards},
+      {"TcpShards", "tcp", FourShards},
       {"Verbs", "verbs"},
       {"Faults", "", MergeHere, true},
       {"TcpFaults", "tcp",
@@ -261,16 +261,19 @@ std::vector<Shape> AllShapes() {
          MergeHere(options);
        },
        true},
-      {"TcpShardsFaults", "tcp", Shards, true},
-      {"ShmPlaced", "shm", Placed, false, 3},
-      {"TcpPlacedFaults", "tcp", Placed, true, 3},
+      {"TcpShardsFaults", "tcp", FourShards, true},
+      {"ShmPlaced", "shm", PlacedGuards, false, 3},
+      {"TcpPlacedFaults", "tcp", PlacedGuards, true, 3},
       {"VerbsFaults", "verbs", MergeHere, true},
   };
 }
 
-std::string NameOf(const testing::TestParamInfo<Shape>& shape) { return shape.param.name; }
+std::string HistoryShapeName(const testing::TestParamInfo<HistoryShape>& shape) {
+  return shape.param.name;
+}
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, LinearizabilityTest, testing::ValuesIn(AllShapes()), NameOf);
+INSTANTIATE_TEST_SUITE_P(EveryShape, LinearizabilityTest, testing::ValuesIn(AllHistoryShapes()),
+                         HistoryShapeName);
 
 }  // namespace
 }  // namespace dlsm

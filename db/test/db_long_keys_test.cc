@@ -13,11 +13,11 @@
 namespace dlsm {
 namespace {
 
-constexpr char kName[] = "long keys";
+constexpr char kLongKeysName[] = "long keys";
 constexpr size_t kKeyBytes = size_t{256} << 10;
-constexpr int kKeys = 60;
+constexpr int kLongKeys = 60;
 
-struct Shape {
+struct LongKeysShape {
   const char* name;
   size_t common_bytes;  // That all keys begin with.
   CompactionStyle style = CompactionStyle::kGuards;
@@ -25,9 +25,9 @@ struct Shape {
   bool reverse = false;
 };
 
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const LongKeysShape& shape, std::ostream* out) { *out << shape.name; }
 
-class LongKeysTest : public testing::TestWithParam<Shape> {
+class LongKeysTest : public testing::TestWithParam<LongKeysShape> {
  protected:
   void SetUp() override {
     options_ = node_.With(TinyOptions(), "shm");
@@ -36,9 +36,9 @@ class LongKeysTest : public testing::TestWithParam<Shape> {
     options_.compaction_style = GetParam().style;
     options_.table_format = GetParam().format;
     if (GetParam().reverse) options_.comparator = ReverseBytewiseComparator();
-    db_ = OpenOrDie(options_, kName);
+    db_ = OpenOrDie(options_, kLongKeysName);
   }
-  void TearDown() override { CloseAndDestroy(&db_, options_, kName); }
+  void TearDown() override { CloseAndDestroy(&db_, options_, kLongKeysName); }
 
   std::string SomeKey() {
     const std::string common(GetParam().common_bytes, 'k');
@@ -46,7 +46,7 @@ class LongKeysTest : public testing::TestWithParam<Shape> {
            std::string(kKeyBytes - common.size(), random_.OneIn(2) ? 'k' : '\xff');
   }
   void Fill() {
-    for (int i = 0; i < kKeys; ++i) {
+    for (int i = 0; i < kLongKeys; ++i) {
       const std::string key = SomeKey();
       ASSERT_OK(db_->Put(WriteOptions(), key, model_[key] = std::to_string(i)));
     }
@@ -117,23 +117,26 @@ TEST_P(LongKeysTest, ListsOfTablesHaveNoMoreOfThemThanOne) {
   ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ASSERT_NO_FATAL_FAILURE(ExpectFilled());
   ASSERT_OK(db_->Close());
-  db_ = OpenOrDie(options_, kName);
+  db_ = OpenOrDie(options_, kLongKeysName);
   ASSERT_NO_FATAL_FAILURE(ExpectFilled());
 }
 
-std::string ParamName(const testing::TestParamInfo<Shape>& info) { return info.param.name; }
+std::string LongKeysShapeName(const testing::TestParamInfo<LongKeysShape>& info) {
+  return info.param.name;
+}
 
 constexpr size_t kMostBytes = kKeyBytes - 100;
 
-INSTANTIATE_TEST_SUITE_P(EveryShape, LongKeysTest,
-                         testing::Values(Shape{"DifferEarly", 0}, Shape{"DifferLate", kMostBytes},
-                                         Shape{"DifferEarlyLeveled", 0, CompactionStyle::kLeveled},
-                                         Shape{"DifferLateReverseLeveledBlocks", kMostBytes,
-                                               CompactionStyle::kLeveled, TableFormat::kBlockBased,
-                                               /*reverse=*/true},
-                                         Shape{"DifferEarlyReverse", 0, CompactionStyle::kGuards,
-                                               TableFormat::kByteAddressable, /*reverse=*/true}),
-                         ParamName);
+INSTANTIATE_TEST_SUITE_P(
+    EveryShape, LongKeysTest,
+    testing::Values(LongKeysShape{"DifferEarly", 0}, LongKeysShape{"DifferLate", kMostBytes},
+                    LongKeysShape{"DifferEarlyLeveled", 0, CompactionStyle::kLeveled},
+                    LongKeysShape{"DifferLateReverseLeveledBlocks", kMostBytes,
+                                  CompactionStyle::kLeveled, TableFormat::kBlockBased,
+                                  /*reverse=*/true},
+                    LongKeysShape{"DifferEarlyReverse", 0, CompactionStyle::kGuards,
+                                  TableFormat::kByteAddressable, /*reverse=*/true}),
+    LongKeysShapeName);
 
 }  // namespace
 }  // namespace dlsm

@@ -11,19 +11,19 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kKeys = 4000;
-constexpr char kName[] = "long scans";
+constexpr uint64_t kScannedKeys = 4000;
+constexpr char kLongScansName[] = "long scans";
 
-struct Shape {
+struct LongScanShape {
   const char* name;
   bool shards;     // Scans go from one to the next.
   bool compacted;  // One run of many tables, or many guards; otherwise several that overlap.
   bool memtable;   // Low keys are in the memtable, too: what is merged becomes one source.
   CompactionStyle style;
 };
-void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+void PrintTo(const LongScanShape& shape, std::ostream* out) { *out << shape.name; }
 
-class LongScanTest : public testing::TestWithParam<Shape> {
+class LongScanTest : public testing::TestWithParam<LongScanShape> {
  protected:
   using Model = std::map<std::string, std::string>;
 
@@ -35,14 +35,14 @@ class LongScanTest : public testing::TestWithParam<Shape> {
       options_.shard_boundaries = {NumberedKey(1000), NumberedKey(1003)};
       options_.write_buffer_size *= 3;
     }
-    db_ = OpenOrDie(options_, kName);
+    db_ = OpenOrDie(options_, kLongScansName);
     for (uint64_t round = 0; round < 3; ++round) {
-      for (uint64_t i = 0; i < kKeys; ++i) {
+      for (uint64_t i = 0; i < kScannedKeys; ++i) {
         if (random_.OneIn(static_cast<int>(round) + 1)) Put(i, round);
       }
       ASSERT_OK(db_->Flush(FlushOptions()));
     }
-    for (uint64_t i = 0; i < kKeys; ++i) {
+    for (uint64_t i = 0; i < kScannedKeys; ++i) {
       if (random_.OneIn(7) || (i > 2000 && i < 2100)) Delete(i);
     }
     ASSERT_OK(db_->Flush(FlushOptions()));
@@ -50,12 +50,12 @@ class LongScanTest : public testing::TestWithParam<Shape> {
       ASSERT_OK(db_->CompactRange(nullptr, nullptr));
     }
     if (!GetParam().memtable) return;
-    for (uint64_t i = 0; i < kKeys / 4; i += 3) Put(i, 9);
+    for (uint64_t i = 0; i < kScannedKeys / 4; i += 3) Put(i, 9);
   }
   void TearDown() override {
     ASSERT_OK(db_->Close());
     db_.reset();
-    EXPECT_OK(DestroyDB(kName, options_));
+    EXPECT_OK(DestroyDB(kLongScansName, options_));
   }
 
   void Put(uint64_t i, uint64_t round) {
@@ -97,7 +97,7 @@ TEST_P(LongScanTest, ShowsEverything) {
 TEST_P(LongScanTest, TurnsAndSeeksBetweenSteps) {
   const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
   for (int round = 0; round < 100; ++round) {
-    const std::string target = NumberedKey(random_.Uniform(kKeys));
+    const std::string target = NumberedKey(random_.Uniform(kScannedKeys));
     iterator->Seek(target);
     auto at = model_.lower_bound(target);
     for (int turn = 0; turn < 4; ++turn) {
@@ -121,7 +121,7 @@ TEST_P(LongScanTest, TurnsAndSeeksBetweenSteps) {
 TEST_P(LongScanTest, BoundsAndSnapshotsHold) {
   const Snapshot* const snapshot = db_->GetSnapshot();
   const Model before = model_;
-  for (uint64_t i = 0; i < kKeys; i += 2) Put(i, 10);
+  for (uint64_t i = 0; i < kScannedKeys; i += 2) Put(i, 10);
   ASSERT_OK(db_->Flush(FlushOptions()));
   const std::string end = NumberedKey(3333);
   const Slice bound(end);
@@ -141,13 +141,14 @@ TEST_P(LongScanTest, BoundsAndSnapshotsHold) {
 
 INSTANTIATE_TEST_SUITE_P(
     EveryShape, LongScanTest,
-    testing::Values(Shape{"Compacted", false, true, false, CompactionStyle::kGuards},
-                    Shape{"CompactedAndMemtable", false, true, true, CompactionStyle::kGuards},
-                    Shape{"Overlapping", false, false, true, CompactionStyle::kGuards},
-                    Shape{"Leveled", false, true, true, CompactionStyle::kLeveled},
-                    Shape{"Tiered", false, false, true, CompactionStyle::kTiered},
-                    Shape{"Shards", true, true, false, CompactionStyle::kGuards},
-                    Shape{"ShardsAndMemtable", true, false, true, CompactionStyle::kLeveled}),
+    testing::Values(
+        LongScanShape{"Compacted", false, true, false, CompactionStyle::kGuards},
+        LongScanShape{"CompactedAndMemtable", false, true, true, CompactionStyle::kGuards},
+        LongScanShape{"Overlapping", false, false, true, CompactionStyle::kGuards},
+        LongScanShape{"Leveled", false, true, true, CompactionStyle::kLeveled},
+        LongScanShape{"Tiered", false, false, true, CompactionStyle::kTiered},
+        LongScanShape{"Shards", true, true, false, CompactionStyle::kGuards},
+        LongScanShape{"ShardsAndMemtable", true, false, true, CompactionStyle::kLeveled}),
     [](const auto& shape) { return std::string(shape.param.name); });
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace dlsm {
 namespace {
 
 constexpr int kTables = 80;  // More than a single get asks at once, and many more than MultiGet.
-constexpr char kName[] = "many tables";
+constexpr char kManyTablesName[] = "many tables";
 
-std::string KeyOf(int table) { return "key" + std::to_string(table); }
+std::string KeyOfTable(int table) { return "key" + std::to_string(table); }
 
 class ManyTablesTest : public testing::TestWithParam<bool> {};
 
@@ -25,10 +25,10 @@ TEST_P(ManyTablesTest, GetsFindWhatIsBehindThem) {
   options.level0_file_num_compaction_trigger = 1000;  // No merges: flushes alone.
   options.level0_stop_writes_trigger = 2000;
   {
-    const std::unique_ptr<DB> db = OpenOrDie(options, kName);
+    const std::unique_ptr<DB> db = OpenOrDie(options, kManyTablesName);
     std::vector<std::string> keys;
     for (int table = 0; table < kTables; ++table) {
-      keys.push_back(KeyOf(table));
+      keys.push_back(KeyOfTable(table));
       for (const std::string& key : {std::string("a"), keys.back(), std::string("z")}) {
         ASSERT_OK(db->Put(WriteOptions(), key, std::to_string(table)));
       }
@@ -52,14 +52,14 @@ TEST_P(ManyTablesTest, GetsFindWhatIsBehindThem) {
     EXPECT_TRUE(statuses.back().IsNotFound()) << statuses.back().ToString();
     EXPECT_TRUE(db->Get(ReadOptions(), "key none", &value).IsNotFound());
   }
-  EXPECT_OK(DestroyDB(kName, options));
+  EXPECT_OK(DestroyDB(kManyTablesName, options));
 }
 
-std::string ParamName(const testing::TestParamInfo<bool>& info) {
+std::string ManyTablesCase(const testing::TestParamInfo<bool>& info) {
   return info.param ? "WithFilters" : "WithoutFilters";
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, ManyTablesTest, testing::Bool(), ParamName);
+INSTANTIATE_TEST_SUITE_P(Tables, ManyTablesTest, testing::Bool(), ManyTablesCase);
 
 }  // namespace
 }  // namespace dlsm

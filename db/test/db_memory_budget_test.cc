@@ -21,24 +21,26 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint64_t kKeys = 60'000;
+constexpr uint64_t kBudgetKeys = 60'000;
 constexpr uint64_t kMetadataMax = uint64_t{64} << 10;
 
-std::string ValueOf(uint64_t number, uint64_t round) {
+std::string BudgetValue(uint64_t number, uint64_t round) {
   return std::to_string(number * 31 + round) + std::string(number % 20, 'v');
 }
 
-struct Setting {
+struct BudgetSetting {
   const char* fabric;
   TableFormat format;
 };
 
-std::string NameOf(const Setting& setting) {
+std::string BudgetSettingName(const BudgetSetting& setting) {
   return setting.fabric[0] == '\0' ? "embedded" : setting.fabric;
 }
-void PrintTo(const Setting& setting, std::ostream* out) { *out << NameOf(setting); }
+void PrintTo(const BudgetSetting& setting, std::ostream* out) {
+  *out << BudgetSettingName(setting);
+}
 
-class MemoryBudgetTest : public testing::TestWithParam<Setting> {
+class MemoryBudgetTest : public testing::TestWithParam<BudgetSetting> {
  protected:
   void SetUp() override {
     options_ = TinyOptions();
@@ -56,14 +58,14 @@ class MemoryBudgetTest : public testing::TestWithParam<Setting> {
 
   void Fill(uint64_t round) {
     Random random(round);
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      const uint64_t number = random.Uniform(kKeys);
+    for (uint64_t i = 0; i < kBudgetKeys; ++i) {
+      const uint64_t number = random.Uniform(kBudgetKeys);
       if (random.OneIn(8)) {
         ASSERT_OK(db_->Delete(WriteOptions(), NumberedKey(number)));
         model_.erase(NumberedKey(number));
       } else {
-        ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(number), ValueOf(number, round)));
-        model_[NumberedKey(number)] = ValueOf(number, round);
+        ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(number), BudgetValue(number, round)));
+        model_[NumberedKey(number)] = BudgetValue(number, round);
       }
     }
   }
@@ -73,7 +75,7 @@ class MemoryBudgetTest : public testing::TestWithParam<Setting> {
   }
   void ExpectAllThere(uint64_t step) {
     Random random(step);
-    for (uint64_t i = 0; i < kKeys; i += 1 + random.Uniform(2 * step)) {
+    for (uint64_t i = 0; i < kBudgetKeys; i += 1 + random.Uniform(2 * step)) {
       ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), Expected(NumberedKey(i)));
     }
     const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
@@ -159,7 +161,7 @@ TEST_P(MemoryBudgetTest, ManyReadWhileTablesComeAndGo) {
       while (!done.load()) {
         std::vector<std::string> names;
         std::vector<Slice> keys;
-        for (int i = 0; i < 16; ++i) names.push_back(NumberedKey(random.Uniform(kKeys)));
+        for (int i = 0; i < 16; ++i) names.push_back(NumberedKey(random.Uniform(kBudgetKeys)));
         for (const std::string& name : names) keys.emplace_back(name);
         std::vector<std::string> values;
         const std::vector<Status> statuses = db_->MultiGet(ReadOptions(), keys, &values);
@@ -190,7 +192,7 @@ TEST_P(MemoryBudgetTest, SaysWhatItCouldNotFetch) {
   options_.fault_injector->OnlyPurpose(Purpose::kRead);
   options_.fault_injector->SetProbability(FaultKind::kFail, 0.5);
   uint64_t failed = 0;
-  for (uint64_t i = 0; i < kKeys; i += 37) {
+  for (uint64_t i = 0; i < kBudgetKeys; i += 37) {
     const std::string key = NumberedKey(i);
     std::string value;
     const Status status = db_->Get(ReadOptions(), key, &value);
@@ -221,7 +223,7 @@ TEST_P(MemoryBudgetTest, AnIteratorTriesAgain) {
   const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
   options_.fault_injector->OnlyPurpose(Purpose::kRead);
   uint64_t failed = 0;
-  for (uint64_t i = 0; i < kKeys; i += 501) {
+  for (uint64_t i = 0; i < kBudgetKeys; i += 501) {
     const std::string key = NumberedKey(i);
     options_.fault_injector->SetProbability(FaultKind::kFail, 1);
     iterator->Seek(key);
@@ -251,7 +253,7 @@ TEST_P(MemoryBudgetTest, ManyWaitForOneTimeout) {
   constexpr int kReaders = 12;
   uint64_t slow = 0;
   // Of some tables the index is there, of others not.
-  for (uint64_t i = 0; i < kKeys; i += kKeys / 4) {
+  for (uint64_t i = 0; i < kBudgetKeys; i += kBudgetKeys / 4) {
     std::vector<std::thread> readers;
     const auto start = std::chrono::steady_clock::now();
     for (int thread = 0; thread < kReaders; ++thread) {
@@ -277,7 +279,7 @@ TEST_P(MemoryBudgetTest, WhatAnIteratorHoldsDrivesOutNothing) {
   const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) continue;
   // All tables are replaced while as many of their indexes are there as there is room for.
-  for (uint64_t i = 0; i < kKeys; i += 500) {
+  for (uint64_t i = 0; i < kBudgetKeys; i += 500) {
     ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), "new"));
     model_[NumberedKey(i)] = "new";
   }
@@ -288,7 +290,7 @@ TEST_P(MemoryBudgetTest, WhatAnIteratorHoldsDrivesOutNothing) {
   const auto read_some = [this] {
     for (uint64_t table = 0; table < 4; ++table) {
       for (uint64_t i = 0; i < 50; ++i) {
-        const std::string key = NumberedKey(table * kKeys / 4 + i);
+        const std::string key = NumberedKey(table * kBudgetKeys / 4 + i);
         ASSERT_EQ(GetOr(db_.get(), key), Expected(key));
       }
     }
@@ -314,7 +316,7 @@ TEST_P(MemoryBudgetTest, BlocksOutliveTheIndex) {
   ASSERT_OK(db_->CompactRange(nullptr, nullptr));
   ASSERT_OK(db_->WaitForBackgroundWork());
   const auto read_all = [this] {
-    for (uint64_t i = 0; i < kKeys; i += 7) (void)GetOr(db_.get(), NumberedKey(i));
+    for (uint64_t i = 0; i < kBudgetKeys; i += 7) (void)GetOr(db_.get(), NumberedKey(i));
   };
   read_all();
   options_.fault_injector->OnlyPurpose(Purpose::kRead);
@@ -333,10 +335,10 @@ TEST_P(MemoryBudgetTest, BlocksOutliveTheIndex) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MemoryBudgetTest,
-                         testing::Values(Setting{"", TableFormat::kByteAddressable},
-                                         Setting{"tcp", TableFormat::kByteAddressable},
-                                         Setting{"shm", TableFormat::kBlockBased}),
-                         [](const auto& each) { return NameOf(each.param); });
+                         testing::Values(BudgetSetting{"", TableFormat::kByteAddressable},
+                                         BudgetSetting{"tcp", TableFormat::kByteAddressable},
+                                         BudgetSetting{"shm", TableFormat::kBlockBased}),
+                         [](const auto& each) { return BudgetSettingName(each.param); });
 
 TEST(MemoryBudgetOptionsTest, RefusesWhatLeavesNothing) {
   Options options = TinyOptions();

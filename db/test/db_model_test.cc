@@ -384,14 +384,14 @@ uint64_t SeedCount() {
   return count == nullptr ? 3 : std::strtoull(count, nullptr, 10);
 }
 
-std::string NameOf(const testing::TestParamInfo<std::tuple<ModelShape, uint64_t>>& info) {
+std::string ModelCaseName(const testing::TestParamInfo<std::tuple<ModelShape, uint64_t>>& info) {
   return std::string(std::get<0>(info.param).name) + "_" + std::to_string(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryShape, ModelTest,
                          testing::Combine(testing::ValuesIn(AllModelShapes()),
                                           testing::Range(uint64_t{1}, SeedCount() + 1)),
-                         NameOf);
+                         ModelCaseName);
 
 }  // namespace
 }  // namespace dlsm

@@ -15,8 +15,6 @@
 namespace dlsm {
 namespace {
 
-std::string ValueOf(uint64_t i) { return "value" + std::to_string(i) + std::string(300, '.'); }
-
 // Denies nothing, and notes how many buffers there are when it is asked.
 class BufferNotingFilter final : public FilterPolicy {
  public:
@@ -55,7 +53,7 @@ TEST(MultiGetBuffersTest, AreThoseOfOneRound) {
   std::unique_ptr<DB> db = OpenOrDie(options, "multi get buffers");
   for (uint64_t run = 0; run < kRuns; ++run) {
     for (uint64_t i = 0; i < kKeysOfRun; ++i) {
-      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i * kRuns + run), ValueOf(i)));
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i * kRuns + run), NumberedValue(i, 300)));
     }
     ASSERT_OK(db->Flush(FlushOptions()));
   }
@@ -65,7 +63,8 @@ TEST(MultiGetBuffersTest, AreThoseOfOneRound) {
   for (uint64_t i = 1; i < kKeysOfRun; ++i) keys.push_back(NumberedKey(i * kRuns));
   ReadOptions uncached;
   uncached.fill_cache = false;
-  ASSERT_EQ(GetOr(db.get(), keys[0], uncached), ValueOf(1));  // This thread has a queue pair now.
+  // This thread has a queue pair then.
+  ASSERT_EQ(GetOr(db.get(), keys[0], uncached), NumberedValue(1, 300));
   filter.TakeSeen();
   const int64_t before = faults->buffers();
   std::vector<std::string> values;
@@ -73,7 +72,7 @@ TEST(MultiGetBuffersTest, AreThoseOfOneRound) {
       db->MultiGet(uncached, std::vector<Slice>(keys.begin(), keys.end()), &values);
   for (size_t i = 0; i < keys.size(); ++i) {
     ASSERT_OK(statuses[i]);
-    ASSERT_EQ(values[i], ValueOf(i + 1));
+    ASSERT_EQ(values[i], NumberedValue(i + 1, 300));
   }
   const std::vector<int64_t> seen = filter.TakeSeen();
   ASSERT_GT(seen.size(), keys.size()) << "one round was enough";

@@ -27,10 +27,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr uint64_t kKeys = 4000;
-constexpr char kName[] = "multi get";
-
-std::string ValueOf(uint64_t i) { return "value" + std::to_string(i) + std::string(300, '.'); }
+constexpr uint64_t kMultiGetKeys = 4000;
+constexpr char kMultiGetName[] = "multi get";
 
 struct Answers {
   std::vector<Status> statuses;
@@ -53,18 +51,18 @@ std::vector<Status> PinAll(DB* db, const std::vector<std::string>& keys,
   return statuses;
 }
 
-struct Shape {
+struct MultiGetShape {
   const char* fabric;  // "": the embedded memory node.
   uint64_t rtt_ns = 0;
 };
 
-std::string NameOf(const Shape& shape) {
+std::string MultiGetShapeName(const MultiGetShape& shape) {
   if (shape.rtt_ns > 0) return "Simulated";
   return shape.fabric[0] == '\0' ? "Embedded" : shape.fabric;
 }
-void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
+void PrintTo(const MultiGetShape& shape, std::ostream* out) { *out << MultiGetShapeName(shape); }
 
-class MultiGetTest : public testing::TestWithParam<Shape> {
+class MultiGetTest : public testing::TestWithParam<MultiGetShape> {
  protected:
   void SetUp() override {
     options_ = TinyOptions();
@@ -73,22 +71,22 @@ class MultiGetTest : public testing::TestWithParam<Shape> {
       node_ = std::make_unique<TestNode>(GetParam().fabric);
       options_ = node_->With(options_, GetParam().fabric);
     }
-    db_ = OpenOrDie(options_, kName);
+    db_ = OpenOrDie(options_, kMultiGetName);
   }
-  void TearDown() override { CloseAndDestroy(&db_, options_, kName); }
+  void TearDown() override { CloseAndDestroy(&db_, options_, kMultiGetName); }
 
   // Two thirds of the keys, some of them overwritten or deleted, in runs that overlap and in the
   // memtable.
   void Fill() {
     for (int round = 0; round < 4; ++round) {
-      for (uint64_t i = 0; i < kKeys; ++i) {
+      for (uint64_t i = 0; i < kMultiGetKeys; ++i) {
         if (i % 3 == 0 || (round > 0 && !random_.OneIn(4))) continue;
         const std::string key = NumberedKey(i);
         if (round > 0 && random_.OneIn(10)) {
           ASSERT_OK(db_->Delete(WriteOptions(), key));
           model_.erase(key);
         } else {
-          model_[key] = ValueOf(i + 10 * static_cast<uint64_t>(round));
+          model_[key] = NumberedValue(i + 10 * static_cast<uint64_t>(round), 300);
           ASSERT_OK(db_->Put(WriteOptions(), key, model_[key]));
         }
       }
@@ -112,7 +110,7 @@ TEST_P(MultiGetTest, AnswersAsSingleGets) {
   for (const size_t count : {1, 2, 15, 16, 17, 31, 33, 64, 100, 400, 1000}) {
     for (int round = 0; round < 10; ++round) {
       std::vector<std::string> keys(count);
-      for (std::string& key : keys) key = NumberedKey(random_.Uniform(kKeys));
+      for (std::string& key : keys) key = NumberedKey(random_.Uniform(kMultiGetKeys));
       if (count > 1) keys[random_.Uniform(count)] = keys[0];  // The same one twice.
       const Answers answers = GetAll(db_.get(), keys);
       ASSERT_EQ(answers.statuses.size(), count);
@@ -150,7 +148,7 @@ TEST_P(MultiGetTest, PinnedValuesStayWhatTheyWere) {
   const bool mapped = GetParam().rtt_ns == 0 && std::string_view(GetParam().fabric) != "tcp";
   EXPECT_EQ(in_place == std::ssize(keys), mapped) << in_place << " of " << keys.size();
   for (int round = 0; round < 3; ++round) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
+    for (uint64_t i = 0; i < kMultiGetKeys; ++i) {
       ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), std::string(300, '!')));
     }
     ASSERT_OK(db_->Flush(FlushOptions()));
@@ -160,13 +158,14 @@ TEST_P(MultiGetTest, PinnedValuesStayWhatTheyWere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, MultiGetTest,
-                         testing::Values(Shape{""}, Shape{"", 2000}, Shape{"shm"}, Shape{"tcp"}),
-                         [](const auto& shape) { return NameOf(shape.param); });
+                         testing::Values(MultiGetShape{""}, MultiGetShape{"", 2000},
+                                         MultiGetShape{"shm"}, MultiGetShape{"tcp"}),
+                         [](const auto& shape) { return MultiGetShapeName(shape.param); });
 
 // Every key in tables of one run.
 void PutAllAndCompact(DB* db) {
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  for (uint64_t i = 0; i < kMultiGetKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), NumberedValue(i, 300)));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   ASSERT_OK(db->CompactRange(nullptr, nullptr));
@@ -177,7 +176,7 @@ Options FillAcross(TestNodes* nodes) {
   Options options = TinyOptions();
   options.placement = TablePlacement::kPowerOfD;
   options.write_buffer_size = size_t{256} << 10;
-  std::unique_ptr<DB> db = OpenOrDie(nodes->With(options), kName);
+  std::unique_ptr<DB> db = OpenOrDie(nodes->With(options), kMultiGetName);
   PutAllAndCompact(db.get());
   EXPECT_OK(db->Close());
   for (size_t node = 0; node < nodes->size(); ++node) EXPECT_GT((*nodes)[node].used_bytes(), 0u);
@@ -194,9 +193,9 @@ TEST(MultiGetRoundTripsTest, AllOverlap) {
     Options far_away = FillAcross(&nodes);
     ASSERT_FALSE(HasFailure());
     far_away.simulated_rtt_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kRoundTrip).count());
-    std::unique_ptr<DB> db = OpenOrDie(nodes.With(far_away), kName);
+    std::unique_ptr<DB> db = OpenOrDie(nodes.With(far_away), kMultiGetName);
     std::vector<std::string> keys;
-    for (uint64_t i = 0; i < kKeys; i += 20) keys.push_back(NumberedKey(i));
+    for (uint64_t i = 0; i < kMultiGetKeys; i += 20) keys.push_back(NumberedKey(i));
     // The first time, queue pairs are made. The best of several: others use this machine, too.
     std::chrono::nanoseconds best = std::chrono::hours(1);
     for (int round = 0; round < 4; ++round) {
@@ -207,11 +206,11 @@ TEST(MultiGetRoundTripsTest, AllOverlap) {
       best = std::min(best, took);
       for (size_t i = 0; i < keys.size(); ++i) {
         ASSERT_OK(answers.statuses[i]);
-        ASSERT_EQ(answers.values[i], ValueOf(20 * i));
+        ASSERT_EQ(answers.values[i], NumberedValue(20 * i, 300));
       }
     }
     EXPECT_LT(best, 2 * kRoundTrip);
-    CloseAndDestroy(&db, nodes.With(far_away), kName);
+    CloseAndDestroy(&db, nodes.With(far_away), kMultiGetName);
   }
 }
 
@@ -235,19 +234,19 @@ uint64_t ReadDoorbells(DB* db) {
 TEST(MultiGetDoorbellsTest, AsManyAsAreWorthIt) {
   Options options = TinyOptions();
   options.simulated_rtt_ns = 2000;
-  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  std::unique_ptr<DB> db = OpenOrDie(options, kMultiGetName);
   ASSERT_NO_FATAL_FAILURE(PutAllAndCompact(db.get()));
   // In the simulation 16 reads are worth a doorbell.
   for (const auto& [count, doorbells] :
        {std::pair<uint64_t, uint64_t>{1, 1}, {16, 1}, {17, 2}, {64, 4}, {100, 7}}) {
     std::vector<std::string> keys;
-    for (uint64_t i = 0; i < count; ++i) keys.push_back(NumberedKey(i * (kKeys / count)));
+    for (uint64_t i = 0; i < count; ++i) keys.push_back(NumberedKey(i * (kMultiGetKeys / count)));
     GetAll(db.get(), keys);  // Loads what indexes are missing.
     const uint64_t before = ReadDoorbells(db.get());
     for (const Status& status : GetAll(db.get(), keys).statuses) ASSERT_OK(status);
     EXPECT_EQ(ReadDoorbells(db.get()) - before, doorbells) << count << " keys";
   }
-  CloseAndDestroy(&db, options, kName);
+  CloseAndDestroy(&db, options, kMultiGetName);
 }
 
 // A filter in the user's own hands that knows every key.
@@ -267,10 +266,10 @@ TEST(MultiGetCountersTest, FiltersCountAsForSingleGets) {
   const ExactFilter filter;
   Options options = TinyOptions();
   options.filter_policy = &filter;
-  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  std::unique_ptr<DB> db = OpenOrDie(options, kMultiGetName);
   ASSERT_NO_FATAL_FAILURE(PutAllAndCompact(db.get()));
   std::vector<std::string> keys;
-  for (uint64_t i = 1; i + 1 < kKeys; i += 40) keys.push_back(NumberedKey(i) + "absent");
+  for (uint64_t i = 1; i + 1 < kMultiGetKeys; i += 40) keys.push_back(NumberedKey(i) + "absent");
   const auto useful = [&] { return db->GetStatistics()->Get(Ticker::kFilterUseful); };
   const uint64_t before = useful();
   for (const std::string& key : keys) EXPECT_EQ(GetOr(db.get(), key), "(none)");
@@ -284,7 +283,7 @@ TEST(MultiGetCountersTest, FiltersCountAsForSingleGets) {
     EXPECT_TRUE(answer.status.IsNotFound());
   }
   EXPECT_EQ(useful() - before, 3 * by_gets);
-  CloseAndDestroy(&db, options, kName);
+  CloseAndDestroy(&db, options, kMultiGetName);
 }
 
 // Fails if what is fetched by MultiGet is not part of what the handle may use.
@@ -294,7 +293,7 @@ TEST(MultiGetBudgetTest, BuffersCount) {
   options.fault_injector = std::make_shared<FaultInjector>();
   options.fault_injector->OnlyPurpose(Purpose::kRead);
   const auto node = NodeServing("tcp", &options);
-  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  std::unique_ptr<DB> db = OpenOrDie(options, kMultiGetName);
   ASSERT_NO_FATAL_FAILURE(PutAllAndCompact(db.get()));
   const auto buffers = [&] { return FieldOfProperty(db.get(), "dlsm.memory", "buffers"); };
   const uint64_t before = buffers();
@@ -311,7 +310,7 @@ TEST(MultiGetBudgetTest, BuffersCount) {
   reader.join();
   options.fault_injector->Clear();
   EXPECT_EQ(buffers(), before);
-  CloseAndDestroy(&db, options, kName);
+  CloseAndDestroy(&db, options, kMultiGetName);
 }
 
 // Fails if the silence of one memory node costs keys that lie at another.
@@ -322,9 +321,9 @@ TEST(MultiGetFaultTest, SilenceCostsOneNodesKeysOnly) {
   const auto faults = std::make_shared<FaultInjector>();
   options.fault_injector = faults;
   options.operation_timeout_ms = 2000;
-  std::unique_ptr<DB> db = OpenOrDie(nodes.With(options), kName);
+  std::unique_ptr<DB> db = OpenOrDie(nodes.With(options), kMultiGetName);
   std::vector<std::string> keys;
-  for (uint64_t i = 0; i < kKeys; i += 20) keys.push_back(NumberedKey(i));
+  for (uint64_t i = 0; i < kMultiGetKeys; i += 20) keys.push_back(NumberedKey(i));
   for (const Status& status : GetAll(db.get(), keys).statuses) ASSERT_OK(status);
   faults->OnlyPurpose(Purpose::kRead);
   // The node of the first key does not answer, until its time is up. Only then the other one is
@@ -335,7 +334,7 @@ TEST(MultiGetFaultTest, SilenceCostsOneNodesKeysOnly) {
   size_t lost = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (answers.statuses[i].ok()) {
-      EXPECT_EQ(answers.values[i], ValueOf(20 * i));
+      EXPECT_EQ(answers.values[i], NumberedValue(20 * i, 300));
     } else {
       EXPECT_TRUE(answers.statuses[i].IsTimedOut()) << answers.statuses[i].ToString();
       ++lost;
@@ -343,7 +342,7 @@ TEST(MultiGetFaultTest, SilenceCostsOneNodesKeysOnly) {
   }
   EXPECT_FALSE(answers.statuses[0].ok());
   EXPECT_LT(lost, keys.size());
-  CloseAndDestroy(&db, nodes.With(options), kName);
+  CloseAndDestroy(&db, nodes.With(options), kMultiGetName);
 }
 
 // Indexes do not all fit, so lookups load them between the doorbells of one MultiGet. Fails if an
@@ -361,7 +360,7 @@ TEST(MultiGetFaultTest, WhatWasUnderWayIsReadAgain) {
   const auto faults = std::make_shared<FaultInjector>();
   options.fault_injector = faults;
   std::unique_ptr<TestNode> node = NodeServing("tcp", &options);
-  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  std::unique_ptr<DB> db = OpenOrDie(options, kMultiGetName);
   for (uint64_t i = 0; i < kMany; ++i) {
     ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), value_of(i)));
   }
@@ -410,7 +409,7 @@ TEST(MultiGetFaultTest, WhatWasUnderWayIsReadAgain) {
     EXPECT_GE(faults->CountPosts() - posts_before, keys.size() + loads + 128);
   }
   EXPECT_GT(spared, 0u);
-  CloseAndDestroy(&db, options, kName);
+  CloseAndDestroy(&db, options, kMultiGetName);
 }
 
 // There is no memory to hold the buffer of reads. Fails if they are under way then: they would land
@@ -420,11 +419,14 @@ TEST(MultiGetFaultTest, WhatCannotBeHeldIsNotPosted) {
   const auto faults = std::make_shared<FaultInjector>();
   options.fault_injector = faults;
   const auto node = NodeServing("tcp", &options);
-  std::unique_ptr<DB> db = OpenOrDie(options, kName);
+  std::unique_ptr<DB> db = OpenOrDie(options, kMultiGetName);
   const std::vector<std::string> keys = {NumberedKey(1), NumberedKey(2), NumberedKey(3)};
-  for (uint64_t i = 1; i <= 3; ++i) ASSERT_OK(db->Put(WriteOptions(), keys[i - 1], ValueOf(i)));
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), keys[i - 1], NumberedValue(i, 300)));
+  }
   ASSERT_OK(db->Flush(FlushOptions()));
-  ASSERT_EQ(GetOr(db.get(), keys[0]), ValueOf(1));  // There is memory for what it asks for.
+  // There is memory then for what it asks for.
+  ASSERT_EQ(GetOr(db.get(), keys[0]), NumberedValue(1, 300));
   faults->OnlyPurpose(Purpose::kRead);
   const uint64_t posts_before = faults->CountPosts();
   {
@@ -437,10 +439,10 @@ TEST(MultiGetFaultTest, WhatCannotBeHeldIsNotPosted) {
   const Answers answers = GetAll(db.get(), keys);
   for (uint64_t i = 1; i <= 3; ++i) {
     ASSERT_OK(answers.statuses[i - 1]);
-    EXPECT_EQ(answers.values[i - 1], ValueOf(i));
+    EXPECT_EQ(answers.values[i - 1], NumberedValue(i, 300));
   }
   EXPECT_GT(faults->CountPosts(), posts_before);
-  CloseAndDestroy(&db, options, kName);
+  CloseAndDestroy(&db, options, kMultiGetName);
 }
 
 }  // namespace

@@ -16,8 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string ValueOf(uint64_t i) { return "value" + std::to_string(i) + std::string(100, '.'); }
-
 class NodeFaultTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -43,7 +41,7 @@ TEST_P(NodeFaultTest, EveryCallEndsWhenTheMemoryNodeIsKilled) {
   const Options options = NodeOptions();
   auto db = OpenOrDie(options, "db");
   for (uint64_t i = 0; i < 2000; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), NumberedValue(i, 100)));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   ASSERT_OK(db->Put(WriteOptions(), "in the memtable", "v"));
@@ -58,7 +56,7 @@ TEST_P(NodeFaultTest, EveryCallEndsWhenTheMemoryNodeIsKilled) {
         const Status status = db->Get(ReadOptions(), NumberedKey(i), &value);
         EXPECT_FALSE(status.IsNotFound());
         if (status.ok()) {
-          EXPECT_EQ(value, ValueOf(i));
+          EXPECT_EQ(value, NumberedValue(i, 100));
         }
       }
     }
@@ -76,7 +74,7 @@ TEST_P(NodeFaultTest, EveryCallEndsWhenTheMemoryNodeIsKilled) {
   // Writers fill the memtables that are left, and are then told.
   Status written;
   for (uint64_t i = 0; i < 20000 && written.ok(); ++i) {
-    written = db->Put(WriteOptions(), NumberedKey(i), ValueOf(i));
+    written = db->Put(WriteOptions(), NumberedKey(i), NumberedValue(i, 100));
   }
   EXPECT_TRUE(written.IsIOError() || written.IsBusy()) << written.ToString();
   EXPECT_FALSE(written.message().empty());
@@ -123,7 +121,7 @@ TEST_P(NodeFaultTest, KilledUnderLoad) {
   Status status;
   const auto start = Clock::now();
   for (uint64_t i = 0; status.ok(); ++i) {
-    status = db->Put(WriteOptions(), NumberedKey(i * 7919 % 5000), ValueOf(i));
+    status = db->Put(WriteOptions(), NumberedKey(i * 7919 % 5000), NumberedValue(i, 100));
   }
   EXPECT_TRUE(status.IsIOError() || status.IsBusy()) << status.ToString();
   killer.join();

@@ -18,32 +18,30 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint64_t kKeys = 3000;
+constexpr uint64_t kPlacedKeys = 3000;
 
-std::string ValueOf(uint64_t i) { return "value" + std::to_string(i) + std::string(200, '.'); }
-
-Options Placed(TablePlacement placement = TablePlacement::kPowerOfD) {
+Options PlacedOptions(TablePlacement placement = TablePlacement::kPowerOfD) {
   Options options = TinyOptions();
   options.placement = placement;
   return options;
 }
 
-void Fill(DB* db, uint64_t begin = 0, uint64_t end = kKeys) {
+void Fill(DB* db, uint64_t begin = 0, uint64_t end = kPlacedKeys) {
   for (uint64_t i = begin; i < end; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), NumberedValue(i, 200)));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   ASSERT_OK(db->WaitForBackgroundWork());
 }
 
-void ExpectAll(DB* db, uint64_t end = kKeys) {
+void ExpectAll(DB* db, uint64_t end = kPlacedKeys) {
   const std::unique_ptr<Iterator> walk(db->NewIterator(ReadOptions()));
   uint64_t i = 0;
   for (walk->SeekToFirst(); walk->Valid(); walk->Next(), ++i) {
     ASSERT_EQ(walk->key().ToString(), NumberedKey(i));
-    ASSERT_EQ(walk->value().ToString(), ValueOf(i));
+    ASSERT_EQ(walk->value().ToString(), NumberedValue(i, 200));
     if (i % 7 == 0) {
-      ASSERT_EQ(GetOr(db, NumberedKey(i)), ValueOf(i));
+      ASSERT_EQ(GetOr(db, NumberedKey(i)), NumberedValue(i, 200));
     }
   }
   ASSERT_OK(walk->status());
@@ -94,7 +92,7 @@ TEST(DbPlacementTest, TablesAreOnAllMemoryNodes) {
     for (const char* fabric : {"shm", "tcp"}) {
       SCOPED_TRACE(fabric);
       TestNodes nodes(3, fabric);
-      const Options options = nodes.With(Placed(placement));
+      const Options options = nodes.With(PlacedOptions(placement));
       auto db = OpenOrDie(options, "db");
       Fill(db.get());
       for (const AtNode& node : PlacementOf(db.get())) EXPECT_GT(node.tables, 0u);
@@ -114,7 +112,7 @@ TEST(DbPlacementTest, RoundsOfOverwritingLeaveNothing) {
   for (const CompactionPlace place :
        {CompactionPlace::kMemoryNode, CompactionPlace::kComputeNode, CompactionPlace::kAutomatic}) {
     TestNodes nodes(3, "tcp");
-    Options options = nodes.With(Placed());
+    Options options = nodes.With(PlacedOptions());
     options.compaction_place = place;
     options.scatter_width = 2;
     auto db = OpenOrDie(options, "db");
@@ -147,7 +145,7 @@ TEST(DbPlacementTest, RoundsOfOverwritingLeaveNothing) {
 // memory nodes would give it no memory, and end its sessions after a lease.
 TEST(DbPlacementTest, IsTakenOverOnAllMemoryNodes) {
   TestNodes nodes(3, "tcp");
-  Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  Options options = nodes.With(PlacedOptions(TablePlacement::kRoundRobin));
   auto former = OpenOrDie(options, "db");
   Fill(former.get(), 0, 500);
   options.take_over = true;
@@ -165,7 +163,7 @@ TEST(DbPlacementTest, IsTakenOverOnAllMemoryNodes) {
 // Fails if fragments of a flush share a memory node, or a flush is not cut.
 TEST(DbPlacementTest, FlushesAreScattered) {
   TestNodes nodes(4, "shm");
-  Options options = nodes.With(Placed());
+  Options options = nodes.With(PlacedOptions());
   options.scatter_width = 4;
   options.write_buffer_size = 1 << 20;
   auto db = OpenOrDie(options, "db");
@@ -185,7 +183,7 @@ TEST(DbPlacementTest, OpensWithAnotherPlacement) {
   auto db = OpenOrDie(nodes.With(TinyOptions(), 1), "db");
   Fill(db.get(), 0, 1000);
   ASSERT_OK(db->Close());
-  const Options placed = nodes.With(Placed(TablePlacement::kRoundRobin));
+  const Options placed = nodes.With(PlacedOptions(TablePlacement::kRoundRobin));
   db = OpenOrDie(placed, "db");
   EXPECT_EQ(PlacementOf(db.get())[1].tables, 0u);
   Fill(db.get(), 1000, 2000);
@@ -193,7 +191,7 @@ TEST(DbPlacementTest, OpensWithAnotherPlacement) {
   EXPECT_GT(PlacementOf(db.get())[2].tables, 0u);
   ExpectAll(db.get(), 2000);
   ASSERT_OK(db->Close());
-  const Status missing = DB::Open(nodes.With(Placed(), 2), "db", &db);
+  const Status missing = DB::Open(nodes.With(PlacedOptions(), 2), "db", &db);
   EXPECT_TRUE(missing.IsInvalidArgument()) << missing.ToString();
   EXPECT_THAT(missing.ToString(), HasSubstr(nodes[2].address()));
   // By shard again: what is elsewhere stays there until it is merged.
@@ -214,7 +212,7 @@ TEST(DbPlacementTest, OpensWithAnotherPlacement) {
 // a lost home has left cannot be removed.
 TEST(DbPlacementTest, MemoryNodesInAnotherOrderHarmNothing) {
   TestNodes nodes(3, "tcp");
-  const Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  const Options options = nodes.With(PlacedOptions(TablePlacement::kRoundRobin));
   auto db = OpenOrDie(options, "db");
   Fill(db.get());
   ASSERT_OK(db->Close());
@@ -245,7 +243,7 @@ TEST(DbPlacementTest, MemoryNodesInAnotherOrderHarmNothing) {
 // it has left itself when it is given the other's memory nodes, or when it is destroyed.
 TEST(DbPlacementTest, TablesOfANamesakeAreLeftAlone) {
   TestNodes nodes(3, "tcp");
-  const Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  const Options options = nodes.With(PlacedOptions(TablePlacement::kRoundRobin));
   auto db = OpenOrDie(options, "db");
   Fill(db.get());
   ASSERT_OK(db->Close());
@@ -272,7 +270,7 @@ TEST(DbPlacementTest, TablesOfANamesakeAreLeftAlone) {
 TEST(DbPlacementTest, MemoryNodesNeedNumbersOfTheirOwn) {
   TestNode one;
   TestNode two;
-  Options options = Placed();
+  Options options = PlacedOptions();
   options.memory_nodes = one.address() + "," + two.address();
   std::unique_ptr<DB> db;
   const Status status = DB::Open(options, "db", &db);
@@ -287,21 +285,21 @@ TEST(DbPlacementTest, MemoryNodesNeedNumbersOfTheirOwn) {
 // another one.
 TEST(DbPlacementTest, RefusesWhatCannotBe) {
   std::unique_ptr<DB> db;
-  Options options = Placed();
+  Options options = PlacedOptions();
   options.power_of_d = 0;
   EXPECT_TRUE(DB::Open(options, "db", &db).IsInvalidArgument());
-  options = Placed();
+  options = PlacedOptions();
   options.scatter_width = 65;
   EXPECT_TRUE(DB::Open(options, "db", &db).IsInvalidArgument());
   options = TinyOptions();
   options.scatter_width = 2;
   EXPECT_TRUE(DB::Open(options, "db", &db).IsInvalidArgument());
-  EXPECT_TRUE(DB::Open(Placed(), "db#tables-of-shard-0", &db).IsInvalidArgument());
+  EXPECT_TRUE(DB::Open(PlacedOptions(), "db#tables-of-shard-0", &db).IsInvalidArgument());
   // The embedded memory node is one of them.
-  db = OpenOrDie(Placed(), "embedded placed");
+  db = OpenOrDie(PlacedOptions(), "embedded placed");
   Fill(db.get(), 0, 500);
   ExpectAll(db.get(), 500);
-  CloseAndDestroy(&db, Placed(), "embedded placed");
+  CloseAndDestroy(&db, PlacedOptions(), "embedded placed");
 }
 
 // Fails if a write is refused while a memory node has room, or waits for ever when none has; or if
@@ -312,7 +310,7 @@ TEST(DbPlacementTest, FullMemoryNodesArePassedOver) {
     configs[0].bytes = configs[2].bytes = uint64_t{24} << 20;
     configs[1].bytes = uint64_t{6} << 20;
     TestNodes nodes(configs, "shm");
-    Options options = nodes.With(Placed(placement));
+    Options options = nodes.With(PlacedOptions(placement));
     options.write_stall_timeout_ms = 3000;
     auto db = OpenOrDie(options, "db");
     const std::string value(1000, 'v');
@@ -343,7 +341,7 @@ TEST(DbPlacementTest, AMemoryNodeThatDiesTakesOnlyItsTables) {
   for (const char* fabric : {"shm", "tcp"}) {
     SCOPED_TRACE(fabric);
     TestNodes nodes(3, fabric);
-    Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+    Options options = nodes.With(PlacedOptions(TablePlacement::kRoundRobin));
     options.operation_timeout_ms = 1000;
     options.write_stall_timeout_ms = 3000;
     options.level0_file_num_compaction_trigger = 1000;  // No merges: flushes alone.
@@ -354,7 +352,7 @@ TEST(DbPlacementTest, AMemoryNodeThatDiesTakesOnlyItsTables) {
     nodes[1].Kill();
     const auto start = std::chrono::steady_clock::now();
     for (uint64_t i = 1000; i < 2000; ++i) {
-      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i))) << i;
+      ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), NumberedValue(i, 200))) << i;
     }
     // The first of its flushes may fail, and is tried again.
     Status flushed = db->Flush(FlushOptions());
@@ -366,7 +364,7 @@ TEST(DbPlacementTest, AMemoryNodeThatDiesTakesOnlyItsTables) {
       const Status status = db->Get(ReadOptions(), NumberedKey(i), &value);
       EXPECT_FALSE(status.IsNotFound()) << i;
       if (status.ok()) {
-        EXPECT_EQ(value, ValueOf(i));
+        EXPECT_EQ(value, NumberedValue(i, 200));
       } else {
         ++errors;
       }
@@ -406,7 +404,7 @@ TEST(DbPlacementTest, AHomeThatHangsEndsNoOtherSessions) {
   std::vector<TestNode::Config> configs(3);
   for (TestNode::Config& config : configs) config.lease = std::chrono::milliseconds(900);
   TestNodes nodes(configs, "tcp");
-  Options options = nodes.With(Placed(TablePlacement::kRoundRobin));
+  Options options = nodes.With(PlacedOptions(TablePlacement::kRoundRobin));
   options.operation_timeout_ms = 2000;
   options.write_stall_timeout_ms = 2000;
   options.level0_file_num_compaction_trigger = 1000;  // No merges: flushes alone.
@@ -421,7 +419,7 @@ TEST(DbPlacementTest, AHomeThatHangsEndsNoOtherSessions) {
                          static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))),
                          &deaf, &bound));
   for (uint64_t i = 0; i < 100; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), NumberedValue(i, 200)));
   }
   ASSERT_OK(db->Flush(FlushOptions{false}));
   const auto sessions_at = [&](size_t node) {
@@ -444,7 +442,7 @@ TEST(DbPlacementTest, AHomeThatHangsEndsNoOtherSessions) {
 TEST(DbPlacementTest, PowerOfDBalances) {
   for (const bool skewed : {false, true}) {
     TestNodes nodes(4, "shm");
-    Options options = nodes.With(Placed());
+    Options options = nodes.With(PlacedOptions());
     options.compaction_style = CompactionStyle::kGuards;
     options.write_buffer_size = 256 << 10;
     options.max_file_size = 256 << 10;

@@ -17,9 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using testing::HasSubstr;
 
-constexpr uint64_t kKeys = 2000;
-
-std::string ValueOf(uint64_t i) { return "value" + std::to_string(i) + std::string(200, '.'); }
+constexpr uint64_t kRestartKeys = 2000;
 
 class RestartTest : public testing::TestWithParam<const char*> {
  protected:
@@ -37,13 +35,13 @@ class RestartTest : public testing::TestWithParam<const char*> {
 
   // A value that was written, or an error.
   void ExpectNoGarbage(DB* db) {
-    for (uint64_t i = 0; i < kKeys; i += 50) {
+    for (uint64_t i = 0; i < kRestartKeys; i += 50) {
       std::string value;
       const Status status = db->Get(ReadOptions(), NumberedKey(i), &value);
       EXPECT_FALSE(status.IsNotFound()) << i;
       EXPECT_FALSE(status.IsCorruption()) << i << ": " << status.ToString();
       if (status.ok()) {
-        ASSERT_EQ(value, ValueOf(i));
+        ASSERT_EQ(value, NumberedValue(i, 200));
       }
     }
   }
@@ -57,8 +55,8 @@ class RestartTest : public testing::TestWithParam<const char*> {
 // the same place for its own, does not say that the memory is lost, or cannot be opened again.
 TEST_P(RestartTest, IsLostMemory) {
   auto db = OpenOrDie(options_, "db");
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), ValueOf(i)));
+  for (uint64_t i = 0; i < kRestartKeys; ++i) {
+    ASSERT_OK(db->Put(WriteOptions(), NumberedKey(i), NumberedValue(i, 200)));
   }
   ASSERT_OK(db->Flush(FlushOptions()));
   ASSERT_OK(db->WaitForBackgroundWork());
@@ -66,7 +64,7 @@ TEST_P(RestartTest, IsLostMemory) {
   node_->Restart();
   // The same places of the new memory belong to another database.
   auto other = OpenOrDie(options_, "other");
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kRestartKeys; ++i) {
     ASSERT_OK(other->Put(WriteOptions(), NumberedKey(i), "of the other" + std::to_string(i)));
   }
   ASSERT_OK(other->Flush(FlushOptions()));
@@ -89,7 +87,7 @@ TEST_P(RestartTest, IsLostMemory) {
   ASSERT_OK(db->Flush(FlushOptions()));
   EXPECT_EQ(GetOr(db.get(), "new"), "v");
   EXPECT_OK(db->Close());
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kRestartKeys; ++i) {
     ASSERT_EQ(GetOr(other.get(), NumberedKey(i)), "of the other" + std::to_string(i));
   }
   EXPECT_OK(other->Close());

@@ -15,9 +15,9 @@
 namespace dlsm {
 namespace {
 
-using Style = Named<CompactionStyle>;
+using StallStyle = Named<CompactionStyle>;
 
-class DbStallTest : public testing::TestWithParam<Style> {
+class DbStallTest : public testing::TestWithParam<StallStyle> {
  protected:
   // Merges run in this process, and so slowly that writers overtake them.
   Options SlowMergeOptions() const {
@@ -63,11 +63,11 @@ class DbStallTest : public testing::TestWithParam<Style> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Styles, DbStallTest,
-                         testing::Values(Style{"Leveled", CompactionStyle::kLeveled},
-                                         Style{"FullLeveling", CompactionStyle::kFullLeveling},
-                                         Style{"Tiered", CompactionStyle::kTiered},
-                                         Style{"SizeTiered", CompactionStyle::kSizeTiered},
-                                         Style{"Guards", CompactionStyle::kGuards}),
+                         testing::Values(StallStyle{"Leveled", CompactionStyle::kLeveled},
+                                         StallStyle{"FullLeveling", CompactionStyle::kFullLeveling},
+                                         StallStyle{"Tiered", CompactionStyle::kTiered},
+                                         StallStyle{"SizeTiered", CompactionStyle::kSizeTiered},
+                                         StallStyle{"Guards", CompactionStyle::kGuards}),
                          NameOf<CompactionStyle>);
 
 // Fails if writers are not stopped by the number of sorted runs, are stopped for ever, or if

@@ -78,15 +78,17 @@ class Writers {
   std::vector<std::thread> threads_;
 };
 
-struct Shape {
+struct TakeOverShape {
   const char* fabric;
   int shards;
 };
 
-std::string NameOf(const Shape& shape) { return shape.fabric + std::to_string(shape.shards); }
-void PrintTo(const Shape& shape, std::ostream* out) { *out << NameOf(shape); }
+std::string TakeOverShapeName(const TakeOverShape& shape) {
+  return shape.fabric + std::to_string(shape.shards);
+}
+void PrintTo(const TakeOverShape& shape, std::ostream* out) { *out << TakeOverShapeName(shape); }
 
-class TakeOverTest : public testing::TestWithParam<Shape> {
+class TakeOverTest : public testing::TestWithParam<TakeOverShape> {
  protected:
   TakeOverTest() : node_(GetParam().fabric) {}
 
@@ -405,9 +407,9 @@ TEST(HalfATakeOverTest, NoShardIsReadAnyMore) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, TakeOverTest,
-                         testing::Values(Shape{"tcp", 1}, Shape{"tcp", 3}, Shape{"shm", 1},
-                                         Shape{"shm", 3}),
-                         [](const auto& shape) { return NameOf(shape.param); });
+                         testing::Values(TakeOverShape{"tcp", 1}, TakeOverShape{"tcp", 3},
+                                         TakeOverShape{"shm", 1}, TakeOverShape{"shm", 3}),
+                         [](const auto& shape) { return TakeOverShapeName(shape.param); });
 
 }  // namespace
 }  // namespace dlsm

@@ -23,9 +23,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr uint64_t kKeys = 2000;
+constexpr uint64_t kCachedKeys = 2000;
 
-std::string ValueOf(uint64_t number, uint64_t round) {
+std::string CachedValue(uint64_t number, uint64_t round) {
   return std::to_string(number) + "/" + std::to_string(round) + std::string(number % 300, 'v');
 }
 
@@ -42,15 +42,15 @@ class ValueCacheDbTest : public testing::TestWithParam<const char*> {
 
   void Open() { db_ = OpenOrDie(options_, kName); }
   void Fill(uint64_t round) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, round)));
+    for (uint64_t i = 0; i < kCachedKeys; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), CachedValue(i, round)));
     }
     ASSERT_OK(db_->Flush(FlushOptions()));
     ASSERT_OK(db_->WaitForBackgroundWork());
   }
   void ExpectAll(uint64_t round, const ReadOptions& read = ReadOptions()) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i), read), ValueOf(i, round));
+    for (uint64_t i = 0; i < kCachedKeys; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i), read), CachedValue(i, round));
     }
   }
   uint64_t Count(Ticker ticker) { return db_->GetStatistics()->Get(ticker); }
@@ -69,7 +69,7 @@ TEST_P(ValueCacheDbTest, AnswersWithoutTheMemoryNode) {
   Open();
   Fill(1);
   ExpectAll(1);
-  EXPECT_EQ(Count(Ticker::kValueCacheInserts), kKeys);
+  EXPECT_EQ(Count(Ticker::kValueCacheInserts), kCachedKeys);
   const uint64_t before = Hits();
   CutOff();
   ExpectAll(1);
@@ -78,15 +78,15 @@ TEST_P(ValueCacheDbTest, AnswersWithoutTheMemoryNode) {
   ExpectAll(1, verified);
   PinnableSlice pinned;
   ASSERT_OK(db_->Get(ReadOptions(), NumberedKey(7), &pinned));
-  EXPECT_EQ(pinned, Slice(ValueOf(7, 1)));
+  EXPECT_EQ(pinned, Slice(CachedValue(7, 1)));
   const std::string first = NumberedKey(1);
   const std::string second = NumberedKey(1999);
   std::vector<std::string> values;
   for (const Status& status : db_->MultiGet(ReadOptions(), {first, second, "none"}, &values)) {
     EXPECT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
   }
-  EXPECT_EQ(values[0], ValueOf(1, 1));
-  EXPECT_EQ(values[1], ValueOf(1999, 1));
+  EXPECT_EQ(values[0], CachedValue(1, 1));
+  EXPECT_EQ(values[1], CachedValue(1999, 1));
   const std::unique_ptr<GetPipeline> pipeline = db_->NewGetPipeline(ReadOptions(), 2);
   ASSERT_OK(pipeline->Submit(first, 1));
   ASSERT_OK(pipeline->Submit(second, 2));
@@ -94,9 +94,9 @@ TEST_P(ValueCacheDbTest, AnswersWithoutTheMemoryNode) {
   for (const uint64_t number : {1, 1999}) {
     ASSERT_TRUE(pipeline->Next(&answer));
     ASSERT_OK(answer.status);
-    EXPECT_EQ(answer.value, ValueOf(number, 1));
+    EXPECT_EQ(answer.value, CachedValue(number, 1));
   }
-  EXPECT_GE(Hits(), before + 2 * kKeys + 5);
+  EXPECT_GE(Hits(), before + 2 * kCachedKeys + 5);
   EXPECT_THAT(db_->GetStatistics()->ToString(), HasSubstr("dlsm.value.cache.hits"));
 }
 
@@ -108,11 +108,12 @@ TEST_P(ValueCacheDbTest, IsNeverOutOfDate) {
   const Snapshot* const snapshot = db_->GetSnapshot();
   Fill(2);
   ExpectAll(2);
-  for (uint64_t i = 0; i < kKeys; i += 2) ASSERT_OK(db_->Delete(WriteOptions(), NumberedKey(i)));
+  for (uint64_t i = 0; i < kCachedKeys; i += 2)
+    ASSERT_OK(db_->Delete(WriteOptions(), NumberedKey(i)));
   ASSERT_OK(db_->Flush(FlushOptions()));
   for (uint64_t round = 0; round < 2; ++round) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), i % 2 == 0 ? "(none)" : ValueOf(i, 2));
+    for (uint64_t i = 0; i < kCachedKeys; ++i) {
+      ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), i % 2 == 0 ? "(none)" : CachedValue(i, 2));
     }
     ReadOptions then;
     then.snapshot = snapshot;
@@ -123,8 +124,8 @@ TEST_P(ValueCacheDbTest, IsNeverOutOfDate) {
   EXPECT_GT(Hits(), 0u);
   ASSERT_OK(db_->Close());
   Open();
-  for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), i % 2 == 0 ? "(none)" : ValueOf(i, 2));
+  for (uint64_t i = 0; i < kCachedKeys; ++i) {
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(i)), i % 2 == 0 ? "(none)" : CachedValue(i, 2));
   }
 }
 
@@ -172,9 +173,9 @@ TEST_P(ValueCacheDbTest, LeavesBlocksToTheBlockCache) {
   Open();
   Fill(1);
   const std::string key = NumberedKey(3);
-  ASSERT_EQ(GetOr(db_.get(), key), ValueOf(3, 1));
+  ASSERT_EQ(GetOr(db_.get(), key), CachedValue(3, 1));
   EXPECT_EQ(Count(Ticker::kBlockCacheMisses), 1u);
-  ASSERT_EQ(GetOr(db_.get(), key), ValueOf(3, 1));
+  ASSERT_EQ(GetOr(db_.get(), key), CachedValue(3, 1));
   std::vector<std::string> values;
   ASSERT_OK(db_->MultiGet(ReadOptions(), {key}, &values).front());
   EXPECT_EQ(Count(Ticker::kBlockCacheMisses), 1u);
@@ -188,8 +189,8 @@ TEST_P(ValueCacheDbTest, KeepsNothingDamaged) {
   Open();
   Fill(1);
   options_.fault_injector->SetProbability(FaultKind::kCorrupt, 1);
-  for (uint64_t i = 0; i < kKeys; ++i) (void)GetOr(db_.get(), NumberedKey(i));
-  ASSERT_GT(options_.fault_injector->CountFaults(), kKeys / 2);
+  for (uint64_t i = 0; i < kCachedKeys; ++i) (void)GetOr(db_.get(), NumberedKey(i));
+  ASSERT_GT(options_.fault_injector->CountFaults(), kCachedKeys / 2);
   options_.fault_injector->Clear();
   ExpectAll(1);
 }
@@ -211,7 +212,7 @@ TEST_P(ValueCacheDbTest, PinnedBytesStayWhileOthersComeAndGo) {
       std::vector<Held> held(16);
       for (int step = 0; step < 4000; ++step) {
         Held& next = held[random.Uniform(held.size())];
-        if (next.value != nullptr && !(*next.value == Slice(ValueOf(next.number, 1)))) {
+        if (next.value != nullptr && !(*next.value == Slice(CachedValue(next.number, 1)))) {
           wrong.fetch_add(1);
         }
         next.number = random.Skewed(10);
@@ -242,7 +243,7 @@ TEST_P(ValueCacheDbTest, IsPartOfTheMemoryBudget) {
   options_.memory_budget += options_.value_cache_size;
   Open();
   for (uint64_t i = 0; i < kAllKeys; ++i) {
-    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), ValueOf(i, 1)));
+    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), CachedValue(i, 1)));
   }
   ASSERT_OK(db_->Flush(FlushOptions()));
   ASSERT_OK(db_->WaitForBackgroundWork());
@@ -256,7 +257,7 @@ TEST_P(ValueCacheDbTest, IsPartOfTheMemoryBudget) {
   };
   for (int i = 0; i < 40'000 || waiting(); ++i) {
     const uint64_t number = random.OneIn(2) ? random.Uniform(100) : random.Uniform(kAllKeys);
-    ASSERT_EQ(GetOr(db_.get(), NumberedKey(number)), ValueOf(number, 1));
+    ASSERT_EQ(GetOr(db_.get(), NumberedKey(number)), CachedValue(number, 1));
   }
   // The hundred keys that are half of all reads: fetched once, whatever came of their tables.
   EXPECT_GT(Hits(), 15'000u);

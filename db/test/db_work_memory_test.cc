@@ -18,7 +18,7 @@ namespace {
 using port::FailingAllocationsAt;
 
 // Of a place where memory ends, for a test's name.
-std::string NameOf(std::string place) {
+std::string NameOfPlace(std::string place) {
   std::erase_if(place, [](char c) { return c == ':' || c == ' '; });
   return place;
 }
@@ -107,7 +107,8 @@ INSTANTIATE_TEST_SUITE_P(EveryMoment, MergeMemoryTest,
                                          std::pair("manifest: to be put", false),
                                          std::pair("manifest: to be put", true)),
                          [](const auto& each) {
-                           return NameOf(each.param.first) + (each.param.second ? "Here" : "There");
+                           return NameOfPlace(each.param.first) +
+                                  (each.param.second ? "Here" : "There");
                          });
 
 // Several parts side by side, of which some find no memory. Fails if a thread is not waited for, or
@@ -174,7 +175,7 @@ TEST_P(FlushMemoryTest, AMemtableStaysUntilItIsFlushed) {
 
 INSTANTIATE_TEST_SUITE_P(EveryMoment, FlushMemoryTest,
                          testing::Values("flush: tables", "manifest: to be put"),
-                         [](const auto& place) { return NameOf(place.param); });
+                         [](const auto& place) { return NameOfPlace(place.param); });
 
 // Fails if the publisher ends the process, publishes no more, or keeps the snapshot that it took.
 TEST_F(WorkMemoryTest, WhatWasNotPublishedIsPublishedLater) {

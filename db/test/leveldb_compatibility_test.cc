@@ -24,7 +24,7 @@ namespace leveldb = dlsm;
 
 namespace {
 
-const char kName[] = "/tmp/testdb";
+const char kDatabasePath[] = "/tmp/testdb";
 
 class LevelDbProgram : public testing::Test {
  protected:
@@ -34,12 +34,12 @@ class LevelDbProgram : public testing::Test {
   }
   void TearDown() override {
     delete db_;
-    EXPECT_TRUE(leveldb::DestroyDB(kName, options_).ok());
+    EXPECT_TRUE(leveldb::DestroyDB(kDatabasePath, options_).ok());
   }
   void Open() {
     delete db_;
     db_ = nullptr;
-    leveldb::Status status = leveldb::DB::Open(options_, kName, &db_);
+    leveldb::Status status = leveldb::DB::Open(options_, kDatabasePath, &db_);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
 
@@ -51,12 +51,12 @@ TEST_F(LevelDbProgram, OpensAndCloses) {
   leveldb::DB* db;
   leveldb::Options options;
   options.create_if_missing = true;
-  leveldb::Status status = leveldb::DB::Open(options, kName, &db);
+  leveldb::Status status = leveldb::DB::Open(options, kDatabasePath, &db);
   ASSERT_TRUE(status.ok()) << status.ToString();
   delete db;
 
   options.error_if_exists = true;
-  status = leveldb::DB::Open(options, kName, &db);
+  status = leveldb::DB::Open(options, kDatabasePath, &db);
   EXPECT_FALSE(status.ok());
   EXPECT_FALSE(status.IsNotFound() || status.IsCorruption() || status.IsIOError());
   EXPECT_FALSE(status.ToString().empty());
@@ -200,8 +200,9 @@ TEST_F(LevelDbProgram, Comparators) {
   db_ = nullptr;
   leveldb::Options other;
   leveldb::DB* db = nullptr;
-  EXPECT_FALSE(leveldb::DB::Open(other, kName, &db).ok()) << "another order must be refused";
-  ASSERT_TRUE(leveldb::DestroyDB(kName, options_).ok());
+  EXPECT_FALSE(leveldb::DB::Open(other, kDatabasePath, &db).ok())
+      << "another order must be refused";
+  ASSERT_TRUE(leveldb::DestroyDB(kDatabasePath, options_).ok());
   options_.comparator = leveldb::BytewiseComparator();
 }
 
@@ -256,7 +257,7 @@ TEST_F(LevelDbProgram, PerformanceOptions) {
     EXPECT_TRUE(db_->Get(options, "none", &value).IsNotFound());
     delete db_;
     db_ = nullptr;
-    ASSERT_TRUE(leveldb::DestroyDB(kName, options_).ok());
+    ASSERT_TRUE(leveldb::DestroyDB(kDatabasePath, options_).ok());
   }
   options_ = leveldb::Options();
 }

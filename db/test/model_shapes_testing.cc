@@ -67,7 +67,7 @@ void Shards(Options* options) {
 }
 
 template <TablePlacement placement>
-void Place(Options* options) {
+void PlaceTables(Options* options) {
   options->placement = placement;
 }
 
@@ -109,24 +109,24 @@ std::vector<ModelShape> AllModelShapes() {
          o->compaction_place = CompactionPlace::kAutomatic;
        },
        3},
-      {"RoundRobinShm", "shm", Place<TablePlacement::kRoundRobin>, 3},
+      {"RoundRobinShm", "shm", PlaceTables<TablePlacement::kRoundRobin>, 3},
       {"PowerOfDTcpGuardsMergedAnywhere", "tcp",
        [](Options* o) {
-         Place<TablePlacement::kPowerOfD>(o);
+         PlaceTables<TablePlacement::kPowerOfD>(o);
          Guards(o);
          o->compaction_place = CompactionPlace::kAutomatic;
        },
        3},
       {"ScatteredTcpGuards", "tcp",
        [](Options* o) {
-         Place<TablePlacement::kPowerOfD>(o);
+         PlaceTables<TablePlacement::kPowerOfD>(o);
          Guards(o);
          o->scatter_width = 2;
        },
        3},
       {"ScatteredShmMergedHere", "shm",
        [](Options* o) {
-         Place<TablePlacement::kRoundRobin>(o);
+         PlaceTables<TablePlacement::kRoundRobin>(o);
          MergeHere(o);
          o->scatter_width = 3;
        },
@@ -135,7 +135,7 @@ std::vector<ModelShape> AllModelShapes() {
        [](Options* o) {
          Shards(o);
          Blocks(o);
-         Place<TablePlacement::kPowerOfD>(o);
+         PlaceTables<TablePlacement::kPowerOfD>(o);
          o->scatter_width = 2;
        },
        3},

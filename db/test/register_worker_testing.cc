@@ -15,14 +15,14 @@ namespace {
 constexpr uint32_t kGroups = RegisterLayout::kGroups;
 constexpr uint32_t kSingles = RegisterLayout::kSingles;
 constexpr uint32_t kRegisters = RegisterLayout::kRegisters;
-constexpr size_t kKeys = RegisterLayout::kKeys;
+constexpr size_t kRegisterKeys = RegisterLayout::kKeys;
 
 std::string KeyAt(uint32_t first_byte, const std::string& rest) {
   return static_cast<char>(first_byte) + rest;
 }
 
 // Of different lengths, so that one value over another shows.
-std::string ValueOf(uint64_t value) {
+std::string RegisterValue(uint64_t value) {
   std::string text = std::to_string(value) + ":";
   text.resize(20 + SplitMix64(value) % 1200, static_cast<char>('a' + value % 26));
   return text;
@@ -99,11 +99,11 @@ void RegisterWorker::WriteSingle() {
   const auto register_index = static_cast<uint32_t>(kGroups + random_.Uniform(kSingles));
   const std::string& key = layout_.key(layout_.KeysOf(register_index).front());
   const uint64_t value = random_.OneIn(4) ? kNoValue : NewValue();
-  const std::string bytes = ValueOf(value);
+  const std::string bytes = RegisterValue(value);
   WriteBatch batch;
   const bool batched = random_.OneIn(3);
   if (batched) {
-    batch.Put(key, ValueOf(NewValue()));
+    batch.Put(key, RegisterValue(NewValue()));
     AddTo(&batch, register_index, value);
   }
   const Tick called = log_.Now();
@@ -121,8 +121,8 @@ void RegisterWorker::AddTo(WriteBatch* batch, uint32_t register_index, uint64_t 
   for (const size_t key_index : layout_.KeysOf(register_index)) {
     const std::string& key = layout_.key(key_index);
     if (random_.OneIn(8)) batch->Delete(key);
-    if (random_.OneIn(8)) batch->Put(key, ValueOf(NewValue()));
-    value == kNoValue ? batch->Delete(key) : batch->Put(key, ValueOf(value));
+    if (random_.OneIn(8)) batch->Put(key, RegisterValue(NewValue()));
+    value == kNoValue ? batch->Delete(key) : batch->Put(key, RegisterValue(value));
   }
 }
 
@@ -166,7 +166,7 @@ void RegisterWorker::GetSome() {
 void RegisterWorker::GetRegister(uint32_t register_index) {
   const std::vector<size_t>& keys = layout_.KeysOf(register_index);
   const size_t key = keys[random_.Uniform(keys.size())];
-  Observation seen(kKeys);
+  Observation seen(kRegisterKeys);
   const Tick called = log_.Now();
   if (!Get(ReadOptions(), key, &seen)) return;
   const Tick returned = log_.Now();
@@ -201,7 +201,7 @@ bool RegisterWorker::See(size_t key, const Status& status, const Slice& value, O
   }
   const std::string text = value.ToString();
   const uint64_t number = std::strtoull(text.c_str(), nullptr, 10);
-  EXPECT_EQ(text, ValueOf(number)) << "damaged";
+  EXPECT_EQ(text, RegisterValue(number)) << "damaged";
   (*seen)[key] = number;
   return true;
 }
@@ -238,7 +238,7 @@ std::vector<size_t> RegisterWorker::SomeKeys() {
 
 void RegisterWorker::MultiGetSome() {
   const std::vector<size_t> keys = SomeKeys();
-  Observation seen(kKeys);
+  Observation seen(kRegisterKeys);
   const Tick called = log_.Now();
   const bool all = MultiGet(ReadOptions(), keys, &seen);
   const Tick returned = log_.Now();
@@ -247,7 +247,7 @@ void RegisterWorker::MultiGetSome() {
 
 void RegisterWorker::Iterate() {
   if (iterator_ != nullptr) {
-    Observation seen(kKeys);
+    Observation seen(kRegisterKeys);
     if (Walk(iterator_.get(), &seen)) {
       NoteRead("NewIterator", iterator_called_, iterator_returned_, seen);
     }
@@ -264,7 +264,7 @@ bool RegisterWorker::Walk(Iterator* iterator, Observation* seen) {
   if (way == 2) {
     // Each Seek starts afresh, errors included.
     bool all = true;
-    for (size_t key = 0; key < kKeys; ++key) {
+    for (size_t key = 0; key < kRegisterKeys; ++key) {
       iterator->Seek(layout_.key(key));
       all &= NoteEnd(*iterator);
       if (!iterator->Valid() || iterator->key() != Slice(layout_.key(key))) continue;
@@ -290,7 +290,7 @@ bool RegisterWorker::NoteEnd(const Iterator& iterator) {
 
 void RegisterWorker::UseSnapshot() {
   if (snapshot_ != nullptr) {
-    Observation seen(kKeys);
+    Observation seen(kRegisterKeys);
     if (ReadAt(snapshot_, &seen)) {
       EXPECT_EQ(Differences(seen), "") << "the snapshot has changed";
     }
@@ -298,7 +298,7 @@ void RegisterWorker::UseSnapshot() {
     snapshot_ = nullptr;
     return;
   }
-  snapshot_seen_.assign(kKeys, std::nullopt);
+  snapshot_seen_.assign(kRegisterKeys, std::nullopt);
   const Tick called = log_.Now();
   snapshot_ = db_->GetSnapshot();
   const Tick returned = log_.Now();
@@ -312,8 +312,8 @@ void RegisterWorker::UseSnapshot() {
 bool RegisterWorker::ReadAt(const Snapshot* snapshot, Observation* seen) {
   ReadOptions options;
   options.snapshot = snapshot;
-  std::vector<size_t> keys(kKeys);
-  for (size_t i = 0; i < kKeys; ++i) keys[i] = i;
+  std::vector<size_t> keys(kRegisterKeys);
+  for (size_t i = 0; i < kRegisterKeys; ++i) keys[i] = i;
   std::shuffle(keys.begin(), keys.end(), random_);
   switch (random_.Uniform(3)) {
     case 0:
@@ -329,7 +329,7 @@ bool RegisterWorker::ReadAt(const Snapshot* snapshot, Observation* seen) {
 
 std::string RegisterWorker::Differences(const Observation& seen) const {
   std::string text;
-  for (size_t key = 0; key < kKeys; ++key) {
+  for (size_t key = 0; key < kRegisterKeys; ++key) {
     if (seen[key] == snapshot_seen_[key]) continue;
     text += "register " + std::to_string(layout_.RegisterOf(key)) + " was " +
             std::to_string(*snapshot_seen_[key]) + ", is " + std::to_string(*seen[key]) + "; ";

@@ -199,4 +199,9 @@ inline std::string NumberedKey(uint64_t number) {
   return text;
 }
 
+// "value7......", with that many dots.
+inline std::string NumberedValue(uint64_t number, size_t dots) {
+  return "value" + std::to_string(number) + std::string(dots, '.');
+}
+
 }  // namespace dlsm

@@ -329,17 +329,17 @@ TEST_P(TwoHostsStaleTest, ALostHandleReadsNoGarbage) {
   db_ = std::move(next);
 }
 
-std::string NameOf(const testing::TestParamInfo<Load>& load) { return LoadName(load.param); }
+std::string NameOfLoad(const testing::TestParamInfo<Load>& load) { return LoadName(load.param); }
 
 INSTANTIATE_TEST_SUITE_P(UnderLoad, TwoHostsTest,
                          testing::Values(Load::kFill, Load::kRead, Load::kMergeThere,
                                          Load::kMergeHere),
-                         NameOf);
+                         NameOfLoad);
 INSTANTIATE_TEST_SUITE_P(UnderLoad, TwoHostsWritesTest,
-                         testing::Values(Load::kFill, Load::kMergeHere), NameOf);
-INSTANTIATE_TEST_SUITE_P(UnderLoad, TwoHostsLeaseTest, testing::Values(Load::kFill), NameOf);
+                         testing::Values(Load::kFill, Load::kMergeHere), NameOfLoad);
+INSTANTIATE_TEST_SUITE_P(UnderLoad, TwoHostsLeaseTest, testing::Values(Load::kFill), NameOfLoad);
 
-INSTANTIATE_TEST_SUITE_P(UnderLoad, TwoHostsStaleTest, testing::Values(Load::kRead), NameOf);
+INSTANTIATE_TEST_SUITE_P(UnderLoad, TwoHostsStaleTest, testing::Values(Load::kRead), NameOfLoad);
 
 }  // namespace
 }  // namespace dlsm

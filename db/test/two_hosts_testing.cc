@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr size_t kValueBytes = 400;
+constexpr size_t kHostValueBytes = 400;
 constexpr auto kPauseAfterError = milliseconds(20);
 
 std::string Environment(const char* name) {
@@ -117,7 +117,7 @@ std::string AcknowledgedModel::Key(uint32_t number) { return fmt::format("key{:0
 std::string AcknowledgedModel::Value(uint32_t number, uint32_t round) {
   std::string value = fmt::format("{}/{}/", number, round);
   Random random((uint64_t{number} << 32) | round);
-  return value + random.Bytes(kValueBytes - value.size());
+  return value + random.Bytes(kHostValueBytes - value.size());
 }
 
 Status AcknowledgedModel::Put(DB* db, uint32_t number) {

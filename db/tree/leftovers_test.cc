@@ -51,15 +51,15 @@ TEST(LeftoversTest, AReleaseLeavesSomething) {
 }
 
 // A policy, and the deepest level that its tree has tables in.
-struct Style {
+struct StyleOfTree {
   std::string name;
   std::unique_ptr<MergePolicy> policy;
   size_t level = 1;
   Guard::Order order = Guard::Order::kNewestFirst;
 };
 
-std::vector<Style> EveryStyle() {
-  std::vector<Style> styles;
+std::vector<StyleOfTree> EveryStyle() {
+  std::vector<StyleOfTree> styles;
   styles.push_back({"guards", NewGuardsPolicy({})});
   styles.push_back({"leveled", NewLeveledPolicy({}), 1, Guard::Order::kByKey});
   styles.push_back({"full leveling", NewFullLevelingPolicy({}), 1, Guard::Order::kByKey});
@@ -81,7 +81,7 @@ const Reason kReasons[] = {{", asked for", std::nullopt},
 // A tree of a single run, in one level, and what a policy makes of it.
 class SingleRun {
  public:
-  SingleRun(Style style, const Reason& reason, const std::vector<FakeTable>& tables)
+  SingleRun(StyleOfTree style, const Reason& reason, const std::vector<FakeTable>& tables)
       : style_(std::move(style)), room_(reason.room) {
     std::vector<TableRef> run;
     for (const FakeTable& table : tables) run.push_back(MakeFakeTable(table));
@@ -127,7 +127,7 @@ class SingleRun {
   }
 
   const InternalKeyComparator comparator_{BytewiseComparator()};
-  const Style style_;
+  const StyleOfTree style_;
   const std::optional<RoomLeft> room_;
   std::shared_ptr<const Version> version_;
   uint64_t next_number_ = 100;
@@ -138,7 +138,7 @@ class SingleRun {
 // is merged in vain.
 TEST(LeftoversTest, ASingleRunIsMergedForThem) {
   for (const Reason& reason : kReasons) {
-    for (Style& style : EveryStyle()) {
+    for (StyleOfTree& style : EveryStyle()) {
       SCOPED_TRACE(style.name + reason.name);
       SingleRun run(std::move(style), reason,
                     {{1, "a", "c", 2, 2}, {2, "d", "f", 9, 2, 64, 0, /*keepers=*/2}});
@@ -156,14 +156,14 @@ TEST(LeftoversTest, ASingleRunIsMergedForThem) {
 // which nobody knows what they hold.
 TEST(LeftoversTest, ASingleRunIsMergedForDeletions) {
   for (const Reason& reason : kReasons) {
-    for (Style& style : EveryStyle()) {
+    for (StyleOfTree& style : EveryStyle()) {
       SCOPED_TRACE(style.name + reason.name);
       SingleRun run(std::move(style), reason, {{1, "d", "f", 9, 2, 64, 1, /*keepers=*/1}});
       EXPECT_EQ(run.MergeAll({1}), 0u);
       EXPECT_EQ(run.MergeAll({}), 1u);
       EXPECT_EQ(run.MergeAll({}), 0u);
     }
-    for (Style& style : EveryStyle()) {
+    for (StyleOfTree& style : EveryStyle()) {
       SCOPED_TRACE(style.name + reason.name);
       SingleRun run(std::move(style), reason, {{1, "d", "f", 9, 2, 64, 0, Table::kKeepersUnknown}});
       EXPECT_EQ(run.MergeAll({5}), 1u);

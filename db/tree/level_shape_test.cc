@@ -6,19 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "db/test/bytewise_order_testing.h"
 #include "db/tree/level_testing.h"
 #include "db/tree/version.h"
 
 namespace dlsm {
 namespace {
-
-const InternalKeyComparator& Bytewise() {
-  static const InternalKeyComparator comparator(BytewiseComparator());
-  return comparator;
-}
-
-constexpr Guard::Order kNewestFirst = Guard::Order::kNewestFirst;
-constexpr Guard::Order kByKey = Guard::Order::kByKey;
 
 // Fails if a new database does not get the levels of its style.
 TEST(LevelShapeTest, StartsEmpty) {

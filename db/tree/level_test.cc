@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "db/test/bytewise_order_testing.h"
 #include "db/tree/level_testing.h"
 #include "db/tree/version.h"
 #include "util/random.h"
@@ -13,11 +14,6 @@ namespace dlsm {
 namespace {
 
 using Numbers = std::vector<uint64_t>;
-
-const InternalKeyComparator& Bytewise() {
-  static const InternalKeyComparator comparator(BytewiseComparator());
-  return comparator;
-}
 
 Numbers Candidates(const Level& level, const Slice& user_key,
                    SequenceNumber sequence = kSequenceNumberMax) {
@@ -30,9 +26,6 @@ Numbers Candidates(const Level& level, const Slice& user_key,
   });
   return numbers;
 }
-
-constexpr Guard::Order kNewestFirst = Guard::Order::kNewestFirst;
-constexpr Guard::Order kByKey = Guard::Order::kByKey;
 
 // Fails if a flush's tables do not go in front of those that are there, or lose their own order.
 TEST(LevelTest, PutsAddedTablesInFrontWhereTheyOverlap) {

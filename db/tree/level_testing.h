@@ -14,6 +14,9 @@
 
 namespace dlsm {
 
+inline constexpr Guard::Order kNewestFirst = Guard::Order::kNewestFirst;
+inline constexpr Guard::Order kByKey = Guard::Order::kByKey;
+
 struct GuardSketch {
   std::string key;
   Guard::Order order = Guard::Order::kNewestFirst;

@@ -6,15 +6,11 @@
 #include <thread>
 #include <vector>
 
+#include "db/test/bytewise_order_testing.h"
 #include "db/test/fake_table_testing.h"
 
 namespace dlsm {
 namespace {
-
-const InternalKeyComparator& Bytewise() {
-  static const InternalKeyComparator comparator(BytewiseComparator());
-  return comparator;
-}
 
 std::shared_ptr<const ReadView> NewView(uint64_t number) {
   auto view = std::make_shared<ReadView>();

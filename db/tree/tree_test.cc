@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "db/test/bytewise_order_testing.h"
 #include "db/test/fake_memory_node_testing.h"
 #include "db/test/fake_table_testing.h"
 #include "port/failing_allocations_testing.h"
@@ -19,11 +20,6 @@
 
 namespace dlsm {
 namespace {
-
-const InternalKeyComparator& Bytewise() {
-  static const InternalKeyComparator comparator(BytewiseComparator());
-  return comparator;
-}
 
 class FakeManifestStore final : public ManifestStore {
  public:

@@ -18,8 +18,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint64_t kCapacity = uint64_t{1} << 20;
-constexpr uint64_t kUnit = 4096;
+constexpr uint64_t kAccountsCapacity = uint64_t{1} << 20;
+constexpr uint64_t kAccountsUnit = 4096;
 
 ByteRanges Range(uint64_t begin, uint64_t end) {
   ByteRanges ranges;
@@ -36,11 +36,11 @@ struct World {
     AccountsOptions options;
     options.node = NodeId{1};
     options.memory = &memory;
-    options.capacity_bytes = kCapacity;
+    options.capacity_bytes = kAccountsCapacity;
     options.changing = [this](const AccountChange& change) { changes.push_back(change); };
     return options;
   }
-  uint64_t used() const { return kCapacity - accounts.FreeBytes(); }
+  uint64_t used() const { return kAccountsCapacity - accounts.FreeBytes(); }
   DatabasePointer Make(const std::string& name) {
     DatabasePointer database;
     EXPECT_OK(accounts.Make(name, /*room_is_coming=*/false, &database));
@@ -73,8 +73,8 @@ struct World {
     return accounts.Free(*database, spans, PublishedDatabase::kUnknown, &freed);
   }
 
-  const std::unique_ptr<char[]> region = std::make_unique<char[]>(kCapacity);
-  OwnMemory memory{NodeId{1}, RegionId{}, region.get(), kCapacity};
+  const std::unique_ptr<char[]> region = std::make_unique<char[]>(kAccountsCapacity);
+  OwnMemory memory{NodeId{1}, RegionId{}, region.get(), kAccountsCapacity};
   std::vector<AccountChange> changes;
   ReaderLeases readers;
   Accounts accounts;
@@ -84,15 +84,17 @@ struct World {
 TEST(AccountsTest, AChangeThatDoesNotFitChangesNothing) {
   World world;
   const DatabasePointer database = world.Make("a");
-  const RemoteSpan extent = world.GrantOk(database, kUnit);
+  const RemoteSpan extent = world.GrantOk(database, kAccountsUnit);
   const uint64_t used = world.used();
-  const ByteRanges held = Range(extent.offset, extent.offset + kUnit);
-  const ByteRanges free = Range(kCapacity - kUnit, kCapacity);
+  const ByteRanges held = Range(extent.offset, extent.offset + kAccountsUnit);
+  const ByteRanges free = Range(kAccountsCapacity - kAccountsUnit, kAccountsCapacity);
 
   const auto refused = [&](AccountChange change) {
     // Steps that fit do not help those that do not.
-    change.steps.insert(change.steps.begin(),
-                        AccountStep::Allocate(kHeldReason, {kCapacity / 2, kCapacity / 2 + kUnit}));
+    change.steps.insert(
+        change.steps.begin(),
+        AccountStep::Allocate(kHeldReason,
+                              {kAccountsCapacity / 2, kAccountsCapacity / 2 + kAccountsUnit}));
     EXPECT_TRUE(world.accounts.Apply(std::move(change)).IsInvalidArgument());
     EXPECT_EQ(world.used(), used);
     EXPECT_EQ(world.accounts.BytesOf(*database, kHeldReason).ranges(), held.ranges());
@@ -105,8 +107,9 @@ TEST(AccountsTest, AChangeThatDoesNotFitChangesNothing) {
     made.steps.push_back(std::move(step));
     return made;
   };
-  refused(with(AccountStep::Allocate(kHeldReason, {extent.offset, extent.offset + kUnit})));
-  refused(with(AccountStep::Allocate(kHeldReason, {kCapacity, kCapacity + kUnit})));
+  refused(with(AccountStep::Allocate(kHeldReason, {extent.offset, extent.offset + kAccountsUnit})));
+  refused(with(
+      AccountStep::Allocate(kHeldReason, {kAccountsCapacity, kAccountsCapacity + kAccountsUnit})));
   refused(with(AccountStep::Release(kHeldReason, free)));
   refused(with(AccountStep::Release(kLiveReason, held)));
   refused(with(AccountStep::Free(OutputReason(1), held)));
@@ -130,7 +133,7 @@ TEST(AccountsTest, ADroppedAccountStaysUntilItsLastByteHasNoReason) {
   World world;
   const DatabasePointer database = world.Make("a");
   world.BeginOwner(database);
-  world.GrantOk(database, kUnit);
+  world.GrantOk(database, kAccountsUnit);
   Accounts::SessionEnd end;
   end.number = 7;
   end.owner = true;
@@ -138,7 +141,7 @@ TEST(AccountsTest, ADroppedAccountStaysUntilItsLastByteHasNoReason) {
   EXPECT_OK(world.accounts.Drop(*database));
   EXPECT_EQ(world.accounts.Find("a"), nullptr);
   EXPECT_EQ(world.accounts.count(), 0u);
-  EXPECT_EQ(world.accounts.FencedBytes(*database, 7), kUnit + kDatabaseHeaderBytes);
+  EXPECT_EQ(world.accounts.FencedBytes(*database, 7), kAccountsUnit + kDatabaseHeaderBytes);
   const DatabasePointer next = world.Make("a");
   EXPECT_NE(next->incarnation, database->incarnation);
   EXPECT_NE(next->header.offset, database->header.offset);
@@ -155,7 +158,7 @@ TEST(AccountsTest, BytesAreFreeWhenTheirLastReasonHasGone) {
     SCOPED_TRACE(order);
     World world;
     const DatabasePointer database = world.Make("a");
-    const RemoteSpan extent = world.GrantOk(database, kUnit);
+    const RemoteSpan extent = world.GrantOk(database, kAccountsUnit);
     EXPECT_OK(world.Put(database, 1, {extent}));
     EXPECT_OK(world.accounts.BeginMerge(*database, 1, {extent}));
     const std::vector<std::function<void()>> reasons = {
@@ -164,7 +167,7 @@ TEST(AccountsTest, BytesAreFreeWhenTheirLastReasonHasGone) {
         [&] { EXPECT_OK(world.accounts.EndMerge(*database, 1, /*in_vain=*/false)); }};
     std::vector<int> left = {0, 1, 2};
     for (int choices = order; !left.empty(); choices /= 3) {
-      EXPECT_EQ(world.used(), kDatabaseHeaderBytes + kUnit);
+      EXPECT_EQ(world.used(), kDatabaseHeaderBytes + kAccountsUnit);
       const auto next = left.begin() + choices % static_cast<int>(left.size());
       reasons[*next]();
       left.erase(next);
@@ -212,7 +215,7 @@ TEST(AccountsTest, ChangesThatAreAppliedAgainMakeTheSameAccounts) {
         case 0:
         case 1: {
           RemoteSpan extent;
-          if (world.Grant(a, (1 + random.Uniform(4)) * kUnit, &extent).ok()) {
+          if (world.Grant(a, (1 + random.Uniform(4)) * kAccountsUnit, &extent).ok()) {
             held.push_back(extent);
           }
           break;
@@ -247,11 +250,12 @@ TEST(AccountsTest, ChangesThatAreAppliedAgainMakeTheSameAccounts) {
           EXPECT_OK(world.accounts.BeginMerge(*a, ++number, {held.front()}));
           RemoteSpan output;
           bool in_vain = false;
-          if (world.accounts.AllocateOutput(*a, number, 2 * kUnit, &output, &in_vain).ok()) {
-            EXPECT_OK(world.accounts.ShrinkOutput(*a, number, output, kUnit));
+          if (world.accounts.AllocateOutput(*a, number, 2 * kAccountsUnit, &output, &in_vain)
+                  .ok()) {
+            EXPECT_OK(world.accounts.ShrinkOutput(*a, number, output, kAccountsUnit));
             if (random.OneIn(2)) {
               EXPECT_OK(world.accounts.KeepOutputs(*a, number));
-              held.push_back(output.Sub(0, kUnit));
+              held.push_back(output.Sub(0, kAccountsUnit));
             }
           }
           EXPECT_OK(world.accounts.EndMerge(*a, number, in_vain));
@@ -267,7 +271,7 @@ TEST(AccountsTest, ChangesThatAreAppliedAgainMakeTheSameAccounts) {
                      world.accounts.Make("b", /*room_is_coming=*/false, &made).ok()) {
             world.BeginOwner(made);
             RemoteSpan extent;
-            if (world.Grant(made, kUnit, &extent).ok()) {
+            if (world.Grant(made, kAccountsUnit, &extent).ok()) {
               EXPECT_OK(world.Put(made, 1, {extent}));
             }
             Accounts::SessionEnd end;

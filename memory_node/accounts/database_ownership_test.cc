@@ -17,8 +17,8 @@ namespace {
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-constexpr uint64_t kCapacity = uint64_t{1} << 20;
-constexpr uint64_t kUnit = 4096;
+constexpr uint64_t kOwnedCapacity = uint64_t{1} << 20;
+constexpr uint64_t kOwnedUnit = 4096;
 
 class OwnershipTest : public testing::TestWithParam<bool> {
  protected:
@@ -28,7 +28,7 @@ class OwnershipTest : public testing::TestWithParam<bool> {
     DatabaseTableOptions options;
     options.node = NodeId{1};
     options.memory = &memory_;
-    options.capacity_bytes = kCapacity;
+    options.capacity_bytes = kOwnedCapacity;
     options.clients_map_memory = GetParam();
     options.clock = [this] { return now_; };
     return options;
@@ -73,7 +73,7 @@ class OwnershipTest : public testing::TestWithParam<bool> {
   }
 
   Status Grant(const OpenDatabaseReply& as, uint64_t connection, RemoteSpan* span) {
-    GrantRequest request{.session = as.session, .bytes = kUnit, .bytes_min = kUnit};
+    GrantRequest request{.session = as.session, .bytes = kOwnedUnit, .bytes_min = kOwnedUnit};
     GrantReply reply;
     const Status status = table_.Grant(Peer(connection), request, &reply);
     *span = reply.extent;
@@ -123,8 +123,8 @@ class OwnershipTest : public testing::TestWithParam<bool> {
   }
 
   DatabaseTableOptions::Clock::time_point now_{};
-  const std::unique_ptr<char[]> bytes_ = std::make_unique<char[]>(kCapacity);
-  OwnMemory memory_{NodeId{1}, RegionId{}, bytes_.get(), kCapacity};
+  const std::unique_ptr<char[]> bytes_ = std::make_unique<char[]>(kOwnedCapacity);
+  OwnMemory memory_{NodeId{1}, RegionId{}, bytes_.get(), kOwnedCapacity};
   DatabaseTable table_{Options()};
 };
 
@@ -166,7 +166,7 @@ TEST_P(OwnershipTest, WhatIsLetGoAfterADestroyWaitsForReaders) {
   ASSERT_OK(table_.Close(Peer(2), CloseDatabaseRequest{second.session, /*unnamed_from=*/9}));
   ASSERT_OK(table_.Destroy(DestroyDatabaseRequest{"a"}));
   EXPECT_FALSE(Close(first, 1).ok());
-  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kOwnedUnit);
   ASSERT_OK(table_.CloseReader(CloseReaderRequest{reader}));
   EXPECT_EQ(used(), 0u);
 }
@@ -185,12 +185,12 @@ TEST_P(OwnershipTest, WhatIsLetGoUnderAnOwnerThatHasNotToldWaitsForReaders) {
   ASSERT_OK(table_.Free(Peer(4), free));
   ASSERT_OK(Put(third, 4, 3, {}));
   EXPECT_FALSE(Close(first, 1).ok());
-  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kOwnedUnit);
   HeartbeatRequest told;
   told.session = third.session;
   told.publications_from = 10;
   ASSERT_OK(table_.Heartbeat(Peer(4), told));
-  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kOwnedUnit);
   ReaderHeartbeatReply renewed;
   ASSERT_OK(table_.RenewReader(ReaderHeartbeatRequest{reader, 10}, &renewed));
   EXPECT_EQ(used(), kDatabaseHeaderBytes);
@@ -223,7 +223,7 @@ TEST_P(OwnershipTest, WhoHasGivenBackMemoryHasChangedWhatWasTold) {
   ASSERT_OK(Put(third, 4, 3, {}));
   ASSERT_OK(Close(third, 4));
   EXPECT_FALSE(Close(first, 1).ok());
-  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kOwnedUnit);
   ASSERT_OK(table_.CloseReader(CloseReaderRequest{reader}));
   EXPECT_EQ(used(), kDatabaseHeaderBytes);
 }
@@ -251,7 +251,7 @@ TEST_P(OwnershipTest, WhoAsksAgainHasNotHeardOfTheFirstAnswer) {
   ASSERT_OK(Grant(again, 1, &span));  // Without the swap, but it has the answer.
   EXPECT_TRUE(Ask(1, /*take_over=*/false, &other).IsBusy());
   ASSERT_OK(Close(again, 1));
-  EXPECT_EQ(used(), kDatabaseHeaderBytes + kUnit);
+  EXPECT_EQ(used(), kDatabaseHeaderBytes + kOwnedUnit);
 
   OpenDatabaseReply heard;
   ASSERT_OK(Ask(1, /*take_over=*/false, &heard));
@@ -304,7 +304,7 @@ TEST_P(OwnershipTest, MergesEndWithTheirOwner) {
   std::unique_ptr<MergeHold> hold;
   ASSERT_OK(table_.BeginMerge(Peer(1), old.session, {}, {}, &hold));
   RemoteSpan output;
-  ASSERT_OK(hold->AllocateOutput(kUnit, &output));
+  ASSERT_OK(hold->AllocateOutput(kOwnedUnit, &output));
   OpenDatabaseReply heir;
   ASSERT_OK(Ask(2, true, &heir));
   ASSERT_TRUE(Swap(heir));
@@ -328,17 +328,17 @@ TEST_P(OwnershipTest, MemoryWaitsUntilTheOldOwnerHasLetGo) {
     ASSERT_OK(Put(old, 1, old.manifest_version + 1, {live, freed}));
     ASSERT_OK(table_.Free(Peer(1), FreeRequest{.session = old.session, .spans = {freed}}));
     OpenDatabaseReply heir = TakeOk(2, true);
-    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 : 2) * kUnit);
+    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 : 2) * kOwnedUnit);
     ASSERT_OK(table_.Free(Peer(2), FreeRequest{.session = heir.session, .spans = {live, freed}}));
     ASSERT_OK(Put(heir, 2, heir.manifest_version + 1, {}));
-    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 * kUnit : 0));
+    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 * kOwnedUnit : 0));
     EXPECT_EQ(table_.List().databases[0].bytes, used());
     ASSERT_OK(table_.CheckInvariants());
     now_ += seconds(5);
     ASSERT_OK(table_.Heartbeat(Peer(2), HeartbeatRequest{heir.session}));
     now_ += seconds(6);  // The old owner's lease is no matter any more.
     ASSERT_OK(table_.Heartbeat(Peer(2), HeartbeatRequest{heir.session}));
-    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 * kUnit : 0));
+    EXPECT_EQ(used(), kDatabaseHeaderBytes + (GetParam() ? 3 * kOwnedUnit : 0));
     if (by_close) {
       EXPECT_TRUE(Close(old, 1).IsIOFenced());
     } else {
@@ -364,7 +364,7 @@ TEST_P(OwnershipTest, WhoHasLostAConnectionHasNotLetGo) {
     const OpenDatabaseReply heir = TakeOk(2, true);
     if (!before) table_.Disconnected(Peer(1));
     table_.EndExpiredSessions();
-    const uint64_t kept = kDatabaseHeaderBytes + (GetParam() ? kUnit : 0);
+    const uint64_t kept = kDatabaseHeaderBytes + (GetParam() ? kOwnedUnit : 0);
     EXPECT_EQ(used(), kept) << "it may be about to call";
     EXPECT_TRUE(table_.Heartbeat(Peer(3), HeartbeatRequest{old.session}).IsIOFenced());
     now_ += seconds(5);

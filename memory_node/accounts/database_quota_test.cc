@@ -10,13 +10,13 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kMegabyte = uint64_t{1} << 20;
+constexpr uint64_t kDatabaseMegabyte = uint64_t{1} << 20;
 
 // Fails if a client is told that more may be granted than is, or less: by then it should have
 // merged what is obsolete. With a quota, too. Or if others are not told that it has been refused.
 TEST(DatabaseQuotaTest, HeartbeatsTellWhatMayBeGranted) {
   NodeServerOptions options = TestServer::SmallOptions();
-  options.node.merge_reserve_bytes = 16 * kMegabyte;
+  options.node.merge_reserve_bytes = 16 * kDatabaseMegabyte;
   const TestServer server(options);
   std::unique_ptr<NodeConnection> connection;
   NodeConnectionOptions connect;
@@ -26,16 +26,17 @@ TEST(DatabaseQuotaTest, HeartbeatsTellWhatMayBeGranted) {
   ASSERT_OK(client.Open("db"));
   HeartbeatReply reply;
   ASSERT_OK(client.Heartbeat(&reply));
-  EXPECT_EQ(reply.free_bytes, reply.grantable_bytes + 16 * kMegabyte);
+  EXPECT_EQ(reply.free_bytes, reply.grantable_bytes + 16 * kDatabaseMegabyte);
   RemoteSpan extent;
-  EXPECT_TRUE(
-      client.Grant(reply.grantable_bytes + kMegabyte, reply.grantable_bytes + kMegabyte, &extent)
-          .IsBusy());
+  EXPECT_TRUE(client
+                  .Grant(reply.grantable_bytes + kDatabaseMegabyte,
+                         reply.grantable_bytes + kDatabaseMegabyte, &extent)
+                  .IsBusy());
 
   TestClient other(&connection->rpc());
   ASSERT_OK(other.Open("other"));
   EXPECT_TRUE(Eventually([&] {
-    EXPECT_TRUE(client.Grant(64 * kMegabyte, 64 * kMegabyte, &extent).IsBusy());
+    EXPECT_TRUE(client.Grant(64 * kDatabaseMegabyte, 64 * kDatabaseMegabyte, &extent).IsBusy());
     EXPECT_OK(other.Heartbeat(&reply));
     return reply.others_want_room;
   }));
@@ -44,16 +45,16 @@ TEST(DatabaseQuotaTest, HeartbeatsTellWhatMayBeGranted) {
 
   SetQuotaRequest quota;
   quota.name = "db";
-  quota.bytes = 8 * kMegabyte;
+  quota.bytes = 8 * kDatabaseMegabyte;
   std::string bytes;
   ASSERT_OK(connection->rpc().Call(Method::kSetQuota, quota.Encode(), &bytes, TestDeadline()));
   ASSERT_OK(client.Heartbeat(&reply));
-  EXPECT_LE(reply.grantable_bytes, 8 * kMegabyte);
-  EXPECT_GT(reply.grantable_bytes, 4 * kMegabyte);
-  ASSERT_OK(client.Grant(2 * kMegabyte, 2 * kMegabyte, &extent));
+  EXPECT_LE(reply.grantable_bytes, 8 * kDatabaseMegabyte);
+  EXPECT_GT(reply.grantable_bytes, 4 * kDatabaseMegabyte);
+  ASSERT_OK(client.Grant(2 * kDatabaseMegabyte, 2 * kDatabaseMegabyte, &extent));
   const uint64_t before = reply.grantable_bytes;
   ASSERT_OK(client.Heartbeat(&reply));
-  EXPECT_EQ(reply.grantable_bytes, before - 2 * kMegabyte);
+  EXPECT_EQ(reply.grantable_bytes, before - 2 * kDatabaseMegabyte);
 }
 
 // A database goes while a merge still reads what it had: its owner closed before it put a manifest.

@@ -11,7 +11,7 @@ namespace dlsm {
 namespace {
 
 constexpr RegionId kRegion{7};
-constexpr uint64_t kUnit = 64;
+constexpr uint64_t kExtentUnit = 64;
 
 class ExtentOwnersTest : public testing::Test {
  protected:
@@ -21,16 +21,18 @@ class ExtentOwnersTest : public testing::Test {
   }
   // Of so many units from `begin` on.
   static bool Reaches(const ReachPointer& reach, uint64_t begin, uint64_t units, bool writes) {
-    const ReachedRange range{kRegion, begin * kUnit, units * kUnit};
+    const ReachedRange range{kRegion, begin * kExtentUnit, units * kExtentUnit};
     bool moved = false;
     const bool may = reach->During(&range, 1, writes, [&moved] { moved = true; });
     EXPECT_EQ(may, moved);
     return may;
   }
   void Add(uint64_t unit, const std::string& database) {
-    owners_.Add(unit * kUnit, kUnit, database);
+    owners_.Add(unit * kExtentUnit, kExtentUnit, database);
   }
-  void Remove(uint64_t begin, uint64_t units) { owners_.Remove(begin * kUnit, units * kUnit); }
+  void Remove(uint64_t begin, uint64_t units) {
+    owners_.Remove(begin * kExtentUnit, units * kExtentUnit);
+  }
 
   ExtentOwners owners_{kRegion};
 };

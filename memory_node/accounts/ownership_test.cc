@@ -18,7 +18,7 @@ namespace {
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-constexpr uint64_t kCapacity = 4 * kDatabaseHeaderBytes;
+constexpr uint64_t kHeadersCapacity = 4 * kDatabaseHeaderBytes;
 
 class OwnershipWordsTest : public testing::Test {
  protected:
@@ -41,8 +41,8 @@ class OwnershipWordsTest : public testing::Test {
     return prior == offer.before;
   }
 
-  const std::unique_ptr<char[]> bytes_ = std::make_unique<char[]>(kCapacity);
-  OwnMemory memory_{NodeId{1}, RegionId{}, bytes_.get(), kCapacity};
+  const std::unique_ptr<char[]> bytes_ = std::make_unique<char[]>(kHeadersCapacity);
+  OwnMemory memory_{NodeId{1}, RegionId{}, bytes_.get(), kHeadersCapacity};
   Ownership ownership_{&memory_};
   const DatabasePointer a_ = Database("a", 1);
   const DatabasePointer b_ = Database("b", 2);

@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::chrono::seconds kLease{10};
+constexpr std::chrono::seconds kReaderLease{10};
 
 class ReaderLeasesTest : public testing::Test {
  protected:
@@ -31,11 +31,11 @@ class ReaderLeasesTest : public testing::Test {
   }
   uint64_t Open(uint64_t id, std::vector<ReaderLeases::Database> databases) {
     return leases_.Open(ReaderId{id}, "process " + std::to_string(id), std::move(databases), now_,
-                        now_ + kLease);
+                        now_ + kReaderLease);
   }
   Status Renew(uint64_t id, uint64_t oldest, bool* must_move = nullptr) {
     bool ignored;
-    return leases_.Renew(ReaderId{id}, oldest, now_, now_ + kLease,
+    return leases_.Renew(ReaderId{id}, oldest, now_, now_ + kReaderLease,
                          must_move == nullptr ? &ignored : must_move);
   }
   uint64_t Freed() { return leases_.TakeUnread().bytes(); }
@@ -88,7 +88,7 @@ TEST_F(ReaderLeasesTest, WhoComesWhileOthersWaitKeepsNothing) {
   leases_.UnnamedFrom(db_, 7);
   leases_.Retire(db_, Range(64, 128));
   EXPECT_EQ(Open(2, {db_}), 0u);
-  leases_.Press(now_ + kLease);
+  leases_.Press(now_ + kReaderLease);
   EXPECT_EQ(Open(3, {other_}), 0u);
   EXPECT_EQ(Open(4, {other_, db_}), 7u);
   leases_.Close(ReaderId{1});
@@ -125,10 +125,10 @@ TEST_F(ReaderLeasesTest, ASilentReaderKeepsItForItsLease) {
   leases_.UnnamedFrom(db_, 5);
   Open(1, {db_});
   leases_.Retire(db_, Range(0, 64));
-  Pass(kLease - std::chrono::seconds(1));
+  Pass(kReaderLease - std::chrono::seconds(1));
   EXPECT_EQ(Freed(), 0u);
   EXPECT_OK(Renew(1, 4));
-  Pass(kLease - std::chrono::seconds(1));
+  Pass(kReaderLease - std::chrono::seconds(1));
   EXPECT_EQ(Freed(), 0u);
   Pass(std::chrono::seconds(1));
   EXPECT_EQ(Freed(), 64u);
@@ -173,20 +173,20 @@ TEST_F(ReaderLeasesTest, AFullNodeRenewsNoReaderThatStays) {
   bool must_move = true;
   EXPECT_OK(Renew(1, 3, &must_move));
   EXPECT_FALSE(must_move);
-  leases_.Press(now_ + kLease);
+  leases_.Press(now_ + kReaderLease);
   EXPECT_OK(Renew(1, 3, &must_move));
   EXPECT_TRUE(must_move);
   EXPECT_OK(Renew(1, 4, &must_move));  // It has moved.
   EXPECT_TRUE(must_move);
   EXPECT_OK(Renew(1, 4, &must_move));
   EXPECT_TRUE(must_move);
-  Pass(kLease / 2);
+  Pass(kReaderLease / 2);
   const Status refused = Renew(1, 4);
   EXPECT_TRUE(refused.IsBusy());
   EXPECT_THAT(refused.ToString(), HasSubstr("full"));
   EXPECT_TRUE(Renew(1, 5).IsBusy());
   EXPECT_EQ(Freed(), 0u) << "its lease has not ended";
-  Pass(kLease);
+  Pass(kReaderLease);
   EXPECT_EQ(Freed(), 64u);
 }
 
@@ -197,11 +197,11 @@ TEST_F(ReaderLeasesTest, WhoIsToldToMoveHasAQuarterOfItsLease) {
   leases_.UnnamedFrom(db_, 5);
   Open(1, {db_});
   leases_.Retire(db_, Range(0, 64));
-  leases_.Press(now_ + kLease);
+  leases_.Press(now_ + kReaderLease);
   bool must_move = false;
   EXPECT_OK(Renew(1, 4, &must_move));
   EXPECT_TRUE(must_move);
-  now_ += std::chrono::nanoseconds(kLease) / 4 - kAMoment;
+  now_ += std::chrono::nanoseconds(kReaderLease) / 4 - kAMoment;
   EXPECT_OK(Renew(1, 4, &must_move));
   EXPECT_TRUE(must_move);
   now_ += kAMoment;
@@ -214,7 +214,7 @@ TEST_F(ReaderLeasesTest, AReaderThatKeepsNothingIsNotPressed) {
   Open(1, {db_});
   Open(2, {db_});
   leases_.Retire(db_, Range(0, 64));
-  leases_.Press(now_ + kLease);
+  leases_.Press(now_ + kReaderLease);
   bool must_move = true;
   for (int i = 0; i < 3; ++i) {
     EXPECT_OK(Renew(1, 5, &must_move));
@@ -228,15 +228,15 @@ TEST_F(ReaderLeasesTest, WhatTheMemoryNodeStandsStillForCountsForNothing) {
   leases_.UnnamedFrom(db_, 5);
   Open(1, {db_});
   leases_.Retire(db_, Range(0, 64));
-  leases_.Press(now_ + 10 * kLease);
+  leases_.Press(now_ + 10 * kReaderLease);
   bool must_move = false;
   EXPECT_OK(Renew(1, 4, &must_move));
   EXPECT_TRUE(must_move);
-  leases_.MoveOn(2 * kLease);
-  Pass(2 * kLease);
+  leases_.MoveOn(2 * kReaderLease);
+  Pass(2 * kReaderLease);
   EXPECT_OK(Renew(1, 4));
   EXPECT_EQ(Freed(), 0u);
-  Pass(kLease / 2);
+  Pass(kReaderLease / 2);
   EXPECT_TRUE(Renew(1, 4).IsBusy());
 }
 
@@ -250,7 +250,7 @@ TEST_F(ReaderLeasesTest, ADestroyedDatabaseHasNoReaders) {
   EXPECT_TRUE(renewed.IsIOError());
   EXPECT_THAT(renewed.ToString(), HasSubstr("destroyed"));
   EXPECT_EQ(Freed(), 0u);
-  Pass(kLease);
+  Pass(kReaderLease);
   EXPECT_EQ(Freed(), 64u);
 }
 
@@ -268,7 +268,7 @@ TEST_F(ReaderLeasesTest, AReaderThatStaysMakesNothingSlow) {
     ASSERT_OK(Renew(2, number));
     ASSERT_EQ(Freed(), 0u);
   }
-  leases_.Press(now_ + kLease);
+  leases_.Press(now_ + kReaderLease);
   for (uint64_t i = 1; i <= 1000; ++i) {
     const uint64_t offset = (kPublications + i) * 128;
     leases_.Retire(other_, Range(offset, offset + 64));

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr uint64_t kCapacity = uint64_t{1} << 20;
+constexpr uint64_t kRevokedCapacity = uint64_t{1} << 20;
 
 class RevocationsTest : public testing::Test {
  protected:
@@ -39,7 +39,7 @@ class RevocationsTest : public testing::Test {
     AccountsOptions options;
     options.node = NodeId{1};
     options.memory = memory;
-    options.capacity_bytes = kCapacity;
+    options.capacity_bytes = kRevokedCapacity;
     return options;
   }
   // A session that had the header alone ends; returns its number.
@@ -61,8 +61,8 @@ class RevocationsTest : public testing::Test {
   }
   bool IsFenced(uint64_t number) { return accounts_.FencedBytes(*database_, number) > 0; }
 
-  const std::unique_ptr<char[]> bytes_ = std::make_unique<char[]>(kCapacity);
-  OwnMemory memory_{NodeId{1}, RegionId{}, bytes_.get(), kCapacity};
+  const std::unique_ptr<char[]> bytes_ = std::make_unique<char[]>(kRevokedCapacity);
+  OwnMemory memory_{NodeId{1}, RegionId{}, bytes_.get(), kRevokedCapacity};
   ReaderLeases readers_;
   Accounts accounts_{Options(&memory_), &readers_};
   AccessRevoker revoker_;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr NodeId kHere{1};
 constexpr NodeId kElsewhere{2};
-constexpr uint64_t kCapacity = uint64_t{64} << 20;
+constexpr uint64_t kMergeCapacity = uint64_t{64} << 20;
 constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
 
 TableMeta TableAt(NodeId node, uint64_t bytes) {
@@ -24,17 +24,17 @@ TableMeta TableAt(NodeId node, uint64_t bytes) {
 uint64_t BytesOf(std::vector<TableMeta> tables) {
   MergeRequest request;
   request.runs.push_back(std::move(tables));
-  return TableBytes(request, kHere, kCapacity);
+  return TableBytes(request, kHere, kMergeCapacity);
 }
 
 // Fails if what a client says of tables that nobody here knows makes this memory node look busy,
 // or, where the sum wraps, idle.
 TEST(MergeSizesTest, TablesElsewhereCountForNoMoreThanTheMemoryHere) {
   EXPECT_EQ(BytesOf({TableAt(kHere, 1000), TableAt(kElsewhere, 500)}), 1500u);
-  EXPECT_EQ(BytesOf({TableAt(kElsewhere, kMost), TableAt(kHere, 1000)}), 1000 + kCapacity);
+  EXPECT_EQ(BytesOf({TableAt(kElsewhere, kMost), TableAt(kHere, 1000)}), 1000 + kMergeCapacity);
   const TableMeta half = TableAt(kElsewhere, uint64_t{1} << 63);
-  EXPECT_EQ(BytesOf({half, half}), kCapacity);
-  EXPECT_EQ(BytesOf({half, TableAt(kHere, 1000), half, half}), 1000 + kCapacity);
+  EXPECT_EQ(BytesOf({half, half}), kMergeCapacity);
+  EXPECT_EQ(BytesOf({half, TableAt(kHere, 1000), half, half}), 1000 + kMergeCapacity);
 }
 
 // Fails if a client can make as little of a merge as it likes, or more than the tables have; or is

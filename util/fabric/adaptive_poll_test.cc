@@ -11,7 +11,7 @@ using std::chrono::hours;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kMost{50};
+constexpr microseconds kMostPolled{50};
 
 class AdaptivePollTest : public testing::Test {
  protected:
@@ -28,12 +28,12 @@ class AdaptivePollTest : public testing::Test {
     now_ += milliseconds(1);
     poll.Begin(now_);
     const bool polls = poll.MayPoll(now_);
-    EXPECT_FALSE(poll.MayPoll(now_ + kMost));
+    EXPECT_FALSE(poll.MayPoll(now_ + kMostPolled));
     poll.End();
     return polls;
   }
 
-  PollGroup group_{kMost, 2};
+  PollGroup group_{kMostPolled, 2};
   AdaptivePoll::TimePoint now_{hours(1)};
 };
 
@@ -44,8 +44,8 @@ TEST_F(AdaptivePollTest, PollsForItsTimeWhileThatPays) {
   EXPECT_EQ(group_.Counts().polled, 100u);
   EXPECT_EQ(group_.Counts().slept, 0u);
   poll.Begin(now_);
-  EXPECT_TRUE(poll.MayPoll(now_ + kMost - microseconds(1)));
-  EXPECT_FALSE(poll.MayPoll(now_ + kMost));
+  EXPECT_TRUE(poll.MayPoll(now_ + kMostPolled - microseconds(1)));
+  EXPECT_FALSE(poll.MayPoll(now_ + kMostPolled));
   EXPECT_FALSE(poll.MayPoll(now_));  // It sleeps now.
   poll.End();
   EXPECT_EQ(group_.Counts().slept, 1u);

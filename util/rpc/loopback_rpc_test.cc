@@ -11,9 +11,9 @@ namespace dlsm {
 namespace {
 
 // Answers kGrant at once, kMerge from another thread, keeps the answer of kFree for later.
-class TestHandler : public RpcHandler {
+class LoopbackHandler : public RpcHandler {
  public:
-  ~TestHandler() override {
+  ~LoopbackHandler() override {
     for (std::thread& thread : threads_) thread.join();
   }
   void Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) override {
@@ -41,7 +41,7 @@ class TestHandler : public RpcHandler {
 
 // Fails if an answer is lost, an error is not passed on, or a late answer does harm.
 TEST(LoopbackRpcTest, AnswersNowLaterAndTooLate) {
-  TestHandler handler;
+  LoopbackHandler handler;
   auto client = NewLoopbackRpcClient(&handler, RpcPeer{1, "me"});
   const auto soon = [] { return Deadline::In(std::chrono::seconds(10)); };
   std::string reply;

@@ -76,7 +76,7 @@ class FaultyConnector final : public NodeConnector {
   const std::shared_ptr<FaultInjector> faults_;
 };
 
-TestNode::Config NodeConfig() {
+TestNode::Config SmallNodeConfig() {
   TestNode::Config config;
   config.bytes = uint64_t{64} << 20;
   config.grace = std::chrono::milliseconds(50);
@@ -195,7 +195,7 @@ class NodeAllocationTest : public testing::TestWithParam<size_t> {
   NodeAllocationTest() : nodes_(Configs(), "tcp") {}
 
   std::vector<TestNode::Config> Configs() {
-    TestNode::Config config = NodeConfig();
+    TestNode::Config config = SmallNodeConfig();
     config.refuse_extent = [this] { return refusals_(); };
     return std::vector<TestNode::Config>(GetParam(), config);
   }
@@ -342,7 +342,7 @@ TEST_P(NodePeerTest, MergeOverSeveralNodes) {
     SCOPED_TRACE(testing::Message() << "N=" << n);
     const auto faults = std::make_shared<FaultInjector>(n);
     faults->HarmAll(true);
-    TestNode::Config config = NodeConfig();
+    TestNode::Config config = SmallNodeConfig();
     config.connector = std::make_shared<FaultyConnector>(faults);
     // New ones each time: they keep their connections to each other.
     TestNodes nodes(std::vector<TestNode::Config>(2, config), "tcp");

@@ -5,7 +5,7 @@
 namespace dlsm {
 namespace {
 
-VerbsCmAnswer SomeAnswer() {
+VerbsCmAnswer SomeCmAnswer() {
   VerbsCmAnswer answer;
   answer.limits = VerbsLimits{true, 5, 16, true};
   answer.port = 0xbeef;
@@ -19,20 +19,21 @@ VerbsCmAnswer SomeAnswer() {
 // Fails if a field is dropped, swapped or cut.
 TEST(VerbsCmFrameTest, MessagesGoThereAndBack) {
   VerbsCmOffer offer;
-  ASSERT_TRUE(offer.Decode(VerbsCmOffer{SomeAnswer().limits}.Encode()).ok());
-  EXPECT_EQ(offer.limits, SomeAnswer().limits);
+  ASSERT_TRUE(offer.Decode(VerbsCmOffer{SomeCmAnswer().limits}.Encode()).ok());
+  EXPECT_EQ(offer.limits, SomeCmAnswer().limits);
   VerbsCmAnswer answer;
-  ASSERT_TRUE(answer.Decode(SomeAnswer().Encode()).ok());
-  EXPECT_EQ(answer.limits, SomeAnswer().limits);
-  EXPECT_EQ(answer.port, SomeAnswer().port);
-  EXPECT_EQ(answer.address, SomeAnswer().address);
-  EXPECT_EQ(answer.nonce, SomeAnswer().nonce);
-  EXPECT_EQ(answer.memory, SomeAnswer().memory);
+  ASSERT_TRUE(answer.Decode(SomeCmAnswer().Encode()).ok());
+  EXPECT_EQ(answer.limits, SomeCmAnswer().limits);
+  EXPECT_EQ(answer.port, SomeCmAnswer().port);
+  EXPECT_EQ(answer.address, SomeCmAnswer().address);
+  EXPECT_EQ(answer.nonce, SomeCmAnswer().nonce);
+  EXPECT_EQ(answer.memory, SomeCmAnswer().memory);
 }
 
 // Fails if what is cut short, or goes on, is accepted or read beyond.
 TEST(VerbsCmFrameTest, RefusesEveryOtherLength) {
-  const std::string bodies[] = {VerbsCmOffer{SomeAnswer().limits}.Encode(), SomeAnswer().Encode()};
+  const std::string bodies[] = {VerbsCmOffer{SomeCmAnswer().limits}.Encode(),
+                                SomeCmAnswer().Encode()};
   for (const std::string& body : bodies) {
     for (size_t bytes = 0; bytes <= body.size() + 1; ++bytes) {
       const std::string cut = (body + "x").substr(0, bytes);
@@ -47,7 +48,7 @@ TEST(VerbsCmFrameTest, RefusesEveryOtherLength) {
 // Fails if a number that no device knows reaches the code behind.
 TEST(VerbsCmFrameTest, RefusesWhatCannotBe) {
   const auto refused = [](void (*spoil)(VerbsCmAnswer&)) {
-    VerbsCmAnswer answer = SomeAnswer();
+    VerbsCmAnswer answer = SomeCmAnswer();
     spoil(answer);
     VerbsCmAnswer decoded;
     return decoded.Decode(answer.Encode()).IsCorruption() && decoded.memory.empty();
@@ -63,12 +64,12 @@ TEST(VerbsCmFrameTest, RefusesWhatCannotBe) {
 // longer than InfiniBand's requests have room for.
 TEST(VerbsCmFrameTest, GreetingsAreChecked) {
   constexpr size_t kRoom = 56;
-  const std::string bytes = VerbsCmGreeting{SomeAnswer().nonce}.Encode();
+  const std::string bytes = VerbsCmGreeting{SomeCmAnswer().nonce}.Encode();
   ASSERT_EQ(bytes.size(), VerbsCmGreeting::kBytes);
   ASSERT_LE(bytes.size(), kRoom);
   VerbsCmGreeting greeting;
   ASSERT_TRUE(greeting.Decode(bytes + std::string(kRoom - bytes.size(), '\0')).ok());
-  EXPECT_EQ(greeting.nonce, SomeAnswer().nonce);
+  EXPECT_EQ(greeting.nonce, SomeCmAnswer().nonce);
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string spoilt = bytes;
     spoilt[at] = static_cast<char>(spoilt[at] ^ 4);

@@ -26,7 +26,7 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr uint64_t kBytes = 1 << 20;
+constexpr uint64_t kDatapathBytes = 1 << 20;
 
 ibv_async_event DeviceFatal() {
   ibv_async_event event{};
@@ -51,8 +51,8 @@ class VerbsDatapathTest : public testing::Test {
     auto peer = std::make_shared<VerbsPeer>();
     peer->node = kTestNode;
     peer->name = "memory node 7 at the test";
-    peer->regions.Add(MappedRegion{kTestRegion, nullptr, kBytes});
-    const VerbsRemoteMemory all{kTestRegion, 1, 0, kBytes, 4096};
+    peer->regions.Add(MappedRegion{kTestRegion, nullptr, kDatapathBytes});
+    const VerbsRemoteMemory all{kTestRegion, 1, 0, kDatapathBytes, 4096};
     queue_pair_ = std::make_unique<VerbsQueuePair>(std::move(endpoint), NewLifeLine(&far_), peer,
                                                    std::vector<VerbsRemoteMemory>{all}, buffers_,
                                                    nullptr, books_);
@@ -266,7 +266,7 @@ class VerbsConnectionTest : public testing::Test {
     const Status may_lock = CheckLockedMemory(uint64_t{16} << 20);
     if (!may_lock.ok()) GTEST_SKIP() << may_lock.ToString();
     ASSERT_OK(fake_.Open({}, &device_));
-    node_ = std::make_unique<TestMemoryNode>(kBytes, device_);
+    node_ = std::make_unique<TestMemoryNode>(kDatapathBytes, device_);
     ASSERT_OK(VerbsConnection::ConnectThrough(device_, kNoNumaNode, node_->Peer(), &connection_));
   }
 

@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-constexpr uint64_t kBytes = uint64_t{8} << 20;
+constexpr uint64_t kFaultBytes = uint64_t{8} << 20;
 
 milliseconds Since(Deadline::Clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - start);
@@ -56,7 +56,7 @@ int CountQueuePairs() {
 // test says so.
 class FarEnd {
  public:
-  explicit FarEnd(const VerbsOptions& options) : memory_(kBytes, 'm') {
+  explicit FarEnd(const VerbsOptions& options) : memory_(kFaultBytes, 'm') {
     std::shared_ptr<const VerbsDevice> device;
     EXPECT_OK(VerbsDevice::Open(options, &device));
     EXPECT_OK(VerbsDomain::Create(device, &domain_));
@@ -72,7 +72,7 @@ class FarEnd {
     EXPECT_OK(near_->Connect(far));
     peer_->node = kTestNode;
     peer_->name = "memory node 7 at the test";
-    peer_->regions.Add(MappedRegion{kTestRegion, nullptr, kBytes});
+    peer_->regions.Add(MappedRegion{kTestRegion, nullptr, kFaultBytes});
     buffers_ = std::make_shared<VerbsBuffers>(domain_);
   }
 
@@ -80,7 +80,7 @@ class FarEnd {
     int ends[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     life_line_ = FileDescriptor(ends[1]);
-    const VerbsRemoteMemory all{kTestRegion, registration_->rkey, 0, kBytes,
+    const VerbsRemoteMemory all{kTestRegion, registration_->rkey, 0, kFaultBytes,
                                 reinterpret_cast<uintptr_t>(memory_.data())};
     return std::make_unique<VerbsQueuePair>(std::move(near_), FileDescriptor(ends[0]), peer_,
                                             std::vector<VerbsRemoteMemory>{all}, buffers_, nullptr,
@@ -116,8 +116,8 @@ class VerbsFaultTest : public testing::Test {
   }
 
   void Start(const VerbsOptions& options = {}) {
-    node_ = std::make_unique<TestMemoryNode>(FabricKind::kVerbs, kBytes);
-    std::memset(node_->data(), 'm', kBytes);
+    node_ = std::make_unique<TestMemoryNode>(FabricKind::kVerbs, kFaultBytes);
+    std::memset(node_->data(), 'm', kFaultBytes);
     std::unique_ptr<FabricConnection> made;
     ASSERT_OK(VerbsConnection::Connect(options, kNoNumaNode, node_->Peer(), &made));
     connection_.reset(static_cast<VerbsConnection*>(made.release()));
@@ -132,13 +132,14 @@ class VerbsFaultTest : public testing::Test {
     }
     std::string in(20'000, '?'), out(300, 'm');
     Ticket ticket{};
-    Status status = (*queue_pair)
-                        ->PostWrite({out.data(), out.size(), 0},
-                                    node_->Span(kBytes / 2, out.size()), Purpose::kFlush, &ticket);
+    Status status =
+        (*queue_pair)
+            ->PostWrite({out.data(), out.size(), 0}, node_->Span(kFaultBytes / 2, out.size()),
+                        Purpose::kFlush, &ticket);
     if (!status.ok()) return status;
     status = (*queue_pair)
-                 ->PostRead(node_->Span(kBytes / 2 - 1000, in.size()), {in.data(), in.size(), 0},
-                            Purpose::kRead, &ticket);
+                 ->PostRead(node_->Span(kFaultBytes / 2 - 1000, in.size()),
+                            {in.data(), in.size(), 0}, Purpose::kRead, &ticket);
     if (!status.ok()) return status;
     status = (*queue_pair)->Wait(ticket, Deadline::In(seconds(3)));
     if (status.ok()) {
@@ -210,12 +211,13 @@ TEST_F(VerbsFaultTest, RetriesEnd) {
   options.retries = 3;
   FarEnd far(options);
   const auto queue_pair = far.NearEnd();
-  const RegisteredBuffer buffer = far.NewBuffer(kBytes);
+  const RegisteredBuffer buffer = far.NewBuffer(kFaultBytes);
   Ticket ticket{};
-  const RemoteSpan all{kTestNode, kTestRegion, 0, kBytes};
+  const RemoteSpan all{kTestNode, kTestRegion, 0, kFaultBytes};
   ASSERT_OK(queue_pair->PostRead(all, buffer.span(), Purpose::kRead, &ticket));
   ASSERT_OK(queue_pair->Wait(ticket, Soon()));
-  EXPECT_EQ(std::count(buffer.data(), buffer.data() + kBytes, 'm'), static_cast<int64_t>(kBytes));
+  EXPECT_EQ(std::count(buffer.data(), buffer.data() + kFaultBytes, 'm'),
+            static_cast<int64_t>(kFaultBytes));
   for (int i = 0; i < 20; ++i) {
     ASSERT_OK(queue_pair->PostRead(all, buffer.span(), Purpose::kRead, &ticket));
   }
@@ -229,9 +231,10 @@ TEST_F(VerbsFaultTest, RetriesEnd) {
   EXPECT_THAT(status.ToString(), HasSubstr("memory node 7 at the test does not answer over RDMA"));
   EXPECT_LT(Since(start), seconds(10));
   EXPECT_TRUE(queue_pair->closed());
-  std::memset(buffer.data(), 'x', kBytes);
+  std::memset(buffer.data(), 'x', kFaultBytes);
   std::this_thread::sleep_for(milliseconds(100));
-  EXPECT_EQ(std::count(buffer.data(), buffer.data() + kBytes, 'x'), static_cast<int64_t>(kBytes));
+  EXPECT_EQ(std::count(buffer.data(), buffer.data() + kFaultBytes, 'x'),
+            static_cast<int64_t>(kFaultBytes));
   EXPECT_TRUE(far.FarewellPending());
   far.EndLifeLine();
   EXPECT_FALSE(far.FarewellPending());

@@ -17,7 +17,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint64_t kBytes = uint64_t{4} << 20;
+constexpr uint64_t kPacketsBytes = uint64_t{4} << 20;
 // Of a long message, soft-RoCE asks for an acknowledgement every so many packets, and at its end.
 constexpr uint64_t kPacketsPerAck = 64;
 
@@ -36,12 +36,12 @@ class VerbsPacketsTest : public testing::Test {
     if (!std::filesystem::exists(CounterPath("sent_pkts"))) {
       GTEST_SKIP() << device_->name() << " counts no packets";
     }
-    node_ = std::make_unique<TestMemoryNode>(FabricKind::kVerbs, kBytes);
+    node_ = std::make_unique<TestMemoryNode>(FabricKind::kVerbs, kPacketsBytes);
     std::unique_ptr<FabricConnection> made;
     ASSERT_OK(VerbsConnection::Connect({}, kNoNumaNode, node_->Peer(), &made));
     connection_.reset(static_cast<VerbsConnection*>(made.release()));
     ASSERT_OK(connection_->NewQueuePair(Soon(), &queue_pair_));
-    ASSERT_OK(connection_->NewBuffer(kBytes, &buffer_));
+    ASSERT_OK(connection_->NewBuffer(kPacketsBytes, &buffer_));
     ibv_port_attr port;
     ASSERT_OK(device_->QueryPort(&port));
     mtu_ = uint64_t{128} << port.active_mtu;

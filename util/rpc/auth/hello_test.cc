@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Deadline Soon() { return Deadline::In(std::chrono::seconds(10)); }
+Deadline HelloDeadline() { return Deadline::In(std::chrono::seconds(10)); }
 
 struct Connected {
   Connected() {
@@ -32,7 +32,7 @@ struct Connected {
   TcpStream node;
 };
 
-struct Outcome {
+struct HelloOutcome {
   Status client;
   Status node;
   NodeInfo info;
@@ -61,7 +61,7 @@ ClientIdentity Client(const std::string& secret) {
 }
 
 Status ServeHello(TcpStream& stream, const NodeIdentity& identity, Deadline deadline,
-                  Outcome* outcome) {
+                  HelloOutcome* outcome) {
   std::string preamble(kPreambleBytes, '\0');
   const Status status = ReceiveAll(stream, preamble.data(), preamble.size(), deadline);
   if (!status.ok()) return status;
@@ -85,14 +85,15 @@ Status NoToken(const std::string& /*shown*/, const ClientRights& /*rights*/, Nod
   return Status::OK();
 }
 
-Outcome Converse(const NodeIdentity& node, const ClientIdentity& client) {
+HelloOutcome Converse(const NodeIdentity& node, const ClientIdentity& client) {
   Connected ends;
-  Outcome outcome;
+  HelloOutcome outcome;
   std::thread server([&] {
-    outcome.node = ServeHello(ends.node, node, Soon(), &outcome);
+    outcome.node = ServeHello(ends.node, node, HelloDeadline(), &outcome);
     ends.node.Shutdown();
   });
-  outcome.client = ClientHello(ends.client, "host:1", client, Soon(), &outcome.info, &outcome.keys);
+  outcome.client =
+      ClientHello(ends.client, "host:1", client, HelloDeadline(), &outcome.info, &outcome.keys);
   ends.client.Shutdown();
   server.join();
   // Each test asks for what it is about.
@@ -104,7 +105,7 @@ Outcome Converse(const NodeIdentity& node, const ClientIdentity& client) {
 // Fails if either side does not learn what it must.
 TEST(HelloTest, BothSidesAgree) {
   for (const std::string secret : {"", "the secret"}) {
-    const Outcome outcome = Converse(Node(secret), Client(secret));
+    const HelloOutcome outcome = Converse(Node(secret), Client(secret));
     ASSERT_TRUE(outcome.client.ok()) << outcome.client.ToString();
     ASSERT_TRUE(outcome.node.ok()) << outcome.node.ToString();
     EXPECT_EQ(outcome.info.node, NodeId{7});
@@ -126,7 +127,7 @@ TEST(HelloTest, TokenIsKept) {
   ClientIdentity client = Client("s");
   client.data_token = std::string(kDataTokenBytes, 't');
   client.boot = Node("s").info.boot;
-  Outcome outcome = Converse(Node("s"), client);
+  HelloOutcome outcome = Converse(Node("s"), client);
   ASSERT_TRUE(outcome.client.ok());
   EXPECT_EQ(outcome.info.data_token, client.data_token);
   EXPECT_EQ(outcome.allowed, client.data_token);
@@ -138,7 +139,7 @@ TEST(HelloTest, TokenIsKept) {
   EXPECT_NE(Converse(Node("s"), Client("s")).allowed, Converse(Node("s"), Client("s")).allowed);
 }
 
-void ExpectRefused(const Outcome& outcome, const char* remedy) {
+void ExpectRefused(const HelloOutcome& outcome, const char* remedy) {
   EXPECT_TRUE(outcome.client.IsInvalidArgument()) << outcome.client.ToString();
   EXPECT_THAT(outcome.client.ToString(), HasSubstr("host:1"));
   EXPECT_THAT(outcome.client.ToString(), HasSubstr("secret"));
@@ -169,7 +170,7 @@ TEST(HelloTest, VersionMismatchIsNamedOnBothSides) {
   client.version = 41;
   NodeIdentity node = Node("s");
   node.version = 42;
-  const Outcome outcome = Converse(node, client);
+  const HelloOutcome outcome = Converse(node, client);
   for (const Status& status : {outcome.client, outcome.node}) {
     EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
     EXPECT_THAT(status.ToString(), HasSubstr("version 41"));
@@ -184,18 +185,18 @@ TEST(HelloTest, ImpostorIsFoundOut) {
   std::thread impostor([&] {
     const auto receive = [&] {
       std::string header(kHelloHeaderBytes, '\0');
-      ASSERT_TRUE(ReceiveAll(ends.node, header.data(), header.size(), Soon()).ok());
+      ASSERT_TRUE(ReceiveAll(ends.node, header.data(), header.size(), HelloDeadline()).ok());
       uint32_t bytes = 0;
       uint32_t checksum = 0;
       ASSERT_TRUE(DecodeHelloHeader(header, &bytes, &checksum).ok());
       std::string body(bytes, '\0');
-      ASSERT_TRUE(ReceiveAll(ends.node, body.data(), bytes, Soon()).ok());
+      ASSERT_TRUE(ReceiveAll(ends.node, body.data(), bytes, HelloDeadline()).ok());
     };
     const auto send = [&](const std::string& bytes) {
-      ASSERT_TRUE(SendAll(ends.node, bytes, Soon()).ok());
+      ASSERT_TRUE(SendAll(ends.node, bytes, HelloDeadline()).ok());
     };
     std::string greeting(kGreetingBytes, '\0');
-    ASSERT_TRUE(ReceiveAll(ends.node, greeting.data(), greeting.size(), Soon()).ok());
+    ASSERT_TRUE(ReceiveAll(ends.node, greeting.data(), greeting.size(), HelloDeadline()).ok());
     send(greeting);
     receive();
     NodeChallenge challenge;
@@ -212,7 +213,8 @@ TEST(HelloTest, ImpostorIsFoundOut) {
   });
   NodeInfo info;
   FrameKeys keys;
-  const Status status = ClientHello(ends.client, "host:1", Client("s"), Soon(), &info, &keys);
+  const Status status =
+      ClientHello(ends.client, "host:1", Client("s"), HelloDeadline(), &info, &keys);
   impostor.join();
   EXPECT_TRUE(status.IsInvalidArgument());
   EXPECT_THAT(status.ToString(), HasSubstr("did not prove"));
@@ -252,19 +254,20 @@ TEST(HelloTest, GarbageIsAnErrorOnEitherSide) {
     if (i % 2 == 0) garbage = EncodeGreeting(kProtocolVersion) + garbage;
     {
       Connected ends;
-      ASSERT_TRUE(SendAll(ends.node, garbage, Soon()).ok());
+      ASSERT_TRUE(SendAll(ends.node, garbage, HelloDeadline()).ok());
       ends.node.Shutdown();
       NodeInfo info;
       FrameKeys keys;
-      const Status status = ClientHello(ends.client, "host:1", Client("s"), Soon(), &info, &keys);
+      const Status status =
+          ClientHello(ends.client, "host:1", Client("s"), HelloDeadline(), &info, &keys);
       EXPECT_FALSE(status.ok());
     }
     {
       Connected ends;
-      ASSERT_TRUE(SendAll(ends.client, garbage, Soon()).ok());
+      ASSERT_TRUE(SendAll(ends.client, garbage, HelloDeadline()).ok());
       ends.client.Shutdown();
       AuthenticatedClient client;
-      EXPECT_FALSE(NodeHello(ends.node, Node("s"), Soon(), NoToken, &client).ok());
+      EXPECT_FALSE(NodeHello(ends.node, Node("s"), HelloDeadline(), NoToken, &client).ok());
     }
   }
 }
@@ -287,12 +290,13 @@ TEST(HelloTest, BusyNodeSaysSo) {
   Connected ends;
   std::thread server([&] {
     std::string preamble(kPreambleBytes, '\0');
-    ASSERT_TRUE(ReceiveAll(ends.node, preamble.data(), preamble.size(), Soon()).ok());
-    ASSERT_TRUE(RefuseHello(ends.node, "too many friends", Soon()).ok());
+    ASSERT_TRUE(ReceiveAll(ends.node, preamble.data(), preamble.size(), HelloDeadline()).ok());
+    ASSERT_TRUE(RefuseHello(ends.node, "too many friends", HelloDeadline()).ok());
   });
   NodeInfo info;
   FrameKeys keys;
-  const Status status = ClientHello(ends.client, "host:1", Client("s"), Soon(), &info, &keys);
+  const Status status =
+      ClientHello(ends.client, "host:1", Client("s"), HelloDeadline(), &info, &keys);
   server.join();
   EXPECT_TRUE(status.IsBusy());
   EXPECT_THAT(status.ToString(), HasSubstr("too many friends"));

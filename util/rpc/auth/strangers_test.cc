@@ -28,7 +28,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Deadline Soon() { return Deadline::In(std::chrono::seconds(30)); }
+Deadline StrangersDeadline() { return Deadline::In(std::chrono::seconds(30)); }
 
 class EchoHandler : public RpcHandler {
  public:
@@ -65,7 +65,8 @@ class StrangersTest : public testing::Test {
     Socket socket;
     ConnectFailure failure{};
     // Where there is no descriptor left, there is no stranger.
-    const Status status = ConnectSocket("127.0.0.1", server_->port(), Soon(), &socket, &failure);
+    const Status status =
+        ConnectSocket("127.0.0.1", server_->port(), StrangersDeadline(), &socket, &failure);
     if (!status.ok()) socket = Socket();
     return socket;
   }
@@ -76,10 +77,10 @@ class StrangersTest : public testing::Test {
     Credentials credentials(secret);
     Status status = UseTls(tls_, &credentials);
     if (!status.ok()) return status;
-    status = NodeRpcClient::Connect({"127.0.0.1", server_->port()}, credentials, "tester", Soon(),
-                                    &info, &client);
+    status = NodeRpcClient::Connect({"127.0.0.1", server_->port()}, credentials, "tester",
+                                    StrangersDeadline(), &info, &client);
     std::string reply;
-    return status.ok() ? client->Call(Method::kGrant, "here", &reply, Soon()) : status;
+    return status.ok() ? client->Call(Method::kGrant, "here", &reply, StrangersDeadline()) : status;
   }
 
   // Both sides use TLS, and know each other by the secret.
@@ -128,7 +129,7 @@ class StrangersTest : public testing::Test {
       for (size_t i = 0; i < times; ++i) {
         Socket stranger = Dial();
         if (!stranger.valid()) continue;
-        SendAll(stranger.get(), said, Soon()).PermitUncheckedError();
+        SendAll(stranger.get(), said, StrangersDeadline()).PermitUncheckedError();
         strangers.push_back(std::move(stranger));
       }
     };
@@ -165,8 +166,8 @@ TEST_F(StrangersTest, ThousandsKeepNobodyAway) {
   StartServer();
   NodeInfo info;
   std::unique_ptr<NodeRpcClient> old_client;
-  ASSERT_OK(NodeRpcClient::Connect({"127.0.0.1", server_->port()}, "secret", "old", Soon(), &info,
-                                   &old_client));
+  ASSERT_OK(NodeRpcClient::Connect({"127.0.0.1", server_->port()}, "secret", "old",
+                                   StrangersDeadline(), &info, &old_client));
   const size_t count = std::min<size_t>(5000, descriptors_ / 2);
   const std::string greeting = EncodeGreeting(kProtocolVersion);
   std::vector<Socket> strangers;
@@ -194,7 +195,7 @@ TEST_F(StrangersTest, ThousandsKeepNobodyAway) {
       default:
         break;
     }
-    SendAll(stranger.get(), said, Soon()).PermitUncheckedError();
+    SendAll(stranger.get(), said, StrangersDeadline()).PermitUncheckedError();
     strangers.push_back(std::move(stranger));
     if (i % 500 == 0) {
       // One byte more for each: so nobody is given up for silence.
@@ -203,7 +204,7 @@ TEST_F(StrangersTest, ThousandsKeepNobodyAway) {
       }
       EXPECT_OK(CallOnce()) << "after " << i;
       std::string reply;
-      EXPECT_OK(old_client->Call(Method::kGrant, "still", &reply, Soon()));
+      EXPECT_OK(old_client->Call(Method::kGrant, "still", &reply, StrangersDeadline()));
     }
   }
   EXPECT_OK(CallOnce());
@@ -231,7 +232,7 @@ TEST_F(StrangersTest, QueuePairsAreForThoseWhoShowAToken) {
   for (size_t i = 0; i < count; ++i) {
     Socket stranger = Dial();
     if (!stranger.valid()) continue;
-    SendAll(stranger.get(), kQueuePairPreamble, Soon()).PermitUncheckedError();
+    SendAll(stranger.get(), kQueuePairPreamble, StrangersDeadline()).PermitUncheckedError();
     strangers.push_back(std::move(stranger));
     if (i % 100 == 0) threads = std::max(threads, ThreadsOfProcess());
   }
@@ -242,9 +243,10 @@ TEST_F(StrangersTest, QueuePairsAreForThoseWhoShowAToken) {
   EXPECT_EQ(adopted.load(), 0);
 
   const Socket client = Dial();
-  ASSERT_OK(SendAll(client.get(), std::string(kQueuePairPreamble) + "token", Soon()));
+  ASSERT_OK(SendAll(client.get(), std::string(kQueuePairPreamble) + "token", StrangersDeadline()));
   char byte;
-  EXPECT_TRUE(ReceiveAll(client.get(), &byte, 1, Soon()).IsIOError());  // It has been closed.
+  EXPECT_TRUE(
+      ReceiveAll(client.get(), &byte, 1, StrangersDeadline()).IsIOError());  // It has been closed.
   EXPECT_EQ(adopted.load(), 1);
 }
 
@@ -266,7 +268,7 @@ TEST_F(StrangersTest, RunsOutOfDescriptorsAndRecovers) {
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
   EXPECT_THAT(status.ToString(), testing::HasSubstr("this process has no descriptor left"));
   strangers.clear();
-  const Deadline deadline = Soon();
+  const Deadline deadline = StrangersDeadline();
   Status recovered = CallOnce();
   while (!recovered.ok() && !deadline.Passed()) {
     std::this_thread::sleep_for(milliseconds(20));
@@ -302,17 +304,17 @@ TEST_F(StrangersTest, WhoIsHeldDoesNotHoldTheEnd) {
   std::vector<Socket> strangers;
   for (uint64_t i = 0; i < kFailures; ++i) {
     strangers.push_back(Dial());
-    ASSERT_OK(SendAll(strangers.back().get(), WrongProof(), Soon()));
+    ASSERT_OK(SendAll(strangers.back().get(), WrongProof(), StrangersDeadline()));
   }
-  const Deadline deadline = Soon();
+  const Deadline deadline = StrangersDeadline();
   while (server_->Counts().refused < kFailures && !deadline.Passed()) {
     std::this_thread::sleep_for(milliseconds(1));
   }
   // The next one is held for a second or so, once it has been asked for its proof.
   const Socket held = Dial();
-  ASSERT_OK(SendAll(held.get(), WrongProof(), Soon()));
+  ASSERT_OK(SendAll(held.get(), WrongProof(), StrangersDeadline()));
   std::string asked(kGreetingBytes + kHelloHeaderBytes, '\0');
-  ASSERT_OK(ReceiveAll(held.get(), asked.data(), asked.size(), Soon()));
+  ASSERT_OK(ReceiveAll(held.get(), asked.data(), asked.size(), StrangersDeadline()));
   const auto start = FailureLimiter::Clock::now();
   server_.reset();
   EXPECT_LT(FailureLimiter::Clock::now() - start, kLessThanAHold);
@@ -326,7 +328,7 @@ TEST_F(StrangersTest, WhoHasSaidAByteIsNotWaitedFor) {
   StartServer();
   const auto say_a_byte = [this] {
     Socket stranger = Dial();
-    EXPECT_OK(SendAll(stranger.get(), "D", Soon()));
+    EXPECT_OK(SendAll(stranger.get(), "D", StrangersDeadline()));
     return stranger;
   };
   const auto expect_ended = [&](uint64_t so_many) {
