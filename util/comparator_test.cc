@@ -88,12 +88,12 @@ struct Handle {
     constexpr int kInOrder = 7;
     if (order != nullptr) _exit(order->Compare("a", "b") < 0 ? kInOrder : 1);
   }
-} handle;
+} static_handle;
 
 // Fails, where the compiler keeps what a destructor writes, if they end before who uses them.
 TEST(ComparatorEndTest, StaticObjectsMayUseThemToTheirEnd) {
   const auto end = [] {
-    handle.order = BytewiseComparator();
+    static_handle.order = BytewiseComparator();
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there is no other thread.
     std::exit(0);
   };

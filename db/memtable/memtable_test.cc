@@ -29,7 +29,7 @@ std::string PaddedNumber(uint64_t number) {
 }
 
 // So that filters are neither empty nor full.
-constexpr size_t kBytes = size_t{4} << 20;
+constexpr size_t kMemtableBytes = size_t{4} << 20;
 
 LookupResult Lookup(const Memtable& memtable, Sequencer* sequencer, const Slice& key,
                     SequenceNumber sequence) {
@@ -70,7 +70,7 @@ class MemtableModelTest : public testing::TestWithParam<KeyShape> {};
 TEST_P(MemtableModelTest, ReadsLikeAMap) {
   const InternalKeyComparator comparator(GetParam().comparator);
   Sequencer sequencer(0);
-  Memtable memtable(comparator, 0, GetParam().prefix_guess, kBytes);
+  Memtable memtable(comparator, 0, GetParam().prefix_guess, kMemtableBytes);
   const auto before = [&comparator](const std::string& a, const std::string& b) {
     return comparator.Compare(a, b) < 0;
   };
@@ -142,7 +142,7 @@ TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
   constexpr int kWriters = 4;
   constexpr uint64_t kEach = 8000;
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "", kBytes);
+  Memtable memtable(Bytewise(), 0, "", kMemtableBytes);
   std::atomic<uint64_t> completed[kWriters] = {};
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
@@ -200,7 +200,7 @@ TEST(MemtableTest, ReadersSeeEveryCompletedWriteOfManyWriters) {
 // seen in different states.
 TEST(MemtableTest, BatchAppearsAtOnce) {
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "", kBytes);
+  Memtable memtable(Bytewise(), 0, "", kMemtableBytes);
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (int round = 1; round <= 4000; ++round) {
@@ -231,7 +231,7 @@ TEST(MemtableTest, BatchAppearsAtOnce) {
 // A snapshot that is settled while one of its writes is under way would change afterwards.
 TEST(SequencerTest, SettledMeansNothingIsStillToCome) {
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "", kBytes);
+  Memtable memtable(Bytewise(), 0, "", kMemtableBytes);
   std::atomic<bool> done{false};
   std::vector<std::thread> writers;
   for (int i = 0; i < 3; ++i) {
@@ -294,7 +294,7 @@ void AddUntilAllocationsFail(const InternalKeyComparator& comparator, uint64_t s
   for (uint64_t n = 1; failed; n += step) {
     SCOPED_TRACE(testing::Message() << "allocation " << n);
     Sequencer sequencer(0);
-    Memtable memtable(comparator, 0, "", kBytes);
+    Memtable memtable(comparator, 0, "", kMemtableBytes);
     SequenceNumber sequence = 1;
     const auto add = [&memtable, &sequence] {
       // Some in order, some anywhere.
@@ -347,7 +347,7 @@ TEST(MemtableTest, AnyComparisonMayLackMemory) {
 TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
   constexpr uint64_t kKeys = 400;
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "", kBytes);
+  Memtable memtable(Bytewise(), 0, "", kMemtableBytes);
   std::map<std::string, std::string> model;
   const auto put_all = [&](uint64_t step) {
     for (uint64_t i = 0; i < kKeys; i += step) {
@@ -410,7 +410,7 @@ TEST(MemtableTest, AWithdrawnBatchIsNeverSeen) {
 // The same for who reads meanwhile.
 TEST(MemtableTest, ReadersPassOverBatchesThatAreBeingWithdrawn) {
   Sequencer sequencer(0);
-  Memtable memtable(Bytewise(), 0, "", kBytes);
+  Memtable memtable(Bytewise(), 0, "", kMemtableBytes);
   for (uint64_t i = 0; i < 3; ++i) {
     const Sequencer::Write write(sequencer, 1);
     EXPECT_TRUE(memtable.Add(write.first(), ValueType::kValue, PaddedNumber(i), "good", false));

@@ -16,6 +16,8 @@
 namespace dlsm {
 namespace {
 
+using Numbers = std::vector<uint64_t>;
+
 GuardsPolicyConfig SmallGuardsConfig() {
   GuardsPolicyConfig config;
   config.level0_trigger = 2;
@@ -302,7 +304,6 @@ TEST(GuardsPolicyTest, WhatIsDueByItselfComesBeforeWhatReadsHaveAskedFor) {
   const auto policy = NewGuardsPolicy(config);
   const std::vector<const Guard*> guards = version.levels()[1].AllGuards();
   ASSERT_EQ(guards.size(), 2u);
-  using Numbers = std::vector<uint64_t>;
   const auto expect = [&](const TablesInMerge& busy, const Numbers& numbers, MergeCause cause) {
     const auto pick = policy->Pick(version, busy);
     ASSERT_TRUE(pick.has_value());
@@ -332,7 +333,6 @@ TEST(GuardsPolicyTest, WhileNobodyWritesRunsAreMergedForReadsToCome) {
   config.runs_max = 8;
   config.idle_newer_percent_max = 50;
   const auto policy = NewGuardsPolicy(config);
-  using Numbers = std::vector<uint64_t>;
   const auto pick = [&](std::initializer_list<FakeTable> level0, const TablesInMerge& busy) {
     std::vector<Level> levels(3);
     levels[0] = levels[0].With(comparator, {}, MakeFakeTables(level0));
@@ -389,7 +389,6 @@ TEST(GuardsPolicyTest, RoomIsMadeGuardByGuard) {
     EXPECT_TRUE(!picked.has_value() || picked->target_inputs.empty());
     return picked.has_value() ? NumbersOf(picked->inputs) : std::vector<uint64_t>();
   };
-  using Numbers = std::vector<uint64_t>;
   EXPECT_EQ(pick(10'000, {}), Numbers());
   EXPECT_EQ(pick(300, {}), (Numbers{7, 6, 5}));  // A table has 64 bytes.
   EXPECT_EQ(pick(130, {}), (Numbers{4, 3})) << "the other one does not fit";

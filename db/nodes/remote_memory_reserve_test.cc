@@ -12,8 +12,8 @@ namespace dlsm {
 namespace {
 
 constexpr uint64_t kReserveNodeBytes = uint64_t{64} << 20;
-constexpr uint64_t kFirst = uint64_t{512} << 10;
-constexpr uint64_t kMost = uint64_t{8} << 20;
+constexpr uint64_t kReserveFirst = uint64_t{512} << 10;
+constexpr uint64_t kReserveMost = uint64_t{8} << 20;
 
 class RemoteMemoryReserveTest : public testing::Test {
  protected:
@@ -21,8 +21,8 @@ class RemoteMemoryReserveTest : public testing::Test {
     RemoteMemory::Config config;
     config.grant_bytes = uint64_t{4} << 20;
     config.first_grant_bytes = uint64_t{256} << 10;
-    config.reserve_bytes = kMost;
-    config.first_reserve_bytes = kFirst;
+    config.reserve_bytes = kReserveMost;
+    config.first_reserve_bytes = kReserveFirst;
     config.timeout = std::chrono::seconds(1);
     return config;
   }
@@ -59,19 +59,20 @@ TEST_F(RemoteMemoryReserveTest, EachGrantIsLargerThanTheOneBefore) {
 // its limit.
 TEST_F(RemoteMemoryReserveTest, GrowsAsItIsToldTo) {
   ASSERT_TRUE(memory_.RefillReserve());
-  EXPECT_EQ(node_.used_bytes(), kFirst);
-  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kFirst));
-  memory_.GrowReserve(kFirst / 2);
+  EXPECT_EQ(node_.used_bytes(), kReserveFirst);
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kReserveFirst));
+  memory_.GrowReserve(kReserveFirst / 2);
   ASSERT_TRUE(memory_.RefillReserve());
-  EXPECT_EQ(node_.used_bytes(), kFirst) << "it does not shrink";
-  memory_.GrowReserve(3 * kFirst);
-  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kFirst)) << "not before there is room";
+  EXPECT_EQ(node_.used_bytes(), kReserveFirst) << "it does not shrink";
+  memory_.GrowReserve(3 * kReserveFirst);
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kReserveFirst))
+      << "not before there is room";
   ASSERT_TRUE(memory_.RefillReserve());
-  EXPECT_EQ(node_.used_bytes(), 3 * kFirst);
-  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(3 * kFirst));
-  memory_.GrowReserve(2 * kMost);
+  EXPECT_EQ(node_.used_bytes(), 3 * kReserveFirst);
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(3 * kReserveFirst));
+  memory_.GrowReserve(2 * kReserveMost);
   ASSERT_TRUE(memory_.RefillReserve());
-  EXPECT_EQ(node_.used_bytes(), kMost);
+  EXPECT_EQ(node_.used_bytes(), kReserveMost);
   EXPECT_EQ(memory_.covered().data, UINT64_MAX) << "memtables get no larger than that";
 }
 
@@ -80,13 +81,13 @@ TEST_F(RemoteMemoryReserveTest, ALimitedReserveLimitsMemtables) {
   RemoteMemory::Config config = Config();
   config.reserve_is_limited = true;
   RemoteMemory memory(config, &node_, &statistics_);
-  memory.GrowReserve(kMost);
+  memory.GrowReserve(kReserveMost);
   ASSERT_TRUE(memory.RefillReserve());
   const RemoteMemory::Covered covered = memory.covered();
   EXPECT_TRUE(covered.limited);
-  EXPECT_GT(covered.data, kMost / 2);
+  EXPECT_GT(covered.data, kReserveMost / 2);
   EXPECT_LT(covered.data, covered.deletions);
-  EXPECT_LE(TableBytesFor(covered.deletions), kMost);
+  EXPECT_LE(TableBytesFor(covered.deletions), kReserveMost);
 }
 
 // Fails if pieces that no table fits into stay in the reserve, and count.
@@ -94,7 +95,7 @@ TEST_F(RemoteMemoryReserveTest, SmallPiecesGoBack) {
   ASSERT_TRUE(memory_.RefillReserve());
   TakeAll();
   RemoteSpan span;
-  ASSERT_TRUE(memory_.AllocateFromReserve(kFirst - 2048, &span));
+  ASSERT_TRUE(memory_.AllocateFromReserve(kReserveFirst - 2048, &span));
   EXPECT_FALSE(memory_.RefillReserve());
   EXPECT_EQ(memory_.queued_free_bytes(), 2048u);
   EXPECT_FALSE(memory_.AllocateFromReserve(64, &span));
@@ -105,11 +106,11 @@ TEST_F(RemoteMemoryReserveTest, SmallPiecesGoBack) {
 TEST_F(RemoteMemoryReserveTest, TellsARefusalFromSilence) {
   ASSERT_TRUE(memory_.RefillReserve());
   TakeAll();
-  memory_.GrowReserve(2 * kFirst);
+  memory_.GrowReserve(2 * kReserveFirst);
   EXPECT_FALSE(memory_.reserve_refused());
   EXPECT_FALSE(memory_.RefillReserve());
   EXPECT_TRUE(memory_.reserve_refused());
-  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kFirst));
+  EXPECT_EQ(memory_.covered().data, MemtablesCoveredBy(kReserveFirst));
   EXPECT_FALSE(memory_.full()) << "there is something left to write into";
   node_.SetFault([](Method) { return Status::TimedOut("silent"); });
   EXPECT_FALSE(memory_.RefillReserve());
@@ -127,12 +128,12 @@ TEST_F(RemoteMemoryReserveTest, IsFullWithoutRoomForATable) {
   EXPECT_FALSE(memory_.RefillReserve());
   EXPECT_TRUE(memory_.full()) << "a part of it is too little";
 
-  FakeMemoryNode other(kFirst);
+  FakeMemoryNode other(kReserveFirst);
   RemoteMemory there(Config(), &other, &statistics_);
   ASSERT_TRUE(there.RefillReserve());
   there.NoteUnfilled();
   EXPECT_FALSE(there.full()) << "it is filled";
-  there.GrowReserve(2 * kFirst);
+  there.GrowReserve(2 * kReserveFirst);
   EXPECT_FALSE(there.RefillReserve());
   there.NoteUnfilled();
   EXPECT_TRUE(there.full());
@@ -143,20 +144,20 @@ TEST_F(RemoteMemoryReserveTest, IsFullWithoutRoomForATable) {
 TEST_F(RemoteMemoryReserveTest, TrimmingGivesBackWhatIsNotNeeded) {
   RemoteSpan table;
   ASSERT_OK(memory_.Allocate(64 << 10, false, &table));
-  memory_.GrowReserve(kMost);
+  memory_.GrowReserve(kReserveMost);
   ASSERT_TRUE(memory_.RefillReserve());
-  EXPECT_EQ(node_.used_bytes(), kMost + (256 << 10));
-  memory_.Trim(kMost - 1);
+  EXPECT_EQ(node_.used_bytes(), kReserveMost + (256 << 10));
+  memory_.Trim(kReserveMost - 1);
   ASSERT_OK(memory_.SendFrees());
-  EXPECT_EQ(node_.used_bytes(), kMost + (64 << 10)) << "so little is not worth a call";
-  memory_.Trim(3 * kFirst);
+  EXPECT_EQ(node_.used_bytes(), kReserveMost + (64 << 10)) << "so little is not worth a call";
+  memory_.Trim(3 * kReserveFirst);
   ASSERT_OK(memory_.SendFrees());
-  EXPECT_EQ(node_.used_bytes(), 3 * kFirst + (64 << 10));
+  EXPECT_EQ(node_.used_bytes(), 3 * kReserveFirst + (64 << 10));
   memory_.Trim(0);
   ASSERT_OK(memory_.SendFrees());
-  EXPECT_EQ(node_.used_bytes(), kFirst + (64 << 10));
+  EXPECT_EQ(node_.used_bytes(), kReserveFirst + (64 << 10));
   ASSERT_TRUE(memory_.RefillReserve());
-  EXPECT_EQ(node_.used_bytes(), kFirst + (64 << 10));
+  EXPECT_EQ(node_.used_bytes(), kReserveFirst + (64 << 10));
   memory_.Free(table);
   memory_.ReleaseAll();
   EXPECT_EQ(node_.used_bytes(), 0u);
@@ -165,21 +166,21 @@ TEST_F(RemoteMemoryReserveTest, TrimmingGivesBackWhatIsNotNeeded) {
 // Fails if a reserve of several pieces is trimmed to less, or to more, than it is to have.
 TEST_F(RemoteMemoryReserveTest, TrimmingCutsPieces) {
   ASSERT_TRUE(memory_.RefillReserve());
-  for (uint64_t bytes = 2 * kFirst; bytes <= kMost; bytes *= 2) {
+  for (uint64_t bytes = 2 * kReserveFirst; bytes <= kReserveMost; bytes *= 2) {
     uint64_t between;
     ASSERT_TRUE(node_.Take(4096, &between));
     memory_.GrowReserve(bytes);
     ASSERT_TRUE(memory_.RefillReserve());
   }
-  const uint64_t others = node_.used_bytes() - kMost;
-  memory_.Trim(3 * kFirst);
+  const uint64_t others = node_.used_bytes() - kReserveMost;
+  memory_.Trim(3 * kReserveFirst);
   ASSERT_OK(memory_.SendFrees());
-  EXPECT_EQ(node_.used_bytes(), others + 3 * kFirst);
+  EXPECT_EQ(node_.used_bytes(), others + 3 * kReserveFirst);
 }
 
 // Fails if what deletions will need goes back while the memory node is full.
 TEST_F(RemoteMemoryReserveTest, NothingIsTrimmedWhileTheMemoryNodeIsFull) {
-  memory_.GrowReserve(kMost);
+  memory_.GrowReserve(kReserveMost);
   ASSERT_TRUE(memory_.RefillReserve());
   TakeAll();
   RemoteSpan span;

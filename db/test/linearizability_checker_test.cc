@@ -16,7 +16,7 @@
 namespace dlsm {
 namespace {
 
-using Outcome = Verdict::Outcome;
+using VerdictOutcome = Verdict::Outcome;
 
 Operation Write(Tick called, Tick returned, std::vector<Access> accesses) {
   return {Operation::Kind::kWrite, 0, "Write", called, returned, std::move(accesses)};
@@ -33,14 +33,14 @@ Operation Get(Tick called, Tick returned, uint64_t value) {
 
 void ExpectLinearizable(const History& history) {
   const Verdict verdict = CheckLinearizability(history);
-  EXPECT_EQ(verdict.outcome, Outcome::kLinearizable) << verdict;
+  EXPECT_EQ(verdict.outcome, VerdictOutcome::kLinearizable) << verdict;
 }
 // `operations` are those of the smallest counterexample.
 void ExpectViolation(const History& history, size_t operations) {
   const Verdict verdict = CheckLinearizability(history);
-  ASSERT_EQ(verdict.outcome, Outcome::kViolation);
+  ASSERT_EQ(verdict.outcome, VerdictOutcome::kViolation);
   EXPECT_EQ(verdict.counterexample.size(), operations) << verdict;
-  EXPECT_EQ(CheckLinearizability(verdict.counterexample).outcome, Outcome::kViolation);
+  EXPECT_EQ(CheckLinearizability(verdict.counterexample).outcome, VerdictOutcome::kViolation);
   EXPECT_NE(verdict.explanation.find("unexplained"), std::string::npos);
 }
 
@@ -96,7 +96,7 @@ TEST(LinearizabilityCheckerTest, UnknownWritesHappenLaterOrNever) {
   ExpectLinearizable(history);
   history.push_back(Put(50, 51, 9));
   history.push_back(Get(52, 53, kNoValue));
-  EXPECT_EQ(CheckLinearizability(history).outcome, Outcome::kViolation);
+  EXPECT_EQ(CheckLinearizability(history).outcome, VerdictOutcome::kViolation);
 }
 
 // Fails if registers are checked each by itself though operations connect them.
@@ -167,15 +167,15 @@ TEST(LinearizabilityCheckerTest, LimitsLeaveItUndecided) {
   const History history = {Put(1, 9, 7), Put(2, 8, 8), Put(3, 7, 9), Get(10, 11, 7)};
   CheckerLimits limits;
   limits.time = std::chrono::nanoseconds(0);
-  EXPECT_EQ(CheckLinearizability(history, limits).outcome, Outcome::kUndecided);
+  EXPECT_EQ(CheckLinearizability(history, limits).outcome, VerdictOutcome::kUndecided);
   limits = CheckerLimits();
   limits.configurations = 2;
   const Verdict verdict = CheckLinearizability(history, limits);
-  EXPECT_EQ(verdict.outcome, Outcome::kUndecided);
+  EXPECT_EQ(verdict.outcome, VerdictOutcome::kUndecided);
   EXPECT_NE(verdict.explanation.find("undecided"), std::string::npos);
   History crowd;
   for (uint64_t i = 1; i <= 65; ++i) crowd.push_back(Put(i, 100, i));
-  EXPECT_EQ(CheckLinearizability(crowd).outcome, Outcome::kUndecided);
+  EXPECT_EQ(CheckLinearizability(crowd).outcome, VerdictOutcome::kUndecided);
 }
 
 // -------- Against brute force
@@ -254,7 +254,8 @@ TEST(LinearizabilityCheckerTest, AgreesWithBruteForce) {
     const bool expected = HasAnOrder(history, &done, &registers);
     linearizable += expected;
     const Verdict verdict = CheckLinearizability(history);
-    if (verdict.outcome != (expected ? Outcome::kLinearizable : Outcome::kViolation)) {
+    if (verdict.outcome !=
+        (expected ? VerdictOutcome::kLinearizable : VerdictOutcome::kViolation)) {
       std::string text;
       for (const Operation& operation : history) {
         text += "[" + std::to_string(operation.called) + ", " + std::to_string(operation.returned) +
@@ -312,7 +313,7 @@ TEST(LinearizabilityCheckerTest, RealThreadsOnARealRegister) {
   });
   ASSERT_NE(late, history.end());
   late->accesses.front().value = kNoValue;
-  EXPECT_EQ(CheckLinearizability(history).outcome, Outcome::kViolation);
+  EXPECT_EQ(CheckLinearizability(history).outcome, VerdictOutcome::kViolation);
 }
 
 }  // namespace
