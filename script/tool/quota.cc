@@ -14,13 +14,13 @@
 namespace dlsm::tool {
 namespace {
 
-constexpr auto kTimeout = std::chrono::seconds(5);
+constexpr auto kQuotaTimeout = std::chrono::seconds(5);
 
 Status Ask(const HostPort& node, const QuotaOptions& options, ListDatabasesReply* databases) {
   NodeInfo info;
   std::unique_ptr<NodeRpcClient> client;
   DLSM_RETURN_IF_ERROR(NodeRpcClient::Connect({node.host, node.port}, options.credentials,
-                                              "dlsm_tool quota", Deadline::In(kTimeout), &info,
+                                              "dlsm_tool quota", Deadline::In(kQuotaTimeout), &info,
                                               &client));
   std::string reply;
   if (options.bytes.has_value()) {
@@ -28,10 +28,10 @@ Status Ask(const HostPort& node, const QuotaOptions& options, ListDatabasesReply
     request.name = options.database;
     request.bytes = *options.bytes;
     DLSM_RETURN_IF_ERROR(
-        client->Call(Method::kSetQuota, request.Encode(), &reply, Deadline::In(kTimeout)));
+        client->Call(Method::kSetQuota, request.Encode(), &reply, Deadline::In(kQuotaTimeout)));
   }
   DLSM_RETURN_IF_ERROR(
-      client->Call(Method::kListDatabases, Slice(), &reply, Deadline::In(kTimeout)));
+      client->Call(Method::kListDatabases, Slice(), &reply, Deadline::In(kQuotaTimeout)));
   return databases->Decode(reply);
 }
 
