@@ -98,13 +98,14 @@ if(DLSM_TESTS)
   dlsm_compile_tests(simulation_test)
   dlsm_discover_tests(simulation_test 10)
   set(DLSM_STRESS_SECONDS 60 CACHE STRING "How long each random test of whole databases lasts")
+  math(EXPR stress_timeout "${DLSM_STRESS_SECONDS} + 340")
   # Under ThreadSanitizer there is nothing to find: the hand-over of turns orders all threads.
   if(NOT DLSM_SANITIZE STREQUAL "thread")
     add_test(NAME db_simulate.seeds
-             COMMAND db_simulate --seed=1 --seeds=3000 --seconds=${DLSM_STRESS_SECONDS})
+             COMMAND db_simulate --seed=1 --seeds=100000 --seconds=${DLSM_STRESS_SECONDS})
     add_test(NAME db_simulate.repeats COMMAND db_simulate --seed=1 --seeds=40 --seconds=10 --twice)
     set_tests_properties(db_simulate.seeds db_simulate.repeats
-                         PROPERTIES LABELS stress TIMEOUT 400 COST 100)
+                         PROPERTIES LABELS stress TIMEOUT ${stress_timeout} COST 100)
   endif()
 
   # script/stress for longer.
@@ -116,7 +117,7 @@ if(DLSM_TESTS)
                    $<TARGET_FILE:db_stress> $<TARGET_FILE:db_simulate> "${DLSM_SANITIZE}")
   # What takes longest begins first (COST): else the last minute of a run is one test's.
   set_tests_properties(db_stress.random db_stress.crash db_stress.repeats
-                       PROPERTIES LABELS stress TIMEOUT 400 COST 100)
+                       PROPERTIES LABELS stress TIMEOUT ${stress_timeout} COST 100)
 
   add_test(NAME db_bench.smoke
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/benchmarks/smoke_test.py $<TARGET_FILE:db_bench>
