@@ -45,8 +45,8 @@ class Ownership {
 
   // A claim of the session begins. `client` is for messages.
   Offer Begin(SessionId session, DatabasePointer database, std::string client);
-  // The session, which has begun, has ended.
-  void End(SessionId session);
+  // The session has ended; no effect if it has no claim.
+  void End(SessionId session) noexcept;
 
   Offer OfferOf(SessionId session) const;
   // Whether the session's client has put its word in place, and none has replaced it.
@@ -57,8 +57,8 @@ class Ownership {
   // 0: nobody owns it.
   SessionId OwnerOf(const DatabaseIdentity& database) const;
   bool IsOwner(SessionId session) const;
-  // The database has no owner.
-  void BecomeOwner(SessionId session);
+  // The database has no owner. Takes no memory.
+  void BecomeOwner(SessionId session) noexcept;
   // The owner, if its word has been replaced. 0: there is none, or it has not.
   SessionId LostOwnerOf(const DatabaseIdentity& database) const;
 
@@ -79,10 +79,13 @@ class Ownership {
   uint64_t take_overs() const { return take_overs_; }
 
  private:
+  using Owners = std::map<DatabaseIncarnation, SessionId>;
   struct Claim {
     DatabasePointer database;
     std::string client;
     Offer offer;
+    // Its entry among the owners, until it becomes one: so that takes no memory.
+    Owners::node_type as_owner;
   };
   struct Fenced {
     Clock::time_point forget_at;
@@ -93,7 +96,7 @@ class Ownership {
 
   OwnMemory* const memory_;
   std::map<SessionId, Claim> claims_;  // Of all sessions, owners as well.
-  std::map<DatabaseIncarnation, SessionId> owners_;
+  Owners owners_;
   std::map<SessionId, Fenced> fenced_;
   uint64_t take_overs_ = 0;
 };

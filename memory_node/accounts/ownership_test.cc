@@ -130,5 +130,11 @@ TEST_F(OwnershipWordsTest, WhyASessionHasEndedIsToldForAWhile) {
   EXPECT_NE(ownership_.WhyFenced(SessionId{3}), nullptr);
 }
 
+// Fails if a session of which nothing is known ends the process.
+TEST_F(OwnershipWordsTest, ASessionWithoutAClaimMayEnd) {
+  ownership_.End(SessionId{1});
+  EXPECT_FALSE(ownership_.IsWanted(*a_));
+}
+
 }  // namespace
 }  // namespace dlsm
