@@ -47,17 +47,21 @@ Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
 
 void DatabaseTable::SettleMergesLocked(SessionId id, const MergeAnswers& answers,
                                        Session* session) {
-  ByteRanges lost = session->merges.Settle(answers);
+  NumberedMerges::Settlement settlement = session->merges.SettlementOf(answers);
+  if (!settlement.lost.empty()) {
+    Log().Info(
+        "{} bytes of database '{}' are free again: answers to merges that made them were lost",
+        settlement.lost.bytes(), session->database->name);
+    // Before they are forgotten: if there is no memory for it, the client tells of them again.
+    const Status released = accounts_.Release(*session->database, std::move(settlement.lost));
+    assert(released.ok());
+    released.PermitUncheckedError();
+  }
+  session->merges.Settle(std::move(settlement));
   for (const auto& [number, merge] : merges_) {
     if (merge->session != id || session->merges.IsAwaited(merge->number)) continue;
     merge->cancelled.store(true, std::memory_order_relaxed);
   }
-  if (lost.empty()) return;
-  Log().Info("{} bytes of database '{}' are free again: answers to merges that made them were lost",
-             lost.bytes(), session->database->name);
-  const Status released = accounts_.Release(*session->database, std::move(lost));
-  assert(released.ok());
-  released.PermitUncheckedError();
 }
 
 void DatabaseTable::CancelMerges() {
@@ -70,13 +74,15 @@ Status DatabaseTable::KeepOutputs(Merge* merge) {
   FenceLostOwnerLocked(*merge->database);
   // Cancelled: the session has ended, or the connection that waits for the answer, or its client
   // has told that it waits no more.
-  if (merge->cancelled.load(std::memory_order_relaxed)) {
+  Session* const session = sessions_.Find(merge->session);
+  if (merge->cancelled.load(std::memory_order_relaxed) || session == nullptr ||
+      !session->merges.IsAwaited(merge->number)) {
     return Status::Aborted("nobody waits for the answer to this merge any more");
   }
   assert(ownership_.IsOwner(merge->session));
-  const ByteRanges outputs = accounts_.OutputsOf(*merge->database, merge->id);
+  ByteRanges outputs = accounts_.OutputsOf(*merge->database, merge->id);
   DLSM_RETURN_IF_ERROR(accounts_.KeepOutputs(*merge->database, merge->id));
-  sessions_.Find(merge->session)->merges.Kept(merge->number, outputs);
+  session->merges.Kept(merge->number, std::move(outputs));
   return Status::OK();
 }
 

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "memory_node/accounts/database_table_testing.h"
+#include "port/failing_allocations_testing.h"
 #include "util/coding.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/rpc/messages/merge_answers.h"
@@ -138,6 +140,7 @@ class LostMergesTest : public DatabaseTableTest {
   Status Tell(const MergeAnswers& answers) { return Beat(session_, 1, answers); }
 
   const SessionId session_ = OpenOk("a");
+  uint64_t next_ = 1;  // The number of the next merge.
 };
 
 // Fails if what a merge has made whose answer was lost stays, if what others have made goes with
@@ -247,6 +250,37 @@ TEST_F(LostMergesTest, FormerOwnersAreNotHeard) {
   EXPECT_EQ(used(), kUnit);
   ASSERT_OK(table_.CheckInvariants());
   EXPECT_TRUE(TryBegin(2).IsIOFenced());
+}
+
+// An answer to a running merge, and that to one that has ended, are given up in one message, which
+// there is no memory to deal with. Fails if the first merge cannot end then, or anything is lost.
+TEST_F(LostMergesTest, AMessageWithoutMemorySettlesNothing) {
+  for (const char* place : {"byte ranges", "merge answers", "accounts: change"}) {
+    for (int64_t made = 0; made < 3; ++made) {
+      SCOPED_TRACE(testing::Message() << place << " " << made);
+      auto running = Begin(next_);
+      Finish(Begin(next_ + 1), 1);
+      const MergeAnswers given_up{.next = next_ + 2, .awaited = {}, .lost = {next_, next_ + 1}};
+      next_ += 2;
+      bool told = true;
+      {
+        const port::FailingAllocationsAt failing(place, made);
+        try {
+          EXPECT_OK(Tell(given_up));
+        } catch (const std::bad_alloc&) {
+          told = false;
+        }
+      }
+      ASSERT_OK(table_.CheckInvariants());
+      EXPECT_EQ(running->cancelled(), told);
+      RemoteSpan output;
+      EXPECT_OK(running->AllocateOutput(kUnit, &output));
+      EXPECT_EQ(running->KeepOutputs().ok(), !told);
+      running.reset();
+      ASSERT_OK(Tell(given_up));
+      EXPECT_EQ(used(), 0u);
+    }
+  }
 }
 
 }  // namespace
