@@ -317,5 +317,41 @@ TEST_F(DatabaseTableTest, AnOpenWithoutMemoryLeavesNoSession) {
   }
 }
 
+// Memory ends at each place of the end of a session, and comes back. Fails if anything that it had
+// stays fenced for good, or is lost.
+TEST_F(DatabaseTableTest, ASessionThatEndsWithoutMemoryKeepsNothing) {
+  uint64_t version = 0;
+  uint64_t failures = 0;
+  for (const char* place : {"memory node: session ends", "accounts: change", "byte ranges",
+                            "reader leases: retired", "accounts: free"}) {
+    for (int64_t made = 0; made < 8; ++made) {
+      SCOPED_TRACE(testing::Message() << place << " " << made);
+      const SessionId session = OpenOk("a");
+      std::vector<RemoteSpan> spans;
+      for (int i = 0; i < 5; ++i) spans.push_back(GrantOk(session, kUnit));
+      ASSERT_OK(Put(session, ++version, {spans[1], spans[3]}));
+      {
+        const port::FailingAllocationsAt failing(place, made);
+        try {
+          EXPECT_OK(Close(session));
+        } catch (const std::bad_alloc&) {
+          // Its lease ends then.
+        }
+        failures += failing.failed();
+      }
+      ASSERT_OK(table_.CheckInvariants());
+      now_ += seconds(30);
+      table_.EndExpiredSessions();
+      EXPECT_EQ(used(), 2 * kUnit);
+      const SessionId next = OpenOk("a");
+      ASSERT_OK(Put(next, ++version, {}));
+      ASSERT_OK(Free(next, {spans[1], spans[3]}));
+      ASSERT_OK(Close(next));
+      EXPECT_EQ(used(), 0u);
+    }
+  }
+  EXPECT_GT(failures, 10u);
+}
+
 }  // namespace
 }  // namespace dlsm
