@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "memory_node/accounts/database_table.h"
+#include "port/allocation_point.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
@@ -15,34 +16,26 @@ namespace dlsm {
 Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
                                  const MergeNumber& number, const std::vector<RemoteSpan>& inputs,
                                  std::unique_ptr<MergeHold>* hold) {
+  // It goes after the lock: what has begun when something fails is ended as any merge is.
+  auto made = std::make_unique<MergeHold>(this);
   const port::MutexLock lock(mutex_);
   Session* session = nullptr;
   DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, session_id, &session));
   SettleMergesLocked(session_id, number.answers, session);
   auto merge = std::make_unique<Merge>();
   const uint64_t id = next_merge_++;
-  const DatabasePointer database = session->database;
   merge->id = id;
-  merge->database = database;
+  merge->database = session->database;
   merge->session = session_id;
   merge->number = number.own;
   merge->connection = peer.connection;
-  Merge* const begun = merge.get();
-  DLSM_RETURN_IF_ERROR(accounts_.BeginMerge(*database, id, inputs));
-  const Status held = WithinMemory(
-      [&]() -> Status {
-        mutex_.AssertHeld();
-        DLSM_RETURN_IF_ERROR(session->merges.Begin(number.own));
-        merges_.emplace(begun->id, std::move(merge));
-        *hold = std::make_unique<MergeHold>(this, begun);
-        return Status::OK();
-      },
-      &OutOfNodeMemory);
-  if (held.ok()) return held;
-  // Without a hold nothing else would give the inputs back.
-  DLSM_RETURN_IF_ERROR(accounts_.EndMerge(*database, id, /*in_vain=*/false));
-  merges_.erase(id);
-  return held;
+  port::AllocationPoint("memory node: merge begins");
+  made->merge_ = merges_.emplace(id, std::move(merge)).first->second.get();
+  DLSM_RETURN_IF_ERROR(session->merges.Begin(number.own));
+  // Last, for the number of a merge that has not begun is remembered without harm.
+  DLSM_RETURN_IF_ERROR(accounts_.BeginMerge(*session->database, id, inputs));
+  *hold = std::move(made);
+  return Status::OK();
 }
 
 void DatabaseTable::SettleMergesLocked(SessionId id, const MergeAnswers& answers,
@@ -87,20 +80,26 @@ Status DatabaseTable::KeepOutputs(Merge* merge) {
 }
 
 void DatabaseTable::EndMerge(Merge* merge) noexcept {
-  const Status ended = WithinMemory(
-      [&] {
-        const port::MutexLock lock(mutex_);
-        const auto found = merges_.find(merge->id);
-        assert(found != merges_.end());
-        const std::unique_ptr<Merge> over = std::move(found->second);
-        merges_.erase(found);
-        return accounts_.EndMerge(*over->database, over->id, over->in_vain);
-      },
-      &OutOfNodeMemory);
-  // There is none for a few words, a moment after there was for its outputs.
-  if (!ended.ok()) {
-    Log().Critical("memory of a merge is lost until this memory node restarts: {}",
-                   ended.message().ToStringView());
+  const port::MutexLock lock(mutex_);
+  merge->ended = true;
+  IfMemoryPermits([&] {  // Otherwise EndExpiredSessions() does.
+    mutex_.AssertHeld();
+    EndMergeLocked(merge);
+  });
+}
+
+// The account first, for what is not known any more is not tried again.
+void DatabaseTable::EndMergeLocked(Merge* merge) {
+  const Status ended = accounts_.EndMerge(*merge->database, merge->id, merge->in_vain);
+  assert(ended.ok());
+  ended.PermitUncheckedError();
+  merges_.erase(merge->id);
+}
+
+void DatabaseTable::EndMergesOverLocked() {
+  for (auto next = merges_.begin(); next != merges_.end();) {
+    const auto each = next++;
+    if (each->second->ended) EndMergeLocked(each->second.get());
   }
 }
 

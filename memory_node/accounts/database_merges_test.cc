@@ -283,5 +283,53 @@ TEST_F(LostMergesTest, AMessageWithoutMemorySettlesNothing) {
   }
 }
 
+// Fails if a merge that there is no memory to begin keeps its inputs for good.
+TEST_F(LostMergesTest, AMergeThatCannotBeginLetsItsInputsGo) {
+  for (const char* place : {"memory node: merge begins", "accounts: change", "byte ranges"}) {
+    for (int64_t made = 0; made < 6; ++made) {
+      SCOPED_TRACE(testing::Message() << place << " " << made);
+      const RemoteSpan span = GrantOk(session_, 3 * kUnit);
+      const RemoteSpan input = span.Sub(kUnit, kUnit);
+      {
+        std::unique_ptr<MergeHold> hold;
+        const port::FailingAllocationsAt failing(place, made);
+        try {
+          EXPECT_OK(table_.BeginMerge(Peer(1), session_, {next_++, {}}, {input}, &hold));
+        } catch (const std::bad_alloc&) {
+          EXPECT_EQ(hold, nullptr);
+        }
+      }
+      ASSERT_OK(table_.CheckInvariants());
+      EXPECT_OK(Free(session_, {span}));
+      table_.EndExpiredSessions();
+      EXPECT_EQ(used(), 0u);
+    }
+  }
+}
+
+// Fails if what a merge had is lost because there was no memory when it ended.
+TEST_F(LostMergesTest, AMergeThatEndsWithoutMemoryEndsLater) {
+  for (const char* place : {"accounts: change", "reader leases: retired"}) {
+    SCOPED_TRACE(place);
+    const RemoteSpan span = GrantOk(session_, 3 * kUnit);
+    auto merge = Begin(0, {}, {span.Sub(kUnit, kUnit)});
+    RemoteSpan output;
+    EXPECT_OK(merge->AllocateOutput(kUnit, &output));
+    EXPECT_OK(Free(session_, {span.Sub(kUnit, kUnit)}));
+    EXPECT_EQ(used(), 4 * kUnit);
+    {
+      const port::FailingAllocationsAt failing(place);
+      merge.reset();
+      EXPECT_GT(failing.failed(), 0u);
+      EXPECT_EQ(used(), 4 * kUnit);
+    }
+    ASSERT_OK(table_.CheckInvariants());
+    table_.EndExpiredSessions();
+    EXPECT_EQ(used(), 2 * kUnit);
+    EXPECT_OK(Free(session_, {span.Sub(0, kUnit), span.Sub(2 * kUnit, kUnit)}));
+    EXPECT_EQ(used(), 0u);
+  }
+}
+
 }  // namespace
 }  // namespace dlsm

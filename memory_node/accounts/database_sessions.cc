@@ -124,7 +124,9 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
 void DatabaseTable::EndExpiredSessions() {
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();
-  revocations_.EndThoseOver();  // Those for which there was no memory.
+  // Those for which there was no memory.
+  EndMergesOverLocked();
+  revocations_.EndThoseOver();
 }
 
 // Longer leases harm nobody: clients reckon with no more than they were promised, and a client that

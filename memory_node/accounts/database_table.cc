@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <optional>
@@ -32,7 +33,7 @@ DatabaseTable::DatabaseTable(DatabaseTableOptions options)
 
 DatabaseTable::~DatabaseTable() {
   const port::MutexLock lock(mutex_);
-  assert(merges_.empty());
+  assert(std::ranges::all_of(merges_, [](const auto& each) { return each.second->ended; }));
 }
 
 Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& request,
