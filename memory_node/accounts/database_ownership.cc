@@ -52,6 +52,10 @@ Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabase
   DLSM_RETURN_IF_ERROR(sessions_.Renew(peer, options_.clock() + options_.lease, session));
   if (!ownership_.IsOwner(request.claimed)) {
     FenceLostOwnerLocked(*database);
+    if (const SessionId owner = ownership_.OwnerOf(*database); owner != SessionId{}) {
+      return Status::Busy(fmt::format("database '{}' is open by {}{}", database->name,
+                                      sessions_.Find(owner)->client, kBusyRemedy));
+    }
     BecomeOwnerLocked(request.claimed, session);
     Log().Warn("database '{}' is taken over by {} (epoch {})", database->name, peer.name,
                OwnershipWord::Of(word).epoch);

@@ -32,7 +32,7 @@ Ownership::Offer Ownership::Begin(SessionId session, DatabasePointer database, s
   Owners owner{{database->incarnation, session}};
   port::AllocationPoint("ownership: claim");
   claims_.emplace(session, Claim{std::move(database), std::move(client), offer,
-                                 owner.extract(owner.begin())});
+                                 owner.extract(owner.begin()), /*seen=*/false});
   return offer;
 }
 
@@ -59,7 +59,7 @@ bool Ownership::HasItsWord(SessionId session) const {
 
 bool Ownership::HasNotSwapped(SessionId session) const {
   const Claim& claim = claims_.at(session);
-  return WordOf(*claim.database) == claim.offer.before;
+  return !claim.seen && WordOf(*claim.database) == claim.offer.before;
 }
 
 SessionId Ownership::OwnerOf(const DatabaseIdentity& database) const {
@@ -77,14 +77,17 @@ void Ownership::BecomeOwner(SessionId session) noexcept {
   const bool first = owners_.insert(std::move(claim.as_owner)).inserted;
   assert(first);
   static_cast<void>(first);
+  if (HasItsWord(session)) claim.seen = true;
 }
 
-SessionId Ownership::LostOwnerOf(const DatabaseIdentity& database) const {
+SessionId Ownership::LostOwnerOf(const DatabaseIdentity& database) {
   const SessionId owner = OwnerOf(database);
   if (owner == SessionId{}) return owner;
-  const Offer& offer = claims_.at(owner).offer;
+  Claim& claim = claims_.at(owner);
   const uint64_t word = WordOf(database);
-  return word == offer.word || word == offer.before ? SessionId{} : owner;
+  if (word == claim.offer.word) claim.seen = true;
+  const bool has_it = word == claim.offer.word || (!claim.seen && word == claim.offer.before);
+  return has_it ? SessionId{} : owner;
 }
 
 const std::string* Ownership::ClaimOn(const DatabaseIdentity& database) const {

@@ -51,7 +51,8 @@ class Ownership {
   Offer OfferOf(SessionId session) const;
   // Whether the session's client has put its word in place, and none has replaced it.
   bool HasItsWord(SessionId session) const;
-  // Whether the session's client has not swapped the words, nor has any other since the offer.
+  // Whether the session's client has not swapped the words, nor has any other since the offer, as
+  // far as is known.
   bool HasNotSwapped(SessionId session) const;
 
   // 0: nobody owns it.
@@ -60,7 +61,7 @@ class Ownership {
   // The database has no owner. Takes no memory.
   void BecomeOwner(SessionId session) noexcept;
   // The owner, if its word has been replaced. 0: there is none, or it has not.
-  SessionId LostOwnerOf(const DatabaseIdentity& database) const;
+  SessionId LostOwnerOf(const DatabaseIdentity& database);
 
   // The client that has a claim on the database, or null if none has.
   const std::string* ClaimOn(const DatabaseIdentity& database) const;
@@ -86,6 +87,9 @@ class Ownership {
     Offer offer;
     // Its entry among the owners, until it becomes one: so that takes no memory.
     Owners::node_type as_owner;
+    // An owner's word has been seen in the header. Any other word has replaced it then, also the
+    // one from before: a client can write that again.
+    bool seen = false;
   };
   struct Fenced {
     Clock::time_point forget_at;
