@@ -510,6 +510,25 @@ TEST_P(OwnershipTest, AWordThatIsPutBackMakesNoSecondOwner) {
   EXPECT_OK(Grant(second, 2, &span));
 }
 
+// Fails if an owner that another has taken over from ends as one that closed, because it confirmed
+// its claim once more: what is live would not be fenced, and it would not hear of the new owner.
+TEST_P(OwnershipTest, ALostOwnerThatConfirmsAgainIsFenced) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  EXPECT_OK(Put(first, 1, 1, {}));
+  OpenDatabaseReply second;
+  ASSERT_OK(Ask(2, /*take_over=*/true, &second));
+  ASSERT_TRUE(Swap(second));
+  OpenDatabaseReply again;
+  const Status busy = Confirm(1, first.session, &again);
+  EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_THAT(busy.ToString(),
+              HasSubstr("fenced: ownership of database 'a' was taken by client 2"));
+  EXPECT_EQ(table_.take_overs(), 1u);
+  RemoteSpan span;
+  EXPECT_TRUE(Grant(first, 1, &span).IsIOFenced());
+  ASSERT_OK(Confirm(2, second.session, &again));
+}
+
 INSTANTIATE_TEST_SUITE_P(Memory, OwnershipTest, testing::Bool(),
                          [](const auto& each) { return each.param ? "Mapped" : "Revocable"; });
 
