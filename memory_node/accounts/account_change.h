@@ -2,9 +2,10 @@
 //
 // Every byte that is allocated belongs to one account, for one or more reasons. A change says which
 // bytes get which reason and which lose one, and what else of the account changes with that. All of
-// it happens together or not at all (Accounts::Apply). A change depends on nothing but the accounts
-// before it, and a change that was applied can be applied again to the same accounts, with the same
-// result: so changes can be kept and repeated, in their order.
+// it happens together or not at all (Accounts::Apply); only that bytes without a reason are given
+// to others may come later, if there is no memory for that just then. A change depends on nothing
+// but the accounts before it, and a change that was applied can be applied again to the same
+// accounts, with the same result: so changes can be kept and repeated, in their order.
 //
 // The calls, and the steps of their changes:
 //
@@ -38,7 +39,16 @@ namespace dlsm {
 
 // Why bytes are allocated. database_table.h says what each kind means.
 struct ByteReason {
-  enum class Kind : uint8_t { kHeader, kHeld, kLive, kFenced, kInput, kOutput };
+  enum class Kind : uint8_t {
+    kHeader,
+    kHeld,
+    kLive,
+    kFenced,
+    kInput,
+    kReleased,  // A reason has ended. Bytes that have no other are to be retired.
+    kUnused,    // An output was not kept: no reader knows these bytes.
+    kOutput,
+  };
 
   Kind kind = Kind::kHeld;
   uint64_t number = 0;  // Of the merge (kInput, kOutput), or of the session's end (kFenced).
@@ -49,6 +59,9 @@ struct ByteReason {
 inline constexpr ByteReason kHeaderReason{ByteReason::Kind::kHeader, 0};
 inline constexpr ByteReason kHeldReason{ByteReason::Kind::kHeld, 0};
 inline constexpr ByteReason kLiveReason{ByteReason::Kind::kLive, 0};
+// On the way to the free memory: the accounts' own, and no change's.
+inline constexpr ByteReason kReleasedReason{ByteReason::Kind::kReleased, 0};
+inline constexpr ByteReason kUnusedReason{ByteReason::Kind::kUnused, 0};
 inline ByteReason InputReason(uint64_t merge) { return {ByteReason::Kind::kInput, merge}; }
 inline ByteReason OutputReason(uint64_t merge) { return {ByteReason::Kind::kOutput, merge}; }
 inline ByteReason FencedReason(uint64_t end) { return {ByteReason::Kind::kFenced, end}; }

@@ -11,6 +11,7 @@
 #include "port/allocation_point.h"
 #include "util/coding.h"
 #include "util/log.h"
+#include "util/out_of_memory.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/secret_proof.h"
 #include "util/status_macros.h"
@@ -30,13 +31,20 @@ Status DrawIncarnation(DatabaseIncarnation* incarnation) {
   return Status::OK();
 }
 
-// Takes no memory where *to is empty.
-void AddTo(ByteRanges* to, ByteRanges ranges) {
-  if (to->empty()) {
-    *to = std::move(ranges);
-  } else {
-    to->Add(ranges);
+// What bytes of the step have after it.
+ByteReason ReasonAfter(const AccountStep& step) {
+  switch (step.kind) {
+    case AccountStep::Kind::kRelease:
+      return kReleasedReason;
+    case AccountStep::Kind::kFree:
+      return kUnusedReason;
+    default:
+      return step.to;
   }
+}
+
+bool Takes(const AccountStep& step) {
+  return step.kind != AccountStep::Kind::kAllocate && step.kind != AccountStep::Kind::kCopy;
 }
 
 Status DoesNotFit(const AccountChange& change, const char* why) {
@@ -93,12 +101,42 @@ Status Accounts::Apply(AccountChange change) {
   return ApplyLocked(std::move(change));
 }
 
+// The change takes all its memory first. So it cannot fail halfway, where nothing could finish it
+// or take it back. The maps' own nodes go through `given` from one reason to the next.
 Status Accounts::ApplyLocked(AccountChange change) {
   DLSM_RETURN_IF_ERROR(CheckLocked(change));
   port::AllocationPoint("accounts: change");
+  const Account* const before = FindLocked(change.account);
+  if (before != nullptr) readers_->Expect(before->identity->published);
+  Reasons given;
+  size_t ranges_taken = 0;
+  for (const AccountStep& step : change.steps) {
+    ByteRanges& to = given[ReasonAfter(step)];
+    if (step.kind == AccountStep::Kind::kCopy && !step.ranges.has_value()) {
+      to.Add(BytesFor(*before, step.from));
+    }
+    if (Takes(step) && step.ranges.has_value()) ranges_taken += step.ranges->ranges().size();
+  }
+  ByteRanges::Holes holes(ranges_taken);
   if (options_.changing) options_.changing(change);
   Account* const account =
       change.made.empty() ? FindLocked(change.account) : MakeAccountLocked(change);
+  try {
+    AllocateLocked(change.steps, account);
+  } catch (...) {
+    if (!change.made.empty()) {
+      account->listed = false;
+      --listed_;
+      ForgetIfGoneLocked(change.account);
+    }
+    throw;
+  }
+  CarryOutLocked(std::move(change), std::move(given), &holes, account);
+  return Status::OK();
+}
+
+void Accounts::CarryOutLocked(AccountChange change, Reasons given, ByteRanges::Holes* holes,
+                              Account* account) noexcept {
   const ReaderLeases::Database& published = account->identity->published;
   if (change.dropped) {
     account->listed = false;
@@ -108,11 +146,34 @@ Status Accounts::ApplyLocked(AccountChange change) {
   if (change.owner_gone) readers_->OwnerGone(published);
   readers_->UnnamedFrom(published, change.unnamed_from);
   if (change.manifest.has_value()) account->manifest = std::move(*change.manifest);
-  ByteRanges released;
-  for (AccountStep& step : change.steps) TakeStepLocked(std::move(step), account, &released);
-  ReleaseLocked(std::move(released), account);
+  Reasons& reasons = account->reasons;
+  for (AccountStep& step : change.steps) {
+    ByteRanges& to = given.find(ReasonAfter(step))->second;
+    if (Takes(step)) {
+      const auto from = reasons.find(step.from);
+      if (from == reasons.end()) continue;
+      if (step.ranges.has_value()) {
+        from->second.Remove(*step.ranges, holes);
+      } else {
+        to.Add(std::move(from->second));
+      }
+      if (from->second.empty()) reasons.erase(from);
+    }
+    if (step.ranges.has_value()) to.Add(std::move(*step.ranges));
+  }
+  bool frees = false;
+  while (!given.empty()) {
+    auto node = given.extract(given.begin());
+    if (node.mapped().empty()) continue;
+    frees = frees || node.key() == kReleasedReason || node.key() == kUnusedReason;
+    auto entry = reasons.insert(std::move(node));
+    if (!entry.inserted) entry.position->second.Add(std::move(entry.node.mapped()));
+  }
+  if (frees) {
+    SettleLocked(account);
+    FreeUnreadLocked();
+  }
   ForgetIfGoneLocked(change.account);
-  return Status::OK();
 }
 
 Status Accounts::CheckLocked(const AccountChange& change) const {
@@ -170,92 +231,83 @@ Accounts::Account* Accounts::MakeAccountLocked(const AccountChange& change) {
   return name->second;
 }
 
-void Accounts::TakeStepLocked(AccountStep step, Account* account, ByteRanges* released) {
-  auto& reasons = account->reasons;
-  if (step.kind == AccountStep::Kind::kAllocate) {
-    AllocateRangesLocked(*step.ranges, account);
-    AddTo(&reasons[step.to], std::move(*step.ranges));
-    return;
-  }
-  if (step.kind == AccountStep::Kind::kCopy) {
-    ByteRanges copied =
-        step.ranges.has_value() ? std::move(*step.ranges) : BytesFor(*account, step.from);
-    if (!copied.empty()) AddTo(&reasons[step.to], std::move(copied));
-    return;
-  }
-  const auto from = reasons.find(step.from);
-  if (from == reasons.end()) return;
-  ByteRanges taken;
-  if (!step.ranges.has_value()) {
-    if (step.kind == AccountStep::Kind::kMove && !reasons.contains(step.to)) {
-      auto node = reasons.extract(from);  // This takes no memory.
-      node.key() = step.to;
-      reasons.insert(std::move(node));
-      return;
-    }
-    taken = std::move(from->second);
-    reasons.erase(from);
-  } else {
-    taken = std::move(*step.ranges);
-    from->second.Remove(taken);
-    if (from->second.empty()) reasons.erase(from);
-  }
-  switch (step.kind) {
-    case AccountStep::Kind::kMove:
-      if (!taken.empty()) AddTo(&reasons[step.to], std::move(taken));
-      return;
-    case AccountStep::Kind::kRelease:
-      AddTo(released, std::move(taken));
-      return;
-    default:
-      assert(step.kind == AccountStep::Kind::kFree);
-      assert(taken.bytes() <= account->bytes);
-      account->bytes -= taken.bytes();
-      GiveBackLocked(taken);
-  }
-}
-
-void Accounts::AllocateRangesLocked(const ByteRanges& ranges, Account* account) {
-  for (const auto& [begin, end] : ranges.ranges()) {
-    const Status taken = allocator_.Take(begin, end - begin);
-    assert(taken.ok() && "CheckLocked() has found them free");
-    taken.PermitUncheckedError();
-    account->bytes += end - begin;
-    if (options_.extent_owners != nullptr) {
-      options_.extent_owners->Add(begin, end - begin, account->identity->name);
+void Accounts::AllocateLocked(const std::vector<AccountStep>& steps, Account* account) {
+  for (const AccountStep& step : steps) {
+    if (step.kind != AccountStep::Kind::kAllocate) continue;
+    for (const auto& [begin, end] : step.ranges->ranges()) {
+      // First: the front of a free extent, where FindRoomLocked() looks, is taken without memory.
+      if (options_.extent_owners != nullptr) {
+        options_.extent_owners->Add(begin, end - begin, account->identity->name);
+      }
+      const Status taken = allocator_.Take(begin, end - begin);
+      assert(taken.ok() && "CheckLocked() has found them free");
+      taken.PermitUncheckedError();
+      account->bytes += end - begin;
     }
   }
 }
 
-// Retires those of `candidates` that the account has no reason left to keep.
-void Accounts::ReleaseLocked(ByteRanges candidates, Account* account) {
-  if (candidates.empty()) return;
-  for (const auto& [reason, ranges] : account->reasons) candidates.Remove(ranges);
-  assert(candidates.bytes() <= account->bytes);
-  account->bytes -= candidates.bytes();
-  readers_->Retire(account->identity->published, candidates);
-  FreeUnreadLocked();
+void Accounts::SettleLocked(Account* account) noexcept {
+  Reasons& reasons = account->reasons;
+  const ReaderLeases::Database& published = account->identity->published;
+  IfMemoryPermits([&] {
+    mutex_.AssertHeld();
+    if (const auto unused = reasons.find(kUnusedReason); unused != reasons.end()) {
+      const uint64_t bytes = unused->second.bytes();
+      readers_->RetireUnnamed(published, std::move(unused->second));
+      account->bytes -= bytes;
+      reasons.erase(unused);
+    }
+    if (const auto released = reasons.find(kReleasedReason); released != reasons.end()) {
+      for (const auto& [reason, ranges] : reasons) {
+        if (reason != kReleasedReason) released->second.Remove(ranges);
+      }
+      const uint64_t bytes = released->second.bytes();
+      assert(bytes <= account->bytes);
+      readers_->Retire(published, std::move(released->second));
+      account->bytes -= bytes;
+      reasons.erase(released);
+    }
+  });
+  if (reasons.contains(kUnusedReason) || reasons.contains(kReleasedReason)) unsettled_ = true;
 }
 
-void Accounts::GiveBackLocked(const ByteRanges& ranges) {
-  for (const auto& [begin, end] : ranges.ranges()) {
-    if (options_.extent_owners != nullptr) options_.extent_owners->Remove(begin, end - begin);
-    const Status status = allocator_.Free(begin, end - begin);
-    if (status.ok()) continue;
-    assert(false && "a byte without an owner was owned");
-    Log().Error("memory is lost until this memory node restarts: {}", status.ToString());
+void Accounts::FreeUnreadLocked() noexcept {
+  if (std::exchange(unsettled_, false)) {
+    for (auto next = accounts_.begin(); next != accounts_.end();) {
+      const auto each = next++;
+      SettleLocked(&each->second);
+      ForgetIfGoneLocked(each->first);
+    }
   }
+  IfMemoryPermits([this] {
+    mutex_.AssertHeld();
+    while (const std::optional<ReaderLeases::Unread> unread = readers_->FirstUnread()) {
+      GiveBackLocked(unread->range);
+      readers_->NoteFreed(*unread);
+    }
+  });
 }
 
-void Accounts::FreeUnreadLocked() { GiveBackLocked(readers_->TakeUnread()); }
+// Without memory for the second, the first is done again, and has no effect then.
+void Accounts::GiveBackLocked(ByteRange range) {
+  const uint64_t bytes = range.end - range.begin;
+  if (options_.extent_owners != nullptr) options_.extent_owners->Remove(range.begin, bytes);
+  port::AllocationPoint("accounts: free");
+  const Status status = allocator_.Free(range.begin, bytes);
+  if (status.ok()) return;
+  assert(false && "a byte without an owner was owned");
+  Log().Error("memory is lost until this memory node restarts: {}", status.ToString());
+}
 
 void Accounts::FreeUnread() {
   const port::MutexLock lock(mutex_);
   FreeUnreadLocked();
 }
 
-void Accounts::ForgetIfGoneLocked(DatabaseIncarnation incarnation) {
+void Accounts::ForgetIfGoneLocked(DatabaseIncarnation incarnation) noexcept {
   const auto found = accounts_.find(incarnation);
+  if (found == accounts_.end()) return;
   const Account& account = found->second;
   if (account.listed || account.bytes > 0) return;
   const auto [begin, end] = by_name_.equal_range(account.identity->name);

@@ -4,7 +4,8 @@
 // 1. A call makes an AccountChange, a value, and Apply() alone carries it out. A change that does
 //    not fit the account is refused as a whole.
 // 2. Bytes that lose their last reason are retired (reader_leases.h), and free once no reader may
-//    read them. What readers keep does not count for the database's quota.
+//    read them. What readers keep does not count for the database's quota. Where there is no memory
+//    to retire or free bytes, they keep a place in the accounts, and FreeUnread() tries again.
 // 3. Applying a change touches accounts alone: it neither reads nor writes the bytes themselves.
 // 4. An account that was dropped stays, without being listed, until its last byte has no reason.
 #pragma once
@@ -151,7 +152,8 @@ class Accounts {
   Status EndMerge(const DatabaseIdentity& database, uint64_t merge, bool in_vain)
       LOCKS_EXCLUDED(mutex_);
 
-  // What no reader may read any more is free. To be called after readers have changed.
+  // What no reader may read any more is free, as far as there is memory to say so. To be called
+  // after readers have changed, and every now and then.
   void FreeUnread() LOCKS_EXCLUDED(mutex_);
 
   // `owner`: see Quotas::OwnerOf(). Returns false if there are too many quotas.
@@ -182,11 +184,12 @@ class Accounts {
   Status CheckInvariants() const LOCKS_EXCLUDED(mutex_);
 
  private:
+  using Reasons = std::map<ByteReason, ByteRanges>;
   struct Account {
     DatabasePointer identity;
     bool listed = true;
-    uint64_t bytes = 0;                        // All that have a reason.
-    std::map<ByteReason, ByteRanges> reasons;  // None is empty.
+    uint64_t bytes = 0;  // All that have a reason.
+    Reasons reasons;     // None is empty.
     AccountManifest manifest;
   };
 
@@ -197,18 +200,23 @@ class Accounts {
 
   // Applying: accounts.cc.
   Status ApplyLocked(AccountChange change) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes no memory. `given` has an entry for each reason that a step gives, with the bytes that
+  // are copied as a whole; *holes are enough for all steps.
+  void CarryOutLocked(AccountChange change, Reasons given, ByteRanges::Holes* holes,
+                      Account* account) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status CheckLocked(const AccountChange& change) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status CheckStepLocked(const Account* account, const AccountStep& step) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Account* MakeAccountLocked(const AccountChange& change) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeStepLocked(AccountStep step, Account* account, ByteRanges* released)
+  // Allocates what the steps do; each call's change allocates one range at most.
+  void AllocateLocked(const std::vector<AccountStep>& steps, Account* account)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AllocateRangesLocked(const ByteRanges& ranges, Account* account)
+  // Retires what the account has no reason left to keep.
+  void SettleLocked(Account* account) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeUnreadLocked() noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveBackLocked(ByteRange range) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetIfGoneLocked(DatabaseIncarnation incarnation) noexcept
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReleaseLocked(ByteRanges candidates, Account* account) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void GiveBackLocked(const ByteRanges& ranges) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FreeUnreadLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ForgetIfGoneLocked(DatabaseIncarnation incarnation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Room: accounts_room.cc.
   // Finds free bytes, which are zero where not every client may read what was there, and allocates
@@ -240,6 +248,8 @@ class Accounts {
   // The same, with those that are gone; of each name at most one is listed.
   std::multimap<std::string, Account*> by_name_ GUARDED_BY(mutex_);
   size_t listed_ GUARDED_BY(mutex_) = 0;
+  // There was no memory to settle some account.
+  bool unsettled_ GUARDED_BY(mutex_) = false;
   Quotas quotas_ GUARDED_BY(mutex_);
   RecentRefusals refusals_ GUARDED_BY(mutex_);
   RefusedGrants refused_grants_ GUARDED_BY(mutex_);

@@ -10,17 +10,12 @@
 #include "memory_node/accounts/accounts.h"
 #include "port/allocation_point.h"
 #include "util/format_bytes.h"
-#include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
 
 constexpr uint64_t kGrantBytesMax = uint64_t{8} << 30;
-
-// More than the accounts of one span may need on its way from a session to the free memory: a piece
-// in each of half a dozen maps.
-constexpr size_t kSpareBytesPerSpan = 512;
 
 AccountChange ChangeOf(const DatabaseIdentity& database) {
   AccountChange change;
@@ -117,7 +112,6 @@ Status Accounts::Free(const DatabaseIdentity& database, const std::vector<Remote
     }
     given_back.Add(range);
   }
-  RequireSpareMemory(kSpareBytes + spans.size() * kSpareBytesPerSpan);
   AccountChange change = ChangeOf(database);
   change.unnamed_from = unnamed_from;
   change.steps.push_back(AccountStep::Release(kHeldReason, given_back));
@@ -159,7 +153,6 @@ Status Accounts::PutManifest(const DatabaseIdentity& database, const PutManifest
   change.manifest = AccountManifest{request.version, request.manifest};
   change.steps.push_back(AccountStep::ReleaseAll(kLiveReason));
   change.steps.push_back(AccountStep::Copy(kHeldReason, kLiveReason, std::move(live)));
-  RequireSpareMemory(kSpareBytes + request.live.size() * kSpareBytesPerSpan);
   return ApplyLocked(std::move(change));
 }
 

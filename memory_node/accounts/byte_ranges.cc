@@ -9,19 +9,43 @@
 
 namespace dlsm {
 
+ByteRanges::Holes::Holes(size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    port::AllocationPoint("byte ranges");
+    nodes_.emplace_hint(nodes_.end(), i, i);
+  }
+}
+
 // Only a range that touches no other needs memory, and takes it before anything has changed: others
 // grow one that is there.
 void ByteRanges::Add(ByteRange range) {
   assert(range.begin <= range.end);
-  if (range.begin == range.end) return;
-  auto next = ranges_.upper_bound(range.begin);
-  if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
-  if (next == ranges_.end() || next->first > range.end) {
-    port::AllocationPoint("byte ranges");
-    ranges_.emplace_hint(next, range.begin, range.end);
-    bytes_ += range.end - range.begin;
+  if (range.begin == range.end || Join(range)) return;
+  port::AllocationPoint("byte ranges");
+  ranges_.emplace(range.begin, range.end);
+  bytes_ += range.end - range.begin;
+}
+
+void ByteRanges::Add(ByteRanges&& others) noexcept {
+  if (ranges_.empty()) {
+    ranges_.swap(others.ranges_);
+    std::swap(bytes_, others.bytes_);
     return;
   }
+  while (!others.ranges_.empty()) {
+    auto node = others.ranges_.extract(others.ranges_.begin());
+    const ByteRange range{node.key(), node.mapped()};
+    if (Join(range)) continue;
+    ranges_.insert(std::move(node));
+    bytes_ += range.end - range.begin;
+  }
+  others.bytes_ = 0;
+}
+
+bool ByteRanges::Join(ByteRange range) noexcept {
+  auto next = ranges_.upper_bound(range.begin);
+  if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
+  if (next == ranges_.end() || next->first > range.end) return false;
   auto grown = next++;
   range.begin = std::min(range.begin, grown->first);
   range.end = std::max(range.end, grown->second);
@@ -34,10 +58,13 @@ void ByteRanges::Add(ByteRange range) {
   if (range.begin < grown->first) grown = Rekey(grown, range.begin);
   grown->second = range.end;
   bytes_ += range.end - range.begin;
+  return true;
 }
 
+void ByteRanges::Remove(ByteRange range) { Remove(range, nullptr); }
+
 // Only the hole in a range needs memory, and takes it before anything has changed.
-void ByteRanges::Remove(ByteRange range) {
+void ByteRanges::Remove(ByteRange range, Holes* holes) {
   assert(range.begin <= range.end);
   if (range.begin == range.end) return;
   auto next = ranges_.upper_bound(range.begin);
@@ -47,7 +74,12 @@ void ByteRanges::Remove(ByteRange range) {
       next = first;
     } else {
       const uint64_t end = first->second;
-      if (end > range.end) {
+      if (end > range.end && holes != nullptr) {
+        auto behind = holes->Take();
+        behind.key() = range.end;
+        behind.mapped() = end;
+        ranges_.insert(next, std::move(behind));
+      } else if (end > range.end) {
         port::AllocationPoint("byte ranges");
         ranges_.emplace_hint(next, range.end, end);
       }
@@ -78,6 +110,10 @@ void ByteRanges::Add(const ByteRanges& others) {
 
 void ByteRanges::Remove(const ByteRanges& others) {
   for (const auto& [begin, end] : others.ranges_) Remove(ByteRange{begin, end});
+}
+
+void ByteRanges::Remove(const ByteRanges& others, Holes* holes) noexcept {
+  for (const auto& [begin, end] : others.ranges_) Remove(ByteRange{begin, end}, holes);
 }
 
 bool ByteRanges::Contains(ByteRange range) const {

@@ -4,6 +4,7 @@
 
 #include <iterator>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "port/failing_allocations_testing.h"
@@ -75,6 +76,38 @@ TEST(ByteRangesTest, WithoutMemoryNothingChanges) {
   ranges.Remove({35, 50});
   EXPECT_EQ(ranges.ranges(), (ByteRanges::Map{{15, 35}}));
   EXPECT_EQ(ranges.bytes(), 20u);
+}
+
+// Fails if ranges that come with their own memory ask for more, or do not make the same set.
+TEST(ByteRangesTest, RangesThatBringTheirMemoryNeedNoMore) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto some = [&random] {
+      ByteRanges ranges;
+      for (int i = 0; i < 10; ++i) {
+        const uint64_t begin = random.Uniform(60);
+        ranges.Add({begin, begin + random.Uniform(8)});
+      }
+      return ranges;
+    };
+    ByteRanges added = random.OneIn(10) ? ByteRanges() : some();
+    ByteRanges removed = added;
+    ByteRanges others = some();
+    ByteRanges expected_added = added;
+    expected_added.Add(static_cast<const ByteRanges&>(others));
+    ByteRanges expected_removed = removed;
+    expected_removed.Remove(others);
+    ByteRanges::Holes holes(others.ranges().size());
+    const port::FailingAllocationsAt failing("byte ranges");
+    removed.Remove(others, &holes);
+    added.Add(std::move(others));
+    EXPECT_EQ(failing.failed(), 0u);
+    EXPECT_EQ(added.ranges(), expected_added.ranges());
+    EXPECT_EQ(added.bytes(), expected_added.bytes());
+    EXPECT_EQ(removed.ranges(), expected_removed.ranges());
+    EXPECT_EQ(removed.bytes(), expected_removed.bytes());
+  }
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "memory_node/accounts/database_table_testing.h"
+#include "port/failing_allocations_testing.h"
 #include "util/coding.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/rpc/messages/merge_answers.h"
@@ -138,6 +140,7 @@ class LostMergesTest : public DatabaseTableTest {
   Status Tell(const MergeAnswers& answers) { return Beat(session_, 1, answers); }
 
   const SessionId session_ = OpenOk("a");
+  uint64_t next_ = 1;  // The number of the next merge.
 };
 
 // Fails if what a merge has made whose answer was lost stays, if what others have made goes with
@@ -247,6 +250,85 @@ TEST_F(LostMergesTest, FormerOwnersAreNotHeard) {
   EXPECT_EQ(used(), kUnit);
   ASSERT_OK(table_.CheckInvariants());
   EXPECT_TRUE(TryBegin(2).IsIOFenced());
+}
+
+// An answer to a running merge, and that to one that has ended, are given up in one message, which
+// there is no memory to deal with. Fails if the first merge cannot end then, or anything is lost.
+TEST_F(LostMergesTest, AMessageWithoutMemorySettlesNothing) {
+  for (const char* place : {"byte ranges", "merge answers", "accounts: change"}) {
+    for (int64_t made = 0; made < 3; ++made) {
+      SCOPED_TRACE(testing::Message() << place << " " << made);
+      auto running = Begin(next_);
+      Finish(Begin(next_ + 1), 1);
+      const MergeAnswers given_up{.next = next_ + 2, .awaited = {}, .lost = {next_, next_ + 1}};
+      next_ += 2;
+      bool told = true;
+      {
+        const port::FailingAllocationsAt failing(place, made);
+        try {
+          EXPECT_OK(Tell(given_up));
+        } catch (const std::bad_alloc&) {
+          told = false;
+        }
+      }
+      ASSERT_OK(table_.CheckInvariants());
+      EXPECT_EQ(running->cancelled(), told);
+      RemoteSpan output;
+      EXPECT_OK(running->AllocateOutput(kUnit, &output));
+      EXPECT_EQ(running->KeepOutputs().ok(), !told);
+      running.reset();
+      ASSERT_OK(Tell(given_up));
+      EXPECT_EQ(used(), 0u);
+    }
+  }
+}
+
+// Fails if a merge that there is no memory to begin keeps its inputs for good.
+TEST_F(LostMergesTest, AMergeThatCannotBeginLetsItsInputsGo) {
+  for (const char* place : {"memory node: merge begins", "accounts: change", "byte ranges"}) {
+    for (int64_t made = 0; made < 6; ++made) {
+      SCOPED_TRACE(testing::Message() << place << " " << made);
+      const RemoteSpan span = GrantOk(session_, 3 * kUnit);
+      const RemoteSpan input = span.Sub(kUnit, kUnit);
+      {
+        std::unique_ptr<MergeHold> hold;
+        const port::FailingAllocationsAt failing(place, made);
+        try {
+          EXPECT_OK(table_.BeginMerge(Peer(1), session_, {next_++, {}}, {input}, &hold));
+        } catch (const std::bad_alloc&) {
+          EXPECT_EQ(hold, nullptr);
+        }
+      }
+      ASSERT_OK(table_.CheckInvariants());
+      EXPECT_OK(Free(session_, {span}));
+      table_.EndExpiredSessions();
+      EXPECT_EQ(used(), 0u);
+    }
+  }
+}
+
+// Fails if what a merge had is lost because there was no memory when it ended.
+TEST_F(LostMergesTest, AMergeThatEndsWithoutMemoryEndsLater) {
+  for (const char* place : {"accounts: change", "reader leases: retired"}) {
+    SCOPED_TRACE(place);
+    const RemoteSpan span = GrantOk(session_, 3 * kUnit);
+    auto merge = Begin(0, {}, {span.Sub(kUnit, kUnit)});
+    RemoteSpan output;
+    EXPECT_OK(merge->AllocateOutput(kUnit, &output));
+    EXPECT_OK(Free(session_, {span.Sub(kUnit, kUnit)}));
+    EXPECT_EQ(used(), 4 * kUnit);
+    {
+      const port::FailingAllocationsAt failing(place);
+      merge.reset();
+      EXPECT_GT(failing.failed(), 0u);
+      EXPECT_EQ(used(), 4 * kUnit);
+    }
+    ASSERT_OK(table_.CheckInvariants());
+    table_.EndExpiredSessions();
+    EXPECT_EQ(used(), 2 * kUnit);
+    EXPECT_OK(Free(session_, {span.Sub(0, kUnit), span.Sub(2 * kUnit, kUnit)}));
+    EXPECT_EQ(used(), 0u);
+  }
 }
 
 }  // namespace

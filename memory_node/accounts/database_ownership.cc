@@ -32,7 +32,12 @@ void DatabaseTable::BecomeOwnerLocked(SessionId id, Session* session) {
 
 Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabaseRequest& request,
                                          OpenDatabaseReply* reply) {
-  Session* const session = sessions_.Find(request.claimed);
+  Session* session = sessions_.Find(request.claimed);
+  if (session != nullptr && ownership_.IsOwner(request.claimed)) {
+    const DatabasePointer owned = session->database;
+    FenceLostOwnerLocked(*owned);
+    session = sessions_.Find(request.claimed);
+  }
   // Of another database it is as if it were not there: that the client may own this one, which is
   // all that is known of it, gives no right to that.
   if (session == nullptr || session->database->name != request.name) {
@@ -52,6 +57,10 @@ Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabase
   DLSM_RETURN_IF_ERROR(sessions_.Renew(peer, options_.clock() + options_.lease, session));
   if (!ownership_.IsOwner(request.claimed)) {
     FenceLostOwnerLocked(*database);
+    if (const SessionId owner = ownership_.OwnerOf(*database); owner != SessionId{}) {
+      return Status::Busy(fmt::format("database '{}' is open by {}{}", database->name,
+                                      sessions_.Find(owner)->client, kBusyRemedy));
+    }
     BecomeOwnerLocked(request.claimed, session);
     Log().Warn("database '{}' is taken over by {} (epoch {})", database->name, peer.name,
                OwnershipWord::Of(word).epoch);

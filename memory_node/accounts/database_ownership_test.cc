@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memory_node/accounts/database_table.h"
+#include "util/coding.h"
 #include "util/random.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
@@ -489,6 +490,43 @@ TEST_P(OwnershipTest, ClaimsRunOut) {
   now_ += seconds(11);
   table_.EndExpiredSessions();
   EXPECT_EQ(used(), 0u);
+}
+
+// The second swaps its word in and does not say so; the third takes over, and a hostile client puts
+// back the second's word. Fails if the database has two owners then, or the process ends.
+TEST_P(OwnershipTest, AWordThatIsPutBackMakesNoSecondOwner) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  EXPECT_OK(Put(first, 1, 1, {}));
+  OpenDatabaseReply second;
+  ASSERT_OK(Ask(2, /*take_over=*/true, &second));
+  ASSERT_TRUE(Swap(second));
+  const OpenDatabaseReply third = TakeOk(3, /*take_over=*/true);
+  RemoteSpan span;
+  EXPECT_OK(Grant(third, 3, &span));
+  EncodeFixed64(memory_.At(OwnershipWordIn(third.header)), second.ownership_word);
+  OpenDatabaseReply confirmed;
+  EXPECT_OK(Confirm(2, second.session, &confirmed));
+  EXPECT_TRUE(Grant(third, 3, &span).IsIOFenced());
+  EXPECT_OK(Grant(second, 2, &span));
+}
+
+// Fails if an owner that another has taken over from ends as one that closed, because it confirmed
+// its claim once more: what is live would not be fenced, and it would not hear of the new owner.
+TEST_P(OwnershipTest, ALostOwnerThatConfirmsAgainIsFenced) {
+  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
+  EXPECT_OK(Put(first, 1, 1, {}));
+  OpenDatabaseReply second;
+  ASSERT_OK(Ask(2, /*take_over=*/true, &second));
+  ASSERT_TRUE(Swap(second));
+  OpenDatabaseReply again;
+  const Status busy = Confirm(1, first.session, &again);
+  EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_THAT(busy.ToString(),
+              HasSubstr("fenced: ownership of database 'a' was taken by client 2"));
+  EXPECT_EQ(table_.take_overs(), 1u);
+  RemoteSpan span;
+  EXPECT_TRUE(Grant(first, 1, &span).IsIOFenced());
+  ASSERT_OK(Confirm(2, second.session, &again));
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, OwnershipTest, testing::Bool(),

@@ -124,7 +124,9 @@ void DatabaseTable::Disconnected(const RpcPeer& peer) {
 void DatabaseTable::EndExpiredSessions() {
   const port::MutexLock lock(mutex_);
   EndExpiredSessionsLocked();
-  revocations_.EndThoseOver();  // Those for which there was no memory.
+  // Those for which there was no memory.
+  EndMergesOverLocked();
+  revocations_.EndThoseOver();
 }
 
 // Longer leases harm nobody: clients reckon with no more than they were promised, and a client that
@@ -176,8 +178,9 @@ void DatabaseTable::EndSessionLocked(SessionId id, End how, std::function<void()
   ended.blocks = how != End::kFenced;
   ended.let_go = how != End::kFenced || !options_.clients_map_memory;
   ended.tokens = TokensToRevokeLocked(session, owner, how);
+  Revocations::Prepared prepared = revocations_.Prepare(std::move(ended));
   Accounts::SessionEnd end;
-  end.number = revocations_.NewNumber();
+  end.number = prepared.number();
   end.owner = owner;
   end.fences_live = owner && how == End::kFenced;
   // An owner that closes has told what it published last: no publication names, from that one on,
@@ -193,7 +196,7 @@ void DatabaseTable::EndSessionLocked(SessionId id, End how, std::function<void()
   fenced.PermitUncheckedError();
   ownership_.End(id);
   sessions_.Erase(id);
-  revocations_.Begin(end.number, std::move(ended), done);
+  revocations_.Begin(std::move(prepared), done);
   if (!ownership_.IsWanted(*database) && accounts_.ManifestVersionOf(*database) == 0) {
     const Status dropped = accounts_.Drop(*database);
     assert(dropped.ok());

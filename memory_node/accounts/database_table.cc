@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <optional>
@@ -32,7 +33,7 @@ DatabaseTable::DatabaseTable(DatabaseTableOptions options)
 
 DatabaseTable::~DatabaseTable() {
   const port::MutexLock lock(mutex_);
-  assert(merges_.empty());
+  assert(std::ranges::all_of(merges_, [](const auto& each) { return each.second->ended; }));
 }
 
 Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& request,
@@ -60,11 +61,15 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
   }
   const bool wanted = ownership_.IsWanted(*database);
   Session* const session = sessions_.Add(id, peer, database, options_.clock() + options_.lease);
-  ownership_.Begin(id, database, peer.name);
-  if (!wanted) {
-    BecomeOwnerLocked(id, session);
-    Log().Info("database '{}' is opened by {}", request.name, peer.name);
+  try {
+    ownership_.Begin(id, database, peer.name);
+    if (!wanted) BecomeOwnerLocked(id, session);
+  } catch (...) {
+    ownership_.End(id);
+    sessions_.Erase(id);
+    throw;
   }
+  if (!wanted) Log().Info("database '{}' is opened by {}", request.name, peer.name);
   FillReplyLocked(id, *session, reply);
   return Status::OK();
 }
@@ -181,9 +186,12 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
     reply->extent = again->second;
     return Status::OK();
   }
-  DLSM_RETURN_IF_ERROR(
-      accounts_.Grant(*session->database, request.session, request, &reply->extent));
-  if (request.number != 0) grants[request.number] = reply->extent;
+  // First, for the client asks again with this number if there is no memory to remember it.
+  std::map<uint64_t, RemoteSpan> granted;
+  RemoteSpan& extent = granted[request.number];
+  DLSM_RETURN_IF_ERROR(accounts_.Grant(*session->database, request.session, request, &extent));
+  reply->extent = extent;
+  if (request.number != 0) grants.merge(granted);
   if (grants.size() > GrantRequest::kGrantsRemembered) grants.erase(grants.begin());
   return Status::OK();
 }

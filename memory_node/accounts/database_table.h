@@ -191,6 +191,8 @@ class DatabaseTable {
     uint64_t connection = 0;
     // There was no memory when it asked for some last. Of the merge's own thread.
     bool in_vain = false;
+    // It has, and there was no memory to say so to the accounts. Under the table's lock.
+    bool ended = false;
     // Read by the merge's thread while others set it; orders nothing.
     std::atomic<bool> cancelled{false};
   };
@@ -234,6 +236,9 @@ class DatabaseTable {
   // The call of MergeHold that other calls must not come between.
   Status KeepOutputs(Merge* merge) LOCKS_EXCLUDED(mutex_);
   void EndMerge(Merge* merge) noexcept LOCKS_EXCLUDED(mutex_);
+  void EndMergeLocked(Merge* merge) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those for which there was no memory.
+  void EndMergesOverLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DatabaseTableOptions options_;
   // In the order in which their locks are taken, the last one first.
@@ -253,11 +258,13 @@ class DatabaseTable {
 // outputs, until they are kept by the session. One thread at a time.
 class MergeHold {
  public:
-  MergeHold(DatabaseTable* table, DatabaseTable::Merge* merge) : table_(table), merge_(merge) {}
+  explicit MergeHold(DatabaseTable* table) : table_(table) {}
   MergeHold(const MergeHold&) = delete;
   MergeHold& operator=(const MergeHold&) = delete;
   // Frees the outputs that were not kept, and the inputs that were given back meanwhile.
-  ~MergeHold() { table_->EndMerge(merge_); }
+  ~MergeHold() {
+    if (merge_ != nullptr) table_->EndMerge(merge_);
+  }
 
   // Set when nobody wants the result any more.
   const std::atomic<bool>& cancelled() const { return merge_->cancelled; }
@@ -277,8 +284,10 @@ class MergeHold {
   Status KeepOutputs() { return table_->KeepOutputs(merge_); }
 
  private:
+  friend class DatabaseTable;
+
   DatabaseTable* const table_;
-  DatabaseTable::Merge* const merge_;
+  DatabaseTable::Merge* merge_ = nullptr;  // Null while nothing is held.
 };
 
 }  // namespace dlsm

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "memory_node/accounts/database_table_testing.h"
+#include "port/failing_allocations_testing.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
 
@@ -277,6 +280,77 @@ TEST_F(DatabaseTableTest, DestroysNoOtherOfTheSameName) {
   EXPECT_THAT(refused.ToString(), HasSubstr("is not the one that was to be destroyed"));
   EXPECT_EQ(seen(), second);
   EXPECT_OK(destroy(second));
+}
+
+// Fails if an open that there is no memory for leaves a session, which ends the process when it
+// ends, or keeps the database from others.
+TEST_F(DatabaseTableTest, AnOpenWithoutMemoryLeavesNoSession) {
+  for (const char* place : {"ownership: claim", "accounts: change", "byte ranges"}) {
+    for (int64_t made = 0; made < 4; ++made) {
+      SCOPED_TRACE(testing::Message() << place << " " << made);
+      OpenDatabaseReply reply;
+      bool opened = true;
+      {
+        const port::FailingAllocationsAt failing(place, made);
+        try {
+          EXPECT_OK(Open("a", 1, &reply));
+        } catch (const std::bad_alloc&) {
+          opened = false;
+        }
+      }
+      NodeStatisticsReply statistics;
+      table_.Describe(&statistics);
+      EXPECT_EQ(statistics.sessions, opened ? 1u : 0u);
+      if (!opened) {
+        now_ += seconds(30);
+        table_.EndExpiredSessions();
+        ASSERT_OK(Open("a", 2, &reply)) << "nobody has it open";
+        ASSERT_OK(Open("a#1", 1, &reply)) << "the connection is good for others";
+        now_ += seconds(30);
+      } else {
+        ASSERT_OK(Close(reply.session));
+      }
+      table_.EndExpiredSessions();
+      EXPECT_TRUE(table_.List().databases.empty());
+      EXPECT_EQ(used(), 0u);
+    }
+  }
+}
+
+// Memory ends at each place of the end of a session, and comes back. Fails if anything that it had
+// stays fenced for good, or is lost.
+TEST_F(DatabaseTableTest, ASessionThatEndsWithoutMemoryKeepsNothing) {
+  uint64_t version = 0;
+  uint64_t failures = 0;
+  for (const char* place : {"memory node: session ends", "accounts: change", "byte ranges",
+                            "reader leases: retired", "accounts: free"}) {
+    for (int64_t made = 0; made < 8; ++made) {
+      SCOPED_TRACE(testing::Message() << place << " " << made);
+      const SessionId session = OpenOk("a");
+      std::vector<RemoteSpan> spans;
+      for (int i = 0; i < 5; ++i) spans.push_back(GrantOk(session, kUnit));
+      ASSERT_OK(Put(session, ++version, {spans[1], spans[3]}));
+      {
+        const port::FailingAllocationsAt failing(place, made);
+        try {
+          EXPECT_OK(Close(session));
+        } catch (const std::bad_alloc&) {
+          // Its lease ends then.
+        }
+        failures += failing.failed();
+      }
+      ASSERT_OK(table_.CheckInvariants());
+      now_ += seconds(30);
+      table_.EndExpiredSessions();
+      EXPECT_EQ(used(), 2 * kUnit);
+      const SessionId next = OpenOk("a");
+      ASSERT_OK(Put(next, ++version, {}));
+      ASSERT_OK(Free(next, {spans[1], spans[3]}));
+      ASSERT_OK(Close(next));
+      EXPECT_EQ(used(), 0u);
+    }
+  }
+  EXPECT_GT(failures, 10u);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "port/allocation_point.h"
+
 namespace dlsm {
 
 class ExtentOwners::ClientReach final : public Reach {
@@ -47,6 +49,7 @@ void ExtentOwners::Add(uint64_t offset, uint64_t bytes, const std::string& datab
     extents_.insert(std::move(grown));
     return;
   }
+  port::AllocationPoint("extent owners");
   extents_.emplace(offset, Extent{end, database});
 }
 
@@ -57,7 +60,10 @@ void ExtentOwners::Remove(uint64_t offset, uint64_t bytes) {
   if (next != extents_.begin() && std::prev(next)->second.end > offset) --next;
   while (next != extents_.end() && next->first < end) {
     // Only what stays behind the range needs memory, and takes it before anything has changed.
-    if (next->second.end > end) extents_.emplace(end, next->second);
+    if (next->second.end > end) {
+      port::AllocationPoint("extent owners");
+      extents_.emplace(end, next->second);
+    }
     if (next->first < offset) {
       next->second.end = offset;
       ++next;

@@ -6,7 +6,17 @@
 #include <cassert>
 #include <utility>
 
+#include "port/allocation_point.h"
+
 namespace dlsm {
+namespace {
+
+bool MayBeAwaited(uint64_t number, const std::vector<uint64_t>& awaited, uint64_t next) {
+  return number == 0 || number >= next ||
+         std::binary_search(awaited.begin(), awaited.end(), number);
+}
+
+}  // namespace
 
 Status NumberedMerges::Begin(uint64_t number) {
   if (number == 0) return Status::OK();
@@ -26,12 +36,12 @@ Status NumberedMerges::Begin(uint64_t number) {
   return Status::OK();
 }
 
-void NumberedMerges::Kept(uint64_t number, const ByteRanges& outputs) {
+void NumberedMerges::Kept(uint64_t number, ByteRanges&& outputs) noexcept {
   if (number == 0) return;
   const auto begun = begun_.find(number);
   assert(begun != begun_.end());
   assert(begun->second.empty());
-  begun->second = outputs;
+  begun->second = std::move(outputs);
 }
 
 void NumberedMerges::Freed(const ByteRanges& ranges) {
@@ -47,30 +57,34 @@ void NumberedMerges::Freed(const ByteRanges& ranges) {
 // What this message or any before it has settled is settled, whatever order they come in. No more
 // are awaited than one of the messages has told: the list has either those of the message, or, if
 // that is the older one, some of those that it had.
-ByteRanges NumberedMerges::Settle(const MergeAnswers& answers) {
-  std::vector<uint64_t> awaited;
+NumberedMerges::Settlement NumberedMerges::SettlementOf(const MergeAnswers& answers) const {
+  port::AllocationPoint("merge answers");
+  Settlement settlement;
+  std::vector<uint64_t>& awaited = settlement.awaited;
   for (const uint64_t number : answers.awaited) {
     if (IsAwaited(number)) awaited.push_back(number);
   }
   for (const uint64_t number : awaited_) {
     if (number >= answers.next) awaited.push_back(number);
   }
-  awaited_ = std::move(awaited);
-  next_ = std::max(next_, answers.next);
-  assert(awaited_.size() <= MergeAnswers::kNumbersMax);
-  assert(std::is_sorted(awaited_.begin(), awaited_.end()));
-  ByteRanges lost;
-  std::erase_if(begun_, [&](const auto& each) {
-    if (IsAwaited(each.first)) return false;
-    if (answers.IsLost(each.first)) lost.Add(each.second);
-    return true;
-  });
-  return lost;
+  settlement.next = std::max(next_, answers.next);
+  assert(awaited.size() <= MergeAnswers::kNumbersMax);
+  assert(std::is_sorted(awaited.begin(), awaited.end()));
+  for (const auto& [number, outputs] : begun_) {
+    if (MayBeAwaited(number, awaited, settlement.next) || !answers.IsLost(number)) continue;
+    settlement.lost.Add(outputs);
+  }
+  return settlement;
+}
+
+void NumberedMerges::Settle(Settlement settlement) noexcept {
+  awaited_ = std::move(settlement.awaited);
+  next_ = settlement.next;
+  std::erase_if(begun_, [this](const auto& each) { return !IsAwaited(each.first); });
 }
 
 bool NumberedMerges::IsAwaited(uint64_t number) const {
-  return number == 0 || number >= next_ ||
-         std::binary_search(awaited_.begin(), awaited_.end(), number);
+  return MayBeAwaited(number, awaited_, next_);
 }
 
 ByteRanges NumberedMerges::outputs() const {

@@ -25,11 +25,19 @@ class NumberedMerges {
   // Aborted if nobody awaits it, or it has begun before; Busy if too many have not been settled.
   Status Begin(uint64_t number);
   // The merge has begun, and nothing has settled it since.
-  void Kept(uint64_t number, const ByteRanges& outputs);
+  void Kept(uint64_t number, ByteRanges&& outputs) noexcept;
   // The client gives these bytes back itself: so it has heard of the merges that made them.
   void Freed(const ByteRanges& ranges);
-  // Returns the outputs of merges that are lost by this; all of them are held.
-  ByteRanges Settle(const MergeAnswers& answers);
+  // What a message settles. All of it is worked out before anything changes, for that takes memory.
+  struct Settlement {
+    std::vector<uint64_t> awaited;
+    uint64_t next = 0;
+    // The outputs of merges that are lost by this; all of them are held.
+    ByteRanges lost;
+  };
+  Settlement SettlementOf(const MergeAnswers& answers) const;
+  // Nothing has changed since that was worked out, but that what is lost was given back.
+  void Settle(Settlement settlement) noexcept;
 
   // Whether the client may be waiting for the answer. Not: the merge need not go on.
   bool IsAwaited(uint64_t number) const;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "util/random.h"
@@ -101,7 +102,9 @@ class Simulation {
 
   // At the memory node.
   void Hear(const MergeAnswers& answers) {
-    const ByteRanges freed = node_.Settle(answers);
+    NumberedMerges::Settlement settlement = node_.SettlementOf(answers);
+    const ByteRanges freed = settlement.lost;
+    node_.Settle(std::move(settlement));
     for (const auto& [begin, end] : freed.ranges()) {
       const uint64_t number = begin / 128;
       EXPECT_EQ(end, begin + 64);

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <utility>
 
+#include "port/allocation_point.h"
 #include "util/rpc/messages/database_header.h"
 
 namespace dlsm {
@@ -28,7 +29,10 @@ Ownership::Offer Ownership::Begin(SessionId session, DatabasePointer database, s
   word.tag = static_cast<uint32_t>(session);
   while (word.tag == 0 || IsOffered(*database, word.bits())) ++word.tag;
   offer.word = word.bits();
-  claims_.emplace(session, Claim{std::move(database), std::move(client), offer});
+  Owners owner{{database->incarnation, session}};
+  port::AllocationPoint("ownership: claim");
+  claims_.emplace(session, Claim{std::move(database), std::move(client), offer,
+                                 owner.extract(owner.begin()), /*seen=*/false});
   return offer;
 }
 
@@ -38,9 +42,9 @@ bool Ownership::IsOffered(const DatabaseIdentity& database, uint64_t word) const
   });
 }
 
-void Ownership::End(SessionId session) {
+void Ownership::End(SessionId session) noexcept {
   const auto claim = claims_.find(session);
-  assert(claim != claims_.end());
+  if (claim == claims_.end()) return;
   const auto owner = owners_.find(claim->second.database->incarnation);
   if (owner != owners_.end() && owner->second == session) owners_.erase(owner);
   claims_.erase(claim);
@@ -55,7 +59,7 @@ bool Ownership::HasItsWord(SessionId session) const {
 
 bool Ownership::HasNotSwapped(SessionId session) const {
   const Claim& claim = claims_.at(session);
-  return WordOf(*claim.database) == claim.offer.before;
+  return !claim.seen && WordOf(*claim.database) == claim.offer.before;
 }
 
 SessionId Ownership::OwnerOf(const DatabaseIdentity& database) const {
@@ -68,18 +72,22 @@ bool Ownership::IsOwner(SessionId session) const {
   return claim != claims_.end() && OwnerOf(*claim->second.database) == session;
 }
 
-void Ownership::BecomeOwner(SessionId session) {
-  const bool first = owners_.emplace(claims_.at(session).database->incarnation, session).second;
+void Ownership::BecomeOwner(SessionId session) noexcept {
+  Claim& claim = claims_.at(session);
+  const bool first = owners_.insert(std::move(claim.as_owner)).inserted;
   assert(first);
   static_cast<void>(first);
+  if (HasItsWord(session)) claim.seen = true;
 }
 
-SessionId Ownership::LostOwnerOf(const DatabaseIdentity& database) const {
+SessionId Ownership::LostOwnerOf(const DatabaseIdentity& database) {
   const SessionId owner = OwnerOf(database);
   if (owner == SessionId{}) return owner;
-  const Offer& offer = claims_.at(owner).offer;
+  Claim& claim = claims_.at(owner);
   const uint64_t word = WordOf(database);
-  return word == offer.word || word == offer.before ? SessionId{} : owner;
+  if (word == claim.offer.word) claim.seen = true;
+  const bool has_it = word == claim.offer.word || (!claim.seen && word == claim.offer.before);
+  return has_it ? SessionId{} : owner;
 }
 
 const std::string* Ownership::ClaimOn(const DatabaseIdentity& database) const {

@@ -45,22 +45,23 @@ class Ownership {
 
   // A claim of the session begins. `client` is for messages.
   Offer Begin(SessionId session, DatabasePointer database, std::string client);
-  // The session, which has begun, has ended.
-  void End(SessionId session);
+  // The session has ended; no effect if it has no claim.
+  void End(SessionId session) noexcept;
 
   Offer OfferOf(SessionId session) const;
   // Whether the session's client has put its word in place, and none has replaced it.
   bool HasItsWord(SessionId session) const;
-  // Whether the session's client has not swapped the words, nor has any other since the offer.
+  // Whether the session's client has not swapped the words, nor has any other since the offer, as
+  // far as is known.
   bool HasNotSwapped(SessionId session) const;
 
   // 0: nobody owns it.
   SessionId OwnerOf(const DatabaseIdentity& database) const;
   bool IsOwner(SessionId session) const;
-  // The database has no owner.
-  void BecomeOwner(SessionId session);
+  // The database has no owner. Takes no memory.
+  void BecomeOwner(SessionId session) noexcept;
   // The owner, if its word has been replaced. 0: there is none, or it has not.
-  SessionId LostOwnerOf(const DatabaseIdentity& database) const;
+  SessionId LostOwnerOf(const DatabaseIdentity& database);
 
   // The client that has a claim on the database, or null if none has.
   const std::string* ClaimOn(const DatabaseIdentity& database) const;
@@ -79,10 +80,16 @@ class Ownership {
   uint64_t take_overs() const { return take_overs_; }
 
  private:
+  using Owners = std::map<DatabaseIncarnation, SessionId>;
   struct Claim {
     DatabasePointer database;
     std::string client;
     Offer offer;
+    // Its entry among the owners, until it becomes one: so that takes no memory.
+    Owners::node_type as_owner;
+    // An owner's word has been seen in the header. Any other word has replaced it then, also the
+    // one from before: a client can write that again.
+    bool seen = false;
   };
   struct Fenced {
     Clock::time_point forget_at;
@@ -93,7 +100,7 @@ class Ownership {
 
   OwnMemory* const memory_;
   std::map<SessionId, Claim> claims_;  // Of all sessions, owners as well.
-  std::map<DatabaseIncarnation, SessionId> owners_;
+  Owners owners_;
   std::map<SessionId, Fenced> fenced_;
   uint64_t take_overs_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "util/coding.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/status_testing.h"
 
@@ -128,6 +129,25 @@ TEST_F(OwnershipWordsTest, WhyASessionHasEndedIsToldForAWhile) {
   ownership_.ForgetFenced(start + seconds(2));
   EXPECT_EQ(ownership_.WhyFenced(SessionId{2}), nullptr);
   EXPECT_NE(ownership_.WhyFenced(SessionId{3}), nullptr);
+}
+
+// Fails if an owner whose word has been there has its database still when somebody puts back the
+// word from before.
+TEST_F(OwnershipWordsTest, TheWordFromBeforeDoesNotComeBack) {
+  ownership_.Begin(SessionId{1}, a_, "first");
+  ownership_.BecomeOwner(SessionId{1});
+  const Ownership::Offer offer = ownership_.OfferOf(SessionId{1});
+  EXPECT_TRUE(Swap(SessionId{1}, a_));
+  EXPECT_EQ(ownership_.LostOwnerOf(*a_), SessionId{});
+  EncodeFixed64(memory_.At(OwnershipWordIn(a_->header)), offer.before);
+  EXPECT_EQ(ownership_.LostOwnerOf(*a_), SessionId{1});
+  EXPECT_FALSE(ownership_.HasNotSwapped(SessionId{1}));
+}
+
+// Fails if a session of which nothing is known ends the process.
+TEST_F(OwnershipWordsTest, ASessionWithoutAClaimMayEnd) {
+  ownership_.End(SessionId{1});
+  EXPECT_FALSE(ownership_.IsWanted(*a_));
 }
 
 }  // namespace

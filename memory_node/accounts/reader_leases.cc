@@ -139,17 +139,18 @@ void ReaderLeases::Close(ReaderId id) {
 void ReaderLeases::EndExpired(Clock::time_point now) {
   const port::MutexLock lock(mutex_);
   if (now < first_end_) return;
-  first_end_ = Clock::time_point::max();
-  std::erase_if(readers_, [this, now](const auto& entry) {
+  Clock::time_point first_end = Clock::time_point::max();
+  std::erase_if(readers_, [this, now, &first_end](const auto& entry) {
     mutex_.AssertHeld();
     if (now < entry.second.ends_at) {
-      first_end_ = std::min(first_end_, entry.second.ends_at);
+      first_end = std::min(first_end, entry.second.ends_at);
       return false;
     }
     Log().Warn("the lease of reader {} has ended", entry.second.client);
     LeaveLocked(entry.second);
     return true;
   });
+  first_end_ = first_end;  // Without memory for one of them, they are looked for again.
 }
 
 void ReaderLeases::MoveOn(std::chrono::nanoseconds by) {
@@ -158,6 +159,11 @@ void ReaderLeases::MoveOn(std::chrono::nanoseconds by) {
     reader.ends_at += by;
     reader.told_since += by;
   }
+}
+
+void ReaderLeases::Expect(const Database& database) {
+  const port::MutexLock lock(mutex_);
+  changed_.insert(database);
 }
 
 void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
@@ -173,9 +179,7 @@ void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
   if (const auto unknown = retired.find(kUnknown); unknown != retired.end()) {
     changed_.insert(database);
     if (const auto there = retired.find(publication); there != retired.end()) {
-      ByteRanges known = there->second;
-      known.Add(unknown->second);
-      there->second = std::move(known);
+      there->second.Add(std::move(unknown->second));
       retired.erase(unknown);
     } else {
       auto node = retired.extract(unknown);
@@ -187,43 +191,56 @@ void ReaderLeases::UnnamedFrom(const Database& database, uint64_t publication) {
   if (database->whole_from == kUnknown) database->whole_from = publication;
 }
 
-void ReaderLeases::Retire(const Database& database, const ByteRanges& ranges) {
-  if (ranges.empty()) return;
+void ReaderLeases::Retire(const Database& database, ByteRanges&& ranges) {
   const port::MutexLock lock(mutex_);
+  RetireFromLocked(database, database->unnamed_from, std::move(ranges));
+}
+
+void ReaderLeases::RetireUnnamed(const Database& database, ByteRanges&& ranges) {
+  const port::MutexLock lock(mutex_);
+  RetireFromLocked(database, 0, std::move(ranges));
+}
+
+void ReaderLeases::RetireFromLocked(const Database& database, uint64_t unnamed_from,
+                                    ByteRanges&& ranges) {
+  if (ranges.empty()) return;
+  port::AllocationPoint("reader leases: retired");
   retiring_.insert(database);
   changed_.insert(database);
-  ByteRanges& retired = database->retired[database->unnamed_from];
-  // One by one: what there was memory for is counted.
-  for (const auto& [begin, end] : ranges.ranges()) {
-    assert(!retired.Overlaps({begin, end}));
-    retired.Add(ByteRange{begin, end});
-    retired_bytes_ += end - begin;
-  }
+  ByteRanges& retired = database->retired[unnamed_from];
+  retired_bytes_ += ranges.bytes();
+  retired.Add(std::move(ranges));
 }
 
 // Whoever uses the oldest publication decides for all that is retired later, too.
-ByteRanges ReaderLeases::TakeUnread() {
+std::optional<ReaderLeases::Unread> ReaderLeases::FirstUnread() {
   const port::MutexLock lock(mutex_);
-  ByteRanges unread;
-  for (const Database& database : changed_) {
+  while (!changed_.empty()) {
+    const Database& database = *changed_.begin();
     auto& retired = database->retired;
     const auto& in_use = database->oldest_in_use;
     while (!retired.empty() && (in_use.empty() || *in_use.begin() >= retired.begin()->first)) {
       const auto first = retired.begin();
+      // Before it is freed: a reader that is taken up meanwhile is not to begin before.
       database->whole_from = std::max(database->whole_from, first->first);
-      const uint64_t bytes = first->second.bytes();
-      if (unread.empty()) {
-        unread = std::exchange(first->second, ByteRanges());  // That takes no memory.
-      } else {
-        unread.Add(first->second);
+      if (first->second.empty()) {
+        retired.erase(first);
+        continue;
       }
-      retired_bytes_ -= bytes;
-      retired.erase(first);
+      const auto& [begin, end] = *first->second.ranges().begin();
+      return Unread{database, first->first, ByteRange{begin, end}};
     }
     if (retired.empty()) retiring_.erase(database);
+    changed_.erase(changed_.begin());
   }
-  changed_.clear();
-  return unread;
+  return std::nullopt;
+}
+
+// This leaves no hole in a range, so it takes no memory.
+void ReaderLeases::NoteFreed(const Unread& unread) noexcept {
+  const port::MutexLock lock(mutex_);
+  unread.database->retired.at(unread.unnamed_from).Remove(unread.range);
+  retired_bytes_ -= unread.range.end - unread.range.begin;
 }
 
 uint64_t ReaderLeases::UnnamedFromOf(const Database& database) const {

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -80,6 +81,9 @@ class ReaderLeases {
   // Nobody could be heard for so long: what runs goes on so much later.
   void MoveOn(std::chrono::nanoseconds by) LOCKS_EXCLUDED(mutex_);
 
+  // Takes the memory that UnnamedFrom() needs, which then takes none as long as nobody calls
+  // FirstUnread().
+  void Expect(const Database& database) LOCKS_EXCLUDED(mutex_);
   // What the owner gives back from now on, until it tells a later one, no publication names from
   // this one on.
   void UnnamedFrom(const Database& database, uint64_t publication) LOCKS_EXCLUDED(mutex_);
@@ -91,10 +95,21 @@ class ReaderLeases {
   // Publications of this database before this number may name what has been freed.
   uint64_t WholeFromOf(const Database& database) const LOCKS_EXCLUDED(mutex_);
 
-  // `ranges` are not retired yet.
-  void Retire(const Database& database, const ByteRanges& ranges) LOCKS_EXCLUDED(mutex_);
-  // What no reader may read any more, to be freed. To be called after all of the above.
-  ByteRanges TakeUnread() LOCKS_EXCLUDED(mutex_);
+  // `ranges` are not retired yet. Where there is no memory for that, they stay with the caller, all
+  // of them.
+  void Retire(const Database& database, ByteRanges&& ranges) LOCKS_EXCLUDED(mutex_);
+  // The same for what no publication has ever named.
+  void RetireUnnamed(const Database& database, ByteRanges&& ranges) LOCKS_EXCLUDED(mutex_);
+  // A range that no reader may read any more. The caller frees it and says so: until then it stays
+  // retired, whatever there is no memory for. To be called after all of the above, by one thread at
+  // a time, until there is none.
+  struct Unread {
+    Database database;
+    uint64_t unnamed_from = 0;
+    ByteRange range;
+  };
+  std::optional<Unread> FirstUnread() LOCKS_EXCLUDED(mutex_);
+  void NoteFreed(const Unread& unread) noexcept LOCKS_EXCLUDED(mutex_);
 
   // Somebody has asked for room in vain; it counts until then.
   void Press(Clock::time_point until) LOCKS_EXCLUDED(mutex_);
@@ -116,6 +131,8 @@ class ReaderLeases {
     Status refusal;  // Not OK: it is not renewed.
   };
 
+  void RetireFromLocked(const Database& database, uint64_t unnamed_from, ByteRanges&& ranges)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveLocked(const Reader& reader) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLocked(uint64_t oldest, Reader* reader) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool KeepsAnything(const Reader& reader);
@@ -126,7 +143,7 @@ class ReaderLeases {
   // No lease ends before.
   Clock::time_point first_end_ GUARDED_BY(mutex_) = Clock::time_point::max();
   std::set<Database> retiring_ GUARDED_BY(mutex_);  // Those that have something retired.
-  // Those of which something may be unread since TakeUnread().
+  // Those of which something may be unread.
   std::set<Database> changed_ GUARDED_BY(mutex_);
   uint64_t retired_bytes_ GUARDED_BY(mutex_) = 0;
   Clock::time_point pressed_until_ GUARDED_BY(mutex_) = Clock::time_point::min();

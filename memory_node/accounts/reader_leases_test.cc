@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,14 @@ class ReaderLeasesTest : public testing::Test {
     return leases_.Renew(ReaderId{id}, oldest, now_, now_ + kReaderLease,
                          must_move == nullptr ? &ignored : must_move);
   }
-  uint64_t Freed() { return leases_.TakeUnread().bytes(); }
+  uint64_t Freed() {
+    uint64_t bytes = 0;
+    while (const std::optional<ReaderLeases::Unread> unread = leases_.FirstUnread()) {
+      bytes += unread->range.end - unread->range.begin;
+      leases_.NoteFreed(*unread);
+    }
+    return bytes;
+  }
   void Pass(std::chrono::seconds time) {
     now_ += time;
     leases_.EndExpired(now_);

@@ -11,32 +11,42 @@
 
 namespace dlsm {
 
-uint64_t Revocations::NewNumber() {
-  const port::MutexLock lock(mutex_);
-  return next_++;
-}
-
-void Revocations::Begin(uint64_t number, EndedSession ended, std::function<void()>* done) {
-  const port::MutexLock lock(mutex_);
+Revocations::Prepared Revocations::Prepare(EndedSession ended) {
+  port::AllocationPoint("memory node: session ends");
   Revocation revocation;
   revocation.untold = std::exchange(ended.tokens, {});
   revocation.cut_off = revocation.untold.empty();
   revocation.let_go = ended.let_go;
   if (!ended.connected) revocation.gone_at = ended.ends_at;
+  Connections connections{ended.connection};
   revocation.ended = std::move(ended);
-  const auto begun = revocations_.emplace(number, std::move(revocation)).first;
+  Map made;
+  {
+    const port::MutexLock lock(mutex_);
+    made.emplace(next_++, std::move(revocation));
+  }
+  Prepared prepared;
+  prepared.revocation_ = made.extract(made.begin());
+  prepared.connection_ = connections.extract(connections.begin());
+  return prepared;
+}
+
+void Revocations::Begin(Prepared prepared, std::function<void()>* done) noexcept {
+  const port::MutexLock lock(mutex_);
+  const auto begun = revocations_.insert(std::move(prepared.revocation_)).position;
   if (begun->second.cut_off) {
-    EndLocked(begun);
+    IfMemoryPermits([&] {  // Otherwise EndThoseOver() does.
+      mutex_.AssertHeld();
+      EndLocked(begun);
+    });
     return;
   }
   begun->second.done = std::exchange(*done, {});
-  const bool connected = begun->second.ended.connected;
-  const uint64_t connection = begun->second.ended.connection;
+  if (begun->second.ended.connected) cut_off_.insert(std::move(prepared.connection_));
   RevokeLocked(begun);
-  if (connected) cut_off_.insert(connection);
 }
 
-void Revocations::RevokeLocked(Map::iterator revocation) {
+void Revocations::RevokeLocked(Map::iterator revocation) noexcept {
   assert(revoker_ != nullptr);
   IfMemoryPermits([this, revocation] {
     port::AllocationPoint("memory node: revoked");

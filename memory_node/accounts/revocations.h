@@ -54,12 +54,13 @@ class Revocations {
   Revocations(AccessRevoker* revoker, Accounts* accounts)
       : revoker_(revoker), accounts_(accounts) {}
 
-  // Of the next session that ends: what is fenced with it has this number.
-  uint64_t NewNumber() LOCKS_EXCLUDED(mutex_);
+  // A revocation that has not begun: what is to be fenced has its number. It has all the memory
+  // that its beginning takes, so nothing is fenced that no revocation knows.
+  class Prepared;
+  Prepared Prepare(EndedSession ended) LOCKS_EXCLUDED(mutex_);
   // The session has ended, and what it held is fenced with this number. Takes *done over, if it is
   // to be called later: when the first attempt to take the access away has ended.
-  void Begin(uint64_t number, EndedSession ended, std::function<void()>* done)
-      LOCKS_EXCLUDED(mutex_);
+  void Begin(Prepared prepared, std::function<void()>* done) noexcept LOCKS_EXCLUDED(mutex_);
 
   // The client of that session has let go of what it had.
   void LetGo(SessionId session) LOCKS_EXCLUDED(mutex_);
@@ -96,9 +97,10 @@ class Revocations {
     std::function<void()> done;  // Empty once it has been called.
   };
   using Map = std::map<uint64_t, Revocation>;
+  using Connections = std::set<uint64_t>;
 
   // Tells the revoker; without memory for that, EndThoseOver() does.
-  void RevokeLocked(Map::iterator revocation) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RevokeLocked(Map::iterator revocation) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Called by the revoker.
   void Revoked(uint64_t number, const Status& status) LOCKS_EXCLUDED(mutex_);
   // Unless there is something left to wait for.
@@ -112,7 +114,17 @@ class Revocations {
   Map revocations_ GUARDED_BY(mutex_);
   uint64_t next_ GUARDED_BY(mutex_) = 0;
   // Connections whose token has been taken away, for as long as they last.
-  std::set<uint64_t> cut_off_ GUARDED_BY(mutex_);
+  Connections cut_off_ GUARDED_BY(mutex_);
+};
+
+class Revocations::Prepared {
+ public:
+  uint64_t number() const { return revocation_.key(); }
+
+ private:
+  friend class Revocations;
+  Map::node_type revocation_;
+  Connections::node_type connection_;
 };
 
 }  // namespace dlsm

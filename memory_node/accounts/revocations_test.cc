@@ -45,9 +45,6 @@ class RevocationsTest : public testing::Test {
   // A session that had the header alone ends; returns its number.
   uint64_t End(SessionId session, bool let_go, const std::string& token,
                std::function<void()> done = {}) {
-    Accounts::SessionEnd end;
-    end.number = revocations_.NewNumber();
-    EXPECT_OK(accounts_.EndSession(*database_, end));
     Revocations::EndedSession ended;
     ended.database = database_;
     ended.session = session;
@@ -55,7 +52,11 @@ class RevocationsTest : public testing::Test {
     ended.connection = 7;
     ended.let_go = let_go;
     if (!token.empty()) ended.tokens.push_back(token);
-    revocations_.Begin(end.number, std::move(ended), &done);
+    Revocations::Prepared prepared = revocations_.Prepare(std::move(ended));
+    Accounts::SessionEnd end;
+    end.number = prepared.number();
+    EXPECT_OK(accounts_.EndSession(*database_, end));
+    revocations_.Begin(std::move(prepared), &done);
     was_taken_over_ = !done;
     return end.number;
   }

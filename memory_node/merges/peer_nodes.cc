@@ -115,10 +115,11 @@ Status PeerNodes::ConnectTo(const MergePeer& peer, std::shared_ptr<Peer>* made) 
                       static_cast<uint32_t>(found.node), static_cast<uint32_t>(peer.node)),
           "give memory nodes addresses that mean the same everywhere");
     }
+    DLSM_RETURN_IF_ERROR(reached->connection().rpc().lost());
     return Status::IOError(
-        fmt::format("memory node {} at {} has restarted since its tables were written: merges of "
-                    "them are void",
-                    static_cast<uint32_t>(peer.node), NameOf(peer)));
+        fmt::format("memory node {} at {} is in another boot than the request for the merge names",
+                    static_cast<uint32_t>(peer.node), NameOf(peer)),
+        "open the database again");
   }
   Log().Info("memory node {} at {} is reached by {}", static_cast<uint32_t>(peer.node),
              NameOf(peer), reached->connection().fabric().Describe());
