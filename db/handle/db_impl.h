@@ -9,7 +9,7 @@
 // Version::ForEachCandidate() ──> TableReader::Find() ──> PointReader::Fetch(), the one-sided
 // read ──> TableReader::Decode().
 //
-// Opening and closing is in open.cc, reads in db_impl_reads.cc, SetOptions() in set_options.cc, all
+// Opening is in open.cc, closing in close.cc, reads in db_impl_reads.cc, SetOptions() in set_options.cc, all
 // else in db_impl.cc.
 #pragma once
 
@@ -129,7 +129,7 @@ class DbImpl final : public DB {
   Status FlushShards(bool wait);
   Status AwaitFlushes(std::vector<bool>* flushed);
 
-  // Closing: open.cc. `flushed`: whether memtables were, by shard or of all of them.
+  // Closing: close.cc. `flushed`: whether memtables were, by shard or of all of them.
   // *end_is_published: by this handle, and the newest publication names what the last manifest is
   // to name.
   Status FinishPublisher(bool flushed, bool* end_is_published);
