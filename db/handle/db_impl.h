@@ -9,8 +9,8 @@
 // Version::ForEachCandidate() ──> TableReader::Find() ──> PointReader::Fetch(), the one-sided
 // read ──> TableReader::Decode().
 //
-// Opening is in open.cc, closing in close.cc, reads in db_impl_reads.cc, SetOptions() in set_options.cc, all
-// else in db_impl.cc.
+// Opening is in open.cc, closing in close.cc, reads in db_impl_reads.cc, SetOptions() in
+// set_options.cc, all else in db_impl.cc.
 #pragma once
 
 #include <atomic>
