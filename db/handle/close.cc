@@ -104,8 +104,8 @@ std::vector<size_t> DbImpl::HousesToClose(const std::vector<bool>& flushed) cons
   return houses;
 }
 
-// What was given up may land for some moments yet, and sessions are not closed before; heartbeats
-// go on meanwhile.
+// Transfers that were given up may land for some moments yet, and sessions are not closed before;
+// heartbeats go on meanwhile.
 void DbImpl::AwaitTransfers(MemoryNodeLink& link) const {
   constexpr std::chrono::milliseconds kPause(5);
   constexpr std::chrono::milliseconds kPatience(5000);
