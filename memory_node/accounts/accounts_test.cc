@@ -326,7 +326,7 @@ const std::vector<ChangeCase>& ChangeCases() {
       {"grant",
        [](World& world, const DatabaseIdentity& database, const auto&) {
          GrantRequest request;
-         request.bytes = request.bytes_min = kUnit;
+         request.bytes = request.bytes_min = kAccountsUnit;
          RemoteSpan extent;
          return world.accounts.Grant(database, SessionId{1}, request, &extent);
        }},
@@ -357,7 +357,7 @@ const std::vector<ChangeCase>& ChangeCases() {
        [](World& world, const DatabaseIdentity& database, const auto&) {
          RemoteSpan span;
          bool in_vain = false;
-         return world.accounts.AllocateOutput(database, 1, kUnit, &span, &in_vain);
+         return world.accounts.AllocateOutput(database, 1, kAccountsUnit, &span, &in_vain);
        }},
       {"output shrinks",
        [](World& world, const DatabaseIdentity& database, const auto&) {
@@ -382,7 +382,7 @@ const std::vector<ChangeCase>& ChangeCases() {
 std::vector<RemoteSpan> MakeForChanges(World& world, const DatabasePointer& database) {
   world.BeginOwner(database);
   std::vector<RemoteSpan> spans;
-  for (int i = 0; i < 12; ++i) spans.push_back(world.GrantOk(database, kUnit));
+  for (int i = 0; i < 12; ++i) spans.push_back(world.GrantOk(database, kAccountsUnit));
   EXPECT_OK(world.Put(database, 1, {spans[1], spans[3], spans[9]}));
   EXPECT_OK(world.Free(database, {spans[10]}));
   Accounts::SessionEnd end;
@@ -392,7 +392,7 @@ std::vector<RemoteSpan> MakeForChanges(World& world, const DatabasePointer& data
   world.BeginOwner(database);
   ByteRanges held;
   for (const int i : {0, 1, 3, 5, 7}) {
-    held.Add({spans[i].offset, spans[i].offset + kUnit});
+    held.Add({spans[i].offset, spans[i].offset + kAccountsUnit});
   }
   AccountChange change;
   change.account = database->incarnation;
@@ -401,9 +401,9 @@ std::vector<RemoteSpan> MakeForChanges(World& world, const DatabasePointer& data
   EXPECT_OK(world.accounts.BeginMerge(*database, 1, {spans[3], spans[5].Sub(0, 64)}));
   RemoteSpan output;
   bool in_vain = false;
-  EXPECT_OK(world.accounts.AllocateOutput(*database, 1, kUnit, &output, &in_vain));
-  EXPECT_OK(world.accounts.AllocateOutput(*database, 1, 2 * kUnit, &output, &in_vain));
-  EXPECT_OK(world.accounts.ShrinkOutput(*database, 1, output, kUnit));
+  EXPECT_OK(world.accounts.AllocateOutput(*database, 1, kAccountsUnit, &output, &in_vain));
+  EXPECT_OK(world.accounts.AllocateOutput(*database, 1, 2 * kAccountsUnit, &output, &in_vain));
+  EXPECT_OK(world.accounts.ShrinkOutput(*database, 1, output, kAccountsUnit));
   return spans;
 }
 
@@ -458,7 +458,7 @@ TEST(AccountsTest, AFenceInPiecesThatEndsWithoutMemoryLosesNothing) {
   const DatabasePointer database = world.Make("a");
   world.BeginOwner(database);
   std::vector<RemoteSpan> spans;
-  for (int i = 0; i < 3; ++i) spans.push_back(world.GrantOk(database, kUnit));
+  for (int i = 0; i < 3; ++i) spans.push_back(world.GrantOk(database, kAccountsUnit));
   EXPECT_OK(world.Put(database, 1, {spans[1]}));
   Accounts::SessionEnd end;
   end.number = 1;
@@ -469,12 +469,12 @@ TEST(AccountsTest, AFenceInPiecesThatEndsWithoutMemoryLosesNothing) {
     EXPECT_OK(world.accounts.EndFence(*database, 1));
     EXPECT_GT(failing.failed(), 0u);
     world.accounts.FreeUnread();
-    EXPECT_EQ(world.used(), kDatabaseHeaderBytes + 3 * kUnit);
+    EXPECT_EQ(world.used(), kDatabaseHeaderBytes + 3 * kAccountsUnit);
   }
   EXPECT_OK(world.accounts.CheckInvariants());
   EXPECT_OK(world.accounts.EndFence(*database, 1));
   world.accounts.FreeUnread();
-  EXPECT_EQ(world.used(), kDatabaseHeaderBytes + kUnit);
+  EXPECT_EQ(world.used(), kDatabaseHeaderBytes + kAccountsUnit);
 }
 
 // Fails if a database that there was no memory to make leaves anything behind.
@@ -506,7 +506,7 @@ TEST(AccountsTest, WhatCannotBeFreedAtOnceIsFreedLater) {
       databases.push_back(database->published);
       std::vector<RemoteSpan> spans;
       for (int i = 0; i < 7; ++i) {
-        const RemoteSpan span = world.GrantOk(database, kUnit);
+        const RemoteSpan span = world.GrantOk(database, kAccountsUnit);
         if (i % 2 == 0) spans.push_back(span);
       }
       freed.emplace_back(database, spans);
@@ -514,14 +514,14 @@ TEST(AccountsTest, WhatCannotBeFreedAtOnceIsFreedLater) {
     const AccountsOptions::Clock::time_point now{};
     world.readers.Open(ReaderId{1}, "reader", databases, now, now + std::chrono::seconds(1));
     for (const auto& [database, spans] : freed) EXPECT_OK(world.Free(database, spans));
-    const uint64_t kept = 2 * kDatabaseHeaderBytes + 6 * kUnit;
-    EXPECT_EQ(world.used(), kept + 8 * kUnit);
+    const uint64_t kept = 2 * kDatabaseHeaderBytes + 6 * kAccountsUnit;
+    EXPECT_EQ(world.used(), kept + 8 * kAccountsUnit);
     world.readers.Close(ReaderId{1});
     {
       const port::FailingAllocationsAt failing("accounts: free", made);
       world.accounts.FreeUnread();
-      EXPECT_EQ(world.used(), kept + (8 - made) * kUnit);
-      EXPECT_EQ(world.readers.retired_bytes(), (8 - made) * kUnit);
+      EXPECT_EQ(world.used(), kept + (8 - made) * kAccountsUnit);
+      EXPECT_EQ(world.readers.retired_bytes(), (8 - made) * kAccountsUnit);
       EXPECT_OK(world.accounts.CheckInvariants());
     }
     world.accounts.FreeUnread();
