@@ -14,6 +14,7 @@
 #include "table/record.h"
 #include "table/table_testing.h"
 #include "util/random.h"
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -192,7 +193,7 @@ class TableModelTest : public testing::TestWithParam<TableShape> {
         ASSERT_NO_FATAL_FAILURE(CheckLookup(records, user_key, at));
       }
     }
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < static_cast<int>(Rounds(200)); ++i) {
       const SequenceNumber sequence = random_.Uniform(2 * kSequences);
       ASSERT_NO_FATAL_FAILURE(CheckLookup(records, RandomKey(kind, &random_), sequence));
     }
@@ -231,7 +232,7 @@ class TableModelTest : public testing::TestWithParam<TableShape> {
 
   void CheckWalks(const TestRecords& records, KeyKind kind) {
     std::unique_ptr<Iterator> iterator = NewIterator();
-    for (int walk = 0; walk < 60; ++walk) {
+    for (int walk = 0; walk < static_cast<int>(Rounds(60)); ++walk) {
       if (random_.OneIn(10)) iterator = NewIterator();
       const std::string target =
           random_.OneIn(2) ? records[random_.Uniform(records.size())].first
@@ -400,7 +401,7 @@ TEST_P(TableModelTest, RangesAreOffByOneKeyAtMost) {
     SCOPED_TRACE(testing::Message() << "kind " << kind_number);
     const TestRecords records = RandomRecords(kind, 300);
     ASSERT_NO_FATAL_FAILURE(Build(records));
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < static_cast<int>(Rounds(60)); ++i) {
       std::string start = SomeBound(records, kind);
       std::string limit = random_.OneIn(4) ? start + "x" : SomeBound(records, kind);
       if (options_.comparator->Compare(start, limit) > 0) start.swap(limit);

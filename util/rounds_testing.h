@@ -18,10 +18,10 @@ inline constexpr bool kUnderSanitizer = false;
 inline constexpr bool kUnderSanitizer = false;
 #endif
 
-// A quarter of `all` under a sanitizer, where each round takes several times as long. For what is
-// right or wrong in every build alike: what a sanitizer has to find it finds in a quarter, too.
+// An eighth of `all` under a sanitizer, where each round takes several times as long. For what is
+// right or wrong in every build alike: what a sanitizer has to find it finds in an eighth, too.
 constexpr uint64_t Rounds(uint64_t all) {
-  return kUnderSanitizer ? std::max<uint64_t>(all / 4, 1) : all;
+  return kUnderSanitizer ? std::max<uint64_t>(all / 8, 1) : all;
 }
 
 }  // namespace dlsm

@@ -254,7 +254,7 @@ TEST(LeveledPolicyTest, ATableThatHidesNothingKeepsNoneFromMakingRoom) {
 // Random trees and random merges under way: every pick can be carried out beside them, and what it
 // would make keeps the levels' invariants.
 TEST(LeveledPolicyTest, EveryPickKeepsTheInvariants) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(300); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed=" << seed);
     Random random(seed);
     uint64_t number = 1;

@@ -357,7 +357,7 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
 TEST_P(ModelTest, ReadsLikeAMap) {
   SCOPED_TRACE(testing::Message() << "--seed=" << std::get<1>(GetParam()));
   // Under a sanitizer, which makes a step ten times as long, enough for levels below the first.
-  constexpr int kSteps = kUnderSanitizer ? 1500 : 3000;
+  constexpr int kSteps = kUnderSanitizer ? 1000 : 3000;
   for (int step = 0; step < kSteps && !HasFatalFailure(); ++step) {
     const uint64_t dice = random_.Uniform(1000);
     if (dice < 600) {
