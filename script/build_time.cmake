@@ -41,11 +41,13 @@ endfunction()
 set(dlsm_test_options $<IF:$<CONFIG:Release>,-O1,-O0>
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds;-Wno-stringop-overread>")
 
-# Tests that compute much, models of merge policies above all: without, they take ten times as long.
+# Tests that compute much, models of merge policies above all: without, they take ten times as long. All
+# files with one model are here: the linker takes any of the copies that they have of its functions.
 if(DLSM_SANITIZE)
   set_source_files_properties(
     db/test/db_linearizability_test.cc db/merge/full_leveling_policy_test.cc db/merge/guards_policy_test.cc
-    db/merge/leveled_policy_test.cc db/test/linearizability_checker_test.cc
+    db/merge/leveled_policy_test.cc db/merge/merge_pieces_test.cc
+    db/merge/size_tiered_policy_test.cc db/test/linearizability_checker_test.cc
     db/test/linearizability_checker_testing.cc db/test/register_worker_testing.cc db/merge/tiered_policy_test.cc
     table/table_model_test.cc
     PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
