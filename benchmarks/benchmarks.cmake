@@ -99,10 +99,12 @@ if(DLSM_TESTS)
   dlsm_discover_tests(simulation_test 10)
   set(DLSM_STRESS_SECONDS 60 CACHE STRING "How long each random test of whole databases lasts")
   math(EXPR stress_timeout "${DLSM_STRESS_SECONDS} + 340")
+  # Nine seeds a second, each of which is a test of its own.
+  math(EXPR simulated_seconds "${DLSM_STRESS_SECONDS} + 20")
   # Under ThreadSanitizer there is nothing to find: the hand-over of turns orders all threads.
   if(NOT DLSM_SANITIZE STREQUAL "thread")
     add_test(NAME db_simulate.seeds
-             COMMAND db_simulate --seed=1 --seeds=100000 --seconds=${DLSM_STRESS_SECONDS})
+             COMMAND db_simulate --seed=1 --seeds=100000 --seconds=${simulated_seconds})
     add_test(NAME db_simulate.repeats COMMAND db_simulate --seed=1 --seeds=40 --seconds=10 --twice)
     set_tests_properties(db_simulate.seeds db_simulate.repeats
                          PROPERTIES LABELS stress TIMEOUT ${stress_timeout} COST 100)

@@ -92,6 +92,13 @@ class OwnershipTest : public testing::TestWithParam<bool> {
   Status Close(const OpenDatabaseReply& as, uint64_t connection) {
     return table_.Close(Peer(connection), CloseDatabaseRequest{as.session});
   }
+  // The second has swapped its word in, and nobody has noticed yet.
+  void SwapUnnoticed(OpenDatabaseReply* first, OpenDatabaseReply* second) {
+    *first = TakeOk(1, /*take_over=*/false);
+    EXPECT_OK(Put(*first, 1, 1, {}));
+    EXPECT_OK(Ask(2, /*take_over=*/true, second));
+    EXPECT_TRUE(Swap(*second));
+  }
   struct Owners {
     OpenDatabaseReply first;  // Has let go of nothing.
     OpenDatabaseReply second;
@@ -495,11 +502,9 @@ TEST_P(OwnershipTest, ClaimsRunOut) {
 // The second swaps its word in and does not say so; the third takes over, and a hostile client puts
 // back the second's word. Fails if the database has two owners then, or the process ends.
 TEST_P(OwnershipTest, AWordThatIsPutBackMakesNoSecondOwner) {
-  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
-  EXPECT_OK(Put(first, 1, 1, {}));
+  OpenDatabaseReply first;
   OpenDatabaseReply second;
-  ASSERT_OK(Ask(2, /*take_over=*/true, &second));
-  ASSERT_TRUE(Swap(second));
+  ASSERT_NO_FATAL_FAILURE(SwapUnnoticed(&first, &second));
   const OpenDatabaseReply third = TakeOk(3, /*take_over=*/true);
   RemoteSpan span;
   EXPECT_OK(Grant(third, 3, &span));
@@ -513,11 +518,9 @@ TEST_P(OwnershipTest, AWordThatIsPutBackMakesNoSecondOwner) {
 // Fails if an owner that another has taken over from ends as one that closed, because it confirmed
 // its claim once more: what is live would not be fenced, and it would not hear of the new owner.
 TEST_P(OwnershipTest, ALostOwnerThatConfirmsAgainIsFenced) {
-  const OpenDatabaseReply first = TakeOk(1, /*take_over=*/false);
-  EXPECT_OK(Put(first, 1, 1, {}));
+  OpenDatabaseReply first;
   OpenDatabaseReply second;
-  ASSERT_OK(Ask(2, /*take_over=*/true, &second));
-  ASSERT_TRUE(Swap(second));
+  ASSERT_NO_FATAL_FAILURE(SwapUnnoticed(&first, &second));
   OpenDatabaseReply again;
   const Status busy = Confirm(1, first.session, &again);
   EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
