@@ -262,17 +262,23 @@ TEST(ThreadPoolOfThisProcessTest, AForkedProcessHasItsOwn) {
 #ifdef DLSM_THREAD_SANITIZER
   GTEST_SKIP() << "it follows no child that makes threads";
 #endif
-  const std::shared_ptr<ThreadPool> pool = ThreadPool::OfThisProcess();
-  const pid_t child = fork();
-  if (child == 0) {
-    const std::shared_ptr<ThreadPool> own = ThreadPool::OfThisProcess();
+  const auto runs_a_task = [](ThreadPool* pool) {
     std::atomic<bool> run{false};
-    Task task(own.get(), 1, [&run] {
+    Task task(pool, 1, [&run] {
       run = true;
       return kNever;
     });
     task.Wake();
-    _exit(own != pool && Eventually([&run] { return run.load(); }) ? 0 : 1);
+    return Eventually([&run] { return run.load(); });
+  };
+  const std::shared_ptr<ThreadPool> pool = ThreadPool::OfThisProcess();
+  // Its threads are there. A thread that is just being made may hold locks of a sanitizer, which
+  // the child would wait for in vain.
+  ASSERT_TRUE(runs_a_task(pool.get()));
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::shared_ptr<ThreadPool> own = ThreadPool::OfThisProcess();
+    _exit(own != pool && runs_a_task(own.get()) ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
