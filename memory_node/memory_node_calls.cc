@@ -152,6 +152,7 @@ Status MemoryNode::Heartbeat(const RpcPeer& peer, const HeartbeatRequest& reques
   reply->free_bytes = databases_.FreeBytesFor(request.session);
   reply->grantable_bytes = databases_.GrantableBytesFor(request.session);
   reply->others_want_room = databases_.OthersWantRoom(request.session);
+  reply->former_reaches = databases_.FormerReaches(request.session);
   return Status::OK();
 }
 

@@ -126,6 +126,27 @@ Status MemoryNodeSession::CheckOwned() const {
   return answered.IsAborted() ? Status::IOError(answered.message()) : answered;
 }
 
+Status MemoryNodeSession::AwaitRevocation(Deadline deadline) const {
+  constexpr std::chrono::milliseconds kPause(2);
+  HeartbeatRequest request;
+  request.session = opened_.session;
+  request.publications_from = HeartbeatRequest::kPublicationsUnknown;
+  while (true) {
+    std::string bytes;
+    DLSM_RETURN_IF_ERROR(
+        rpc_->Call(Method::kHeartbeat, request.Encode(), &bytes, Deadline::In(timeout_)));
+    HeartbeatReply reply;
+    DLSM_RETURN_IF_ERROR(reply.Decode(bytes));
+    if (!reply.former_reaches) return Status::OK();
+    if (deadline.Passed()) {
+      return Status::TimedOut(
+          "the access of the former owner of '" + name_ + "' could not be taken away so far",
+          "open the database again; the memory node's log says what it waits for");
+    }
+    port::SleepFor(kPause);
+  }
+}
+
 Status MemoryNodeSession::Destroy(const Options& options, const std::string& name,
                                   DatabaseIncarnation incarnation, RpcClient* rpc) {
   DestroyDatabaseRequest request;

@@ -13,6 +13,7 @@
 #include "port/boot_clock.h"
 #include "port/mutex.h"
 #include "table/table_reader.h"
+#include "util/deadline.h"
 #include "util/fabric/fabric.h"
 #include "util/rpc/channel/rpc.h"
 #include "util/rpc/messages/database_header.h"
@@ -34,6 +35,10 @@ class MemoryNodeSession final : public ManifestStore {
   // Asks the memory node whether this session, which has become the owner, still is: IOFenced if
   // another has taken the database over since, IOError if the session has ended otherwise.
   Status CheckOwned() const;
+  // Waits until no former owner of the database can write to it one-sided any more. Where memory is
+  // mapped, a former owner can, but finds in the header that it is none. TimedOut after the
+  // deadline.
+  Status AwaitRevocation(Deadline deadline) const;
   // Destroys a database that is not open. OK if there is none. InvalidArgument if it is another one
   // of its name than `incarnation`, unless that is 0.
   static Status Destroy(const Options& options, const std::string& name,

@@ -275,6 +275,11 @@ bool DatabaseTable::OthersWantRoom(SessionId session) const {
   return database != nullptr && accounts_.OthersWantRoom(*database, session);
 }
 
+bool DatabaseTable::FormerReaches(SessionId session) const {
+  const DatabasePointer database = DatabaseOf(session);
+  return database != nullptr && revocations_.Pending(*database);
+}
+
 uint64_t DatabaseTable::take_overs() const {
   const port::MutexLock lock(mutex_);
   return ownership_.take_overs();

@@ -161,6 +161,8 @@ class DatabaseTable {
   // Whether others have lately been refused what its database has a part of: this memory node's
   // memory, or a quota.
   bool OthersWantRoom(SessionId session) const;
+  // As in HeartbeatReply.
+  bool FormerReaches(SessionId session) const;
   // What is kept from use because the access of its former client could not be taken away so far.
   uint64_t quarantined_bytes() const { return revocations_.quarantined_bytes(); }
   // Databases that were taken over from whoever had them open, so far.

@@ -182,6 +182,13 @@ std::optional<Revocations::Blocked> Revocations::BlockOn(const DatabaseIdentity&
   return std::nullopt;
 }
 
+bool Revocations::Pending(const DatabaseIdentity& database) const {
+  const port::MutexLock lock(mutex_);
+  return std::any_of(revocations_.begin(), revocations_.end(), [&database](const auto& each) {
+    return each.second.ended.database.get() == &database && !each.second.cut_off;
+  });
+}
+
 bool Revocations::empty() const {
   const port::MutexLock lock(mutex_);
   return revocations_.empty();

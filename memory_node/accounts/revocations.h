@@ -80,6 +80,8 @@ class Revocations {
   bool IsCutOff(uint64_t connection) const LOCKS_EXCLUDED(mutex_);
   // The first that keeps the database from being opened, if one does.
   std::optional<Blocked> BlockOn(const DatabaseIdentity& database) const LOCKS_EXCLUDED(mutex_);
+  // Whether the access of a client that had this database is still being taken away.
+  bool Pending(const DatabaseIdentity& database) const LOCKS_EXCLUDED(mutex_);
   bool empty() const LOCKS_EXCLUDED(mutex_);
   // Fenced bytes of clients whose access could not be taken away so far.
   uint64_t quarantined_bytes() const LOCKS_EXCLUDED(mutex_);

@@ -20,7 +20,7 @@
 
 namespace dlsm {
 
-inline constexpr uint32_t kProtocolVersion = 15;
+inline constexpr uint32_t kProtocolVersion = 16;
 
 inline constexpr size_t kPreambleBytes = 8;
 inline constexpr char kControlPreamble[] = "DLSMCTRL";

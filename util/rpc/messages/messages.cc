@@ -192,6 +192,7 @@ std::string HeartbeatReply::Encode() const {
   PutFixed64(&bytes, free_bytes);
   PutFixed64(&bytes, grantable_bytes);
   PutBool(&bytes, others_want_room);
+  PutBool(&bytes, former_reaches);
   return bytes;
 }
 
@@ -201,6 +202,7 @@ Status HeartbeatReply::Decode(const Slice& bytes) {
       .Fixed64(&free_bytes)
       .Fixed64(&grantable_bytes)
       .Bool(&others_want_room)
+      .Bool(&former_reaches)
       .Finish("reply to a heartbeat");
 }
 

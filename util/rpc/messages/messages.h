@@ -80,6 +80,9 @@ struct HeartbeatReply {
   uint64_t grantable_bytes = 0;
   // Others have lately been refused room of which this database has a part.
   bool others_want_room = false;
+  // A client whose session with this database has ended may still write there one-sided: its access
+  // is being taken away. Where memory is mapped, it cannot be.
+  bool former_reaches = false;
 
   std::string Encode() const;
   Status Decode(const Slice& bytes);

@@ -72,6 +72,7 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   beaten.free_bytes = 8;
   beaten.grantable_bytes = 9;
   beaten.others_want_room = true;
+  beaten.former_reaches = true;
   CheckMessage(beaten);
   RenewSessionsRequest renew;
   CheckMessage(renew);
