@@ -55,6 +55,7 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.stall.micros.components",
     "dlsm.stall.micros.memory",
     "dlsm.stall.micros.slowed",
+    "dlsm.stall.micros.log",
     "dlsm.stalls",
     "dlsm.writes.not.waiting",
     "dlsm.synced.writes",
@@ -66,6 +67,8 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.tables.elsewhere",
     "dlsm.metadata.evictions",
     "dlsm.metadata.loads",
+    "dlsm.log.bytes",
+    "dlsm.log.chains",
     "dlsm.retries",
 };
 static_assert(kNames.back() != nullptr, "every ticker has a name");

@@ -2,6 +2,7 @@
 // for the layout.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "dLSM/slice.h"
@@ -24,6 +25,12 @@ class WriteBatchReader {
   explicit WriteBatchReader(const Slice& contents);
 
   static Slice Contents(const WriteBatch& batch) { return Slice(batch.rep_); }
+  // Without the header.
+  static Slice Entries(const WriteBatch& batch) {
+    Slice entries(batch.rep_);
+    entries.remove_prefix(std::min(entries.size(), kHeaderBytes));
+    return entries;
+  }
 
   // What the header says; status() tells whether it is true, once Next() has returned false.
   uint32_t count() const { return count_; }

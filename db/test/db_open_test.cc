@@ -322,7 +322,8 @@ TEST_F(OpenTest, WireHasALineForEachPurpose) {
   for (std::string line; std::getline(lines, line);) {
     purposes.push_back(line.substr(0, line.find(' ')));
   }
-  const std::vector<std::string> expected = {"read", "flush", "compaction", "rpc", "publication"};
+  const std::vector<std::string> expected = {"read", "flush",       "compaction",
+                                             "rpc",  "publication", "log"};
   EXPECT_EQ(purposes, expected);
 }
 

@@ -61,6 +61,7 @@ enum class Ticker : uint32_t {
   kStallMicrosComponents,  // Writers waited for merges in any level.
   kStallMicrosMemory,      // Writers waited for room on a memory node.
   kStallMicrosSlowed,      // Writers were slowed down by Options::slow_down_writes.
+  kStallMicrosLog,         // Writers waited for room in the log.
   kStalls,                 // Of all these.
   kWritesNotWaiting,       // Refused for WriteOptions::no_slowdown.
   kSyncedWrites,           // By WriteOptions::sync: batches, puts and deletes.
@@ -72,6 +73,8 @@ enum class Ticker : uint32_t {
   kTablesElsewhere,  // Not where Options::placement wanted them first: full, or it did not answer.
   kMetadataEvictions,  // Tables whose index and filter had to go; see Options::memory_budget.
   kMetadataLoads,      // Tables whose index and filter a read had to fetch.
+  kLogBytes,           // Of frames that were made durable.
+  kLogChains,          // Of writes by which they went to the log node; none where it is mapped.
   kRetries,            // Flushes and merges that were tried again after a fault.
   kTickerCount,
 };

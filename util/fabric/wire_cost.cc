@@ -14,6 +14,8 @@ const char* PurposeName(Purpose purpose) {
       return "rpc";
     case Purpose::kPublication:
       return "publication";
+    case Purpose::kLog:
+      return "log";
   }
   return "unknown";
 }

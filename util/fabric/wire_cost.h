@@ -10,8 +10,8 @@
 namespace dlsm {
 
 // What a transfer is for.
-enum class Purpose : uint8_t { kRead = 0, kFlush, kCompaction, kRpc, kPublication };
-inline constexpr size_t kPurposeCount = 5;
+enum class Purpose : uint8_t { kRead = 0, kFlush, kCompaction, kRpc, kPublication, kLog };
+inline constexpr size_t kPurposeCount = 6;
 const char* PurposeName(Purpose purpose);
 
 struct WireCounts {

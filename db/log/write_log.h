@@ -1,0 +1,237 @@
+// The log of a handle, as its writers see it: what makes a write outlive this process.
+// (Talos section 3.2, Nova-LSM section 5)
+//
+//   1. reserve   A write takes a place in the log (Reserve()) before it takes its numbers. A place
+//                is only reserved where memory has been granted, so nothing waits behind this step.
+//                Whoever has seen a write has a place behind it: a prefix of the log is causally
+//                closed.
+//   2. fill      When its entries are in their memtables, it writes its frame into its place. A
+//                write that was given up leaves a void frame.
+//   3. post      Where the log node's memory is mapped into this process, the frame was written
+//                there, and nothing is left to do. Elsewhere it was written into a copy of the
+//                segment in this process. A writer that waits posts all complete frames behind the
+//                last posted one, as one chain of writes, for all: groups form by themselves.
+//   4. durable   The log is durable as far as all chains have completed; where memory is mapped, as
+//                far as all frames are complete and the database is still this handle's.
+//
+// The thread that looks after the log (LogKeeper) gives it memory ahead of the writers
+// (AddSegment), and takes away what is no longer needed (Truncate). A segment is then used again.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dLSM/slice.h"
+#include "dLSM/statistics.h"
+#include "dLSM/status.h"
+#include "db/log/log_frame.h"
+#include "db/log/log_layout.h"
+#include "port/cpu.h"
+#include "port/mutex.h"
+#include "table/internal_key.h"
+#include "table/table_reader.h"
+#include "util/deadline.h"
+#include "util/fabric/fabric.h"
+#include "util/thread_number.h"
+
+namespace dlsm {
+
+// Thread-safe.
+class WriteLog {
+  struct Slot {
+    // No frame of this thread that is incomplete lies before this position; 0: it has none, else
+    // the position + 1.
+    std::atomic<uint64_t> from{0};
+  };
+
+ public:
+  struct Config {
+    LogId id{};
+    uint64_t segment_bytes = 0;
+    // A frame has no more, and segments have no more together, but for one that is spare.
+    uint64_t bytes_max = 0;
+    RemoteSpan header;                    // kLogHeaderBytes.
+    std::string node;                     // For people.
+    std::chrono::nanoseconds timeout{};   // Of a chain.
+    std::chrono::nanoseconds patience{};  // Of a writer that waits for room.
+  };
+  struct Parts {
+    QueuePairs* queue_pairs = nullptr;  // To the log node.
+    Statistics* statistics = nullptr;
+    // Whether a write that was given up may still land, see FabricConnection.
+    std::function<bool()> may_still_land;
+    // Wakes the thread that looks after the log. Called without locks.
+    std::function<void()> wake;
+    // The word that says whose the database is, as the log's owner has it. It is compared before
+    // anything is acknowledged, unless the log node takes the access of a former owner away.
+    RemoteSpan word;
+    uint64_t mine = 0;
+    bool revocable = false;
+  };
+
+  // A place in the log. It is filled, or left void when it is destroyed. Its thread must not block
+  // meanwhile: others wait for it.
+  class Place {
+   public:
+    Place() = default;
+    ~Place() {
+      if (log_ != nullptr) Fill(/*first=*/0, /*count=*/0);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+    // Where the entries go, see LogFrame.
+    char* entries() const { return frame_ + kLogFrameHeaderBytes; }
+    // The entries are there.
+    void Fill(SequenceNumber first, uint32_t count);
+    // Where the frame ends.
+    LogPosition end() const { return at_ + bytes_; }
+
+   private:
+    friend class WriteLog;
+    WriteLog* log_ = nullptr;  // Is null before Reserve() and after Fill().
+    Slot* slot_ = nullptr;
+    LogPosition at_ = 0;
+    uint32_t bytes_ = 0;
+    char* frame_ = nullptr;
+    std::unique_ptr<char[]> apart_;  // The frame, if it lies in several segments.
+    size_t apart_bytes_ = 0;
+  };
+
+  // An error is that of the fabric.
+  static Status New(const Config& config, Parts parts, std::unique_ptr<WriteLog>* log);
+  WriteLog(const WriteLog&) = delete;
+  WriteLog& operator=(const WriteLog&) = delete;
+
+  // A place for a frame of `bytes`. Waits while the log is full; Busy without `may_wait`, and where
+  // this process has no memory. InvalidArgument if the frame is too large for the log.
+  Status Reserve(uint64_t bytes, bool may_wait, Place* place) LOCKS_EXCLUDED(mutex_);
+  // Waits until the log is durable up to `end`, which has been reserved.
+  Status AwaitDurable(LogPosition end) LOCKS_EXCLUDED(mutex_);
+  // Everything that was reserved before this call lies before this.
+  LogPosition tail() const { return tail_.load(std::memory_order_seq_cst); }
+  // All frames before this position are complete.
+  LogPosition CompleteUpTo();
+  // As far as it is known; elsewhere than in mapped memory that is exact.
+  LogPosition durable() const { return durable_.load(std::memory_order_acquire); }
+
+  // For the thread that looks after the log.
+
+  // Posts what is complete. OK if there is nothing to post.
+  Status Post() LOCKS_EXCLUDED(mutex_);
+  bool HasUnposted() { return !mapped_ && CompleteUpTo() > durable(); }
+  // Nobody looks after the log from now on: the next write wakes the thread that does.
+  void BeginRest() { rests_.store(true, std::memory_order_seq_cst); }
+  // Whether writers are about to need another segment.
+  bool WantsSegment() const LOCKS_EXCLUDED(mutex_);
+  // Whether writers wait for room.
+  bool HasWaiters() const LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    return wanted_ > 0;
+  }
+  // Whether it has segments that may become unnecessary before the next write.
+  bool MayShrink() const LOCKS_EXCLUDED(mutex_);
+  // Whether the log has as much as it may have: then what it needs longest must be flushed.
+  bool full() const LOCKS_EXCLUDED(mutex_);
+  // Puts a segment into use again that is no longer needed. False if there is none.
+  bool ReuseSegment() LOCKS_EXCLUDED(mutex_);
+  // Puts a segment into use, which `record()` must name already where it is kept.
+  Status AddSegment(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
+  // Nothing before `position`, where a frame begins, is needed any more.
+  Status Truncate(LogPosition position) LOCKS_EXCLUDED(mutex_);
+  // What the log consists of, with these segments besides.
+  LogRecord Record(const std::vector<RemoteSpan>& more = {}) const LOCKS_EXCLUDED(mutex_);
+  // From now on nobody gets room, and nothing is acknowledged, for this reason.
+  void Fail(const Status& why) LOCKS_EXCLUDED(mutex_);
+
+  // Whether frames are written where the log node has them.
+  bool mapped() const { return mapped_; }
+  uint64_t segment_bytes() const { return config_.segment_bytes; }
+  // For people.
+  std::string Describe() const LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Segment {
+    uint64_t number = 0;
+    RemoteSpan span;
+    char* memory = nullptr;   // Behind the segment's header.
+    RegisteredBuffer mirror;  // Where memory is not mapped: header and all.
+  };
+
+  WriteLog(const Config& config, Parts parts) : config_(config), parts_(std::move(parts)) {}
+
+  bool LiesInOneSegment(LogPosition at, uint64_t bytes) const {
+    return at % config_.segment_bytes + bytes <= config_.segment_bytes;
+  }
+  char* MemoryOf(LogPosition position) const {
+    return memory_[position / config_.segment_bytes % kLogSegmentsMax].load(
+               std::memory_order_acquire) +
+           position % config_.segment_bytes;
+  }
+  void CopyApart(const Place& place) const;
+  Status AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) LOCKS_EXCLUDED(mutex_);
+  void AwaitComplete(LogPosition end);
+  // Where memory is mapped; elsewhere that is not known here, and this returns true.
+  bool IsMine() const {
+    return word_ == nullptr || word_->load(std::memory_order_seq_cst) == parts_.mine;
+  }
+  static Status NotMine();
+  Status AwaitMappedDurable(LogPosition end) LOCKS_EXCLUDED(mutex_);
+  // Returns true if the caller is to post. Otherwise the log is durable up to `end`, or *status
+  // tells why it is not.
+  bool BeginPosting(LogPosition end, Deadline deadline, Status* status) LOCKS_EXCLUDED(mutex_);
+  void EndPosting() LOCKS_EXCLUDED(mutex_);
+  // One thread at a time posts, which posting_ sees to.
+  Status PostChain() LOCKS_EXCLUDED(mutex_);
+  Status PostFrames(QueuePair* queue_pair, LogPosition from, LogPosition to, Ticket* last)
+      LOCKS_EXCLUDED(mutex_);
+  Status PutMark(QueuePair* queue_pair, LogMark mark, LogPosition value, Ticket* last);
+  Status PutMarkAndWait(LogMark mark, LogPosition value);
+  Status PutInUse(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
+  uint64_t HeldBytesLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return (segments_.size() + spare_.size()) * config_.segment_bytes;
+  }
+  Status FailureLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Named(const Status& status) const;
+
+  const Config config_;
+  const Parts parts_;
+  bool mapped_ = false;
+  char* header_ = nullptr;                 // Of the log, where memory is mapped.
+  std::atomic<uint64_t>* word_ = nullptr;  // Likewise.
+  RegisteredBuffer word_read_;             // Elsewhere, unless access is revocable.
+  RegisteredBuffer marks_;                 // Elsewhere: what is being written there.
+  // By mark. The poster writes the one, the thread that truncates the other.
+  std::array<size_t, 2> turns_{};
+
+  alignas(port::kCacheLineBytes) std::atomic<LogPosition> tail_{0};
+  // There is memory for what lies before this.
+  alignas(port::kCacheLineBytes) std::atomic<LogPosition> granted_{0};
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> rests_{false};
+  std::atomic<LogPosition> durable_{0};
+  // Of segment n at n % kLogSegmentsMax.
+  std::array<std::atomic<char*>, kLogSegmentsMax> memory_{};
+  PerThread<Slot> slots_;
+
+  mutable port::Mutex mutex_;
+  port::CondVar changed_{mutex_};
+  std::deque<Segment> segments_ GUARDED_BY(mutex_);   // In use, by number.
+  std::vector<RemoteSpan> spare_ GUARDED_BY(mutex_);  // To be used again.
+  uint64_t wanted_ GUARDED_BY(mutex_) = 0;            // By a writer that waits for so much room.
+  bool posting_ GUARDED_BY(mutex_) = false;
+  LogPosition start_ GUARDED_BY(mutex_) = 0;
+  Status failure_ GUARDED_BY(mutex_);
+  uint64_t chains_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace dlsm
