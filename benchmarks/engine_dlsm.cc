@@ -289,6 +289,8 @@ class DlsmEngine : public Engine {
     options_.compute_boundaries = options.compute_boundaries;
     options_.shard_boundaries = options.shard_boundaries;
     options_.publish_interval_ms = options.publish_interval_ms;
+    options_.log = static_cast<LogLevel>(options.log);
+    options_.log_bytes_max = options.log_bytes_max;
     options_.placement = static_cast<TablePlacement>(options.placement);
     options_.power_of_d = options.power_of_d;
     options_.scatter_width = options.scatter_width;

@@ -92,10 +92,11 @@ Status Simulation::Settle() {
   return Verify();
 }
 
-// A batch over several shards may have survived in part; nothing else may be torn.
+// Without a log, a batch over several shards may have survived in part; nothing else may be torn.
 Status Simulation::AfterLoss() {
   stress::Worker& worker = *workers_[0];
-  worker.TolerateTornGroups(!drawn_.options.shard_boundaries.empty());
+  worker.TolerateTornGroups(!drawn_.options.shard_boundaries.empty() &&
+                            drawn_.options.log == LogLevel::kNone);
   DLSM_RETURN_IF_ERROR(With("after the loss of the owner", worker.VerifyAll(client_.db.get())));
   worker.TolerateTornGroups(false);
   for (const uint64_t group : worker.torn_groups()) {

@@ -195,6 +195,8 @@ Options Simulation::Complete(const Client& client) const {
   options.operation_timeout_ms = 2000;
   options.open_timeout_ms = 60'000;
   options.write_stall_timeout_ms = 20'000;
+  // So little that segments are used again; the largest value has 1 MiB.
+  options.log_bytes_max = uint64_t{3} << 19;
   return options;
 }
 

@@ -88,7 +88,8 @@ std::string Describe(const Options& options) {
       "order={} style={} shards={} format={} block={} compression={} filter={} memtable={}x{} "
       "table={} "
       "level0={}/{} base={} per_guard={} place={} schedule={} constraint={} slow_down={} "
-      "flushes={} merges={} parts={} placement={} scatter={} publish_ms={} budget={} values={}",
+      "flushes={} merges={} parts={} placement={} scatter={} publish_ms={} budget={} values={} "
+      "log={}",
       options.comparator->Name(), NameOf(options.compaction_style),
       options.shard_boundaries.size() + 1,
       options.table_format == TableFormat::kBlockBased ? "block" : "byte", options.block_size,
@@ -101,7 +102,8 @@ std::string Describe(const Options& options) {
       static_cast<int>(options.component_constraint), options.slow_down_writes,
       options.max_background_flushes, options.max_background_compactions,
       options.max_subcompactions, static_cast<int>(options.placement), options.scatter_width,
-      options.publish_interval_ms, options.memory_budget, options.value_cache_size);
+      options.publish_interval_ms, options.memory_budget, options.value_cache_size,
+      static_cast<int>(options.log));
 }
 
 void DrawSizes(Options* options, Random* random) {
@@ -150,6 +152,7 @@ void DrawWork(Options* options, Random* random) {
       std::array{TablePlacement::kByShard, TablePlacement::kRoundRobin, TablePlacement::kPowerOfD},
       random);
   options->publish_interval_ms = PickOf(std::array<uint64_t, 4>{0, 0, 10, 200}, random);
+  options->log = PickOf(std::array{LogLevel::kNone, LogLevel::kMemory}, random);
   options->scatter_width =
       options->placement == TablePlacement::kByShard ? 1 : PickOf(std::array{1, 2, 3}, random);
 }

@@ -70,6 +70,9 @@ Options StressRun::Complete(const DrawnOptions& drawn) const {
   options.fabric = config_.fabric;
   options.embedded_memory_bytes = uint64_t{1} << 30;
   options.fault_injector = injector_;
+  if (config_.memory_nodes.empty()) options.log = LogLevel::kNone;
+  // The largest write goes into it.
+  options.log_bytes_max = kValueBytesMax + (uint64_t{8} << 20);
   options.open_timeout_ms = static_cast<uint64_t>(config_.lease_patience().count());
   // Lost requests are waited for so long.
   constexpr uint64_t kTimeoutMs = 2000;
@@ -281,10 +284,11 @@ Status StressRun::Verify() {
   return workers_[0]->VerifyAll(db_.get());
 }
 
-// A batch over several shards may have survived in part; nothing else may be torn.
+// Without a log, a batch over several shards may have survived in part; nothing else may be torn.
 Status StressRun::AfterCrash() {
   Worker& worker = *workers_[0];
-  worker.TolerateTornGroups(!drawn_.options.shard_boundaries.empty());
+  worker.TolerateTornGroups(!drawn_.options.shard_boundaries.empty() &&
+                            Complete(drawn_).log == LogLevel::kNone);
   DLSM_RETURN_IF_ERROR(With("after a crash", worker.VerifyAll(db_.get())));
   worker.TolerateTornGroups(false);
   for (const uint64_t group : worker.torn_groups()) {

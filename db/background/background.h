@@ -79,6 +79,8 @@ class Background {
     CallerWork* callers;
     Statistics* statistics;
     std::function<bool()> writers_wait;  // Of any shard.
+    // Called when the session at the home has ended for good. May be empty.
+    std::function<void(const Status&)> home_lost;
   };
   Background(const Config& config, const Parts& parts, std::unique_ptr<MergePolicy> policy);
   ~Background() { Stop(); }
@@ -313,6 +315,7 @@ class Background {
   CallerWork* const callers_;
   Statistics* const statistics_;
   const std::function<bool()> writers_wait_;
+  const std::function<void(const Status&)> home_lost_;
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
   GateKeeper gate_keeper_;      // Its lock is taken before mutex_.

@@ -78,7 +78,8 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
   const std::vector<SequenceNumber> snapshots = snapshots_->List();
   DLSM_RETURN_IF_ERROR(WithinMemory([&] {
     port::AllocationPoint("flush: tables");
-    return FlushMemtable(*memtable, snapshots, *store_, new_table_number_, &outcome);
+    return FlushMemtable(*memtable, snapshots, *store_, PlacedMemory::WhenFull::kReserve,
+                         new_table_number_, &outcome);
   }));
   const auto took = Clock::now() - start;
   for (const MergeNode& node : nodes_) node.load->NoteTransfer(outcome.bytes, took);

@@ -39,7 +39,10 @@ void Background::Heartbeat(size_t node, bool asleep) {
   MergeNumbers& numbers = *nodes_[node].numbers;
   if (for_good) numbers.Told(numbers.Answers());
   // Without its home nothing becomes durable. Other shards go on, and what they have is flushed.
-  if (node == kHome && for_good && !status.ok()) gate_->Refuse(status);
+  if (node == kHome && for_good && !status.ok()) {
+    gate_->Refuse(status);
+    if (home_lost_) home_lost_(status);
+  }
   NoteHeartbeat(node, status, asleep);
 }
 

@@ -84,7 +84,8 @@ class BackgroundHouseTest : public testing::Test {
             .fence = &fence_,
             .callers = &callers_,
             .statistics = &statistics_,
-            .writers_wait = [] { return false; }};
+            .writers_wait = [] { return false; },
+            .home_lost = {}};
   }
 
   void FillMemtable() {

@@ -100,10 +100,9 @@ class FlushWriter {
 }  // namespace
 
 Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
-                     const TableStore& store, const std::function<uint64_t()>& new_table_number,
-                     FlushOutcome* outcome) {
-  RemoteTableWriter output(&store, Purpose::kFlush, PlacedMemory::WhenFull::kReserve,
-                           new_table_number);
+                     const TableStore& store, PlacedMemory::WhenFull when_full,
+                     const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome) {
+  RemoteTableWriter output(&store, Purpose::kFlush, when_full, new_table_number);
   // A large batch may have made the memtable larger than any table may be: then one more follows.
   const uint64_t table_bytes_max = std::min(uint64_t{1} << 30, store.table_bytes_limit()) * 2;
   const uint64_t usage = memtable.MemoryUsage() / store.memory()->scatter_width();

@@ -7,6 +7,7 @@
 
 #include "dLSM/status.h"
 #include "db/memtable/memtable.h"
+#include "db/nodes/placed_memory.h"
 #include "db/tree/table_store.h"
 
 namespace dlsm {
@@ -17,8 +18,9 @@ struct FlushOutcome {
 };
 
 // The memtable is complete. Versions that none of `snapshots` (ascending) sees are left out.
+// `when_full`: where the tables go if memory nodes grant nothing.
 Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
-                     const TableStore& store, const std::function<uint64_t()>& new_table_number,
-                     FlushOutcome* outcome);
+                     const TableStore& store, PlacedMemory::WhenFull when_full,
+                     const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome);
 
 }  // namespace dlsm

@@ -163,6 +163,15 @@ void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes) {
 void dlsm_options_set_config(dlsm_options_t* options, const char* path) {
   SetString(options, &dlsm::Options::config, path);
 }
+void dlsm_options_set_log(dlsm_options_t* options, int level) {
+  Set(options, &dlsm::Options::log, ToEnum<dlsm::LogLevel>(level));
+}
+void dlsm_options_set_log_bytes_max(dlsm_options_t* options, uint64_t bytes) {
+  Set(options, &dlsm::Options::log_bytes_max, bytes);
+}
+void dlsm_options_set_accept_log_loss(dlsm_options_t* options, unsigned char accept) {
+  Set(options, &dlsm::Options::accept_log_loss, accept != 0);
+}
 void dlsm_options_set_publish_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
   Set(options, &dlsm::Options::publish_interval_ms, milliseconds);
 }

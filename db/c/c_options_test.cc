@@ -88,7 +88,14 @@ TEST(COptionsTest, SettersOfTruthValues) {
   ExpectSets("paranoid_checks", dlsm_options_set_paranoid_checks, &Options::paranoid_checks, 1);
   ExpectSets("tcp_share_reads", dlsm_options_set_tcp_share_reads, &Options::tcp_share_reads, 0);
   ExpectSets("tls", dlsm_options_set_tls, &Options::tls, 1);
+  ExpectSets("accept_log_loss", dlsm_options_set_accept_log_loss, &Options::accept_log_loss, 1);
   ExpectSets("slow_down_writes", dlsm_options_set_slow_down_writes, &Options::slow_down_writes, 1);
+}
+
+TEST(COptionsTest, LogLevelsAreThoseOfOptions) {
+  ExpectSets("log", dlsm_options_set_log, &Options::log, dlsm_log_memory);
+  EXPECT_EQ(static_cast<int>(LogLevel::kMemory), dlsm_log_memory);
+  EXPECT_EQ(static_cast<int>(LogLevel::kNone), dlsm_log_none);
 }
 
 // Fails if a setter of a number sets another option.
@@ -100,6 +107,7 @@ TEST(COptionsTest, SettersOfNumbers) {
   ExpectSets("block_restart_interval", dlsm_options_set_block_restart_interval,
              &Options::block_restart_interval, 3);
   ExpectSets("max_file_size", dlsm_options_set_max_file_size, &Options::max_file_size, 3);
+  ExpectSets("log_bytes_max", dlsm_options_set_log_bytes_max, &Options::log_bytes_max, 300000);
   ExpectSets("publish_interval_ms", dlsm_options_set_publish_interval_ms,
              &Options::publish_interval_ms, 3);
   ExpectSets("follow_interval_ms", dlsm_options_set_follow_interval_ms,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "db/log/log_frame.h"
 #include "db/memtable/memtable.h"
 #include "db/nodes/compute_range.h"
 #include "db/nodes/shard_map.h"
@@ -178,6 +179,17 @@ Status CheckNode(const Options& options) {
   return Status::FromCode(there.code(), "Options::numa_node: " + there.message().ToString());
 }
 
+Status CheckLog(const Options& options) {
+  constexpr uint64_t kLeast = uint64_t{256} << 10;
+  if (options.log > LogLevel::kMemory) return Refuse("log is unknown", "use kNone or kMemory");
+  if (options.log_bytes_max != 0 &&
+      (options.log_bytes_max < kLeast || options.log_bytes_max > kLogFrameBytesMax)) {
+    return Refuse("log_bytes_max is out of range",
+                  "use 256 KiB to 2 GiB, or 0 for what memtables make of it");
+  }
+  return Status::OK();
+}
+
 }  // namespace
 
 Status CheckOptions(const Options& options) {
@@ -194,6 +206,7 @@ Status CheckOptions(const Options& options) {
     return Refuse("tcp_poll_us is more than a second", "use 50, or 0 for no polling");
   }
   DLSM_RETURN_IF_ERROR(CheckNode(options));
+  DLSM_RETURN_IF_ERROR(CheckLog(options));
   return CheckShardOptions(options);
 }
 

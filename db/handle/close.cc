@@ -38,8 +38,10 @@ Status DbImpl::Close() try {
   Status closed = CloseAll();
   publisher_.reset();
   writer_.reset();
+  log_keeper_.reset();
   workers_.reset();
   shards_.clear();
+  log_.reset();
   links_.clear();
   return closed;
 } catch (const std::bad_alloc&) {
@@ -54,7 +56,9 @@ Status DbImpl::CloseAll() {
     std::vector<bool> flushed;
     KeepFirstError(AwaitFlushes(&flushed), &first_error);
     port::SyncPoint("close: flushed");
+    const bool all_flushed = first_error.ok();
     workers_->StopWork();
+    StopLog(all_flushed);
     bool end_is_published = false;
     Status published = FinishPublisher(/*flushed=*/first_error.ok(), &end_is_published);
     KeepFirstError(std::move(published), &first_error);
@@ -73,6 +77,16 @@ Status DbImpl::CloseAll() {
     }
   }
   return first_error;
+}
+
+// The last manifest of a handle that has flushed everything names no log. Otherwise the next open
+// finds the rest there.
+void DbImpl::StopLog(bool flushed) {
+  if (log_ == nullptr) return;
+  if (log_keeper_ != nullptr) log_keeper_->Stop();
+  if (flushed) return shards_.front()->tree().ForgetLog();
+  const Status posted = log_->Post();
+  if (!posted.ok()) Log().Warn("the log is not whole: {}", posted.ToString());
 }
 
 // Of shards that are flushed; *flushed says afterwards whether they have been put. Where one has

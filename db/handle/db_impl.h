@@ -9,8 +9,8 @@
 // Version::ForEachCandidate() ──> TableReader::Find() ──> PointReader::Fetch(), the one-sided
 // read ──> TableReader::Decode().
 //
-// Opening is in open.cc, closing in close.cc, reads in db_impl_reads.cc, SetOptions() in
-// set_options.cc, all else in db_impl.cc.
+// Opening is in open.cc, the log in db_log.cc, closing in close.cc, reads in db_impl_reads.cc,
+// SetOptions() in set_options.cc, all else in db_impl.cc.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,10 @@
 #include "db/background/read_merge_pacer.h"
 #include "db/background/work_signal.h"
 #include "db/follow/publisher.h"
+#include "db/handle/log_keeper.h"
 #include "db/handle/shard.h"
 #include "db/handle/writer.h"
+#include "db/log/write_log.h"
 #include "db/memtable/memtable_epochs.h"
 #include "db/memtable/snapshot.h"
 #include "db/nodes/compute_range.h"
@@ -116,6 +118,10 @@ class DbImpl final : public DB {
   // Loads all shards and starts them, from the last sequence number of any; then the threads.
   Status StartShards();
   Status NoteMade();
+  // The log: db_log.cc. *last: the last number in use, of the log of the owner before, too.
+  Status ReplayLog(SequenceNumber* last);
+  Status CreateLog();
+  void StartLogKeeper();
   Status BeginLists();
   // Connects to the memory node, if there is no link to it yet.
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
@@ -133,6 +139,7 @@ class DbImpl final : public DB {
   // *end_is_published: by this handle, and the newest publication names what the last manifest is
   // to name.
   Status FinishPublisher(bool flushed, bool* end_is_published);
+  void StopLog(bool flushed);
   Status PutManifests(std::vector<bool>* flushed);
   Status CloseAll();
   Status CloseShardsAt(const MemoryNodeLink& link);
@@ -198,9 +205,12 @@ class DbImpl final : public DB {
   // No publication from this one on names what is freed now. Until the publications are taken over
   // followers may read whatever is given back.
   std::atomic<uint64_t> unnamed_from_{FreeRequest::kPublicationsUnknown};
+  // Is null without Options::log. The shards use it.
+  std::unique_ptr<WriteLog> log_;
   std::vector<std::unique_ptr<Shard>> shards_;
   Shard* only_ = nullptr;  // If there is only one.
   std::unique_ptr<BackgroundWorkers> workers_;
+  std::unique_ptr<LogKeeper> log_keeper_;
   std::optional<Writer> writer_;
   std::unique_ptr<Publisher> publisher_;  // Null: nothing is published.
 };

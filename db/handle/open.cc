@@ -145,6 +145,11 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
         "name at most " + std::to_string(Manifest::kNodesMax) + ", or set placement to kByShard");
   }
   const std::string& home = nodes[options_.compute_node_id % nodes.size()];
+  if (home.empty() && options_.log != LogLevel::kNone) {
+    return Status::InvalidArgument(
+        "the log of a database in this process's own memory would end with the process",
+        "set log to kNone, or name a memory node");
+  }
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions(1);
@@ -288,8 +293,10 @@ Status DbImpl::StartShards() {
     last = std::max(last, shard->last_sequence());
   }
   DLSM_RETURN_IF_ERROR(map_.CheckOrder(*options_.comparator));
+  DLSM_RETURN_IF_ERROR(ReplayLog(&last));
   epochs_ = std::make_unique<MemtableEpochs>(last);
   DLSM_RETURN_IF_ERROR(TakePublications());
+  DLSM_RETURN_IF_ERROR(CreateLog());
   // Lists at memory nodes that have none yet: of a database that exists, before its manifests name
   // those, lest it be tied to one that takes no list; of a new one, when its home has taken it.
   const bool is_new = shards_.front()->session().manifest().empty();
@@ -333,6 +340,7 @@ Status DbImpl::StartShards() {
   parts.signal = &signal_;
   parts.state = &state_;
   workers_ = std::make_unique<BackgroundWorkers>(config, std::move(parts));
+  StartLogKeeper();
   writer_.emplace(WriterParts());
   if (options_.publish_interval_ms > 0) StartPublisher();
   return Status::OK();
@@ -352,6 +360,7 @@ Writer::Parts DbImpl::WriterParts() {
   parts.map = &map_;
   for (const auto& shard : shards_) parts.shards.push_back({&shard->gate(), &shard->tree()});
   parts.sequencer = &epochs_->sequencer();
+  parts.log = log_.get();
   parts.statistics = statistics_.get();
   parts.calls.cover = [this](size_t shard, uint64_t bytes, uint64_t entries) {
     shards_[shard]->background().CoverWrite(bytes, entries);

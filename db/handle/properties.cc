@@ -93,6 +93,9 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = Guards();
   } else if (name == "dlsm.memory") {
     *value = Memory();
+  } else if (name == "dlsm.log") {
+    if (db_.log_ == nullptr) return false;
+    *value = db_.log_->Describe();
   } else if (name == "dlsm.numa") {
     *value = Numa();
   } else if (name == "dlsm.approximate-memory-usage") {

@@ -6,10 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "db/background/flush_job.h"
 #include "db/merge/merge_policies.h"
 #include "db/nodes/compute_range.h"
 #include "db/tree/level_shape.h"
+#include "port/clock.h"
 #include "util/cluster_config.h"
+#include "util/deadline.h"
 #include "util/fabric/peer_spans.h"
 #include "util/memory/memory_pages.h"
 #include "util/status_macros.h"
@@ -299,15 +302,73 @@ Status Shard::CheckTableNodes() const {
   return Status::OK();
 }
 
+void Shard::TakeReplayed(std::unique_ptr<Memtable> memtable, SequenceNumber flushed_below) {
+  replayed_ = std::move(memtable);
+  manifest_.flushed_below = flushed_below;
+}
+
+// Nothing is visible yet, so no snapshot keeps older versions.
+Status Shard::FlushReplayed() {
+  const std::unique_ptr<Memtable> memtable = std::move(replayed_);
+  if (memtable == nullptr || memtable->empty()) return Status::OK();
+  FlushOutcome outcome;
+  DLSM_RETURN_IF_ERROR(InsistOnRoom([&] {
+    return FlushMemtable(
+        *memtable, /*snapshots=*/{}, tables_, PlacedMemory::WhenFull::kRoomForMerges,
+        [this] { return manifest_.next_table_number++; }, &outcome);
+  }));
+  VersionEdit edit(1);
+  edit.levels[0].added = std::move(outcome.tables);
+  levels_ = Version(context_.comparator, std::move(levels_)).With(edit)->levels();
+  return Status::OK();
+}
+
+// While a database is opened, others' memory may be about to be free: that of a handle whose
+// process has died, or of readers whose leases end.
+Status Shard::InsistOnRoom(const std::function<Status()>& allocate) const {
+  constexpr std::chrono::milliseconds kPause(50);
+  const Deadline deadline =
+      Deadline::In(std::chrono::milliseconds(context_.options->open_timeout_ms));
+  Status status = allocate();
+  while (status.IsBusy() && !deadline.Passed()) {
+    port::SleepFor(kPause);
+    status = allocate();
+  }
+  return status;
+}
+
+Status Shard::AllocateLog(uint64_t bytes, RemoteSpan* span) {
+  return AllocateAtHome(bytes, PlacedMemory::WhenFull::kBusy, span);
+}
+
+Status Shard::AllocateFirstOfLog(uint64_t bytes, RemoteSpan* span) {
+  return InsistOnRoom(
+      [&] { return AllocateAtHome(bytes, PlacedMemory::WhenFull::kRoomForMerges, span); });
+}
+
+Status Shard::AllocateAtHome(uint64_t bytes, PlacedMemory::WhenFull when_full, RemoteSpan* span) {
+  RemoteSpan allocated;
+  DLSM_RETURN_IF_ERROR(Named(memory_->Allocate(bytes, when_full, /*order=*/{0}, &allocated)));
+  memory_->Shrink(allocated, bytes);
+  *span = allocated.Sub(0, bytes);
+  return Status::OK();
+}
+
 Status Shard::Start(MemtableEpochs* epochs) {
   const Options& options = *context_.options;
+  DLSM_RETURN_IF_ERROR(Named(FlushReplayed()));
+  const std::optional<LogRecord> log_before = std::exchange(manifest_.log, own_log_);
   // All shards' memtables together have what one shard's would have (MemtableBudget).
   const size_t share = options.write_buffer_size / shards_;
   const size_t expected = std::min(options.write_buffer_size,
                                    share * static_cast<size_t>(options.max_write_buffer_number));
   tree_.emplace(options.write_buffer_size, context_.comparator, manifest_,
                 std::exchange(levels_, {}), &manifests_, epochs, expected, context_.numa_node);
+  if (log_ != nullptr) tree_->SetLog(log_);
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
+  if (log_before.has_value()) {
+    for (const RemoteSpan& span : log_before->Spans()) memory_->Free(span);
+  }
   // Where there is no room for it, flushes will say so.
   for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_->RefillReserve(i);
   reader_.emplace(&epochs->sequencer(), &queue_pairs_, context_.statistics);
@@ -326,6 +387,10 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.callers = context_.callers;
   parts.statistics = context_.statistics;
   parts.writers_wait = context_.writers_wait;
+  // The log is the session's there: its memory may be others' from now on.
+  if (number_ == 0 && log_ != nullptr) {
+    parts.home_lost = [log = log_](const Status& status) { log->Fail(status); };
+  }
   background_ = std::make_unique<Background>(BackgroundConfig(), parts, NewMergePolicy(options));
   return Status::OK();
 }

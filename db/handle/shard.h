@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dLSM/options.h"
@@ -26,6 +27,9 @@
 #include "db/background/read_merge_pacer.h"
 #include "db/background/stall_gate.h"
 #include "db/background/work_signal.h"
+#include "db/log/log_layout.h"
+#include "db/log/write_log.h"
+#include "db/memtable/memtable.h"
 #include "db/memtable/memtable_epochs.h"
 #include "db/memtable/snapshot.h"
 #include "db/nodes/memory_node_link.h"
@@ -83,6 +87,22 @@ class Shard {
   // `shards`: the map of the database.
   Status Load(const ShardMap& shards);
   SequenceNumber last_sequence() const { return manifest_.last_sequence; }
+  // Of the manifest as it was loaded.
+  const std::optional<LogRecord>& log_record() const { return manifest_.log; }
+  SequenceNumber flushed_below() const { return manifest_.flushed_below; }
+  // What the log of the owner before has of this shard besides its tables: tables are made of it
+  // before the first manifest is put, which says that all numbers below `flushed_below` are in
+  // them. Before Start(), as the next two.
+  void TakeReplayed(std::unique_ptr<Memtable> memtable, SequenceNumber flushed_below);
+  // Writes go into this log, which outlives the shard.
+  void SetLog(WriteLog* log) { log_ = log; }
+  // Of the first shard: the first manifest has this record in the place of that of the log before,
+  // of which the memory is given back then.
+  void RecordLogAtStart(LogRecord record) { own_log_ = std::move(record); }
+  // Memory at the home for a log. The first of it may take what is kept for merges, and waits for
+  // as long as an open may last: a database can be opened though its memory node is full.
+  Status AllocateLog(uint64_t bytes, RemoteSpan* span);
+  Status AllocateFirstOfLog(uint64_t bytes, RemoteSpan* span);
   Status Start(MemtableEpochs* epochs);
   // Each memory node that is not the home has a list of the shard's tables from now on, however
   // short. Before there is any work; and when the first shard has its manifest, without which no
@@ -139,6 +159,9 @@ class Shard {
   Status DecodeManifest();
   Status CheckTableNodes() const;
   void ReclaimUnused();
+  Status FlushReplayed();
+  Status InsistOnRoom(const std::function<Status()>& allocate) const;
+  Status AllocateAtHome(uint64_t bytes, PlacedMemory::WhenFull when_full, RemoteSpan* span);
 
   const ShardContext context_;
   const size_t number_;
@@ -153,8 +176,11 @@ class Shard {
   NodeQueuePairs queue_pairs_;
   TableStore tables_;
   StallGate gate_;
-  Manifest manifest_;          // As it was loaded.
-  std::vector<Level> levels_;  // Until Start().
+  Manifest manifest_;                   // As it was loaded.
+  std::vector<Level> levels_;           // Until Start().
+  std::unique_ptr<Memtable> replayed_;  // Likewise.
+  std::optional<LogRecord> own_log_;    // Likewise.
+  WriteLog* log_ = nullptr;
   std::optional<Tree> tree_;
   std::optional<PointReader> reader_;
   std::unique_ptr<Background> background_;

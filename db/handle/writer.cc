@@ -1,5 +1,6 @@
 #include "db/handle/writer.h"
 
+#include <cstring>
 #include <string>
 
 #include "dLSM/db.h"
@@ -48,14 +49,25 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
                                          /*may_wait=*/!options.no_slowdown);
   if (!passed.ok()) [[unlikely]]
     return parts_.calls.named(NumberOf(shard), passed);
+  WriteLog::Place place;
+  if (log_ != nullptr) {
+    DLSM_RETURN_IF_ERROR(
+        log_->Reserve(LogFrameBytesOfOne(type, key, value), !options.no_slowdown, &place));
+  }
   const Statistics::Mine counters = parts_.statistics->OfThisThread();
+  SequenceNumber number;
   bool inserted;
   bool look_is_due;
   {
     const Sequencer::Write write(*sequencer_, 1);
+    number = write.first();
     Memtable& memtable = shard.tree->MemtableOf(write.epoch());
-    inserted = memtable.Add(write.first(), type, key, value, /*batched=*/false);
+    inserted = memtable.Add(number, type, key, value, /*batched=*/false);
     look_is_due = shard.tree->LookIsDue(memtable);
+  }
+  if (log_ != nullptr) {
+    if (inserted) EncodeLogEntry(type, key, value, place.entries());
+    place.Fill(number, inserted ? 1 : 0);
   }
   if (look_is_due || !inserted) [[unlikely]]
     parts_.calls.look(NumberOf(shard));
@@ -64,27 +76,41 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
   counters.Add(Ticker::kKeysWritten);
   counters.Add(Ticker::kBytesWritten, bytes);
   if (options.sync) [[unlikely]]
-    return AwaitSafe();
+    return AwaitSafe(place.end());
   return Status::OK();
 }
 
 Status Writer::Write(const WriteOptions& options, const WriteBatch& updates) {
   Batch batch(updates);
   DLSM_RETURN_IF_ERROR(Check(&batch));
-  if (batch.entries == 0) return options.sync ? AwaitSafe() : Status::OK();
+  if (batch.entries == 0) {
+    const LogPosition end = log_ == nullptr ? 0 : log_->tail();
+    return options.sync ? AwaitSafe(end) : Status::OK();
+  }
   DLSM_RETURN_IF_ERROR(Divide(&batch));
   DLSM_RETURN_IF_ERROR(PassGates(options, batch));
+  WriteLog::Place place;
+  const Slice entries = WriteBatchReader::Entries(updates);
+  if (log_ != nullptr) {
+    DLSM_RETURN_IF_ERROR(log_->Reserve(LogFrameBytesOf(entries), !options.no_slowdown, &place));
+  }
   const Statistics::Mine counters = parts_.statistics->OfThisThread();
+  SequenceNumber first;
   bool inserted;
   {
     const Sequencer::Write write(*sequencer_, batch.entries);
+    first = write.first();
     inserted = Insert(write, &batch);
+  }
+  if (log_ != nullptr) {
+    if (inserted) std::memcpy(place.entries(), entries.data(), entries.size());
+    place.Fill(first, inserted ? batch.entries : 0);
   }
   Look(batch);
   if (!inserted) return NothingWritten();
   counters.Add(Ticker::kKeysWritten, batch.entries);
   counters.Add(Ticker::kBytesWritten, batch.bytes);
-  return options.sync ? AwaitSafe() : Status::OK();
+  return options.sync ? AwaitSafe(place.end()) : Status::OK();
 }
 
 Status Writer::Check(Batch* batch) const {
@@ -193,12 +219,14 @@ void Writer::Look(const Batch& batch) const {
 }
 
 // Busy would say that nothing was written.
-Status Writer::AwaitSafe() const {
-  const Status flushed = parts_.calls.flush();
+Status Writer::AwaitSafe(LogPosition end) const {
+  const Status safe = log_ != nullptr ? log_->AwaitDurable(end) : parts_.calls.flush();
   parts_.statistics->Add(Ticker::kSyncedWrites);
-  if (flushed.ok()) return flushed;
-  return Status::FromCode(flushed.IsBusy() ? Status::Code::kTimedOut : flushed.code(),
-                          "written, but not flushed: " + flushed.ToString());
+  if (safe.ok()) return safe;
+  return Status::FromCode(
+      safe.IsBusy() ? Status::Code::kTimedOut : safe.code(),
+      (log_ != nullptr ? "written, but not durable: " : "written, but not flushed: ") +
+          safe.ToString());
 }
 
 }  // namespace dlsm

@@ -2,16 +2,21 @@
 //
 //   1. check     All entries are checked before the first one is anybody's business.
 //   2. gates     The write passes the gates of all shards that it touches. Whatever it may have to
-//                wait for belongs here: behind this step nothing waits before the write is visible.
-//   3. numbers   It takes the numbers of all its entries at once, and learns with them which
-//                memtables own them. It is announced from here to the end of step 4, so it
+//                wait for belongs here and to the next step: behind that nothing waits before the
+//                write is visible.
+//   3. log       With a log, the write takes a place there, and may wait for room.
+//   4. numbers   It takes the numbers of all its entries at once, and learns with them which
+//                memtables own them. It is announced from here to the end of step 5, so it
 //                becomes visible in all shards at once.
-//   4. insert    Its entries go into the memtables. If one gets no memory there, the entries before
+//   5. insert    Its entries go into the memtables. If one gets no memory there, the entries before
 //                it are withdrawn. The write is refused, and nobody has seen any of it.
-//   5. look      Memtables that have become large are looked at: one may have to be switched
+//   6. frame     It fills its place in the log, or leaves it void if it was refused.
+//   7. look      Memtables that have become large are looked at: one may have to be switched
 //                (BackgroundWorkers::LookAtMemtable ──> Background ──> GateKeeper::Rule ──>
 //                Tree::Switch ──> MemtableEpochs::Switch).
-//   6. wait      With WriteOptions::sync, the write waits until all that was written is safe.
+//   8. wait      With WriteOptions::sync, the write waits until the log is durable behind it;
+//   without
+//                a log, until all that was written is flushed.
 //
 // A write of one entry takes the same steps without anything that is only for several.
 #pragma once
@@ -30,6 +35,7 @@
 #include "dLSM/status.h"
 #include "dLSM/write_batch.h"
 #include "db/background/stall_gate.h"
+#include "db/log/write_log.h"
 #include "db/memtable/sequencer.h"
 #include "db/nodes/compute_range.h"
 #include "db/nodes/shard_map.h"
@@ -64,6 +70,7 @@ class Writer {
     const ShardMap* map;
     std::vector<Shard> shards;
     Sequencer* sequencer;
+    WriteLog* log;  // Is null without a log.
     Statistics* statistics;
     Calls calls;
   };
@@ -71,7 +78,8 @@ class Writer {
   explicit Writer(Parts parts)
       : parts_(std::move(parts)),
         only_(parts_.shards.size() == 1 ? parts_.shards.data() : nullptr),
-        sequencer_(parts_.sequencer) {}
+        sequencer_(parts_.sequencer),
+        log_(parts_.log) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -113,8 +121,9 @@ class Writer {
   bool Insert(const Sequencer::Write& write, Batch* batch) const;
   void Withdraw(const Sequencer::Write& write, uint32_t inserted, const Batch& batch) const;
   void Look(const Batch& batch) const;
-  // WriteOptions::sync: what was written before is safe then, too, as where there is one log.
-  Status AwaitSafe() const;
+  // WriteOptions::sync, of a write whose frame ends there: what was written before is safe then,
+  // too.
+  Status AwaitSafe(LogPosition end) const;
 
   size_t NumberOf(const Shard& shard) const {
     return static_cast<size_t>(&shard - parts_.shards.data());
@@ -128,6 +137,7 @@ class Writer {
   const Parts parts_;
   const Shard* const only_;  // If there is only one.
   Sequencer* const sequencer_;
+  WriteLog* const log_;  // Is null without a log.
 };
 
 }  // namespace dlsm

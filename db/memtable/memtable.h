@@ -68,12 +68,21 @@ class Memtable {
   SequenceNumber cut() const { return cut_.load(std::memory_order_acquire); }
   bool empty() const { return tree_.Empty(); }
 
+  // Positions in the handle's log. No entry has its frame before the first, which is set before
+  // there is an entry, nor behind the second, which is set before a flush.
+  void set_log_from(uint64_t position) { log_from_.store(position, std::memory_order_release); }
+  uint64_t log_from() const { return log_from_.load(std::memory_order_acquire); }
+  void set_log_end(uint64_t position) { log_end_.store(position, std::memory_order_release); }
+  uint64_t log_end() const { return log_end_.load(std::memory_order_acquire); }
+
  private:
   void Search(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
   RecordPointer Find(const Slice& user_key, SequenceNumber newest) const;
 
   const uint64_t number_;
   std::atomic<SequenceNumber> cut_{0};
+  std::atomic<uint64_t> log_from_{0};
+  std::atomic<uint64_t> log_end_{0};
   MemtableFilter filter_;
   Arena arena_;
   MemtableTree tree_;

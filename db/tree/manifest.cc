@@ -18,6 +18,7 @@ constexpr uint32_t kFormatVersionPlaced = 3;
 // Added to these.
 constexpr uint32_t kFormatRange = 4;
 constexpr uint32_t kFormatSharingKeys = 8;
+constexpr uint32_t kFormatLog = 16;
 constexpr uint32_t kLevelsMax = 64;
 
 Status Malformed(const char* what) { return Status::Corruption("malformed manifest", what); }
@@ -109,8 +110,10 @@ std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Le
   const bool is_range = !manifest.compute_boundaries.empty();
   const uint32_t undivided_format = manifest.divided() ? kFormatVersionDivided : kFormatVersion;
   const bool sharing = HasLongKeys(levels);
+  const bool logged = manifest.flushed_below > 0 || manifest.log.has_value();
   PutFixed32(&body, (placed ? kFormatVersionPlaced : undivided_format) +
-                        (is_range ? kFormatRange : 0) + (sharing ? kFormatSharingKeys : 0));
+                        (is_range ? kFormatRange : 0) + (sharing ? kFormatSharingKeys : 0) +
+                        (logged ? kFormatLog : 0));
   PutLengthPrefixed(&body, manifest.comparator_name);
   PutLengthPrefixed(&body, manifest.filter_policy_name);
   PutVarint64(&body, manifest.last_sequence);
@@ -128,6 +131,11 @@ std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Le
     for (const std::string& boundary : manifest.compute_boundaries) {
       PutLengthPrefixed(&body, boundary);
     }
+  }
+  if (logged) {
+    PutVarint64(&body, manifest.flushed_below);
+    body.push_back(manifest.log.has_value() ? 1 : 0);
+    if (manifest.log.has_value()) manifest.log->AppendTo(&body);
   }
   KeyWriter keys(sharing);
   PutVarint32(&body, static_cast<uint32_t>(levels.size()));
@@ -171,6 +179,8 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest, bool* sharing
   if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
   uint32_t format;
   if (!GetFixed32(&from, &format)) return Malformed("no format version");
+  const bool logged = format > kFormatLog;
+  if (logged) format -= kFormatLog;
   *sharing = format > kFormatSharingKeys;
   if (*sharing) format -= kFormatSharingKeys;
   const bool is_range = format > kFormatRange;
@@ -198,8 +208,23 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest, bool* sharing
     DLSM_RETURN_IF_ERROR(TakeTableNodes(&from, &manifest->table_nodes));
   }
   if (is_range) DLSM_RETURN_IF_ERROR(TakeBoundaries(&from, &manifest->compute_boundaries));
+  manifest->flushed_below = 0;
+  manifest->log.reset();
+  if (logged) DLSM_RETURN_IF_ERROR(TakeLog(&from, manifest));
   *bytes = from;
   return Status::OK();
+}
+
+Status ManifestCodec::TakeLog(Slice* from, Manifest* manifest) {
+  if (!GetVarint64(from, &manifest->flushed_below) || from->empty() ||
+      manifest->flushed_below > Manifest::kLastSequenceMax + 1) {
+    return Malformed("what is in tables");
+  }
+  const char has_log = (*from)[0];
+  from->remove_prefix(1);
+  if (has_log != 0 && has_log != 1) return Malformed("whether there is a log");
+  if (has_log == 0) return Status::OK();
+  return LogRecord::Take(from, &manifest->log.emplace());
 }
 
 Status ManifestCodec::TakeShard(uint32_t format, Slice* from, Manifest* manifest) {

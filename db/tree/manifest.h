@@ -12,6 +12,9 @@
 //     varint32 id, address (length-prefixed)
 //   if it is a range of a compute node's (4 more in the format version): varint32 count; boundaries
 //     of compute nodes, length-prefixed
+//   if there is a log, or was one that may have to be replayed (16 more in the format version):
+//     varint64 first sequence number that is not in tables; 1 byte, whether a log follows; the log
+//     (db/log/log_layout.h)
 //   varint32 level count; for each level:
 //     sentinel guard, varint32 guard count, guards
 //   guard: key, order (1 byte), varint32 table count, TableMeta *
@@ -21,10 +24,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dLSM/status.h"
+#include "db/log/log_layout.h"
 #include "db/nodes/shard_map.h"
 #include "db/tree/level.h"
 #include "table/key_list.h"
@@ -58,6 +63,11 @@ struct Manifest {
   std::vector<std::string> compute_boundaries;
   // All memory nodes that tables of this shard may be on, its home included. Empty: only its home.
   std::vector<TableNode> table_nodes;
+  // All of this shard's entries with lower numbers are in its tables, or deleted: of a log, only
+  // the others count. 0: there was no log.
+  SequenceNumber flushed_below = 0;
+  // Of shard 0: where the handle's log is. If there is none, everything is in tables.
+  std::optional<LogRecord> log;
   bool divided() const { return shard > 0 || shards.count() > 1; }
   // InvalidArgument unless the options' comparator and filter policy, "" for none, are those of the
   // database.
@@ -82,6 +92,7 @@ class ManifestCodec {
 
  private:
   static Status TakeHeader(Slice* from, Manifest* manifest, bool* sharing);
+  static Status TakeLog(Slice* from, Manifest* manifest);
   static Status TakeShard(uint32_t format, Slice* from, Manifest* manifest);
   static Status TakeTableNodes(Slice* from, std::vector<TableNode>* nodes);
   static void EncodeGuard(const Guard& guard, KeyWriter* keys, std::string* to);

@@ -100,13 +100,14 @@ TEST(TableStoreTest, WhatCannotBeOpenedIsGivenBackWhenItHasArrived) {
   FlushOutcome outcome;
   {
     const port::FailingAllocations failing(2);  // The first is room to hold the write under way.
-    const Status status = FlushMemtable(memtable, {}, store, number, &outcome);
+    const Status status =
+        FlushMemtable(memtable, {}, store, PlacedMemory::WhenFull::kReserve, number, &outcome);
     EXPECT_TRUE(status.IsIOError()) << status.ToString();
     EXPECT_EQ(failing.failed(), 1u);
   }
   EXPECT_EQ(fabric.writes, 0);
   EXPECT_TRUE(outcome.tables.empty());
-  ASSERT_OK(FlushMemtable(memtable, {}, store, number, &outcome));
+  ASSERT_OK(FlushMemtable(memtable, {}, store, PlacedMemory::WhenFull::kReserve, number, &outcome));
   EXPECT_EQ(outcome.tables.size(), 1u);
   for (const TableRef& table : outcome.tables) table->MarkObsolete();
   outcome.tables.clear();

@@ -64,6 +64,8 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
       numa_node_(numa_node),
       look_at_bytes_(memtable_bytes),
       next_table_number_(manifest.next_table_number),
+      log_record_(manifest.log),
+      flushed_below_(manifest.flushed_below),
       active_(std::make_shared<Memtable>(comparator, 0, Slice(), filtered_bytes_, numa_node_)),
       version_(std::make_shared<const Version>(comparator, std::move(levels))),
       views_([this]() NO_THREAD_SAFETY_ANALYSIS {
@@ -75,6 +77,28 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
       }()) {
   assert(epochs->sequencer().Now().next > manifest.last_sequence);
   epochs->Join(&by_epoch_, active_.get());
+}
+
+void Tree::SetLog(WriteLog* log) {
+  const port::MutexLock lock(mutex_);
+  assert(active_->empty() && immutables_.empty());
+  log_ = log;
+}
+
+Status Tree::RecordLog(std::optional<LogRecord> record) {
+  const port::MutexLock installing(installing_);
+  log_record_ = std::move(record);
+  return Store(*Head());
+}
+
+// Frames that are complete have their entries in memtables. So if no memtable has an entry after
+// the position was read, tables have everything before it.
+LogPosition Tree::LogNeededFrom() {
+  const LogPosition complete = CompleteInLog();
+  const port::MutexLock lock(mutex_);
+  if (!immutables_.empty()) return immutables_.front().memtable->log_from();
+  if (active_->empty()) active_->set_log_from(complete);
+  return active_->log_from();
 }
 
 bool Tree::Shows(const ReadView& view, MemtableEpoch epoch) const {
@@ -90,6 +114,9 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
   if (immutables_.size() >= immutables_max) return SwitchResult::kTooManyMemtables;
   std::shared_ptr<Memtable> fresh = NextMemtableLocked();
   if (fresh == nullptr) return SwitchResult::kNoMemory;
+  // Before the switch: a write that gets its numbers afterwards may have taken its place in the log
+  // long before, but is not complete yet.
+  fresh->set_log_from(CompleteInLog());
   SwitchLocked(std::move(fresh));
   return SwitchResult::kSwitched;
 }
@@ -161,7 +188,10 @@ std::shared_ptr<Memtable> Tree::TakeForFlush(uint64_t number_max) {
       break;
     }
   }
-  if (memtable != nullptr) epochs_->sequencer().WaitSettled(memtable->cut() - 1);
+  if (memtable == nullptr) return nullptr;
+  epochs_->sequencer().WaitSettled(memtable->cut() - 1);
+  // All its writes had taken their places before they took their numbers.
+  if (log_ != nullptr) memtable->set_log_end(log_->tail());
   return memtable;
 }
 
@@ -187,6 +217,7 @@ void Tree::ReturnUnflushed(const Memtable& memtable) {
 }
 
 Status Tree::InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector<TableRef> tables) {
+  if (log_ != nullptr) DLSM_RETURN_IF_ERROR(log_->AwaitDurable(memtable->log_end()));
   port::MutexLock installing(installing_);
   {
     port::MutexLock lock(mutex_);
@@ -229,6 +260,7 @@ void Tree::ForgetFlushes(const Memtable& failed) {
 
 Status Tree::InstallFlushed() {
   size_t count = 0;
+  SequenceNumber cut = 0;
   std::shared_ptr<const Version> version;
   VersionEdit edit(1);
   {
@@ -238,12 +270,20 @@ Status Tree::InstallFlushed() {
       std::vector<TableRef>& added = edit.levels[0].added;
       const std::vector<TableRef>& tables = immutables_[count].tables;
       added.insert(added.begin(), tables.begin(), tables.end());
+      cut = immutables_[count].memtable->cut();
     }
   }
   if (count == 0) return Status::OK();
   if (!edit.levels[0].added.empty()) version = version->With(edit);
   assert(Holds(version->CheckInvariants()));
-  DLSM_RETURN_IF_ERROR(Store(*version));
+  // A put that fails may be in force all the same: with the tables that make this true.
+  const SequenceNumber flushed_before = flushed_below_;
+  if (log_ != nullptr || flushed_below_ > 0) flushed_below_ = cut;
+  const Status stored = Store(*version);
+  if (!stored.ok()) {
+    flushed_below_ = flushed_before;
+    return stored;
+  }
   port::SyncPoint("flush: stored");
   port::MutexLock lock(mutex_);
   ShowLocked(std::move(version), count);
@@ -294,8 +334,11 @@ Status Tree::Store(const Version& version) {
     return Status::InvalidArgument("the keys between which the shard's tables lie are too long",
                                    "choose shorter keys, larger tables or more shards");
   }
-  const Manifest manifest = Identity(epochs_->sequencer().Now().next - 1);
+  Manifest manifest = Identity(epochs_->sequencer().Now().next - 1);
+  manifest.flushed_below = flushed_below_;
+  manifest.log = log_record_;
   std::vector<RemoteSpan> live;
+  if (log_record_.has_value()) live = log_record_->Spans();
   for (const Level& level : version.levels()) {
     for (const TableRef& table : level.AllTables()) {
       live.push_back(AllocatedSpan(table->meta().image));

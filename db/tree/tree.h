@@ -6,16 +6,22 @@
 //            run side by side and end in any order; they are installed in the order of memtables.
 //   merge    some tables leave, others enter, in one step.
 // A change of the version first goes into the manifest, then becomes visible.
+//
+// Where there is a log, a flush is installed when the log is durable behind all that the memtable
+// has: else a part of a write would be in a table and the rest nowhere. The manifest says which
+// numbers are in tables, and a log that is replayed is read from the oldest memtable on.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "dLSM/status.h"
+#include "db/log/write_log.h"
 #include "db/memtable/memtable.h"
 #include "db/memtable/memtable_epochs.h"
 #include "db/memtable/sequencer.h"
@@ -64,6 +70,21 @@ class Tree {
     look_at_bytes_.store(bytes, std::memory_order_relaxed);
   }
 
+  // All that is written from now on is in this log, which outlives the tree. Before the first
+  // write.
+  void SetLog(WriteLog* log) LOCKS_EXCLUDED(mutex_);
+  // What the manifest says of the handle's log; only that of the first shard. On an error what is
+  // in force may be this or what was before: until a put has succeeded both are to be kept.
+  Status RecordLog(std::optional<LogRecord> record) LOCKS_EXCLUDED(mutex_, installing_);
+  // The next put names no log.
+  void ForgetLog() LOCKS_EXCLUDED(installing_) {
+    const port::MutexLock installing(installing_);
+    log_record_.reset();
+  }
+  // The log has nothing of this tree before this position, where a frame begins, that is not in its
+  // tables.
+  LogPosition LogNeededFrom() LOCKS_EXCLUDED(mutex_);
+
   enum class SwitchResult : uint8_t { kNotNeeded, kSwitched, kTooManyMemtables, kNoMemory };
   // Switches if the active memtable holds something, and no less than `bytes`, unless
   // `immutables_max` wait already, or the process has no memory for the next one.
@@ -97,6 +118,8 @@ class Tree {
   // What a manifest says of this tree besides its levels, as of `last`.
   Manifest Identity(SequenceNumber last) const {
     Manifest manifest = identity_;
+    manifest.flushed_below = 0;  // Of the log only its owner says something.
+    manifest.log.reset();
     manifest.last_sequence = last;
     manifest.next_table_number = next_table_number_.load(std::memory_order_relaxed);
     return manifest;
@@ -151,6 +174,7 @@ class Tree {
   Status InstallFlushed() EXCLUSIVE_LOCKS_REQUIRED(installing_) LOCKS_EXCLUDED(mutex_);
   // Puts the manifest of `version` at the memory nodes.
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
+  LogPosition CompleteInLog() const { return log_ == nullptr ? 0 : log_->CompleteUpTo(); }
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);
 
   const InternalKeyComparator comparator_;
@@ -163,8 +187,13 @@ class Tree {
   EpochMap by_epoch_;
   std::atomic<uint64_t> next_table_number_;
 
+  WriteLog* log_ = nullptr;
+
   // One change of the version at a time, manifest included. Taken before mutex_.
   port::Mutex installing_;
+  std::optional<LogRecord> log_record_ GUARDED_BY(installing_);
+  // As in Manifest.
+  SequenceNumber flushed_below_ GUARDED_BY(installing_);
 
   mutable port::Mutex mutex_;  // Never held across a call to a memory node.
   std::shared_ptr<Memtable> active_ GUARDED_BY(mutex_);

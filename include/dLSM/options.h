@@ -86,6 +86,14 @@ enum class CompactionPlace : unsigned char {
   kAutomatic = 2,
 };
 
+// What outlives the process of a handle besides what has been flushed; see doc/durability.md.
+enum class LogLevel : unsigned char {
+  kNone = 0,  // Nothing.
+  // Everything that was written is in a log in the memory of the first shard's memory node, from
+  // which the next open brings it back.
+  kMemory = 1,
+};
+
 // Which memory nodes a shard's tables are on. May differ from one open to the next: tables that
 // there are stay where they are until they are merged, and all memory nodes that may hold some must
 // be named.
@@ -198,6 +206,16 @@ struct Options {
   // That of the RDMA device, where the fabric is "verbs" and this process may use that node's
   // memory; else none.
   static constexpr int kNumaNodeOfDevice = -2;
+
+  // -------- The log.
+  // InvalidArgument: kMemory with the embedded memory node, which ends with this process.
+  LogLevel log = LogLevel::kNone;
+  // How large the log may become before what it needs longest is flushed; a single write may be as
+  // large. 0: twice what the memtables may have; else 256 KiB at least.
+  uint64_t log_bytes_max = 0;
+  // Opens a database whose log is damaged before its end: what lies behind the damage is lost, and
+  // the log says how much that is. Otherwise such an open is Corruption.
+  bool accept_log_loss = false;
 
   // -------- Memory and tables.
   // What the handle may use of the compute node's memory: memtables, block cache, value cache,
@@ -327,14 +345,16 @@ struct ReadOptions {
 };
 
 struct WriteOptions {
-  // The write returns once it, and whatever was written before, has been flushed to the memory
-  // nodes, where it outlives this process. There is no log: such writes cost flushes, which threads
-  // that write at once share. An empty batch only flushes. Where the write was refused the error is
-  // as without; where it could only not be flushed the error begins "written, but not flushed", and
-  // is never Busy: the write is visible, and may outlive this process or not.
+  // The write returns once it, and whatever was written before, outlives this process. With
+  // Options::log it waits for the log. Without, it waits until all of that has been flushed to the
+  // memory nodes: such writes cost flushes, which threads that write at once share. An empty batch
+  // only waits. Where the write was refused the error is as without `sync`. Where it could only not
+  // be flushed, or not be made durable, the error begins "written, but not", and is never Busy: the
+  // write is visible, and may outlive this process or not.
   bool sync = false;
-  // Busy where the write would have to wait for flushes or merges, or to be slowed down. (As in
-  // RocksDB, where the code is Incomplete.) A flush that `sync` asks for is waited for.
+  // Busy where the write would have to wait for flushes, merges or room in the log, or to be slowed
+  // down. (As in RocksDB, where the code is Incomplete.) A flush that `sync` asks for is waited
+  // for.
   bool no_slowdown = false;
 };
 

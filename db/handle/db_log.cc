@@ -1,0 +1,188 @@
+// The log of a handle: replaying that of the owner before, and making one's own.
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/handle/db_impl.h"
+#include "db/log/log_reader.h"
+#include "db/log/write_log.h"
+#include "port/clock.h"
+#include "util/coding.h"
+#include "util/fabric/peer_spans.h"
+#include "util/log.h"
+#include "util/out_of_memory.h"
+#include "util/rpc/messages/database_header.h"
+#include "util/secret_proof.h"
+#include "util/status_macros.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint64_t kSegmentBytesMin = uint64_t{64} << 10;
+constexpr uint64_t kSegmentBytesMax = uint64_t{8} << 20;
+constexpr uint64_t kSegmentsAtLeast = 16;
+
+// Segments are small beside what the log may have, so that little of it is kept in vain.
+uint64_t SegmentBytesFor(uint64_t log_bytes_max) {
+  const uint64_t bytes =
+      std::clamp(log_bytes_max / kSegmentsAtLeast, kSegmentBytesMin, kSegmentBytesMax);
+  return bytes / kRemoteAlignment * kRemoteAlignment;
+}
+
+uint64_t LogBytesMaxOf(const Options& options) {
+  if (options.log_bytes_max > 0) return options.log_bytes_max;
+  return std::min<uint64_t>(
+      kLogFrameBytesMax,
+      2 * options.write_buffer_size * static_cast<uint64_t>(options.max_write_buffer_number));
+}
+
+// Entries of one shard that its tables do not have.
+class ReplayedShard {
+ public:
+  ReplayedShard(const InternalKeyComparator& comparator, SequenceNumber flushed_below,
+                int numa_node)
+      : comparator_(comparator), flushed_below_(flushed_below), numa_node_(numa_node) {
+    Begin();
+  }
+
+  void Begin() {
+    memtable_ = std::make_unique<Memtable>(comparator_, /*number=*/0, /*prefix_guess=*/Slice(),
+                                           /*bytes=*/0, numa_node_);
+  }
+  Status Add(SequenceNumber sequence, ValueType type, const Slice& key, const Slice& value) {
+    if (sequence < flushed_below_ ||
+        memtable_->Add(sequence, type, key, value, /*batched=*/false)) {
+      return Status::OK();
+    }
+    return Status::Busy("this process has no memory for what is in the database's log",
+                        "give it more, and open the database again: nothing is lost");
+  }
+  std::unique_ptr<Memtable> Release() { return std::move(memtable_); }
+
+ private:
+  const InternalKeyComparator& comparator_;
+  const SequenceNumber flushed_below_;
+  const int numa_node_;
+  std::unique_ptr<Memtable> memtable_;
+};
+
+}  // namespace
+
+// The taker's word is in its place, so nothing that the owner before does from now on is
+// acknowledged. Once its access is gone, or it would find the word, the log does not change any
+// more in what counts.
+Status DbImpl::ReplayLog(SequenceNumber* last) {
+  Shard& first = *shards_.front();
+  if (!first.log_record().has_value()) return Status::OK();
+  const LogRecord& record = *first.log_record();
+  for (const RemoteSpan& span : record.Spans()) {
+    DLSM_RETURN_IF_ERROR(CheckSpanOf(first.link().peer(), span));
+  }
+  DLSM_RETURN_IF_ERROR(first.session().AwaitRevocation(
+      Deadline::In(std::chrono::milliseconds(options_.open_timeout_ms))));
+  std::vector<ReplayedShard> replayed;
+  for (const auto& shard : shards_) {
+    replayed.emplace_back(comparator_, shard->flushed_below(), numa_node_);
+  }
+  const auto start = port::Clock::now();
+  SequenceNumber newest = 0;
+  const auto begin = [&] {
+    newest = 0;
+    for (ReplayedShard& shard : replayed) shard.Begin();
+  };
+  const auto apply = [&](const LogFrame& frame) {
+    newest = std::max(newest, frame.last());
+    LogEntryReader entries(frame);
+    SequenceNumber sequence;
+    ValueType type;
+    Slice key;
+    Slice value;
+    while (entries.Next(&sequence, &type, &key, &value)) {
+      const size_t shard = only_ != nullptr ? 0 : map_.ShardOf(*options_.comparator, key);
+      DLSM_RETURN_IF_ERROR(replayed[shard].Add(sequence, type, key, value));
+    }
+    return entries.status();
+  };
+  LogReader reader(record, &first.queue_pairs(),
+                   std::chrono::milliseconds(options_.operation_timeout_ms));
+  LogReader::Result result;
+  const Status read = reader.Read(begin, apply, &result);
+  if (read.IsCorruption() && options_.accept_log_loss) {
+    Log().Error("database \"{}\" is opened without the rest of its log, as was asked for: {}",
+                name_, read.ToString());
+  } else if (read.IsCorruption()) {
+    return Status::Corruption(read.message(), "Options::accept_log_loss opens it without that");
+  } else {
+    DLSM_RETURN_IF_ERROR(read);
+  }
+  DLSM_RETURN_IF_ERROR(reader.Seal(result));
+  Log().Info("database \"{}\": {} writes were brought back from {} bytes of log in {} ms", name_,
+             result.frames, result.end - result.start, port::MicrosecondsSince(start) / 1000);
+  *last = std::max(*last, newest);
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    shards_[i]->TakeReplayed(replayed[i].Release(), /*flushed_below=*/*last + 1);
+  }
+  return Status::OK();
+}
+
+// In the record of the first shard's next manifest, which is put before anything is written.
+Status DbImpl::CreateLog() {
+  if (options_.log == LogLevel::kNone) return Status::OK();
+  Shard& first = *shards_.front();
+  WriteLog::Config config;
+  std::string id;
+  DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(LogId), &id));
+  config.id = static_cast<LogId>(DecodeFixed64(id.data()));
+  config.bytes_max = LogBytesMaxOf(options_);
+  config.segment_bytes = SegmentBytesFor(config.bytes_max);
+  config.node = first.link().name();
+  config.timeout = std::chrono::milliseconds(options_.operation_timeout_ms);
+  config.patience = std::chrono::milliseconds(options_.write_stall_timeout_ms);
+  DLSM_RETURN_IF_ERROR(first.AllocateFirstOfLog(kLogHeaderBytes, &config.header));
+  WriteLog::Parts parts;
+  parts.queue_pairs = &first.queue_pairs();
+  parts.statistics = statistics_.get();
+  parts.may_still_land = [&first] { return first.link().fabric().MayStillLand(); };
+  // There is no writer before there is a keeper.
+  parts.wake = [this] {
+    if (log_keeper_ != nullptr) log_keeper_->Wake();
+  };
+  parts.word = OwnershipWordIn(first.session().header());
+  parts.mine = first.session().ownership_word();
+  parts.revocable = first.link().fabric().kind() != FabricKind::kShm;
+  DLSM_RETURN_IF_ERROR(WriteLog::New(config, std::move(parts), &log_));
+  RemoteSpan segment;
+  DLSM_RETURN_IF_ERROR(
+      first.AllocateFirstOfLog(kLogSegmentHeaderBytes + config.segment_bytes, &segment));
+  DLSM_RETURN_IF_ERROR(log_->AddSegment(segment));
+  for (const auto& shard : shards_) shard->SetLog(log_.get());
+  first.RecordLogAtStart(log_->Record());
+  return Status::OK();
+}
+
+// The memory of the log before is given back: no manifest names it any more.
+void DbImpl::StartLogKeeper() {
+  if (log_ == nullptr) return;
+  Shard& first = *shards_.front();
+  LogKeeper::Parts parts{};
+  parts.pool = pool_.get();
+  parts.log = log_.get();
+  for (const auto& shard : shards_) parts.trees.push_back(&shard->tree());
+  parts.fence = &fence_;
+  parts.allocate = [&first](uint64_t bytes, RemoteSpan* span) {
+    return first.AllocateLog(bytes, span);
+  };
+  parts.record = [&first](const LogRecord& record) {
+    return first.Named(first.tree().RecordLog(record));
+  };
+  parts.flush = [this](size_t shard) {
+    shards_[shard]->background().RequestFlush().PermitUncheckedError();  // It is asked for again.
+  };
+  log_keeper_ = std::make_unique<LogKeeper>(std::move(parts));
+}
+
+}  // namespace dlsm
