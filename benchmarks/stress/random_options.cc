@@ -152,7 +152,6 @@ void DrawWork(Options* options, Random* random) {
       std::array{TablePlacement::kByShard, TablePlacement::kRoundRobin, TablePlacement::kPowerOfD},
       random);
   options->publish_interval_ms = PickOf(std::array<uint64_t, 4>{0, 0, 10, 200}, random);
-  options->log = PickOf(std::array{LogLevel::kNone, LogLevel::kMemory}, random);
   options->scatter_width =
       options->placement == TablePlacement::kByShard ? 1 : PickOf(std::array{1, 2, 3}, random);
 }
@@ -189,6 +188,8 @@ DrawnOptions DrawDatabase(const KeySpace& space, int shards_max, Random* random)
         space.LowerBound(space.count() * static_cast<uint64_t>(i) / static_cast<uint64_t>(shards)));
   }
   if (shards > 1) options.shards = shards;
+  // The same at every opening: whether a killed process may leave a torn batch depends on it.
+  options.log = PickOf(std::array{LogLevel::kNone, LogLevel::kMemory}, random);
   DrawFormat(&options, random);
   DrawSizes(&options, random);
   DrawWork(&options, random);

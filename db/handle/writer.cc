@@ -49,35 +49,37 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
                                          /*may_wait=*/!options.no_slowdown);
   if (!passed.ok()) [[unlikely]]
     return parts_.calls.named(NumberOf(shard), passed);
-  WriteLog::Place place;
-  if (log_ != nullptr) {
+  const Statistics::Mine counters = parts_.statistics->OfThisThread();
+  InsertedOne inserted;
+  LogPosition end = 0;
+  if (log_ == nullptr) [[likely]] {
+    inserted = InsertOne(shard, type, key, value);
+  } else {
+    WriteLog::Place place;
     DLSM_RETURN_IF_ERROR(
         log_->Reserve(LogFrameBytesOfOne(type, key, value), !options.no_slowdown, &place));
+    inserted = InsertOne(shard, type, key, value);
+    if (inserted.done) EncodeLogEntry(type, key, value, place.entries());
+    end = place.end();
+    place.Fill(inserted.number, inserted.done ? 1 : 0);
   }
-  const Statistics::Mine counters = parts_.statistics->OfThisThread();
-  SequenceNumber number;
-  bool inserted;
-  bool look_is_due;
-  {
-    const Sequencer::Write write(*sequencer_, 1);
-    number = write.first();
-    Memtable& memtable = shard.tree->MemtableOf(write.epoch());
-    inserted = memtable.Add(number, type, key, value, /*batched=*/false);
-    look_is_due = shard.tree->LookIsDue(memtable);
-  }
-  if (log_ != nullptr) {
-    if (inserted) EncodeLogEntry(type, key, value, place.entries());
-    place.Fill(number, inserted ? 1 : 0);
-  }
-  if (look_is_due || !inserted) [[unlikely]]
+  if (inserted.look_is_due || !inserted.done) [[unlikely]]
     parts_.calls.look(NumberOf(shard));
-  if (!inserted) [[unlikely]]
+  if (!inserted.done) [[unlikely]]
     return NothingWritten();
   counters.Add(Ticker::kKeysWritten);
   counters.Add(Ticker::kBytesWritten, bytes);
   if (options.sync) [[unlikely]]
-    return AwaitSafe(place.end());
+    return AwaitSafe(end);
   return Status::OK();
+}
+
+Writer::InsertedOne Writer::InsertOne(const Shard& shard, ValueType type, const Slice& key,
+                                      const Slice& value) const {
+  const Sequencer::Write write(*sequencer_, 1);
+  Memtable& memtable = shard.tree->MemtableOf(write.epoch());
+  const bool done = memtable.Add(write.first(), type, key, value, /*batched=*/false);
+  return {write.first(), done, shard.tree->LookIsDue(memtable)};
 }
 
 Status Writer::Write(const WriteOptions& options, const WriteBatch& updates) {

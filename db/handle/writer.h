@@ -113,6 +113,14 @@ class Writer {
     std::vector<uint16_t> shard_of;
   };
 
+  struct InsertedOne {
+    SequenceNumber number = 0;
+    bool done = false;  // Otherwise the memtable had no memory for it, and it is not there.
+    bool look_is_due = false;
+  };
+  // Numbers and insert, of one entry.
+  InsertedOne InsertOne(const Shard& shard, ValueType type, const Slice& key,
+                        const Slice& value) const;
   // The steps of a batch, in this order.
   Status Check(Batch* batch) const;
   Status Divide(Batch* batch) const;

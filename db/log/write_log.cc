@@ -23,9 +23,6 @@ constexpr int kSpins = 1000;
 constexpr int kYields = 100;
 constexpr auto kNap = std::chrono::microseconds(50);
 
-// A chain has no more, so that those behind it do not wait long.
-constexpr uint64_t kChainBytesMax = uint64_t{8} << 20;
-
 // After a chain that has failed, the next one is posted after this.
 constexpr auto kPauseAfterFailure = std::chrono::milliseconds(10);
 
@@ -224,9 +221,9 @@ Status WriteLog::Post() {
 
 Status WriteLog::PostChain() {
   const LogPosition from = durable();
-  const LogPosition complete = CompleteUpTo();
-  if (complete <= from) return Status::OK();
-  const LogPosition to = std::min(complete, from + kChainBytesMax);
+  // A frame begins there: readers start at such positions, and compare where the log ends with them.
+  const LogPosition to = CompleteUpTo();
+  if (to <= from) return Status::OK();
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(parts_.queue_pairs->ForThisThread(config_.header.node, &queue_pair));
   Ticket last{};
