@@ -116,7 +116,11 @@ Status WriteLog::AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) {
     wanted_ = std::max(wanted_, bytes);
   }
   parts_.wake();
-  if (!may_wait) return Status::Busy("the log has no room just now", "nothing was written");
+  if (!may_wait) {
+    parts_.statistics->Add(Ticker::kWritesNotWaiting);
+    return Status::Busy("the log has no room just now, and the write has no_slowdown",
+                        "nothing was written");
+  }
   if (deadline.Passed()) {
     return Status::Busy("the log at " + config_.node + " has had no room for so long",
                         "nothing was written; flushes make room: do they fail?");
@@ -221,7 +225,8 @@ Status WriteLog::Post() {
 
 Status WriteLog::PostChain() {
   const LogPosition from = durable();
-  // A frame begins there: readers start at such positions, and compare where the log ends with them.
+  // A frame begins there: readers start at such positions, and compare where the log ends with
+  // them.
   const LogPosition to = CompleteUpTo();
   if (to <= from) return Status::OK();
   QueuePair* queue_pair = nullptr;
