@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "util/child_testing.h"
+#include "util/rounds_testing.h"
 
 namespace dlsm {
 namespace {
@@ -84,6 +85,7 @@ TEST(LogTest, NobodyNeedReadStandardError) {
 
 // Fails if a child cannot log because a thread of its parent logged when it was made.
 TEST(LogTest, AChildLogsWhateverItsParentDid) {
+  if (kUnderSanitizer) GTEST_SKIP() << "the other thread may hold a lock of the sanitizer's";
   testing::internal::CaptureStderr();
   std::atomic<bool> stop{false};
   std::thread other([&stop] {
