@@ -113,6 +113,8 @@ Status WriteLog::Reserve(uint64_t bytes, bool may_wait, Place* place) {
 Status WriteLog::AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) {
   {
     const port::MutexLock lock(mutex_);
+    const LogPosition granted = granted_.load(std::memory_order_acquire);
+    if (!failure_.ok() || granted - tail() >= bytes) return Status::OK();
     wanted_ = std::max(wanted_, bytes);
   }
   parts_.wake();
@@ -128,8 +130,8 @@ Status WriteLog::AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) {
   const auto begun = port::Clock::now();
   {
     const port::MutexLock lock(mutex_);
-    const LogPosition granted = granted_.load(std::memory_order_acquire);
-    if (failure_.ok() && granted - tail() < bytes) changed_.WaitUntil(deadline.time_point());
+    // If there has been room meanwhile, nobody knows any more what this writer wants.
+    if (failure_.ok() && wanted_ > 0) changed_.WaitUntil(deadline.time_point());
   }
   parts_.statistics->Add(Ticker::kStallMicrosLog, port::MicrosecondsSince(begun));
   return Status::OK();
