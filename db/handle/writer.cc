@@ -37,6 +37,21 @@ Status NothingWritten() noexcept { return OutOfMemtableMemory("nothing was writt
 
 }  // namespace
 
+template <typename PassAgain>
+Status Writer::ReserveInLog(uint64_t bytes, const WriteOptions& options,
+                            const PassAgain& pass_again, WriteLog::Place* place) const {
+  DLSM_RETURN_IF_ERROR(log_->Reserve(bytes, place));
+  if (place->taken()) [[likely]]
+    return Status::OK();
+  const Deadline deadline = log_->RoomDeadline();
+  while (!place->taken()) {
+    DLSM_RETURN_IF_ERROR(log_->AwaitRoom(bytes, /*may_wait=*/!options.no_slowdown, deadline));
+    DLSM_RETURN_IF_ERROR(pass_again());
+    DLSM_RETURN_IF_ERROR(log_->Reserve(bytes, place));
+  }
+  return Status::OK();
+}
+
 Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
                         const Slice& value) {
   DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
@@ -45,10 +60,12 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
   const uint64_t bytes = key.size() + value.size();
   if (bytes >= kLargeWriteBytes) [[unlikely]]
     parts_.calls.cover(NumberOf(shard), bytes, /*entries=*/1);
-  const Status passed = shard.gate->Pass(/*only_deletes=*/type == ValueType::kDeletion, bytes,
-                                         /*may_wait=*/!options.no_slowdown);
-  if (!passed.ok()) [[unlikely]]
-    return parts_.calls.named(NumberOf(shard), passed);
+  const auto pass_gate = [&] {
+    const Status passed = shard.gate->Pass(/*only_deletes=*/type == ValueType::kDeletion, bytes,
+                                           /*may_wait=*/!options.no_slowdown);
+    return passed.ok() ? Status::OK() : parts_.calls.named(NumberOf(shard), passed);
+  };
+  DLSM_RETURN_IF_ERROR(pass_gate());
   const Statistics::Mine counters = parts_.statistics->OfThisThread();
   InsertedOne inserted;
   LogPosition end = 0;
@@ -57,7 +74,7 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
   } else {
     WriteLog::Place place;
     DLSM_RETURN_IF_ERROR(
-        log_->Reserve(LogFrameBytesOfOne(type, key, value), !options.no_slowdown, &place));
+        ReserveInLog(LogFrameBytesOfOne(type, key, value), options, pass_gate, &place));
     inserted = InsertOne(shard, type, key, value);
     if (inserted.done) EncodeLogEntry(type, key, value, place.entries());
     end = place.end();
@@ -94,7 +111,8 @@ Status Writer::Write(const WriteOptions& options, const WriteBatch& updates) {
   WriteLog::Place place;
   const Slice entries = WriteBatchReader::Entries(updates);
   if (log_ != nullptr) {
-    DLSM_RETURN_IF_ERROR(log_->Reserve(LogFrameBytesOf(entries), !options.no_slowdown, &place));
+    DLSM_RETURN_IF_ERROR(ReserveInLog(
+        LogFrameBytesOf(entries), options, [&] { return PassGates(options, batch); }, &place));
   }
   const Statistics::Mine counters = parts_.statistics->OfThisThread();
   SequenceNumber first;

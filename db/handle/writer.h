@@ -4,7 +4,9 @@
 //   2. gates     The write passes the gates of all shards that it touches. Whatever it may have to
 //                wait for belongs here and to the next step: behind that nothing waits before the
 //                write is visible.
-//   3. log       With a log, the write takes a place there, and may wait for room.
+//   3. log       With a log, the write takes a place there. If it has to wait for room, it goes
+//   back
+//                to the gates afterwards.
 //   4. numbers   It takes the numbers of all its entries at once, and learns with them which
 //                memtables own them. It is announced from here to the end of step 5, so it
 //                becomes visible in all shards at once.
@@ -125,6 +127,11 @@ class Writer {
   Status Check(Batch* batch) const;
   Status Divide(Batch* batch) const;
   Status PassGates(const WriteOptions& options, const Batch& batch) const;
+  // A place in the log for a write that has passed its gates. Where it has to wait for one, it
+  // passes them once more after that: memtables may be full by then, or the database another's.
+  template <typename PassAgain>
+  Status ReserveInLog(uint64_t bytes, const WriteOptions& options, const PassAgain& pass_again,
+                      WriteLog::Place* place) const;
   // Returns false if a memtable had no memory for an entry. Then nothing is there.
   bool Insert(const Sequencer::Write& write, Batch* batch) const;
   void Withdraw(const Sequencer::Write& write, uint32_t inserted, const Batch& batch) const;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,11 +13,13 @@
 
 #include "dLSM/db.h"
 #include "dLSM/write_batch.h"
+#include "db/log/write_log.h"
 #include "db/memtable/memtable.h"
 #include "db/memtable/memtable_epochs.h"
 #include "db/test/bytewise_order_testing.h"
 #include "db/test/no_manifest_testing.h"
 #include "port/failing_allocations_testing.h"
+#include "table/memory_queue_pairs_testing.h"
 #include "util/status_testing.h"
 
 namespace dlsm {
@@ -34,6 +37,10 @@ class WriterTest : public testing::TestWithParam<size_t> {
   WriterTest() {
     map_.nodes.resize(shards());
     if (shards() == 2) map_.boundaries = {"m"};
+    writer_.emplace(WriterParts());
+  }
+
+  Writer::Parts WriterParts() {
     Writer::Parts parts{};
     parts.comparator = BytewiseComparator();
     parts.range = &range_;
@@ -50,7 +57,28 @@ class WriterTest : public testing::TestWithParam<size_t> {
       return Status::FromCode(status.code(), "shard " + std::to_string(shard));
     };
     parts.calls.flush = [this] { return flushed_; };
+    return parts;
+  }
+  // The writer has a log from now on, which has no room until AddSegment().
+  void NewLog(std::function<void()> wake) {
+    WriteLog::Config config;
+    config.segment_bytes = 4096;
+    config.bytes_max = 65536;
+    config.header = memory_.Allocate(kLogHeaderBytes);
+    config.timeout = config.patience = std::chrono::seconds(60);
+    WriteLog::Parts log_parts;
+    log_parts.queue_pairs = &queue_pairs_;
+    log_parts.statistics = &statistics_;
+    log_parts.may_still_land = [] { return false; };
+    log_parts.wake = std::move(wake);
+    log_parts.revocable = true;
+    ASSERT_OK(WriteLog::New(config, std::move(log_parts), &log_));
+    Writer::Parts parts = WriterParts();
+    parts.log = log_.get();
     writer_.emplace(std::move(parts));
+  }
+  void AddSegment() {
+    ASSERT_OK(log_->AddSegment(memory_.Allocate(kLogSegmentHeaderBytes + 4096)));
   }
 
   size_t shards() const { return GetParam(); }
@@ -82,6 +110,9 @@ class WriterTest : public testing::TestWithParam<size_t> {
       Tree{kMemtableBytes, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_},
       Tree{kMemtableBytes, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_}};
   Status flushed_;
+  TestMemory memory_;
+  MemoryQueuePairs queue_pairs_{&memory_};
+  std::unique_ptr<WriteLog> log_;
   std::vector<std::string> covered_;
   std::vector<size_t> looks_;
   std::optional<Writer> writer_;
@@ -104,6 +135,41 @@ TEST_P(WriterTest, ABatchHasItsNumbersInItsOrder) {
   EXPECT_EQ(NextNumber(), 7u);
   EXPECT_EQ(statistics_.Get(Ticker::kKeysWritten), 6u);
   EXPECT_TRUE(looks_.empty());
+}
+
+// Fails if a write that has waited for room in the log goes on though its gate was closed
+// meanwhile.
+TEST_P(WriterTest, AWriteThatWaitedForTheLogPassesItsGateAgain) {
+  const auto close_and_give_room = [this] {
+    for (StallGate& gate : gates_) gate.Refuse(Status::IOFenced("taken over"));
+    AddSegment();
+  };
+  NewLog(close_and_give_room);
+  EXPECT_TRUE(writer_->WriteOne({}, ValueType::kValue, "a", "1").IsIOFenced());
+  EXPECT_EQ(Find("a"), "");
+  EXPECT_EQ(log_->tail(), 0u);
+}
+
+TEST_P(WriterTest, ABatchThatWaitedForTheLogPassesItsGatesAgain) {
+  NewLog([this] {
+    for (StallGate& gate : gates_) gate.Refuse(Status::IOFenced("taken over"));
+    AddSegment();
+  });
+  WriteBatch batch;
+  batch.Put("a", "1");
+  batch.Put("z", "2");
+  EXPECT_TRUE(writer_->Write({}, batch).IsIOFenced());
+  EXPECT_EQ(Find("a"), "");
+  EXPECT_EQ(log_->tail(), 0u);
+}
+
+// Fails if a write with room in the log does not go on after its wait.
+TEST_P(WriterTest, AWriteWaitsForRoomInTheLog) {
+  NewLog([this] { AddSegment(); });
+  EXPECT_OK(writer_->WriteOne({}, ValueType::kValue, "a", "1"));
+  EXPECT_EQ(Find("a"), "1:1");
+  EXPECT_EQ(log_->CompleteUpTo(), log_->tail());
+  EXPECT_GT(log_->tail(), 0u);
 }
 
 // Fails if a write that is refused at a gate or for what it says has taken numbers, is there in

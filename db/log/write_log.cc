@@ -56,14 +56,13 @@ void WriteLog::CopyApart(const Place& place) const {
   }
 }
 
-Status WriteLog::Reserve(uint64_t bytes, bool may_wait, Place* place) {
+Status WriteLog::Reserve(uint64_t bytes, Place* place) {
   if (bytes > std::min(config_.bytes_max, kLogFrameBytesMax)) {
     return Status::InvalidArgument(
         "a write of " + std::to_string(bytes) + " bytes is larger than the log may be",
         "set log_bytes_max to more, or write less at a time");
   }
   Slot& slot = slots_.Local();
-  std::optional<Deadline> deadline;
   while (true) {
     if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
       const port::MutexLock lock(mutex_);
@@ -102,14 +101,11 @@ Status WriteLog::Reserve(uint64_t bytes, bool may_wait, Place* place) {
       return Status::OK();
     }
     slot.from.store(0, std::memory_order_release);
-    if (at + bytes <= granted) continue;  // Another was faster.
-    if (!deadline.has_value()) deadline = Deadline::In(config_.patience);
-    DLSM_RETURN_IF_ERROR(AwaitRoom(bytes, may_wait, *deadline));
+    if (at + bytes > granted) return Status::OK();
+    // Another writer was faster.
   }
 }
 
-// Returns when there may be room. Another writer may have taken it, so the caller tries to reserve
-// and comes back if it gets none.
 Status WriteLog::AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) {
   {
     const port::MutexLock lock(mutex_);

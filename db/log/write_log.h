@@ -26,7 +26,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,6 +88,7 @@ class WriteLog {
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
+    bool taken() const { return log_ != nullptr; }
     // Where the entries go, see LogFrame.
     char* entries() const { return frame_ + kLogFrameHeaderBytes; }
     // The entries are there.
@@ -112,9 +112,15 @@ class WriteLog {
   WriteLog(const WriteLog&) = delete;
   WriteLog& operator=(const WriteLog&) = delete;
 
-  // A place for a frame of `bytes`. Waits while the log is full; Busy without `may_wait`, and where
-  // this process has no memory. InvalidArgument if the frame is too large for the log.
-  Status Reserve(uint64_t bytes, bool may_wait, Place* place) LOCKS_EXCLUDED(mutex_);
+  // A place for a frame of `bytes`. It is not taken while the log has no room: then the caller lets
+  // go of what it has, calls AwaitRoom(), and begins its write anew. Busy where this process has no
+  // memory. InvalidArgument if the frame is too large for the log.
+  Status Reserve(uint64_t bytes, Place* place) LOCKS_EXCLUDED(mutex_);
+  // Returns when there may be room. Another writer may have taken it. Busy after the deadline, and
+  // without `may_wait`.
+  Status AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) LOCKS_EXCLUDED(mutex_);
+  // Of a write that finds no room now.
+  Deadline RoomDeadline() const { return Deadline::In(config_.patience); }
   // Waits until the log is durable up to `end`, which has been reserved.
   Status AwaitDurable(LogPosition end) LOCKS_EXCLUDED(mutex_);
   // Everything that was reserved before this call lies before this.
@@ -178,7 +184,6 @@ class WriteLog {
            position % config_.segment_bytes;
   }
   void CopyApart(const Place& place) const;
-  Status AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) LOCKS_EXCLUDED(mutex_);
   void AwaitComplete(LogPosition end);
   // Where memory is mapped; elsewhere that is not known here, and this returns true.
   bool IsMine() const {

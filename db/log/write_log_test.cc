@@ -90,11 +90,20 @@ class WriteLogTest : public testing::TestWithParam<bool> {
     if (keeper_.joinable()) keeper_.join();
   }
 
+  Status ReserveOrWait(uint64_t bytes, bool may_wait, WriteLog::Place* place) {
+    const Deadline deadline = log_->RoomDeadline();
+    Status status = log_->Reserve(bytes, place);
+    while (status.ok() && !place->taken()) {
+      status = log_->AwaitRoom(bytes, may_wait, deadline);
+      if (status.ok()) status = log_->Reserve(bytes, place);
+    }
+    return status;
+  }
   Status Write(SequenceNumber first, const std::string& key, LogPosition* end,
                bool may_wait = true) {
     WriteLog::Place place;
     const Status reserved =
-        log_->Reserve(LogFrameBytesOfOne(ValueType::kDeletion, key, Slice()), may_wait, &place);
+        ReserveOrWait(LogFrameBytesOfOne(ValueType::kDeletion, key, Slice()), may_wait, &place);
     if (!reserved.ok()) return reserved;
     EncodeLogEntry(ValueType::kDeletion, key, Slice(), place.entries());
     *end = place.end();
@@ -329,7 +338,7 @@ TEST_P(WriteLogTest, VoidFramesArePassedOver) {
     LookAfter();
     if (i % 2 == 0) {
       WriteLog::Place place;
-      ASSERT_OK(log_->Reserve(300, /*may_wait=*/false, &place));
+      ASSERT_OK(log_->Reserve(300, &place));
       std::memset(place.entries(), 'x', 300 - kLogFrameHeaderBytes);
     } else {
       written.emplace_back(i, "key " + std::to_string(i));
@@ -352,7 +361,7 @@ TEST_P(WriteLogTest, AHoleHoldsBackWhatIsBehind) {
   std::atomic<bool> reserved{false};
   std::thread slow([&] {
     WriteLog::Place place;
-    ASSERT_OK(log_->Reserve(LogFrameBytesOfOne(ValueType::kDeletion, "hole", ""), true, &place));
+    ASSERT_OK(log_->Reserve(LogFrameBytesOfOne(ValueType::kDeletion, "hole", ""), &place));
     reserved = true;
     ASSERT_TRUE(Eventually([&] { return go_on.load(); }));
     EncodeLogEntry(ValueType::kDeletion, "hole", "", place.entries());
