@@ -55,7 +55,7 @@ TEST(SecretFileTest, RefusesSecretsThatAreTooShort) {
     const Status status = ReadSecretFile(file.path(), &secret);
     EXPECT_TRUE(status.IsInvalidArgument());
     EXPECT_THAT(status.ToString(), HasSubstr("openssl rand -hex 32 > " + file.path()));
-    EXPECT_THAT(status.ToString(), testing::Not(HasSubstr("qq")));
+    EXPECT_THAT(status.ToString(), testing::Not(HasSubstr("qqqqqq")));
     EXPECT_EQ(secret, "");
   }
   const TemporaryFile file(std::string(kSecretBytesMin, 'q') + "\n");
