@@ -156,7 +156,8 @@ Status DbImpl::CloseShardsAt(const MemoryNodeLink& link) {
 DbImpl::~DbImpl() {
   const Status status = Close();
   if (!status.ok()) {
-    Log().Error("closing database \"{}\": what was not flushed is lost: {}", name_,
+    Log().Error("closing database \"{}\": what was not flushed {}: {}", name_,
+                options_.log == LogLevel::kNone ? "is lost" : "is in its log only",
                 status.message().ToStringView());
   }
 }

@@ -164,7 +164,6 @@ Status DbImpl::CreateLog() {
   return Status::OK();
 }
 
-// The memory of the log before is given back: no manifest names it any more.
 void DbImpl::StartLogKeeper() {
   if (log_ == nullptr) return;
   Shard& first = *shards_.front();

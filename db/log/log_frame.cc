@@ -15,7 +15,7 @@ constexpr size_t kFirstOffset = 24;
 constexpr size_t kCountOffset = 32;
 static_assert(kCountOffset + 4 == kLogFrameHeaderBytes);
 
-// In the order of their numbers there are half as many as a sequencer has: see Manifest.
+// The same limit as Manifest::kLastSequenceMax. Numbers beyond come from damage.
 constexpr SequenceNumber kLoggedSequenceMax = (uint64_t{1} << 55) - 1;
 
 char* AppendPrefixed(const Slice& bytes, char* to) {

@@ -9,19 +9,14 @@
 
 #include "port/clock.h"
 #include "port/scheduler.h"
+#include "port/spin_wait.h"
 #include "port/sync_point.h"
-#include "port/thread.h"
 #include "util/coding.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
-
-// How a wait for frames goes on: first it spins, then others run, then it sleeps.
-constexpr int kSpins = 1000;
-constexpr int kYields = 100;
-constexpr auto kNap = std::chrono::microseconds(50);
 
 // After a chain that has failed, the next one is posted after this.
 constexpr auto kPauseAfterFailure = std::chrono::milliseconds(10);
@@ -147,15 +142,8 @@ LogPosition WriteLog::CompleteUpTo() {
 }
 
 void WriteLog::AwaitComplete(LogPosition end) {
-  for (int rounds = 0; CompleteUpTo() < end; ++rounds) {
-    if (rounds < kSpins) {
-      port::CpuRelax();
-    } else if (rounds < kSpins + kYields) {
-      port::Yield();
-    } else {
-      port::SleepFor(kNap);
-    }
-  }
+  port::SpinWait wait;
+  while (CompleteUpTo() < end) wait.Pause();
 }
 
 Status WriteLog::AwaitDurable(LogPosition end) {
@@ -362,15 +350,13 @@ bool WriteLog::ReuseSegment() {
     if (spare_.empty() || parts_.may_still_land()) return false;
     span = spare_.back();
   }
-  if (!PutInUse(span).ok()) return false;
+  if (!AddSegment(span).ok()) return false;
   const port::MutexLock lock(mutex_);
   spare_.pop_back();
   return true;
 }
 
-Status WriteLog::AddSegment(const RemoteSpan& span) { return PutInUse(span); }
-
-Status WriteLog::PutInUse(const RemoteSpan& span) {
+Status WriteLog::AddSegment(const RemoteSpan& span) {
   assert(span.bytes == kLogSegmentHeaderBytes + config_.segment_bytes);
   Segment segment;
   segment.span = span;
@@ -387,8 +373,8 @@ Status WriteLog::PutInUse(const RemoteSpan& span) {
   const port::MutexLock lock(mutex_);
   segment.number = granted_.load(std::memory_order_relaxed) / config_.segment_bytes;
   EncodeLogSegmentHeader(config_.id, segment.number, memory);
-  segment.memory = memory + kLogSegmentHeaderBytes;
-  memory_[segment.number % kLogSegmentsMax].store(segment.memory, std::memory_order_release);
+  memory_[segment.number % kLogSegmentsMax].store(memory + kLogSegmentHeaderBytes,
+                                                  std::memory_order_release);
   const LogPosition granted = (segment.number + 1) * config_.segment_bytes;
   segments_.push_back(std::move(segment));
   // Release: who sees that it is granted finds its memory.

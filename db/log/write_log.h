@@ -150,7 +150,7 @@ class WriteLog {
   bool full() const LOCKS_EXCLUDED(mutex_);
   // Puts a segment into use again that is no longer needed. False if there is none.
   bool ReuseSegment() LOCKS_EXCLUDED(mutex_);
-  // Puts a segment into use, which `record()` must name already where it is kept.
+  // Puts a segment into use. The record of the log must name it before a frame is durable there.
   Status AddSegment(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
   // Nothing before `position`, where a frame begins, is needed any more.
   Status Truncate(LogPosition position) LOCKS_EXCLUDED(mutex_);
@@ -169,7 +169,6 @@ class WriteLog {
   struct Segment {
     uint64_t number = 0;
     RemoteSpan span;
-    char* memory = nullptr;   // Behind the segment's header.
     RegisteredBuffer mirror;  // Where memory is not mapped: header and all.
   };
 
@@ -201,7 +200,6 @@ class WriteLog {
       LOCKS_EXCLUDED(mutex_);
   Status PutMark(QueuePair* queue_pair, LogMark mark, LogPosition value, Ticket* last);
   Status PutMarkAndWait(LogMark mark, LogPosition value);
-  Status PutInUse(const RemoteSpan& span) LOCKS_EXCLUDED(mutex_);
   uint64_t HeldBytesLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return (segments_.size() + spare_.size()) * config_.segment_bytes;
   }
@@ -224,7 +222,7 @@ class WriteLog {
   std::atomic<bool> failed_{false};
   std::atomic<bool> rests_{false};
   std::atomic<LogPosition> durable_{0};
-  // Of segment n at n % kLogSegmentsMax.
+  // Of segment n, behind its header, at n % kLogSegmentsMax.
   std::array<std::atomic<char*>, kLogSegmentsMax> memory_{};
   PerThread<Slot> slots_;
 

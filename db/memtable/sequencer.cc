@@ -1,21 +1,10 @@
 #include "db/memtable/sequencer.h"
 
-#include <chrono>
-
-#include "port/clock.h"
 #include "port/scheduler.h"
+#include "port/spin_wait.h"
 #include "port/sync_point.h"
-#include "port/thread.h"
 
 namespace dlsm {
-namespace {
-
-// How a wait for writes goes on: first it spins, then others run, then it sleeps.
-constexpr int kSpins = 1000;
-constexpr int kYields = 100;
-constexpr auto kNap = std::chrono::microseconds(50);
-
-}  // namespace
 
 Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
     : slot_(sequencer.slots_.Local()), batch_(entries > 1) {
@@ -50,17 +39,10 @@ SequenceNumber Sequencer::Switch() {
 // may take seconds, for which nobody keeps a processor busy.
 void Sequencer::WaitSettled(SequenceNumber sequence) {
   slots_.ForEach([sequence](Slot& slot) {
-    for (int rounds = 0;; ++rounds) {
+    for (port::SpinWait wait;; wait.Pause()) {
       // Pairs with the release in ~Write.
       const SequenceNumber lower_bound = slot.lower_bound.load(std::memory_order_seq_cst);
       if (lower_bound == 0 || lower_bound > sequence) return true;
-      if (rounds < kSpins) {
-        port::CpuRelax();
-      } else if (rounds < kSpins + kYields) {
-        port::Yield();
-      } else {
-        port::SleepFor(kNap);
-      }
     }
   });
 }

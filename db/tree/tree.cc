@@ -85,7 +85,7 @@ void Tree::SetLog(WriteLog* log) {
   log_ = log;
 }
 
-Status Tree::RecordLog(std::optional<LogRecord> record) {
+Status Tree::RecordLog(LogRecord record) {
   const port::MutexLock installing(installing_);
   log_record_ = std::move(record);
   return Store(*Head());

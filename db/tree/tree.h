@@ -75,7 +75,7 @@ class Tree {
   void SetLog(WriteLog* log) LOCKS_EXCLUDED(mutex_);
   // What the manifest says of the handle's log; only that of the first shard. On an error what is
   // in force may be this or what was before: until a put has succeeded both are to be kept.
-  Status RecordLog(std::optional<LogRecord> record) LOCKS_EXCLUDED(mutex_, installing_);
+  Status RecordLog(LogRecord record) LOCKS_EXCLUDED(mutex_, installing_);
   // The next put names no log.
   void ForgetLog() LOCKS_EXCLUDED(installing_) {
     const port::MutexLock installing(installing_);
