@@ -74,6 +74,7 @@ struct EngineOptions {
   size_t placement = 0;                         // A TablePlacement.
   int power_of_d = 2;
   int scatter_width = 1;
+  std::string embedded_dir;  // dlsm; empty: the memory node inside this process has none.
   uint64_t embedded_memory_bytes = 0;
   uint64_t publish_interval_ms = 0;  // dlsm; 0: nothing is published.
   size_t log = 0;                    // dlsm: a LogLevel.

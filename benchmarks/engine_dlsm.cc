@@ -294,6 +294,7 @@ class DlsmEngine : public Engine {
     options_.placement = static_cast<TablePlacement>(options.placement);
     options_.power_of_d = options.power_of_d;
     options_.scatter_width = options.scatter_width;
+    options_.embedded_dir = options.embedded_dir;
     options_.embedded_memory_bytes = options.embedded_memory_bytes;
     options_.simulated_rtt_ns = options.simulated_rtt_ns;
     options_.simulated_gbit_per_second = options.simulated_gbit_per_second;

@@ -107,6 +107,9 @@ DEFINE_string(placement, "shard",
 DEFINE_int32(power_of_d, 2, "dlsm: memory nodes that are compared for a table");
 DEFINE_int32(scatter_width, 1,
              "dlsm: pieces, each on a memory node of its own, that a flush or merge is cut into");
+DEFINE_string(
+    data_dir, "",
+    "dlsm: directory of the memory node inside this process; empty: it is in memory alone");
 DEFINE_uint64(embedded_memory_bytes, 0,
               "dlsm: size of the memory node inside this process; 0: three quarters of the "
               "machine's memory, or of what its control groups allow where that is less");
@@ -267,6 +270,7 @@ void SetNodes(const Choices& choices, EngineOptions* options) {
   options->tls_ca_file = tls.ca_file;
   options->tls_certificate_file = tls.certificate_file;
   options->tls_key_file = tls.key_file;
+  options->embedded_dir = FLAGS_data_dir;
   options->embedded_memory_bytes = FLAGS_embedded_memory_bytes;
   options->simulated_rtt_ns = FLAGS_simulated_rtt_ns;
   options->simulated_gbit_per_second = FLAGS_simulated_gbit_per_second;

@@ -26,7 +26,7 @@ constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(200);
 constexpr auto kCpuPeriod = std::chrono::seconds(1);
 
 DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const ExportedRegion& region,
-                                    OwnMemory* memory, AccessRevoker* revoker) {
+                                    OwnMemory* memory, AccessRevoker* revoker, StoreKeeper* store) {
   DatabaseTableOptions made;
   made.node = options.node;
   made.region = region.info().id;
@@ -42,6 +42,7 @@ DatabaseTableOptions TableOptionsOf(const MemoryNodeOptions& options, const Expo
   made.database_quota_bytes = options.database_quota_bytes;
   made.revoker = revoker;
   made.extent_owners = options.extent_owners;
+  made.store = store;
   made.refuse_extent = options.refuse_extent;
   made.free_bytes_told_max = options.free_bytes_told_max;
   return made;
@@ -69,7 +70,18 @@ Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<Expor
   DLSM_RETURN_IF_ERROR(DrawNumber(&boot));
   const ContentsId contents = options.contents.value_or(ContentsId{drawn});
   return StartingThreads([&] {
-    node->reset(new MemoryNode(options, contents, BootId{boot}, std::move(region)));
+    node->reset(new MemoryNode(options, contents, BootId{boot}, NodeStore(), std::move(region)));
+    return Status::OK();
+  });
+}
+
+Status MemoryNode::Start(const MemoryNodeOptions& options, NodeStore store,
+                         std::unique_ptr<ExportedRegion> region,
+                         std::unique_ptr<MemoryNode>* node) {
+  return StartingThreads([&] {
+    const StoredContents contents = store.contents;
+    node->reset(new MemoryNode(options, contents.contents, contents.boot, std::move(store),
+                               std::move(region)));
     return Status::OK();
   });
 }
@@ -83,19 +95,26 @@ MergeSchedulerOptions MemoryNode::ScheduleOf(const MemoryNodeOptions& options) {
 }
 
 MemoryNode::MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot,
-                       std::unique_ptr<ExportedRegion> region)
+                       NodeStore store, std::unique_ptr<ExportedRegion> region)
     : options_(options),
       contents_(contents),
       boot_(boot),
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
-      databases_(TableOptionsOf(options, *region_, &memory_, &revoker_)),
+      store_(store.files == nullptr ? nullptr
+                                    : std::make_unique<StoreKeeper>(std::move(store.files))),
+      databases_(TableOptionsOf(options, *region_, &memory_, &revoker_, store_.get())),
       peers_({.node = options.node,
               .credentials = options.credentials,
               .verbs = options.verbs,
               .connector = options.node_connector}),
-      merges_(ScheduleOf(options), &databases_, &memory_, &peers_),
-      housekeeper_([this] { KeepHouse(); }) {}
+      merges_(ScheduleOf(options), &databases_, &memory_, &peers_) {
+  if (store_ != nullptr) {
+    databases_.Restore(store.state, store.resumed);
+    store_->Start(std::move(store.rows), &databases_);
+  }
+  housekeeper_ = port::Thread([this] { KeepHouse(); });
+}
 
 MemoryNode::~MemoryNode() {
   {
@@ -105,6 +124,7 @@ MemoryNode::~MemoryNode() {
   }
   housekeeper_.join();
   revoker_.Stop();
+  if (store_ != nullptr) store_->Stop();
 }
 
 void MemoryNode::KeepHouse() {
@@ -119,6 +139,7 @@ void MemoryNode::KeepHouse() {
       port::AllocationPoint("memory node: house");
       RequireSpareMemory();
       databases_.EndExpiredSessions();
+      databases_.KeepDisk();
       merges_.DropCancelled();
     });
     if (port::Clock::now() < cpu_at) continue;

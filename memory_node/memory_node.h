@@ -3,9 +3,14 @@
 // a loopback.
 //
 // Its contents (ContentsId) are what the region and the accounts hold; its boot (BootId) is this
-// object. Nothing of it is on disk: a Server that is started again is empty, so it has other
-// contents as well as another boot. Clients learn that from the hello (NodeRpcClient), peers that
-// merge from the boot in MergePeer.
+// object. Without files, a Server that is started again is empty, so it has other contents as well
+// as another boot. Clients learn that from the hello (NodeRpcClient), peers that merge from the
+// boot in MergePeer.
+//
+// With files (NodeStore), the accounts are written behind the calls that change them, and a call is
+// answered when that is done (store/store_keeper.h). A process that is started again goes on with
+// the contents; where nothing of the memory can be lost, it goes on with the boot, too, and clients
+// notice nothing but that they could not call for a while.
 #pragma once
 
 #include <array>
@@ -23,6 +28,9 @@
 #include "memory_node/accounts/own_memory.h"
 #include "memory_node/merges/merge_service.h"
 #include "memory_node/merges/peer_nodes.h"
+#include "memory_node/store/node_files.h"
+#include "memory_node/store/store_keeper.h"
+#include "memory_node/store/stored_state.h"
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "util/fabric/mapped/exported_region.h"
@@ -30,6 +38,15 @@
 #include "util/rpc/messages/messages.h"
 
 namespace dlsm {
+
+// What a memory node has on disk, and begins with.
+struct NodeStore {
+  std::unique_ptr<NodeFiles> files;
+  StoredContents contents;
+  StoredState state;
+  StoredRows rows;       // The same, as the files have it.
+  bool resumed = false;  // Clients of the process before go on, and with them its boot.
+};
 
 struct MemoryNodeOptions {
   NodeId node{};
@@ -62,6 +79,9 @@ class MemoryNode final : public RpcHandler {
   // Draws a boot, and contents unless the options say which these are.
   static Status Start(const MemoryNodeOptions& options, std::unique_ptr<ExportedRegion> region,
                       std::unique_ptr<MemoryNode>* node);
+  // The same with files, whose region is `region`.
+  static Status Start(const MemoryNodeOptions& options, NodeStore store,
+                      std::unique_ptr<ExportedRegion> region, std::unique_ptr<MemoryNode>* node);
   // No call is under way, but answers may be outstanding: they are given first.
   ~MemoryNode() override;
 
@@ -82,14 +102,19 @@ class MemoryNode final : public RpcHandler {
   AccessRevoker::Statistics revocations() const { return revoker_.statistics(); }
   uint64_t quarantined_bytes() const { return databases_.quarantined_bytes(); }
   uint64_t take_overs() const { return databases_.take_overs(); }
+  // Null without files.
+  const StoreKeeper* store() const { return store_.get(); }
   DatabaseTable::RefusedGrants refused_grants() const { return databases_.refused_grants(); }
 
  private:
   static MergeSchedulerOptions ScheduleOf(const MemoryNodeOptions& options);
-  MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot,
+  MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot, NodeStore store,
              std::unique_ptr<ExportedRegion> region);
 
   void KeepHouse();
+
+  // `done` to be called when what the call has changed is stored.
+  RpcDone AfterStored(Method method, RpcDone done);
 
   // Methods that are more than one call of the table of databases: memory_node_calls.cc.
   Status Heartbeat(const RpcPeer& peer, const HeartbeatRequest& request, HeartbeatReply* reply);
@@ -105,6 +130,7 @@ class MemoryNode final : public RpcHandler {
   const BootId boot_;
   const std::unique_ptr<ExportedRegion> region_;
   OwnMemory memory_;
+  const std::unique_ptr<StoreKeeper> store_;  // Null without files. Stopped before the table goes.
   AccessRevoker revoker_;  // Stopped before the table that it tells outcomes to goes.
   DatabaseTable databases_;
   PeerNodes peers_;

@@ -100,11 +100,59 @@ class Call {
   const RpcDone& done_;
 };
 
+// What a call changes that is to be there after a restart.
+enum class Stores {
+  kNothing,    // Or what its client says again.
+  kStored,     // Its answer is given when the change outlives the process,
+  kPersisted,  // or the machine.
+};
+
+Stores StoresOf(Method method) {
+  switch (method) {
+    case Method::kOpenDatabase:
+    case Method::kPutManifest:
+    case Method::kDestroyDatabase:
+    case Method::kSetQuota:
+      return Stores::kPersisted;
+    case Method::kGrant:
+    case Method::kFree:
+    case Method::kMerge:
+    case Method::kCloseDatabase:
+      return Stores::kStored;
+    default:
+      return Stores::kNothing;
+  }
+}
+
+bool TakesRoom(Method method) {
+  return method == Method::kOpenDatabase || method == Method::kGrant || method == Method::kMerge ||
+         method == Method::kPutManifest;
+}
+
 }  // namespace
+
+RpcDone MemoryNode::AfterStored(Method method, RpcDone done) {
+  const Stores stores = StoresOf(method);
+  if (stores == Stores::kNothing) return done;
+  return [this, persisted = stores == Stores::kPersisted, done = std::move(done)](
+             const Status& status, std::string reply) {
+    // Of a call that has failed, too: it may have ended a session before.
+    store_->WhenStored(persisted && status.ok(),
+                       [done, status, reply = std::move(reply)](const Status& stored) {
+                         done(stored.ok() ? status : stored, stored.ok() ? reply : std::string());
+                       });
+  };
+}
 
 void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) {
   const auto number = static_cast<size_t>(method);
   if (number < kMethodCount) calls_[number].fetch_add(1, std::memory_order_relaxed);
+  if (store_ != nullptr) {
+    const Status stores = StoresOf(method) == Stores::kNothing ? Status::OK() : store_->Check();
+    // What gives memory back may make the room that a full disk has not.
+    if (!stores.ok() && (!stores.IsBusy() || TakesRoom(method))) return done(stores, "");
+    done = AfterStored(method, std::move(done));
+  }
   const Call call(peer, request, done);
   switch (method) {
     case Method::kOpenDatabase:

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "memory_node/store/directory.h"
+#include "port/clock.h"
 #include "port/processors.h"
 #include "util/log.h"
 #include "util/numa.h"
@@ -17,14 +19,14 @@
 namespace dlsm {
 namespace {
 
-Status MakeRegion(const NodeServerOptions& options, std::unique_ptr<ExportedRegion>* region) {
+RegionOptions RegionOptionsOf(const NodeServerOptions& options) {
   RegionOptions made;
   made.bytes = options.bytes;
   made.kind = options.fabric;
   made.huge_pages = options.huge_pages;
   made.numa_node = options.numa_node;
   made.name = fmt::format("node{}", static_cast<uint32_t>(options.node.node));
-  return CreateRegion(made, region);
+  return made;
 }
 
 // Lets a handler see what its peer has written one-sided before the call, and the peer read what
@@ -124,9 +126,50 @@ Status NodeServer::CutOff(const std::string& token) {
   return tcp;
 }
 
+Status NodeServer::OpenDirectory(NodeStore* store, std::unique_ptr<ExportedRegion>* region) const {
+  if (options_.fabric == FabricKind::kVerbs) {
+    return Status::InvalidArgument(
+        "--fabric=verbs and --data_dir do not go together yet, because devices do not write to "
+        "files' "
+        "memory; use shm or tcp");
+  }
+  DirectoryOptions wanted;
+  wanted.path = options_.data_dir;
+  wanted.capacity_bytes = options_.bytes;
+  std::unique_ptr<Directory> directory;
+  Directory::Opened opened;
+  DLSM_RETURN_IF_ERROR(Directory::Open(wanted, &opened, &directory));
+  RegionOptions made = RegionOptionsOf(options_);
+  made.file = directory->region_descriptor();
+  made.file_path = directory->region_path();
+  DLSM_RETURN_IF_ERROR(CreateRegion(made, region));
+  directory->MappedAt((*region)->data(), options_.bytes);
+  DLSM_RETURN_IF_ERROR(directory->ReadAhead(opened.state));
+  store->files = std::move(directory);
+  store->contents = std::move(opened.contents);
+  store->state = std::move(opened.state);
+  store->rows = std::move(opened.rows);
+  store->resumed = opened.resumed;
+  return Status::OK();
+}
+
+void NodeServer::RestoreTokens() {
+  // With an access list, whose each token was is not stored: its clients draw new ones.
+  if (options_.access != nullptr) return;
+  const auto until = port::Clock::now() + options_.node.lease;
+  for (const std::string& token : node_->databases().DataTokens()) {
+    tokens_.Restore(token, nullptr, until);
+  }
+}
+
 Status NodeServer::StartMemoryNode() {
+  NodeStore store;
   std::unique_ptr<ExportedRegion> region;
-  DLSM_RETURN_IF_ERROR(MakeRegion(options_, &region));
+  if (options_.data_dir.empty()) {
+    DLSM_RETURN_IF_ERROR(CreateRegion(RegionOptionsOf(options_), &region));
+  } else {
+    DLSM_RETURN_IF_ERROR(OpenDirectory(&store, &region));
+  }
   MemoryNodeOptions node_options = options_.node;
   node_options.credentials = peer_credentials_;
   node_options.verbs = options_.verbs;
@@ -135,7 +178,8 @@ Status NodeServer::StartMemoryNode() {
     extent_owners_ = std::make_unique<ExtentOwners>(region->info().id);
     node_options.extent_owners = extent_owners_.get();
   }
-  return MemoryNode::Start(node_options, std::move(region), &node_);
+  if (store.files == nullptr) return MemoryNode::Start(node_options, std::move(region), &node_);
+  return MemoryNode::Start(node_options, std::move(store), std::move(region), &node_);
 }
 
 Status NodeServer::StartFabrics(ServerTransportFactory* transports) {
@@ -211,6 +255,7 @@ Status NodeServer::Start(const NodeServerOptions& options, std::unique_ptr<NodeS
   ServerTransportFactory transports;
   DLSM_RETURN_IF_ERROR(made->StartFabrics(&transports));
   made->ordered_node_ = std::make_unique<OrderedHandler>(&made->order_, made->node_.get());
+  made->RestoreTokens();
   const RpcServerOptions rpc = made->RpcOptions(std::move(transports));
   made->node_->revoker().SetCutOff(
       [server = made.get()](const std::string& token) { return server->CutOff(token); });

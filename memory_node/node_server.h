@@ -26,6 +26,7 @@ struct NodeServerOptions {
   std::string bind_address = "127.0.0.1";
   uint16_t port = 0;  // 0: any free one.
   uint64_t bytes = 0;
+  std::string data_dir;                  // Where its contents are; empty: in memory alone.
   FabricKind fabric = FabricKind::kShm;  // kShm and kVerbs serve tcp as well.
   VerbsOptions verbs;                    // For kVerbs.
   int fabric_threads = 0;                // For tcp. 0: one for each processor, 4 at most.
@@ -74,6 +75,10 @@ class NodeServer {
   // calls is to do. *transports: what carries calls besides tcp.
   Status MakeTls(const NodeServerOptions& options);
   Status StartMemoryNode();
+  // What the directory has, and the region that is mapped from it.
+  Status OpenDirectory(NodeStore* store, std::unique_ptr<ExportedRegion>* region) const;
+  // Data tokens of clients that go on.
+  void RestoreTokens();
   Status StartFabrics(ServerTransportFactory* transports);
   RpcServerOptions RpcOptions(ServerTransportFactory transports);
   // What TLS knows a client by; of one that is not known, what nobody has.

@@ -7,6 +7,7 @@
 #include <prometheus/exposer.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -74,6 +75,10 @@ DEFINE_bool(
     take_all_memory, true,
     "take all of the memory at the start, as far as the machine can spare it: so nobody who "
     "writes waits for the kernel; false: each page when it is first written");
+DEFINE_string(
+    data_dir, "",
+    "directory where the contents outlive this process, of MEMORYSIZE or less; made if its "
+    "parent is there; empty: the contents are in memory alone");
 DEFINE_int32(metrics_port, 0, "port for Prometheus; 0: none");
 DEFINE_int32(status_seconds, 60, "print a status line every so often; 0: never");
 
@@ -167,6 +172,7 @@ Status ParseFlags(NodeServerOptions* options) {
   }
   options->node.database_quota_bytes = static_cast<uint64_t>(FLAGS_database_quota_gb * kGigabyte);
   options->fabric = *fabric;
+  options->data_dir = FLAGS_data_dir;
   options->bind_address = FLAGS_bind;
   options->node.merge_threads = FLAGS_merge_threads;
   options->node.merge_schedule = *schedule;
@@ -292,6 +298,15 @@ void RunUntilStopped(MemoryNode& node, AccessList* access) {
   }
 }
 
+// The kernel's way to say that a page of the directory cannot be read.
+void TellUnreadable(int /*signal*/) {
+  constexpr char kText[] =
+      "Server: the disk of --data_dir cannot be read or is full; is it in order? Start again "
+      "then\n";
+  if (write(STDERR_FILENO, kText, sizeof(kText) - 1) < 0) _exit(kExitFailed);
+  _exit(kExitFailed);
+}
+
 // The exporter's only way to report is an exception.
 Status StartMetrics(std::unique_ptr<prometheus::Exposer>* exposer) {
   if (FLAGS_metrics_port == 0) return Status::OK();
@@ -324,7 +339,9 @@ int Run(int count, char** arguments) {
 
   RaiseDescriptorLimit();
   status = CheckSecret(&options);
-  if (status.ok()) status = CheckMemory(options.bytes);
+  // A directory's bytes are in the kernel's page cache, as far as there is memory.
+  if (status.ok() && options.data_dir.empty()) status = CheckMemory(options.bytes);
+  if (!options.data_dir.empty()) signal(SIGBUS, TellUnreadable);
   std::unique_ptr<NodeServer> server;
   if (status.ok()) status = NodeServer::Start(options, &server);
   if (!status.ok()) return Fail(status, kExitFailed);

@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 # What programs that use the static library have to link besides: exported as names, which
 # dLSMConfig.cmake looks up again on the user's machine.
 target_link_libraries(dlsm PRIVATE spdlog::spdlog OpenSSL::SSL OpenSSL::Crypto Snappy::snappy
-                      PkgConfig::ISAL PkgConfig::XXHASH PkgConfig::NUMA)
+                      PkgConfig::ISAL PkgConfig::XXHASH PkgConfig::NUMA PkgConfig::SQLITE)
 
 install(DIRECTORY include/dLSM DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h")
@@ -33,7 +33,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dLSMConfig.cmake
 # For pkg-config. A static library does not know what it needs: users link it, too.
 set(dlsm_static_libraries "")
 if(NOT BUILD_SHARED_LIBS)
-  set(dlsm_static_libraries "-lspdlog -lfmt -lssl -lcrypto -lsnappy -lisal -lxxhash -lnuma -lstdc++ -lm")
+  set(dlsm_static_libraries "-lspdlog -lfmt -lssl -lcrypto -lsnappy -lisal -lxxhash -lnuma -lsqlite3 -lstdc++ -lm")
 endif()
 file(RELATIVE_PATH dlsm_prefix_from_pc
      ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

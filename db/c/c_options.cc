@@ -234,6 +234,9 @@ void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path) {
 void dlsm_options_set_secret_file(dlsm_options_t* options, const char* path) {
   SetString(options, &dlsm::Options::secret_file, path);
 }
+void dlsm_options_set_embedded_dir(dlsm_options_t* options, const char* path) {
+  SetString(options, &dlsm::Options::embedded_dir, path);
+}
 void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes) {
   Set(options, &dlsm::Options::embedded_memory_bytes, bytes);
 }

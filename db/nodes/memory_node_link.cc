@@ -48,6 +48,7 @@ Status ConnectEmbedded(const Options& options, std::unique_ptr<NodeConnection>* 
                                    "leave Options::rpc_transport empty");
   }
   EmbeddedNodeOptions node;
+  node.directory = options.embedded_dir;
   node.bytes = options.embedded_memory_bytes;
   node.merge_threads = options.max_background_compactions * options.max_subcompactions;
   node.merge_schedule = options.merge_scheduler;

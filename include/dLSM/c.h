@@ -192,6 +192,7 @@ void dlsm_options_set_tls(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_tls_ca_file(dlsm_options_t* options, const char* path);
 void dlsm_options_set_tls_certificate_file(dlsm_options_t* options, const char* path);
 void dlsm_options_set_tls_key_file(dlsm_options_t* options, const char* path);
+void dlsm_options_set_embedded_dir(dlsm_options_t* options, const char* path);
 void dlsm_options_set_embedded_memory_bytes(dlsm_options_t* options, uint64_t bytes);
 enum { dlsm_numa_node_of_device = -2, dlsm_no_numa_node = -1 }; /* Or a number from 0 on. */
 void dlsm_options_set_numa_node(dlsm_options_t* options, int node);

@@ -186,9 +186,16 @@ struct Options {
   std::string tls_ca_file;
   std::string tls_certificate_file;
   std::string tls_key_file;
+  // Where the embedded memory node keeps its contents: a directory, which is made if its parent is
+  // there. The database outlives the process then, as doc/durability.md says. Several databases, by
+  // their names, may be in one directory, and one process at a time has it open: Open is Busy
+  // meanwhile, and Corruption, which names the file and what to do, where a file is damaged. If
+  // this is empty, the embedded memory node is in memory alone, and ends with the process.
+  std::string embedded_dir;
   // The size of the embedded memory node when this process first starts it; 0: three quarters of
-  // the machine's memory, or of what control groups (a container's) allow where that is less. Taken
-  // only as it is used.
+  // the machine's memory, or of what control groups (a container's) allow where that is less; with
+  // embedded_dir what the directory has, or, if it is new, the size of its disk. Taken only as it
+  // is used.
   uint64_t embedded_memory_bytes = 0;
   // How long one operation waits for a memory node before it is TimedOut.
   uint64_t operation_timeout_ms = 10000;

@@ -132,6 +132,7 @@ Status Accounts::ApplyLocked(AccountChange change) {
     throw;
   }
   CarryOutLocked(std::move(change), std::move(given), &holes, account);
+  if (options_.store != nullptr) options_.store->NoteChange();
   return Status::OK();
 }
 
@@ -291,9 +292,16 @@ void Accounts::FreeUnreadLocked() noexcept {
 
 // Without memory for the second, the first is done again, and has no effect then.
 void Accounts::GiveBackLocked(ByteRange range) {
-  const uint64_t bytes = range.end - range.begin;
-  if (options_.extent_owners != nullptr) options_.extent_owners->Remove(range.begin, bytes);
+  if (options_.extent_owners != nullptr)
+    options_.extent_owners->Remove(range.begin, range.end - range.begin);
   port::AllocationPoint("accounts: free");
+  if (options_.store == nullptr) return FreeRangeLocked(range);
+  unpersisted_.push_back({0, range});
+  unpersisted_.back().change = options_.store->NoteChange();
+}
+
+void Accounts::FreeRangeLocked(ByteRange range) {
+  const uint64_t bytes = range.end - range.begin;
   const Status status = allocator_.Free(range.begin, bytes);
   if (status.ok()) return;
   assert(false && "a byte without an owner was owned");
@@ -415,7 +423,7 @@ ListDatabasesReply Accounts::List() const {
 void Accounts::Describe(NodeStatisticsReply* statistics) const {
   const port::MutexLock lock(mutex_);
   statistics->capacity_bytes = allocator_.capacity_bytes();
-  statistics->used_bytes = allocator_.used_bytes();
+  statistics->used_bytes = allocator_.used_bytes() - UnpersistedBytesLocked();
   statistics->largest_free_bytes = allocator_.largest_free_bytes();
   statistics->databases = listed_;
 }
@@ -455,6 +463,12 @@ Status Accounts::CheckInvariants() const {
     }
     all.Add(owned);
     bytes += owned.bytes();
+  }
+  for (const Unpersisted& free : unpersisted_) {
+    if (all.Overlaps(free.range))
+      return Status::Corruption("a byte that is given back has an owner");
+    all.Add(free.range);
+    bytes += free.range.end - free.range.begin;
   }
   if (bytes != allocator_.used_bytes()) {
     return Status::Corruption(

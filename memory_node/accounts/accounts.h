@@ -7,12 +7,17 @@
 //    read them. What readers keep does not count for the database's quota. Where there is no memory
 //    to retire or free bytes, they keep a place in the accounts, and FreeUnread() tries again.
 // 3. Applying a change touches accounts alone: it neither reads nor writes the bytes themselves.
-// 4. An account that was dropped stays, without being listed, until its last byte has no reason.
+// 4. Where the accounts are stored (AccountsOptions::store), bytes that nobody may read any more
+// are
+//    free when it is persisted that they have no reason: else the file could name them again after
+//    others have written there.
+// 5. An account that was dropped stays, without being listed, until its last byte has no reason.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +32,8 @@
 #include "memory_node/accounts/quotas.h"
 #include "memory_node/accounts/reader_leases.h"
 #include "memory_node/accounts/recent_refusals.h"
+#include "memory_node/store/store_keeper.h"
+#include "memory_node/store/stored_state.h"
 #include "port/clock.h"
 #include "port/mutex.h"
 #include "util/memory/extent_allocator.h"
@@ -61,6 +68,8 @@ struct AccountsOptions {
   // Clients are told of no more free memory than that. For tests: their merges then go by steps
   // (db/merge/merge_pieces.h) as in a full memory node.
   uint64_t free_bytes_told_max = UINT64_MAX;
+  // Where the accounts are kept, besides in memory; outlives them. May be null.
+  StoreKeeper* store = nullptr;
   // Shown each change, under the accounts' lock, after it was found to fit and before it is carried
   // out. May be empty.
   std::function<void(const AccountChange&)> changing;
@@ -177,6 +186,26 @@ class Accounts {
       LOCKS_EXCLUDED(mutex_);
   RefusedGrants refused_grants() const LOCKS_EXCLUDED(mutex_);
 
+  // Storing: stored_accounts.cc.
+  // The accounts as rows, but for what only sessions know. Manifests whose version is in
+  // `manifests` are left out. *change: the last one that is in it.
+  void TakeSnapshot(const std::map<uint64_t, uint64_t>& manifests,
+                    std::vector<StoredDatabase>* rows, std::map<uint64_t, StoredManifest>* put,
+                    StoredQuotas* quotas, uint64_t* change) const LOCKS_EXCLUDED(mutex_);
+  void NotePersisted(uint64_t change) LOCKS_EXCLUDED(mutex_);
+  // Takes up what was stored, once, before anything else. With `resumed` sessions go on, and what
+  // they hold; else what manifests name is all that has a reason, and a database without a manifest
+  // is gone. The readers of before are not known: bytes that were kept for them get a fence of this
+  // number.
+  void Restore(const StoredState& state, bool resumed, uint64_t readers_fence)
+      LOCKS_EXCLUDED(mutex_);
+  // By their incarnations, with the numbers of the fences that each has.
+  std::vector<std::pair<DatabasePointer, std::vector<uint64_t>>> Fences() const
+      LOCKS_EXCLUDED(mutex_);
+  DatabasePointer FindIncarnation(DatabaseIncarnation incarnation) const LOCKS_EXCLUDED(mutex_);
+  // Has the disk get back what is free, if that is much; and looks how much the disk can take.
+  void KeepDisk() LOCKS_EXCLUDED(mutex_);
+
   // The bytes that have this reason.
   ByteRanges BytesOf(const DatabaseIdentity& database, ByteReason reason) const
       LOCKS_EXCLUDED(mutex_);
@@ -214,6 +243,10 @@ class Accounts {
   // Retires what the account has no reason left to keep.
   void SettleLocked(Account* account) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeUnreadLocked() noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeRangeLocked(ByteRange range) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t UnpersistedBytesLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RestoreLocked(const StoredDatabase& stored, const StoredManifest& manifest, bool resumed,
+                     uint64_t readers_fence) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveBackLocked(ByteRange range) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetIfGoneLocked(DatabaseIncarnation incarnation) noexcept
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -221,7 +254,11 @@ class Accounts {
   // Room: accounts_room.cc.
   // Finds free bytes, which are zero where not every client may read what was there, and allocates
   // none of them. Returns false if there are none in one piece.
-  bool FindRoomLocked(uint64_t bytes, ByteRange* range) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FindRoomLocked(uint64_t bytes, ByteRange* range) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the disk has room for this range of the region, from now on.
+  bool TakeDiskLocked(ByteRange range) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How much of the region is free, and can be on the disk.
+  uint64_t FreeLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t GrantableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t OwnedBytesLocked(const std::string& owner) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t QuotaLeftLocked(const std::string& database, bool for_merges) const
@@ -250,6 +287,17 @@ class Accounts {
   size_t listed_ GUARDED_BY(mutex_) = 0;
   // There was no memory to settle some account.
   bool unsettled_ GUARDED_BY(mutex_) = false;
+  // Where the accounts are stored: what is free when this change is persisted, in their order.
+  struct Unpersisted {
+    uint64_t change = 0;
+    ByteRange range;
+  };
+  std::deque<Unpersisted> unpersisted_ GUARDED_BY(mutex_);
+  // What the disk has room for; what else it can take, when somebody looked last; and why it had no
+  // room then, if it had none.
+  ByteRanges on_disk_ GUARDED_BY(mutex_);
+  uint64_t free_disk_bytes_ GUARDED_BY(mutex_) = UINT64_MAX;
+  Status disk_refusal_ GUARDED_BY(mutex_);
   Quotas quotas_ GUARDED_BY(mutex_);
   RecentRefusals refusals_ GUARDED_BY(mutex_);
   RefusedGrants refused_grants_ GUARDED_BY(mutex_);

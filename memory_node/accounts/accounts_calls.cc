@@ -73,7 +73,7 @@ Status Accounts::Grant(const DatabaseIdentity& database, SessionId session,
   const port::MutexLock lock(mutex_);
   const uint64_t least = std::max<uint64_t>(request.bytes_min, 1);
   const uint64_t quota_left = QuotaLeftLocked(database.name, request.for_merge);
-  const uint64_t room = request.for_merge ? allocator_.free_bytes() : GrantableLocked();
+  const uint64_t room = request.for_merge ? FreeLocked() : GrantableLocked();
   const uint64_t usable = std::min(room, quota_left) / kExtentAlignment * kExtentAlignment;
   if (least > usable) {
     const bool over_quota = quota_left < room;
@@ -198,7 +198,7 @@ Status Accounts::AllocateOutput(const DatabaseIdentity& database, uint64_t merge
   }
   ByteRange range;
   *in_vain = !FindRoomLocked(bytes, &range);
-  if (*in_vain) return NoRoomLocked(bytes, allocator_.free_bytes());
+  if (*in_vain) return NoRoomLocked(bytes, FreeLocked());
   AccountChange change = ChangeOf(database);
   change.steps.push_back(AccountStep::Allocate(OutputReason(merge), range));
   DLSM_RETURN_IF_ERROR(ApplyLocked(std::move(change)));

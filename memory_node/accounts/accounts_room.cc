@@ -23,11 +23,17 @@ uint64_t DefaultMergeReserve(uint64_t capacity_bytes) {
   return std::min(std::max(capacity_bytes / 8, kTwoTables), capacity_bytes / 4);
 }
 
-bool Accounts::FindRoomLocked(uint64_t bytes, ByteRange* range) const {
+bool Accounts::FindRoomLocked(uint64_t bytes, ByteRange* range) {
+  disk_refusal_ = Status::OK();
   if (options_.refuse_extent && options_.refuse_extent()) return false;
   uint64_t offset = 0;
-  if (!allocator_.Find(bytes, &offset)) return false;
+  if (!allocator_.Find(bytes, &offset)) {
+    // Bytes that were given back may only have to be persisted.
+    if (!unpersisted_.empty()) options_.store->PersistSoon();
+    return false;
+  }
   const uint64_t taken = RoundUpToExtent(std::max<uint64_t>(bytes, 1));
+  if (!TakeDiskLocked({offset, offset + taken})) return false;
   *range = ByteRange{offset, offset + taken};
   if (options_.extent_owners != nullptr) {
     std::memset(options_.memory->At(SpanOf(offset, taken)), 0, taken);
@@ -35,19 +41,35 @@ bool Accounts::FindRoomLocked(uint64_t bytes, ByteRange* range) const {
   return true;
 }
 
-uint64_t Accounts::GrantableLocked() const {
+// Under the lock: the disk promises room without writing any.
+bool Accounts::TakeDiskLocked(ByteRange range) {
+  if (options_.store == nullptr || on_disk_.Contains(range)) return true;
+  disk_refusal_ = options_.store->files().TakeDisk(range.begin, range.end - range.begin);
+  if (disk_refusal_.ok()) on_disk_.Add(range);
+  return disk_refusal_.ok();
+}
+
+uint64_t Accounts::FreeLocked() const {
   const uint64_t free = allocator_.free_bytes();
+  if (free_disk_bytes_ == UINT64_MAX) return free;
+  const uint64_t used = allocator_.used_bytes();
+  const uint64_t promised = on_disk_.bytes() > used ? on_disk_.bytes() - used : 0;
+  return std::min(free, free_disk_bytes_ + promised);
+}
+
+uint64_t Accounts::GrantableLocked() const {
+  const uint64_t free = FreeLocked();
   return free > options_.merge_reserve_bytes ? free - options_.merge_reserve_bytes : 0;
 }
 
 uint64_t Accounts::FreeBytes() const {
   const port::MutexLock lock(mutex_);
-  return allocator_.free_bytes();
+  return FreeLocked();
 }
 
 uint64_t Accounts::FreeBytesFor(const DatabaseIdentity* database) const {
   const port::MutexLock lock(mutex_);
-  const uint64_t free = std::min(allocator_.free_bytes(), options_.free_bytes_told_max);
+  const uint64_t free = std::min(FreeLocked(), options_.free_bytes_told_max);
   if (database == nullptr) return free;
   return std::min(free, QuotaLeftLocked(database->name, /*for_merges=*/true));
 }
@@ -60,6 +82,16 @@ uint64_t Accounts::GrantableBytesFor(const DatabaseIdentity* database) const {
 
 Status Accounts::FullLocked(uint64_t bytes, uint64_t usable) const {
   const auto node = static_cast<uint32_t>(options_.node);
+  if (!disk_refusal_.ok()) {
+    return Status::Busy(fmt::format("memory node {} has no room for {} bytes: {}", node, bytes,
+                                    disk_refusal_.message().ToStringView()));
+  }
+  if (FreeLocked() < bytes && allocator_.free_bytes() >= bytes) {
+    return Status::Busy(
+        fmt::format("memory node {} has no room for {} bytes: the disk of {} is full; make room "
+                    "there, or delete data",
+                    node, bytes, options_.store->files().name()));
+  }
   const std::string used = fmt::format("{} of {} used", FormatBytes(allocator_.used_bytes()),
                                        FormatBytes(allocator_.capacity_bytes()));
   if (usable >= bytes) {
@@ -67,7 +99,7 @@ Status Accounts::FullLocked(uint64_t bytes, uint64_t usable) const {
         fmt::format("memory node {} has no {} bytes in one piece left: {}; delete data, or {}",
                     node, bytes, used, options_.full_remedy));
   }
-  const bool reserved = allocator_.free_bytes() > usable;
+  const bool reserved = FreeLocked() > usable;
   return Status::Busy(fmt::format("memory node {} is full: {}{}; delete data, or {}", node, used,
                                   reserved ? ", and the rest is kept for merges" : "",
                                   options_.full_remedy));
@@ -107,7 +139,9 @@ Accounts::RefusedGrants Accounts::refused_grants() const {
 
 bool Accounts::SetQuota(const std::string& owner, uint64_t bytes) {
   const port::MutexLock lock(mutex_);
-  return quotas_.Set(owner, bytes);
+  const bool set = quotas_.Set(owner, bytes);
+  if (options_.store != nullptr) options_.store->NoteChange();
+  return set;
 }
 
 uint64_t Accounts::QuotaOf(const DatabaseIdentity& database) const {

@@ -34,6 +34,7 @@ Status DatabaseTable::BeginMerge(const RpcPeer& peer, SessionId session_id,
   DLSM_RETURN_IF_ERROR(session->merges.Begin(number.own));
   // Last, for the number of a merge that has not begun is remembered without harm.
   DLSM_RETURN_IF_ERROR(accounts_.BeginMerge(*session->database, id, inputs));
+  NoteChange();
   *hold = std::move(made);
   return Status::OK();
 }
@@ -76,6 +77,7 @@ Status DatabaseTable::KeepOutputs(Merge* merge) {
   ByteRanges outputs = accounts_.OutputsOf(*merge->database, merge->id);
   DLSM_RETURN_IF_ERROR(accounts_.KeepOutputs(*merge->database, merge->id));
   session->merges.Kept(merge->number, std::move(outputs));
+  NoteChange();
   return Status::OK();
 }
 

@@ -65,6 +65,7 @@ Status DatabaseTable::ConfirmClaimLocked(const RpcPeer& peer, const OpenDatabase
     Log().Warn("database '{}' is taken over by {} (epoch {})", database->name, peer.name,
                OwnershipWord::Of(word).epoch);
   }
+  NoteChange();
   FillReplyLocked(request.claimed, *session, reply);
   return Status::OK();
 }

@@ -43,7 +43,11 @@ Status DatabaseTable::FindSessionLocked(const RpcPeer& peer, SessionId id, Sessi
     revocations_.NoteAlive(peer, id);
     return NoSessionLocked(id);
   }
-  return sessions_.Renew(peer, options_.clock() + options_.lease, *session);
+  const size_t tokens = (*session)->tokens.size();
+  const bool known = (*session)->known;
+  const Status renewed = sessions_.Renew(peer, options_.clock() + options_.lease, *session);
+  if ((*session)->tokens.size() != tokens || (*session)->known != known) NoteChange();
+  return renewed;
 }
 
 Status DatabaseTable::NoSessionLocked(SessionId id) const {
@@ -196,6 +200,7 @@ void DatabaseTable::EndSessionLocked(SessionId id, End how, std::function<void()
   fenced.PermitUncheckedError();
   ownership_.End(id);
   sessions_.Erase(id);
+  NoteChange();
   revocations_.Begin(std::move(prepared), done);
   if (!ownership_.IsWanted(*database) && accounts_.ManifestVersionOf(*database) == 0) {
     const Status dropped = accounts_.Drop(*database);

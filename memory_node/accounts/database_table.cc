@@ -70,6 +70,7 @@ Status DatabaseTable::Open(const RpcPeer& peer, const OpenDatabaseRequest& reque
     throw;
   }
   if (!wanted) Log().Info("database '{}' is opened by {}", request.name, peer.name);
+  NoteChange();
   FillReplyLocked(id, *session, reply);
   return Status::OK();
 }
@@ -192,6 +193,7 @@ Status DatabaseTable::Grant(const RpcPeer& peer, const GrantRequest& request, Gr
   DLSM_RETURN_IF_ERROR(accounts_.Grant(*session->database, request.session, request, &extent));
   reply->extent = extent;
   if (request.number != 0) grants.merge(granted);
+  NoteChange();
   if (grants.size() > GrantRequest::kGrantsRemembered) grants.erase(grants.begin());
   return Status::OK();
 }
@@ -207,6 +209,7 @@ Status DatabaseTable::Free(const RpcPeer& peer, const FreeRequest& request) {
   session->last_free = std::max(session->last_free, request.number);
   session->unnamed_before = PublishedDatabase::kUnknown;
   session->merges.Freed(freed);
+  NoteChange();
   return Status::OK();
 }
 
@@ -216,6 +219,7 @@ Status DatabaseTable::PutManifest(const RpcPeer& peer, const PutManifestRequest&
   DLSM_RETURN_IF_ERROR(FindSessionLocked(peer, request.session, &session));
   DLSM_RETURN_IF_ERROR(accounts_.PutManifest(*session->database, request));
   session->unnamed_before = PublishedDatabase::kUnknown;
+  NoteChange();
   return Status::OK();
 }
 

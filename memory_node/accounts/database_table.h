@@ -101,13 +101,22 @@ struct DatabaseTableOptions : AccountsOptions {
 class MergeHold;
 
 // Thread-safe.
-class DatabaseTable {
+class DatabaseTable : public StoredSource {
  public:
   using RefusedGrants = Accounts::RefusedGrants;
 
   explicit DatabaseTable(DatabaseTableOptions options);
   // All MergeHolds are gone.
-  ~DatabaseTable();
+  ~DatabaseTable() override;
+
+  // Takes up what was stored, once, before the first call: see stored_databases.cc. `resumed`: the
+  // clients of the process before may still be there, and go on.
+  void Restore(const StoredState& state, bool resumed) LOCKS_EXCLUDED(mutex_);
+  void TakeSnapshot(const std::map<uint64_t, uint64_t>& manifests, StoredRows* rows,
+                    uint64_t* change) override LOCKS_EXCLUDED(mutex_);
+  // Those with which sessions that go on were called.
+  std::vector<std::string> DataTokens() const LOCKS_EXCLUDED(mutex_);
+  void NotePersisted(uint64_t change) override { accounts_.NotePersisted(change); }
 
   uint64_t capacity_bytes() const { return options_.capacity_bytes; }
 
@@ -150,6 +159,8 @@ class DatabaseTable {
   void Disconnected(const RpcPeer& peer);
   // To be called every now and then.
   void EndExpiredSessions();
+  // The same, for the disk: see Accounts.
+  void KeepDisk() { accounts_.KeepDisk(); }
 
   void Describe(NodeStatisticsReply* statistics) const;
   // Of this memory node, what it keeps for merges included.
@@ -202,6 +213,10 @@ class DatabaseTable {
   Status CheckOpenableLocked(const OpenDatabaseRequest& request) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FillReplyLocked(SessionId id, const Session& session, OpenDatabaseReply* reply) const
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A session has changed: where accounts are stored, so is that.
+  void NoteChange() {
+    if (options_.store != nullptr) options_.store->NoteChange();
+  }
   // The database of this session, or null if there is no such session.
   DatabasePointer DatabaseOf(SessionId session) const LOCKS_EXCLUDED(mutex_);
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -43,6 +44,16 @@ class NumberedMerges {
   bool IsAwaited(uint64_t number) const;
   // All that the client may not have heard of: held by the session.
   ByteRanges outputs() const;
+
+  // A caller stores these, and takes them up again in a new object.
+  const std::vector<uint64_t>& awaited() const { return awaited_; }
+  uint64_t next() const { return next_; }
+  const std::map<uint64_t, ByteRanges>& begun() const { return begun_; }
+  void Restore(std::vector<uint64_t> awaited, uint64_t next, std::map<uint64_t, ByteRanges> begun) {
+    awaited_ = std::move(awaited);
+    next_ = next;
+    begun_ = std::move(begun);
+  }
 
  private:
   // Not settled by any message so far: these, and all from next_ on. Ascending, below next_.

@@ -62,6 +62,31 @@ bool Ownership::HasNotSwapped(SessionId session) const {
   return !claim.seen && WordOf(*claim.database) == claim.offer.before;
 }
 
+uint32_t Ownership::LastEpochOf(const DatabaseIdentity& database) const {
+  uint32_t epoch = OwnershipWord::Of(WordOf(database)).epoch;
+  for (const auto& [session, claim] : claims_) {
+    if (claim.database.get() != &database) continue;
+    epoch = std::max(epoch, OwnershipWord::Of(claim.offer.word).epoch);
+  }
+  return epoch;
+}
+
+void Ownership::Restore(SessionId session, DatabasePointer database, std::string client,
+                        Offer offer, bool seen, bool owner) {
+  const DatabaseIncarnation incarnation = database->incarnation;
+  Owners made{{incarnation, session}};
+  claims_.emplace(session, Claim{std::move(database), std::move(client), offer,
+                                 made.extract(made.begin()), seen});
+  if (owner) owners_.insert(std::move(claims_.at(session).as_owner));
+}
+
+void Ownership::RestoreEpoch(const DatabaseIdentity& database, uint32_t epoch) {
+  if (OwnershipWord::Of(WordOf(database)).epoch >= epoch) return;
+  char* const word = memory_->At(OwnershipWordIn(database.header));
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word))
+      .store(OwnershipWord{epoch, 0}.bits(), std::memory_order_release);
+}
+
 SessionId Ownership::OwnerOf(const DatabaseIdentity& database) const {
   const auto owner = owners_.find(database.incarnation);
   return owner == owners_.end() ? SessionId{} : owner->second;

@@ -55,6 +55,17 @@ class Ownership {
   // far as is known.
   bool HasNotSwapped(SessionId session) const;
 
+  // Of a session that has a claim: whether its word was seen in the header.
+  bool HasSeenItsWord(SessionId session) const { return claims_.at(session).seen; }
+  // The largest epoch that was in the header or was offered to a session that is there.
+  uint32_t LastEpochOf(const DatabaseIdentity& database) const;
+  // Takes up a stored claim, of an owner if `owner` says so.
+  void Restore(SessionId session, DatabasePointer database, std::string client, Offer offer,
+               bool seen, bool owner);
+  // No owner is there, and what was in the header may have been lost: the next word's epoch will be
+  // larger than this one.
+  void RestoreEpoch(const DatabaseIdentity& database, uint32_t epoch);
+
   // 0: nobody owns it.
   SessionId OwnerOf(const DatabaseIdentity& database) const;
   bool IsOwner(SessionId session) const;

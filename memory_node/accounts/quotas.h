@@ -32,6 +32,8 @@ class Quotas {
   // as the default.
   [[nodiscard]] bool Set(const std::string& owner, uint64_t bytes);
   uint64_t Of(const std::string& owner) const;
+  // Of those that have one of their own.
+  const std::map<std::string, uint64_t>& own() const { return own_; }
   // What every owner has that has none of its own, as dlsm_tool --quota takes it.
   std::string DefaultForTool() const;
 

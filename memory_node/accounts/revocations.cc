@@ -111,6 +111,20 @@ void Revocations::EndLocked(Map::iterator revocation) {
   revocations_.erase(revocation);
 }
 
+void Revocations::Restore(uint64_t number, DatabasePointer database, Clock::time_point gone_at) {
+  Revocation revocation;
+  revocation.ended.database = std::move(database);
+  revocation.ended.client = "a client of before this memory node was started again";
+  revocation.ended.connected = false;
+  revocation.ended.let_go = false;
+  revocation.cut_off = true;  // Its tokens ended with the process.
+  revocation.let_go = false;
+  revocation.gone_at = gone_at;
+  const port::MutexLock lock(mutex_);
+  revocations_.emplace(number, std::move(revocation));
+  next_ = std::max(next_, number + 1);
+}
+
 void Revocations::LetGo(SessionId session) {
   const port::MutexLock lock(mutex_);
   for (auto& [number, revocation] : revocations_) {

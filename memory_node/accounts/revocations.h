@@ -62,6 +62,10 @@ class Revocations {
   // to be called later: when the first attempt to take the access away has ended.
   void Begin(Prepared prepared, std::function<void()>* done) noexcept LOCKS_EXCLUDED(mutex_);
 
+  // A fence of before this process, whose client cannot be asked: it has let go at `gone_at`.
+  void Restore(uint64_t number, DatabasePointer database, Clock::time_point gone_at)
+      LOCKS_EXCLUDED(mutex_);
+
   // The client of that session has let go of what it had.
   void LetGo(SessionId session) LOCKS_EXCLUDED(mutex_);
   // The peer, who may own the database, calls with that session all the same: a connection that it

@@ -30,6 +30,13 @@ Session* Sessions::Add(SessionId id, const RpcPeer& peer, DatabasePointer databa
   return added;
 }
 
+Session* Sessions::Restore(SessionId id, Session session, Clock::time_point ends_at) {
+  session.connected = false;
+  Session* const added = &sessions_.emplace(id, std::move(session)).first->second;
+  SetEnd(ends_at, added);
+  return added;
+}
+
 Session* Sessions::Find(SessionId id) {
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? nullptr : &found->second;

@@ -54,6 +54,8 @@ class Sessions {
   Status DrawId(SessionId* id) const;
   Session* Add(SessionId id, const RpcPeer& peer, DatabasePointer database,
                Clock::time_point ends_at);
+  // Takes up a stored one, which has no connection yet.
+  Session* Restore(SessionId id, Session session, Clock::time_point ends_at);
   // Returns null if there is none (any more).
   Session* Find(SessionId id);
   const Session* Find(SessionId id) const;

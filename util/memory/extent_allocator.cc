@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -61,6 +62,18 @@ ExtentAllocator::ByOffset::const_iterator ExtentAllocator::Containing(uint64_t o
   const auto extent = std::prev(after);
   const uint64_t end = extent->first + extent->second;
   return offset + RoundUpToExtent(bytes) <= end ? extent : by_offset_.end();
+}
+
+bool ExtentAllocator::NextFree(uint64_t from, uint64_t* begin, uint64_t* end) const {
+  auto next = by_offset_.upper_bound(from);
+  if (next != by_offset_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second > from) next = before;
+  }
+  if (next == by_offset_.end()) return false;
+  *begin = std::max(next->first, from);
+  *end = next->first + next->second;
+  return true;
 }
 
 bool ExtentAllocator::IsFree(uint64_t offset, uint64_t bytes) const {

@@ -42,6 +42,8 @@ class ExtentAllocator {
 
   // Where Allocate() would find `bytes` now. False if it would not.
   bool Find(uint64_t bytes, uint64_t* offset) const;
+  // The first free extent that ends behind `from`, cut off before it. False if there is none.
+  bool NextFree(uint64_t from, uint64_t* begin, uint64_t* end) const;
   // Whether all of the range, which starts at a multiple of the alignment, is free.
   bool IsFree(uint64_t offset, uint64_t bytes) const;
   // The range, rounded up, is used from now on. InvalidArgument, and nothing changes, unless all of

@@ -22,14 +22,19 @@ namespace dlsm {
 class NodeConnection {
  public:
   NodeConnection(std::unique_ptr<RpcClient> rpc, FabricPeer peer,
-                 std::unique_ptr<FabricConnection> fabric)
-      : rpc_(std::move(rpc)), peer_(std::move(peer)), fabric_(std::move(fabric)) {}
+                 std::unique_ptr<FabricConnection> fabric,
+                 std::shared_ptr<void> other_end = nullptr)
+      : other_end_(std::move(other_end)),
+        rpc_(std::move(rpc)),
+        peer_(std::move(peer)),
+        fabric_(std::move(fabric)) {}
 
   RpcClient& rpc() { return *rpc_; }
   FabricConnection& fabric() { return *fabric_; }
   const FabricPeer& peer() const { return peer_; }
 
  private:
+  const std::shared_ptr<void> other_end_;  // What lives as long as this; may be null.
   // The data connections (fabric) end before the control connection that vouches for them.
   const std::unique_ptr<RpcClient> rpc_;
   const FabricPeer peer_;
@@ -90,15 +95,20 @@ Status ConnectNodeAuto(const NodeAddress& address, const NodeConnectionOptions& 
                        Deadline deadline, std::unique_ptr<NodeConnection>* connection);
 
 struct EmbeddedNodeOptions {
-  uint64_t bytes = 0;  // 0: most of what the machine has; pages are taken when first written.
+  // Where its contents are; empty: in memory alone. One process at a time has a directory open.
+  std::string directory;
+  // 0: most of what the machine has, and with a directory what that has, or as much as its disk
+  // has. Pages are taken when first written.
+  uint64_t bytes = 0;
   int merge_threads = 2;
   MergeSchedule merge_schedule = MergeSchedule::kGreedy;
   uint64_t merge_bytes_per_second = 0;  // 0: no limit.
 };
 
-// Connects to the memory node inside this process, which the first call starts and which lives as
-// long as the process; later calls ignore `node`. Implemented in memory_node/, which this floor
-// does not know.
+// Connects to the memory node inside this process. One without a directory is started by the first
+// call and lives as long as the process; later calls ignore what else `node` says. One with a
+// directory lives as long as there are connections to it. Implemented in memory_node/, which this
+// floor does not know.
 Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node, const FabricOptions& fabric,
                            std::unique_ptr<NodeConnection>* connection);
 

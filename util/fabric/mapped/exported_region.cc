@@ -34,6 +34,7 @@ class MappedExport : public ExportedRegion {
       : file_(std::move(file)),
         mapping_(std::move(mapping)),
         info_(std::move(info)),
+        is_on_disk_(options.file >= 0),
         huge_pages_(options.huge_pages),
         numa_node_(options.numa_node),
         notes_(std::move(notes)),
@@ -41,6 +42,7 @@ class MappedExport : public ExportedRegion {
 
   // Others may take memory at the same time, so what there is left is asked for again and again.
   void TakeAllPages() override {
+    if (is_on_disk_) return;  // Its pages are the disk's, and taken as they are used.
     const uint64_t spared = std::max(AvailableMemory("/", numa_node_) / 16, uint64_t{256} << 20);
     std::atomic<bool> spares{true};
     const TakenPages taken =
@@ -72,6 +74,7 @@ class MappedExport : public ExportedRegion {
   const ShmFile file_;  // Not valid for anonymous memory.
   const MemoryMapping mapping_;
   const RegionInfo info_;
+  const bool is_on_disk_;
   const bool huge_pages_;
   const int numa_node_;
   Notes notes_;
@@ -89,6 +92,7 @@ Status CheckFits(uint64_t bytes, uint64_t limit) {
 }
 
 Status MapMemory(const RegionOptions& options, ShmFile* file, MemoryMapping* mapping) {
+  if (options.file >= 0) return MemoryMapping::File(options.file, options.bytes, mapping);
   DLSM_RETURN_IF_ERROR(CheckFits(options.bytes, MemoryLimit(options.root)));
   if (options.kind != FabricKind::kShm) return MemoryMapping::Anonymous(options.bytes, mapping);
   RemoveStaleShmFiles();
@@ -106,13 +110,21 @@ Status CreateRegion(const RegionOptions& options, std::unique_ptr<ExportedRegion
   // Others write to files' memory, too, and no child gets a copy of that.
   if (options.kind == FabricKind::kVerbs) KeepFromChildren(mapping);
   Notes notes;
-  notes.pages = options.huge_pages ? AdviseHugePages(mapping, options.kind == FabricKind::kShm)
-                                   : "no huge pages: not asked for";
+  if (options.file >= 0) {
+    notes.pages = options.file_path;
+  } else {
+    notes.pages = options.huge_pages ? AdviseHugePages(mapping, options.kind == FabricKind::kShm)
+                                     : "no huge pages: not asked for";
+  }
   if (options.numa_node != kNoNumaNode) {
     DLSM_RETURN_IF_ERROR(
         BindMemory(mapping.data(), mapping.bytes(), options.numa_node, &notes.place));
   }
-  RegionInfo info{options.id, options.bytes, file.path()};
+  const bool tells_file = options.file < 0 || options.kind == FabricKind::kShm;
+  RegionInfo info{options.id, options.bytes,
+                  !tells_file        ? ""
+                  : options.file < 0 ? file.path()
+                                     : options.file_path};
   *region = std::make_unique<MappedExport>(std::move(file), std::move(mapping), std::move(info),
                                            options, std::move(notes));
   return Status::OK();

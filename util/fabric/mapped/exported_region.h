@@ -31,6 +31,10 @@ struct RegionOptions {
   int numa_node = kNoNumaNode;           // Where its pages come from.
   std::string name;                      // Part of the shm file's name.
   std::string root = "/";                // See MemoryLimit().
+  // A file that is open, at least `bytes` long, which is to be the memory; it stays open as long as
+  // the region, and `file_path` names it. -1: the region makes its own.
+  int file = -1;
+  std::string file_path;
 };
 
 // Maps memory; fails with a Status that names the remedy when there is not enough of it. Files that

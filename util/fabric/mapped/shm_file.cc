@@ -45,7 +45,10 @@ std::string NewPath(const std::string& name) {
   return fmt::format("{}/{}{}-{}-{:016x}", kFolder, kPrefix, plain, ::getpid(), draw);
 }
 
-// Peers tell paths: only names that a memory node would have made are opened.
+// The region's file in a memory node's directory (memory_node/store/directory.h).
+constexpr std::string_view kFileOfDirectory = "/dlsm-memory";
+
+// Only names that a memory node would have made are removed.
 bool IsOurs(const std::string& path) {
   const std::string start = fmt::format("{}/{}", kFolder, kPrefix);
   return path.starts_with(start) && path.find('/', start.size()) == std::string::npos;
@@ -170,9 +173,10 @@ int RemoveStaleShmFiles() {
 }
 
 Status OpenShmFile(const std::string& path, uint64_t bytes, FileDescriptor* file) {
-  if (!IsOurs(path)) {
-    return Status::InvalidArgument(
-        fmt::format("\"{}\" is no memory node's file ({}/{}*)", path, kFolder, kPrefix));
+  // Peers tell paths: only names that a memory node would have made are opened.
+  if (!IsOurs(path) && !path.ends_with(kFileOfDirectory)) {
+    return Status::InvalidArgument(fmt::format("\"{}\" is no memory node's file ({}/{}*, *{})",
+                                               path, kFolder, kPrefix, kFileOfDirectory));
   }
   FileDescriptor opened(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!opened.valid() && errno == ENOENT) {

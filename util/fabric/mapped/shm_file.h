@@ -42,7 +42,8 @@ class ShmFile {
 // Removes what owners that are gone have left. Returns how many files that were.
 int RemoveStaleShmFiles();
 
-// A peer's side: opens the file of an owner that is alive, at least `bytes` large.
+// A peer's side: opens the file of an owner that is alive, at least `bytes` large. It may also be
+// the file of a memory node's directory, wherever that is.
 Status OpenShmFile(const std::string& path, uint64_t bytes, FileDescriptor* file);
 
 }  // namespace dlsm

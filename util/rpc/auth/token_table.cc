@@ -27,6 +27,15 @@ Status TokenTable::Acquire(const std::string& shown, const ClientRights& owner,
   return Status::OK();
 }
 
+void TokenTable::Restore(const std::string& token, const ClientRights& owner,
+                         Clock::time_point expected_until) {
+  const port::MutexLock lock(mutex_);
+  Holder& holder = holders_[token];
+  holder.owner = owner;
+  holder.released_at = expected_until;
+  if (allowed_) allowed_(token, owner);
+}
+
 void TokenTable::Release(const std::string& token, Clock::time_point now) {
   const port::MutexLock lock(mutex_);
   const auto holder = holders_.find(token);

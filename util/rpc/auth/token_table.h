@@ -41,6 +41,10 @@ class TokenTable {
   // has been revoked, and has come back, gets another.
   Status Acquire(const std::string& shown, const ClientRights& owner, std::string* token)
       LOCKS_EXCLUDED(mutex_);
+  // The token was good in the process before this one, whose client may come back with it: until
+  // `expected_until`, and then for the grace period.
+  void Restore(const std::string& token, const ClientRights& owner,
+               Clock::time_point expected_until) LOCKS_EXCLUDED(mutex_);
   // It ends. Does nothing if the token has been forgotten meanwhile.
   void Release(const std::string& token, Clock::time_point now) LOCKS_EXCLUDED(mutex_);
   // Forgets what has been without a control connection for the grace period, time for which the

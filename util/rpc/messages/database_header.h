@@ -11,8 +11,8 @@
 //
 // Every word's epoch is larger than those before it. A memory node gives out the word that a
 // session would have; the client puts it in place by compare-and-swap of the one before. The memory
-// node reads the word, but writes it only when the header is made: so one order of all owners is
-// that of the swaps.
+// node reads the word, but writes it only when the header is made, and when it begins with contents
+// of its directory, before any client comes: so one order of all owners is that of the swaps.
 #pragma once
 
 #include <cstdint>
