@@ -10,17 +10,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "benchmarks/changed_flags.h"
 #include "benchmarks/flag_checks.h"
 #include "benchmarks/stress/process_to_kill.h"
+#include "benchmarks/stress/random_options.h"
+#include "benchmarks/stress/server_processes.h"
 #include "benchmarks/stress/shared_memory.h"
 #include "benchmarks/stress/stress_nodes.h"
 #include "benchmarks/stress/stress_run.h"
@@ -55,6 +59,13 @@ DEFINE_double(node_losses, 0.25,
 DEFINE_int32(crash_seconds, 0,
              "kill the process that uses the database after so long, on average, and go on with "
              "another; 0: never");
+DEFINE_string(data_dir, "",
+              "with --crash_seconds: an empty directory for the memory nodes' files. An embedded "
+              "memory node is killed with its process then");
+DEFINE_string(
+    server, "",
+    "with --data_dir: the program Server. Memory nodes are processes of it, and are killed "
+    "too, with the application or alone");
 DEFINE_uint64(large_value, uint64_t{1} << 20, "bytes of a large value; one of 3001 is; 0: none");
 DEFINE_uint64(huge_value, uint64_t{64} << 20,
               "bytes of the one value that is larger than all others; 0: none");
@@ -63,6 +74,8 @@ DEFINE_bool(delays, true,
 DEFINE_bool(verbose, false, "print the options of every opening");
 DEFINE_int32(state_descriptor, -1, "for the process that is to be killed: of the expected state");
 DEFINE_string(memory_nodes, "", "for the process that is to be killed");
+DEFINE_string(embedded_dir, "", "for the process that is to be killed");
+DEFINE_bool(nodes_die, false, "for the process that is to be killed");
 DEFINE_uint64(processes_before, 0, "for the process that is to be killed: how many before it were");
 
 namespace dlsm::stress {
@@ -95,6 +108,7 @@ struct Totals {
   RunResult sum;
   uint64_t databases = 0;
   uint64_t crashes = 0;
+  uint64_t server_crashes = 0;
 
   void Add(const RunResult& result) {
     sum.tally.Add(result.tally);
@@ -116,11 +130,12 @@ struct Totals {
     uint64_t operations = 0;
     for (const uint64_t count : sum.tally.operations) operations += count;
     std::printf(
-        "%llu databases, %llu rounds, %llu reopenings, %llu take-overs, %llu crashes, %llu memory "
-        "nodes lost, %llu shards read in spite of it\n",
+        "%llu databases, %llu rounds, %llu reopenings, %llu take-overs, %llu crashes, %llu of "
+        "Servers, %llu memory nodes lost, %llu shards read in spite of it\n",
         static_cast<unsigned long long>(databases), static_cast<unsigned long long>(sum.rounds),
         static_cast<unsigned long long>(sum.reopenings),
         static_cast<unsigned long long>(sum.take_overs), static_cast<unsigned long long>(crashes),
+        static_cast<unsigned long long>(server_crashes),
         static_cast<unsigned long long>(sum.losses),
         static_cast<unsigned long long>(sum.shards_that_survived));
     std::printf(
@@ -188,8 +203,9 @@ struct Setting {
     Setting setting;
     const char* const fabrics[] = {"embedded", "shm", "tcp"};
     setting.fabric = FLAGS_fabric.empty() ? fabrics[random.Uniform(3)] : FLAGS_fabric;
-    // A killed process takes an embedded memory node along.
-    if (FLAGS_crash_seconds > 0 && setting.fabric == "embedded") setting.fabric = "tcp";
+    // A killed process takes an embedded memory node along, but for what that has in a directory.
+    if (FLAGS_crash_seconds > 0 && FLAGS_data_dir.empty() && setting.fabric == "embedded")
+      setting.fabric = "tcp";
     if (setting.fabric != "embedded") {
       setting.nodes = 1 + static_cast<int>(random.Uniform(static_cast<uint64_t>(FLAGS_nodes)));
     }
@@ -256,7 +272,12 @@ int RunChild() {
   ExpectedState state(memory->data(), FLAGS_keys);
   RunConfig config = ConfigOf(FLAGS_seed);
   config.memory_nodes = FLAGS_memory_nodes;
-  config.fabric = FLAGS_fabric;
+  config.fabric = FLAGS_fabric == "embedded" ? "" : FLAGS_fabric;
+  config.embedded_dir = FLAGS_embedded_dir;
+  config.nodes_die = FLAGS_nodes_die;
+  // A Server that was started again remembers sessions for longer than a killed process is waited
+  // for.
+  config.take_over = FLAGS_nodes_die && FLAGS_processes_before % 4 != 0;
   config.until = Clock::now() + std::chrono::hours(1);
   config.processes_before = FLAGS_processes_before;
   config.tally = TallyIn(*memory);
@@ -268,9 +289,20 @@ int RunChild() {
   return kExitWrong;
 }
 
+// Where the database of a run with crashes is.
+struct Place {
+  const Nodes* nodes = nullptr;
+  ServerProcesses* servers = nullptr;  // Null if the memory nodes are this process's, or embedded.
+  std::string embedded_dir;
+
+  std::string addresses() const {
+    return servers != nullptr ? servers->addresses() : nodes->addresses();
+  }
+};
+
 // A process that uses the database for a while; what it has not flushed when it is killed may be
 // gone.
-ProcessToKill UserOf(const std::string& name, const Nodes& nodes, const Setting& setting,
+ProcessToKill UserOf(const std::string& name, const Place& place, const Setting& setting,
                      uint64_t seed, uint64_t processes_before, const SharedMemory& memory,
                      Random* random) {
   ProcessToKill process;
@@ -288,7 +320,9 @@ ProcessToKill UserOf(const std::string& name, const Nodes& nodes, const Setting&
                        fmt::format("--operation_timeout_ms={}", FLAGS_operation_timeout_ms),
                        fmt::format("--verbose={}", FLAGS_verbose),
                        fmt::format("--fabric={}", setting.fabric),
-                       fmt::format("--memory_nodes={}", nodes.addresses()),
+                       fmt::format("--memory_nodes={}", place.addresses()),
+                       fmt::format("--embedded_dir={}", place.embedded_dir),
+                       fmt::format("--nodes_die={}", place.servers != nullptr),
                        fmt::format("--state_descriptor={}", memory.descriptor()),
                        fmt::format("--processes_before={}", processes_before)};
   const auto mean = std::chrono::milliseconds(1000 * int64_t{FLAGS_crash_seconds});
@@ -296,16 +330,67 @@ ProcessToKill UserOf(const std::string& name, const Nodes& nodes, const Setting&
   // Twice as long as it may take to open the database.
   process.patience = 2 * ConfigOf(seed).lease_patience();
   // One of four may be opening, closing or verifying it. Of the others it is seen that they do not
-  // hang.
-  if (!random->OneIn(4)) {
+  // hang. A process whose memory nodes die knows that only while it operates.
+  if (place.servers != nullptr || !random->OneIn(4)) {
     process.progress = [tally = TallyIn(memory)] { return tally->steps.load(); };
   }
   return process;
 }
 
+// Kills a Server, or all of them, and starts them again. The application goes on meanwhile, and
+// must be seen to, if it `lives`.
+Status CrashServers(ServerProcesses* servers, bool lives, const SharedMemory& memory,
+                    std::chrono::milliseconds patience, Random* random, Totals* totals) {
+  std::vector<size_t> killed;
+  for (size_t i = 0; i < servers->count(); ++i) {
+    if (killed.empty() || random->OneIn(2)) killed.push_back(i);
+  }
+  for (const size_t number : killed) {
+    servers->Kill(number);
+    ++totals->server_crashes;
+  }
+  if (!lives) return Status::OK();
+  std::this_thread::sleep_for(std::chrono::milliseconds(random->Uniform(1000)));
+  for (const size_t number : killed) DLSM_RETURN_IF_ERROR(servers->Restart(number));
+  const auto until = Clock::now() + patience;
+  const uint64_t before = TallyIn(memory)->succeeded.load();
+  while (TallyIn(memory)->succeeded.load() < before + 10) {
+    if (Clock::now() > until) {
+      return Status::Corruption("no operation succeeds after a Server was started again");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return Status::OK();
+}
+
+// What the process's death may take.
+bool KeepsAcknowledged(uint64_t seed, const Setting& setting) {
+  // With several threads a log ends at a frame that one of them was about to fill.
+  if (FLAGS_threads > 1 || setting.fabric == "tcp") return false;
+  if (setting.fabric == "embedded") return false;  // It has no log yet.
+  return StressRun::LogOf(ConfigOf(seed), KeysOf(seed)) != LogLevel::kNone;
+}
+
+Status CheckNothingLeft(const Place& place, StressRun* run) {
+  if (place.servers == nullptr) {
+    return place.embedded_dir.empty() ? CheckLeftovers(*place.nodes, run) : run->Destroy();
+  }
+  DLSM_RETURN_IF_ERROR(run->Destroy());
+  constexpr auto kPatience = std::chrono::seconds(60);
+  const auto until = Clock::now() + kPatience;
+  uint64_t bytes = 0;
+  do {
+    DLSM_RETURN_IF_ERROR(place.servers->UsedBytes(&bytes));
+    if (bytes == 0) return Status::OK();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  } while (Clock::now() < until);
+  return Status::Corruption(
+      fmt::format("{} bytes are left on the memory nodes by a database that was destroyed", bytes));
+}
+
 // A database that several processes use, one after the other; each but the last is killed.
 Status CrashOneDatabase(const std::string& program, uint64_t seed, const Setting& setting,
-                        const Nodes& nodes, SharedMemory* memory, Totals* totals,
+                        const Place& place, SharedMemory* memory, Totals* totals,
                         RunResult* result) {
   memory->Clear();
   ExpectedState state(memory->data(), FLAGS_keys);
@@ -313,23 +398,60 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, const Setting
   const auto until = Clock::now() + std::chrono::seconds(FLAGS_database_seconds);
   uint64_t killed = 0;
   while (Clock::now() < until) {
-    DLSM_RETURN_IF_ERROR(
-        StartAndKill(UserOf(program, nodes, setting, seed, killed, *memory, &random)));
+    ProcessToKill user = UserOf(program, place, setting, seed, killed, *memory, &random);
+    const bool with_servers = place.servers != nullptr && random.OneIn(2);
+    if (place.servers != nullptr) {
+      user.before = [&] {
+        for (uint64_t times = random.Uniform(3); times > 0; --times) {
+          DLSM_RETURN_IF_ERROR(
+              CrashServers(place.servers, /*lives=*/true, *memory, user.patience, &random, totals));
+        }
+        if (!with_servers) return Status::OK();
+        return CrashServers(place.servers, /*lives=*/false, *memory, user.patience, &random,
+                            totals);
+      };
+    }
+    DLSM_RETURN_IF_ERROR(StartAndKill(user));
+    if (with_servers) DLSM_RETURN_IF_ERROR(place.servers->RestartAll());
     ++totals->crashes;
-    state.ForgetUndurable();
+    if (!KeepsAcknowledged(seed, setting)) state.ForgetUndurable();
     ++killed;
   }
   totals->sum.tally.Add(TallyIn(*memory)->Sum());
   totals->sum.rounds += TallyIn(*memory)->rounds;
   const KeySpace space = KeysOf(seed);
   RunConfig config = ConfigOf(seed);
-  config.memory_nodes = nodes.addresses();
-  config.fabric = setting.fabric;
+  config.memory_nodes = place.addresses();
+  config.fabric = setting.fabric == "embedded" ? "" : setting.fabric;
+  config.embedded_dir = place.embedded_dir;
   config.rounds = 1;
   config.processes_before = killed;
   StressRun run(config, &space, &state);
   DLSM_RETURN_IF_ERROR(run.Run(result));
-  return CheckLeftovers(nodes, &run);
+  return CheckNothingLeft(place, &run);
+}
+
+// The same, with memory nodes that have files.
+Status CrashWithFiles(const std::string& program, uint64_t seed, const Setting& setting,
+                      SharedMemory* memory, Totals* totals, RunResult* result) {
+  const std::string directory = fmt::format("{}/{}", FLAGS_data_dir, seed);
+  std::error_code error;
+  std::filesystem::create_directory(directory, error);
+  const Nodes none;
+  ServerProcesses servers;
+  Place place;
+  place.nodes = &none;
+  if (setting.fabric == "embedded") {
+    place.embedded_dir = directory + "/embedded";
+  } else {
+    DLSM_RETURN_IF_ERROR(servers.Start(FLAGS_server, setting.nodes, setting.fabric, directory));
+    place.servers = &servers;
+  }
+  DLSM_RETURN_IF_ERROR(CrashOneDatabase(program, seed, setting, place, memory, totals, result));
+  // Of one that has failed the files stay.
+  for (size_t i = 0; i < servers.count(); ++i) servers.Kill(i);
+  std::filesystem::remove_all(directory, error);
+  return Status::OK();
 }
 
 Status CheckFlags() {
@@ -338,6 +460,12 @@ Status CheckFlags() {
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   const uint64_t writers_max = std::min<uint64_t>(1024, KeySpace::WritersMax(FLAGS_keys));
   size_t fabric = 0;
+  if (!FLAGS_data_dir.empty() && (FLAGS_crash_seconds == 0 || FLAGS_server.empty())) {
+    return Wrong("data_dir", FLAGS_data_dir, "only with --crash_seconds and --server");
+  }
+  if (!FLAGS_server.empty() && FLAGS_data_dir.empty()) {
+    return Wrong("server", FLAGS_server, "only with --data_dir");
+  }
   return FirstError({
       CheckRange<uint64_t>("keys", FLAGS_keys, 64, uint64_t{1} << 28),
       FLAGS_keys % KeySpace::kGroupKeys == 0 ? Status::OK()
@@ -387,16 +515,20 @@ int Main(const std::string& program) {
   Totals totals;
   do {
     const Setting setting = Setting::Draw(seed);
+    const bool with_files = !FLAGS_data_dir.empty();
     Nodes nodes;
-    const Status started = nodes.Start(setting.nodes, setting.fabric, {Lease(), Grace()});
+    const Status started =
+        nodes.Start(with_files ? 0 : setting.nodes, setting.fabric, {Lease(), Grace()});
     if (!started.ok()) {
       totals.Print();
       return CouldNotRun(started);
     }
     RunResult result;
     const Status status =
-        FLAGS_crash_seconds > 0
-            ? CrashOneDatabase(program, seed, setting, nodes, memory.get(), &totals, &result)
+        with_files ? CrashWithFiles(program, seed, setting, memory.get(), &totals, &result)
+        : FLAGS_crash_seconds > 0
+            ? CrashOneDatabase(program, seed, setting, Place{&nodes, nullptr, ""}, memory.get(),
+                               &totals, &result)
             : UseOneDatabase(seed, setting, &nodes, memory.get(), &result);
     totals.Add(result);
     ++totals.databases;

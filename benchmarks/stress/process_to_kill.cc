@@ -81,6 +81,7 @@ Status StartAndKill(const ProcessToKill& process) {
   bool gone = false;
   status = AwaitDue(process, child, &gone);
   if (gone) return status;
+  if (status.ok() && process.before) status = process.before();
   int exited = 0;
   kill(child, SIGKILL);
   waitpid(child, &exited, 0);

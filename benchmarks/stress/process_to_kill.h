@@ -20,6 +20,9 @@ struct ProcessToKill {
   // once its end is due. Null: it is killed at once then, whatever it is about.
   std::function<uint64_t()> progress;
   std::chrono::milliseconds patience{0};  // To wait for that.
+  // Called when it may be killed, and before it is: perhaps it is to live on for a while. An error
+  // is that of StartAndKill(). May be empty.
+  std::function<Status()> before;
 };
 
 // Starts it and kills it. Corruption if it ended in any other way, or makes no progress: then it is

@@ -64,11 +64,17 @@ StressRun::StressRun(const RunConfig& config, const KeySpace* space, ExpectedSta
 
 StressRun::~StressRun() { port::SyncPointHookOfProcess().store(nullptr); }
 
+LogLevel StressRun::LogOf(const RunConfig& config, const KeySpace& space) {
+  Random database(config.seed ^ kDatabaseSalt);
+  return DrawDatabase(space, config.shards_max, &database).options.log;
+}
+
 Options StressRun::Complete(const DrawnOptions& drawn) const {
   Options options = drawn.options;
   options.memory_nodes = config_.memory_nodes;
   options.fabric = config_.fabric;
-  options.embedded_memory_bytes = uint64_t{1} << 30;
+  options.embedded_dir = config_.embedded_dir;
+  if (config_.embedded_dir.empty()) options.embedded_memory_bytes = uint64_t{1} << 30;
   options.fault_injector = injector_;
   if (config_.memory_nodes.empty()) options.log = LogLevel::kNone;
   // The largest write goes into it.
@@ -85,7 +91,9 @@ Status StressRun::Open() {
   result_.options = drawn_.text;
   if (config_.verbose) std::fprintf(stderr, "opening: %s\n", drawn_.text.c_str());
   durable_at_open_ = state_->AllDurable();
-  return With("opening the database", DB::Open(Complete(drawn_), config_.database, &db_));
+  Options options = Complete(drawn_);
+  options.take_over = config_.take_over;
+  return With("opening the database", DB::Open(options, config_.database, &db_));
 }
 
 // What was acknowledged is durable then, and followers can tell.
@@ -134,9 +142,12 @@ Status StressRun::Round(bool faults) {
       Worker& worker = *workers_[i];
       for (uint64_t done = 0; done < config_.operations_per_round; ++done) {
         if (failed.load(std::memory_order_relaxed)) return;
+        const uint64_t tolerated = worker.tally().tolerated;
         const Status status = worker.Step(db_.get(), faults);
         if (status.ok()) {
-          if (config_.tally != nullptr) ++config_.tally->steps;
+          if (config_.tally == nullptr) continue;
+          ++config_.tally->steps;
+          if (worker.tally().tolerated == tolerated) ++config_.tally->succeeded;
           continue;
         }
         statuses[i] = With(fmt::format("thread {}, round {}, operation {} ({})", i, result_.rounds,
@@ -326,7 +337,9 @@ Status StressRun::Run(RunResult* result) {
   if (status.ok() && config_.processes_before > 0) status = AfterCrash();
   while (status.ok() && (config_.rounds > 0 ? result_.rounds < config_.rounds
                                             : std::chrono::steady_clock::now() < config_.until)) {
-    status = Round(/*faults=*/config_.fault_rate > 0 && result_.rounds % 2 == 1);
+    status =
+        Round(/*faults=*/config_.nodes_die || (config_.fault_rate > 0 && result_.rounds % 2 == 1));
+    if (config_.nodes_die) continue;
     if (status.ok() && random_.OneIn(3)) status = Verify();
     if (status.ok() && random_.OneIn(8)) status = TakeOver();
     if (status.ok() && random_.OneIn(3)) {

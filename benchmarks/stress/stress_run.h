@@ -51,6 +51,11 @@ struct RunConfig {
   // Where the memory nodes are, and how they are reached: as in Options.
   std::string memory_nodes;
   std::string fabric;
+  std::string embedded_dir;
+  // Memory nodes may be killed and started again at any time in a round: nothing but rounds, whose
+  // operations may fail.
+  bool nodes_die = false;
+  bool take_over = false;  // At the first opening, if the database was open before.
   int shards_max = 6;
   std::string database = "stress";
   // How many processes have used the database before, each of which has been killed. It is the same
@@ -82,6 +87,8 @@ class StressRun {
   Status Run(RunResult* result);
   // For the end, when nothing else is to come.
   Status Destroy();
+  // What a run of this configuration draws.
+  static LogLevel LogOf(const RunConfig& config, const KeySpace& space);
 
  private:
   Status Open();

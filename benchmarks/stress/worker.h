@@ -44,7 +44,9 @@ struct Tally {
 
 // What processes have done that were killed before they could tell; in memory that outlives them.
 struct SharedTally {
-  std::atomic<uint64_t> steps{0};  // Counted at once; the others at the end of each round.
+  // Counted at once; the others at the end of each round.
+  std::atomic<uint64_t> steps{0};
+  std::atomic<uint64_t> succeeded{0};  // Of the steps, without an error that was tolerated.
   std::array<std::atomic<uint64_t>, kOperationCount> operations{};
   std::atomic<uint64_t> observations{0};
   std::atomic<uint64_t> tolerated{0};

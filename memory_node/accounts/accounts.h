@@ -195,9 +195,9 @@ class Accounts {
   void NotePersisted(uint64_t change) LOCKS_EXCLUDED(mutex_);
   // Takes up what was stored, once, before anything else. With `resumed` sessions go on, and what
   // they hold; else what manifests name is all that has a reason, and a database without a manifest
-  // is gone. The readers of before are not known: bytes that were kept for them get a fence of this
-  // number.
-  void Restore(const StoredState& state, bool resumed, uint64_t readers_fence)
+  // is gone. The readers of before are not known: bytes that were kept for them get a fence, each
+  // database another one, with numbers from this one on.
+  void Restore(const StoredState& state, bool resumed, uint64_t first_readers_fence)
       LOCKS_EXCLUDED(mutex_);
   // By their incarnations, with the numbers of the fences that each has.
   std::vector<std::pair<DatabasePointer, std::vector<uint64_t>>> Fences() const

@@ -91,12 +91,13 @@ uint64_t Accounts::UnpersistedBytesLocked() const {
   return bytes;
 }
 
-void Accounts::Restore(const StoredState& state, bool resumed, uint64_t readers_fence) {
+void Accounts::Restore(const StoredState& state, bool resumed, uint64_t first_readers_fence) {
+  uint64_t readers_fence = first_readers_fence;
   const port::MutexLock lock(mutex_);
   for (const StoredDatabase& stored : state.databases) {
     const auto manifest = state.manifests.find(stored.incarnation);
     RestoreLocked(stored, manifest == state.manifests.end() ? StoredManifest() : manifest->second,
-                  resumed, readers_fence);
+                  resumed, readers_fence++);
   }
   for (const auto& [owner, bytes] : state.quotas.bytes_by_owner) {
     if (!quotas_.Set(owner, bytes)) Log().Warn("the quota of database '{}' is forgotten", owner);

@@ -102,20 +102,21 @@ void DatabaseTable::TakeSnapshot(const std::map<uint64_t, uint64_t>& manifests, 
 
 void DatabaseTable::Restore(const StoredState& state, bool resumed) {
   const port::MutexLock lock(mutex_);
-  // Fences have numbers of their own. That of what readers may still read is above all of them.
-  uint64_t readers_fence = 0;
+  // Each fence has a number of its own. Those of bytes that readers may still read are above
+  // others.
+  uint64_t first_readers_fence = 0;
   for (const StoredDatabase& database : state.databases) {
     for (const StoredReason& reason : database.reasons) {
-      readers_fence = std::max(readers_fence, reason.number + 1);
+      first_readers_fence = std::max(first_readers_fence, reason.number + 1);
     }
   }
-  accounts_.Restore(state, resumed, readers_fence);
+  accounts_.Restore(state, resumed, first_readers_fence);
   const auto now = options_.clock();
   for (const auto& [database, numbers] : accounts_.Fences()) {
     for (const uint64_t number : numbers) {
       // A reader trusts its lease until it ends; other clients have let go when they are gone.
       revocations_.Restore(number, database,
-                           now + (number == readers_fence ? options_.lease : options_.grace));
+                           now + (number >= first_readers_fence ? options_.lease : options_.grace));
     }
   }
   size_t sessions = 0;
