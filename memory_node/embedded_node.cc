@@ -177,6 +177,8 @@ Status ConnectEmbeddedNode(const EmbeddedNodeOptions& node_options,
   peer.node = node->id();
   peer.contents = node->contents();
   peer.boot = node->boot();
+  peer.persistence = node->persistence();
+  peer.has_files = node->has_files();
   peer.regions.push_back(node->region().info());
   FabricOptions local = fabric_options;
   local.kind = FabricKind::kLocal;

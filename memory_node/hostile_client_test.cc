@@ -129,6 +129,12 @@ class HostileClient {
         request.spans = Spans();
         return request.Encode();
       }
+      case Method::kPersist: {
+        PersistRequest request;
+        request.session = Session();
+        request.spans = Spans();
+        return request.Encode();
+      }
       case Method::kPutManifest: {
         PutManifestRequest request;
         request.session = Session();

@@ -69,8 +69,11 @@ Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<Expor
   DLSM_RETURN_IF_ERROR(DrawNumber(&drawn));
   DLSM_RETURN_IF_ERROR(DrawNumber(&boot));
   const ContentsId contents = options.contents.value_or(ContentsId{drawn});
+  const PersistenceId persistence =
+      options.persistence.value_or(PersistenceId{static_cast<uint64_t>(contents)});
   return StartingThreads([&] {
-    node->reset(new MemoryNode(options, contents, BootId{boot}, NodeStore(), std::move(region)));
+    node->reset(new MemoryNode(options, contents, BootId{boot}, persistence, NodeStore(),
+                               std::move(region)));
     return Status::OK();
   });
 }
@@ -78,9 +81,12 @@ Status MemoryNode::Start(const MemoryNodeOptions& options, std::unique_ptr<Expor
 Status MemoryNode::Start(const MemoryNodeOptions& options, NodeStore store,
                          std::unique_ptr<ExportedRegion> region,
                          std::unique_ptr<MemoryNode>* node) {
+  MemoryNodeOptions with_files = options;
+  with_files.has_files = true;
   return StartingThreads([&] {
     const StoredContents contents = store.contents;
-    node->reset(new MemoryNode(options, contents.contents, contents.boot, std::move(store),
+    node->reset(new MemoryNode(with_files, contents.contents, contents.boot,
+                               PersistenceId{contents.persistence}, std::move(store),
                                std::move(region)));
     return Status::OK();
   });
@@ -95,14 +101,22 @@ MergeSchedulerOptions MemoryNode::ScheduleOf(const MemoryNodeOptions& options) {
 }
 
 MemoryNode::MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot,
-                       NodeStore store, std::unique_ptr<ExportedRegion> region)
+                       PersistenceId persistence, NodeStore store,
+                       std::unique_ptr<ExportedRegion> region)
     : options_(options),
       contents_(contents),
       boot_(boot),
+      persistence_(persistence),
       region_(std::move(region)),
       memory_(options.node, region_->info().id, region_->data(), region_->info().bytes),
       store_(store.files == nullptr ? nullptr
                                     : std::make_unique<StoreKeeper>(std::move(store.files))),
+      persist_(store_ == nullptr
+                   ? options.persist
+                   : [keeper = store_.get()](
+                         std::vector<RemoteSpan> spans,
+                         std::function<void(const Status&)>
+                             done) { keeper->Persist(std::move(spans), std::move(done)); }),
       databases_(TableOptionsOf(options, *region_, &memory_, &revoker_, store_.get())),
       peers_({.node = options.node,
               .credentials = options.credentials,

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dLSM/status.h"
 #include "memory_node/accounts/access_revoker.h"
@@ -53,6 +54,16 @@ struct MemoryNodeOptions {
   // The contents that the region holds already, from an earlier boot. Unset: the region is empty,
   // and the memory node draws an id for what it will hold.
   std::optional<ContentsId> contents;
+  // Whether what is stored in the region outlives the process, and, once it is persisted, a power
+  // failure.
+  bool has_files = false;
+  // See PersistenceId. Unset: the contents are what persists, and no more.
+  std::optional<PersistenceId> persistence;
+  // Has these spans of the region in the files, and then calls `done` once: now or later, from any
+  // thread, and before the memory node ends. Several calls may be under way. An IOError is final:
+  // it is not called again. Is null where there are no files, or a NodeStore has them.
+  std::function<void(std::vector<RemoteSpan> spans, std::function<void(const Status&)> done)>
+      persist;
   int merge_threads = 2;  // Merges that may run at a time, of all databases together.
   MergeSchedule merge_schedule = MergeSchedule::kGreedy;
   uint64_t merge_bytes_per_second = 0;  // Of input; 0: no limit.
@@ -91,6 +102,8 @@ class MemoryNode final : public RpcHandler {
   NodeId id() const { return options_.node; }
   ContentsId contents() const { return contents_; }
   BootId boot() const { return boot_; }
+  PersistenceId persistence() const { return persistence_; }
+  bool has_files() const { return options_.has_files; }
   ExportedRegion& region() { return *region_; }
   DatabaseTable& databases() { return databases_; }
   // To be told how clients' access is taken away before the first of them comes, and stopped before
@@ -108,8 +121,8 @@ class MemoryNode final : public RpcHandler {
 
  private:
   static MergeSchedulerOptions ScheduleOf(const MemoryNodeOptions& options);
-  MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot, NodeStore store,
-             std::unique_ptr<ExportedRegion> region);
+  MemoryNode(const MemoryNodeOptions& options, ContentsId contents, BootId boot,
+             PersistenceId persistence, NodeStore store, std::unique_ptr<ExportedRegion> region);
 
   void KeepHouse();
 
@@ -124,23 +137,31 @@ class MemoryNode final : public RpcHandler {
   Status SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleRequest& request,
                           SetMergeScheduleReply* reply);
   void Close(const RpcPeer& peer, const Slice& request, const RpcDone& done);
+  void Persist(const RpcPeer& peer, const Slice& request, const RpcDone& done);
+  Status CheckPersistable(const PersistRequest& request) const;
+  Status AfterPersist(const Status& persisted) LOCKS_EXCLUDED(mutex_);
 
   const MemoryNodeOptions options_;
   const ContentsId contents_;
   const BootId boot_;
+  const PersistenceId persistence_;
   const std::unique_ptr<ExportedRegion> region_;
   OwnMemory memory_;
   const std::unique_ptr<StoreKeeper> store_;  // Null without files. Stopped before the table goes.
+  // See MemoryNodeOptions::persist.
+  const std::function<void(std::vector<RemoteSpan> spans, std::function<void(const Status&)> done)>
+      persist_;
   AccessRevoker revoker_;  // Stopped before the table that it tells outcomes to goes.
   DatabaseTable databases_;
   PeerNodes peers_;
   MergeService merges_;
   std::array<std::atomic<uint64_t>, kMethodCount> calls_{};  // Relaxed: counts order nothing.
 
-  port::Mutex mutex_;
+  mutable port::Mutex mutex_;
   port::CondVar stop_{mutex_};
   bool stopping_ GUARDED_BY(mutex_) = false;
-  port::Thread housekeeper_;  // Last: it uses all of the above.
+  Status files_failed_ GUARDED_BY(mutex_);  // Is OK as long as they have not.
+  port::Thread housekeeper_;                // Last: it uses all of the above.
 };
 
 }  // namespace dlsm

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -100,6 +101,22 @@ class Call {
   const RpcDone& done_;
 };
 
+// A call that is answered later, by what `begin` is given. If `begin` fails, its error is the
+// answer. Where there is no memory both may happen: the client is told of what comes first.
+template <typename Function>
+void AnswerLater(const RpcDone& done, Function begin) {
+  std::shared_ptr<std::atomic<bool>> told;
+  const Status status = WithinMemory(
+      [&]() -> Status {
+        told = std::make_shared<std::atomic<bool>>(false);
+        return begin([done, told](const Status& answer) {
+          if (!told->exchange(true)) done(answer, std::string());
+        });
+      },
+      &OutOfNodeMemory);
+  if (!status.ok() && (told == nullptr || !told->exchange(true))) done(status, std::string());
+}
+
 // What a call changes that is to be there after a restart.
 enum class Stores {
   kNothing,    // Or what its client says again.
@@ -187,6 +204,8 @@ void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request
       return call.Answer(databases_, &DatabaseTable::RenewReader);
     case Method::kCloseReader:
       return call.Answer(databases_, &DatabaseTable::CloseReader);
+    case Method::kPersist:
+      return Persist(peer, request, done);
   }
   done(Status::NotSupported(fmt::format("memory node {} knows no method {}",
                                         static_cast<uint32_t>(options_.node), number)),
@@ -239,20 +258,57 @@ Status MemoryNode::SetMergeSchedule(const RpcPeer& peer, const SetMergeScheduleR
 
 // Answered when the memory is free: who opens the database next, or needs room, finds it so.
 void MemoryNode::Close(const RpcPeer& peer, const Slice& request, const RpcDone& done) {
-  // Who could be told when the memory is free, and that there was none to end all of it, is told of
-  // what comes first.
-  std::shared_ptr<std::atomic<bool>> told;
-  const Status status = WithinMemory(
-      [&]() -> Status {
-        CloseDatabaseRequest close;
-        DLSM_RETURN_IF_ERROR(Begin(peer, request, &close));
-        told = std::make_shared<std::atomic<bool>>(false);
-        return databases_.Close(peer, close, [done, told] {
-          if (!told->exchange(true)) done(Status::OK(), std::string());
-        });
-      },
-      &OutOfNodeMemory);
-  if (!status.ok() && (told == nullptr || !told->exchange(true))) done(status, std::string());
+  AnswerLater(done, [&](std::function<void(const Status&)> answer) -> Status {
+    CloseDatabaseRequest close;
+    DLSM_RETURN_IF_ERROR(Begin(peer, request, &close));
+    return databases_.Close(peer, close, [answer = std::move(answer)] { answer(Status::OK()); });
+  });
+}
+
+void MemoryNode::Persist(const RpcPeer& peer, const Slice& request, const RpcDone& done) {
+  AnswerLater(done, [&](std::function<void(const Status&)> answer) -> Status {
+    PersistRequest persist;
+    DLSM_RETURN_IF_ERROR(Begin(peer, request, &persist));
+    DLSM_RETURN_IF_ERROR(databases_.CheckOwned(peer, persist.session));
+    DLSM_RETURN_IF_ERROR(CheckPersistable(persist));
+    persist_(std::move(persist.spans), [this, answer = std::move(answer)](const Status& persisted) {
+      answer(AfterPersist(persisted));
+    });
+    return Status::OK();
+  });
+}
+
+Status MemoryNode::CheckPersistable(const PersistRequest& request) const {
+  const RegionInfo& region = region_->info();
+  for (const RemoteSpan& span : request.spans) {
+    if (span.node != options_.node || span.region != region.id || span.offset > region.bytes ||
+        span.bytes > region.bytes - span.offset) {
+      return Status::InvalidArgument(
+          fmt::format("a span to be persisted is not in the memory of memory node {}",
+                      static_cast<uint32_t>(options_.node)));
+    }
+  }
+  if (persist_ == nullptr) {
+    return Status::InvalidArgument(fmt::format("memory node {} has no files to persist anything in",
+                                               static_cast<uint32_t>(options_.node)),
+                                   "start Server with --data_dir");
+  }
+  const port::MutexLock lock(mutex_);
+  return files_failed_;
+}
+
+// Kernels report what they could not write only once: what is tried again seems to succeed. The
+// answer that says so may have been lost, so each later call gets it as well.
+Status MemoryNode::AfterPersist(const Status& persisted) {
+  const port::MutexLock lock(mutex_);
+  if (persisted.IsIOError() && files_failed_.ok()) {
+    files_failed_ = Status::Aborted(
+        fmt::format("memory node {} could not write its files, and persists nothing any more",
+                    static_cast<uint32_t>(options_.node)),
+        persisted.message());
+    Log().Error("{}", files_failed_.message().ToStringView());
+  }
+  return files_failed_.ok() ? persisted : files_failed_;
 }
 
 }  // namespace dlsm

@@ -202,6 +202,8 @@ RpcServerOptions NodeServer::RpcOptions(ServerTransportFactory transports) {
   rpc.node = options_.node.node;
   rpc.contents = node_->contents();
   rpc.boot = node_->boot();
+  rpc.persistence = node_->persistence();
+  rpc.has_files = node_->has_files();
   rpc.fabric = options_.fabric;
   rpc.regions = {node_->region().info()};
   rpc.connections_max = options_.connections_max;

@@ -37,6 +37,8 @@ Status SimulatedMemoryNode::Start() {
   DLSM_RETURN_IF_ERROR(MemoryNode::Start(config_.node, std::move(region), &process->node));
   peer.contents = process->node->contents();
   peer.boot = process->node->boot();
+  peer.persistence = process->node->persistence();
+  peer.has_files = process->node->has_files();
   process->memory = std::make_shared<ServedMemory>(peer, data);
   process->node->revoker().SetCutOff(
       [this, raw = process.get()](const std::string& token) { return CutOff(raw, token); });

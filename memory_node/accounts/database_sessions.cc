@@ -89,6 +89,12 @@ bool DatabaseTable::Renew(const RpcPeer& peer, SessionId id) {
   return true;
 }
 
+Status DatabaseTable::CheckOwned(const RpcPeer& peer, SessionId id) {
+  const port::MutexLock lock(mutex_);
+  Session* session = nullptr;
+  return FindSessionLocked(peer, id, &session);
+}
+
 Status DatabaseTable::Close(const RpcPeer& peer, const CloseDatabaseRequest& request,
                             std::function<void()> done) {
   {

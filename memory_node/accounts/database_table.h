@@ -133,6 +133,8 @@ class DatabaseTable : public StoredSource {
   // tied to its own connection. False, and nothing is renewed, where Heartbeat() might be an error,
   // or while the session has no connection.
   bool Renew(const RpcPeer& peer, SessionId session);
+  // For a call of the session's owner that is about nothing in this table.
+  Status CheckOwned(const RpcPeer& peer, SessionId session);
   Status Grant(const RpcPeer& peer, const GrantRequest& request, GrantReply* reply);
   Status Free(const RpcPeer& peer, const FreeRequest& request);
   Status PutManifest(const RpcPeer& peer, const PutManifestRequest& request);

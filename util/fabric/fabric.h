@@ -120,7 +120,9 @@ struct FabricPeer {
   NodeId node{};
   ContentsId contents{};
   BootId boot{};
-  std::string host;  // Where data connections go (tcp).
+  PersistenceId persistence{};
+  bool has_files = false;  // Method::kPersist has memory in files, which outlive a power failure.
+  std::string host;        // Where data connections go (tcp).
   uint16_t port = 0;
   std::string data_token;  // Tells the fabric that this process has passed the hello,
   std::string data_key;    // and this proves it (tcp); see DataKey().

@@ -16,6 +16,11 @@ enum class NodeId : uint32_t {};
 // Whatever means "is this still the memory that it was?" compares contents.
 enum class ContentsId : uint64_t {};
 
+// How much of what was stored in a memory node's memory is still there, told by a number. It stays
+// the same as long as everything is. After a power failure, which takes what was not persisted, and
+// with other contents it is another one.
+enum class PersistenceId : uint64_t {};
+
 // One run of a memory node's process, told by a number that is drawn at random when it starts.
 // Sessions, grants, data tokens, numbers of requests and registered regions end with the boot.
 // Whatever means "is this still the process that it was?" compares boots. Other contents are always

@@ -34,6 +34,8 @@ Status Reach(const NodeAddress& address, const NodeConnectionOptions& options, D
   reached->peer.node = info.node;
   reached->peer.contents = info.contents;
   reached->peer.boot = info.boot;
+  reached->peer.persistence = info.persistence;
+  reached->peer.has_files = info.has_files;
   reached->peer.host = address.host;
   reached->peer.port = address.port;
   reached->peer.data_key = DataKey(options.credentials.secret, info.data_token);

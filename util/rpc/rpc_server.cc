@@ -134,6 +134,8 @@ NodeIdentity RpcServerImpl::MakeIdentity(const RpcServerOptions& options) {
   identity.info.node = options.node;
   identity.info.contents = options.contents;
   identity.info.boot = options.boot;
+  identity.info.persistence = options.persistence;
+  identity.info.has_files = options.has_files;
   identity.info.fabric = options.fabric;
   identity.info.regions = options.regions;
   return identity;

@@ -29,6 +29,8 @@ struct RpcServerOptions {
   NodeId node{};
   ContentsId contents{};
   BootId boot{};
+  PersistenceId persistence{};
+  bool has_files = false;
   FabricKind fabric = FabricKind::kTcp;  // The one this memory node serves besides tcp.
   std::vector<RegionInfo> regions;       // Told to peers that have passed the hello.
   int connections_max = 1024;

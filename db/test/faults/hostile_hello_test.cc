@@ -81,6 +81,7 @@ class HostileHelloTest : public testing::TestWithParam<const char*> {
     options.node = node_.server().node().id();
     options.contents = node_.server().node().contents();
     options.boot = node_.server().node().boot();
+    options.persistence = node_.server().node().persistence();
     options.fabric = FabricKind::kShm;
     options.regions = {node_.server().node().region().info()};
     options.tokens = &tokens_;

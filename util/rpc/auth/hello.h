@@ -6,8 +6,8 @@
 //       opening   ------------------------->              nonce, name, name in the access list
 //                 <-------------------------  challenge   nonce (or: too busy)
 //       proof     ------------------------->              HMAC, data token of an earlier connection
-//                 <-------------------------  welcome     HMAC, node, contents, boot, regions,
-//                                                       data token
+//                 <-------------------------  welcome     HMAC, node, contents, boot,
+//                                                       persistence, files, regions, data token
 //
 // The client proves itself first: who does not know the secret learns nothing that the secret could
 // be guessed from, and no address. The frames that follow are sealed with keys that come from the

@@ -131,6 +131,8 @@ std::string NodeInfo::Encode() const {
   PutFixed32(&body, static_cast<uint32_t>(node));
   PutFixed64(&body, static_cast<uint64_t>(contents));
   PutFixed64(&body, static_cast<uint64_t>(boot));
+  PutFixed64(&body, static_cast<uint64_t>(persistence));
+  body.push_back(has_files ? '\1' : '\0');
   body.push_back(static_cast<char>(fabric));
   PutLengthPrefixed(&body, data_token);
   PutFixed32(&body, static_cast<uint32_t>(regions.size()));
@@ -147,10 +149,13 @@ Status NodeInfo::Decode(const Slice& body) {
   uint32_t node_number = 0;
   uint64_t contents_number = 0;
   uint64_t boot_number = 0;
+  uint64_t persistence_number = 0;
+  uint8_t files = 0;
   uint8_t fabric_number = 0;
   uint32_t count = 0;
   if (!GetFixed32(&rest, &node_number) || !GetFixed64(&rest, &contents_number) ||
-      !GetFixed64(&rest, &boot_number) || !GetFixed8(&rest, &fabric_number) ||
+      !GetFixed64(&rest, &boot_number) || !GetFixed64(&rest, &persistence_number) ||
+      !GetFixed8(&rest, &files) || files > 1 || !GetFixed8(&rest, &fabric_number) ||
       fabric_number > static_cast<uint8_t>(FabricKind::kVerbs) ||
       !GetString(&rest, kDataTokenBytes, kDataTokenBytes, &data_token) ||
       !GetFixed32(&rest, &count) || count > kRegionsMax) {
@@ -159,6 +164,8 @@ Status NodeInfo::Decode(const Slice& body) {
   node = NodeId{node_number};
   contents = ContentsId{contents_number};
   boot = BootId{boot_number};
+  persistence = PersistenceId{persistence_number};
+  has_files = files != 0;
   fabric = static_cast<FabricKind>(fabric_number);
   regions.clear();
   for (uint32_t i = 0; i < count; ++i) {

@@ -20,7 +20,7 @@
 
 namespace dlsm {
 
-inline constexpr uint32_t kProtocolVersion = 16;
+inline constexpr uint32_t kProtocolVersion = 17;
 
 inline constexpr size_t kPreambleBytes = 8;
 inline constexpr char kControlPreamble[] = "DLSMCTRL";
@@ -81,6 +81,8 @@ struct NodeInfo {
   NodeId node{};
   ContentsId contents{};
   BootId boot{};
+  PersistenceId persistence{};
+  bool has_files = false;
   FabricKind fabric = FabricKind::kTcp;  // The one it serves besides tcp.
   std::vector<RegionInfo> regions;
   std::string data_token;

@@ -48,6 +48,8 @@ NodeIdentity Node(const std::string& secret) {
   identity.info.node = NodeId{7};
   identity.info.contents = ContentsId{54321};
   identity.info.boot = BootId{12345};
+  identity.info.persistence = PersistenceId{777};
+  identity.info.has_files = true;
   identity.info.fabric = FabricKind::kShm;
   identity.info.regions = {{RegionId{0}, 4096, "/dev/shm/dlsm-x"}, {RegionId{1}, 64, ""}};
   return identity;
@@ -111,6 +113,8 @@ TEST(HelloTest, BothSidesAgree) {
     EXPECT_EQ(outcome.info.node, NodeId{7});
     EXPECT_EQ(outcome.info.contents, ContentsId{54321});
     EXPECT_EQ(outcome.info.boot, BootId{12345});
+    EXPECT_EQ(outcome.info.persistence, PersistenceId{777});
+    EXPECT_TRUE(outcome.info.has_files);
     EXPECT_EQ(outcome.info.fabric, FabricKind::kShm);
     ASSERT_EQ(outcome.info.regions.size(), 2u);
     EXPECT_EQ(outcome.info.regions[0].shm_path, "/dev/shm/dlsm-x");

@@ -38,6 +38,8 @@ const char* MethodName(Method method) {
       return "close_reader";
     case Method::kRenewSessions:
       return "renew_sessions";
+    case Method::kPersist:
+      return "persist";
   }
   return "unknown";
 }

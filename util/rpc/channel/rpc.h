@@ -36,9 +36,10 @@ enum class Method : uint8_t {
   kReaderHeartbeat,
   kCloseReader,
   kRenewSessions,
+  kPersist,
 };
 // What has an element for each method, by its number, has this many: there is no method 0.
-inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kRenewSessions) + 1;
+inline constexpr size_t kMethodCount = static_cast<size_t>(Method::kPersist) + 1;
 const char* MethodName(Method method);
 
 struct CallCounts {

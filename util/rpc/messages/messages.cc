@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "util/coding.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -299,6 +300,19 @@ Status FreeRequest::Decode(const Slice& bytes) {
       .Fixed64(&unnamed_from)
       .Spans(&spans)
       .Finish("request to free");
+}
+
+std::string PersistRequest::Encode() const {
+  std::string bytes;
+  PutSession(&bytes, session);
+  PutSpans(&bytes, spans);
+  return bytes;
+}
+
+Status PersistRequest::Decode(const Slice& bytes) {
+  DLSM_RETURN_IF_ERROR(Fields(bytes).Session(&session).Spans(&spans).Finish("request to persist"));
+  if (spans.size() <= kSpansMax) return Status::OK();
+  return Status::Corruption("malformed request to persist", "it has too many spans");
 }
 
 std::string PutManifestRequest::Encode() const {

@@ -180,6 +180,19 @@ struct PutManifestRequest {
   Status Decode(const Slice& bytes);
 };
 
+// Returns when what these spans have now is in the memory node's files. Then a power failure does
+// not take it. InvalidArgument where the memory node has no files.
+//   Aborted   its files have failed: nothing of it is persisted any more, however often it is tried
+struct PersistRequest {
+  static constexpr size_t kSpansMax = 4096;
+
+  SessionId session{};
+  std::vector<RemoteSpan> spans;
+
+  std::string Encode() const;
+  Status Decode(const Slice& bytes);
+};
+
 struct CloseDatabaseRequest {
   SessionId session{};
   // What the session leaves behind no publication names from this one on; kPublicationsUnknown if

@@ -21,7 +21,7 @@ void Check(const dlsm::Slice& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const dlsm::Slice bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 22) {
+  switch (data[0] % 23) {
     case 0:
       Check<dlsm::OpenDatabaseRequest>(bytes);
       break;
@@ -81,6 +81,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 21:
       Check<dlsm::RenewSessionsReply>(bytes);
+      break;
+    case 22:
+      Check<dlsm::PersistRequest>(bytes);
       break;
     case 18:
       Check<dlsm::CloseReaderRequest>(bytes);

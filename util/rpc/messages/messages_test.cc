@@ -93,6 +93,11 @@ TEST(MessagesTest, SurviveTheWireAndNothingElseDoes) {
   GrantReply granted;
   granted.extent = Span(64, 128);
   CheckMessage(granted);
+  PersistRequest persist;
+  CheckMessage(persist);
+  persist.session = SessionId{5};
+  persist.spans = {Span(64, 128), Span(4096, 1)};
+  CheckMessage(persist);
   FreeRequest free;
   free.session = SessionId{5};
   CheckMessage(free);
@@ -253,6 +258,15 @@ TEST(MessagesTest, SessionsToBeRenewedAreBounded) {
   EXPECT_TRUE(RenewSessionsRequest().Decode(request.Encode()).IsCorruption());
 }
 
+// Fails if a memory node may be kept busy with any number of spans.
+TEST(MessagesTest, SpansToBePersistedAreBounded) {
+  PersistRequest request;
+  request.spans.assign(PersistRequest::kSpansMax, Span(64, 128));
+  EXPECT_TRUE(PersistRequest().Decode(request.Encode()).ok());
+  request.spans.push_back(Span(64, 128));
+  EXPECT_TRUE(PersistRequest().Decode(request.Encode()).IsCorruption());
+}
+
 // Fails if a span's end overflows later.
 TEST(MessagesTest, SpansThatOverflowAreCorruption) {
   GrantReply reply;
@@ -279,6 +293,7 @@ TEST(MessagesTest, RandomBytesDoNoHarm) {
     ListDatabasesReply().Decode(bytes).PermitUncheckedError();
     HeartbeatReply().Decode(bytes).PermitUncheckedError();
     SetQuotaRequest().Decode(bytes).PermitUncheckedError();
+    PersistRequest().Decode(bytes).PermitUncheckedError();
     SetMergeScheduleRequest().Decode(bytes).PermitUncheckedError();
   }
 }
