@@ -110,7 +110,7 @@ TEST_F(PersistTest, WithoutFilesIsRefused) {
   EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
   EXPECT_THAT(refused.ToString(), HasSubstr("memory node 1"));
   EXPECT_THAT(refused.ToString(), HasSubstr("--data_dir"));
-  // What is in the memory persists as long as the contents do.
+  // Without files, memory persists as long as the contents do.
   const PersistenceId before = server.node().persistence();
   server.RestartWithContents();
   EXPECT_EQ(server.node().persistence(), before);

@@ -69,6 +69,9 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.metadata.loads",
     "dlsm.log.bytes",
     "dlsm.log.chains",
+    "dlsm.log.persists",
+    "dlsm.log.persisted.bytes",
+    "dlsm.log.persist.micros",
     "dlsm.retries",
 };
 static_assert(kNames.back() != nullptr, "every ticker has a name");

@@ -291,6 +291,24 @@ void dlsm_flush(dlsm_t* db, char** errptr) {
   });
 }
 
+void dlsm_flush_log(dlsm_t* db, unsigned char sync, char** errptr) {
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(Check(db, "db"));
+    return db->db->FlushLog(sync != 0);
+  });
+}
+
+void dlsm_wait_durable(dlsm_t* db, uint64_t sequence, char** errptr) {
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(Check(db, "db"));
+    return db->db->WaitDurable(sequence);
+  });
+}
+
+uint64_t dlsm_latest_sequence(dlsm_t* db) { return db == nullptr ? 0 : db->db->LatestSequence(); }
+
+uint64_t dlsm_durable_sequence(dlsm_t* db) { return db == nullptr ? 0 : db->db->DurableSequence(); }
+
 void dlsm_wait_for_background_work(dlsm_t* db, char** errptr) {
   Fails(errptr, [&] {
     DLSM_RETURN_IF_ERROR(Check(db, "db"));

@@ -169,6 +169,9 @@ void dlsm_options_set_log(dlsm_options_t* options, int level) {
 void dlsm_options_set_log_bytes_max(dlsm_options_t* options, uint64_t bytes) {
   Set(options, &dlsm::Options::log_bytes_max, bytes);
 }
+void dlsm_options_set_log_sync_interval_ms(dlsm_options_t* options, uint64_t milliseconds) {
+  Set(options, &dlsm::Options::log_sync_interval_ms, milliseconds);
+}
 void dlsm_options_set_accept_log_loss(dlsm_options_t* options, unsigned char accept) {
   Set(options, &dlsm::Options::accept_log_loss, accept != 0);
 }

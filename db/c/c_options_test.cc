@@ -96,6 +96,7 @@ TEST(COptionsTest, LogLevelsAreThoseOfOptions) {
   ExpectSets("log", dlsm_options_set_log, &Options::log, dlsm_log_memory);
   EXPECT_EQ(static_cast<int>(LogLevel::kMemory), dlsm_log_memory);
   EXPECT_EQ(static_cast<int>(LogLevel::kNone), dlsm_log_none);
+  EXPECT_EQ(static_cast<int>(LogLevel::kDisk), dlsm_log_disk);
 }
 
 // Fails if a setter of a number sets another option.
@@ -108,6 +109,8 @@ TEST(COptionsTest, SettersOfNumbers) {
              &Options::block_restart_interval, 3);
   ExpectSets("max_file_size", dlsm_options_set_max_file_size, &Options::max_file_size, 3);
   ExpectSets("log_bytes_max", dlsm_options_set_log_bytes_max, &Options::log_bytes_max, 300000);
+  ExpectSets("log_sync_interval_ms", dlsm_options_set_log_sync_interval_ms,
+             &Options::log_sync_interval_ms, 3);
   ExpectSets("publish_interval_ms", dlsm_options_set_publish_interval_ms,
              &Options::publish_interval_ms, 3);
   ExpectSets("follow_interval_ms", dlsm_options_set_follow_interval_ms,

@@ -181,7 +181,9 @@ Status CheckNode(const Options& options) {
 
 Status CheckLog(const Options& options) {
   constexpr uint64_t kLeast = uint64_t{256} << 10;
-  if (options.log > LogLevel::kMemory) return Refuse("log is unknown", "use kNone or kMemory");
+  if (options.log > LogLevel::kDisk) {
+    return Refuse("log is unknown", "use kNone, kMemory or kDisk");
+  }
   if (options.log_bytes_max != 0 &&
       (options.log_bytes_max < kLeast || options.log_bytes_max > kLogFrameBytesMax)) {
     return Refuse("log_bytes_max is out of range",
@@ -214,7 +216,7 @@ Options WithFiniteTimeouts(Options options) {
   constexpr uint64_t kTimeoutMsMax = uint64_t{7} * 24 * 3600 * 1000;
   for (uint64_t* timeout :
        {&options.open_timeout_ms, &options.operation_timeout_ms, &options.write_stall_timeout_ms,
-        &options.publish_interval_ms, &options.follow_interval_ms}) {
+        &options.publish_interval_ms, &options.follow_interval_ms, &options.log_sync_interval_ms}) {
     *timeout = std::min(*timeout, kTimeoutMsMax);
   }
   return options;

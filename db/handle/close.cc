@@ -85,7 +85,7 @@ void DbImpl::StopLog(bool flushed) {
   if (log_ == nullptr) return;
   if (log_keeper_ != nullptr) log_keeper_->Stop();
   if (flushed) return shards_.front()->tree().ForgetLog();
-  const Status posted = log_->Post();
+  const Status posted = log_->has_files() ? log_->Persist() : log_->Post();
   if (!posted.ok()) Log().Warn("the log is not whole: {}", posted.ToString());
 }
 

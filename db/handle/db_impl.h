@@ -32,6 +32,7 @@
 #include "db/background/read_merge_pacer.h"
 #include "db/background/work_signal.h"
 #include "db/follow/publisher.h"
+#include "db/handle/durable_marks.h"
 #include "db/handle/log_keeper.h"
 #include "db/handle/shard.h"
 #include "db/handle/writer.h"
@@ -46,6 +47,8 @@
 #include "db/tree/table_defaults.h"
 #include "port/process_mark.h"
 #include "table/merge_scheduler.h"
+#include "util/deadline.h"
+#include "util/fabric/remote_address.h"
 #include "util/numa.h"
 #include "util/rpc/messages/messages.h"
 #include "util/status_macros.h"
@@ -84,6 +87,10 @@ class DbImpl final : public DB {
   void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) override;
   Status CompactRange(const Slice* begin, const Slice* end) override;
   Status Flush(const FlushOptions& options) override;
+  Status FlushLog(bool sync) override;
+  Status WaitDurable(uint64_t sequence) override;
+  uint64_t LatestSequence() override;
+  uint64_t DurableSequence() override;
   Status WaitForBackgroundWork() override;
   Status TryCatchUp() override { return CheckOpen(); }
   Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;
@@ -118,10 +125,13 @@ class DbImpl final : public DB {
   // Loads all shards and starts them, from the last sequence number of any; then the threads.
   Status StartShards();
   Status NoteMade();
+  // Whether the home's memory node can have a log of the level that is asked for.
+  Status CheckLogNode(const std::string& home, const MemoryNodeLink& link) const;
   // The log: db_log.cc. *last: the last number in use, of the log of the owner before, too.
   Status ReplayLog(SequenceNumber* last);
   Status CreateLog();
   void StartLogKeeper();
+  Status PersistAtLogNode(const std::vector<RemoteSpan>& spans, Deadline deadline) const;
   Status BeginLists();
   // Connects to the memory node, if there is no link to it yet.
   Status LinkTo(const std::string& node, MemoryNodeLink** link);
@@ -133,6 +143,8 @@ class DbImpl final : public DB {
   void StartPublisher();
 
   Status FlushShards(bool wait);
+  // The last number of which everything up to it is in memtables.
+  SequenceNumber Settle() const;
   Status AwaitFlushes(std::vector<bool>* flushed);
 
   // Closing: close.cc. `flushed`: whether memtables were, by shard or of all of them.
@@ -207,6 +219,7 @@ class DbImpl final : public DB {
   std::atomic<uint64_t> unnamed_from_{FreeRequest::kPublicationsUnknown};
   // Is null without Options::log. The shards use it.
   std::unique_ptr<WriteLog> log_;
+  DurableMarks durable_marks_;  // Of the log.
   std::vector<std::unique_ptr<Shard>> shards_;
   Shard* only_ = nullptr;  // If there is only one.
   std::unique_ptr<BackgroundWorkers> workers_;

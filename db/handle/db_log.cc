@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,7 +108,7 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
     }
     return entries.status();
   };
-  LogReader reader(record, &first.queue_pairs(),
+  LogReader reader(record, first.link().peer().persistence, &first.queue_pairs(),
                    std::chrono::milliseconds(options_.operation_timeout_ms));
   LogReader::Result result;
   const Status read = reader.Read(begin, apply, &result);
@@ -119,7 +120,21 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
   } else {
     DLSM_RETURN_IF_ERROR(read);
   }
+  if (!reader.memory_is_whole()) {
+    Log().Warn(
+        "database \"{}\": {} has been without power since its log was written; of that there is "
+        "everything up to position {}, of which {} was known to be on disk",
+        name_, first.link().name(), result.end, result.persisted);
+  }
   DLSM_RETURN_IF_ERROR(reader.Seal(result));
+  // Manifests of what was brought back outlive a power failure. So must the log, until the last of
+  // them is there: otherwise a part of a batch would be in a table and the rest nowhere.
+  if (first.link().peer().has_files) {
+    const Status persisted = PersistAtLogNode(
+        record.Spans(), Deadline::In(std::chrono::milliseconds(options_.open_timeout_ms)));
+    if (persisted.IsAborted()) return Status::IOError(persisted.message());
+    DLSM_RETURN_IF_ERROR(first.Named(persisted));
+  }
   Log().Info("database \"{}\": {} writes were brought back from {} bytes of log in {} ms", name_,
              result.frames, result.end - result.start, port::MicrosecondsSince(start) / 1000);
   *last = std::max(*last, newest);
@@ -127,6 +142,29 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
     shards_[i]->TakeReplayed(replayed[i].Release(), /*flushed_below=*/*last + 1);
   }
   return Status::OK();
+}
+
+// The memory node has what was stored there as long as its files have it.
+Status DbImpl::PersistAtLogNode(const std::vector<RemoteSpan>& spans, Deadline deadline) const {
+  Shard& first = *shards_.front();
+  PersistRequest request;
+  request.session = first.session().id();
+  request.spans = spans;
+  std::string reply;
+  return first.link().rpc().Call(Method::kPersist, request.Encode(), &reply, deadline);
+}
+
+Status DbImpl::CheckLogNode(const std::string& home, const MemoryNodeLink& link) const {
+  if (options_.log == LogLevel::kNone || link.peer().has_files) return Status::OK();
+  if (home.empty()) {
+    return Status::InvalidArgument(
+        "the log of a database in this process's own memory would end with the process",
+        "set log to kNone, name a memory node, or give it files with Options::embedded_dir");
+  }
+  if (options_.log == LogLevel::kMemory) return Status::OK();
+  return Status::InvalidArgument(
+      "Options::log is kDisk, and memory node " + link.name() + " has no files",
+      "start Server with --data_dir, or set log to kMemory");
 }
 
 // In the record of the first shard's next manifest, which is put before anything is written.
@@ -137,6 +175,8 @@ Status DbImpl::CreateLog() {
   std::string id;
   DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(LogId), &id));
   config.id = static_cast<LogId>(DecodeFixed64(id.data()));
+  config.persistence = first.link().peer().persistence;
+  config.level = options_.log;
   config.bytes_max = LogBytesMaxOf(options_);
   config.segment_bytes = SegmentBytesFor(config.bytes_max);
   config.node = first.link().name();
@@ -154,7 +194,13 @@ Status DbImpl::CreateLog() {
   parts.word = OwnershipWordIn(first.session().header());
   parts.mine = first.session().ownership_word();
   parts.revocable = first.link().fabric().kind() != FabricKind::kShm;
+  if (first.link().peer().has_files) {
+    parts.persist = [this](const std::vector<RemoteSpan>& spans, Deadline deadline) {
+      return PersistAtLogNode(spans, deadline);
+    };
+  }
   DLSM_RETURN_IF_ERROR(WriteLog::New(config, std::move(parts), &log_));
+  durable_marks_.Add(epochs_->sequencer().Now().next - 1, /*position=*/0);
   RemoteSpan segment;
   DLSM_RETURN_IF_ERROR(
       first.AllocateFirstOfLog(kLogSegmentHeaderBytes + config.segment_bytes, &segment));
@@ -172,6 +218,7 @@ void DbImpl::StartLogKeeper() {
   parts.log = log_.get();
   for (const auto& shard : shards_) parts.trees.push_back(&shard->tree());
   parts.fence = &fence_;
+  parts.sync_interval = std::chrono::milliseconds(options_.log_sync_interval_ms);
   parts.allocate = [&first](uint64_t bytes, RemoteSpan* span) {
     return first.AllocateLog(bytes, span);
   };
@@ -182,6 +229,60 @@ void DbImpl::StartLogKeeper() {
     shards_[shard]->background().RequestFlush().PermitUncheckedError();  // It is asked for again.
   };
   log_keeper_ = std::make_unique<LogKeeper>(std::move(parts));
+}
+
+// -------- What the application asks for
+
+SequenceNumber DbImpl::Settle() const {
+  Sequencer& sequencer = epochs_->sequencer();
+  const SequenceNumber last = sequencer.Now().next - 1;
+  sequencer.WaitSettled(last);
+  return last;
+}
+
+Status DbImpl::FlushLog(bool sync) try {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  if (sync) return WaitDurable(LatestSequence());
+  return log_ != nullptr ? log_->AwaitDurable(log_->tail()) : Status::OK();
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
+}
+
+// A write that has settled took its place in the log before: the tail is behind it.
+Status DbImpl::WaitDurable(uint64_t sequence) try {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  const SequenceNumber last = Settle();
+  if (sequence > last) {
+    return Status::InvalidArgument("no write has the number " + std::to_string(sequence) +
+                                       "; the last one is " + std::to_string(last),
+                                   "ask for one that LatestSequence() has told");
+  }
+  if (log_ == nullptr) {
+    return DurableSequence() >= sequence ? Status::OK() : FlushShards(/*wait=*/true);
+  }
+  if (durable_marks_.Reach(log_->SyncedUpTo()) >= sequence) return Status::OK();
+  const LogPosition tail = log_->tail();
+  durable_marks_.Add(last, tail);
+  return log_->AwaitSynced(tail);
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
+}
+
+uint64_t DbImpl::LatestSequence() {
+  return CheckOpen().ok() ? epochs_->sequencer().Now().next - 1 : 0;
+}
+
+uint64_t DbImpl::DurableSequence() try {
+  if (!CheckOpen().ok()) return 0;
+  SequenceNumber durable = Settle();
+  if (log_ != nullptr) {
+    durable_marks_.Add(durable, log_->tail());
+    return durable_marks_.Reach(log_->SyncedUpTo());
+  }
+  for (const auto& shard : shards_) durable = shard->tree().FlushedUpTo(durable);
+  return durable;
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 }  // namespace dlsm

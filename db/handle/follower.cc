@@ -448,6 +448,8 @@ Status Follower::Delete(const WriteOptions&, const Slice&) { return ReadOnly(); 
 Status Follower::Write(const WriteOptions&, WriteBatch*) { return ReadOnly(); }
 Status Follower::CompactRange(const Slice*, const Slice*) { return ReadOnly(); }
 Status Follower::Flush(const FlushOptions&) { return ReadOnly(); }
+Status Follower::FlushLog(bool) { return ReadOnly(); }
+Status Follower::WaitDurable(uint64_t) { return ReadOnly(); }
 Status Follower::SetOptions(const std::unordered_map<std::string, std::string>&) {
   return ReadOnly();
 }

@@ -63,6 +63,10 @@ class Follower final : public DB {
   Status Write(const WriteOptions& options, WriteBatch* updates) override;
   Status CompactRange(const Slice* begin, const Slice* end) override;
   Status Flush(const FlushOptions& options) override;
+  Status FlushLog(bool sync) override;
+  Status WaitDurable(uint64_t sequence) override;
+  uint64_t LatestSequence() override { return 0; }
+  uint64_t DurableSequence() override { return 0; }
   Status SetOptions(const std::unordered_map<std::string, std::string>& options) override;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "port/allocation_point.h"
@@ -22,7 +23,9 @@ constexpr std::chrono::milliseconds kRoomInterval(2);
 }  // namespace
 
 LogKeeper::LogKeeper(Parts parts)
-    : parts_(std::move(parts)), task_(parts_.pool, 1, [this] { return Run(); }) {
+    : parts_(std::move(parts)),
+      persister_(parts_.pool, 1, [this] { return RunPersist(); }),
+      task_(parts_.pool, 1, [this] { return Run(); }) {
   task_.Wake();
 }
 
@@ -38,7 +41,45 @@ LogKeeper::Clock::time_point LogKeeper::Run() {
   if (status.IsIOFenced()) parts_.log->Fail(status);
   if (!status.ok() && !failing_) Log().Warn("the log, to be tried again: {}", status.ToString());
   failing_ = !status.ok();
-  return status.ok() ? NextLook() : Clock::now() + kLookInterval;
+  const Clock::time_point next = status.ok() ? NextLook() : Clock::now() + kLookInterval;
+  return std::min(next, PersistWhenDue());
+}
+
+// So often that what was written is seen in time to be persisted.
+std::chrono::milliseconds LogKeeper::LookInterval() const {
+  if (!parts_.log->has_files() || parts_.sync_interval.count() == 0) return kLookInterval;
+  return std::clamp(parts_.sync_interval / 2, kPostInterval, kLookInterval);
+}
+
+// What a look sees first was written after the look before it.
+LogKeeper::Clock::time_point LogKeeper::PersistWhenDue() {
+  WriteLog& log = *parts_.log;
+  if (log.AwaitsPersist()) persister_.Wake();
+  if (parts_.sync_interval.count() == 0 || !log.HasUnpersisted()) {
+    unpersisted_since_.reset();
+    return Clock::time_point::max();
+  }
+  const auto now = Clock::now();
+  if (!unpersisted_since_.has_value()) unpersisted_since_ = now;
+  const auto patience = parts_.sync_interval - LookInterval();
+  if (now >= *unpersisted_since_ + patience) {
+    persister_.Wake();
+    unpersisted_since_ = now;
+  }
+  return *unpersisted_since_ + std::max<Clock::duration>(patience, kPostInterval);
+}
+
+LogKeeper::Clock::time_point LogKeeper::RunPersist() try {
+  WriteLog& log = *parts_.log;
+  if (!log.AwaitsPersist() && !log.HasUnpersisted()) return Clock::time_point::max();
+  const Status status = log.Persist();
+  if (!status.ok() && !persist_failing_) {
+    Log().Warn("the log, to be persisted again: {}", status.ToString());
+  }
+  persist_failing_ = !status.ok();
+  return Clock::time_point::max();
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
 }
 
 // A handle that nobody writes to has nothing to be looked after: then the next write wakes the
@@ -50,11 +91,11 @@ LogKeeper::Clock::time_point LogKeeper::NextLook() {
   if (log.HasUnposted()) return Clock::now() + kPostInterval;
   const bool moved = std::exchange(seen_, tail) != tail;
   if (moved || log.MayShrink() || log.CompleteUpTo() < tail) {
-    if (log.mapped()) return Clock::now() + kLookInterval;
+    if (log.mapped()) return Clock::now() + LookInterval();
     log.BeginRest();
     return Clock::now() + (log.CompleteUpTo() > log.durable() || log.CompleteUpTo() < tail
                                ? kPostInterval
-                               : kLookInterval);
+                               : LookInterval());
   }
   log.BeginRest();
   return log.tail() == tail ? Clock::time_point::max() : Clock::now() + kPostInterval;

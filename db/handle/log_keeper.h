@@ -1,9 +1,11 @@
-// Looks after a handle's log: posts what nobody waits for, gives it memory ahead of the writers,
-// and takes away what all shards have in tables.
+// Looks after a handle's log: posts and persists what nobody waits for, gives it memory ahead of
+// the writers, and takes away what all shards have in tables.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -25,6 +27,9 @@ class LogKeeper {
     WriteLog* log;
     std::vector<Tree*> trees;  // In the order of shards.
     Fence* fence;
+    // Where the log node has files, writes are in them within this time. 0: only those that
+    // somebody waits for.
+    std::chrono::milliseconds sync_interval;
     // A segment of so many bytes at the log node.
     std::function<Status(uint64_t bytes, RemoteSpan* span)> allocate;
     // Keeps the record where the next open finds it.
@@ -39,13 +44,19 @@ class LogKeeper {
 
   void Wake() { task_.Wake(); }
   // When it returns, nothing is done any more.
-  void Stop() { task_.Stop(); }
+  void Stop() {
+    task_.Stop();
+    persister_.Stop();
+  }
 
  private:
   using Clock = ThreadPool::Clock;
 
   Clock::time_point Run();
   Clock::time_point NextLook();
+  Clock::time_point PersistWhenDue();
+  Clock::time_point RunPersist();
+  std::chrono::milliseconds LookInterval() const;
   Status LookAfter();
   Status Truncate();
   Status GiveSegments();
@@ -55,7 +66,12 @@ class LogKeeper {
   // Allocated, and perhaps in a record that was put without an answer.
   std::vector<RemoteSpan> unrecorded_;
   bool failing_ = false;
-  LogPosition seen_ = 0;   // The tail at the last look.
+  LogPosition seen_ = 0;  // The tail at the last look.
+  // Since when there is something that is not persisted, as the looks saw it.
+  std::optional<Clock::time_point> unpersisted_since_;
+  bool persist_failing_ = false;  // Of persister_.
+  // By itself, for a disk may be slow, and writers wait for room meanwhile.
+  ThreadPool::Task persister_;
   ThreadPool::Task task_;  // Last.
 };
 

@@ -145,13 +145,9 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
         "name at most " + std::to_string(Manifest::kNodesMax) + ", or set placement to kByShard");
   }
   const std::string& home = nodes[options_.compute_node_id % nodes.size()];
-  if (home.empty() && options_.log != LogLevel::kNone) {
-    return Status::InvalidArgument(
-        "the log of a database in this process's own memory would end with the process",
-        "set log to kNone, or name a memory node");
-  }
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));
+  DLSM_RETURN_IF_ERROR(CheckLogNode(home, *link));
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions(1);
   DLSM_RETURN_IF_ERROR(OpenFirstShard(options_, name_, link, keeper, &sessions[0]));
   const bool is_new = sessions[0]->manifest().empty();

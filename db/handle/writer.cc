@@ -240,7 +240,7 @@ void Writer::Look(const Batch& batch) const {
 
 // Busy would say that nothing was written.
 Status Writer::AwaitSafe(LogPosition end) const {
-  const Status safe = log_ != nullptr ? log_->AwaitDurable(end) : parts_.calls.flush();
+  const Status safe = log_ != nullptr ? log_->AwaitSynced(end) : parts_.calls.flush();
   parts_.statistics->Add(Ticker::kSyncedWrites);
   if (safe.ok()) return safe;
   return Status::FromCode(

@@ -5,8 +5,7 @@
 //                wait for belongs here and to the next step: behind that nothing waits before the
 //                write is visible.
 //   3. log       With a log, the write takes a place there. If it has to wait for room, it goes
-//   back
-//                to the gates afterwards.
+//                back to the gates afterwards.
 //   4. numbers   It takes the numbers of all its entries at once, and learns with them which
 //                memtables own them. It is announced from here to the end of step 5, so it
 //                becomes visible in all shards at once.
@@ -16,9 +15,8 @@
 //   7. look      Memtables that have become large are looked at: one may have to be switched
 //                (BackgroundWorkers::LookAtMemtable ──> Background ──> GateKeeper::Rule ──>
 //                Tree::Switch ──> MemtableEpochs::Switch).
-//   8. wait      With WriteOptions::sync, the write waits until the log is durable behind it;
-//   without
-//                a log, until all that was written is flushed.
+//   8. wait      With WriteOptions::sync, the write waits until the log is as safe behind it as
+//                Options::log says; without a log, until all that was written is flushed.
 //
 // A write of one entry takes the same steps without anything that is only for several.
 #pragma once

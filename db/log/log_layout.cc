@@ -59,6 +59,7 @@ std::vector<RemoteSpan> LogRecord::Spans() const {
 
 void LogRecord::AppendTo(std::string* to) const {
   PutFixed64(to, static_cast<uint64_t>(id));
+  PutFixed64(to, static_cast<uint64_t>(persistence));
   PutVarint64(to, segment_bytes);
   AppendSpan(header, to);
   PutVarint32(to, static_cast<uint32_t>(segments.size()));
@@ -67,8 +68,10 @@ void LogRecord::AppendTo(std::string* to) const {
 
 Status LogRecord::Take(Slice* from, LogRecord* record) {
   uint64_t id;
+  uint64_t persistence_number;
   uint32_t count;
-  if (!GetFixed64(from, &id) || !GetVarint64(from, &record->segment_bytes) ||
+  if (!GetFixed64(from, &id) || !GetFixed64(from, &persistence_number) ||
+      !GetVarint64(from, &record->segment_bytes) ||
       !TakeSpan(from, kLogHeaderBytes, &record->header) || !GetVarint32(from, &count)) {
     return Malformed("it is cut off");
   }
@@ -77,6 +80,7 @@ Status LogRecord::Take(Slice* from, LogRecord* record) {
     return Malformed("its segments are too large, too small or too many");
   }
   record->id = static_cast<LogId>(id);
+  record->persistence = PersistenceId{persistence_number};
   record->segments.clear();
   for (uint32_t i = 0; i < count; ++i) {
     RemoteSpan span;

@@ -1,8 +1,7 @@
 // Where a log lies in the memory of its log node, and how a reader finds its way.
 //
-//   header    256 bytes: three marks, each in two turns that are written alternately, so that a
-//   torn
-//             write leaves the value before
+//   header    256 bytes: four marks, each in two turns that are written alternately. A torn write
+//             leaves the value before.
 //   segments  each a segment header of 64 bytes and then `segment_bytes` of the log
 //
 // Segment n has the positions from n * segment_bytes on. A segment that is no longer needed is used
@@ -35,14 +34,20 @@ enum class LogMark : uint8_t {
   // A reader stops here. A handle that has taken the database over sets it when it has read the
   // log, because the owner before may not know yet that it is none any more, and may go on writing.
   kEnd,
+  // The log was on disk up to here, as far as it is needed. After a power failure this counts
+  // instead of kDurable. The mark itself reaches the disk with a later persist, so it says less
+  // than what is there.
+  kPersisted,
 };
+inline constexpr size_t kLogMarkCount = 4;
 
 // What the manifest says of a log.
 //
-//   fixed64 id, varint64 segment bytes, header, varint32 segment count, segments
-//   each span: varint32 node, varint32 region, varint64 offset
+//   fixed64 id, fixed64 persistence id, varint64 segment bytes, header, varint32 segment count,
+//   segments each span: varint32 node, varint32 region, varint64 offset
 struct LogRecord {
   LogId id{};
+  PersistenceId persistence{};  // Of the memory that the log was written into.
   uint64_t segment_bytes = 0;
   RemoteSpan header;
   std::vector<RemoteSpan> segments;
@@ -62,9 +67,11 @@ void EncodeLogSegmentHeader(LogId log, uint64_t number, char* to);
 bool DecodeLogSegmentHeader(LogId log, const Slice& bytes, uint64_t* number);
 
 // Where turn `turn` (0 or 1) of a mark lies in the header.
+inline constexpr size_t kLogMarkTurnBytes = 32;
 constexpr size_t LogMarkOffset(LogMark mark, size_t turn) {
-  return (static_cast<size_t>(mark) * 2 + turn) * 32;
+  return (static_cast<size_t>(mark) * 2 + turn) * kLogMarkTurnBytes;
 }
+static_assert(kLogMarkCount * 2 * kLogMarkTurnBytes <= kLogHeaderBytes);
 // `to` has kLogMarkBytes.
 void EncodeLogMark(LogId log, LogPosition value, char* to);
 // The later of the two turns of `mark` in a log's header. Corruption if there is none.

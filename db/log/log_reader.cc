@@ -29,12 +29,17 @@ Status LogReader::Read(const std::function<void()>& begin,
                           "end that process, or open the database again");
     }
     DLSM_RETURN_IF_ERROR(read);
-    if (result->end >= std::min(result->durable, result->sealed)) return Status::OK();
-    return Status::Corruption("the log is damaged: it ends at position " +
-                                  std::to_string(result->end) + " and was durable up to " +
-                                  std::to_string(result->durable),
-                              "what was acknowledged behind that is lost");
+    return CheckEnd(*result);
   }
+}
+
+Status LogReader::CheckEnd(const Result& result) const {
+  const LogPosition least = memory_is_whole_ ? result.durable : result.persisted;
+  if (result.end >= std::min(least, result.sealed)) return Status::OK();
+  return Status::Corruption(
+      "the log is damaged: it ends at position " + std::to_string(result.end) + " and was " +
+          (memory_is_whole_ ? "durable" : "on disk") + " up to " + std::to_string(least),
+      "what was acknowledged behind that is lost");
 }
 
 Status LogReader::ReadOnce(const std::function<Status(const LogFrame&)>& apply, Result* result) {
@@ -68,6 +73,10 @@ Status LogReader::ReadHeader(Result* result) {
   DLSM_RETURN_IF_ERROR(DecodeLogMark(record_.id, LogMark::kStart, header, &result->start));
   LogPosition end;
   if (DecodeLogMark(record_.id, LogMark::kEnd, header, &end).ok()) result->sealed = end;
+  const Status persisted =
+      DecodeLogMark(record_.id, LogMark::kPersisted, header, &result->persisted);
+  if (!memory_is_whole_) DLSM_RETURN_IF_ERROR(persisted);
+  persisted.PermitUncheckedError();
   return DecodeLogMark(record_.id, LogMark::kDurable, header, &result->durable);
 }
 

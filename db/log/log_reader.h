@@ -22,17 +22,23 @@ class LogReader {
   struct Result {
     LogPosition start = 0;
     LogPosition end = 0;              // Where the first frame would be that is not whole.
-    LogPosition durable = 0;          // What the log says of itself: no more than `end`.
+    LogPosition durable = 0;          // What the log says of itself.
+    LogPosition persisted = 0;        // Likewise, of the disk.
     LogPosition sealed = UINT64_MAX;  // Nothing from there on counts, see LogMark::kEnd.
     uint64_t frames = 0;              // That are not void.
   };
-  // `record` and `queue_pairs` outlive the reader. `timeout`: of each transfer.
-  LogReader(const LogRecord& record, QueuePairs* queue_pairs, std::chrono::nanoseconds timeout)
-      : record_(record), queue_pairs_(queue_pairs), timeout_(timeout) {}
+  // `record` and `queue_pairs` outlive the reader. `present` is the log node's now. `timeout`: of
+  // each transfer.
+  LogReader(const LogRecord& record, PersistenceId present, QueuePairs* queue_pairs,
+            std::chrono::nanoseconds timeout)
+      : record_(record),
+        memory_is_whole_(record.persistence == present),
+        queue_pairs_(queue_pairs),
+        timeout_(timeout) {}
 
   // Calls `apply` with each frame that is not void, in the order of their positions. Its first
   // error ends the reading. Corruption if the log ends before the position up to which it was
-  // durable.
+  // durable; after a power failure, before the one up to which it was on disk.
   //
   // An owner that does not know yet that it is none any more may still put segments to another use
   // that it did not need when it was. Then the log's start has moved on meanwhile, and reading
@@ -43,9 +49,13 @@ class LogReader {
   // of it gets into a manifest.
   Status Seal(const Result& result);
 
+  // False after a power failure of the log node: what was not on disk may be gone.
+  bool memory_is_whole() const { return memory_is_whole_; }
+
  private:
   Status ReadOnce(const std::function<Status(const LogFrame&)>& apply, Result* result);
   Status ReadHeader(Result* result);
+  Status CheckEnd(const Result& result) const;
   Status FindSegments();
   Status Fetch(const RemoteSpan& from, const LocalSpan& to);
   // Takes the frames that end in `bytes`, with which the log goes on. *ended: one is not whole.
@@ -55,6 +65,7 @@ class LogReader {
                    Result* result, bool* ended) const;
 
   const LogRecord& record_;
+  const bool memory_is_whole_;
   QueuePairs* const queue_pairs_;
   const std::chrono::nanoseconds timeout_;
   std::map<uint64_t, RemoteSpan> segments_;  // By number.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "db/log/write_log_step.h"
 #include "port/clock.h"
 #include "port/scheduler.h"
 #include "port/spin_wait.h"
@@ -17,9 +18,6 @@
 
 namespace dlsm {
 namespace {
-
-// After a chain that has failed, the next one is posted after this.
-constexpr auto kPauseAfterFailure = std::chrono::milliseconds(10);
 
 Status NoMemory() noexcept {
   return Status::Busy("this process has no memory for a frame of the log", "nothing was written");
@@ -149,49 +147,9 @@ void WriteLog::AwaitComplete(LogPosition end) {
 Status WriteLog::AwaitDurable(LogPosition end) {
   AwaitComplete(end);
   if (mapped_) return AwaitMappedDurable(end);
-  const Deadline deadline = Deadline::In(config_.timeout);
-  Status status;
-  while (BeginPosting(end, deadline, &status)) {
-    status = PostChain();
-    EndPosting();
-    if (status.IsIOFenced()) {
-      Fail(status);
-      return status;
-    }
-    // The way to the log node may be new again: what has not arrived is posted once more. The
-    // frames are the same, and go where they were to go.
-    if (!status.ok()) port::SleepFor(kPauseAfterFailure);
-  }
-  return status;
-}
-
-bool WriteLog::BeginPosting(LogPosition end, Deadline deadline, Status* status) {
-  const Status last = std::exchange(*status, Status::OK());
-  const port::MutexLock lock(mutex_);
-  while (durable_.load(std::memory_order_acquire) < end) {
-    if (!failure_.ok()) {
-      *status = FailureLocked();
-      return false;
-    }
-    if (deadline.Passed()) {
-      *status = !last.ok() ? Named(last)
-                           : Status::TimedOut("the log at " + config_.node + " is too slow",
-                                              "is the memory node overloaded?");
-      return false;
-    }
-    if (!posting_) {
-      posting_ = true;
-      return true;
-    }
-    changed_.WaitUntil(deadline.time_point());
-  }
-  return false;
-}
-
-void WriteLog::EndPosting() {
-  const port::MutexLock lock(mutex_);
-  posting_ = false;
-  changed_.SignalAll();
+  return AwaitStep(
+      Step::kPost, [&] { return durable() >= end; },
+      [this](Deadline /*deadline*/) { return PostChain(); });
 }
 
 Status WriteLog::Post() {
@@ -199,11 +157,12 @@ Status WriteLog::Post() {
   while (HasUnposted()) {
     {
       const port::MutexLock lock(mutex_);
-      if (posting_ || !failure_.ok()) return FailureLocked();
-      posting_ = true;
+      Turn& turn = TurnLocked(Step::kPost);
+      if (turn.taken || !failure_.ok()) return FailureLocked();
+      turn.taken = true;
     }
     const Status status = PostChain();
-    EndPosting();
+    EndTurn(Step::kPost);
     DLSM_RETURN_IF_ERROR(Named(status));
   }
   return Status::OK();
@@ -259,7 +218,7 @@ Status WriteLog::PostFrames(QueuePair* queue_pair, LogPosition from, LogPosition
 
 // The turns of a mark are taken alternately, so that one is whole whenever this is cut short.
 Status WriteLog::PutMark(QueuePair* queue_pair, LogMark mark, LogPosition value, Ticket* last) {
-  size_t& turn = turns_[static_cast<size_t>(mark)];
+  size_t& turn = mark_turns_[static_cast<size_t>(mark)];
   const size_t offset = LogMarkOffset(mark, turn);
   turn = 1 - turn;
   if (mapped_) {
@@ -318,8 +277,11 @@ Status WriteLog::New(const Config& config, Parts parts, std::unique_ptr<WriteLog
     DLSM_RETURN_IF_ERROR(
         made->parts_.queue_pairs->NewBuffer(config.header.node, kLogHeaderBytes, &made->marks_));
   }
-  DLSM_RETURN_IF_ERROR(made->PutMarkAndWait(LogMark::kStart, 0));
-  DLSM_RETURN_IF_ERROR(made->PutMarkAndWait(LogMark::kDurable, 0));
+  for (const LogMark mark : {LogMark::kStart, LogMark::kDurable, LogMark::kPersisted}) {
+    DLSM_RETURN_IF_ERROR(made->PutMarkAndWait(mark, 0));
+  }
+  // No manifest on disk names a log whose header is not there.
+  if (made->has_files()) DLSM_RETURN_IF_ERROR(made->Persist());
   *log = std::move(made);
   return Status::OK();
 }
@@ -340,7 +302,8 @@ bool WriteLog::MayShrink() const {
 
 bool WriteLog::full() const {
   const port::MutexLock lock(mutex_);
-  return spare_.empty() && HeldBytesLocked() + config_.segment_bytes >= config_.bytes_max;
+  return spare_.empty() && leaving_.empty() &&
+         HeldBytesLocked() + config_.segment_bytes >= config_.bytes_max;
 }
 
 bool WriteLog::ReuseSegment() {
@@ -397,19 +360,22 @@ Status WriteLog::Truncate(LogPosition position) {
   const port::MutexLock lock(mutex_);
   start_ = position;
   while (!segments_.empty() && segments_.front().number < position / config_.segment_bytes) {
-    spare_.push_back(segments_.front().span);
+    leaving_.push_back({segments_.front().span, persists_begun_ + 1});
     segments_.pop_front();
   }
+  if (!has_files()) LetGoLocked(persists_begun_ + 1);
   return Status::OK();
 }
 
 LogRecord WriteLog::Record(const std::vector<RemoteSpan>& more) const {
   LogRecord record;
   record.id = config_.id;
+  record.persistence = config_.persistence;
   record.segment_bytes = config_.segment_bytes;
   record.header = config_.header;
   const port::MutexLock lock(mutex_);
   for (const Segment& segment : segments_) record.segments.push_back(segment.span);
+  for (const Leaving& leaving : leaving_) record.segments.push_back(leaving.span);
   record.segments.insert(record.segments.end(), spare_.begin(), spare_.end());
   record.segments.insert(record.segments.end(), more.begin(), more.end());
   return record;
@@ -433,12 +399,24 @@ Status WriteLog::Named(const Status& status) const {
 std::string WriteLog::Describe() const {
   const LogPosition end = tail();
   const LogPosition durable_now = durable();
+  const LogPosition persisted_now = persisted();
   const port::MutexLock lock(mutex_);
-  return fmt::format(
-      "node {}\nmapped {}\nsegment-bytes {}\nsegments {}\nspare-segments {}\nstart {}\ndurable {}\n"
-      "end {}\nchains {}\n",
-      config_.node, mapped_ ? 1 : 0, config_.segment_bytes, segments_.size(), spare_.size(), start_,
-      durable_now, end, chains_);
+  std::string text = fmt::format(
+      "node {}\nlevel {}\nmapped {}\nfiles {}\nsegment-bytes {}\nsegments {}\nspare-segments {}\n"
+      "start {}\ndurable {}\npersisted {}\nend {}\n",
+      config_.node, config_.level == LogLevel::kDisk ? "disk" : "memory", mapped_ ? 1 : 0,
+      has_files() ? 1 : 0, config_.segment_bytes, segments_.size(), spare_.size() + leaving_.size(),
+      start_, durable_now, persisted_now, end);
+  const auto describe = [&text](const char* calls, const char* step, uint64_t count,
+                                const Turn& turn) {
+    const double mean =
+        count == 0 ? 0 : static_cast<double>(turn.served) / static_cast<double>(count);
+    text += fmt::format("{} {}\n{}-waits {}\n{}-writers-mean {:.2f}\n{}-writers-max {}\n", calls,
+                        count, step, turn.waits, step, mean, step, turn.largest);
+  };
+  describe("chains", "chain", chains_, turns_[static_cast<size_t>(Step::kPost)]);
+  describe("persists", "persist", persists_begun_, turns_[static_cast<size_t>(Step::kPersist)]);
+  return text;
 }
 
 }  // namespace dlsm

@@ -13,9 +13,14 @@
 //                last posted one, as one chain of writes, for all: groups form by themselves.
 //   4. durable   The log is durable as far as all chains have completed; where memory is mapped, as
 //                far as all frames are complete and the database is still this handle's.
+//   5. persist   If the log node has files, a call has them take what is durable and not on disk
+//                yet (write_log_persist.cc). One call is under way at a time, for all writers that
+//                wait. The next call takes what came meanwhile.
 //
 // The thread that looks after the log (LogKeeper) gives it memory ahead of the writers
-// (AddSegment), and takes away what is no longer needed (Truncate). A segment is then used again.
+// (AddSegment), and takes away what is no longer needed (Truncate). A segment is then used again,
+// where there are files not before the disk knows that it is no longer needed: otherwise a reader
+// would look for it after a power failure.
 #pragma once
 
 #include <array>
@@ -29,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/options.h"
 #include "dLSM/slice.h"
 #include "dLSM/statistics.h"
 #include "dLSM/status.h"
@@ -55,6 +61,8 @@ class WriteLog {
  public:
   struct Config {
     LogId id{};
+    PersistenceId persistence{};  // Of the log node now.
+    LogLevel level = LogLevel::kMemory;
     uint64_t segment_bytes = 0;
     // A frame has no more, and segments have no more together, but for one that is spare.
     uint64_t bytes_max = 0;
@@ -75,6 +83,9 @@ class WriteLog {
     RemoteSpan word;
     uint64_t mine = 0;
     bool revocable = false;
+    // Returns when the log node's files have these spans. Aborted: the files have failed for good.
+    // What other errors say may be repeated. Is null where the log node has no files.
+    std::function<Status(const std::vector<RemoteSpan>& spans, Deadline deadline)> persist;
   };
 
   // A place in the log. It is filled, or left void when it is destroyed. Its thread must not block
@@ -121,20 +132,46 @@ class WriteLog {
   Status AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) LOCKS_EXCLUDED(mutex_);
   // Of a write that finds no room now.
   Deadline RoomDeadline() const { return Deadline::In(config_.patience); }
-  // Waits until the log is durable up to `end`, which has been reserved.
+  // These wait until the log is as safe as that up to `end`, which has been reserved. TimedOut if
+  // it takes longer than Config::timeout.
+
+  // In the log node's memory: it outlives this process.
   Status AwaitDurable(LogPosition end) LOCKS_EXCLUDED(mutex_);
+  // In its files, which it has.
+  Status AwaitPersisted(LogPosition end) LOCKS_EXCLUDED(mutex_);
+  // By the level, as WriteOptions::sync asks for.
+  Status AwaitSynced(LogPosition end) LOCKS_EXCLUDED(mutex_) {
+    return config_.level == LogLevel::kDisk ? AwaitPersisted(end) : AwaitDurable(end);
+  }
+  // As a manifest needs it that names what lies before `end`. Tables outlive a power failure, so
+  // the log has to as well: otherwise a part of a batch would be in a table and the rest nowhere.
+  Status AwaitSafeForManifest(LogPosition end) LOCKS_EXCLUDED(mutex_) {
+    return has_files() ? AwaitPersisted(end) : AwaitDurable(end);
+  }
   // Everything that was reserved before this call lies before this.
   LogPosition tail() const { return tail_.load(std::memory_order_seq_cst); }
   // All frames before this position are complete.
   LogPosition CompleteUpTo();
   // As far as it is known; elsewhere than in mapped memory that is exact.
   LogPosition durable() const { return durable_.load(std::memory_order_acquire); }
+  // The log node's files have everything before this that is still needed.
+  LogPosition persisted() const { return persisted_.load(std::memory_order_acquire); }
+  // What AwaitSynced() would not wait for.
+  LogPosition SyncedUpTo();
 
   // For the thread that looks after the log.
 
   // Posts what is complete. OK if there is nothing to post.
   Status Post() LOCKS_EXCLUDED(mutex_);
   bool HasUnposted() { return !mapped_ && CompleteUpTo() > durable(); }
+  // Has all that is complete persisted, by a call that begins after this one has begun. Blocks.
+  Status Persist() LOCKS_EXCLUDED(mutex_);
+  bool HasUnpersisted() { return has_files() && CompleteUpTo() > persisted(); }
+  // Whether segments can be used again once the disk knows that they are not needed.
+  bool AwaitsPersist() const LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    return !leaving_.empty();
+  }
   // Nobody looks after the log from now on: the next write wakes the thread that does.
   void BeginRest() { rests_.store(true, std::memory_order_seq_cst); }
   // Whether writers are about to need another segment.
@@ -161,6 +198,8 @@ class WriteLog {
 
   // Whether frames are written where the log node has them.
   bool mapped() const { return mapped_; }
+  // Whether the log node has files.
+  bool has_files() const { return parts_.persist != nullptr; }
   uint64_t segment_bytes() const { return config_.segment_bytes; }
   // For people.
   std::string Describe() const LOCKS_EXCLUDED(mutex_);
@@ -170,6 +209,22 @@ class WriteLog {
     uint64_t number = 0;
     RemoteSpan span;
     RegisteredBuffer mirror;  // Where memory is not mapped: header and all.
+  };
+  // A segment that is no longer needed, which the disk may not know before this persist is done.
+  struct Leaving {
+    RemoteSpan span;
+    uint64_t persist = 0;
+  };
+
+  // One thread at a time does each of these, for all writers that wait.
+  enum class Step : uint8_t { kPost = 0, kPersist };
+  struct Turn {
+    bool taken = false;
+    uint64_t waiting = 0;  // Writers, now.
+    uint64_t waits = 0;    // Of writers, so far.
+    // How many waited when a turn was taken: of all turns together, and at most.
+    uint64_t served = 0;
+    uint64_t largest = 0;
   };
 
   WriteLog(const Config& config, Parts parts) : config_(config), parts_(std::move(parts)) {}
@@ -190,18 +245,31 @@ class WriteLog {
   }
   static Status NotMine();
   Status AwaitMappedDurable(LogPosition end) LOCKS_EXCLUDED(mutex_);
-  // Returns true if the caller is to post. Otherwise the log is durable up to `end`, or *status
-  // tells why it is not.
-  bool BeginPosting(LogPosition end, Deadline deadline, Status* status) LOCKS_EXCLUDED(mutex_);
-  void EndPosting() LOCKS_EXCLUDED(mutex_);
-  // One thread at a time posts, which posting_ sees to.
+  // Waits until reached() is true, and takes turns at `work` until it is.
+  template <typename Reached, typename Work>
+  Status AwaitStep(Step step, const Reached& reached, const Work& work) LOCKS_EXCLUDED(mutex_);
+  // Returns true if the caller is to do it. Otherwise reached() is true, or *status tells why it is
+  // not.
+  template <typename Reached>
+  bool TakeTurn(Step step, const Reached& reached, Deadline deadline, Status* status)
+      LOCKS_EXCLUDED(mutex_);
+  void EndTurn(Step step) LOCKS_EXCLUDED(mutex_);
+  // One thread at a time posts: its turn is Step::kPost.
   Status PostChain() LOCKS_EXCLUDED(mutex_);
+  // One thread at a time: its turn is Step::kPersist.
+  Status PersistOnce(Deadline deadline) LOCKS_EXCLUDED(mutex_);
+  std::vector<RemoteSpan> SpansLocked(LogPosition from, LogPosition to) const
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LetGoLocked(uint64_t persist) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Turn& TurnLocked(Step step) EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return turns_[static_cast<size_t>(step)];
+  }
   Status PostFrames(QueuePair* queue_pair, LogPosition from, LogPosition to, Ticket* last)
       LOCKS_EXCLUDED(mutex_);
   Status PutMark(QueuePair* queue_pair, LogMark mark, LogPosition value, Ticket* last);
   Status PutMarkAndWait(LogMark mark, LogPosition value);
   uint64_t HeldBytesLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return (segments_.size() + spare_.size()) * config_.segment_bytes;
+    return (segments_.size() + leaving_.size() + spare_.size()) * config_.segment_bytes;
   }
   Status FailureLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Named(const Status& status) const;
@@ -213,8 +281,9 @@ class WriteLog {
   std::atomic<uint64_t>* word_ = nullptr;  // Likewise.
   RegisteredBuffer word_read_;             // Elsewhere, unless access is revocable.
   RegisteredBuffer marks_;                 // Elsewhere: what is being written there.
-  // By mark. The poster writes the one, the thread that truncates the other.
-  std::array<size_t, 2> turns_{};
+  // By mark: which of its two turns is next. A mark is written by one thread at a time: that which
+  // posts, truncates or persists.
+  std::array<size_t, kLogMarkCount> mark_turns_{};
 
   alignas(port::kCacheLineBytes) std::atomic<LogPosition> tail_{0};
   // There is memory for what lies before this.
@@ -222,6 +291,8 @@ class WriteLog {
   std::atomic<bool> failed_{false};
   std::atomic<bool> rests_{false};
   std::atomic<LogPosition> durable_{0};
+  std::atomic<LogPosition> persisted_{0};
+  std::atomic<uint64_t> persists_done_{0};  // The latest that succeeded has this number.
   // Of segment n, behind its header, at n % kLogSegmentsMax.
   std::array<std::atomic<char*>, kLogSegmentsMax> memory_{};
   PerThread<Slot> slots_;
@@ -229,9 +300,11 @@ class WriteLog {
   mutable port::Mutex mutex_;
   port::CondVar changed_{mutex_};
   std::deque<Segment> segments_ GUARDED_BY(mutex_);   // In use, by number.
+  std::vector<Leaving> leaving_ GUARDED_BY(mutex_);   // Soon to be spare; without files none are.
   std::vector<RemoteSpan> spare_ GUARDED_BY(mutex_);  // To be used again.
   uint64_t wanted_ GUARDED_BY(mutex_) = 0;            // By a writer that waits for so much room.
-  bool posting_ GUARDED_BY(mutex_) = false;
+  std::array<Turn, 2> turns_ GUARDED_BY(mutex_);      // By step.
+  uint64_t persists_begun_ GUARDED_BY(mutex_) = 0;
   LogPosition start_ GUARDED_BY(mutex_) = 0;
   Status failure_ GUARDED_BY(mutex_);
   uint64_t chains_ GUARDED_BY(mutex_) = 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "db/log/log_reader.h"
+#include "db/log/write_log_testing.h"
 #include "table/memory_queue_pairs_testing.h"
 #include "util/eventually_testing.h"
 #include "util/random.h"
@@ -25,129 +26,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Each test has a log of its own: in memory that is used again the frames of another one may lie.
-LogId NextLog() {
-  static uint64_t last = 76;
-  return LogId{++last};
-}
 constexpr LogId kMarked{1};
-constexpr uint64_t kSegmentBytes = 4096;
-constexpr uint64_t kMine = 5;
 
-// Number of the first entry, and keys.
-using Read = std::vector<std::pair<SequenceNumber, std::string>>;
-
-class WriteLogTest : public testing::TestWithParam<bool> {
- protected:
-  WriteLogTest() : queue_pairs_(&memory_, /*direct=*/GetParam()) {
-    header_ = memory_.Allocate(kLogHeaderBytes);
-    word_ = memory_.Allocate(8);
-    SetWord(kMine);
-  }
-  ~WriteLogTest() override { StopKeeper(); }
-
-  void SetWord(uint64_t word) {
-    reinterpret_cast<std::atomic<uint64_t>*>(memory_.At(word_))->store(word);
-  }
-
-  void NewLog(uint64_t bytes_max = uint64_t{1} << 20, milliseconds patience = milliseconds(50)) {
-    WriteLog::Config config;
-    config.id = NextLog();
-    config.segment_bytes = kSegmentBytes;
-    config.bytes_max = bytes_max;
-    config.header = header_;
-    config.node = "memory:1";
-    config.timeout = milliseconds(300);
-    config.patience = patience;
-    WriteLog::Parts parts;
-    parts.queue_pairs = &queue_pairs_;
-    parts.statistics = &statistics_;
-    parts.may_still_land = [this] { return may_still_land_.load(); };
-    parts.wake = [this] { ++woken_; };
-    parts.word = word_;
-    parts.mine = kMine;
-    ASSERT_OK(WriteLog::New(config, std::move(parts), &log_));
-  }
-
-  // Gives the log memory as it wants some, as its keeper does.
-  void LookAfter() {
-    while (log_->WantsSegment()) {
-      if (log_->ReuseSegment()) continue;
-      ASSERT_OK(log_->AddSegment(memory_.Allocate(kLogSegmentHeaderBytes + kSegmentBytes)));
-      ++segments_;
-    }
-  }
-  void StartKeeper() {
-    keeper_ = std::thread([this] {
-      while (!stop_) {
-        LookAfter();
-        std::this_thread::yield();
-      }
-    });
-  }
-  void StopKeeper() {
-    stop_ = true;
-    if (keeper_.joinable()) keeper_.join();
-  }
-
-  Status ReserveOrWait(uint64_t bytes, bool may_wait, WriteLog::Place* place) {
-    const Deadline deadline = log_->RoomDeadline();
-    Status status = log_->Reserve(bytes, place);
-    while (status.ok() && !place->taken()) {
-      status = log_->AwaitRoom(bytes, may_wait, deadline);
-      if (status.ok()) status = log_->Reserve(bytes, place);
-    }
-    return status;
-  }
-  Status Write(SequenceNumber first, const std::string& key, LogPosition* end,
-               bool may_wait = true) {
-    WriteLog::Place place;
-    const Status reserved =
-        ReserveOrWait(LogFrameBytesOfOne(ValueType::kDeletion, key, Slice()), may_wait, &place);
-    if (!reserved.ok()) return reserved;
-    EncodeLogEntry(ValueType::kDeletion, key, Slice(), place.entries());
-    *end = place.end();
-    place.Fill(first, 1);
-    return Status::OK();
-  }
-  Status WriteDurably(SequenceNumber first, const std::string& key) {
-    LogPosition end;
-    const Status written = Write(first, key, &end);
-    return written.ok() ? log_->AwaitDurable(end) : written;
-  }
-
-  Status ReadAll(Read* read, LogReader::Result* result = nullptr) {
-    MemoryQueuePairs queue_pairs(&memory_);
-    const LogRecord record = log_->Record();
-    LogReader reader(record, &queue_pairs, milliseconds(300));
-    LogReader::Result own;
-    return reader.Read([read] { read->clear(); },
-                       [&](const LogFrame& frame) {
-                         LogEntryReader entries(frame);
-                         SequenceNumber sequence;
-                         ValueType type;
-                         Slice key;
-                         Slice value;
-                         while (entries.Next(&sequence, &type, &key, &value)) {
-                           read->emplace_back(sequence, key.ToString());
-                         }
-                         return entries.status();
-                       },
-                       result != nullptr ? result : &own);
-  }
-
-  TestMemory memory_;
-  MemoryQueuePairs queue_pairs_;
-  Statistics statistics_;
-  RemoteSpan header_;
-  RemoteSpan word_;
-  std::unique_ptr<WriteLog> log_;
-  std::atomic<int> woken_{0};
-  std::atomic<bool> may_still_land_{false};
-  std::atomic<bool> stop_{false};
-  std::atomic<int> segments_{0};
-  std::thread keeper_;
-};
+class WriteLogTest : public WriteLogFixture {};
 
 INSTANTIATE_TEST_SUITE_P(Memory, WriteLogTest, testing::Bool(),
                          [](const auto& memory) { return memory.param ? "mapped" : "posted"; });
@@ -492,7 +373,7 @@ TEST_P(WriteLogTest, AReaderSeesThatTheStartMovesOn) {
   }
   MemoryQueuePairs queue_pairs(&memory_);
   const LogRecord record = log_->Record();
-  LogReader reader(record, &queue_pairs, milliseconds(300));
+  LogReader reader(record, kPresent, &queue_pairs, milliseconds(300));
   LogReader::Result result;
   bool moved = false;
   int readings = 0;
@@ -520,7 +401,7 @@ TEST_P(WriteLogTest, NothingCountsBehindTheEndThatATakerHasFound) {
   ASSERT_OK(ReadAll(&read, &result));
   MemoryQueuePairs queue_pairs(&memory_);
   const LogRecord record = log_->Record();
-  ASSERT_OK(LogReader(record, &queue_pairs, milliseconds(300)).Seal(result));
+  ASSERT_OK(LogReader(record, kPresent, &queue_pairs, milliseconds(300)).Seal(result));
   LogPosition end;
   ASSERT_OK(Write(2, "after", &end));
   ASSERT_OK(log_->AwaitDurable(end));
@@ -533,6 +414,7 @@ TEST_P(WriteLogTest, NothingCountsBehindTheEndThatATakerHasFound) {
 TEST(LogRecordTest, IsUnderstoodAsItWasSaid) {
   LogRecord record;
   record.id = LogId{123};
+  record.persistence = PersistenceId{456};
   record.segment_bytes = 5000;
   record.header = {NodeId{3}, RegionId{1}, 640, kLogHeaderBytes};
   for (uint64_t i = 0; i < 5; ++i) {

@@ -52,6 +52,8 @@ TEST_F(CTest, NullIsAnErrorWhereOneCanBeTold) {
       {"db", [&](char** e) { dlsm_compact_range_checked(nullptr, nullptr, 0, nullptr, 0, e); }},
       {"db", [&](char** e) { dlsm_flush(nullptr, e); }},
       {"db", [&](char** e) { dlsm_wait_for_background_work(nullptr, e); }},
+      {"db", [&](char** e) { dlsm_flush_log(nullptr, 1, e); }},
+      {"db", [&](char** e) { dlsm_wait_durable(nullptr, 1, e); }},
       {"iterator", [&](char** e) { dlsm_iter_get_error(nullptr, e); }},
   };
   for (const auto& each : cases) {

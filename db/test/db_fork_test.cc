@@ -346,6 +346,8 @@ TEST_F(ForkCTest, AChildIsRefused) {
     expect_refused([&](char** e) { EXPECT_EQ(dlsm_get(db_, read_, "a", 1, &bytes, e), nullptr); });
     expect_refused([&](char** e) { dlsm_flush(db_, e); });
     expect_refused([&](char** e) { dlsm_wait_for_background_work(db_, e); });
+    expect_refused([&](char** e) { dlsm_flush_log(db_, 1, e); });
+    expect_refused([&](char** e) { dlsm_wait_durable(db_, 0, e); });
     expect_refused([&](char** e) { dlsm_try_catch_up(db_, e); });
     expect_refused([&](char** e) { dlsm_compact_range_checked(db_, "", 0, "", 0, e); });
     dlsm_compact_range(db_, nullptr, 0, nullptr, 0);

@@ -38,6 +38,8 @@ class TestNode {
     std::function<DatabaseTableOptions::Clock::time_point()> clock;  // Empty: the usual one.
     std::function<bool()> refuse_extent;                             // See DatabaseTableOptions.
     std::shared_ptr<NodeConnector> connector;  // Its ways to other memory nodes.
+    // Of files, see MemoryNodeOptions; empty: it has none.
+    std::function<void(std::vector<RemoteSpan>, std::function<void(const Status&)>)> persist;
   };
 
   static Config Serving(const std::string& fabric) {
@@ -60,6 +62,8 @@ class TestNode {
     options_.node.refuse_extent = config.refuse_extent;
     if (config.clock) options_.node.clock = config.clock;
     options_.node.node_connector = config.connector;
+    options_.node.persist = config.persist;
+    options_.node.has_files = config.persist != nullptr;
     Start();
   }
 

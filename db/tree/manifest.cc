@@ -18,7 +18,8 @@ constexpr uint32_t kFormatVersionPlaced = 3;
 // Added to these.
 constexpr uint32_t kFormatRange = 4;
 constexpr uint32_t kFormatSharingKeys = 8;
-constexpr uint32_t kFormatLog = 16;
+// 16 was a log that did not say what persisted of the memory that it was written into.
+constexpr uint32_t kFormatLog = 32;
 constexpr uint32_t kLevelsMax = 64;
 
 Status Malformed(const char* what) { return Status::Corruption("malformed manifest", what); }

@@ -12,7 +12,7 @@
 //     varint32 id, address (length-prefixed)
 //   if it is a range of a compute node's (4 more in the format version): varint32 count; boundaries
 //     of compute nodes, length-prefixed
-//   if there is a log, or was one that may have to be replayed (16 more in the format version):
+//   if there is a log, or was one that may have to be replayed (32 more in the format version):
 //     varint64 first sequence number that is not in tables; 1 byte, whether a log follows; the log
 //     (db/log/log_layout.h)
 //   varint32 level count; for each level:

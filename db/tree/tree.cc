@@ -66,6 +66,7 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
       next_table_number_(manifest.next_table_number),
       log_record_(manifest.log),
       flushed_below_(manifest.flushed_below),
+      unflushed_from_(epochs->sequencer().Now().next),
       active_(std::make_shared<Memtable>(comparator, 0, Slice(), filtered_bytes_, numa_node_)),
       version_(std::make_shared<const Version>(comparator, std::move(levels))),
       views_([this]() NO_THREAD_SAFETY_ANALYSIS {
@@ -99,6 +100,12 @@ LogPosition Tree::LogNeededFrom() {
   if (!immutables_.empty()) return immutables_.front().memtable->log_from();
   if (active_->empty()) active_->set_log_from(complete);
   return active_->log_from();
+}
+
+SequenceNumber Tree::FlushedUpTo(SequenceNumber settled) const {
+  const port::MutexLock lock(mutex_);
+  if (immutables_.empty() && active_->empty()) return settled;
+  return std::min(settled, unflushed_from_ - 1);
 }
 
 bool Tree::Shows(const ReadView& view, MemtableEpoch epoch) const {
@@ -161,6 +168,7 @@ std::string Tree::GuessPrefixLocked() const {
 void Tree::ShowLocked(std::shared_ptr<const Version> version, size_t flushed) {
   views_.Install(ViewLocked(active_, version, flushed));
   version_ = std::move(version);
+  if (flushed > 0) unflushed_from_ = immutables_[flushed - 1].memtable->cut();
   immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(flushed));
 }
 
@@ -217,7 +225,7 @@ void Tree::ReturnUnflushed(const Memtable& memtable) {
 }
 
 Status Tree::InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector<TableRef> tables) {
-  if (log_ != nullptr) DLSM_RETURN_IF_ERROR(log_->AwaitDurable(memtable->log_end()));
+  if (log_ != nullptr) DLSM_RETURN_IF_ERROR(log_->AwaitSafeForManifest(memtable->log_end()));
   port::MutexLock installing(installing_);
   {
     port::MutexLock lock(mutex_);

@@ -84,6 +84,9 @@ class Tree {
   // The log has nothing of this tree before this position, where a frame begins, that is not in its
   // tables.
   LogPosition LogNeededFrom() LOCKS_EXCLUDED(mutex_);
+  // All of this tree's entries with numbers up to this one are in tables; it is at most `settled`,
+  // up to which all writes have settled (Sequencer::WaitSettled).
+  SequenceNumber FlushedUpTo(SequenceNumber settled) const LOCKS_EXCLUDED(mutex_);
 
   enum class SwitchResult : uint8_t { kNotNeeded, kSwitched, kTooManyMemtables, kNoMemory };
   // Switches if the active memtable holds something, and no less than `bytes`, unless
@@ -195,7 +198,8 @@ class Tree {
   // As in Manifest.
   SequenceNumber flushed_below_ GUARDED_BY(installing_);
 
-  mutable port::Mutex mutex_;  // Never held across a call to a memory node.
+  mutable port::Mutex mutex_;                         // Never held across a call to a memory node.
+  SequenceNumber unflushed_from_ GUARDED_BY(mutex_);  // Tables have everything before it.
   std::shared_ptr<Memtable> active_ GUARDED_BY(mutex_);
   uint64_t next_memtable_number_ GUARDED_BY(mutex_) = 1;
   std::vector<Immutable> immutables_ GUARDED_BY(mutex_);  // Oldest first.

@@ -105,6 +105,11 @@ void dlsm_compact_range_checked(dlsm_t* db, const char* start_key, size_t start_
                                 const char* limit_key, size_t limit_key_len, char** errptr);
 void dlsm_flush(dlsm_t* db, char** errptr);
 void dlsm_wait_for_background_work(dlsm_t* db, char** errptr);
+/* See DB::FlushLog and what follows it in db.h. */
+void dlsm_flush_log(dlsm_t* db, unsigned char sync, char** errptr);
+void dlsm_wait_durable(dlsm_t* db, uint64_t sequence, char** errptr);
+uint64_t dlsm_latest_sequence(dlsm_t* db);
+uint64_t dlsm_durable_sequence(dlsm_t* db);
 
 /* -------- Iterators */
 
@@ -164,9 +169,10 @@ void dlsm_options_set_compression(dlsm_options_t* options, int value);
 /* What LevelDB does not have; see options.h. */
 void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes);
 void dlsm_options_set_config(dlsm_options_t* options, const char* path);
-enum { dlsm_log_none = 0, dlsm_log_memory = 1 };
+enum { dlsm_log_none = 0, dlsm_log_memory = 1, dlsm_log_disk = 2 };
 void dlsm_options_set_log(dlsm_options_t* options, int level);
 void dlsm_options_set_log_bytes_max(dlsm_options_t* options, uint64_t bytes);
+void dlsm_options_set_log_sync_interval_ms(dlsm_options_t* options, uint64_t milliseconds);
 void dlsm_options_set_accept_log_loss(dlsm_options_t* options, unsigned char accept);
 void dlsm_options_set_publish_interval_ms(dlsm_options_t* options, uint64_t milliseconds);
 void dlsm_options_set_follow_interval_ms(dlsm_options_t* options, uint64_t milliseconds);

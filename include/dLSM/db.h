@@ -171,6 +171,29 @@ class DB {
 
   // Writes the memtables out to tables. Busy if the process has no memory for the next ones.
   virtual Status Flush(const FlushOptions& options) = 0;
+
+  // Durability: of what was written without WriteOptions::sync, by any thread. A write is as safe
+  // as Options::log says when these return OK. TimedOut where that takes longer than
+  // Options::operation_timeout_ms: what was written is there all the same, and may be safe. IOError
+  // where the log's memory node is lost or cannot write its files. NotSupported by a follower.
+
+  // Has all that was written before the call outlive this process, over any fabric. With `sync` it
+  // waits until all of that is as safe as a synced write. Without a log that is a Flush(); without
+  // `sync` nothing is done then.
+  virtual Status FlushLog(bool sync) = 0;
+  // Waits until all writes with numbers up to this one are as safe as a synced write.
+  // InvalidArgument if there is no such number yet.
+  virtual Status WaitDurable(uint64_t sequence) = 0;
+  // Numbers of writes: each entry of a batch has one, and later writes have larger ones.
+
+  // That of the last entry so far. So WaitDurable() with it waits for everything that this thread
+  // has written. 0 after Close(), and of a follower.
+  virtual uint64_t LatestSequence() = 0;
+  // The largest number of which this handle knows that all writes up to it are as safe as a synced
+  // write. It grows from call to call, and lags behind what is safe by a call at most as long as
+  // somebody asks as often as Options::log_sync_interval_ms. 0 after Close(), and of a follower.
+  virtual uint64_t DurableSequence() = 0;
+
   // Returns when no flush and no merge is running or due, nor one for reads to come that takes
   // place while nobody writes (Options::idle_size_amplification_percent); or the error that keeps
   // those that are due from it.

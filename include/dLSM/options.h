@@ -92,6 +92,9 @@ enum class LogLevel : unsigned char {
   // Everything that was written is in a log in the memory of the first shard's memory node, from
   // which the next open brings it back.
   kMemory = 1,
+  // The same, and what WriteOptions::sync asks for is in that memory node's files, too: then it
+  // outlives a power failure there.
+  kDisk = 2,
 };
 
 // Which memory nodes a shard's tables are on. May differ from one open to the next: tables that
@@ -215,11 +218,16 @@ struct Options {
   static constexpr int kNumaNodeOfDevice = -2;
 
   // -------- The log.
-  // InvalidArgument: kMemory with the embedded memory node, which ends with this process.
+  // InvalidArgument: kMemory and kDisk with an embedded memory node that has no files, for it ends
+  // with this process; kDisk where the first shard's memory node has none (Server --data_dir).
   LogLevel log = LogLevel::kNone;
   // How large the log may become before what it needs longest is flushed; a single write may be as
   // large. 0: twice what the memtables may have; else 256 KiB at least.
   uint64_t log_bytes_max = 0;
+  // Where the log's memory node has files, what was written is in them within this time, whatever
+  // the level, so a power failure takes no more than that of what was not synced. 0: only what
+  // WriteOptions::sync and flushes wait for.
+  uint64_t log_sync_interval_ms = 1000;
   // Opens a database whose log is damaged before its end: what lies behind the damage is lost, and
   // the log says how much that is. Otherwise such an open is Corruption.
   bool accept_log_loss = false;
@@ -352,12 +360,13 @@ struct ReadOptions {
 };
 
 struct WriteOptions {
-  // The write returns once it, and whatever was written before, outlives this process. With
-  // Options::log it waits for the log. Without, it waits until all of that has been flushed to the
-  // memory nodes: such writes cost flushes, which threads that write at once share. An empty batch
-  // only waits. Where the write was refused the error is as without `sync`. Where it could only not
-  // be flushed, or not be made durable, the error begins "written, but not", and is never Busy: the
-  // write is visible, and may outlive this process or not.
+  // The write returns once it, and whatever was written before, outlives this process, and with
+  // LogLevel::kDisk a power failure. With Options::log it waits for the log. Without, it waits
+  // until all of that has been flushed to the memory nodes: such writes cost flushes, which threads
+  // that write at once share. An empty batch only waits. Where the write was refused the error is
+  // as without `sync`. Where it could only not be flushed, or not be made durable, the error begins
+  // "written, but not", and is never Busy: the write is visible, and may outlive this process or
+  // not.
   bool sync = false;
   // Busy where the write would have to wait for flushes, merges or room in the log, or to be slowed
   // down. (As in RocksDB, where the code is Incomplete.) A flush that `sync` asks for is waited

@@ -75,6 +75,9 @@ enum class Ticker : uint32_t {
   kMetadataLoads,      // Tables whose index and filter a read had to fetch.
   kLogBytes,           // Of frames that were made durable.
   kLogChains,          // Of writes by which they went to the log node; none where it is mapped.
+  kLogPersists,        // Calls by which the log got into files.
+  kLogPersistedBytes,  // Of the log, that got there.
+  kLogPersistMicros,   // That these calls took.
   kRetries,            // Flushes and merges that were tried again after a fault.
   kTickerCount,
 };
