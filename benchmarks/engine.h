@@ -76,10 +76,11 @@ struct EngineOptions {
   int scatter_width = 1;
   std::string embedded_dir;  // dlsm; empty: the memory node inside this process has none.
   uint64_t embedded_memory_bytes = 0;
-  uint64_t publish_interval_ms = 0;  // dlsm; 0: nothing is published.
-  size_t log = 0;                    // dlsm: a LogLevel.
-  uint64_t log_bytes_max = 0;        // dlsm; 0: by the memtables.
-  bool follow = false;               // dlsm: read what another process publishes.
+  uint64_t publish_interval_ms = 0;      // dlsm; 0: nothing is published.
+  size_t log = 0;                        // dlsm: a LogLevel.
+  uint64_t log_bytes_max = 0;            // dlsm; 0: by the memtables.
+  uint64_t log_sync_interval_ms = 1000;  // dlsm.
+  bool follow = false;                   // dlsm: read what another process publishes.
   uint64_t simulated_rtt_ns = 0;
   double simulated_gbit_per_second = 0;
 };

@@ -291,6 +291,7 @@ class DlsmEngine : public Engine {
     options_.publish_interval_ms = options.publish_interval_ms;
     options_.log = static_cast<LogLevel>(options.log);
     options_.log_bytes_max = options.log_bytes_max;
+    options_.log_sync_interval_ms = options.log_sync_interval_ms;
     options_.placement = static_cast<TablePlacement>(options.placement);
     options_.power_of_d = options.power_of_d;
     options_.scatter_width = options.scatter_width;

@@ -27,11 +27,17 @@ DEFINE_bool(follow, false,
             "dlsm, with --use_existing_db: read as a follower what another process, which has the "
             "database open with --publish_interval_ms, publishes or has published at its end; "
             "workloads that write fail");
-DEFINE_string(log, "none",
-              "dlsm: what outlives this process besides what is flushed: none or memory, where a "
-              "log in the memory node's memory has all writes (needs --memory_nodes)");
+DEFINE_string(
+    log, "none",
+    "dlsm: what outlives this process besides what is flushed: none; memory, where a log in "
+    "the memory node's memory has all writes (needs --memory_nodes); or disk, where "
+    "synced writes also wait for that memory node's files (needs Server --data_dir)");
 DEFINE_uint64(log_bytes_max, 0,
               "dlsm: how large the log becomes; 0: twice what the memtables may have");
+DEFINE_uint64(
+    log_sync_interval_ms, 1000,
+    "dlsm: where the memory node has files, what was written is in them within this time; "
+    "0: only what somebody waits for");
 DEFINE_uint64(publish_interval_ms, 0,
               "dlsm: how often what was written is published for followers; 0: not at all");
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes of a memtable");
@@ -188,7 +194,7 @@ Status CheckChoices(Choices* choices) {
   return FirstError({
       CheckChoice("engine", FLAGS_engine, EngineNames(), &choices->engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &choices->table_format),
-      CheckChoice("log", FLAGS_log, {"none", "memory"}, &choices->log),
+      CheckChoice("log", FLAGS_log, {"none", "memory", "disk"}, &choices->log),
       CheckChoice("compaction_place", FLAGS_compaction_place,
                   {"memory_node", "compute_node", "auto"}, &choices->compaction_place),
       CheckChoice("placement", FLAGS_placement, {"shard", "round_robin", "power_of_d"},
@@ -251,6 +257,7 @@ void SetNodes(const Choices& choices, EngineOptions* options) {
   options->publish_interval_ms = FLAGS_publish_interval_ms;
   options->log = choices.log;
   options->log_bytes_max = FLAGS_log_bytes_max;
+  options->log_sync_interval_ms = FLAGS_log_sync_interval_ms;
   options->fabric = FLAGS_fabric;
   options->rdma_device = FLAGS_rdma_device;
   options->numa_node = FLAGS_numa_node;

@@ -34,7 +34,16 @@ Status SimulatedMemoryNode::Start() {
   FabricPeer peer;
   peer.node = config_.node.node;
   peer.regions = {region->info()};
-  DLSM_RETURN_IF_ERROR(MemoryNode::Start(config_.node, std::move(region), &process->node));
+  MemoryNodeOptions options = config_.node;
+  options.has_files = config_.has_files;
+  if (config_.has_files) {
+    options.persist = [this, disk = &process->disk](const std::vector<RemoteSpan>&,
+                                                    std::function<void(const Status&)> done) {
+      disk->waiting.push_back(std::move(done));
+      network_->scheduler().Signal(disk, /*all=*/true);
+    };
+  }
+  DLSM_RETURN_IF_ERROR(MemoryNode::Start(options, std::move(region), &process->node));
   peer.contents = process->node->contents();
   peer.boot = process->node->boot();
   peer.persistence = process->node->persistence();
@@ -43,6 +52,9 @@ Status SimulatedMemoryNode::Start() {
   process->node->revoker().SetCutOff(
       [this, raw = process.get()](const std::string& token) { return CutOff(raw, token); });
   process->housekeeper = port::Thread([this, raw = process.get()] { KeepHouse(raw); });
+  if (config_.has_files) {
+    process->disk.thread = port::Thread([this, disk = &process->disk] { WriteFiles(disk); });
+  }
   process_ = std::move(process);
   return Status::OK();
 }
@@ -60,6 +72,9 @@ void SimulatedMemoryNode::Kill() {
   for (const auto& served : process->served) served->link->Break(network_->Delay(), {});
   for (const auto& served : process->served) served->thread.join();
   process->housekeeper.join();
+  process->disk.stopping = true;
+  network_->scheduler().Signal(&process->disk, /*all=*/true);
+  if (process->disk.thread.joinable()) process->disk.thread.join();
   process->node->revoker().Stop();
   process->node.reset();
 }
@@ -97,6 +112,21 @@ void SimulatedMemoryNode::KeepHouse(Process* process) {
     static_cast<void>(
         network_->scheduler().Await(process, network_->scheduler().now() + kHousekeepingPeriod));
     process->tokens.Expire(TokenTable::Clock::now());
+  }
+}
+
+// Now and then they take longer than anybody waits for an answer.
+void SimulatedMemoryNode::WriteFiles(Disk* disk) {
+  while (!disk->stopping || !disk->waiting.empty()) {
+    if (disk->waiting.empty()) {
+      static_cast<void>(network_->scheduler().Await(disk, port::Scheduler::TimePoint::max()));
+      continue;
+    }
+    const auto written = std::exchange(disk->waiting, {});
+    Random& random = network_->random();
+    const uint64_t longest_us = random.OneIn(200) ? 5'000'000 : 3000;
+    port::SleepFor(std::chrono::microseconds(random.Uniform(longest_us)));
+    for (const auto& done : written) done(Status::OK());
   }
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "benchmarks/simulation/simulated_network.h"
 #include "benchmarks/simulation/simulated_queue_pair.h"
@@ -24,6 +26,8 @@ class SimulatedMemoryNode final : public ControlServer {
     MemoryNodeOptions node;
     uint64_t bytes = uint64_t{32} << 20;
     uint64_t cut_off_fails_one_in = 4;
+    // With files. They keep nothing, and all that is lost with the process is lost all the same.
+    bool has_files = false;
   };
 
   SimulatedMemoryNode(const Config& config, SimulatedNetwork* network)
@@ -35,6 +39,7 @@ class SimulatedMemoryNode final : public ControlServer {
   // Drops connections, merges and memory, without a word.
   void Kill();
   MemoryNode& node() { return *process_->node; }
+  bool has_files() const { return config_.has_files; }
 
   // All control connections break, and both ends hear of it.
   void BreakConnections();
@@ -55,11 +60,19 @@ class SimulatedMemoryNode final : public ControlServer {
     bool done = false;
     port::Thread thread;
   };
+  // Files that take their time. A call that comes while they are at work waits for the next turn,
+  // and shares it.
+  struct Disk {
+    std::vector<std::function<void(const Status&)>> waiting;
+    bool stopping = false;
+    port::Thread thread;
+  };
   struct Process {
     explicit Process(SimulatedMemoryNode* owner);
 
     std::unique_ptr<MemoryNode> node;
     std::shared_ptr<ServedMemory> memory;
+    Disk disk;
     TokenTable tokens;
     std::list<std::unique_ptr<Served>> served;
     bool stopping = false;
@@ -69,6 +82,7 @@ class SimulatedMemoryNode final : public ControlServer {
 
   Status CutOff(Process* process, const std::string& token);
   void KeepHouse(Process* process);
+  void WriteFiles(Disk* disk);
   Status AcceptAt(Process* process, const std::shared_ptr<SimulatedHost>& host,
                   const std::string& client_name, const std::string& token,
                   std::shared_ptr<ControlLink>* link, FabricPeer* info);

@@ -165,6 +165,7 @@ Status Simulation::StartNodes() {
     config.node.merge_threads = 1 + static_cast<int>(random_.Uniform(2));
     config.node.lease = kLease;
     config.node.grace = std::chrono::seconds(5);
+    config.has_files = random_.OneIn(2);
     if (random_.OneIn(2)) config.node.free_bytes_told_max = (64 << 10) << random_.Uniform(3);
     const std::string address = fmt::format("node-{}:7", i + 1);
     config.node.node_connector = std::make_shared<SimulatedConnector>(
@@ -195,6 +196,10 @@ Options Simulation::Complete(const Client& client) const {
   options.operation_timeout_ms = 2000;
   options.open_timeout_ms = 60'000;
   options.write_stall_timeout_ms = 20'000;
+  // The log is at the first memory node.
+  if (options.log == LogLevel::kDisk && !nodes_.front()->has_files()) {
+    options.log = LogLevel::kMemory;
+  }
   // So little that segments are used again; the largest value has 1 MiB.
   options.log_bytes_max = uint64_t{3} << 19;
   return options;

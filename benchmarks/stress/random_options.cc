@@ -189,7 +189,8 @@ DrawnOptions DrawDatabase(const KeySpace& space, int shards_max, Random* random)
   }
   if (shards > 1) options.shards = shards;
   // The same at every opening: whether a killed process may leave a torn batch depends on it.
-  options.log = PickOf(std::array{LogLevel::kNone, LogLevel::kMemory}, random);
+  options.log = PickOf(std::array{LogLevel::kNone, LogLevel::kMemory, LogLevel::kDisk}, random);
+  options.log_sync_interval_ms = PickOf(std::array<uint64_t, 4>{0, 1, 50, 1000}, random);
   DrawFormat(&options, random);
   DrawSizes(&options, random);
   DrawWork(&options, random);

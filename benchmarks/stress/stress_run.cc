@@ -77,6 +77,7 @@ Options StressRun::Complete(const DrawnOptions& drawn) const {
   if (config_.embedded_dir.empty()) options.embedded_memory_bytes = uint64_t{1} << 30;
   options.fault_injector = injector_;
   if (config_.memory_nodes.empty()) options.log = LogLevel::kNone;
+  if (options.log == LogLevel::kDisk && !config_.has_files) options.log = LogLevel::kMemory;
   // The largest write goes into it.
   options.log_bytes_max = kValueBytesMax + (uint64_t{8} << 20);
   options.open_timeout_ms = static_cast<uint64_t>(config_.lease_patience().count());

@@ -49,6 +49,7 @@ struct RunConfig {
   size_t nodes = 1;
   SharedTally* tally = nullptr;  // Gets each step and each round's; null: none.
   // Where the memory nodes are, and how they are reached: as in Options.
+  bool has_files = false;  // The memory nodes have, so logs can be on disk.
   std::string memory_nodes;
   std::string fabric;
   std::string embedded_dir;
