@@ -115,7 +115,7 @@ void SimulatedMemoryNode::KeepHouse(Process* process) {
   }
 }
 
-// Now and then they take longer than anybody waits for an answer.
+// Where connections break, they also take longer now and then than a call waits for its answer.
 void SimulatedMemoryNode::WriteFiles(Disk* disk) {
   while (!disk->stopping || !disk->waiting.empty()) {
     if (disk->waiting.empty()) {
@@ -124,7 +124,7 @@ void SimulatedMemoryNode::WriteFiles(Disk* disk) {
     }
     const auto written = std::exchange(disk->waiting, {});
     Random& random = network_->random();
-    const uint64_t longest_us = random.OneIn(200) ? 5'000'000 : 3000;
+    const uint64_t longest_us = !network_->whole() && random.OneIn(100) ? 4'000'000 : 3000;
     port::SleepFor(std::chrono::microseconds(random.Uniform(longest_us)));
     for (const auto& done : written) done(Status::OK());
   }

@@ -57,6 +57,7 @@ class SimulatedNetwork {
   bool Loses() { return !whole_ && Strikes(config_.lost_one_in, NetworkFault::kLost); }
   // From now on no connection breaks by itself; or they do again.
   void SetWhole(bool whole) { whole_ = whole; }
+  bool whole() const { return whole_; }
 
   void Count(NetworkFault fault) { ++counts_[static_cast<size_t>(fault)]; }
   const Counts& counts() const { return counts_; }
