@@ -146,8 +146,9 @@ class WriteLogFixture : public testing::TestWithParam<bool> {
   Statistics statistics_;
   RemoteSpan header_;
   RemoteSpan word_;
-  std::function<Status(const std::vector<RemoteSpan>&, Deadline)> files_;  // Is empty where there are none.
-  std::vector<RemoteSpan> allocated_;                                      // For the log.
+  std::function<Status(const std::vector<RemoteSpan>&, Deadline)>
+      files_;                          // Is empty where there are none.
+  std::vector<RemoteSpan> allocated_;  // For the log.
   std::unique_ptr<WriteLog> log_;
   std::atomic<int> woken_{0};
   std::atomic<bool> may_still_land_{false};
