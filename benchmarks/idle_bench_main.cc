@@ -145,6 +145,7 @@ Status Run() {
   options.fabric = FLAGS_fabric;
   options.write_buffer_size = FLAGS_write_buffer_size;
   options.embedded_memory_bytes = FLAGS_embedded_memory_bytes;
+  options.log = LogLevel::kNone;  // A log would be most of what an idle handle has.
   const uint64_t resident_before = UsageOf(getpid()).resident_kb;
   const auto opening = port::Clock::now();
   std::vector<std::unique_ptr<DB>> handles(FLAGS_handles);

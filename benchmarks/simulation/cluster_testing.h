@@ -55,6 +55,7 @@ class Cluster {
     options.max_write_buffer_number = 2;
     options.max_background_flushes = 1;
     options.operation_timeout_ms = 2000;
+    options.log = LogLevel::kNone;
     return options;
   }
   SimulatedNetwork& network() { return network_; }

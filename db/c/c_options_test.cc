@@ -97,6 +97,7 @@ TEST(COptionsTest, LogLevelsAreThoseOfOptions) {
   EXPECT_EQ(static_cast<int>(LogLevel::kMemory), dlsm_log_memory);
   EXPECT_EQ(static_cast<int>(LogLevel::kNone), dlsm_log_none);
   EXPECT_EQ(static_cast<int>(LogLevel::kDisk), dlsm_log_disk);
+  EXPECT_EQ(static_cast<int>(LogLevel::kDefault), dlsm_log_default);
 }
 
 // Fails if a setter of a number sets another option.

@@ -181,8 +181,8 @@ Status CheckNode(const Options& options) {
 
 Status CheckLog(const Options& options) {
   constexpr uint64_t kLeast = uint64_t{256} << 10;
-  if (options.log > LogLevel::kDisk) {
-    return Refuse("log is unknown", "use kNone, kMemory or kDisk");
+  if (options.log > LogLevel::kDefault) {
+    return Refuse("log is unknown", "use kNone, kMemory, kDisk or kDefault");
   }
   if (options.log_bytes_max != 0 &&
       (options.log_bytes_max < kLeast || options.log_bytes_max > kLogFrameBytesMax)) {

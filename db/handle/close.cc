@@ -157,7 +157,7 @@ DbImpl::~DbImpl() {
   const Status status = Close();
   if (!status.ok()) {
     Log().Error("closing database \"{}\": what was not flushed {}: {}", name_,
-                options_.log == LogLevel::kNone ? "is lost" : "is in its log only",
+                log_level_ == LogLevel::kNone ? "is lost" : "is in its log only",
                 status.message().ToStringView());
   }
 }

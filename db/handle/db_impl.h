@@ -125,8 +125,8 @@ class DbImpl final : public DB {
   // Loads all shards and starts them, from the last sequence number of any; then the threads.
   Status StartShards();
   Status NoteMade();
-  // Whether the home's memory node can have a log of the level that is asked for.
-  Status CheckLogNode(const std::string& home, const MemoryNodeLink& link) const;
+  // Sets log_level_ to what is asked for, if the home's memory node can have such a log.
+  Status ChooseLogLevel(const std::string& home, const MemoryNodeLink& link);
   // The log: db_log.cc. *last: the last number in use, of the log of the owner before, too.
   Status ReplayLog(SequenceNumber* last);
   Status CreateLog();
@@ -217,7 +217,8 @@ class DbImpl final : public DB {
   // No publication from this one on names what is freed now. Until the publications are taken over
   // followers may read whatever is given back.
   std::atomic<uint64_t> unnamed_from_{FreeRequest::kPublicationsUnknown};
-  // Is null without Options::log. The shards use it.
+  LogLevel log_level_ = LogLevel::kNone;  // Is kDefault never.
+  // Is null without a log. The shards use it.
   std::unique_ptr<WriteLog> log_;
   DurableMarks durable_marks_;  // Of the log.
   std::vector<std::unique_ptr<Shard>> shards_;

@@ -154,14 +154,20 @@ Status DbImpl::PersistAtLogNode(const std::vector<RemoteSpan>& spans, Deadline d
   return first.link().rpc().Call(Method::kPersist, request.Encode(), &reply, deadline);
 }
 
-Status DbImpl::CheckLogNode(const std::string& home, const MemoryNodeLink& link) const {
-  if (options_.log == LogLevel::kNone || link.peer().has_files) return Status::OK();
+Status DbImpl::ChooseLogLevel(const std::string& home, const MemoryNodeLink& link) {
+  const bool has_files = link.peer().has_files;
+  log_level_ = options_.log;
+  if (log_level_ == LogLevel::kDefault) {
+    const LogLevel without_files = home.empty() ? LogLevel::kNone : LogLevel::kMemory;
+    log_level_ = has_files ? LogLevel::kDisk : without_files;
+  }
+  if (log_level_ == LogLevel::kNone || has_files) return Status::OK();
   if (home.empty()) {
     return Status::InvalidArgument(
         "the log of a database in this process's own memory would end with the process",
         "set log to kNone, name a memory node, or give it files with Options::embedded_dir");
   }
-  if (options_.log == LogLevel::kMemory) return Status::OK();
+  if (log_level_ == LogLevel::kMemory) return Status::OK();
   return Status::InvalidArgument(
       "Options::log is kDisk, and memory node " + link.name() + " has no files",
       "start Server with --data_dir, or set log to kMemory");
@@ -169,14 +175,14 @@ Status DbImpl::CheckLogNode(const std::string& home, const MemoryNodeLink& link)
 
 // In the record of the first shard's next manifest, which is put before anything is written.
 Status DbImpl::CreateLog() {
-  if (options_.log == LogLevel::kNone) return Status::OK();
+  if (log_level_ == LogLevel::kNone) return Status::OK();
   Shard& first = *shards_.front();
   WriteLog::Config config;
   std::string id;
   DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(LogId), &id));
   config.id = static_cast<LogId>(DecodeFixed64(id.data()));
   config.persistence = first.link().peer().persistence;
-  config.level = options_.log;
+  config.level = log_level_;
   config.bytes_max = LogBytesMaxOf(options_);
   config.segment_bytes = SegmentBytesFor(config.bytes_max);
   config.node = first.link().name();

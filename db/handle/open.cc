@@ -147,7 +147,7 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
   const std::string& home = nodes[options_.compute_node_id % nodes.size()];
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));
-  DLSM_RETURN_IF_ERROR(CheckLogNode(home, *link));
+  DLSM_RETURN_IF_ERROR(ChooseLogLevel(home, *link));
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions(1);
   DLSM_RETURN_IF_ERROR(OpenFirstShard(options_, name_, link, keeper, &sessions[0]));
   const bool is_new = sessions[0]->manifest().empty();

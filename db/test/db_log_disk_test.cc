@@ -315,6 +315,28 @@ TEST_P(DiskLogTest, NumbersBecomeSafe) {
   }
 }
 
+// Fails if a database has a lesser log than it can have, unless it was asked for, or cannot be
+// opened where it can have none.
+TEST(DiskLogOptionsTest, TheDefaultIsAsMuchAsThereCanBe) {
+  const auto level_of = [](const Options& options) {
+    const auto db = OpenOrDie(options, "db");
+    std::string text;
+    if (!db->GetProperty("dlsm.log", &text)) return std::string("none");
+    return std::string(text.find("level disk") != std::string::npos ? "disk" : "memory");
+  };
+  EXPECT_EQ(Options().log, LogLevel::kDefault);
+  Options embedded = TinyOptions();
+  embedded.log = LogLevel::kDefault;
+  EXPECT_EQ(level_of(embedded), "none");
+  TestNode without("tcp");
+  EXPECT_EQ(level_of(without.With(embedded, "tcp")), "memory");
+  TestFiles files;
+  TestNode::Config config;
+  config.persist = files.AsPersist();
+  TestNode with(config);
+  EXPECT_EQ(level_of(with.With(embedded, "tcp")), "disk");
+}
+
 // Fails if a log that is to be on disk is in memory, or if the remedy is not named.
 TEST(DiskLogOptionsTest, WithoutFilesKDiskIsRefused) {
   TestNode node("tcp");

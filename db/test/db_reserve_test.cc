@@ -23,6 +23,7 @@ class DbReserveTest : public testing::Test {
     options_ = node_->With(Options(), "shm");  // Memtables of the default size.
     options_.create_if_missing = true;
     options_.write_stall_timeout_ms = 200;
+    options_.log = LogLevel::kNone;  // It would be most of what the database holds.
     db_ = OpenOrDie(options_, "db");
   }
 

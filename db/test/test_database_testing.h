@@ -141,6 +141,8 @@ inline Options TinyOptions() {
   options.num_levels = 4;
   options.max_tables_per_guard = 4;
   options.operation_timeout_ms = 60000;
+  // Tests of flushes count calls and bytes. Those of logs say which they want.
+  options.log = LogLevel::kNone;
   return options;
 }
 

@@ -169,7 +169,7 @@ void dlsm_options_set_compression(dlsm_options_t* options, int value);
 /* What LevelDB does not have; see options.h. */
 void dlsm_options_set_memory_nodes(dlsm_options_t* options, const char* nodes);
 void dlsm_options_set_config(dlsm_options_t* options, const char* path);
-enum { dlsm_log_none = 0, dlsm_log_memory = 1, dlsm_log_disk = 2 };
+enum { dlsm_log_none = 0, dlsm_log_memory = 1, dlsm_log_disk = 2, dlsm_log_default = 3 };
 void dlsm_options_set_log(dlsm_options_t* options, int level);
 void dlsm_options_set_log_bytes_max(dlsm_options_t* options, uint64_t bytes);
 void dlsm_options_set_log_sync_interval_ms(dlsm_options_t* options, uint64_t milliseconds);

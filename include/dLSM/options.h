@@ -95,6 +95,9 @@ enum class LogLevel : unsigned char {
   // The same, and what WriteOptions::sync asks for is in that memory node's files, too: then it
   // outlives a power failure there.
   kDisk = 2,
+  // As much as there can be: kDisk where the first shard's memory node has files, kMemory on a
+  // Server without, and kNone on an embedded memory node without.
+  kDefault = 3,
 };
 
 // Which memory nodes a shard's tables are on. May differ from one open to the next: tables that
@@ -220,7 +223,7 @@ struct Options {
   // -------- The log.
   // InvalidArgument: kMemory and kDisk with an embedded memory node that has no files, for it ends
   // with this process; kDisk where the first shard's memory node has none (Server --data_dir).
-  LogLevel log = LogLevel::kNone;
+  LogLevel log = LogLevel::kDefault;
   // How large the log may become before what it needs longest is flushed; a single write may be as
   // large. 0: twice what the memtables may have; else 256 KiB at least.
   uint64_t log_bytes_max = 0;
