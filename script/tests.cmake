@@ -107,6 +107,14 @@ if(TARGET db_bench AND NOT DLSM_SANITIZE)
   endforeach()
 endif()
 
+# Applications and Servers are killed until sixty kills are survived, over each fabric.
+if(TARGET db_stress AND NOT DLSM_SANITIZE)
+  add_test(NAME stress.crash
+           COMMAND ${CMAKE_COMMAND} -E env CRASH_TEST_PROGRAMS=$<TARGET_FILE_DIR:db_stress>
+                   ${CMAKE_CURRENT_SOURCE_DIR}/script/crash-test --minutes=6 --kills=60)
+  set_tests_properties(stress.crash PROPERTIES LABELS end_to_end TIMEOUT 600 COST 200)
+endif()
+
 # The comparison with other stores, as far as they are installed.
 if(TARGET db_bench AND NOT DLSM_SANITIZE)
   add_test(NAME compare.quick COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/compare_test.py quick

@@ -275,6 +275,7 @@ int RunChild() {
   config.fabric = FLAGS_fabric == "embedded" ? "" : FLAGS_fabric;
   config.embedded_dir = FLAGS_embedded_dir;
   config.nodes_die = FLAGS_nodes_die;
+  config.has_files = FLAGS_nodes_die || !FLAGS_embedded_dir.empty();
   // A Server that was started again remembers sessions for longer than a killed process is waited
   // for.
   config.take_over = FLAGS_nodes_die && FLAGS_processes_before % 4 != 0;
@@ -365,9 +366,9 @@ Status CrashServers(ServerProcesses* servers, bool lives, const SharedMemory& me
 
 // What the process's death may take.
 bool KeepsAcknowledged(uint64_t seed, const Setting& setting) {
-  // With several threads a log ends at a frame that one of them was about to fill.
-  if (FLAGS_threads > 1 || setting.fabric == "tcp") return false;
-  if (setting.fabric == "embedded") return false;  // It has no log yet.
+  // With several threads a log ends at a frame that one of them was about to fill. With faults, or
+  // over tcp, frames are sent a moment later.
+  if (FLAGS_threads > 1 || FLAGS_faults > 0 || setting.fabric == "tcp") return false;
   return StressRun::LogOf(ConfigOf(seed), KeysOf(seed)) != LogLevel::kNone;
 }
 
@@ -424,6 +425,7 @@ Status CrashOneDatabase(const std::string& program, uint64_t seed, const Setting
   config.memory_nodes = place.addresses();
   config.fabric = setting.fabric == "embedded" ? "" : setting.fabric;
   config.embedded_dir = place.embedded_dir;
+  config.has_files = place.servers != nullptr || !place.embedded_dir.empty();
   config.rounds = 1;
   config.processes_before = killed;
   StressRun run(config, &space, &state);

@@ -75,8 +75,9 @@ Options StressRun::Complete(const DrawnOptions& drawn) const {
   options.fabric = config_.fabric;
   options.embedded_dir = config_.embedded_dir;
   if (config_.embedded_dir.empty()) options.embedded_memory_bytes = uint64_t{1} << 30;
-  options.fault_injector = injector_;
-  if (config_.memory_nodes.empty()) options.log = LogLevel::kNone;
+  // Where transfers may fail, nothing is written where the memory node has it.
+  if (config_.fault_rate > 0) options.fault_injector = injector_;
+  if (config_.memory_nodes.empty() && !config_.has_files) options.log = LogLevel::kNone;
   if (options.log == LogLevel::kDisk && !config_.has_files) options.log = LogLevel::kMemory;
   // The largest write goes into it.
   options.log_bytes_max = kValueBytesMax + (uint64_t{8} << 20);
