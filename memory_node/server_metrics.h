@@ -95,6 +95,21 @@ class ServerMetrics final : public prometheus::Collectable {
     add(MetricType::Counter, "dlsm_tcp_connections_handed_over_total",
         "Data connections over tcp that a busy thread has handed to an idle one",
         server_->DataConnectionsHandedOver());
+    if (const StoreKeeper* const store = node_->store(); store != nullptr) {
+      const StoreKeeper::Counts counts = store->counts();
+      add(MetricType::Counter, "dlsm_store_commits_total", "Transactions that changed the accounts",
+          counts.commits);
+      add(MetricType::Counter, "dlsm_store_persisted_commits_total",
+          "Those that were synchronised, with the region's file before them",
+          counts.persisted_commits);
+      add(MetricType::Counter, "dlsm_store_persist_calls_total",
+          "Calls of logs that asked for bytes to be synchronised", counts.persist_calls);
+      add(MetricType::Counter, "dlsm_store_persist_groups_total",
+          "Groups of such calls that were synchronised together", counts.persist_groups);
+      add(MetricType::Gauge, "dlsm_store_failing",
+          "1: the disk is full, or has failed, and changes are refused",
+          store->Check().ok() ? 0 : 1);
+    }
     families.push_back(Calls());
     return families;
   } catch (const std::bad_alloc&) {

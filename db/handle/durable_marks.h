@@ -26,6 +26,7 @@ class DurableMarks {
   SequenceNumber Reach(LogPosition position) LOCKS_EXCLUDED(mutex_) {
     const port::MutexLock lock(mutex_);
     std::erase_if(marks_, [&](const Mark& mark) {
+      mutex_.AssertHeld();
       if (mark.position > position) return false;
       reached_ = std::max(reached_, mark.sequence);
       return true;

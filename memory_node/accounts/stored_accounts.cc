@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "memory_node/accounts/accounts.h"
+#include "memory_node/accounts/stored_ranges.h"
 #include "util/log.h"
 #include "util/out_of_memory.h"
 #include "util/rpc/messages/database_header.h"
@@ -21,13 +22,6 @@ constexpr uint64_t kOnDiskBytesMin = 64 << 20;
 // Smaller ranges are not worth a call, and at a time no more is taken from the free memory.
 constexpr uint64_t kGivenBackBytesMin = 1 << 20;
 constexpr uint64_t kGivenBackBytesMax = uint64_t{1} << 30;
-
-std::vector<StoredRange> ToStored(const ByteRanges& ranges) {
-  std::vector<StoredRange> stored;
-  stored.reserve(ranges.ranges().size());
-  for (const auto& [begin, end] : ranges.ranges()) stored.push_back({begin, end});
-  return stored;
-}
 
 // What a reason is after a restart; nothing if it ends then. A merge ends with its process.
 bool Outlives(Kind kind, bool resumed) {
@@ -102,8 +96,14 @@ void Accounts::Restore(const StoredState& state, bool resumed, uint64_t first_re
   for (const auto& [owner, bytes] : state.quotas.bytes_by_owner) {
     if (!quotas_.Set(owner, bytes)) Log().Warn("the quota of database '{}' is forgotten", owner);
   }
-  // What the file has there is not known. KeepDisk() gives back what is free.
+  // The disk has room for bytes that were granted. Whether it has for others is not known, so it
+  // gets their room back.
   on_disk_.Add({0, allocator_.capacity_bytes()});
+  ByteRange range;
+  for (uint64_t from = 0; allocator_.NextFree(from, &range.begin, &range.end); from = range.end) {
+    on_disk_.Remove(range);
+    options_.store->files().GiveBackDisk(range.begin, range.end - range.begin);
+  }
 }
 
 void Accounts::RestoreLocked(const StoredDatabase& stored, const StoredManifest& manifest,

@@ -11,16 +11,11 @@
 #include <utility>
 
 #include "memory_node/accounts/database_table.h"
+#include "memory_node/accounts/stored_ranges.h"
 #include "util/log.h"
 
 namespace dlsm {
 namespace {
-
-std::vector<StoredRange> ToStored(const ByteRanges& ranges) {
-  std::vector<StoredRange> stored;
-  for (const auto& [begin, end] : ranges.ranges()) stored.push_back({begin, end});
-  return stored;
-}
 
 StoredSession ToStored(SessionId id, const Session& session) {
   StoredSession stored;

@@ -34,6 +34,9 @@ constexpr std::string_view kAccountsName = "/accounts.db";
 constexpr std::string_view kRegionName = "/dlsm-memory";
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kReadAheadBytes = 16 << 20;
+// Of the disk: what the region may not have. Otherwise a database that has filled the disk could
+// not be opened to delete something.
+constexpr uint64_t kKeptForAccountsBytes = 16 << 20;
 constexpr auto kToldPeriod = std::chrono::seconds(2);
 
 Status CannotUse(const std::string& path, const char* what, int error) {
@@ -326,6 +329,7 @@ Status Directory::PersistBytes(uint64_t offset, uint64_t bytes) {
 }
 
 Status Directory::TakeDisk(uint64_t offset, uint64_t bytes) {
+  if (FreeDiskBytes() < bytes) return CannotUse(region_path_, "take room for", ENOSPC);
   int result = 0;
   do {
     result = ::fallocate(region_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
@@ -345,7 +349,8 @@ void Directory::GiveBackDisk(uint64_t offset, uint64_t bytes) {
 uint64_t Directory::FreeDiskBytes() {
   struct statvfs space {};
   if (::fstatvfs(region_.get(), &space) != 0) return UINT64_MAX;
-  return uint64_t{space.f_bavail} * space.f_frsize;
+  const uint64_t bytes = uint64_t{space.f_bavail} * space.f_frsize;
+  return bytes > kKeptForAccountsBytes ? bytes - kKeptForAccountsBytes : 0;
 }
 
 }  // namespace dlsm

@@ -41,7 +41,7 @@ class NodeFiles {
   virtual Status TakeDisk(uint64_t offset, uint64_t bytes) = 0;
   // Nobody needs these bytes any more. The disk gets their room back as far as it can.
   virtual void GiveBackDisk(uint64_t offset, uint64_t bytes) = 0;
-  // How many more bytes the disk can take; UINT64_MAX if that is not known.
+  // How many more bytes of the region the disk can take; UINT64_MAX if that is not known.
   virtual uint64_t FreeDiskBytes() = 0;
   // For messages.
   virtual const std::string& name() const = 0;
