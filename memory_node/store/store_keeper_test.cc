@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "memory_node/store/forgetful_disk_testing.h"
+#include "memory_node/store/forgetful_disk.h"
 #include "util/eventually_testing.h"
 #include "util/status_testing.h"
 
