@@ -125,7 +125,7 @@ MemoryNode::MemoryNode(const MemoryNodeOptions& options, ContentsId contents, Bo
       merges_(ScheduleOf(options), &databases_, &memory_, &peers_) {
   if (store_ != nullptr) {
     databases_.Restore(store.state, store.resumed);
-    store_->Start(std::move(store.rows), &databases_);
+    store_->Start(std::move(store.rows), store.contents.Encode(), &databases_);
   }
   housekeeper_ = port::Thread([this] { KeepHouse(); });
 }

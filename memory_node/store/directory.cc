@@ -16,12 +16,11 @@
 #include <system_error>
 #include <utility>
 
+#include "memory_node/store/begin_contents.h"
 #include "port/clock.h"
 #include "port/error_text.h"
-#include "util/coding.h"
 #include "util/format_bytes.h"
 #include "util/log.h"
-#include "util/secret_proof.h"
 #include "util/small_file.h"
 #include "util/status_macros.h"
 
@@ -47,13 +46,6 @@ Status CannotUse(const std::string& path, const char* what, int error) {
                                            ? "give this process the right to write there"
                                            : "is its disk in order?");
   return full ? Status::Busy(text) : Status::IOError(text);
-}
-
-Status DrawNumber(uint64_t* number) {
-  std::string random;
-  DLSM_RETURN_IF_ERROR(RandomBytes(sizeof(uint64_t), &random));
-  *number = DecodeFixed64(random.data());
-  return Status::OK();
 }
 
 // A number that another boot of this machine does not have.
@@ -172,11 +164,12 @@ Status Directory::LoadRows(Opened* opened) {
   return state.ok() ? state : damaged(state);
 }
 
-Status Directory::FitRegion(const DirectoryOptions& options, Opened* opened) {
+Status Directory::FitRegion(const DirectoryOptions& options, const Opened& opened,
+                            uint64_t* capacity_bytes) {
   struct stat attributes {};
   if (::fstat(region_.get(), &attributes) != 0) return CannotUse(region_path_, "use", errno);
   const auto bytes = static_cast<uint64_t>(attributes.st_size);
-  const uint64_t before = opened->contents.capacity_bytes;
+  const uint64_t before = opened.contents.capacity_bytes;
   if (bytes < before) {
     return Status::Corruption(fmt::format(
         "{} has {} bytes and should have {}: it was cut off; restore the directory from "
@@ -184,9 +177,9 @@ Status Directory::FitRegion(const DirectoryOptions& options, Opened* opened) {
         region_path_, bytes, before));
   }
   uint64_t wanted = options.capacity_bytes;
-  if (wanted == 0) wanted = opened->made ? options.new_capacity_bytes : before;
+  if (wanted == 0) wanted = opened.made ? options.new_capacity_bytes : before;
   if (wanted < before) {
-    for (const StoredDatabase& database : opened->state.databases) {
+    for (const StoredDatabase& database : opened.state.databases) {
       for (const StoredReason& reason : database.reasons) {
         if (reason.ranges.empty() || reason.ranges.back().end <= wanted) continue;
         return Status::InvalidArgument(
@@ -195,8 +188,7 @@ Status Directory::FitRegion(const DirectoryOptions& options, Opened* opened) {
       }
     }
   }
-  opened->resumed = opened->resumed && wanted == before;
-  opened->contents.capacity_bytes = wanted;
+  *capacity_bytes = wanted;
   // Never made shorter: a client that maps it would be killed.
   if (bytes < wanted && ::ftruncate(region_.get(), static_cast<off_t>(wanted)) != 0) {
     return CannotUse(region_path_, "lengthen", errno);
@@ -205,28 +197,18 @@ Status Directory::FitRegion(const DirectoryOptions& options, Opened* opened) {
 }
 
 Status Directory::BeginContents(const DirectoryOptions& options, Opened* opened) {
-  std::string machine_boot = options.machine_boot;
-  if (machine_boot.empty()) machine_boot = MachineBoot();
-  StoredContents& contents = opened->contents;
-  // Where the kernel tells no number, a power failure cannot be excluded.
-  const bool same_machine_boot =
-      !opened->made && !machine_boot.empty() && contents.machine_boot == machine_boot;
-  opened->resumed = same_machine_boot && options.clients_outlive;
-  DLSM_RETURN_IF_ERROR(FitRegion(options, opened));
-  uint64_t number = 0;
-  if (opened->made) {
-    DLSM_RETURN_IF_ERROR(DrawNumber(&number));
-    contents.contents = ContentsId{number};
-  }
-  if (!same_machine_boot) DLSM_RETURN_IF_ERROR(DrawNumber(&contents.persistence));
-  if (!opened->resumed) {
-    DLSM_RETURN_IF_ERROR(DrawNumber(&number));
-    contents.boot = BootId{number};
-  }
-  contents.machine_boot = machine_boot;
-  // Before anything is stored under it: else a power failure would be taken for none.
+  BeginOptions begin;
+  DLSM_RETURN_IF_ERROR(FitRegion(options, *opened, &begin.capacity_bytes));
+  begin.machine_boot = options.machine_boot.empty() ? MachineBoot() : options.machine_boot;
+  begin.clients_outlive = options.clients_outlive;
+  begin.made = opened->made;
+  DLSM_RETURN_IF_ERROR(dlsm::BeginContents(begin, &opened->contents, &opened->resumed));
+  if (!opened->made) return Status::OK();  // The keeper writes them with its first rows.
+  // So that the files are known to be a memory node's. Nothing was stored in any boot yet.
+  StoredContents made = opened->contents;
+  made.machine_boot.clear();
   StoredChanges changes;
-  changes.written.emplace_back(StoredKey{StoredKind::kContents, 0}, contents.Encode());
+  changes.written.emplace_back(StoredKey{StoredKind::kContents, 0}, made.Encode());
   if (::fdatasync(region_.get()) != 0) return CannotUse(region_path_, "synchronise", errno);
   DLSM_RETURN_IF_ERROR(accounts_->Write(changes, /*persist=*/true));
   return PersistEntries(path_);

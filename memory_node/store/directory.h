@@ -85,7 +85,8 @@ class Directory final : public NodeFiles {
   Status MakeAccounts();
   Status OpenRegion(bool may_write);
   Status LoadRows(Opened* opened);
-  Status FitRegion(const DirectoryOptions& options, Opened* opened);
+  // *capacity_bytes: what the region has from now on.
+  Status FitRegion(const DirectoryOptions& options, const Opened& opened, uint64_t* capacity_bytes);
   Status BeginContents(const DirectoryOptions& options, Opened* opened);
 
   const std::string path_;

@@ -13,6 +13,8 @@ namespace {
 constexpr auto kLookPeriod = std::chrono::milliseconds(50);
 constexpr auto kRetryPeriod = std::chrono::milliseconds(100);
 
+constexpr StoredKey kContentsKey{StoredKind::kContents, 0};
+
 // Ranges that are as close are synchronised as one.
 constexpr uint64_t kJoinedBytes = 64 << 10;
 
@@ -26,8 +28,9 @@ uint64_t VersionOf(uint64_t incarnation, const std::string& row) {
 
 StoreKeeper::~StoreKeeper() { Stop(); }
 
-void StoreKeeper::Start(StoredRows rows, StoredSource* source) {
+void StoreKeeper::Start(StoredRows rows, std::string contents, StoredSource* source) {
   source_ = source;
+  if (rows[kContentsKey] != contents) contents_ = std::move(contents);
   for (auto& [key, row] : rows) {
     if (key.kind == StoredKind::kManifest) {
       manifests_[key.id] = VersionOf(key.id, row);
@@ -161,10 +164,15 @@ Status StoreKeeper::WriteRound(bool persist, uint64_t* change, bool* persisted) 
     changes.removed.push_back({StoredKind::kManifest, manifest.first});
     return true;
   });
+  if (!contents_.empty()) {
+    changes.written.emplace_back(kContentsKey, contents_);
+    persist = true;
+  }
   *persisted = persist;
   if (persist) DLSM_RETURN_IF_ERROR(files_->PersistBytes());
   if (!changes.empty() || persist) DLSM_RETURN_IF_ERROR(files_->Write(changes, persist));
   std::erase_if(rows, [](const auto& row) { return row.first.kind == StoredKind::kManifest; });
+  contents_.clear();
   rows_ = std::move(rows);
   manifests_ = std::move(manifests);
   if (persist) source_->NotePersisted(*change);

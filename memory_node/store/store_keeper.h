@@ -14,6 +14,10 @@
 //   3. the rows are written, and synchronised
 //   4. the source is told: bytes that the snapshot calls free may be given to others only now
 //
+// The first change that is written has the row of the contents with it (BeginContents()). It says
+// in which boot of the machine all the others were written, so it must not be there without them: a
+// process that dies before must not be taken for one whose clients may go on.
+//
 // So neither a manifest without its tables, nor a manifest whose tables were given to others, is
 // found after a power failure.
 #pragma once
@@ -24,6 +28,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -65,8 +70,10 @@ class StoreKeeper {
   explicit StoreKeeper(std::unique_ptr<NodeFiles> files) : files_(std::move(files)) {}
   ~StoreKeeper();
 
-  // `rows`: those that the files have. `source` outlives Stop().
-  void Start(StoredRows rows, StoredSource* source);
+  // `rows`: those that the files have. `contents`: the row of the contents as it is to be, which is
+  // written together with the first rows of this process; empty if nobody cares. `source` outlives
+  // Stop().
+  void Start(StoredRows rows, std::string contents, StoredSource* source);
   // Everything is persisted, as far as that goes, and all that waits is answered. Nothing is noted
   // any more.
   void Stop() LOCKS_EXCLUDED(mutex_);
@@ -122,8 +129,9 @@ class StoreKeeper {
 
   const std::unique_ptr<NodeFiles> files_;
   StoredSource* source_ = nullptr;
-  // The rows that the files have but for manifests, and the versions of these. Of the keeper's
-  // thread.
+  // The rows that the files have but for manifests, and the versions of these; and the row of the
+  // contents, if it is still to be written. Of the keeper's thread.
+  std::string contents_;
   StoredRows rows_;
   std::map<uint64_t, uint64_t> manifests_;
 

@@ -76,9 +76,9 @@ class StoreKeeperTest : public testing::Test {
       calls_.emplace_back(call);
       return fault_;
     });
-    keeper_.Start({}, &source_);
-    EXPECT_OK(Await(/*persisted=*/true));
-    TakeCalls();
+    keeper_.Start({}, "contents", &source_);
+    EXPECT_OK(Await(/*persisted=*/false));
+    first_calls_ = TakeCalls();
   }
   ~StoreKeeperTest() override { keeper_.Stop(); }
 
@@ -124,10 +124,20 @@ class StoreKeeperTest : public testing::Test {
   ForgetfulDisk disk_{1 << 16};
   port::Mutex mutex_;
   std::vector<std::string> calls_ GUARDED_BY(mutex_);
+  std::vector<std::string> first_calls_;
   Status fault_ GUARDED_BY(mutex_);
   Source source_;
   StoreKeeper keeper_;
 };
+
+// Fails if the row that says in which boot the rows were written is not with the first of them.
+TEST_F(StoreKeeperTest, TheFirstRowsHaveTheContents) {
+  EXPECT_EQ(first_calls_, (std::vector<std::string>{"sync", "write"}));
+  Random random(1);
+  disk_.LosePower(&random);
+  EXPECT_EQ(disk_.rows().at({StoredKind::kContents, 0}), "contents");
+  EXPECT_TRUE(disk_.rows().contains({StoredKind::kDatabase, 1}));
+}
 
 // Fails if an answer is given before the change is in the file, or if a change that only has to
 // outlive the process waits for a sync.
