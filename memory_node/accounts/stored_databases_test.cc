@@ -1,0 +1,131 @@
+// The databases of a memory node that is started again, with a disk that a test can look at.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory_node/accounts/database_table.h"
+#include "memory_node/store/forgetful_disk.h"
+#include "memory_node/store/store_keeper.h"
+#include "util/eventually_testing.h"
+#include "util/rpc/messages/database_header.h"
+#include "util/status_testing.h"
+
+namespace dlsm {
+namespace {
+
+constexpr uint64_t kCapacity = uint64_t{1} << 20;
+
+class StoredDatabasesTest : public testing::Test {
+ protected:
+  // A process that opens the disk.
+  struct Process {
+    explicit Process(StoredDatabasesTest* test)
+        : keeper(std::make_unique<ForgetfulFiles>(&test->disk_)),
+          memory(NodeId{1}, RegionId{}, test->disk_.data(), kCapacity),
+          table(OptionsOf(test, this)) {}
+    ~Process() {
+      EXPECT_OK(table.CheckInvariants());
+      keeper.Stop();
+    }
+    static DatabaseTableOptions OptionsOf(StoredDatabasesTest* test, Process* process) {
+      DatabaseTableOptions options;
+      options.node = NodeId{1};
+      options.memory = &process->memory;
+      options.capacity_bytes = kCapacity;
+      options.clock = [test] { return test->now_; };
+      options.store = &process->keeper;
+      return options;
+    }
+    uint64_t used() const {
+      NodeStatisticsReply reply;
+      table.Describe(&reply);
+      return reply.used_bytes;
+    }
+
+    StoreKeeper keeper;
+    OwnMemory memory;
+    DatabaseTable table;
+  };
+
+  StoredDatabasesTest() {
+    disk_.SetFaults([this](const char* call) {
+      const port::MutexLock lock(mutex_);
+      if (std::string(call) == "take") ++taken_;
+      return Status::OK();
+    });
+  }
+  // It has a manifest, and 4 KiB that its readers may still read.
+  static StoredDatabase Database(uint64_t incarnation, const std::string& name, uint64_t offset) {
+    StoredDatabase database;
+    database.incarnation = incarnation;
+    database.name = name;
+    database.header = offset;
+    database.manifest_version = 1;
+    database.reasons.push_back({static_cast<uint8_t>(ByteReason::Kind::kHeader),
+                                0,
+                                {{offset, offset + kDatabaseHeaderBytes}}});
+    database.retired.push_back({offset + 4096, offset + 8192});
+    return database;
+  }
+  std::unique_ptr<Process> Start(const StoredState& state, bool resumed) {
+    auto process = std::make_unique<Process>(this);
+    process->table.Restore(state, resumed);
+    process->keeper.Start(disk_.rows(), "", &process->table);
+    return process;
+  }
+  int taken() {
+    const port::MutexLock lock(mutex_);
+    return taken_;
+  }
+
+  ForgetfulDisk disk_{kCapacity};
+  DatabaseTableOptions::Clock::time_point now_{};
+  port::Mutex mutex_;
+  int taken_ GUARDED_BY(mutex_) = 0;
+};
+
+// Fails if what readers of several databases might still read when the memory node was started
+// again stays allocated for ever, but for one of them.
+TEST_F(StoredDatabasesTest, WhatReadersMightReadIsFreeWhenTheirLeasesHaveEnded) {
+  StoredState state;
+  for (const uint64_t i : {1, 2, 3}) {
+    state.databases.push_back(Database(i, "database " + std::to_string(i), i << 16));
+    state.manifests[i] = {1, "manifest"};
+  }
+  const auto process = Start(state, /*resumed=*/true);
+  EXPECT_EQ(process->used(), 3 * (kDatabaseHeaderBytes + 4096));
+  now_ += DatabaseTableOptions().lease + std::chrono::seconds(1);
+  process->table.EndExpiredSessions();
+  EXPECT_TRUE(Eventually([&] { return process->used() == 3 * kDatabaseHeaderBytes; }));
+}
+
+// Fails if a memory node that was started again grants bytes for which the disk has promised no
+// room: where they are written with a full disk, the process would be killed.
+TEST_F(StoredDatabasesTest, TheDiskPromisesRoomToEachProcess) {
+  StoredState state;
+  state.databases.push_back(Database(1, "a", 0));
+  state.databases[0].retired.clear();
+  state.manifests[1] = {1, "manifest"};
+  for (const bool resumed : {true, false}) {
+    const auto process = Start(state, resumed);
+    const RpcPeer peer{1, "client"};
+    OpenDatabaseRequest open;
+    open.name = "a";
+    OpenDatabaseReply opened;
+    ASSERT_OK(process->table.Open(peer, open, &opened));
+    const int before = taken();
+    GrantRequest request;
+    request.session = opened.session;
+    request.bytes = request.bytes_min = 64 << 10;
+    GrantReply granted;
+    ASSERT_OK(process->table.Grant(peer, request, &granted));
+    EXPECT_EQ(taken(), before + 1);
+  }
+}
+
+}  // namespace
+}  // namespace dlsm
