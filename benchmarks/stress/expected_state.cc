@@ -17,29 +17,36 @@ uint32_t ExpectedState::StartGroup(const KeySpace& space, uint64_t group) {
   return version;
 }
 
-std::vector<uint32_t> ExpectedState::AllAcknowledged() const {
-  std::vector<uint32_t> versions(count_);
-  for (uint64_t key = 0; key < count_; ++key) versions[key] = acknowledged(key);
-  return versions;
+std::vector<uint32_t> ExpectedState::All(std::atomic<uint32_t> Key::*versions) const {
+  std::vector<uint32_t> all(count_);
+  for (uint64_t key = 0; key < count_; ++key) {
+    all[key] = (keys_[key].*versions).load(std::memory_order_acquire);
+  }
+  return all;
 }
 
-std::vector<uint32_t> ExpectedState::AllDurable() const {
-  std::vector<uint32_t> versions(count_);
+std::vector<uint32_t> ExpectedState::AllAcknowledged() const { return All(&Key::acknowledged); }
+std::vector<uint32_t> ExpectedState::AllDurable() const { return All(&Key::durable); }
+std::vector<uint32_t> ExpectedState::AllPersisted() const { return All(&Key::persisted); }
+
+void ExpectedState::Raise(std::atomic<uint32_t> Key::*versions, const std::vector<uint32_t>& to) {
   for (uint64_t key = 0; key < count_; ++key) {
-    versions[key] = keys_[key].durable.load(std::memory_order_acquire);
+    // Flushes of several threads overlap.
+    std::atomic<uint32_t>& version = keys_[key].*versions;
+    uint32_t before = version.load(std::memory_order_relaxed);
+    while (before < to[key] &&
+           !version.compare_exchange_weak(before, to[key], std::memory_order_acq_rel)) {
+    }
   }
-  return versions;
 }
 
 void ExpectedState::SetDurable(const std::vector<uint32_t>& acknowledged) {
-  for (uint64_t key = 0; key < count_; ++key) {
-    // Flushes of several threads overlap.
-    std::atomic<uint32_t>& durable = keys_[key].durable;
-    uint32_t before = durable.load(std::memory_order_relaxed);
-    while (before < acknowledged[key] &&
-           !durable.compare_exchange_weak(before, acknowledged[key], std::memory_order_acq_rel)) {
-    }
-  }
+  Raise(&Key::durable, acknowledged);
+}
+
+void ExpectedState::SetPersisted(const std::vector<uint32_t>& acknowledged) {
+  SetDurable(acknowledged);
+  Raise(&Key::persisted, acknowledged);
 }
 
 void ExpectedState::ForgetUndurable() {
@@ -47,6 +54,14 @@ void ExpectedState::ForgetUndurable() {
     keys_[key].acknowledged.store(keys_[key].durable.load(std::memory_order_acquire),
                                   std::memory_order_release);
   }
+}
+
+void ExpectedState::ForgetUnpersisted() {
+  for (uint64_t key = 0; key < count_; ++key) {
+    keys_[key].durable.store(keys_[key].persisted.load(std::memory_order_acquire),
+                             std::memory_order_release);
+  }
+  ForgetUndurable();
 }
 
 Status CheckObservation(const KeySpace& space, const Observation& observation,

@@ -1,13 +1,14 @@
 // What each key may hold, while many threads write and read.
 //
-// The versions of a key are counted by its one writer. Of each key this remembers three:
+// The versions of a key are counted by its one writer. Of each key this remembers four:
 //
-//   durable <= acknowledged <= started
+//   persisted <= durable <= acknowledged <= started
 //
 // A read may return any version from the one that was acknowledged before the read began to the one
 // that had been started when it ended; one that failed is started and never acknowledged, so it may
 // be there or not. What is durable outlives the process: a flush that ended well has written it, or
-// it was written with sync.
+// it was written with sync. A persisted version is in tables. If the memory nodes have disks, it
+// outlives their power failure, too.
 //
 // The memory may be shared with other processes and outlive this one.
 #pragma once
@@ -54,20 +55,30 @@ class ExpectedState {
   }
   std::vector<uint32_t> AllAcknowledged() const;
   std::vector<uint32_t> AllDurable() const;
+  std::vector<uint32_t> AllPersisted() const;
 
   // Everything in `acknowledged`, taken before a flush that has ended well, is durable; and so is
   // what a write with sync has added to it.
   void SetDurable(const std::vector<uint32_t>& acknowledged);
+  // The same of what is persisted, and durable with it.
+  void SetPersisted(const std::vector<uint32_t>& acknowledged);
   // The process that wrote has died: what was acknowledged and not durable may be gone.
   void ForgetUndurable();
+  // Memory nodes have lost their power: what was not persisted may be gone.
+  void ForgetUnpersisted();
 
  private:
   struct Key {
     std::atomic<uint32_t> started;
     std::atomic<uint32_t> acknowledged;
     std::atomic<uint32_t> durable;
+    std::atomic<uint32_t> persisted;
   };
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+  std::vector<uint32_t> All(std::atomic<uint32_t> Key::*versions) const;
+  // No version becomes older.
+  void Raise(std::atomic<uint32_t> Key::*versions, const std::vector<uint32_t>& to);
 
   Key* const keys_;
   const uint64_t count_;

@@ -126,6 +126,19 @@ TEST_F(ExpectedStateTest, OnlyWhatIsDurableOutlivesACrash) {
   EXPECT_EQ(state_.started(3), second);  // It may be there all the same.
 }
 
+TEST_F(ExpectedStateTest, OnlyWhatIsPersistedOutlivesAPowerFailure) {
+  state_.Acknowledge(3, state_.Start(3));
+  state_.SetPersisted(state_.AllAcknowledged());
+  state_.Acknowledge(3, state_.Start(3));
+  state_.SetDurable(state_.AllAcknowledged());
+  EXPECT_EQ(state_.AllDurable()[3], 2u);
+  EXPECT_EQ(state_.AllPersisted()[3], 1u);
+  state_.ForgetUnpersisted();
+  EXPECT_EQ(state_.AllDurable()[3], 1u);
+  EXPECT_EQ(state_.acknowledged(3), 1u);
+  EXPECT_EQ(state_.started(3), 2u);
+}
+
 TEST_F(ExpectedStateTest, GroupsHaveOneVersion) {
   state_.Start(space_.KeyOf(4, 2));
   const uint32_t version = state_.StartGroup(space_, 4);

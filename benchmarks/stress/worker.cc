@@ -148,7 +148,11 @@ Status Worker::WriteVersions(const Versions& versions, const WriteOptions& optio
     state_->Acknowledge(key, version);
     if (options.sync) durable[key] = version;
   }
-  if (options.sync) state_->SetDurable(durable);
+  if (options.sync && config_.sync_persists) {
+    state_->SetPersisted(durable);
+  } else if (options.sync) {
+    state_->SetDurable(durable);
+  }
   return Status::OK();
 }
 
@@ -211,7 +215,7 @@ Status Worker::FlushAll(DB* db) {
   FlushOptions options;
   options.wait = random_.OneIn(2);
   DLSM_RETURN_IF_ERROR(db->Flush(options));
-  if (options.wait) state_->SetDurable(acknowledged);
+  if (options.wait) state_->SetPersisted(acknowledged);
   return Status::OK();
 }
 

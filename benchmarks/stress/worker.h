@@ -69,6 +69,8 @@ class Worker {
     uint64_t reshape_one_in = 0;
     // Options that change are all those that can, and not only the scheduler's.
     bool every_option = false;
+    // A write with sync is in tables when it returns, and not only in a log.
+    bool sync_persists = false;
   };
   // `space` and `state` outlive this.
   Worker(const Config& config, const KeySpace* space, ExpectedState* state)
