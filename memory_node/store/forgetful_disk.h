@@ -154,10 +154,12 @@ class ForgetfulDisk {
     return faults ? faults(call) : Status::OK();
   }
 
+  // Room is taken for each page of which a part is written, and given back by whole pages.
   void SetTaken(uint64_t offset, uint64_t bytes, bool taken) EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    for (uint64_t at = offset; at < offset + bytes; at += kPageBytes) {
-      taken_[at / kPageBytes] = taken;
-    }
+    const uint64_t end = offset + bytes;
+    const uint64_t first = taken ? offset / kPageBytes : (offset + kPageBytes - 1) / kPageBytes;
+    const uint64_t last = taken ? (end + kPageBytes - 1) / kPageBytes : end / kPageBytes;
+    for (uint64_t page = first; page < last; ++page) taken_[page] = taken;
   }
 
   const uint64_t bytes_;
