@@ -38,8 +38,10 @@ Status SimulatedConnector::Connect(const NodeAddress& address, const NodeConnect
     link->Break({}, {});
     return Status::IOError("the memory node went away during the hello");
   }
-  auto fabric = DecorateFabric(options.fabric, std::make_unique<SimulatedFabricConnection>(
-                                                   network_, host_, memory, peer.data_token));
+  auto fabric = DecorateFabric(
+      options.fabric,
+      std::make_unique<SimulatedFabricConnection>(
+          network_, host_, memory, [node] { return node->memory(); }, peer.data_token));
   auto rpc = std::make_unique<SimulatedRpcClient>(network_, node, host_, options.client_name,
                                                   std::move(link), peer);
   *connection =

@@ -1,16 +1,36 @@
 #include "benchmarks/simulation/simulated_memory_node.h"
 
+#include <fmt/core.h>
+
+#include <cassert>
 #include <chrono>
 #include <utility>
 
+#include "memory_node/store/begin_contents.h"
+#include "memory_node/store/stored_state.h"
 #include "port/clock.h"
-#include "util/fabric/mapped/exported_region.h"
 #include "util/status_macros.h"
 
 namespace dlsm::simulation {
 namespace {
 
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(250);
+
+// Memory that is not the region's own.
+class BorrowedRegion final : public ExportedRegion {
+ public:
+  BorrowedRegion(char* data, uint64_t bytes) : data_(data) { info_.bytes = bytes; }
+
+  char* data() const override { return data_; }
+  const RegionInfo& info() const override { return info_; }
+  const std::string& note() const override { return note_; }
+  void TakeAllPages() override {}
+
+ private:
+  char* const data_;
+  RegionInfo info_;
+  const std::string note_ = "a simulated disk's";
+};
 
 }  // namespace
 
@@ -23,38 +43,63 @@ SimulatedMemoryNode::Process::Process(SimulatedMemoryNode* owner)
                                    [](const Status& status) { status.PermitUncheckedError(); });
           }) {}
 
+Status SimulatedMemoryNode::MakeMemory(std::unique_ptr<ExportedRegion>* region) const {
+  RegionOptions options;
+  options.bytes = config_.bytes;
+  options.huge_pages = false;
+  return CreateRegion(options, region);
+}
+
+// As Server does it with a directory.
+Status SimulatedMemoryNode::OpenDisk(NodeStore* store, ForgetfulFiles** files) {
+  auto opened = std::make_unique<ForgetfulFiles>(disk_.get());
+  store->rows = disk_->rows();
+  const StoredKey key{StoredKind::kContents, 0};
+  BeginOptions begin;
+  begin.capacity_bytes = config_.bytes;
+  begin.machine_boot = fmt::format("boot {}", disk_->power_failures());
+  const auto contents = store->rows.find(key);
+  begin.made = contents == store->rows.end();
+  if (!begin.made) {
+    DLSM_RETURN_IF_ERROR(StoredContents::Decode(contents->second, &store->contents));
+    DLSM_RETURN_IF_ERROR(StoredState::Decode(store->rows, config_.bytes, &store->state));
+  }
+  DLSM_RETURN_IF_ERROR(BeginContents(begin, &store->contents, &store->resumed));
+  *files = opened.get();
+  store->files = std::move(opened);
+  return Status::OK();
+}
+
 Status SimulatedMemoryNode::Start() {
-  RegionOptions region_options;
-  region_options.bytes = config_.bytes;
-  region_options.huge_pages = false;
-  std::unique_ptr<ExportedRegion> region;
-  DLSM_RETURN_IF_ERROR(CreateRegion(region_options, &region));
-  char* const data = region->data();
   auto process = std::make_unique<Process>(this);
+  std::unique_ptr<ExportedRegion> region;
+  NodeStore store;
+  if (has_disk()) {
+    DLSM_RETURN_IF_ERROR(OpenDisk(&store, &process->files));
+    region = std::make_unique<BorrowedRegion>(disk_->data(), disk_->bytes());
+  } else {
+    DLSM_RETURN_IF_ERROR(MakeMemory(&region));
+  }
+  char* const data = region->data();
   FabricPeer peer;
   peer.node = config_.node.node;
   peer.regions = {region->info()};
-  MemoryNodeOptions options = config_.node;
-  options.has_files = config_.has_files;
-  if (config_.has_files) {
-    options.persist = [this, disk = &process->disk](const std::vector<RemoteSpan>&,
-                                                    std::function<void(const Status&)> done) {
-      disk->waiting.push_back(std::move(done));
-      network_->scheduler().Signal(disk, /*all=*/true);
-    };
-  }
-  DLSM_RETURN_IF_ERROR(MemoryNode::Start(options, std::move(region), &process->node));
+  DLSM_RETURN_IF_ERROR(
+      has_disk()
+          ? MemoryNode::Start(config_.node, std::move(store), std::move(region), &process->node)
+          : MemoryNode::Start(config_.node, std::move(region), &process->node));
   peer.contents = process->node->contents();
   peer.boot = process->node->boot();
   peer.persistence = process->node->persistence();
   peer.has_files = process->node->has_files();
   process->memory = std::make_shared<ServedMemory>(peer, data);
+  const auto until = port::Clock::now() + config_.node.lease;
+  for (const std::string& token : process->node->databases().DataTokens()) {
+    process->tokens.Restore(token, /*owner=*/nullptr, until);
+  }
   process->node->revoker().SetCutOff(
       [this, raw = process.get()](const std::string& token) { return CutOff(raw, token); });
   process->housekeeper = port::Thread([this, raw = process.get()] { KeepHouse(raw); });
-  if (config_.has_files) {
-    process->disk.thread = port::Thread([this, disk = &process->disk] { WriteFiles(disk); });
-  }
   process_ = std::move(process);
   return Status::OK();
 }
@@ -62,7 +107,9 @@ Status SimulatedMemoryNode::Start() {
 void SimulatedMemoryNode::Kill() {
   if (process_ == nullptr) return;
   const std::unique_ptr<Process> process = std::move(process_);
+  if (process->files != nullptr) process->files->Die();
   process->memory->End();
+  for (const auto& served : process->served) served->link->EndServing();
   process->stopping = true;
   network_->scheduler().Signal(process.get(), /*all=*/true);
   while (process->accepting > 0) {
@@ -72,11 +119,43 @@ void SimulatedMemoryNode::Kill() {
   for (const auto& served : process->served) served->link->Break(network_->Delay(), {});
   for (const auto& served : process->served) served->thread.join();
   process->housekeeper.join();
-  process->disk.stopping = true;
-  network_->scheduler().Signal(&process->disk, /*all=*/true);
-  if (process->disk.thread.joinable()) process->disk.thread.join();
   process->node->revoker().Stop();
   process->node.reset();
+}
+
+void SimulatedMemoryNode::LosePower() {
+  assert(process_ == nullptr);
+  disk_->LosePower(&network_->random());
+}
+
+void SimulatedMemoryNode::LoseDisk() {
+  assert(process_ == nullptr);
+  if (!has_disk()) return;
+  disk_ = std::make_unique<ForgetfulDisk>(config_.bytes);
+  disk_->SetFaults([this](const char* call) { return CallDisk(call); });
+}
+
+void SimulatedMemoryNode::FillDisk(std::chrono::nanoseconds duration) {
+  disk_full_until_ = port::Clock::now() + duration;
+}
+
+Status SimulatedMemoryNode::CallDisk(const std::string& call) {
+  const bool takes = call == "take";
+  // Room is taken under a lock, and at once.
+  if (!takes && config_.disk_call_max.count() > 0) {
+    const auto longest = static_cast<uint64_t>(config_.disk_call_max.count());
+    ++disk_calls_under_way_;
+    port::SleepFor(std::chrono::nanoseconds(network_->random().Uniform(longest)));
+    --disk_calls_under_way_;
+  }
+  if (call != "sync" && disk_is_full()) {
+    return Status::Busy(fmt::format("cannot {} /data of memory node {}: no space left", call,
+                                    static_cast<uint32_t>(config_.node.node)));
+  }
+  if (takes || !std::exchange(disk_breaks_, false)) return Status::OK();
+  network_->Count(NetworkFault::kDiskBroken);
+  return Status::IOError(fmt::format("cannot {} /data of memory node {}: input/output error", call,
+                                     static_cast<uint32_t>(config_.node.node)));
 }
 
 void SimulatedMemoryNode::BreakConnections() {
@@ -112,21 +191,6 @@ void SimulatedMemoryNode::KeepHouse(Process* process) {
     static_cast<void>(
         network_->scheduler().Await(process, network_->scheduler().now() + kHousekeepingPeriod));
     process->tokens.Expire(TokenTable::Clock::now());
-  }
-}
-
-// Where connections break, they also take longer now and then than a call waits for its answer.
-void SimulatedMemoryNode::WriteFiles(Disk* disk) {
-  while (!disk->stopping || !disk->waiting.empty()) {
-    if (disk->waiting.empty()) {
-      static_cast<void>(network_->scheduler().Await(disk, port::Scheduler::TimePoint::max()));
-      continue;
-    }
-    const auto written = std::exchange(disk->waiting, {});
-    Random& random = network_->random();
-    const uint64_t longest_us = !network_->whole() && random.OneIn(100) ? 4'000'000 : 3000;
-    port::SleepFor(std::chrono::microseconds(random.Uniform(longest_us)));
-    for (const auto& done : written) done(Status::OK());
   }
 }
 

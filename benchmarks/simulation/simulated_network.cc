@@ -7,7 +7,9 @@ const char* NetworkFaultName(NetworkFault fault) {
       "slow messages",       "resets",
       "lost messages",       "torn writes",
       "late writes",         "failed revocations",
-      "memory nodes killed", "compute nodes killed"};
+      "memory nodes killed", "compute nodes killed",
+      "resumptions",         "power failures",
+      "full disks",          "broken disks"};
   return kNames[static_cast<size_t>(fault)];
 }
 

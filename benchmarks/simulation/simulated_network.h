@@ -1,4 +1,5 @@
-// The network of a simulation: how long a message takes, and what becomes of it.
+// The network of a simulation: how long a message takes, and what becomes of it. Whatever befalls a
+// simulation is counted here.
 #pragma once
 
 #include <array>
@@ -21,8 +22,12 @@ enum class NetworkFault : uint8_t {
   kCutOffFailed,  // A memory node could not yet take access away from a client.
   kNodeKilled,
   kHostKilled,
+  kNodeResumed,  // Its process was killed and started again, with its disk.
+  kPowerFailed,  // That of a memory node with a disk.
+  kDiskFull,     // For a while.
+  kDiskBroken,   // It has failed a call.
 };
-inline constexpr size_t kNetworkFaultCount = 8;
+inline constexpr size_t kNetworkFaultCount = 12;
 const char* NetworkFaultName(NetworkFault fault);
 
 // A process that connects to memory nodes.

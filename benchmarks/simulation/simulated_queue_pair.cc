@@ -381,10 +381,11 @@ void ServedMemory::End() {
 SimulatedFabricConnection::SimulatedFabricConnection(SimulatedNetwork* network,
                                                      std::shared_ptr<SimulatedHost> host,
                                                      std::shared_ptr<ServedMemory> memory,
-                                                     std::string token)
+                                                     FindMemory find, std::string token)
     : network_(network),
       host_(std::move(host)),
       memory_(std::move(memory)),
+      find_(std::move(find)),
       token_(std::move(token)) {
   for (const RegionInfo& region : memory_->peer().regions) {
     regions_.Add(MappedRegion{region.id, nullptr, region.bytes});
@@ -396,6 +397,8 @@ Status SimulatedFabricConnection::NewQueuePair(Deadline deadline,
   const auto answer = network_->scheduler().now() + network_->Delay() + network_->Delay();
   port::SleepUntil(std::min(answer, deadline.time_point()));
   if (answer > deadline.time_point()) return Status::TimedOut("no queue pair in time");
+  const std::shared_ptr<ServedMemory> now = find_();
+  if (now != nullptr && now->peer().boot == memory_->peer().boot) memory_ = now;
   if (!host_->alive || !memory_->alive() || network_->Resets()) {
     return Status::IOError(
         fmt::format("cannot reach memory node {}", static_cast<uint32_t>(memory_->peer().node)));

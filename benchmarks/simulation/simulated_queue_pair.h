@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,9 +54,14 @@ class ServedMemory {
 
 class SimulatedFabricConnection final : public FabricConnection {
  public:
-  // `token` is the client's at that memory node.
+  // What a memory node's present process serves; null while it is down.
+  using FindMemory = std::function<std::shared_ptr<ServedMemory>()>;
+
+  // `token` is the client's at that memory node. `find` is asked for each queue pair: a process
+  // after the one that served `memory` may go on with its boot.
   SimulatedFabricConnection(SimulatedNetwork* network, std::shared_ptr<SimulatedHost> host,
-                            std::shared_ptr<ServedMemory> memory, std::string token);
+                            std::shared_ptr<ServedMemory> memory, FindMemory find,
+                            std::string token);
 
   FabricKind kind() const override { return FabricKind::kTcp; }
   Status NewQueuePair(Deadline deadline, std::unique_ptr<QueuePair>* queue_pair) override;
@@ -67,7 +73,8 @@ class SimulatedFabricConnection final : public FabricConnection {
  private:
   SimulatedNetwork* const network_;
   const std::shared_ptr<SimulatedHost> host_;
-  const std::shared_ptr<ServedMemory> memory_;
+  std::shared_ptr<ServedMemory> memory_;
+  const FindMemory find_;
   const std::string token_;
   RegionTable regions_;
   BufferPool buffers_;

@@ -68,6 +68,11 @@ void ControlLink::Break(std::chrono::nanoseconds client, std::chrono::nanosecond
   });
 }
 
+void ControlLink::EndServing() {
+  server_broken_ = true;
+  network_->scheduler().Signal(&inbox_, /*all=*/true);
+}
+
 void ControlLink::Answer(const std::shared_ptr<PendingCall>& call, const Status& status,
                          std::string reply) {
   // What is lost on the way nobody can look at.

@@ -32,6 +32,8 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   Status Call(Method method, const Slice& request, std::string* reply, Deadline deadline);
   // Breaks it; the other end learns of it after `client`, `server`.
   void Break(std::chrono::nanoseconds client, std::chrono::nanoseconds server);
+  // The memory node's process has died: from now on it neither takes calls nor answers.
+  void EndServing();
 
   // The memory node's end: hands calls to `handler`, one after the other, until it is broken.
   void Serve(RpcHandler* handler);

@@ -55,6 +55,16 @@ void MakeSmall(stress::DrawnOptions* drawn, Random* random) {
   drawn->text += " (small)";
 }
 
+// Whether some of what was acknowledged may be gone afterwards.
+bool LosesWrites(Ordeal ordeal) {
+  return (ordeal >= Ordeal::kDeath && ordeal <= Ordeal::kRestart) ||
+         ordeal == Ordeal::kPowerFailure || ordeal == Ordeal::kBlackout;
+}
+
+bool ComputeNodeDies(Ordeal ordeal) {
+  return ordeal == Ordeal::kDeath || ordeal == Ordeal::kBlackout;
+}
+
 }  // namespace
 
 Status Simulation::With(const std::string& what, const Status& status) {
@@ -63,8 +73,9 @@ Status Simulation::With(const std::string& what, const Status& status) {
 }
 
 const char* OrdealName(Ordeal ordeal) {
-  constexpr std::array<const char*, kOrdealCount> kNames = {"nothing", "faults", "death",
-                                                            "take-over", "restart"};
+  constexpr std::array<const char*, kOrdealCount> kNames = {
+      "nothing",    "faults",        "death",    "take-over", "restart",
+      "resumption", "power failure", "blackout", "full disk", "broken disk"};
   return kNames[static_cast<size_t>(ordeal)];
 }
 
@@ -128,10 +139,11 @@ Status Simulation::RunAll() {
   const uint64_t workers = 1 + random_.Uniform(3);
   const uint64_t reshape_one_in = 5 << random_.Uniform(5);
   for (uint64_t i = 0; i < workers; ++i) {
-    workers_.push_back(std::make_unique<stress::Worker>(
-        stress::Worker::Config{i, workers, random_.Next(), reshape_one_in}, &space_, &state_));
+    stress::Worker::Config config{i, workers, random_.Next(), reshape_one_in};
+    config.sync_persists = drawn_.options.log == LogLevel::kNone;
+    workers_.push_back(std::make_unique<stress::Worker>(config, &space_, &state_));
   }
-  text_ = fmt::format("nodes={} threads={}", nodes_.size(), workers);
+  text_ = fmt::format("nodes={} disks={} threads={}", nodes_.size(), disks_, workers);
   Status status = Open(/*take_over=*/false);
   for (uint64_t round = random_.Uniform(config_.rounds_max) + 1; status.ok() && round > 0;
        --round) {
@@ -159,13 +171,19 @@ Status Simulation::RunAll() {
 
 Status Simulation::StartNodes() {
   const uint64_t count = 1 + random_.Uniform(3);
+  // Drawn apart: seeds without disks do what they did before there were any.
+  Random disks(config_.seed ^ 0x64697363);
+  const bool has_disks = disks.OneIn(2);
+  const bool has_only_disks = has_disks && !disks.OneIn(4);
   for (uint64_t i = 0; i < count; ++i) {
     SimulatedMemoryNode::Config config;
+    config.has_disk = has_disks && (has_only_disks || disks.OneIn(2));
+    if (config.has_disk) ++disks_;
+    if (!disks.OneIn(4)) config.disk_call_max = std::chrono::microseconds(100 << disks.Uniform(12));
     config.node.node = NodeId{static_cast<uint32_t>(i + 1)};
     config.node.merge_threads = 1 + static_cast<int>(random_.Uniform(2));
     config.node.lease = kLease;
     config.node.grace = std::chrono::seconds(5);
-    config.has_files = random_.OneIn(2);
     if (random_.OneIn(2)) config.node.free_bytes_told_max = (64 << 10) << random_.Uniform(3);
     const std::string address = fmt::format("node-{}:7", i + 1);
     config.node.node_connector = std::make_shared<SimulatedConnector>(
@@ -197,7 +215,7 @@ Options Simulation::Complete(const Client& client) const {
   options.open_timeout_ms = 60'000;
   options.write_stall_timeout_ms = 20'000;
   // The log is at the first memory node.
-  if (options.log == LogLevel::kDisk && !nodes_.front()->has_files()) {
+  if (options.log == LogLevel::kDisk && !nodes_.front()->has_disk()) {
     options.log = LogLevel::kMemory;
   }
   // So little that segments are used again; the largest value has 1 MiB.
@@ -214,8 +232,12 @@ Status Simulation::Open(bool take_over) {
   }
   Options options = Complete(client_);
   options.take_over = take_over;
+  options.accept_log_loss = open_accepts_log_loss_;
   durable_at_open_ = state_.AllDurable();
-  return With("opening the database", DB::Open(options, kDatabase, &client_.db));
+  const Status opened = DB::Open(options, kDatabase, &client_.db);
+  // The log's writes are in tables now.
+  if (opened.ok()) state_.SetPersisted(state_.AllDurable());
+  return With("opening the database", opened);
 }
 
 // What was acknowledged is durable then, and followers can tell.
@@ -239,7 +261,7 @@ Status Simulation::CloseHandle(Client* client) {
   for (const auto& worker : workers_) worker->ReleaseSnapshots(client->db.get());
   const Status closed = client->db->Close();
   client->db.reset();
-  if (closed.ok()) state_.SetDurable(state_.AllAcknowledged());
+  if (closed.ok()) state_.SetPersisted(state_.AllAcknowledged());
   return With("closing the database", closed);
 }
 
@@ -257,11 +279,20 @@ Status Simulation::Insist(const char* what, const std::function<Status()>& attem
 // -------- A round
 
 Ordeal Simulation::DrawOrdeal() {
+  if (disks_ > 0 && random_.OneIn(2)) return DrawDiskOrdeal();
   const uint64_t drawn = random_.Uniform(16);
   if (drawn < 5) return Ordeal::kNothing;
   if (drawn < 10) return Ordeal::kFaults;
   if (drawn < 13) return Ordeal::kDeath;
   return drawn < 15 ? Ordeal::kTakeOver : Ordeal::kRestart;
+}
+
+Ordeal Simulation::DrawDiskOrdeal() {
+  const uint64_t drawn = random_.Uniform(16);
+  if (drawn < 6) return Ordeal::kResumption;
+  if (drawn < 9) return Ordeal::kPowerFailure;
+  if (drawn < 12) return disks_ == nodes_.size() ? Ordeal::kBlackout : Ordeal::kPowerFailure;
+  return drawn < 14 ? Ordeal::kFullDisk : Ordeal::kBrokenDisk;
 }
 
 Status Simulation::Round(Ordeal ordeal) {
@@ -296,6 +327,7 @@ Status Simulation::Round(Ordeal ordeal) {
   round_ended_ = true;
   follower.join();
   network_.SetWhole(true);
+  DLSM_RETURN_IF_ERROR(With("starting a memory node again", start_failure_));
   for (Status& status : statuses) DLSM_RETURN_IF_ERROR(status);
   DLSM_RETURN_IF_ERROR(With("a follower", followed));
   DLSM_RETURN_IF_ERROR(succeeded);
@@ -308,7 +340,7 @@ void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations,
   for (uint64_t done = 0; done < operations && !failed_; ++done) {
     // A memory node that is gone, or an owner that is no longer one, fails in ways of its own.
     Status step = workers_[worker]->Step(db, /*faults=*/ordeal != Ordeal::kNothing);
-    if (!step.ok() && ordeal > Ordeal::kFaults && struck_ && !step.IsCorruption()) {
+    if (!step.ok() && LosesWrites(ordeal) && struck_ && !step.IsCorruption()) {
       ++counts_.tolerated;
       step = Status::OK();
     }
@@ -319,9 +351,9 @@ void Simulation::Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations,
       failed_ = true;
       return;
     }
-    if (ordeal == Ordeal::kDeath && struck_) return;
+    if (ComputeNodeDies(ordeal) && struck_) return;
     // Each may wait for as long as writes may stall.
-    if (ordeal == Ordeal::kRestart && struck_ && ++after_strike > kOperationsAfterRestart) return;
+    if (ordeal >= Ordeal::kRestart && struck_ && ++after_strike > kOperationsAfterRestart) return;
     if (until_strike_ > 0 && --until_strike_ == 0) Strike(ordeal);
   }
 }
@@ -341,7 +373,7 @@ Status Simulation::Follow(Ordeal ordeal, std::vector<uint32_t> floor) {
   };
   // What a former owner had not flushed, the one that follows it may publish in part.
   reader.TolerateTornGroups(torn_by_death_ ||
-                            (ordeal > Ordeal::kFaults && !drawn_.options.shard_boundaries.empty()));
+                            (LosesWrites(ordeal) && !drawn_.options.shard_boundaries.empty()));
   const Status opened = OpenFollower(&client);
   if (!opened.ok()) return opened.IsBusy() || explained(opened) ? Status::OK() : opened;
   for (int verified = 0; !round_ended_;) {
@@ -374,22 +406,46 @@ Status Simulation::Finish() {
   DLSM_RETURN_IF_ERROR(
       Insist("destroying the database", [&] { return DestroyDB(kDatabase, Complete(client_)); }));
   // What a dead process may still reach is kept until it no longer can.
-  const auto used = [this] {
-    uint64_t bytes = 0;
-    for (const auto& node : nodes_) bytes += node->node().Statistics().used_bytes;
-    return bytes;
-  };
   const auto until = port::Clock::now() + 10 * kLease;
-  while (used() > 0 && port::Clock::now() < until) {
+  while (UsedBytes() > 0 && port::Clock::now() < until) {
     port::SleepFor(std::chrono::seconds(1));
     // Where a memory node was lost, nobody knows of all that others have: DestroyDB does what it
     // can, and says that it may be called again.
     if (restarted_) DestroyDB(kDatabase, Complete(client_)).PermitUncheckedError();
   }
   for (const auto& node : nodes_) DLSM_RETURN_IF_ERROR(node->node().databases().CheckInvariants());
-  if (used() == 0) return Status::OK();
-  return Status::Corruption(fmt::format(
-      "{} bytes are left on the memory nodes by a database that was destroyed", used()));
+  if (UsedBytes() == 0) return CheckDisks();
+  std::string left;
+  for (const auto& node : nodes_) {
+    for (const auto& database : node->node().databases().List().databases) {
+      left += fmt::format(", {} of {} on memory node {}", database.bytes, database.name,
+                          static_cast<uint32_t>(node->node().id()));
+    }
+  }
+  return Status::Corruption(
+      fmt::format("{} bytes are left on the memory nodes by a database that was destroyed{}",
+                  UsedBytes(), left));
+}
+
+// A database that was destroyed does not come back, and nothing was written where the disk had
+// promised no room.
+Status Simulation::CheckDisks() {
+  for (const auto& node : nodes_) {
+    if (!node->has_disk()) continue;
+    StartAgain(node.get(), /*lose_power=*/random_.OneIn(2));
+    if (const uint64_t bytes = node->disk().untaken_bytes(); bytes > 0) {
+      return Status::Corruption(
+          fmt::format("{} bytes were written for which the disk might have had no room", bytes));
+    }
+  }
+  if (UsedBytes() == 0) return Status::OK();
+  return Status::Corruption("a database that was destroyed is back after a restart");
+}
+
+uint64_t Simulation::UsedBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& node : nodes_) bytes += node->node().Statistics().used_bytes;
+  return bytes;
 }
 
 }  // namespace dlsm::simulation

@@ -12,6 +12,20 @@
 //   restart     a memory node dies and comes back empty. Until the database is made anew, reads
 //               are right or fail
 //
+// Half of the seeds have memory nodes with disks (all of them, or some). There, half of the rounds
+// have other ordeals:
+//
+//   resumption     a memory node's process is killed and started again. It is an outage, as in a
+//                  round with faults: nothing is lost, and nothing is opened anew
+//   power failure  a memory node loses its power, and has another boot afterwards. The database is
+//                  opened again, and has what was flushed
+//   blackout       all memory nodes lose their power, and the compute node dies
+//   full disk      a disk takes no more for a while
+//   broken disk    a call of a disk fails. The memory node changes nothing until it is started
+//                  again, and nothing is lost then
+//
+// A memory node that is started again may be killed right away, up to twice.
+//
 // At the end the database is destroyed, and no byte of any memory node may be left to it.
 #pragma once
 
@@ -38,8 +52,19 @@
 
 namespace dlsm::simulation {
 
-enum class Ordeal : uint8_t { kNothing = 0, kFaults, kDeath, kTakeOver, kRestart };
-inline constexpr size_t kOrdealCount = 5;
+enum class Ordeal : uint8_t {
+  kNothing = 0,
+  kFaults,
+  kDeath,
+  kTakeOver,
+  kRestart,
+  kResumption,
+  kPowerFailure,
+  kBlackout,
+  kFullDisk,
+  kBrokenDisk,
+};
+inline constexpr size_t kOrdealCount = 10;
 const char* OrdealName(Ordeal ordeal);
 
 struct SimulationConfig {
@@ -101,19 +126,27 @@ class Simulation {
   static Status With(const std::string& what, const Status& status);
 
   Ordeal DrawOrdeal();
+  Ordeal DrawDiskOrdeal();
+  SimulatedMemoryNode* DrawNode(bool with_disk);
   Status Round(Ordeal ordeal);
   void Work(size_t worker, DB* db, Ordeal ordeal, uint64_t operations, Status* status);
   // `floor`: what all publications have.
   Status Follow(Ordeal ordeal, std::vector<uint32_t> floor);
   // In the middle of an operation of some worker.
   void Strike(Ordeal ordeal);
+  // Kills it, and starts it again when it has been down for a while.
+  void StartAgain(SimulatedMemoryNode* node, bool lose_power);
   Status Recover(Ordeal ordeal);
+  Status RecoverFromDeath(bool power_failed);
   Status Succeed(bool take_over);
   Status StartAnew();
+  Status OpenAfterPowerFailure();
   Status Settle();
-  Status AfterLoss();
+  Status AfterLoss(bool power_failed);
   Status Verify();
   Status Finish();
+  Status CheckDisks();
+  uint64_t UsedBytes() const;
 
   static constexpr const char* kDatabase = "simulated";
 
@@ -122,6 +155,7 @@ class Simulation {
   SimulatedScheduler scheduler_;
   SimulatedNetwork network_;
   std::vector<std::unique_ptr<SimulatedMemoryNode>> nodes_;
+  size_t disks_ = 0;  // Of the memory nodes.
   SimulatedNodes addresses_;
   std::string node_list_;
 
@@ -135,7 +169,10 @@ class Simulation {
   Client former_;  // After a take-over or a death, until it has been closed.
   uint64_t hosts_ = 0;
   bool torn_by_death_ = false;
-  bool restarted_ = false;     // A memory node was.
+  bool restarted_ = false;                 // A memory node was, and had lost something.
+  SimulatedMemoryNode* broken_ = nullptr;  // Its disk is.
+  bool open_accepts_log_loss_ = false;
+  Status start_failure_;       // Of a memory node with a disk.
   uint64_t until_strike_ = 0;  // Operations; 0: it has happened, or will not.
   bool struck_ = false;
   bool failed_ = false;

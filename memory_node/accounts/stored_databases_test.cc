@@ -127,5 +127,20 @@ TEST_F(StoredDatabasesTest, TheDiskPromisesRoomToEachProcess) {
   }
 }
 
+// Fails if an owner after a power failure, which the header's word may not have survived, gets an
+// epoch that another one had.
+TEST_F(StoredDatabasesTest, EpochsOutliveTheWord) {
+  StoredState state;
+  state.databases.push_back(Database(1, "a", 0));
+  state.databases[0].epoch = 7;
+  state.manifests[1] = {1, "manifest"};
+  const auto process = Start(state, /*resumed=*/false);
+  OpenDatabaseRequest open;
+  open.name = "a";
+  OpenDatabaseReply opened;
+  ASSERT_OK(process->table.Open(RpcPeer{1, "client"}, open, &opened));
+  EXPECT_EQ(OwnershipWord::Of(opened.ownership_word).epoch, 8u);
+}
+
 }  // namespace
 }  // namespace dlsm
