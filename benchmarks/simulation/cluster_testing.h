@@ -23,11 +23,12 @@ inline void Unexpected(const std::string& why) { FAIL() << why; }
 // One memory node, and as many processes as connect to it.
 class Cluster {
  public:
-  explicit Cluster(uint64_t seed)
+  explicit Cluster(uint64_t seed, bool has_disk = false)
       : scheduler_(SchedulerOf(seed), Unexpected), network_(NetworkOf(seed), &scheduler_) {
     SimulatedMemoryNode::Config config;
     config.node.node = NodeId{1};
     config.cut_off_fails_one_in = 0;
+    config.has_disk = has_disk;
     node_ = std::make_unique<SimulatedMemoryNode>(config, &network_);
     nodes_["node:7"] = node_.get();
   }
@@ -44,6 +45,11 @@ class Cluster {
   void Kill(SimulatedHost* host) {
     host->alive = false;
     node_->LoseHost(host);
+  }
+  // With a disk it goes on where it was.
+  void RestartNode() {
+    node_->Kill();
+    ASSERT_OK(node_->Start());
   }
   void BreakConnections() { node_->BreakConnections(); }
   Options OptionsOn(const std::shared_ptr<SimulatedHost>& host) {

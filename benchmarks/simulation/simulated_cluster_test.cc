@@ -17,6 +17,8 @@
 #include "benchmarks/simulation/simulated_scheduler.h"
 #include "benchmarks/simulation/simulation_run.h"
 #include "dLSM/db.h"
+#include "memory_node/accounts/own_memory.h"
+#include "memory_node/merges/peer_nodes.h"
 #include "port/clock.h"
 #include "port/thread.h"
 #include "util/deadline.h"
@@ -71,6 +73,27 @@ TEST(SimulatedClusterTest, AClientShowsTheTokenThatItWasGivenLast) {
       EXPECT_TRUE(client.Call(Method::kGrant, "", &reply, deadline).IsTimedOut());
     }
     EXPECT_EQ(server.shown(), (std::vector<std::string>{"", "given 1", "given 2"}));
+  });
+}
+
+// Fails if a memory node that reads another one's tables for merges goes on with a token that the
+// other one does not know any more, because it was started again: then a merge fails.
+TEST(SimulatedClusterTest, APeerThatWasStartedAgainIsReached) {
+  Cluster cluster(1, /*has_disk=*/true);
+  cluster.Run([&] {
+    PeerNodes::Config config;
+    config.node = NodeId{2};
+    config.connector = cluster.ConnectorOf(cluster.NewHost());
+    PeerNodes peers(config);
+    const std::vector<MergePeer> named = {{NodeId{1}, cluster.node().boot(), "node", 7}};
+    for (int times = 0; times < 2; ++times) {
+      OwnMemory own(config.node, RegionId{}, nullptr, 0);
+      PeerNodes::Ways ways(&own);
+      ASSERT_OK(peers.Connect(named, &ways));
+      QueuePair* queue_pair = nullptr;
+      ASSERT_OK(ways.ForThisThread(NodeId{1}, &queue_pair));
+      cluster.RestartNode();
+    }
   });
 }
 

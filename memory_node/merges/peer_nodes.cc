@@ -77,13 +77,22 @@ Status PeerNodes::Connect(const std::vector<MergePeer>& peers, Ways* ways) {
 
 Status PeerNodes::Reach(const MergePeer& peer, std::shared_ptr<Peer>* reached) {
   const std::string name = NameOf(peer);
+  std::shared_ptr<Peer> known;
   {
     const port::MutexLock lock(mutex_);
     const auto found = peers_.find(name);
-    if (found != peers_.end() && IsGood(*found->second, peer)) {
-      *reached = found->second;
-      return Status::OK();
+    if (found != peers_.end() && IsGood(*found->second, peer)) known = found->second;
+  }
+  if (known != nullptr) {
+    // A process of the peer's that goes on with its boot knows tokens of clients that have
+    // sessions. This memory node has none there, so its token is not good any more.
+    QueuePair* queue_pair = nullptr;
+    const Status usable = known->queue_pairs().ForThisThread(peer.node, &queue_pair);
+    if (usable.ok()) {
+      *reached = std::move(known);
+      return usable;
     }
+    if (!usable.IsIOError()) return usable;
   }
   DLSM_RETURN_IF_ERROR(ConnectTo(peer, reached));
   std::shared_ptr<Peer> replaced;  // Both go after the lock.

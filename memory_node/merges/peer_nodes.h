@@ -67,7 +67,8 @@ class PeerNodes {
   explicit PeerNodes(Config config) : config_(std::move(config)) {}
 
   // Finds the ways to `peers`; connects to those that are not connected, and anew to those that
-  // were lost or are in another boot than `peers` name. NotSupported if one cannot be reached from
+  // were lost, that this thread cannot read from, or that are in another boot than `peers` name.
+  // NotSupported if one cannot be reached from
   // here, or is not the memory node, in the boot, that is meant: the caller may reach it better.
   Status Connect(const std::vector<MergePeer>& peers, Ways* ways) LOCKS_EXCLUDED(mutex_);
 
