@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -18,6 +19,7 @@ namespace dlsm {
 namespace {
 
 constexpr uint64_t kCapacity = uint64_t{1} << 20;
+const RpcPeer kPeer{1, "client"};
 
 class StoredDatabasesTest : public testing::Test {
  protected:
@@ -55,7 +57,7 @@ class StoredDatabasesTest : public testing::Test {
     disk_.SetFaults([this](const char* call) {
       const port::MutexLock lock(mutex_);
       if (std::string(call) == "take") ++taken_;
-      return Status::OK();
+      return std::string(call) == "sync" ? sync_ : Status::OK();
     });
   }
   // It has a manifest, and 4 KiB that its readers may still read.
@@ -77,6 +79,31 @@ class StoredDatabasesTest : public testing::Test {
     process->keeper.Start(disk_.rows(), "", &process->table);
     return process;
   }
+  void SetSync(const Status& status) {
+    const port::MutexLock lock(mutex_);
+    sync_ = status;
+  }
+  static bool IsStored(Process& process, bool persisted) {
+    const auto stored = std::make_shared<std::atomic<bool>>(false);
+    process.keeper.WhenStored(persisted, [stored](const Status& status) { *stored = status.ok(); });
+    return Eventually([&] { return stored->load(); });
+  }
+  static SessionId OpenOk(Process& process, OpenDatabaseReply* opened) {
+    OpenDatabaseRequest open;
+    open.name = "a";
+    open.create_if_missing = true;
+    EXPECT_OK(process.table.Open(kPeer, open, opened));
+    return opened->session;
+  }
+  static Status Grant(Process& process, SessionId session, uint64_t bytes, RemoteSpan* span) {
+    GrantRequest request;
+    request.session = session;
+    request.bytes = request.bytes_min = bytes;
+    GrantReply granted;
+    const Status status = process.table.Grant(kPeer, request, &granted);
+    *span = granted.extent;
+    return status;
+  }
   int taken() {
     const port::MutexLock lock(mutex_);
     return taken_;
@@ -86,6 +113,7 @@ class StoredDatabasesTest : public testing::Test {
   DatabaseTableOptions::Clock::time_point now_{};
   port::Mutex mutex_;
   int taken_ GUARDED_BY(mutex_) = 0;
+  Status sync_ GUARDED_BY(mutex_);
 };
 
 // Fails if what readers of several databases might still read when the memory node was started
@@ -112,19 +140,35 @@ TEST_F(StoredDatabasesTest, TheDiskPromisesRoomToEachProcess) {
   state.manifests[1] = {1, "manifest"};
   for (const bool resumed : {true, false}) {
     const auto process = Start(state, resumed);
-    const RpcPeer peer{1, "client"};
-    OpenDatabaseRequest open;
-    open.name = "a";
     OpenDatabaseReply opened;
-    ASSERT_OK(process->table.Open(peer, open, &opened));
+    const SessionId session = OpenOk(*process, &opened);
     const int before = taken();
-    GrantRequest request;
-    request.session = opened.session;
-    request.bytes = request.bytes_min = 64 << 10;
-    GrantReply granted;
-    ASSERT_OK(process->table.Grant(peer, request, &granted));
+    RemoteSpan span;
+    ASSERT_OK(Grant(*process, session, 64 << 10, &span));
     EXPECT_EQ(taken(), before + 1);
   }
+}
+
+// Fails if bytes that were freed are given to others before the disk knows that they are free:
+// after a power failure a manifest could name bytes that others have written.
+TEST_F(StoredDatabasesTest, BytesAreFreeWhenThatIsPersisted) {
+  const auto process = Start(StoredState(), /*resumed=*/false);
+  OpenDatabaseReply opened;
+  const SessionId session = OpenOk(*process, &opened);
+  constexpr uint64_t kMostOfIt = kCapacity / 4 * 3;
+  RemoteSpan span;
+  ASSERT_OK(Grant(*process, session, kMostOfIt, &span));
+  ASSERT_TRUE(IsStored(*process, /*persisted=*/true));
+  SetSync(Status::Busy("the disk is full"));
+  FreeRequest free;
+  free.session = session;
+  free.spans = {span};
+  ASSERT_OK(process->table.Free(kPeer, free));
+  ASSERT_TRUE(IsStored(*process, /*persisted=*/false));
+  RemoteSpan again;
+  EXPECT_FALSE(Grant(*process, session, kMostOfIt, &again).ok());
+  SetSync(Status::OK());
+  EXPECT_TRUE(Eventually([&] { return Grant(*process, session, kMostOfIt, &again).ok(); }));
 }
 
 // Fails if an owner after a power failure, which the header's word may not have survived, gets an
@@ -135,10 +179,8 @@ TEST_F(StoredDatabasesTest, EpochsOutliveTheWord) {
   state.databases[0].epoch = 7;
   state.manifests[1] = {1, "manifest"};
   const auto process = Start(state, /*resumed=*/false);
-  OpenDatabaseRequest open;
-  open.name = "a";
   OpenDatabaseReply opened;
-  ASSERT_OK(process->table.Open(RpcPeer{1, "client"}, open, &opened));
+  OpenOk(*process, &opened);
   EXPECT_EQ(OwnershipWord::Of(opened.ownership_word).epoch, 8u);
 }
 
