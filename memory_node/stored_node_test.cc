@@ -9,6 +9,7 @@
 #include "memory_node/memory_node_testing.h"
 #include "memory_node/store/accounts_file.h"
 #include "util/eventually_testing.h"
+#include "util/named_testing.h"
 #include "util/rpc/messages/database_header.h"
 #include "util/temporary_directory_testing.h"
 
@@ -18,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-class StoredNodeTest : public testing::TestWithParam<FabricKind> {
+class StoredNodeTest : public testing::TestWithParam<Named<FabricKind>> {
  protected:
   StoredNodeTest() {
     options_ = TestServer::SmallOptions();
@@ -98,8 +99,9 @@ class StoredNodeTest : public testing::TestWithParam<FabricKind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(EveryFabric, StoredNodeTest,
-                         testing::Values(FabricKind::kShm, FabricKind::kTcp),
-                         [](const auto& fabric) { return FabricKindName(fabric.param); });
+                         testing::Values(Named<FabricKind>{"shm", FabricKind::kShm},
+                                         Named<FabricKind>{"tcp", FabricKind::kTcp}),
+                         NameOf<FabricKind>);
 
 // Fails if a client has to open again because its memory node was started again, or reads something
 // else than it wrote before.

@@ -98,7 +98,13 @@ Status Simulation::Recover(Ordeal ordeal) {
     case Ordeal::kBrokenDisk:
       broken_->MendDisk();  // If nobody has used it.
       StartAgain(broken_, /*lose_power=*/false);
-      return Settle();
+      // A log believes no file that has failed, so its handle has ended.
+      if (Complete(client_).log == LogLevel::kNone) return Settle();
+      client_.host->alive = false;
+      for (const auto& node : nodes_) node->LoseHost(client_.host.get());
+      network_.Count(NetworkFault::kHostKilled);
+      DLSM_RETURN_IF_ERROR(Succeed(/*take_over=*/random_.OneIn(2)));
+      return RecoverFromDeath(/*power_failed=*/false);
     case Ordeal::kDeath:
     case Ordeal::kBlackout: {
       const bool power_failed = ordeal == Ordeal::kBlackout;
