@@ -51,6 +51,7 @@ class Cluster {
     node_->Kill();
     ASSERT_OK(node_->Start());
   }
+  void FillDisk(std::chrono::nanoseconds duration) { node_->FillDisk(duration); }
   void BreakConnections() { node_->BreakConnections(); }
   Options OptionsOn(const std::shared_ptr<SimulatedHost>& host) {
     Options options;

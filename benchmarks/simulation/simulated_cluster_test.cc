@@ -1,4 +1,5 @@
 // Databases on simulated memory nodes, for what only certain interleavings show.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,6 +29,8 @@
 
 namespace dlsm::simulation {
 namespace {
+
+using testing::HasSubstr;
 
 // Answers hellos only, and gives each client another token.
 class HelloServer final : public ControlServer {
@@ -94,6 +97,30 @@ TEST(SimulatedClusterTest, APeerThatWasStartedAgainIsReached) {
       ASSERT_OK(ways.ForThisThread(NodeId{1}, &queue_pair));
       cluster.RestartNode();
     }
+  });
+}
+
+// Fails if a writer that waits for a full disk is not told which one, or does not go on when it has
+// room.
+TEST(SimulatedClusterTest, AFullDiskIsNamed) {
+  Cluster cluster(1, /*has_disk=*/true);
+  cluster.Run([&] {
+    Options options = cluster.OptionsOn(cluster.NewHost());
+    options.write_stall_timeout_ms = 5000;
+    std::unique_ptr<DB> db;
+    ASSERT_OK(DB::Open(options, "db", &db));
+    cluster.FillDisk(std::chrono::seconds(60));
+    const std::string value(16 << 10, 'v');
+    Status status;
+    for (int i = 0; i < 100 && status.ok(); ++i) {
+      status = db->Put(WriteOptions(), std::to_string(i), value);
+    }
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(status.ToString(), HasSubstr("/data of memory node 1: no space left"));
+    port::SleepFor(std::chrono::seconds(60));
+    ASSERT_OK(db->WaitForBackgroundWork());
+    ASSERT_OK(db->Put(WriteOptions(), "last", value));
+    ASSERT_OK(db->Close());
   });
 }
 

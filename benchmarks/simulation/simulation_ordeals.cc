@@ -64,6 +64,7 @@ void Simulation::StartAgain(SimulatedMemoryNode* node, bool lose_power) {
   for (uint64_t looks = random_.OneIn(2) ? 1000 : 0; looks > 0 && !node->in_disk_call(); --looks) {
     port::SleepFor(std::chrono::microseconds(100));
   }
+  const BootId before = node->node().boot();
   node->Kill();
   if (lose_power) node->LosePower();
   network_.Count(lose_power ? NetworkFault::kPowerFailed : NetworkFault::kNodeResumed);
@@ -75,7 +76,11 @@ void Simulation::StartAgain(SimulatedMemoryNode* node, bool lose_power) {
       started = node->Start();
     }
     if (!started.ok() && start_failure_.ok()) start_failure_ = started;
-    if (starts == 0 || !started.ok()) return;
+    if (!started.ok()) return;
+    if (lose_power && node->node().boot() == before && start_failure_.ok()) {
+      start_failure_ = Status::Corruption("clients may go on, and what they wrote may be lost");
+    }
+    if (starts == 0) return;
     // It is killed as soon as it is there, or before it has written anything.
     if (random_.OneIn(2)) port::SleepFor(std::chrono::microseconds(1 << random_.Uniform(18)));
     node->Kill();
