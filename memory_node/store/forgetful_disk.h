@@ -34,7 +34,8 @@ namespace dlsm {
 // A mapped file of zeros, which takes memory only where something else was written.
 class SparseBytes {
  public:
-  explicit SparseBytes(uint64_t bytes) : bytes_(bytes), file_(memfd_create("disk", MFD_CLOEXEC)) {
+  explicit SparseBytes(uint64_t bytes)
+      : bytes_(bytes), file_(FileDescriptor(memfd_create("disk", MFD_CLOEXEC))) {
     void* const mapped =
         ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0
             ? MAP_FAILED
