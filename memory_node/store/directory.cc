@@ -54,6 +54,18 @@ std::string MachineBoot() {
   return text.substr(0, text.find('\n'));
 }
 
+// Where the kernel tells no number, a power failure cannot be excluded.
+bool IsOfMachineBoot(const StoredContents& contents, const std::string& machine_boot) {
+  return !machine_boot.empty() && contents.machine_boot == machine_boot;
+}
+
+Status CutOff(const std::string& region_path, uint64_t bytes, uint64_t before) {
+  return Status::Corruption(fmt::format(
+      "{} has {} bytes and should have {}: it was cut off; restore the directory from a copy, or "
+      "begin with an empty one",
+      region_path, bytes, before));
+}
+
 // The directory entry of a file that was just made.
 Status PersistEntries(const std::string& path) {
   const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -79,7 +91,7 @@ Status Directory::MakeOrCheckFolder() {
   if (!S_ISDIR(attributes.st_mode)) {
     return Status::InvalidArgument(fmt::format("{} is no directory; name one", path_));
   }
-  if (::access((path_ + std::string(kAccountsName)).c_str(), F_OK) == 0) return Status::OK();
+  if (IsAt(path_)) return Status::OK();
   std::error_code error;
   for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -171,10 +183,7 @@ Status Directory::FitRegion(const DirectoryOptions& options, const Opened& opene
   const auto bytes = static_cast<uint64_t>(attributes.st_size);
   const uint64_t before = opened.contents.capacity_bytes;
   if (bytes < before) {
-    return Status::Corruption(fmt::format(
-        "{} has {} bytes and should have {}: it was cut off; restore the directory from "
-        "a copy, or begin with an empty one",
-        region_path_, bytes, before));
+    return CutOff(region_path_, bytes, before);
   }
   uint64_t wanted = options.capacity_bytes;
   if (wanted == 0) wanted = opened.made ? options.new_capacity_bytes : before;
@@ -230,11 +239,15 @@ Status Directory::Open(const DirectoryOptions& options, Opened* opened,
   return Status::OK();
 }
 
+bool Directory::IsAt(const std::string& path) {
+  return ::access((path + std::string(kAccountsName)).c_str(), F_OK) == 0;
+}
+
 Status Directory::Inspect(const std::string& path, Opened* opened,
                           std::unique_ptr<Directory>* directory) {
   std::unique_ptr<Directory> made(new Directory(path));
   const std::string accounts = path + std::string(kAccountsName);
-  if (::access(accounts.c_str(), F_OK) != 0) {
+  if (!IsAt(path)) {
     return Status::InvalidArgument(fmt::format("{} is no directory of a memory node: it has no {}",
                                                path, kAccountsName.substr(1)));
   }
@@ -249,10 +262,10 @@ Status Directory::Inspect(const std::string& path, Opened* opened,
     return CannotUse(made->region_path_, "use", errno);
   }
   if (static_cast<uint64_t>(attributes.st_size) < opened->contents.capacity_bytes) {
-    return Status::Corruption(fmt::format("{} has {} bytes and should have {}: it was cut off",
-                                          made->region_path_, attributes.st_size,
-                                          opened->contents.capacity_bytes));
+    return CutOff(made->region_path_, static_cast<uint64_t>(attributes.st_size),
+                  opened->contents.capacity_bytes);
   }
+  opened->resumed = IsOfMachineBoot(opened->contents, MachineBoot());
   *directory = std::move(made);
   return Status::OK();
 }

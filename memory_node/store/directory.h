@@ -40,17 +40,23 @@ class Directory final : public NodeFiles {
   struct Opened {
     StoredContents contents;
     StoredState state;
-    StoredRows rows;       // The same as they are in the file.
-    bool resumed = false;  // Sessions and grants go on.
-    bool made = false;     // There was none: it is empty.
+    StoredRows rows;  // The same as they are in the file.
+    // Sessions and grants go on. Inspect() says whether they would with a memory node that is
+    // started now; if not, the power may have failed since the directory was open.
+    bool resumed = false;
+    bool made = false;  // There was none: it is empty.
   };
+
+  // Whether a memory node has its contents at `path`.
+  static bool IsAt(const std::string& path);
 
   // Opens the directory, or makes it. Busy if another process has it open; Corruption that names
   // the file where one is damaged; InvalidArgument where it is of another version, no memory
   // node's, or where what it holds does not fit into capacity_bytes.
   static Status Open(const DirectoryOptions& options, Opened* opened,
                      std::unique_ptr<Directory>* directory);
-  // The same for a look at it, while no memory node has it open. Its rows stay as they are.
+  // The same for a look at it, while no memory node has it open. Its rows stay as they are, and all
+  // pages of their file are checked.
   static Status Inspect(const std::string& path, Opened* opened,
                         std::unique_ptr<Directory>* directory);
   ~Directory() override;

@@ -278,6 +278,8 @@ TEST_F(DirectoryTest, ReadsAhead) {
 TEST_F(DirectoryTest, Inspect) {
   std::unique_ptr<Directory> directory;
   EXPECT_TRUE(Directory::Inspect(temporary_.path(), &opened_, &directory).IsInvalidArgument());
+  EXPECT_FALSE(Directory::IsAt(temporary_.path()));
+  EXPECT_FALSE(Directory::IsAt(Options().path));
   {
     const auto open = OpenOk(Options());
     ASSERT_OK(open->Write(Database(0, 4096), /*persist=*/true));
@@ -286,6 +288,24 @@ TEST_F(DirectoryTest, Inspect) {
   opened_ = {};
   ASSERT_OK(Directory::Inspect(Options().path, &opened_, &directory));
   EXPECT_EQ(opened_.state.databases.size(), 1u);
+  EXPECT_TRUE(Directory::IsAt(Options().path));
+  EXPECT_FALSE(opened_.resumed);  // It is of the test's boot, and that is not the machine's.
+  directory.reset();
+
+  DirectoryOptions of_the_machine = Options();
+  of_the_machine.machine_boot.clear();
+  OpenOk(of_the_machine).reset();
+  opened_ = {};
+  ASSERT_OK(Directory::Inspect(Options().path, &opened_, &directory));
+  EXPECT_TRUE(opened_.resumed);
+  const std::string region = directory->region_path();
+  directory.reset();
+
+  ASSERT_EQ(truncate(region.c_str(), kCapacity - 1), 0);
+  opened_ = {};
+  const Status cut_off = Directory::Inspect(Options().path, &opened_, &directory);
+  EXPECT_TRUE(cut_off.IsCorruption());
+  EXPECT_THAT(cut_off.ToString(), AllOf(HasSubstr(region), HasSubstr("restore")));
 }
 
 }  // namespace
